@@ -1,0 +1,25 @@
+//! What a program could not deliver.
+//!
+//! Each object has one per-CPU array of these, written by its programs alone. A count that is
+//! itself lost (two writers nested on one CPU) makes the total too small by one, never too large.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Name of the map in every object that can lose something.
+pub const MAP: &str = "LOSS";
+
+/// Losses of one object on one CPU since it was loaded.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Loss {
+    /// Records that found the ring buffer full.
+    pub ring_full: u64,
+    /// New keys that found a table full.
+    pub table_full: u64,
+    /// Events seen in all, lost or not: what a cost per event is multiplied with.
+    pub events: u64,
+}
+
+const _: () = assert!(size_of::<Loss>() == 24);

@@ -1,0 +1,37 @@
+//! Shared records: one file for each capability, named like its program and its reader.
+//!
+//! Every record is `repr(C)`, made of fixed-width integers, without hidden padding
+//! (zerocopy's derives refuse it), and says who writes it and what a lost update means.
+
+pub mod life;
+pub mod loss;
+pub mod offset;
+pub mod task;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// A process, for ever: the pid alone is reused, the pair with its start time is not.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+)]
+#[repr(C)]
+pub struct Owner {
+    /// `task_struct.start_boottime` of the thread group leader, nanoseconds on `CLOCK_BOOTTIME`.
+    pub start_boottime_ns: u64,
+    /// Thread group id as the initial pid namespace counts it.
+    pub tgid: u32,
+    /// Always zero, so that two owners compare equal byte by byte in a hash map.
+    pub zero: u32,
+}

@@ -1,0 +1,56 @@
+//! Where the kernel keeps what we read: lists of structure members, resolved from the running
+//! kernel's BTF at load time and set as constants of the program.
+//!
+//! One list makes both halves: the record of offsets that a program reads, and the paths that the
+//! loader resolves, in the same order. A member that this kernel lacks is [`ABSENT`]; the program
+//! tests for it, and the verifier removes the branch.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// The offset of a member that the running kernel does not have.
+pub const ABSENT: u32 = u32::MAX;
+
+/// One member: the spellings it has had, newest first, as `struct.member.member`.
+/// A path that starts with `sizeof ` asks for the size of the structure.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    /// Spellings to try in turn.
+    pub paths: &'static [&'static str],
+}
+
+/// A record of offsets: what a program needs to know of the kernel's structures.
+pub trait Offsets: FromBytes + IntoBytes + Immutable {
+    /// Name of the program's constant that holds the record.
+    const SYMBOL: &'static str;
+    /// The members, in the order of the record's fields.
+    const MEMBERS: &'static [Member];
+}
+
+/// Declares a record of offsets and the paths they are resolved from.
+macro_rules! offsets {
+    ($(#[$doc:meta])* $name:ident in $symbol:literal {
+        $($field:ident: $first:literal $(| $other:literal)*,)+
+    }) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable,
+            zerocopy::KnownLayout,
+        )]
+        #[repr(C)]
+        pub struct $name {
+            $(#[doc = concat!("Offset of `", $first, "`.")] pub $field: u32,)+
+        }
+
+        impl $name {
+            /// Every member absent: what the constant holds until the loader sets it.
+            pub const ABSENT: Self = Self { $($field: $crate::abi::offset::ABSENT,)+ };
+        }
+
+        impl $crate::abi::offset::Offsets for $name {
+            const SYMBOL: &'static str = $symbol;
+            const MEMBERS: &'static [$crate::abi::offset::Member] =
+                &[$($crate::abi::offset::Member { paths: &[$first $(, $other)*] },)+];
+        }
+    };
+}
+pub(crate) use offsets;

@@ -1,0 +1,141 @@
+//! Lives of processes: three rare hooks, one ring buffer.
+//!
+//! At `sched_process_exit` the CPU sums are stale, so the totals are taken at
+//! `sched_process_free`, when every thread is added up. Run-queue delay is the exception: the
+//! kernel forgets it with the thread, so each thread's share is kept as it exits.
+#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
+
+#[cfg(not(target_arch = "bpf"))]
+fn main() {}
+
+#[cfg(target_arch = "bpf")]
+mod program {
+    use aya_ebpf::helpers::generated::{bpf_ktime_get_boot_ns, bpf_probe_read_kernel_str};
+    use aya_ebpf::macros::map;
+    use aya_ebpf::maps::{HashMap, RingBuf};
+    use monitor_ebpf::abi::Owner;
+    use monitor_ebpf::abi::life::{
+        End, Exec, Fork, KIND_END, KIND_EXEC, KIND_FORK, PATH_BYTES, ProgramOffsets, Waited,
+    };
+    use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, table, task::Task};
+
+    /// Set by the loader.
+    #[unsafe(no_mangle)]
+    static PROGRAM: ProgramOffsets = ProgramOffsets::ABSENT;
+
+    /// The loader sets the size.
+    #[map]
+    static LIFE: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+
+    /// What ended threads waited; the row goes when the process is freed.
+    #[map]
+    static WAITED: HashMap<Owner, Waited> = HashMap::with_max_entries(4096, 0);
+
+    /// Arguments of a typed tracepoint.
+    type Args = *const u64;
+
+    #[inline(always)]
+    fn task_argument(args: Args, index: usize) -> Option<Task> {
+        // SAFETY: the kernel passes as many arguments as the tracepoint has.
+        Task::from_kernel(unsafe { *args.add(index) } as *const u8)
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_fork")]
+    fn fork(args: Args) -> i32 {
+        let (Some(parent), Some(child)) = (task_argument(args, 0), task_argument(args, 1)) else {
+            return 0;
+        };
+        if child.is_leader() {
+            let record =
+                Fork { kind: KIND_FORK, zero: 0, parent: parent.owner(), child: child.owner() };
+            emit(|slot| *slot = record);
+        }
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_exec")]
+    fn exec(args: Args) -> i32 {
+        let Some(task) = task_argument(args, 0) else { return 0 };
+        // SAFETY: the third argument is a `struct linux_binprm *`.
+        let program = unsafe { *args.add(2) } as *const u8;
+        let path: *const u8 = load(program, constant!(PROGRAM.filename));
+        let owner = task.owner();
+        emit::<Exec>(|slot| {
+            slot.kind = KIND_EXEC;
+            slot.owner = owner;
+            // SAFETY: the helper writes at most `PATH_BYTES`, and a NUL.
+            let length = unsafe {
+                bpf_probe_read_kernel_str(
+                    slot.path.as_mut_ptr().cast(),
+                    PATH_BYTES as u32,
+                    path.cast(),
+                )
+            };
+            slot.path_bytes = if length > 0 { length as u32 - 1 } else { 0 };
+        });
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_exit")]
+    fn exit(args: Args) -> i32 {
+        let Some(task) = task_argument(args, 0) else { return 0 };
+        if task.is_leader() {
+            return 0; // Its own counters can still be read when it is freed.
+        }
+        let Some(row) = table::row(&WAITED, &task.owner()) else {
+            loss::table_full();
+            return 0;
+        };
+        // SAFETY: the row lives until the process is freed.
+        let Waited { run_delay_ns, run_count } = unsafe { &mut *row };
+        // Two threads of one process may exit on two CPUs at once.
+        atomic::add(run_delay_ns, task.run_delay_ns());
+        atomic::add(run_count, task.run_count());
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_free")]
+    fn free(args: Args) -> i32 {
+        let Some(task) = task_argument(args, 0) else { return 0 };
+        if task.is_leader() {
+            let owner = task.leader().owner();
+            // SAFETY: a row is plain integers, and no thread of a freed process can change it.
+            let waited = WAITED.get_ptr(&owner).map_or(Waited::NONE, |row| unsafe { *row });
+            emit(|slot| fill(slot, task, waited));
+            // A process that never ended a thread has no row; nothing to say about it.
+            let _ = WAITED.remove(&owner);
+        }
+        0
+    }
+
+    #[inline(always)]
+    fn fill(end: &mut End, task: Task, waited: Waited) {
+        end.kind = KIND_END;
+        end.zero = 0;
+        // SAFETY: the helper has no arguments.
+        end.at_boottime_ns = unsafe { bpf_ktime_get_boot_ns() };
+        end.max_rss_pages = task.max_rss_pages();
+        end.waited = waited;
+        task.read_thread(&mut end.process.leader);
+        task.read_group(&mut end.process);
+        end.process.clear_memory();
+    }
+
+    /// Puts one record into the ring, and wakes the reader when a quarter of it is used:
+    /// below that the reader comes by itself, at its next tick.
+    #[inline(always)]
+    fn emit<T: 'static>(fill: impl FnOnce(&mut T)) {
+        loss::event();
+        let Some(mut slot) = LIFE.reserve::<T>(0) else { return loss::ring_full() };
+        // SAFETY: `fill` writes every member before anything reads the record.
+        fill(unsafe { &mut *slot.as_mut_ptr() });
+        slot.submit(ring::wake_flags(&LIFE));
+    }
+
+    monitor_ebpf::object!();
+}

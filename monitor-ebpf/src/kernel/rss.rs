@@ -1,0 +1,85 @@
+//! Resident pages, exactly: the batched count and what each CPU still holds back.
+//!
+//! Since 6.2 `mm_struct.rss_stat` is an array of per-CPU counters, and the central count of each
+//! may be behind by a batch per CPU. A per-CPU address is the counter's base plus the CPU's
+//! offset, which the kernel does not export to programs; [`learn_cpu_offsets`] finds it once, as
+//! the distance between an element of a per-CPU map on that CPU and the map's own base.
+
+use super::{constant, load, probe};
+use crate::abi::offset::ABSENT;
+use crate::abi::task::{ArrayOffsets, EXACT_CPUS, TaskOffsets};
+use aya_ebpf::helpers::generated::bpf_map_lookup_percpu_elem;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::PerCpuArray;
+
+/// Set by the loader.
+#[unsafe(no_mangle)]
+static ARRAY: ArrayOffsets = ArrayOffsets::ABSENT;
+/// Set by the loader: possible CPUs, or 0 for the batched count alone.
+#[unsafe(no_mangle)]
+static RSS_CPUS: u32 = 0;
+
+/// Written once by [`learn_cpu_offsets`], before the first snapshot.
+static mut CPU_OFFSET: [u64; EXACT_CPUS] = [0; EXACT_CPUS];
+
+/// The map whose elements' addresses are compared; its values mean nothing.
+#[map]
+static RULER: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
+/// Finds the offset of each CPU's own memory.
+#[inline(always)]
+pub fn learn_cpu_offsets() {
+    let ruler = (&raw const RULER).cast::<u8>();
+    let base: u64 = probe(ruler, constant!(ARRAY.pptrs));
+    let key = 0u32;
+    for cpu in 0..EXACT_CPUS {
+        if cpu >= constant!(RSS_CPUS) as usize {
+            break;
+        }
+        // SAFETY: the helper returns the element's address on that CPU, or null.
+        let element = unsafe {
+            bpf_map_lookup_percpu_elem(ruler.cast_mut().cast(), (&raw const key).cast(), cpu as u32)
+        };
+        // SAFETY: the index is below the length, and nobody reads before the first snapshot.
+        unsafe { CPU_OFFSET[cpu] = (element as u64).wrapping_sub(base) };
+    }
+}
+
+/// The four counts of `mm` (file, anonymous, swap entries, shared memory); zeroes for no `mm`.
+#[inline(always)]
+pub fn pages(mm: *const u8, task: *const TaskOffsets) -> [i64; 4] {
+    // SAFETY: the caller's static.
+    let task = unsafe { &*task };
+    let at = constant!(task.mm_rss_stat);
+    if constant!(task.mm_rss_plain) != ABSENT {
+        // 6.1 and before refuse a direct load of an element of this array.
+        return [probe(mm, at), probe(mm, at + 8), probe(mm, at + 16), probe(mm, at + 24)];
+    }
+    let size = constant!(task.percpu_size);
+    [
+        count(mm, at, task),
+        count(mm, at + size, task),
+        count(mm, at + 2 * size, task),
+        count(mm, at + 3 * size, task),
+    ]
+}
+
+/// One per-CPU counter: its central count and what each CPU has not handed over yet.
+#[inline(always)]
+fn count(mm: *const u8, at: u32, task: &TaskOffsets) -> i64 {
+    let mut total: i64 = load(mm, at + constant!(task.percpu_count));
+    let parts: u64 = load(mm, at + constant!(task.percpu_parts));
+    if parts == 0 {
+        return total;
+    }
+    for cpu in 0..EXACT_CPUS {
+        if cpu >= constant!(RSS_CPUS) as usize {
+            break;
+        }
+        // SAFETY: the index is below the length; nobody writes after start-up.
+        let offset = unsafe { CPU_OFFSET[cpu] };
+        let part: i32 = probe(parts.wrapping_add(offset) as *const u8, 0);
+        total += i64::from(part);
+    }
+    total
+}

@@ -1,0 +1,221 @@
+//! A task and what hangs on it: the one reader of `task_struct`, `signal_struct` and `cred`.
+
+use super::{constant, load, probe, rss};
+use crate::abi::Owner;
+use crate::abi::offset::ABSENT;
+use crate::abi::task::{KIND_PROCESS, KIND_THREAD, Process, Sums, TaskOffsets, Thread};
+use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_probe_read_kernel};
+
+/// Set by the loader.
+#[unsafe(no_mangle)]
+static TASK: TaskOffsets = TaskOffsets::ABSENT;
+
+/// A kernel task, as the verifier's typed pointer.
+#[derive(Clone, Copy)]
+pub struct Task(*const u8);
+
+macro_rules! member {
+    ($(#[$doc:meta] $name:ident: $type:ty = $offset:ident,)+) => {
+        $(#[$doc]
+        #[inline(always)]
+        pub fn $name(self) -> $type {
+            load(self.0, constant!(TASK.$offset))
+        })+
+    };
+}
+
+impl Task {
+    /// Takes the pointer that the kernel handed to the program.
+    #[inline(always)]
+    pub fn from_kernel(pointer: *const u8) -> Option<Self> {
+        if pointer.is_null() { None } else { Some(Self(pointer)) }
+    }
+
+    /// The task that runs here. In an interrupt it is whoever was interrupted.
+    #[inline(always)]
+    pub fn current() -> Self {
+        // SAFETY: the helper has no arguments and never returns null.
+        Self(unsafe { bpf_get_current_task_btf() }.cast())
+    }
+
+    /// The pointer, for helpers that take a task.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *const u8 {
+        self.0
+    }
+
+    member! {
+        /// Thread id in the initial pid namespace.
+        tid: u32 = pid,
+        /// Thread group id in the initial pid namespace.
+        tgid: u32 = tgid,
+        /// `PF_*` flags.
+        flags: u32 = flags,
+        /// Start on `CLOCK_BOOTTIME`.
+        start_boottime_ns: u64 = start_boottime,
+        /// Time spent waiting on a run queue.
+        run_delay_ns: u64 = run_delay,
+        /// Times it was given a CPU.
+        run_count: u64 = run_count,
+    }
+
+    /// The leader of its thread group.
+    #[inline(always)]
+    pub fn leader(self) -> Self {
+        Self(load(self.0, constant!(TASK.group_leader)))
+    }
+
+    /// Its parent.
+    #[inline(always)]
+    pub fn parent(self) -> Self {
+        Self(load(self.0, constant!(TASK.real_parent)))
+    }
+
+    /// Whether it leads its thread group.
+    #[inline(always)]
+    pub fn is_leader(self) -> bool {
+        self.tid() == self.tgid()
+    }
+
+    /// The process it belongs to.
+    #[inline(always)]
+    pub fn owner(self) -> Owner {
+        let leader = self.leader();
+        Owner { start_boottime_ns: leader.start_boottime_ns(), tgid: self.tgid(), zero: 0 }
+    }
+
+    #[inline(always)]
+    fn signal(self) -> *const u8 {
+        load(self.0, constant!(TASK.signal))
+    }
+
+    /// Highest resident set of all its images, in pages; set as the last thread exits.
+    #[inline(always)]
+    pub fn max_rss_pages(self) -> u64 {
+        load(self.signal(), constant!(TASK.sig_maxrss))
+    }
+
+    /// Fills the record of one thread.
+    #[inline(always)]
+    pub fn read_thread(self, out: &mut Thread) {
+        out.kind = if self.is_leader() { KIND_PROCESS } else { KIND_THREAD };
+        out.tid = self.tid();
+        out.tgid = self.tgid();
+        let state: u32 = load(self.0, constant!(TASK.state));
+        let exit_state: u32 = load(self.0, constant!(TASK.exit_state));
+        out.state = state | exit_state;
+        out.flags = self.flags();
+        out.priority = load(self.0, constant!(TASK.prio));
+        out.static_priority = load(self.0, constant!(TASK.static_prio));
+        out.policy = load(self.0, constant!(TASK.policy));
+        out.processor = load(self.0, constant!(TASK.cpu));
+        out.exit_code = load(self.0, constant!(TASK.exit_code));
+        self.read_comm(&mut out.comm);
+        out.start_boottime_ns = self.start_boottime_ns();
+        out.run_delay_ns = self.run_delay_ns();
+        out.run_count = self.run_count();
+        out.sums = self.sums();
+    }
+
+    #[inline(always)]
+    fn read_comm(self, out: &mut [u8; 16]) {
+        let from = self.0.wrapping_add(constant!(TASK.comm) as usize);
+        // SAFETY: `out` is 16 bytes, as `task_struct.comm` is.
+        unsafe {
+            bpf_probe_read_kernel(out.as_mut_ptr().cast(), 16, from.cast());
+        }
+    }
+
+    #[inline(always)]
+    fn sums(self) -> Sums {
+        Sums {
+            exec_ns: load(self.0, constant!(TASK.exec_runtime)),
+            user_ns: load(self.0, constant!(TASK.utime)),
+            system_ns: load(self.0, constant!(TASK.stime)),
+            voluntary_switches: load(self.0, constant!(TASK.nvcsw)),
+            involuntary_switches: load(self.0, constant!(TASK.nivcsw)),
+            minor_faults: load(self.0, constant!(TASK.min_flt)),
+            major_faults: load(self.0, constant!(TASK.maj_flt)),
+            io: io(self.0, constant!(TASK.ioac)),
+        }
+    }
+
+    /// Fills what the thread group shares; `self` is the leader. Not the `leader` record.
+    #[inline(always)]
+    pub fn read_group(self, out: &mut Process) {
+        let signal = self.signal();
+        out.threads = load(signal, constant!(TASK.sig_threads));
+        out.group_flags = load(signal, constant!(TASK.sig_flags));
+        out.group_exit_code = load(signal, constant!(TASK.sig_exit_code));
+        out.dead = Sums {
+            exec_ns: load(signal, constant!(TASK.sig_exec_runtime)),
+            user_ns: load(signal, constant!(TASK.sig_utime)),
+            system_ns: load(signal, constant!(TASK.sig_stime)),
+            voluntary_switches: load(signal, constant!(TASK.sig_nvcsw)),
+            involuntary_switches: load(signal, constant!(TASK.sig_nivcsw)),
+            minor_faults: load(signal, constant!(TASK.sig_min_flt)),
+            major_faults: load(signal, constant!(TASK.sig_maj_flt)),
+            io: io(signal, constant!(TASK.sig_ioac)),
+        };
+        out.ppid = self.parent().tgid();
+        let cred: *const u8 = load(self.0, constant!(TASK.cred));
+        out.uid = load(cred, constant!(TASK.cred_uid));
+        out.gid = load(cred, constant!(TASK.cred_gid));
+        out.exec_id = load(self.0, constant!(TASK.exec_id));
+        out.ns_pid = self.ns_pid();
+        out.cgroup_id = self.cgroup_id();
+    }
+
+    /// Fills the sizes of its memory, all zero when it has none.
+    #[inline(always)]
+    pub fn read_memory(self, out: &mut Process) {
+        let mm: *const u8 = load(self.0, constant!(TASK.mm));
+        out.has_memory = u64::from(!mm.is_null());
+        out.rss_pages = rss::pages(mm, &raw const TASK);
+        out.vsize_pages = load(mm, constant!(TASK.mm_total_vm));
+        out.peak_vsize_pages = load(mm, constant!(TASK.mm_hiwater_vm));
+        out.peak_rss_pages = load(mm, constant!(TASK.mm_hiwater_rss));
+    }
+
+    /// Process id in the innermost pid namespace, 0 when that is the initial one.
+    #[inline(always)]
+    fn ns_pid(self) -> u32 {
+        let pid: *const u8 = load(self.0, constant!(TASK.thread_pid));
+        if pid.is_null() {
+            return 0;
+        }
+        let level: u32 = load(pid, constant!(TASK.pid_level));
+        if level == 0 || constant!(TASK.upid_nr) == ABSENT {
+            return 0;
+        }
+        let offset = constant!(TASK.pid_numbers)
+            + constant!(TASK.upid_nr)
+            + level * constant!(TASK.upid_size);
+        probe(pid, offset)
+    }
+
+    #[inline(always)]
+    fn cgroup_id(self) -> u64 {
+        let set: *const u8 = load(self.0, constant!(TASK.cgroups));
+        let cgroup: *const u8 = load(set, constant!(TASK.dfl_cgrp));
+        let node: *const u8 = load(cgroup, constant!(TASK.cgroup_kn));
+        load(node, constant!(TASK.kn_id))
+    }
+}
+
+/// The seven counters of a `task_io_accounting` that lies at `at` of `base`.
+#[inline(always)]
+fn io(base: *const u8, at: u32) -> [u64; 7] {
+    if constant!(TASK.io_rchar) == ABSENT || constant!(TASK.io_read_bytes) == ABSENT {
+        return [0; 7]; // Built without CONFIG_TASK_XACCT or CONFIG_TASK_IO_ACCOUNTING.
+    }
+    [
+        load(base, at + constant!(TASK.io_rchar)),
+        load(base, at + constant!(TASK.io_wchar)),
+        load(base, at + constant!(TASK.io_syscr)),
+        load(base, at + constant!(TASK.io_syscw)),
+        load(base, at + constant!(TASK.io_read_bytes)),
+        load(base, at + constant!(TASK.io_write_bytes)),
+        load(base, at + constant!(TASK.io_cancelled)),
+    ]
+}
