@@ -1,0 +1,73 @@
+//! L2, who reads: one trait, four implementations, one selection.
+//!
+//! In: what is wanted. Out: a `Sample` with notes. A backend never filters, sorts, or computes a
+//! rate, and a process that vanished while it was read is not an error.
+
+use crate::model::probe::Probe;
+use crate::model::sample::{Process, Sample, Source};
+use crate::model::want::Want;
+use std::os::fd::BorrowedFd;
+
+/// Why a backend cannot work, or a reading failed as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A privilege is missing.
+    #[error("{what} needs {need}")]
+    Denied {
+        /// What was refused.
+        what: String,
+        /// The capability or setting that would allow it.
+        need: String,
+    },
+    /// The host lacks something that no privilege gives.
+    #[error("{what} is not supported here: {why}; {fix}")]
+    Unsupported {
+        /// What was asked for.
+        what: String,
+        /// What is missing.
+        why: String,
+        /// What would make it work.
+        fix: String,
+    },
+    /// A call to the kernel failed.
+    #[error("{call} on {what}: {source}")]
+    Kernel {
+        /// The call.
+        call: &'static str,
+        /// What it was made on.
+        what: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// A file or record does not make sense.
+    #[error("{what} does not make sense: wanted {want}")]
+    Malformed {
+        /// The file, and the line if there is one.
+        what: String,
+        /// What was expected there.
+        want: String,
+    },
+}
+
+/// A reader of the node.
+pub trait Backend: Send {
+    /// Which one it is.
+    fn source(&self) -> Source;
+
+    /// How each capability is served; `doctor` prints it.
+    fn probes(&mut self) -> Vec<Probe>;
+
+    /// Reads once.
+    fn read(&mut self, want: &Want) -> Result<Sample, Error>;
+
+    /// Fills the texts of the processes that will be shown, as far as `want` asks for them.
+    fn describe(&mut self, processes: &mut [Process], want: &Want);
+
+    /// Becomes readable when records should be fetched before the next reading.
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Fetches records that wait, so that a ring buffer does not fill between readings.
+    fn drain(&mut self) {}
+}

@@ -1,0 +1,124 @@
+//! The values of one object, in the order of its category's list.
+
+use super::{Category, Kind, Role, Unit};
+use crate::model::id::Ns;
+use std::marker::PhantomData;
+
+/// One value as a reader sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// Unsigned.
+    Number(u64),
+    /// Signed.
+    Signed(i64),
+    /// Floating.
+    Float(f64),
+    /// Yes or no.
+    Flag(bool),
+    /// A letter, such as a process state.
+    Letter(char),
+    /// A text that the object keeps.
+    Text(&'a str),
+}
+
+impl Value<'_> {
+    /// As a number to sort by; texts have none.
+    pub fn as_f64(self) -> Option<f64> {
+        match self {
+            Self::Number(n) => Some(n as f64),
+            Self::Signed(n) => Some(n as f64),
+            Self::Float(x) => Some(x),
+            Self::Flag(yes) => Some(f64::from(u8::from(yes))),
+            Self::Letter(_) | Self::Text(_) => None,
+        }
+    }
+}
+
+/// Values of one object. A slot is absent until it is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row<F, const N: usize> {
+    present: u128,
+    slots: [u64; N],
+    category: PhantomData<F>,
+}
+
+impl<F: Category, const N: usize> Default for Row<F, N> {
+    fn default() -> Self {
+        const { assert!(N <= 128 && N == F::FIELDS.len()) };
+        Self { present: 0, slots: [0; N], category: PhantomData }
+    }
+}
+
+impl<F: Category, const N: usize> Row<F, N> {
+    /// Sets a slot by its bits.
+    pub fn set(&mut self, field: F, bits: u64) {
+        self.slots[field.index()] = bits;
+        self.present |= 1 << field.index();
+    }
+
+    /// Sets a slot that is there only sometimes.
+    pub fn set_some(&mut self, field: F, bits: Option<u64>) {
+        if let Some(bits) = bits {
+            self.set(field, bits);
+        }
+    }
+
+    /// Sets a signed slot.
+    pub fn set_signed(&mut self, field: F, value: i64) {
+        self.set(field, value.cast_unsigned());
+    }
+
+    /// Sets a floating slot.
+    pub fn set_float(&mut self, field: F, value: f64) {
+        self.set(field, value.to_bits());
+    }
+
+    /// Adds to a counter, absent counting as zero.
+    pub fn add(&mut self, field: F, amount: u64) {
+        self.set(field, self.get(field).unwrap_or(0).wrapping_add(amount));
+    }
+
+    /// Makes a slot absent again.
+    pub fn clear(&mut self, field: F) {
+        self.present &= !(1 << field.index());
+    }
+
+    /// The bits of a slot.
+    pub fn get(&self, field: F) -> Option<u64> {
+        (self.present & (1 << field.index()) != 0).then(|| self.slots[field.index()])
+    }
+
+    /// The value of a slot, by its kind; texts are not in the row.
+    pub fn value(&self, field: F) -> Option<Value<'static>> {
+        let bits = self.get(field)?;
+        Some(match field.field().kind {
+            Kind::Number => Value::Number(bits),
+            Kind::Signed => Value::Signed(bits.cast_signed()),
+            Kind::Float => Value::Float(f64::from_bits(bits)),
+            Kind::Flag => Value::Flag(bits != 0),
+            Kind::Letter => Value::Letter(char::from(u8::try_from(bits).unwrap_or(b'?'))),
+            Kind::Text => return None,
+        })
+    }
+
+    /// Sets every rate from the growth since `before`. A counter that went backwards (the kernel
+    /// scales user and system time anew at each reading) gives zero, never a negative rate.
+    pub fn set_rates(&mut self, before: &Self, interval: Ns) {
+        if interval == Ns(0) {
+            return;
+        }
+        for (index, field) in F::FIELDS.iter().enumerate() {
+            let (Role::RateOf(of), Some(rate)) = (field.role, F::at(index)) else { continue };
+            let Some(of) = F::at(of) else { continue };
+            let (Some(old), Some(new)) = (before.get(of), self.get(of)) else { continue };
+            let grown = new.saturating_sub(old) as f64;
+            self.set_float(
+                rate,
+                match field.unit {
+                    Unit::Percent => grown / interval.0 as f64 * 100.0,
+                    _ => grown / interval.seconds(),
+                },
+            );
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! L0, what is measured: identities, units, the field lists, samples and the rates between two.
+//!
+//! Pure data and arithmetic. Nothing here reads a file, knows a backend or prints.
+
+pub mod field;
+pub mod id;
+pub mod probe;
+pub mod rates;
+pub mod sample;
+pub mod want;

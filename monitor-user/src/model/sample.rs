@@ -1,0 +1,169 @@
+//! A sample: what one backend read at one instant.
+
+use super::field::disk::DiskRow;
+use super::field::net::NetRow;
+use super::field::node::{CpuRow, NodeRow};
+use super::field::process::ProcessRow;
+use super::field::{Kind, ProcessField, Value};
+use super::id::{Identity, Ns};
+use std::sync::Arc;
+
+/// Which backend read it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The task iterator and BPF maps.
+    Ebpf,
+    /// Files of `/proc`.
+    Procfs,
+    /// Fixed values, for tests of what lies above.
+    #[default]
+    Test,
+}
+
+impl Source {
+    /// Its name in `--backend` and in every output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ebpf => "ebpf",
+            Self::Procfs => "procfs",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// When a sample was taken, on both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Instant {
+    /// `CLOCK_BOOTTIME`: what intervals and start times are measured on.
+    pub boot: Ns,
+    /// `CLOCK_REALTIME`: what people read.
+    pub unix: Ns,
+}
+
+/// Everything that was asked for, at one instant.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// When.
+    pub at: Instant,
+    /// By whom.
+    pub source: Source,
+    /// Name of the node.
+    pub node: Arc<str>,
+    /// Processes, in the order of their identities; ended ones (since the last sample) among them.
+    pub processes: Vec<Process>,
+    /// The node itself, if asked for.
+    pub node_stats: Option<Node>,
+    /// What is missing, and why: one sentence each.
+    pub notes: Vec<Note>,
+    /// What each BPF program had to drop since it was loaded.
+    pub lost: Vec<Lost>,
+}
+
+/// A process, or one of its threads.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Which.
+    pub id: Identity,
+    /// Its numbers.
+    pub row: ProcessRow,
+    /// Command name, NUL-padded, any bytes.
+    pub comm: [u8; 16],
+    /// Texts that cost a look-up of their own; filled for the rows that are shown.
+    pub text: Text,
+    /// Its threads, if asked for.
+    pub threads: Vec<Process>,
+}
+
+/// Texts of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Text {
+    /// Arguments, joined by spaces.
+    pub cmdline: Option<Arc<str>>,
+    /// The file executed last.
+    pub path: Option<Arc<str>>,
+    /// Path in the unified cgroup hierarchy.
+    pub cgroup: Option<Arc<str>>,
+}
+
+impl Process {
+    /// The command name as text; bytes that are not UTF-8 are replaced.
+    pub fn comm(&self) -> std::borrow::Cow<'_, str> {
+        let end = self.comm.iter().position(|&byte| byte == 0).unwrap_or(self.comm.len());
+        String::from_utf8_lossy(&self.comm[..end])
+    }
+
+    /// Whether it has ended.
+    pub fn ended(&self) -> bool {
+        self.row.get(ProcessField::Ended) == Some(1)
+    }
+
+    /// Any field: a number from the row, or a text. The command name has its own function,
+    /// because it may have to be repaired.
+    pub fn value(&self, field: ProcessField) -> Option<Value<'_>> {
+        use super::field::Category;
+        if field.field().kind != Kind::Text {
+            return self.row.value(field);
+        }
+        let text = match field {
+            ProcessField::Cmdline => &self.text.cmdline,
+            ProcessField::Path => &self.text.path,
+            ProcessField::Cgroup => &self.text.cgroup,
+            _ => return None,
+        };
+        text.as_deref().map(Value::Text)
+    }
+}
+
+/// The node, its processors, disks and interfaces; one level, always.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// Its numbers.
+    pub row: NodeRow,
+    /// Processors on line, by number.
+    pub cpus: Vec<(u32, CpuRow)>,
+    /// Disks and partitions.
+    pub disks: Vec<Device<DiskRow>>,
+    /// Interfaces.
+    pub nets: Vec<Device<NetRow>>,
+}
+
+/// A named device.
+#[derive(Clone, Debug, Default)]
+pub struct Device<R> {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its numbers.
+    pub row: R,
+}
+
+/// Something that a reader of the sample must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// One sentence: what is missing and why.
+    pub text: String,
+    /// Whether the answer is partial because of it (exit code 4).
+    pub partial: bool,
+}
+
+impl Note {
+    /// Something worth saying; the answer is whole.
+    pub fn remark(text: impl Into<String>) -> Self {
+        Self { text: text.into(), partial: false }
+    }
+
+    /// Something asked for is missing.
+    pub fn missing(text: impl Into<String>) -> Self {
+        Self { text: text.into(), partial: true }
+    }
+}
+
+/// What one BPF object dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The object.
+    pub program: &'static str,
+    /// Records that found the ring buffer full.
+    pub ring_full: u64,
+    /// New keys that found a table full.
+    pub table_full: u64,
+}
