@@ -30,7 +30,8 @@ static RULER: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 #[inline(always)]
 pub fn learn_cpu_offsets() {
     let ruler = (&raw const RULER).cast::<u8>();
-    let base: u64 = probe(ruler, constant!(ARRAY.pptrs));
+    let map = as_number(ruler) as *const u8;
+    let base: u64 = probe(map, constant!(ARRAY.pptrs));
     let key = 0u32;
     for cpu in 0..EXACT_CPUS {
         if cpu >= constant!(RSS_CPUS) as usize {
@@ -41,7 +42,19 @@ pub fn learn_cpu_offsets() {
             bpf_map_lookup_percpu_elem(ruler.cast_mut().cast(), (&raw const key).cast(), cpu as u32)
         };
         // SAFETY: the index is below the length, and nobody reads before the first snapshot.
-        unsafe { CPU_OFFSET[cpu] = (element as u64).wrapping_sub(base) };
+        unsafe { CPU_OFFSET[cpu] = as_number(element.cast()).wrapping_sub(base) };
+    }
+}
+
+/// The address of a map or of its element. The verifier allows no arithmetic with such a pointer;
+/// one that was stored to memory and loaded again is a number to it.
+#[inline(always)]
+fn as_number(pointer: *const u8) -> u64 {
+    static mut SLOT: *const u8 = core::ptr::null();
+    // SAFETY: one pass at a time uses the slot.
+    unsafe {
+        core::ptr::write_volatile(&raw mut SLOT, pointer);
+        core::ptr::read_volatile(&raw const SLOT) as u64
     }
 }
 

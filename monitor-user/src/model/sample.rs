@@ -64,6 +64,8 @@ pub struct Sample {
 pub struct Process {
     /// Which.
     pub id: Identity,
+    /// Who made it, if that was seen; a parent that has ended does not change it.
+    pub parent: Option<Identity>,
     /// Its numbers.
     pub row: ProcessRow,
     /// Command name, NUL-padded, any bytes.

@@ -13,7 +13,8 @@ category! {
         Tid: "tid", "TID", None, Number, Label,
             "Thread id, in rows of threads only", "task->pid", "name of /proc/<pid>/task/<tid>";
         Ppid: "ppid", "PPID", None, Number, Label,
-            "Process id of the parent", "task->real_parent->tgid", "stat 4";
+            "Process id of the parent; of an ended process, of the one that waited for it",
+            "task->real_parent->tgid", "stat 4";
         NsPid: "ns_pid", "NSPID", None, Number, Label,
             "Process id inside its innermost pid namespace, absent in the host's own",
             "task->thread_pid->numbers", "status NSpid";
@@ -31,6 +32,9 @@ category! {
             "Path in the unified cgroup hierarchy", "path of cgroup_id", "/proc/<pid>/cgroup";
         CgroupId: "cgroup_id", "CGROUP ID", None, Number, Label,
             "Id of the cgroup in the unified hierarchy", "task->cgroups->dfl_cgrp->kn->id", "";
+        ExecId: "exec_id", "EXECS", None, Number, Label,
+            "Executions so far: changes whenever the command line does",
+            "task->self_exec_id", "";
         State: "state", "S", None, Letter, Gauge,
             "State as ps(1) prints it: R S D T t I Z X", "task->__state | exit_state", "stat 3";
         Threads: "threads", "THR", Count, Number, Gauge,
@@ -99,10 +103,10 @@ category! {
         PeakVsize: "peak_vsize_bytes", "PEAK VSIZE", Bytes, Number, Gauge,
             "Highest mapped address space", "mm->hiwater_vm", "status VmPeak";
         ReadBytes: "read_bytes", "READ", Bytes, Number, Counter,
-            "Bytes that it caused to be fetched from storage",
+            "Bytes that it and the children it has waited for caused to be fetched from storage",
             "ioac.read_bytes", "io read_bytes";
         WrittenBytes: "written_bytes", "WRITTEN", Bytes, Number, Counter,
-            "Bytes that it caused to be sent to storage, counted as pages become dirty",
+            "Bytes that it and the children it has waited for will send to storage, counted as pages become dirty",
             "ioac.write_bytes", "io write_bytes";
         CancelledBytes: "cancelled_write_bytes", "CANCELLED", Bytes, Number, Counter,
             "Bytes of written_bytes that never reached storage, as the file was truncated",

@@ -1,0 +1,75 @@
+//! The health of loaded objects: how often their programs ran, what that cost, what maps take.
+//!
+//! In: `/proc/self/fdinfo` of programs and maps (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`).
+//! Run times are there only while the kernel's BPF statistics are switched on.
+
+use super::object::Object;
+use crate::model::probe::{Cost, Health, Probe};
+use crate::model::want::Capability;
+use aya::maps::Map;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// What one event costs where it was not measured: a tracepoint program with one map update, on
+/// the machine of the measurements in docs/journal.
+const CALIBRATED_NS: f64 = 150.0;
+
+/// How an object serves a capability.
+pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
+    let loss = object.loss();
+    let (run_ns, runs) = run_time(object);
+    let measured =
+        (runs > 0).then(|| Cost { ns_per_event: run_ns as f64 / runs as f64, estimated: false });
+    Probe {
+        capability,
+        health: Health::Active,
+        hooks: object.hooks().to_vec(),
+        events: loss.events,
+        cost: Some(measured.unwrap_or(Cost { ns_per_event: CALIBRATED_NS, estimated: true })),
+        lost: loss.ring_full + loss.table_full + dropped,
+        map_bytes: map_bytes(object),
+    }
+}
+
+/// Run time and runs of all its programs, as far as the kernel counted them.
+fn run_time(object: &Object) -> (u64, u64) {
+    object.ebpf.programs().filter_map(|(_, program)| program.fd().ok()).fold((0, 0), |sum, fd| {
+        let info = fdinfo(fd.as_fd());
+        (sum.0 + number(&info, "run_time_ns"), sum.1 + number(&info, "run_cnt"))
+    })
+}
+
+fn map_bytes(object: &Object) -> u64 {
+    let data = |map| match map {
+        &Map::Array(ref it) | &Map::HashMap(ref it) | &Map::PerCpuArray(ref it) => Some(it),
+        _ => None,
+    };
+    object
+        .ebpf
+        .maps()
+        .filter_map(|(_, map)| data(map))
+        .fold(0, |sum, map| sum + number(&fdinfo(map.fd().as_fd()), "memlock"))
+}
+
+fn fdinfo(fd: BorrowedFd<'_>) -> String {
+    std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).unwrap_or_default()
+}
+
+/// The number behind a key; 0 where the kernel does not give it.
+fn number(info: &str, key: &str) -> u64 {
+    let value = |line: &str| {
+        line.strip_prefix(key)?.strip_prefix(':').and_then(|text| text.trim().parse().ok())
+    };
+    info.lines().find_map(value).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn a_key_is_found_and_a_longer_one_is_not() {
+        let info = "run_cnt_x:\t1\nrun_cnt:\t7\n";
+        assert_eq!(number(info, "run_cnt"), 7);
+        assert_eq!(number(info, "run_time_ns"), 0);
+    }
+}

@@ -1,0 +1,160 @@
+//! What became of processes since the last reading: the ring buffer of `bin/life.rs`.
+//!
+//! In: fork, exec and end records. Out: ended processes with their final totals, and for the
+//! living who made them and what they execute. Forgets what it was not asked for.
+
+use super::decode;
+use super::kernel::Kernel;
+use super::object::{Object, Record, Settings};
+use super::part::Part;
+use crate::backend::Error;
+use crate::model::field::ProcessField as F;
+use crate::model::id::Identity;
+use crate::model::sample::Process;
+use aya::maps::{HashMap as Table, MapData, RingBuf};
+use monitor_ebpf::abi::Owner;
+use monitor_ebpf::abi::life::{self, End, Exec, Fork, KIND_END, KIND_EXEC, KIND_FORK, Waited};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use zerocopy::FromBytes;
+
+/// Most ended processes that are kept between two readings: at 10,000 a second, one reading in
+/// six seconds loses none.
+const ENDED_LIMIT: usize = 1 << 16;
+
+/// The lifetime hooks and what they have told.
+pub struct Life {
+    object: Object,
+    ring: RingBuf<MapData>,
+    born: HashMap<Identity, Birth>,
+    ended: Vec<Process>,
+    /// Ended processes beyond [`ENDED_LIMIT`].
+    dropped: u64,
+}
+
+/// What was seen of a process that started while we looked.
+#[derive(Default)]
+struct Birth {
+    parent: Option<Identity>,
+    path: Option<Arc<str>>,
+}
+
+impl Life {
+    /// Loads and attaches the hooks.
+    pub fn load(kernel: &Kernel) -> Result<Self, Error> {
+        let machine = kernel.machine;
+        let sizes = [(life::RING, machine.ring_bytes()), (life::WAITED, machine.rows())];
+        let settings = Settings { constants: &[], sizes: &sizes };
+        let mut object = Object::load("life", kernel, &settings)?;
+        for (program, hook) in [
+            ("fork", "sched_process_fork"),
+            ("exec", "sched_process_exec"),
+            ("exit", "sched_process_exit"),
+            ("free", "sched_process_free"),
+        ] {
+            object.attach(program, hook, kernel)?;
+        }
+        let ring = object.ring(life::RING)?;
+        Ok(Self { object, ring, born: HashMap::new(), ended: Vec::new(), dropped: 0 })
+    }
+
+    /// What ended threads of living processes waited for a CPU.
+    fn add_waits(&self, processes: &mut [Process]) {
+        let Some(map) = self.object.ebpf.map(life::WAITED) else { return };
+        let Ok(table) = Table::<_, Record<Owner>, Record<Waited>>::try_from(map) else { return };
+        for (Record(owner), Record(waited)) in table.iter().flatten() {
+            let id = decode::identity(owner);
+            if let Ok(index) = processes.binary_search_by_key(&id, |process| process.id) {
+                processes[index].row.add(F::RunDelay, waited.run_delay_ns);
+                processes[index].row.add(F::RunCount, waited.run_count);
+            }
+        }
+    }
+
+    /// Births whose end was lost would stay for ever.
+    fn forget_the_lost(&mut self, processes: &[Process]) {
+        if self.born.len() > 2 * processes.len() {
+            let alive = |id: &Identity| processes.binary_search_by_key(id, |it| it.id).is_ok();
+            self.born.retain(|id, _| alive(id));
+        }
+    }
+}
+
+impl Part for Life {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn join(&mut self, processes: &mut Vec<Process>) {
+        self.drain();
+        self.add_waits(processes);
+        for process in processes.iter_mut() {
+            if let Some(birth) = self.born.get(&process.id) {
+                tell(process, birth);
+            }
+        }
+        // One that ended during the pass is in both; its last record is the true one.
+        processes.append(&mut self.ended);
+        processes.sort_by_key(|process| (process.id, !process.ended()));
+        processes.dedup_by_key(|process| process.id);
+        self.forget_the_lost(processes);
+    }
+
+    /// A quarter of the ring is used.
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.ring.as_fd())
+    }
+
+    fn drain(&mut self) {
+        let Self { ring, born, ended, dropped, .. } = self;
+        while let Some(item) = ring.next() {
+            match u32::read_from_prefix(&item).map(|(kind, _)| kind) {
+                Ok(KIND_FORK) => note_fork(born, &item),
+                Ok(KIND_EXEC) => note_exec(born, &item),
+                Ok(KIND_END) => match end(born, &item) {
+                    Some(process) if ended.len() < ENDED_LIMIT => ended.push(process),
+                    Some(_) => *dropped += 1,
+                    None => {}
+                },
+                _ => {} // A kind of a newer program.
+            }
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+fn note_fork(born: &mut HashMap<Identity, Birth>, bytes: &[u8]) {
+    if let Ok((fork, _)) = Fork::read_from_prefix(bytes) {
+        let birth = born.entry(decode::identity(fork.child)).or_default();
+        birth.parent = Some(decode::identity(fork.parent));
+    }
+}
+
+fn note_exec(born: &mut HashMap<Identity, Birth>, bytes: &[u8]) {
+    if let Ok((exec, _)) = Exec::read_from_prefix(bytes) {
+        let length = exec.path.len().min(exec.path_bytes as usize);
+        let path = String::from_utf8_lossy(&exec.path[..length]);
+        born.entry(decode::identity(exec.owner)).or_default().path = Some(path.into());
+    }
+}
+
+/// The final record of a process, with what was noted of its birth.
+fn end(born: &mut HashMap<Identity, Birth>, bytes: &[u8]) -> Option<Process> {
+    let (end, _) = End::read_from_prefix(bytes).ok()?;
+    let mut process = decode::ended(&end.process, end.max_rss_pages);
+    process.row.add(F::RunDelay, end.waited.run_delay_ns);
+    process.row.add(F::RunCount, end.waited.run_count);
+    if let Some(birth) = born.remove(&process.id) {
+        tell(&mut process, &birth);
+    }
+    Some(process)
+}
+
+fn tell(process: &mut Process, birth: &Birth) {
+    process.parent = birth.parent;
+    process.text.path.clone_from(&birth.path);
+}

@@ -1,0 +1,137 @@
+//! The eBPF backend: one pass of the task iterator, joined with what the hooks counted.
+//!
+//! Each capability is an object of its own, loaded by trying: what a kernel refuses switches that
+//! capability off, aloud, and the rest works on. Nothing stays attached when this is dropped.
+
+mod decode;
+mod health;
+mod kernel;
+mod layout;
+mod life;
+mod object;
+mod part;
+mod snapshot;
+
+use super::{Backend, Error};
+use crate::model::probe::{Health, Probe};
+use crate::model::sample::{Lost, Note, Process, Sample, Source};
+use crate::model::want::{Capability, Want};
+use crate::sys::clock;
+use kernel::Kernel;
+use part::{Asked, LOADERS, Loader, Part};
+use snapshot::{Snapshot, Threads};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// The loaded objects.
+pub struct Ebpf {
+    node: Arc<str>,
+    snapshot: Snapshot,
+    parts: Vec<(&'static Loader, Box<dyn Part>)>,
+    /// What was asked for and could not be had.
+    refused: Vec<(&'static Loader, Error)>,
+}
+
+impl Ebpf {
+    /// Loads what the capabilities need. Without the snapshot there is no eBPF backend; any other
+    /// part that is refused becomes a note of every sample.
+    pub fn open(capabilities: &[Capability], log_level: u8) -> Result<Self, Error> {
+        let kernel = Kernel::read(log_level)?;
+        let snapshot = Snapshot::load(&kernel)?;
+        let node = rustix::system::uname().nodename().to_string_lossy().into();
+        let mut it = Self { node, snapshot, parts: Vec::new(), refused: Vec::new() };
+        let asked = Asked { capabilities, since: clock::boot() };
+        for loader in LOADERS {
+            if loader.serves.iter().any(|serves| capabilities.contains(serves)) {
+                match (loader.load)(&kernel, &asked) {
+                    Ok(part) => it.parts.push((loader, part)),
+                    Err(error) => it.refused.push((loader, error)),
+                }
+            }
+        }
+        drop(kernel);
+        crate::sys::memory::give_back();
+        Ok(it)
+    }
+
+    fn lost(&self) -> Vec<Lost> {
+        let lost = |(_, part): &(_, Box<dyn Part>)| {
+            let loss = part.object().loss();
+            Lost {
+                program: part.object().name(),
+                ring_full: loss.ring_full + part.dropped(),
+                table_full: loss.table_full,
+            }
+        };
+        self.parts.iter().map(lost).collect()
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        let refused = self.refused.iter().map(|(loader, error)| {
+            Note::remark(format!("no {}: {error}", loader.serves[0].name()))
+        });
+        let rss = (!self.snapshot.exact_rss()).then(|| {
+            Note::remark("resident sizes are approximate: this machine has more than 64 processors")
+        });
+        refused.chain(rss).collect()
+    }
+}
+
+impl Backend for Ebpf {
+    fn source(&self) -> Source {
+        Source::Ebpf
+    }
+
+    fn probes(&mut self) -> Vec<Probe> {
+        let snapshot = health::probe(Capability::Snapshot, self.snapshot.object(), 0);
+        let loaded = self.parts.iter().flat_map(|(loader, part)| {
+            loader.serves.iter().map(|it| health::probe(*it, part.object(), part.dropped()))
+        });
+        let refused = self.refused.iter().flat_map(|(loader, error)| {
+            let health = || Health::Failed { error: error.to_string() };
+            loader.serves.iter().map(move |it| Probe { health: health(), ..Probe::off(*it) })
+        });
+        let mut probes: Vec<_> = std::iter::once(snapshot).chain(loaded).chain(refused).collect();
+        for capability in Capability::ALL {
+            if !probes.iter().any(|probe| probe.capability == *capability) {
+                probes.push(Probe::off(*capability));
+            }
+        }
+        probes.sort_by_key(|probe| probe.capability);
+        probes
+    }
+
+    fn read(&mut self, want: &Want) -> Result<Sample, Error> {
+        let mut sample = Sample {
+            at: clock::now(),
+            source: Source::Ebpf,
+            node: self.node.clone(),
+            ..Sample::default()
+        };
+        if want.processes {
+            let threads = if want.threads { Threads::Kept } else { Threads::Summed };
+            sample.processes = self.snapshot.read(threads)?;
+            for (_, part) in &mut self.parts {
+                part.join(&mut sample.processes);
+            }
+            if let Some(pids) = &want.pids {
+                sample.processes.retain(|process| pids.contains(&process.id.pid));
+            }
+        }
+        sample.notes = self.notes();
+        sample.lost = self.lost();
+        Ok(sample)
+    }
+
+    fn describe(&mut self, _processes: &mut [Process], _want: &Want) {}
+
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        self.parts.iter().find_map(|(_, part)| part.wake())
+    }
+
+    fn drain(&mut self) {
+        for (_, part) in &mut self.parts {
+            part.drain();
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One BPF object: loaded by itself, its programs attached one by one.
+//!
+//! In: the embedded object and the running kernel. Out: maps, rings and counts of losses.
+//! A program that cannot be attached costs its object's capability and nothing else.
+
+use super::kernel::Kernel;
+use crate::backend::Error;
+use aya::maps::{MapData, PerCpuArray, RingBuf};
+use aya::programs::{BtfTracePoint, ProgramError};
+use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
+use monitor_ebpf::abi::loss::{self, Loss};
+use zerocopy::{FromBytes, IntoBytes};
+
+include!(concat!(env!("OUT_DIR"), "/objects.rs"));
+
+/// A shared record, for aya's typed maps.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(transparent)]
+pub struct Record<T>(pub T);
+
+// SAFETY: zerocopy's derives prove that `T` is plain bytes without padding.
+#[allow(unsafe_code, reason = "aya's marker trait for what zerocopy has already proved")]
+unsafe impl<T: Copy + 'static + FromBytes + IntoBytes> Pod for Record<T> {}
+
+/// A loaded object.
+pub struct Object {
+    name: &'static str,
+    /// Its programs and maps, for what only one capability needs.
+    pub ebpf: Ebpf,
+    hooks: Vec<String>,
+}
+
+/// What an object is loaded with, besides offsets.
+#[derive(Default)]
+pub struct Settings<'a> {
+    /// Constants by symbol.
+    pub constants: &'a [(&'a str, u32)],
+    /// Sizes of maps by name.
+    pub sizes: &'a [(&'a str, u32)],
+}
+
+impl Object {
+    /// Loads an object; nothing is attached yet.
+    pub fn load(
+        name: &'static str,
+        kernel: &Kernel,
+        settings: &Settings<'_>,
+    ) -> Result<Self, Error> {
+        let bytes = OBJECTS.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
+        let bytes = bytes.ok_or_else(|| Error::Unsupported {
+            what: format!("the {name} program"),
+            why: "this build has no such object".into(),
+            fix: "run `cargo xtask build-ebpf` and build again".into(),
+        })?;
+        let mut loader = EbpfLoader::new();
+        loader.btf(None).allow_unsupported_maps();
+        for (symbol, offsets) in &kernel.offsets {
+            loader.override_global(symbol, offsets.as_slice(), false);
+        }
+        for (symbol, value) in settings.constants {
+            loader.override_global(symbol, value, false);
+        }
+        for (map, size) in settings.sizes {
+            loader.map_max_entries(map, *size);
+        }
+        let ebpf = loader.load(bytes).map_err(|error| refused_object(name, error))?;
+        Ok(Self { name, ebpf, hooks: Vec::new() })
+    }
+
+    /// Attaches a program to a typed tracepoint.
+    pub fn attach(
+        &mut self,
+        program: &str,
+        tracepoint: &str,
+        kernel: &Kernel,
+    ) -> Result<(), Error> {
+        let found: &mut BtfTracePoint = self.program(program)?;
+        found
+            .load(tracepoint, &kernel.btf)
+            .and_then(|()| found.attach().map(drop))
+            .map_err(|error| refused_program(tracepoint, error))?;
+        self.hooks.push(format!("tp_btf/{tracepoint}"));
+        Ok(())
+    }
+
+    /// One of its programs, by name.
+    pub fn program<'a, P>(&'a mut self, name: &str) -> Result<&'a mut P, Error>
+    where
+        &'a mut P: TryFrom<&'a mut aya::programs::Program>,
+    {
+        let error = Error::Malformed {
+            what: format!("object {}", self.name),
+            want: format!("a program {name} of the right type"),
+        };
+        let program = self.ebpf.program_mut(name);
+        program.and_then(|it| it.try_into().ok()).ok_or(error)
+    }
+
+    /// Takes one of its ring buffers.
+    pub fn ring(&mut self, map: &str) -> Result<RingBuf<MapData>, Error> {
+        let error = self.no_map(map);
+        let found = self.ebpf.take_map(map).and_then(|it| RingBuf::try_from(it).ok());
+        found.ok_or(error)
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The hooks that its programs are attached to.
+    pub fn hooks(&self) -> &[String] {
+        &self.hooks
+    }
+
+    /// Notes a hook that was attached by other means than [`Object::attach`].
+    pub fn hooked(&mut self, hook: impl Into<String>) {
+        self.hooks.push(hook.into());
+    }
+
+    /// What its programs dropped, and how often they ran, on all CPUs.
+    pub fn loss(&self) -> Loss {
+        let Some(map) = self.ebpf.map(loss::MAP) else { return Loss::default() };
+        let Ok(array) = PerCpuArray::<_, Record<Loss>>::try_from(map) else {
+            return Loss::default();
+        };
+        let Ok(values) = array.get(&0, 0) else { return Loss::default() };
+        values.iter().fold(Loss::default(), |sum, Record(cpu)| Loss {
+            ring_full: sum.ring_full + cpu.ring_full,
+            table_full: sum.table_full + cpu.table_full,
+            events: sum.events + cpu.events,
+        })
+    }
+
+    /// The error for a map that the object should have.
+    pub fn no_map(&self, map: &str) -> Error {
+        Error::Malformed {
+            what: format!("object {}", self.name),
+            want: format!("a map {map} of the right type"),
+        }
+    }
+}
+
+/// What to tell of an object that the kernel refused.
+fn refused_object(name: &str, error: EbpfError) -> Error {
+    match &error {
+        EbpfError::MapError(aya::maps::MapError::CreateError { io_error, .. }) => {
+            refused(&format!("the {name} program's maps"), io_error, &error.to_string())
+        }
+        _ => refused_otherwise(name, &error.to_string()),
+    }
+}
+
+/// What to tell of a program that the kernel refused at a hook.
+pub fn refused_program(hook: &str, error: ProgramError) -> Error {
+    match &error {
+        // A log means that the verifier looked at the program: it is not about privilege.
+        ProgramError::LoadError { io_error, verifier_log } => match verifier_log.to_string() {
+            log if log.is_empty() => refused(hook, io_error, "no reason given"),
+            log => {
+                tracing::debug!(hook, log, "the verifier refused a program");
+                refused_otherwise(hook, &log)
+            }
+        },
+        ProgramError::SyscallError(call) => refused(hook, &call.io_error, call.call),
+        ProgramError::Btf(_) => Error::Unsupported {
+            what: hook.into(),
+            why: "this kernel does not have it".into(),
+            fix: "a newer kernel does".into(),
+        },
+        _ => refused_otherwise(hook, &error.to_string()),
+    }
+}
+
+fn refused(what: &str, io_error: &std::io::Error, detail: &str) -> Error {
+    use rustix::io::Errno;
+    match Errno::from_io_error(io_error) {
+        Some(Errno::PERM | Errno::ACCESS) => {
+            Error::Denied { what: what.into(), need: "CAP_BPF and CAP_PERFMON".into() }
+        }
+        _ => refused_otherwise(what, &format!("{io_error} ({detail})")),
+    }
+}
+
+fn refused_otherwise(what: &str, why: &str) -> Error {
+    Error::Unsupported {
+        what: what.into(),
+        why: format!("the kernel refused it: {}", last_line(why)),
+        fix: "report it with the kernel's release".into(),
+    }
+}
+
+/// The last line of a verifier log that says something.
+fn last_line(log: &str) -> String {
+    let said = |line: &&str| !line.trim().is_empty() && !line.starts_with("processed ");
+    log.lines().rev().find(said).unwrap_or("no reason given").trim().to_owned()
+}

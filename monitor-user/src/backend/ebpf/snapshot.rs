@@ -1,0 +1,215 @@
+//! A pass over every task, and what its records mean.
+//!
+//! In: the byte stream of `iter/task`. Out: processes with their totals: what ended threads used,
+//! plus each live thread. Reading costs one pass; nothing runs between passes.
+
+use super::decode;
+use super::kernel::Kernel;
+use super::object::{Object, Settings, refused_program};
+use crate::backend::Error;
+use crate::model::id::Pid;
+use crate::model::sample::Process;
+use aya::programs::Iter;
+use monitor_ebpf::abi::task::{self, EXACT_CPUS, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
+use std::fs::File;
+use std::io::Read;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// One `read(2)` returns at most this much of an iterator (`seq_file` of `bpf_iter.c`).
+const CHUNK: usize = 32 << 10;
+
+/// The loaded iterator and the buffer it is read into.
+pub struct Snapshot {
+    object: Object,
+    /// Words, so that every record is aligned.
+    buffer: Vec<u64>,
+    exact_rss: bool,
+}
+
+impl Snapshot {
+    /// Loads the iterator and prepares what it needs once.
+    pub fn load(kernel: &Kernel) -> Result<Self, Error> {
+        let exact_rss = kernel.machine.cpus as usize <= EXACT_CPUS;
+        let cpus = if exact_rss { kernel.machine.cpus } else { 0 };
+        let settings = Settings { constants: &[(RSS_CPUS, cpus)], sizes: &[] };
+        let mut object = Object::load("snapshot", kernel, &settings)?;
+        for program in ["learn", "snapshot"] {
+            let iter: &mut Iter = object.program(program)?;
+            iter.load("task", &kernel.btf).map_err(|error| refused_program("iter/task", error))?;
+        }
+        object.hooked("iter/task");
+        let mut snapshot = Self { object, buffer: vec![0; 8 * CHUNK / 8], exact_rss };
+        snapshot.pass("learn")?;
+        Ok(snapshot)
+    }
+
+    /// Whether resident sizes include what each CPU has not handed over.
+    pub const fn exact_rss(&self) -> bool {
+        self.exact_rss
+    }
+
+    /// The loaded object, for its health.
+    pub const fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// Reads every process; the list is in the order of identities.
+    pub fn read(&mut self, keep_threads: Threads) -> Result<Vec<Process>, Error> {
+        let bytes = self.pass("snapshot")?;
+        Ok(processes(&self.buffer.as_bytes()[..bytes], keep_threads))
+    }
+
+    /// Runs an iterator to its end; returns how many bytes of the buffer it filled.
+    fn pass(&mut self, program: &str) -> Result<usize, Error> {
+        let mut file = self.open(program)?;
+        let mut filled = 0;
+        loop {
+            if self.buffer.as_bytes().len() < filled + CHUNK {
+                self.buffer.resize(self.buffer.len() * 2, 0);
+            }
+            match file.read(&mut self.buffer.as_mut_bytes()[filled..]) {
+                Ok(0) => return Ok(filled),
+                Ok(bytes) => filled += bytes,
+                // The kernel gives up after a million tasks without a record, and after a signal.
+                Err(error) if again(&error) => {}
+                Err(source) => {
+                    return Err(Error::Kernel { call: "read", what: "iter/task".into(), source });
+                }
+            }
+        }
+    }
+
+    /// A link gives one pass, and two system calls make a new one.
+    fn open(&mut self, program: &str) -> Result<File, Error> {
+        let iter: &mut Iter = self.object.program(program)?;
+        let failed = |error| refused_program("iter/task", error);
+        let link = iter.attach().and_then(|id| iter.take_link(id)).map_err(failed)?;
+        link.into_file().map_err(|error| Error::Kernel {
+            call: "BPF_ITER_CREATE",
+            what: "iter/task".into(),
+            source: std::io::Error::other(error),
+        })
+    }
+}
+
+fn again(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock)
+}
+
+/// Whether the rows of threads are wanted, or only their sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// A row for each.
+    Kept,
+    /// Only added up.
+    Summed,
+}
+
+/// Turns a stream of records into processes.
+fn processes(stream: &[u8], keep: Threads) -> Vec<Process> {
+    let mut all = Vec::with_capacity(stream.len() / size_of::<task::Process>());
+    each_process(stream, |record| all.push(decode::process(record)));
+    // The kernel walks ids upwards, so this finds it in order. An id that was reused during the
+    // pass, or a process whose pid moved to another thread by exec, can appear twice.
+    all.sort_by_key(|process| process.id);
+    all.dedup_by_key(|process| process.id);
+    each_thread(stream, |record| {
+        if let Ok(index) = all.binary_search_by_key(&Pid(record.tgid), |it| it.id.pid) {
+            decode::add_thread(&mut all[index], record, keep);
+        }
+    });
+    for process in &mut all {
+        decode::finish(process);
+    }
+    all
+}
+
+fn each_process(mut stream: &[u8], mut take: impl FnMut(&task::Process)) {
+    while let Some((kind, rest)) = next(stream) {
+        if kind == KIND_PROCESS
+            && let Ok((record, _)) = task::Process::ref_from_prefix(stream)
+        {
+            take(record);
+        }
+        stream = rest;
+    }
+}
+
+/// Every thread, a leader as the first of its process.
+fn each_thread(mut stream: &[u8], mut take: impl FnMut(&task::Thread)) {
+    while let Some((_, rest)) = next(stream) {
+        if let Ok((record, _)) = task::Thread::ref_from_prefix(stream) {
+            take(record);
+        }
+        stream = rest;
+    }
+}
+
+/// The kind of the first record, and what follows it; `None` at the end, or where the stream
+/// does not make sense.
+fn next(stream: &[u8]) -> Option<(u32, &[u8])> {
+    let (kind, _) = u32::read_from_prefix(stream).ok()?;
+    let bytes = match kind {
+        KIND_PROCESS => size_of::<task::Process>(),
+        KIND_THREAD => size_of::<task::Thread>(),
+        _ => return None,
+    };
+    Some((kind, stream.get(bytes..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::field::ProcessField;
+
+    fn process(tgid: u32, exec_ns: u64, dead_ns: u64) -> task::Process {
+        let mut record = task::Process::default();
+        record.leader.kind = KIND_PROCESS;
+        (record.leader.tid, record.leader.tgid) = (tgid, tgid);
+        record.leader.sums.exec_ns = exec_ns;
+        record.dead.exec_ns = dead_ns;
+        record
+    }
+
+    fn thread(tid: u32, tgid: u32, exec_ns: u64) -> task::Thread {
+        let mut record = task::Thread { kind: KIND_THREAD, tid, tgid, ..Default::default() };
+        record.sums.exec_ns = exec_ns;
+        record
+    }
+
+    fn aligned(parts: &[&[u8]]) -> Vec<u64> {
+        let bytes = parts.concat();
+        let mut words = vec![0u64; bytes.len() / 8];
+        words.as_mut_bytes().copy_from_slice(&bytes);
+        words
+    }
+
+    #[test]
+    fn a_process_is_its_ended_threads_and_its_live_ones() {
+        let stream = aligned(&[
+            thread(3, 7, 10).as_bytes(), // An id that wrapped: before its leader.
+            process(7, 100, 5).as_bytes(),
+            thread(8, 7, 20).as_bytes(),
+        ]);
+        let all = processes(stream.as_bytes(), Threads::Kept);
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].row.get(ProcessField::CpuTime), Some(135));
+        let tids: Vec<_> = all[0].threads.iter().map(|it| it.id.pid.0).collect();
+        assert_eq!(tids, [3, 7, 8]);
+    }
+
+    #[test]
+    fn a_process_seen_twice_is_one() {
+        let twice = process(7, 100, 0);
+        let stream = aligned(&[twice.as_bytes(), twice.as_bytes()]);
+        assert_eq!(processes(stream.as_bytes(), Threads::Summed).len(), 1);
+    }
+
+    #[test]
+    fn a_cut_or_senseless_stream_ends_where_it_stops_making_sense() {
+        let mut stream = aligned(&[process(7, 1, 0).as_bytes(), process(8, 1, 0).as_bytes()]);
+        assert_eq!(processes(&stream.as_bytes()[..500], Threads::Summed).len(), 1);
+        stream[51] = u64::MAX;
+        assert_eq!(processes(stream.as_bytes(), Threads::Summed).len(), 1);
+    }
+}

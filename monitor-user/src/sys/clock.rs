@@ -1,0 +1,21 @@
+//! The two clocks of a sample.
+
+use crate::model::id::Ns;
+use crate::model::sample::Instant;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Now, on both clocks.
+pub fn now() -> Instant {
+    Instant { boot: boot(), unix: read(ClockId::Realtime) }
+}
+
+/// Now, on `CLOCK_BOOTTIME`, which start times are measured on and which counts sleep.
+pub fn boot() -> Ns {
+    read(ClockId::Boottime)
+}
+
+fn read(clock: ClockId) -> Ns {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Ns(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
+}
