@@ -7,7 +7,7 @@
 use crate::model::field::process::ProcessRow;
 use crate::model::field::{Category, ProcessField, Role};
 use crate::model::id::{Identity, Pid};
-use crate::model::sample::{Process, Sample};
+use crate::model::sample::{Birth, Process, Sample};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The kernel adds these of a child to whoever waited for it (`wait_task_zombie` of
@@ -33,6 +33,8 @@ pub struct Family {
     living: HashMap<Identity, Process>,
     /// What the ended used.
     ended: Used,
+    /// Members that have ended and whose final record is still to come.
+    awaited: usize,
     /// Processes that were there and then were not, without a final record.
     lost: u64,
 }
@@ -76,6 +78,7 @@ impl Family {
             pids: HashMap::new(),
             living: HashMap::new(),
             ended: Used::default(),
+            awaited: 0,
             lost: 0,
         }
     }
@@ -93,11 +96,22 @@ impl Family {
                 self.living.insert(process.id, process.clone());
             }
         }
+        self.await_final(&sample.dying);
+        // Their last numbers stand until the final ones arrive.
+        self.living.extend(sample.dying.iter().filter_map(|it| before.remove_entry(&it.id)));
         for process in before.into_values() {
             self.lost += 1;
             let inside = self.waited_inside(&process);
             self.ended.add(&process, inside);
         }
+    }
+
+    /// Counts the members among those that have ended without a final record until now.
+    fn await_final(&mut self, dying: &[Birth]) {
+        let relatives = |it: &&Birth| {
+            self.members.contains(&it.id) || it.parent.is_some_and(|it| self.members.contains(&it))
+        };
+        self.awaited = dying.iter().filter(relatives).count();
     }
 
     /// Finds new members. A child may stand before its parent in the list, so this looks until
@@ -157,6 +171,11 @@ impl Family {
     /// Whether the root has ended, or was never seen.
     pub fn root_ended(&self) -> bool {
         !self.living.keys().any(|id| id.pid == self.root)
+    }
+
+    /// Members that have ended and whose final record is still to come.
+    pub const fn awaited(&self) -> usize {
+        self.awaited
     }
 
     /// Members that went away without a final record; their last numbers are in the totals.

@@ -112,7 +112,7 @@ impl Backend for Ebpf {
             let threads = if want.threads { Threads::Kept } else { Threads::Summed };
             sample.processes = self.snapshot.read(threads)?;
             for (_, part) in &mut self.parts {
-                part.join(&mut sample.processes);
+                part.join(&mut sample);
             }
             if let Some(pids) = &want.pids {
                 sample.processes.retain(|process| pids.contains(&process.id.pid));

@@ -5,7 +5,7 @@ use super::life::Life;
 use super::object::Object;
 use crate::backend::Error;
 use crate::model::id::Ns;
-use crate::model::sample::Process;
+use crate::model::sample::Sample;
 use crate::model::want::Capability;
 use std::os::fd::BorrowedFd;
 
@@ -14,9 +14,9 @@ pub trait Part: Send {
     /// The loaded object, for its health.
     fn object(&self) -> &Object;
 
-    /// Adds what it knows. The list is in the order of identities and stays so; ended processes
-    /// are in it once the lifetimes have been joined, which is first.
-    fn join(&mut self, processes: &mut Vec<Process>);
+    /// Adds what it knows. The processes are in the order of identities and stay so; ended ones
+    /// are among them once the lifetimes have been joined, which is first.
+    fn join(&mut self, sample: &mut Sample);
 
     /// Becomes readable when records should be fetched before the next reading.
     fn wake(&self) -> Option<BorrowedFd<'_>> {
