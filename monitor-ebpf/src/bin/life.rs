@@ -14,6 +14,7 @@ mod program {
     use aya_ebpf::helpers::generated::{bpf_ktime_get_boot_ns, bpf_probe_read_kernel_str};
     use aya_ebpf::macros::map;
     use aya_ebpf::maps::{HashMap, RingBuf};
+    use aya_log_ebpf::debug;
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::life::{
         End, Exec, Fork, KIND_END, KIND_EXEC, KIND_FORK, PATH_BYTES, ProgramOffsets, Waited,
@@ -63,6 +64,7 @@ mod program {
         let program = unsafe { *args.add(2) } as *const u8;
         let path: *const u8 = load(program, constant!(PROGRAM.filename));
         let owner = task.owner();
+        debug!((), "exec in process {}", owner.tgid);
         emit::<Exec>(|slot| {
             slot.kind = KIND_EXEC;
             slot.owner = owner;
@@ -106,6 +108,7 @@ mod program {
             let owner = task.leader().owner();
             // SAFETY: a row is plain integers, and no thread of a freed process can change it.
             let waited = WAITED.get_ptr(&owner).map_or(Waited::NONE, |row| unsafe { *row });
+            debug!((), "end of process {}", owner.tgid);
             emit(|slot| fill(slot, task, waited));
             // A process that never ended a thread has no row; nothing to say about it.
             let _ = WAITED.remove(&owner);

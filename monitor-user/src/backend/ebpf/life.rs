@@ -99,6 +99,10 @@ impl Part for Life {
         &self.object
     }
 
+    fn object_mut(&mut self) -> &mut Object {
+        &mut self.object
+    }
+
     fn join(&mut self, sample: &mut Sample) {
         self.drain();
         let processes = &mut sample.processes;

@@ -113,6 +113,7 @@ impl Backend for Ebpf {
             sample.processes = self.snapshot.read(threads)?;
             for (_, part) in &mut self.parts {
                 part.join(&mut sample);
+                part.object_mut().say();
             }
             if let Some(pids) = &want.pids {
                 sample.processes.retain(|process| pids.contains(&process.id.pid));

@@ -14,6 +14,9 @@ pub trait Part: Send {
     /// The loaded object, for its health.
     fn object(&self) -> &Object;
 
+    /// The same, to let its programs speak.
+    fn object_mut(&mut self) -> &mut Object;
+
     /// Adds what it knows. The processes are in the order of identities and stay so; ended ones
     /// are among them once the lifetimes have been joined, which is first.
     fn join(&mut self, sample: &mut Sample);
