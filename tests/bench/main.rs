@@ -7,12 +7,15 @@
 mod load;
 mod measure;
 mod snapshot;
+mod switch;
 mod verdict;
+mod watch;
 
 fn main() {
     // `cargo bench` passes its own flags; a name without dashes picks benches.
     let wanted: Vec<_> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
-    let all: &[(&str, fn())] = &[("snapshot", snapshot::run)];
+    let all: &[(&str, fn())] =
+        &[("snapshot", snapshot::run), ("switch", switch::run), ("watch", watch::run)];
     println!("{}", measure::machine());
     for (name, run) in all {
         if wanted.is_empty() || wanted.iter().any(|it| it == name) {

@@ -1,7 +1,6 @@
 //! CPU time of what is measured, and the machine it was measured on.
 
 use rustix::time::{ClockId, clock_gettime};
-use std::time::Instant;
 
 /// CPU time of this process until now, in nanoseconds.
 fn cpu_ns() -> f64 {
@@ -30,13 +29,6 @@ pub fn medians<'a>(rounds: usize, things: &mut [Thing<'a>]) -> Vec<(&'a str, f64
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
-}
-
-/// Wall milliseconds of a thing.
-pub fn wall_ms(thing: impl FnOnce()) -> f64 {
-    let start = Instant::now();
-    thing();
-    start.elapsed().as_secs_f64() * 1e3
 }
 
 /// Kernel, processor, memory and load: what every number below depends on.
