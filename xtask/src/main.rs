@@ -11,11 +11,12 @@ mod docs;
 mod step;
 mod test;
 mod tidy;
+mod verdict;
 mod workspace;
 
 use std::process::ExitCode;
 
-/// What a chore says when it fails: what happened, why, and what to do.
+/// What a chore says when it fails: what happened, why, and what to do; empty if it has said it.
 type Outcome = Result<(), String>;
 
 /// One chore: its row in the help and what it does.
@@ -81,7 +82,9 @@ fn main() -> ExitCode {
     match (chore.run)(option) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("xtask {name}: {message}");
+            if !message.is_empty() {
+                eprintln!("xtask {name}: {message}");
+            }
             ExitCode::FAILURE
         }
     }

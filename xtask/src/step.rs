@@ -48,7 +48,12 @@ pub fn run(command: &mut Command) -> Result<(), String> {
     let status = command.stdin(Stdio::null()).status().map_err(|error| {
         format!("cannot run `{line}`: {error}; is it installed and on the PATH?")
     })?;
-    if status.success() { Ok(()) } else { Err(format!("`{line}` failed ({status})")) }
+    if status.success() {
+        return Ok(());
+    }
+    let first = command.get_args().next().unwrap_or_default();
+    let program = program_name(command);
+    Err(format!("`{program} {}` failed ({status}); its output stands above", first.display()))
 }
 
 /// What the command prints, or nothing if it cannot be run or fails.
@@ -67,10 +72,14 @@ pub fn line(command: &Command) -> String {
             words.push(format!("{}={}", name.to_string_lossy(), quoted(&value)));
         }
     }
-    let program = Path::new(command.get_program());
-    words.push(program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned());
+    words.push(program_name(command));
     words.extend(command.get_args().map(|word| quoted(&word.to_string_lossy())));
     words.join(" ")
+}
+
+fn program_name(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn quoted(word: &str) -> String {

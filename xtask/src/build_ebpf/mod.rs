@@ -67,8 +67,9 @@ pub fn check(toolchain: &Toolchain) -> Outcome {
 
 /// `cargo clippy` for the kernel half, on its own target.
 pub fn clippy(toolchain: &Toolchain) -> Outcome {
-    let mut command = toolchain.cargo();
-    arguments(&mut command, "clippy", toolchain)?;
+    let mut command = toolchain.clippy()?;
+    command.arg("clippy");
+    arguments(&mut command, toolchain)?;
     step::run(command.args(["--", "--deny=warnings"]))
 }
 
@@ -80,8 +81,7 @@ struct Object {
 fn write(toolchain: &Toolchain) -> Outcome {
     let root = workspace::root();
     let folder = root.join(manifest::OBJECTS);
-    fs::create_dir_all(&folder)
-        .map_err(|error| workspace::cannot("create", &folder, &error))?;
+    fs::create_dir_all(&folder).map_err(|error| workspace::cannot("create", &folder, &error))?;
     let objects = build(toolchain)?;
     remove_strangers(&folder, &objects)?;
     for Object { name, bytes } in &objects {
@@ -107,7 +107,8 @@ fn remove_strangers(folder: &Path, objects: &[Object]) -> Outcome {
 
 fn build(toolchain: &Toolchain) -> Result<Vec<Object>, String> {
     let mut command = toolchain.cargo();
-    arguments(&mut command, "build", toolchain)?;
+    command.arg("build");
+    arguments(&mut command, toolchain)?;
     step::run(&mut command)?;
     let built = workspace::root().join(TARGET_DIR).join(TARGET).join("release");
     let object = |name: String| {
@@ -118,12 +119,12 @@ fn build(toolchain: &Toolchain) -> Result<Vec<Object>, String> {
     manifest::programs(&workspace::root())?.into_iter().map(object).collect()
 }
 
-fn arguments(command: &mut Command, verb: &str, toolchain: &Toolchain) -> Outcome {
+fn arguments(command: &mut Command, toolchain: &Toolchain) -> Outcome {
     let mut flags: Vec<String> = manifest::FLAGS.iter().map(|&flag| flag.to_owned()).collect();
     flags.extend(without_paths(toolchain)?);
     command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
     command.envs(manifest::PROFILE.iter().copied());
-    command.args([verb, "--release", "--locked", "--package=monitor-ebpf", "--bins"]);
+    command.args(["--release", "--locked", "--package=monitor-ebpf", "--bins"]);
     command.args(["-Zbuild-std=core", "--target", TARGET, "--target-dir", TARGET_DIR]);
     Ok(())
 }

@@ -36,17 +36,28 @@ impl Toolchain {
 
     /// `cargo` of this toolchain, which compiles with its `rustc` and links with its linker.
     pub fn cargo(&self) -> Command {
-        let mut command = step::fresh(&self.cargo);
+        self.command(&self.cargo)
+    }
+
+    /// `cargo clippy` of this toolchain, if it has one.
+    ///
+    /// Called by its path: `cargo clippy` would look into cargo's home first, and find rustup's.
+    pub fn clippy(&self) -> Result<Command, String> {
+        let clippy = clippy(&self.cargo).ok_or(
+            "the BPF toolchain has no clippy; `cargo xtask build-ebpf --setup` installs it",
+        )?;
+        let mut command = self.command(&clippy);
+        command.env("CARGO", &self.cargo);
+        Ok(command)
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = step::fresh(program);
         command.env("RUSTC", &self.rustc);
         // Debian's compiler is a stable one; a nightly one does not mind.
         command.env("RUSTC_BOOTSTRAP", "1");
         command.env("PATH", path_beginning_with(&self.linker));
         command
-    }
-
-    /// Whether its `cargo` has `clippy`.
-    pub fn has_clippy(&self) -> bool {
-        self.cargo.with_file_name("cargo-clippy").exists()
     }
 
     /// Names and versions, as one line: objects of one line can be compared byte by byte.
@@ -68,7 +79,8 @@ impl Toolchain {
 
 /// Runs the commands that install what is missing.
 pub fn set_up() -> Result<(), String> {
-    if debian().or_else(nightly).is_none() {
+    let compiler = debian().or_else(nightly);
+    if compiler.and_then(|(cargo, _)| clippy(&cargo)).is_none() {
         let mut install = as_root("apt-get");
         install.args(["install", "--yes", "--no-install-recommends"]).args(PACKAGES);
         step::run(install.env("DEBIAN_FRONTEND", "noninteractive"))?;
@@ -79,6 +91,10 @@ pub fn set_up() -> Result<(), String> {
         step::run(&mut install)?;
     }
     Toolchain::find().map(|_| ())
+}
+
+fn clippy(cargo: &Path) -> Option<PathBuf> {
+    Some(cargo.with_file_name("cargo-clippy")).filter(|file| file.exists())
 }
 
 /// `rustc-web` and `cargo-web`, if they are there and new enough.
