@@ -136,3 +136,21 @@ fn read(file: &Path) -> Result<String, String> {
 fn unreadable(path: &Path, error: &std::io::Error) -> String {
     format!("cannot read {}: {error}", path.display())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_crates_of_the_kernel_half_count() {
+        let lock = "[[package]]\nname = \"aya\"\nversion = \"0.14.0\"\n\n\
+                    [[package]]\nname = \"aya-ebpf\"\nversion = \"0.2.1\"\n";
+        assert_eq!(crates(lock), ["# crate aya-ebpf 0.2.1"]);
+    }
+
+    #[test]
+    fn a_change_is_named_by_its_file_or_its_comment() {
+        assert_eq!(name("00ff  monitor-ebpf/src/lib.rs"), "monitor-ebpf/src/lib.rs");
+        assert_eq!(name("# crate aya-ebpf 0.2.1"), "crate aya-ebpf 0.2.1");
+    }
+}

@@ -29,3 +29,24 @@ pub fn without_dwarf(object: &[u8]) -> Result<Vec<u8>, String> {
     builder.write(&mut stripped).map_err(malformed)?;
     Ok(stripped)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::manifest;
+    use super::*;
+    use crate::workspace;
+
+    #[test]
+    fn every_committed_object_has_btf_and_no_dwarf() {
+        let root = workspace::root();
+        for name in manifest::programs(&root).expect("the programs can be listed") {
+            let file = root.join(manifest::OBJECTS).join(&name).with_extension("o");
+            let bytes = std::fs::read(file).expect("each program has an object");
+            let builder = Builder::read(bytes.as_slice()).expect("the object can be read");
+            let names: Vec<&[u8]> = builder.sections.iter().map(|it| it.name.as_slice()).collect();
+            assert!(names.contains(&b".BTF".as_slice()), "{name} has types");
+            assert!(names.contains(&b".BTF.ext".as_slice()), "{name} has lines");
+            assert!(!names.iter().any(|it| it.starts_with(DWARF)), "{name} has no DWARF");
+        }
+    }
+}
