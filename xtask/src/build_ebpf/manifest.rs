@@ -16,13 +16,15 @@ const CARGO: &str = "monitor-ebpf/Cargo.toml";
 const LOCK: &str = "Cargo.lock";
 
 /// What decides about the code besides the sources; `xtask` adds only prefixes to hide paths.
-pub const FLAGS: &[&str] = &["-Cdebuginfo=2", "-Clink-arg=--btf"];
+pub const FLAGS: &[&str] = &["-Clink-arg=--btf"];
 /// The profile, said here so that a change to `[profile.release]` does not reach the objects.
+/// The linker makes BTF from full debugging information.
 pub const PROFILE: &[(&str, &str)] = &[
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
     ("CARGO_PROFILE_RELEASE_DEBUG", "full"),
     ("CARGO_PROFILE_RELEASE_LTO", "thin"),
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3"),
+    ("CARGO_PROFILE_RELEASE_STRIP", "none"),
 ];
 
 /// Crates of the kernel half begin with one of these.
