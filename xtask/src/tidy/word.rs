@@ -6,9 +6,14 @@
 use super::source::{Source, is_word};
 use super::{Finding, finding};
 
-/// Where `unsafe` may stand.
-const UNSAFE_HOMES: &[&str] =
-    &["monitor-user/src/sys/", "monitor-ebpf/src/bin/", "monitor-ebpf/src/kernel/"];
+/// Where `unsafe` may stand: folders, and files that one line of it has made unavoidable.
+const UNSAFE_HOMES: &[&str] = &[
+    "monitor-user/src/sys/",
+    "monitor-ebpf/src/bin/",
+    "monitor-ebpf/src/kernel/",
+    // aya's marker trait `Pod` has to be implemented where the type is.
+    "monitor-user/src/backend/ebpf/object.rs",
+];
 /// Where a test may sleep between two looks at a condition with a deadline.
 const SLEEP_HOMES: &[&str] = &["tests/it/deadline.rs"];
 /// Written in two parts, so that this file does not hold them.
@@ -52,8 +57,8 @@ fn check_unsafe(source: &Source) -> Vec<Finding> {
         .map(|line| {
             finding(
                 line,
-                format!("`unsafe` outside {}", UNSAFE_HOMES.join(", ")),
-                "whoever checks memory safety reads these folders and nothing else",
+                "`unsafe` outside its home".to_owned(),
+                "whoever checks memory safety reads the places in xtask/src/tidy/word.rs, no others",
                 "give `sys` a safe function for it, with the reason why it is safe",
             )
         })
@@ -125,8 +130,7 @@ mod tests {
     fn unsafe_stands_in_sys_only() {
         let text = "fn f() { unsafe { g() } }";
         check_file("monitor-user/src/sys/poll.rs", text, &[]);
-        let what = format!("`unsafe` outside {}", UNSAFE_HOMES.join(", "));
-        check_file("monitor-user/src/meter/mod.rs", text, &[&what]);
+        check_file("monitor-user/src/meter/mod.rs", text, &["`unsafe` outside its home"]);
         check_file("monitor-user/src/client/capi.rs", "#[unsafe(no_mangle)] fn f() {}", &[]);
     }
 
