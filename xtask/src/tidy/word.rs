@@ -58,7 +58,7 @@ fn check_unsafe(source: &Source) -> Vec<Finding> {
             finding(
                 line,
                 "`unsafe` outside its home".to_owned(),
-                "whoever checks memory safety reads the places in xtask/src/tidy/word.rs, no others",
+                "whoever checks memory safety reads the places in xtask/src/tidy/word.rs",
                 "give `sys` a safe function for it, with the reason why it is safe",
             )
         })
