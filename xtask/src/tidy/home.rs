@@ -17,6 +17,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("aya", &["backend/ebpf/"]),
     ("aya_log", &["backend/ebpf/"]),
     ("aya_obj", &["backend/ebpf/"]),
+    ("log", &["backend/ebpf/"]),
     ("procfs", &["backend/procfs/"]),
     ("bytes", &["backend/ebpf/", "serve/", "client/"]),
     ("memmap2", &["sys/", "backend/"]),
