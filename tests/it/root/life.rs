@@ -88,7 +88,7 @@ fn root_what_does_not_fit_into_the_ring_is_counted() {
     let mut backend = ebpf(&[Capability::Lifetimes]);
     // Without a drain in between: 4,000 lives are 3 MB of records, the ring of two CPUs is 1 MiB.
     let cpus = std::thread::available_parallelism().unwrap().get().next_power_of_two();
-    let lives = 1_000 * (cpus.max(4)).min(64);
+    let lives = 1_000 * cpus.clamp(4, 64);
     let child =
         Guarded::sh(&format!("i=0; while [ $i -lt {lives} ]; do /bin/true; i=$((i+1)); done"));
     let _ = wait::wait(child.pid()).unwrap();
