@@ -56,6 +56,9 @@ category! {
             "time of attaching", "";
         Ended: "ended", "END", None, Flag, Gauge,
             "Whether it has ended; its numbers are then its last", "sched_process_free", "";
+        Approximate: "approximate", "APPROX", None, Flag, Gauge,
+            "That its final record was lost: its totals are of its exit, up to a tick too early",
+            "sched_process_exit instead of sched_process_free", "";
         ExitCode: "exit_code", "EXIT", None, Number, Gauge,
             "Exit code, or 128 and the number of the signal that ended it",
             "signal->group_exit_code or task->exit_code", "";
