@@ -1,0 +1,1 @@
+//! L9, commands.
