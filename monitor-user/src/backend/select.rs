@@ -1,0 +1,99 @@
+//! The one place where a backend is chosen.
+//!
+//! In: a choice, the capabilities asked for. Out: the backend, and a note for each better one that
+//! would not work. A choice that is forced works or is an error; only `auto` falls back.
+
+use super::ebpf::Ebpf;
+use super::{Backend, Error};
+use crate::model::name::{self, Unknown};
+use crate::model::sample::Note;
+use crate::model::want::Capability;
+
+/// Which backend is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The best that works.
+    #[default]
+    Auto,
+    /// The task iterator and BPF maps.
+    Ebpf,
+    /// Files of `/proc`.
+    Procfs,
+    /// Fixed values.
+    Test,
+    /// None: every call fails with a reason.
+    Unsupported,
+}
+
+impl Choice {
+    /// Their names, in the order of the enum.
+    pub const NAMES: [&str; 5] = ["auto", "ebpf", "procfs", "test", "unsupported"];
+}
+
+impl std::str::FromStr for Choice {
+    type Err = Unknown;
+
+    fn from_str(text: &str) -> Result<Self, Unknown> {
+        const ALL: [Choice; 5] =
+            [Choice::Auto, Choice::Ebpf, Choice::Procfs, Choice::Test, Choice::Unsupported];
+        Ok(ALL[name::position("backend", Self::NAMES.into_iter(), text)?])
+    }
+}
+
+/// What a backend is told as it opens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// What the programs in the kernel log: 0 nothing, 1 errors, to 5 everything.
+    pub probe_log: u8,
+}
+
+/// A backend that works, and why it is not a better one.
+pub type Opened = (Box<dyn Backend>, Vec<Note>);
+
+/// Opens the backend that was chosen.
+pub fn open(choice: Choice, wanted: &[Capability], options: Options) -> Result<Opened, Error> {
+    match choice {
+        Choice::Auto => best(wanted, options),
+        forced => Ok((open_one(forced, wanted, options)?, Vec::new())),
+    }
+}
+
+fn best(wanted: &[Capability], options: Options) -> Result<Opened, Error> {
+    let error = match open_one(Choice::Ebpf, wanted, options) {
+        Ok(backend) => return Ok((backend, Vec::new())),
+        Err(error) => error,
+    };
+    let note = Note::remark(format!("read from /proc instead of eBPF: {error}"));
+    Ok((open_one(Choice::Procfs, wanted, options)?, vec![note]))
+}
+
+fn open_one(
+    choice: Choice,
+    wanted: &[Capability],
+    options: Options,
+) -> Result<Box<dyn Backend>, Error> {
+    match choice {
+        Choice::Ebpf => Ok(Box::new(Ebpf::open(wanted, options.probe_log)?)),
+        other => Err(Error::Unsupported {
+            what: format!("the backend {}", Choice::NAMES[other as usize]),
+            why: "it is not part of this build".into(),
+            fix: "use --backend auto".into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_read_from_its_name() {
+        assert_eq!("procfs".parse(), Ok(Choice::Procfs));
+    }
+
+    #[test]
+    fn an_unknown_choice_is_told_with_the_nearest() {
+        let told = "epbf".parse::<Choice>().expect_err("no such backend").to_string();
+        assert_eq!(told, r#"unknown backend "epbf"; did you mean "ebpf"?"#);
+    }
+}
