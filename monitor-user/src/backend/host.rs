@@ -111,8 +111,8 @@ fn tracefs(root: &Path) -> Reading {
 
 fn hidepid(root: &Path, effective: u64) -> Reading {
     let mounts = text(root, "proc/self/mounts").unwrap_or_default();
-    let options = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let options = options.filter(|words| words.get(1) == Some(&"/proc")).last();
+    let mut mounts = mounts.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
+    let options = mounts.find(|words| words.get(1) == Some(&"/proc"));
     let option = options
         .as_ref()
         .and_then(|words| words.get(3))

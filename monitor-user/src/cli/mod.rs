@@ -1,1 +1,54 @@
-//! L9, commands.
+//! L9, commands: what was written becomes a plan, the plan becomes a reading, and every way to
+//! end has its exit code.
+//!
+//! Arguments are parsed first and resolved against the fields and the host later. Each command is
+//! a file; `run` joins here as `run.rs`.
+
+pub mod args;
+mod columns;
+mod complete;
+mod doctor;
+pub mod exit;
+mod fields;
+mod output;
+mod pipeline;
+mod plan;
+mod sample;
+mod usage;
+mod watch;
+mod wrap;
+
+use args::{Cli, Command};
+use clap::{CommandFactory, Parser};
+use exit::{Exit, Failure};
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+/// Runs the program: all but the process around it.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let ended = match Cli::try_parse_from(words) {
+        Ok(cli) => dispatch(cli.command),
+        Err(error) => usage::told(&error),
+    };
+    let exit = ended.unwrap_or_else(|failure| {
+        output::say(&failure.message);
+        failure.exit
+    });
+    ExitCode::from(exit as u8)
+}
+
+fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
+    match command {
+        Some(Command::Sample(args)) => sample::sample(&args.reading),
+        Some(Command::Watch(args)) => watch::watch(&args),
+        Some(Command::Fields(args)) => fields::fields(&args),
+        Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Completions(args)) => complete::completions(&args),
+        Some(Command::Man(args)) => complete::man(&args),
+        None if std::io::stdout().is_terminal() => {
+            watch::watch(&args::Watch::parse_from(["monitor watch"]))
+        }
+        None => output::print(Cli::command().render_help().to_string().as_bytes()),
+    }
+}

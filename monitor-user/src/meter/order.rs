@@ -3,7 +3,7 @@
 //! Each row has one key of 16 bytes, so that only keys move while the largest are found. What is
 //! absent comes last in either direction; equal ones keep the order of their identities.
 
-use crate::model::field::{Category, Kind, ProcessField};
+use crate::model::field::{Category, Kind, ProcessField, Role};
 use crate::model::sample::Process;
 
 /// Which end comes first.
@@ -31,6 +31,16 @@ impl Order {
     /// Whether a field can be sorted by: texts that have to be looked up can not.
     pub fn possible(field: ProcessField) -> bool {
         field == ProcessField::Comm || field.field().kind != Kind::Text
+    }
+
+    /// The same, before there are rates: by the counter instead of its growth.
+    pub fn without_rates(self) -> Self {
+        match self.field.field().role {
+            Role::RateOf(counter) => {
+                Self { field: ProcessField::at(counter).unwrap_or(self.field), ..self }
+            }
+            _ => self,
+        }
     }
 
     /// The key of the process at a place.
