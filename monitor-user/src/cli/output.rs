@@ -89,13 +89,16 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot write {}: {error}", path.display()))
 }
 
-/// A terminal that is drawn over; the cursor comes back when this is dropped.
+/// A terminal that is drawn over; it is as it was when this is dropped.
 pub struct Screen {
     buffer: Vec<u8>,
 }
 
 const HIDE_CURSOR: &[u8] = b"\x1b[?25l";
 const SHOW_CURSOR: &[u8] = b"\x1b[?25h";
+/// A line that is too long is cut: broken in two, it would push the others off the screen.
+const CUT_LINES: &[u8] = b"\x1b[?7l";
+const BREAK_LINES: &[u8] = b"\x1b[?7h";
 const CLEAR: &[u8] = b"\x1b[2J";
 const HOME: &[u8] = b"\x1b[H";
 const CLEAR_LINE_END: &[u8] = b"\x1b[K";
@@ -104,7 +107,7 @@ const CLEAR_BELOW: &[u8] = b"\x1b[J";
 impl Screen {
     /// Clears the terminal.
     pub fn open() -> Result<Self, Failure> {
-        write_out(&[HIDE_CURSOR, CLEAR, HOME].concat())?;
+        write_out(&[HIDE_CURSOR, CUT_LINES, CLEAR, HOME].concat())?;
         Ok(Self { buffer: Vec::new() })
     }
 
@@ -124,8 +127,8 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Whoever is gone needs no cursor.
-        let _ = write_out(SHOW_CURSOR);
+        // Whoever is gone needs no terminal.
+        let _ = write_out(&[BREAK_LINES, SHOW_CURSOR].concat());
     }
 }
 

@@ -42,7 +42,7 @@ impl Prometheus {
         }
     }
 
-    /// One family. Writing to a `String` cannot fail.
+    /// One family, unless nobody has the field. Writing to a `String` cannot fail.
     fn family<O: Object>(&mut self, prefix: &str, objects: &[O], it: O::Field) {
         let field = it.field();
         let kind = match field.role {
@@ -52,7 +52,9 @@ impl Prometheus {
         };
         let name = name(prefix, it);
         let scale = if field.unit == Unit::Nanoseconds { 1e9 } else { 1.0 };
+        let before = self.text.len();
         let _ = writeln!(self.text, "# HELP {name} {}\n# TYPE {name} {kind}", field.help);
+        let headed = self.text.len();
         let mut start = 0;
         for (object, &end) in objects.iter().zip(&self.ends) {
             let value = object.number(it).and_then(|value| value.as_f64());
@@ -61,6 +63,9 @@ impl Prometheus {
                 let _ = writeln!(self.text, "{name}{labels} {}", number / scale);
             }
             start = end;
+        }
+        if self.text.len() == headed {
+            self.text.truncate(before);
         }
     }
 

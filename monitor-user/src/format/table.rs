@@ -93,18 +93,17 @@ impl Table {
     fn pairs<O: Object>(&mut self, object: &O, fields: &[O::Field], room: usize) {
         const WIDTH: usize = 20;
         let beside = (room / WIDTH).max(1);
-        for (index, &it) in fields.iter().enumerate() {
+        for line in fields.chunks(beside) {
             let start = self.text.len();
-            self.text.push_str(it.field().title);
-            self.text.push(' ');
-            cell(object, it, &mut self.text);
-            let used = self.text.len() - start;
-            match (index + 1) % beside {
-                0 => self.text.push('\n'),
-                _ => self.text.extend(std::iter::repeat_n(' ', WIDTH.saturating_sub(used).max(1))),
+            for (index, &it) in line.iter().enumerate() {
+                // A gap of one at least, as a value may be wider than its place.
+                let used = self.text.len() - start;
+                let gap = (index * WIDTH).saturating_sub(used).max(usize::from(index > 0));
+                self.text.extend(std::iter::repeat_n(' ', gap));
+                self.text.push_str(it.field().title);
+                self.text.push(' ');
+                cell(object, it, &mut self.text);
             }
-        }
-        if !self.text.ends_with('\n') {
             self.text.push('\n');
         }
     }

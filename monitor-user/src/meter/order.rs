@@ -62,11 +62,20 @@ pub fn first(keys: &mut Vec<Key>, most: Option<usize>) {
     keys.sort_unstable();
 }
 
-/// A number that orders as the value does.
+/// A number that orders as the value does. Of two equal rates, the one of the larger counter counts
+/// more: most processes do nothing at any moment, and those who did something are looked for.
 fn value(process: &Process, field: ProcessField) -> Option<u128> {
     if field == ProcessField::Comm {
         return Some(u128::from_be_bytes(process.comm));
     }
+    let counter = match field.field().role {
+        Role::RateOf(counter) => ProcessField::at(counter).and_then(|it| process.row.get(it)),
+        _ => None,
+    };
+    Some(ordered(process, field)? << 64 | u128::from(counter.unwrap_or(0)))
+}
+
+fn ordered(process: &Process, field: ProcessField) -> Option<u128> {
     const SIGN: u64 = 1 << 63;
     let bits = process.row.get(field)?;
     let ordered = match field.field().kind {
@@ -120,6 +129,14 @@ mod tests {
     fn negative_numbers_are_below_zero() {
         check(ProcessField::Nice, Direction::Ascending, None, &[0, 1, 3, 2]);
         check(ProcessField::CpuPercent, Direction::Descending, None, &[1, 0, 3, 2]);
+    }
+
+    #[test]
+    fn of_two_idle_processes_the_one_that_did_more_comes_first() {
+        let mut processes = [process(None, 0, 0.0), process(None, 0, 0.0)];
+        processes[1].row.set(ProcessField::CpuTime, 7);
+        let order = Order { field: ProcessField::CpuPercent, direction: Direction::Descending };
+        assert!(order.key(&processes[1], 1) < order.key(&processes[0], 0));
     }
 
     #[test]
