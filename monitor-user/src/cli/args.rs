@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Without a command it watches, if the output is a terminal.
 #[derive(Debug, Parser)]
 #[command(name = "monitor", version, after_help = exit::HELP)]
-#[command(subcommand_help_heading = "Commands", disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true, max_term_width = 80)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -32,7 +32,7 @@ pub enum Command {
     Watch(Watch),
     /// List every field: name, unit, meaning, source
     Fields(Listing),
-    /// Tell what works here, by which hook, at what cost, and what would make the rest work
+    /// Tell what works here, by which hook, at what cost, and what is missing
     Doctor(Listing),
     /// Print the completions of a shell
     Completions(Completions),
@@ -125,7 +125,7 @@ pub struct Reading {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
     /// Who reads: the best that works, or this one and no other
-    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND",
+    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
         value_parser = names::<Choice>(&Choice::NAMES), help_heading = "Output")]
     pub backend: Choice,
     /// What the programs in the kernel log
@@ -145,7 +145,7 @@ pub struct Listing {
     #[arg(long, default_value = "table", value_parser = PossibleValuesParser::new(["table", "json"]))]
     pub format: String,
     /// Who reads: the best that works, or this one and no other
-    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND",
+    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
         value_parser = names::<Choice>(&Choice::NAMES))]
     pub backend: Choice,
 }
