@@ -169,7 +169,7 @@ fn table(report: &Report<'_>) -> String {
         out.push_str("note: ");
         wrap(note, 6, &mut out);
     }
-    if report.degraded {
+    if report.degraded && report.backend.is_some() {
         out.push_str("\nSome of it is not served as well as it could be: exit code 3.\n");
     }
     out

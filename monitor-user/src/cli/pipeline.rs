@@ -27,6 +27,8 @@ pub struct Pipeline {
     asked: (Option<Order>, Option<usize>),
     format: Box<dyn Format>,
     frame: Vec<u8>,
+    /// Why the backend is not a better one: told with the first sample, and on every screen.
+    opening: Vec<Note>,
     /// What the next sample shall tell.
     notes: Vec<Note>,
     /// What was told beside the data; nothing, if the form itself has room for notes.
@@ -38,11 +40,11 @@ pub struct Pipeline {
 impl Pipeline {
     /// Opens the backend of a plan.
     pub fn open(plan: Plan, paint: Paint) -> Result<Self, Failure> {
-        let (backend, notes) = select::open(plan.choice, &plan.capabilities, plan.options)?;
-        Ok(Self::over(backend, notes, plan, paint))
+        let (backend, opening) = select::open(plan.choice, &plan.capabilities, plan.options)?;
+        Ok(Self::over(backend, opening, plan, paint))
     }
 
-    fn over(backend: Box<dyn Backend>, notes: Vec<Note>, plan: Plan, paint: Paint) -> Self {
+    fn over(backend: Box<dyn Backend>, opening: Vec<Note>, plan: Plan, paint: Paint) -> Self {
         let told = matches!(plan.form, Form::Csv | Form::Prometheus).then(HashSet::new);
         Self {
             backend,
@@ -52,7 +54,8 @@ impl Pipeline {
             picker: plan.picker,
             format: plan.form.writer(plan.layout, paint),
             frame: Vec::new(),
-            notes,
+            opening,
+            notes: Vec::new(),
             told,
             exit: Exit::Ok,
             turns: 0,
@@ -64,6 +67,9 @@ impl Pipeline {
         let mut sample = self.backend.read(&self.want)?;
         if self.turns == 0 {
             self.check_targets(&sample)?;
+        }
+        if self.turns == 0 || room.lines.is_some() {
+            sample.notes.extend(self.opening.iter().cloned());
         }
         self.turns += 1;
         sample.notes.append(&mut self.notes);
@@ -200,7 +206,8 @@ mod tests {
             panic!("words that do not parse")
         };
         let plan = Plan::resolve(&watch.reading, Pace::Again).expect("a plan");
-        Pipeline::over(Box::new(stub), Vec::new(), plan, Paint::Plain)
+        let opening = vec![Note::remark("not eBPF")];
+        Pipeline::over(Box::new(stub), opening, plan, Paint::Plain)
     }
 
     fn turn(pipeline: &mut Pipeline) -> String {
@@ -241,7 +248,17 @@ mod tests {
     fn something_missing_makes_the_answer_partial() {
         let stub = Stub { note: Some(Note::missing("no disk sdz")), ..Stub::default() };
         let mut pipeline = pipeline("--format json --fields pid", stub);
-        assert!(turn(&mut pipeline).contains(r#""notes":["no disk sdz"]"#));
+        assert!(turn(&mut pipeline).contains(r#""notes":["no disk sdz","not eBPF"]"#));
         assert_eq!(pipeline.exit(), Exit::Partial);
+    }
+
+    #[test]
+    fn why_it_is_not_a_better_backend_is_told_once_or_on_every_screen() {
+        let mut stream = pipeline("", Stub::default());
+        assert!(turn(&mut stream).contains("not eBPF"));
+        assert!(!turn(&mut stream).contains("not eBPF"));
+        let screen = Room { columns: 80, lines: Some(10) };
+        let again = stream.turn(screen).expect("a frame").to_vec();
+        assert!(String::from_utf8_lossy(&again).contains("not eBPF"));
     }
 }

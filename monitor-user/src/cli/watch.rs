@@ -23,20 +23,23 @@ use tokio::time::{Instant, sleep_until};
 /// Reads until it is stopped or has done its count.
 pub fn watch(words: &Watch) -> Result<Exit, Failure> {
     let plan = Plan::resolve(&words.reading, Pace::Again)?;
-    let mut output = open(words)?;
+    let output = words.reading.output.as_deref().map_or(Ok(Output::Stream), Output::file)?;
     let pipeline = Pipeline::open(plan, output::paint(&output))?;
-    if matches!(output, Output::Stream) && draws(words) {
-        output = Output::Screen(Screen::open()?);
-    }
-    let every = Ns(u64::try_from(words.every.as_nanos()).unwrap_or(u64::MAX));
-    let schedule = Schedule::new(Ns(0), every, words.count);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| cannot("start the event loop", &error))?;
-    runtime.block_on(async { Loop::new(pipeline, output, schedule)?.run().await })
+    runtime.block_on(async {
+        let mut it = Loop::new(pipeline, output, schedule(words))?;
+        // Only once signals are heeded: they would leave the terminal as it is drawn on.
+        if matches!(it.output, Output::Stream) && draws(words) {
+            it.output = Output::Screen(Screen::open()?);
+        }
+        it.run().await
+    })
 }
 
-fn open(words: &Watch) -> Result<Output, Failure> {
-    words.reading.output.as_deref().map_or(Ok(Output::Stream), Output::file)
+fn schedule(words: &Watch) -> Schedule {
+    let every = u64::try_from(words.every.as_nanos()).unwrap_or(u64::MAX);
+    Schedule::new(Ns(0), Ns(every), words.count)
 }
 
 /// Whether frames are drawn over each other.
