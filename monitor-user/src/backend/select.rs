@@ -52,34 +52,28 @@ pub type Opened = (Box<dyn Backend>, Vec<Note>);
 
 /// Opens the backend that was chosen.
 pub fn open(choice: Choice, wanted: &[Capability], options: Options) -> Result<Opened, Error> {
-    match choice {
-        Choice::Auto => best(wanted, options),
-        forced => Ok((open_one(forced, wanted, options)?, Vec::new())),
-    }
+    let backend: Box<dyn Backend> = match choice {
+        Choice::Auto => return best(wanted, options),
+        Choice::Ebpf => Box::new(Ebpf::open(wanted, options.probe_log)?),
+        other => {
+            return Err(Error::Unsupported {
+                what: format!("the backend {}", Choice::NAMES[other as usize]),
+                why: "it is not part of this build".into(),
+                fix: "choose another".into(),
+            });
+        }
+    };
+    Ok((backend, Vec::new()))
 }
 
 fn best(wanted: &[Capability], options: Options) -> Result<Opened, Error> {
-    let error = match open_one(Choice::Ebpf, wanted, options) {
-        Ok(backend) => return Ok((backend, Vec::new())),
+    let error = match open(Choice::Ebpf, wanted, options) {
+        Ok(opened) => return Ok(opened),
         Err(error) => error,
     };
-    let note = Note::remark(format!("read from /proc instead of eBPF: {error}"));
-    Ok((open_one(Choice::Procfs, wanted, options)?, vec![note]))
-}
-
-fn open_one(
-    choice: Choice,
-    wanted: &[Capability],
-    options: Options,
-) -> Result<Box<dyn Backend>, Error> {
-    match choice {
-        Choice::Ebpf => Ok(Box::new(Ebpf::open(wanted, options.probe_log)?)),
-        other => Err(Error::Unsupported {
-            what: format!("the backend {}", Choice::NAMES[other as usize]),
-            why: "it is not part of this build".into(),
-            fix: "use --backend auto".into(),
-        }),
-    }
+    let (backend, mut notes) = open(Choice::Procfs, wanted, options)?;
+    notes.push(Note::remark(format!("read from /proc instead of eBPF: {error}")));
+    Ok((backend, notes))
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@
 use super::args::Listing;
 use super::exit::{Exit, Failure};
 use super::output;
-use super::wrap::wrap;
 use crate::backend::host::Host;
 use crate::backend::select::{self, Options};
 use crate::format::human;
+use crate::format::wrap::{COLUMNS, wrap};
 use crate::meter::need;
 use crate::model::probe::{Health, Probe};
 use crate::model::sample::Note;
@@ -167,7 +167,7 @@ fn table(report: &Report<'_>) -> String {
     report.host.iter().for_each(|it| circumstance(it, &mut out));
     for note in &report.notes {
         out.push_str("note: ");
-        wrap(note, 6, &mut out);
+        wrap(note, 6, COLUMNS, &mut out);
     }
     if report.degraded && report.backend.is_some() {
         out.push_str("\nSome of it is not served as well as it could be: exit code 3.\n");
@@ -192,7 +192,7 @@ fn capability(entry: &Entry<'_>, out: &mut String) {
     for (label, text) in [("", Some(hooks.as_str())), ("why: ", entry.why), ("fix: ", entry.fix)] {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             let _ = write!(out, "{:INDENT$}", "");
-            wrap(&format!("{label}{text}"), INDENT, out);
+            wrap(&format!("{label}{text}"), INDENT, COLUMNS, out);
         }
     }
 }
@@ -201,10 +201,10 @@ fn capability(entry: &Entry<'_>, out: &mut String) {
 fn circumstance(it: &Circumstance<'_>, out: &mut String) {
     const INDENT: usize = 28;
     let _ = write!(out, "{:<INDENT$}", it.name);
-    wrap(it.value, INDENT, out);
+    wrap(it.value, INDENT, COLUMNS, out);
     if let (Some(blocks), Some(fix)) = (it.blocks, it.fix) {
         let _ = write!(out, "{:INDENT$}", "");
-        wrap(&format!("no {blocks}; fix: {fix}"), INDENT, out);
+        wrap(&format!("no {blocks}; fix: {fix}"), INDENT, COLUMNS, out);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::args::Listing;
 use super::exit::{Exit, Failure};
 use super::output;
-use super::wrap::wrap;
+use crate::format::wrap::{COLUMNS, wrap};
 use crate::model::field::{
     Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role, Unit,
 };
@@ -66,7 +66,7 @@ fn table() -> String {
         let _ = writeln!(out, "{}", category.to_uppercase());
         for field in fields {
             let _ = write!(out, "  {:<27} {:<7} ", field.name, unit(field.unit));
-            wrap(field.help, INDENT, &mut out);
+            wrap(field.help, INDENT, COLUMNS, &mut out);
             wrap_source("ebpf", field.ebpf, &mut out);
             wrap_source("proc", field.procfs, &mut out);
         }
@@ -80,7 +80,7 @@ const INDENT: usize = 38;
 fn wrap_source(who: &str, source: &str, out: &mut String) {
     let source = if source.is_empty() { "-" } else { source };
     let _ = write!(out, "{:INDENT$}", "");
-    wrap(&format!("{who}: {source}"), INDENT, out);
+    wrap(&format!("{who}: {source}"), INDENT, COLUMNS, out);
 }
 
 const fn unit(unit: Unit) -> &'static str {

@@ -16,7 +16,6 @@ mod plan;
 mod sample;
 mod usage;
 mod watch;
-mod wrap;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};

@@ -69,7 +69,7 @@ impl Pipeline {
             self.check_targets(&sample)?;
         }
         if self.turns == 0 || room.lines.is_some() {
-            sample.notes.extend(self.opening.iter().cloned());
+            sample.notes.splice(..0, self.opening.iter().cloned());
         }
         self.turns += 1;
         sample.notes.append(&mut self.notes);
@@ -248,7 +248,7 @@ mod tests {
     fn something_missing_makes_the_answer_partial() {
         let stub = Stub { note: Some(Note::missing("no disk sdz")), ..Stub::default() };
         let mut pipeline = pipeline("--format json --fields pid", stub);
-        assert!(turn(&mut pipeline).contains(r#""notes":["no disk sdz","not eBPF"]"#));
+        assert!(turn(&mut pipeline).contains(r#""notes":["not eBPF","no disk sdz"]"#));
         assert_eq!(pipeline.exit(), Exit::Partial);
     }
 

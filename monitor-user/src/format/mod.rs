@@ -11,6 +11,7 @@ mod layout;
 mod object;
 mod prometheus;
 mod table;
+pub mod wrap;
 
 pub use layout::{Layout, Scope};
 

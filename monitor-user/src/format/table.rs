@@ -5,6 +5,7 @@
 
 use super::grid::{Column, Grid, Side};
 use super::object::Object;
+use super::wrap::wrap;
 use super::{Format, Frame, Layout, Paint, human};
 use crate::model::field::{Category, Field, Kind, Role, Unit};
 use crate::model::sample::{Lost, Process};
@@ -35,12 +36,10 @@ impl Format for Table {
         self.devices(frame);
         let notes = notes(frame);
         if self.layout.scope.processes() {
-            self.processes(frame, notes.len());
+            self.processes(frame, notes.lines().count());
         }
-        for note in notes {
-            self.styled(NOTE, |out| out.push_str("note: "));
-            human::escaped(&note, &mut self.text);
-            self.text.push('\n');
+        if !notes.is_empty() {
+            self.styled(NOTE, |out| out.push_str(&notes));
         }
         out.extend_from_slice(self.text.as_bytes());
     }
@@ -162,11 +161,19 @@ fn with_threads(process: &Process) -> impl Iterator<Item = &Process> {
     std::iter::once(process).chain(&process.threads)
 }
 
-/// The notes of the sample, then what was lost.
-fn notes(frame: &Frame<'_>) -> Vec<String> {
+/// The notes of the sample, then what was lost, each a paragraph.
+fn notes(frame: &Frame<'_>) -> String {
+    const LABEL: &str = "note: ";
     let sample = &frame.rates.sample;
     let lost = sample.lost.iter().filter(|it| it.ring_full + it.table_full > 0).map(loss);
-    sample.notes.iter().map(|note| note.text.clone()).chain(lost).collect()
+    let mut out = String::new();
+    for note in sample.notes.iter().map(|note| note.text.clone()).chain(lost) {
+        let mut text = String::new();
+        human::escaped(&note, &mut text);
+        out.push_str(LABEL);
+        wrap(&text, LABEL.len(), frame.room.columns, &mut out);
+    }
+    out
 }
 
 fn loss(lost: &Lost) -> String {

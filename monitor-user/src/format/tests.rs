@@ -14,8 +14,8 @@ use std::path::Path;
 const ROOM: Room = Room { columns: 80, lines: None };
 
 fn process(pid: u32, comm: &[u8], second: u64) -> Process {
-    let mut it = Process::default();
-    it.id = Identity { pid: Pid(pid), start: Ns(u64::from(pid)) };
+    let id = Identity { pid: Pid(pid), start: Ns(u64::from(pid)) };
+    let mut it = Process { id, ..Process::default() };
     it.comm[..comm.len()].copy_from_slice(comm);
     it.row.set(ProcessField::Pid, pid.into());
     it.row.set(ProcessField::State, u64::from(b'S'));
@@ -96,14 +96,14 @@ fn print(form: Form, layout: Layout) -> String {
         let frame = Frame { rates, processes, matched: processes.len(), room: ROOM };
         writer.write(&frame, &mut out);
     }
-    String::from_utf8(out).unwrap()
+    String::from_utf8(out).expect("every form is UTF-8")
 }
 
 #[track_caller]
 fn check(got: &str, name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
     if std::env::var_os("MONITOR_BLESS").is_some() {
-        std::fs::write(&path, got).unwrap();
+        std::fs::write(&path, got).expect("the folder is there");
     }
     let want = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(got == want, "{} differs; it is now:\n{got}", path.display());
@@ -144,7 +144,7 @@ fn every_field_that_is_there_stands_in_json_with_its_name() {
     let frame = Frame { rates: &rates, processes: &[process.clone()], matched: 1, room: ROOM };
     let mut out = Vec::new();
     Form::Json.writer(Layout::all(Scope::Processes), Paint::Plain).write(&frame, &mut out);
-    let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&out).expect("it is JSON");
     for field in ProcessField::all() {
         let shown = !json["processes"][0][field.field().name].is_null();
         let there = matches!(process.value(field), Some(Value::Number(_) | Value::Signed(_)));
@@ -160,7 +160,7 @@ fn a_screen_shows_no_more_than_fits_and_keeps_its_notes() {
     let frame = Frame { rates: &rates, processes: &many, matched: 99, room };
     let mut out = Vec::new();
     Form::Table.writer(layout(Scope::Processes), Paint::Plain).write(&frame, &mut out);
-    let text = String::from_utf8(out).unwrap();
+    let text = String::from_utf8(out).expect("every form is UTF-8");
     assert_eq!(text.lines().count(), 12);
     assert!(text.ends_with("note: life lost 3 records (ring full), 0 keys (table full)\n"));
 }

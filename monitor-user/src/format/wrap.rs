@@ -1,14 +1,16 @@
-//! Running text in a column: broken between words at 80, indented below its first line.
+//! Running text in a column: broken between words, indented below its first line.
 
-/// Where a line ends.
-const COLUMNS: usize = 80;
+use unicode_width::UnicodeWidthStr;
+
+/// Where a line ends that is for no terminal in particular.
+pub const COLUMNS: usize = 80;
 
 /// Appends a text that begins at column `indent`, and a line feed.
-pub fn wrap(text: &str, indent: usize, out: &mut String) {
+pub fn wrap(text: &str, indent: usize, columns: usize, out: &mut String) {
     let mut used = indent;
     for (index, word) in text.split_whitespace().enumerate() {
-        let width = word.chars().count();
-        if index > 0 && used + 1 + width > COLUMNS {
+        let width = word.width();
+        if index > 0 && used + 1 + width > columns {
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', indent));
             used = indent;
@@ -29,7 +31,7 @@ mod tests {
     #[test]
     fn a_line_breaks_between_words() {
         let mut out = String::from("name ");
-        wrap(&"word ".repeat(16), 5, &mut out);
+        wrap(&"word ".repeat(16), 5, COLUMNS, &mut out);
         let lines: Vec<_> = out.lines().collect();
         assert_eq!(lines.len(), 2);
         assert!(lines.iter().all(|line| line.len() <= COLUMNS && !line.ends_with(' ')));
