@@ -39,7 +39,7 @@ fn line(error: &clap::Error) -> String {
         }
         ErrorKind::UnknownArgument => match text(error, SuggestedArg) {
             Some(nearest) => unknown("option", &written(InvalidArg), &[nearest]),
-            None => format!("unknown option {:?}; see monitor --help", written(InvalidArg)),
+            None => format!("{:?} makes no sense here; see monitor --help", written(InvalidArg)),
         },
         _ => first_line(&error.render().to_string()),
     }

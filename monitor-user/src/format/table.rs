@@ -57,7 +57,8 @@ impl Table {
         human::escaped(&sample.node, &mut self.text);
         let _ = write!(self.text, "  {}", sample.source.name());
         if self.layout.scope.processes() {
-            let _ = write!(self.text, "  {} processes", frame.matched);
+            let plural = if frame.matched == 1 { "" } else { "es" };
+            let _ = write!(self.text, "  {} process{plural}", frame.matched);
         }
         if let Some(interval) = frame.rates.interval {
             self.text.push_str("  over ");
