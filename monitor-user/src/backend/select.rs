@@ -40,21 +40,14 @@ impl std::str::FromStr for Choice {
     }
 }
 
-/// What a backend is told as it opens.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// What the programs in the kernel log: 0 nothing, 1 errors, to 5 everything.
-    pub probe_log: u8,
-}
-
 /// A backend that works, and why it is not a better one.
 pub type Opened = (Box<dyn Backend>, Vec<Note>);
 
-/// Opens the backend that was chosen.
-pub fn open(choice: Choice, wanted: &[Capability], options: Options) -> Result<Opened, Error> {
+/// Opens the backend that was chosen. What its programs log goes from 0, nothing, to 5, all.
+pub fn open(choice: Choice, wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {
     let backend: Box<dyn Backend> = match choice {
-        Choice::Auto => return best(wanted, options),
-        Choice::Ebpf => Box::new(Ebpf::open(wanted, options.probe_log)?),
+        Choice::Auto => return best(wanted, probe_log),
+        Choice::Ebpf => Box::new(Ebpf::open(wanted, probe_log)?),
         other => {
             return Err(Error::Unsupported {
                 what: format!("the backend {}", Choice::NAMES[other as usize]),
@@ -66,12 +59,12 @@ pub fn open(choice: Choice, wanted: &[Capability], options: Options) -> Result<O
     Ok((backend, Vec::new()))
 }
 
-fn best(wanted: &[Capability], options: Options) -> Result<Opened, Error> {
-    let error = match open(Choice::Ebpf, wanted, options) {
+fn best(wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {
+    let error = match open(Choice::Ebpf, wanted, probe_log) {
         Ok(opened) => return Ok(opened),
         Err(error) => error,
     };
-    let (backend, mut notes) = open(Choice::Procfs, wanted, options)?;
+    let (backend, mut notes) = open(Choice::Procfs, wanted, probe_log)?;
     notes.push(Note::remark(format!("read from /proc instead of eBPF: {error}")));
     Ok((backend, notes))
 }

@@ -8,6 +8,7 @@ use crate::backend::select::Choice;
 use crate::format::{Form, Scope};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub enum Command {
     Sample(Sample),
     /// Read again and again, with rates
     Watch(Watch),
+    /// Run a command; tell what it and all its descendants used
+    Run(Run),
     /// List every field: name, unit, meaning, source
     Fields(Listing),
     /// Tell what works here, by which hook, at what cost, and what is missing
@@ -137,12 +140,49 @@ pub struct Reading {
 /// Levels of `--probe-log`; their place is what the programs are told.
 pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
+/// `run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_CODES)]
+pub struct Run {
+    /// The command and its arguments
+    #[arg(required = true, last = true)]
+    pub command: Vec<OsString>,
+    /// Form of the report
+    #[arg(long, default_value = "text", value_enum)]
+    pub format: RunForm,
+    /// Write the report to this file
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Who reads: the best that works, or this one and no other
+    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
+        value_parser = names::<Choice>(&Choice::NAMES))]
+    pub backend: Choice,
+}
+
+/// Forms of the report of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum RunForm {
+    /// For people, on standard error.
+    Text,
+    /// One object, on standard output.
+    Json,
+}
+
+const RUN_CODES: &str = "\
+Exit codes:
+  the command's own, or 128 and the number of the signal that ended it
+  126  the command cannot be executed
+  127  there is no such command";
+
+/// Forms of `fields` and `doctor`.
+const LISTINGS: [&str; 2] = ["table", "json"];
+
 /// `fields` and `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct Listing {
     /// Form of the output
-    #[arg(long, default_value = "table", value_parser = PossibleValuesParser::new(["table", "json"]))]
+    #[arg(long, default_value = "table", value_parser = PossibleValuesParser::new(LISTINGS))]
     pub format: String,
     /// Who reads: the best that works, or this one and no other
     #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,

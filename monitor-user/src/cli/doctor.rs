@@ -8,7 +8,7 @@ use super::args::Listing;
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::backend::host::Host;
-use crate::backend::select::{self, Options};
+use crate::backend::select;
 use crate::format::human;
 use crate::format::wrap::{COLUMNS, wrap};
 use crate::meter::need;
@@ -38,8 +38,7 @@ struct Found {
 }
 
 fn examine(words: &Listing) -> Result<Found, Failure> {
-    let (mut backend, mut notes) =
-        select::open(words.backend, Capability::ALL, Options::default())?;
+    let (mut backend, mut notes) = select::open(words.backend, Capability::ALL, 0)?;
     let want = Want { processes: true, ..Want::default() };
     notes.extend(backend.read(&want)?.notes);
     Ok(Found { backend: backend.source().name(), probes: backend.probes(), notes })

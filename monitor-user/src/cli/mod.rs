@@ -2,7 +2,7 @@
 //! end has its exit code.
 //!
 //! Arguments are parsed first and resolved against the fields and the host later. Each command is
-//! a file; `run` joins here as `run.rs`.
+//! a file.
 
 pub mod args;
 mod columns;
@@ -13,6 +13,8 @@ mod fields;
 mod output;
 mod pipeline;
 mod plan;
+mod report;
+mod run;
 mod sample;
 mod usage;
 mod watch;
@@ -27,16 +29,17 @@ use std::process::ExitCode;
 /// Runs the program: all but the process around it.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = match Cli::try_parse_from(words) {
-        Ok(cli) => dispatch(cli.command),
-        Err(error) => usage::told(&error),
+        Ok(Cli { command: Some(Command::Run(args)) }) => run::run(&args),
+        Ok(cli) => dispatch(cli.command).map(|exit| exit as u8),
+        Err(error) => usage::told(&error).map(|exit| exit as u8),
     };
-    let exit = ended.unwrap_or_else(|failure| {
+    ExitCode::from(ended.unwrap_or_else(|failure| {
         output::say(&failure.message);
-        failure.exit
-    });
-    ExitCode::from(exit as u8)
+        failure.exit as u8
+    }))
 }
 
+/// The commands that end with a code of ours; `run` ends with that of its command.
 fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
     match command {
         Some(Command::Sample(args)) => sample::sample(&args.reading),
@@ -48,6 +51,8 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         None if std::io::stdout().is_terminal() => {
             watch::watch(&args::Watch::parse_from(["monitor watch"]))
         }
-        None => output::print(Cli::command().render_help().to_string().as_bytes()),
+        None | Some(Command::Run(_)) => {
+            output::print(Cli::command().render_help().to_string().as_bytes())
+        }
     }
 }

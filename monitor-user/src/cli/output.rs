@@ -164,6 +164,11 @@ pub fn print(text: &[u8]) -> Result<Exit, Failure> {
     write_out(text).map(|_| Exit::Ok)
 }
 
+/// Prints a report beside the data of somebody else. If nobody listens, nothing is lost.
+pub fn report(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
 /// Says a line beside the data. If nobody listens, nothing is lost.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "monitor: {line}");

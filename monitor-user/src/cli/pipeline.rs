@@ -40,7 +40,7 @@ pub struct Pipeline {
 impl Pipeline {
     /// Opens the backend of a plan.
     pub fn open(plan: Plan, paint: Paint) -> Result<Self, Failure> {
-        let (backend, opening) = select::open(plan.choice, &plan.capabilities, plan.options)?;
+        let (backend, opening) = select::open(plan.choice, &plan.capabilities, plan.probe_log)?;
         Ok(Self::over(backend, opening, plan, paint))
     }
 

@@ -6,7 +6,7 @@
 use super::args::{LEVELS, Reading};
 use super::columns::{self, Pace};
 use super::exit::Failure;
-use crate::backend::select::{Choice, Options};
+use crate::backend::select::Choice;
 use crate::format::{Form, Layout, Scope};
 use crate::meter::filter::Filter;
 use crate::meter::need::{self, Reason};
@@ -25,8 +25,8 @@ const COSTLY: [ProcessField; 4] =
 pub struct Plan {
     /// Who reads.
     pub choice: Choice,
-    /// What it is told.
-    pub options: Options,
+    /// What its programs log: 0 nothing, to 5 all.
+    pub probe_log: u8,
     /// What must be attached.
     pub capabilities: Vec<Capability>,
     /// What is read.
@@ -51,7 +51,7 @@ impl Plan {
         let fields: Vec<_> = sorted.collect();
         Ok(Self {
             choice: words.backend,
-            options: Options { probe_log: probe_log(words) },
+            probe_log: probe_log(words),
             capabilities: need::capabilities(words.part, &switches, &fields),
             want: want(words, &layout, &filter),
             picker: Picker::new(filter, order, words.top.map(|top| top as usize)),

@@ -41,6 +41,9 @@ fn line(error: &clap::Error) -> String {
             Some(nearest) => unknown("option", &written(InvalidArg), &[nearest]),
             None => format!("{:?} makes no sense here; see monitor --help", written(InvalidArg)),
         },
+        ErrorKind::MissingRequiredArgument => {
+            format!("{} is missing; see monitor --help", valid(error, InvalidArg).join(", "))
+        }
         _ => first_line(&error.render().to_string()),
     }
 }
@@ -99,6 +102,11 @@ mod tests {
     fn an_unknown_option_or_command_too() {
         check("sample --theads", r#"unknown option "--theads"; did you mean "--threads"?"#);
         check("sampel", r#"unknown command "sampel"; did you mean "sample"?"#);
+    }
+
+    #[test]
+    fn a_command_that_is_missing_is_told() {
+        check("run", "<COMMAND>... is missing; see monitor --help");
     }
 
     #[test]
