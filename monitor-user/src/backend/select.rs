@@ -3,7 +3,10 @@
 //! In: a choice, the capabilities asked for. Out: the backend, and a note for each better one that
 //! would not work. A choice that is forced works or is an error; only `auto` falls back.
 
+use super::canned::Canned;
 use super::ebpf::Ebpf;
+use super::procfs::{Procfs, Root};
+use super::unsupported::Unsupported;
 use super::{Backend, Error};
 use crate::model::name::{self, Unknown};
 use crate::model::sample::Note;
@@ -48,13 +51,9 @@ pub fn open(choice: Choice, wanted: &[Capability], probe_log: u8) -> Result<Open
     let backend: Box<dyn Backend> = match choice {
         Choice::Auto => return best(wanted, probe_log),
         Choice::Ebpf => Box::new(Ebpf::open(wanted, probe_log)?),
-        other => {
-            return Err(Error::Unsupported {
-                what: format!("the backend {}", Choice::NAMES[other as usize]),
-                why: "it is not part of this build".into(),
-                fix: "choose another".into(),
-            });
-        }
+        Choice::Procfs => Box::new(Procfs::open(Root::default())?),
+        Choice::Test => Box::new(Canned::fixed()),
+        Choice::Unsupported => Box::new(Unsupported::new("it was chosen", "choose another")),
     };
     Ok((backend, Vec::new()))
 }
