@@ -3,4 +3,5 @@
 
 mod backend;
 mod cli;
+mod delivery;
 mod root;
