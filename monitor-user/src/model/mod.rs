@@ -4,6 +4,7 @@
 
 pub mod field;
 pub mod id;
+pub mod name;
 pub mod probe;
 pub mod rates;
 pub mod sample;

@@ -3,4 +3,5 @@
 
 pub mod clock;
 pub mod memory;
+pub mod readable;
 pub mod wait;
