@@ -4,6 +4,8 @@
 //! rate, and a process that vanished while it was read is not an error.
 
 pub mod ebpf;
+pub mod procfs;
+pub mod unsupported;
 
 use crate::model::probe::Probe;
 use crate::model::sample::{Process, Sample, Source};

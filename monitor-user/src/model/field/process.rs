@@ -61,7 +61,8 @@ category! {
             "signal->group_exit_code or task->exit_code", "";
         CpuTime: "cpu_ns", "TIME", Nanoseconds, Number, Counter,
             "Time on a CPU, all threads, ended ones included",
-            "se.sum_exec_runtime and signal->sum_sched_runtime", "stat 14 and 15";
+            "se.sum_exec_runtime and signal->sum_sched_runtime",
+            "stat 14 and 15, or schedstat 1 of each thread where that is more";
         UserTime: "user_ns", "USER", Nanoseconds, Number, Counter,
             "Time in user mode: cpu_ns divided as the tick sampled it", "utime", "stat 14";
         SystemTime: "system_ns", "SYSTEM", Nanoseconds, Number, Counter,
