@@ -3,6 +3,8 @@
 //! In: what is wanted. Out: a `Sample` with notes. A backend never filters, sorts, or computes a
 //! rate, and a process that vanished while it was read is not an error.
 
+pub mod canned;
+pub mod device;
 pub mod ebpf;
 pub mod procfs;
 pub mod unsupported;

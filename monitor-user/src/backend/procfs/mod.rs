@@ -43,7 +43,7 @@ use crate::model::field::ProcessField;
 use crate::model::probe::{Health, Probe};
 use crate::model::sample::{Note, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
-use crate::sys::host;
+use crate::sys::clock;
 use rustix::fs::{Mode, OFlags, open};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -106,7 +106,7 @@ impl Procfs {
         Ok(Self {
             proc,
             kernel: Kernel::of(&root.proc),
-            node: host::name(),
+            node: rustix::system::uname().nodename().to_string_lossy().into(),
             budget: Budget::raised(),
             buffer: Buffer::default(),
             processes: Listing::default(),
@@ -215,7 +215,7 @@ impl Backend for Procfs {
 
     fn read(&mut self, want: &Want) -> Result<Sample, Error> {
         let mut sample = Sample {
-            at: host::now(),
+            at: clock::now(),
             source: Source::Procfs,
             node: Arc::clone(&self.node),
             ..Sample::default()

@@ -5,13 +5,13 @@
 
 use super::scan::Scan;
 use super::{Root, cpu, disk, infiniband, memory, net, pressure};
+use crate::backend::device;
 use crate::model::field::NodeField;
 use crate::model::field::node::NodeRow;
-use crate::model::sample::{Device, Node, Note};
+use crate::model::sample::{Node, Note};
 use crate::model::want::{Devices, Want};
-use crate::sys::host;
+use crate::sys::clock;
 use std::path::Path;
-use std::sync::Arc;
 
 /// What is wanted of the node, or nothing if nothing is.
 pub fn read(root: &Root, want: &Want, notes: &mut Vec<Note>) -> Option<Node> {
@@ -24,18 +24,18 @@ pub fn read(root: &Root, want: &Want, notes: &mut Vec<Note>) -> Option<Node> {
     }
     if want.disks != Devices::None {
         let disks = disk::read(&root.proc, notes);
-        node.disks = chosen(disks, &want.disks, "disk", disk::by_default, notes);
+        node.disks = device::chosen(disks, &want.disks, "disk", disk::by_default, notes);
     }
     if want.nets != Devices::None {
         let mut nets = net::read(&root.proc, notes);
         nets.extend(infiniband::read(&root.sys));
-        node.nets = chosen(nets, &want.nets, "interface", |_| true, notes);
+        node.nets = device::chosen(nets, &want.nets, "interface", |_| true, notes);
     }
     Some(node)
 }
 
 fn read_itself(root: &Root, node: &mut Node, notes: &mut Vec<Note>) {
-    node.row.set(NodeField::Uptime, host::now().boot.0);
+    node.row.set(NodeField::Uptime, clock::boot().0);
     if let Some(text) = text_of(&root.proc.join("loadavg"), notes) {
         load(&mut node.row, &text);
     }
@@ -43,7 +43,7 @@ fn read_itself(root: &Root, node: &mut Node, notes: &mut Vec<Note>) {
         memory::parse(&mut node.row, &text);
     }
     if let Some(text) = text_of(&root.proc.join("stat"), notes) {
-        cpu::parse(node, &text, host::tick_ns());
+        cpu::parse(node, &text, clock::tick_ns());
     }
     pressure::read(&root.proc, &mut node.row, notes);
 }
@@ -58,32 +58,6 @@ fn load(row: &mut NodeRow, text: &[u8]) {
             row.set_float(field, load);
         }
     }
-}
-
-/// The devices that are wanted, and a note for each name that is not there.
-fn chosen<R>(
-    devices: Vec<Device<R>>,
-    want: &Devices,
-    what: &str,
-    by_default: fn(&str) -> bool,
-    notes: &mut Vec<Note>,
-) -> Vec<Device<R>> {
-    let Devices::Named(names) = want else {
-        return devices.into_iter().filter(|it| by_default(&it.name)).collect();
-    };
-    let known: Vec<Arc<str>> = devices.iter().map(|it| Arc::clone(&it.name)).collect();
-    for name in names.iter().filter(|name| !known.contains(name)) {
-        notes.push(unknown(what, name, &known));
-    }
-    devices.into_iter().filter(|it| names.contains(&it.name)).collect()
-}
-
-/// The note on a device that does not exist.
-pub fn unknown(what: &str, name: &str, known: &[Arc<str>]) -> Note {
-    if known.is_empty() {
-        return Note::missing(format!("no {what} {name}: there is none at all"));
-    }
-    Note::missing(format!("no {what} {name}: there are {}", known.join(", ")))
 }
 
 /// A whole text, or a note why not.
@@ -107,16 +81,5 @@ mod tests {
         load(&mut row, b"0.34 NaN x");
         assert_eq!(row.get(NodeField::Load1).map(f64::from_bits), Some(0.34));
         assert_eq!((row.get(NodeField::Load5), row.get(NodeField::Load15)), (None, None));
-    }
-
-    #[test]
-    fn an_unknown_device_is_named_and_the_rest_delivered() {
-        let device = |name: &str| Device { name: name.into(), row: () };
-        let mut notes = Vec::new();
-        let want = Devices::Named(vec!["sdz".into(), "loop0".into()]);
-        let all = vec![device("sda"), device("loop0")];
-        let got = chosen(all, &want, "disk", |_| false, &mut notes);
-        assert_eq!(got.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["loop0"]);
-        assert_eq!(notes, [Note::missing("no disk sdz: there are sda, loop0")]);
     }
 }

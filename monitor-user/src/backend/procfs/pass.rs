@@ -10,7 +10,7 @@ use super::scan::Malformed;
 use super::schedstat;
 use super::trouble::Trouble;
 use crate::model::want::Want;
-use crate::sys::host;
+use crate::sys::clock;
 use std::os::fd::BorrowedFd;
 
 /// The process ended while it was read: not an error.
@@ -35,7 +35,7 @@ impl Kernel {
         // Whoever reads this has run; a kernel that does not count prints zeros.
         let counted = books.and_then(|text| schedstat::parse(&text).ok());
         Self {
-            tick_ns: host::tick_ns(),
+            tick_ns: clock::tick_ns(),
             io: proc.join("self/io").exists(),
             schedstat: counted.is_some_and(|books| books.runs > 0),
         }

@@ -8,7 +8,7 @@ use super::scan::lines;
 use super::stat;
 use crate::model::id::Identity;
 use crate::model::sample::Process;
-use crate::sys::host;
+use crate::sys::clock;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -41,7 +41,7 @@ struct Cmdline {
 impl Texts {
     /// Nothing seen yet of the processes below that `/proc`.
     pub fn new(proc: PathBuf) -> Self {
-        Self { proc, tick_ns: host::tick_ns(), cmdlines: HashMap::new(), cgroups: HashMap::new() }
+        Self { proc, tick_ns: clock::tick_ns(), cmdlines: HashMap::new(), cgroups: HashMap::new() }
     }
 
     /// The arguments, joined by spaces. `generation` changes whenever a file was executed.
