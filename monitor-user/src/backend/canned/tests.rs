@@ -104,3 +104,12 @@ fn device_filters_are_honoured() {
     assert_eq!((node.disks.len(), node.nets.len(), node.cpus.len()), (1, 1, 0));
     assert_eq!(sample.notes, [Note::missing("no disk sdz: there are sda, sdb")]);
 }
+
+#[test]
+fn a_parent_is_known_after_its_end() {
+    let mut backend = script("process 7\nat 1s process 8 ppid=7\nat 2s end 7");
+    let parent = backend.read(&all()).unwrap().processes[0].id;
+    let _second = backend.read(&all()).unwrap();
+    let last = backend.read(&all()).unwrap();
+    assert_eq!(last.processes.iter().find(|it| !it.ended()).unwrap().parent, Some(parent));
+}

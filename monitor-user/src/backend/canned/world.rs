@@ -38,6 +38,8 @@ struct Group {
 #[derive(Clone, Debug)]
 struct Task {
     id: Pid,
+    /// Who made it, if that is in the world too; the end of that one does not change it.
+    parent: Option<Identity>,
     comm: [u8; 16],
     text: Text,
     values: Values<ProcessField, { ProcessField::COUNT }>,
@@ -61,7 +63,10 @@ impl World {
     /// Lets something happen.
     pub fn apply(&mut self, act: &Act) {
         match act {
-            Act::Process(pid, edits) => self.group(*pid).leader.edit(edits),
+            Act::Process(pid, edits) => {
+                self.group(*pid).leader.edit(edits);
+                self.adopt(*pid);
+            }
             Act::Thread(pid, tid, edits) => {
                 let start = self.start();
                 let threads = &mut self.group(*pid).threads;
@@ -109,6 +114,16 @@ impl World {
         })
     }
 
+    /// Notes who made a process, once.
+    fn adopt(&mut self, pid: Pid) {
+        let ppid = self.group(pid).leader.values.row.get(ProcessField::Ppid);
+        let of = |it: &Group| it.leader.process_row().id;
+        let parents = self.live.values().map(of);
+        let parent = parents.into_iter().find(|it| Some(u64::from(it.pid.0)) == ppid);
+        let leader = &mut self.group(pid).leader;
+        leader.parent = leader.parent.or(parent);
+    }
+
     fn end(&mut self, pid: Pid, edits: &[Edit]) {
         let Some(mut group) = self.live.remove(&pid) else { return };
         let row = &mut group.leader.values.row;
@@ -141,6 +156,7 @@ impl Task {
     fn process(pid: Pid, start: Ns) -> Self {
         let mut it = Self {
             id: pid,
+            parent: None,
             comm: *b"test\0\0\0\0\0\0\0\0\0\0\0\0",
             text: Text::default(),
             values: Values::default(),
@@ -181,6 +197,7 @@ impl Task {
         let start = self.values.row.get(ProcessField::StartTime).unwrap_or_default();
         Process {
             id: Identity { pid: self.id, start: Ns(start) },
+            parent: self.parent,
             row: self.values.row.clone(),
             comm: self.comm,
             text: self.text.clone(),
