@@ -113,3 +113,15 @@ fn a_parent_is_known_after_its_end() {
     let last = backend.read(&all()).unwrap();
     assert_eq!(last.processes.iter().find(|it| !it.ended()).unwrap().parent, Some(parent));
 }
+
+#[test]
+fn the_documented_world_is_as_it_says() {
+    let mut backend = script(include_str!("../../../../docs/examples/world.txt"));
+    let samples: Vec<Sample> = (0..8).map(|_| backend.read(&all()).unwrap()).collect();
+    assert_eq!(&*samples[0].node, "node7");
+    check(&samples[2], 200, ProcessField::CpuTime, Some(1_500_000_000));
+    check(&samples[2], 300, ProcessField::Ended, Some(1));
+    check(&samples[4], 301, ProcessField::Rss, Some(2 << 20));
+    check(&samples[6], 301, ProcessField::ExitCode, Some(1));
+    assert_eq!(samples[7].processes.len(), 2);
+}

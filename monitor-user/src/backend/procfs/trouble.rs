@@ -79,15 +79,19 @@ impl Trouble {
                 processes(self.hidden)
             )));
         }
-        notes.extend(told(&self.malformed, "make no sense"));
-        notes.extend(told(&self.failed, "could not be read"));
+        notes.extend(told(&self.malformed, "without sense"));
+        notes.extend(told(&self.failed, "that could not be read"));
         notes
     }
 }
 
 fn told(tally: &Tally, what: &str) -> Option<Note> {
     let Tally { count, first } = tally;
-    (*count > 0).then(|| Note::missing(format!("{count} files of /proc {what}, first {first}")))
+    (*count > 0).then(|| Note::missing(format!("{} of /proc {what}, first {first}", files(*count))))
+}
+
+fn files(count: u32) -> String {
+    if count == 1 { "1 file".into() } else { format!("{count} files") }
 }
 
 fn processes(count: u32) -> String {
@@ -106,6 +110,6 @@ mod tests {
         let notes = trouble.notes();
         assert_eq!(notes.len(), 2);
         assert!(notes[0].text.starts_with("no I/O counters of 7 processes"), "{notes:?}");
-        assert_eq!(notes[1].text, "2 files of /proc make no sense, first 3/stat (no utime)");
+        assert_eq!(notes[1].text, "2 files of /proc without sense, first 3/stat (no utime)");
     }
 }
