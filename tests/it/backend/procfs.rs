@@ -10,6 +10,7 @@ use monitor::model::sample::{Process, Sample};
 use monitor::model::want::Want;
 use rustix::process::{Signal, kill_process};
 use std::ffi::OsStr;
+use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -230,6 +231,34 @@ fn a_command_line_is_read_again_after_an_execution() {
     assert!(cmdline().text.cgroup.is_some());
     drop(sleeper.0.stdin.take());
     wait_for(|| cmdline().text.cmdline.as_deref() == Some("sleep 1000"));
+}
+
+/// A thread that is not the leader works, waits for a line, and executes `sleep`.
+const EXECUTED_BY_A_THREAD: &str = r"
+import os, sys, threading, time
+def work():
+    while time.thread_time() < 0.2: pass
+    print(flush=True)
+    sys.stdin.readline()
+    os.execvp('sleep', ['sleep', '1000'])
+threading.Thread(target=work).start()
+";
+
+#[test]
+fn what_a_thread_used_is_not_counted_again_when_it_executes_a_file() {
+    let mut backend = backend();
+    let mut python = Command::new("python3");
+    let python = python.args(["-c", EXECUTED_BY_A_THREAD]);
+    let mut sleeper = Sleeper(python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = [0];
+    sleeper.0.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    let cpu = |sample: &Sample| sample.processes[0].row.get(F::CpuTime).unwrap();
+    let before = cpu(&read(&mut backend, sleeper.pid()));
+    assert!(before >= 200_000_000);
+    sleeper.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    wait_for(|| read(&mut backend, sleeper.pid()).processes[0].comm() == "sleep");
+    let after = cpu(&read(&mut backend, sleeper.pid()));
+    assert!((before..before + 100_000_000).contains(&after), "{before} {after}");
 }
 
 #[test]

@@ -59,6 +59,16 @@ pub struct Found {
 }
 
 impl Threads {
+    /// Those of a process that executed a file: the threads are gone, their sums are kept.
+    pub fn after_execution(ended: Sums) -> Self {
+        Self { live: Vec::new(), ended }
+    }
+
+    /// Whether there never was a thread beside the leader.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.ended == Sums::default()
+    }
+
     /// Makes `live` those that are listed; what others used becomes `ended`.
     fn update(&mut self, leader: u32, tids: impl Iterator<Item = u32>) {
         let mut old = std::mem::take(&mut self.live).into_iter().peekable();
@@ -92,7 +102,7 @@ impl Thread {
 
 impl Pass<'_> {
     /// Reads the threads of a process.
-    pub fn threads(&mut self, group: &Group<'_>, threads: &mut Threads) -> Result<Found, Gone> {
+    pub fn threads(&mut self, group: &Group<'_>, threads: &mut Threads) -> Found {
         self.list(group, threads);
         let mut found = Found::default();
         for thread in &mut threads.live {
@@ -104,9 +114,13 @@ impl Pass<'_> {
                 found.sums.add(&thread.last);
             }
         }
+        // Where executions cannot be seen, an ended thread may have become the leader.
+        if group.stat.image == 0 && group.stat.state != b'Z' {
+            threads.ended = Sums::default();
+        }
         found.sums.add(&threads.ended);
         found.rows.sort_unstable_by_key(|row| row.id);
-        Ok(found)
+        found
     }
 
     fn list(&mut self, group: &Group<'_>, threads: &mut Threads) {
