@@ -9,7 +9,7 @@ use monitor::model::want::{Devices, Want};
 use std::fs;
 
 /// Rounds of spoiling every file of the tree.
-const ROUNDS: u64 = 200;
+const ROUNDS: u64 = 100;
 
 /// The generator of Marsaglia, "Xorshift RNGs": the same numbers each time.
 struct Random(u64);

@@ -2,6 +2,7 @@
 
 use super::contract;
 use super::tree::fixture;
+use crate::deadline::until;
 use monitor::backend::Backend;
 use monitor::backend::procfs::{Procfs, Root};
 use monitor::model::field::ProcessField as F;
@@ -10,11 +11,12 @@ use monitor::model::sample::{Process, Sample};
 use monitor::model::want::Want;
 use rustix::process::{Signal, kill_process};
 use std::ffi::OsStr;
+use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A program that sleeps until it is dropped.
 struct Sleeper(Child);
@@ -61,11 +63,7 @@ impl Drop for Sleeper {
 }
 
 fn wait_for(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited ten seconds");
-        std::thread::yield_now();
-    }
+    until(|| condition().then_some(()));
 }
 
 fn backend() -> Procfs {
@@ -199,7 +197,9 @@ fn what_ended_threads_used_is_kept() {
     let (hold, held) = channel::<()>();
     let thread = std::thread::spawn(move || {
         // Far more switches than this test makes while it reads twice.
-        (0..1_000).for_each(|_| std::thread::sleep(Duration::from_micros(1)));
+        for _ in 0..1_000 {
+            let _timeout = held.recv_timeout(Duration::from_micros(1));
+        }
         send.send(()).unwrap();
         let _ = held.recv();
     });
@@ -230,6 +230,36 @@ fn a_command_line_is_read_again_after_an_execution() {
     assert!(cmdline().text.cgroup.is_some());
     drop(sleeper.0.stdin.take());
     wait_for(|| cmdline().text.cmdline.as_deref() == Some("sleep 1000"));
+}
+
+/// A thread that is not the leader works, waits for a line, and executes `sleep`.
+const EXECUTED_BY_A_THREAD: &str = r"
+import os, sys, threading, time
+def work():
+    while time.thread_time() < 0.2: pass
+    print(flush=True)
+    sys.stdin.readline()
+    os.execvp('sleep', ['sleep', '1000'])
+threading.Thread(target=work).start()
+";
+
+#[test]
+fn what_a_thread_used_is_not_counted_again_when_it_executes_a_file() {
+    let mut backend = backend();
+    let mut python = Command::new("python3");
+    let python = python.args(["-c", EXECUTED_BY_A_THREAD]);
+    let mut sleeper = Sleeper(python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = [0];
+    sleeper.0.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    let cpu = |sample: &Sample| sample.processes[0].row.get(F::CpuTime).unwrap();
+    let before = cpu(&read(&mut backend, sleeper.pid()));
+    assert!(before >= 200_000_000);
+    sleeper.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    // Not through the backend, which shall meet the execution as a whole.
+    let cmdline = format!("/proc/{}/cmdline", sleeper.pid().0);
+    wait_for(|| std::fs::read(&cmdline).unwrap().starts_with(b"sleep"));
+    let after = cpu(&read(&mut backend, sleeper.pid()));
+    assert!((before..before + 100_000_000).contains(&after), "{before} {after}");
 }
 
 #[test]

@@ -1,27 +1,16 @@
-//! Descriptors of `/proc` files that stay open between readings, within a budget.
+//! Files of `/proc` whose descriptors stay open between readings.
 //!
-//! A `pread` of an open file saves the path walk and costs two thirds of opening it anew. The soft
-//! limit of open files is raised to the hard one, once. Whoever comes while seats are free gets
-//! one and keeps it to its end; the others are opened and closed at each reading. Every process
-//! is read at every tick, so it does not matter who sits, and evicting the least recently used
-//! would throw out each one just before its turn.
-//!
-//! A descriptor is bound to one process for ever: when that has ended, reading gives `ESRCH`,
-//! even if its pid is in use again.
+//! In: a file of a process or thread, below its directory. Out: its text. A `pread` of an open
+//! file saves the path walk and costs two thirds of opening it anew. A descriptor is bound to one
+//! process for ever: once that has ended, reading gives `ESRCH`, even if its pid is in use again.
 
 use super::path::Path;
+use super::seat::Seat;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, pread};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Descriptors left for everything else in the program.
-const RESERVE: usize = 256;
-/// Most descriptors kept, whatever the hard limit allows: the kernel holds about 1 KiB for each.
-const MOST: usize = 200_000;
 /// A text longer than this is cut; the longest real one is `status` with 65,536 groups.
 const LONGEST: usize = 1 << 20;
 
@@ -43,53 +32,6 @@ impl From<Errno> for Missing {
             Errno::ACCESS | Errno::PERM => Self::Denied,
             other => Self::Failed(other),
         }
-    }
-}
-
-/// How many more descriptors may be kept.
-#[derive(Clone, Debug)]
-pub struct Budget {
-    free: Arc<AtomicUsize>,
-}
-
-impl Budget {
-    /// Raises the soft limit of open files to the hard one; what is beyond `RESERVE` is ours.
-    pub fn raised() -> Self {
-        let limit = getrlimit(Resource::Nofile);
-        // Without the right to do so the soft limit stays, and fewer descriptors are kept.
-        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-        let current = match setrlimit(Resource::Nofile, raised) {
-            Ok(()) => limit.maximum,
-            Err(_) => limit.current,
-        };
-        let files = current.map_or(MOST, |files| usize::try_from(files).unwrap_or(MOST));
-        Self::of(files.saturating_sub(RESERVE).min(MOST))
-    }
-
-    /// That many descriptors.
-    pub fn of(files: usize) -> Self {
-        Self { free: Arc::new(AtomicUsize::new(files)) }
-    }
-
-    /// Room for some descriptors, given back when the seat is dropped.
-    pub fn seat(&self, files: usize) -> Option<Seat> {
-        let taken = self
-            .free
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(files));
-        taken.ok().map(|_| Seat { files, free: Arc::clone(&self.free) })
-    }
-}
-
-/// The right to keep some descriptors open.
-#[derive(Debug)]
-pub struct Seat {
-    files: usize,
-    free: Arc<AtomicUsize>,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.free.fetch_add(self.files, Ordering::Relaxed);
     }
 }
 
@@ -150,7 +92,7 @@ impl Files {
 
     /// How many of them may stay open.
     pub fn room(&self) -> usize {
-        self.seat.as_ref().map_or(0, |seat| seat.files)
+        self.seat.as_ref().map_or(0, Seat::files)
     }
 
     /// The whole text of a file. `path` is below `dir`, which is bound to the process.

@@ -7,9 +7,11 @@
 // What is shared by all readings.
 mod access;
 mod descriptors;
+mod health;
 mod listing;
 mod pass;
 mod path;
+mod seat;
 mod trouble;
 // Texts of one process: pure.
 mod io;
@@ -21,6 +23,7 @@ mod stat;
 mod status;
 mod sums;
 // One process.
+mod entry;
 mod process;
 mod thread;
 // The node; these and the texts serve the eBPF backend too.
@@ -33,14 +36,15 @@ pub mod node;
 mod pressure;
 pub mod text;
 
-use self::descriptors::{Budget, Buffer};
+use self::descriptors::Buffer;
+use self::entry::Entry;
 use self::listing::Listing;
 use self::pass::{Kernel, Pass};
-use self::process::Entry;
+use self::seat::Budget;
 use self::text::Texts;
 use super::{Backend, Error};
 use crate::model::field::ProcessField;
-use crate::model::probe::{Health, Probe};
+use crate::model::probe::Probe;
 use crate::model::sample::{Note, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
 use crate::sys::clock;
@@ -210,7 +214,7 @@ impl Backend for Procfs {
     }
 
     fn probes(&mut self) -> Vec<Probe> {
-        Capability::ALL.iter().map(|&capability| probe(capability)).collect()
+        Capability::ALL.iter().map(|&it| health::probe(it)).collect()
     }
 
     fn read(&mut self, want: &Want) -> Result<Sample, Error> {
@@ -251,28 +255,4 @@ fn asked(pids: &[crate::model::id::Pid]) -> Vec<u32> {
     pids.sort_unstable();
     pids.dedup();
     pids
-}
-
-/// How `/proc` serves a capability.
-fn probe(capability: Capability) -> Probe {
-    let (why, hooks) = match capability {
-        Capability::Snapshot => (
-            "read from /proc: CPU of ended threads to a tick, short-lived processes missed",
-            vec!["/proc/<pid>/{stat,status,io,schedstat}".to_owned()],
-        ),
-        Capability::Block => (
-            "bytes from the kernel's I/O accounting: no devices, no requests, no latencies",
-            vec!["/proc/<pid>/io".to_owned()],
-        ),
-        _ => return Probe { health: unsupported(), ..Probe::off(capability) },
-    };
-    let health = Health::Fallback { why: why.to_owned(), exact: false };
-    Probe { health, hooks, ..Probe::off(capability) }
-}
-
-fn unsupported() -> Health {
-    Health::Unsupported {
-        why: "/proc does not tell".to_owned(),
-        fix: "use the eBPF backend, as root or with CAP_BPF and CAP_PERFMON".to_owned(),
-    }
 }

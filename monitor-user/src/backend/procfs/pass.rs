@@ -3,11 +3,12 @@
 //! In: a task and a file. Out: what its parser found; a refused, failed or senseless file is
 //! counted as trouble and its fields stay absent. Only a vanished process stops a reading.
 
-use super::descriptors::{Budget, Buffer, File, Files, Missing};
+use super::descriptors::{Buffer, File, Files, Missing};
 use super::listing::Listing;
 use super::path::Path;
 use super::scan::Malformed;
 use super::schedstat;
+use super::seat::Budget;
 use super::trouble::Trouble;
 use crate::model::want::Want;
 use crate::sys::clock;

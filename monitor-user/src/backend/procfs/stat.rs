@@ -76,7 +76,8 @@ fn numbers(stat: &mut Stat, scan: &mut Scan<'_>) -> Result<(), Malformed> {
     let start_code = scan.number().ok_or_else(wanted("startcode"))?;
     scan.skip(1);
     let start_stack = scan.number().ok_or_else(wanted("startstack"))?;
-    stat.image = start_code.rotate_left(17) ^ start_stack;
+    // Whoever may not see it is given 1, and what has no memory 0.
+    stat.image = if start_code > 1 { start_code.rotate_left(17) ^ start_stack } else { 0 };
     scan.skip(10);
     stat.processor = scan.number().ok_or_else(wanted("processor"))?;
     scan.skip(1);
@@ -101,6 +102,12 @@ impl Stat {
     /// Whether it is a thread of the kernel.
     pub const fn kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Whether a file was executed since the program lay there; not known of an image we may not
+    /// see.
+    pub const fn executed_since(&self, image: u64) -> bool {
+        image != 0 && self.image != 0 && self.image != image
     }
 
     /// Changes whenever another file was executed, and so the command line with it.

@@ -39,4 +39,44 @@ impl Sums {
         mine.voluntary = mine.voluntary.max(theirs.voluntary);
         mine.involuntary = mine.involuntary.max(theirs.involuntary);
     }
+
+    /// What is left without another's part.
+    pub const fn beyond(&self, other: &Self) -> Self {
+        let (mine, theirs) = (&self.sched, &other.sched);
+        let sched = Schedstat {
+            exec_ns: mine.exec_ns.saturating_sub(theirs.exec_ns),
+            delay_ns: mine.delay_ns.saturating_sub(theirs.delay_ns),
+            runs: mine.runs.saturating_sub(theirs.runs),
+        };
+        let (mine, theirs) = (&self.switches, &other.switches);
+        let switches = Switches {
+            voluntary: mine.voluntary.saturating_sub(theirs.voluntary),
+            involuntary: mine.involuntary.saturating_sub(theirs.involuntary),
+        };
+        Self { sched, switches }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(runs: u64) -> Sums {
+        Sums { sched: Schedstat { runs, ..Schedstat::default() }, ..Sums::default() }
+    }
+
+    #[test]
+    fn totals_only_grow() {
+        let mut totals = runs(7);
+        totals.raise_to(&runs(5));
+        assert_eq!(totals, runs(7));
+        totals.raise_to(&runs(9));
+        assert_eq!(totals, runs(9));
+    }
+
+    #[test]
+    fn what_is_left_of_less_is_nothing() {
+        assert_eq!(runs(7).beyond(&runs(3)), runs(4));
+        assert_eq!(runs(3).beyond(&runs(7)), runs(0));
+    }
 }

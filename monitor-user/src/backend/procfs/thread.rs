@@ -59,6 +59,16 @@ pub struct Found {
 }
 
 impl Threads {
+    /// Those of a process that executed a file: the threads are gone, their sums are kept.
+    pub fn after_execution(ended: Sums) -> Self {
+        Self { live: Vec::new(), ended }
+    }
+
+    /// Whether there never was a thread beside the leader.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.ended == Sums::default()
+    }
+
     /// Makes `live` those that are listed; what others used becomes `ended`.
     fn update(&mut self, leader: u32, tids: impl Iterator<Item = u32>) {
         let mut old = std::mem::take(&mut self.live).into_iter().peekable();
@@ -92,7 +102,7 @@ impl Thread {
 
 impl Pass<'_> {
     /// Reads the threads of a process.
-    pub fn threads(&mut self, group: &Group<'_>, threads: &mut Threads) -> Result<Found, Gone> {
+    pub fn threads(&mut self, group: &Group<'_>, threads: &mut Threads) -> Found {
         self.list(group, threads);
         let mut found = Found::default();
         for thread in &mut threads.live {
@@ -104,9 +114,13 @@ impl Pass<'_> {
                 found.sums.add(&thread.last);
             }
         }
+        // Where executions cannot be seen, an ended thread may have become the leader.
+        if group.stat.image == 0 && group.stat.state != b'Z' {
+            threads.ended = Sums::default();
+        }
         found.sums.add(&threads.ended);
         found.rows.sort_unstable_by_key(|row| row.id);
-        Ok(found)
+        found
     }
 
     fn list(&mut self, group: &Group<'_>, threads: &mut Threads) {
@@ -137,7 +151,7 @@ impl Pass<'_> {
         let path = Path::of_thread(thread.tid);
         let files = &mut thread.files;
         let mut task = Task { pid: group.pid, dir: group.dir, path: &path, files, counted: false };
-        let sums = self.sums(&mut task, group, found)?;
+        let sums = self.sums(&mut task, thread.last, group, found)?;
         let row = match self.want.threads {
             true => self.row(thread.tid, &mut task, &sums)?,
             false => None,
@@ -149,6 +163,7 @@ impl Pass<'_> {
     fn sums(
         &mut self,
         task: &mut Task<'_>,
+        last: Sums,
         group: &Group<'_>,
         found: &mut Found,
     ) -> Result<Sums, Gone> {
@@ -161,6 +176,10 @@ impl Pass<'_> {
             let status = self.text(task, File::Status, status::parse)?.unwrap_or_default();
             found.memory = status.memory.rss.map(|_| status.memory);
             status.switches
+        } else if sched.runs > 0 && sched == last.sched {
+            // Every switch is booked: with the same books there was none, and `status` costs six
+            // times as much as they do.
+            last.switches
         } else {
             self.text(task, File::Status, status::switches)?.unwrap_or_default()
         };

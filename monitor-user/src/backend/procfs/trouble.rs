@@ -18,6 +18,8 @@ pub struct Trouble {
     pub pss_denied: u32,
     /// Processes that are listed and may not be looked at.
     pub hidden: u32,
+    /// Other files; those of a hidden process are not worth a sentence of their own.
+    refused: Tally,
     malformed: Tally,
     failed: Tally,
 }
@@ -43,7 +45,9 @@ impl Trouble {
         match file {
             File::Io => self.io_denied += 1,
             File::Stat => self.hidden += 1,
-            File::Status | File::Schedstat => self.failed(pid, file.name(), Errno::ACCESS),
+            File::Status | File::Schedstat => {
+                self.refused.add(format_args!("{pid}/{} (refused)", file.name()));
+            }
         }
     }
 
@@ -78,6 +82,9 @@ impl Trouble {
                 "{} left out: reading /proc/<pid>/stat was refused; it needs CAP_SYS_PTRACE",
                 processes(self.hidden)
             )));
+        }
+        if self.hidden == 0 {
+            notes.extend(told(&self.refused, "that we may not read"));
         }
         notes.extend(told(&self.malformed, "without sense"));
         notes.extend(told(&self.failed, "that could not be read"));
