@@ -5,7 +5,7 @@
 //! control characters too; the formats escape. Both backends that see real processes use it.
 
 use super::scan::lines;
-use super::stat;
+use super::{smaps, stat};
 use crate::model::id::Identity;
 use crate::model::sample::Process;
 use crate::sys::clock;
@@ -74,6 +74,11 @@ impl Texts {
     pub fn cgroup_now(&self, id: Identity) -> Option<Arc<str>> {
         let bytes = self.file_of(id, "cgroup", usize::MAX)?;
         cgroup_path(&bytes).map(|path| String::from_utf8_lossy(path).into())
+    }
+
+    /// The proportional share of resident memory, in bytes: for whoever reads all else elsewhere.
+    pub fn pss(&self, id: Identity) -> Option<u64> {
+        smaps::parse(&self.file_of(id, "smaps_rollup", LONGEST_CMDLINE)?).ok()
     }
 
     /// Forgets the processes that are not among these, which are in the order of identities.
