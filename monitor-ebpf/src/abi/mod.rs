@@ -7,6 +7,7 @@ pub mod life;
 pub mod loss;
 pub mod offset;
 pub mod task;
+pub mod tcp;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

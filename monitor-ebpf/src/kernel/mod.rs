@@ -5,9 +5,11 @@
 //! Where the verifier does not know the type any more, `probe` asks the helper instead.
 
 pub mod atomic;
+pub mod iter;
 pub mod loss;
 pub mod ring;
 pub mod rss;
+pub mod sock;
 pub mod table;
 pub mod task;
 

@@ -10,7 +10,10 @@ mod layout;
 mod life;
 mod object;
 mod part;
+mod pass;
+mod rows;
 mod snapshot;
+mod tcp;
 
 use super::{Backend, Error};
 use crate::model::probe::{Health, Probe};

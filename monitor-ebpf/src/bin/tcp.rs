@@ -1,0 +1,178 @@
+//! TCP by process: a pass over open sockets, and two rare hooks for those that close.
+//!
+//! Nothing runs when a packet or a call passes. `open` reads sockets through the files of each
+//! process. `state` sees a process shut down or close a socket; what the socket carried is then
+//! credited to that process, and `destroy` adds what came after.
+#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
+
+#[cfg(not(target_arch = "bpf"))]
+fn main() {}
+
+#[cfg(target_arch = "bpf")]
+mod program {
+    use aya_ebpf::macros::map;
+    use aya_ebpf::maps::HashMap;
+    use monitor_ebpf::abi::Owner;
+    use monitor_ebpf::abi::tcp::{Closing, Counters, Open, Totals};
+    use monitor_ebpf::kernel::sock::{Sock, Tcp, state as at};
+    use monitor_ebpf::kernel::{atomic, iter, loss, table, task::Task};
+
+    /// The loader sets the size.
+    #[map]
+    static TCP: HashMap<Owner, Totals> = HashMap::with_max_entries(4096, 0);
+
+    /// The loader sets the size. Its entries go when the kernel destroys the socket.
+    #[map]
+    static CLOSING: HashMap<u64, Closing> = HashMap::with_max_entries(4096, 0);
+
+    const NOBODY: Owner = Owner { start_boottime_ns: 0, tgid: 0, zero: 0 };
+
+    /// `struct bpf_iter__task_file`.
+    #[repr(C)]
+    struct Step {
+        meta: *const iter::Meta,
+        task: *const u8,
+        fd: u64,
+        file: *const u8,
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "iter/task_file")]
+    fn open(step: *const Step) -> i32 {
+        // SAFETY: the kernel passes a valid context; `task` and `file` are null after the last.
+        let Step { meta, task, file, .. } = unsafe { core::ptr::read_volatile(step) };
+        if file.is_null() {
+            return 0;
+        }
+        let Some(task) = Task::from_kernel(task) else { return 0 };
+        let Some(sock) = Sock::from_file(file) else { return 0 };
+        let Some(tcp) = sock.tcp() else { return 0 };
+        let cookie = sock.cookie();
+        let (counters, credited) = present(sock, tcp, cookie);
+        iter::write(
+            meta,
+            &Open {
+                owner: task.owner(),
+                cookie,
+                counters: counters.since(&credited),
+                srtt_us8: tcp.srtt_us8(),
+                family: if sock.is_v6() { 6 } else { 4 },
+            },
+        );
+        0
+    }
+
+    /// What a socket carried, and how much of that rows have already.
+    #[inline(always)]
+    fn present(sock: Sock, tcp: Tcp, cookie: u64) -> (Counters, Counters) {
+        let mut counters = tcp.counters();
+        if matches!(sock.state(), at::ESTABLISHED | at::CLOSE_WAIT) {
+            return (counters, Counters::default()); // Nobody has shut it down.
+        }
+        match entry(cookie) {
+            Some(closing) => {
+                counters.sent_bytes = closing.sent_bytes;
+                (counters, closing.credited)
+            }
+            None => (counters, Counters::default()),
+        }
+    }
+
+    #[inline(always)]
+    fn entry(cookie: u64) -> Option<Closing> {
+        // SAFETY: an entry is plain integers; only whoever holds the socket's lock changes it.
+        CLOSING.get_ptr(&cookie).map(|entry| unsafe { *entry })
+    }
+
+    /// Arguments of a typed tracepoint.
+    type Args = *const u64;
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/inet_sock_set_state")]
+    fn state(args: Args) -> i32 {
+        // SAFETY: the tracepoint has three arguments: a socket, the old and the new state.
+        let (sock, old, new) = unsafe { (*args, *args.add(1) as u8, *args.add(2) as u8) };
+        let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
+        let Some(tcp) = sock.tcp() else { return 0 };
+        if new == at::SYN_SENT {
+            // A socket that was disconnected connects again, and counts anew.
+            let _ = CLOSING.remove(&sock.cookie());
+        } else if sock.locked_by_process() {
+            leave(sock, tcp, (old, new));
+        }
+        0
+    }
+
+    /// A process changes the state of its socket, or finds it changed by packets that waited.
+    #[inline(always)]
+    fn leave(sock: Sock, tcp: Tcp, (old, new): (u8, u8)) {
+        let ends = matches!(new, at::FIN_WAIT1 | at::LAST_ACK | at::CLOSE);
+        let shuts = matches!(old, at::ESTABLISHED | at::CLOSE_WAIT) && ends;
+        // connect(2) to no address resets the counters next; an error leaves them as they are.
+        let resets = shuts && new == at::CLOSE && sock.error() == 0;
+        if sock.released() || resets {
+            credit_to(Task::current().owner(), sock, tcp);
+        } else if shuts {
+            // Only shut down: it stays its holder's, and nothing more will be written.
+            let sent_bytes = tcp.counters().sent_bytes;
+            remember(sock.cookie(), &Closing { sent_bytes, ..Closing::default() });
+        }
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/tcp_destroy_sock")]
+    fn destroy(args: Args) -> i32 {
+        // SAFETY: the tracepoint has one argument, a socket.
+        let Some(sock) = Sock::from_kernel(unsafe { *args } as *const u8) else { return 0 };
+        let Some(tcp) = sock.tcp() else { return 0 };
+        let cookie = sock.cookie();
+        let closer = entry(cookie).map_or(NOBODY, |closing| closing.owner);
+        if closer != NOBODY {
+            credit_to(closer, sock, tcp);
+        } else if sock.locked_by_process() {
+            credit_to(Task::current().owner(), sock, tcp);
+        } // Else nobody ever had it: its listener was closed before it was accepted.
+        let _ = CLOSING.remove(&cookie);
+        0
+    }
+
+    /// Gives a process what no row has yet of a socket, and remembers that.
+    #[inline(always)]
+    fn credit_to(owner: Owner, sock: Sock, tcp: Tcp) {
+        loss::event();
+        let cookie = sock.cookie();
+        let (counters, credited) = present(sock, tcp, cookie);
+        if add(&owner, sock.is_v6(), &counters.since(&credited)) {
+            let sent_bytes = counters.sent_bytes;
+            remember(cookie, &Closing { owner, credited: counters, sent_bytes });
+        }
+    }
+
+    #[inline(always)]
+    fn remember(cookie: u64, closing: &Closing) {
+        if CLOSING.insert(&cookie, closing, 0).is_err() {
+            loss::table_full();
+        }
+    }
+
+    /// Adds to a process's row; false when there is no room for one.
+    #[inline(always)]
+    fn add(owner: &Owner, is_v6: bool, more: &Counters) -> bool {
+        let Some(row) = table::row(&TCP, owner) else {
+            loss::table_full();
+            return false;
+        };
+        // SAFETY: rows go only when their process has ended; a late addition harms nobody.
+        let Totals { v4, v6 } = unsafe { &mut *row };
+        let sum = if is_v6 { v6 } else { v4 };
+        atomic::add(&mut sum.sent_bytes, more.sent_bytes);
+        atomic::add(&mut sum.received_bytes, more.received_bytes);
+        atomic::add(&mut sum.sent_segments, more.sent_segments);
+        atomic::add(&mut sum.received_segments, more.received_segments);
+        atomic::add(&mut sum.retransmits, more.retransmits);
+        true
+    }
+
+    monitor_ebpf::object!();
+}

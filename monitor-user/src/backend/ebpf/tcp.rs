@@ -1,0 +1,184 @@
+//! TCP by process: the sockets that are open now, and what closed ones have left in rows.
+//!
+//! In: the stream of `iter/task_file` and the table of `bin/tcp.rs`. Out: bytes, segments,
+//! retransmissions and round-trip times of each process, v4 and v6 apart.
+
+use super::decode;
+use super::kernel::Kernel;
+use super::object::{Object, Settings};
+use super::part::Part;
+use super::pass::{Buffer, IterProgram};
+use super::rows::{self, Rows};
+use crate::backend::Error;
+use crate::model::field::ProcessField as F;
+use crate::model::id::{Identity, Ns};
+use crate::model::sample::Process;
+use monitor_ebpf::abi::tcp::{self, Counters, Open, Totals};
+use std::collections::HashMap;
+use zerocopy::FromBytes;
+
+const OPEN: IterProgram = IterProgram { name: "open", walks: "task_file" };
+
+/// The pass over open sockets, and the hooks for those that close.
+pub struct Tcp {
+    object: Object,
+    buffer: Buffer,
+    rows: Rows<Totals>,
+    since: Ns,
+    /// What each living process had at the last reading.
+    before: HashMap<Identity, Totals>,
+}
+
+/// What a process has now.
+#[derive(Clone, Copy, Default)]
+struct Now {
+    totals: Totals,
+    sockets: u64,
+    /// Connections that have measured a round trip, and the sum of their times.
+    measured: u64,
+    rtt_us8: u64,
+}
+
+impl Tcp {
+    /// Loads the pass and attaches the hooks.
+    pub fn load(kernel: &Kernel, since: Ns) -> Result<Self, Error> {
+        let rows = kernel.machine.rows();
+        let sizes = [(tcp::TABLE, rows), (tcp::CLOSING, rows)];
+        let mut object = Object::load("tcp", kernel, &Settings { constants: &[], sizes: &sizes })?;
+        OPEN.load(&mut object, &kernel.btf)?;
+        object.hooked(OPEN.hook());
+        object.attach("state", "inet_sock_set_state", kernel)?;
+        object.attach("destroy", "tcp_destroy_sock", kernel)?;
+        let rows = Rows::of(&mut object, tcp::TABLE)?;
+        Ok(Self { object, buffer: Buffer::new(), rows, since, before: HashMap::new() })
+    }
+}
+
+impl Part for Tcp {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// Rows first: a socket that closes between the two passes is then in neither, and the next
+    /// reading has it. The other order would count it twice. So a living process may be behind for
+    /// one reading, never ahead, and does not fall below what it had.
+    fn join(&mut self, processes: &mut Vec<Process>) {
+        let mut now: HashMap<Identity, Now> = HashMap::new();
+        self.rows.join(&mut self.object, processes, |process, row| {
+            now.entry(process.id).or_default().totals = *row;
+        });
+        match self.buffer.pass(&mut self.object, &OPEN) {
+            Ok(stream) => add_open(&mut now, sockets(stream)),
+            Err(error) => tracing::warn!(%error, "open TCP sockets are missing in this sample"),
+        }
+        for process in processes.iter_mut() {
+            let now = now.entry(process.id).or_default();
+            if let Some(before) = self.before.get(&process.id) {
+                now.totals = at_least(&now.totals, before);
+            }
+            set(process, now);
+            rows::mark_since(process, self.since);
+        }
+        self.before = processes
+            .iter()
+            .filter(|process| !process.ended())
+            .filter_map(|process| Some((process.id, now.get(&process.id)?.totals)))
+            .filter(|(_, totals)| *totals != Totals::default())
+            .collect();
+    }
+}
+
+/// Open sockets, each once: its owner is the oldest process that holds it.
+fn sockets(stream: &[u8]) -> Vec<Open> {
+    let whole = stream.len() / size_of::<Open>() * size_of::<Open>();
+    let mut all = <[Open]>::ref_from_bytes(&stream[..whole]).unwrap_or_default().to_vec();
+    all.sort_by_key(|open| (open.cookie, open.owner));
+    all.dedup_by_key(|open| open.cookie);
+    all
+}
+
+fn add_open(now: &mut HashMap<Identity, Now>, sockets: Vec<Open>) {
+    for open in sockets {
+        let Now { totals, sockets, measured, rtt_us8 } =
+            now.entry(decode::identity(open.owner)).or_default();
+        let sum = if open.family == 6 { &mut totals.v6 } else { &mut totals.v4 };
+        *sum = plus(sum, &open.counters);
+        *sockets += 1;
+        *measured += u64::from(open.srtt_us8 != 0);
+        *rtt_us8 += u64::from(open.srtt_us8);
+    }
+}
+
+fn set(process: &mut Process, now: &Now) {
+    let all = plus(&now.totals.v4, &now.totals.v6);
+    let row = &mut process.row;
+    row.set(F::TcpSent, all.sent_bytes);
+    row.set(F::TcpReceived, all.received_bytes);
+    row.set(F::Tcp6Sent, now.totals.v6.sent_bytes);
+    row.set(F::Tcp6Received, now.totals.v6.received_bytes);
+    row.set(F::TcpSegmentsOut, all.sent_segments);
+    row.set(F::TcpSegmentsIn, all.received_segments);
+    row.set(F::TcpRetransmits, all.retransmits);
+    if !process.ended() {
+        process.row.set(F::TcpSockets, now.sockets);
+    }
+    // An eighth of a microsecond is 125 ns.
+    let rtt = (now.rtt_us8 * 125).checked_div(now.measured);
+    process.row.set_some(F::TcpRtt, rtt);
+}
+
+fn plus(a: &Counters, b: &Counters) -> Counters {
+    each(a, b, u64::wrapping_add)
+}
+
+fn at_least(a: &Totals, b: &Totals) -> Totals {
+    Totals { v4: each(&a.v4, &b.v4, u64::max), v6: each(&a.v6, &b.v6, u64::max) }
+}
+
+fn each(a: &Counters, b: &Counters, of: fn(u64, u64) -> u64) -> Counters {
+    Counters {
+        sent_bytes: of(a.sent_bytes, b.sent_bytes),
+        received_bytes: of(a.received_bytes, b.received_bytes),
+        sent_segments: of(a.sent_segments, b.sent_segments),
+        received_segments: of(a.received_segments, b.received_segments),
+        retransmits: of(a.retransmits, b.retransmits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_ebpf::abi::Owner;
+    use zerocopy::IntoBytes;
+
+    fn open(tgid: u32, start: u64, cookie: u64, sent_bytes: u64) -> Open {
+        let owner = Owner { start_boottime_ns: start, tgid, zero: 0 };
+        let counters = Counters { sent_bytes, ..Counters::default() };
+        Open { owner, cookie, counters, srtt_us8: 8, family: 6 }
+    }
+
+    #[test]
+    fn a_shared_socket_is_its_oldest_holders() {
+        let stream = [open(9, 70, 1, 5), open(12, 60, 1, 5), open(9, 70, 2, 3)];
+        let all = sockets(stream.as_bytes());
+        let owners: Vec<_> = all.iter().map(|it| (it.cookie, it.owner.tgid)).collect();
+        assert_eq!(owners, [(1, 12), (2, 9)]);
+    }
+
+    #[test]
+    fn a_cut_stream_loses_its_last_record_only() {
+        let stream = [open(9, 70, 1, 5), open(9, 70, 2, 3)];
+        assert_eq!(sockets(&stream.as_bytes()[..100]).len(), 1);
+    }
+
+    #[test]
+    fn the_round_trip_is_the_mean_of_those_that_have_one() {
+        let mut now = HashMap::new();
+        let silent = Open { srtt_us8: 0, ..open(9, 70, 3, 0) };
+        add_open(&mut now, vec![open(9, 70, 1, 5), Open { srtt_us8: 24, ..silent }, silent]);
+        let mut process = Process::default();
+        set(&mut process, now.values().next().expect("one process"));
+        assert_eq!(process.row.get(F::TcpRtt), Some(2_000));
+        assert_eq!(process.row.get(F::TcpSockets), Some(3));
+    }
+}
