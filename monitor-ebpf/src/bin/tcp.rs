@@ -129,7 +129,7 @@ mod program {
         let cookie = sock.cookie();
         let closer = entry(cookie).map_or(NOBODY, |closing| closing.owner);
         if closer != NOBODY {
-            credit_to(closer, sock, tcp);
+            finish(closer, sock, tcp);
         } else if sock.locked_by_process() {
             credit_to(Task::current().owner(), sock, tcp);
         } // Else nobody ever had it: its listener was closed before it was accepted.
@@ -143,9 +143,19 @@ mod program {
         loss::event();
         let cookie = sock.cookie();
         let (counters, credited) = present(sock, tcp, cookie);
-        if add(&owner, sock.is_v6(), &counters.since(&credited)) {
-            let sent_bytes = counters.sent_bytes;
-            remember(cookie, &Closing { owner, credited: counters, sent_bytes });
+        let Some(row) = table::row(&TCP, &owner) else { return loss::table_full() };
+        add(row, sock.is_v6(), &counters.since(&credited));
+        let sent_bytes = counters.sent_bytes;
+        remember(cookie, &Closing { owner, credited: counters, sent_bytes });
+    }
+
+    /// Adds what the kernel still did for a closed socket, if its process is still counted: one
+    /// that has ended and was read must not come back for a last acknowledgement.
+    #[inline(always)]
+    fn finish(owner: Owner, sock: Sock, tcp: Tcp) {
+        let (counters, credited) = present(sock, tcp, sock.cookie());
+        if let Some(row) = TCP.get_ptr_mut(&owner) {
+            add(row, sock.is_v6(), &counters.since(&credited));
         }
     }
 
@@ -156,13 +166,8 @@ mod program {
         }
     }
 
-    /// Adds to a process's row; false when there is no room for one.
     #[inline(always)]
-    fn add(owner: &Owner, is_v6: bool, more: &Counters) -> bool {
-        let Some(row) = table::row(&TCP, owner) else {
-            loss::table_full();
-            return false;
-        };
+    fn add(row: *mut Totals, is_v6: bool, more: &Counters) {
         // SAFETY: rows go only when their process has ended; a late addition harms nobody.
         let Totals { v4, v6 } = unsafe { &mut *row };
         let sum = if is_v6 { v6 } else { v4 };
@@ -171,7 +176,6 @@ mod program {
         atomic::add(&mut sum.sent_segments, more.sent_segments);
         atomic::add(&mut sum.received_segments, more.received_segments);
         atomic::add(&mut sum.retransmits, more.retransmits);
-        true
     }
 
     monitor_ebpf::object!();

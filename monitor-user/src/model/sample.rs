@@ -106,6 +106,13 @@ impl Process {
         String::from_utf8_lossy(&self.comm[..end])
     }
 
+    /// Notes that what was counted beside the kernel's own accounting began later than it did.
+    pub fn count_from(&mut self, since: Ns) {
+        if self.id.start < since {
+            self.row.set(ProcessField::CountedSince, since.0);
+        }
+    }
+
     /// Whether it has ended.
     pub fn ended(&self) -> bool {
         self.row.get(ProcessField::Ended) == Some(1)

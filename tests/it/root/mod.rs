@@ -1,7 +1,9 @@
 //! Tests on the running kernel. Each makes a known workload and compares what the monitor says
 //! with what the kernel itself counted. They need privilege, and say so when they are skipped.
 
+mod actor;
 mod life;
 mod privilege;
 mod snapshot;
+mod tcp;
 mod workload;

@@ -9,9 +9,9 @@ mod kernel;
 mod layout;
 mod life;
 mod object;
+mod owner;
 mod part;
 mod pass;
-mod rows;
 mod snapshot;
 mod tcp;
 
@@ -122,7 +122,7 @@ impl Backend for Ebpf {
                 sample.processes.retain(|process| pids.contains(&process.id.pid));
             }
         }
-        sample.notes = self.notes();
+        sample.notes.extend(self.notes());
         sample.lost = self.lost();
         Ok(sample)
     }

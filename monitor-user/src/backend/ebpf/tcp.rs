@@ -6,13 +6,14 @@
 use super::decode;
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
+use super::owner::{self, Owners};
 use super::part::Part;
 use super::pass::{Buffer, IterProgram};
-use super::rows::{self, Rows};
 use crate::backend::Error;
 use crate::model::field::ProcessField as F;
 use crate::model::id::{Identity, Ns};
-use crate::model::sample::Process;
+use crate::model::sample::{Note, Process, Sample};
+use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::tcp::{self, Counters, Open, Totals};
 use std::collections::HashMap;
 use zerocopy::FromBytes;
@@ -23,7 +24,7 @@ const OPEN: IterProgram = IterProgram { name: "open", walks: "task_file" };
 pub struct Tcp {
     object: Object,
     buffer: Buffer,
-    rows: Rows<Totals>,
+    owners: Owners,
     since: Ns,
     /// What each living process had at the last reading.
     before: HashMap<Identity, Totals>,
@@ -49,8 +50,13 @@ impl Tcp {
         object.hooked(OPEN.hook());
         object.attach("state", "inet_sock_set_state", kernel)?;
         object.attach("destroy", "tcp_destroy_sock", kernel)?;
-        let rows = Rows::of(&mut object, tcp::TABLE)?;
-        Ok(Self { object, buffer: Buffer::new(), rows, since, before: HashMap::new() })
+        Ok(Self {
+            object,
+            buffer: Buffer::new(),
+            owners: Owners::default(),
+            since,
+            before: HashMap::new(),
+        })
     }
 }
 
@@ -59,17 +65,19 @@ impl Part for Tcp {
         &self.object
     }
 
+    fn object_mut(&mut self) -> &mut Object {
+        &mut self.object
+    }
+
     /// Rows first: a socket that closes between the two passes is then in neither, and the next
     /// reading has it. The other order would count it twice. So a living process may be behind for
     /// one reading, never ahead, and does not fall below what it had.
-    fn join(&mut self, processes: &mut Vec<Process>) {
-        let mut now: HashMap<Identity, Now> = HashMap::new();
-        self.rows.join(&mut self.object, processes, |process, row| {
-            now.entry(process.id).or_default().totals = *row;
-        });
+    fn join(&mut self, sample: &mut Sample) {
+        let processes = &mut sample.processes;
+        let mut now = self.closed(processes, sample.at.boot);
         match self.buffer.pass(&mut self.object, &OPEN) {
             Ok(stream) => add_open(&mut now, sockets(stream)),
-            Err(error) => tracing::warn!(%error, "open TCP sockets are missing in this sample"),
+            Err(error) => sample.notes.push(Note::missing(format!("no open TCP sockets: {error}"))),
         }
         for process in processes.iter_mut() {
             let now = now.entry(process.id).or_default();
@@ -77,15 +85,29 @@ impl Part for Tcp {
                 now.totals = at_least(&now.totals, before);
             }
             set(process, now);
-            rows::mark_since(process, self.since);
+            process.count_from(self.since);
         }
-        self.before = processes
-            .iter()
-            .filter(|process| !process.ended())
-            .filter_map(|process| Some((process.id, now.get(&process.id)?.totals)))
-            .filter(|(_, totals)| *totals != Totals::default())
-            .collect();
+        self.before = kept(processes, &now);
     }
+}
+
+impl Tcp {
+    /// What closed sockets carried. The row of an ended process goes as it is read.
+    fn closed(&mut self, processes: &mut Vec<Process>, at: Ns) -> HashMap<Identity, Now> {
+        let rows = self.object.rows::<Owner, Totals>(tcp::TABLE);
+        self.owners.settle(rows.iter().map(|(owner, _)| *owner), processes, at);
+        let ended = rows.iter().map(|(owner, _)| *owner).filter(|it| owner::ended(processes, *it));
+        self.object.remove_rows::<Owner, Totals>(tcp::TABLE, ended);
+        let now = |totals| Now { totals, ..Now::default() };
+        rows.into_iter().map(|(owner, totals)| (decode::identity(owner), now(totals))).collect()
+    }
+}
+
+/// What living processes have, to compare with at the next reading.
+fn kept(processes: &[Process], now: &HashMap<Identity, Now>) -> HashMap<Identity, Totals> {
+    let living = processes.iter().filter(|process| !process.ended());
+    let totals = living.filter_map(|process| Some((process.id, now.get(&process.id)?.totals)));
+    totals.filter(|(_, totals)| *totals != Totals::default()).collect()
 }
 
 /// Open sockets, each once: its owner is the oldest process that holds it.
