@@ -101,6 +101,7 @@ offsets! {
         flags: "sock.__sk_common.skc_flags",
         // Without CONFIG_IPV6 there is none.
         v6_daddr: "sock.__sk_common.skc_v6_daddr",
+        kind: "sock.sk_type",
         protocol: "sock.sk_protocol",
         error: "sock.sk_err",
         lock_owned: "sock.sk_lock.owned",

@@ -7,6 +7,7 @@
 pub mod atomic;
 pub mod iter;
 pub mod loss;
+pub mod payload;
 pub mod ring;
 pub mod rss;
 pub mod sock;

@@ -18,7 +18,10 @@ static SOCK: SockOffsets = SockOffsets::ABSENT;
 #[unsafe(no_mangle)]
 static TCP_SOCK: TcpOffsets = TcpOffsets::ABSENT;
 
+const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
+const SOCK_DGRAM: u16 = 2;
+const IPPROTO_UDP: u16 = 17;
 /// Bit of `sk_flags`: a FIN was received (`tcp_fin` of net/ipv4/tcp_input.c).
 const SOCK_DONE: u64 = 1 << 1;
 
@@ -86,14 +89,18 @@ impl Sock {
     /// Whether it talks IPv6: a v4-mapped address is IPv4 on the wire.
     #[inline(always)]
     pub fn is_v6(self) -> bool {
-        /// Second half of `::ffff:0:0/96`, its first 32 bits, as loaded.
-        const MAPPED: u32 = 0xffff_u32.to_be();
-        let family: u16 = load(self.0, constant!(SOCK.family));
-        if family != AF_INET6 || constant!(SOCK.v6_daddr) == ABSENT {
-            return false;
-        }
-        let [a, b, c, _]: [u32; 4] = probe(self.0, constant!(SOCK.v6_daddr));
-        !(a == 0 && b == 0 && c == MAPPED)
+        load::<u16>(self.0, constant!(SOCK.family)) == AF_INET6 && !talks_to_mapped(self.0)
+    }
+
+    /// What it carries.
+    #[inline(always)]
+    pub fn traffic(self) -> Traffic {
+        let [family, kind, protocol] = [
+            load(self.0, constant!(SOCK.family)),
+            load(self.0, constant!(SOCK.kind)),
+            load(self.0, constant!(SOCK.protocol)),
+        ];
+        traffic(self.0, family, kind == SOCK_DGRAM && protocol == IPPROTO_UDP)
     }
 
     /// Whether a process holds its lock, and is therefore who runs here. Packets are handled in
@@ -127,6 +134,53 @@ impl Sock {
         let tcp: *const u8 = unsafe { bpf_skc_to_tcp_sock(self.0.cast_mut().cast()) }.cast();
         if tcp.is_null() { None } else { Some(Tcp { sock: self, tcp }) }
     }
+}
+
+/// What a socket carries, as far as it is told apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Traffic {
+    /// UDP over IPv4.
+    Udp4,
+    /// UDP over IPv6.
+    Udp6,
+    /// Anything else over IP.
+    Inet,
+    /// Another family.
+    Other,
+}
+
+/// What the socket of a `struct socket` carries, where the verifier knows no types.
+#[inline(always)]
+pub fn traffic_of(socket: *const u8) -> Traffic {
+    let sock: *const u8 = probe(socket, constant!(SOCK.socket_sk));
+    let [family, kind, protocol] = [
+        probe(sock, constant!(SOCK.family)),
+        probe(sock, constant!(SOCK.kind)),
+        probe(sock, constant!(SOCK.protocol)),
+    ];
+    traffic(sock, family, kind == SOCK_DGRAM && protocol == IPPROTO_UDP)
+}
+
+/// A socket of IPv6 that is not connected counts as IPv6, wherever its datagrams go.
+#[inline(always)]
+fn traffic(sock: *const u8, family: u16, is_udp: bool) -> Traffic {
+    match (family, is_udp) {
+        (AF_INET, true) => Traffic::Udp4,
+        (AF_INET6, true) if talks_to_mapped(sock) => Traffic::Udp4,
+        (AF_INET6, true) => Traffic::Udp6,
+        (AF_INET | AF_INET6, false) => Traffic::Inet,
+        _ => Traffic::Other,
+    }
+}
+
+/// Whether the address of the other end is in `::ffff:0:0/96`.
+#[inline(always)]
+fn talks_to_mapped(sock: *const u8) -> bool {
+    if constant!(SOCK.v6_daddr) == ABSENT {
+        return true; // Without IPv6 there is only IPv4.
+    }
+    let [a, b, c, _]: [u32; 4] = probe(sock, constant!(SOCK.v6_daddr));
+    a == 0 && b == 0 && c == 0xffff_u32.to_be()
 }
 
 /// A `struct tcp_sock`.

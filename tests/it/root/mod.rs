@@ -5,5 +5,6 @@ mod actor;
 mod life;
 mod privilege;
 mod snapshot;
+mod socket;
 mod tcp;
 mod workload;

@@ -3,7 +3,7 @@
 //! In: `/proc/self/fdinfo` of programs and maps (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`).
 //! Run times are there only while the kernel's BPF statistics are switched on.
 
-use super::object::Object;
+use super::object::{Fallback, Object};
 use crate::model::probe::{Cost, Health, Probe};
 use crate::model::want::Capability;
 use aya::maps::Map;
@@ -21,7 +21,9 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
         (runs > 0).then(|| Cost { ns_per_event: run_ns as f64 / runs as f64, estimated: false });
     Probe {
         capability,
-        health: Health::Active,
+        health: object.fallback().map_or(Health::Active, |Fallback { why, exact }| {
+            Health::Fallback { why: why.clone(), exact: *exact }
+        }),
         hooks: object.hooks().to_vec(),
         events: loss.events,
         cost: Some(measured.unwrap_or(Cost { ns_per_event: CALIBRATED_NS, estimated: true })),

@@ -13,6 +13,7 @@ mod owner;
 mod part;
 mod pass;
 mod snapshot;
+mod socket;
 mod tcp;
 
 use super::{Backend, Error};

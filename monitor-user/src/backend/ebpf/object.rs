@@ -33,11 +33,21 @@ pub struct Object {
     /// Its programs and maps, for what only one capability needs.
     pub ebpf: Ebpf,
     hooks: Vec<String>,
+    fallback: Option<Fallback>,
     diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
 }
 
 /// The ring of the programs' own diagnostics, as aya-log names it; a page while they are off.
 const DIAGNOSTICS: (&str, u32) = ("AYA_LOGS", 4096);
+
+/// Why an object uses other hooks than the best.
+#[derive(Clone)]
+pub struct Fallback {
+    /// Why not the best.
+    pub why: String,
+    /// Whether it counts as exactly.
+    pub exact: bool,
+}
 
 /// What an object is loaded with, besides offsets.
 #[derive(Default)]
@@ -80,7 +90,7 @@ impl Object {
         // An object that has nothing to say has no such ring.
         let diagnostics =
             (kernel.log_level > 0).then(|| EbpfLogger::init(&mut ebpf).ok()).flatten();
-        Ok(Self { name, ebpf, hooks: Vec::new(), diagnostics })
+        Ok(Self { name, ebpf, hooks: Vec::new(), fallback: None, diagnostics })
     }
 
     /// Hands the programs' diagnostics to the log.
@@ -170,6 +180,16 @@ impl Object {
     /// Notes a hook that was attached by other means than [`Object::attach`].
     pub fn hooked(&mut self, hook: impl Into<String>) {
         self.hooks.push(hook.into());
+    }
+
+    /// Notes that its hooks are not the best there are.
+    pub fn fell_back(&mut self, fallback: Fallback) {
+        self.fallback = Some(fallback);
+    }
+
+    /// Why its hooks are not the best there are, if so.
+    pub const fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.as_ref()
     }
 
     /// What its programs dropped, and how often they ran, on all CPUs.

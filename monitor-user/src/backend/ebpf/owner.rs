@@ -48,6 +48,11 @@ impl Owners {
     }
 }
 
+/// The owner that a process is.
+pub const fn of(process: &Process) -> Owner {
+    Owner { start_boottime_ns: process.id.start.0, tgid: process.id.pid.0, zero: 0 }
+}
+
 /// The process of an owner, in a list that is in the order of identities.
 pub fn find(processes: &[Process], owner: Owner) -> Option<usize> {
     processes.binary_search_by_key(&decode::identity(owner), |process| process.id).ok()

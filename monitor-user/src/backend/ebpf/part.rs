@@ -3,6 +3,7 @@
 use super::kernel::Kernel;
 use super::life::Life;
 use super::object::Object;
+use super::socket::Socket;
 use super::tcp::Tcp;
 use crate::backend::Error;
 use crate::model::id::Ns;
@@ -62,5 +63,9 @@ pub const LOADERS: &[Loader] = &[
     Loader {
         serves: &[Capability::Tcp],
         load: |kernel, asked| Ok(Box::new(Tcp::load(kernel, asked.since)?)),
+    },
+    Loader {
+        serves: &[Capability::Sockets],
+        load: |kernel, asked| Ok(Box::new(Socket::load(kernel, asked.since)?)),
     },
 ];
