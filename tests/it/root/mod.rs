@@ -2,6 +2,7 @@
 //! with what the kernel itself counted. They need privilege, and say so when they are skipped.
 
 mod actor;
+mod doctor;
 mod life;
 mod privilege;
 mod snapshot;
