@@ -6,6 +6,7 @@
 pub mod life;
 pub mod loss;
 pub mod offset;
+pub mod signal;
 pub mod socket;
 pub mod task;
 pub mod tcp;

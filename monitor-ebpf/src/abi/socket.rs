@@ -47,7 +47,6 @@ offsets! {
     /// the register (`all`) on other machines.
     RegisterOffsets in "REGISTERS" {
         first: "pt_regs.di",
-        third: "pt_regs.dx",
         fourth: "pt_regs.cx",
         result: "pt_regs.ax",
         all: "pt_regs.regs" | "pt_regs.user_regs.regs",

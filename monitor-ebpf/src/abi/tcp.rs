@@ -14,6 +14,9 @@ pub const TABLE: &str = "TCP";
 /// Name of the table of [`Closing`] sockets by cookie.
 pub const CLOSING: &str = "CLOSING";
 
+/// Name of the table of [`Shared`] sockets by cookie.
+pub const SHARED: &str = "SHARED";
+
 /// What one socket, or the closed sockets of one process, carried.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -59,6 +62,18 @@ pub struct Totals {
     pub v6: Counters,
 }
 
+impl Totals {
+    /// Adds what a socket carried that talks IPv4 (4) or IPv6 (6).
+    pub fn add(&mut self, family: u32, more: &Counters) {
+        let sum = if family == 6 { &mut self.v6 } else { &mut self.v4 };
+        sum.sent_bytes = sum.sent_bytes.wrapping_add(more.sent_bytes);
+        sum.received_bytes = sum.received_bytes.wrapping_add(more.received_bytes);
+        sum.sent_segments = sum.sent_segments.wrapping_add(more.sent_segments);
+        sum.received_segments = sum.received_segments.wrapping_add(more.received_segments);
+        sum.retransmits = sum.retransmits.wrapping_add(more.retransmits);
+    }
+}
+
 /// An open socket, in the hands of one process; a shared one has a record for each.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -89,9 +104,25 @@ pub struct Closing {
     pub sent_bytes: u64,
 }
 
+/// A socket that several processes held at the last reading, or that changed hands. User space
+/// writes it; the hook that sees it close divides what it carried, and deletes it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Shared {
+    /// The oldest process that held it.
+    pub owner: Owner,
+    /// What earlier owners keep of it.
+    pub kept: Counters,
+    /// What it had carried then: `owner` keeps the difference to `kept`.
+    pub seen: Counters,
+}
+
 const _: () = assert!(size_of::<Totals>() == 80);
 const _: () = assert!(size_of::<Open>() == 72);
 const _: () = assert!(size_of::<Closing>() == 64);
+const _: () = assert!(size_of::<Shared>() == 96);
 
 offsets! {
     /// What is read of a socket.

@@ -14,7 +14,7 @@ mod program {
     use aya_ebpf::macros::map;
     use aya_ebpf::maps::HashMap;
     use monitor_ebpf::abi::Owner;
-    use monitor_ebpf::abi::tcp::{Closing, Counters, Open, Totals};
+    use monitor_ebpf::abi::tcp::{Closing, Counters, Open, Shared, Totals};
     use monitor_ebpf::kernel::sock::{Sock, Tcp, state as at};
     use monitor_ebpf::kernel::{atomic, iter, loss, table, task::Task};
 
@@ -25,6 +25,10 @@ mod program {
     /// The loader sets the size. Its entries go when the kernel destroys the socket.
     #[map]
     static CLOSING: HashMap<u64, Closing> = HashMap::with_max_entries(4096, 0);
+
+    /// The loader sets the size. User space fills it.
+    #[map]
+    static SHARED: HashMap<u64, Shared> = HashMap::with_max_entries(4096, 0);
 
     const NOBODY: Owner = Owner { start_boottime_ns: 0, tgid: 0, zero: 0 };
 
@@ -142,9 +146,18 @@ mod program {
     fn credit_to(owner: Owner, sock: Sock, tcp: Tcp) {
         loss::event();
         let cookie = sock.cookie();
-        let (counters, credited) = present(sock, tcp, cookie);
-        let Some(row) = table::row(&TCP, &owner) else { return loss::table_full() };
-        add(row, sock.is_v6(), &counters.since(&credited));
+        let (counters, mut credited) = present(sock, tcp, cookie);
+        let is_v6 = sock.is_v6();
+        // SAFETY: user space replaces an entry as a whole.
+        if let Some(shared) = SHARED.get_ptr(&cookie).map(|shared| unsafe { *shared }) {
+            credited = shared.kept;
+            if shared.owner != owner {
+                add(&shared.owner, is_v6, &shared.seen.since(&shared.kept));
+                credited = shared.seen;
+            }
+            let _ = SHARED.remove(&cookie);
+        }
+        add(&owner, is_v6, &counters.since(&credited));
         let sent_bytes = counters.sent_bytes;
         remember(cookie, &Closing { owner, credited: counters, sent_bytes });
     }
@@ -155,7 +168,7 @@ mod program {
     fn finish(owner: Owner, sock: Sock, tcp: Tcp) {
         let (counters, credited) = present(sock, tcp, sock.cookie());
         if let Some(row) = TCP.get_ptr_mut(&owner) {
-            add(row, sock.is_v6(), &counters.since(&credited));
+            add_to(row, sock.is_v6(), &counters.since(&credited));
         }
     }
 
@@ -167,7 +180,15 @@ mod program {
     }
 
     #[inline(always)]
-    fn add(row: *mut Totals, is_v6: bool, more: &Counters) {
+    fn add(owner: &Owner, is_v6: bool, more: &Counters) {
+        match table::row(&TCP, owner) {
+            Some(row) => add_to(row, is_v6, more),
+            None => loss::table_full(),
+        }
+    }
+
+    #[inline(always)]
+    fn add_to(row: *mut Totals, is_v6: bool, more: &Counters) {
         // SAFETY: rows go only when their process has ended; a late addition harms nobody.
         let Totals { v4, v6 } = unsafe { &mut *row };
         let sum = if is_v6 { v6 } else { v4 };

@@ -42,6 +42,6 @@ fn add(payload: &mut Payload, traffic: Traffic, bytes: u64) {
     match traffic {
         Traffic::Udp4 => atomic::add(&mut payload.udp4_bytes, bytes),
         Traffic::Udp6 => atomic::add(&mut payload.udp6_bytes, bytes),
-        Traffic::Inet | Traffic::Other => {}
+        Traffic::Other => {}
     }
 }

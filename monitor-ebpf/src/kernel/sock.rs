@@ -143,9 +143,7 @@ pub enum Traffic {
     Udp4,
     /// UDP over IPv6.
     Udp6,
-    /// Anything else over IP.
-    Inet,
-    /// Another family.
+    /// Anything else.
     Other,
 }
 
@@ -168,7 +166,6 @@ fn traffic(sock: *const u8, family: u16, is_udp: bool) -> Traffic {
         (AF_INET, true) => Traffic::Udp4,
         (AF_INET6, true) if talks_to_mapped(sock) => Traffic::Udp4,
         (AF_INET6, true) => Traffic::Udp6,
-        (AF_INET | AF_INET6, false) => Traffic::Inet,
         _ => Traffic::Other,
     }
 }

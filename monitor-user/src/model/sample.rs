@@ -1,5 +1,6 @@
 //! A sample: what one backend read at one instant.
 
+use super::event::Event;
 use super::field::disk::DiskRow;
 use super::field::net::NetRow;
 use super::field::node::{CpuRow, NodeRow};
@@ -56,6 +57,8 @@ pub struct Sample {
     pub dying: Vec<Birth>,
     /// The node itself, if asked for.
     pub node_stats: Option<Node>,
+    /// What happened since the last sample, if a capability that tells of events was asked for.
+    pub events: Vec<Event>,
     /// What is missing, and why: one sentence each.
     pub notes: Vec<Note>,
     /// What each BPF program had to drop since it was loaded.

@@ -5,6 +5,7 @@ mod actor;
 mod doctor;
 mod life;
 mod privilege;
+mod signal;
 mod snapshot;
 mod socket;
 mod tcp;

@@ -207,9 +207,7 @@ fn root_a_shared_socket_is_counted_once() {
     }
     let mut backend = ebpf(CAPABILITIES);
     let mut pair = Pair::connected("AF_INET");
-    let child = pair.client.does(
-        "p = subprocess.Popen(['sleep', '1000'], stdin=s, start_new_session=False); it = p.pid",
-    );
+    let child = pair.client.does("p = subprocess.Popen(['sleep', '1000'], stdin=s); it = p.pid");
     let child = Pid(u32::try_from(child).unwrap());
     pair.carry(MIB_64);
     let shared = read(&mut backend);
@@ -221,8 +219,38 @@ fn root_a_shared_socket_is_counted_once() {
     assert_eq!(both, MIB_64, "handed over, still counted once");
     assert_eq!(pair.payload(&handed)[0], [MIB_64, 0], "what was counted stays");
     let _ = pair.client.does("p.kill(); p.wait(); it = 0");
-    let closed = read(&mut backend);
-    assert_eq!(pair.payload(&closed)[0], [MIB_64, 0]);
-    let ended = closed.processes.iter().find(|it| it.id.pid == child && it.ended());
-    assert_eq!(ended.map(payload), Some([0, 0]));
+    let mut ended = None;
+    let last = until(&mut backend, &processes(), |sample| {
+        ended = sample.processes.iter().find(|it| it.id.pid == child && it.ended()).map(payload);
+        ended.is_some()
+    });
+    assert_eq!((pair.payload(&last)[0], ended), ([MIB_64, 0], Some([0, 0])));
+}
+
+#[test]
+fn root_a_shared_socket_that_changes_hands_is_divided() {
+    if !granted("root_a_shared_socket_that_changes_hands_is_divided") {
+        return;
+    }
+    let mut backend = ebpf(CAPABILITIES);
+    let mut pair = Pair::connected("AF_INET6");
+    // The child is younger, holds the socket as its input, and reads what comes.
+    let _ = pair.client.does("p = subprocess.Popen(['sh', '-c', 'read x; read x; exit'], stdin=s)");
+    let child = Pid(u32::try_from(pair.client.does("it = p.pid")).unwrap());
+    pair.carry(1_000_003);
+    assert_eq!(pair.payload(&read(&mut backend))[0], [1_000_003, 0]);
+    let _ = pair.client.does("s.close()");
+    let _ = pair.server.does("s.send(b'23 bytes come and go..\\n'); it = 0");
+    let handed =
+        until(&mut backend, &processes(), |it| payload(alive(it, child).unwrap())[1] == 23);
+    assert_eq!(pair.payload(&handed)[0], [1_000_003, 0], "the first owner keeps its part");
+    // The child reads on and ends: it closes the socket between two readings.
+    let _ = pair.server.does("s.send(b'seven..\\n'); it = 0");
+    let mut ended = None;
+    let last = until(&mut backend, &processes(), |sample| {
+        ended = sample.processes.iter().find(|it| it.id.pid == child && it.ended()).map(payload);
+        ended.is_some()
+    });
+    assert_eq!(ended, Some([0, 32]));
+    assert_eq!(pair.payload(&last)[0], [1_000_003, 0]);
 }

@@ -1,6 +1,6 @@
 //! A guest: its first file system, its disk, its boot, its status.
 //!
-//! In: packages, the test binary and a filter of tests. Out: what the guest prints, as it prints
+//! In: packages, test binaries and a filter of tests. Out: what the guest prints, as it prints
 //! it, and an error unless its tests passed. The guest's first program is `init.sh`.
 
 use super::package::{Packages, cannot, entries, write};
@@ -48,8 +48,8 @@ pub struct Guest<'a> {
     pub folder: &'a Path,
     /// What it is made of.
     pub packages: &'a Packages,
-    /// The test binary.
-    pub tests: &'a Path,
+    /// The test binaries.
+    pub tests: &'a [PathBuf],
     /// Which tests.
     pub filter: &'a str,
 }
@@ -115,13 +115,9 @@ fn pack(guest: &Guest<'_>) -> Result<PathBuf, String> {
     }
     copy(&guest.packages.busybox, &folder.join("bin/busybox"))?;
     modules(guest, &folder.join("modules"))?;
-    let home = root();
-    let run = format!(
-        "ROOT={}\nTESTS={}\nFILTER={}\n",
-        home.display(),
-        guest.tests.display(),
-        guest.filter
-    );
+    let tests: Vec<_> = guest.tests.iter().map(|path| path.display().to_string()).collect();
+    let (home, tests, filter) = (root(), tests.join(" "), guest.filter);
+    let run = format!("ROOT='{}'\nTESTS='{tests}'\nFILTER='{filter}'\n", home.display());
     write(&folder.join("run"), &run)?;
     write(&folder.join("init"), INIT)?;
     let archive = guest.folder.join("initrd.cpio");

@@ -59,24 +59,25 @@ fn needed() -> Result<(), String> {
     Err(format!("a guest needs programs that are missing: apt-get install {}", missing.join(" ")))
 }
 
-/// Builds the test binary that every kernel runs; where it is.
-fn tests() -> Result<PathBuf, String> {
+/// Builds the test binaries that every kernel runs; where they are.
+fn tests() -> Result<Vec<PathBuf>, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["test", "--locked", "-p", "monitor-user", "--test", "it"]);
     let output = cargo
+        .current_dir(root())
+        .args(["test", "--locked", "-p", "monitor-user", "--lib", "--test", "it"])
         .args(["--no-run", "--color=never"])
-        .stderr(Stdio::piped())
         .output()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // The last line is `Executable ../tests/it/main.rs (target/debug/deps/it-…)`.
-    let path = said.lines().rev().find_map(|line| {
-        line.trim().strip_prefix("Executable ")?.rsplit_once('(')?.1.strip_suffix(')')
-    });
-    match path {
-        Some(path) if output.status.success() => Ok(root().join(path)),
-        _ => Err(format!("the tests do not build:\n{said}")),
+    if !output.status.success() {
+        return Err(format!("the tests do not build:\n{said}"));
     }
+    // A line for each: `Executable ../tests/it/main.rs (target/debug/deps/it-…)`.
+    let path = |line: &str| {
+        let path = line.trim().strip_prefix("Executable ")?.rsplit_once('(')?.1;
+        Some(root().join(path.strip_suffix(')')?))
+    };
+    Ok(said.lines().filter_map(path).collect())
 }
 
 /// Runs a command; its failure in words.

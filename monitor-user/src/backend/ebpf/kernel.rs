@@ -7,13 +7,14 @@ use super::layout::Layout;
 use crate::backend::Error;
 use aya::Btf;
 use monitor_ebpf::abi::offset::{Member, Offsets};
-use monitor_ebpf::abi::{life, socket, task, tcp};
+use monitor_ebpf::abi::{life, signal, socket, task, tcp};
 
 /// Every record of offsets that a program can have, with its members.
 const RECORDS: &[(&str, &[Member])] = &[
     record::<task::TaskOffsets>(),
     record::<task::ArrayOffsets>(),
     record::<life::ProgramOffsets>(),
+    record::<signal::SiginfoOffsets>(),
     record::<socket::RegisterOffsets>(),
     record::<tcp::SockOffsets>(),
     record::<tcp::TcpOffsets>(),

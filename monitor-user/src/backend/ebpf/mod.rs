@@ -12,6 +12,8 @@ mod object;
 mod owner;
 mod part;
 mod pass;
+mod share;
+mod signal;
 mod snapshot;
 mod socket;
 mod tcp;

@@ -137,6 +137,19 @@ impl Object {
         table.iter().flatten().map(|(Record(key), Record(value))| (key, value)).collect()
     }
 
+    /// Makes or replaces rows of one of its hash tables; those that do not fit are left out.
+    pub fn set_rows<'a, K: Plain, V: Plain>(
+        &mut self,
+        map: &str,
+        rows: impl Iterator<Item = (&'a K, &'a V)>,
+    ) {
+        let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
+        let Some(mut table) = self.ebpf.map_mut(map).and_then(table) else { return };
+        for (key, value) in rows {
+            let _ = table.insert(Record(*key), Record(*value), 0);
+        }
+    }
+
     /// Removes rows of one of its hash tables.
     pub fn remove_rows<K: Plain, V: Plain>(&mut self, map: &str, keys: impl Iterator<Item = K>) {
         let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();

@@ -3,6 +3,7 @@
 use super::kernel::Kernel;
 use super::life::Life;
 use super::object::Object;
+use super::signal::Signal;
 use super::socket::Socket;
 use super::tcp::Tcp;
 use crate::backend::Error;
@@ -67,5 +68,9 @@ pub const LOADERS: &[Loader] = &[
     Loader {
         serves: &[Capability::Sockets],
         load: |kernel, asked| Ok(Box::new(Socket::load(kernel, asked.since)?)),
+    },
+    Loader {
+        serves: &[Capability::Signals],
+        load: |kernel, _| Ok(Box::new(Signal::load(kernel)?)),
     },
 ];

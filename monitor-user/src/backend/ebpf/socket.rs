@@ -18,27 +18,33 @@ use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::socket::{self, Totals};
 use std::collections::HashMap;
 
-/// Programs on the exit of a function, and the function.
-const EXITS: [(&str, &str); 6] = [
-    ("inet_send", "inet_sendmsg"),
-    ("inet6_send", "inet6_sendmsg"),
-    ("sock_send", "sock_sendmsg"),
-    ("inet_receive", "inet_recvmsg"),
-    ("inet6_receive", "inet6_recvmsg"),
-    ("sock_receive", "sock_recvmsg"),
+/// Functions that send, each with an `fexit` program of its name.
+const SENDS: [&str; 6] = [
+    "inet_sendmsg",
+    "inet6_sendmsg",
+    "unix_stream_sendmsg",
+    "unix_dgram_sendmsg",
+    "netlink_sendmsg",
+    "packet_sendmsg",
 ];
 
-/// Programs at the return and at the entry of functions. Returns first: a call that is entered
-/// in between would be remembered for ever.
-const PROBES: [(&str, &[&str]); 8] = [
-    ("ip_send_return", &["inet_sendmsg", "inet6_sendmsg"]),
-    ("ip_send_entry", &["inet_sendmsg", "inet6_sendmsg"]),
-    ("other_send_return", &["sock_sendmsg"]),
-    ("other_send_entry", &["sock_sendmsg"]),
-    ("ip_receive_return", &["inet_recvmsg", "inet6_recvmsg"]),
-    ("ip_receive_entry", &["inet_recvmsg", "inet6_recvmsg"]),
-    ("other_receive_return", &["sock_recvmsg"]),
-    ("other_receive_entry", &["sock_recvmsg"]),
+/// Functions that receive, likewise.
+const RECEIVES: [&str; 6] = [
+    "inet_recvmsg",
+    "inet6_recvmsg",
+    "unix_stream_recvmsg",
+    "unix_dgram_recvmsg",
+    "netlink_recvmsg",
+    "packet_recvmsg",
+];
+
+/// Probes of any such function. Returns first: a call that is entered in between would be
+/// remembered for ever.
+const PROBES: [(&str, &str, [&str; 6]); 4] = [
+    ("kretprobe", "send_return", SENDS),
+    ("kprobe", "send_entry", SENDS),
+    ("kretprobe", "receive_return", RECEIVES),
+    ("kprobe", "receive_entry", RECEIVES),
 ];
 
 /// One way to see every call.
@@ -108,9 +114,9 @@ fn functions(kernel: &Kernel) -> Result<Object, Error> {
 
 fn exits(kernel: &Kernel) -> Result<Object, Error> {
     let mut object = functions(kernel)?;
-    for (program, function) in EXITS {
+    for function in SENDS.into_iter().chain(RECEIVES) {
         let hook = format!("fexit/{function}");
-        let exit: &mut FExit = object.program(program)?;
+        let exit: &mut FExit = object.program(function)?;
         exit.load(function, &kernel.btf)
             .and_then(|()| exit.attach().map(drop))
             .map_err(|error| refused_program(&hook, error))?;
@@ -121,15 +127,14 @@ fn exits(kernel: &Kernel) -> Result<Object, Error> {
 
 fn probes(kernel: &Kernel) -> Result<Object, Error> {
     let mut object = functions(kernel)?;
-    for (program, functions) in PROBES {
-        let kind = if program.ends_with("_entry") { "kprobe" } else { "kretprobe" };
-        for (index, function) in functions.iter().enumerate() {
+    for (kind, program, functions) in PROBES {
+        let probe: &mut KProbe = object.program(program)?;
+        probe.load().map_err(|error| refused_program(kind, error))?;
+        for function in functions {
             let hook = format!("{kind}/{function}");
             let probe: &mut KProbe = object.program(program)?;
-            let loaded = if index == 0 { probe.load() } else { Ok(()) };
-            loaded
-                .and_then(|()| probe.attach(*function, 0).map(drop))
-                .map_err(|error| refused_program(&hook, error))?;
+            let attached = probe.attach(function, 0).map(drop);
+            attached.map_err(|error| refused_program(&hook, error))?;
             object.hooked(hook);
         }
     }
@@ -169,4 +174,48 @@ fn set(row: &mut ProcessRow, Totals { sent, received }: &Totals) {
     row.set(F::SocketReceiveCalls, received.calls);
     row.set(F::SocketSent, sent.bytes);
     row.set(F::SocketReceived, received.bytes);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test says what it expected by failing there")]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    /// Bytes and calls that this process sent and received, by one way to count them.
+    fn counted(object: &Object) -> [u64; 4] {
+        let rows = object.rows::<Owner, Totals>(socket::TABLE);
+        let ours = rows.iter().find(|(owner, _)| owner.tgid == std::process::id());
+        let Totals { sent, received } = ours.map(|(_, totals)| *totals).unwrap_or_default();
+        [sent.udp4_bytes, sent.calls, received.udp4_bytes, received.calls]
+    }
+
+    #[test]
+    fn root_every_way_that_this_kernel_takes_counts_the_same() {
+        if !rustix::process::geteuid().is_root() {
+            let name = "root_every_way_that_this_kernel_takes_counts_the_same";
+            println!("SKIP {name}: needs root to load BPF programs");
+            return;
+        }
+        let kernel = Kernel::read(0).unwrap();
+        for (name, way) in ["typed tracepoints", "fexit", "kprobe"].into_iter().zip(WAYS) {
+            let object = match (way.attach)(&kernel) {
+                Ok(object) => object,
+                Err(error) => {
+                    println!("{name}: {error}");
+                    continue;
+                }
+            };
+            let [a, b] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+            b.set_nonblocking(true).unwrap();
+            assert!(b.recv(&mut [0; 8]).is_err());
+            for _ in 0..23 {
+                let _ = a.send_to(&[0; 101], b.local_addr().unwrap()).unwrap();
+                let _ = b.peek(&mut [0; 128]).unwrap();
+                let _ = b.recv(&mut [0; 128]).unwrap();
+            }
+            assert_eq!(counted(&object), [23 * 101, 23, 23 * 101, 23], "{name}");
+            println!("{name}: 23 datagrams each way by {}", object.hooks().join(" "));
+        }
+    }
 }

@@ -9,12 +9,13 @@ use super::object::{Object, Settings};
 use super::owner::{self, Owners};
 use super::part::Part;
 use super::pass::{Buffer, IterProgram};
+use super::share::Shares;
 use crate::backend::Error;
 use crate::model::field::ProcessField as F;
 use crate::model::id::{Identity, Ns};
 use crate::model::sample::{Note, Process, Sample};
 use monitor_ebpf::abi::Owner;
-use monitor_ebpf::abi::tcp::{self, Counters, Open, Totals};
+use monitor_ebpf::abi::tcp::{self, Counters, Open, Shared, Totals};
 use std::collections::HashMap;
 use zerocopy::FromBytes;
 
@@ -25,6 +26,7 @@ pub struct Tcp {
     object: Object,
     buffer: Buffer,
     owners: Owners,
+    shares: Shares,
     since: Ns,
     /// What each living process had at the last reading.
     before: HashMap<Identity, Totals>,
@@ -44,7 +46,7 @@ impl Tcp {
     /// Loads the pass and attaches the hooks.
     pub fn load(kernel: &Kernel, since: Ns) -> Result<Self, Error> {
         let rows = kernel.machine.rows();
-        let sizes = [(tcp::TABLE, rows), (tcp::CLOSING, rows)];
+        let sizes = [tcp::TABLE, tcp::CLOSING, tcp::SHARED].map(|map| (map, rows));
         let mut object = Object::load("tcp", kernel, &Settings { constants: &[], sizes: &sizes })?;
         OPEN.load(&mut object, &kernel.btf)?;
         object.hooked(OPEN.hook());
@@ -54,6 +56,7 @@ impl Tcp {
             object,
             buffer: Buffer::new(),
             owners: Owners::default(),
+            shares: Shares::default(),
             since,
             before: HashMap::new(),
         })
@@ -76,11 +79,12 @@ impl Part for Tcp {
         let processes = &mut sample.processes;
         let mut now = self.closed(processes, sample.at.boot);
         match self.buffer.pass(&mut self.object, &OPEN) {
-            Ok(stream) => add_open(&mut now, sockets(stream)),
+            Ok(stream) => add_open(&mut now, self.shares.owned(records(stream))),
             Err(error) => sample.notes.push(Note::missing(format!("no open TCP sockets: {error}"))),
         }
         for process in processes.iter_mut() {
             let now = now.entry(process.id).or_default();
+            now.totals = plus(&now.totals, &self.shares.kept(owner::of(process)));
             if let Some(before) = self.before.get(&process.id) {
                 now.totals = at_least(&now.totals, before);
             }
@@ -88,6 +92,7 @@ impl Part for Tcp {
             process.count_from(self.since);
         }
         self.before = kept(processes, &now);
+        self.tell_shares();
     }
 }
 
@@ -103,6 +108,17 @@ impl Tcp {
     }
 }
 
+impl Tcp {
+    /// Tells the hooks which sockets are shared, and forgets what is over.
+    fn tell_shares(&mut self) {
+        let over = self.shares.gone().into_iter();
+        self.object.remove_rows::<u64, Shared>(tcp::SHARED, over);
+        self.object.set_rows(tcp::SHARED, self.shares.shared().iter());
+        let before = &self.before;
+        self.shares.forget(|owner| before.contains_key(&decode::identity(owner)));
+    }
+}
+
 /// What living processes have, to compare with at the next reading.
 fn kept(processes: &[Process], now: &HashMap<Identity, Now>) -> HashMap<Identity, Totals> {
     let living = processes.iter().filter(|process| !process.ended());
@@ -110,34 +126,30 @@ fn kept(processes: &[Process], now: &HashMap<Identity, Now>) -> HashMap<Identity
     totals.filter(|(_, totals)| *totals != Totals::default()).collect()
 }
 
-/// Open sockets, each once: its owner is the oldest process that holds it.
-fn sockets(stream: &[u8]) -> Vec<Open> {
+/// The records of a stream; one that was cut is left out.
+fn records(stream: &[u8]) -> Vec<Open> {
     let whole = stream.len() / size_of::<Open>() * size_of::<Open>();
-    let mut all = <[Open]>::ref_from_bytes(&stream[..whole]).unwrap_or_default().to_vec();
-    all.sort_by_key(|open| (open.cookie, open.owner));
-    all.dedup_by_key(|open| open.cookie);
-    all
+    <[Open]>::ref_from_bytes(&stream[..whole]).unwrap_or_default().to_vec()
 }
 
 fn add_open(now: &mut HashMap<Identity, Now>, sockets: Vec<Open>) {
     for open in sockets {
-        let Now { totals, sockets, measured, rtt_us8 } =
-            now.entry(decode::identity(open.owner)).or_default();
-        let sum = if open.family == 6 { &mut totals.v6 } else { &mut totals.v4 };
-        *sum = plus(sum, &open.counters);
-        *sockets += 1;
-        *measured += u64::from(open.srtt_us8 != 0);
-        *rtt_us8 += u64::from(open.srtt_us8);
+        let now = now.entry(decode::identity(open.owner)).or_default();
+        now.totals.add(open.family, &open.counters);
+        now.sockets += 1;
+        now.measured += u64::from(open.srtt_us8 != 0);
+        now.rtt_us8 += u64::from(open.srtt_us8);
     }
 }
 
 fn set(process: &mut Process, now: &Now) {
-    let all = plus(&now.totals.v4, &now.totals.v6);
+    let Totals { v4, v6 } = &now.totals;
+    let all = each(v4, v6, u64::wrapping_add);
     let row = &mut process.row;
     row.set(F::TcpSent, all.sent_bytes);
     row.set(F::TcpReceived, all.received_bytes);
-    row.set(F::Tcp6Sent, now.totals.v6.sent_bytes);
-    row.set(F::Tcp6Received, now.totals.v6.received_bytes);
+    row.set(F::Tcp6Sent, v6.sent_bytes);
+    row.set(F::Tcp6Received, v6.received_bytes);
     row.set(F::TcpSegmentsOut, all.sent_segments);
     row.set(F::TcpSegmentsIn, all.received_segments);
     row.set(F::TcpRetransmits, all.retransmits);
@@ -149,8 +161,9 @@ fn set(process: &mut Process, now: &Now) {
     process.row.set_some(F::TcpRtt, rtt);
 }
 
-fn plus(a: &Counters, b: &Counters) -> Counters {
-    each(a, b, u64::wrapping_add)
+fn plus(a: &Totals, b: &Totals) -> Totals {
+    let of = u64::wrapping_add;
+    Totals { v4: each(&a.v4, &b.v4, of), v6: each(&a.v6, &b.v6, of) }
 }
 
 fn at_least(a: &Totals, b: &Totals) -> Totals {
@@ -180,17 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_socket_is_its_oldest_holders() {
-        let stream = [open(9, 70, 1, 5), open(12, 60, 1, 5), open(9, 70, 2, 3)];
-        let all = sockets(stream.as_bytes());
-        let owners: Vec<_> = all.iter().map(|it| (it.cookie, it.owner.tgid)).collect();
-        assert_eq!(owners, [(1, 12), (2, 9)]);
-    }
-
-    #[test]
     fn a_cut_stream_loses_its_last_record_only() {
         let stream = [open(9, 70, 1, 5), open(9, 70, 2, 3)];
-        assert_eq!(sockets(&stream.as_bytes()[..100]).len(), 1);
+        assert_eq!(records(&stream.as_bytes()[..100]).len(), 1);
     }
 
     #[test]
