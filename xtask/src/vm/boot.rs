@@ -115,8 +115,7 @@ fn pack(guest: &Guest<'_>) -> Result<PathBuf, String> {
     }
     copy(&guest.packages.busybox, &folder.join("bin/busybox"))?;
     modules(guest, &folder.join("modules"))?;
-    let tests: Vec<_> = guest.tests.iter().map(|path| path.display().to_string()).collect();
-    let (home, tests, filter) = (root(), tests.join(" "), guest.filter);
+    let (home, tests, filter) = (root(), copied(guest)?.join(" "), guest.filter);
     let run = format!("ROOT='{}'\nTESTS='{tests}'\nFILTER='{filter}'\n", home.display());
     write(&folder.join("run"), &run)?;
     write(&folder.join("init"), INIT)?;
@@ -124,6 +123,15 @@ fn pack(guest: &Guest<'_>) -> Result<PathBuf, String> {
     let pack = "chmod +x init && find . | cpio --quiet -o -H newc > ../initrd.cpio";
     let _ = succeed(Command::new("sh").args(["-c", pack]).current_dir(&folder))?;
     Ok(archive)
+}
+
+/// Copies of the test binaries, so that a build meanwhile does not take them from the guest.
+fn copied(guest: &Guest<'_>) -> Result<Vec<String>, String> {
+    let copy_of = |path: &PathBuf| {
+        let to = guest.folder.join(path.file_name().unwrap_or_default());
+        copy(path, &to).map(|()| to.display().to_string())
+    };
+    guest.tests.iter().map(copy_of).collect()
 }
 
 fn modules(guest: &Guest<'_>, into: &Path) -> Result<(), String> {
