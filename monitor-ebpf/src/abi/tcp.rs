@@ -1,9 +1,10 @@
 //! TCP by process, from the counters that the kernel keeps in each `tcp_sock`.
 //!
-//! An open socket is an [`Open`] record of the `iter/task_file` pass; a closed one has been added
-//! to its process's row of [`TABLE`] by the hooks of `bin/tcp.rs`. What was added is remembered in
-//! [`CLOSING`] until the kernel destroys the socket, so nothing counts twice. Rows are added to
-//! atomically; user space alone deletes them, once it has read the last of an ended process.
+//! Each socket carries a note whose it is ([`HELD`]), and an open one is an [`Open`] record of the
+//! pass over these notes. A closed one has been added to its process's row of [`TABLE`] by the
+//! hooks of `bin/tcp.rs`. What was added is remembered in [`CLOSING`] until the kernel destroys the
+//! socket, so nothing counts twice. Rows are added to atomically; user space alone deletes them,
+//! once it has read the last of an ended process.
 
 use super::Owner;
 use super::offset::offsets;
@@ -11,6 +12,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Name of the table of [`Totals`] by [`Owner`].
 pub const TABLE: &str = "TCP";
+/// Name of the storage of sockets that keeps [`Held`].
+pub const HELD: &str = "HELD";
+/// Name of the array whose one element counts connections that listeners got.
+pub const ACCEPTED: &str = "ACCEPTED";
 /// Name of the table of [`Closing`] sockets by cookie.
 pub const CLOSING: &str = "CLOSING";
 
@@ -74,11 +79,26 @@ impl Totals {
     }
 }
 
-/// An open socket, in the hands of one process; a shared one has a record for each.
+/// Whose a socket is. Written by the pass over open files, and by whoever connects or listens; a
+/// lost update is made good by the next pass.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Held {
+    /// The oldest process that holds it.
+    pub owner: Owner,
+    /// The pass that found it so (`session_id` of the iterator), 0 for none.
+    pub pass: u64,
+    /// 1 when the pass found more than one holder.
+    pub is_shared: u32,
+    /// Always zero.
+    pub zero: u32,
+}
+
+/// An open socket.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Open {
-    /// Who holds it.
+    /// The oldest process that holds it.
     pub owner: Owner,
     /// The socket, for ever.
     pub cookie: u64,
@@ -88,6 +108,10 @@ pub struct Open {
     pub srtt_us8: u32,
     /// 4 or 6, by the address that it talks to.
     pub family: u32,
+    /// 1 when several processes hold it.
+    pub is_shared: u32,
+    /// Always zero.
+    pub zero: u32,
 }
 
 /// A socket that was shut down or closed, and still lives in the kernel.
@@ -120,7 +144,8 @@ pub struct Shared {
 }
 
 const _: () = assert!(size_of::<Totals>() == 80);
-const _: () = assert!(size_of::<Open>() == 72);
+const _: () = assert!(size_of::<Held>() == 32);
+const _: () = assert!(size_of::<Open>() == 80);
 const _: () = assert!(size_of::<Closing>() == 64);
 const _: () = assert!(size_of::<Shared>() == 96);
 

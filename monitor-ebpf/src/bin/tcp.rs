@@ -1,8 +1,9 @@
-//! TCP by process: a pass over open sockets, and two rare hooks for those that close.
+//! TCP by process: passes over sockets, and two rare hooks for those that open and close.
 //!
-//! Nothing runs when a packet or a call passes. `open` reads sockets through the files of each
-//! process. `state` sees a process shut down or close a socket; what the socket carried is then
-//! credited to that process, and `destroy` adds what came after.
+//! Nothing runs when a packet or a call passes. `hold` walks the files of every process and notes
+//! on each socket whose it is; that is dear, so `open` then reads the noted sockets directly, as
+//! often as asked. `state` sees a process connect, listen, shut down or close; what a closed socket
+//! carried is credited to its process, and `destroy` adds what came after.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -11,10 +12,13 @@ fn main() {}
 
 #[cfg(target_arch = "bpf")]
 mod program {
-    use aya_ebpf::macros::map;
-    use aya_ebpf::maps::HashMap;
+    use aya_ebpf::bindings::BPF_SK_STORAGE_GET_F_CREATE;
+    use aya_ebpf::btf_maps::SkStorage;
+    use aya_ebpf::helpers::generated::bpf_sk_storage_get;
+    use aya_ebpf::macros::{btf_map, map};
+    use aya_ebpf::maps::{Array, HashMap};
     use monitor_ebpf::abi::Owner;
-    use monitor_ebpf::abi::tcp::{Closing, Counters, Open, Shared, Totals};
+    use monitor_ebpf::abi::tcp::{Closing, Counters, Held, Open, Shared, Totals};
     use monitor_ebpf::kernel::sock::{Sock, Tcp, state as at};
     use monitor_ebpf::kernel::{atomic, iter, loss, table, task::Task};
 
@@ -30,11 +34,20 @@ mod program {
     #[map]
     static SHARED: HashMap<u64, Shared> = HashMap::with_max_entries(4096, 0);
 
+    const CREATE: u64 = BPF_SK_STORAGE_GET_F_CREATE as u64;
     const NOBODY: Owner = Owner { start_boottime_ns: 0, tgid: 0, zero: 0 };
+
+    /// Whose a socket is; it goes with the socket.
+    #[btf_map]
+    static HELD: SkStorage<Held> = SkStorage::new();
+
+    /// Connections that listeners got: `hold` has not seen these.
+    #[map]
+    static ACCEPTED: Array<u64> = Array::with_max_entries(1, 0);
 
     /// `struct bpf_iter__task_file`.
     #[repr(C)]
-    struct Step {
+    struct FileStep {
         meta: *const iter::Meta,
         task: *const u8,
         fd: u64,
@@ -43,25 +56,80 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task_file")]
-    fn open(step: *const Step) -> i32 {
+    fn hold(step: *const FileStep) -> i32 {
         // SAFETY: the kernel passes a valid context; `task` and `file` are null after the last.
-        let Step { meta, task, file, .. } = unsafe { core::ptr::read_volatile(step) };
+        let FileStep { meta, task, file, .. } = unsafe { core::ptr::read_volatile(step) };
         if file.is_null() {
             return 0;
         }
         let Some(task) = Task::from_kernel(task) else { return 0 };
         let Some(sock) = Sock::from_file(file) else { return 0 };
+        if sock.tcp().is_some() {
+            // SAFETY: `meta` is valid as long as the context.
+            note(sock, task.owner(), unsafe { (*meta).session_id });
+        }
+        0
+    }
+
+    /// Notes a holder of a socket; of those that one pass finds, the oldest is its owner.
+    #[inline(always)]
+    fn note(sock: Sock, holder: Owner, pass: u64) {
+        let first = Held { owner: holder, pass, ..Held::default() };
+        let map = (&raw const HELD).cast_mut().cast();
+        let (sock, value) = (sock.as_ptr().cast_mut().cast(), (&raw const first).cast_mut().cast());
+        // SAFETY: the helper copies the value; what it returns lives as long as the socket.
+        let held = unsafe { bpf_sk_storage_get(map, sock, value, CREATE) }.cast::<Held>();
+        if held.is_null() {
+            return loss::table_full(); // The socket's own memory limit is reached.
+        }
+        // SAFETY: not null, and of the size that the map was made with.
+        let held = unsafe { &mut *held };
+        if held.pass != pass {
+            *held = first;
+        } else if held.owner != holder {
+            held.is_shared = 1;
+            if holder < held.owner {
+                held.owner = holder;
+            }
+        }
+    }
+
+    /// `struct bpf_iter__bpf_sk_storage_map`.
+    #[repr(C)]
+    struct SockStep {
+        meta: *const iter::Meta,
+        map: *const u8,
+        sock: *const u8,
+        held: *const Held,
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "iter/bpf_sk_storage_map")]
+    fn open(step: *const SockStep) -> i32 {
+        // SAFETY: the kernel passes a valid context; `sock` and `held` are null after the last.
+        let SockStep { meta, sock, held, .. } = unsafe { core::ptr::read_volatile(step) };
+        if held.is_null() {
+            return 0;
+        }
+        let Some(sock) = Sock::from_kernel(sock) else { return 0 };
         let Some(tcp) = sock.tcp() else { return 0 };
+        if sock.released() {
+            return 0; // Its row has it.
+        }
+        // SAFETY: not null, and of the size that the map was made with.
+        let Held { owner, is_shared, .. } = unsafe { *held };
         let cookie = sock.cookie();
         let (counters, credited) = present(sock, tcp, cookie);
         iter::write(
             meta,
             &Open {
-                owner: task.owner(),
+                owner,
                 cookie,
                 counters: counters.since(&credited),
                 srtt_us8: tcp.srtt_us8(),
                 family: if sock.is_v6() { 6 } else { 4 },
+                is_shared,
+                zero: 0,
             },
         );
         0
@@ -99,13 +167,25 @@ mod program {
         let (sock, old, new) = unsafe { (*args, *args.add(1) as u8, *args.add(2) as u8) };
         let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
         let Some(tcp) = sock.tcp() else { return 0 };
-        if new == at::SYN_SENT {
+        if new == at::SYN_SENT || new == at::LISTEN {
             // A socket that was disconnected connects again, and counts anew.
             let _ = CLOSING.remove(&sock.cookie());
+            note(sock, Task::current().owner(), 0);
+        } else if old == at::SYN_RECV && new == at::ESTABLISHED {
+            accepted();
         } else if sock.locked_by_process() {
             leave(sock, tcp, (old, new));
         }
         0
+    }
+
+    /// A listener got a connection; who will accept it is not known yet.
+    #[inline(always)]
+    fn accepted() {
+        if let Some(count) = ACCEPTED.get_ptr_mut(0) {
+            // SAFETY: the element lives as long as the map.
+            atomic::add(unsafe { &mut *count }, 1);
+        }
     }
 
     /// A process changes the state of its socket, or finds it changed by packets that waited.

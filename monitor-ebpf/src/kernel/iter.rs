@@ -7,7 +7,8 @@ use core::ffi::c_void;
 #[repr(C)]
 pub struct Meta {
     seq: *mut c_void,
-    session_id: u64,
+    /// Number of the pass, for ever.
+    pub session_id: u64,
     /// Number of the step, from zero.
     pub seq_num: u64,
 }

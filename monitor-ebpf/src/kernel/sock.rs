@@ -31,6 +31,8 @@ pub mod state {
     pub const ESTABLISHED: u8 = 1;
     /// Connecting.
     pub const SYN_SENT: u8 = 2;
+    /// Being connected to.
+    pub const SYN_RECV: u8 = 3;
     /// This end has closed.
     pub const FIN_WAIT1: u8 = 4;
     /// The other end knows.
@@ -41,6 +43,8 @@ pub mod state {
     pub const CLOSE_WAIT: u8 = 8;
     /// So has this end.
     pub const LAST_ACK: u8 = 9;
+    /// Waiting for connections.
+    pub const LISTEN: u8 = 10;
     /// Both closed at once.
     pub const CLOSING: u8 = 11;
 }
@@ -65,6 +69,12 @@ impl Sock {
             return None;
         }
         Self::from_kernel(load(socket, constant!(SOCK.socket_sk)))
+    }
+
+    /// The pointer, for helpers that take a socket.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *const u8 {
+        self.0
     }
 
     /// A number that no other socket ever has; the kernel gives it at the first question.

@@ -5,6 +5,7 @@
 
 mod decode;
 mod health;
+mod holder;
 mod kernel;
 mod layout;
 mod life;

@@ -5,7 +5,7 @@
 
 use super::kernel::Kernel;
 use crate::backend::Error;
-use aya::maps::{HashMap as Table, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap as Table, MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use aya_log::EbpfLogger;
@@ -128,6 +128,12 @@ impl Object {
             }
         }
         outcome
+    }
+
+    /// The one element of one of its arrays.
+    pub fn number(&self, map: &str) -> u64 {
+        let array = self.ebpf.map(map).and_then(|map| Array::<_, u64>::try_from(map).ok());
+        array.and_then(|array| array.get(&0, 0).ok()).unwrap_or(0)
     }
 
     /// Every row of one of its hash tables.

@@ -5,9 +5,12 @@
 
 use super::object::{Object, refused_program};
 use crate::backend::Error;
-use aya::programs::Iter;
+use crate::sys::bpf;
+use aya::maps::Map;
+use aya::programs::{Iter, Program};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
 use zerocopy::IntoBytes;
 
 /// One `read(2)` returns at most this much of an iterator (`seq_file` of `bpf_iter.c`).
@@ -52,6 +55,8 @@ pub struct IterProgram {
     pub name: &'static str,
     /// `task`, `task_file` and so on.
     pub walks: &'static str,
+    /// The map whose elements it walks, if it walks a map.
+    pub map: Option<&'static str>,
 }
 
 impl IterProgram {
@@ -69,13 +74,27 @@ impl IterProgram {
 
 /// A link gives one pass, and two system calls make a new one.
 fn open(object: &mut Object, program: &IterProgram) -> Result<File, Error> {
+    if let Some(map) = program.map {
+        return open_map(object, program, map);
+    }
     let iter: &mut Iter = object.program(program.name)?;
     let failed = |error| refused_program(&program.hook(), error);
     let link = iter.attach().and_then(|id| iter.take_link(id)).map_err(failed)?;
-    link.into_file().map_err(|error| Error::Kernel {
-        call: "BPF_ITER_CREATE",
+    let file = link.into_file().map_err(std::io::Error::other);
+    file.map_err(|source| Error::Kernel { call: "BPF_ITER_CREATE", what: program.hook(), source })
+}
+
+fn open_map(object: &Object, program: &IterProgram, map: &str) -> Result<File, Error> {
+    let (Some(Program::Iter(iter)), Some(Map::SkStorage(data))) =
+        (object.ebpf.program(program.name), object.ebpf.map(map))
+    else {
+        return Err(object.no_map(map));
+    };
+    let loaded = iter.fd().map_err(|error| refused_program(&program.hook(), error))?;
+    bpf::iterate(loaded.as_fd(), data.fd().as_fd()).map_err(|source| Error::Kernel {
+        call: "BPF_LINK_CREATE",
         what: program.hook(),
-        source: std::io::Error::other(error),
+        source,
     })
 }
 

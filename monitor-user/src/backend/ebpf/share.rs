@@ -1,7 +1,7 @@
 //! Sockets that several processes hold, each counted once.
 //!
-//! In: the open sockets of one pass. Out: each once, with what its owner is to be given. Its owner
-//! is the oldest process that holds it. When that one lets go, it keeps what was counted until
+//! In: the open sockets of one pass, each with the oldest process that holds it: its owner. Out:
+//! the same, with what the owner is to be given. When that one lets go, it keeps what was counted until
 //! then, and the next owner is given what comes after. The hooks are told of such sockets, because
 //! the last holder may close one between two readings.
 
@@ -21,26 +21,26 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Each open socket once, with what its owner is to be given now.
+    /// The same sockets, with what the owner of each is to be given now.
     pub fn owned(&mut self, mut all: Vec<Open>) -> Vec<Open> {
-        all.sort_by_key(|open| (open.cookie, open.owner));
+        all.sort_by_key(|open| open.cookie);
+        all.dedup_by_key(|open| open.cookie);
         let before = std::mem::take(&mut self.shared);
-        let holders = all.chunk_by(|a, b| a.cookie == b.cookie);
-        let owned = holders.map(|holders| self.owner(holders, &before)).collect();
+        for open in &mut all {
+            self.divide(open, before.get(&open.cookie));
+        }
         let gone = before.into_keys().filter(|cookie| !self.shared.contains_key(cookie));
         self.gone = gone.collect();
-        owned
+        all
     }
 
-    /// The oldest holder of a socket, without what earlier owners keep of it.
-    fn owner(&mut self, holders: &[Open], before: &HashMap<u64, Shared>) -> Open {
-        let mut open = holders[0];
-        // One process may hold it by several descriptors.
-        let is_shared = holders.iter().any(|other| other.owner != open.owner);
-        let mut share = match before.get(&open.cookie) {
+    /// Takes off what earlier owners keep of a socket.
+    fn divide(&mut self, open: &mut Open, before: Option<&Shared>) {
+        let is_shared = open.is_shared != 0;
+        let mut share = match before {
             Some(share) => *share,
             None if is_shared => Shared { owner: open.owner, ..Shared::default() },
-            None => return open,
+            None => return,
         };
         if share.owner != open.owner {
             let kept = self.kept.entry(share.owner).or_default();
@@ -52,7 +52,6 @@ impl Shares {
             let _ = self.shared.insert(open.cookie, share);
         }
         open.counters = open.counters.since(&share.kept);
-        open
     }
 
     /// What a process keeps of sockets that it has let go.
@@ -84,9 +83,9 @@ mod tests {
     const PARENT: Owner = Owner { start_boottime_ns: 60, tgid: 12, zero: 0 };
     const CHILD: Owner = Owner { start_boottime_ns: 70, tgid: 9, zero: 0 };
 
-    fn open(owner: Owner, cookie: u64, sent_bytes: u64) -> Open {
+    fn open(owner: Owner, is_shared: u32, sent_bytes: u64) -> Open {
         let counters = Counters { sent_bytes, ..Counters::default() };
-        Open { owner, cookie, counters, srtt_us8: 8, family: 6 }
+        Open { owner, cookie: 1, counters, family: 6, is_shared, ..Open::default() }
     }
 
     /// Owners of sockets, and the bytes that each is given.
@@ -98,17 +97,16 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_socket_is_its_oldest_holders() {
-        let open = [open(CHILD, 1, 5), open(PARENT, 1, 5), open(CHILD, 2, 3)];
-        check(&mut Shares::default(), &open, &[(PARENT, 5), (CHILD, 3)]);
+    fn a_socket_seen_twice_in_a_pass_counts_once() {
+        check(&mut Shares::default(), &[open(CHILD, 0, 5), open(CHILD, 0, 5)], &[(CHILD, 5)]);
     }
 
     #[test]
     fn whoever_lets_go_keeps_what_was_counted() {
         let mut shares = Shares::default();
-        check(&mut shares, &[open(CHILD, 1, 5), open(PARENT, 1, 5)], &[(PARENT, 5)]);
-        check(&mut shares, &[open(CHILD, 1, 7)], &[(CHILD, 2)]);
-        check(&mut shares, &[open(CHILD, 1, 9)], &[(CHILD, 4)]);
+        check(&mut shares, &[open(PARENT, 1, 5)], &[(PARENT, 5)]);
+        check(&mut shares, &[open(CHILD, 0, 7)], &[(CHILD, 2)]);
+        check(&mut shares, &[open(CHILD, 0, 9)], &[(CHILD, 4)]);
         assert_eq!(shares.kept(PARENT).v6.sent_bytes, 5);
         assert_eq!(shares.kept(CHILD), Totals::default());
     }
@@ -116,17 +114,10 @@ mod tests {
     #[test]
     fn the_hooks_know_a_shared_socket_until_it_is_gone() {
         let mut shares = Shares::default();
-        check(&mut shares, &[open(CHILD, 1, 5), open(PARENT, 1, 5)], &[(PARENT, 5)]);
+        check(&mut shares, &[open(PARENT, 1, 5)], &[(PARENT, 5)]);
         assert_eq!(shares.shared()[&1].seen.sent_bytes, 5);
         check(&mut shares, &[], &[]);
         assert!(shares.shared().is_empty());
         assert_eq!((shares.gone(), shares.gone()), (vec![1], vec![]));
-    }
-
-    #[test]
-    fn two_descriptors_of_one_process_are_not_sharing() {
-        let mut shares = Shares::default();
-        check(&mut shares, &[open(CHILD, 1, 5), open(CHILD, 1, 5)], &[(CHILD, 5)]);
-        assert!(shares.shared().is_empty());
     }
 }

@@ -13,8 +13,8 @@ use crate::model::sample::Process;
 use monitor_ebpf::abi::task::{self, EXACT_CPUS, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
 use zerocopy::FromBytes;
 
-const LEARN: IterProgram = IterProgram { name: "learn", walks: "task" };
-const SNAPSHOT: IterProgram = IterProgram { name: "snapshot", walks: "task" };
+const LEARN: IterProgram = IterProgram { name: "learn", walks: "task", map: None };
+const SNAPSHOT: IterProgram = IterProgram { name: "snapshot", walks: "task", map: None };
 
 /// The loaded iterator and the buffer it is read into.
 pub struct Snapshot {

@@ -1,9 +1,10 @@
 //! TCP by process: the sockets that are open now, and what closed ones have left in rows.
 //!
-//! In: the stream of `iter/task_file` and the table of `bin/tcp.rs`. Out: bytes, segments,
+//! In: the stream of sockets and the table of `bin/tcp.rs`. Out: bytes, segments,
 //! retransmissions and round-trip times of each process, v4 and v6 apart.
 
 use super::decode;
+use super::holder::Holders;
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
 use super::owner::{self, Owners};
@@ -19,13 +20,16 @@ use monitor_ebpf::abi::tcp::{self, Counters, Open, Shared, Totals};
 use std::collections::HashMap;
 use zerocopy::FromBytes;
 
-const OPEN: IterProgram = IterProgram { name: "open", walks: "task_file" };
+const HOLD: IterProgram = IterProgram { name: "hold", walks: "task_file", map: None };
+const OPEN: IterProgram =
+    IterProgram { name: "open", walks: "bpf_sk_storage_map", map: Some(tcp::HELD) };
 
-/// The pass over open sockets, and the hooks for those that close.
+/// The passes over open sockets, and the hooks for those that close.
 pub struct Tcp {
     object: Object,
     buffer: Buffer,
     owners: Owners,
+    holders: Holders,
     shares: Shares,
     since: Ns,
     /// What each living process had at the last reading.
@@ -48,14 +52,17 @@ impl Tcp {
         let rows = kernel.machine.rows();
         let sizes = [tcp::TABLE, tcp::CLOSING, tcp::SHARED].map(|map| (map, rows));
         let mut object = Object::load("tcp", kernel, &Settings { constants: &[], sizes: &sizes })?;
-        OPEN.load(&mut object, &kernel.btf)?;
-        object.hooked(OPEN.hook());
+        for pass in [HOLD, OPEN] {
+            pass.load(&mut object, &kernel.btf)?;
+            object.hooked(pass.hook());
+        }
         object.attach("state", "inet_sock_set_state", kernel)?;
         object.attach("destroy", "tcp_destroy_sock", kernel)?;
         Ok(Self {
             object,
             buffer: Buffer::new(),
             owners: Owners::default(),
+            holders: Holders::default(),
             shares: Shares::default(),
             since,
             before: HashMap::new(),
@@ -78,8 +85,8 @@ impl Part for Tcp {
     fn join(&mut self, sample: &mut Sample) {
         let processes = &mut sample.processes;
         let mut now = self.closed(processes, sample.at.boot);
-        match self.buffer.pass(&mut self.object, &OPEN) {
-            Ok(stream) => add_open(&mut now, self.shares.owned(records(stream))),
+        match self.open(processes, sample.at.boot) {
+            Ok(sockets) => add_open(&mut now, self.shares.owned(sockets)),
             Err(error) => sample.notes.push(Note::missing(format!("no open TCP sockets: {error}"))),
         }
         for process in processes.iter_mut() {
@@ -97,6 +104,18 @@ impl Part for Tcp {
 }
 
 impl Tcp {
+    /// The open sockets, after a look who holds them if that may have changed.
+    fn open(&mut self, processes: &[Process], at: Ns) -> Result<Vec<Open>, Error> {
+        let accepted = self.object.number(tcp::ACCEPTED);
+        if self.holders.look_is_due(processes, accepted, at) {
+            let _nothing = self.buffer.pass(&mut self.object, &HOLD)?;
+            self.holders.looked(accepted, at);
+        }
+        let sockets = records(self.buffer.pass(&mut self.object, &OPEN)?);
+        self.holders.learn(&sockets);
+        Ok(sockets)
+    }
+
     /// What closed sockets carried. The row of an ended process goes as it is read.
     fn closed(&mut self, processes: &mut Vec<Process>, at: Ns) -> HashMap<Identity, Now> {
         let rows = self.object.rows::<Owner, Totals>(tcp::TABLE);
@@ -189,7 +208,7 @@ mod tests {
     fn open(tgid: u32, start: u64, cookie: u64, sent_bytes: u64) -> Open {
         let owner = Owner { start_boottime_ns: start, tgid, zero: 0 };
         let counters = Counters { sent_bytes, ..Counters::default() };
-        Open { owner, cookie, counters, srtt_us8: 8, family: 6 }
+        Open { owner, cookie, counters, srtt_us8: 8, family: 6, is_shared: 0, zero: 0 }
     }
 
     #[test]
