@@ -2,8 +2,9 @@
 
 use super::actor::Actor;
 use super::privilege::granted;
-use super::workload::{alive, ebpf, processes};
+use super::workload::{alive, processes, served};
 use monitor::backend::Backend as _;
+use monitor::backend::ebpf::Ebpf;
 use monitor::model::field::ProcessField as F;
 use monitor::model::sample::Process;
 use monitor::model::want::Capability;
@@ -11,14 +12,18 @@ use monitor::model::want::Capability;
 const DATAGRAMS: u64 = 20_000;
 const SIZE: u64 = 1_009;
 
+/// The backend, where there is privilege and the kernel serves what is tested.
+fn opened(test: &str) -> Option<Ebpf> {
+    if granted(test) { served(test, &[Capability::Lifetimes, Capability::Sockets]) } else { None }
+}
+
 /// What the named fields of a process are.
 fn values<const N: usize>(process: &Process, fields: [F; N]) -> [u64; N] {
     fields.map(|field| process.row.get(field).unwrap())
 }
 
 #[track_caller]
-fn check_datagrams(family: &str, address: &str, part_v6: u64) {
-    let mut backend = ebpf(&[Capability::Lifetimes, Capability::Sockets]);
+fn check_datagrams(mut backend: Ebpf, family: &str, address: &str, part_v6: u64) {
     let (mut client, mut server) = (Actor::new(), Actor::new());
     let port = server.does(&format!(
         "s = socket.socket(socket.{family}, socket.SOCK_DGRAM); s.bind(('{address}', 0)); \
@@ -42,24 +47,21 @@ fn check_datagrams(family: &str, address: &str, part_v6: u64) {
 
 #[test]
 fn root_20_000_datagrams_over_ipv4_are_exact_at_both_ends() {
-    if granted("root_20_000_datagrams_over_ipv4_are_exact_at_both_ends") {
-        check_datagrams("AF_INET", "127.0.0.1", 0);
+    if let Some(backend) = opened("root_20_000_datagrams_over_ipv4_are_exact_at_both_ends") {
+        check_datagrams(backend, "AF_INET", "127.0.0.1", 0);
     }
 }
 
 #[test]
 fn root_20_000_datagrams_over_ipv6_are_exact_at_both_ends() {
-    if granted("root_20_000_datagrams_over_ipv6_are_exact_at_both_ends") {
-        check_datagrams("AF_INET6", "::1", 1);
+    if let Some(backend) = opened("root_20_000_datagrams_over_ipv6_are_exact_at_both_ends") {
+        check_datagrams(backend, "AF_INET6", "::1", 1);
     }
 }
 
 #[test]
 fn root_a_peek_and_an_error_carry_nothing() {
-    if !granted("root_a_peek_and_an_error_carry_nothing") {
-        return;
-    }
-    let mut backend = ebpf(&[Capability::Lifetimes, Capability::Sockets]);
+    let Some(mut backend) = opened("root_a_peek_and_an_error_carry_nothing") else { return };
     let mut actor = Actor::new();
     let _ = actor.does("a, b = socket.socketpair(); it = a.send(bytes(23))");
     let _ = actor.does("it = len(b.recv(99, socket.MSG_PEEK)) + len(b.recv(99))");
@@ -73,10 +75,9 @@ fn root_a_peek_and_an_error_carry_nothing() {
 
 #[test]
 fn root_a_short_lived_sender_leaves_its_datagrams() {
-    if !granted("root_a_short_lived_sender_leaves_its_datagrams") {
+    let Some(mut backend) = opened("root_a_short_lived_sender_leaves_its_datagrams") else {
         return;
-    }
-    let mut backend = ebpf(&[Capability::Lifetimes, Capability::Sockets]);
+    };
     let mut actor = Actor::new();
     let pid = actor.pid();
     let _ = actor.does(

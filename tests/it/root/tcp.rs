@@ -2,7 +2,7 @@
 
 use super::actor::Actor;
 use super::privilege::granted;
-use super::workload::{alive, ebpf, processes, until};
+use super::workload::{alive, processes, served, until};
 use monitor::backend::Backend as _;
 use monitor::backend::ebpf::Ebpf;
 use monitor::model::field::ProcessField as F;
@@ -46,6 +46,11 @@ impl Pair {
     }
 }
 
+/// The backend, where there is privilege and the kernel serves what is tested.
+fn opened(test: &str) -> Option<Ebpf> {
+    if granted(test) { served(test, CAPABILITIES) } else { None }
+}
+
 fn payload(process: &Process) -> [u64; 2] {
     [F::TcpSent, F::TcpReceived].map(|field| process.row.get(field).unwrap())
 }
@@ -55,8 +60,7 @@ fn read(backend: &mut Ebpf) -> Sample {
 }
 
 #[track_caller]
-fn check_64_mib(family: &str, part_v6: u64) {
-    let mut backend = ebpf(CAPABILITIES);
+fn check_64_mib(mut backend: Ebpf, family: &str, part_v6: u64) {
     let mut pair = Pair::connected(family);
     pair.carry(MIB_64);
     let want = [[MIB_64, 0], [0, MIB_64]];
@@ -76,24 +80,21 @@ fn check_64_mib(family: &str, part_v6: u64) {
 
 #[test]
 fn root_64_mib_over_ipv4_are_exact_at_both_ends() {
-    if granted("root_64_mib_over_ipv4_are_exact_at_both_ends") {
-        check_64_mib("AF_INET", 0);
+    if let Some(backend) = opened("root_64_mib_over_ipv4_are_exact_at_both_ends") {
+        check_64_mib(backend, "AF_INET", 0);
     }
 }
 
 #[test]
 fn root_64_mib_over_ipv6_are_exact_at_both_ends() {
-    if granted("root_64_mib_over_ipv6_are_exact_at_both_ends") {
-        check_64_mib("AF_INET6", MIB_64);
+    if let Some(backend) = opened("root_64_mib_over_ipv6_are_exact_at_both_ends") {
+        check_64_mib(backend, "AF_INET6", MIB_64);
     }
 }
 
 #[test]
 fn root_a_v4_mapped_connection_counts_as_v4() {
-    if !granted("root_a_v4_mapped_connection_counts_as_v4") {
-        return;
-    }
-    let mut backend = ebpf(CAPABILITIES);
+    let Some(mut backend) = opened("root_a_v4_mapped_connection_counts_as_v4") else { return };
     let (mut client, mut server) = (Actor::new(), Actor::new());
     let port = server.does("l = listening(socket.AF_INET6); it = l.getsockname()[1]");
     server.begin("s = l.accept()[0]; receive(s, 23)");
@@ -107,10 +108,9 @@ fn root_a_v4_mapped_connection_counts_as_v4() {
 
 #[test]
 fn root_data_still_unacknowledged_at_close_counts() {
-    if !granted("root_data_still_unacknowledged_at_close_counts") {
+    let Some(mut backend) = opened("root_data_still_unacknowledged_at_close_counts") else {
         return;
-    }
-    let mut backend = ebpf(CAPABILITIES);
+    };
     let mut pair = Pair::connected("AF_INET");
     let force = "s.setsockopt(socket.SOL_SOCKET, 32, 8 << 20)"; // SO_SNDBUFFORCE
     let written = pair.client.does(&format!("{force}; it = fill(s)"));
@@ -129,10 +129,9 @@ fn root_data_still_unacknowledged_at_close_counts() {
 
 #[test]
 fn root_a_socket_shut_down_for_writing_still_receives() {
-    if !granted("root_a_socket_shut_down_for_writing_still_receives") {
+    let Some(mut backend) = opened("root_a_socket_shut_down_for_writing_still_receives") else {
         return;
-    }
-    let mut backend = ebpf(CAPABILITIES);
+    };
     let mut pair = Pair::connected("AF_INET6");
     pair.carry(1_000_003);
     let _ = pair.client.does("s.shutdown(socket.SHUT_WR)");
@@ -148,10 +147,7 @@ fn root_a_socket_shut_down_for_writing_still_receives() {
 
 #[test]
 fn root_a_reset_connection_keeps_its_count() {
-    if !granted("root_a_reset_connection_keeps_its_count") {
-        return;
-    }
-    let mut backend = ebpf(CAPABILITIES);
+    let Some(mut backend) = opened("root_a_reset_connection_keeps_its_count") else { return };
     let mut pair = Pair::connected("AF_INET");
     let _ = pair.client.does("send(s, 10_007)");
     // The server closes without reading: that resets the connection.
@@ -165,10 +161,7 @@ fn root_a_reset_connection_keeps_its_count() {
 
 #[test]
 fn root_a_refused_connection_carries_nothing() {
-    if !granted("root_a_refused_connection_carries_nothing") {
-        return;
-    }
-    let mut backend = ebpf(CAPABILITIES);
+    let Some(mut backend) = opened("root_a_refused_connection_carries_nothing") else { return };
     let mut actor = Actor::new();
     let port = actor.does("l = socket.socket(); l.bind(('', 0)); it = l.getsockname()[1]");
     let _ = actor.does(&format!("s = socket.socket(); it = s.connect_ex(('127.0.0.1', {port}))"));
@@ -179,10 +172,7 @@ fn root_a_refused_connection_carries_nothing() {
 
 #[test]
 fn root_a_short_lived_client_leaves_its_bytes() {
-    if !granted("root_a_short_lived_client_leaves_its_bytes") {
-        return;
-    }
-    let mut backend = ebpf(CAPABILITIES);
+    let Some(mut backend) = opened("root_a_short_lived_client_leaves_its_bytes") else { return };
     let Pair { mut client, mut server } = Pair::connected("AF_INET");
     server.begin("it = drain(s)");
     let pid = client.pid();
@@ -202,10 +192,7 @@ fn root_a_short_lived_client_leaves_its_bytes() {
 
 #[test]
 fn root_a_shared_socket_is_counted_once() {
-    if !granted("root_a_shared_socket_is_counted_once") {
-        return;
-    }
-    let mut backend = ebpf(CAPABILITIES);
+    let Some(mut backend) = opened("root_a_shared_socket_is_counted_once") else { return };
     let mut pair = Pair::connected("AF_INET");
     let child = pair.client.does("p = subprocess.Popen(['sleep', '1000'], stdin=s); it = p.pid");
     let child = Pid(u32::try_from(child).unwrap());
@@ -229,10 +216,9 @@ fn root_a_shared_socket_is_counted_once() {
 
 #[test]
 fn root_a_shared_socket_that_changes_hands_is_divided() {
-    if !granted("root_a_shared_socket_that_changes_hands_is_divided") {
+    let Some(mut backend) = opened("root_a_shared_socket_that_changes_hands_is_divided") else {
         return;
-    }
-    let mut backend = ebpf(CAPABILITIES);
+    };
     let mut pair = Pair::connected("AF_INET6");
     // The child is younger, holds the socket as its input, and reads what comes.
     let _ = pair.client.does("p = subprocess.Popen(['sh', '-c', 'read x; read x; exit'], stdin=s)");

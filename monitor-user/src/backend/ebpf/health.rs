@@ -4,6 +4,7 @@
 //! Run times are there only while the kernel's BPF statistics are switched on.
 
 use super::object::{Fallback, Object};
+use crate::backend::Error;
 use crate::model::probe::{Cost, Health, Probe};
 use crate::model::want::Capability;
 use aya::maps::Map;
@@ -29,6 +30,16 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
         cost: Some(measured.unwrap_or(Cost { ns_per_event: CALIBRATED_NS, estimated: true })),
         lost: loss.ring_full + loss.table_full + dropped,
         map_bytes: map_bytes(object),
+    }
+}
+
+/// How a capability fares whose object was refused.
+pub fn refused(error: &Error) -> Health {
+    match error {
+        Error::Unsupported { why, fix, .. } => {
+            Health::Unsupported { why: why.clone(), fix: fix.clone() }
+        }
+        _ => Health::Failed { error: error.to_string() },
     }
 }
 

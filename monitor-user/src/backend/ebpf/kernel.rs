@@ -8,6 +8,7 @@ use crate::backend::Error;
 use aya::Btf;
 use monitor_ebpf::abi::offset::{Member, Offsets};
 use monitor_ebpf::abi::{life, signal, socket, task, tcp};
+use zerocopy::IntoBytes;
 
 /// Every record of offsets that a program can have, with its members.
 const RECORDS: &[(&str, &[Member])] = &[
@@ -58,6 +59,12 @@ impl Kernel {
             fix: "a kernel built with CONFIG_DEBUG_INFO_BTF=y has them".into(),
         })?;
         Ok(Self { btf, offsets, machine: Machine::read(), log_level })
+    }
+
+    /// A record of offsets, as programs are given it.
+    pub fn record<T: Offsets>(&self) -> Option<T> {
+        let (_, offsets) = self.offsets.iter().find(|(symbol, _)| *symbol == T::SYMBOL)?;
+        T::read_from_bytes(offsets.as_bytes()).ok()
     }
 }
 

@@ -284,6 +284,14 @@ fn refused(what: &str, io_error: &std::io::Error, detail: &str) -> Error {
 }
 
 fn refused_otherwise(what: &str, why: &str) -> Error {
+    // 5.10 does not know the names of helpers that came later, only their numbers.
+    if why.contains("unknown func") || why.contains("invalid func unknown") {
+        return Error::Unsupported {
+            what: what.into(),
+            why: format!("this kernel lacks what it calls: {}", last_line(why)),
+            fix: "a newer kernel has it".into(),
+        };
+    }
     Error::Unsupported {
         what: what.into(),
         why: format!("the kernel refused it: {}", last_line(why)),

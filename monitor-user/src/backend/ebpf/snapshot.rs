@@ -10,7 +10,8 @@ use super::pass::{Buffer, IterProgram};
 use crate::backend::Error;
 use crate::model::id::Pid;
 use crate::model::sample::Process;
-use monitor_ebpf::abi::task::{self, EXACT_CPUS, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
+use monitor_ebpf::abi::offset::ABSENT;
+use monitor_ebpf::abi::task::{self, EXACT_CPUS, KIND_PROCESS, KIND_THREAD, RSS_CPUS, TaskOffsets};
 use zerocopy::FromBytes;
 
 const LEARN: IterProgram = IterProgram { name: "learn", walks: "task", map: None };
@@ -26,16 +27,18 @@ pub struct Snapshot {
 impl Snapshot {
     /// Loads the iterator and prepares what it needs once.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
-        let exact_rss = kernel.machine.cpus as usize <= EXACT_CPUS;
-        let cpus = if exact_rss { kernel.machine.cpus } else { 0 };
+        let per_cpu = counts_per_cpu(kernel);
+        let exact_rss = !per_cpu || kernel.machine.cpus as usize <= EXACT_CPUS;
+        let cpus = if per_cpu && exact_rss { kernel.machine.cpus } else { 0 };
         let settings = Settings { constants: &[(RSS_CPUS, cpus)], sizes: &[] };
         let mut object = Object::load("snapshot", kernel, &settings)?;
-        for program in [LEARN, SNAPSHOT] {
-            program.load(&mut object, &kernel.btf)?;
-        }
-        object.hooked(SNAPSHOT.hook());
         let mut buffer = Buffer::new();
-        let _nothing = buffer.pass(&mut object, &LEARN)?;
+        if cpus > 0 {
+            LEARN.load(&mut object, &kernel.btf)?;
+            let _nothing = buffer.pass(&mut object, &LEARN)?;
+        }
+        SNAPSHOT.load(&mut object, &kernel.btf)?;
+        object.hooked(SNAPSHOT.hook());
         Ok(Self { object, buffer, exact_rss })
     }
 
@@ -54,6 +57,11 @@ impl Snapshot {
         let stream = self.buffer.pass(&mut self.object, &SNAPSHOT)?;
         Ok(processes(stream, keep_threads))
     }
+}
+
+/// Whether each CPU holds back a part of resident sizes: since 6.2.
+fn counts_per_cpu(kernel: &Kernel) -> bool {
+    kernel.record::<TaskOffsets>().is_none_or(|offsets| offsets.mm_rss_plain == ABSENT)
 }
 
 /// Whether the rows of threads are wanted, or only their sum.
