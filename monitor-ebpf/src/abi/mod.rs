@@ -6,7 +6,10 @@
 pub mod life;
 pub mod loss;
 pub mod offset;
+pub mod signal;
+pub mod socket;
 pub mod task;
+pub mod tcp;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

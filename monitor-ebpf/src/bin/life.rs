@@ -108,7 +108,6 @@ mod program {
 
     /// The final record can be lost: to a full ring, or where no program may run.
     #[inline(always)]
-    #[expect(clippy::needless_borrows_for_generic_args, reason = "the record exceeds the stack")]
     fn keep_last_words(task: Task) {
         let leader = task.leader();
         let owner = leader.owner();

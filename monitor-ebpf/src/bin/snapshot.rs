@@ -37,20 +37,20 @@ mod program {
         task.read_thread(&mut record.leader);
         task.read_group(record);
         task.read_memory(record);
-        step.write(record);
+        step.meta.write(record);
     }
 
     #[inline(always)]
     fn thread(step: &Step, task: Task) {
         let mut record = Thread::new_zeroed();
         task.read_thread(&mut record);
-        step.write(&record);
+        step.meta.write(&record);
     }
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task")]
     fn learn(step: &Step) -> i32 {
-        if step.number() == 0 {
+        if step.meta.seq_num == 0 {
             rss::learn_cpu_offsets();
         }
         0

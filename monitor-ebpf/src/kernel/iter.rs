@@ -5,19 +5,33 @@ use aya_ebpf::helpers::generated::bpf_seq_write;
 use core::ffi::c_void;
 use zerocopy::{Immutable, IntoBytes};
 
+/// `struct bpf_iter_meta`: part of what every iterator program is passed.
+#[repr(C)]
+pub struct Meta {
+    seq: *mut c_void,
+    /// Number of the pass, for ever.
+    pub session_id: u64,
+    /// Number of the step, from zero.
+    pub seq_num: u64,
+}
+
+impl Meta {
+    /// Appends a record to the stream. A full buffer makes the kernel hand out what it has and run
+    /// the program again for this step, so the result needs no look.
+    #[inline(always)]
+    pub fn write<T: IntoBytes + Immutable>(&self, record: &T) {
+        let (seq, bytes) = (self.seq.cast(), record.as_bytes());
+        // SAFETY: the helper reads that many bytes from there.
+        unsafe { bpf_seq_write(seq, bytes.as_ptr().cast_mut().cast(), bytes.len() as u32) };
+    }
+}
+
 /// `struct bpf_iter__task`: one step over the tasks.
 #[repr(C)]
 pub struct Step {
-    meta: *const Meta,
+    /// Where the pass is.
+    pub meta: &'static Meta,
     task: *const u8,
-}
-
-/// `struct bpf_iter_meta`.
-#[repr(C)]
-struct Meta {
-    seq: *mut c_void,
-    session_id: u64,
-    seq_num: u64,
 }
 
 impl Step {
@@ -25,23 +39,5 @@ impl Step {
     #[inline(always)]
     pub fn task(&self) -> Option<Task> {
         Task::from_kernel(self.task)
-    }
-
-    /// How many steps came before.
-    #[inline(always)]
-    pub fn number(&self) -> u64 {
-        // SAFETY: the kernel passes a valid pointer.
-        unsafe { (*self.meta).seq_num }
-    }
-
-    /// Appends a record to the stream. A full buffer makes the kernel hand out what it has and run
-    /// the program again for this task, so the result needs no look.
-    #[inline(always)]
-    pub fn write<T: IntoBytes + Immutable>(&self, record: &T) {
-        // SAFETY: the kernel passes a valid pointer.
-        let seq = unsafe { (*self.meta).seq };
-        let bytes = record.as_bytes();
-        // SAFETY: the helper reads that many bytes from there.
-        unsafe { bpf_seq_write(seq.cast(), bytes.as_ptr().cast_mut().cast(), bytes.len() as u32) };
     }
 }

@@ -7,9 +7,11 @@
 pub mod atomic;
 pub mod iter;
 pub mod loss;
+pub mod payload;
 pub mod ring;
 pub mod rss;
 pub mod scratch;
+pub mod sock;
 pub mod table;
 pub mod task;
 

@@ -4,7 +4,9 @@ use super::{constant, load, probe, rss};
 use crate::abi::Owner;
 use crate::abi::offset::ABSENT;
 use crate::abi::task::{KIND_PROCESS, KIND_THREAD, Process, Sums, TaskOffsets, Thread};
-use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_probe_read_kernel};
+use aya_ebpf::helpers::generated::{
+    bpf_get_current_task, bpf_get_current_task_btf, bpf_probe_read_kernel,
+};
 
 /// Set by the loader.
 #[unsafe(no_mangle)]
@@ -82,6 +84,20 @@ impl Task {
     pub fn owner(self) -> Owner {
         let leader = self.leader();
         Owner { start_boottime_ns: leader.start_boottime_ns(), tgid: self.tgid(), zero: 0 }
+    }
+
+    /// The process that runs here, where the verifier knows no types (5.10 has no typed current
+    /// task, and a probe of a function none at all).
+    #[inline(always)]
+    pub fn current_owner_untyped() -> Owner {
+        // SAFETY: the helper has no arguments.
+        let task = unsafe { bpf_get_current_task() } as *const u8;
+        let leader: *const u8 = probe(task, constant!(TASK.group_leader));
+        Owner {
+            start_boottime_ns: probe(leader, constant!(TASK.start_boottime)),
+            tgid: probe(task, constant!(TASK.tgid)),
+            zero: 0,
+        }
     }
 
     #[inline(always)]

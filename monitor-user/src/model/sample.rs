@@ -1,5 +1,6 @@
 //! A sample: what one backend read at one instant.
 
+use super::event::Event;
 use super::field::disk::DiskRow;
 use super::field::net::NetRow;
 use super::field::node::{CpuRow, NodeRow};
@@ -59,6 +60,8 @@ pub struct Sample {
     pub dying: Vec<Birth>,
     /// The node itself, if asked for.
     pub node_stats: Option<Node>,
+    /// What happened since the last sample, if a capability that tells of events was asked for.
+    pub events: Vec<Event>,
     /// What is missing, and why: one sentence each.
     pub notes: Vec<Note>,
     /// What each BPF program had to drop since it was loaded.
@@ -107,6 +110,13 @@ impl Process {
     pub fn comm(&self) -> std::borrow::Cow<'_, str> {
         let end = self.comm.iter().position(|&byte| byte == 0).unwrap_or(self.comm.len());
         String::from_utf8_lossy(&self.comm[..end])
+    }
+
+    /// Notes that what was counted beside the kernel's own accounting began later than it did.
+    pub fn count_from(&mut self, since: Ns) {
+        if self.id.start < since {
+            self.row.set(ProcessField::CountedSince, since.0);
+        }
     }
 
     /// Whether it has ended.

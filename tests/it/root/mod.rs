@@ -1,9 +1,14 @@
 //! Tests on the running kernel. Each makes a known workload and compares what the monitor says
 //! with what the kernel itself counted. They need privilege, and say so when they are skipped.
 
+mod actor;
+mod doctor;
 mod equal;
 mod life;
 mod privilege;
 mod run;
+mod signal;
 mod snapshot;
+mod socket;
+mod tcp;
 mod workload;

@@ -1,21 +1,29 @@
 //! Whether tests that load BPF programs can run, and that they run one after another: what one
 //! makes the kernel do, the hooks of another would see.
 
+use std::cell::RefCell;
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static TURN: Mutex<()> = Mutex::new(());
 
+thread_local! {
+    /// Each test runs on a thread of its own, and has its turn until that ends.
+    static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
+
 /// Waits for this test's turn. Without privilege says why there is none, or fails where a skip is
 /// not allowed.
-pub fn granted(test: &str) -> Option<MutexGuard<'static, ()>> {
+pub fn granted(test: &str) -> bool {
     if rustix::process::geteuid().is_root() {
         // A test that failed in its turn has left nothing behind that concerns the next.
-        return Some(TURN.lock().unwrap_or_else(PoisonError::into_inner));
+        let turn = || TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        HELD.with_borrow_mut(|held| _ = held.get_or_insert_with(turn));
+        return true;
     }
     let reason = "needs root to load BPF programs";
     assert!(std::env::var_os("MONITOR_REQUIRE_ROOT").is_none(), "{test} {reason}");
     // Not `println!`: libtest hides that of a test that passes.
     let _ = writeln!(std::io::stderr(), "SKIP {test}: {reason}");
-    None
+    false
 }

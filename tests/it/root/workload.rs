@@ -4,6 +4,7 @@ use crate::deadline;
 use monitor::backend::Backend;
 use monitor::backend::ebpf::Ebpf;
 use monitor::model::id::Pid;
+use monitor::model::probe::{Health, Probe};
 use monitor::model::sample::{Process, Sample};
 use monitor::model::want::{Capability, Want};
 use std::os::unix::process::CommandExt as _;
@@ -22,6 +23,22 @@ pub fn threads() -> Want {
 /// The eBPF backend with these capabilities.
 pub fn ebpf(capabilities: &[Capability]) -> Ebpf {
     Ebpf::open(capabilities, 0).unwrap()
+}
+
+/// The same, if this kernel serves them all; if not, says why.
+pub fn served(test: &str, capabilities: &[Capability]) -> Option<Ebpf> {
+    let mut backend = ebpf(capabilities);
+    let unserved = |probe: &Probe| match &probe.health {
+        Health::Unsupported { why, .. } => Some(format!("{}: {why}", probe.capability.name())),
+        _ => None,
+    };
+    match backend.probes().iter().find_map(unserved) {
+        None => Some(backend),
+        Some(reason) => {
+            println!("SKIP {test}: {reason}");
+            None
+        }
+    }
 }
 
 /// Reads until a sample satisfies the condition.

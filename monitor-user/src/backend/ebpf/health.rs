@@ -3,7 +3,8 @@
 //! In: `/proc/self/fdinfo` of programs and maps (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`).
 //! Run times are there only while the kernel's BPF statistics are switched on.
 
-use super::object::Object;
+use super::object::{Fallback, Object};
+use crate::backend::Error;
 use crate::model::probe::{Cost, Health, Probe};
 use crate::model::want::Capability;
 use aya::maps::Map;
@@ -21,12 +22,24 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
         (runs > 0).then(|| Cost { ns_per_event: run_ns as f64 / runs as f64, estimated: false });
     Probe {
         capability,
-        health: Health::Active,
+        health: object.fallback().map_or(Health::Active, |Fallback { why, exact }| {
+            Health::Fallback { why: why.clone(), exact: *exact }
+        }),
         hooks: object.hooks().to_vec(),
         events: loss.events,
         cost: Some(measured.unwrap_or(Cost { ns_per_event: CALIBRATED_NS, estimated: true })),
         lost: loss.ring_full + loss.table_full + dropped,
         map_bytes: map_bytes(object),
+    }
+}
+
+/// How a capability fares whose object was refused.
+pub fn refused(error: &Error) -> Health {
+    match error {
+        Error::Unsupported { why, fix, .. } => {
+            Health::Unsupported { why: why.clone(), fix: fix.clone() }
+        }
+        _ => Health::Failed { error: error.to_string() },
     }
 }
 

@@ -7,13 +7,18 @@ use super::layout::Layout;
 use crate::backend::Error;
 use aya::Btf;
 use monitor_ebpf::abi::offset::{Member, Offsets};
-use monitor_ebpf::abi::{life, task};
+use monitor_ebpf::abi::{life, signal, socket, task, tcp};
+use zerocopy::IntoBytes;
 
 /// Every record of offsets that a program can have, with its members.
 const RECORDS: &[(&str, &[Member])] = &[
     record::<task::TaskOffsets>(),
     record::<task::ArrayOffsets>(),
     record::<life::ProgramOffsets>(),
+    record::<signal::SiginfoOffsets>(),
+    record::<socket::RegisterOffsets>(),
+    record::<tcp::SockOffsets>(),
+    record::<tcp::TcpOffsets>(),
 ];
 
 const fn record<T: Offsets>() -> (&'static str, &'static [Member]) {
@@ -54,6 +59,12 @@ impl Kernel {
             fix: "a kernel built with CONFIG_DEBUG_INFO_BTF=y has them".into(),
         })?;
         Ok(Self { btf, offsets, machine: Machine::read(), log_level })
+    }
+
+    /// A record of offsets, as programs are given it.
+    pub fn record<T: Offsets>(&self) -> Option<T> {
+        let (_, offsets) = self.offsets.iter().find(|(symbol, _)| *symbol == T::SYMBOL)?;
+        T::read_from_bytes(offsets.as_bytes()).ok()
     }
 }
 

@@ -5,18 +5,25 @@
 
 mod decode;
 mod health;
+mod holder;
 mod kernel;
 mod layout;
 mod life;
 mod object;
+mod owner;
 mod part;
+mod pass;
+mod share;
+mod signal;
 mod snapshot;
+mod socket;
+mod tcp;
 
 use super::procfs::text::Texts;
 use super::procfs::{Root, node};
 use super::{Backend, Error};
 use crate::model::field::ProcessField as F;
-use crate::model::probe::{Health, Probe};
+use crate::model::probe::Probe;
 use crate::model::sample::{Lost, Note, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
 use crate::sys::clock;
@@ -115,7 +122,7 @@ impl Backend for Ebpf {
             loader.serves.iter().map(|it| health::probe(*it, part.object(), part.dropped()))
         });
         let refused = self.refused.iter().flat_map(|(loader, error)| {
-            let health = || Health::Failed { error: error.to_string() };
+            let health = || health::refused(error);
             loader.serves.iter().map(move |it| Probe { health: health(), ..Probe::off(*it) })
         });
         let mut probes: Vec<_> = std::iter::once(snapshot).chain(loaded).chain(refused).collect();

@@ -5,7 +5,7 @@
 
 use super::kernel::Kernel;
 use crate::backend::Error;
-use aya::maps::{MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap as Table, MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use aya_log::EbpfLogger;
@@ -21,7 +21,11 @@ pub struct Record<T>(pub T);
 
 // SAFETY: zerocopy's derives prove that `T` is plain bytes without padding.
 #[allow(unsafe_code, reason = "aya's marker trait for what zerocopy has already proved")]
-unsafe impl<T: Copy + 'static + FromBytes + IntoBytes> Pod for Record<T> {}
+unsafe impl<T: Plain> Pod for Record<T> {}
+
+/// What a shared record is: bytes that may be copied.
+pub trait Plain: Copy + 'static + FromBytes + IntoBytes {}
+impl<T: Copy + 'static + FromBytes + IntoBytes> Plain for T {}
 
 /// A loaded object.
 pub struct Object {
@@ -29,11 +33,21 @@ pub struct Object {
     /// Its programs and maps, for what only one capability needs.
     pub ebpf: Ebpf,
     hooks: Vec<String>,
+    fallback: Option<Fallback>,
     diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
 }
 
 /// The ring of the programs' own diagnostics, as aya-log names it; a page while they are off.
 const DIAGNOSTICS: (&str, u32) = ("AYA_LOGS", 4096);
+
+/// Why an object uses other hooks than the best.
+#[derive(Clone)]
+pub struct Fallback {
+    /// Why not the best.
+    pub why: String,
+    /// Whether it counts as exactly.
+    pub exact: bool,
+}
 
 /// What an object is loaded with, besides offsets.
 #[derive(Default)]
@@ -76,7 +90,7 @@ impl Object {
         // An object that has nothing to say has no such ring.
         let diagnostics =
             (kernel.log_level > 0).then(|| EbpfLogger::init(&mut ebpf).ok()).flatten();
-        Ok(Self { name, ebpf, hooks: Vec::new(), diagnostics })
+        Ok(Self { name, ebpf, hooks: Vec::new(), fallback: None, diagnostics })
     }
 
     /// Hands the programs' diagnostics to the log.
@@ -100,6 +114,56 @@ impl Object {
             .map_err(|error| refused_program(tracepoint, error))?;
         self.hooks.push(format!("tp_btf/{tracepoint}"));
         Ok(())
+    }
+
+    /// Attaches the first of these programs that this kernel takes at its tracepoint. The error
+    /// is that of the last tracepoint that this kernel has.
+    pub fn attach_first(&mut self, choices: &[(&str, &str)], kernel: &Kernel) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for (program, tracepoint) in choices {
+            match self.attach(program, tracepoint, kernel) {
+                Ok(()) => return Ok(()),
+                Err(error) if outcome.is_ok() || !is_absence(&error) => outcome = Err(error),
+                Err(_) => {}
+            }
+        }
+        outcome
+    }
+
+    /// The one element of one of its arrays.
+    pub fn number(&self, map: &str) -> u64 {
+        let array = self.ebpf.map(map).and_then(|map| Array::<_, u64>::try_from(map).ok());
+        array.and_then(|array| array.get(&0, 0).ok()).unwrap_or(0)
+    }
+
+    /// Every row of one of its hash tables.
+    pub fn rows<K: Plain, V: Plain>(&self, map: &str) -> Vec<(K, V)> {
+        let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
+        let Some(table) = self.ebpf.map(map).and_then(table) else { return Vec::new() };
+        table.iter().flatten().map(|(Record(key), Record(value))| (key, value)).collect()
+    }
+
+    /// Makes or replaces rows of one of its hash tables; those that do not fit are left out.
+    pub fn set_rows<'a, K: Plain, V: Plain>(
+        &mut self,
+        map: &str,
+        rows: impl Iterator<Item = (&'a K, &'a V)>,
+    ) {
+        let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
+        let Some(mut table) = self.ebpf.map_mut(map).and_then(table) else { return };
+        for (key, value) in rows {
+            let _ = table.insert(Record(*key), Record(*value), 0);
+        }
+    }
+
+    /// Removes rows of one of its hash tables.
+    pub fn remove_rows<K: Plain, V: Plain>(&mut self, map: &str, keys: impl Iterator<Item = K>) {
+        let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
+        let Some(mut table) = self.ebpf.map_mut(map).and_then(table) else { return };
+        for key in keys {
+            // It was there a moment ago, and nobody else removes it.
+            let _ = table.remove(&Record(key));
+        }
     }
 
     /// One of its programs, by name.
@@ -137,6 +201,16 @@ impl Object {
         self.hooks.push(hook.into());
     }
 
+    /// Notes that its hooks are not the best there are.
+    pub fn fell_back(&mut self, fallback: Fallback) {
+        self.fallback = Some(fallback);
+    }
+
+    /// Why its hooks are not the best there are, if so.
+    pub const fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.as_ref()
+    }
+
     /// What its programs dropped, and how often they ran, on all CPUs.
     pub fn loss(&self) -> Loss {
         let Some(map) = self.ebpf.map(loss::MAP) else { return Loss::default() };
@@ -158,6 +232,14 @@ impl Object {
             want: format!("a map {map} of the right type"),
         }
     }
+}
+
+/// Why a hook cannot be had that another kernel has.
+const ABSENT_HOOK: &str = "this kernel does not have it";
+
+/// Whether an error says that the hook is not there, rather than that it was refused.
+fn is_absence(error: &Error) -> bool {
+    matches!(error, Error::Unsupported { why, .. } if why == ABSENT_HOOK)
 }
 
 /// What to tell of an object that the kernel refused.
@@ -184,7 +266,7 @@ pub fn refused_program(hook: &str, error: ProgramError) -> Error {
         ProgramError::SyscallError(call) => refused(hook, &call.io_error, call.call),
         ProgramError::Btf(_) => Error::Unsupported {
             what: hook.into(),
-            why: "this kernel does not have it".into(),
+            why: ABSENT_HOOK.into(),
             fix: "a newer kernel does".into(),
         },
         _ => refused_otherwise(hook, &error.to_string()),
@@ -202,6 +284,14 @@ fn refused(what: &str, io_error: &std::io::Error, detail: &str) -> Error {
 }
 
 fn refused_otherwise(what: &str, why: &str) -> Error {
+    // 5.10 does not know the names of helpers that came later, only their numbers.
+    if why.contains("unknown func") || why.contains("invalid func unknown") {
+        return Error::Unsupported {
+            what: what.into(),
+            why: format!("this kernel lacks what it calls: {}", last_line(why)),
+            fix: "a newer kernel has it".into(),
+        };
+    }
     Error::Unsupported {
         what: what.into(),
         why: format!("the kernel refused it: {}", last_line(why)),
@@ -211,6 +301,10 @@ fn refused_otherwise(what: &str, why: &str) -> Error {
 
 /// The last line of a verifier log that says something.
 fn last_line(log: &str) -> String {
-    let said = |line: &&str| !line.trim().is_empty() && !line.starts_with("processed ");
+    /// How lines begin that the verifier ends every log with.
+    const STATISTICS: [&str; 3] = ["processed ", "stack depth ", "verification time "];
+    let said = |line: &&str| {
+        !line.trim().is_empty() && !STATISTICS.iter().any(|begin| line.starts_with(begin))
+    };
     log.lines().rev().find(said).unwrap_or("no reason given").trim().to_owned()
 }

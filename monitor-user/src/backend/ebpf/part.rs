@@ -3,6 +3,9 @@
 use super::kernel::Kernel;
 use super::life::Life;
 use super::object::Object;
+use super::signal::Signal;
+use super::socket::Socket;
+use super::tcp::Tcp;
 use crate::backend::Error;
 use crate::model::id::Ns;
 use crate::model::sample::Sample;
@@ -56,7 +59,21 @@ pub struct Asked<'a> {
 }
 
 /// Every part, in the order in which they are joined.
-pub const LOADERS: &[Loader] = &[Loader {
-    serves: &[Capability::Lifetimes],
-    load: |kernel, _| Ok(Box::new(Life::load(kernel)?)),
-}];
+pub const LOADERS: &[Loader] = &[
+    Loader {
+        serves: &[Capability::Lifetimes],
+        load: |kernel, _| Ok(Box::new(Life::load(kernel)?)),
+    },
+    Loader {
+        serves: &[Capability::Tcp],
+        load: |kernel, asked| Ok(Box::new(Tcp::load(kernel, asked.since)?)),
+    },
+    Loader {
+        serves: &[Capability::Sockets],
+        load: |kernel, asked| Ok(Box::new(Socket::load(kernel, asked.since)?)),
+    },
+    Loader {
+        serves: &[Capability::Signals],
+        load: |kernel, _| Ok(Box::new(Signal::load(kernel)?)),
+    },
+];

@@ -5,42 +5,41 @@
 
 use super::decode;
 use super::kernel::Kernel;
-use super::object::{Object, Settings, refused_program};
+use super::object::{Object, Settings};
+use super::pass::{Buffer, IterProgram};
 use crate::backend::Error;
 use crate::model::id::Pid;
 use crate::model::sample::Process;
-use aya::programs::Iter;
-use monitor_ebpf::abi::task::{self, EXACT_CPUS, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
-use std::fs::File;
-use std::io::Read;
-use zerocopy::{FromBytes, IntoBytes};
+use monitor_ebpf::abi::offset::ABSENT;
+use monitor_ebpf::abi::task::{self, EXACT_CPUS, KIND_PROCESS, KIND_THREAD, RSS_CPUS, TaskOffsets};
+use zerocopy::FromBytes;
 
-/// One `read(2)` returns at most this much of an iterator (`seq_file` of `bpf_iter.c`).
-const CHUNK: usize = 32 << 10;
+const LEARN: IterProgram = IterProgram { name: "learn", walks: "task", map: None };
+const SNAPSHOT: IterProgram = IterProgram { name: "snapshot", walks: "task", map: None };
 
 /// The loaded iterator and the buffer it is read into.
 pub struct Snapshot {
     object: Object,
-    /// Words, so that every record is aligned.
-    buffer: Vec<u64>,
+    buffer: Buffer,
     exact_rss: bool,
 }
 
 impl Snapshot {
     /// Loads the iterator and prepares what it needs once.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
-        let exact_rss = kernel.machine.cpus as usize <= EXACT_CPUS;
-        let cpus = if exact_rss { kernel.machine.cpus } else { 0 };
+        let per_cpu = counts_per_cpu(kernel);
+        let exact_rss = !per_cpu || kernel.machine.cpus as usize <= EXACT_CPUS;
+        let cpus = if per_cpu && exact_rss { kernel.machine.cpus } else { 0 };
         let settings = Settings { constants: &[(RSS_CPUS, cpus)], sizes: &[] };
         let mut object = Object::load("snapshot", kernel, &settings)?;
-        for program in ["learn", "snapshot"] {
-            let iter: &mut Iter = object.program(program)?;
-            iter.load("task", &kernel.btf).map_err(|error| refused_program("iter/task", error))?;
+        let mut buffer = Buffer::new();
+        if cpus > 0 {
+            LEARN.load(&mut object, &kernel.btf)?;
+            let _nothing = buffer.pass(&mut object, &LEARN)?;
         }
-        object.hooked("iter/task");
-        let mut snapshot = Self { object, buffer: vec![0; 8 * CHUNK / 8], exact_rss };
-        snapshot.pass("learn")?;
-        Ok(snapshot)
+        SNAPSHOT.load(&mut object, &kernel.btf)?;
+        object.hooked(SNAPSHOT.hook());
+        Ok(Self { object, buffer, exact_rss })
     }
 
     /// Whether resident sizes include what each CPU has not handed over.
@@ -55,45 +54,14 @@ impl Snapshot {
 
     /// Reads every process; the list is in the order of identities.
     pub fn read(&mut self, keep_threads: Threads) -> Result<Vec<Process>, Error> {
-        let bytes = self.pass("snapshot")?;
-        Ok(processes(&self.buffer.as_bytes()[..bytes], keep_threads))
-    }
-
-    /// Runs an iterator to its end; returns how many bytes of the buffer it filled.
-    fn pass(&mut self, program: &str) -> Result<usize, Error> {
-        let mut file = self.open(program)?;
-        let mut filled = 0;
-        loop {
-            if self.buffer.as_bytes().len() < filled + CHUNK {
-                self.buffer.resize(self.buffer.len() * 2, 0);
-            }
-            match file.read(&mut self.buffer.as_mut_bytes()[filled..]) {
-                Ok(0) => return Ok(filled),
-                Ok(bytes) => filled += bytes,
-                // The kernel gives up after a million tasks without a record, and after a signal.
-                Err(error) if again(&error) => {}
-                Err(source) => {
-                    return Err(Error::Kernel { call: "read", what: "iter/task".into(), source });
-                }
-            }
-        }
-    }
-
-    /// A link gives one pass, and two system calls make a new one.
-    fn open(&mut self, program: &str) -> Result<File, Error> {
-        let iter: &mut Iter = self.object.program(program)?;
-        let failed = |error| refused_program("iter/task", error);
-        let link = iter.attach().and_then(|id| iter.take_link(id)).map_err(failed)?;
-        link.into_file().map_err(|error| Error::Kernel {
-            call: "BPF_ITER_CREATE",
-            what: "iter/task".into(),
-            source: std::io::Error::other(error),
-        })
+        let stream = self.buffer.pass(&mut self.object, &SNAPSHOT)?;
+        Ok(processes(stream, keep_threads))
     }
 }
 
-fn again(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock)
+/// Whether each CPU holds back a part of resident sizes: since 6.2.
+fn counts_per_cpu(kernel: &Kernel) -> bool {
+    kernel.record::<TaskOffsets>().is_none_or(|offsets| offsets.mm_rss_plain == ABSENT)
 }
 
 /// Whether the rows of threads are wanted, or only their sum.
@@ -161,6 +129,7 @@ fn next(stream: &[u8]) -> Option<(u32, &[u8])> {
 mod tests {
     use super::*;
     use crate::model::field::ProcessField;
+    use zerocopy::IntoBytes;
 
     fn process(tgid: u32, exec_ns: u64, dead_ns: u64) -> task::Process {
         let mut record = task::Process::default();

@@ -147,23 +147,24 @@ category! {
         BlockWriteP99: "block_write_p99_ns", "BW P99", Nanoseconds, Number, Gauge,
             "99th percentile of the latency of write requests", "block_rq_complete", "";
         TcpSent: "tcp_sent_bytes", "TCP OUT", Bytes, Number, Counter,
-            "TCP payload written to its sockets, v4 and v6",
+            "TCP payload written to its sockets, v4 and v6, acknowledged or not; a shared socket \
+             counts for the oldest process that holds it, and at last for the one that closes it",
             "tcp_sock of open sockets, inet_sock_set_state at close", "";
         TcpReceived: "tcp_received_bytes", "TCP IN", Bytes, Number, Counter,
-            "TCP payload received by its sockets, v4 and v6",
+            "TCP payload that arrived in order at its sockets, v4 and v6, read or not",
             "tcp_sock of open sockets, inet_sock_set_state at close", "";
         Tcp6Sent: "tcp6_sent_bytes", "TCP6 OUT", Bytes, Number, Counter,
-            "Part of tcp_sent_bytes that went over IPv6", "tcp_sock", "";
+            "Part of tcp_sent_bytes that went over IPv6; a v4-mapped address is v4", "tcp_sock", "";
         Tcp6Received: "tcp6_received_bytes", "TCP6 IN", Bytes, Number, Counter,
             "Part of tcp_received_bytes that came over IPv6", "tcp_sock", "";
         TcpSegmentsOut: "tcp_sent_segments", "SEG OUT", Count, Number, Counter,
-            "TCP segments sent", "tcp_sock.segs_out", "";
+            "TCP segments sent; the kernel counts 32 bits for a socket", "tcp_sock.segs_out", "";
         TcpSegmentsIn: "tcp_received_segments", "SEG IN", Count, Number, Counter,
             "TCP segments received", "tcp_sock.segs_in", "";
         TcpRetransmits: "tcp_retransmits", "RETR", Count, Number, Counter,
             "TCP segments sent again", "tcp_sock.total_retrans", "";
         TcpSockets: "tcp_sockets", "TCP#", Count, Number, Gauge,
-            "TCP sockets it holds open and owns", "iter/task_file", "";
+            "TCP sockets that it holds open, a shared one only with its oldest holder", "iter/task_file", "";
         TcpRtt: "tcp_rtt_ns", "RTT", Nanoseconds, Number, Gauge,
             "Smoothed round-trip time, mean of its open connections", "tcp_sock.srtt_us", "";
         UdpSent: "udp_sent_bytes", "UDP OUT", Bytes, Number, Counter,
@@ -171,7 +172,7 @@ category! {
         UdpReceived: "udp_received_bytes", "UDP IN", Bytes, Number, Counter,
             "UDP payload received, v4 and v6 (--net)", "sock_recv_length", "";
         Udp6Sent: "udp6_sent_bytes", "UDP6 OUT", Bytes, Number, Counter,
-            "Part of udp_sent_bytes that went over IPv6", "sock_send_length", "";
+            "Part of udp_sent_bytes that went over IPv6; an IPv6 socket without a peer counts as v6", "sock_send_length", "";
         Udp6Received: "udp6_received_bytes", "UDP6 IN", Bytes, Number, Counter,
             "Part of udp_received_bytes that came over IPv6", "sock_recv_length", "";
         SocketSendCalls: "socket_send_calls", "SENDS", Count, Number, Counter,

@@ -1,0 +1,106 @@
+//! Signals: made for a process, and taken by one of its threads.
+//!
+//! Two rare hooks, one ring buffer. A standard signal that is pending already is made again but
+//! taken once, so the second count may be smaller than the first; `result` says which.
+#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
+
+#[cfg(not(target_arch = "bpf"))]
+fn main() {}
+
+#[cfg(target_arch = "bpf")]
+mod program {
+    use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+    use aya_ebpf::helpers::generated::bpf_ktime_get_boot_ns;
+    use aya_ebpf::macros::map;
+    use aya_ebpf::maps::RingBuf;
+    use monitor_ebpf::abi::Owner;
+    use monitor_ebpf::abi::signal::{
+        ANY_THREAD, KIND_DELIVERED, KIND_GENERATED, SiginfoOffsets, Signal,
+    };
+    use monitor_ebpf::kernel::{constant, loss, probe, ring, task::Task};
+
+    /// Set by the loader.
+    #[unsafe(no_mangle)]
+    static SIGINFO: SiginfoOffsets = SiginfoOffsets::ABSENT;
+
+    /// The loader sets the size.
+    #[map]
+    static SIGNALS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+
+    const NOBODY: Owner = Owner { start_boottime_ns: 0, tgid: 0, zero: 0 };
+
+    // `si_code` of a signal that a process sent, include/uapi/asm-generic/siginfo.h.
+    const SI_USER: i32 = 0;
+    const SI_KERNEL: i32 = 0x80;
+    const SI_QUEUE: i32 = -1;
+    const SI_TKILL: i32 = -6;
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/signal_generate")]
+    fn generate(&[number, info, task, is_for_all, result]: &[u64; 5]) -> i32 {
+        let Some(target) = Task::from_kernel(task as *const u8) else { return 0 };
+        let code = code_of(info);
+        // Anything else happened in an interrupt, or is the process's own doing: who runs here
+        // has not sent it.
+        let is_sent = matches!(code, SI_USER | SI_QUEUE | SI_TKILL);
+        emit(&Signal {
+            kind: KIND_GENERATED,
+            number: number as u32,
+            sender: if is_sent { Task::current_owner_untyped() } else { NOBODY },
+            target: target.owner(),
+            target_tid: if is_for_all as u32 != 0 { ANY_THREAD } else { target.tid() },
+            code,
+            result: result as u32,
+            ..now()
+        });
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/signal_deliver")]
+    fn deliver(&[number, info, _action]: &[u64; 3]) -> i32 {
+        emit(&Signal {
+            kind: KIND_DELIVERED,
+            number: number as u32,
+            sender: NOBODY,
+            target: Task::current_owner_untyped(),
+            target_tid: bpf_get_current_pid_tgid() as u32,
+            code: code_of(info),
+            result: 0,
+            ..now()
+        });
+        0
+    }
+
+    /// A record without content, at this time.
+    #[inline(always)]
+    fn now() -> Signal {
+        Signal {
+            // SAFETY: the helper has no arguments.
+            at_boottime_ns: unsafe { bpf_ktime_get_boot_ns() },
+            ..Signal::default()
+        }
+    }
+
+    /// `kernel/signal.c` passes two small numbers instead of a pointer: `SEND_SIG_NOINFO` for a
+    /// process and `SEND_SIG_PRIV` for the kernel.
+    #[inline(always)]
+    fn code_of(info: u64) -> i32 {
+        match info {
+            0 => SI_USER,
+            1 => SI_KERNEL,
+            _ => probe(info as *const u8, constant!(SIGINFO.code)),
+        }
+    }
+
+    #[inline(always)]
+    fn emit(signal: &Signal) {
+        loss::event();
+        if SIGNALS.output::<Signal>(signal, ring::wake_flags(&SIGNALS)).is_err() {
+            loss::ring_full();
+        }
+    }
+
+    monitor_ebpf::object!();
+}

@@ -1,0 +1,47 @@
+//! The table of payload by process, for whichever object fills it.
+
+use super::{atomic, loss, sock::Traffic, table};
+use crate::abi::Owner;
+use crate::abi::socket::{Payload, Totals};
+use aya_ebpf::{macros::map, maps::HashMap};
+
+/// The loader sets the size.
+#[map]
+static SOCKETS: HashMap<Owner, Totals> = HashMap::with_max_entries(4096, 0);
+
+/// `recvmsg(2)`: the same bytes will be received again.
+const MSG_PEEK: u32 = 2;
+
+/// Which way a call went.
+#[derive(Clone, Copy)]
+pub enum Way {
+    /// Out.
+    Sent,
+    /// In, with the flags of the call.
+    Received(u32),
+}
+
+/// Counts a call that returned `result`; an error carried nothing.
+#[inline(always)]
+pub fn count(owner: &Owner, traffic: Traffic, way: Way, result: i32) {
+    loss::event();
+    if result < 0 || matches!(way, Way::Received(flags) if flags & MSG_PEEK != 0) {
+        return;
+    }
+    let Some(row) = table::row(&SOCKETS, owner) else { return loss::table_full() };
+    // SAFETY: rows go only when their process has ended; a late addition harms nobody.
+    let Totals { sent, received } = unsafe { &mut *row };
+    let payload = if matches!(way, Way::Sent) { sent } else { received };
+    add(payload, traffic, u64::from(result.unsigned_abs()));
+}
+
+#[inline(always)]
+fn add(payload: &mut Payload, traffic: Traffic, bytes: u64) {
+    atomic::add(&mut payload.calls, 1);
+    atomic::add(&mut payload.bytes, bytes);
+    match traffic {
+        Traffic::Udp4 => atomic::add(&mut payload.udp4_bytes, bytes),
+        Traffic::Udp6 => atomic::add(&mut payload.udp6_bytes, bytes),
+        Traffic::Other => {}
+    }
+}

@@ -1,0 +1,103 @@
+//! One pass of an iterator program, from its first record to its last.
+//!
+//! In: a loaded `iter/…` program. Out: the bytes that it wrote, aligned for any record.
+//! Knows nothing of records.
+
+use super::object::{Object, refused_program};
+use crate::backend::Error;
+use crate::sys::bpf;
+use aya::maps::Map;
+use aya::programs::{Iter, Program};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use zerocopy::IntoBytes;
+
+/// One `read(2)` returns at most this much of an iterator (`seq_file` of `bpf_iter.c`).
+const CHUNK: usize = 32 << 10;
+
+/// The buffer that passes are read into; it keeps the size of the largest.
+pub struct Buffer {
+    /// Words, so that every record is aligned.
+    words: Vec<u64>,
+}
+
+impl Buffer {
+    /// A buffer that grows as it must.
+    pub fn new() -> Self {
+        Self { words: vec![0; CHUNK / 8] }
+    }
+
+    /// Runs an iterator to its end.
+    pub fn pass(&mut self, object: &mut Object, iter: &IterProgram) -> Result<&[u8], Error> {
+        let mut file = open(object, iter)?;
+        let mut filled = 0;
+        loop {
+            if self.words.as_bytes().len() < filled + CHUNK {
+                self.words.resize(self.words.len() * 2, 0);
+            }
+            match file.read(&mut self.words.as_mut_bytes()[filled..]) {
+                Ok(0) => return Ok(&self.words.as_bytes()[..filled]),
+                Ok(bytes) => filled += bytes,
+                // The kernel gives up after a million steps without a record, and after a signal.
+                Err(error) if again(error.kind()) => {}
+                Err(source) => {
+                    return Err(Error::Kernel { call: "read", what: iter.hook(), source });
+                }
+            }
+        }
+    }
+}
+
+/// An iterator program: its name, and what it walks.
+pub struct IterProgram {
+    /// Name in the object.
+    pub name: &'static str,
+    /// `task`, `task_file` and so on.
+    pub walks: &'static str,
+    /// The map whose elements it walks, if it walks a map.
+    pub map: Option<&'static str>,
+}
+
+impl IterProgram {
+    /// Loads it into the kernel.
+    pub fn load(&self, object: &mut Object, btf: &aya::Btf) -> Result<(), Error> {
+        let iter: &mut Iter = object.program(self.name)?;
+        iter.load(self.walks, btf).map_err(|error| refused_program(&self.hook(), error))
+    }
+
+    /// Its hook, as `doctor` prints it.
+    pub fn hook(&self) -> String {
+        format!("iter/{}", self.walks)
+    }
+}
+
+/// A link gives one pass, and two system calls make a new one.
+fn open(object: &mut Object, program: &IterProgram) -> Result<File, Error> {
+    if let Some(map) = program.map {
+        return open_map(object, program, map);
+    }
+    let iter: &mut Iter = object.program(program.name)?;
+    let failed = |error| refused_program(&program.hook(), error);
+    let link = iter.attach().and_then(|id| iter.take_link(id)).map_err(failed)?;
+    let file = link.into_file().map_err(std::io::Error::other);
+    file.map_err(|source| Error::Kernel { call: "BPF_ITER_CREATE", what: program.hook(), source })
+}
+
+fn open_map(object: &Object, program: &IterProgram, map: &str) -> Result<File, Error> {
+    let (Some(Program::Iter(iter)), Some(Map::SkStorage(data))) =
+        (object.ebpf.program(program.name), object.ebpf.map(map))
+    else {
+        return Err(object.no_map(map));
+    };
+    let loaded = iter.fd().map_err(|error| refused_program(&program.hook(), error))?;
+    bpf::iterate(loaded.as_fd(), data.fd().as_fd()).map_err(|source| Error::Kernel {
+        call: "BPF_LINK_CREATE",
+        what: program.hook(),
+        source,
+    })
+}
+
+fn again(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Interrupted | ErrorKind::WouldBlock)
+}

@@ -1,0 +1,62 @@
+//! A pass of a BPF iterator over one map: `bpf(2)` as aya does not call it, with a map to walk.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+// `enum bpf_cmd` and `enum bpf_attach_type` of include/uapi/linux/bpf.h.
+const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_ITER_CREATE: libc::c_long = 33;
+const BPF_TRACE_ITER: u32 = 28;
+
+/// `link_create` of `union bpf_attr`.
+#[repr(C)]
+struct LinkCreate {
+    program: i32,
+    target: u32,
+    attach_type: u32,
+    flags: u32,
+    /// Address of a `union bpf_iter_link_info`, here the descriptor of a map.
+    info: u64,
+    info_bytes: u32,
+    zero: u32,
+}
+
+/// `iter_create` of `union bpf_attr`.
+#[repr(C)]
+struct IterCreate {
+    link: i32,
+    flags: u32,
+}
+
+/// Opens one pass of a loaded iterator program over the elements of a map.
+pub fn iterate(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<File> {
+    let map = map.as_raw_fd();
+    let link = call(
+        BPF_LINK_CREATE,
+        &LinkCreate {
+            program: program.as_raw_fd(),
+            target: 0,
+            attach_type: BPF_TRACE_ITER,
+            flags: 0,
+            info: (&raw const map) as u64,
+            info_bytes: 4,
+            zero: 0,
+        },
+    )?;
+    call(BPF_ITER_CREATE, &IterCreate { link: link.as_raw_fd(), flags: 0 }).map(File::from)
+}
+
+/// Calls `bpf(2)` with a command that returns a descriptor.
+fn call<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of a `repr(C)` record without padding, and
+    // through it only locals of the caller.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_bpf, command, core::ptr::from_ref(attributes), size_of::<T>())
+    };
+    match i32::try_from(fd) {
+        // SAFETY: the kernel has just made the descriptor, and nobody else knows it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,83 @@
+//! Signals: each one made and each one taken is an event, with who sent it.
+
+use super::actor::Actor;
+use super::privilege::granted;
+use super::workload::{ebpf, processes, until};
+use monitor::model::event::{Event, Outcome, What};
+use monitor::model::id::Pid;
+use monitor::model::want::Capability;
+
+/// Pids of sender and target, whole process or not, and outcome of a signal that was made.
+fn generated(event: &Event, number: u32) -> Option<(Option<Pid>, Pid, bool, Outcome)> {
+    match &event.what {
+        What::SignalGenerated { signal, sender, outcome } if signal.number == number => {
+            let sender = sender.map(|it| it.pid);
+            Some((sender, event.target.pid, signal.thread.is_none(), *outcome))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn root_23_signals_are_23_made_and_23_taken() {
+    if !granted("root_23_signals_are_23_made_and_23_taken") {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Signals]);
+    let (mut sender, mut target) = (Actor::new(), Actor::new());
+    // A real-time signal is queued as often as it is sent.
+    let _ = target.does("signal.signal(40, lambda *_: None); it = 0");
+    let _ = sender.does(&format!("for _ in range(23): os.kill({}, 40)", target.pid().0));
+    let mut events = Vec::new();
+    let taken = |event: &Event| {
+        matches!(&event.what, What::SignalDelivered { signal } if signal.number == 40)
+            && event.target.pid == target.pid()
+    };
+    let sample = until(&mut backend, &processes(), |sample| {
+        events.extend(sample.events.iter().cloned());
+        events.iter().filter(|event| taken(event)).count() == 23
+    });
+    let made: Vec<_> = events.iter().filter_map(|event| generated(event, 40)).collect();
+    assert_eq!(made, [(Some(sender.pid()), target.pid(), true, Outcome::Queued); 23]);
+    let lost = sample.lost.iter().find(|lost| lost.program == "signal").unwrap();
+    assert_eq!((lost.ring_full, lost.table_full), (0, 0));
+    println!("{} made, 23 taken, none lost", made.len());
+}
+
+#[test]
+fn root_a_signal_that_is_pending_or_ignored_says_so() {
+    if !granted("root_a_signal_that_is_pending_or_ignored_says_so") {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Signals]);
+    let mut actor = Actor::new();
+    let pid = actor.pid();
+    let _ = actor.does(
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [10]); os.kill(os.getpid(), 10); \
+         os.kill(os.getpid(), 10); signal.signal(12, signal.SIG_IGN); os.kill(os.getpid(), 12); \
+         it = 0",
+    );
+    let mut events = Vec::new();
+    let _ = until(&mut backend, &processes(), |sample| {
+        events.extend(sample.events.iter().cloned());
+        events.iter().any(|event| generated(event, 12).is_some_and(|it| it.1 == pid))
+    });
+    let outcomes = |number| {
+        let mine = events.iter().filter_map(move |event| generated(event, number));
+        mine.filter(|it| it.1 == pid).map(|it| it.3).collect::<Vec<_>>()
+    };
+    assert_eq!(outcomes(10), [Outcome::Queued, Outcome::AlreadyPending]);
+    assert_eq!(outcomes(12), [Outcome::Ignored]);
+}
+
+#[test]
+fn root_without_the_capability_there_are_no_events() {
+    if !granted("root_without_the_capability_there_are_no_events") {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes]);
+    let mut actor = Actor::new();
+    let _ = actor.does("signal.signal(10, signal.SIG_IGN); os.kill(os.getpid(), 10); it = 0");
+    let sample = until(&mut backend, &processes(), |_| true);
+    assert_eq!(sample.events, []);
+}

@@ -1,0 +1,95 @@
+//! `cargo xtask vm --kernel 6.1`: the tests on the real kernel, on another kernel.
+//!
+//! Boots Debian's kernel under QEMU. The guest sees this machine's files, read-only, so that what
+//! is tested there is what was built here; it runs the `root_` tests, and its status is ours.
+//! Emulated throughout (no KVM), so that it runs wherever QEMU does; a boot takes ten seconds.
+
+mod boot;
+mod package;
+
+use package::Suite;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The kernels there are, with the Debian release that has each.
+const KERNELS: &[(&str, Suite)] = &[
+    ("5.10", Suite { name: "bullseye", security: "bullseye-security" }),
+    ("6.1", Suite { name: "bookworm", security: "bookworm-security" }),
+    ("6.12", Suite { name: "trixie", security: "trixie-security" }),
+];
+
+/// Programs that must be installed, and Debian's packages that have them.
+const NEEDED: &[(&str, &str)] = &[
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("cpio", "cpio"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("apt-get", "apt"),
+    ("dpkg-deb", "dpkg"),
+];
+
+/// Runs the tests whose names contain `filter` on that kernel.
+pub fn run(kernel: &str, filter: &str) -> Result<(), String> {
+    let Some((_, suite)) = KERNELS.iter().find(|(name, _)| *name == kernel) else {
+        let names: Vec<_> = KERNELS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("there is no kernel {kernel}; there are {}", names.join(", ")));
+    };
+    needed()?;
+    let tests = tests()?;
+    let folder = root().join("target/vm").join(kernel);
+    let packages = package::fetch(suite, &folder)?;
+    boot::boot(&boot::Guest { folder: &folder, packages: &packages, tests: &tests, filter })
+}
+
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask is a folder of the workspace").to_path_buf()
+}
+
+fn needed() -> Result<(), String> {
+    let there = |program: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let sbin = [PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")];
+        std::env::split_paths(&path).chain(sbin).any(|folder| folder.join(program).is_file())
+    };
+    let missing: Vec<_> =
+        NEEDED.iter().filter(|(program, _)| !there(program)).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(format!("a guest needs programs that are missing: apt-get install {}", missing.join(" ")))
+}
+
+/// Builds the test binaries that every kernel runs; where they are.
+fn tests() -> Result<Vec<PathBuf>, String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let output = cargo
+        .current_dir(root())
+        .args(["test", "--locked", "-p", "monitor-user", "--lib", "--test", "it"])
+        .args(["--no-run", "--color=never"])
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        return Err(format!("the tests do not build:\n{said}"));
+    }
+    // A line for each: `Executable ../tests/it/main.rs (target/debug/deps/it-…)`.
+    let path = |line: &str| {
+        let path = line.trim().strip_prefix("Executable ")?.rsplit_once('(')?.1;
+        Some(root().join(path.strip_suffix(')')?))
+    };
+    Ok(said.lines().filter_map(path).collect())
+}
+
+/// Runs a command; its failure in words.
+fn succeed(command: &mut Command) -> Result<String, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot run {program}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{program} failed ({}): {}", output.status, said.trim()))
+}
