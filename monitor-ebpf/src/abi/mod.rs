@@ -3,6 +3,8 @@
 //! Every record is `repr(C)`, made of fixed-width integers, without hidden padding
 //! (zerocopy's derives refuse it), and says who writes it and what a lost update means.
 
+pub mod block;
+pub mod histogram;
 pub mod life;
 pub mod loss;
 pub mod offset;

@@ -6,6 +6,7 @@
 
 pub mod atomic;
 pub mod loss;
+pub mod request;
 pub mod ring;
 pub mod rss;
 pub mod table;

@@ -3,6 +3,7 @@
 //! Pure data and arithmetic. Nothing here reads a file, knows a backend or prints.
 
 pub mod field;
+pub mod histogram;
 pub mod id;
 pub mod probe;
 pub mod rates;

@@ -1,10 +1,12 @@
 //! A sample: what one backend read at one instant.
 
+use super::field::block::BlockRow;
 use super::field::disk::DiskRow;
 use super::field::net::NetRow;
 use super::field::node::{CpuRow, NodeRow};
 use super::field::process::ProcessRow;
 use super::field::{Kind, ProcessField, Value};
+use super::histogram::Latencies;
 use super::id::{Identity, Ns};
 use std::sync::Arc;
 
@@ -74,6 +76,12 @@ pub struct Process {
     pub text: Text,
     /// Its threads, if asked for.
     pub threads: Vec<Process>,
+    /// What it transferred on each disk, in the order of device numbers (`--disk`).
+    pub disks: Vec<Device<BlockRow>>,
+    /// Time on each processor that it was seen on, by number (`--exact-cpu`).
+    pub on_cpus: Vec<(u32, Ns)>,
+    /// How long its block requests took and how long it waited for a CPU, where that was counted.
+    pub latencies: Latencies,
 }
 
 /// Texts of a process.
@@ -92,6 +100,13 @@ impl Process {
     pub fn comm(&self) -> std::borrow::Cow<'_, str> {
         let end = self.comm.iter().position(|&byte| byte == 0).unwrap_or(self.comm.len());
         String::from_utf8_lossy(&self.comm[..end])
+    }
+
+    /// Notes that what was counted beside the kernel's own accounting began later than it did.
+    pub fn count_from(&mut self, since: Ns) {
+        if self.id.start < since {
+            self.row.set(ProcessField::CountedSince, since.0);
+        }
     }
 
     /// Whether it has ended.

@@ -7,13 +7,14 @@ use super::layout::Layout;
 use crate::backend::Error;
 use aya::Btf;
 use monitor_ebpf::abi::offset::{Member, Offsets};
-use monitor_ebpf::abi::{life, task};
+use monitor_ebpf::abi::{block, life, task};
 
 /// Every record of offsets that a program can have, with its members.
 const RECORDS: &[(&str, &[Member])] = &[
     record::<task::TaskOffsets>(),
     record::<task::ArrayOffsets>(),
     record::<life::ProgramOffsets>(),
+    record::<block::RequestOffsets>(),
 ];
 
 const fn record<T: Offsets>() -> (&'static str, &'static [Member]) {

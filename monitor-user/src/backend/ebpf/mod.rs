@@ -3,12 +3,14 @@
 //! Each capability is an object of its own, loaded by trying: what a kernel refuses switches that
 //! capability off, aloud, and the rest works on. Nothing stays attached when this is dropped.
 
+mod block;
 mod decode;
 mod health;
 mod kernel;
 mod layout;
 mod life;
 mod object;
+mod owner;
 mod part;
 mod snapshot;
 
@@ -27,6 +29,7 @@ use std::sync::Arc;
 pub struct Ebpf {
     node: Arc<str>,
     snapshot: Snapshot,
+    asked: Vec<Capability>,
     parts: Vec<(&'static Loader, Box<dyn Part>)>,
     /// What was asked for and could not be had.
     refused: Vec<(&'static Loader, Error)>,
@@ -39,7 +42,8 @@ impl Ebpf {
         let kernel = Kernel::read(log_level)?;
         let snapshot = Snapshot::load(&kernel)?;
         let node = rustix::system::uname().nodename().to_string_lossy().into();
-        let mut it = Self { node, snapshot, parts: Vec::new(), refused: Vec::new() };
+        let asked = capabilities.to_vec();
+        let mut it = Self { node, snapshot, asked, parts: Vec::new(), refused: Vec::new() };
         let asked = Asked { capabilities, since: clock::boot() };
         for loader in LOADERS {
             if loader.serves.iter().any(|serves| capabilities.contains(serves)) {
@@ -85,11 +89,13 @@ impl Backend for Ebpf {
     fn probes(&mut self) -> Vec<Probe> {
         let snapshot = health::probe(Capability::Snapshot, self.snapshot.object(), 0);
         let loaded = self.parts.iter().flat_map(|(loader, part)| {
-            loader.serves.iter().map(|it| health::probe(*it, part.object(), part.dropped()))
+            let asked = loader.serves.iter().filter(|it| self.asked.contains(it));
+            asked.map(|it| health::probe(*it, part.object(), part.dropped()))
         });
         let refused = self.refused.iter().flat_map(|(loader, error)| {
             let health = || Health::Failed { error: error.to_string() };
-            loader.serves.iter().map(move |it| Probe { health: health(), ..Probe::off(*it) })
+            let asked = loader.serves.iter().filter(|it| self.asked.contains(it));
+            asked.map(move |it| Probe { health: health(), ..Probe::off(*it) })
         });
         let mut probes: Vec<_> = std::iter::once(snapshot).chain(loaded).chain(refused).collect();
         for capability in Capability::ALL {

@@ -5,7 +5,7 @@
 
 use super::kernel::Kernel;
 use crate::backend::Error;
-use aya::maps::{MapData, PerCpuArray, RingBuf};
+use aya::maps::{HashMap as Table, MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use monitor_ebpf::abi::loss::{self, Loss};
@@ -20,7 +20,11 @@ pub struct Record<T>(pub T);
 
 // SAFETY: zerocopy's derives prove that `T` is plain bytes without padding.
 #[allow(unsafe_code, reason = "aya's marker trait for what zerocopy has already proved")]
-unsafe impl<T: Copy + 'static + FromBytes + IntoBytes> Pod for Record<T> {}
+unsafe impl<T: Plain> Pod for Record<T> {}
+
+/// What a shared record is: bytes that may be copied.
+pub trait Plain: Copy + 'static + FromBytes + IntoBytes {}
+impl<T: Copy + 'static + FromBytes + IntoBytes> Plain for T {}
 
 /// A loaded object.
 pub struct Object {
@@ -83,6 +87,37 @@ impl Object {
         Ok(())
     }
 
+    /// Attaches the first of these programs that this kernel takes at its tracepoint. The error
+    /// is that of the last tracepoint that this kernel has.
+    pub fn attach_first(&mut self, choices: &[(&str, &str)], kernel: &Kernel) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for (program, tracepoint) in choices {
+            match self.attach(program, tracepoint, kernel) {
+                Ok(()) => return Ok(()),
+                Err(error) if outcome.is_ok() || !is_absence(&error) => outcome = Err(error),
+                Err(_) => {}
+            }
+        }
+        outcome
+    }
+
+    /// Every row of one of its hash tables.
+    pub fn rows<K: Plain, V: Plain>(&self, map: &str) -> Vec<(K, V)> {
+        let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
+        let Some(table) = self.ebpf.map(map).and_then(table) else { return Vec::new() };
+        table.iter().flatten().map(|(Record(key), Record(value))| (key, value)).collect()
+    }
+
+    /// Removes rows of one of its hash tables.
+    pub fn remove_rows<K: Plain, V: Plain>(&mut self, map: &str, keys: impl Iterator<Item = K>) {
+        let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
+        let Some(mut table) = self.ebpf.map_mut(map).and_then(table) else { return };
+        for key in keys {
+            // It was there a moment ago, and nobody else removes it.
+            let _ = table.remove(&Record(key));
+        }
+    }
+
     /// One of its programs, by name.
     pub fn program<'a, P>(&'a mut self, name: &str) -> Result<&'a mut P, Error>
     where
@@ -141,6 +176,14 @@ impl Object {
     }
 }
 
+/// Why a hook cannot be had that another kernel has.
+const ABSENT_HOOK: &str = "this kernel does not have it";
+
+/// Whether an error says that the hook is not there, rather than that it was refused.
+fn is_absence(error: &Error) -> bool {
+    matches!(error, Error::Unsupported { why, .. } if why == ABSENT_HOOK)
+}
+
 /// What to tell of an object that the kernel refused.
 fn refused_object(name: &str, error: EbpfError) -> Error {
     match &error {
@@ -165,7 +208,7 @@ pub fn refused_program(hook: &str, error: ProgramError) -> Error {
         ProgramError::SyscallError(call) => refused(hook, &call.io_error, call.call),
         ProgramError::Btf(_) => Error::Unsupported {
             what: hook.into(),
-            why: "this kernel does not have it".into(),
+            why: ABSENT_HOOK.into(),
             fix: "a newer kernel does".into(),
         },
         _ => refused_otherwise(hook, &error.to_string()),
@@ -192,6 +235,10 @@ fn refused_otherwise(what: &str, why: &str) -> Error {
 
 /// The last line of a verifier log that says something.
 fn last_line(log: &str) -> String {
-    let said = |line: &&str| !line.trim().is_empty() && !line.starts_with("processed ");
+    /// How lines begin that the verifier ends every log with.
+    const STATISTICS: [&str; 3] = ["processed ", "stack depth ", "verification time "];
+    let said = |line: &&str| {
+        !line.trim().is_empty() && !STATISTICS.iter().any(|begin| line.starts_with(begin))
+    };
     log.lines().rev().find(said).unwrap_or("no reason given").trim().to_owned()
 }

@@ -1,5 +1,6 @@
 //! A capability of the eBPF backend: an object, and what it adds to a sample.
 
+use super::block::Block;
 use super::kernel::Kernel;
 use super::life::Life;
 use super::object::Object;
@@ -50,7 +51,13 @@ pub struct Asked<'a> {
 }
 
 /// Every part, in the order in which they are joined.
-pub const LOADERS: &[Loader] = &[Loader {
-    serves: &[Capability::Lifetimes],
-    load: |kernel, _| Ok(Box::new(Life::load(kernel)?)),
-}];
+pub const LOADERS: &[Loader] = &[
+    Loader {
+        serves: &[Capability::Lifetimes],
+        load: |kernel, _| Ok(Box::new(Life::load(kernel)?)),
+    },
+    Loader {
+        serves: &[Capability::Block, Capability::WriteBack],
+        load: |kernel, asked| Ok(Box::new(Block::load(kernel, asked)?)),
+    },
+];

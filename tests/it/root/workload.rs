@@ -1,0 +1,104 @@
+//! Workloads that tests start, and waiting for what they cause.
+
+use monitor::backend::Backend;
+use monitor::backend::ebpf::Ebpf;
+use monitor::model::id::Pid;
+use monitor::model::sample::{Process, Sample};
+use monitor::model::want::{Capability, Want};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest that a test waits for anything.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// All processes, nothing else.
+pub fn processes() -> Want {
+    Want { processes: true, ..Want::default() }
+}
+
+/// All processes with their threads.
+pub fn threads() -> Want {
+    Want { threads: true, ..processes() }
+}
+
+/// The eBPF backend with these capabilities, none of them refused.
+#[track_caller]
+pub fn ebpf(capabilities: &[Capability]) -> Ebpf {
+    let mut backend = Ebpf::open(capabilities, 0).unwrap();
+    let mut probes = backend.probes().into_iter();
+    let degraded = probes.find(|probe| probe.degraded());
+    assert!(degraded.is_none(), "{degraded:?}");
+    backend
+}
+
+/// Reads until a sample satisfies the condition.
+#[track_caller]
+pub fn until(
+    backend: &mut dyn Backend,
+    want: &Want,
+    mut holds: impl FnMut(&Sample) -> bool,
+) -> Sample {
+    let start = Instant::now();
+    loop {
+        let sample = backend.read(want).unwrap();
+        if holds(&sample) {
+            return sample;
+        }
+        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// The process with this id that has not ended.
+pub fn alive(sample: &Sample, pid: Pid) -> Option<&Process> {
+    sample.processes.iter().find(|it| it.id.pid == pid && !it.ended())
+}
+
+/// A child that is ended with the test.
+pub struct Guarded(pub Child);
+
+impl Guarded {
+    /// Runs a shell script.
+    pub fn sh(script: &str) -> Self {
+        Self::run(Command::new("sh").args(["-c", script]))
+    }
+
+    /// Runs a Python program; `ready` can be waited for.
+    pub fn python(program: &str) -> Self {
+        Self::run(Command::new("python3").args(["-c", program]))
+    }
+
+    /// Runs a command in a process group of its own, its output to be read by the test.
+    pub fn run(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn();
+        Self(child.unwrap())
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> Pid {
+        Pid(self.0.id())
+    }
+
+    /// Waits until it has printed a line; returns the line.
+    pub fn line(&mut self) -> String {
+        use std::io::Read as _;
+        let output = self.0.stdout.as_mut().unwrap();
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while output.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).unwrap()
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let group = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
+        // Already reaped by the test, if this fails.
+        let _ =
+            group.map(|it| rustix::process::kill_process_group(it, rustix::process::Signal::KILL));
+        let _ = self.0.wait();
+    }
+}
