@@ -4,10 +4,12 @@
 //! (zerocopy's derives refuse it), and says who writes it and what a lost update means.
 
 pub mod block;
+pub mod exact_cpu;
 pub mod histogram;
 pub mod life;
 pub mod loss;
 pub mod offset;
+pub mod run_queue;
 pub mod task;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

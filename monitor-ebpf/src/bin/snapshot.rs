@@ -10,25 +10,8 @@ fn main() {}
 
 #[cfg(target_arch = "bpf")]
 mod program {
-    use aya_ebpf::helpers::generated::bpf_seq_write;
-    use core::ffi::c_void;
     use monitor_ebpf::abi::task::{Process, Thread};
-    use monitor_ebpf::kernel::{rss, task::Task};
-
-    /// `struct bpf_iter__task`.
-    #[repr(C)]
-    struct Step {
-        meta: *const Meta,
-        task: *const u8,
-    }
-
-    /// `struct bpf_iter_meta`.
-    #[repr(C)]
-    struct Meta {
-        seq: *mut c_void,
-        session_id: u64,
-        seq_num: u64,
-    }
+    use monitor_ebpf::kernel::{iterator::Step, rss, task::Task};
 
     /// Too large for the 512-byte stack. One reader at a time: the loader's iterator is its own.
     static mut PROCESS: Process = zeroed();
@@ -40,53 +23,38 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task")]
-    fn snapshot(step: *const Step) -> i32 {
-        // SAFETY: the kernel passes a valid context; `task` is null after the last one.
-        let (meta, task) = unsafe { ((*step).meta, (*step).task) };
-        let Some(task) = Task::from_kernel(task) else { return 0 };
-        // SAFETY: `meta` is valid as long as the context.
-        let seq = unsafe { (*meta).seq };
+    fn snapshot(step: &Step) -> i32 {
+        let Some(task) = step.task() else { return 0 };
         if task.is_leader() {
-            process(seq, task)
+            process(step, task)
         } else {
-            thread(seq, task)
+            thread(step, task)
         }
         0
     }
 
     #[inline(always)]
-    fn process(seq: *mut c_void, task: Task) {
+    fn process(step: &Step, task: Task) {
         // SAFETY: only this function uses it, and no two passes run at once.
         let record = unsafe { &mut *(&raw mut PROCESS) };
         task.read_thread(&mut record.leader);
         task.read_group(record);
         task.read_memory(record);
-        write(seq, record);
+        step.write(record);
     }
 
     #[inline(always)]
-    fn thread(seq: *mut c_void, task: Task) {
+    fn thread(step: &Step, task: Task) {
         // SAFETY: all members are integers.
         let mut record: Thread = unsafe { core::mem::zeroed() };
         task.read_thread(&mut record);
-        write(seq, &record);
-    }
-
-    /// A full buffer makes the kernel hand out what it has and run the program again for this
-    /// task, so the result needs no look.
-    #[inline(always)]
-    fn write<T>(seq: *mut c_void, record: &T) {
-        // SAFETY: the helper reads `size_of::<T>()` initialised bytes.
-        unsafe {
-            bpf_seq_write(seq.cast(), core::ptr::from_ref(record).cast(), size_of::<T>() as u32);
-        }
+        step.write(&record);
     }
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task")]
-    fn learn(step: *const Step) -> i32 {
-        // SAFETY: the kernel passes a valid context.
-        if unsafe { (*(*step).meta).seq_num } == 0 {
+    fn learn(step: &Step) -> i32 {
+        if step.is_first() {
             rss::learn_cpu_offsets();
         }
         0

@@ -5,10 +5,13 @@
 //! Where the verifier does not know the type any more, `probe` asks the helper instead.
 
 pub mod atomic;
+pub mod iterator;
 pub mod loss;
+pub mod queue;
 pub mod request;
 pub mod ring;
 pub mod rss;
+pub mod storage;
 pub mod table;
 pub mod task;
 

@@ -6,8 +6,8 @@
 use super::layout::Layout;
 use crate::backend::Error;
 use aya::Btf;
-use monitor_ebpf::abi::offset::{Member, Offsets};
-use monitor_ebpf::abi::{block, life, task};
+use monitor_ebpf::abi::offset::{ABSENT, Member, Offsets};
+use monitor_ebpf::abi::{block, life, run_queue, task};
 
 /// Every record of offsets that a program can have, with its members.
 const RECORDS: &[(&str, &[Member])] = &[
@@ -15,6 +15,7 @@ const RECORDS: &[(&str, &[Member])] = &[
     record::<task::ArrayOffsets>(),
     record::<life::ProgramOffsets>(),
     record::<block::RequestOffsets>(),
+    record::<run_queue::RunQueueOffsets>(),
 ];
 
 const fn record<T: Offsets>() -> (&'static str, &'static [Member]) {
@@ -55,6 +56,13 @@ impl Kernel {
             fix: "a kernel built with CONFIG_DEBUG_INFO_BTF=y has them".into(),
         })?;
         Ok(Self { btf, offsets, machine: Machine::read(), log_level })
+    }
+
+    /// The first member of a record of offsets that the running kernel does not have.
+    pub fn lacks<T: Offsets>(&self) -> Option<&'static str> {
+        let (_, offsets) = self.offsets.iter().find(|(symbol, _)| *symbol == T::SYMBOL)?;
+        let index = offsets.iter().position(|offset| *offset == ABSENT)?;
+        Some(T::MEMBERS[index].paths[0])
     }
 }
 

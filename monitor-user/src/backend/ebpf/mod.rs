@@ -5,6 +5,7 @@
 
 mod block;
 mod decode;
+mod exact_cpu;
 mod health;
 mod kernel;
 mod layout;
@@ -12,6 +13,8 @@ mod life;
 mod object;
 mod owner;
 mod part;
+mod pass;
+mod run_queue;
 mod snapshot;
 
 use super::{Backend, Error};

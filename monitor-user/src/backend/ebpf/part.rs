@@ -1,9 +1,11 @@
 //! A capability of the eBPF backend: an object, and what it adds to a sample.
 
 use super::block::Block;
+use super::exact_cpu::ExactCpu;
 use super::kernel::Kernel;
 use super::life::Life;
 use super::object::Object;
+use super::run_queue::RunQueue;
 use crate::backend::Error;
 use crate::model::id::Ns;
 use crate::model::sample::Process;
@@ -59,5 +61,13 @@ pub const LOADERS: &[Loader] = &[
     Loader {
         serves: &[Capability::Block, Capability::WriteBack],
         load: |kernel, asked| Ok(Box::new(Block::load(kernel, asked)?)),
+    },
+    Loader {
+        serves: &[Capability::RunQueue],
+        load: |kernel, asked| Ok(Box::new(RunQueue::load(kernel, asked)?)),
+    },
+    Loader {
+        serves: &[Capability::ExactCpu],
+        load: |kernel, asked| Ok(Box::new(ExactCpu::load(kernel, asked)?)),
     },
 ];

@@ -5,23 +5,17 @@
 
 use super::decode;
 use super::kernel::Kernel;
-use super::object::{Object, Settings, refused_program};
+use super::object::{Object, Settings};
+use super::pass;
 use crate::backend::Error;
 use crate::model::id::Pid;
 use crate::model::sample::Process;
-use aya::programs::Iter;
 use monitor_ebpf::abi::task::{self, EXACT_CPUS, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
-use std::fs::File;
-use std::io::Read;
 use zerocopy::{FromBytes, IntoBytes};
-
-/// One `read(2)` returns at most this much of an iterator (`seq_file` of `bpf_iter.c`).
-const CHUNK: usize = 32 << 10;
 
 /// The loaded iterator and the buffer it is read into.
 pub struct Snapshot {
     object: Object,
-    /// Words, so that every record is aligned.
     buffer: Vec<u64>,
     exact_rss: bool,
 }
@@ -33,14 +27,10 @@ impl Snapshot {
         let cpus = if exact_rss { kernel.machine.cpus } else { 0 };
         let settings = Settings { constants: &[(RSS_CPUS, cpus)], sizes: &[] };
         let mut object = Object::load("snapshot", kernel, &settings)?;
-        for program in ["learn", "snapshot"] {
-            let iter: &mut Iter = object.program(program)?;
-            iter.load("task", &kernel.btf).map_err(|error| refused_program("iter/task", error))?;
-        }
-        object.hooked("iter/task");
-        let mut snapshot = Self { object, buffer: vec![0; 8 * CHUNK / 8], exact_rss };
-        snapshot.pass("learn")?;
-        Ok(snapshot)
+        pass::load(&mut object, &["learn", "snapshot"], kernel)?;
+        let mut buffer = Vec::new();
+        let _ = pass::run(&mut object, "learn", &mut buffer)?;
+        Ok(Self { object, buffer, exact_rss })
     }
 
     /// Whether resident sizes include what each CPU has not handed over.
@@ -55,45 +45,9 @@ impl Snapshot {
 
     /// Reads every process; the list is in the order of identities.
     pub fn read(&mut self, keep_threads: Threads) -> Result<Vec<Process>, Error> {
-        let bytes = self.pass("snapshot")?;
+        let bytes = pass::run(&mut self.object, "snapshot", &mut self.buffer)?;
         Ok(processes(&self.buffer.as_bytes()[..bytes], keep_threads))
     }
-
-    /// Runs an iterator to its end; returns how many bytes of the buffer it filled.
-    fn pass(&mut self, program: &str) -> Result<usize, Error> {
-        let mut file = self.open(program)?;
-        let mut filled = 0;
-        loop {
-            if self.buffer.as_bytes().len() < filled + CHUNK {
-                self.buffer.resize(self.buffer.len() * 2, 0);
-            }
-            match file.read(&mut self.buffer.as_mut_bytes()[filled..]) {
-                Ok(0) => return Ok(filled),
-                Ok(bytes) => filled += bytes,
-                // The kernel gives up after a million tasks without a record, and after a signal.
-                Err(error) if again(&error) => {}
-                Err(source) => {
-                    return Err(Error::Kernel { call: "read", what: "iter/task".into(), source });
-                }
-            }
-        }
-    }
-
-    /// A link gives one pass, and two system calls make a new one.
-    fn open(&mut self, program: &str) -> Result<File, Error> {
-        let iter: &mut Iter = self.object.program(program)?;
-        let failed = |error| refused_program("iter/task", error);
-        let link = iter.attach().and_then(|id| iter.take_link(id)).map_err(failed)?;
-        link.into_file().map_err(|error| Error::Kernel {
-            call: "BPF_ITER_CREATE",
-            what: "iter/task".into(),
-            source: std::io::Error::other(error),
-        })
-    }
-}
-
-fn again(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock)
 }
 
 /// Whether the rows of threads are wanted, or only their sum.

@@ -1,0 +1,108 @@
+//! How long each process waited for a CPU: the histograms of `bin/run_queue.rs`.
+//!
+//! In: a pass over the living, a table of the ended. Out: percentiles and the histogram of every
+//! process that was given a CPU. The rows of ended processes are removed as they are reported.
+
+use super::kernel::Kernel;
+use super::object::{Object, Settings};
+use super::owner::{self, Owners};
+use super::part::{Asked, Part};
+use super::pass;
+use crate::backend::Error;
+use crate::model::field::ProcessField as F;
+use crate::model::histogram::{Histogram, Percentiles};
+use crate::model::id::Ns;
+use crate::model::sample::Process;
+use crate::sys::clock;
+use monitor_ebpf::abi::run_queue::{self, RunQueueOffsets, Waits};
+use monitor_ebpf::abi::{Owner, histogram};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// The scheduler hook and what it has counted.
+pub struct RunQueue {
+    object: Object,
+    since: Ns,
+    owners: Owners,
+    percentiles: Percentiles,
+    buffer: Vec<u64>,
+}
+
+impl RunQueue {
+    /// Loads and attaches the hooks.
+    pub fn load(kernel: &Kernel, asked: &Asked<'_>) -> Result<Self, Error> {
+        if let Some(member) = kernel.lacks::<RunQueueOffsets>() {
+            return Err(Error::Unsupported {
+                what: "the wait for a CPU".into(),
+                why: format!("this kernel has no {member}"),
+                fix: "one with CONFIG_SCHED_INFO and CONFIG_FAIR_GROUP_SCHED has it".into(),
+            });
+        }
+        let sizes = [(run_queue::ENDED, kernel.machine.rows())];
+        let settings = Settings { constants: &[], sizes: &sizes };
+        let mut object = Object::load("run_queue", kernel, &settings)?;
+        // New processes are prepared before the old ones, and both before the first switch.
+        for (program, hook) in [
+            ("fork", "sched_process_fork"),
+            ("exec", "sched_process_exec"),
+            ("free", "sched_process_free"),
+        ] {
+            object.attach(program, hook, kernel)?;
+        }
+        pass::load(&mut object, &["prepare", "waits"], kernel)?;
+        let mut buffer = Vec::new();
+        let _ = pass::run(&mut object, "prepare", &mut buffer)?;
+        object.attach("switch", "sched_switch", kernel)?;
+        let (owners, percentiles) = (Owners::default(), Percentiles::default());
+        Ok(Self { object, since: asked.since, owners, percentiles, buffer })
+    }
+
+    /// Adds waits to a process that may have some already.
+    fn add(&mut self, process: &mut Process, waits: &histogram::Histogram) {
+        let sum = process.latencies.run_queue.get_or_insert_default();
+        sum.merge(&Histogram::from(waits));
+        if let Some([half, most]) = self.percentiles.of(sum, [50.0, 99.0]) {
+            process.row.set(F::RunQueueP50, half.0);
+            process.row.set(F::RunQueueP99, most.0);
+        }
+    }
+
+    /// The living. A pass that fails leaves them without, which is what absent values say.
+    fn add_living(&mut self, processes: &mut [Process]) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let bytes = pass::run(&mut self.object, "waits", &mut buffer).unwrap_or(0);
+        let mut stream = &buffer.as_bytes()[..bytes];
+        while let Ok((record, rest)) = Waits::ref_from_prefix(stream) {
+            if let Some(index) = owner::find(processes, record.owner) {
+                self.add(&mut processes[index], &record.waits);
+            }
+            stream = rest;
+        }
+        self.buffer = buffer;
+    }
+}
+
+impl Part for RunQueue {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn join(&mut self, processes: &mut Vec<Process>) {
+        // The ended first: one that ends between the two is in neither, and comes next time.
+        let ended = self.object.rows::<Owner, histogram::Histogram>(run_queue::ENDED);
+        let owners = ended.iter().map(|(owner, _)| *owner);
+        self.owners.settle(owners, processes, clock::boot());
+        for process in processes.iter_mut() {
+            process.count_from(self.since);
+        }
+        for (owner, waits) in &ended {
+            if let Some(index) = owner::find(processes, *owner) {
+                self.add(&mut processes[index], waits);
+            }
+        }
+        self.add_living(processes);
+        // A row of one that lives is of a leader that another thread replaced; it stays.
+        let told = ended.iter().map(|(owner, _)| *owner);
+        let told = told.filter(|it| owner::ended(processes, *it));
+        self.object.remove_rows::<Owner, histogram::Histogram>(run_queue::ENDED, told);
+    }
+}
