@@ -1,4 +1,5 @@
 //! Every outside-in test, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test says what it expected by failing there")]
+#![allow(clippy::print_stdout, reason = "a test shows the numbers that it compares")]
 
 mod root;

@@ -2,5 +2,8 @@
 //! with what the kernel itself counted. They need privilege, and say so when they are skipped.
 
 mod block;
+mod exact_cpu;
 mod privilege;
+mod run_queue;
+mod undo;
 mod workload;

@@ -55,6 +55,17 @@ pub fn alive(sample: &Sample, pid: Pid) -> Option<&Process> {
     sample.processes.iter().find(|it| it.id.pid == pid && !it.ended())
 }
 
+/// Context switches of a process so far, all its threads; of those that vanish meanwhile, none.
+pub fn switches_of(pid: Pid) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.0)).unwrap().flatten();
+    let texts = threads.map(|it| std::fs::read_to_string(it.path().join("status")));
+    let of = |text: String| -> u64 {
+        let counts = text.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
+        counts.map(|(_, count)| count.trim().parse::<u64>().unwrap()).sum()
+    };
+    texts.flatten().map(of).sum()
+}
+
 /// A child that is ended with the test.
 pub struct Guarded(pub Child);
 
@@ -78,6 +89,12 @@ impl Guarded {
     /// Its id.
     pub fn pid(&self) -> Pid {
         Pid(self.0.id())
+    }
+
+    /// Gives it a line to read.
+    pub fn tell(&mut self, line: &str) {
+        use std::io::Write as _;
+        writeln!(self.0.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
     /// Waits until it has printed a line; returns the line.
