@@ -93,7 +93,8 @@ impl Backend for Ebpf {
         let snapshot = health::probe(Capability::Snapshot, self.snapshot.object(), 0);
         let loaded = self.parts.iter().flat_map(|(loader, part)| {
             let asked = loader.serves.iter().filter(|it| self.asked.contains(it));
-            asked.map(|it| health::probe(*it, part.object(), part.dropped()))
+            let probe = |it| health::probe(it, part.object(), part.dropped());
+            asked.map(move |it| Probe { events: part.events(), ..probe(*it) })
         });
         let refused = self.refused.iter().flat_map(|(loader, error)| {
             let health = || Health::Failed { error: error.to_string() };

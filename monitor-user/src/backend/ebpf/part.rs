@@ -29,6 +29,11 @@ pub trait Part: Send {
     /// Fetches records that wait.
     fn drain(&mut self) {}
 
+    /// Events seen since it was attached.
+    fn events(&self) -> u64 {
+        self.object().loss().events
+    }
+
     /// Records dropped in user space.
     fn dropped(&self) -> u64 {
         0

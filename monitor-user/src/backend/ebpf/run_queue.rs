@@ -25,6 +25,10 @@ pub struct RunQueue {
     owners: Owners,
     percentiles: Percentiles,
     buffer: Vec<u64>,
+    /// Waits of all, as of the last reading.
+    n_waits: u64,
+    /// Those of ended processes, whose rows are gone.
+    n_told: u64,
 }
 
 impl RunQueue {
@@ -53,13 +57,16 @@ impl RunQueue {
         let _ = pass::run(&mut object, "prepare", &mut buffer)?;
         object.attach("switch", "sched_switch", kernel)?;
         let (owners, percentiles) = (Owners::default(), Percentiles::default());
-        Ok(Self { object, since: asked.since, owners, percentiles, buffer })
+        let since = asked.since;
+        Ok(Self { object, since, owners, percentiles, buffer, n_waits: 0, n_told: 0 })
     }
 
     /// Adds waits to a process that may have some already.
     fn add(&mut self, process: &mut Process, waits: &histogram::Histogram) {
         let sum = process.latencies.run_queue.get_or_insert_default();
-        sum.merge(&Histogram::from(waits));
+        let waits = Histogram::from(waits);
+        self.n_waits += waits.count();
+        sum.merge(&waits);
         if let Some([half, most]) = self.percentiles.of(sum, [50.0, 99.0]) {
             process.row.set(F::RunQueueP50, half.0);
             process.row.set(F::RunQueueP99, most.0);
@@ -86,6 +93,11 @@ impl Part for RunQueue {
         &self.object
     }
 
+    /// The programs do not count: the histograms are the count.
+    fn events(&self) -> u64 {
+        self.n_waits
+    }
+
     fn join(&mut self, processes: &mut Vec<Process>) {
         // The ended first: one that ends between the two is in neither, and comes next time.
         let ended = self.object.rows::<Owner, histogram::Histogram>(run_queue::ENDED);
@@ -94,6 +106,7 @@ impl Part for RunQueue {
         for process in processes.iter_mut() {
             process.count_from(self.since);
         }
+        self.n_waits = self.n_told;
         for (owner, waits) in &ended {
             if let Some(index) = owner::find(processes, *owner) {
                 self.add(&mut processes[index], waits);
@@ -101,8 +114,10 @@ impl Part for RunQueue {
         }
         self.add_living(processes);
         // A row of one that lives is of a leader that another thread replaced; it stays.
-        let told = ended.iter().map(|(owner, _)| *owner);
-        let told = told.filter(|it| owner::ended(processes, *it));
+        let told = ended.iter().filter(|(owner, _)| owner::ended(processes, *owner));
+        let told: Vec<_> = told.collect();
+        self.n_told += told.iter().map(|(_, waits)| waits.counts.iter().sum::<u64>()).sum::<u64>();
+        let told = told.into_iter().map(|(owner, _)| *owner);
         self.object.remove_rows::<Owner, histogram::Histogram>(run_queue::ENDED, told);
     }
 }
