@@ -13,3 +13,5 @@ pub mod model;
 pub mod sys;
 // L2: who reads.
 pub mod backend;
+// L3: when to read, and what it adds up to.
+pub mod meter;

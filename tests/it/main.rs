@@ -1,5 +1,6 @@
 //! Every outside-in test, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test says what it expected by failing there")]
-#![allow(clippy::print_stdout, reason = "a test shows the numbers that it compares")]
+#![allow(clippy::print_stdout, reason = "measured figures are shown with --nocapture")]
 
+mod deadline;
 mod root;

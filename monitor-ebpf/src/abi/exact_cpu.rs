@@ -1,4 +1,4 @@
-//! CPU time counted at each switch, by process and CPU.
+//! CPU time by process and CPU, and who runs on each CPU now.
 //!
 //! Written by `bin/exact_cpu.rs` on the CPU that switches, so each number has one writer and none
 //! is lost; read by `backend/ebpf/exact_cpu.rs`, which adds the slices that are still running and

@@ -1,7 +1,8 @@
 //! Log-linear histograms of durations: programs count, user space reads.
 //!
-//! Each power of two of nanoseconds is divided into eight equal buckets, so a bucket is an eighth
-//! as wide as it is far from zero, from 1 us to 137 s. What is shorter or longer has a bucket of its own.
+//! Each power of two of nanoseconds is divided into eight equal buckets, so a bucket is at most an
+//! eighth as wide as it is far from zero, from 1 us to 137 s; one more holds what is shorter, and
+//! one what is longer.
 //! [`bucket`] says where a value goes and [`bounds`] what a bucket holds; a test walks every seam.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

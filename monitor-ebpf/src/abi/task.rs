@@ -127,6 +127,9 @@ impl Thread {
 }
 
 impl Process {
+    /// All zero.
+    pub const ZERO: Self = zerocopy::transmute!([0u8; size_of::<Self>()]);
+
     /// Sets the sizes of the memory to none.
     pub const fn clear_memory(&mut self) {
         self.rss_pages = [0; 4];

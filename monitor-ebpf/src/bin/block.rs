@@ -44,20 +44,11 @@ mod program {
     /// get there by front merges, which happen to writes in descending order.
     const FRONT_MERGES: usize = 16;
 
-    /// Arguments of a typed tracepoint.
-    type Args = *const u64;
-
-    #[inline(always)]
-    fn argument(args: Args, index: usize) -> *const u8 {
-        // SAFETY: the kernel passes as many arguments as the tracepoint has.
-        unsafe { *args.add(index) as *const u8 }
-    }
-
     /// 6.5 and later: the request is ready, and the submitter is who runs here.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/block_io_start")]
-    fn start(args: Args) -> i32 {
-        let request = Request::from_kernel(argument(args, 0));
+    fn start(&[request]: &[u64; 1]) -> i32 {
+        let request = Request::from_kernel(request as *const u8);
         if let Some(kind) = request.kind() {
             depart(&IN_FLIGHT, request.address(), kind, request.bio());
         }
@@ -67,15 +58,15 @@ mod program {
     /// 5.11 to 6.4: the kernel has found a request for this bio, but does not tell which.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/block_getrq")]
-    fn getrq(args: Args) -> i32 {
-        queue(Bio::from_kernel(argument(args, 0)))
+    fn getrq(&[bio]: &[u64; 1]) -> i32 {
+        queue(Bio::from_kernel(bio as *const u8))
     }
 
     /// Up to 5.10 the queue is the first argument of block tracepoints, and the bio the second.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/block_getrq")]
-    fn getrq_of_queue(args: Args) -> i32 {
-        queue(Bio::from_kernel(argument(args, 1)))
+    fn getrq_of_queue(&[_, bio]: &[u64; 2]) -> i32 {
+        queue(Bio::from_kernel(bio as *const u8))
     }
 
     #[inline(always)]
@@ -115,10 +106,9 @@ mod program {
     /// error changed in 5.16 and is not looked at.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/block_rq_complete")]
-    fn complete(args: Args) -> i32 {
-        let request = Request::from_kernel(argument(args, 0));
-        // SAFETY: the third argument is an `unsigned int`.
-        let bytes = unsafe { *args.add(2) } as u32;
+    fn complete(&[request, _, bytes]: &[u64; 3]) -> i32 {
+        let request = Request::from_kernel(request as *const u8);
+        let bytes = bytes as u32;
         // The request still says what was left before. What `block_io_done` would say: but it is
         // silent where a disk's statistics are switched off.
         let is_last = bytes >= request.bytes_left();
@@ -196,8 +186,8 @@ mod program {
     /// Regular files only: the pages of a block device hold everybody's metadata.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/writeback_dirty_folio")]
-    fn dirty(args: Args) -> i32 {
-        let Some(file) = Inode::of_mapping(argument(args, 1)) else { return 0 };
+    fn dirty(&[_, mapping]: &[u64; 2]) -> i32 {
+        let Some(file) = Inode::of_mapping(mapping as *const u8) else { return 0 };
         if file.is_regular() {
             let dirtier = Dirtier { owner: Task::current().owner(), at_ns: now() };
             if DIRTIED.insert(&file.address(), &dirtier, 0).is_err() {

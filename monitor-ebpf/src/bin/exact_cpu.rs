@@ -27,22 +27,16 @@ mod program {
     #[map]
     static RUNNING: PerCpuArray<Running> = PerCpuArray::with_max_entries(1, 0);
 
-    /// Arguments of a typed tracepoint.
-    type Args = *const u64;
-
     #[inline(always)]
-    fn task_argument(args: Args, index: usize) -> Option<Task> {
-        // SAFETY: the kernel passes as many arguments as the tracepoint has.
-        Task::from_kernel(unsafe { *args.add(index) } as *const u8)
+    fn task(argument: u64) -> Option<Task> {
+        Task::from_kernel(argument as *const u8)
     }
 
     /// `(preempt, prev, next, …)`, with the run queue locked.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_switch")]
-    fn switch(args: Args) -> i32 {
-        let (Some(prev), Some(next)) = (task_argument(args, 1), task_argument(args, 2)) else {
-            return 0;
-        };
+    fn switch(&[_, prev, next]: &[u64; 3]) -> i32 {
+        let (Some(prev), Some(next)) = (task(prev), task(next)) else { return 0 };
         let Some(slot) = RUNNING.get_ptr_mut(0) else { return 0 };
         loss::event();
         // SAFETY: only this CPU writes its slot, and a switch does not happen within a switch.

@@ -14,6 +14,7 @@ mod program {
     use aya_ebpf::helpers::generated::{bpf_ktime_get_boot_ns, bpf_probe_read_kernel_str};
     use aya_ebpf::macros::map;
     use aya_ebpf::maps::{HashMap, RingBuf};
+    use aya_log_ebpf::debug;
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::life::{
         End, Exec, Fork, KIND_END, KIND_EXEC, KIND_FORK, PATH_BYTES, ProgramOffsets, Waited,
@@ -32,19 +33,15 @@ mod program {
     #[map]
     static WAITED: HashMap<Owner, Waited> = HashMap::with_max_entries(4096, 0);
 
-    /// Arguments of a typed tracepoint.
-    type Args = *const u64;
-
     #[inline(always)]
-    fn task_argument(args: Args, index: usize) -> Option<Task> {
-        // SAFETY: the kernel passes as many arguments as the tracepoint has.
-        Task::from_kernel(unsafe { *args.add(index) } as *const u8)
+    fn task(argument: u64) -> Option<Task> {
+        Task::from_kernel(argument as *const u8)
     }
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_fork")]
-    fn fork(args: Args) -> i32 {
-        let (Some(parent), Some(child)) = (task_argument(args, 0), task_argument(args, 1)) else {
+    fn fork(&[parent, child]: &[u64; 2]) -> i32 {
+        let (Some(parent), Some(child)) = (task(parent), task(child)) else {
             return 0;
         };
         if child.is_leader() {
@@ -57,12 +54,12 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exec")]
-    fn exec(args: Args) -> i32 {
-        let Some(task) = task_argument(args, 0) else { return 0 };
-        // SAFETY: the third argument is a `struct linux_binprm *`.
-        let program = unsafe { *args.add(2) } as *const u8;
-        let path: *const u8 = load(program, constant!(PROGRAM.filename));
+    fn exec(&[changed, _, program]: &[u64; 3]) -> i32 {
+        let Some(task) = task(changed) else { return 0 };
+        // The third argument is a `struct linux_binprm *`.
+        let path: *const u8 = load(program as *const u8, constant!(PROGRAM.filename));
         let owner = task.owner();
+        debug!((), "exec in process {}", owner.tgid);
         emit::<Exec>(|slot| {
             slot.kind = KIND_EXEC;
             slot.owner = owner;
@@ -81,8 +78,8 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exit")]
-    fn exit(args: Args) -> i32 {
-        let Some(task) = task_argument(args, 0) else { return 0 };
+    fn exit(&[exiting]: &[u64; 1]) -> i32 {
+        let Some(task) = task(exiting) else { return 0 };
         if task.is_leader() {
             return 0; // Its own counters can still be read when it is freed.
         }
@@ -100,15 +97,16 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_free")]
-    fn free(args: Args) -> i32 {
-        let Some(task) = task_argument(args, 0) else { return 0 };
+    fn free(&[freed]: &[u64; 1]) -> i32 {
+        let Some(task) = task(freed) else { return 0 };
         if task.is_leader() {
             let owner = task.leader().owner();
             // SAFETY: a row is plain integers, and no thread of a freed process can change it.
-            let waited = WAITED.get_ptr(&owner).map_or(Waited::NONE, |row| unsafe { *row });
+            let waited = WAITED.get_ptr(owner).map_or(Waited::NONE, |row| unsafe { *row });
+            debug!((), "end of process {}", owner.tgid);
             emit(|slot| fill(slot, task, waited));
             // A process that never ended a thread has no row; nothing to say about it.
-            let _ = WAITED.remove(&owner);
+            let _ = WAITED.remove(owner);
         }
         0
     }

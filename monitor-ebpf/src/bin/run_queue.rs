@@ -17,7 +17,7 @@ mod program {
     use aya_ebpf::maps::HashMap;
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::histogram::{BUCKETS, Histogram, bucket};
-    use monitor_ebpf::kernel::iterator::Step;
+    use monitor_ebpf::kernel::iter::Step;
     use monitor_ebpf::kernel::storage::TaskStorage;
     use monitor_ebpf::kernel::{atomic, loss, queue, task::Task};
 
@@ -29,20 +29,16 @@ mod program {
     #[map]
     static ENDED: HashMap<Owner, Histogram> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
-    /// Arguments of a typed tracepoint.
-    type Args = *const u64;
-
     #[inline(always)]
-    fn task_argument(args: Args, index: usize) -> Option<Task> {
-        // SAFETY: the kernel passes as many arguments as the tracepoint has.
-        Task::from_kernel(unsafe { *args.add(index) } as *const u8)
+    fn task(argument: u64) -> Option<Task> {
+        Task::from_kernel(argument as *const u8)
     }
 
     /// `(preempt, prev, next, …)`, with the run queue locked.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_switch")]
-    fn switch(args: Args) -> i32 {
-        let Some(next) = task_argument(args, 2) else { return 0 };
+    fn switch(&[_, _, next]: &[u64; 3]) -> i32 {
+        let Some(next) = task(next) else { return 0 };
         // The idle task never waits.
         let Some(wait_ns) = queue::wait_ns(next) else { return 0 };
         // No event is counted here: the histograms are the count, and this path is hot.
@@ -62,15 +58,15 @@ mod program {
     /// child)`, in the parent's context.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_fork")]
-    fn fork(args: Args) -> i32 {
-        task_argument(args, 1).map_or(0, prepare_leader)
+    fn fork(&[_, child]: &[u64; 2]) -> i32 {
+        task(child).map_or(0, prepare_leader)
     }
 
     /// A thread that executes a program becomes the leader: `(task, …)`, in its own context.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exec")]
-    fn exec(args: Args) -> i32 {
-        task_argument(args, 0).map_or(0, prepare_leader)
+    fn exec(&[changed]: &[u64; 1]) -> i32 {
+        task(changed).map_or(0, prepare_leader)
     }
 
     /// Runs once over the processes that are there before the hooks are.
@@ -92,8 +88,8 @@ mod program {
     /// another thread replaced in `execve` then adds to the process that goes on.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_free")]
-    fn free(args: Args) -> i32 {
-        let Some(task) = task_argument(args, 0) else { return 0 };
+    fn free(&[freed]: &[u64; 1]) -> i32 {
+        let Some(task) = task(freed) else { return 0 };
         let Some(waits) = WAITS.existing(task) else { return 0 };
         // SAFETY: the storage lives as long as the task.
         let waits = unsafe { &*waits };

@@ -1,7 +1,9 @@
 //! Counting what could not be delivered: one record for each CPU, in each object.
+//! With `--probe-log warn` each loss is also said; the branch is not even loaded otherwise.
 
 use crate::abi::loss::Loss;
 use aya_ebpf::{macros::map, maps::PerCpuArray};
+use aya_log_ebpf::warn;
 
 #[map]
 static LOSS: PerCpuArray<Loss> = PerCpuArray::with_max_entries(1, 0);
@@ -26,10 +28,12 @@ pub fn event() {
 #[inline(always)]
 pub fn ring_full() {
     change(|loss| loss.ring_full += 1);
+    warn!((), "the ring buffer is full: a record is lost");
 }
 
 /// A new key found a table full.
 #[inline(always)]
 pub fn table_full() {
     change(|loss| loss.table_full += 1);
+    warn!((), "a table is full: a new key is not counted");
 }

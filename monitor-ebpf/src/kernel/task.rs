@@ -173,7 +173,7 @@ impl Task {
     pub fn read_memory(self, out: &mut Process) {
         let mm: *const u8 = load(self.0, constant!(TASK.mm));
         out.has_memory = u64::from(!mm.is_null());
-        out.rss_pages = rss::pages(mm, &raw const TASK);
+        out.rss_pages = rss::pages(mm, &TASK);
         out.vsize_pages = load(mm, constant!(TASK.mm_total_vm));
         out.peak_vsize_pages = load(mm, constant!(TASK.mm_hiwater_vm));
         out.peak_rss_pages = load(mm, constant!(TASK.mm_hiwater_rss));

@@ -53,6 +53,9 @@ pub struct Sample {
     pub node: Arc<str>,
     /// Processes, in the order of their identities; ended ones (since the last sample) among them.
     pub processes: Vec<Process>,
+    /// Processes that have ended and whose final record has not arrived yet: the kernel frees a
+    /// process some milliseconds after its parent has waited for it.
+    pub dying: Vec<Birth>,
     /// The node itself, if asked for.
     pub node_stats: Option<Node>,
     /// What is missing, and why: one sentence each.
@@ -82,6 +85,15 @@ pub struct Process {
     pub on_cpus: Vec<(u32, Ns)>,
     /// How long its block requests took and how long it waited for a CPU, where that was counted.
     pub latencies: Latencies,
+}
+
+/// Who made whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// The process.
+    pub id: Identity,
+    /// Who made it, if that was seen.
+    pub parent: Option<Identity>,
 }
 
 /// Texts of a process.

@@ -3,7 +3,9 @@
 
 mod block;
 mod exact_cpu;
+mod life;
 mod privilege;
 mod run_queue;
+mod snapshot;
 mod undo;
 mod workload;

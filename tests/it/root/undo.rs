@@ -1,10 +1,10 @@
 //! What was loaded goes when the backend does.
 
 use super::privilege::granted;
-use super::workload::{DEADLINE, ebpf};
+use super::workload::ebpf;
+use crate::deadline;
 use monitor::model::want::Capability;
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 /// Ids of all programs in the kernel. One that is unloaded while we look is not there any more.
 fn programs() -> BTreeSet<u32> {
@@ -28,9 +28,5 @@ fn root_a_dropped_backend_leaves_no_program_behind() {
     let ours: BTreeSet<u32> = programs().difference(&before).copied().collect();
     assert!(ours.len() >= 15, "{ours:?}");
     drop(backend);
-    let start = Instant::now();
-    while !programs().is_disjoint(&ours) {
-        assert!(start.elapsed() < DEADLINE, "still loaded: {:?}", &programs() & &ours);
-        std::thread::yield_now();
-    }
+    deadline::until(|| programs().is_disjoint(&ours).then_some(()));
 }

@@ -13,7 +13,7 @@ use crate::model::field::ProcessField as F;
 use crate::model::field::block::BlockRow;
 use crate::model::histogram::{Histogram, Percentiles};
 use crate::model::id::Ns;
-use crate::model::sample::{Device, Process};
+use crate::model::sample::{Device, Process, Sample};
 use crate::model::want::Capability;
 use crate::sys::clock;
 use monitor_ebpf::abi::block::{self, Dirtier, Place, READ, Timed, Use};
@@ -146,8 +146,13 @@ impl Part for Block {
         &self.object
     }
 
-    fn join(&mut self, processes: &mut Vec<Process>) {
-        let now = clock::boot();
+    fn object_mut(&mut self) -> &mut Object {
+        &mut self.object
+    }
+
+    fn join(&mut self, sample: &mut Sample) {
+        let processes = &mut sample.processes;
+        let now = sample.at.boot;
         let mut used = self.object.rows::<Place, Use>(block::USED);
         let times = self.object.rows::<Timed, histogram::Histogram>(block::LATENCY);
         used.sort_unstable_by_key(|(place, _)| *place);

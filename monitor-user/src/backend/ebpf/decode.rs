@@ -103,11 +103,9 @@ pub fn finish(process: &mut Process) {
     let [cpu, user, system] =
         [F::CpuTime, F::UserTime, F::SystemTime].map(|field| row.get(field).unwrap_or(0));
     let sampled = u128::from(user) + u128::from(system);
-    let user = if sampled == 0 {
-        cpu // No tick ever hit it; the kernel calls it all user time.
-    } else {
-        u64::try_from(u128::from(cpu) * u128::from(user) / sampled).unwrap_or(cpu)
-    };
+    // Where no tick ever hit it, the kernel calls it all user time.
+    let share = (u128::from(cpu) * u128::from(user)).checked_div(sampled);
+    let user = share.and_then(|share| u64::try_from(share).ok()).unwrap_or(cpu);
     row.set(F::UserTime, user);
     row.set(F::SystemTime, cpu - user);
 }

@@ -10,7 +10,7 @@ use super::part::{Asked, Part};
 use crate::backend::Error;
 use crate::model::field::ProcessField as F;
 use crate::model::id::Ns;
-use crate::model::sample::Process;
+use crate::model::sample::{Process, Sample};
 use crate::sys::clock;
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
 use monitor_ebpf::abi::Owner;
@@ -62,9 +62,14 @@ impl Part for ExactCpu {
         &self.object
     }
 
-    fn join(&mut self, processes: &mut Vec<Process>) {
+    fn object_mut(&mut self) -> &mut Object {
+        &mut self.object
+    }
+
+    fn join(&mut self, sample: &mut Sample) {
+        let processes = &mut sample.processes;
         let all = self.counts().map(|counts| counts.all()).unwrap_or_default();
-        self.owners.settle(all.keys().copied(), processes, clock::boot());
+        self.owners.settle(all.keys().copied(), processes, sample.at.boot);
         for process in processes.iter_mut() {
             process.row.set(F::ExactCpu, 0);
             process.count_from(self.since);

@@ -9,8 +9,8 @@ use super::object::{Object, Record, Settings};
 use super::part::Part;
 use crate::backend::Error;
 use crate::model::field::ProcessField as F;
-use crate::model::id::Identity;
-use crate::model::sample::Process;
+use crate::model::id::{Identity, Ns};
+use crate::model::sample::{Birth, Process, Sample};
 use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::life::{self, End, Exec, Fork, KIND_END, KIND_EXEC, KIND_FORK, Waited};
@@ -23,11 +23,14 @@ use zerocopy::FromBytes;
 /// six seconds loses none.
 const ENDED_LIMIT: usize = 1 << 16;
 
+/// Most processes that are waited for between their end and their final record.
+const DYING_LIMIT: usize = 1 << 14;
+
 /// The lifetime hooks and what they have told.
 pub struct Life {
     object: Object,
     ring: RingBuf<MapData>,
-    born: HashMap<Identity, Birth>,
+    born: HashMap<Identity, Origin>,
     ended: Vec<Process>,
     /// Ended processes beyond [`ENDED_LIMIT`].
     dropped: u64,
@@ -35,7 +38,7 @@ pub struct Life {
 
 /// What was seen of a process that started while we looked.
 #[derive(Default)]
-struct Birth {
+struct Origin {
     parent: Option<Identity>,
     path: Option<Arc<str>>,
 }
@@ -72,12 +75,22 @@ impl Life {
         }
     }
 
-    /// Births whose end was lost would stay for ever.
-    fn forget_the_lost(&mut self, processes: &[Process]) {
-        if self.born.len() > 2 * processes.len() {
-            let alive = |id: &Identity| processes.binary_search_by_key(id, |it| it.id).is_ok();
-            self.born.retain(|id, _| alive(id));
+    /// Processes that began before the pass and were not found by it. Those whose end was lost
+    /// would stay among them for ever, so they are forgotten when they are many.
+    fn dying(&mut self, processes: &[Process], pass: Ns) -> Vec<Birth> {
+        let gone = |id: &Identity| {
+            id.start < pass && processes.binary_search_by_key(id, |it| it.id).is_err()
+        };
+        let dying: Vec<_> = self
+            .born
+            .iter()
+            .filter(|(id, _)| gone(id))
+            .map(|(id, origin)| Birth { id: *id, parent: origin.parent })
+            .collect();
+        if dying.len() > DYING_LIMIT {
+            self.born.retain(|id, _| !gone(id));
         }
+        dying
     }
 }
 
@@ -86,19 +99,24 @@ impl Part for Life {
         &self.object
     }
 
-    fn join(&mut self, processes: &mut Vec<Process>) {
+    fn object_mut(&mut self) -> &mut Object {
+        &mut self.object
+    }
+
+    fn join(&mut self, sample: &mut Sample) {
         self.drain();
+        let processes = &mut sample.processes;
         self.add_waits(processes);
         for process in processes.iter_mut() {
-            if let Some(birth) = self.born.get(&process.id) {
-                tell(process, birth);
+            if let Some(origin) = self.born.get(&process.id) {
+                tell(process, origin);
             }
         }
         // One that ended during the pass is in both; its last record is the true one.
         processes.append(&mut self.ended);
         processes.sort_by_key(|process| (process.id, !process.ended()));
         processes.dedup_by_key(|process| process.id);
-        self.forget_the_lost(processes);
+        sample.dying = self.dying(processes, sample.at.boot);
     }
 
     /// A quarter of the ring is used.
@@ -127,14 +145,14 @@ impl Part for Life {
     }
 }
 
-fn note_fork(born: &mut HashMap<Identity, Birth>, bytes: &[u8]) {
+fn note_fork(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) {
     if let Ok((fork, _)) = Fork::read_from_prefix(bytes) {
-        let birth = born.entry(decode::identity(fork.child)).or_default();
-        birth.parent = Some(decode::identity(fork.parent));
+        let origin = born.entry(decode::identity(fork.child)).or_default();
+        origin.parent = Some(decode::identity(fork.parent));
     }
 }
 
-fn note_exec(born: &mut HashMap<Identity, Birth>, bytes: &[u8]) {
+fn note_exec(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) {
     if let Ok((exec, _)) = Exec::read_from_prefix(bytes) {
         let length = exec.path.len().min(exec.path_bytes as usize);
         let path = String::from_utf8_lossy(&exec.path[..length]);
@@ -142,19 +160,19 @@ fn note_exec(born: &mut HashMap<Identity, Birth>, bytes: &[u8]) {
     }
 }
 
-/// The final record of a process, with what was noted of its birth.
-fn end(born: &mut HashMap<Identity, Birth>, bytes: &[u8]) -> Option<Process> {
+/// The final record of a process, with what was noted of its origin.
+fn end(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) -> Option<Process> {
     let (end, _) = End::read_from_prefix(bytes).ok()?;
     let mut process = decode::ended(&end.process, end.max_rss_pages);
     process.row.add(F::RunDelay, end.waited.run_delay_ns);
     process.row.add(F::RunCount, end.waited.run_count);
-    if let Some(birth) = born.remove(&process.id) {
-        tell(&mut process, &birth);
+    if let Some(origin) = born.remove(&process.id) {
+        tell(&mut process, &origin);
     }
     Some(process)
 }
 
-fn tell(process: &mut Process, birth: &Birth) {
-    process.parent = birth.parent;
-    process.text.path.clone_from(&birth.path);
+fn tell(process: &mut Process, origin: &Origin) {
+    process.parent = origin.parent;
+    process.text.path.clone_from(&origin.path);
 }

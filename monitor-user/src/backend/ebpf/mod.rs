@@ -122,7 +122,8 @@ impl Backend for Ebpf {
             let threads = if want.threads { Threads::Kept } else { Threads::Summed };
             sample.processes = self.snapshot.read(threads)?;
             for (_, part) in &mut self.parts {
-                part.join(&mut sample.processes);
+                part.join(&mut sample);
+                part.object_mut().say();
             }
             if let Some(pids) = &want.pids {
                 sample.processes.retain(|process| pids.contains(&process.id.pid));

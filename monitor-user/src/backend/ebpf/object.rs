@@ -8,6 +8,7 @@ use crate::backend::Error;
 use aya::maps::{HashMap as Table, MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
+use aya_log::EbpfLogger;
 use monitor_ebpf::abi::loss::{self, Loss};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -32,7 +33,11 @@ pub struct Object {
     /// Its programs and maps, for what only one capability needs.
     pub ebpf: Ebpf,
     hooks: Vec<String>,
+    diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
 }
+
+/// The ring of the programs' own diagnostics, as aya-log names it; a page while they are off.
+const DIAGNOSTICS: (&str, u32) = ("AYA_LOGS", 4096);
 
 /// What an object is loaded with, besides offsets.
 #[derive(Default)]
@@ -67,8 +72,22 @@ impl Object {
         for (map, size) in settings.sizes {
             loader.map_max_entries(map, *size);
         }
-        let ebpf = loader.load(bytes).map_err(|error| refused_object(name, error))?;
-        Ok(Self { name, ebpf, hooks: Vec::new() })
+        loader.override_global(aya_log::LEVEL, &kernel.log_level, false);
+        if kernel.log_level == 0 {
+            loader.map_max_entries(DIAGNOSTICS.0, DIAGNOSTICS.1);
+        }
+        let mut ebpf = loader.load(bytes).map_err(|error| refused_object(name, error))?;
+        // An object that has nothing to say has no such ring.
+        let diagnostics =
+            (kernel.log_level > 0).then(|| EbpfLogger::init(&mut ebpf).ok()).flatten();
+        Ok(Self { name, ebpf, hooks: Vec::new(), diagnostics })
+    }
+
+    /// Hands the programs' diagnostics to the log.
+    pub fn say(&mut self) {
+        if let Some(diagnostics) = &mut self.diagnostics {
+            diagnostics.flush();
+        }
     }
 
     /// Attaches a program to a typed tracepoint.

@@ -8,7 +8,7 @@ use super::object::Object;
 use super::run_queue::RunQueue;
 use crate::backend::Error;
 use crate::model::id::Ns;
-use crate::model::sample::Process;
+use crate::model::sample::Sample;
 use crate::model::want::Capability;
 use std::os::fd::BorrowedFd;
 
@@ -17,9 +17,12 @@ pub trait Part: Send {
     /// The loaded object, for its health.
     fn object(&self) -> &Object;
 
-    /// Adds what it knows. The list is in the order of identities and stays so; ended processes
-    /// are in it once the lifetimes have been joined, which is first.
-    fn join(&mut self, processes: &mut Vec<Process>);
+    /// The same, to let its programs speak.
+    fn object_mut(&mut self) -> &mut Object;
+
+    /// Adds what it knows. The processes are in the order of identities and stay so; ended ones
+    /// are among them once the lifetimes have been joined, which is first.
+    fn join(&mut self, sample: &mut Sample);
 
     /// Becomes readable when records should be fetched before the next reading.
     fn wake(&self) -> Option<BorrowedFd<'_>> {
@@ -40,12 +43,15 @@ pub trait Part: Send {
     }
 }
 
+/// Loads and attaches a part.
+type Load = fn(&Kernel, &Asked<'_>) -> Result<Box<dyn Part>, Error>;
+
 /// How to load a part, and the capabilities that it serves.
 pub struct Loader {
     /// What it serves; it is loaded if one of them is asked for.
     pub serves: &'static [Capability],
     /// Loads and attaches what the given capabilities need.
-    pub load: fn(&Kernel, &Asked<'_>) -> Result<Box<dyn Part>, Error>,
+    pub load: Load,
 }
 
 /// What is asked of a part.

@@ -12,8 +12,7 @@ use crate::backend::Error;
 use crate::model::field::ProcessField as F;
 use crate::model::histogram::{Histogram, Percentiles};
 use crate::model::id::Ns;
-use crate::model::sample::Process;
-use crate::sys::clock;
+use crate::model::sample::{Process, Sample};
 use monitor_ebpf::abi::run_queue::{self, RunQueueOffsets, Waits};
 use monitor_ebpf::abi::{Owner, histogram};
 use zerocopy::{FromBytes, IntoBytes};
@@ -93,16 +92,21 @@ impl Part for RunQueue {
         &self.object
     }
 
+    fn object_mut(&mut self) -> &mut Object {
+        &mut self.object
+    }
+
     /// The programs do not count: the histograms are the count.
     fn events(&self) -> u64 {
         self.n_waits
     }
 
-    fn join(&mut self, processes: &mut Vec<Process>) {
+    fn join(&mut self, sample: &mut Sample) {
+        let processes = &mut sample.processes;
         // The ended first: one that ends between the two is in neither, and comes next time.
         let ended = self.object.rows::<Owner, histogram::Histogram>(run_queue::ENDED);
         let owners = ended.iter().map(|(owner, _)| *owner);
-        self.owners.settle(owners, processes, clock::boot());
+        self.owners.settle(owners, processes, sample.at.boot);
         for process in processes.iter_mut() {
             process.count_from(self.since);
         }

@@ -106,7 +106,7 @@ category! {
             "Bytes that it and the children it has waited for caused to be fetched from storage",
             "ioac.read_bytes", "io read_bytes";
         WrittenBytes: "written_bytes", "WRITTEN", Bytes, Number, Counter,
-            "Bytes that it and the children it has waited for will send to storage, counted as pages become dirty",
+            "Bytes that it and the children it has waited for made dirty, to be sent to storage",
             "ioac.write_bytes", "io write_bytes";
         CancelledBytes: "cancelled_write_bytes", "CANCELLED", Bytes, Number, Counter,
             "Bytes of written_bytes that never reached storage, as the file was truncated",

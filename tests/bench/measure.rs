@@ -1,0 +1,49 @@
+//! CPU time of what is measured, and the machine it was measured on.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// CPU time of this process until now, in nanoseconds.
+fn cpu_ns() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// A named thing to measure.
+pub type Thing<'a> = (&'a str, Box<dyn FnMut() + 'a>);
+
+/// Median CPU microseconds of each of several things, taken in turn so that a change of the
+/// machine's mood hits all of them alike.
+pub fn medians<'a>(rounds: usize, things: &mut [Thing<'a>]) -> Vec<(&'a str, f64)> {
+    let mut taken = vec![Vec::with_capacity(rounds); things.len()];
+    for _ in 0..rounds {
+        for ((_, thing), taken) in things.iter_mut().zip(&mut taken) {
+            let before = cpu_ns();
+            thing();
+            taken.push((cpu_ns() - before) / 1e3);
+        }
+    }
+    things.iter().map(|(name, _)| *name).zip(taken.into_iter().map(median)).collect()
+}
+
+/// The middle value.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Kernel, processor, memory and load: what every number below depends on.
+pub fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let line = |text: &str, key: &str| {
+        let found = text.lines().find(|line| line.starts_with(key));
+        found.and_then(|line| line.split(':').nth(1)).unwrap_or("?").trim().to_owned()
+    };
+    format!(
+        "Linux {} on {} x {}, memory {}, load {}",
+        read("/proc/sys/kernel/osrelease").trim(),
+        std::thread::available_parallelism().map_or(0, usize::from),
+        line(&read("/proc/cpuinfo"), "model name"),
+        line(&read("/proc/meminfo"), "MemTotal"),
+        read("/proc/loadavg").split(' ').next().unwrap_or("?"),
+    )
+}

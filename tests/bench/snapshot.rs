@@ -1,0 +1,86 @@
+//! One reading of every process: the task iterator, its floor, and `/proc` read in three ways.
+
+use crate::load::{Sleepers, pids, processes};
+use crate::measure::medians;
+use crate::verdict::{Bar, line};
+use aya::Btf;
+use aya::programs::Iter;
+use monitor::backend::Backend as _;
+use monitor::backend::ebpf::Ebpf;
+use monitor::model::want::Want;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+
+const FILES: [&str; 3] = ["stat", "status", "io"];
+
+/// CPU microseconds for each process, at 1,000 processes; reading includes decoding.
+pub fn run() {
+    let _sleepers = Sleepers::up_to(1000);
+    let mut empty = Empty::load();
+    let mut ebpf = Ebpf::open(&[], 0).unwrap();
+    let want = Want { processes: true, ..Want::default() };
+    let cached: Vec<_> = pids().flat_map(open).collect();
+    let [mut one, mut other] = [[0; 4096]; 2];
+    let got = medians(
+        31,
+        &mut [
+            ("empty iterator", Box::new(|| empty.pass())),
+            ("eBPF reading", Box::new(|| drop(ebpf.read(&want).unwrap()))),
+            ("raw /proc: open, read, close", Box::new(|| raw(&mut one))),
+            ("raw /proc: cached descriptors, pread", Box::new(|| pread(&cached, &mut other))),
+            ("procfs crate", Box::new(procfs_crate)),
+        ],
+    );
+    let n = processes() as f64;
+    for (what, taken) in &got {
+        line(&format!("{what}, per process"), taken / n, "us", Bar::None);
+    }
+    let [empty, ebpf, raw, _, procfs] = [0, 1, 2, 3, 4].map(|index: usize| got[index].1);
+    line("eBPF reading / empty iterator", ebpf / empty, "x", Bar::AtMost(4.0));
+    line("eBPF reading / raw /proc", ebpf / raw, "x", Bar::AtMost(0.1));
+    line("eBPF reading / procfs crate", ebpf / procfs, "x", Bar::AtMost(0.04));
+}
+
+/// The iterator that looks at nothing.
+struct Empty(aya::Ebpf);
+
+impl Empty {
+    fn load() -> Self {
+        let object = aya::include_bytes_aligned!("../../monitor-ebpf/objects/snapshot.o");
+        let mut ebpf = aya::Ebpf::load(object).unwrap();
+        let program: &mut Iter = ebpf.program_mut("empty").unwrap().try_into().unwrap();
+        program.load("task", &Btf::from_sys_fs().unwrap()).unwrap();
+        Self(ebpf)
+    }
+
+    fn pass(&mut self) {
+        let program: &mut Iter = self.0.program_mut("empty").unwrap().try_into().unwrap();
+        let link = program.attach().and_then(|id| program.take_link(id)).unwrap();
+        let mut nothing = Vec::new();
+        link.into_file().unwrap().read_to_end(&mut nothing).unwrap();
+    }
+}
+
+/// The three files; a process that has gone has none.
+fn open(pid: u32) -> impl Iterator<Item = File> {
+    FILES.into_iter().filter_map(move |file| File::open(format!("/proc/{pid}/{file}")).ok())
+}
+
+fn raw(buffer: &mut [u8]) {
+    for mut file in pids().flat_map(open) {
+        let _ = file.read(buffer);
+    }
+}
+
+fn pread(files: &[File], buffer: &mut [u8]) {
+    for file in files {
+        let _ = file.read_at(buffer, 0);
+    }
+}
+
+fn procfs_crate() {
+    for process in procfs::process::all_processes().unwrap().flatten() {
+        let _ = (process.stat(), process.status(), process.io());
+    }
+}

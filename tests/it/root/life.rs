@@ -1,0 +1,128 @@
+//! Lives of processes: none missed, all totals exact, every loss counted.
+
+use super::privilege::granted;
+use super::workload::{Guarded, ebpf, processes, until};
+use monitor::backend::Backend as _;
+use monitor::meter::family::Family;
+use monitor::model::field::ProcessField as F;
+use monitor::model::id::Pid;
+use monitor::model::sample::Sample;
+use monitor::model::want::Capability;
+use monitor::sys::wait;
+use std::time::{Duration, Instant};
+
+/// Reads every second, and early when the ring asks for it, until the family has ended.
+fn watch(script: &str) -> (Family, wait::Usage, Vec<Sample>) {
+    let mut backend = ebpf(&[Capability::Lifetimes]);
+    let child = Guarded::sh(script);
+    let pid = child.pid();
+    let waiter = std::thread::spawn(move || wait::wait(pid).unwrap().1);
+    let mut family = Family::of(pid);
+    let mut samples = Vec::new();
+    let mut due = Instant::now();
+    loop {
+        backend.drain();
+        if Instant::now() >= due || waiter.is_finished() {
+            due += Duration::from_secs(1);
+            let sample = backend.read(&processes()).unwrap();
+            family.learn(&sample);
+            samples.push(sample);
+        }
+        let left = family.living().count() + family.awaited();
+        if waiter.is_finished() && family.root_ended() && left == 0 {
+            return (family, waiter.join().unwrap(), samples);
+        }
+        assert!(samples.len() < 10_000, "the family never ended");
+    }
+}
+
+#[test]
+fn root_every_one_of_2000_short_lived_processes_is_seen_with_its_cpu() {
+    if !granted("root_every_one_of_2000_short_lived_processes_is_seen_with_its_cpu") {
+        return;
+    }
+    let script = "i=0; while [ $i -lt 2000 ]; do /bin/true; i=$((i+1)); done";
+    let (family, usage, samples) = watch(script);
+    let used = family.used();
+    let (count, _) = used.commands.get("true").unwrap();
+    assert_eq!(*count, 2000);
+    assert_eq!(family.started(), 2001);
+    assert_eq!(family.lost(), 0);
+    let cpu = used.row.get(F::CpuTime).unwrap() as f64;
+    let error = (cpu / usage.cpu.0 as f64 - 1.0).abs();
+    println!("2000 of 2000, cpu {cpu} ns, rusage {} ns, error {error:.6}", usage.cpu.0);
+    assert!(error < 0.005, "cpu {cpu} but rusage {}", usage.cpu.0);
+    let lost = &samples.last().unwrap().lost;
+    assert!(lost.iter().all(|it| it.ring_full + it.table_full == 0), "{lost:?}");
+}
+
+#[test]
+fn root_an_ended_process_keeps_its_code_parent_path_and_peak() {
+    if !granted("root_an_ended_process_keeps_its_code_parent_path_and_peak") {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes]);
+    let child = Guarded::sh("sh -c 'exit 23'; sh -c 'kill -TERM $$'; /bin/true");
+    let pid = child.pid();
+    let mut seen = Vec::new();
+    until(&mut backend, &processes(), |sample| {
+        let mine = |it: &&monitor::model::sample::Process| {
+            it.ended() && it.parent.is_some_and(|parent| parent.pid == pid)
+        };
+        seen.extend(sample.processes.iter().filter(mine).cloned());
+        seen.len() == 3
+    });
+    seen.sort_by_key(|it| it.id.start);
+    let codes: Vec<_> = seen.iter().map(|it| it.row.get(F::ExitCode).unwrap()).collect();
+    assert_eq!(codes, [23, 128 + 15, 0]);
+    assert_eq!(seen[2].text.path.as_deref(), Some("/bin/true"));
+    assert_eq!(seen[2].row.get(F::Ppid), Some(u64::from(pid.0)));
+    assert!(seen.iter().all(|it| it.row.get(F::PeakRss).unwrap() > 100_000));
+}
+
+#[test]
+fn root_what_does_not_fit_into_the_ring_is_counted() {
+    if !granted("root_what_does_not_fit_into_the_ring_is_counted") {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes]);
+    // Without a drain in between: 4,000 lives are 3 MB of records, the ring of two CPUs is 1 MiB.
+    let cpus = std::thread::available_parallelism().unwrap().get().next_power_of_two();
+    let lives = 1_000 * cpus.clamp(4, 64);
+    let child =
+        Guarded::sh(&format!("i=0; while [ $i -lt {lives} ]; do /bin/true; i=$((i+1)); done"));
+    let _ = wait::wait(child.pid()).unwrap();
+    let mut family = Family::of(Pid(child.pid().0));
+    let sample = until(&mut backend, &processes(), |sample| {
+        family.learn(sample);
+        family.root_ended()
+    });
+    let lost = sample.lost.iter().find(|it| it.program == "life").unwrap();
+    assert!(lost.ring_full > 0, "{lost:?}");
+    // Each life ends once: that record arrived, or is among the lost.
+    let ended = family.used().commands.get("true").map_or(0, |(count, _)| *count);
+    assert!(ended < lives as u64 && ended + lost.ring_full >= lives as u64, "{ended} {lost:?}");
+}
+
+#[test]
+fn root_a_thread_that_ended_leaves_its_run_delay_behind() {
+    if !granted("root_a_thread_that_ended_leaves_its_run_delay_behind") {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes]);
+    let mut child = Guarded::python(
+        "import threading,sys\n\
+         def burn():\n  sum(range(300000))\n\
+         all=[threading.Thread(target=burn) for _ in range(23)]\n\
+         [t.start() for t in all]\n[t.join() for t in all]\n\
+         print('ready',flush=True)\nsys.stdin.read()",
+    );
+    assert_eq!(child.line(), "ready");
+    let sample = backend.read(&processes()).unwrap();
+    let it = super::workload::alive(&sample, child.pid()).unwrap();
+    // The leader and 23 ended threads were each given a CPU at least once; /proc knows only the
+    // leader's share.
+    let leader = std::fs::read_to_string(format!("/proc/{}/schedstat", child.pid().0)).unwrap();
+    let leader_runs: u64 = leader.split_whitespace().nth(2).unwrap().parse().unwrap();
+    assert!(it.row.get(F::RunCount).unwrap() >= leader_runs + 23);
+}
