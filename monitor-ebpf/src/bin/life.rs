@@ -11,13 +11,15 @@ fn main() {}
 
 #[cfg(target_arch = "bpf")]
 mod program {
+    use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
     use aya_ebpf::helpers::generated::{bpf_ktime_get_boot_ns, bpf_probe_read_kernel_str};
     use aya_ebpf::macros::map;
     use aya_ebpf::maps::{HashMap, RingBuf};
     use aya_log_ebpf::debug;
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::life::{
-        End, Exec, Fork, KIND_END, KIND_EXEC, KIND_FORK, PATH_BYTES, ProgramOffsets, Waited,
+        End, Exec, Fork, KIND_END, KIND_EXEC, KIND_EXIT, KIND_FORK, PATH_BYTES, ProgramOffsets,
+        Waited,
     };
     use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, table, task::Task};
 
@@ -32,6 +34,11 @@ mod program {
     /// What ended threads waited; the row goes when the process is freed.
     #[map]
     static WAITED: HashMap<Owner, Waited> = HashMap::with_max_entries(4096, 0);
+
+    /// Last words of processes whose final record is to come. Few at a time, so each row is made
+    /// when it is needed.
+    #[map]
+    static EXITED: HashMap<Owner, End> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
     #[inline(always)]
     fn task(argument: u64) -> Option<Task> {
@@ -80,19 +87,41 @@ mod program {
     #[unsafe(link_section = "tp_btf/sched_process_exit")]
     fn exit(&[exiting]: &[u64; 1]) -> i32 {
         let Some(task) = task(exiting) else { return 0 };
-        if task.is_leader() {
-            return 0; // Its own counters can still be read when it is freed.
+        if !task.is_leader() {
+            keep_waits(task); // A leader's own can still be read when it is freed.
         }
-        let Some(row) = table::row(&WAITED, &task.owner()) else {
-            loss::table_full();
-            return 0;
-        };
+        if task.group_is_dead() {
+            keep_last_words(task);
+        }
+        0
+    }
+
+    #[inline(always)]
+    fn keep_waits(task: Task) {
+        let Some(row) = table::row(&WAITED, &task.owner()) else { return loss::table_full() };
         // SAFETY: the row lives until the process is freed.
         let Waited { run_delay_ns, run_count } = unsafe { &mut *row };
         // Two threads of one process may exit on two CPUs at once.
         atomic::add(run_delay_ns, task.run_delay_ns());
         atomic::add(run_count, task.run_count());
-        0
+    }
+
+    /// The final record can be lost: to a full ring, or where no program may run.
+    #[inline(always)]
+    #[expect(clippy::needless_borrows_for_generic_args, reason = "the record exceeds the stack")]
+    fn keep_last_words(task: Task) {
+        let leader = task.leader();
+        let owner = leader.owner();
+        // A process exits once; should it fail, there are no last words.
+        let _ = EXITED.insert(owner, &End::ZERO, 0);
+        let Some(row) = EXITED.get_ptr_mut(owner) else { return loss::table_full() };
+        // SAFETY: the row lives until the process is freed, and nobody else writes it.
+        let end = unsafe { &mut *row };
+        fill(end, leader, Waited::NONE);
+        end.kind = KIND_EXIT;
+        if !task.is_leader() {
+            end.process.dead.add(&task.sums());
+        }
     }
 
     #[unsafe(no_mangle)]
@@ -107,6 +136,8 @@ mod program {
             emit(|slot| fill(slot, task, waited));
             // A process that never ended a thread has no row; nothing to say about it.
             let _ = WAITED.remove(owner);
+            // None if it was to exit before the hook was attached.
+            let _ = EXITED.remove(owner);
         }
         0
     }

@@ -91,6 +91,12 @@ impl Task {
         load(self.0, constant!(TASK.signal))
     }
 
+    /// Whether the last thread of its group is exiting or has exited.
+    #[inline(always)]
+    pub fn group_is_dead(self) -> bool {
+        load::<u32>(self.signal(), constant!(TASK.sig_live)) == 0
+    }
+
     /// Highest resident set of all its images, in pages; set as the last thread exits.
     #[inline(always)]
     pub fn max_rss_pages(self) -> u64 {
@@ -128,8 +134,9 @@ impl Task {
         }
     }
 
+    /// What this thread used.
     #[inline(always)]
-    fn sums(self) -> Sums {
+    pub fn sums(self) -> Sums {
         Sums {
             exec_ns: load(self.0, constant!(TASK.exec_runtime)),
             user_ns: load(self.0, constant!(TASK.utime)),

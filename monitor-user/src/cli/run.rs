@@ -13,7 +13,7 @@ use crate::meter::family::Family;
 use crate::model::id::Pid;
 use crate::model::sample::Note;
 use crate::model::want::{Capability, Want};
-use crate::sys::wait;
+use crate::sys::{readable, wait};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -109,7 +109,7 @@ async fn watch(
     pidfd: OwnedFd,
 ) -> Result<(), Failure> {
     let failed = |error| Failure::failed(format!("cannot wait for the command: {error}"));
-    let ended = AsyncFd::new(pidfd).map_err(failed)?;
+    let ended = readable::readable(pidfd).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     // The terminal sends these to the whole foreground group: the command has its own copy.
@@ -136,7 +136,7 @@ fn wanted() -> Want {
 /// Waits until records should be fetched; for ever, if there are none.
 async fn woken(backend: &dyn Backend) {
     let fd = backend.wake().and_then(|fd| fd.try_clone_to_owned().ok());
-    match fd.and_then(|fd| AsyncFd::new(fd).ok()) {
+    match fd.and_then(|fd| readable::readable(fd).ok()) {
         Some(fd) => drop(fd.readable().await),
         None => std::future::pending().await,
     }

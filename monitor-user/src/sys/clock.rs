@@ -1,4 +1,4 @@
-//! The two clocks of a sample, and the one of the programs.
+//! The two clocks of a sample, the one of the programs, and the tick that `/proc` counts in.
 
 use crate::model::id::Ns;
 use crate::model::sample::Instant;
@@ -17,6 +17,11 @@ pub fn boot() -> Ns {
 /// Now, on `CLOCK_MONOTONIC`, which programs read (`bpf_ktime_get_ns`) and which stops in sleep.
 pub fn monotonic() -> Ns {
     read(ClockId::Monotonic)
+}
+
+/// Nanoseconds in a tick, the unit of times in `/proc` (`USER_HZ`, 100 on all machines).
+pub fn tick_ns() -> u64 {
+    1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
 fn read(clock: ClockId) -> Ns {

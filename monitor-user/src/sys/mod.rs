@@ -2,5 +2,7 @@
 #![allow(unsafe_code, reason = "each block is one call with its reason")]
 
 pub mod clock;
+pub mod files;
 pub mod memory;
+pub mod readable;
 pub mod wait;

@@ -1,7 +1,7 @@
 //! Block I/O by process, to the byte and to the request.
 
 use super::privilege::{granted, skip};
-use super::workload::{Guarded, ebpf, processes, until};
+use super::workload::{Guarded, ebpf, processes, undisturbed, until};
 use monitor::backend::Backend;
 use monitor::model::field::{BlockField as B, ProcessField as F};
 use monitor::model::histogram::Histogram;
@@ -73,17 +73,20 @@ fn dd(arguments: &[&str]) -> Guarded {
     Guarded::run(Command::new("dd").arg("status=none").args(arguments))
 }
 
-/// Waits for a command's end and for its last record.
+/// Runs a command until nothing of it was hidden, and waits for its last record.
 #[track_caller]
-fn ended(backend: &mut dyn Backend, mut child: Guarded) -> Process {
-    assert!(child.0.wait().unwrap().success());
-    let mut found = None;
-    let _ = until(backend, &processes(), |sample| {
-        let mine = |it: &&Process| it.id.pid == child.pid() && it.ended();
-        found = sample.processes.iter().find(mine).cloned();
-        found.is_some()
-    });
-    found.unwrap()
+fn ended(backend: &mut dyn Backend, command: impl Fn() -> Guarded) -> Process {
+    undisturbed(|first| {
+        let mut child = command();
+        assert!(child.0.wait().unwrap().success());
+        let mut found = None;
+        let _ = until(backend, &processes(), |sample| {
+            let mine = |it: &&Process| it.id.pid == child.pid() && it.ended();
+            found = sample.processes.iter().find(mine).cloned();
+            found.is_some() || first.has_run()
+        });
+        found
+    })
 }
 
 fn count(times: &Option<Histogram>) -> u64 {
@@ -113,15 +116,16 @@ fn on_disk<const N: usize>(process: &Process, disk: &Loop, fields: [B; N]) -> [u
 #[test]
 fn root_64_mib_written_and_read_directly_are_counted_to_the_byte() {
     let name = "root_64_mib_written_and_read_directly_are_counted_to_the_byte";
-    let Some(file) = granted(name).then(|| File::on_disk(name)).flatten() else { return };
+    let Some(_turn) = granted(name) else { return };
+    let Some(file) = File::on_disk(name) else { return };
     let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
     let path = file.0.display();
-    let written = ended(
-        &mut backend,
-        dd(&["if=/dev/zero", &file.of(), "bs=1M", "count=64", "oflag=direct", "conv=notrunc"]),
-    );
-    let read =
-        ended(&mut backend, dd(&[&format!("if={path}"), "of=/dev/null", "bs=1M", "iflag=direct"]));
+    let written = ended(&mut backend, || {
+        dd(&["if=/dev/zero", &file.of(), "bs=1M", "count=64", "oflag=direct", "conv=notrunc"])
+    });
+    let read = ended(&mut backend, || {
+        dd(&[&format!("if={path}"), "of=/dev/null", "bs=1M", "iflag=direct"])
+    });
     println!("written {:?} read {:?}", counted(&written), counted(&read));
     assert_eq!(counted(&written)[..2], [0, 64 * MIB]);
     assert_eq!(counted(&read)[..2], [64 * MIB, 0]);
@@ -137,11 +141,12 @@ fn root_64_mib_written_and_read_directly_are_counted_to_the_byte() {
 #[test]
 fn root_23_direct_writes_are_23_requests_with_23_latencies() {
     let name = "root_23_direct_writes_are_23_requests_with_23_latencies";
-    let Some(file) = granted(name).then(|| File::on_disk(name)).flatten() else { return };
+    let Some(_turn) = granted(name) else { return };
+    let Some(file) = File::on_disk(name) else { return };
     let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
     let arguments =
         ["if=/dev/zero", &file.of(), "bs=4096", "count=23", "oflag=direct", "conv=notrunc"];
-    let it = ended(&mut backend, dd(&arguments));
+    let it = ended(&mut backend, || dd(&arguments));
     assert_eq!(counted(&it), [0, 23 * 4096, 0, 0, 23, 0, 0]);
     let writes = it.latencies.block_write.as_ref().unwrap();
     assert_eq!(writes.count(), 23);
@@ -156,10 +161,11 @@ fn root_23_direct_writes_are_23_requests_with_23_latencies() {
 #[test]
 fn root_discards_and_flushes_are_neither_writes_nor_reads() {
     let name = "root_discards_and_flushes_are_neither_writes_nor_reads";
-    let Some(disk) = granted(name).then(|| Loop::new(name)).flatten() else { return };
+    let Some(_turn) = granted(name) else { return };
+    let Some(disk) = Loop::new(name) else { return };
     let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
     let discard =
-        Guarded::run(Command::new("blkdiscard").args(["--force", "--length", "16MiB", &disk.0]));
+        || Guarded::run(Command::new("blkdiscard").args(["--force", "--length", "16MiB", &disk.0]));
     let it = ended(&mut backend, discard);
     println!("blkdiscard {:?}", counted(&it));
     // On this disk alone: the program itself may have been read from another.
@@ -168,7 +174,7 @@ fn root_discards_and_flushes_are_neither_writes_nor_reads() {
     assert_eq!((read, written, discarded), (0, 0, 16 * MIB));
     assert!(on_disk(&it, &disk, [B::Discards])[0] > 0);
     let of = format!("of={}", disk.0);
-    let synced = dd(&["if=/dev/zero", &of, "bs=4096", "count=23", "oflag=direct", "conv=fsync"]);
+    let synced = || dd(&["if=/dev/zero", &of, "bs=4096", "count=23", "oflag=direct", "conv=fsync"]);
     let it = ended(&mut backend, synced);
     println!("dd conv=fsync {:?}", counted(&it));
     let fields = [B::WrittenBytes, B::Writes, B::Discards, B::Flushes];
@@ -178,23 +184,27 @@ fn root_discards_and_flushes_are_neither_writes_nor_reads() {
 #[test]
 fn root_what_is_written_back_later_belongs_to_who_dirtied_it() {
     let name = "root_what_is_written_back_later_belongs_to_who_dirtied_it";
-    if !granted(name) {
-        return;
-    }
+    let Some(_turn) = granted(name) else { return };
     let capabilities = [Capability::Lifetimes, Capability::Block, Capability::WriteBack];
     let mut backend = ebpf(&capabilities);
-    let file = File::named(name);
-    let mut child = dd(&["if=/dev/zero", &file.of(), "bs=1M", "count=64"]);
-    let pid = child.pid();
-    assert!(child.0.wait().unwrap().success());
-    let sync = Command::new("sync").arg("--file-system").arg(&file.0).status().unwrap();
-    assert!(sync.success());
-    // Its end is told once, what was written for it since then once more.
-    let mut written = 0;
-    let _ = until(&mut backend, &processes(), |sample| {
-        let mine = sample.processes.iter().filter(|it| it.id.pid == pid && it.ended());
-        written += mine.map(|it| it.row.get(F::BlockWrittenBytes).unwrap()).sum::<u64>();
-        written >= 64 * MIB
+    let written = undisturbed(|first| {
+        let file = File::named(name);
+        let mut child = dd(&["if=/dev/zero", &file.of(), "bs=1M", "count=64"]);
+        let pid = child.pid();
+        assert!(child.0.wait().unwrap().success());
+        let sync = Command::new("sync").arg("--file-system").arg(&file.0).status().unwrap();
+        assert!(sync.success());
+        if first.has_run() {
+            return None;
+        }
+        // Its end is told once, what was written for it since then once more.
+        let mut written = 0;
+        let _ = until(&mut backend, &processes(), |sample| {
+            let mine = sample.processes.iter().filter(|it| it.id.pid == pid && it.ended());
+            written += mine.map(|it| it.row.get(F::BlockWrittenBytes).unwrap()).sum::<u64>();
+            written >= 64 * MIB || first.has_run()
+        });
+        Some(written)
     });
     assert_eq!(written, 64 * MIB);
 }
@@ -202,9 +212,7 @@ fn root_what_is_written_back_later_belongs_to_who_dirtied_it() {
 #[test]
 fn root_without_write_back_attribution_no_page_is_credited_to_its_dirtier() {
     let name = "root_without_write_back_attribution_no_page_is_credited_to_its_dirtier";
-    if !granted(name) {
-        return;
-    }
+    let Some(_turn) = granted(name) else { return };
     let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
     let hooks = |backend: &mut monitor::backend::ebpf::Ebpf| -> Vec<String> {
         backend.probes().into_iter().flat_map(|probe| probe.hooks).collect()

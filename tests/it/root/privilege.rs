@@ -1,18 +1,25 @@
-//! Whether a test can run here.
+//! Whether tests that load BPF programs can run, and that they run one after another: what one
+//! makes the kernel do, the hooks of another would see.
 
-/// Whether to go on; if not, says why, or fails where a skip is not allowed.
-pub fn granted(test: &str) -> bool {
+use std::io::Write as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for this test's turn. Without privilege says why there is none, or fails where a skip is
+/// not allowed.
+pub fn granted(test: &str) -> Option<MutexGuard<'static, ()>> {
     if rustix::process::geteuid().is_root() {
-        return true;
+        // A test that failed in its turn has left nothing behind that concerns the next.
+        return Some(TURN.lock().unwrap_or_else(PoisonError::into_inner));
     }
     skip(test, "needs root to load BPF programs");
-    false
+    None
 }
 
 /// Says why a test is skipped, or fails where a skip is not allowed.
 pub fn skip(test: &str, reason: &str) {
     assert!(std::env::var_os("MONITOR_REQUIRE_ROOT").is_none(), "{test}: {reason}");
     // Not `println!`: libtest hides that of a test that passes.
-    use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "SKIP {test}: {reason}");
 }

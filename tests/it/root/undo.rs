@@ -13,9 +13,7 @@ fn programs() -> BTreeSet<u32> {
 
 #[test]
 fn root_a_dropped_backend_leaves_no_program_behind() {
-    if !granted("root_a_dropped_backend_leaves_no_program_behind") {
-        return;
-    }
+    let Some(_turn) = granted("root_a_dropped_backend_leaves_no_program_behind") else { return };
     let before = programs();
     let backend = ebpf(&[
         Capability::Lifetimes,

@@ -44,9 +44,37 @@ pub fn alive(sample: &Sample, pid: Pid) -> Option<&Process> {
     sample.processes.iter().find(|it| it.id.pid == pid && !it.ended())
 }
 
-/// Context switches of a process so far, all its threads; of those that vanish meanwhile, none.
-pub fn switches_of(pid: Pid) -> u64 {
-    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.0)).unwrap().flatten();
+/// Some hosts run no program while their first process is current, be it in an interrupt: what a
+/// hook would have seen then is hidden. What is measured without that process is exact everywhere.
+pub struct FirstProcess {
+    switches: u64,
+}
+
+impl FirstProcess {
+    /// From now on.
+    pub fn watched() -> Self {
+        Self { switches: switches_of_first() }
+    }
+
+    /// Whether it ran since.
+    pub fn has_run(&self) -> bool {
+        switches_of_first() != self.switches
+    }
+}
+
+/// Repeats the work until the first process did not disturb it. A wait within the work ends when
+/// that process has run: what it waits for may be hidden.
+#[track_caller]
+pub fn undisturbed<T>(mut work: impl FnMut(&FirstProcess) -> Option<T>) -> T {
+    deadline::until(|| {
+        let first = FirstProcess::watched();
+        work(&first).filter(|_| !first.has_run())
+    })
+}
+
+/// Context switches of the first process, all its threads but those that vanish meanwhile.
+fn switches_of_first() -> u64 {
+    let threads = std::fs::read_dir("/proc/1/task").unwrap().flatten();
     let texts = threads.map(|it| std::fs::read_to_string(it.path().join("status")));
     let of = |text: String| -> u64 {
         let counts = text.lines().filter_map(|line| line.split_once("_ctxt_switches:"));

@@ -35,7 +35,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("anstream", &["cli/"]),
     ("humantime", &["format/", "cli/"]),
     ("strsim", &["model/"]),
-    ("tokio", &["serve/", "client/", "daemon/", "cli/"]),
+    ("tokio", &["serve/", "client/", "daemon/", "cli/", "sys/readable.rs"]),
     ("anstyle", &["cli/", "format/"]),
     ("jiff", &["format/", "cli/"]),
     ("thiserror", ANYWHERE),

@@ -56,12 +56,16 @@ category! {
             "time of attaching", "";
         Ended: "ended", "END", None, Flag, Gauge,
             "Whether it has ended; its numbers are then its last", "sched_process_free", "";
+        Approximate: "approximate", "APPROX", None, Flag, Gauge,
+            "That its final record was lost: its totals are of its exit, up to a tick too early",
+            "sched_process_exit instead of sched_process_free", "";
         ExitCode: "exit_code", "EXIT", None, Number, Gauge,
             "Exit code, or 128 and the number of the signal that ended it",
             "signal->group_exit_code or task->exit_code", "";
         CpuTime: "cpu_ns", "TIME", Nanoseconds, Number, Counter,
             "Time on a CPU, all threads, ended ones included",
-            "se.sum_exec_runtime and signal->sum_sched_runtime", "stat 14 and 15";
+            "se.sum_exec_runtime and signal->sum_sched_runtime",
+            "stat 14 and 15, or schedstat 1 of each thread where that is more";
         UserTime: "user_ns", "USER", Nanoseconds, Number, Counter,
             "Time in user mode: cpu_ns divided as the tick sampled it", "utime", "stat 14";
         SystemTime: "system_ns", "SYSTEM", Nanoseconds, Number, Counter,
