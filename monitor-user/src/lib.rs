@@ -1,17 +1,22 @@
 //! What every process of a node uses, and what happens to it.
 //!
 //! ```text
-//!  cli  L9   commands
-//!  backend L2  eBPF, /proc, canned values: `Sample`
-//!  sys  L1   system calls
-//!  model L0  fields, samples, rates
+//!  cli      L9   commands
+//!  meter    L3   when to read, which rows to show
+//!  backend  L2   eBPF, /proc, canned values: `Sample`
+//!  format   L1   `Rates` as table, CSV, JSON, Prometheus
+//!  sys      L1   system calls
+//!  model    L0   fields, samples, rates
 //! ```
 
 // L0: pure.
 pub mod model;
-// L1: system calls the libraries lack.
+// L1: text out; system calls the libraries lack.
+pub mod format;
 pub mod sys;
 // L2: who reads.
 pub mod backend;
-// L3: when to read, and what it adds up to.
+// L3: when to read, which rows to show, and what it adds up to.
 pub mod meter;
+// L9: commands.
+pub mod cli;

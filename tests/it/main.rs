@@ -1,4 +1,9 @@
 //! Every outside-in test, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test says what it expected by failing there")]
+#![allow(clippy::print_stdout, reason = "measured figures are shown with --nocapture")]
 
+mod backend;
+mod cli;
+mod deadline;
+mod delivery;
 mod root;

@@ -10,6 +10,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Name of the ring buffer.
 pub const RING: &str = "LIFE";
+/// Name of the table that keeps the last words of processes whose final record is to come.
+pub const EXITED: &str = "EXITED";
 /// Name of the table that keeps what ended threads waited for a CPU, by process.
 pub const WAITED: &str = "WAITED";
 
@@ -19,6 +21,9 @@ pub const KIND_FORK: u32 = 1;
 pub const KIND_EXEC: u32 = 2;
 /// `kind` of an [`End`].
 pub const KIND_END: u32 = 3;
+/// `kind` of an [`End`] that was taken at the exit of the last thread: its CPU time lacks the last
+/// slice. It counts only if no final record comes.
+pub const KIND_EXIT: u32 = 4;
 
 /// A process (not a thread) was made.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -68,12 +73,12 @@ impl Waited {
     pub const NONE: Self = Self { run_delay_ns: 0, run_count: 0 };
 }
 
-/// A process ended and was reaped. Its totals are `process.dead` and `waited`; the sums of
-/// `process.leader` are already part of `dead` and must not be added.
+/// A process ended and was reaped, or as [`KIND_EXIT`] in [`EXITED`] is about to. Its totals are `process.dead` and `waited`; the sums of
+/// `process.leader` are already part of `dead` and must not be added; at the exit they are not yet.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct End {
-    /// [`KIND_END`].
+    /// [`KIND_END`] or [`KIND_EXIT`].
     pub kind: u32,
     /// Always zero.
     pub zero: u32,
@@ -85,6 +90,11 @@ pub struct End {
     pub waited: Waited,
     /// Its last state; it has no memory any more.
     pub process: Process,
+}
+
+impl End {
+    /// All zero.
+    pub const ZERO: Self = zerocopy::transmute!([0u8; size_of::<Self>()]);
 }
 
 const _: () = assert!(size_of::<Fork>() == 40);

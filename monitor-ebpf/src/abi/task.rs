@@ -126,7 +126,27 @@ impl Thread {
     }
 }
 
+impl Sums {
+    /// Adds another thread's.
+    #[inline(always)]
+    pub fn add(&mut self, other: &Self) {
+        self.exec_ns += other.exec_ns;
+        self.user_ns += other.user_ns;
+        self.system_ns += other.system_ns;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.minor_faults += other.minor_faults;
+        self.major_faults += other.major_faults;
+        for (sum, other) in self.io.iter_mut().zip(other.io) {
+            *sum += other;
+        }
+    }
+}
+
 impl Process {
+    /// All zero.
+    pub const ZERO: Self = zerocopy::transmute!([0u8; size_of::<Self>()]);
+
     /// Sets the sizes of the memory to none.
     pub const fn clear_memory(&mut self) {
         self.rss_pages = [0; 4];
@@ -180,6 +200,7 @@ offsets! {
         maj_flt: "task_struct.maj_flt",
         ioac: "task_struct.ioac",
         signal: "task_struct.signal",
+        sig_live: "signal_struct.live",
         sig_threads: "signal_struct.nr_threads",
         sig_flags: "signal_struct.flags",
         sig_exit_code: "signal_struct.group_exit_code",

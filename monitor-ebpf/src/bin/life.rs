@@ -11,13 +11,15 @@ fn main() {}
 
 #[cfg(target_arch = "bpf")]
 mod program {
+    use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
     use aya_ebpf::helpers::generated::{bpf_ktime_get_boot_ns, bpf_probe_read_kernel_str};
     use aya_ebpf::macros::map;
     use aya_ebpf::maps::{HashMap, RingBuf};
     use aya_log_ebpf::debug;
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::life::{
-        End, Exec, Fork, KIND_END, KIND_EXEC, KIND_FORK, PATH_BYTES, ProgramOffsets, Waited,
+        End, Exec, Fork, KIND_END, KIND_EXEC, KIND_EXIT, KIND_FORK, PATH_BYTES, ProgramOffsets,
+        Waited,
     };
     use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, table, task::Task};
 
@@ -33,19 +35,20 @@ mod program {
     #[map]
     static WAITED: HashMap<Owner, Waited> = HashMap::with_max_entries(4096, 0);
 
-    /// Arguments of a typed tracepoint.
-    type Args = *const u64;
+    /// Last words of processes whose final record is to come. Few at a time, so each row is made
+    /// when it is needed.
+    #[map]
+    static EXITED: HashMap<Owner, End> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
     #[inline(always)]
-    fn task_argument(args: Args, index: usize) -> Option<Task> {
-        // SAFETY: the kernel passes as many arguments as the tracepoint has.
-        Task::from_kernel(unsafe { *args.add(index) } as *const u8)
+    fn task(argument: u64) -> Option<Task> {
+        Task::from_kernel(argument as *const u8)
     }
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_fork")]
-    fn fork(args: Args) -> i32 {
-        let (Some(parent), Some(child)) = (task_argument(args, 0), task_argument(args, 1)) else {
+    fn fork(&[parent, child]: &[u64; 2]) -> i32 {
+        let (Some(parent), Some(child)) = (task(parent), task(child)) else {
             return 0;
         };
         if child.is_leader() {
@@ -58,11 +61,10 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exec")]
-    fn exec(args: Args) -> i32 {
-        let Some(task) = task_argument(args, 0) else { return 0 };
-        // SAFETY: the third argument is a `struct linux_binprm *`.
-        let program = unsafe { *args.add(2) } as *const u8;
-        let path: *const u8 = load(program, constant!(PROGRAM.filename));
+    fn exec(&[changed, _, program]: &[u64; 3]) -> i32 {
+        let Some(task) = task(changed) else { return 0 };
+        // The third argument is a `struct linux_binprm *`.
+        let path: *const u8 = load(program as *const u8, constant!(PROGRAM.filename));
         let owner = task.owner();
         debug!((), "exec in process {}", owner.tgid);
         emit::<Exec>(|slot| {
@@ -83,35 +85,59 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exit")]
-    fn exit(args: Args) -> i32 {
-        let Some(task) = task_argument(args, 0) else { return 0 };
-        if task.is_leader() {
-            return 0; // Its own counters can still be read when it is freed.
+    fn exit(&[exiting]: &[u64; 1]) -> i32 {
+        let Some(task) = task(exiting) else { return 0 };
+        if !task.is_leader() {
+            keep_waits(task); // A leader's own can still be read when it is freed.
         }
-        let Some(row) = table::row(&WAITED, &task.owner()) else {
-            loss::table_full();
-            return 0;
-        };
+        if task.group_is_dead() {
+            keep_last_words(task);
+        }
+        0
+    }
+
+    #[inline(always)]
+    fn keep_waits(task: Task) {
+        let Some(row) = table::row(&WAITED, &task.owner()) else { return loss::table_full() };
         // SAFETY: the row lives until the process is freed.
         let Waited { run_delay_ns, run_count } = unsafe { &mut *row };
         // Two threads of one process may exit on two CPUs at once.
         atomic::add(run_delay_ns, task.run_delay_ns());
         atomic::add(run_count, task.run_count());
-        0
+    }
+
+    /// The final record can be lost: to a full ring, or where no program may run.
+    #[inline(always)]
+    #[expect(clippy::needless_borrows_for_generic_args, reason = "the record exceeds the stack")]
+    fn keep_last_words(task: Task) {
+        let leader = task.leader();
+        let owner = leader.owner();
+        // A process exits once; should it fail, there are no last words.
+        let _ = EXITED.insert(owner, &End::ZERO, 0);
+        let Some(row) = EXITED.get_ptr_mut(owner) else { return loss::table_full() };
+        // SAFETY: the row lives until the process is freed, and nobody else writes it.
+        let end = unsafe { &mut *row };
+        fill(end, leader, Waited::NONE);
+        end.kind = KIND_EXIT;
+        if !task.is_leader() {
+            end.process.dead.add(&task.sums());
+        }
     }
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_free")]
-    fn free(args: Args) -> i32 {
-        let Some(task) = task_argument(args, 0) else { return 0 };
+    fn free(&[freed]: &[u64; 1]) -> i32 {
+        let Some(task) = task(freed) else { return 0 };
         if task.is_leader() {
             let owner = task.leader().owner();
             // SAFETY: a row is plain integers, and no thread of a freed process can change it.
-            let waited = WAITED.get_ptr(&owner).map_or(Waited::NONE, |row| unsafe { *row });
+            let waited = WAITED.get_ptr(owner).map_or(Waited::NONE, |row| unsafe { *row });
             debug!((), "end of process {}", owner.tgid);
             emit(|slot| fill(slot, task, waited));
             // A process that never ended a thread has no row; nothing to say about it.
-            let _ = WAITED.remove(&owner);
+            let _ = WAITED.remove(owner);
+            // None if it was to exit before the hook was attached.
+            let _ = EXITED.remove(owner);
         }
         0
     }

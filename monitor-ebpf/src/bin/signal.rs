@@ -36,16 +36,9 @@ mod program {
     const SI_QUEUE: i32 = -1;
     const SI_TKILL: i32 = -6;
 
-    /// Arguments of a typed tracepoint.
-    type Args = *const u64;
-
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/signal_generate")]
-    fn generate(args: Args) -> i32 {
-        // SAFETY: the tracepoint has five arguments: number, info, task, whether it is for the
-        // whole process, result.
-        let (number, info, task, is_for_all, result) =
-            unsafe { (*args, *args.add(1), *args.add(2), *args.add(3), *args.add(4)) };
+    fn generate(&[number, info, task, is_for_all, result]: &[u64; 5]) -> i32 {
         let Some(target) = Task::from_kernel(task as *const u8) else { return 0 };
         let code = code_of(info);
         // Anything else happened in an interrupt, or is the process's own doing: who runs here
@@ -66,9 +59,7 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/signal_deliver")]
-    fn deliver(args: Args) -> i32 {
-        // SAFETY: the tracepoint has three arguments: number, info, action.
-        let (number, info) = unsafe { (*args, *args.add(1)) };
+    fn deliver(&[number, info]: &[u64; 2]) -> i32 {
         emit(&Signal {
             kind: KIND_DELIVERED,
             number: number as u32,

@@ -4,7 +4,7 @@
 //! `learn` runs once, before the first snapshot; `empty` only in the bench.
 //! Nothing runs between readings.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
-#![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
+#![allow(unsafe_code, reason = "a program's section and its panic handler are unsafe attributes")]
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}
@@ -12,60 +12,45 @@ fn main() {}
 #[cfg(target_arch = "bpf")]
 mod program {
     use monitor_ebpf::abi::task::{Process, Thread};
-    use monitor_ebpf::kernel::{iter, rss, task::Task};
+    use monitor_ebpf::kernel::iter::Step;
+    use monitor_ebpf::kernel::scratch::Scratch;
+    use monitor_ebpf::kernel::{rss, task::Task};
+    use zerocopy::FromZeros;
 
-    /// `struct bpf_iter__task`.
-    #[repr(C)]
-    struct Step {
-        meta: *const iter::Meta,
-        task: *const u8,
-    }
-
-    /// Too large for the 512-byte stack. One reader at a time: the loader's iterator is its own.
-    static mut PROCESS: Process = zeroed();
-
-    const fn zeroed() -> Process {
-        // SAFETY: all members are integers.
-        unsafe { core::mem::zeroed() }
-    }
+    /// Too large for the 512-byte stack.
+    static PROCESS: Scratch<Process> = Scratch::new(Process::ZERO);
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task")]
-    fn snapshot(step: *const Step) -> i32 {
-        // SAFETY: the kernel passes a valid context; `task` is null after the last one.
-        let (meta, task) = unsafe { ((*step).meta, (*step).task) };
-        let Some(task) = Task::from_kernel(task) else { return 0 };
-        if task.is_leader() {
-            process(meta, task)
-        } else {
-            thread(meta, task)
+    fn snapshot(step: &Step) -> i32 {
+        match step.task() {
+            Some(task) if task.is_leader() => process(step, task),
+            Some(task) => thread(step, task),
+            None => {}
         }
         0
     }
 
     #[inline(always)]
-    fn process(meta: *const iter::Meta, task: Task) {
-        // SAFETY: only this function uses it, and no two passes run at once.
-        let record = unsafe { &mut *(&raw mut PROCESS) };
+    fn process(step: &Step, task: Task) {
+        let record = PROCESS.get();
         task.read_thread(&mut record.leader);
         task.read_group(record);
         task.read_memory(record);
-        iter::write(meta, record);
+        step.write(record);
     }
 
     #[inline(always)]
-    fn thread(meta: *const iter::Meta, task: Task) {
-        // SAFETY: all members are integers.
-        let mut record: Thread = unsafe { core::mem::zeroed() };
+    fn thread(step: &Step, task: Task) {
+        let mut record = Thread::new_zeroed();
         task.read_thread(&mut record);
-        iter::write(meta, &record);
+        step.write(&record);
     }
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task")]
-    fn learn(step: *const Step) -> i32 {
-        // SAFETY: the kernel passes a valid context.
-        if unsafe { (*(*step).meta).seq_num } == 0 {
+    fn learn(step: &Step) -> i32 {
+        if step.number() == 0 {
             rss::learn_cpu_offsets();
         }
         0
@@ -75,7 +60,7 @@ mod program {
     /// compares `snapshot` with. The monitor itself never loads it.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task")]
-    fn empty(_: *const Step) -> i32 {
+    fn empty(_: &Step) -> i32 {
         0
     }
 

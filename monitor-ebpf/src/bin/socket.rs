@@ -13,14 +13,9 @@ mod program {
     use monitor_ebpf::kernel::payload::{Way, count};
     use monitor_ebpf::kernel::{sock::Sock, task::Task};
 
-    /// Arguments of a typed tracepoint: a socket, the result, the flags.
-    type Args = *const [u64; 3];
-
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sock_send_length")]
-    fn send(args: Args) -> i32 {
-        // SAFETY: the tracepoint has three arguments.
-        let (sock, result) = unsafe { ((*args)[0], (*args)[1]) };
+    fn send(&[sock, result]: &[u64; 2]) -> i32 {
         let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
         count(&Task::current().owner(), sock.traffic(), Way::Sent, result as i32);
         0
@@ -28,9 +23,7 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sock_recv_length")]
-    fn receive(args: Args) -> i32 {
-        // SAFETY: the tracepoint has three arguments.
-        let (sock, result, flags) = unsafe { ((*args)[0], (*args)[1], (*args)[2]) };
+    fn receive(&[sock, result, flags]: &[u64; 3]) -> i32 {
         let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
         let way = Way::Received(flags as u32);
         count(&Task::current().owner(), sock.traffic(), way, result as i32);

@@ -19,8 +19,9 @@ mod program {
     use aya_ebpf::maps::{Array, HashMap};
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::tcp::{Closing, Counters, Held, Open, Shared, Totals};
+    use monitor_ebpf::kernel::iter::{FileStep, SockStep};
     use monitor_ebpf::kernel::sock::{Sock, Tcp, state as at};
-    use monitor_ebpf::kernel::{atomic, iter, loss, table, task::Task};
+    use monitor_ebpf::kernel::{atomic, loss, table, task::Task};
 
     /// The loader sets the size.
     #[map]
@@ -45,28 +46,13 @@ mod program {
     #[map]
     static ACCEPTED: Array<u64> = Array::with_max_entries(1, 0);
 
-    /// `struct bpf_iter__task_file`.
-    #[repr(C)]
-    struct FileStep {
-        meta: *const iter::Meta,
-        task: *const u8,
-        fd: u64,
-        file: *const u8,
-    }
-
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task_file")]
-    fn hold(step: *const FileStep) -> i32 {
-        // SAFETY: the kernel passes a valid context; `task` and `file` are null after the last.
-        let FileStep { meta, task, file, .. } = unsafe { core::ptr::read_volatile(step) };
-        if file.is_null() {
-            return 0;
-        }
-        let Some(task) = Task::from_kernel(task) else { return 0 };
-        let Some(sock) = Sock::from_file(file) else { return 0 };
-        if sock.tcp().is_some() {
-            // SAFETY: `meta` is valid as long as the context.
-            note(sock, task.owner(), unsafe { (*meta).session_id });
+    fn hold(step: &FileStep) -> i32 {
+        if let Some((task, sock)) = step.socket()
+            && sock.tcp().is_some()
+        {
+            note(sock, task.owner(), step.pass());
         }
         0
     }
@@ -94,44 +80,26 @@ mod program {
         }
     }
 
-    /// `struct bpf_iter__bpf_sk_storage_map`.
-    #[repr(C)]
-    struct SockStep {
-        meta: *const iter::Meta,
-        map: *const u8,
-        sock: *const u8,
-        held: *const Held,
-    }
-
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/bpf_sk_storage_map")]
-    fn open(step: *const SockStep) -> i32 {
-        // SAFETY: the kernel passes a valid context; `sock` and `held` are null after the last.
-        let SockStep { meta, sock, held, .. } = unsafe { core::ptr::read_volatile(step) };
-        if held.is_null() {
-            return 0;
-        }
-        let Some(sock) = Sock::from_kernel(sock) else { return 0 };
+    fn open(step: &SockStep<Held>) -> i32 {
+        let Some((sock, held)) = step.socket() else { return 0 };
         let Some(tcp) = sock.tcp() else { return 0 };
         if sock.released() {
             return 0; // Its row has it.
         }
-        // SAFETY: not null, and of the size that the map was made with.
-        let Held { owner, is_shared, .. } = unsafe { *held };
+        let Held { owner, is_shared, .. } = held;
         let cookie = sock.cookie();
         let (counters, credited) = present(sock, tcp, cookie);
-        iter::write(
-            meta,
-            &Open {
-                owner,
-                cookie,
-                counters: counters.since(&credited),
-                srtt_us8: tcp.srtt_us8(),
-                family: if sock.is_v6() { 6 } else { 4 },
-                is_shared,
-                zero: 0,
-            },
-        );
+        step.write(&Open {
+            owner,
+            cookie,
+            counters: counters.since(&credited),
+            srtt_us8: tcp.srtt_us8(),
+            family: if sock.is_v6() { 6 } else { 4 },
+            is_shared,
+            zero: 0,
+        });
         0
     }
 
@@ -157,14 +125,10 @@ mod program {
         CLOSING.get_ptr(&cookie).map(|entry| unsafe { *entry })
     }
 
-    /// Arguments of a typed tracepoint.
-    type Args = *const u64;
-
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/inet_sock_set_state")]
-    fn state(args: Args) -> i32 {
-        // SAFETY: the tracepoint has three arguments: a socket, the old and the new state.
-        let (sock, old, new) = unsafe { (*args, *args.add(1) as u8, *args.add(2) as u8) };
+    fn state(&[sock, old, new]: &[u64; 3]) -> i32 {
+        let (old, new) = (old as u8, new as u8);
         let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
         let Some(tcp) = sock.tcp() else { return 0 };
         if new == at::SYN_SENT || new == at::LISTEN {
@@ -206,9 +170,8 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/tcp_destroy_sock")]
-    fn destroy(args: Args) -> i32 {
-        // SAFETY: the tracepoint has one argument, a socket.
-        let Some(sock) = Sock::from_kernel(unsafe { *args } as *const u8) else { return 0 };
+    fn destroy(&[sock]: &[u64; 1]) -> i32 {
+        let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
         let Some(tcp) = sock.tcp() else { return 0 };
         let cookie = sock.cookie();
         let closer = entry(cookie).map_or(NOBODY, |closing| closing.owner);

@@ -10,12 +10,12 @@ pub mod loss;
 pub mod payload;
 pub mod ring;
 pub mod rss;
+pub mod scratch;
 pub mod sock;
 pub mod table;
 pub mod task;
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
-use core::ffi::c_void;
 use core::mem::MaybeUninit;
 
 /// Reads one offset (or another number that the loader sets) as the constant it is.
@@ -23,33 +23,35 @@ use core::mem::MaybeUninit;
 #[macro_export]
 macro_rules! constant {
     ($place:expr) => {
-        // SAFETY: the place is a static of this object.
-        unsafe { core::ptr::read_volatile(&raw const $place) }
+        $crate::kernel::as_loaded(&$place)
     };
 }
 pub use crate::constant;
 
+/// See [`constant!`].
+#[inline(always)]
+pub fn as_loaded(place: &u32) -> u32 {
+    // SAFETY: a reference is valid and aligned.
+    unsafe { core::ptr::read_volatile(place) }
+}
+
 /// Loads `T` at `offset` of a structure whose type the verifier knows.
 #[inline(always)]
 pub fn load<T: Copy>(base: *const u8, offset: u32) -> T {
+    let place = base.wrapping_add(offset as usize).cast::<T>();
     // SAFETY: the verifier checks the offset against the structure; a fault reads as zero.
-    unsafe { core::ptr::read_volatile(base.add(offset as usize).cast::<T>()) }
+    unsafe { core::ptr::read_volatile(place) }
 }
 
 /// Copies `T` from `offset` of any kernel address; zero where it cannot be read.
 #[inline(always)]
 pub fn probe<T: Copy>(base: *const u8, offset: u32) -> T {
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: the helper writes at most `size_of::<T>()` bytes, or zeroes them on a fault;
-    // every `T` used here is made of integers.
-    unsafe {
-        bpf_probe_read_kernel(
-            value.as_mut_ptr().cast::<c_void>(),
-            size_of::<T>() as u32,
-            base.wrapping_add(offset as usize).cast::<c_void>(),
-        );
-        value.assume_init()
-    }
+    let (to, from) = (value.as_mut_ptr().cast(), base.wrapping_add(offset as usize).cast());
+    // SAFETY: the helper writes `size_of::<T>()` bytes at most, or zeroes them on a fault.
+    unsafe { bpf_probe_read_kernel(to, size_of::<T>() as u32, from) };
+    // SAFETY: every `T` used here is made of integers, for which zero is a value.
+    unsafe { value.assume_init() }
 }
 
 /// The end of every object: no unwinding, and the licence that the helpers ask for.

@@ -5,6 +5,7 @@
 //! offset, which the kernel does not export to programs; [`learn_cpu_offsets`] finds it once, as
 //! the distance between an element of a per-CPU map on that CPU and the map's own base.
 
+use super::scratch::Scratch;
 use super::{constant, load, probe};
 use crate::abi::offset::ABSENT;
 use crate::abi::task::{ArrayOffsets, EXACT_CPUS, TaskOffsets};
@@ -20,7 +21,7 @@ static ARRAY: ArrayOffsets = ArrayOffsets::ABSENT;
 static RSS_CPUS: u32 = 0;
 
 /// Written once by [`learn_cpu_offsets`], before the first snapshot.
-static mut CPU_OFFSET: [u64; EXACT_CPUS] = [0; EXACT_CPUS];
+static CPU_OFFSET: Scratch<[u64; EXACT_CPUS]> = Scratch::new([0; EXACT_CPUS]);
 
 /// The map whose elements' addresses are compared; its values mean nothing.
 #[map]
@@ -30,39 +31,38 @@ static RULER: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 #[inline(always)]
 pub fn learn_cpu_offsets() {
     let ruler = (&raw const RULER).cast::<u8>();
-    let map = as_number(ruler) as *const u8;
-    let base: u64 = probe(map, constant!(ARRAY.pptrs));
+    let base: u64 = probe(as_number(ruler) as *const u8, constant!(ARRAY.pptrs));
     let key = 0u32;
-    for cpu in 0..EXACT_CPUS {
-        if cpu >= constant!(RSS_CPUS) as usize {
-            break;
-        }
+    for (cpu, offset) in CPU_OFFSET.get().iter_mut().take(cpus()).enumerate() {
+        let key = (&raw const key).cast();
         // SAFETY: the helper returns the element's address on that CPU, or null.
-        let element = unsafe {
-            bpf_map_lookup_percpu_elem(ruler.cast_mut().cast(), (&raw const key).cast(), cpu as u32)
-        };
-        // SAFETY: the index is below the length, and nobody reads before the first snapshot.
-        unsafe { CPU_OFFSET[cpu] = as_number(element.cast()).wrapping_sub(base) };
+        let element =
+            unsafe { bpf_map_lookup_percpu_elem(ruler.cast_mut().cast(), key, cpu as u32) };
+        *offset = as_number(element.cast()).wrapping_sub(base);
     }
+}
+
+/// How many CPUs' parts are added.
+#[inline(always)]
+fn cpus() -> usize {
+    constant!(RSS_CPUS) as usize
 }
 
 /// The address of a map or of its element. The verifier allows no arithmetic with such a pointer;
 /// one that was stored to memory and loaded again is a number to it.
 #[inline(always)]
 fn as_number(pointer: *const u8) -> u64 {
-    static mut SLOT: *const u8 = core::ptr::null();
-    // SAFETY: one pass at a time uses the slot.
-    unsafe {
-        core::ptr::write_volatile(&raw mut SLOT, pointer);
-        core::ptr::read_volatile(&raw const SLOT) as u64
-    }
+    static SLOT: Scratch<*const u8> = Scratch::new(core::ptr::null());
+    let slot = core::ptr::from_mut(SLOT.get());
+    // SAFETY: a place of this object.
+    unsafe { core::ptr::write_volatile(slot, pointer) };
+    // SAFETY: as above.
+    unsafe { core::ptr::read_volatile(slot) as u64 }
 }
 
 /// The four counts of `mm` (file, anonymous, swap entries, shared memory); zeroes for no `mm`.
 #[inline(always)]
-pub fn pages(mm: *const u8, task: *const TaskOffsets) -> [i64; 4] {
-    // SAFETY: the caller's static.
-    let task = unsafe { &*task };
+pub fn pages(mm: *const u8, task: &TaskOffsets) -> [i64; 4] {
     let at = constant!(task.mm_rss_stat);
     if constant!(task.mm_rss_plain) != ABSENT {
         // 6.1 and before refuse a direct load of an element of this array.
@@ -85,13 +85,8 @@ fn count(mm: *const u8, at: u32, task: &TaskOffsets) -> i64 {
     if parts == 0 {
         return total;
     }
-    for cpu in 0..EXACT_CPUS {
-        if cpu >= constant!(RSS_CPUS) as usize {
-            break;
-        }
-        // SAFETY: the index is below the length; nobody writes after start-up.
-        let offset = unsafe { CPU_OFFSET[cpu] };
-        let part: i32 = probe(parts.wrapping_add(offset) as *const u8, 0);
+    for offset in CPU_OFFSET.get().iter().take(cpus()) {
+        let part: i32 = probe(parts.wrapping_add(*offset) as *const u8, 0);
         total += i64::from(part);
     }
     total

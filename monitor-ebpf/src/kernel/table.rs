@@ -10,6 +10,6 @@ pub fn row<K, V: zerocopy::FromZeros>(table: &HashMap<K, V>, key: &K) -> Option<
         return Some(row);
     }
     // Another CPU may make it first: then this insertion fails and the look-up finds the other's.
-    let _ = table.insert(key, &V::new_zeroed(), u64::from(BPF_NOEXIST));
+    let _ = table.insert(key, V::new_zeroed(), u64::from(BPF_NOEXIST));
     table.get_ptr_mut(key)
 }

@@ -105,6 +105,12 @@ impl Task {
         load(self.0, constant!(TASK.signal))
     }
 
+    /// Whether the last thread of its group is exiting or has exited.
+    #[inline(always)]
+    pub fn group_is_dead(self) -> bool {
+        load::<u32>(self.signal(), constant!(TASK.sig_live)) == 0
+    }
+
     /// Highest resident set of all its images, in pages; set as the last thread exits.
     #[inline(always)]
     pub fn max_rss_pages(self) -> u64 {
@@ -142,8 +148,9 @@ impl Task {
         }
     }
 
+    /// What this thread used.
     #[inline(always)]
-    fn sums(self) -> Sums {
+    pub fn sums(self) -> Sums {
         Sums {
             exec_ns: load(self.0, constant!(TASK.exec_runtime)),
             user_ns: load(self.0, constant!(TASK.utime)),
@@ -186,8 +193,13 @@ impl Task {
     #[inline(always)]
     pub fn read_memory(self, out: &mut Process) {
         let mm: *const u8 = load(self.0, constant!(TASK.mm));
-        out.has_memory = u64::from(!mm.is_null());
-        out.rss_pages = rss::pages(mm, &raw const TASK);
+        if mm.is_null() {
+            // Its loads would fault and give zero; but 5.10 does not survive a fault in a program
+            // that has functions (mended in 6.4 by 0108a4e9f358, and not everywhere before).
+            return out.clear_memory();
+        }
+        out.has_memory = 1;
+        out.rss_pages = rss::pages(mm, &TASK);
         out.vsize_pages = load(mm, constant!(TASK.mm_total_vm));
         out.peak_vsize_pages = load(mm, constant!(TASK.mm_hiwater_vm));
         out.peak_rss_pages = load(mm, constant!(TASK.mm_hiwater_rss));

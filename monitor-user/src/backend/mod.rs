@@ -3,7 +3,13 @@
 //! In: what is wanted. Out: a `Sample` with notes. A backend never filters, sorts, or computes a
 //! rate, and a process that vanished while it was read is not an error.
 
+pub mod canned;
+pub mod device;
 pub mod ebpf;
+pub mod host;
+pub mod procfs;
+pub mod select;
+pub mod unsupported;
 
 use crate::model::probe::Probe;
 use crate::model::sample::{Process, Sample, Source};

@@ -169,7 +169,8 @@ impl<'a> Report<'a> {
         }
         out.truncate(out.trim_end_matches([',', ' ', ':']).len());
         let more = commands.len().saturating_sub(WORDS);
-        let _ = writeln!(out, "{}", if more > 0 { format!(", {more} more") } else { String::new() });
+        let _ =
+            writeln!(out, "{}", if more > 0 { format!(", {more} more") } else { String::new() });
     }
 
     /// Whether no process can have been missed.
@@ -234,7 +235,11 @@ impl Report<'_> {
             let list = field.field();
             let gauge = matches!(
                 field,
-                F::PeakRss | F::BlockReadP50 | F::BlockReadP99 | F::BlockWriteP50 | F::BlockWriteP99
+                F::PeakRss
+                    | F::BlockReadP50
+                    | F::BlockReadP99
+                    | F::BlockWriteP50
+                    | F::BlockWriteP99
             );
             match self.used.row.value(field) {
                 Some(Value::Number(n)) if gauge || list.role == Role::Counter => {

@@ -11,9 +11,9 @@ use super::report::{Outcome, Report};
 use crate::backend::{Backend, select};
 use crate::meter::family::Family;
 use crate::model::id::Pid;
-use crate::model::sample::Note;
+use crate::model::sample::{Note, Source};
 use crate::model::want::{Capability, Want};
-use crate::sys::wait;
+use crate::sys::{files, memory, readable, wait};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -41,6 +41,7 @@ const CAPABILITIES: [Capability; 5] = [
 /// Runs the command and reports. Returns its exit code.
 pub fn run(args: &Run) -> Result<u8, Failure> {
     let (mut backend, mut notes) = select::open(args.backend, &CAPABILITIES, 0)?;
+    memory::forget_peak();
     let start = Instant::now();
     let child = match command(args).spawn() {
         Ok(child) => Pid(child.id()),
@@ -80,6 +81,7 @@ fn put(report: &Report<'_>, args: &Run) -> Result<(), Failure> {
 fn command(args: &Run) -> Command {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
+    files::leave_limit(&mut command);
     command
 }
 
@@ -109,7 +111,7 @@ async fn watch(
     pidfd: OwnedFd,
 ) -> Result<(), Failure> {
     let failed = |error| Failure::failed(format!("cannot wait for the command: {error}"));
-    let ended = AsyncFd::new(pidfd).map_err(failed)?;
+    let ended = readable::readable(pidfd).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     // The terminal sends these to the whole foreground group: the command has its own copy.
@@ -136,7 +138,7 @@ fn wanted() -> Want {
 /// Waits until records should be fetched; for ever, if there are none.
 async fn woken(backend: &dyn Backend) {
     let fd = backend.wake().and_then(|fd| fd.try_clone_to_owned().ok());
-    match fd.and_then(|fd| AsyncFd::new(fd).ok()) {
+    match fd.and_then(|fd| readable::readable(fd).ok()) {
         Some(fd) => drop(fd.readable().await),
         None => std::future::pending().await,
     }
@@ -157,7 +159,9 @@ fn settle(
     loop {
         let sample = backend.read(&wanted())?;
         family.learn(&sample);
-        let settled = family.root_ended() && family.awaited() == 0;
+        // Only the kernel's own records come late; a sample of /proc is all there will be.
+        let sampled = backend.source() != Source::Ebpf;
+        let settled = sampled || family.root_ended() && family.awaited() == 0;
         if settled || Instant::now() >= deadline {
             notes.extend(sample.notes);
             return Ok(());

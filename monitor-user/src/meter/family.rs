@@ -33,6 +33,8 @@ pub struct Family {
     living: HashMap<Identity, Process>,
     /// What the ended used.
     ended: Used,
+    /// Whether the root's final numbers have come, or it vanished.
+    root_ended: bool,
     /// Members that have ended and whose final record is still to come.
     awaited: usize,
     /// Processes that were there and then were not, without a final record.
@@ -78,6 +80,7 @@ impl Family {
             pids: HashMap::new(),
             living: HashMap::new(),
             ended: Used::default(),
+            root_ended: false,
             awaited: 0,
             lost: 0,
         }
@@ -87,11 +90,13 @@ impl Family {
     pub fn learn(&mut self, sample: &Sample) {
         self.adopt(&sample.processes);
         let mut before = std::mem::take(&mut self.living);
-        for process in sample.processes.iter().filter(|it| self.members.contains(&it.id)) {
+        for process in &sample.processes {
+            if !self.members.contains(&process.id) {
+                continue;
+            }
             before.remove(&process.id);
             if process.ended() {
-                let inside = self.waited_inside(process);
-                self.ended.add(process, inside);
+                self.close(process);
             } else {
                 self.living.insert(process.id, process.clone());
             }
@@ -101,15 +106,24 @@ impl Family {
         self.living.extend(sample.dying.iter().filter_map(|it| before.remove_entry(&it.id)));
         for process in before.into_values() {
             self.lost += 1;
-            let inside = self.waited_inside(&process);
-            self.ended.add(&process, inside);
+            self.close(&process);
         }
+    }
+
+    /// Adds the last numbers of a member.
+    fn close(&mut self, process: &Process) {
+        let inside = self.waited_inside(process);
+        self.ended.add(process, inside);
+        self.root_ended |= process.id.pid == self.root;
     }
 
     /// Counts the members among those that have ended without a final record until now.
     fn await_final(&mut self, dying: &[Birth]) {
         let relatives = |it: &&Birth| {
-            self.members.contains(&it.id) || it.parent.is_some_and(|it| self.members.contains(&it))
+            // A root that was never seen alive is nobody's child here.
+            it.id.pid == self.root
+                || self.members.contains(&it.id)
+                || it.parent.is_some_and(|it| self.members.contains(&it))
         };
         self.awaited = dying.iter().filter(relatives).count();
     }
@@ -168,9 +182,9 @@ impl Family {
         self.living.values()
     }
 
-    /// Whether the root has ended, or was never seen.
-    pub fn root_ended(&self) -> bool {
-        !self.living.keys().any(|id| id.pid == self.root)
+    /// Whether the root's last numbers have come.
+    pub const fn root_ended(&self) -> bool {
+        self.root_ended
     }
 
     /// Members that have ended and whose final record is still to come.

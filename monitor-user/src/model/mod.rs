@@ -5,6 +5,7 @@
 pub mod event;
 pub mod field;
 pub mod id;
+pub mod name;
 pub mod probe;
 pub mod rates;
 pub mod sample;

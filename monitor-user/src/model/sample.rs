@@ -19,6 +19,8 @@ pub enum Source {
     /// Fixed values, for tests of what lies above.
     #[default]
     Test,
+    /// None that works; it answers with an error only.
+    Unsupported,
 }
 
 impl Source {
@@ -28,6 +30,7 @@ impl Source {
             Self::Ebpf => "ebpf",
             Self::Procfs => "procfs",
             Self::Test => "test",
+            Self::Unsupported => "unsupported",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The two clocks of a sample.
+//! The two clocks of a sample, and the tick that `/proc` counts in.
 
 use crate::model::id::Ns;
 use crate::model::sample::Instant;
@@ -12,6 +12,11 @@ pub fn now() -> Instant {
 /// Now, on `CLOCK_BOOTTIME`, which start times are measured on and which counts sleep.
 pub fn boot() -> Ns {
     read(ClockId::Boottime)
+}
+
+/// Nanoseconds in a tick, the unit of times in `/proc` (`USER_HZ`, 100 on all machines).
+pub fn tick_ns() -> u64 {
+    1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
 fn read(clock: ClockId) -> Ns {

@@ -3,5 +3,7 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod files;
 pub mod memory;
+pub mod readable;
 pub mod wait;

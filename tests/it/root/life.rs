@@ -2,6 +2,7 @@
 
 use super::privilege::granted;
 use super::workload::{Guarded, ebpf, processes, until};
+use crate::deadline;
 use monitor::backend::Backend as _;
 use monitor::meter::family::Family;
 use monitor::model::field::ProcessField as F;
@@ -10,6 +11,9 @@ use monitor::model::sample::Sample;
 use monitor::model::want::Capability;
 use monitor::sys::wait;
 use std::time::{Duration, Instant};
+
+/// The longest tick that a kernel is built with (CONFIG_HZ=100).
+const TICK_NS: u64 = 10_000_000;
 
 /// Reads every second, and early when the ring asks for it, until the family has ended.
 fn watch(script: &str) -> (Family, wait::Usage, Vec<Sample>) {
@@ -20,7 +24,7 @@ fn watch(script: &str) -> (Family, wait::Usage, Vec<Sample>) {
     let mut family = Family::of(pid);
     let mut samples = Vec::new();
     let mut due = Instant::now();
-    loop {
+    deadline::until(|| {
         backend.drain();
         if Instant::now() >= due || waiter.is_finished() {
             due += Duration::from_secs(1);
@@ -29,18 +33,17 @@ fn watch(script: &str) -> (Family, wait::Usage, Vec<Sample>) {
             samples.push(sample);
         }
         let left = family.living().count() + family.awaited();
-        if waiter.is_finished() && family.root_ended() && left == 0 {
-            return (family, waiter.join().unwrap(), samples);
-        }
-        assert!(samples.len() < 10_000, "the family never ended");
-    }
+        (waiter.is_finished() && family.root_ended() && left == 0).then_some(())
+    });
+    (family, waiter.join().unwrap(), samples)
 }
 
 #[test]
 fn root_every_one_of_2000_short_lived_processes_is_seen_with_its_cpu() {
-    if !granted("root_every_one_of_2000_short_lived_processes_is_seen_with_its_cpu") {
+    let Some(_turn) = granted("root_every_one_of_2000_short_lived_processes_is_seen_with_its_cpu")
+    else {
         return;
-    }
+    };
     let script = "i=0; while [ $i -lt 2000 ]; do /bin/true; i=$((i+1)); done";
     let (family, usage, samples) = watch(script);
     let used = family.used();
@@ -48,19 +51,24 @@ fn root_every_one_of_2000_short_lived_processes_is_seen_with_its_cpu() {
     assert_eq!(*count, 2000);
     assert_eq!(family.started(), 2001);
     assert_eq!(family.lost(), 0);
-    let cpu = used.row.get(F::CpuTime).unwrap() as f64;
-    let error = (cpu / usage.cpu.0 as f64 - 1.0).abs();
-    println!("2000 of 2000, cpu {cpu} ns, rusage {} ns, error {error:.6}", usage.cpu.0);
-    assert!(error < 0.005, "cpu {cpu} but rusage {}", usage.cpu.0);
+    // Where the kernel lets no program run, a final record is lost, and its process marked.
+    let approximate = |sample: &Sample| {
+        sample.processes.iter().filter(|it| it.row.get(F::Approximate).is_some()).count() as u64
+    };
+    let marked: u64 = samples.iter().map(approximate).sum();
+    let (cpu, kernel) = (used.row.get(F::CpuTime).unwrap(), usage.cpu.0);
+    println!("2000 of 2000, {marked} of them marked; cpu {cpu} ns, rusage {kernel} ns");
+    let allowed = kernel / 200 + marked * TICK_NS;
+    assert!(cpu.abs_diff(kernel) <= allowed, "cpu {cpu} but rusage {kernel}");
     let lost = &samples.last().unwrap().lost;
     assert!(lost.iter().all(|it| it.ring_full + it.table_full == 0), "{lost:?}");
 }
 
 #[test]
 fn root_an_ended_process_keeps_its_code_parent_path_and_peak() {
-    if !granted("root_an_ended_process_keeps_its_code_parent_path_and_peak") {
+    let Some(_turn) = granted("root_an_ended_process_keeps_its_code_parent_path_and_peak") else {
         return;
-    }
+    };
     let mut backend = ebpf(&[Capability::Lifetimes]);
     let child = Guarded::sh("sh -c 'exit 23'; sh -c 'kill -TERM $$'; /bin/true");
     let pid = child.pid();
@@ -82,13 +90,11 @@ fn root_an_ended_process_keeps_its_code_parent_path_and_peak() {
 
 #[test]
 fn root_what_does_not_fit_into_the_ring_is_counted() {
-    if !granted("root_what_does_not_fit_into_the_ring_is_counted") {
-        return;
-    }
+    let Some(_turn) = granted("root_what_does_not_fit_into_the_ring_is_counted") else { return };
     let mut backend = ebpf(&[Capability::Lifetimes]);
     // Without a drain in between: 4,000 lives are 3 MB of records, the ring of two CPUs is 1 MiB.
     let cpus = std::thread::available_parallelism().unwrap().get().next_power_of_two();
-    let lives = 1_000 * (cpus.max(4)).min(64);
+    let lives = 1_000 * cpus.clamp(4, 64);
     let child =
         Guarded::sh(&format!("i=0; while [ $i -lt {lives} ]; do /bin/true; i=$((i+1)); done"));
     let _ = wait::wait(child.pid()).unwrap();
@@ -106,9 +112,9 @@ fn root_what_does_not_fit_into_the_ring_is_counted() {
 
 #[test]
 fn root_a_thread_that_ended_leaves_its_run_delay_behind() {
-    if !granted("root_a_thread_that_ended_leaves_its_run_delay_behind") {
+    let Some(_turn) = granted("root_a_thread_that_ended_leaves_its_run_delay_behind") else {
         return;
-    }
+    };
     let mut backend = ebpf(&[Capability::Lifetimes]);
     let mut child = Guarded::python(
         "import threading,sys\n\

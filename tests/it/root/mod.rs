@@ -3,8 +3,10 @@
 
 mod actor;
 mod doctor;
+mod equal;
 mod life;
 mod privilege;
+mod run;
 mod signal;
 mod snapshot;
 mod socket;

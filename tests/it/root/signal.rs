@@ -20,9 +20,7 @@ fn generated(event: &Event, number: u32) -> Option<(Option<Pid>, Pid, bool, Outc
 
 #[test]
 fn root_23_signals_are_23_made_and_23_taken() {
-    if !granted("root_23_signals_are_23_made_and_23_taken") {
-        return;
-    }
+    let Some(_turn) = granted("root_23_signals_are_23_made_and_23_taken") else { return };
     let mut backend = ebpf(&[Capability::Signals]);
     let (mut sender, mut target) = (Actor::new(), Actor::new());
     // A real-time signal is queued as often as it is sent.
@@ -46,9 +44,7 @@ fn root_23_signals_are_23_made_and_23_taken() {
 
 #[test]
 fn root_a_signal_that_is_pending_or_ignored_says_so() {
-    if !granted("root_a_signal_that_is_pending_or_ignored_says_so") {
-        return;
-    }
+    let Some(_turn) = granted("root_a_signal_that_is_pending_or_ignored_says_so") else { return };
     let mut backend = ebpf(&[Capability::Signals]);
     let mut actor = Actor::new();
     let pid = actor.pid();
@@ -72,9 +68,7 @@ fn root_a_signal_that_is_pending_or_ignored_says_so() {
 
 #[test]
 fn root_without_the_capability_there_are_no_events() {
-    if !granted("root_without_the_capability_there_are_no_events") {
-        return;
-    }
+    let Some(_turn) = granted("root_without_the_capability_there_are_no_events") else { return };
     let mut backend = ebpf(&[Capability::Lifetimes]);
     let mut actor = Actor::new();
     let _ = actor.does("signal.signal(10, signal.SIG_IGN); os.kill(os.getpid(), 10); it = 0");

@@ -28,9 +28,10 @@ sys.stdin.read()
 
 #[test]
 fn root_cpu_of_ended_and_live_threads_is_what_the_kernel_counts() {
-    if !granted("root_cpu_of_ended_and_live_threads_is_what_the_kernel_counts") {
+    let Some(_turn) = granted("root_cpu_of_ended_and_live_threads_is_what_the_kernel_counts")
+    else {
         return;
-    }
+    };
     let mut backend = ebpf(&[]);
     let mut child = Guarded::python(BURNERS);
     let counted: u64 = child.line().parse().unwrap();
@@ -46,9 +47,7 @@ fn root_cpu_of_ended_and_live_threads_is_what_the_kernel_counts() {
 
 #[test]
 fn root_no_process_is_missed_or_seen_twice() {
-    if !granted("root_no_process_is_missed_or_seen_twice") {
-        return;
-    }
+    let Some(_turn) = granted("root_no_process_is_missed_or_seen_twice") else { return };
     let mut backend = ebpf(&[]);
     // More than fit into one read of 32 KiB, many times over.
     let mut child = Guarded::sh(
@@ -70,9 +69,10 @@ fn root_no_process_is_missed_or_seen_twice() {
 
 #[test]
 fn root_a_leader_that_exited_before_its_threads_still_counts_them() {
-    if !granted("root_a_leader_that_exited_before_its_threads_still_counts_them") {
+    let Some(_turn) = granted("root_a_leader_that_exited_before_its_threads_still_counts_them")
+    else {
         return;
-    }
+    };
     let mut backend = ebpf(&[]);
     let mut child = Guarded::python(
         "import threading,ctypes,time\n\
@@ -93,9 +93,11 @@ fn root_a_leader_that_exited_before_its_threads_still_counts_them() {
 
 #[test]
 fn root_kernel_threads_and_zombies_have_no_memory_rather_than_none_of_it() {
-    if !granted("root_kernel_threads_and_zombies_have_no_memory_rather_than_none_of_it") {
+    let Some(_turn) =
+        granted("root_kernel_threads_and_zombies_have_no_memory_rather_than_none_of_it")
+    else {
         return;
-    }
+    };
     let mut backend = ebpf(&[]);
     // A shell that becomes a program which never waits for its child.
     let child = Guarded::sh("/bin/true & exec sleep 1000");
@@ -115,9 +117,7 @@ fn root_kernel_threads_and_zombies_have_no_memory_rather_than_none_of_it() {
 
 #[test]
 fn root_a_process_in_a_pid_namespace_has_both_ids() {
-    if !granted("root_a_process_in_a_pid_namespace_has_both_ids") {
-        return;
-    }
+    let Some(_turn) = granted("root_a_process_in_a_pid_namespace_has_both_ids") else { return };
     let mut backend = ebpf(&[]);
     let child = Guarded::sh("exec unshare --pid --fork --kill-child sleep 1000");
     let parent = Some(u64::from(child.pid().0));
@@ -135,9 +135,7 @@ fn root_a_process_in_a_pid_namespace_has_both_ids() {
 
 #[test]
 fn root_a_command_name_of_any_bytes_is_kept() {
-    if !granted("root_a_command_name_of_any_bytes_is_kept") {
-        return;
-    }
+    let Some(_turn) = granted("root_a_command_name_of_any_bytes_is_kept") else { return };
     let mut backend = ebpf(&[]);
     let child = Guarded::python(
         "import ctypes,time\n\

@@ -1,7 +1,7 @@
 //! Payload of every socket by process: exact bytes and calls at both ends.
 
 use super::actor::Actor;
-use super::privilege::granted;
+use super::privilege::{Turn, granted};
 use super::workload::{alive, processes, served};
 use monitor::backend::Backend as _;
 use monitor::backend::ebpf::Ebpf;
@@ -13,8 +13,9 @@ const DATAGRAMS: u64 = 20_000;
 const SIZE: u64 = 1_009;
 
 /// The backend, where there is privilege and the kernel serves what is tested.
-fn opened(test: &str) -> Option<Ebpf> {
-    if granted(test) { served(test, &[Capability::Lifetimes, Capability::Sockets]) } else { None }
+fn opened(test: &str) -> Option<(Turn, Ebpf)> {
+    let turn = granted(test)?;
+    Some((turn, served(test, &[Capability::Lifetimes, Capability::Sockets])?))
 }
 
 /// What the named fields of a process are.
@@ -47,21 +48,25 @@ fn check_datagrams(mut backend: Ebpf, family: &str, address: &str, part_v6: u64)
 
 #[test]
 fn root_20_000_datagrams_over_ipv4_are_exact_at_both_ends() {
-    if let Some(backend) = opened("root_20_000_datagrams_over_ipv4_are_exact_at_both_ends") {
+    if let Some((_turn, backend)) = opened("root_20_000_datagrams_over_ipv4_are_exact_at_both_ends")
+    {
         check_datagrams(backend, "AF_INET", "127.0.0.1", 0);
     }
 }
 
 #[test]
 fn root_20_000_datagrams_over_ipv6_are_exact_at_both_ends() {
-    if let Some(backend) = opened("root_20_000_datagrams_over_ipv6_are_exact_at_both_ends") {
+    if let Some((_turn, backend)) = opened("root_20_000_datagrams_over_ipv6_are_exact_at_both_ends")
+    {
         check_datagrams(backend, "AF_INET6", "::1", 1);
     }
 }
 
 #[test]
 fn root_a_peek_and_an_error_carry_nothing() {
-    let Some(mut backend) = opened("root_a_peek_and_an_error_carry_nothing") else { return };
+    let Some((_turn, mut backend)) = opened("root_a_peek_and_an_error_carry_nothing") else {
+        return;
+    };
     let mut actor = Actor::new();
     let _ = actor.does("a, b = socket.socketpair(); it = a.send(bytes(23))");
     let _ = actor.does("it = len(b.recv(99, socket.MSG_PEEK)) + len(b.recv(99))");
@@ -75,7 +80,8 @@ fn root_a_peek_and_an_error_carry_nothing() {
 
 #[test]
 fn root_a_short_lived_sender_leaves_its_datagrams() {
-    let Some(mut backend) = opened("root_a_short_lived_sender_leaves_its_datagrams") else {
+    let Some((_turn, mut backend)) = opened("root_a_short_lived_sender_leaves_its_datagrams")
+    else {
         return;
     };
     let mut actor = Actor::new();

@@ -1,7 +1,7 @@
 //! TCP by process: exact payload at both ends, while open and after close.
 
 use super::actor::Actor;
-use super::privilege::granted;
+use super::privilege::{Turn, granted};
 use super::workload::{alive, processes, served, until};
 use monitor::backend::Backend as _;
 use monitor::backend::ebpf::Ebpf;
@@ -47,8 +47,9 @@ impl Pair {
 }
 
 /// The backend, where there is privilege and the kernel serves what is tested.
-fn opened(test: &str) -> Option<Ebpf> {
-    if granted(test) { served(test, CAPABILITIES) } else { None }
+fn opened(test: &str) -> Option<(Turn, Ebpf)> {
+    let turn = granted(test)?;
+    Some((turn, served(test, CAPABILITIES)?))
 }
 
 fn payload(process: &Process) -> [u64; 2] {
@@ -80,21 +81,23 @@ fn check_64_mib(mut backend: Ebpf, family: &str, part_v6: u64) {
 
 #[test]
 fn root_64_mib_over_ipv4_are_exact_at_both_ends() {
-    if let Some(backend) = opened("root_64_mib_over_ipv4_are_exact_at_both_ends") {
+    if let Some((_turn, backend)) = opened("root_64_mib_over_ipv4_are_exact_at_both_ends") {
         check_64_mib(backend, "AF_INET", 0);
     }
 }
 
 #[test]
 fn root_64_mib_over_ipv6_are_exact_at_both_ends() {
-    if let Some(backend) = opened("root_64_mib_over_ipv6_are_exact_at_both_ends") {
+    if let Some((_turn, backend)) = opened("root_64_mib_over_ipv6_are_exact_at_both_ends") {
         check_64_mib(backend, "AF_INET6", MIB_64);
     }
 }
 
 #[test]
 fn root_a_v4_mapped_connection_counts_as_v4() {
-    let Some(mut backend) = opened("root_a_v4_mapped_connection_counts_as_v4") else { return };
+    let Some((_turn, mut backend)) = opened("root_a_v4_mapped_connection_counts_as_v4") else {
+        return;
+    };
     let (mut client, mut server) = (Actor::new(), Actor::new());
     let port = server.does("l = listening(socket.AF_INET6); it = l.getsockname()[1]");
     server.begin("s = l.accept()[0]; receive(s, 23)");
@@ -108,7 +111,8 @@ fn root_a_v4_mapped_connection_counts_as_v4() {
 
 #[test]
 fn root_data_still_unacknowledged_at_close_counts() {
-    let Some(mut backend) = opened("root_data_still_unacknowledged_at_close_counts") else {
+    let Some((_turn, mut backend)) = opened("root_data_still_unacknowledged_at_close_counts")
+    else {
         return;
     };
     let mut pair = Pair::connected("AF_INET");
@@ -129,7 +133,8 @@ fn root_data_still_unacknowledged_at_close_counts() {
 
 #[test]
 fn root_a_socket_shut_down_for_writing_still_receives() {
-    let Some(mut backend) = opened("root_a_socket_shut_down_for_writing_still_receives") else {
+    let Some((_turn, mut backend)) = opened("root_a_socket_shut_down_for_writing_still_receives")
+    else {
         return;
     };
     let mut pair = Pair::connected("AF_INET6");
@@ -147,7 +152,9 @@ fn root_a_socket_shut_down_for_writing_still_receives() {
 
 #[test]
 fn root_a_reset_connection_keeps_its_count() {
-    let Some(mut backend) = opened("root_a_reset_connection_keeps_its_count") else { return };
+    let Some((_turn, mut backend)) = opened("root_a_reset_connection_keeps_its_count") else {
+        return;
+    };
     let mut pair = Pair::connected("AF_INET");
     let _ = pair.client.does("send(s, 10_007)");
     // The server closes without reading: that resets the connection.
@@ -161,7 +168,9 @@ fn root_a_reset_connection_keeps_its_count() {
 
 #[test]
 fn root_a_refused_connection_carries_nothing() {
-    let Some(mut backend) = opened("root_a_refused_connection_carries_nothing") else { return };
+    let Some((_turn, mut backend)) = opened("root_a_refused_connection_carries_nothing") else {
+        return;
+    };
     let mut actor = Actor::new();
     let port = actor.does("l = socket.socket(); l.bind(('', 0)); it = l.getsockname()[1]");
     let _ = actor.does(&format!("s = socket.socket(); it = s.connect_ex(('127.0.0.1', {port}))"));
@@ -172,7 +181,9 @@ fn root_a_refused_connection_carries_nothing() {
 
 #[test]
 fn root_a_short_lived_client_leaves_its_bytes() {
-    let Some(mut backend) = opened("root_a_short_lived_client_leaves_its_bytes") else { return };
+    let Some((_turn, mut backend)) = opened("root_a_short_lived_client_leaves_its_bytes") else {
+        return;
+    };
     let Pair { mut client, mut server } = Pair::connected("AF_INET");
     server.begin("it = drain(s)");
     let pid = client.pid();
@@ -192,7 +203,7 @@ fn root_a_short_lived_client_leaves_its_bytes() {
 
 #[test]
 fn root_a_shared_socket_is_counted_once() {
-    let Some(mut backend) = opened("root_a_shared_socket_is_counted_once") else { return };
+    let Some((_turn, mut backend)) = opened("root_a_shared_socket_is_counted_once") else { return };
     let mut pair = Pair::connected("AF_INET");
     let child = pair.client.does("p = subprocess.Popen(['sleep', '1000'], stdin=s); it = p.pid");
     let child = Pid(u32::try_from(child).unwrap());
@@ -216,7 +227,8 @@ fn root_a_shared_socket_is_counted_once() {
 
 #[test]
 fn root_a_shared_socket_that_changes_hands_is_divided() {
-    let Some(mut backend) = opened("root_a_shared_socket_that_changes_hands_is_divided") else {
+    let Some((_turn, mut backend)) = opened("root_a_shared_socket_that_changes_hands_is_divided")
+    else {
         return;
     };
     let mut pair = Pair::connected("AF_INET6");

@@ -1,5 +1,6 @@
 //! Workloads that tests start, and waiting for what they cause.
 
+use crate::deadline;
 use monitor::backend::Backend;
 use monitor::backend::ebpf::Ebpf;
 use monitor::model::id::Pid;
@@ -8,10 +9,6 @@ use monitor::model::sample::{Process, Sample};
 use monitor::model::want::{Capability, Want};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Longest that a test waits for anything.
-pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// All processes, nothing else.
 pub fn processes() -> Want {
@@ -51,15 +48,7 @@ pub fn until(
     want: &Want,
     mut holds: impl FnMut(&Sample) -> bool,
 ) -> Sample {
-    let start = Instant::now();
-    loop {
-        let sample = backend.read(want).unwrap();
-        if holds(&sample) {
-            return sample;
-        }
-        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}");
-        std::thread::yield_now();
-    }
+    deadline::until(|| Some(backend.read(want).unwrap()).filter(|sample| holds(sample)))
 }
 
 /// The process with this id that has not ended.

@@ -7,6 +7,7 @@ use crate::model::field::process::ProcessRow;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::Process;
 use monitor_ebpf::abi::Owner;
+use monitor_ebpf::abi::life::{End, KIND_EXIT};
 use monitor_ebpf::abi::task::{self, GROUP_EXIT, Sums, Thread};
 
 /// `PF_KTHREAD` of include/linux/sched.h.
@@ -58,14 +59,21 @@ pub fn process(record: &task::Process) -> Process {
     it
 }
 
-/// The totals of a process that has ended.
-pub fn ended(record: &task::Process, max_rss_pages: u64) -> Process {
+/// The totals of a process that has ended: its final record, or its last words.
+pub fn ended(end: &End) -> Process {
+    let record = &end.process;
     let mut it = process(record);
+    if end.kind == KIND_EXIT {
+        add(&mut it.row, &record.leader.sums);
+        it.row.set(F::Approximate, 1);
+    }
+    it.row.add(F::RunDelay, end.waited.run_delay_ns);
+    it.row.add(F::RunCount, end.waited.run_count);
     it.row.add(F::RunDelay, record.leader.run_delay_ns);
     it.row.add(F::RunCount, record.leader.run_count);
     it.row.set(F::Ended, 1);
     it.row.set(F::ExitCode, exit_code(record));
-    it.row.set(F::PeakRss, max_rss_pages * page_bytes());
+    it.row.set(F::PeakRss, end.max_rss_pages * page_bytes());
     it.row.clear(F::Threads);
     finish(&mut it);
     it
@@ -103,11 +111,9 @@ pub fn finish(process: &mut Process) {
     let [cpu, user, system] =
         [F::CpuTime, F::UserTime, F::SystemTime].map(|field| row.get(field).unwrap_or(0));
     let sampled = u128::from(user) + u128::from(system);
-    let user = if sampled == 0 {
-        cpu // No tick ever hit it; the kernel calls it all user time.
-    } else {
-        u64::try_from(u128::from(cpu) * u128::from(user) / sampled).unwrap_or(cpu)
-    };
+    // Where no tick ever hit it, the kernel calls it all user time.
+    let share = (u128::from(cpu) * u128::from(user)).checked_div(sampled);
+    let user = share.and_then(|share| u64::try_from(share).ok()).unwrap_or(cpu);
     row.set(F::UserTime, user);
     row.set(F::SystemTime, cpu - user);
 }

@@ -14,7 +14,7 @@ use crate::model::sample::{Birth, Process, Sample};
 use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::life::{self, End, Exec, Fork, KIND_END, KIND_EXEC, KIND_FORK, Waited};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use zerocopy::FromBytes;
@@ -23,8 +23,10 @@ use zerocopy::FromBytes;
 /// six seconds loses none.
 const ENDED_LIMIT: usize = 1 << 16;
 
-/// Most processes that are waited for between their end and their final record.
-const DYING_LIMIT: usize = 1 << 14;
+/// How long after its end the final record of a process may come. An RCU grace period takes tens
+/// of milliseconds. A record that found the ring full never comes, nor one from where the kernel
+/// lets no program run.
+const FINAL_RECORD_WITHIN: Ns = Ns(1_000_000_000);
 
 /// The lifetime hooks and what they have told.
 pub struct Life {
@@ -32,6 +34,8 @@ pub struct Life {
     ring: RingBuf<MapData>,
     born: HashMap<Identity, Origin>,
     ended: Vec<Process>,
+    /// Processes that were told by their last words; a final record that comes later is not told.
+    told: HashSet<Identity>,
     /// Ended processes beyond [`ENDED_LIMIT`].
     dropped: u64,
 }
@@ -41,6 +45,8 @@ pub struct Life {
 struct Origin {
     parent: Option<Identity>,
     path: Option<Arc<str>>,
+    /// When it was first found to be gone without a final record.
+    gone: Option<Ns>,
 }
 
 impl Life {
@@ -59,7 +65,14 @@ impl Life {
             object.attach(program, hook, kernel)?;
         }
         let ring = object.ring(life::RING)?;
-        Ok(Self { object, ring, born: HashMap::new(), ended: Vec::new(), dropped: 0 })
+        Ok(Self {
+            object,
+            ring,
+            born: HashMap::new(),
+            ended: Vec::new(),
+            told: HashSet::new(),
+            dropped: 0,
+        })
     }
 
     /// What ended threads of living processes waited for a CPU.
@@ -75,22 +88,49 @@ impl Life {
         }
     }
 
-    /// Processes that began before the pass and were not found by it. Those whose end was lost
-    /// would stay among them for ever, so they are forgotten when they are many.
+    /// Processes that began before the pass and were not found by it. One whose final record does
+    /// not come in time is told by its last words, if it has left any.
     fn dying(&mut self, processes: &[Process], pass: Ns) -> Vec<Birth> {
-        let gone = |id: &Identity| {
-            id.start < pass && processes.binary_search_by_key(id, |it| it.id).is_err()
-        };
-        let dying: Vec<_> = self
-            .born
-            .iter()
-            .filter(|(id, _)| gone(id))
-            .map(|(id, origin)| Birth { id: *id, parent: origin.parent })
-            .collect();
-        if dying.len() > DYING_LIMIT {
-            self.born.retain(|id, _| !gone(id));
+        let mut dying = Vec::new();
+        let mut late = Vec::new();
+        self.born.retain(|id, origin| {
+            let there = processes.binary_search_by_key(id, |it| it.id).is_ok();
+            if there || id.start >= pass {
+                return true;
+            }
+            let in_time = pass.since(*origin.gone.get_or_insert(pass)) <= FINAL_RECORD_WITHIN;
+            dying.extend(in_time.then_some(Birth { id: *id, parent: origin.parent }));
+            late.extend((!in_time).then(|| (*id, std::mem::take(origin))));
+            in_time
+        });
+        for (id, origin) in late {
+            self.tell_last_words(id, &origin);
         }
         dying
+    }
+
+    /// Makes an ended process of its last words; without any it is lost, and counted.
+    fn tell_last_words(&mut self, id: Identity, origin: &Origin) {
+        let Some(mut process) = self.last_words(id) else {
+            self.dropped += 1;
+            return;
+        };
+        tell(&mut process, origin);
+        self.ended.push(process);
+        if self.told.len() < ENDED_LIMIT {
+            self.told.insert(id);
+        }
+    }
+
+    /// Takes the last words out of their table.
+    fn last_words(&mut self, id: Identity) -> Option<Process> {
+        let map = self.object.ebpf.map_mut(life::EXITED)?;
+        let mut table = Table::<_, Record<Owner>, Record<End>>::try_from(map).ok()?;
+        let key = Record(Owner { start_boottime_ns: id.start.0, tgid: id.pid.0, zero: 0 });
+        let Record(end) = table.get(&key, 0).ok()?;
+        // Gone already, if the final record arrives just now: then that is told, once.
+        table.remove(&key).ok()?;
+        Some(decode::ended(&end))
     }
 }
 
@@ -112,11 +152,12 @@ impl Part for Life {
                 tell(process, origin);
             }
         }
+        // What has a final record now is not among the born any more.
+        sample.dying = self.dying(processes, sample.at.boot);
         // One that ended during the pass is in both; its last record is the true one.
         processes.append(&mut self.ended);
         processes.sort_by_key(|process| (process.id, !process.ended()));
         processes.dedup_by_key(|process| process.id);
-        sample.dying = self.dying(processes, sample.at.boot);
     }
 
     /// A quarter of the ring is used.
@@ -125,12 +166,13 @@ impl Part for Life {
     }
 
     fn drain(&mut self) {
-        let Self { ring, born, ended, dropped, .. } = self;
+        let Self { ring, born, ended, told, dropped, .. } = self;
         while let Some(item) = ring.next() {
             match u32::read_from_prefix(&item).map(|(kind, _)| kind) {
                 Ok(KIND_FORK) => note_fork(born, &item),
                 Ok(KIND_EXEC) => note_exec(born, &item),
                 Ok(KIND_END) => match end(born, &item) {
+                    Some(process) if told.remove(&process.id) => {}
                     Some(process) if ended.len() < ENDED_LIMIT => ended.push(process),
                     Some(_) => *dropped += 1,
                     None => {}
@@ -163,9 +205,7 @@ fn note_exec(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) {
 /// The final record of a process, with what was noted of its origin.
 fn end(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) -> Option<Process> {
     let (end, _) = End::read_from_prefix(bytes).ok()?;
-    let mut process = decode::ended(&end.process, end.max_rss_pages);
-    process.row.add(F::RunDelay, end.waited.run_delay_ns);
-    process.row.add(F::RunCount, end.waited.run_count);
+    let mut process = decode::ended(&end);
     if let Some(origin) = born.remove(&process.id) {
         tell(&mut process, &origin);
     }

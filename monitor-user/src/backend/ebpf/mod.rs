@@ -19,7 +19,10 @@ mod snapshot;
 mod socket;
 mod tcp;
 
+use super::procfs::text::Texts;
+use super::procfs::{Root, node};
 use super::{Backend, Error};
+use crate::model::field::ProcessField as F;
 use crate::model::probe::Probe;
 use crate::model::sample::{Lost, Note, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
@@ -33,6 +36,8 @@ use std::sync::Arc;
 /// The loaded objects.
 pub struct Ebpf {
     node: Arc<str>,
+    root: Root,
+    texts: Texts,
     snapshot: Snapshot,
     parts: Vec<(&'static Loader, Box<dyn Part>)>,
     /// What was asked for and could not be had.
@@ -46,7 +51,10 @@ impl Ebpf {
         let kernel = Kernel::read(log_level)?;
         let snapshot = Snapshot::load(&kernel)?;
         let node = rustix::system::uname().nodename().to_string_lossy().into();
-        let mut it = Self { node, snapshot, parts: Vec::new(), refused: Vec::new() };
+        let root = Root::default();
+        let texts = Texts::new(root.proc.clone());
+        let (parts, refused) = (Vec::new(), Vec::new());
+        let mut it = Self { node, root, texts, snapshot, parts, refused };
         let asked = Asked { capabilities, since: clock::boot() };
         for loader in LOADERS {
             if loader.serves.iter().any(|serves| capabilities.contains(serves)) {
@@ -59,6 +67,25 @@ impl Ebpf {
         drop(kernel);
         crate::sys::memory::give_back();
         Ok(it)
+    }
+
+    fn read_processes(&mut self, sample: &mut Sample, want: &Want) -> Result<(), Error> {
+        let threads = if want.threads { Threads::Kept } else { Threads::Summed };
+        sample.processes = self.snapshot.read(threads)?;
+        for (_, part) in &mut self.parts {
+            part.join(sample);
+            part.object_mut().say();
+        }
+        self.texts.keep_only(&sample.processes);
+        if let Some(pids) = &want.pids {
+            sample.processes.retain(|process| pids.contains(&process.id.pid));
+        }
+        if want.wants(F::Pss) {
+            for process in sample.processes.iter_mut().filter(|it| it.row.get(F::Rss).is_some()) {
+                process.row.set_some(F::Pss, self.texts.pss(process.id));
+            }
+        }
+        Ok(())
     }
 
     fn lost(&self) -> Vec<Lost> {
@@ -116,22 +143,27 @@ impl Backend for Ebpf {
             ..Sample::default()
         };
         if want.processes {
-            let threads = if want.threads { Threads::Kept } else { Threads::Summed };
-            sample.processes = self.snapshot.read(threads)?;
-            for (_, part) in &mut self.parts {
-                part.join(&mut sample);
-                part.object_mut().say();
-            }
-            if let Some(pids) = &want.pids {
-                sample.processes.retain(|process| pids.contains(&process.id.pid));
-            }
+            self.read_processes(&mut sample, want)?;
         }
+        sample.node_stats = node::read(&self.root, want, &mut sample.notes);
         sample.notes.extend(self.notes());
         sample.lost = self.lost();
         Ok(sample)
     }
 
-    fn describe(&mut self, _processes: &mut [Process], _want: &Want) {}
+    fn describe(&mut self, processes: &mut [Process], want: &Want) {
+        let number = |process: &Process, field| process.row.get(field).unwrap_or(0);
+        for process in processes.iter_mut().filter(|it| !it.ended()) {
+            if want.wants(F::Cmdline) {
+                let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
+                process.text.cmdline = self.texts.cmdline(process.id, generation);
+            }
+            if want.wants(F::Cgroup) {
+                let cgroup = number(process, F::CgroupId);
+                process.text.cgroup = self.texts.cgroup(cgroup, process.id);
+            }
+        }
+    }
 
     fn wake(&self) -> Option<BorrowedFd<'_>> {
         self.parts.iter().find_map(|(_, part)| part.wake())

@@ -38,12 +38,15 @@ pub trait Part: Send {
     }
 }
 
+/// Loads and attaches a part.
+type Load = fn(&Kernel, &Asked<'_>) -> Result<Box<dyn Part>, Error>;
+
 /// How to load a part, and the capabilities that it serves.
 pub struct Loader {
     /// What it serves; it is loaded if one of them is asked for.
     pub serves: &'static [Capability],
     /// Loads and attaches what the given capabilities need.
-    pub load: fn(&Kernel, &Asked<'_>) -> Result<Box<dyn Part>, Error>,
+    pub load: Load,
 }
 
 /// What is asked of a part.

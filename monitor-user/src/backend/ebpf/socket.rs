@@ -177,7 +177,11 @@ fn set(row: &mut ProcessRow, Totals { sent, received }: &Totals) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test says what it expected by failing there")]
+#[allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails where it expected something else, and says what a kernel served"
+)]
 mod tests {
     use super::*;
     use std::net::UdpSocket;

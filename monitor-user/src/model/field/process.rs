@@ -56,12 +56,16 @@ category! {
             "time of attaching", "";
         Ended: "ended", "END", None, Flag, Gauge,
             "Whether it has ended; its numbers are then its last", "sched_process_free", "";
+        Approximate: "approximate", "APPROX", None, Flag, Gauge,
+            "That its final record was lost: its totals are of its exit, up to a tick too early",
+            "sched_process_exit instead of sched_process_free", "";
         ExitCode: "exit_code", "EXIT", None, Number, Gauge,
             "Exit code, or 128 and the number of the signal that ended it",
             "signal->group_exit_code or task->exit_code", "";
         CpuTime: "cpu_ns", "TIME", Nanoseconds, Number, Counter,
             "Time on a CPU, all threads, ended ones included",
-            "se.sum_exec_runtime and signal->sum_sched_runtime", "stat 14 and 15";
+            "se.sum_exec_runtime and signal->sum_sched_runtime",
+            "stat 14 and 15, or schedstat 1 of each thread where that is more";
         UserTime: "user_ns", "USER", Nanoseconds, Number, Counter,
             "Time in user mode: cpu_ns divided as the tick sampled it", "utime", "stat 14";
         SystemTime: "system_ns", "SYSTEM", Nanoseconds, Number, Counter,
@@ -106,7 +110,7 @@ category! {
             "Bytes that it and the children it has waited for caused to be fetched from storage",
             "ioac.read_bytes", "io read_bytes";
         WrittenBytes: "written_bytes", "WRITTEN", Bytes, Number, Counter,
-            "Bytes that it and the children it has waited for will send to storage, counted as pages become dirty",
+            "Bytes that it and the children it has waited for made dirty, to be sent to storage",
             "ioac.write_bytes", "io write_bytes";
         CancelledBytes: "cancelled_write_bytes", "CANCELLED", Bytes, Number, Counter,
             "Bytes of written_bytes that never reached storage, as the file was truncated",
@@ -150,7 +154,8 @@ category! {
             "TCP payload that arrived in order at its sockets, v4 and v6, read or not",
             "tcp_sock of open sockets, inet_sock_set_state at close", "";
         Tcp6Sent: "tcp6_sent_bytes", "TCP6 OUT", Bytes, Number, Counter,
-            "Part of tcp_sent_bytes that went over IPv6; a v4-mapped address is v4", "tcp_sock", "";
+            "Part of tcp_sent_bytes that went over IPv6 (not to a v4-mapped address)",
+            "tcp_sock", "";
         Tcp6Received: "tcp6_received_bytes", "TCP6 IN", Bytes, Number, Counter,
             "Part of tcp_received_bytes that came over IPv6", "tcp_sock", "";
         TcpSegmentsOut: "tcp_sent_segments", "SEG OUT", Count, Number, Counter,
@@ -160,7 +165,8 @@ category! {
         TcpRetransmits: "tcp_retransmits", "RETR", Count, Number, Counter,
             "TCP segments sent again", "tcp_sock.total_retrans", "";
         TcpSockets: "tcp_sockets", "TCP#", Count, Number, Gauge,
-            "TCP sockets that it holds open, a shared one only with its oldest holder", "iter/task_file", "";
+            "TCP sockets that it holds open, a shared one only with its oldest holder",
+            "iter/task_file", "";
         TcpRtt: "tcp_rtt_ns", "RTT", Nanoseconds, Number, Gauge,
             "Smoothed round-trip time, mean of its open connections", "tcp_sock.srtt_us", "";
         UdpSent: "udp_sent_bytes", "UDP OUT", Bytes, Number, Counter,
@@ -168,7 +174,8 @@ category! {
         UdpReceived: "udp_received_bytes", "UDP IN", Bytes, Number, Counter,
             "UDP payload received, v4 and v6 (--net)", "sock_recv_length", "";
         Udp6Sent: "udp6_sent_bytes", "UDP6 OUT", Bytes, Number, Counter,
-            "Part of udp_sent_bytes that went over IPv6; an IPv6 socket without a peer counts as v6", "sock_send_length", "";
+            "Part of udp_sent_bytes on IPv6 sockets, but for those with a v4-mapped peer",
+            "sock_send_length", "";
         Udp6Received: "udp6_received_bytes", "UDP6 IN", Bytes, Number, Counter,
             "Part of udp_received_bytes that came over IPv6", "sock_recv_length", "";
         SocketSendCalls: "socket_send_calls", "SENDS", Count, Number, Counter,

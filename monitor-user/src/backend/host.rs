@@ -1,0 +1,237 @@
+//! What the host grants and lacks: the readings that decide how well a backend can work.
+//!
+//! In: the root of the file system, so that a test can bring its own. Out: one `Reading` for each
+//! circumstance, with what it blocks and what would help. A file that is not there is a reading
+//! too. Nothing is tried here: the backends do that.
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::process::{Resource, getrlimit};
+use std::path::Path;
+
+/// The host as a backend finds it.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    /// Kernel release, as `uname -r` says.
+    pub kernel: String,
+    /// Effective user.
+    pub uid: u32,
+    /// Whether the kernel describes its types.
+    pub btf: bool,
+    /// Each circumstance.
+    pub readings: Vec<Reading>,
+}
+
+/// One circumstance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// What was looked at.
+    pub name: &'static str,
+    /// What was found.
+    pub value: String,
+    /// What it takes away, and what would give it back.
+    pub blocks: Option<(&'static str, &'static str)>,
+}
+
+/// Capabilities that matter here, by number (linux/capability.h), and what lacks without them.
+const CAPABILITIES: &[(u32, &str)] = &[
+    (2, "CAP_DAC_READ_SEARCH"),
+    (19, "CAP_SYS_PTRACE"),
+    (21, "CAP_SYS_ADMIN"),
+    (38, "CAP_PERFMON"),
+    (39, "CAP_BPF"),
+];
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+const CAP_PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;
+
+impl Host {
+    /// Looks at the host whose files are below `root`.
+    pub fn read(root: &Path) -> Self {
+        let effective = effective_capabilities(root);
+        let btf = exists(root, "sys/kernel/btf/vmlinux");
+        let readings = vec![
+            capabilities(effective),
+            present("BTF", btf, "eBPF", "boot a kernel with CONFIG_DEBUG_INFO_BTF=y"),
+            lockdown(root),
+            unprivileged_bpf(root, effective),
+            tracefs(root),
+            hidepid(root, effective),
+            memlock(),
+            cgroups(root),
+        ];
+        let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+        Self { kernel, uid: rustix::process::geteuid().as_raw(), btf, readings }
+    }
+}
+
+fn capabilities(effective: u64) -> Reading {
+    let held = CAPABILITIES.iter().filter(|(bit, _)| effective & 1 << bit != 0);
+    let held: Vec<_> = held.map(|(_, name)| *name).collect();
+    let enough =
+        effective & CAP_PERFMON_AND_BPF == CAP_PERFMON_AND_BPF || effective & CAP_SYS_ADMIN != 0;
+    Reading {
+        name: "capabilities",
+        value: if held.is_empty() { "none".into() } else { held.join(" ") },
+        blocks: (!enough).then_some(("eBPF", "run as root, or grant CAP_BPF and CAP_PERFMON")),
+    }
+}
+
+fn lockdown(root: &Path) -> Reading {
+    let text = text(root, "sys/kernel/security/lockdown");
+    let mode = text.as_deref().map_or("none", chosen);
+    Reading {
+        name: "lockdown",
+        value: mode.into(),
+        blocks: (mode == "confidentiality")
+            .then_some(("eBPF", "boot with lockdown=integrity or without it")),
+    }
+}
+
+/// The word in brackets: `none [integrity] confidentiality`.
+fn chosen(text: &str) -> &str {
+    let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or("none", |(word, _)| word)
+}
+
+fn unprivileged_bpf(root: &Path, effective: u64) -> Reading {
+    let value = text(root, "proc/sys/kernel/unprivileged_bpf_disabled");
+    let refused = effective == 0 && value.as_deref() != Some("0");
+    Reading {
+        name: "unprivileged_bpf_disabled",
+        value: value.unwrap_or_else(|| "absent".into()),
+        blocks: refused.then_some(("eBPF without privilege", "grant CAP_BPF and CAP_PERFMON")),
+    }
+}
+
+fn tracefs(root: &Path) -> Reading {
+    let mounts = text(root, "proc/self/mounts").unwrap_or_default();
+    let mounted = mounts.lines().any(|line| line.split(' ').nth(2) == Some("tracefs"));
+    let fix = "mount -t tracefs tracefs /sys/kernel/tracing";
+    present("tracefs", mounted, "classic tracepoints and kprobes of old kernels", fix)
+}
+
+fn hidepid(root: &Path, effective: u64) -> Reading {
+    let mounts = text(root, "proc/self/mounts").unwrap_or_default();
+    let mut mounts = mounts.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
+    let options = mounts.find(|words| words.get(1) == Some(&"/proc"));
+    let option = options
+        .as_ref()
+        .and_then(|words| words.get(3))
+        .and_then(|options| options.split(',').find_map(|option| option.strip_prefix("hidepid=")));
+    let hides = option.is_some_and(|value| !matches!(value, "0" | "off"));
+    Reading {
+        name: "hidepid",
+        value: option.unwrap_or("off").into(),
+        blocks: (hides && effective == 0)
+            .then_some(("processes of other users in /proc", "mount -o remount,hidepid=0 /proc")),
+    }
+}
+
+/// Before 5.11 the kernel charged BPF maps to this limit.
+fn memlock() -> Reading {
+    let limit = getrlimit(Resource::Memlock).current;
+    Reading {
+        name: "RLIMIT_MEMLOCK",
+        value: limit.map_or("unlimited".into(), |bytes| format!("{bytes} bytes")),
+        blocks: (limit.is_some() && older_than_5_11())
+            .then_some(("BPF maps", "ulimit -l unlimited, or grant CAP_SYS_RESOURCE")),
+    }
+}
+
+fn older_than_5_11() -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map_while(|word| word.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < (5, 11)
+}
+
+fn cgroups(root: &Path) -> Reading {
+    let unified = exists(root, "sys/fs/cgroup/cgroup.controllers");
+    let hybrid = exists(root, "sys/fs/cgroup/unified/cgroup.controllers");
+    let value = match (unified, hybrid) {
+        (true, _) => "unified",
+        (_, true) => "hybrid",
+        _ => "version 1 only",
+    };
+    let blocked = ("cgroup and --cgroup", "mount the unified hierarchy (cgroup v2)");
+    Reading {
+        name: "cgroups",
+        value: value.into(),
+        blocks: (!unified && !hybrid).then_some(blocked),
+    }
+}
+
+fn present(name: &'static str, is: bool, blocks: &'static str, fix: &'static str) -> Reading {
+    let value = if is { "yes" } else { "no" }.to_owned();
+    Reading { name, value, blocks: (!is).then_some((blocks, fix)) }
+}
+
+/// `CapEff` of `/proc/self/status`; none if it cannot be read.
+fn effective_capabilities(root: &Path) -> u64 {
+    let status = text(root, "proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// A small file without the line feed at its end. Absence has the same meaning as refusal here.
+fn text(root: &Path, path: &str) -> Option<String> {
+    Some(std::fs::read_to_string(root.join(path)).ok()?.trim_end().to_owned())
+}
+
+/// Whether it is there and may be read.
+fn exists(root: &Path, path: &str) -> bool {
+    rustix::fs::openat(CWD, root.join(path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(files: &[(&str, &str)]) -> Host {
+        let root = std::env::temp_dir().join(format!("monitor-host-{:p}", files));
+        for (path, text) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("below the root")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        }
+        let host = Host::read(&root);
+        let _ = std::fs::remove_dir_all(root);
+        host
+    }
+
+    #[track_caller]
+    fn check(files: &[(&str, &str)], name: &str, value: &str, blocks: Option<&str>) {
+        let host = host(files);
+        let reading = host.readings.iter().find(|it| it.name == name).expect("a reading");
+        assert_eq!((reading.value.as_str(), reading.blocks.map(|it| it.0)), (value, blocks));
+    }
+
+    #[test]
+    fn capabilities_are_named() {
+        let status = [("proc/self/status", "Name:\tx\nCapEff:\t000000c000000000\n")];
+        check(&status, "capabilities", "CAP_PERFMON CAP_BPF", None);
+        check(&[], "capabilities", "none", Some("eBPF"));
+    }
+
+    #[test]
+    fn lockdown_is_the_word_in_brackets() {
+        let file = "sys/kernel/security/lockdown";
+        check(&[(file, "none [integrity] confidentiality\n")], "lockdown", "integrity", None);
+        let strict = [(file, "none integrity [confidentiality]\n")];
+        check(&strict, "lockdown", "confidentiality", Some("eBPF"));
+    }
+
+    #[test]
+    fn hidepid_is_an_option_of_the_mount() {
+        let mounts = "proc /proc proc rw,relatime,hidepid=invisible 0 0\n";
+        let hidden = Some("processes of other users in /proc");
+        check(&[("proc/self/mounts", mounts)], "hidepid", "invisible", hidden);
+        check(&[("proc/self/mounts", "proc /proc proc rw 0 0\n")], "hidepid", "off", None);
+    }
+
+    #[test]
+    fn without_btf_there_is_no_ebpf() {
+        check(&[], "BTF", "no", Some("eBPF"));
+        check(&[("sys/kernel/btf/vmlinux", "")], "BTF", "yes", None);
+    }
+}

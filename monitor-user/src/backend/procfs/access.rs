@@ -1,0 +1,91 @@
+//! What a mount of `/proc` with `hidepid` keeps from us.
+//!
+//! In: `self/mountinfo` and `self/status` of a `/proc`. Out: a note, if processes of other users
+//! cannot be seen. Decides nothing; the readings meet the refusals by themselves.
+
+use super::scan::{key_and_values, lines};
+use crate::model::sample::Note;
+use std::path::Path;
+
+/// `CAP_SYS_PTRACE` of capabilities(7): with it, `hidepid` hides nothing.
+const CAP_SYS_PTRACE: u32 = 19;
+
+/// What is hidden, if anything is.
+pub fn hidden(proc: &Path) -> Option<Note> {
+    let mounts = std::fs::read(proc.join("self/mountinfo")).ok()?;
+    let level = hidepid(&mounts, proc.as_os_str().as_encoded_bytes())?;
+    let status = std::fs::read(proc.join("self/status")).unwrap_or_default();
+    if may_trace(&status) {
+        return None;
+    }
+    Some(Note::missing(format!(
+        "processes of other users may be missing: {} is mounted with hidepid={level}; \
+         CAP_SYS_PTRACE, or the group of its option gid=, shows them",
+        proc.display()
+    )))
+}
+
+/// The value of the option, if it is on. See proc(5) and the format of mountinfo in
+/// `proc_pid_mountinfo(5)`; the last mount on a directory is the one that is seen.
+fn hidepid(mounts: &[u8], proc: &[u8]) -> Option<String> {
+    let options = lines(mounts).filter_map(|line| proc_options(line, proc)).next_back()?;
+    let level =
+        options.split(|&byte| byte == b',').find_map(|option| option.strip_prefix(b"hidepid="))?;
+    let off = level == b"0" || level == b"off";
+    (!off).then(|| String::from_utf8_lossy(level).into_owned())
+}
+
+/// The options of a line that mounts `proc` there.
+fn proc_options<'a>(line: &'a [u8], proc: &[u8]) -> Option<&'a [u8]> {
+    let mut words = line.split(|&byte| byte == b' ');
+    if words.nth(4)? != proc {
+        return None;
+    }
+    let mut rest = words.skip_while(|word| *word != b"-").skip(1);
+    (rest.next()? == b"proc").then_some(())?;
+    rest.nth(1)
+}
+
+fn may_trace(status: &[u8]) -> bool {
+    let line = lines(status).filter_map(key_and_values).find(|(key, _)| *key == b"CapEff");
+    let hex = line.and_then(|(_, mut values)| values.word());
+    let text = hex.and_then(|hex| std::str::from_utf8(hex).ok());
+    let bits = text.and_then(|text| u64::from_str_radix(text, 16).ok());
+    bits.is_some_and(|bits| bits & (1 << CAP_SYS_PTRACE) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(options: &str, want: Option<&str>) {
+        let text = format!(
+            "27 1 254:0 / / rw - ext4 /dev/vda rw\n22 27 0:21 / /proc rw - proc proc {options}\n"
+        );
+        assert_eq!(hidepid(text.as_bytes(), b"/proc").as_deref(), want);
+    }
+
+    #[test]
+    fn the_option_is_found_by_number_and_by_name() {
+        check("rw", None);
+        check("rw,hidepid=off", None);
+        check("rw,hidepid=0", None);
+        check("rw,gid=10,hidepid=invisible", Some("invisible"));
+        check("rw,hidepid=2", Some("2"));
+    }
+
+    #[test]
+    fn the_last_mount_on_a_directory_is_the_one_seen() {
+        let text = b"1 1 0:1 / /proc rw - proc proc rw,hidepid=2\n\
+            2 1 0:2 / /proc rw shared:5 - proc proc rw\n";
+        assert_eq!(hidepid(text, b"/proc"), None);
+    }
+
+    #[test]
+    fn the_capability_is_bit_19() {
+        assert!(may_trace(b"Name:\tx\nCapEff:\t0000000000080000\n"));
+        assert!(!may_trace(b"CapEff:\t0000000000000000\n"));
+        assert!(!may_trace(b"CapEff:\tzz\n"));
+    }
+}

@@ -1,0 +1,30 @@
+//! How `/proc` serves each capability, as data for `doctor`.
+//!
+//! In: a capability. Out: the files read instead of hooks, and what they cannot tell.
+
+use crate::model::probe::{Health, Probe};
+use crate::model::want::Capability;
+
+/// How `/proc` serves a capability.
+pub fn probe(capability: Capability) -> Probe {
+    let (why, hooks) = match capability {
+        Capability::Snapshot => (
+            "read from /proc: CPU of ended threads to a tick, short-lived processes missed",
+            vec!["/proc/<pid>/{stat,status,io,schedstat}".to_owned()],
+        ),
+        Capability::Block => (
+            "bytes from the kernel's I/O accounting: no devices, no requests, no latencies",
+            vec!["/proc/<pid>/io".to_owned()],
+        ),
+        _ => return Probe { health: unsupported(), ..Probe::off(capability) },
+    };
+    let health = Health::Fallback { why: why.to_owned(), exact: false };
+    Probe { health, hooks, ..Probe::off(capability) }
+}
+
+fn unsupported() -> Health {
+    Health::Unsupported {
+        why: "/proc does not tell".to_owned(),
+        fix: "use the eBPF backend, as root or with CAP_BPF and CAP_PERFMON".to_owned(),
+    }
+}

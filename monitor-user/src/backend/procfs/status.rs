@@ -1,0 +1,157 @@
+//! `/proc/<pid>/status`: owner, memory and context switches.
+//!
+//! In: the text of the file. Out: `Status`, sizes in bytes. Threads of the kernel and zombies
+//! have no memory lines. Never opens a file; `process` and `thread` do.
+
+use super::scan::{Malformed, Scan, key_and_values, lines, wanted};
+
+/// What is taken of the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The process that the file is of, which for a thread is not its own id.
+    pub tgid: u64,
+    /// The id in the innermost pid namespace, if that is not the one `/proc` is mounted in.
+    pub ns_pid: Option<u64>,
+    /// Real user id.
+    pub uid: u64,
+    /// Real group id.
+    pub gid: u64,
+    /// Sizes of its memory.
+    pub memory: Memory,
+    /// Context switches of this thread, not of the process.
+    pub switches: Switches,
+}
+
+/// Sizes in bytes, each absent where the process has no memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// `VmPeak`.
+    pub peak_vsize: Option<u64>,
+    /// `VmSize`.
+    pub vsize: Option<u64>,
+    /// `VmHWM`.
+    pub peak_rss: Option<u64>,
+    /// `VmRSS`.
+    pub rss: Option<u64>,
+    /// `RssAnon`.
+    pub rss_anon: Option<u64>,
+    /// `RssFile`.
+    pub rss_file: Option<u64>,
+    /// `RssShmem`.
+    pub rss_shmem: Option<u64>,
+    /// `VmSwap`.
+    pub swap: Option<u64>,
+}
+
+/// Context switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// `voluntary_ctxt_switches`.
+    pub voluntary: u64,
+    /// `nonvoluntary_ctxt_switches`.
+    pub involuntary: u64,
+}
+
+/// What the file says.
+pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
+    let mut status = Status { switches: switches(text)?, ..Status::default() };
+    let (mut tgid, mut uid, mut gid) = (None, None, None);
+    for line in lines(text) {
+        let Some((key, mut values)) = key_and_values(line) else { continue };
+        match key {
+            b"Tgid" => tgid = values.number(),
+            b"Uid" => uid = values.number(),
+            b"Gid" => gid = values.number(),
+            b"NSpid" => status.ns_pid = innermost(values),
+            // Nothing that is wanted stands between this line and the switches at the end.
+            b"Threads" => break,
+            _ => size(&mut status.memory, key, values),
+        }
+    }
+    status.tgid = tgid.ok_or_else(wanted("Tgid"))?;
+    status.uid = uid.ok_or_else(wanted("Uid"))?;
+    status.gid = gid.ok_or_else(wanted("Gid"))?;
+    Ok(status)
+}
+
+/// The context switches alone; they are the last lines, so they are looked for from the end.
+pub fn switches(text: &[u8]) -> Result<Switches, Malformed> {
+    let (mut voluntary, mut involuntary) = (None, None);
+    for line in lines(text).rev() {
+        let Some((key, mut values)) = key_and_values(line) else { continue };
+        match key {
+            b"voluntary_ctxt_switches" => voluntary = values.number(),
+            b"nonvoluntary_ctxt_switches" => involuntary = values.number(),
+            _ => {}
+        }
+        if let (Some(voluntary), Some(involuntary)) = (voluntary, involuntary) {
+            return Ok(Switches { voluntary, involuntary });
+        }
+    }
+    Err(Malformed { want: "ctxt_switches" })
+}
+
+fn size(memory: &mut Memory, key: &[u8], mut values: Scan<'_>) {
+    let slot = match key {
+        b"VmPeak" => &mut memory.peak_vsize,
+        b"VmSize" => &mut memory.vsize,
+        b"VmHWM" => &mut memory.peak_rss,
+        b"VmRSS" => &mut memory.rss,
+        b"RssAnon" => &mut memory.rss_anon,
+        b"RssFile" => &mut memory.rss_file,
+        b"RssShmem" => &mut memory.rss_shmem,
+        b"VmSwap" => &mut memory.swap,
+        _ => return,
+    };
+    *slot = values.number().and_then(|kib| kib.checked_mul(1024));
+}
+
+/// One id for each namespace, from ours inwards.
+fn innermost(mut values: Scan<'_>) -> Option<u64> {
+    let _ours = values.number()?;
+    let mut inner = None;
+    while let Some(pid) = values.number() {
+        inner = Some(pid);
+    }
+    inner
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USER: &str = "Name:\tx\nTgid:\t7\nUid:\t1000\t0\t0\t0\nGid:\t100\t0\t0\t0\n\
+        NSpid:\t7\t3\t1\nVmPeak:\t    8 kB\nVmRSS:\t    4 kB\nRssAnon:\t 1 kB\nThreads:\t2\n\
+        voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
+
+    #[test]
+    fn sizes_are_in_bytes_and_the_innermost_id_is_taken() {
+        let status = parse(USER.as_bytes()).unwrap();
+        assert_eq!((status.tgid, status.uid, status.gid, status.ns_pid), (7, 1000, 100, Some(1)));
+        assert_eq!((status.memory.rss, status.memory.peak_vsize), (Some(4096), Some(8192)));
+        assert_eq!(status.memory.swap, None);
+        assert_eq!(status.switches, Switches { voluntary: 5, involuntary: 6 });
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_has_no_memory() {
+        let text = b"Tgid:\t2\nUid:\t0\nGid:\t0\nNSpid:\t2\nThreads:\t1\n\
+            voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
+        let status = parse(text).unwrap();
+        assert_eq!((status.memory, status.ns_pid), (Memory::default(), None));
+    }
+
+    #[test]
+    fn a_name_that_looks_like_a_line_changes_nothing() {
+        // The kernel writes a line end in a name as \n with a backslash; this one is hostile.
+        let text = format!("Name:\ta\\nUid:\t5\n{USER}");
+        assert_eq!(parse(text.as_bytes()).unwrap().uid, 1000);
+    }
+
+    #[test]
+    fn a_cut_text_names_what_is_missing() {
+        assert_eq!(parse(b""), Err(Malformed { want: "ctxt_switches" }));
+        let text = b"voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
+        assert_eq!(parse(text), Err(Malformed { want: "Tgid" }));
+    }
+}

@@ -1,0 +1,163 @@
+//! Texts of a process that cost a look-up of their own: command line and cgroup path.
+//!
+//! In: an identity, and what tells that the text is still the same: the generation of executions,
+//! or the cgroup id. Out: a shared text, or nothing if the process ended. Texts stay as they are,
+//! control characters too; the formats escape. Both backends that see real processes use it.
+
+use super::scan::lines;
+use super::{smaps, stat};
+use crate::model::id::Identity;
+use crate::model::sample::Process;
+use crate::sys::clock;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Most command lines remembered; those beyond are read again each time.
+pub const MOST_CMDLINES: usize = 65_536;
+/// Most cgroup paths remembered; beyond, all are forgotten and looked up again.
+pub const MOST_CGROUPS: usize = 16_384;
+/// Longest command line kept; a longer one ends with three dots.
+pub const LONGEST_CMDLINE: usize = 4096;
+
+/// The texts seen so far.
+#[derive(Debug)]
+pub struct Texts {
+    proc: PathBuf,
+    tick_ns: u64,
+    cmdlines: HashMap<Identity, Cmdline>,
+    cgroups: HashMap<u64, Arc<str>>,
+}
+
+#[derive(Debug)]
+struct Cmdline {
+    generation: u32,
+    /// Absent for what has none: threads of the kernel.
+    text: Option<Arc<str>>,
+}
+
+impl Texts {
+    /// Nothing seen yet of the processes below that `/proc`.
+    pub fn new(proc: PathBuf) -> Self {
+        Self { proc, tick_ns: clock::tick_ns(), cmdlines: HashMap::new(), cgroups: HashMap::new() }
+    }
+
+    /// The arguments, joined by spaces. `generation` changes whenever a file was executed.
+    pub fn cmdline(&mut self, id: Identity, generation: u32) -> Option<Arc<str>> {
+        if let Some(known) = self.cmdlines.get(&id).filter(|it| it.generation == generation) {
+            return known.text.clone();
+        }
+        let bytes = self.file_of(id, "cmdline", LONGEST_CMDLINE + 1)?;
+        let text = joined(bytes).map(Arc::from);
+        if self.cmdlines.len() < MOST_CMDLINES || self.cmdlines.contains_key(&id) {
+            self.cmdlines.insert(id, Cmdline { generation, text: text.clone() });
+        }
+        text
+    }
+
+    /// The path of a cgroup of the unified hierarchy, from the first of its processes.
+    pub fn cgroup(&mut self, cgroup_id: u64, id: Identity) -> Option<Arc<str>> {
+        if let Some(known) = self.cgroups.get(&cgroup_id) {
+            return Some(Arc::clone(known));
+        }
+        let path = self.cgroup_now(id)?;
+        if self.cgroups.len() >= MOST_CGROUPS {
+            self.cgroups.clear();
+        }
+        self.cgroups.insert(cgroup_id, Arc::clone(&path));
+        Some(path)
+    }
+
+    /// The path of the cgroup that a process is in now.
+    pub fn cgroup_now(&self, id: Identity) -> Option<Arc<str>> {
+        let bytes = self.file_of(id, "cgroup", usize::MAX)?;
+        cgroup_path(&bytes).map(|path| String::from_utf8_lossy(path).into())
+    }
+
+    /// The proportional share of resident memory, in bytes: for whoever reads all else elsewhere.
+    pub fn pss(&self, id: Identity) -> Option<u64> {
+        smaps::parse(&self.file_of(id, "smaps_rollup", LONGEST_CMDLINE)?).ok()
+    }
+
+    /// Forgets the processes that are not among these, which are in the order of identities.
+    pub fn keep_only(&mut self, processes: &[Process]) {
+        self.cmdlines.retain(|id, _| processes.binary_search_by_key(id, |it| it.id).is_ok());
+    }
+
+    /// A file of a process that still is the one it was.
+    fn file_of(&self, id: Identity, name: &str, longest: usize) -> Option<Vec<u8>> {
+        let dir = self.proc.join(id.pid.0.to_string());
+        let mut bytes = Vec::new();
+        let file = File::open(dir.join(name)).ok()?;
+        let limit = u64::try_from(longest).unwrap_or(u64::MAX);
+        let _len = file.take(limit).read_to_end(&mut bytes).ok()?;
+        // The pid may have passed on before the file was opened; its line tells whose it is now.
+        let stat = stat::parse(&std::fs::read(dir.join("stat")).ok()?).ok()?;
+        (stat.start_ticks == id.start.0 / self.tick_ns).then_some(bytes)
+    }
+}
+
+/// Arguments end with NUL each. A program that wrote over them may have left no NUL at all.
+fn joined(mut bytes: Vec<u8>) -> Option<String> {
+    let cut = bytes.len() > LONGEST_CMDLINE;
+    bytes.truncate(LONGEST_CMDLINE);
+    let end = bytes.iter().rposition(|&byte| byte != 0)? + 1;
+    bytes.truncate(end);
+    for byte in &mut bytes {
+        if *byte == 0 {
+            *byte = b' ';
+        }
+    }
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if cut {
+        text.push_str("...");
+    }
+    Some(text)
+}
+
+/// The path in the unified hierarchy; without one, the longest of the others (cgroups(7)).
+fn cgroup_path(text: &[u8]) -> Option<&[u8]> {
+    let path = |line| {
+        let mut parts = <[u8]>::splitn(line, 3, |&byte| byte == b':');
+        parts.nth(2)
+    };
+    let unified = lines(text).find(|line| line.starts_with(b"0::"));
+    unified.and_then(path).or_else(|| lines(text).filter_map(path).max_by_key(|it| it.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_joined(bytes: &[u8], want: Option<&str>) {
+        assert_eq!(joined(bytes.to_vec()).as_deref(), want);
+    }
+
+    #[test]
+    fn arguments_are_joined_by_spaces() {
+        check_joined(b"sh\0-c\0echo a\0", Some("sh -c echo a"));
+        check_joined(b"a\0\0b\0", Some("a  b"));
+        check_joined(b"nginx: worker process", Some("nginx: worker process"));
+        check_joined(b"tab\there\x1b[1m\0", Some("tab\there\x1b[1m"));
+        check_joined(b"", None);
+        check_joined(b"\0\0", None);
+    }
+
+    #[test]
+    fn a_cut_command_line_says_so() {
+        let text = joined(vec![b'x'; LONGEST_CMDLINE + 1]).unwrap();
+        assert!(text.ends_with("x...") && text.len() == LONGEST_CMDLINE + 3);
+    }
+
+    #[test]
+    fn the_unified_path_wins_and_else_the_longest() {
+        let hybrid = b"4:memory:/a/b/c\n0::/x:y\n";
+        assert_eq!(cgroup_path(hybrid), Some(&b"/x:y"[..]));
+        let legacy = b"4:memory:/a/b\n1:name=systemd:/\n";
+        assert_eq!(cgroup_path(legacy), Some(&b"/a/b"[..]));
+        assert_eq!(cgroup_path(b"junk"), None);
+    }
+}

@@ -1,0 +1,254 @@
+//! The words of the command line, as they were written.
+//!
+//! One definition feeds the parser, the help, the manual pages and the completions. Names of
+//! fields are checked later, when it is known of what.
+
+use super::exit;
+use crate::backend::select::Choice;
+use crate::format::{Form, Scope};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Knows exactly what every process of this node uses, and costs almost nothing.
+///
+/// Without a command it watches, if the output is a terminal.
+#[derive(Debug, Parser)]
+#[command(name = "monitor", version, after_help = exit::HELP)]
+#[command(disable_help_subcommand = true, max_term_width = 80)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read once
+    Sample(Sample),
+    /// Read again and again, with rates
+    Watch(Watch),
+    /// Run a command; tell what it and all its descendants used
+    Run(Run),
+    /// List every field: name, unit, meaning, source
+    Fields(Listing),
+    /// Tell what works here, by which hook, at what cost, and what is missing
+    Doctor(Listing),
+    /// Print the completions of a shell
+    Completions(Completions),
+    /// Print the manual page, or write all of them to a folder
+    Man(Man),
+}
+
+/// `sample`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Sample {
+    /// What to read.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// `watch`.
+#[derive(Debug, Parser)]
+#[command(after_help = exit::HELP)]
+pub struct Watch {
+    /// What to read.
+    #[command(flatten)]
+    pub reading: Reading,
+    /// Time from one reading to the next, such as 100ms, 1s or 2m
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub every: Duration,
+    /// Stop after so many readings
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+}
+
+/// What `sample` and `watch` have in common.
+#[derive(Clone, Debug, Args)]
+pub struct Reading {
+    /// Processes, the node with its devices, disks, interfaces, or all
+    #[arg(default_value = "proc", value_parser = names::<Scope>(&Scope::NAMES))]
+    pub part: Scope,
+    /// With disk or net: only these devices
+    pub device: Vec<String>,
+
+    /// Only these processes
+    #[arg(long, value_name = "PID,…", value_delimiter = ',', help_heading = "Which processes")]
+    pub pid: Vec<u32>,
+    /// Only processes with this command name; * stands for any letters
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Which processes")]
+    pub comm: Vec<String>,
+    /// Only processes of this user, by number
+    #[arg(long, value_name = "UID,…", value_delimiter = ',', help_heading = "Which processes")]
+    pub uid: Vec<u32>,
+    /// Only processes in this cgroup or below it
+    #[arg(long, value_name = "PATH,…", value_delimiter = ',', help_heading = "Which processes")]
+    pub cgroup: Vec<String>,
+    /// Show only the first so many (watch on a terminal: as many as fit)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Which processes")]
+    pub top: Option<u32>,
+    /// Sort by this field, largest first; +FIELD smallest first
+    #[arg(
+        long,
+        value_name = "[+|-]FIELD",
+        allow_hyphen_values = true,
+        help_heading = "Which processes"
+    )]
+    pub sort: Option<String>,
+
+    /// Show these fields (see: monitor fields)
+    #[arg(long, value_name = "FIELD,…", value_delimiter = ',', help_heading = "What of them")]
+    pub fields: Vec<String>,
+    /// A row for each thread
+    #[arg(long, help_heading = "What of them")]
+    pub threads: bool,
+    /// Count block I/O by process
+    #[arg(long, help_heading = "What of them")]
+    pub disk: bool,
+    /// Count the payload of every socket by process: UDP too
+    #[arg(long, help_heading = "What of them")]
+    pub net: bool,
+    /// Percentiles of the wait for a CPU
+    #[arg(long, help_heading = "What of them")]
+    pub runqlat: bool,
+    /// Count CPU time at each switch
+    #[arg(long, help_heading = "What of them")]
+    pub exact_cpu: bool,
+
+    /// Form of the output
+    #[arg(long, default_value = "table", value_parser = names::<Form>(&Form::NAMES),
+        help_heading = "Output")]
+    pub format: Form,
+    /// Write to this file, a whole sample at a time
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Who reads: the best that works, or this one and no other
+    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
+        value_parser = names::<Choice>(&Choice::NAMES), help_heading = "Output")]
+    pub backend: Choice,
+    /// What the programs in the kernel log
+    #[arg(long, value_name = "LEVEL", default_value = "off",
+        value_parser = PossibleValuesParser::new(LEVELS), help_heading = "Output")]
+    pub probe_log: String,
+}
+
+/// Levels of `--probe-log`; their place is what the programs are told.
+pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// `run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_CODES)]
+pub struct Run {
+    /// The command and its arguments
+    #[arg(required = true, last = true)]
+    pub command: Vec<OsString>,
+    /// Form of the report
+    #[arg(long, default_value = "text", value_enum)]
+    pub format: RunForm,
+    /// Write the report to this file
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Who reads: the best that works, or this one and no other
+    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
+        value_parser = names::<Choice>(&Choice::NAMES))]
+    pub backend: Choice,
+}
+
+/// Forms of the report of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum RunForm {
+    /// For people, on standard error.
+    Text,
+    /// One object, on standard output.
+    Json,
+}
+
+const RUN_CODES: &str = "\
+Exit codes:
+  the command's own, or 128 and the number of the signal that ended it
+  126  the command cannot be executed
+  127  there is no such command";
+
+/// Forms of `fields` and `doctor`.
+const LISTINGS: [&str; 2] = ["table", "json"];
+
+/// `fields` and `doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Listing {
+    /// Form of the output
+    #[arg(long, default_value = "table", value_parser = PossibleValuesParser::new(LISTINGS))]
+    pub format: String,
+    /// Who reads: the best that works, or this one and no other
+    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
+        value_parser = names::<Choice>(&Choice::NAMES))]
+    pub backend: Choice,
+}
+
+/// `completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `man`.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// Write monitor.1, monitor-sample.1, … there
+    pub dir: Option<PathBuf>,
+}
+
+/// A parser of names that completions know too. The texts are the valid ones, so it cannot fail.
+fn names<T>(valid: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: std::str::FromStr<Err = crate::model::name::Unknown> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(valid).try_map(|name| name.parse::<T>())
+}
+
+/// The names of the commands.
+pub fn command_names() -> Vec<String> {
+    let cli = <Cli as clap::CommandFactory>::command();
+    cli.get_subcommands().map(|command| command.get_name().to_owned()).collect()
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(1);
+    match humantime::parse_duration(text) {
+        Ok(time) if time >= LEAST => Ok(time),
+        Ok(_) => Err("the shortest is 1ms".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        assert_eq!(interval("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(interval("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(interval("0s"), Err("the shortest is 1ms".into()));
+        assert!(interval("1").is_err_and(|why| why.contains("unit")));
+    }
+
+    #[test]
+    fn a_sort_field_may_begin_with_a_hyphen() {
+        let cli = Cli::try_parse_from(["monitor", "sample", "--sort", "-rss_bytes"]);
+        let Ok(Cli { command: Some(Command::Sample(sample)) }) = cli else { panic!("{cli:?}") };
+        assert_eq!(sample.reading.sort.as_deref(), Some("-rss_bytes"));
+    }
+}

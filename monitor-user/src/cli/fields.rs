@@ -1,0 +1,126 @@
+//! `monitor fields`: what there is to ask for, from the field lists themselves.
+
+use super::args::Listing;
+use super::exit::{Exit, Failure};
+use super::output;
+use crate::format::wrap::{COLUMNS, wrap};
+use crate::model::field::{
+    Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role, Unit,
+};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The categories: what they are of, and their fields.
+const CATEGORIES: [(&str, &[Field]); 5] = [
+    ("process", ProcessField::FIELDS),
+    ("node", NodeField::FIELDS),
+    ("cpu", CpuField::FIELDS),
+    ("disk", DiskField::FIELDS),
+    ("net", NetField::FIELDS),
+];
+
+/// Lists every field.
+pub fn fields(words: &Listing) -> Result<Exit, Failure> {
+    let text = if words.format == "json" { json() } else { table() };
+    output::print(text.as_bytes())
+}
+
+/// A field as JSON tells it.
+#[derive(Serialize)]
+struct Entry {
+    category: &'static str,
+    name: &'static str,
+    title: &'static str,
+    unit: Option<&'static str>,
+    kind: &'static str,
+    help: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    ebpf: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    procfs: &'static str,
+}
+
+fn json() -> String {
+    let entries = CATEGORIES.iter().flat_map(|&(category, fields)| {
+        fields.iter().map(move |field| Entry {
+            category,
+            name: field.name,
+            title: field.title,
+            unit: Some(unit(field.unit)).filter(|unit| !unit.is_empty()),
+            kind: kind(field.role),
+            help: field.help,
+            ebpf: field.ebpf,
+            procfs: field.procfs,
+        })
+    });
+    let entries: Vec<_> = entries.collect();
+    let mut text = serde_json::to_string(&entries).expect("strings always fit");
+    text.push('\n');
+    text
+}
+
+/// Name, unit and meaning on a line; the sources below. Writing to a `String` cannot fail.
+fn table() -> String {
+    let mut out = String::new();
+    for (category, fields) in CATEGORIES {
+        let _ = writeln!(out, "{}", category.to_uppercase());
+        for field in fields {
+            let _ = write!(out, "  {:<27} {:<7} ", field.name, unit(field.unit));
+            wrap(field.help, INDENT, COLUMNS, &mut out);
+            wrap_source("ebpf", field.ebpf, &mut out);
+            wrap_source("proc", field.procfs, &mut out);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+const INDENT: usize = 38;
+
+fn wrap_source(who: &str, source: &str, out: &mut String) {
+    let source = if source.is_empty() { "-" } else { source };
+    let _ = write!(out, "{:INDENT$}", "");
+    wrap(&format!("{who}: {source}"), INDENT, COLUMNS, out);
+}
+
+const fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::None => "",
+        Unit::Count => "count",
+        Unit::Nanoseconds => "ns",
+        Unit::Bytes => "bytes",
+        Unit::Percent => "percent",
+        Unit::PerSecond => "1/s",
+        Unit::BytesPerSecond => "bytes/s",
+    }
+}
+
+const fn kind(role: Role) -> &'static str {
+    match role {
+        Role::Label => "label",
+        Role::Gauge => "gauge",
+        Role::Counter => "counter",
+        Role::RateOf(_) => "rate",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_stands_in_both_forms() {
+        let (table, json) = (table(), json());
+        for field in CATEGORIES.iter().flat_map(|(_, fields)| fields.iter()) {
+            assert!(table.contains(&format!("  {} ", field.name)), "{}", field.name);
+            assert!(json.contains(&format!("\"name\":\"{}\"", field.name)), "{}", field.name);
+        }
+    }
+
+    #[test]
+    fn the_table_has_eighty_columns() {
+        let table = table();
+        let long = table.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(long, None);
+    }
+}

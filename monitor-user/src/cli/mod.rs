@@ -1,0 +1,58 @@
+//! L9, commands: what was written becomes a plan, the plan becomes a reading, and every way to
+//! end has its exit code.
+//!
+//! Arguments are parsed first and resolved against the fields and the host later. Each command is
+//! a file.
+
+pub mod args;
+mod columns;
+mod complete;
+mod doctor;
+pub mod exit;
+mod fields;
+mod output;
+mod pipeline;
+mod plan;
+mod report;
+mod run;
+mod sample;
+mod usage;
+mod watch;
+
+use args::{Cli, Command};
+use clap::{CommandFactory, Parser};
+use exit::{Exit, Failure};
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+/// Runs the program: all but the process around it.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let ended = match Cli::try_parse_from(words) {
+        Ok(Cli { command: Some(Command::Run(args)) }) => run::run(&args),
+        Ok(cli) => dispatch(cli.command).map(|exit| exit as u8),
+        Err(error) => usage::told(&error).map(|exit| exit as u8),
+    };
+    ExitCode::from(ended.unwrap_or_else(|failure| {
+        output::say(&failure.message);
+        failure.exit as u8
+    }))
+}
+
+/// The commands that end with a code of ours; `run` ends with that of its command.
+fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
+    match command {
+        Some(Command::Sample(args)) => sample::sample(&args.reading),
+        Some(Command::Watch(args)) => watch::watch(&args),
+        Some(Command::Fields(args)) => fields::fields(&args),
+        Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Completions(args)) => complete::completions(&args),
+        Some(Command::Man(args)) => complete::man(&args),
+        None if std::io::stdout().is_terminal() => {
+            watch::watch(&args::Watch::parse_from(["monitor watch"]))
+        }
+        None | Some(Command::Run(_)) => {
+            output::print(Cli::command().render_help().to_string().as_bytes())
+        }
+    }
+}

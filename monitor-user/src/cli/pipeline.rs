@@ -1,0 +1,264 @@
+//! The way of a sample: read, rated, chosen, described, printed.
+//!
+//! One turn makes one frame in a buffer that is kept. What must be remembered between turns (the
+//! last sample, what was said already, what was missing) is here; when a turn is due is not.
+
+use super::exit::{Exit, Failure};
+use super::output::say;
+use super::plan::Plan;
+use crate::backend::{Backend, select};
+use crate::format::{Form, Format, Frame, Paint, Room};
+use crate::meter::order::Order;
+use crate::meter::pick::Picker;
+use crate::meter::session::Session;
+use crate::model::id::Pid;
+use crate::model::sample::{Note, Sample};
+use crate::model::want::Want;
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+
+/// A backend and all that comes after it.
+pub struct Pipeline {
+    backend: Box<dyn Backend>,
+    want: Want,
+    session: Session,
+    picker: Picker,
+    /// The order and the number of rows asked for; a frame may have to do with others.
+    asked: (Option<Order>, Option<usize>),
+    format: Box<dyn Format>,
+    frame: Vec<u8>,
+    /// Why the backend is not a better one: told with the first sample, and on every screen.
+    opening: Vec<Note>,
+    /// What the next sample shall tell.
+    notes: Vec<Note>,
+    /// What was told beside the data; nothing, if the form itself has room for notes.
+    told: Option<HashSet<String>>,
+    exit: Exit,
+    turns: u64,
+}
+
+impl Pipeline {
+    /// Opens the backend of a plan.
+    pub fn open(plan: Plan, paint: Paint) -> Result<Self, Failure> {
+        let (backend, opening) = select::open(plan.choice, &plan.capabilities, plan.probe_log)?;
+        Ok(Self::over(backend, opening, plan, paint))
+    }
+
+    fn over(backend: Box<dyn Backend>, opening: Vec<Note>, plan: Plan, paint: Paint) -> Self {
+        let told = matches!(plan.form, Form::Csv | Form::Prometheus).then(HashSet::new);
+        Self {
+            backend,
+            want: plan.want,
+            session: Session::default(),
+            asked: (plan.picker.order, plan.picker.top),
+            picker: plan.picker,
+            format: plan.form.writer(plan.layout, paint),
+            frame: Vec::new(),
+            opening,
+            notes: Vec::new(),
+            told,
+            exit: Exit::Ok,
+            turns: 0,
+        }
+    }
+
+    /// Reads once; gives the text of it.
+    pub fn turn(&mut self, room: Room) -> Result<&[u8], Failure> {
+        let mut sample = self.backend.read(&self.want)?;
+        if self.turns == 0 {
+            self.check_targets(&sample)?;
+        }
+        if self.turns == 0 || room.lines.is_some() {
+            sample.notes.splice(..0, self.opening.iter().cloned());
+        }
+        self.turns += 1;
+        sample.notes.append(&mut self.notes);
+        self.heed(&sample.notes);
+        if self.picker.filter.needs_texts() {
+            self.backend.describe(&mut sample.processes, &self.want);
+        }
+        self.print(sample, room);
+        Ok(&self.frame)
+    }
+
+    fn print(&mut self, sample: Sample, room: Room) {
+        let rates = self.session.advance(sample);
+        let (order, top) = self.asked;
+        self.picker.order =
+            order.map(|order| if rates.interval.is_some() { order } else { order.without_rates() });
+        self.picker.top = top.or(room.lines);
+        let matched = self.picker.pick(&rates.sample.processes);
+        self.backend.describe(self.picker.shown_mut(), &self.want);
+        self.frame.clear();
+        let frame = Frame { rates, processes: self.picker.shown(), matched, room };
+        self.format.write(&frame, &mut self.frame);
+    }
+
+    /// A process that was named must be there at first. If none is, there is nothing to show.
+    fn check_targets(&mut self, sample: &Sample) -> Result<(), Failure> {
+        let absent = self.picker.filter.absent(&sample.processes);
+        if absent.is_empty() {
+            return Ok(());
+        }
+        let pids: Vec<_> = absent.iter().map(|Pid(pid)| pid.to_string()).collect();
+        let message = format!("no process {}", pids.join(", "));
+        if absent.len() == self.picker.filter.pids.len() {
+            return Err(Failure { message, exit: Exit::NoTarget });
+        }
+        say(&message);
+        self.exit = Exit::NoTarget;
+        Ok(())
+    }
+
+    /// Remembers that something is missing, and says it where the form cannot.
+    fn heed(&mut self, notes: &[Note]) {
+        for note in notes {
+            if note.partial && self.exit == Exit::Ok {
+                self.exit = Exit::Partial;
+            }
+            if self.told.as_mut().is_some_and(|told| told.insert(note.text.clone())) {
+                say(&note.text);
+            }
+        }
+    }
+
+    /// Has the next sample tell this too.
+    pub fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+
+    /// What becomes readable when records wait, as a descriptor of our own.
+    pub fn wake(&self) -> Result<Option<OwnedFd>, Failure> {
+        let own = self.backend.wake().map(|fd| fd.try_clone_to_owned()).transpose();
+        own.map_err(|error| Failure::failed(format!("cannot wait for the ring buffer: {error}")))
+    }
+
+    /// Fetches the records that wait.
+    pub fn drain(&mut self) {
+        self.backend.drain();
+    }
+
+    /// The code for what was delivered so far.
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::args::{Cli, Command};
+    use super::super::columns::Pace;
+    use super::*;
+    use crate::backend::Error;
+    use crate::model::field::ProcessField;
+    use crate::model::id::{Identity, Ns};
+    use crate::model::probe::Probe;
+    use crate::model::sample::{Process, Source};
+    use clap::Parser;
+
+    /// Three processes that use a second of CPU in each second, times their pid.
+    #[derive(Default)]
+    struct Stub {
+        reads: u64,
+        described: usize,
+        note: Option<Note>,
+    }
+
+    impl Backend for Stub {
+        fn source(&self) -> Source {
+            Source::Test
+        }
+
+        fn probes(&mut self) -> Vec<Probe> {
+            Vec::new()
+        }
+
+        fn read(&mut self, want: &Want) -> Result<Sample, Error> {
+            self.reads += 1;
+            let process = |pid: u32| {
+                let id = Identity { pid: Pid(pid), start: Ns(1) };
+                let mut it = Process { id, ..Process::default() };
+                it.row.set(ProcessField::Pid, pid.into());
+                it.row.set(ProcessField::CpuTime, self.reads * u64::from(pid) * 1_000_000_000);
+                it
+            };
+            let asked = |pid: &u32| want.pids.as_ref().is_none_or(|pids| pids.contains(&Pid(*pid)));
+            let processes = (1..=3).filter(asked).map(process).collect();
+            let mut sample = Sample { processes, ..Sample::default() };
+            sample.at.boot = Ns(self.reads * 1_000_000_000);
+            sample.notes.extend(self.note.clone());
+            Ok(sample)
+        }
+
+        fn describe(&mut self, processes: &mut [Process], _: &Want) {
+            self.described += processes.len();
+            for process in processes {
+                process.text.cgroup = Some(format!("/job/{}", process.id.pid.0).into());
+            }
+        }
+    }
+
+    const ROOM: Room = Room { columns: 80, lines: None };
+
+    fn pipeline(words: &str, stub: Stub) -> Pipeline {
+        let words = ["monitor", "watch"].into_iter().chain(words.split_whitespace());
+        let Ok(Cli { command: Some(Command::Watch(watch)) }) = Cli::try_parse_from(words) else {
+            panic!("words that do not parse")
+        };
+        let plan = Plan::resolve(&watch.reading, Pace::Again).expect("a plan");
+        let opening = vec![Note::remark("not eBPF")];
+        Pipeline::over(Box::new(stub), opening, plan, Paint::Plain)
+    }
+
+    fn turn(pipeline: &mut Pipeline) -> String {
+        let frame = pipeline.turn(ROOM).expect("a frame");
+        String::from_utf8(frame.to_vec()).expect("text")
+    }
+
+    #[test]
+    fn only_what_is_shown_is_ordered_first_and_rated() {
+        let mut pipeline =
+            pipeline("--format csv --top 2 --fields pid,cpu_percent", Stub::default());
+        assert_eq!(turn(&mut pipeline), "time_unix_ns,pid,cpu_percent\n0,3,\n0,2,\n");
+        assert_eq!(turn(&mut pipeline), "0,3,300\n0,2,200\n");
+    }
+
+    #[test]
+    fn a_cgroup_is_looked_up_before_it_is_asked_for() {
+        let words = "--format csv --cgroup /job/2 --fields pid,cgroup";
+        let text = turn(&mut pipeline(words, Stub::default()));
+        assert_eq!(text, "time_unix_ns,pid,cgroup\n0,2,/job/2\n");
+    }
+
+    #[test]
+    fn a_named_process_that_is_not_there_is_an_error() {
+        let failure = pipeline("--pid 9", Stub::default()).turn(ROOM).map(<[u8]>::to_vec);
+        let message = "no process 9".to_owned();
+        assert_eq!(failure, Err(Failure { message, exit: Exit::NoTarget }));
+    }
+
+    #[test]
+    fn those_that_are_there_are_delivered_and_the_code_tells() {
+        let mut pipeline = pipeline("--pid 9,2 --format csv --fields pid", Stub::default());
+        assert_eq!(turn(&mut pipeline), "time_unix_ns,pid\n0,2\n");
+        assert_eq!(pipeline.exit(), Exit::NoTarget);
+    }
+
+    #[test]
+    fn something_missing_makes_the_answer_partial() {
+        let stub = Stub { note: Some(Note::missing("no disk sdz")), ..Stub::default() };
+        let mut pipeline = pipeline("--format json --fields pid", stub);
+        assert!(turn(&mut pipeline).contains(r#""notes":["not eBPF","no disk sdz"]"#));
+        assert_eq!(pipeline.exit(), Exit::Partial);
+    }
+
+    #[test]
+    fn why_it_is_not_a_better_backend_is_told_once_or_on_every_screen() {
+        let mut stream = pipeline("", Stub::default());
+        assert!(turn(&mut stream).contains("not eBPF"));
+        assert!(!turn(&mut stream).contains("not eBPF"));
+        let screen = Room { columns: 80, lines: Some(10) };
+        let again = stream.turn(screen).expect("a frame").to_vec();
+        assert!(String::from_utf8_lossy(&again).contains("not eBPF"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Errors of the command line, in one line: what is wrong, and the nearest that is right.
+//!
+//! clap knows what is wrong; it tells it in five lines. Help and version pass through.
+
+use super::exit::{Exit, Failure};
+use super::output;
+use crate::model::name;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::error::Error;
+
+/// Prints what was asked for, or says what is wrong.
+pub fn told(error: &clap::Error) -> Result<Exit, Failure> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            output::print(error.render().to_string().as_bytes())
+        }
+        _ => Err(Failure::usage(line(error))),
+    }
+}
+
+fn line(error: &clap::Error) -> String {
+    use ContextKind::{InvalidArg, InvalidSubcommand, InvalidValue, SuggestedArg};
+    let written = |kind| text(error, kind).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::InvalidValue if written(InvalidValue).is_empty() => {
+            format!("{} needs a value", written(InvalidArg))
+        }
+        ErrorKind::InvalidValue => {
+            let what = option(&written(InvalidArg));
+            unknown(&what, &written(InvalidValue), &valid(error, ContextKind::ValidValue))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let commands = super::args::command_names();
+            unknown("command", &written(InvalidSubcommand), &commands)
+        }
+        ErrorKind::ValueValidation => {
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            format!("{} {:?}: {why}", option(&written(InvalidArg)), written(InvalidValue))
+        }
+        ErrorKind::UnknownArgument => match text(error, SuggestedArg) {
+            Some(nearest) => unknown("option", &written(InvalidArg), &[nearest]),
+            None => format!("{:?} makes no sense here; see monitor --help", written(InvalidArg)),
+        },
+        ErrorKind::MissingRequiredArgument => {
+            format!("{} is missing; see monitor --help", valid(error, InvalidArg).join(", "))
+        }
+        _ => first_line(&error.render().to_string()),
+    }
+}
+
+fn unknown(what: &str, written: &str, valid: &[String]) -> String {
+    match name::nearest(valid.iter().map(String::as_str), written) {
+        Some(nearest) => format!("unknown {what} {written:?}; did you mean {nearest:?}?"),
+        None => format!("unknown {what} {written:?}"),
+    }
+}
+
+/// What an option is the name of: `format` of `--format <FORMAT>`.
+fn option(argument: &str) -> String {
+    let name = argument.split(' ').next().unwrap_or_default();
+    name.trim_matches(['-', '[', ']', '<', '>', '.']).to_lowercase()
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    valid(error, kind).into_iter().next()
+}
+
+fn valid(error: &clap::Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => vec![text.clone()],
+        Some(ContextValue::Strings(texts)) => texts.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::args::Cli;
+    use super::*;
+    use clap::Parser;
+
+    #[track_caller]
+    fn check(words: &str, want: &str) {
+        let words = ["monitor"].into_iter().chain(words.split(' '));
+        let error = Cli::try_parse_from(words).expect_err("it is wrong");
+        assert_eq!(line(&error), want);
+    }
+
+    #[test]
+    fn an_unknown_value_is_told_with_the_nearest() {
+        check("sample --format jsn", r#"unknown format "jsn"; did you mean "json"?"#);
+        check("sample --backend proc", r#"unknown backend "proc"; did you mean "procfs"?"#);
+        check("watch nod", r#"unknown part "nod"; did you mean "node"?"#);
+        check("fields --format xml", r#"unknown format "xml"; did you mean "table"?"#);
+    }
+
+    #[test]
+    fn an_unknown_option_or_command_too() {
+        check("sample --theads", r#"unknown option "--theads"; did you mean "--threads"?"#);
+        check("sampel", r#"unknown command "sampel"; did you mean "sample"?"#);
+    }
+
+    #[test]
+    fn a_command_that_is_missing_is_told() {
+        check("run", "<COMMAND>... is missing; see monitor --help");
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_read_says_why() {
+        check("watch --every 0s", r#"every "0s": the shortest is 1ms"#);
+        check("sample --pid x", r#"pid "x": invalid digit found in string"#);
+    }
+}

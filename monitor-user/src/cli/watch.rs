@@ -1,0 +1,144 @@
+//! `monitor watch`: readings at a steady pace until somebody has enough.
+//!
+//! One thread waits for whatever comes first: the next tick, records that wait in a ring buffer,
+//! a signal. A reading is never interrupted, so that a frame is whole or is not.
+
+use super::args::Watch;
+use super::columns::Pace;
+use super::exit::{Exit, Failure};
+use super::output::{self, Output, Reader, Screen};
+use super::pipeline::Pipeline;
+use super::plan::Plan;
+use crate::format::Form;
+use crate::meter::schedule::Schedule;
+use crate::model::id::Ns;
+use crate::model::sample::Note;
+use crate::sys::readable;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+
+/// Reads until it is stopped or has done its count.
+pub fn watch(words: &Watch) -> Result<Exit, Failure> {
+    let plan = Plan::resolve(&words.reading, Pace::Again)?;
+    let output = words.reading.output.as_deref().map_or(Ok(Output::Stream), Output::file)?;
+    let pipeline = Pipeline::open(plan, output::paint(&output))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| cannot("start the event loop", &error))?;
+    runtime.block_on(async {
+        let mut it = Loop::new(pipeline, output, schedule(words))?;
+        // Only once signals are heeded: they would leave the terminal as it is drawn on.
+        if matches!(it.output, Output::Stream) && draws(words) {
+            it.output = Output::Screen(Screen::open()?);
+        }
+        it.run().await
+    })
+}
+
+fn schedule(words: &Watch) -> Schedule {
+    let every = u64::try_from(words.every.as_nanos()).unwrap_or(u64::MAX);
+    Schedule::new(Ns(0), Ns(every), words.count)
+}
+
+/// Whether frames are drawn over each other.
+fn draws(words: &Watch) -> bool {
+    words.reading.format == Form::Table && output::on_terminal()
+}
+
+fn cannot(what: &str, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("cannot {what}: {error}"))
+}
+
+/// What came first.
+enum Input {
+    Tick,
+    Records,
+    Interrupt,
+    Terminate,
+}
+
+struct Loop {
+    pipeline: Pipeline,
+    output: Output,
+    schedule: Schedule,
+    start: Instant,
+    wake: Option<AsyncFd<OwnedFd>>,
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Loop {
+    fn new(pipeline: Pipeline, output: Output, schedule: Schedule) -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| cannot("listen to signals", &error));
+        let wake = pipeline.wake()?.map(readable::readable).transpose();
+        Ok(Self {
+            wake: wake.map_err(|error| cannot("wait for the ring buffer", &error))?,
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            start: Instant::now(),
+            pipeline,
+            output,
+            schedule,
+        })
+    }
+
+    async fn run(mut self) -> Result<Exit, Failure> {
+        while let Some(due) = self.schedule.due() {
+            match self.next(due).await {
+                Input::Interrupt => return Ok(Exit::Interrupted),
+                Input::Terminate => return Ok(Exit::Ok),
+                Input::Records => self.pipeline.drain(),
+                Input::Tick => {
+                    if self.tick()? == Reader::Gone {
+                        return Ok(Exit::Ok);
+                    }
+                }
+            }
+        }
+        Ok(self.pipeline.exit())
+    }
+
+    /// Signals go first, so that a reading that takes longer than the interval can be stopped.
+    async fn next(&mut self, due: Ns) -> Input {
+        let at = self.start.checked_add(Duration::from_nanos(due.0));
+        tokio::select! {
+            biased;
+            _ = self.interrupt.recv() => Input::Interrupt,
+            _ = self.terminate.recv() => Input::Terminate,
+            () = records(self.wake.as_ref()) => Input::Records,
+            () = tick(at) => Input::Tick,
+        }
+    }
+
+    fn tick(&mut self) -> Result<Reader, Failure> {
+        let frame = self.pipeline.turn(self.output.room())?;
+        let reader = self.output.put(frame)?;
+        let now = Ns(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        match self.schedule.taken(now) {
+            0 => {}
+            missed => self.pipeline.note(Note::remark(format!(
+                "{missed} readings left out: the one before took longer than the interval"
+            ))),
+        }
+        Ok(reader)
+    }
+}
+
+/// Waits for records; for ever, where there is no ring buffer.
+async fn records(wake: Option<&AsyncFd<OwnedFd>>) {
+    let Some(wake) = wake else { return std::future::pending().await };
+    let ready: std::io::Result<AsyncFdReadyGuard<'_, OwnedFd>> = wake.readable().await;
+    if let Ok(mut ready) = ready {
+        ready.clear_ready();
+    }
+}
+
+/// Waits for a time; for ever, if it is beyond the clock.
+async fn tick(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

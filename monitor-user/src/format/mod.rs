@@ -1,0 +1,102 @@
+//! L1, a frame as text: one file for each form, all behind one method.
+//!
+//! In: `Rates`, the rows chosen to be shown, and a layout that names the fields. Out: bytes,
+//! appended. A form walks the field list and knows no field by name; it reads and writes no file.
+
+mod csv;
+mod grid;
+pub mod human;
+mod json;
+mod layout;
+mod object;
+mod prometheus;
+mod table;
+pub mod wrap;
+
+pub use layout::{Layout, Scope};
+
+use crate::model::name::{self, Unknown};
+use crate::model::rates::Rates;
+use crate::model::sample::Process;
+
+/// What is printed at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The sample, its notes and its losses.
+    pub rates: &'a Rates,
+    /// The processes to show, in their order.
+    pub processes: &'a [Process],
+    /// How many there were to choose from.
+    pub matched: usize,
+    /// How much of it can be seen.
+    pub room: Room,
+}
+
+/// The room on the reader's side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Width of a line.
+    pub columns: usize,
+    /// Lines of a screen; a stream has no end.
+    pub lines: Option<usize>,
+}
+
+/// Whether colour may be used. It is never the only sign of anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// A terminal that wants it.
+    Colour,
+    /// Anything else.
+    Plain,
+}
+
+/// A form of output.
+pub trait Format {
+    /// Appends a frame: whole lines, so that what is written is always valid.
+    fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>);
+}
+
+/// The forms there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Table,
+    /// One object for each sample, on a line of its own.
+    Json,
+    /// One line for each process, disk, interface or node.
+    Csv,
+    /// Prometheus' text form.
+    Prometheus,
+}
+
+impl Form {
+    /// Their names, in the order of the enum.
+    pub const NAMES: [&str; 4] = ["table", "json", "csv", "prometheus"];
+
+    /// Makes a writer of this form.
+    pub fn writer(self, layout: Layout, paint: Paint) -> Box<dyn Format> {
+        match self {
+            Self::Table => Box::new(table::Table::new(layout, paint)),
+            Self::Json => Box::new(json::Json::new(layout)),
+            Self::Csv => Box::new(csv::Csv::new(layout)),
+            Self::Prometheus => Box::new(prometheus::Prometheus::new(layout)),
+        }
+    }
+}
+
+impl std::str::FromStr for Form {
+    type Err = Unknown;
+
+    fn from_str(text: &str) -> Result<Self, Unknown> {
+        const ALL: [Form; 4] = [Form::Table, Form::Json, Form::Csv, Form::Prometheus];
+        Ok(ALL[name::position("format", Self::NAMES.into_iter(), text)?])
+    }
+}
+
+/// At most three decimals: finer is noise, and the text stays short. What is no number is absent.
+fn rounded(number: f64) -> Option<f64> {
+    number.is_finite().then(|| (number * 1e3).round() / 1e3)
+}
+
+#[cfg(test)]
+mod tests;

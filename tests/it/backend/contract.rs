@@ -1,0 +1,164 @@
+//! The contract of `Backend`: one suite that every backend passes.
+//!
+//! In: a backend that can read. A broken promise fails the test that called. The world may be a
+//! real one, so nothing is assumed of it but that it has a process.
+
+use monitor::backend::Backend;
+use monitor::model::field::{Category, Kind, ProcessField, Role};
+use monitor::model::sample::{Process, Sample};
+use monitor::model::want::{Devices, Want};
+use std::collections::HashSet;
+
+/// Fields that every process has, whoever reads it.
+const REQUIRED: [ProcessField; 6] = [
+    ProcessField::Pid,
+    ProcessField::Ppid,
+    ProcessField::Uid,
+    ProcessField::State,
+    ProcessField::StartTime,
+    ProcessField::CpuTime,
+];
+
+/// Every promise.
+pub fn check(backend: &mut dyn Backend) {
+    nothing_wanted_is_nothing_read(backend);
+    processes_are_in_order_and_whole(backend);
+    only_asked_processes_are_given(backend);
+    threads_are_one_level_below(backend);
+    counters_never_go_backwards(backend);
+    costly_fields_are_read_only_when_wanted(backend);
+    node_parts_come_alone(backend);
+    unknown_devices_are_named(backend);
+    texts_are_given_when_wanted(backend);
+}
+
+fn read(backend: &mut dyn Backend, want: &Want) -> Sample {
+    let sample = backend.read(want).unwrap();
+    assert_eq!(sample.source, backend.source());
+    assert!(!sample.node.is_empty(), "a sample names its node");
+    sample
+}
+
+fn processes() -> Want {
+    Want { processes: true, ..Want::default() }
+}
+
+fn nothing_wanted_is_nothing_read(backend: &mut dyn Backend) {
+    let sample = read(backend, &Want::default());
+    assert!(sample.processes.is_empty() && sample.node_stats.is_none());
+}
+
+fn processes_are_in_order_and_whole(backend: &mut dyn Backend) {
+    let sample = read(backend, &processes());
+    assert!(!sample.processes.is_empty());
+    let ids = sample.processes.windows(2).all(|pair| pair[0].id < pair[1].id);
+    assert!(ids, "identities rise, so none is there twice");
+    for process in &sample.processes {
+        check_row(process);
+        assert!(process.threads.is_empty(), "threads were not asked for");
+        assert_eq!(process.row.get(ProcessField::Pid), Some(u64::from(process.id.pid.0)));
+        assert_eq!(process.row.get(ProcessField::Tid), None);
+    }
+}
+
+fn check_row(process: &Process) {
+    for field in REQUIRED {
+        let name = field.field().name;
+        assert!(process.row.get(field).is_some(), "{} has no {name}", process.comm());
+    }
+    for field in ProcessField::all() {
+        if matches!(field.field().role, Role::RateOf(_)) || field.field().kind == Kind::Text {
+            assert_eq!(process.row.get(field), None, "a backend sets no {}", field.field().name);
+        }
+    }
+}
+
+fn only_asked_processes_are_given(backend: &mut dyn Backend) {
+    let all = read(backend, &processes());
+    let live = |process: &&Process| !process.ended();
+    let asked = all.processes.iter().find(live).unwrap().id;
+    // Twice, and one that cannot exist: pids end at 4,194,304.
+    let pids = Some(vec![asked.pid, monitor::model::id::Pid(u32::MAX), asked.pid]);
+    let sample = read(backend, &Want { pids, ..processes() });
+    assert!(sample.processes.iter().all(|it| it.id.pid == asked.pid));
+    assert!(sample.processes.len() <= 1);
+}
+
+fn threads_are_one_level_below(backend: &mut dyn Backend) {
+    let sample = read(backend, &Want { threads: true, ..processes() });
+    for process in &sample.processes {
+        let mut tids = HashSet::new();
+        for thread in &process.threads {
+            assert!(thread.threads.is_empty(), "a thread has no threads");
+            assert!(tids.insert(thread.id), "{:?} is there twice", thread.id);
+            let row = &thread.row;
+            assert_eq!(row.get(ProcessField::Pid), Some(u64::from(process.id.pid.0)));
+            assert_eq!(row.get(ProcessField::Tid), Some(u64::from(thread.id.pid.0)));
+            assert!(row.get(ProcessField::CpuTime).is_some());
+        }
+        assert!(process.threads.windows(2).all(|pair| pair[0].id < pair[1].id));
+    }
+}
+
+fn counters_never_go_backwards(backend: &mut dyn Backend) {
+    let before = read(backend, &processes());
+    let after = read(backend, &processes());
+    assert!(before.at.boot <= after.at.boot);
+    let mut met = 0;
+    for old in before.processes.iter().filter(|it| !it.ended()) {
+        let Some(new) = after.processes.iter().find(|it| it.id == old.id) else { continue };
+        met += 1;
+        for field in ProcessField::all().filter(|it| it.field().role == Role::Counter) {
+            // The kernel divides the exact time anew at each reading.
+            if matches!(field, ProcessField::UserTime | ProcessField::SystemTime) {
+                continue;
+            }
+            let (old_value, new_value) = (old.row.get(field), new.row.get(field));
+            let name = field.field().name;
+            assert!(
+                new_value >= old_value,
+                "{} of {}: {old_value:?} {new_value:?}",
+                name,
+                old.comm()
+            );
+        }
+    }
+    assert!(met > 0, "a process that lives through two readings keeps its identity");
+}
+
+fn costly_fields_are_read_only_when_wanted(backend: &mut dyn Backend) {
+    let sample = read(backend, &processes());
+    for process in &sample.processes {
+        assert_eq!(process.row.get(ProcessField::Pss), None);
+        assert!(process.text.cmdline.is_none() && process.text.cgroup.is_none());
+    }
+}
+
+fn node_parts_come_alone(backend: &mut dyn Backend) {
+    let node = read(backend, &Want { node: true, ..Want::default() });
+    assert!(node.processes.is_empty());
+    let stats = node.node_stats.unwrap();
+    assert!(!stats.cpus.is_empty() && stats.disks.is_empty() && stats.nets.is_empty());
+    let nets = read(backend, &Want { nets: Devices::All, ..Want::default() });
+    let stats = nets.node_stats.unwrap();
+    assert!(stats.cpus.is_empty() && stats.disks.is_empty());
+    assert_eq!(stats.row, monitor::model::field::node::NodeRow::default());
+}
+
+fn unknown_devices_are_named(backend: &mut dyn Backend) {
+    let named = |name: &str| Devices::Named(vec![name.into()]);
+    let want = Want { disks: named("no-disk"), nets: named("no-net"), ..Want::default() };
+    let sample = read(backend, &want);
+    for name in ["no disk no-disk", "no interface no-net"] {
+        let told = sample.notes.iter().any(|note| note.partial && note.text.starts_with(name));
+        assert!(told, "{name}: {:?}", sample.notes);
+    }
+}
+
+fn texts_are_given_when_wanted(backend: &mut dyn Backend) {
+    let want = Want { costly: vec![ProcessField::Cmdline], ..processes() };
+    let mut sample = read(backend, &want);
+    backend.describe(&mut sample.processes, &want);
+    assert!(sample.processes.iter().any(|it| it.text.cmdline.is_some()));
+    assert!(sample.processes.iter().all(|it| it.text.cgroup.is_none()));
+}

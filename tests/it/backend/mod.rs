@@ -1,0 +1,9 @@
+//! What backends promise, and what each of them reads.
+
+mod canned;
+pub mod contract;
+mod hostile;
+mod node;
+mod procfs;
+mod tree;
+mod unsupported;

@@ -1,0 +1,85 @@
+//! The node, its disks and interfaces, read from the fixture: each value at its place.
+
+use super::tree::fixture;
+use monitor::backend::procfs::{Root, node};
+use monitor::model::field::{CpuField, DiskField, NetField, NodeField};
+use monitor::model::sample::{Node, Note};
+use monitor::model::want::{Devices, Want};
+
+fn read(want: &Want) -> (Node, Vec<Note>) {
+    let mut notes = Vec::new();
+    let node = node::read(&Root::below(&fixture()), want, &mut notes).unwrap();
+    (node, notes)
+}
+
+fn named(names: &[&str]) -> Devices {
+    Devices::Named(names.iter().map(|&name| name.into()).collect())
+}
+
+#[track_caller]
+fn check(field: NodeField, want: u64) {
+    let (node, notes) = read(&Want { node: true, ..Want::default() });
+    assert_eq!((node.row.get(field), notes), (Some(want), vec![]));
+}
+
+#[test]
+fn the_node_has_what_the_files_say() {
+    check(NodeField::Load5, 1.67_f64.to_bits());
+    check(NodeField::MemAvailable, 20_000_000 * 1024);
+    check(NodeField::SwapFree, 1_048_000 * 1024);
+    check(NodeField::Cpus, 2);
+    check(NodeField::CpuUser, 3_000_000_000);
+    check(NodeField::CpuSteal, 90_000_000);
+    check(NodeField::ContextSwitches, 7_654_321);
+    check(NodeField::Interrupts, 1_234_567);
+    check(NodeField::TasksBlocked, 1);
+    check(NodeField::PsiCpuSome, 52_300_927_000);
+    check(NodeField::PsiMemoryFull, 12_000);
+    check(NodeField::PsiIoSome, 13_000);
+}
+
+#[test]
+fn processors_keep_their_numbers() {
+    let (node, _) = read(&Want { node: true, ..Want::default() });
+    let numbers: Vec<u32> = node.cpus.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [0, 3]);
+    assert_eq!(node.cpus[1].1.get(CpuField::User), Some(2_000_000_000));
+}
+
+#[test]
+fn memory_devices_are_given_by_name_only() {
+    let names = |disks| {
+        let (node, notes) = read(&Want { disks, ..Want::default() });
+        let names: Vec<String> = node.disks.iter().map(|it| it.name.to_string()).collect();
+        (names.join(" "), notes.len())
+    };
+    assert_eq!(names(Devices::All), ("nvme0n1 nvme0n1p1 dm-0 sda".into(), 0));
+    assert_eq!(names(named(&["loop0", "sda", "sdz"])), ("loop0 sda".into(), 1));
+}
+
+#[test]
+fn discards_and_flushes_are_there_since_the_kernel_has_them() {
+    let (node, _) = read(&Want { disks: Devices::All, ..Want::default() });
+    let value = |idx: usize, field| node.disks[idx].row.get(field);
+    assert_eq!(value(0, DiskField::ReadBytes), Some(300 * 512));
+    assert_eq!(value(0, DiskField::Flushes), Some(16));
+    assert_eq!(value(2, DiskField::DiscardedBytes), Some(14 * 512));
+    assert_eq!(value(2, DiskField::Flushes), None);
+    assert_eq!(value(3, DiskField::Discards), None);
+}
+
+#[test]
+fn ports_of_infiniband_stand_beside_the_interfaces() {
+    let (node, _) = read(&Want { nets: Devices::All, ..Want::default() });
+    let value = |name: &str, field| {
+        let net = node.nets.iter().find(|it| &*it.name == name).unwrap();
+        net.row.get(field)
+    };
+    assert_eq!(value("eth0", NetField::ReceivedDropped), Some(2));
+    assert_eq!(value("eth0", NetField::SentDropped), Some(8));
+    assert_eq!(value("mlx5_0:1", NetField::ReceivedBytes), Some(4000));
+    assert_eq!(value("mlx5_0:1", NetField::SentBytes), Some(8000));
+    assert_eq!(value("mlx5_0:1", NetField::Collisions), None);
+    // Its old counter is full at 32 bits; the wide one goes on.
+    assert_eq!(value("mlx4_0:2", NetField::ReceivedBytes), Some(20_000_000_000));
+}

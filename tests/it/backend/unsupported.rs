@@ -1,0 +1,16 @@
+//! A host where nothing works gets a reason, not silence.
+
+use monitor::backend::Backend;
+use monitor::backend::unsupported::Unsupported;
+use monitor::model::want::Want;
+
+#[test]
+fn every_reading_is_refused_with_the_reason() {
+    let mut backend = Unsupported::new("/proc is not mounted", "mount -t proc proc /proc");
+    let error = backend.read(&Want::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "reading statistics is not supported here: /proc is not mounted; mount -t proc proc /proc"
+    );
+    assert!(backend.probes().iter().all(monitor::model::probe::Probe::degraded));
+}

@@ -1,0 +1,108 @@
+//! The program as a stranger meets it: wrong words, closed pipes, full disks.
+//!
+//! Drives the built binary. What needs a backend asks for the one with fixed values.
+
+use std::process::{Command, Output, Stdio};
+
+fn monitor(words: &[&str]) -> Command {
+    let mut it = Command::new(env!("CARGO_BIN_EXE_monitor"));
+    it.args(words).env_remove("MONITOR_BACKEND").stdin(Stdio::null());
+    it
+}
+
+fn run(words: &[&str]) -> Output {
+    monitor(words).output().expect("the program runs")
+}
+
+#[track_caller]
+fn refused(words: &[&str], line: &str) {
+    let got = run(words);
+    let said = String::from_utf8_lossy(&got.stderr).into_owned();
+    assert_eq!((got.status.code(), said.as_str()), (Some(2), format!("{line}\n").as_str()));
+    assert!(got.stdout.is_empty(), "nothing else is printed");
+}
+
+#[test]
+fn a_wrong_name_is_one_line_with_the_nearest_right_one() {
+    refused(
+        &["sample", "--fields", "pid,rss"],
+        r#"monitor: unknown field "rss"; did you mean "rss_bytes"?"#,
+    );
+    refused(
+        &["watch", "--format", "jsno"],
+        r#"monitor: unknown format "jsno"; did you mean "json"?"#,
+    );
+    refused(
+        &["sample", "--backend", "bpf"],
+        r#"monitor: unknown backend "bpf"; did you mean "ebpf"?"#,
+    );
+    refused(
+        &["doctor", "--format", "jsn"],
+        r#"monitor: unknown format "jsn"; did you mean "json"?"#,
+    );
+    refused(&["smaple"], r#"monitor: unknown command "smaple"; did you mean "sample"?"#);
+    refused(
+        &["sample", "--thread"],
+        r#"monitor: unknown option "--thread"; did you mean "--threads"?"#,
+    );
+}
+
+#[test]
+fn a_wrong_backend_in_the_environment_is_refused_too() {
+    let got = monitor(&["sample"]).env("MONITOR_BACKEND", "ebfp").output().expect("it runs");
+    assert_eq!(got.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&got.stderr);
+    assert_eq!(said, "monitor: unknown backend \"ebfp\"; did you mean \"ebpf\"?\n");
+}
+
+#[test]
+fn a_value_without_sense_says_why() {
+    refused(&["watch", "--every", "0s"], r#"monitor: every "0s": the shortest is 1ms"#);
+    refused(&["sample", "--pid", "x"], r#"monitor: pid "x": invalid digit found in string"#);
+    refused(&["sample", "--pid"], "monitor: --pid <PID,…> needs a value");
+}
+
+#[test]
+fn alone_and_not_on_a_terminal_it_prints_short_help() {
+    let got = run(&[]);
+    let text = String::from_utf8_lossy(&got.stdout);
+    assert_eq!(got.status.code(), Some(0));
+    assert!(text.contains("Commands:") && text.contains("Exit codes:"));
+}
+
+#[test]
+fn help_fits_eighty_columns_and_names_the_exit_codes() {
+    for words in [&["--help"][..], &["sample", "--help"], &["watch", "-h"], &["doctor", "-h"]] {
+        let got = run(words);
+        let text = String::from_utf8_lossy(&got.stdout).into_owned();
+        let long = text.lines().find(|line| line.chars().count() > 80);
+        assert_eq!((got.status.code(), long), (Some(0), None), "{words:?}");
+        assert!(text.contains("no such process"), "{words:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    for words in [&["fields"][..], &["completions", "bash"], &["man"], &["--help"]] {
+        let mut child = monitor(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        drop(child.stdout.take());
+        let got = child.wait_with_output().expect("it ends");
+        assert_eq!((got.status.code(), got.stderr.as_slice()), (Some(0), &b""[..]), "{words:?}");
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let dir = std::env::temp_dir().join(format!("monitor-man-{}", std::process::id()));
+    let got = run(&["man", dir.to_str().expect("a path of text")]);
+    assert_eq!(got.status.code(), Some(0));
+    for page in ["monitor.1", "monitor-sample.1", "monitor-watch.1", "monitor-doctor.1"] {
+        let text = std::fs::read_to_string(dir.join(page)).expect("the page is written");
+        assert!(text.contains("no such process"), "{page} tells the exit codes");
+    }
+    std::fs::remove_dir_all(dir).expect("the folder was ours");
+}

@@ -1,0 +1,105 @@
+//! The eBPF backend against `/proc`: the same process at the same instant, number by number.
+
+use super::privilege::granted;
+use super::workload::{Guarded, alive, ebpf, processes, until};
+use crate::backend::contract;
+use monitor::backend::Backend as _;
+use monitor::backend::procfs::{Procfs, Root};
+use monitor::model::field::{ProcessField as F, Value};
+use monitor::model::want::Capability;
+use rustix::process::{Signal, kill_process};
+
+/// What both backends read from the same counters of the kernel.
+const EQUAL: &[F] = &[
+    F::Ppid,
+    F::Uid,
+    F::Gid,
+    F::State,
+    F::Threads,
+    F::Priority,
+    F::Nice,
+    F::Policy,
+    F::Processor,
+    F::RunDelay,
+    F::RunCount,
+    F::VoluntarySwitches,
+    F::InvoluntarySwitches,
+    F::MinorFaults,
+    F::MajorFaults,
+    F::Rss,
+    F::RssAnon,
+    F::RssFile,
+    F::RssShmem,
+    F::Swap,
+    F::Vsize,
+    F::PeakRss,
+    F::PeakVsize,
+    F::ReadBytes,
+    F::WrittenBytes,
+    F::CancelledBytes,
+    F::ReadCalls,
+    F::WriteCalls,
+    F::ReadChars,
+    F::WrittenChars,
+];
+
+/// Touches memory of every kind, writes a file, makes threads and ends some, and says it is ready.
+const BUSY: &str = "
+import mmap, os, tempfile, threading
+anon = bytearray(23 << 20)
+shared = mmap.mmap(-1, 7 << 20)
+shared.write(b'x' * (7 << 20))
+with tempfile.TemporaryFile() as file:
+    file.write(b'y' * (5 << 20)); file.flush(); os.fsync(file.fileno())
+stay = threading.Event()
+[threading.Thread(target=stay.wait, daemon=True).start() for _ in range(3)]
+print('ready', flush=True)
+while True: sum(range(1000))
+";
+
+#[test]
+fn root_a_stopped_process_is_the_same_to_both_backends() {
+    let Some(_turn) = granted("root_a_stopped_process_is_the_same_to_both_backends") else {
+        return;
+    };
+    let mut child = Guarded::python(BUSY);
+    assert_eq!(child.line(), "ready");
+    let pid = child.pid();
+    let stop = rustix::process::Pid::from_child(&child.0);
+    kill_process(stop, Signal::STOP).unwrap();
+    let mut kernel = ebpf(&[]);
+    until(&mut kernel, &super::workload::threads(), |sample| {
+        alive(sample, pid).is_some_and(|it| {
+            it.threads.iter().all(|thread| thread.value(F::State) == Some(Value::Letter('T')))
+        })
+    });
+    let mut proc = Procfs::open(Root::default()).unwrap();
+    let (one, other) = (kernel.read(&processes()).unwrap(), proc.read(&processes()).unwrap());
+    let (one, other) = (alive(&one, pid).unwrap(), alive(&other, pid).unwrap());
+    assert!(one.row.get(F::Rss) > Some(30 << 20));
+    for field in EQUAL {
+        assert_eq!(one.value(*field), other.value(*field), "{field:?}");
+    }
+}
+
+#[test]
+fn root_the_ebpf_backend_keeps_the_contract() {
+    let Some(_turn) = granted("root_the_ebpf_backend_keeps_the_contract") else { return };
+    contract::check(&mut ebpf(&[Capability::Snapshot, Capability::Lifetimes]));
+}
+
+#[test]
+fn root_nothing_stays_attached() {
+    let Some(_turn) = granted("root_nothing_stays_attached") else { return };
+    let ours = || {
+        let names = ["snapshot", "learn", "fork", "exec", "exit", "free"];
+        let programs = aya::programs::loaded_programs().filter_map(Result::ok);
+        programs.filter(|it| it.name_as_str().is_some_and(|name| names.contains(&name))).count()
+    };
+    let before = ours();
+    let backend = ebpf(Capability::ALL);
+    assert!(ours() > before);
+    drop(backend);
+    // The kernel frees a program after a grace period.
+    crate::deadline::until(|| (ours() <= before).then_some(()));
+}

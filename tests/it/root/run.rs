@@ -1,0 +1,64 @@
+//! `monitor run`: the whole program, from the command to the report.
+
+use super::privilege::granted;
+use serde_json::Value;
+use std::process::{Command, Output};
+
+/// Runs a shell script under the monitor.
+fn run(script: &str) -> (Output, Value) {
+    let output = Command::new(env!("CARGO_BIN_EXE_monitor"))
+        .args(["run", "--backend", "ebpf", "--format", "json", "--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    let line = output.stdout.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty()).unwrap();
+    let report = serde_json::from_slice(line).unwrap();
+    (output, report)
+}
+
+#[test]
+fn root_a_run_counts_every_descendant_and_passes_the_code_on() {
+    let Some(_turn) = granted("root_a_run_counts_every_descendant_and_passes_the_code_on") else {
+        return;
+    };
+    let (output, report) = run("i=0; while [ $i -lt 23 ]; do /bin/true; i=$((i+1)); done; exit 7");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(report["exit_code"], 7);
+    assert_eq!(report["processes_started"], 24);
+    assert_eq!(report["processes_running"], 0);
+    assert!(report["cpu_ns"].as_u64().unwrap() > 23 * 100_000);
+    assert!(report["wall_ns"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn root_a_run_that_is_killed_gives_128_and_the_signal() {
+    let Some(_turn) = granted("root_a_run_that_is_killed_gives_128_and_the_signal") else { return };
+    let (output, report) = run("kill -KILL $$");
+    assert_eq!(output.status.code(), Some(137));
+    assert_eq!((&report["exit_code"], &report["exit_signal"]), (&137.into(), &9.into()));
+}
+
+#[test]
+fn root_a_daemon_that_goes_on_is_named_and_counted() {
+    let Some(_turn) = granted("root_a_daemon_that_goes_on_is_named_and_counted") else { return };
+    let script = "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $!";
+    let (output, report) = run(script);
+    let daemon = String::from_utf8(output.stdout).unwrap();
+    let pid = daemon.lines().next().unwrap().parse().unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(report["processes_running"], 1);
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("still running"), "{notes}");
+}
+
+#[test]
+fn root_a_run_says_in_text_what_it_used() {
+    let Some(_turn) = granted("root_a_run_says_in_text_what_it_used") else { return };
+    let output = Command::new(env!("CARGO_BIN_EXE_monitor"))
+        .args(["run", "--backend", "ebpf", "--", "sh", "-c", "echo hello; /bin/true"])
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"hello\n");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("succeeded after") && text.contains("processes    2: "), "{text}");
+}
