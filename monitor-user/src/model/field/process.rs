@@ -173,7 +173,7 @@ category! {
         UdpReceived: "udp_received_bytes", "UDP IN", Bytes, Number, Counter,
             "UDP payload received, v4 and v6 (--net)", "sock_recv_length", "";
         Udp6Sent: "udp6_sent_bytes", "UDP6 OUT", Bytes, Number, Counter,
-            "Part of udp_sent_bytes that went over IPv6; an IPv6 socket without a peer counts as v6",
+            "Part of udp_sent_bytes over IPv6; an IPv6 socket without a peer counts as such",
             "sock_send_length", "";
         Udp6Received: "udp6_received_bytes", "UDP6 IN", Bytes, Number, Counter,
             "Part of udp_received_bytes that came over IPv6", "sock_recv_length", "";
