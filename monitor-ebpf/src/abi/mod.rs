@@ -3,9 +3,13 @@
 //! Every record is `repr(C)`, made of fixed-width integers, without hidden padding
 //! (zerocopy's derives refuse it), and says who writes it and what a lost update means.
 
+pub mod block;
+pub mod exact_cpu;
+pub mod histogram;
 pub mod life;
 pub mod loss;
 pub mod offset;
+pub mod run_queue;
 pub mod signal;
 pub mod socket;
 pub mod task;

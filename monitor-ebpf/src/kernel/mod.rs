@@ -8,10 +8,13 @@ pub mod atomic;
 pub mod iter;
 pub mod loss;
 pub mod payload;
+pub mod queue;
+pub mod request;
 pub mod ring;
 pub mod rss;
 pub mod scratch;
 pub mod sock;
+pub mod storage;
 pub mod table;
 pub mod task;
 

@@ -55,6 +55,8 @@ impl Task {
         flags: u32 = flags,
         /// Start on `CLOCK_BOOTTIME`.
         start_boottime_ns: u64 = start_boottime,
+        /// Time on a CPU; up to the present as the task is switched out.
+        exec_ns: u64 = exec_runtime,
         /// Time spent waiting on a run queue.
         run_delay_ns: u64 = run_delay,
         /// Times it was given a CPU.

@@ -14,6 +14,8 @@ pub enum Reason {
     Processes,
     /// `--disk`.
     Disk,
+    /// `--writeback`.
+    WriteBack,
     /// `--net`.
     Net,
     /// `--runqlat`.
@@ -30,6 +32,7 @@ impl Reason {
         match self {
             Self::Processes => "sample, watch, run",
             Self::Disk => "--disk, run",
+            Self::WriteBack => "--writeback",
             Self::Net => "--net, run",
             Self::RunQueue => "--runqlat",
             Self::ExactCpu => "--exact-cpu",
@@ -43,6 +46,7 @@ const NEEDS: &[(Capability, Reason, &[&str])] = &[
     (Capability::Snapshot, Reason::Processes, &[]),
     (Capability::Lifetimes, Reason::Processes, &[]),
     (Capability::Block, Reason::Disk, &["block_"]),
+    (Capability::WriteBack, Reason::WriteBack, &[]),
     (Capability::Tcp, Reason::Processes, &["tcp"]),
     (Capability::Sockets, Reason::Net, &["udp", "socket_"]),
     (Capability::RunQueue, Reason::RunQueue, &["run_queue_"]),

@@ -4,6 +4,7 @@
 
 pub mod event;
 pub mod field;
+pub mod histogram;
 pub mod id;
 pub mod name;
 pub mod probe;

@@ -1,11 +1,13 @@
 //! A sample: what one backend read at one instant.
 
 use super::event::Event;
+use super::field::block::BlockRow;
 use super::field::disk::DiskRow;
 use super::field::net::NetRow;
 use super::field::node::{CpuRow, NodeRow};
 use super::field::process::ProcessRow;
 use super::field::{Kind, ProcessField, Value};
+use super::histogram::Latencies;
 use super::id::{Identity, Ns};
 use std::sync::Arc;
 
@@ -83,6 +85,12 @@ pub struct Process {
     pub text: Text,
     /// Its threads, if asked for.
     pub threads: Vec<Process>,
+    /// What it transferred on each disk, in the order of device numbers (`--disk`).
+    pub disks: Vec<Device<BlockRow>>,
+    /// Time on each processor that it was seen on, by number (`--exact-cpu`).
+    pub on_cpus: Vec<(u32, Ns)>,
+    /// How long its block requests took and how long it waited for a CPU, where that was counted.
+    pub latencies: Latencies,
 }
 
 /// Who made whom.

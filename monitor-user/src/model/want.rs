@@ -13,6 +13,8 @@ pub enum Capability {
     Lifetimes,
     /// Block I/O by process and device, with latencies.
     Block,
+    /// Block writes from the page cache credited to the process that dirtied the file.
+    WriteBack,
     /// TCP by process from the kernel's own counters.
     Tcp,
     /// Payload of every socket by process: UDP too.
@@ -33,6 +35,7 @@ impl Capability {
         Self::Snapshot,
         Self::Lifetimes,
         Self::Block,
+        Self::WriteBack,
         Self::Tcp,
         Self::Sockets,
         Self::RunQueue,
@@ -47,6 +50,7 @@ impl Capability {
             Self::Snapshot => "snapshot",
             Self::Lifetimes => "lifetimes",
             Self::Block => "block",
+            Self::WriteBack => "write-back",
             Self::Tcp => "tcp",
             Self::Sockets => "sockets",
             Self::RunQueue => "run-queue",

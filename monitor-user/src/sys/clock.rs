@@ -1,4 +1,4 @@
-//! The two clocks of a sample, and the tick that `/proc` counts in.
+//! The two clocks of a sample, the one of the programs, and the tick that `/proc` counts in.
 
 use crate::model::id::Ns;
 use crate::model::sample::Instant;
@@ -12,6 +12,11 @@ pub fn now() -> Instant {
 /// Now, on `CLOCK_BOOTTIME`, which start times are measured on and which counts sleep.
 pub fn boot() -> Ns {
     read(ClockId::Boottime)
+}
+
+/// Now, on `CLOCK_MONOTONIC`, which programs read (`bpf_ktime_get_ns`) and which stops in sleep.
+pub fn monotonic() -> Ns {
+    read(ClockId::Monotonic)
 }
 
 /// Nanoseconds in a tick, the unit of times in `/proc` (`USER_HZ`, 100 on all machines).

@@ -2,13 +2,17 @@
 //! with what the kernel itself counted. They need privilege, and say so when they are skipped.
 
 mod actor;
+mod block;
 mod doctor;
 mod equal;
+mod exact_cpu;
 mod life;
 mod privilege;
 mod run;
+mod run_queue;
 mod signal;
 mod snapshot;
 mod socket;
 mod tcp;
+mod undo;
 mod workload;

@@ -21,9 +21,13 @@ pub fn granted(test: &str) -> bool {
         HELD.with_borrow_mut(|held| _ = held.get_or_insert_with(turn));
         return true;
     }
-    let reason = "needs root to load BPF programs";
-    assert!(std::env::var_os("MONITOR_REQUIRE_ROOT").is_none(), "{test} {reason}");
+    skip(test, "needs root to load BPF programs");
+    false
+}
+
+/// Says why a test is skipped, or fails where a skip is not allowed.
+pub fn skip(test: &str, reason: &str) {
+    assert!(std::env::var_os("MONITOR_REQUIRE_ROOT").is_none(), "{test}: {reason}");
     // Not `println!`: libtest hides that of a test that passes.
     let _ = writeln!(std::io::stderr(), "SKIP {test}: {reason}");
-    false
 }

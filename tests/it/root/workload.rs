@@ -20,9 +20,14 @@ pub fn threads() -> Want {
     Want { threads: true, ..processes() }
 }
 
-/// The eBPF backend with these capabilities.
+/// The eBPF backend with these capabilities, none of them refused.
+#[track_caller]
 pub fn ebpf(capabilities: &[Capability]) -> Ebpf {
-    Ebpf::open(capabilities, 0).unwrap()
+    let mut backend = Ebpf::open(capabilities, 0).unwrap();
+    let mut probes = backend.probes().into_iter();
+    let degraded = probes.find(|probe| probe.degraded());
+    assert!(degraded.is_none(), "{degraded:?}");
+    backend
 }
 
 /// The same, if this kernel serves them all; if not, says why.
@@ -56,6 +61,45 @@ pub fn alive(sample: &Sample, pid: Pid) -> Option<&Process> {
     sample.processes.iter().find(|it| it.id.pid == pid && !it.ended())
 }
 
+/// Some hosts run no program while their first process is current, be it in an interrupt: what a
+/// hook would have seen then is hidden. What is measured without that process is exact everywhere.
+pub struct FirstProcess {
+    switches: u64,
+}
+
+impl FirstProcess {
+    /// From now on.
+    pub fn watched() -> Self {
+        Self { switches: switches_of_first() }
+    }
+
+    /// Whether it ran since.
+    pub fn has_run(&self) -> bool {
+        switches_of_first() != self.switches
+    }
+}
+
+/// Repeats the work until the first process did not disturb it. A wait within the work ends when
+/// that process has run: what it waits for may be hidden.
+#[track_caller]
+pub fn undisturbed<T>(mut work: impl FnMut(&FirstProcess) -> Option<T>) -> T {
+    deadline::until(|| {
+        let first = FirstProcess::watched();
+        work(&first).filter(|_| !first.has_run())
+    })
+}
+
+/// Context switches of the first process, all its threads but those that vanish meanwhile.
+fn switches_of_first() -> u64 {
+    let threads = std::fs::read_dir("/proc/1/task").unwrap().flatten();
+    let texts = threads.map(|it| std::fs::read_to_string(it.path().join("status")));
+    let of = |text: String| -> u64 {
+        let counts = text.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
+        counts.map(|(_, count)| count.trim().parse::<u64>().unwrap()).sum()
+    };
+    texts.flatten().map(of).sum()
+}
+
 /// A child that is ended with the test.
 pub struct Guarded(pub Child);
 
@@ -79,6 +123,12 @@ impl Guarded {
     /// Its id.
     pub fn pid(&self) -> Pid {
         Pid(self.0.id())
+    }
+
+    /// Gives it a line to read.
+    pub fn tell(&mut self, line: &str) {
+        use std::io::Write as _;
+        writeln!(self.0.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
     /// Waits until it has printed a line; returns the line.

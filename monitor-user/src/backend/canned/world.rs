@@ -201,7 +201,7 @@ impl Task {
             row: self.values.row.clone(),
             comm: self.comm,
             text: self.text.clone(),
-            threads: Vec::new(),
+            ..Process::default()
         }
     }
 }

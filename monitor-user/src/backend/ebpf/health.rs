@@ -53,7 +53,10 @@ fn run_time(object: &Object) -> (u64, u64) {
 
 fn map_bytes(object: &Object) -> u64 {
     let data = |map| match map {
-        &Map::Array(ref it) | &Map::HashMap(ref it) | &Map::PerCpuArray(ref it) => Some(it),
+        &Map::Array(ref it)
+        | &Map::HashMap(ref it)
+        | &Map::PerCpuArray(ref it)
+        | &Map::PerCpuHashMap(ref it) => Some(it),
         _ => None,
     };
     object

@@ -6,8 +6,8 @@
 use super::layout::Layout;
 use crate::backend::Error;
 use aya::Btf;
-use monitor_ebpf::abi::offset::{Member, Offsets};
-use monitor_ebpf::abi::{life, signal, socket, task, tcp};
+use monitor_ebpf::abi::offset::{ABSENT, Member, Offsets};
+use monitor_ebpf::abi::{block, life, run_queue, signal, socket, task, tcp};
 use zerocopy::IntoBytes;
 
 /// Every record of offsets that a program can have, with its members.
@@ -19,6 +19,8 @@ const RECORDS: &[(&str, &[Member])] = &[
     record::<socket::RegisterOffsets>(),
     record::<tcp::SockOffsets>(),
     record::<tcp::TcpOffsets>(),
+    record::<block::RequestOffsets>(),
+    record::<run_queue::RunQueueOffsets>(),
 ];
 
 const fn record<T: Offsets>() -> (&'static str, &'static [Member]) {
@@ -65,6 +67,13 @@ impl Kernel {
     pub fn record<T: Offsets>(&self) -> Option<T> {
         let (_, offsets) = self.offsets.iter().find(|(symbol, _)| *symbol == T::SYMBOL)?;
         T::read_from_bytes(offsets.as_bytes()).ok()
+    }
+
+    /// The first member of a record of offsets that the running kernel does not have.
+    pub fn lacks<T: Offsets>(&self) -> Option<&'static str> {
+        let (_, offsets) = self.offsets.iter().find(|(symbol, _)| *symbol == T::SYMBOL)?;
+        let index = offsets.iter().position(|offset| *offset == ABSENT)?;
+        Some(T::MEMBERS[index].paths[0])
     }
 }
 

@@ -3,7 +3,9 @@
 //! Each capability is an object of its own, loaded by trying: what a kernel refuses switches that
 //! capability off, aloud, and the rest works on. Nothing stays attached when this is dropped.
 
+mod block;
 mod decode;
+mod exact_cpu;
 mod health;
 mod holder;
 mod kernel;
@@ -13,6 +15,7 @@ mod object;
 mod owner;
 mod part;
 mod pass;
+mod run_queue;
 mod share;
 mod signal;
 mod snapshot;
@@ -39,6 +42,7 @@ pub struct Ebpf {
     root: Root,
     texts: Texts,
     snapshot: Snapshot,
+    asked: Vec<Capability>,
     parts: Vec<(&'static Loader, Box<dyn Part>)>,
     /// What was asked for and could not be had.
     refused: Vec<(&'static Loader, Error)>,
@@ -54,7 +58,8 @@ impl Ebpf {
         let root = Root::default();
         let texts = Texts::new(root.proc.clone());
         let (parts, refused) = (Vec::new(), Vec::new());
-        let mut it = Self { node, root, texts, snapshot, parts, refused };
+        let asked = capabilities.to_vec();
+        let mut it = Self { node, root, texts, snapshot, asked, parts, refused };
         let asked = Asked { capabilities, since: clock::boot() };
         for loader in LOADERS {
             if loader.serves.iter().any(|serves| capabilities.contains(serves)) {
@@ -119,11 +124,13 @@ impl Backend for Ebpf {
     fn probes(&mut self) -> Vec<Probe> {
         let snapshot = health::probe(Capability::Snapshot, self.snapshot.object(), 0);
         let loaded = self.parts.iter().flat_map(|(loader, part)| {
-            loader.serves.iter().map(|it| health::probe(*it, part.object(), part.dropped()))
+            let asked = loader.serves.iter().filter(|it| self.asked.contains(it));
+            let probe = |it| health::probe(it, part.object(), part.dropped());
+            asked.map(move |it| Probe { events: part.events(), ..probe(*it) })
         });
         let refused = self.refused.iter().flat_map(|(loader, error)| {
-            let health = || health::refused(error);
-            loader.serves.iter().map(move |it| Probe { health: health(), ..Probe::off(*it) })
+            let asked = loader.serves.iter().filter(|it| self.asked.contains(it));
+            asked.map(move |it| Probe { health: health::refused(error), ..Probe::off(*it) })
         });
         let mut probes: Vec<_> = std::iter::once(snapshot).chain(loaded).chain(refused).collect();
         for capability in Capability::ALL {

@@ -1,8 +1,11 @@
 //! A capability of the eBPF backend: an object, and what it adds to a sample.
 
+use super::block::Block;
+use super::exact_cpu::ExactCpu;
 use super::kernel::Kernel;
 use super::life::Life;
 use super::object::Object;
+use super::run_queue::RunQueue;
 use super::signal::Signal;
 use super::socket::Socket;
 use super::tcp::Tcp;
@@ -31,6 +34,11 @@ pub trait Part: Send {
 
     /// Fetches records that wait.
     fn drain(&mut self) {}
+
+    /// Events seen since it was attached.
+    fn events(&self) -> u64 {
+        self.object().loss().events
+    }
 
     /// Records dropped in user space.
     fn dropped(&self) -> u64 {
@@ -75,5 +83,17 @@ pub const LOADERS: &[Loader] = &[
     Loader {
         serves: &[Capability::Signals],
         load: |kernel, _| Ok(Box::new(Signal::load(kernel)?)),
+    },
+    Loader {
+        serves: &[Capability::Block, Capability::WriteBack],
+        load: |kernel, asked| Ok(Box::new(Block::load(kernel, asked)?)),
+    },
+    Loader {
+        serves: &[Capability::RunQueue],
+        load: |kernel, asked| Ok(Box::new(RunQueue::load(kernel, asked)?)),
+    },
+    Loader {
+        serves: &[Capability::ExactCpu],
+        load: |kernel, asked| Ok(Box::new(ExactCpu::load(kernel, asked)?)),
     },
 ];

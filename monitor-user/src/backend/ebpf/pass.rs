@@ -17,6 +17,7 @@ use zerocopy::IntoBytes;
 const CHUNK: usize = 32 << 10;
 
 /// The buffer that passes are read into; it keeps the size of the largest.
+#[derive(Default)]
 pub struct Buffer {
     /// Words, so that every record is aligned.
     words: Vec<u64>,
@@ -24,8 +25,8 @@ pub struct Buffer {
 
 impl Buffer {
     /// A buffer that grows as it must.
-    pub fn new() -> Self {
-        Self { words: vec![0; CHUNK / 8] }
+    pub const fn new() -> Self {
+        Self { words: Vec::new() }
     }
 
     /// Runs an iterator to its end.
@@ -34,7 +35,7 @@ impl Buffer {
         let mut filled = 0;
         loop {
             if self.words.as_bytes().len() < filled + CHUNK {
-                self.words.resize(self.words.len() * 2, 0);
+                self.words.resize((self.words.len() * 2).max(CHUNK / 8), 0);
             }
             match file.read(&mut self.words.as_mut_bytes()[filled..]) {
                 Ok(0) => return Ok(&self.words.as_bytes()[..filled]),

@@ -4,12 +4,14 @@
 //! each field the name, the unit, the meaning and where each backend gets it from. A [`Row`] holds
 //! the values of one object; what could not be read is absent, never zero.
 
+pub mod block;
 pub mod disk;
 pub mod net;
 pub mod node;
 pub mod process;
 pub mod row;
 
+pub use block::BlockField;
 pub use disk::DiskField;
 pub use net::NetField;
 pub use node::{CpuField, NodeField};
@@ -184,6 +186,7 @@ mod tests {
         check::<ProcessField>();
         check::<NodeField>();
         check::<CpuField>();
+        check::<BlockField>();
         check::<DiskField>();
         check::<NetField>();
     }

@@ -1,0 +1,38 @@
+//! Waits for a CPU, counted for each process.
+//!
+//! While a process lives they are in storage of its leader, written by `bin/run_queue.rs` at each
+//! switch and read by its iterator; as it ends they move to the table [`ENDED`], from which
+//! `backend/ebpf/run_queue.rs` removes them. A wait that found no storage is counted in `LOSS`.
+
+use super::Owner;
+use super::histogram::Histogram;
+use super::offset::offsets;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Table of histograms of ended processes, by owner.
+pub const ENDED: &str = "ENDED";
+
+/// A record of the iterator: what a living process waited since counting began.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Waits {
+    /// Which process.
+    pub owner: Owner,
+    /// Waits of all its threads.
+    pub waits: Histogram,
+}
+
+const _: () = assert!(size_of::<Waits>() == 16 + size_of::<Histogram>());
+
+offsets! {
+    /// What is read of a task that waits for a CPU or is given one.
+    RunQueueOffsets in "RUN_QUEUE" {
+        // Without CONFIG_SCHED_INFO (which SCHEDSTATS and TASK_DELAY_ACCT select) nobody keeps it.
+        last_queued: "task_struct.sched_info.last_queued",
+        last_arrival: "task_struct.sched_info.last_arrival",
+        // The way to the run queue's clock; only with CONFIG_FAIR_GROUP_SCHED.
+        cfs_rq: "task_struct.se.cfs_rq",
+        rq: "cfs_rq.rq",
+        clock: "rq.clock",
+    }
+}

@@ -1,0 +1,53 @@
+//! Counters beside a task: task-local storage (5.11 and later), freed by the kernel with the task.
+//!
+//! aya-ebpf 0.2 has the storage of sockets and inodes and not this one. The declaration is what its
+//! `btf_map_def!` would make: the loader reads numbers from the lengths of array types.
+
+use super::task::Task;
+use aya_ebpf::bindings::bpf_map_type::BPF_MAP_TYPE_TASK_STORAGE;
+use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_LOCAL_STORAGE_GET_F_CREATE};
+use aya_ebpf::helpers::generated::bpf_task_storage_get;
+use core::ptr::{null, null_mut};
+
+/// A `T` for each task that was given one, zeroes at first.
+#[repr(C)]
+pub struct TaskStorage<T> {
+    r#type: *const [i32; BPF_MAP_TYPE_TASK_STORAGE as usize],
+    key: *const i32,
+    value: *const T,
+    max_entries: *const [i32; 0],
+    map_flags: *const [i32; BPF_F_NO_PREALLOC as usize],
+}
+
+// SAFETY: the pointers are types for the loader; nobody follows them.
+unsafe impl<T> Sync for TaskStorage<T> {}
+
+impl<T> TaskStorage<T> {
+    /// The declaration of the map, for a static with `#[btf_map]`.
+    #[expect(clippy::new_without_default, reason = "a static cannot be made by `default`")]
+    pub const fn new() -> Self {
+        Self { r#type: null(), key: null(), value: null(), max_entries: null(), map_flags: null() }
+    }
+
+    /// The task's own `T`, if it was given one.
+    #[inline(always)]
+    pub fn existing(&'static self, task: Task) -> Option<*mut T> {
+        self.get(task, 0)
+    }
+
+    /// The task's own `T`, given to it now if it had none; `None` if there is no memory.
+    /// Not where a run queue is locked: until 6.4 the kernel's allocator may want to wake a thread.
+    #[inline(always)]
+    pub fn made(&'static self, task: Task) -> Option<*mut T> {
+        self.get(task, u64::from(BPF_LOCAL_STORAGE_GET_F_CREATE))
+    }
+
+    #[inline(always)]
+    fn get(&'static self, task: Task, flags: u64) -> Option<*mut T> {
+        let map = core::ptr::from_ref(self).cast_mut().cast();
+        let task = task.as_ptr().cast_mut().cast();
+        // SAFETY: the map is this one, the task is one that the verifier knows.
+        let value = unsafe { bpf_task_storage_get(map, task, null_mut(), flags) }.cast::<T>();
+        if value.is_null() { None } else { Some(value) }
+    }
+}

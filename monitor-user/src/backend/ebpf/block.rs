@@ -1,0 +1,202 @@
+//! What was read, written, discarded and flushed for each process: the tables of `bin/block.rs`.
+//!
+//! In: rows by owner and disk, latencies by owner. Out: the block fields of every process, its
+//! disks and its histograms. The rows of ended processes are removed as they are reported.
+
+use super::kernel::Kernel;
+use super::object::{Object, Settings};
+use super::owner::{self, Owners};
+use super::part::{Asked, Part};
+use crate::backend::Error;
+use crate::model::field::BlockField as B;
+use crate::model::field::ProcessField as F;
+use crate::model::field::block::BlockRow;
+use crate::model::histogram::{Histogram, Percentiles};
+use crate::model::id::Ns;
+use crate::model::sample::{Device, Process, Sample};
+use crate::model::want::Capability;
+use crate::sys::clock;
+use monitor_ebpf::abi::block::{self, Dirtier, Place, READ, Timed, Use};
+use monitor_ebpf::abi::histogram;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Files whose dirtier is remembered, at most.
+const FILES_LIMIT: u32 = 1 << 16;
+/// A file that nobody dirtied for this long has been written: the kernel writes what is dirty for
+/// half a minute (`vm.dirty_expire_centisecs`), later only if the disk is that far behind.
+const WRITTEN_AFTER: Ns = Ns(600_000_000_000);
+/// How often files are looked through; each costs a microsecond.
+const SWEEP_EVERY: Ns = Ns(60_000_000_000);
+
+/// Fields of a process by kind of request; a flush has no bytes.
+const BYTES: [F; 3] = [F::BlockReadBytes, F::BlockWrittenBytes, F::BlockDiscardedBytes];
+const REQUESTS: [F; 4] = [F::BlockReads, F::BlockWrites, F::BlockDiscards, F::BlockFlushes];
+/// The same of a process on a disk.
+const DISK_BYTES: [B; 3] = [B::ReadBytes, B::WrittenBytes, B::DiscardedBytes];
+const DISK_REQUESTS: [B; 4] = [B::Reads, B::Writes, B::Discards, B::Flushes];
+
+/// The block hooks and what they have counted.
+pub struct Block {
+    object: Object,
+    since: Ns,
+    owners: Owners,
+    percentiles: Percentiles,
+    /// Names of disks by device number.
+    names: HashMap<(u32, u32), Arc<str>>,
+    /// When files were looked through; absent without write-back attribution.
+    swept: Option<Ns>,
+}
+
+impl Block {
+    /// Loads and attaches the hooks.
+    pub fn load(kernel: &Kernel, asked: &Asked<'_>) -> Result<Self, Error> {
+        let write_back = asked.capabilities.contains(&Capability::WriteBack);
+        let rows = kernel.machine.rows();
+        let settings = Settings {
+            constants: &[(block::WRITE_BACK, u32::from(write_back))],
+            sizes: &[
+                (block::USED, rows),
+                (block::LATENCY, rows),
+                (block::IN_FLIGHT, rows),
+                (block::QUEUED, rows),
+                (block::DIRTIED, FILES_LIMIT),
+            ],
+        };
+        let mut object = Object::load("block", kernel, &settings)?;
+        if write_back {
+            // 5.18 renamed it.
+            object.attach_first(
+                &[("dirty", "writeback_dirty_folio"), ("dirty", "writeback_dirty_page")],
+                kernel,
+            )?;
+        }
+        // Completions first: a request that starts in between would stay in flight for ever.
+        object.attach("complete", "block_rq_complete", kernel)?;
+        // The verifier refuses the second argument of a tracepoint that has only one (5.11 on).
+        object.attach_first(
+            &[
+                ("start", "block_io_start"),
+                ("getrq_of_queue", "block_getrq"),
+                ("getrq", "block_getrq"),
+            ],
+            kernel,
+        )?;
+        Ok(Self {
+            object,
+            since: asked.since,
+            owners: Owners::default(),
+            percentiles: Percentiles::default(),
+            names: HashMap::new(),
+            swept: write_back.then_some(asked.since),
+        })
+    }
+
+    /// Adds what was transferred on a disk.
+    fn add_use(&mut self, process: &mut Process, place: Place, used: &Use) {
+        let row = &mut process.row;
+        let mut disk = BlockRow::default();
+        for (kind, bytes) in used.bytes.into_iter().enumerate().take(BYTES.len()) {
+            row.add(BYTES[kind], bytes);
+            disk.set(DISK_BYTES[kind], bytes);
+        }
+        for (kind, requests) in used.requests.into_iter().enumerate() {
+            row.add(REQUESTS[kind], requests);
+            disk.set(DISK_REQUESTS[kind], requests);
+        }
+        let number = (place.major, place.minor);
+        let name = self.names.entry(number).or_insert_with(|| disk_name(number)).clone();
+        process.disks.push(Device { name, row: disk });
+    }
+
+    /// Adds how long requests of one kind took.
+    fn add_times(&mut self, process: &mut Process, timed: Timed, times: &histogram::Histogram) {
+        let times = Histogram::from(times);
+        let (p50, p99) = match timed.kind {
+            READ => (F::BlockReadP50, F::BlockReadP99),
+            _ => (F::BlockWriteP50, F::BlockWriteP99),
+        };
+        if let Some([half, most]) = self.percentiles.of(&times, [50.0, 99.0]) {
+            process.row.set(p50, half.0);
+            process.row.set(p99, most.0);
+        }
+        match timed.kind {
+            READ => process.latencies.block_read = Some(times),
+            _ => process.latencies.block_write = Some(times),
+        }
+    }
+
+    /// Forgets files that were written long ago: the kernel does not tell when it does.
+    fn sweep_files(&mut self, now: Ns) {
+        let Some(swept) = self.swept else { return };
+        if now.since(swept) < SWEEP_EVERY {
+            return;
+        }
+        self.swept = Some(now);
+        let monotonic = clock::monotonic();
+        let old = |dirtier: Dirtier| monotonic.since(Ns(dirtier.at_ns)) > WRITTEN_AFTER;
+        let files = self.object.rows::<u64, Dirtier>(block::DIRTIED);
+        let written = files.into_iter().filter(|(_, dirtier)| old(*dirtier)).map(|(file, _)| file);
+        self.object.remove_rows::<u64, Dirtier>(block::DIRTIED, written);
+    }
+}
+
+impl Part for Block {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn object_mut(&mut self) -> &mut Object {
+        &mut self.object
+    }
+
+    fn join(&mut self, sample: &mut Sample) {
+        let processes = &mut sample.processes;
+        let now = sample.at.boot;
+        let mut used = self.object.rows::<Place, Use>(block::USED);
+        let times = self.object.rows::<Timed, histogram::Histogram>(block::LATENCY);
+        used.sort_unstable_by_key(|(place, _)| *place);
+        let owners = used.iter().map(|(place, _)| place.owner);
+        self.owners.settle(owners.chain(times.iter().map(|(it, _)| it.owner)), processes, now);
+        for process in processes.iter_mut() {
+            begin(process, self.since);
+        }
+        for (place, used) in &used {
+            if let Some(index) = owner::find(processes, place.owner) {
+                self.add_use(&mut processes[index], *place, used);
+            }
+        }
+        for (timed, times) in &times {
+            if let Some(index) = owner::find(processes, timed.owner) {
+                self.add_times(&mut processes[index], *timed, times);
+            }
+        }
+        // What completes between the look-up and here is lost; it would have to outlive its
+        // process by the grace period of the kernel's task.
+        let places = used.iter().map(|(place, _)| *place);
+        let ended = places.filter(|it| owner::ended(processes, it.owner));
+        self.object.remove_rows::<Place, Use>(block::USED, ended);
+        let timed = times.iter().map(|(timed, _)| *timed);
+        let ended = timed.filter(|it| owner::ended(processes, it.owner));
+        self.object.remove_rows::<Timed, histogram::Histogram>(block::LATENCY, ended);
+        self.sweep_files(now);
+    }
+}
+
+/// Nothing was transferred yet: that is known, so it is zero.
+fn begin(process: &mut Process, since: Ns) {
+    for field in BYTES.into_iter().chain(REQUESTS) {
+        process.row.set(field, 0);
+    }
+    process.count_from(since);
+}
+
+/// The kernel's name of a disk; its numbers once it is gone.
+fn disk_name((major, minor): (u32, u32)) -> Arc<str> {
+    let numbers = format!("{major}:{minor}");
+    let link = std::fs::read_link(format!("/sys/dev/block/{numbers}"));
+    match link.as_ref().ok().and_then(|path| path.file_name()) {
+        Some(name) => name.to_string_lossy().into(),
+        None => numbers.into(),
+    }
+}

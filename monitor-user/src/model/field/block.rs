@@ -1,0 +1,28 @@
+//! What one process transferred on one disk.
+
+use super::{Row, category};
+
+/// The values of a process on a disk.
+pub type BlockRow = Row<BlockField, { BlockField::COUNT }>;
+
+category! {
+    /// A field of a process on a disk; the sum over all disks is in the process's own fields.
+    BlockField {
+        Device: "device", "DEVICE", None, Text, Label,
+            "Name of the whole disk", "request->q->disk", "";
+        ReadBytes: "read_bytes", "READ", Bytes, Number, Counter,
+            "Bytes read", "block_rq_complete", "";
+        WrittenBytes: "written_bytes", "WRITTEN", Bytes, Number, Counter,
+            "Bytes written", "block_rq_complete", "";
+        DiscardedBytes: "discarded_bytes", "DISCARDED", Bytes, Number, Counter,
+            "Bytes discarded", "block_rq_complete", "";
+        Reads: "reads", "READS", Count, Number, Counter,
+            "Read requests completed", "block_rq_complete", "";
+        Writes: "writes", "WRITES", Count, Number, Counter,
+            "Write requests completed", "block_rq_complete", "";
+        Discards: "discards", "DISCARDS", Count, Number, Counter,
+            "Discard requests completed", "block_rq_complete", "";
+        Flushes: "flushes", "FLUSHES", Count, Number, Counter,
+            "Flush requests completed", "block_rq_complete", "";
+    }
+}

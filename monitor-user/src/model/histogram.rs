@@ -1,0 +1,170 @@
+//! How long things took: counts that programs made, added up and asked for percentiles.
+//!
+//! In: the log-linear buckets of `abi::histogram`. Out: sums of such counts, and percentiles by
+//! hdrhistogram, whose buckets are finer, so that nothing is lost on the way into it.
+//! A percentile is the longest duration of its bucket: at most an eighth above the true one.
+
+use super::id::Ns;
+use monitor_ebpf::abi::histogram::{self, BUCKETS, bounds};
+
+/// Durations, counted by bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Box<[u64; BUCKETS]>,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: Box::new([0; BUCKETS]) }
+    }
+}
+
+impl From<&histogram::Histogram> for Histogram {
+    fn from(row: &histogram::Histogram) -> Self {
+        Self { counts: Box::new(row.counts) }
+    }
+}
+
+impl Histogram {
+    /// Adds the counts of another.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, others) in self.counts.iter_mut().zip(&*other.counts) {
+            *mine += others;
+        }
+    }
+
+    /// How many durations there are.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Buckets that are not empty: the shortest and longest duration, and how many.
+    pub fn buckets(&self) -> impl Iterator<Item = (Ns, Ns, u64)> {
+        let bucket = |(index, &count)| {
+            let (low, high) = bounds(index);
+            (Ns(low), Ns(high), count)
+        };
+        self.counts.iter().enumerate().map(bucket).filter(|&(.., count)| count > 0)
+    }
+}
+
+/// The histograms of a process, each absent unless it was asked for and something was counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// Read requests, from submission to completion.
+    pub block_read: Option<Histogram>,
+    /// Write requests, from submission to completion.
+    pub block_write: Option<Histogram>,
+    /// Waits for a CPU.
+    pub run_queue: Option<Histogram>,
+}
+
+impl Latencies {
+    /// Adds the histograms of another process.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, others) in [
+            (&mut self.block_read, &other.block_read),
+            (&mut self.block_write, &other.block_write),
+            (&mut self.run_queue, &other.run_queue),
+        ] {
+            if let Some(others) = others {
+                mine.get_or_insert_default().merge(others);
+            }
+        }
+    }
+}
+
+/// Computes percentiles. Holds 32 KiB of scratch, so one serves many histograms in turn.
+pub struct Percentiles {
+    scratch: hdrhistogram::Histogram<u64>,
+}
+
+impl Default for Percentiles {
+    fn default() -> Self {
+        let longest = bounds(BUCKETS - 1).0;
+        // Two digits: its buckets are a 128th wide, and ours end where one of them ends.
+        let scratch = hdrhistogram::Histogram::new_with_bounds(1, longest, 2);
+        Self { scratch: scratch.expect("the bounds are constants in order") }
+    }
+}
+
+impl Percentiles {
+    /// The percentiles of the durations; `None` if there are none.
+    pub fn of<const N: usize>(&mut self, of: &Histogram, percents: [f64; N]) -> Option<[Ns; N]> {
+        self.scratch.clear();
+        for (low, high, count) in of.buckets() {
+            // Beyond the last bound nothing more is known than that it was reached.
+            let value = if high.0 == u64::MAX { low } else { high };
+            self.scratch.saturating_record_n(value.0, count);
+        }
+        let at = |percent| Ns(self.scratch.value_at_percentile(percent));
+        (!self.scratch.is_empty()).then(|| percents.map(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_ebpf::abi::histogram::bucket;
+
+    fn histogram(durations: &[u64]) -> Histogram {
+        let mut it = Histogram::default();
+        for &duration in durations {
+            it.counts[bucket(duration)] += 1;
+        }
+        it
+    }
+
+    #[track_caller]
+    fn check(durations: &[u64], percent: f64, wanted: u64) {
+        let got = Percentiles::default().of(&histogram(durations), [percent]);
+        assert_eq!(got, Some([Ns(wanted)]));
+    }
+
+    #[test]
+    fn a_percentile_is_the_longest_duration_of_its_bucket() {
+        for index in 0..BUCKETS - 1 {
+            let (low, high) = bounds(index);
+            check(&[low], 50.0, high);
+            check(&[high], 50.0, high);
+        }
+    }
+
+    #[test]
+    fn half_of_the_durations_are_at_most_the_median() {
+        check(&[100, 5_000, 9_000_000], 50.0, bounds(bucket(5_000)).1);
+        check(&[100, 5_000, 9_000_000], 99.0, bounds(bucket(9_000_000)).1);
+    }
+
+    #[test]
+    fn what_is_beyond_the_range_took_at_least_its_end() {
+        let end = bounds(BUCKETS - 1).0;
+        let it = Percentiles::default().of(&histogram(&[u64::MAX]), [50.0]);
+        assert!(it.is_some_and(|[it]| it.0 >= end && it.0 < end + end / 100));
+    }
+
+    #[test]
+    fn no_durations_have_no_percentile() {
+        assert_eq!(Percentiles::default().of(&histogram(&[]), [50.0]), None);
+    }
+
+    #[test]
+    fn scratch_remembers_nothing() {
+        let mut percentiles = Percentiles::default();
+        let _ = percentiles.of(&histogram(&[9_000_000; 7]), [50.0]);
+        let again = percentiles.of(&histogram(&[1]), [50.0]);
+        assert_eq!(again, Some([Ns(1_023)]));
+    }
+
+    #[test]
+    fn merging_adds_and_keeps_what_is_absent_absent() {
+        let some = |durations: &[u64]| Some(histogram(durations));
+        let mut sum = Latencies { block_read: some(&[1, 5_000]), ..Latencies::default() };
+        let other =
+            Latencies { block_read: some(&[5_000]), run_queue: some(&[7]), block_write: None };
+        sum.merge(&other);
+        assert_eq!(sum.block_read, some(&[1, 5_000, 5_000]));
+        assert_eq!(sum.run_queue.as_ref().map(Histogram::count), Some(1));
+        assert_eq!(sum.block_write, None);
+    }
+}

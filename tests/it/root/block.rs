@@ -1,0 +1,233 @@
+//! Block I/O by process, to the byte and to the request.
+
+use super::privilege::{granted, skip};
+use super::workload::{Guarded, ebpf, processes, undisturbed, until};
+use monitor::backend::Backend;
+use monitor::model::field::{BlockField as B, ProcessField as F};
+use monitor::model::histogram::Histogram;
+use monitor::model::sample::Process;
+use monitor::model::want::Capability;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MIB: u64 = 1 << 20;
+
+/// A file on a disk, removed with the test.
+struct File(PathBuf);
+
+impl File {
+    /// 64 MiB that have their place on the disk already, so that writing again changes no
+    /// metadata. `None` where the file system has no direct I/O.
+    fn on_disk(test: &str) -> Option<Self> {
+        let it = Self::named(test);
+        let _ = dd(&["if=/dev/zero", &it.of(), "bs=1M", "count=64", "conv=fsync"]).0.wait();
+        let works =
+            dd(&["if=/dev/zero", &it.of(), "bs=4096", "count=1", "oflag=direct", "conv=notrunc"])
+                .0
+                .wait()
+                .unwrap()
+                .success();
+        if !works {
+            skip(test, &format!("no direct I/O in {}", it.0.display()));
+        }
+        works.then_some(it)
+    }
+
+    fn named(test: &str) -> Self {
+        Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(test))
+    }
+
+    fn of(&self) -> String {
+        format!("of={}", self.0.display())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A block device of its own, made of a file.
+struct Loop(String, #[expect(dead_code, reason = "the file lives as long as the device")] File);
+
+impl Loop {
+    fn new(test: &str) -> Option<Self> {
+        let file = File::on_disk(test)?;
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(&file.0).output().ok()?;
+        let device = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        if device.is_empty() {
+            skip(test, "no loop devices here");
+        }
+        (!device.is_empty()).then_some(Self(device, file))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+fn dd(arguments: &[&str]) -> Guarded {
+    Guarded::run(Command::new("dd").arg("status=none").args(arguments))
+}
+
+/// Runs a command until nothing of it was hidden, and waits for its last record.
+#[track_caller]
+fn ended(backend: &mut dyn Backend, command: impl Fn() -> Guarded) -> Process {
+    undisturbed(|first| {
+        let mut child = command();
+        assert!(child.0.wait().unwrap().success());
+        let mut found = None;
+        let _ = until(backend, &processes(), |sample| {
+            let mine = |it: &&Process| it.id.pid == child.pid() && it.ended();
+            found = sample.processes.iter().find(mine).cloned();
+            found.is_some() || first.has_run()
+        });
+        found
+    })
+}
+
+fn count(times: &Option<Histogram>) -> u64 {
+    times.as_ref().map_or(0, Histogram::count)
+}
+
+/// Read, written, discarded bytes; reads, writes, discards, flushes.
+fn counted(process: &Process) -> [u64; 7] {
+    let fields = [
+        F::BlockReadBytes,
+        F::BlockWrittenBytes,
+        F::BlockDiscardedBytes,
+        F::BlockReads,
+        F::BlockWrites,
+        F::BlockDiscards,
+        F::BlockFlushes,
+    ];
+    fields.map(|field| process.row.get(field).unwrap())
+}
+
+/// What a process did on one disk.
+fn on_disk<const N: usize>(process: &Process, disk: &Loop, fields: [B; N]) -> [u64; N] {
+    let it = process.disks.iter().find(|it| disk.0.ends_with(&*it.name)).unwrap();
+    fields.map(|field| it.row.get(field).unwrap())
+}
+
+#[test]
+fn root_64_mib_written_and_read_directly_are_counted_to_the_byte() {
+    let name = "root_64_mib_written_and_read_directly_are_counted_to_the_byte";
+    if !granted(name) {
+        return;
+    }
+    let Some(file) = File::on_disk(name) else { return };
+    let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
+    let path = file.0.display();
+    let written = ended(&mut backend, || {
+        dd(&["if=/dev/zero", &file.of(), "bs=1M", "count=64", "oflag=direct", "conv=notrunc"])
+    });
+    let read = ended(&mut backend, || {
+        dd(&[&format!("if={path}"), "of=/dev/null", "bs=1M", "iflag=direct"])
+    });
+    println!("written {:?} read {:?}", counted(&written), counted(&read));
+    assert_eq!(counted(&written)[..2], [0, 64 * MIB]);
+    assert_eq!(counted(&read)[..2], [64 * MIB, 0]);
+    assert_eq!(count(&written.latencies.block_write), written.row.get(F::BlockWrites).unwrap());
+    assert_eq!(count(&read.latencies.block_read), read.row.get(F::BlockReads).unwrap());
+    // One disk, and all of it there.
+    assert_eq!(written.disks.len(), 1);
+    assert_eq!(written.disks[0].row.get(B::WrittenBytes), Some(64 * MIB));
+    let disk = &written.disks[0].name;
+    assert!(Path::new("/sys/block").join(&**disk).exists(), "{disk} is no disk");
+}
+
+#[test]
+fn root_23_direct_writes_are_23_requests_with_23_latencies() {
+    let name = "root_23_direct_writes_are_23_requests_with_23_latencies";
+    if !granted(name) {
+        return;
+    }
+    let Some(file) = File::on_disk(name) else { return };
+    let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
+    let arguments =
+        ["if=/dev/zero", &file.of(), "bs=4096", "count=23", "oflag=direct", "conv=notrunc"];
+    let it = ended(&mut backend, || dd(&arguments));
+    assert_eq!(counted(&it), [0, 23 * 4096, 0, 0, 23, 0, 0]);
+    let writes = it.latencies.block_write.as_ref().unwrap();
+    assert_eq!(writes.count(), 23);
+    let p50 = it.row.get(F::BlockWriteP50).unwrap();
+    let p99 = it.row.get(F::BlockWriteP99).unwrap();
+    println!("p50 {p50} ns, p99 {p99} ns");
+    assert!(p50 <= p99);
+    assert!(writes.buckets().any(|(low, high, _)| low.0 <= p99 && p99 <= high.0));
+    assert_eq!(it.row.get(F::BlockReadP50), None);
+}
+
+#[test]
+fn root_discards_and_flushes_are_neither_writes_nor_reads() {
+    let name = "root_discards_and_flushes_are_neither_writes_nor_reads";
+    if !granted(name) {
+        return;
+    }
+    let Some(disk) = Loop::new(name) else { return };
+    let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
+    let discard =
+        || Guarded::run(Command::new("blkdiscard").args(["--force", "--length", "16MiB", &disk.0]));
+    let it = ended(&mut backend, discard);
+    println!("blkdiscard {:?}", counted(&it));
+    // On this disk alone: the program itself may have been read from another.
+    let [read, written, discarded] =
+        on_disk(&it, &disk, [B::ReadBytes, B::WrittenBytes, B::DiscardedBytes]);
+    assert_eq!((read, written, discarded), (0, 0, 16 * MIB));
+    assert!(on_disk(&it, &disk, [B::Discards])[0] > 0);
+    let of = format!("of={}", disk.0);
+    let synced = || dd(&["if=/dev/zero", &of, "bs=4096", "count=23", "oflag=direct", "conv=fsync"]);
+    let it = ended(&mut backend, synced);
+    println!("dd conv=fsync {:?}", counted(&it));
+    let fields = [B::WrittenBytes, B::Writes, B::Discards, B::Flushes];
+    assert_eq!(on_disk(&it, &disk, fields), [23 * 4096, 23, 0, 1]);
+}
+
+#[test]
+fn root_what_is_written_back_later_belongs_to_who_dirtied_it() {
+    let name = "root_what_is_written_back_later_belongs_to_who_dirtied_it";
+    if !granted(name) {
+        return;
+    }
+    let capabilities = [Capability::Lifetimes, Capability::Block, Capability::WriteBack];
+    let mut backend = ebpf(&capabilities);
+    let written = undisturbed(|first| {
+        let file = File::named(name);
+        let mut child = dd(&["if=/dev/zero", &file.of(), "bs=1M", "count=64"]);
+        let pid = child.pid();
+        assert!(child.0.wait().unwrap().success());
+        let sync = Command::new("sync").arg("--file-system").arg(&file.0).status().unwrap();
+        assert!(sync.success());
+        if first.has_run() {
+            return None;
+        }
+        // Its end is told once, what was written for it since then once more.
+        let mut written = 0;
+        let _ = until(&mut backend, &processes(), |sample| {
+            let mine = sample.processes.iter().filter(|it| it.id.pid == pid && it.ended());
+            written += mine.map(|it| it.row.get(F::BlockWrittenBytes).unwrap()).sum::<u64>();
+            written >= 64 * MIB || first.has_run()
+        });
+        Some(written)
+    });
+    assert_eq!(written, 64 * MIB);
+}
+
+#[test]
+fn root_without_write_back_attribution_no_page_is_credited_to_its_dirtier() {
+    let name = "root_without_write_back_attribution_no_page_is_credited_to_its_dirtier";
+    if !granted(name) {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
+    let hooks = |backend: &mut monitor::backend::ebpf::Ebpf| -> Vec<String> {
+        backend.probes().into_iter().flat_map(|probe| probe.hooks).collect()
+    };
+    assert!(!hooks(&mut backend).iter().any(|hook| hook.contains("dirty")));
+    let mut with = ebpf(&[Capability::Block, Capability::WriteBack]);
+    assert!(hooks(&mut with).iter().any(|hook| hook.contains("dirty")));
+}

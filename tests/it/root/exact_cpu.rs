@@ -1,0 +1,145 @@
+//! CPU time counted at each switch, beside the kernel's own clock and the iterator's reading.
+
+use super::privilege::granted;
+use super::workload::{FirstProcess, Guarded, alive, ebpf, processes, undisturbed, until};
+use monitor::backend::Backend as _;
+use monitor::model::field::ProcessField as F;
+use monitor::model::sample::Process;
+use monitor::model::want::Capability;
+use std::time::{Duration, Instant};
+
+/// Threads that burn, with the interpreter's lock or without, and say at each line read what the
+/// kernel's clock of the whole process shows; they end with the input.
+const BURNER: &str = "
+import hashlib, sys, threading, time
+data = bytes(1 << 20)
+def burn():
+    while True: hashlib.sha256(data).digest()
+for _ in range(3): threading.Thread(target=burn, daemon=True).start()
+for _ in sys.stdin:
+    print(time.clock_gettime_ns(time.CLOCK_PROCESS_CPUTIME_ID), flush=True)
+";
+
+/// A switch away from the first process may be hidden, and the slice after it until it is over.
+struct Quiet {
+    first: FirstProcess,
+    since: Instant,
+}
+
+impl Quiet {
+    fn new() -> Self {
+        Self { first: FirstProcess::watched(), since: Instant::now() }
+    }
+
+    /// Whether the first process did not run for longer than a slice takes.
+    fn holds(&mut self) -> bool {
+        if self.first.has_run() {
+            *self = Self::new();
+        }
+        self.since.elapsed() > Duration::from_millis(20)
+    }
+}
+
+/// Nanoseconds that a hypervisor has stolen from this machine, in ticks of `USER_HZ`.
+fn stolen() -> u64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap();
+    let ticks: u64 = text.split_whitespace().nth(8).unwrap().parse().unwrap();
+    ticks * 10_000_000
+}
+
+#[test]
+fn root_exact_cpu_is_between_two_readings_of_the_process_clock() {
+    if !granted("root_exact_cpu_is_between_two_readings_of_the_process_clock") {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes, Capability::ExactCpu]);
+    let mut child = Guarded::python(BURNER);
+    let clock = |child: &mut Guarded| -> u64 {
+        child.tell("now");
+        child.line().parse().unwrap()
+    };
+    let mut quiet = Quiet::new();
+    let stolen_before = stolen();
+    let mut n_compared = 0;
+    while n_compared < 23 {
+        let before = clock(&mut child);
+        let sample = backend.read(&processes()).unwrap();
+        let after = clock(&mut child);
+        if !quiet.holds() {
+            continue;
+        }
+        n_compared += 1;
+        let it = alive(&sample, child.pid()).unwrap();
+        let [exact, cpu] = [F::ExactCpu, F::CpuTime].map(|field| it.row.get(field).unwrap());
+        println!("clock {before} to {after}: exact {exact}, iterator {cpu}");
+        // What a hypervisor stole from a slice is in it until the slice is over.
+        let tick = if stolen_before == 0 { 0 } else { 10_000_000 };
+        let most = after + stolen() - stolen_before + tick;
+        assert!((before..=most).contains(&exact), "{exact} not in {before} to {most}");
+        let parts: u64 = it.on_cpus.iter().map(|(_, part)| part.0).sum();
+        assert_eq!(parts, exact);
+    }
+}
+
+#[test]
+fn root_exact_cpu_of_ended_threads_is_what_the_kernel_added_up() {
+    let name = "root_exact_cpu_of_ended_threads_is_what_the_kernel_added_up";
+    if !granted(name) {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes, Capability::ExactCpu]);
+    let it = undisturbed(|first| {
+        let mut child = Guarded::python(BURNER);
+        child.tell("now");
+        let _ = child.line();
+        drop(child.0.stdin.take());
+        let status = child.0.wait().unwrap();
+        assert!(status.success(), "{status}");
+        let mut ended = None;
+        let _ = until(&mut backend, &processes(), |sample| {
+            let mine = |it: &&Process| it.id.pid == child.pid() && it.ended();
+            ended = sample.processes.iter().find(mine).cloned();
+            ended.is_some() || first.has_run()
+        });
+        ended
+    });
+    let [exact, cpu] = [F::ExactCpu, F::CpuTime].map(|field| it.row.get(field).unwrap());
+    println!("ended: exact {exact}, iterator {cpu}");
+    // The kernel adds up a thread that reaps itself before its very last slice is over.
+    assert!(exact >= cpu && exact - cpu < 4 * 1_000_000, "{exact} and {cpu}");
+}
+
+#[test]
+fn root_short_lived_processes_have_their_cpu_to_the_nanosecond() {
+    if !granted("root_short_lived_processes_have_their_cpu_to_the_nanosecond") {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes, Capability::ExactCpu]);
+    let mut child = Guarded::sh(
+        "i=0; while [ $i -lt 2000 ]; do /bin/true; i=$((i+1)); done; echo ready; read x",
+    );
+    let parent = Some(u64::from(child.pid().0));
+    let (mut n_ended, mut n_equal, mut exact, mut cpu) = (0, 0, 0, 0);
+    let ready = std::thread::spawn(move || (child.line(), child));
+    let _ = until(&mut backend, &processes(), |sample| {
+        for it in sample.processes.iter().filter(|it| it.row.get(F::Ppid) == parent && it.ended()) {
+            let [counted, kernels] =
+                [F::ExactCpu, F::CpuTime].map(|field| it.row.get(field).unwrap());
+            n_ended += 1;
+            n_equal += u32::from(counted == kernels);
+            exact += counted;
+            cpu += kernels;
+        }
+        n_ended > 1_900
+    });
+    println!("{n_ended} ended: exact {exact} ns, kernel {cpu} ns, {n_equal} equal");
+    // Each has one thread, which the kernel adds up after its last slice: to the nanosecond, but
+    // for a slice that began unseen and was measured by the wall.
+    assert!(exact.abs_diff(cpu) * 200 < cpu, "{exact} and {cpu}");
+    assert!(n_equal > n_ended - 20, "{n_equal} of {n_ended} are equal");
+    let (line, _child) = ready.join().unwrap();
+    assert_eq!(line, "ready");
+    let sample = backend.read(&processes()).unwrap();
+    let lost = sample.lost.iter().find(|it| it.program == "exact_cpu").unwrap();
+    assert_eq!(lost.table_full, 0);
+}
