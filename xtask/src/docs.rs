@@ -14,7 +14,8 @@ struct Page {
     arguments: &'static [&'static str],
 }
 
-const PAGES: &[Page] = &[];
+const PAGES: &[Page] =
+    &[Page { path: "docs/FIELDS.md", arguments: &["fields", "--format=markdown"] }];
 
 /// `docs` or `docs --check`.
 pub fn run(option: Option<&str>) -> Outcome {

@@ -34,9 +34,9 @@ pub enum Command {
     /// Run a command; tell what it and all its descendants used
     Run(Run),
     /// List every field: name, unit, meaning, source
-    Fields(Listing),
+    Fields(Fields),
     /// Tell what works here, by which hook, at what cost, and what is missing
-    Doctor(Listing),
+    Doctor(Doctor),
     /// Print the completions of a shell
     Completions(Completions),
     /// Print the manual page, or write all of them to a folder
@@ -177,15 +177,23 @@ Exit codes:
   126  the command cannot be executed
   127  there is no such command";
 
-/// Forms of `fields` and `doctor`.
-const LISTINGS: [&str; 2] = ["table", "json"];
-
-/// `fields` and `doctor`.
+/// `fields`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
-pub struct Listing {
+pub struct Fields {
     /// Form of the output
-    #[arg(long, default_value = "table", value_parser = PossibleValuesParser::new(LISTINGS))]
+    #[arg(long, default_value = "table",
+        value_parser = PossibleValuesParser::new(["table", "json", "markdown"]))]
+    pub format: String,
+}
+
+/// `doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Doctor {
+    /// Form of the output
+    #[arg(long, default_value = "table",
+        value_parser = PossibleValuesParser::new(["table", "json"]))]
     pub format: String,
     /// Who reads: the best that works, or this one and no other
     #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,

@@ -4,7 +4,7 @@
 //! It tries every capability, reads once, and lets go of everything again. What works as well as
 //! it can is no reason to complain; the exit code says whether anything does not.
 
-use super::args::Listing;
+use super::args::Doctor;
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::backend::host::Host;
@@ -20,7 +20,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Looks at the host and at every capability.
-pub fn doctor(words: &Listing) -> Result<Exit, Failure> {
+pub fn doctor(words: &Doctor) -> Result<Exit, Failure> {
     let host = Host::read(Path::new("/"));
     let found = examine(words);
     let report = Report::new(&host, found.as_ref().ok());
@@ -37,7 +37,7 @@ struct Found {
     notes: Vec<Note>,
 }
 
-fn examine(words: &Listing) -> Result<Found, Failure> {
+fn examine(words: &Doctor) -> Result<Found, Failure> {
     let (mut backend, mut notes) = select::open(words.backend, Capability::ALL, 0)?;
     let want = Want { processes: true, ..Want::default() };
     notes.extend(backend.read(&want)?.notes);

@@ -1,6 +1,6 @@
 //! `monitor fields`: what there is to ask for, from the field lists themselves.
 
-use super::args::Listing;
+use super::args::Fields;
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::format::wrap::{COLUMNS, wrap};
@@ -21,8 +21,12 @@ const CATEGORIES: [(&str, &[Field]); 6] = [
 ];
 
 /// Lists every field.
-pub fn fields(words: &Listing) -> Result<Exit, Failure> {
-    let text = if words.format == "json" { json() } else { table() };
+pub fn fields(words: &Fields) -> Result<Exit, Failure> {
+    let text = match words.format.as_str() {
+        "json" => json(),
+        "markdown" => markdown(),
+        _ => table(),
+    };
     output::print(text.as_bytes())
 }
 
@@ -76,6 +80,50 @@ fn table() -> String {
     out
 }
 
+/// The page `docs/FIELDS.md`. Writing to a `String` cannot fail.
+fn markdown() -> String {
+    let mut out = String::from(PREFACE);
+    for (category, fields) in CATEGORIES {
+        let title = category[..1].to_uppercase() + &category[1..];
+        let _ = writeln!(out, "\n## {title}\n\n| field | unit | kind | meaning | eBPF | /proc |");
+        out.push_str("|---|---|---|---|---|---|\n");
+        for field in fields {
+            let cells = [
+                format!("`{}`", field.name),
+                unit(field.unit).to_owned(),
+                kind(field.role).to_owned(),
+                cell(field.help),
+                cell(field.ebpf),
+                cell(field.procfs),
+            ];
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        }
+    }
+    out
+}
+
+const PREFACE: &str = "\
+# Fields
+
+Written by `monitor fields --format markdown`; `cargo xtask docs` renews it.
+
+These are the names in JSON and CSV, and of `--fields` and `--sort`.
+A field that has no source in a backend, or whose kernel, privilege or switch is missing, \
+is absent; the notes of the sample say why.
+";
+
+/// A text that stands in a table as it is written.
+fn cell(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if matches!(letter, '|' | '<' | '>' | '*' | '_' | '`' | '[' | ']' | '\\') {
+            out.push('\\');
+        }
+        out.push(letter);
+    }
+    out
+}
+
 const INDENT: usize = 38;
 
 fn wrap_source(who: &str, source: &str, out: &mut String) {
@@ -110,12 +158,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_stands_in_both_forms() {
-        let (table, json) = (table(), json());
+    fn every_field_stands_in_every_form() {
+        let (table, json, markdown) = (table(), json(), markdown());
         for field in CATEGORIES.iter().flat_map(|(_, fields)| fields.iter()) {
             assert!(table.contains(&format!("  {} ", field.name)), "{}", field.name);
             assert!(json.contains(&format!("\"name\":\"{}\"", field.name)), "{}", field.name);
+            assert!(markdown.contains(&format!("\n| `{}` |", field.name)), "{}", field.name);
         }
+    }
+
+    #[test]
+    fn a_source_with_a_bar_stays_in_its_cell() {
+        assert_eq!(cell("a|b of <pid>"), r"a\|b of \<pid\>");
     }
 
     #[test]
