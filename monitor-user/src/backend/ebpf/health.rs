@@ -36,7 +36,7 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
         hooks: object.hooks().to_vec(),
         events: loss.events,
         cost: Some(measured.unwrap_or(Cost { ns_per_event: CALIBRATED_NS, estimated: true })),
-        lost: loss.ring_full + loss.table_full + dropped,
+        lost: loss.ring_full + loss.table_full + dropped + missed(object),
         map_bytes: map_bytes(object) + object.ring_bytes(),
     }
 }
@@ -86,6 +86,12 @@ fn run_time(object: &Object) -> (u64, u64) {
         let info = fdinfo(fd.as_fd());
         (sum.0 + number(&info, "run_time_ns"), sum.1 + number(&info, "run_cnt"))
     })
+}
+
+/// Runs that the kernel left out because the same program was running on that CPU already.
+fn missed(object: &Object) -> u64 {
+    let programs = object.ebpf.programs().filter_map(|(_, program)| program.fd().ok());
+    programs.map(|fd| number(&fdinfo(fd.as_fd()), "recursion_misses")).sum()
 }
 
 /// What the kernel holds for a map.

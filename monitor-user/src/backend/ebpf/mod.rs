@@ -52,6 +52,7 @@ impl Ebpf {
     /// Loads what the capabilities need. Without the snapshot there is no eBPF backend; any other
     /// part that is refused becomes a note of every sample.
     pub fn open(capabilities: &[Capability], log_level: u8) -> Result<Self, Error> {
+        crate::sys::memory::lift_lock_limit();
         let kernel = Kernel::read(log_level)?;
         let snapshot = Snapshot::load(&kernel)?;
         let node = rustix::system::uname().nodename().to_string_lossy().into();
