@@ -5,6 +5,7 @@
 //! No argument parser: a chore takes at most one word, and every build waits for this program.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the terminal")]
 
+mod bench;
 mod build_ebpf;
 mod ci;
 mod docs;
@@ -52,6 +53,12 @@ const CHORES: &[Chore] = &[
         takes: &[],
         help: "Check layers, homes of crates, sizes, and other rules of docs/STYLE.md",
         run: tidy::run,
+    },
+    Chore {
+        name: "bench",
+        takes: bench::NAMES,
+        help: "Measure what the monitor costs, all of it or one part, beside what others cost",
+        run: bench::run,
     },
     Chore {
         name: "docs",
