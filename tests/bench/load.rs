@@ -1,6 +1,9 @@
-//! Processes that are there and do nothing, ended when dropped.
+//! Processes and threads that are there and do nothing, ended when dropped.
 
+use monitor::sys::files;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Barrier};
+use std::thread::{Builder, JoinHandle};
 
 /// Sleeping processes.
 pub struct Sleepers(Vec<Child>);
@@ -8,7 +11,11 @@ pub struct Sleepers(Vec<Child>);
 impl Sleepers {
     /// Starts so many that the node has at least `total` processes.
     pub fn up_to(total: usize) -> Self {
-        let sleep = |_| Command::new("sleep").arg("infinity").stdin(Stdio::null()).spawn().unwrap();
+        let sleep = |_| {
+            let mut command = Command::new("sleep");
+            files::leave_limit(command.arg("infinity").stdin(Stdio::null()));
+            command.spawn().unwrap()
+        };
         Self((processes()..total).map(sleep).collect())
     }
 }
@@ -24,6 +31,38 @@ impl Drop for Sleepers {
     }
 }
 
+/// Sleeping threads of this process.
+pub struct Threads {
+    threads: Vec<JoinHandle<()>>,
+    end: Arc<Barrier>,
+}
+
+impl Threads {
+    /// Starts that many.
+    pub fn start(total: usize) -> Self {
+        let end = Arc::new(Barrier::new(total + 1));
+        let sleep = |_| {
+            let end = Arc::clone(&end);
+            // What they hold on their stack is one call.
+            let small = Builder::new().stack_size(64 << 10);
+            let sleep = move || {
+                let _ = end.wait();
+            };
+            small.spawn(sleep).unwrap()
+        };
+        Self { threads: (0..total).map(sleep).collect(), end }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        let _ = self.end.wait();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// How many processes the node has.
 pub fn processes() -> usize {
     pids().count()
@@ -31,7 +70,11 @@ pub fn processes() -> usize {
 
 /// Ids of all processes.
 pub fn pids() -> impl Iterator<Item = u32> {
-    std::fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+    ids("/proc")
+}
+
+/// The numbers in a directory of `/proc`; none, if what it speaks of has ended.
+pub fn ids(directory: &str) -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }

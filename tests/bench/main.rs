@@ -1,4 +1,4 @@
-//! What the monitor costs, as ratios within one run: `cargo xtask bench`.
+//! What the monitor costs, as ratios within one run: `cargo xtask bench [NAME]`.
 //!
 //! Prints the machine, then a line for each bar: what was measured, the bar, and whether it holds.
 //! Nothing here is a test: a busy machine moves every number, and two in one run move together.
@@ -6,20 +6,34 @@
 
 mod load;
 mod measure;
+mod peers;
+mod procfs;
+mod program;
+mod scrape;
 mod snapshot;
 mod switch;
 mod verdict;
 mod watch;
 
+/// `cargo xtask bench` knows them by the same names.
+const BENCHES: &[(&str, fn())] = &[
+    ("snapshot", snapshot::run),
+    ("procfs", procfs::run),
+    ("switch", switch::run),
+    ("watch", watch::run),
+    ("peers", peers::run),
+];
+
 fn main() {
     // `cargo bench` passes its own flags; a name without dashes picks benches.
     let wanted: Vec<_> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
-    let all: &[(&str, fn())] =
-        &[("snapshot", snapshot::run), ("switch", switch::run), ("watch", watch::run)];
+    for unknown in wanted.iter().filter(|it| BENCHES.iter().all(|(name, _)| name != it)) {
+        println!("there is no bench `{unknown}`");
+    }
     println!("{}", measure::machine());
-    for (name, run) in all {
+    for (name, run) in BENCHES {
         if wanted.is_empty() || wanted.iter().any(|it| it == name) {
-            println!("\n{name}");
+            println!("\n{name} (load {})", measure::load());
             run();
         }
     }

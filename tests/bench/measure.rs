@@ -44,6 +44,12 @@ pub fn machine() -> String {
         std::thread::available_parallelism().map_or(0, usize::from),
         line(&read("/proc/cpuinfo"), "model name"),
         line(&read("/proc/meminfo"), "MemTotal"),
-        read("/proc/loadavg").split(' ').next().unwrap_or("?"),
+        load(),
     )
+}
+
+/// How many threads wanted to run in the last minute.
+pub fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("?").to_owned()
 }

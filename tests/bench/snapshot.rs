@@ -2,15 +2,16 @@
 
 use crate::load::{Sleepers, pids, processes};
 use crate::measure::medians;
+use crate::procfs::pread;
 use crate::verdict::{Bar, line};
 use aya::Btf;
 use aya::programs::Iter;
 use monitor::backend::Backend as _;
 use monitor::backend::ebpf::Ebpf;
 use monitor::model::want::Want;
+use monitor::sys::files;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::FileExt as _;
 
 const FILES: [&str; 3] = ["stat", "status", "io"];
 
@@ -20,6 +21,9 @@ pub fn run() {
     let mut empty = Empty::load();
     let mut ebpf = Ebpf::open(&[], 0).unwrap();
     let want = Want { processes: true, ..Want::default() };
+    // Without enough of them the loop below would be short and cheap.
+    let descriptors = files::raise().unwrap_or(u64::MAX);
+    assert!(descriptors > 4000, "{descriptors} open files are too few for this bench");
     let cached: Vec<_> = pids().flat_map(open).collect();
     let [mut one, mut other] = [[0; 4096]; 2];
     let got = medians(
@@ -70,12 +74,6 @@ fn open(pid: u32) -> impl Iterator<Item = File> {
 fn raw(buffer: &mut [u8]) {
     for mut file in pids().flat_map(open) {
         let _ = file.read(buffer);
-    }
-}
-
-fn pread(files: &[File], buffer: &mut [u8]) {
-    for file in files {
-        let _ = file.read_at(buffer, 0);
     }
 }
 

@@ -5,6 +5,7 @@
 //! No argument parser: a chore takes at most one word, and every build waits for this program.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the terminal")]
 
+mod bench;
 mod build_ebpf;
 mod ci;
 mod docs;
@@ -59,6 +60,12 @@ const CHORES: &[Chore] = &[
         takes: &["--kernel=5.10", "--kernel=6.1", "--kernel=6.12"],
         help: "Run the tests on the real kernel under QEMU, on this kernel or on each",
         run: vm::run,
+    },
+    Chore {
+        name: "bench",
+        takes: bench::NAMES,
+        help: "Measure what the monitor costs, all of it or one part, beside what others cost",
+        run: bench::run,
     },
     Chore {
         name: "docs",

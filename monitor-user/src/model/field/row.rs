@@ -49,6 +49,14 @@ impl<F: Category, const N: usize> Default for Row<F, N> {
     }
 }
 
+/// A rate and its counter, by their places.
+#[derive(Clone, Copy)]
+struct Rate {
+    at: usize,
+    of: usize,
+    unit: Unit,
+}
+
 impl<F: Category, const N: usize> Row<F, N> {
     /// Sets a slot by its bits.
     pub fn set(&mut self, field: F, bits: u64) {
@@ -107,18 +115,34 @@ impl<F: Category, const N: usize> Row<F, N> {
         if interval == Ns(0) {
             return;
         }
-        for (index, field) in F::FIELDS.iter().enumerate() {
-            let (Role::RateOf(of), Some(rate)) = (field.role, F::at(index)) else { continue };
-            let Some(of) = F::at(of) else { continue };
-            let (Some(old), Some(new)) = (before.get(of), self.get(of)) else { continue };
-            let grown = new.saturating_sub(old) as f64;
-            self.set_float(
-                rate,
-                match field.unit {
-                    Unit::Percent => grown / interval.0 as f64 * 100.0,
-                    _ => grown / interval.seconds(),
-                },
-            );
+        let both = before.present & self.present;
+        let (rates, n_rates) = Self::RATES;
+        for rate in &rates[..*n_rates] {
+            if both & (1 << rate.of) == 0 {
+                continue;
+            }
+            let grown = self.slots[rate.of].saturating_sub(before.slots[rate.of]) as f64;
+            let value = match rate.unit {
+                Unit::Percent => grown / interval.0 as f64 * 100.0,
+                _ => grown / interval.seconds(),
+            };
+            self.slots[rate.at] = value.to_bits();
+            self.present |= 1 << rate.at;
         }
     }
+
+    /// The rates of the category, and how many there are. Picked out once, as the program is
+    /// built: the list itself is 14 KiB, and would be walked for every process of every sample.
+    const RATES: &'static ([Rate; N], usize) = &{
+        let mut rates = [Rate { at: 0, of: 0, unit: Unit::None }; N];
+        let (mut n_rates, mut at) = (0, 0);
+        while at < N {
+            if let Role::RateOf(of) = F::FIELDS[at].role {
+                rates[n_rates] = Rate { at, of, unit: F::FIELDS[at].unit };
+                n_rates += 1;
+            }
+            at += 1;
+        }
+        (rates, n_rates)
+    };
 }
