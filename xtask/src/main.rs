@@ -12,6 +12,7 @@ mod step;
 mod test;
 mod tidy;
 mod verdict;
+mod vm;
 mod workspace;
 
 use std::process::ExitCode;
@@ -54,6 +55,12 @@ const CHORES: &[Chore] = &[
         run: tidy::run,
     },
     Chore {
+        name: "vm",
+        takes: &["--kernel=5.10", "--kernel=6.1", "--kernel=6.12"],
+        help: "Run the tests on the real kernel under QEMU, on this kernel or on each",
+        run: vm::run,
+    },
+    Chore {
         name: "docs",
         takes: &["--check"],
         help: "Write the generated pages; --check compares them and follows links",
@@ -70,9 +77,11 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         [name] => (name, None),
-        [name, option] => (name, Some(option)),
+        [name, option] => (name, Some(option.to_owned())),
+        [name, option, value] => (name, Some(format!("{option}={value}"))),
         _ => return usage("a chore takes at most one option"),
     };
+    let option = option.as_deref();
     let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
         return usage(&format!("there is no chore `{name}`"));
     };

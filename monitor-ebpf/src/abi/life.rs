@@ -73,7 +73,8 @@ impl Waited {
     pub const NONE: Self = Self { run_delay_ns: 0, run_count: 0 };
 }
 
-/// A process ended and was reaped, or as [`KIND_EXIT`] in [`EXITED`] is about to. Its totals are `process.dead` and `waited`; the sums of
+/// A process ended and was reaped, or as [`KIND_EXIT`] in [`EXITED`] is about to.
+/// Its totals are `process.dead` and `waited`; the sums of
 /// `process.leader` are already part of `dead` and must not be added; at the exit they are not yet.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

@@ -50,10 +50,8 @@ mod program {
             // match-proto: int (struct socket *sock, struct msghdr *msg, size_t size)
             #[unsafe(no_mangle)]
             #[unsafe(link_section = $section)]
-            fn $program(args: *const [u64; 4]) -> i32 {
-                // SAFETY: the kernel passes three arguments and the result.
-                let args = unsafe { &*args };
-                leave(args[0], Way::Sent, args[3])
+            fn $program(&[socket, _, _, result]: &[u64; 4]) -> i32 {
+                leave(socket, Way::Sent, result)
             }
         )+};
     }
@@ -64,10 +62,8 @@ mod program {
             // match-proto: int (struct socket *sock, struct msghdr *msg, size_t size, int flags)
             #[unsafe(no_mangle)]
             #[unsafe(link_section = $section)]
-            fn $program(args: *const [u64; 5]) -> i32 {
-                // SAFETY: the kernel passes four arguments and the result.
-                let args = unsafe { &*args };
-                leave(args[0], Way::Received(args[3] as u32), args[4])
+            fn $program(&[socket, _, _, flags, result]: &[u64; 5]) -> i32 {
+                leave(socket, Way::Received(flags as u32), result)
             }
         )+};
     }

@@ -195,7 +195,12 @@ impl Task {
     #[inline(always)]
     pub fn read_memory(self, out: &mut Process) {
         let mm: *const u8 = load(self.0, constant!(TASK.mm));
-        out.has_memory = u64::from(!mm.is_null());
+        if mm.is_null() {
+            // Its loads would fault and give zero; but 5.10 does not survive a fault in a program
+            // that has functions (mended in 6.4 by 0108a4e9f358, and not everywhere before).
+            return out.clear_memory();
+        }
+        out.has_memory = 1;
         out.rss_pages = rss::pages(mm, &TASK);
         out.vsize_pages = load(mm, constant!(TASK.mm_total_vm));
         out.peak_vsize_pages = load(mm, constant!(TASK.mm_hiwater_vm));

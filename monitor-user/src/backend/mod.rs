@@ -65,6 +65,11 @@ pub trait Backend: Send {
     /// How each capability is served; `doctor` prints it.
     fn probes(&mut self) -> Vec<Probe>;
 
+    /// The same, after a moment in which the cost of each event was measured, where that can be.
+    fn examine(&mut self) -> Vec<Probe> {
+        self.probes()
+    }
+
     /// Reads once.
     fn read(&mut self, want: &Want) -> Result<Sample, Error>;
 

@@ -116,6 +116,9 @@ pub struct Reading {
     /// Percentiles of the wait for a CPU
     #[arg(long, help_heading = "What of them")]
     pub runqlat: bool,
+    /// With --disk: charge write-back to the process that made the pages dirty
+    #[arg(long, requires = "disk", help_heading = "What of them")]
+    pub writeback: bool,
     /// Count CPU time at each switch
     #[arg(long, help_heading = "What of them")]
     pub exact_cpu: bool,

@@ -41,7 +41,7 @@ fn examine(words: &Doctor) -> Result<Found, Failure> {
     let (mut backend, mut notes) = select::open(words.backend, Capability::ALL, 0)?;
     let want = Want { processes: true, ..Want::default() };
     notes.extend(backend.read(&want)?.notes);
-    Ok(Found { backend: backend.source().name(), probes: backend.probes(), notes })
+    Ok(Found { backend: backend.source().name(), probes: backend.examine(), notes })
 }
 
 /// What is told, in the names of the JSON form.

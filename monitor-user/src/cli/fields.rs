@@ -5,14 +5,15 @@ use super::exit::{Exit, Failure};
 use super::output;
 use crate::format::wrap::{COLUMNS, wrap};
 use crate::model::field::{
-    Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role, Unit,
+    BlockField, Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role, Unit,
 };
 use serde::Serialize;
 use std::fmt::Write;
 
 /// The categories: what they are of, and their fields.
-const CATEGORIES: [(&str, &[Field]); 5] = [
+const CATEGORIES: [(&str, &[Field]); 6] = [
     ("process", ProcessField::FIELDS),
+    ("process on a disk", BlockField::FIELDS),
     ("node", NodeField::FIELDS),
     ("cpu", CpuField::FIELDS),
     ("disk", DiskField::FIELDS),

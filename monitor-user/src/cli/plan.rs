@@ -103,6 +103,7 @@ fn of_processes(words: &Reading) -> Option<&'static str> {
 fn switches(words: &Reading) -> Vec<Reason> {
     let given = [
         (Reason::Disk, words.disk),
+        (Reason::WriteBack, words.writeback),
         (Reason::Net, words.net),
         (Reason::RunQueue, words.runqlat),
         (Reason::ExactCpu, words.exact_cpu),

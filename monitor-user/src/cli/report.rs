@@ -6,6 +6,7 @@
 use crate::format::human;
 use crate::meter::family::{Family, Used};
 use crate::model::field::{Category, ProcessField as F, Role, Value};
+use crate::model::histogram::{Histogram, Percentiles};
 use crate::model::sample::{Note, Process, Source};
 use crate::sys::wait::Usage;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -81,6 +82,7 @@ impl<'a> Report<'a> {
             raise(&mut used, F::CpuTime, outcome.usage.cpu.0);
             raise(&mut used, F::PeakRss, outcome.usage.peak_rss_bytes);
         }
+        percentiles(&mut used);
         let told = outcome.notes.iter().map(|note| note.text.clone());
         let notes = told.chain(remains(outcome.family)).collect();
         Self { outcome, used, notes }
@@ -177,6 +179,19 @@ impl<'a> Report<'a> {
     fn exact(&self) -> bool {
         self.outcome.source == Source::Ebpf
     }
+}
+
+/// Percentiles of all processes together.
+fn percentiles(used: &mut Used) {
+    let mut percentiles = Percentiles::default();
+    let mut set = |of: &Option<Histogram>, half: F, most: F| {
+        if let Some([p50, p99]) = of.as_ref().and_then(|of| percentiles.of(of, [50.0, 99.0])) {
+            used.row.set(half, p50.0);
+            used.row.set(most, p99.0);
+        }
+    };
+    set(&used.latencies.block_read, F::BlockReadP50, F::BlockReadP99);
+    set(&used.latencies.block_write, F::BlockWriteP50, F::BlockWriteP99);
 }
 
 fn raise(used: &mut Used, field: F, at_least: u64) {

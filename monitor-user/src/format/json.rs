@@ -6,7 +6,7 @@
 
 use super::object::Object;
 use super::{Format, Frame, Layout, rounded};
-use crate::model::field::{Category, Kind, Value};
+use crate::model::field::{BlockField, Category, Kind, Value};
 use crate::model::sample::{Lost, Node, Note};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -88,6 +88,11 @@ impl<O: Object> Serialize for One<'_, O> {
             map.serialize_entry(name, &number)?;
         }
         fields(&mut map, self.object, self.fields)?;
+        let objects = self.object.disks();
+        if !objects.is_empty() {
+            let all: Vec<_> = BlockField::all().collect();
+            map.serialize_entry("disks", &List { objects, fields: &all })?;
+        }
         let (name, objects) = self.object.parts();
         if !objects.is_empty() {
             map.serialize_entry(name, &List { objects, fields: self.fields })?;

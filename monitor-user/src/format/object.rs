@@ -1,11 +1,12 @@
 //! What a form sees of a process, a processor, a disk, an interface or the node: its field list,
 //! numbers from its row, and texts that the object itself keeps.
 
+use crate::model::field::block::BlockRow;
 use crate::model::field::disk::DiskRow;
 use crate::model::field::net::NetRow;
 use crate::model::field::node::CpuRow;
 use crate::model::field::{
-    Category, CpuField, DiskField, NetField, NodeField, ProcessField, Value,
+    BlockField, Category, CpuField, DiskField, NetField, NodeField, ProcessField, Value,
 };
 use crate::model::sample::{Device, Node, Process};
 use std::borrow::Cow;
@@ -26,6 +27,11 @@ pub trait Object: Sized {
     /// What names it, if that is not in its list.
     fn key(&self) -> Option<(&'static str, u32)> {
         None
+    }
+
+    /// What it did on each disk.
+    fn disks(&self) -> &[Device<BlockRow>] {
+        &[]
     }
 
     /// Objects of the same category inside it.
@@ -51,6 +57,10 @@ impl Object for Process {
         }
     }
 
+    fn disks(&self) -> &[Device<BlockRow>] {
+        &self.disks
+    }
+
     fn parts(&self) -> (&'static str, &[Self]) {
         ("thread_list", &self.threads)
     }
@@ -73,6 +83,18 @@ impl Object for (u32, CpuRow) {
 
     fn key(&self) -> Option<(&'static str, u32)> {
         Some(("cpu", self.0))
+    }
+}
+
+impl Object for Device<BlockRow> {
+    type Field = BlockField;
+
+    fn number(&self, field: BlockField) -> Option<Value<'static>> {
+        self.row.value(field)
+    }
+
+    fn text(&self, field: BlockField) -> Option<Cow<'_, str>> {
+        (field == BlockField::Device).then_some(Cow::Borrowed(&self.name))
     }
 }
 

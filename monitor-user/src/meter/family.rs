@@ -6,6 +6,7 @@
 
 use crate::model::field::process::ProcessRow;
 use crate::model::field::{Category, ProcessField, Role};
+use crate::model::histogram::Latencies;
 use crate::model::id::{Identity, Pid};
 use crate::model::sample::{Birth, Process, Sample};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -46,6 +47,8 @@ pub struct Family {
 pub struct Used {
     /// Counters added up; the peak resident size is the largest of any one process.
     pub row: ProcessRow,
+    /// How long requests and waits took, all added up.
+    pub latencies: Latencies,
     /// The same by command name, with how many processes had it.
     pub commands: BTreeMap<String, (u64, ProcessRow)>,
 }
@@ -53,6 +56,7 @@ pub struct Used {
 impl Used {
     fn add(&mut self, process: &Process, waited_inside: bool) {
         add_row(&mut self.row, process, waited_inside);
+        self.latencies.merge(&process.latencies);
         let (count, row) = self.commands.entry(process.comm().into_owned()).or_default();
         *count += 1;
         add_row(row, process, waited_inside);

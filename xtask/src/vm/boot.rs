@@ -3,8 +3,10 @@
 //! In: packages, test binaries and a filter of tests. Out: what the guest prints, as it prints
 //! it, and an error unless its tests passed. The guest's first program is `init.sh`.
 
-use super::package::{Packages, cannot, entries, write};
-use super::{root, succeed};
+use super::package::{Packages, entries, write};
+use super::succeed;
+use crate::Outcome;
+use crate::workspace::{cannot, root};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -55,7 +57,7 @@ pub struct Guest<'a> {
 }
 
 /// Boots a guest, and waits until its tests have run.
-pub fn boot(guest: &Guest<'_>) -> Result<(), String> {
+pub fn boot(guest: &Guest<'_>) -> Outcome {
     let initrd = pack(guest)?;
     let disk = disk(guest.folder)?;
     let mut qemu = Command::new("qemu-system-x86_64");
@@ -134,7 +136,7 @@ fn copied(guest: &Guest<'_>) -> Result<Vec<String>, String> {
     guest.tests.iter().map(copy_of).collect()
 }
 
-fn modules(guest: &Guest<'_>, into: &Path) -> Result<(), String> {
+fn modules(guest: &Guest<'_>, into: &Path) -> Outcome {
     let mut folders = vec![guest.packages.modules.join("kernel")];
     while let Some(folder) = folders.pop() {
         for entry in entries(&folder)? {
@@ -167,6 +169,6 @@ fn disk(folder: &Path) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
+fn copy(from: &Path, to: &Path) -> Outcome {
     fs::copy(from, to).map(drop).map_err(|error| cannot("copy", from, &error))
 }

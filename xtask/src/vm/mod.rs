@@ -7,8 +7,10 @@
 mod boot;
 mod package;
 
+use crate::workspace::root;
+use crate::{Outcome, step};
 use package::Suite;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The kernels there are, with the Debian release that has each.
@@ -27,25 +29,32 @@ const NEEDED: &[(&str, &str)] = &[
     ("dpkg-deb", "dpkg"),
 ];
 
-/// Runs the tests whose names contain `filter` on that kernel.
-pub fn run(kernel: &str, filter: &str) -> Result<(), String> {
-    let Some((_, suite)) = KERNELS.iter().find(|(name, _)| *name == kernel) else {
-        let names: Vec<_> = KERNELS.iter().map(|(name, _)| *name).collect();
-        return Err(format!("there is no kernel {kernel}; there are {}", names.join(", ")));
-    };
+/// Names of tests begin with this; another may be given in `VM_TESTS`.
+const TESTS: &str = "root_";
+
+/// Runs the tests on one kernel, or on each.
+pub fn run(option: Option<&str>) -> Outcome {
     needed()?;
     let tests = tests()?;
+    let wanted = option.and_then(|option| option.strip_prefix("--kernel="));
+    let mut failed = Vec::new();
+    for (kernel, suite) in KERNELS.iter().filter(|(name, _)| wanted.is_none_or(|it| it == *name)) {
+        if let Err(error) = run_on(kernel, suite, &tests) {
+            eprintln!("vm: {kernel}: {error}");
+            failed.push(*kernel);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed on {}", failed.join(", "))) }
+}
+
+fn run_on(kernel: &str, suite: &Suite, tests: &[PathBuf]) -> Outcome {
     let folder = root().join("target/vm").join(kernel);
     let packages = package::fetch(suite, &folder)?;
-    boot::boot(&boot::Guest { folder: &folder, packages: &packages, tests: &tests, filter })
+    let filter = std::env::var("VM_TESTS").unwrap_or_else(|_| TESTS.into());
+    boot::boot(&boot::Guest { folder: &folder, packages: &packages, tests, filter: &filter })
 }
 
-fn root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().expect("xtask is a folder of the workspace").to_path_buf()
-}
-
-fn needed() -> Result<(), String> {
+fn needed() -> Outcome {
     let there = |program: &str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let sbin = [PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")];
@@ -61,9 +70,7 @@ fn needed() -> Result<(), String> {
 
 /// Builds the test binaries that every kernel runs; where they are.
 fn tests() -> Result<Vec<PathBuf>, String> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let output = cargo
-        .current_dir(root())
+    let output = step::cargo()
         .args(["test", "--locked", "-p", "monitor-user", "--lib", "--test", "it"])
         .args(["--no-run", "--color=never"])
         .output()

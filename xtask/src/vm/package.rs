@@ -4,6 +4,7 @@
 //! state of its own there, so that neither the release nor the sources of this machine matter.
 
 use super::succeed;
+use crate::workspace::cannot;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -137,9 +138,4 @@ pub fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
 /// Writes a text file.
 pub fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| cannot("write", path, &error))
-}
-
-/// One spelling for every failed file operation.
-pub fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> String {
-    format!("cannot {verb} {}: {error}", path.display())
 }

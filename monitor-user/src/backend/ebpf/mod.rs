@@ -52,6 +52,7 @@ impl Ebpf {
     /// Loads what the capabilities need. Without the snapshot there is no eBPF backend; any other
     /// part that is refused becomes a note of every sample.
     pub fn open(capabilities: &[Capability], log_level: u8) -> Result<Self, Error> {
+        crate::sys::memory::lift_lock_limit();
         let kernel = Kernel::read(log_level)?;
         let snapshot = Snapshot::load(&kernel)?;
         let node = rustix::system::uname().nodename().to_string_lossy().into();
@@ -140,6 +141,15 @@ impl Backend for Ebpf {
         }
         probes.sort_by_key(|probe| probe.capability);
         probes
+    }
+
+    fn examine(&mut self) -> Vec<Probe> {
+        // Held for as long as the kernel shall count run times.
+        let _statistics = health::statistics();
+        health::exercise();
+        // A reading that fails leaves the snapshot's cost estimated.
+        let _ = self.read(&Want { processes: true, ..Want::default() });
+        self.probes()
     }
 
     fn read(&mut self, want: &Want) -> Result<Sample, Error> {

@@ -3,6 +3,7 @@
 //! In: the embedded object and the running kernel. Out: maps, rings and counts of losses.
 //! A program that cannot be attached costs its object's capability and nothing else.
 
+use super::health;
 use super::kernel::Kernel;
 use crate::backend::Error;
 use aya::maps::{Array, HashMap as Table, MapData, PerCpuArray, RingBuf};
@@ -10,6 +11,7 @@ use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use aya_log::EbpfLogger;
 use monitor_ebpf::abi::loss::{self, Loss};
+use std::os::fd::AsFd;
 use zerocopy::{FromBytes, IntoBytes};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
@@ -34,6 +36,7 @@ pub struct Object {
     pub ebpf: Ebpf,
     hooks: Vec<String>,
     fallback: Option<Fallback>,
+    ring_bytes: u64,
     diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
 }
 
@@ -90,7 +93,7 @@ impl Object {
         // An object that has nothing to say has no such ring.
         let diagnostics =
             (kernel.log_level > 0).then(|| EbpfLogger::init(&mut ebpf).ok()).flatten();
-        Ok(Self { name, ebpf, hooks: Vec::new(), fallback: None, diagnostics })
+        Ok(Self { name, ebpf, hooks: Vec::new(), ring_bytes: 0, fallback: None, diagnostics })
     }
 
     /// Hands the programs' diagnostics to the log.
@@ -183,12 +186,19 @@ impl Object {
     pub fn ring(&mut self, map: &str) -> Result<RingBuf<MapData>, Error> {
         let error = self.no_map(map);
         let found = self.ebpf.take_map(map).and_then(|it| RingBuf::try_from(it).ok());
-        found.ok_or(error)
+        let ring = found.ok_or(error)?;
+        self.ring_bytes += health::memory(ring.as_fd());
+        Ok(ring)
     }
 
     /// Its name.
     pub const fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Memory of the rings that were taken out of it.
+    pub const fn ring_bytes(&self) -> u64 {
+        self.ring_bytes
     }
 
     /// The hooks that its programs are attached to.

@@ -1,9 +1,9 @@
 //! Sockets that several processes hold, each counted once.
 //!
 //! In: the open sockets of one pass, each with the oldest process that holds it: its owner. Out:
-//! the same, with what the owner is to be given. When that one lets go, it keeps what was counted until
-//! then, and the next owner is given what comes after. The hooks are told of such sockets, because
-//! the last holder may close one between two readings.
+//! the same, with what the owner is to be given. When that one lets go, it keeps what was counted
+//! until then, and the next owner is given what comes after. The hooks are told of such sockets,
+//! because the last holder may close one between two readings.
 
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::tcp::{Counters, Open, Shared, Totals};

@@ -164,7 +164,8 @@ category! {
         TcpRetransmits: "tcp_retransmits", "RETR", Count, Number, Counter,
             "TCP segments sent again", "tcp_sock.total_retrans", "";
         TcpSockets: "tcp_sockets", "TCP#", Count, Number, Gauge,
-            "TCP sockets that it holds open, a shared one only with its oldest holder", "iter/task_file", "";
+            "TCP sockets that it holds open, a shared one only with its oldest holder",
+            "iter/task_file", "";
         TcpRtt: "tcp_rtt_ns", "RTT", Nanoseconds, Number, Gauge,
             "Smoothed round-trip time, mean of its open connections", "tcp_sock.srtt_us", "";
         UdpSent: "udp_sent_bytes", "UDP OUT", Bytes, Number, Counter,
@@ -172,7 +173,8 @@ category! {
         UdpReceived: "udp_received_bytes", "UDP IN", Bytes, Number, Counter,
             "UDP payload received, v4 and v6 (--net)", "sock_recv_length", "";
         Udp6Sent: "udp6_sent_bytes", "UDP6 OUT", Bytes, Number, Counter,
-            "Part of udp_sent_bytes that went over IPv6; an IPv6 socket without a peer counts as v6", "sock_send_length", "";
+            "Part of udp_sent_bytes over IPv6; an IPv6 socket without a peer counts as such",
+            "sock_send_length", "";
         Udp6Received: "udp6_received_bytes", "UDP6 IN", Bytes, Number, Counter,
             "Part of udp_received_bytes that came over IPv6", "sock_recv_length", "";
         SocketSendCalls: "socket_send_calls", "SENDS", Count, Number, Counter,
