@@ -6,6 +6,7 @@
 
 use super::args::Doctor;
 use super::exit::{Exit, Failure};
+use super::log;
 use super::output;
 use crate::backend::host::Host;
 use crate::backend::select;
@@ -38,6 +39,7 @@ struct Found {
 }
 
 fn examine(words: &Doctor) -> Result<Found, Failure> {
+    log::start(0);
     let (mut backend, mut notes) = select::open(words.backend, Capability::ALL, 0)?;
     let want = Want { processes: true, ..Want::default() };
     notes.extend(backend.read(&want)?.notes);

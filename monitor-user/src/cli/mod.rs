@@ -10,6 +10,7 @@ mod complete;
 mod doctor;
 pub mod exit;
 mod fields;
+mod log;
 mod output;
 mod pipeline;
 mod plan;

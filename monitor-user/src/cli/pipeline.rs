@@ -4,6 +4,7 @@
 //! last sample, what was said already, what was missing) is here; when a turn is due is not.
 
 use super::exit::{Exit, Failure};
+use super::log;
 use super::output::say;
 use super::plan::Plan;
 use crate::backend::{Backend, select};
@@ -40,6 +41,7 @@ pub struct Pipeline {
 impl Pipeline {
     /// Opens the backend of a plan.
     pub fn open(plan: Plan, paint: Paint) -> Result<Self, Failure> {
+        log::start(plan.probe_log);
         let (backend, opening) = select::open(plan.choice, &plan.capabilities, plan.probe_log)?;
         Ok(Self::over(backend, opening, plan, paint))
     }

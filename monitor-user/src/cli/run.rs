@@ -6,6 +6,7 @@
 
 use super::args::{Run, RunForm as Form};
 use super::exit::{Exit, Failure};
+use super::log;
 use super::output::{self, Output};
 use super::report::{Outcome, Report};
 use crate::backend::{Backend, select};
@@ -40,6 +41,7 @@ const CAPABILITIES: [Capability; 5] = [
 
 /// Runs the command and reports. Returns its exit code.
 pub fn run(args: &Run) -> Result<u8, Failure> {
+    log::start(0);
     let (mut backend, mut notes) = select::open(args.backend, &CAPABILITIES, 0)?;
     memory::forget_peak();
     let start = Instant::now();

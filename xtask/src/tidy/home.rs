@@ -18,6 +18,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("aya_log", &["backend/ebpf/"]),
     ("aya_obj", &["backend/ebpf/"]),
     ("log", &["backend/ebpf/"]),
+    ("tracing_subscriber", &["cli/log.rs"]),
     ("procfs", &["backend/procfs/"]),
     ("bytes", &["backend/ebpf/", "serve/", "client/"]),
     ("memmap2", &["sys/", "backend/"]),
