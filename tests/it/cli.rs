@@ -96,6 +96,16 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_told_and_costs_no_run() {
+    let ended = |words: &[&str]| run(&[&["run", "--backend", "test"], words].concat());
+    let full = ended(&["--output", "/dev/full", "--", "sh", "-c", "exit 9"]);
+    assert_eq!(full.status.code(), Some(9), "the code of the command");
+    assert!(String::from_utf8_lossy(&full.stderr).starts_with("monitor: cannot write /dev/full"));
+    let nowhere = ended(&["--output", "/no/such/dir", "--", "echo", "ran"]);
+    assert_eq!((nowhere.status.code(), nowhere.stdout.as_slice()), (Some(1), &b""[..]));
+}
+
+#[test]
 fn every_command_has_a_manual_page() {
     let dir = std::env::temp_dir().join(format!("monitor-man-{}", std::process::id()));
     let got = run(&["man", dir.to_str().expect("a path of text")]);

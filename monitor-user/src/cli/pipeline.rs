@@ -118,7 +118,7 @@ impl Pipeline {
             if note.partial && self.exit == Exit::Ok {
                 self.exit = Exit::Partial;
             }
-            if self.told.as_mut().is_some_and(|told| told.insert(note.text.clone())) {
+            if self.told.as_mut().is_some_and(|told| told.insert(sense(&note.text))) {
                 say(&note.text);
             }
         }
@@ -144,6 +144,11 @@ impl Pipeline {
     pub fn exit(&self) -> Exit {
         self.exit
     }
+}
+
+/// A note without its counts: one that only counts differently was told already.
+fn sense(text: &str) -> String {
+    text.split(' ').filter(|word| word.parse::<u64>().is_err()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -244,6 +249,15 @@ mod tests {
         let mut pipeline = pipeline("--pid 9,2 --format csv --fields pid", Stub::default());
         assert_eq!(turn(&mut pipeline), "time_unix_ns,pid\n0,2\n");
         assert_eq!(pipeline.exit(), Exit::NoTarget);
+    }
+
+    #[test]
+    fn a_note_that_only_counts_differently_was_told_already() {
+        assert_eq!(
+            sense("no I/O counters of 98 processes"),
+            sense("no I/O counters of 9 processes")
+        );
+        assert_ne!(sense("no disk sda1"), sense("no disk sda2"));
     }
 
     #[test]

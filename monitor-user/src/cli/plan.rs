@@ -140,6 +140,9 @@ fn named<F: Category>(names: &[String]) -> Result<Vec<F>, Failure> {
 }
 
 fn field<F: Category>(written: &str) -> Result<F, Failure> {
+    if written.is_empty() {
+        return Err(Failure::usage("a field without a name; see monitor fields"));
+    }
     let names = F::FIELDS.iter().map(|field| field.name);
     let place = name::position("field", names, written).map_err(Failure::usage)?;
     Ok(F::at(place).expect("the place is in the list"))
@@ -225,6 +228,7 @@ mod tests {
     fn an_unknown_field_is_told_with_the_nearest() {
         refused("--fields pid,rss", r#"unknown field "rss"; did you mean "rss_bytes"?"#);
         refused("--sort -cpu", r#"unknown field "cpu"; did you mean "cpu_ns"?"#);
+        refused("--fields pid,,comm", "a field without a name; see monitor fields");
         refused("net --fields sent", r#"unknown field "sent"; did you mean "sent_bytes"?"#);
     }
 

@@ -156,7 +156,8 @@ impl<'a> Report<'a> {
 
     /// How many there were, and which used most.
     fn processes(&self, out: &mut String) {
-        let started = self.outcome.family.started();
+        // The command itself ran, even if no sample saw it.
+        let started = self.outcome.family.started().max(1);
         let counted = if self.exact() { "" } else { "at least " };
         let _ = write!(out, "  {:<12} {counted}{started}: ", "processes");
         let cpu = |row: &crate::model::field::process::ProcessRow| row.get(F::CpuTime).unwrap_or(0);

@@ -43,6 +43,8 @@ const CAPABILITIES: [Capability; 5] = [
 pub fn run(args: &Run) -> Result<u8, Failure> {
     log::start(0);
     let (mut backend, mut notes) = select::open(args.backend, &CAPABILITIES, 0)?;
+    // Before the command: a path that cannot be written shall not cost the report of a long run.
+    let file = args.output.as_deref().map(Output::file).transpose()?;
     memory::forget_peak();
     let start = Instant::now();
     let child = match command(args).spawn() {
@@ -61,21 +63,24 @@ pub fn run(args: &Run) -> Result<u8, Failure> {
     let source = backend.source();
     let command = &args.command;
     let outcome = Outcome { command, status, wall, usage, family: &family, source, notes };
-    put(&Report::of(&outcome), args)?;
+    if let Err(failure) = put(&Report::of(&outcome), args.format, file) {
+        // The command has ended: its code says more than that of its report.
+        output::say(&failure.message);
+    }
     Ok(code(status))
 }
 
 /// Text to standard error and JSON to standard output, or either to a file.
-fn put(report: &Report<'_>, args: &Run) -> Result<(), Failure> {
+fn put(report: &Report<'_>, form: Form, file: Option<Output>) -> Result<(), Failure> {
     let json = || {
         let text = serde_json::to_string(report).map_err(Failure::failed)?;
         Ok::<_, Failure>(text + "\n")
     };
-    match (&args.output, args.format) {
+    match (file, form) {
         (None, Form::Text) => output::report(&report.text()),
         (None, Form::Json) => drop(output::print(json()?.as_bytes())?),
-        (Some(path), Form::Text) => drop(Output::file(path)?.put(report.text().as_bytes())?),
-        (Some(path), Form::Json) => drop(Output::file(path)?.put(json()?.as_bytes())?),
+        (Some(mut file), Form::Text) => drop(file.put(report.text().as_bytes())?),
+        (Some(mut file), Form::Json) => drop(file.put(json()?.as_bytes())?),
     }
     Ok(())
 }

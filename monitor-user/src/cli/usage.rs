@@ -29,6 +29,9 @@ fn line(error: &clap::Error) -> String {
             let what = option(&written(InvalidArg));
             unknown(&what, &written(InvalidValue), &valid(error, ContextKind::ValidValue))
         }
+        ErrorKind::InvalidSubcommand if written(InvalidSubcommand) == "help" => {
+            "there is no command \"help\"; see monitor --help".into()
+        }
         ErrorKind::InvalidSubcommand => {
             let commands = super::args::command_names();
             unknown("command", &written(InvalidSubcommand), &commands)
@@ -39,6 +42,9 @@ fn line(error: &clap::Error) -> String {
         }
         ErrorKind::UnknownArgument => match text(error, SuggestedArg) {
             Some(nearest) => unknown("option", &written(InvalidArg), &[nearest]),
+            None if error.render().to_string().contains("-- <COMMAND>") => {
+                "-- goes before the command: monitor run -- COMMAND ARGS...".into()
+            }
             None => format!("{:?} makes no sense here; see monitor --help", written(InvalidArg)),
         },
         ErrorKind::MissingRequiredArgument => {
@@ -101,11 +107,13 @@ mod tests {
     #[test]
     fn an_unknown_option_or_command_too() {
         check("sample --theads", r#"unknown option "--theads"; did you mean "--threads"?"#);
+        check("help", "there is no command \"help\"; see monitor --help");
         check("sampel", r#"unknown command "sampel"; did you mean "sample"?"#);
     }
 
     #[test]
     fn a_command_that_is_missing_is_told() {
+        check("run true", "-- goes before the command: monitor run -- COMMAND ARGS...");
         check("run", "<COMMAND>... is missing; see monitor --help");
     }
 

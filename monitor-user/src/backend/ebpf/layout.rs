@@ -29,11 +29,7 @@ pub struct Layout {
 impl Layout {
     /// Reads the running kernel's types.
     pub fn of_running_kernel() -> Result<Self, Error> {
-        let data = std::fs::read(VMLINUX).map_err(|source| Error::Kernel {
-            call: "read",
-            what: VMLINUX.into(),
-            source,
-        })?;
+        let data = std::fs::read(VMLINUX).map_err(unreadable)?;
         Self::parse(data).ok_or_else(|| Error::Malformed {
             what: VMLINUX.into(),
             want: "BTF of version 1 in native byte order".into(),
@@ -153,6 +149,17 @@ fn word_at(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?))
 }
 
+fn unreadable(source: std::io::Error) -> Error {
+    if source.kind() == std::io::ErrorKind::NotFound {
+        return Error::Unsupported {
+            what: "eBPF".into(),
+            why: format!("this kernel shows no BTF ({VMLINUX} is missing)"),
+            fix: "a kernel built with CONFIG_DEBUG_INFO_BTF=y has it".into(),
+        };
+    }
+    Error::Kernel { call: "read", what: VMLINUX.into(), source }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +167,12 @@ mod tests {
     #[test]
     fn a_truncated_blob_is_refused() {
         assert!(Layout::parse(vec![0x9f, 0xeb, 1, 0, 24]).is_none());
+    }
+
+    #[test]
+    fn a_kernel_without_types_is_named() {
+        let error = unreadable(std::io::ErrorKind::NotFound.into()).to_string();
+        assert!(error.contains("no BTF") && error.contains("CONFIG_DEBUG_INFO_BTF"), "{error}");
     }
 
     #[test]
