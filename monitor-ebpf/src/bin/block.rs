@@ -19,7 +19,7 @@ mod program {
     use monitor_ebpf::abi::block::{Dirtier, Flight, KINDS, Place, Timed, Use, WRITE};
     use monitor_ebpf::abi::histogram::{BUCKETS, Histogram, bucket};
     use monitor_ebpf::kernel::request::{Bio, Inode, Request};
-    use monitor_ebpf::kernel::{atomic, constant, loss, table, task::Task};
+    use monitor_ebpf::kernel::{atomic, constant, forgotten, loss, table, task::Task};
 
     /// Set by the loader: 1 to credit written pages to who dirtied them.
     #[unsafe(no_mangle)]
@@ -163,9 +163,7 @@ mod program {
     #[inline(always)]
     fn count(place: &Place, kind: u32, bytes: u32, is_last: bool) {
         let Some(row) = table::row(&USED, place) else { return loss::table_full() };
-        // Reloaded, so that the verifier of 6.1 sees the mask and then the scaling: what it knew
-        // of a scaled index is lost when that is kept on the stack across a call.
-        let kind = core::hint::black_box(kind) as usize & (KINDS - 1);
+        let kind = kind as usize & (KINDS - 1);
         // SAFETY: rows are removed only after their process has ended.
         let used = unsafe { &mut *row };
         atomic::add(&mut used.bytes[kind], u64::from(bytes));
@@ -177,7 +175,7 @@ mod program {
         let Some(row) = table::row_like(&LATENCY, timed, &NO_TIMES) else {
             return loss::table_full();
         };
-        let index = core::hint::black_box(bucket(now() - start_ns));
+        let index = forgotten(bucket(now() - start_ns));
         if index < BUCKETS {
             // SAFETY: rows are removed only after their process has ended.
             atomic::add(unsafe { &mut (*row).counts[index] }, 1);

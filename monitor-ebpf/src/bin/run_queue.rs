@@ -19,7 +19,7 @@ mod program {
     use monitor_ebpf::abi::histogram::{BUCKETS, Histogram, bucket};
     use monitor_ebpf::kernel::iter::Step;
     use monitor_ebpf::kernel::storage::TaskStorage;
-    use monitor_ebpf::kernel::{atomic, loss, queue, task::Task};
+    use monitor_ebpf::kernel::{atomic, forgotten, loss, queue, task::Task};
 
     /// Waits of a living process, with its leader.
     #[btf_map]
@@ -46,7 +46,7 @@ mod program {
             loss::table_full();
             return 0;
         };
-        let index = bucket(wait_ns);
+        let index = forgotten(bucket(wait_ns));
         if index < BUCKETS {
             // SAFETY: the storage lives as long as the leader, and the leader as its threads.
             atomic::add(unsafe { &mut (*waits).counts[index] }, 1);
