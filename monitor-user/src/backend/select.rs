@@ -65,6 +65,10 @@ fn best(wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {
     };
     let (backend, mut notes) = open(Choice::Procfs, wanted, probe_log)?;
     notes.push(Note::remark(format!("read from /proc instead of eBPF: {error}")));
+    let lacking: Vec<_> = wanted.iter().filter(|it| it.opt_in()).map(|it| it.name()).collect();
+    if !lacking.is_empty() {
+        notes.push(Note::missing(format!("no {}: only eBPF counts that", lacking.join(", "))));
+    }
     Ok((backend, notes))
 }
 

@@ -170,7 +170,8 @@ fn settle(
         let sampled = backend.source() != Source::Ebpf;
         let settled = sampled || family.root_ended() && family.awaited() == 0;
         if settled || Instant::now() >= deadline {
-            notes.extend(sample.notes);
+            // What /proc cannot give is of every process, and says nothing of this command.
+            notes.extend((!sampled).then_some(sample.notes).into_iter().flatten());
             return Ok(());
         }
         std::thread::sleep(SETTLE_EVERY);

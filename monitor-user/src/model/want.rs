@@ -44,6 +44,11 @@ impl Capability {
         Self::LibraryCalls,
     ];
 
+    /// Whether it is there only if somebody asked for it by name.
+    pub const fn opt_in(self) -> bool {
+        !matches!(self, Self::Snapshot | Self::Lifetimes | Self::Tcp)
+    }
+
     /// Its name for people and in JSON.
     pub const fn name(self) -> &'static str {
         match self {

@@ -26,6 +26,7 @@ use super::procfs::text::Texts;
 use super::procfs::{Root, node};
 use super::{Backend, Error};
 use crate::model::field::ProcessField as F;
+use crate::model::id::Pid;
 use crate::model::probe::Probe;
 use crate::model::sample::{Lost, Note, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
@@ -35,6 +36,9 @@ use part::{Asked, LOADERS, Loader, Part};
 use snapshot::{Snapshot, Threads};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+
+/// The first process of the node, and of every pid namespace that the reader may be in.
+const INIT: Pid = Pid(1);
 
 /// The loaded objects.
 pub struct Ebpf {
@@ -82,6 +86,10 @@ impl Ebpf {
             part.join(sample);
             part.object_mut().say();
         }
+        if sample.processes.first().is_some_and(|first| first.id.pid != INIT) {
+            let text = "this kernel shows process 1 to no BPF program: it is missing here";
+            sample.notes.push(Note::remark(text));
+        }
         self.texts.keep_only(&sample.processes);
         if let Some(pids) = &want.pids {
             sample.processes.retain(|process| pids.contains(&process.id.pid));
@@ -108,7 +116,10 @@ impl Ebpf {
 
     fn notes(&self) -> Vec<Note> {
         let refused = self.refused.iter().map(|(loader, error)| {
-            Note::remark(format!("no {}: {error}", loader.serves[0].name()))
+            let asked = loader.serves.iter().find(|it| self.asked.contains(it));
+            let capability = asked.unwrap_or(&loader.serves[0]);
+            let text = format!("no {}: {error}", capability.name());
+            if capability.opt_in() { Note::missing(text) } else { Note::remark(text) }
         });
         let rss = (!self.snapshot.exact_rss()).then(|| {
             Note::remark("resident sizes are approximate: this machine has more than 64 processors")

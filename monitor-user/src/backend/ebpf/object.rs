@@ -256,7 +256,7 @@ fn is_absence(error: &Error) -> bool {
 fn refused_object(name: &str, error: EbpfError) -> Error {
     match &error {
         EbpfError::MapError(aya::maps::MapError::CreateError { io_error, .. }) => {
-            refused(&format!("the {name} program's maps"), io_error, &error.to_string())
+            refused(&format!("the {name} program"), io_error, &error.to_string())
         }
         _ => refused_otherwise(name, &error.to_string()),
     }
