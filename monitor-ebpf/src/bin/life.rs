@@ -132,11 +132,13 @@ mod program {
             // SAFETY: a row is plain integers, and no thread of a freed process can change it.
             let waited = WAITED.get_ptr(owner).map_or(Waited::NONE, |row| unsafe { *row });
             debug!((), "end of process {}", owner.tgid);
-            emit(|slot| fill(slot, task, waited));
+            let is_told = emit(|slot| fill(slot, task, waited));
             // A process that never ended a thread has no row; nothing to say about it.
             let _ = WAITED.remove(owner);
-            // None if it was to exit before the hook was attached.
-            let _ = EXITED.remove(owner);
+            if is_told {
+                // None if it was to exit before the hook was attached.
+                let _ = EXITED.remove(owner);
+            }
         }
         0
     }
@@ -157,12 +159,16 @@ mod program {
     /// Puts one record into the ring, and wakes the reader when a quarter of it is used:
     /// below that the reader comes by itself, at its next tick.
     #[inline(always)]
-    fn emit<T: 'static>(fill: impl FnOnce(&mut T)) {
+    fn emit<T: 'static>(fill: impl FnOnce(&mut T)) -> bool {
         loss::event();
-        let Some(mut slot) = LIFE.reserve::<T>(0) else { return loss::ring_full() };
+        let Some(mut slot) = LIFE.reserve::<T>(0) else {
+            loss::ring_full();
+            return false;
+        };
         // SAFETY: `fill` writes every member before anything reads the record.
         fill(unsafe { &mut *slot.as_mut_ptr() });
         slot.submit(ring::wake_flags(&LIFE));
+        true
     }
 
     monitor_ebpf::object!();

@@ -34,7 +34,7 @@ for tests in $TESTS; do
     chroot /host /usr/bin/env -i \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         HOME=/tmp MONITOR_REQUIRE_ROOT=1 \
-        sh -c "cd '$ROOT/monitor-user' && exec '$tests' '$FILTER' --test-threads=1 --show-output"
+        sh -c "cd '$ROOT/monitor-user' && exec '$tests' $FILTER --test-threads=1 --show-output"
     code=$?
     [ $code = 0 ] || status=$code
 done

@@ -36,6 +36,8 @@ pub struct Life {
     ended: Vec<Process>,
     /// Processes that were told by their last words; a final record that comes later is not told.
     told: HashSet<Identity>,
+    /// Records that found the ring full, as of when last words were last looked for.
+    heard: u64,
     /// Ended processes beyond [`ENDED_LIMIT`].
     dropped: u64,
 }
@@ -71,6 +73,7 @@ impl Life {
             born: HashMap::new(),
             ended: Vec::new(),
             told: HashSet::new(),
+            heard: 0,
             dropped: 0,
         })
     }
@@ -107,6 +110,28 @@ impl Life {
             self.tell_last_words(id, &origin);
         }
         dying
+    }
+
+    /// Where records found the ring full, last words are all that is left of a process, also of
+    /// one whose birth was lost.
+    fn tell_unheard(&mut self, processes: &[Process], pass: Ns) {
+        let lost = self.object.loss().ring_full;
+        if lost == self.heard {
+            return;
+        }
+        let mut all_told = true;
+        for (owner, end) in self.object.rows::<Owner, End>(life::EXITED) {
+            let id = decode::identity(owner);
+            let is_old = pass.since(Ns(end.at_boottime_ns)) > FINAL_RECORD_WITHIN;
+            all_told &= is_old;
+            if is_old && processes.binary_search_by_key(&id, |it| it.id).is_err() {
+                let origin = self.born.remove(&id).unwrap_or_default();
+                self.tell_last_words(id, &origin);
+            }
+        }
+        if all_told {
+            self.heard = lost;
+        }
     }
 
     /// Makes an ended process of its last words; without any it is lost, and counted.
@@ -153,6 +178,7 @@ impl Part for Life {
             }
         }
         // What has a final record now is not among the born any more.
+        self.tell_unheard(processes, sample.at.boot);
         sample.dying = self.dying(processes, sample.at.boot);
         // One that ended during the pass is in both; its last record is the true one.
         processes.append(&mut self.ended);
