@@ -16,7 +16,13 @@ done
 # This machine is the one that built the tests: same libraries, same shell, nothing written.
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 host /host || poweroff -f
 for folder in proc sys dev; do mount --rbind "/$folder" "/host/$folder"; done
-for folder in tmp run; do mount -t tmpfs "$folder" "/host/$folder"; done
+# Unless the sources are below it.
+for folder in tmp run; do
+    case "$ROOT/" in
+        "/$folder/"*) ;;
+        *) mount -t tmpfs "$folder" "/host/$folder" ;;
+    esac
+done
 mount -t tracefs tracefs /host/sys/kernel/tracing
 mount -t bpf bpf /host/sys/fs/bpf
 mount -t cgroup2 cgroup2 /host/sys/fs/cgroup
@@ -33,7 +39,7 @@ status=0
 for tests in $TESTS; do
     chroot /host /usr/bin/env -i \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        HOME=/tmp MONITOR_REQUIRE_ROOT=1 \
+        HOME=/dev/shm TMPDIR=/dev/shm MONITOR_REQUIRE_ROOT=1 \
         sh -c "cd '$ROOT/monitor-user' && exec '$tests' $FILTER --test-threads=1 --show-output"
     code=$?
     [ $code = 0 ] || status=$code
