@@ -89,21 +89,3 @@ fn root_the_ebpf_backend_keeps_the_contract() {
     }
     contract::check(&mut ebpf(&[Capability::Snapshot, Capability::Lifetimes]));
 }
-
-#[test]
-fn root_nothing_stays_attached() {
-    if !granted("root_nothing_stays_attached") {
-        return;
-    }
-    let ours = || {
-        let names = ["snapshot", "learn", "fork", "exec", "exit", "free"];
-        let programs = aya::programs::loaded_programs().filter_map(Result::ok);
-        programs.filter(|it| it.name_as_str().is_some_and(|name| names.contains(&name))).count()
-    };
-    let before = ours();
-    let backend = ebpf(Capability::ALL);
-    assert!(ours() > before);
-    drop(backend);
-    // The kernel frees a program after a grace period.
-    crate::deadline::until(|| (ours() <= before).then_some(()));
-}

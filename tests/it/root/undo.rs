@@ -17,13 +17,7 @@ fn root_a_dropped_backend_leaves_no_program_behind() {
         return;
     }
     let before = programs();
-    let backend = ebpf(&[
-        Capability::Lifetimes,
-        Capability::Block,
-        Capability::WriteBack,
-        Capability::RunQueue,
-        Capability::ExactCpu,
-    ]);
+    let backend = ebpf(Capability::ALL);
     // Other tests load programs too; theirs go as they end.
     let ours: BTreeSet<u32> = programs().difference(&before).copied().collect();
     assert!(ours.len() >= 15, "{ours:?}");
