@@ -27,16 +27,14 @@ mod program {
     #[map]
     static RUNNING: PerCpuArray<Running> = PerCpuArray::with_max_entries(1, 0);
 
-    #[inline(always)]
-    fn task(argument: u64) -> Option<Task> {
-        Task::from_kernel(argument as *const u8)
-    }
-
     /// `(preempt, prev, next, …)`, with the run queue locked.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_switch")]
     fn switch(&[_, prev, next]: &[u64; 3]) -> i32 {
-        let (Some(prev), Some(next)) = (task(prev), task(next)) else { return 0 };
+        let (Some(prev), Some(next)) = (Task::from_argument(prev), Task::from_argument(next))
+        else {
+            return 0;
+        };
         let Some(slot) = RUNNING.get_ptr_mut(0) else { return 0 };
         loss::event();
         // SAFETY: only this CPU writes its slot, and a switch does not happen within a switch.

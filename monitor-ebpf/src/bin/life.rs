@@ -40,15 +40,11 @@ mod program {
     #[map]
     static EXITED: HashMap<Owner, End> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
-    #[inline(always)]
-    fn task(argument: u64) -> Option<Task> {
-        Task::from_kernel(argument as *const u8)
-    }
-
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_fork")]
     fn fork(&[parent, child]: &[u64; 2]) -> i32 {
-        let (Some(parent), Some(child)) = (task(parent), task(child)) else {
+        let (Some(parent), Some(child)) = (Task::from_argument(parent), Task::from_argument(child))
+        else {
             return 0;
         };
         if child.is_leader() {
@@ -62,7 +58,7 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exec")]
     fn exec(&[changed, _, program]: &[u64; 3]) -> i32 {
-        let Some(task) = task(changed) else { return 0 };
+        let Some(task) = Task::from_argument(changed) else { return 0 };
         // The third argument is a `struct linux_binprm *`.
         let path: *const u8 = load(program as *const u8, constant!(PROGRAM.filename));
         let owner = task.owner();
@@ -86,7 +82,7 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exit")]
     fn exit(&[exiting]: &[u64; 1]) -> i32 {
-        let Some(task) = task(exiting) else { return 0 };
+        let Some(task) = Task::from_argument(exiting) else { return 0 };
         if !task.is_leader() {
             keep_waits(task); // A leader's own can still be read when it is freed.
         }
@@ -126,7 +122,7 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_free")]
     fn free(&[freed]: &[u64; 1]) -> i32 {
-        let Some(task) = task(freed) else { return 0 };
+        let Some(task) = Task::from_argument(freed) else { return 0 };
         if task.is_leader() {
             let owner = task.leader().owner();
             // SAFETY: a row is plain integers, and no thread of a freed process can change it.

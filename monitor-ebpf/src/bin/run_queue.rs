@@ -29,16 +29,11 @@ mod program {
     #[map]
     static ENDED: HashMap<Owner, Histogram> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
-    #[inline(always)]
-    fn task(argument: u64) -> Option<Task> {
-        Task::from_kernel(argument as *const u8)
-    }
-
     /// `(preempt, prev, next, …)`, with the run queue locked.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_switch")]
     fn switch(&[_, _, next]: &[u64; 3]) -> i32 {
-        let Some(next) = task(next) else { return 0 };
+        let Some(next) = Task::from_argument(next) else { return 0 };
         // The idle task never waits.
         let Some(wait_ns) = queue::wait_ns(next) else { return 0 };
         // No event is counted here: the histograms are the count, and this path is hot.
@@ -59,14 +54,14 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_fork")]
     fn fork(&[_, child]: &[u64; 2]) -> i32 {
-        task(child).map_or(0, prepare_leader)
+        Task::from_argument(child).map_or(0, prepare_leader)
     }
 
     /// A thread that executes a program becomes the leader: `(task, …)`, in its own context.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exec")]
     fn exec(&[changed]: &[u64; 1]) -> i32 {
-        task(changed).map_or(0, prepare_leader)
+        Task::from_argument(changed).map_or(0, prepare_leader)
     }
 
     /// Runs once over the processes that are there before the hooks are.
@@ -89,7 +84,7 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_free")]
     fn free(&[freed]: &[u64; 1]) -> i32 {
-        let Some(task) = task(freed) else { return 0 };
+        let Some(task) = Task::from_argument(freed) else { return 0 };
         let Some(waits) = WAITS.existing(task) else { return 0 };
         // SAFETY: the storage lives as long as the task.
         let waits = unsafe { &*waits };

@@ -33,6 +33,12 @@ impl Task {
         if pointer.is_null() { None } else { Some(Self(pointer)) }
     }
 
+    /// Takes a tracepoint's argument that is a task.
+    #[inline(always)]
+    pub fn from_argument(argument: u64) -> Option<Self> {
+        Self::from_kernel(argument as *const u8)
+    }
+
     /// The task that runs here. In an interrupt it is whoever was interrupted.
     #[inline(always)]
     pub fn current() -> Self {
