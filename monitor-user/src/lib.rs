@@ -2,21 +2,34 @@
 //!
 //! ```text
 //!  cli      L9   commands
+//!  daemon   L8   the service: its loop, its thread that reads, its configuration
+//!  serve    L7   doors: connections, who they are, what waits for them
+//!  client   L7   the other end of a door
+//!  engine   L5   monitors: calls in, answers and events out
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
+//!  wire     L1   calls, answers and events as lines
 //!  sys      L1   system calls
 //!  model    L0   fields, samples, rates
 //! ```
 
 // L0: pure.
 pub mod model;
-// L1: text out; system calls the libraries lack.
+// L1: text out, lines in and out; system calls the libraries lack.
 pub mod format;
 pub mod sys;
+pub mod wire;
 // L2: who reads.
 pub mod backend;
 // L3: when to read, which rows to show, and what it adds up to.
 pub mod meter;
+// L5: monitors.
+pub mod engine;
+// L7: the two ends of a door.
+pub mod client;
+pub mod serve;
+// L8: the service.
+pub mod daemon;
 // L9: commands.
 pub mod cli;

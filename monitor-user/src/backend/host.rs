@@ -21,6 +21,11 @@ pub struct Host {
     pub readings: Vec<Reading>,
 }
 
+/// The name of the node, as it calls itself.
+pub fn name() -> std::sync::Arc<str> {
+    rustix::system::uname().nodename().to_string_lossy().into()
+}
+
 /// One circumstance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {

@@ -13,7 +13,7 @@ pub mod unsupported;
 
 use crate::model::probe::Probe;
 use crate::model::sample::{Process, Sample, Source};
-use crate::model::want::Want;
+use crate::model::want::{Capability, Want};
 use std::os::fd::BorrowedFd;
 
 /// Why a backend cannot work, or a reading failed as a whole.
@@ -69,6 +69,10 @@ pub trait Backend: Send {
     fn examine(&mut self) -> Vec<Probe> {
         self.probes()
     }
+
+    /// Attaches what these capabilities need and is not attached, and lets go of what none of
+    /// them needs. What is refused becomes a note of every sample.
+    fn attach(&mut self, _: &[Capability]) {}
 
     /// Reads once.
     fn read(&mut self, want: &Want) -> Result<Sample, Error>;

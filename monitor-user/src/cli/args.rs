@@ -33,6 +33,8 @@ pub enum Command {
     Watch(Watch),
     /// Run a command; tell what it and all its descendants used
     Run(Run),
+    /// Serve the tools of this node: one reader for all of them
+    Serve(Serve),
     /// List every field: name, unit, meaning, source
     Fields(Fields),
     /// Tell what works here, by which hook, at what cost, and what is missing
@@ -176,6 +178,19 @@ Exit codes:
   the command's own, or 128 and the number of the signal that ended it
   126  the command cannot be executed
   127  there is no such command";
+
+/// `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Serve {
+    /// Where it listens
+    #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
+    pub socket: Option<PathBuf>,
+    /// Who reads: the best that works, or this one and no other
+    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
+        value_parser = names::<Choice>(&Choice::NAMES))]
+    pub backend: Choice,
+}
 
 /// `fields`.
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod plan;
 mod report;
 mod run;
 mod sample;
+mod serve;
 mod usage;
 mod watch;
 
@@ -45,6 +46,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
     match command {
         Some(Command::Sample(args)) => sample::sample(&args.reading),
         Some(Command::Watch(args)) => watch::watch(&args),
+        Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Fields(args)) => fields::fields(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Completions(args)) => complete::completions(&args),

@@ -112,12 +112,14 @@ impl Serialize for NodeStats<'_> {
         let mut map = serializer.serialize_map(None)?;
         if layout.scope.node() {
             fields(&mut map, node, &layout.node)?;
+        }
+        if layout.scope.node() && !layout.cpus.is_empty() {
             map.serialize_entry("cpus", &List { objects: &node.cpus, fields: &layout.cpus })?;
         }
-        if layout.scope.disks() {
+        if layout.scope.disks() && !layout.disks.is_empty() {
             map.serialize_entry("disks", &List { objects: &node.disks, fields: &layout.disks })?;
         }
-        if layout.scope.nets() {
+        if layout.scope.nets() && !layout.nets.is_empty() {
             map.serialize_entry("nets", &List { objects: &node.nets, fields: &layout.nets })?;
         }
         map.end()
@@ -175,7 +177,7 @@ struct Loss<'a>(&'a Lost);
 impl Serialize for Loss<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(3))?;
-        map.serialize_entry("program", self.0.program)?;
+        map.serialize_entry("program", &self.0.program)?;
         map.serialize_entry("ring_full", &self.0.ring_full)?;
         map.serialize_entry("table_full", &self.0.table_full)?;
         map.end()

@@ -13,7 +13,8 @@ mod prometheus;
 mod table;
 pub mod wrap;
 
-pub use layout::{Layout, Scope};
+pub use crate::model::scope::Scope;
+pub use layout::Layout;
 
 use crate::model::name::{self, Unknown};
 use crate::model::rates::Rates;
@@ -74,7 +75,7 @@ impl Form {
     pub const NAMES: [&str; 4] = ["table", "json", "csv", "prometheus"];
 
     /// Makes a writer of this form.
-    pub fn writer(self, layout: Layout, paint: Paint) -> Box<dyn Format> {
+    pub fn writer(self, layout: Layout, paint: Paint) -> Box<dyn Format + Send> {
         match self {
             Self::Table => Box::new(table::Table::new(layout, paint)),
             Self::Json => Box::new(json::Json::new(layout)),

@@ -82,7 +82,7 @@ impl Prometheus {
         );
         for lost in &sample.lost {
             for (cause, count) in [("ring_full", lost.ring_full), ("table_full", lost.table_full)] {
-                let program = lost.program;
+                let program = &lost.program;
                 let _ = writeln!(
                     self.text,
                     "monitor_lost_records_total{{program=\"{program}\",cause=\"{cause}\"}} {count}"

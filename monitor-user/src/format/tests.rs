@@ -61,7 +61,7 @@ fn sample(second: u64) -> Sample {
         processes: processes(second),
         node_stats: Some(node(second)),
         notes: vec![Note::remark("no block: CAP_BPF is missing")],
-        lost: vec![Lost { program: "life", ring_full: 3, table_full: 0 }],
+        lost: vec![Lost { program: "life".into(), ring_full: 3, table_full: 0 }],
         ..Sample::default()
     }
 }

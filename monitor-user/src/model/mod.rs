@@ -9,5 +9,8 @@ pub mod id;
 pub mod name;
 pub mod probe;
 pub mod rates;
+pub mod request;
 pub mod sample;
+pub mod scope;
+pub mod status;
 pub mod want;

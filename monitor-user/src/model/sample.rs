@@ -196,7 +196,7 @@ impl Note {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// The object.
-    pub program: &'static str,
+    pub program: std::borrow::Cow<'static, str>,
     /// Records that found the ring buffer full.
     pub ring_full: u64,
     /// New keys that found a table full.

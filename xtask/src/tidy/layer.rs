@@ -21,6 +21,7 @@ const HOUSES: &[House] = &[
         layers: &[
             ("model", 0),
             ("omis", 1),
+            ("wire", 1),
             ("format", 1),
             ("sys", 1),
             ("backend", 2),

@@ -50,6 +50,7 @@ pub struct Ebpf {
     parts: Vec<(&'static Loader, Box<dyn Part>)>,
     /// What was asked for and could not be had.
     refused: Vec<(&'static Loader, Error)>,
+    log_level: u8,
 }
 
 impl Ebpf {
@@ -59,24 +60,35 @@ impl Ebpf {
         crate::sys::memory::lift_lock_limit();
         let kernel = Kernel::read(log_level)?;
         let snapshot = Snapshot::load(&kernel)?;
-        let node = rustix::system::uname().nodename().to_string_lossy().into();
+        let node = super::host::name();
         let root = Root::default();
         let texts = Texts::new(root.proc.clone());
         let (parts, refused) = (Vec::new(), Vec::new());
-        let asked = capabilities.to_vec();
-        let mut it = Self { node, root, texts, snapshot, asked, parts, refused };
-        let asked = Asked { capabilities, since: clock::boot() };
-        for loader in LOADERS {
-            if loader.serves.iter().any(|serves| capabilities.contains(serves)) {
-                match (loader.load)(&kernel, &asked) {
-                    Ok(part) => it.parts.push((loader, part)),
-                    Err(error) => it.refused.push((loader, error)),
-                }
-            }
-        }
+        let asked = Vec::new();
+        let mut it = Self { node, root, texts, snapshot, asked, parts, refused, log_level };
+        it.load(capabilities, &kernel);
         drop(kernel);
         crate::sys::memory::give_back();
         Ok(it)
+    }
+
+    /// Loads the parts that these need and that are not there.
+    fn load(&mut self, capabilities: &[Capability], kernel: &Kernel) {
+        self.asked = capabilities.to_vec();
+        let asked = Asked { capabilities, since: clock::boot() };
+        for loader in LOADERS {
+            let there = self.parts.iter().any(|(it, _)| std::ptr::eq(*it, loader))
+                || self.refused.iter().any(|(it, _)| std::ptr::eq(*it, loader));
+            if there || !loader.needed(capabilities) {
+                continue;
+            }
+            match (loader.load)(kernel, &asked) {
+                Ok(part) => self.parts.push((loader, part)),
+                Err(error) => self.refused.push((loader, error)),
+            }
+        }
+        // They are joined in the order of the list.
+        self.parts.sort_by_key(|(it, _)| LOADERS.iter().position(|other| std::ptr::eq(*it, other)));
     }
 
     fn read_processes(&mut self, sample: &mut Sample, want: &Want) -> Result<(), Error> {
@@ -106,7 +118,7 @@ impl Ebpf {
         let lost = |(_, part): &(_, Box<dyn Part>)| {
             let loss = part.object().loss();
             Lost {
-                program: part.object().name(),
+                program: part.object().name().into(),
                 ring_full: loss.ring_full + part.dropped(),
                 table_full: loss.table_full,
             }
@@ -161,6 +173,26 @@ impl Backend for Ebpf {
         // A reading that fails leaves the snapshot's cost estimated.
         let _ = self.read(&Want { processes: true, ..Want::default() });
         self.probes()
+    }
+
+    fn attach(&mut self, capabilities: &[Capability]) {
+        if self.asked == capabilities {
+            return;
+        }
+        let needs = |capabilities: &[Capability]| {
+            LOADERS.iter().map(|it| it.needed(capabilities)).collect::<Vec<_>>()
+        };
+        if needs(&self.asked) == needs(capabilities) {
+            self.asked = capabilities.to_vec();
+            return;
+        }
+        self.parts.retain(|(loader, _)| loader.needed(capabilities));
+        self.refused.retain(|(loader, _)| loader.needed(capabilities));
+        // The kernel's types were read once, so they can be read.
+        if let Ok(kernel) = Kernel::read(self.log_level) {
+            self.load(capabilities, &kernel);
+        }
+        crate::sys::memory::give_back();
     }
 
     fn read(&mut self, want: &Want) -> Result<Sample, Error> {

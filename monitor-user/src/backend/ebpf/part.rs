@@ -57,6 +57,13 @@ pub struct Loader {
     pub load: Load,
 }
 
+impl Loader {
+    /// Whether one of these capabilities needs it.
+    pub fn needed(&self, capabilities: &[Capability]) -> bool {
+        self.serves.iter().any(|serves| capabilities.contains(serves))
+    }
+}
+
 /// What is asked of a part.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {

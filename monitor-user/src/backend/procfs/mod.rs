@@ -110,7 +110,7 @@ impl Procfs {
         Ok(Self {
             proc,
             kernel: Kernel::of(&root.proc),
-            node: rustix::system::uname().nodename().to_string_lossy().into(),
+            node: super::host::name(),
             budget: Budget::raised(),
             buffer: Buffer::default(),
             processes: Listing::default(),

@@ -1,0 +1,116 @@
+//! What a call is answered, as JSON.
+
+use super::{Caller, Engine, Monitor};
+use crate::model::id::Ns;
+use crate::wire::event::Event;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Counts changes after which an old client would misread a line.
+const PROTOCOL: u32 = 1;
+
+/// An answer.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// To `hello`.
+    Hello {
+        /// The program.
+        service: &'static str,
+        /// Its version.
+        version: &'static str,
+        /// That of the socket's words.
+        protocol: u32,
+        /// The node.
+        node: String,
+        /// Who the caller is, as the kernel says.
+        uid: u32,
+        /// His process.
+        pid: u32,
+    },
+    /// To `monitor`: the first sample.
+    Sample {
+        /// `SUCCESS` or `PARTIAL_SUCCESS`.
+        status: &'static str,
+        /// The sample, in the form of all that follow.
+        #[serde(flatten)]
+        event: Event,
+    },
+    /// To `cancel`: nothing more will be sent of these.
+    Cancelled {
+        /// Their names.
+        cancelled: Vec<String>,
+    },
+    /// To `list`.
+    List(Vec<Listed>),
+    /// To `attach` and `renew`.
+    Leased {
+        /// Its name.
+        id: String,
+        /// How long it lives without its owner.
+        lease_ns: u64,
+        /// Events that were kept for this call; they follow.
+        kept: usize,
+    },
+}
+
+/// A monitor, as `list` tells of it.
+#[derive(Serialize)]
+pub struct Listed {
+    /// Its name.
+    pub id: String,
+    /// The user.
+    pub uid: u32,
+    /// The process that asked for it.
+    pub requestor: u32,
+    /// How often; once, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period_ns: Option<u64>,
+    /// Samples given.
+    pub samples: u64,
+    /// Ticks left out.
+    pub missed: u64,
+    /// Whether somebody listens.
+    pub attached: bool,
+    /// Events kept for who will.
+    pub kept: usize,
+    /// How long its lease still runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_left_ns: Option<u64>,
+}
+
+impl Answer {
+    /// Who serves here.
+    pub fn hello(node: &Arc<str>, caller: &Caller) -> Self {
+        Self::Hello {
+            service: "monitor",
+            version: env!("CARGO_PKG_VERSION"),
+            protocol: PROTOCOL,
+            node: node.to_string(),
+            uid: caller.uid,
+            pid: caller.pid,
+        }
+    }
+}
+
+impl Engine {
+    /// The monitors that the caller may know of: those of his user, or all.
+    pub(super) fn list(&self, caller: &Caller, now: Ns) -> Vec<Listed> {
+        let listed = |it: &Monitor| Listed {
+            id: it.id.clone(),
+            uid: it.uid,
+            requestor: it.pid,
+            period_ns: it.every.map(|every| every.0),
+            samples: it.seq,
+            missed: it.missed,
+            attached: it.owner.is_some(),
+            kept: it.kept.events.len(),
+            lease_left_ns: it.expires.or(it.lease).map(|at| match it.expires {
+                Some(_) => at.since(now).0,
+                None => at.0,
+            }),
+        };
+        let periodic = self.monitors.values().filter(|it| it.every.is_some());
+        periodic.filter(|it| caller.root() || it.uid == caller.uid).map(listed).collect()
+    }
+}

@@ -1,0 +1,53 @@
+//! Who calls, and how much he may ask for at once.
+
+use crate::meter::veil::Veil;
+
+/// A connection, as its door counts them.
+pub type Conn = u64;
+
+/// Who is at the other end of a connection; the kernel says so (`SO_PEERCRED` of unix(7)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// His connection.
+    pub conn: Conn,
+    /// His user.
+    pub uid: u32,
+    /// His process.
+    pub pid: u32,
+    /// What he may see.
+    pub veil: Veil,
+}
+
+impl Caller {
+    /// Whether nothing is kept from him.
+    pub const fn root(&self) -> bool {
+        self.uid == 0
+    }
+}
+
+/// What one user may have at once, and how often. A refusal names the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Monitors.
+    pub monitors: usize,
+    /// Nanoseconds from one sample to the next, at least.
+    pub period_ns: u64,
+    /// The same where page tables must be walked (`pss_bytes`).
+    pub costly_period_ns: u64,
+    /// Longest lease.
+    pub lease_ns: u64,
+    /// Events that a monitor keeps while nobody listens.
+    pub kept_events: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            monitors: 2048,
+            period_ns: 10_000_000,
+            costly_period_ns: 100_000_000,
+            lease_ns: 7 * 24 * 3600 * 1_000_000_000,
+            kept_events: 1024,
+        }
+    }
+}

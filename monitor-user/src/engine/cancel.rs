@@ -1,0 +1,127 @@
+//! The end of monitors that nobody waits for any more: cancelled, left behind, shut down.
+//!
+//! A monitor whose view is away ends when the view is back; whoever cancelled it is answered
+//! then, so that after the answer nothing more is sent.
+
+use super::{Answer, Caller, Conn, Engine, Key, Monitor, Output};
+use crate::model::id::Ns;
+use crate::model::status::Refusal;
+use crate::wire::call::{Cancel, Tag};
+use crate::wire::event::Reason;
+use std::collections::BTreeSet;
+
+/// An answer that waits for monitors to end.
+pub struct Pending {
+    /// Those that have not.
+    pub left: BTreeSet<Key>,
+    to: Conn,
+    tag: Option<Tag>,
+    names: Vec<String>,
+}
+
+impl Pending {
+    /// The answer.
+    pub fn reply(self) -> Option<Output> {
+        let answer = Ok(Answer::Cancelled { cancelled: self.names });
+        Some(Output::Reply { to: self.to, tag: self.tag?, answer })
+    }
+}
+
+impl Engine {
+    /// Cancels one or all of the caller's monitors.
+    pub(super) fn cancel(
+        &mut self,
+        caller: &Caller,
+        tag: Option<Tag>,
+        which: &Cancel,
+        out: &mut Vec<Output>,
+    ) -> Result<Option<Answer>, Refusal> {
+        let keys = self.meant(caller, which)?;
+        let named = keys.iter().filter_map(|key| self.monitors.get(key));
+        let names = named.map(|it| it.id.clone()).collect();
+        self.cancels.push(Pending {
+            left: keys.iter().copied().collect(),
+            to: caller.conn,
+            tag,
+            names,
+        });
+        for key in &keys {
+            // Whoever gets its events is told, unless he did it himself.
+            let other = self.monitors.get(key).is_some_and(|it| it.owner != Some(caller.conn));
+            self.finish(*key, other.then_some(Reason::Cancelled), out);
+        }
+        if keys.is_empty() {
+            out.extend(self.cancels.pop().and_then(Pending::reply));
+        }
+        Ok(None)
+    }
+
+    /// The monitors that are meant.
+    fn meant(&self, caller: &Caller, which: &Cancel) -> Result<Vec<Key>, Refusal> {
+        let live = || self.monitors.iter().filter(|(_, it)| !it.cancelled);
+        let keys = |test: &dyn Fn(&Monitor) -> bool| -> Vec<Key> {
+            live().filter(|(_, it)| test(it)).map(|(key, _)| *key).collect()
+        };
+        let Some(id) = &which.id else {
+            return Ok(keys(&|it| {
+                it.owner == Some(caller.conn) || (which.all && it.uid == caller.uid)
+            }));
+        };
+        let own = keys(&|it| it.id == *id && it.owner == Some(caller.conn));
+        if !own.is_empty() && which.requestor.is_none() {
+            return Ok(own);
+        }
+        let may = |it: &Monitor| caller.root() || it.uid == caller.uid;
+        let asked = |it: &Monitor| which.requestor.is_none_or(|pid| pid == it.pid);
+        let all = keys(&|it| it.id == *id && may(it) && asked(it));
+        match all.len() {
+            0 => Err(Refusal::absent(format!("no monitor {id:?} of yours"))),
+            1 => Ok(all),
+            n => Err(Refusal::bad(format!(
+                "{n} requestors have a monitor {id:?}: say which by its requestor"
+            ))),
+        }
+    }
+
+    /// Ends a monitor, now or when its view is back.
+    pub(super) fn finish(&mut self, key: Key, told: Option<Reason>, out: &mut Vec<Output>) {
+        let Some(monitor) = self.monitors.get_mut(&key) else { return };
+        if let Some(reason) = told.filter(|_| monitor.owner.is_some()) {
+            monitor.end(reason, None, (&self.node, out));
+        }
+        monitor.cancelled = true;
+        if monitor.view.is_some() {
+            self.remove(key, out);
+        }
+    }
+
+    /// A connection has closed: its monitors go, or run on their leases.
+    pub(super) fn closed(&mut self, conn: Conn, now: Ns, out: &mut Vec<Output>) {
+        self.callers.remove(&conn);
+        self.cancels.iter_mut().filter(|it| it.to == conn).for_each(Pending::nobody_waits);
+        let his = self.monitors.iter().filter(|(_, it)| it.owner == Some(conn));
+        let keys: Vec<Key> = his.map(|(key, _)| *key).collect();
+        for key in keys {
+            let Some(monitor) = self.monitors.get_mut(&key) else { continue };
+            monitor.owner = None;
+            match monitor.lease {
+                Some(lease) => monitor.expires = Some(Ns(now.0.saturating_add(lease.0))),
+                None => self.finish(key, None, out),
+            }
+        }
+    }
+
+    /// The service ends: everybody is told.
+    pub(super) fn shut_down(&mut self, out: &mut Vec<Output>) {
+        let keys: Vec<Key> = self.monitors.keys().copied().collect();
+        for key in keys {
+            self.finish(key, Some(Reason::Shutdown), out);
+        }
+    }
+}
+
+impl Pending {
+    fn nobody_waits(&mut self) {
+        self.tag = None;
+    }
+}

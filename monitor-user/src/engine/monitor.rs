@@ -1,0 +1,195 @@
+//! One monitor: when it is due, what it tells, when it is over.
+
+use super::{Answer, Conn, Output};
+use crate::meter::schedule::Schedule;
+use crate::meter::view::{Seen, View};
+use crate::model::id::Ns;
+use crate::model::status::{Refusal, Status};
+use crate::model::want::Capability;
+use crate::wire::call::Tag;
+use crate::wire::event::{Event, Reason};
+use serde_json::value::RawValue;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How long a tick may wait so that others share its reading: this part of its period …
+const SLACK_PART: u64 = 20;
+/// … and no longer than this.
+const SLACK: Ns = Ns(4_000_000);
+
+/// A monitor.
+pub struct Monitor {
+    /// Its name.
+    pub id: String,
+    /// Who is told; nobody, while it runs on its lease.
+    pub owner: Option<Conn>,
+    /// Whose it is.
+    pub uid: u32,
+    /// The process that asked for it.
+    pub pid: u32,
+    /// What must be attached for it.
+    pub capabilities: Vec<Capability>,
+    /// Its eye; away, while it looks at a reading.
+    pub view: Option<Box<View>>,
+    /// When it is due.
+    pub schedule: Schedule,
+    /// How often; once, if absent.
+    pub every: Option<Ns>,
+    /// The tag of the call, until it is answered.
+    pub first: Option<Tag>,
+    /// Samples given.
+    pub seq: u64,
+    /// Ticks left out.
+    pub missed: u64,
+    /// The number that its events carry.
+    pub code: Option<i32>,
+    /// Whether it goes on when all targets are gone.
+    pub follow: bool,
+    /// How long it lives without its owner.
+    pub lease: Option<Ns>,
+    /// When it ends, if nobody comes for it.
+    pub expires: Option<Ns>,
+    /// It has been cancelled, and its view is not back yet.
+    pub cancelled: bool,
+    /// What it could not tell.
+    pub kept: Kept,
+}
+
+/// Events that wait for somebody to listen.
+#[derive(Default)]
+pub struct Kept {
+    /// The events.
+    pub events: VecDeque<Event>,
+    /// How many of them there may be.
+    pub limit: usize,
+    /// How many were dropped before the first of them.
+    pub dropped: u64,
+}
+
+impl Kept {
+    fn push(&mut self, event: Event) {
+        if self.events.len() >= self.limit && self.events.pop_front().is_some() {
+            self.dropped += 1;
+        }
+        self.events.push_back(event);
+    }
+
+    /// Takes them all; the first tells how many are missing before it.
+    pub fn take(&mut self) -> VecDeque<Event> {
+        let dropped = std::mem::take(&mut self.dropped);
+        let mut events = std::mem::take(&mut self.events);
+        if let Some(first) = events.front_mut() {
+            first.dropped += dropped;
+        }
+        events
+    }
+}
+
+impl Monitor {
+    /// When its next sample is due.
+    pub fn due(&self) -> Option<Ns> {
+        self.schedule.due().filter(|_| self.view.is_some() && !self.cancelled)
+    }
+
+    /// When somebody should look after it: a little later, as others may come due by then.
+    pub fn wakes(&self) -> Option<Ns> {
+        // The first sample is waited for.
+        let slack = match self.every {
+            Some(every) if self.seq > 0 => Ns(every.0 / SLACK_PART).min(SLACK),
+            _ => Ns(0),
+        };
+        self.due().map(|due| Ns(due.0.saturating_add(slack.0)))
+    }
+
+    /// Takes what its view saw: answers, or tells. Says whether it is over.
+    pub fn take(
+        &mut self,
+        seen: Result<Seen, Refusal>,
+        (now, node): (Ns, &Arc<str>),
+        out: &mut Vec<Output>,
+    ) -> bool {
+        let due = self.schedule.due().unwrap_or(now);
+        let missed = self.schedule.taken(now);
+        // What is asked for once has no next tick to miss.
+        self.missed += self.every.map_or(0, |_| missed);
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(refusal) => return self.failed(refusal, node, out),
+        };
+        let ended = self.ended(&seen);
+        let event = Event {
+            late_ns: now.since(due).0,
+            time_unix_ns: seen.unix.0,
+            matched: u64::try_from(seen.matched).ok(),
+            ended,
+            sample: raw(seen.json),
+            ..self.event(node)
+        };
+        self.seq += 1;
+        match self.first.take() {
+            Some(tag) => self.reply(tag, event, seen.partial, out),
+            None => self.tell(event, out),
+        }
+        ended.is_some() || self.every.is_none()
+    }
+
+    fn ended(&self, seen: &Seen) -> Option<Reason> {
+        if seen.gone && !self.follow {
+            return Some(Reason::TargetsGone);
+        }
+        (self.every.is_some() && self.schedule.due().is_none()).then_some(Reason::Count)
+    }
+
+    /// A reading that failed as a whole ends it; a first one is refused.
+    fn failed(&mut self, refusal: Refusal, node: &Arc<str>, out: &mut Vec<Output>) -> bool {
+        match (self.first.take(), self.owner) {
+            (Some(tag), Some(to)) => {
+                out.push(Output::Reply { to, tag, answer: Err(refusal) });
+            }
+            _ => self.end(Reason::Failed, Some(refusal.message), (node, out)),
+        }
+        true
+    }
+
+    /// Tells that it is over.
+    pub fn end(
+        &mut self,
+        reason: Reason,
+        message: Option<String>,
+        (node, out): (&Arc<str>, &mut Vec<Output>),
+    ) {
+        let event = Event { ended: Some(reason), message, ..self.event(node) };
+        self.tell(event, out);
+    }
+
+    fn event(&self, node: &Arc<str>) -> Event {
+        Event {
+            id: self.id.clone(),
+            seq: self.seq,
+            code: self.code,
+            period_ns: self.every.map(|every| every.0),
+            missed: self.missed,
+            node: node.to_string(),
+            ..Event::default()
+        }
+    }
+
+    fn reply(&self, tag: Tag, event: Event, partial: bool, out: &mut Vec<Output>) {
+        let status = if partial { Status::PartialSuccess } else { Status::Success };
+        let answer = Ok(Answer::Sample { status: status.name(), event });
+        out.extend(self.owner.map(|to| Output::Reply { to, tag, answer }));
+    }
+
+    /// Tells whoever listens, or keeps it until somebody does.
+    fn tell(&mut self, event: Event, out: &mut Vec<Output>) {
+        match self.owner {
+            Some(to) => out.push(Output::Event { to, event }),
+            None => self.kept.push(event),
+        }
+    }
+}
+
+fn raw(json: Vec<u8>) -> Option<Box<RawValue>> {
+    let text = String::from_utf8(json).ok()?;
+    RawValue::from_string(text).ok()
+}

@@ -1,0 +1,136 @@
+//! What one user may know of another's process: what `/proc` would show him, and no more.
+//!
+//! In: who looks, and a process. Out: the process without what he may not see. A field is open to
+//! everybody if its file in `/proc` is; the others need what ptrace(2) calls `PTRACE_MODE_READ`.
+
+use crate::model::field::{Category, ProcessField};
+use crate::model::sample::Process;
+
+/// Whose eyes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Veil {
+    /// Sees all.
+    #[default]
+    None,
+    /// Sees his own in full, of others what is open.
+    Own(u32),
+    /// Sees his own and no other: `/proc` is mounted with `hidepid`.
+    Only(u32),
+}
+
+/// Fields from files that everybody may read: `stat`, `statm`, `status`, `schedstat`, `cmdline`
+/// and `cgroup` of proc(5); and what only says how a record came about.
+const OPEN: &[ProcessField] = {
+    use ProcessField as F;
+    &[
+        F::Pid,
+        F::Tid,
+        F::Ppid,
+        F::NsPid,
+        F::Uid,
+        F::Gid,
+        F::Comm,
+        F::Cmdline,
+        F::Cgroup,
+        F::CgroupId,
+        F::ExecId,
+        F::State,
+        F::Threads,
+        F::Priority,
+        F::Nice,
+        F::Policy,
+        F::Processor,
+        F::KernelThread,
+        F::StartTime,
+        F::Ended,
+        F::Approximate,
+        F::CpuTime,
+        F::CpuPercent,
+        F::UserTime,
+        F::SystemTime,
+        F::RunDelay,
+        F::RunDelayPercent,
+        F::RunCount,
+        F::VoluntarySwitches,
+        F::InvoluntarySwitches,
+        F::MinorFaults,
+        F::MajorFaults,
+        F::Rss,
+        F::RssAnon,
+        F::RssFile,
+        F::RssShmem,
+        F::Swap,
+        F::Vsize,
+        F::PeakRss,
+        F::PeakVsize,
+    ]
+};
+
+impl Veil {
+    /// Whether he may know that it is there.
+    pub fn shows(self, process: &Process) -> bool {
+        !matches!(self, Self::Only(uid) if !owns(uid, process))
+    }
+
+    /// Takes away what he may not see.
+    pub fn cover(self, process: &mut Process) {
+        match self {
+            Self::None => return,
+            Self::Own(uid) | Self::Only(uid) if owns(uid, process) => return,
+            Self::Own(_) | Self::Only(_) => {}
+        }
+        for field in ProcessField::all().filter(|field| !OPEN.contains(field)) {
+            process.row.clear(field);
+        }
+        process.text.path = None;
+        process.disks.clear();
+        process.on_cpus.clear();
+        process.latencies = Default::default();
+        process.threads.iter_mut().for_each(|thread| self.cover(thread));
+    }
+}
+
+/// Whether it runs as this user.
+fn owns(uid: u32, process: &Process) -> bool {
+    process.row.get(ProcessField::Uid) == Some(u64::from(uid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(uid: u64) -> Process {
+        let mut it = Process::default();
+        it.row.set(ProcessField::Uid, uid);
+        it.row.set(ProcessField::CpuTime, 5);
+        it.row.set(ProcessField::ReadBytes, 5);
+        it.row.set(ProcessField::TcpSent, 5);
+        it.text.path = Some("/bin/true".into());
+        it
+    }
+
+    #[test]
+    fn ones_own_are_seen_in_full_and_others_as_proc_shows_them() {
+        let (mut own, mut other) = (of(7), of(8));
+        Veil::Own(7).cover(&mut own);
+        Veil::Own(7).cover(&mut other);
+        assert_eq!(own.row, of(7).row);
+        assert_eq!(other.row.get(ProcessField::CpuTime), Some(5));
+        assert_eq!(other.row.get(ProcessField::ReadBytes), None);
+        assert_eq!(other.row.get(ProcessField::TcpSent), None);
+        assert_eq!(other.text.path, None);
+    }
+
+    #[test]
+    fn behind_hidepid_others_are_not_there() {
+        assert!(Veil::Only(7).shows(&of(7)) && !Veil::Only(7).shows(&of(8)));
+        assert!(Veil::Own(7).shows(&of(8)));
+    }
+
+    #[test]
+    fn who_sees_all_sees_all() {
+        let mut other = of(8);
+        Veil::None.cover(&mut other);
+        assert_eq!(other.row, of(8).row);
+    }
+}

@@ -1,0 +1,171 @@
+//! What one monitor sees of the readings that all share.
+//!
+//! In: a reading, and what ended since it looked last. Out: a sample of its own as JSON, and
+//! whether there is anything left to look at. Keeps what it saw last, so its rates are its own.
+//! Knows neither its name nor its time, nor who is told.
+
+use super::grave::Grave;
+use super::pick::Picker;
+use super::plan::Plan;
+use super::session::Session;
+use super::target::{Namespaces, Watched};
+use super::veil::Veil;
+use crate::backend::Backend;
+use crate::format::{Form, Format, Frame, Paint, Room};
+use crate::model::id::Ns;
+use crate::model::sample::{Node, Note, Process, Sample};
+use crate::model::scope::Scope;
+use crate::model::status::Refusal;
+use crate::model::want::Want;
+
+/// What every view of a reading looks at.
+pub struct Reading<'a> {
+    /// What lives, and the notes and losses of the reading.
+    pub sample: &'a Sample,
+    /// The node's own numbers as this view wants them, with notes of their own.
+    pub node: Option<&'a (Option<Node>, Vec<Note>)>,
+    /// What has ended.
+    pub grave: &'a Grave,
+    /// Who is which rank of a parallel job.
+    pub namespaces: &'a dyn Namespaces,
+}
+
+/// A frame for one monitor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The sample, one JSON object without a line end.
+    pub json: Vec<u8>,
+    /// When it was taken, on the realtime clock.
+    pub unix: Ns,
+    /// How many processes there were to choose from.
+    pub matched: usize,
+    /// Something that was asked for is missing.
+    pub partial: bool,
+    /// All that it was to look at is gone.
+    pub gone: bool,
+}
+
+/// The eye of one monitor.
+pub struct View {
+    plan: Plan,
+    veil: Veil,
+    watched: Watched,
+    session: Session,
+    picker: Picker,
+    format: Box<dyn Format + Send>,
+    /// How much of the grave it has seen; nothing of it, before it looked first.
+    place: Option<u64>,
+}
+
+impl View {
+    /// Of a plan, for these eyes.
+    pub fn new(plan: Plan, veil: Veil) -> Self {
+        Self {
+            watched: Watched::new(plan.targets.clone()),
+            session: Session::default(),
+            picker: Picker::new(plan.filter.clone(), plan.order, plan.top),
+            format: Form::Json.writer(plan.layout.clone(), Paint::Plain),
+            place: None,
+            plan,
+            veil,
+        }
+    }
+
+    /// What must be read for it.
+    pub const fn want(&self) -> &Want {
+        &self.plan.want
+    }
+
+    /// What it is to see.
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Its place in the grave.
+    pub const fn place(&self) -> Option<u64> {
+        self.place
+    }
+
+    /// Looks at a reading.
+    pub fn see(
+        &mut self,
+        reading: &Reading<'_>,
+        backend: &mut dyn Backend,
+    ) -> Result<Seen, Refusal> {
+        let first = self.place.is_none();
+        let mut sample = Sample {
+            at: reading.sample.at,
+            source: reading.sample.source,
+            node: reading.sample.node.clone(),
+            notes: reading.sample.notes.clone(),
+            lost: reading.sample.lost.clone(),
+            ..Sample::default()
+        };
+        if let Some((node, notes)) = reading.node {
+            sample.node_stats.clone_from(node);
+            sample.notes.extend_from_slice(notes);
+        }
+        if self.plan.want.processes {
+            self.processes(reading, &mut sample);
+        }
+        self.place = Some(reading.grave.end());
+        if first {
+            self.watched.check(&mut sample.notes)?;
+        }
+        Ok(self.show(sample, backend))
+    }
+
+    /// Its processes: those that live, and those that ended since it looked last.
+    fn processes(&mut self, reading: &Reading<'_>, sample: &mut Sample) {
+        let living = &reading.sample.processes;
+        let (ended, missed) = reading.grave.since(self.place.unwrap_or(reading.grave.end()));
+        self.watched.learn(living, reading.namespaces, &self.veil);
+        let mine = |it: &&Process| self.watched.admits(it) && self.veil.shows(it);
+        match self.watched.identities() {
+            // Few of many: looked up one by one, instead of asking each whether it is meant.
+            Some(few) => sample.processes.extend(few.filter_map(|id| {
+                let at = living.binary_search_by_key(id, |it| it.id).ok()?;
+                Some(living[at].clone()).filter(|it| mine(&it))
+            })),
+            None => sample.processes.extend(living.iter().filter(mine).cloned()),
+        }
+        sample.processes.extend(ended.filter(mine).cloned());
+        if missed > 0 {
+            let text = format!("{missed} processes ended unseen: more than are kept for a tick");
+            sample.notes.push(Note::missing(text));
+        }
+        self.watched.settle(&mut sample.processes, &reading.sample.dying);
+        for process in &mut sample.processes {
+            self.veil.cover(process);
+            if !self.plan.want.threads {
+                process.threads.clear();
+            }
+        }
+        sample.processes.sort_by_key(|it| it.id);
+    }
+
+    /// Rates, order, texts, text.
+    fn show(&mut self, sample: Sample, backend: &mut dyn Backend) -> Seen {
+        let mut sample = sample;
+        if self.picker.filter.needs_texts() {
+            backend.describe(&mut sample.processes, &self.plan.want);
+        }
+        let rates = self.session.advance(sample);
+        let order = self.plan.order;
+        self.picker.order =
+            order.map(|order| if rates.interval.is_some() { order } else { order.without_rates() });
+        let matched = self.picker.pick(&rates.sample.processes);
+        if !self.plan.want.costly.is_empty() {
+            backend.describe(self.picker.shown_mut(), &self.plan.want);
+        }
+        let room = Room { columns: 80, lines: None };
+        let frame = Frame { rates, processes: self.picker.shown(), matched, room };
+        let mut json = Vec::new();
+        self.format.write(&frame, &mut json);
+        json.pop();
+        let unix = rates.sample.at.unix;
+        let partial = rates.sample.notes.iter().any(|note| note.partial);
+        let looks = matches!(self.plan.layout.scope, Scope::Processes | Scope::All);
+        Seen { json, unix, matched, partial, gone: looks && self.watched.gone() }
+    }
+}

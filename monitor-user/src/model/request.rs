@@ -1,0 +1,119 @@
+//! What a monitor is asked for: once, or again and again. The request of every door.
+//!
+//! Names are still texts here; `meter::plan` finds the fields, and refuses what makes no sense.
+//! In JSON it is the parameter of `monitor`; an unknown key is refused, not overlooked.
+
+use serde::{Deserialize, Serialize};
+
+/// A request for statistics (`PMIx_Process_monitor` with resource usage).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Request {
+    /// The requestor's name for it (`PMIX_MONITOR_ID`); one is made up, if it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// `proc`, `node`, `disk`, `net` or `all`.
+    pub part: String,
+    /// Names of fields; all, if absent. An empty list is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Vec<String>>,
+    /// Nanoseconds from one sample to the next; once, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every_ns: Option<u64>,
+    /// Samples after which it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Whom: the union of these; everybody on this node, if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Target>,
+    /// Only these disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disks: Option<Vec<String>>,
+    /// Only these interfaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nets: Option<Vec<String>>,
+    /// Only processes with one of these command names; `*` stands for any letters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comms: Vec<String>,
+    /// Only processes of these users.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uids: Vec<u32>,
+    /// Only processes in one of these cgroups or below it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<String>,
+    /// A field to sort by, largest first; with `+` smallest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sort: Option<String>,
+    /// Only the first so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top: Option<u32>,
+    /// A row for each thread.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub threads: bool,
+    /// Capabilities wanted beyond those that the fields need.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// Never ask another node (`PMIX_MONITOR_LOCAL_ONLY`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub local_only: bool,
+    /// Number that each event carries (the event code of PMIx).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// On behalf of whom (`PMIX_MONITOR_PROXY`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Rank>,
+    /// Who gets the events (`PMIX_RANGE`): `requestor` alone is offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
+    /// Goes on when all targets are gone, and waits for new ones.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub follow: bool,
+    /// Takes the place of a monitor with the same id.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
+    /// Outlives the connection for so many nanoseconds after nobody asked for it any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_ns: Option<u64>,
+}
+
+/// A target of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Target {
+    /// A process by node and process id (`PMIX_MONITOR_TARGET_PIDS`).
+    Pid {
+        /// The process id; -1 for all of the node.
+        pid: i64,
+        /// The node; this one, if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<NodeName>,
+    },
+    /// A process by namespace and rank (`PMIX_MONITOR_TARGET_PROCS`).
+    Rank(Rank),
+    /// All of a node (`PMIX_MONITOR_TARGET_NODES`, `PMIX_MONITOR_TARGET_NODEIDS`).
+    Node {
+        /// The node.
+        node: NodeName,
+    },
+}
+
+/// A process of a parallel job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rank {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its rank; all of the namespace, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+}
+
+/// A node by its name or its number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum NodeName {
+    /// Its number.
+    Number(u32),
+    /// Its name: as it calls itself, short, or fully qualified.
+    Name(String),
+}

@@ -1,0 +1,130 @@
+//! A connection: lines in, lines out, until either side has enough.
+//!
+//! In: a stream and an outbox. Out: arrivals, one for each line. A line that is too long is
+//! answered and ends the connection; nothing longer than the limit is ever kept.
+
+use super::outbox::Outbox;
+use crate::engine::Conn;
+use crate::wire::LINE_BYTES;
+use crate::wire::call::{Fault, INVALID_REQUEST};
+use crate::wire::reply;
+use bytes::{Bytes, BytesMut};
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc::Sender;
+use tokio_util::codec::{AnyDelimiterCodec, Decoder};
+
+/// What a connection has to say.
+pub enum Arrival {
+    /// A line.
+    Line(Conn, Bytes),
+    /// It has closed.
+    Closed(Conn),
+}
+
+/// Reads and writes until the other end closes, or the outbox is closed.
+pub async fn converse<S: AsyncRead + AsyncWrite>(
+    conn: Conn,
+    stream: S,
+    outbox: Arc<Outbox>,
+    arrivals: Sender<Arrival>,
+) {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let read = async {
+        listen(conn, &mut reader, &outbox, &arrivals).await;
+        // Whoever only stops writing may still read what he asked for.
+        outbox.leave();
+    };
+    let write = async {
+        while let Some(chunk) = outbox.next().await {
+            if writer.write_all(&chunk).await.is_err() {
+                return;
+            }
+        }
+        let _ = writer.shutdown().await;
+    };
+    let mut write = std::pin::pin!(write);
+    tokio::select! {
+        () = &mut write => {}
+        () = read => write.await,
+    }
+    // The loop may be gone already: then there is nobody to tell.
+    let _ = arrivals.send(Arrival::Closed(conn)).await;
+}
+
+async fn listen(
+    conn: Conn,
+    reader: &mut (impl AsyncRead + Unpin),
+    outbox: &Outbox,
+    arrivals: &Sender<Arrival>,
+) {
+    let mut codec = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), LINE_BYTES);
+    let mut buffer = BytesMut::new();
+    loop {
+        match codec.decode(&mut buffer) {
+            Ok(Some(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
+            Ok(Some(line)) => {
+                outbox.room().await;
+                outbox.owe();
+                if arrivals.send(Arrival::Line(conn, line)).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => match reader.read_buf(&mut buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            },
+            Err(_) => {
+                let message = format!("a line is longer than {LINE_BYTES} bytes, the limit");
+                let fault = Fault { tag: None, code: INVALID_REQUEST, message };
+                outbox.owe();
+                return outbox.reply(reply::faulty(&fault));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc::channel;
+
+    fn said(bytes: &[u8]) -> (Vec<String>, String) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a loop");
+        runtime.block_on(async {
+            let (ours, mut theirs) = tokio::io::duplex(64);
+            let (sender, mut arrivals) = channel(4);
+            let outbox = Arc::new(Outbox::new(1 << 20));
+            let hearer = Arc::clone(&outbox);
+            let talk = async {
+                let _ = theirs.write_all(bytes).await;
+                let _ = theirs.shutdown().await;
+                let mut answer = String::new();
+                let _ = theirs.read_to_string(&mut answer).await;
+                answer
+            };
+            let hear = async {
+                let mut lines = Vec::new();
+                while let Some(Arrival::Line(_, line)) = arrivals.recv().await {
+                    hearer.forgive();
+                    lines.push(String::from_utf8_lossy(&line).into_owned());
+                }
+                lines
+            };
+            let ((), answer, lines) = tokio::join!(converse(7, ours, outbox, sender), talk, hear);
+            (lines, answer)
+        })
+    }
+
+    #[test]
+    fn lines_arrive_whole_and_empty_ones_do_not() {
+        assert_eq!(said(b"a\n\n \nbc\nhalf").0, ["a", "bc"]);
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_answered_and_ends_it() {
+        let (lines, answer) = said(&[b'x'; LINE_BYTES + 2]);
+        assert!(lines.is_empty());
+        assert!(answer.contains("a line is longer than 1048576 bytes"), "{answer}");
+    }
+}

@@ -1,0 +1,131 @@
+//! What a client is told unasked: a sample of a monitor, or an alert. One notification, one line.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Why a monitor has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// All that it watched is gone.
+    TargetsGone,
+    /// It gave as many samples as were asked for.
+    Count,
+    /// Its lease ran out.
+    LeaseExpired,
+    /// Somebody else cancelled it.
+    Cancelled,
+    /// The service ends.
+    Shutdown,
+    /// The reading failed as a whole.
+    Failed,
+    /// Another with the same id took its place.
+    Replaced,
+}
+
+/// An event.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Event {
+    /// Of which monitor.
+    pub id: String,
+    /// Its place in the series; the reply was 0.
+    pub seq: u64,
+    /// The number that was asked for (the event code of PMIx).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// Nanoseconds from one to the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period_ns: Option<u64>,
+    /// Ticks left out since it began, because a reading took longer than the period.
+    pub missed: u64,
+    /// Events of this monitor dropped since the one before, because its reader was too slow.
+    #[serde(default)]
+    pub dropped: u64,
+    /// How long after its tick it was ready.
+    #[serde(default)]
+    pub late_ns: u64,
+    /// The node.
+    pub node: String,
+    /// When, on the realtime clock.
+    pub time_unix_ns: u64,
+    /// Rows that there were to choose from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matched: Option<u64>,
+    /// Why it is the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Reason>,
+    /// One sentence for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What is told instead of a sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alert: Option<Alert>,
+    /// The sample, in the form of `--format json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Box<RawValue>>,
+}
+
+/// Something that did not happen in time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Alert {
+    /// No beat came.
+    Heartbeat {
+        /// Who should have beaten.
+        pid: u32,
+        /// Windows in a row without a beat.
+        missed_windows: u64,
+        /// Time since the last beat, or since the watch began.
+        late_ns: u64,
+        /// Beats until now.
+        beats: u64,
+    },
+    /// A file did not change.
+    File {
+        /// Which.
+        path: String,
+        /// Looks in a row that found it as it was.
+        unchanged: u64,
+        /// Its size in bytes, if it could be looked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<u64>,
+    },
+}
+
+#[derive(Serialize)]
+struct Notification<'a> {
+    jsonrpc: &'static str,
+    method: &'static str,
+    params: &'a Event,
+}
+
+impl Event {
+    /// Its line.
+    pub fn to_line(&self) -> Vec<u8> {
+        let it = Notification { jsonrpc: "2.0", method: "event", params: self };
+        let mut line =
+            serde_json::to_vec(&it).expect("keys are strings and a vector takes every byte");
+        line.push(b'\n');
+        line
+    }
+
+    /// Whether it may never be dropped: the last of a series, or an alert.
+    pub const fn must_arrive(&self) -> bool {
+        self.ended.is_some() || self.alert.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_tells_which_and_how_late() {
+        let event = Event { id: "a".into(), seq: 3, node: "n".into(), ..Event::default() };
+        assert_eq!(
+            String::from_utf8(event.to_line()).expect("text"),
+            "{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"id\":\"a\",\"seq\":3,\
+             \"missed\":0,\"dropped\":0,\"late_ns\":0,\"node\":\"n\",\"time_unix_ns\":0}}\n"
+        );
+    }
+}
