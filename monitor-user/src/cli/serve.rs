@@ -11,6 +11,9 @@ use crate::model::scope::Scope;
 use crate::serve::policy::Hidden;
 use crate::serve::socket;
 
+/// Files that are looked at at the same time; a file system that hangs holds up one of them.
+const FILE_LOOKS: usize = 16;
+
 /// Serves.
 pub fn serve(args: &Serve) -> Result<Exit, Failure> {
     log::start(0);
@@ -25,7 +28,10 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
         connections: 1024,
         hidden: Hidden::Nothing,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(FILE_LOOKS)
+        .build();
     let runtime = runtime.map_err(|error| failed("start the event loop", &error))?;
     let served = runtime.block_on(daemon::serve(settings, backend, opening));
     served.map_err(|error| failed(&format!("serve on {}", path.display()), &error))?;

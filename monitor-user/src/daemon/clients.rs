@@ -73,7 +73,8 @@ impl Clients {
         }
         self.all.insert(conn, Client { uid, outbox });
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
-        Some(Input::Opened(Caller { conn, uid, pid, veil: policy::veil(uid, self.hidden) }))
+        let (gid, veil) = (peer.gid(), policy::veil(uid, self.hidden));
+        Some(Input::Opened(Caller { conn, uid, gid, pid, veil }))
     }
 
     /// What a connection said.

@@ -5,6 +5,7 @@
 //! taken away.
 
 mod clients;
+mod files;
 pub mod sampler;
 
 use crate::backend::{Backend, host};
@@ -17,8 +18,9 @@ use crate::model::want::Capability;
 use crate::serve::line::Arrival;
 use crate::serve::policy::Hidden;
 use crate::serve::socket::Listening;
-use crate::sys::clock;
+use crate::sys::{clock, rights};
 use clients::Clients;
+use files::Files;
 use sampler::{Sampler, Work};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,11 +53,14 @@ pub async fn serve(
 ) -> std::io::Result<()> {
     let listening = Listening::at(&settings.socket).await?;
     let node = host::name();
+    let alone = (!rights::may_change()).then(rights::own_user);
+    let limits = Limits { files_of: alone, ..settings.limits };
     let (sender, arrivals) = channel(ARRIVALS);
     let mut it = Loop {
-        engine: Engine::new(node, settings.limits),
+        engine: Engine::new(node, limits),
         clients: Clients::new(&settings, sender),
         sampler: Sampler::start(backend, opening)?,
+        files: Files::default(),
         listening,
         arrivals,
         terminate: signal(SignalKind::terminate())?,
@@ -63,6 +68,7 @@ pub async fn serve(
     };
     tracing::info!(socket = %settings.socket.display(), "serving");
     it.run().await;
+    it.files.stop();
     it.clients.finish().await;
     it.sampler.stop();
     Ok(())
@@ -72,6 +78,7 @@ struct Loop {
     engine: Engine,
     clients: Clients,
     sampler: Sampler,
+    files: Files,
     listening: Listening,
     arrivals: Receiver<Arrival>,
     terminate: Signal,
@@ -87,6 +94,7 @@ impl Loop {
                 _ = self.terminate.recv() => Some(Input::Shutdown),
                 _ = self.interrupt.recv() => Some(Input::Shutdown),
                 Some(looks) = self.sampler.done.recv() => Some(Input::Seen(looks)),
+                looked = self.files.next() => Some(looked),
                 () = until(due) => Some(Input::Tick),
                 Some(arrival) = self.arrivals.recv() => self.clients.arrived(arrival),
                 Ok((stream, _)) = self.listening.listener.accept() => self.clients.open(stream),
@@ -111,6 +119,7 @@ impl Loop {
                     // The thread lives as long as this does.
                     let _ = self.sampler.work.send(Work { looks, capabilities });
                 }
+                Output::LookAt(at) => self.files.look(at),
             }
         }
     }

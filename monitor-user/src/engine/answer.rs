@@ -1,5 +1,6 @@
 //! What a call is answered, as JSON.
 
+use super::alarm::Alarm;
 use super::{Caller, Engine, Monitor};
 use crate::model::id::Ns;
 use crate::wire::event::Event;
@@ -43,6 +44,13 @@ pub enum Answer {
     },
     /// To `list`.
     List(Vec<Listed>),
+    /// To `heartbeat` and `file`.
+    Set {
+        /// Its name.
+        id: String,
+    },
+    /// To `beat`.
+    Heard {},
     /// To `attach` and `renew`.
     Leased {
         /// Its name.
@@ -66,7 +74,7 @@ pub struct Listed {
     /// How often; once, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<u64>,
-    /// Samples given.
+    /// Samples given, or alerts.
     pub samples: u64,
     /// Ticks left out.
     pub missed: u64,
@@ -110,7 +118,23 @@ impl Engine {
                 None => at.0,
             }),
         };
+        let alarm = |it: &Alarm| Listed {
+            id: it.id.clone(),
+            uid: it.uid,
+            requestor: it.pid,
+            period_ns: Some(it.every.0),
+            samples: it.seq,
+            missed: 0,
+            attached: true,
+            kept: 0,
+            lease_left_ns: None,
+        };
+        let alarms = self.alarms.values().filter(|it| caller.root() || it.uid == caller.uid);
         let periodic = self.monitors.values().filter(|it| it.every.is_some());
-        periodic.filter(|it| caller.root() || it.uid == caller.uid).map(listed).collect()
+        periodic
+            .filter(|it| caller.root() || it.uid == caller.uid)
+            .map(listed)
+            .chain(alarms.map(alarm))
+            .collect()
     }
 }

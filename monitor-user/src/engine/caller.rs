@@ -1,6 +1,7 @@
 //! Who calls, and how much he may ask for at once.
 
 use crate::meter::veil::Veil;
+use crate::model::status::Refusal;
 
 /// A connection, as its door counts them.
 pub type Conn = u64;
@@ -12,6 +13,8 @@ pub struct Caller {
     pub conn: Conn,
     /// His user.
     pub uid: u32,
+    /// His group.
+    pub gid: u32,
     /// His process.
     pub pid: u32,
     /// What he may see.
@@ -38,6 +41,28 @@ pub struct Limits {
     pub lease_ns: u64,
     /// Events that a monitor keeps while nobody listens.
     pub kept_events: usize,
+    /// The only user whose files can be watched, if the service may not act as others.
+    pub files_of: Option<u32>,
+}
+
+impl Limits {
+    /// Whether somebody may be looked after so often.
+    pub fn slowest(&self, every_ns: u64) -> Result<(), Refusal> {
+        pace(every_ns, self.period_ns, "period")
+    }
+
+    /// The same, where page tables must be walked.
+    pub fn slowest_costly(&self, every_ns: u64) -> Result<(), Refusal> {
+        pace(every_ns, self.costly_period_ns, "costly_period")
+    }
+}
+
+fn pace(every_ns: u64, least: u64, name: &str) -> Result<(), Refusal> {
+    if every_ns >= least {
+        return Ok(());
+    }
+    let ms = least / 1_000_000;
+    Err(Refusal::limit(format!("every_ns: the shortest is {ms} ms, the limit {name:?}")))
 }
 
 impl Default for Limits {
@@ -48,6 +73,7 @@ impl Default for Limits {
             costly_period_ns: 100_000_000,
             lease_ns: 7 * 24 * 3600 * 1_000_000_000,
             kept_events: 1024,
+            files_of: None,
         }
     }
 }

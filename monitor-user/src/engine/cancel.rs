@@ -3,7 +3,7 @@
 //! A monitor whose view is away ends when the view is back; whoever cancelled it is answered
 //! then, so that after the answer nothing more is sent.
 
-use super::{Answer, Caller, Conn, Engine, Key, Monitor, Output};
+use super::{Answer, Caller, Conn, Engine, Key, Output};
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
 use crate::wire::call::{Cancel, Tag};
@@ -27,6 +27,15 @@ impl Pending {
     }
 }
 
+/// What can be cancelled, and whose it is.
+struct Mark<'a> {
+    key: Key,
+    id: &'a str,
+    owner: Option<Conn>,
+    uid: u32,
+    pid: u32,
+}
+
 impl Engine {
     /// Cancels one or all of the caller's monitors.
     pub(super) fn cancel(
@@ -37,8 +46,9 @@ impl Engine {
         out: &mut Vec<Output>,
     ) -> Result<Option<Answer>, Refusal> {
         let keys = self.meant(caller, which)?;
-        let named = keys.iter().filter_map(|key| self.monitors.get(key));
-        let names = named.map(|it| it.id.clone()).collect();
+        let monitor = |key| self.monitors.get(key).map(|it| it.id.clone());
+        let alarm = |key| self.alarms.get(key).map(|it| it.id.clone());
+        let names = keys.iter().filter_map(|key| monitor(key).or_else(|| alarm(key))).collect();
         self.cancels.push(Pending {
             left: keys.iter().copied().collect(),
             to: caller.conn,
@@ -56,24 +66,21 @@ impl Engine {
         Ok(None)
     }
 
-    /// The monitors that are meant.
+    /// The monitors and alarms that are meant.
     fn meant(&self, caller: &Caller, which: &Cancel) -> Result<Vec<Key>, Refusal> {
-        let live = || self.monitors.iter().filter(|(_, it)| !it.cancelled);
-        let keys = |test: &dyn Fn(&Monitor) -> bool| -> Vec<Key> {
-            live().filter(|(_, it)| test(it)).map(|(key, _)| *key).collect()
-        };
+        let own = |it: &Mark<'_>| it.owner == Some(caller.conn);
         let Some(id) = &which.id else {
-            return Ok(keys(&|it| {
-                it.owner == Some(caller.conn) || (which.all && it.uid == caller.uid)
-            }));
+            let mine = |it: &Mark<'_>| own(it) || (which.all && it.uid == caller.uid);
+            return Ok(self.marks().filter(mine).map(|it| it.key).collect());
         };
-        let own = keys(&|it| it.id == *id && it.owner == Some(caller.conn));
-        if !own.is_empty() && which.requestor.is_none() {
-            return Ok(own);
+        let named = || self.marks().filter(|it| it.id == id);
+        let here: Vec<Key> = named().filter(own).map(|it| it.key).collect();
+        if !here.is_empty() && which.requestor.is_none() {
+            return Ok(here);
         }
-        let may = |it: &Monitor| caller.root() || it.uid == caller.uid;
-        let asked = |it: &Monitor| which.requestor.is_none_or(|pid| pid == it.pid);
-        let all = keys(&|it| it.id == *id && may(it) && asked(it));
+        let may = |it: &Mark<'_>| caller.root() || it.uid == caller.uid;
+        let asked = |it: &Mark<'_>| which.requestor.is_none_or(|pid| pid == it.pid);
+        let all: Vec<Key> = named().filter(may).filter(asked).map(|it| it.key).collect();
         match all.len() {
             0 => Err(Refusal::absent(format!("no monitor {id:?} of yours"))),
             1 => Ok(all),
@@ -83,9 +90,32 @@ impl Engine {
         }
     }
 
+    /// Everything that can be cancelled.
+    fn marks(&self) -> impl Iterator<Item = Mark<'_>> {
+        let live = self.monitors.iter().filter(|(_, it)| !it.cancelled);
+        let monitors = live.map(|(key, it)| Mark {
+            key: *key,
+            id: &it.id,
+            owner: it.owner,
+            uid: it.uid,
+            pid: it.pid,
+        });
+        let alarms = self.alarms.iter().map(|(key, it)| Mark {
+            key: *key,
+            id: &it.id,
+            owner: Some(it.owner),
+            uid: it.uid,
+            pid: it.pid,
+        });
+        monitors.chain(alarms)
+    }
+
     /// Ends a monitor, now or when its view is back.
     pub(super) fn finish(&mut self, key: Key, told: Option<Reason>, out: &mut Vec<Output>) {
-        let Some(monitor) = self.monitors.get_mut(&key) else { return };
+        let Some(monitor) = self.monitors.get_mut(&key) else {
+            self.alarms.remove(&key);
+            return self.remove(key, out);
+        };
         if let Some(reason) = told.filter(|_| monitor.owner.is_some()) {
             monitor.end(reason, None, (&self.node, out));
         }
@@ -98,6 +128,7 @@ impl Engine {
     /// A connection has closed: its monitors go, or run on their leases.
     pub(super) fn closed(&mut self, conn: Conn, now: Ns, out: &mut Vec<Output>) {
         self.callers.remove(&conn);
+        self.alarms.retain(|_, it| it.owner != conn);
         self.cancels.iter_mut().filter(|it| it.to == conn).for_each(Pending::nobody_waits);
         let his = self.monitors.iter().filter(|(_, it)| it.owner == Some(conn));
         let keys: Vec<Key> = his.map(|(key, _)| *key).collect();

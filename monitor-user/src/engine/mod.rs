@@ -4,6 +4,7 @@
 //! handed out and comes back. So a test owns the clock, the reader and every connection.
 //! Opens nothing, writes nothing; who calls was found out by a door.
 
+mod alarm;
 mod answer;
 mod caller;
 mod cancel;
@@ -11,14 +12,17 @@ mod lease;
 mod monitor;
 mod start;
 
+pub use alarm::LookAt;
 pub use answer::Answer;
 pub use caller::{Caller, Conn, Limits};
 
+use crate::meter::file::Stat;
 use crate::meter::view::{Seen, View};
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
 use crate::wire::call::{Call, Tag};
 use crate::wire::event::Event;
+use alarm::Alarm;
 use cancel::Pending;
 use monitor::Monitor;
 use std::collections::{BTreeMap, HashMap};
@@ -41,6 +45,8 @@ pub enum Input {
     },
     /// The views come back from a reading.
     Seen(Vec<Look>),
+    /// Somebody looked at a file; nothing, if it cannot be.
+    Looked(Key, Option<Stat>),
     /// Time has passed.
     Tick,
     /// The service ends.
@@ -67,6 +73,8 @@ pub enum Output {
     },
     /// Read, and let these look.
     Look(Vec<Look>),
+    /// Look at a file.
+    LookAt(LookAt),
 }
 
 /// One view, on its way to a reading or back.
@@ -88,6 +96,7 @@ pub struct Engine {
     limits: Limits,
     callers: HashMap<Conn, Caller>,
     monitors: BTreeMap<Key, Monitor>,
+    alarms: BTreeMap<Key, Alarm>,
     next_key: Key,
     /// Whether views are out at a reading.
     looking: bool,
@@ -104,6 +113,7 @@ impl Engine {
             limits,
             callers: HashMap::new(),
             monitors: BTreeMap::new(),
+            alarms: BTreeMap::new(),
             next_key: 0,
             looking: false,
             cancels: Vec::new(),
@@ -121,10 +131,12 @@ impl Engine {
                 self.called((from, tag), call, now, &mut out);
             }
             Input::Seen(looks) => self.seen(looks, now, &mut out),
+            Input::Looked(key, stat) => self.looked(key, stat, &mut out),
             Input::Tick => {}
             Input::Shutdown => self.shut_down(&mut out),
         }
         self.expire(now, &mut out);
+        self.ring(now, &mut out);
         self.look(now, &mut out);
         out
     }
@@ -133,7 +145,8 @@ impl Engine {
     pub fn due(&self) -> Option<Ns> {
         let ticks = self.monitors.values().filter(|_| !self.looking).filter_map(Monitor::wakes);
         let leases = self.monitors.values().filter_map(|it| it.expires);
-        ticks.chain(leases).min()
+        let alarms = self.alarms.values().filter_map(Alarm::due);
+        ticks.chain(leases).chain(alarms).min()
     }
 
     /// The plans of all monitors: what must be attached for them.
@@ -164,6 +177,12 @@ impl Engine {
             Call::List => Ok(Some(Answer::List(self.list(&caller, now)))),
             Call::Attach(named) => self.attach(&caller, &named.id, out).map(Some),
             Call::Renew(named) => self.renew(&caller, &named.id, now).map(Some),
+            Call::Heartbeat(params) => self.heartbeat(&caller, params, now).map(Some),
+            Call::Beat => {
+                self.beat(&caller, now);
+                Ok(Some(Answer::Heard {}))
+            }
+            Call::File(params) => self.file(&caller, params, now).map(Some),
         };
         if let Err(refusal) = &answer {
             self.refused += 1;

@@ -53,14 +53,7 @@ impl Engine {
 
     /// What no plan knows of: limits of the caller, and what this service does not offer.
     fn possible(&self, caller: &Caller, request: &Request) -> Result<(), Refusal> {
-        let mine = self.monitors.values().filter(|it| it.uid == caller.uid).count();
-        let most = self.limits.monitors;
-        if mine >= most {
-            return Err(Refusal::limit(format!(
-                "user {} has {most} monitors, the limit \"monitors\": cancel some",
-                caller.uid
-            )));
-        }
+        self.room(caller)?;
         if request.proxy.is_some() && !caller.root() {
             return Err(Refusal::denied("proxy: only the node's own daemons may ask for others"));
         }
@@ -88,16 +81,11 @@ impl Engine {
 
     /// Limits of pace.
     fn bearable(&self, plan: &Plan, request: &Request) -> Result<(), Refusal> {
-        let costly = plan.want.wants(ProcessField::Pss);
-        let (least, name) = match costly {
-            true => (self.limits.costly_period_ns, "costly_period"),
-            false => (self.limits.period_ns, "period"),
-        };
-        if request.every_ns.is_some_and(|every| every < least) {
-            let shortest = humantime_ms(least);
-            return Err(Refusal::limit(format!(
-                "every_ns: the shortest is {shortest}, the limit {name:?}"
-            )));
+        if let Some(every) = request.every_ns {
+            match plan.want.wants(ProcessField::Pss) {
+                true => self.limits.slowest_costly(every)?,
+                false => self.limits.slowest(every)?,
+            }
         }
         if request.count == Some(0) {
             return Err(Refusal::bad("count 0: leave it out for no end"));
@@ -106,8 +94,8 @@ impl Engine {
         match request.lease_ns {
             Some(0) => Err(Refusal::bad("lease_ns 0: leave it out for no lease")),
             Some(lease) if lease > longest => Err(Refusal::limit(format!(
-                "lease_ns: the longest is {}, the limit \"lease\"",
-                humantime_ms(longest)
+                "lease_ns: the longest is {} s, the limit \"lease\"",
+                longest / 1_000_000_000
             ))),
             _ => Ok(()),
         }
@@ -121,11 +109,7 @@ impl Engine {
         out: &mut Vec<Output>,
     ) -> Result<String, Refusal> {
         let Some(id) = &request.id else {
-            let mut n = self.next_key;
-            while self.find(caller, &format!("monitor-{n}")).is_some() {
-                n += 1;
-            }
-            return Ok(format!("monitor-{n}"));
+            return Ok(self.free_name(caller));
         };
         plan::proper(id)?;
         let Some(key) = self.find(caller, id) else { return Ok(id.clone()) };
@@ -139,17 +123,42 @@ impl Engine {
         Ok(id.clone())
     }
 
+    /// Whether he may have one more.
+    pub(super) fn room(&self, caller: &Caller) -> Result<(), Refusal> {
+        let monitors = self.monitors.values().filter(|it| it.uid == caller.uid).count();
+        let alarms = self.alarms.values().filter(|it| it.uid == caller.uid).count();
+        let (most, uid) = (self.limits.monitors, caller.uid);
+        if monitors + alarms < most {
+            return Ok(());
+        }
+        Err(Refusal::limit(format!(
+            "user {uid} has {most} monitors, the limit \"monitors\": cancel some"
+        )))
+    }
+
+    /// A name that the caller does not use.
+    pub(super) fn free_name(&self, caller: &Caller) -> String {
+        let mut n = self.next_key;
+        loop {
+            let name = format!("monitor-{n}");
+            if self.find(caller, &name).is_none() {
+                return name;
+            }
+            n += 1;
+        }
+    }
+
     /// The caller's monitor of that name: of his connection, or one of his user that runs on a
     /// lease.
     pub(super) fn find(&self, caller: &Caller, id: &str) -> Option<Key> {
         let his = |it: &Monitor| {
             it.owner == Some(caller.conn) || (it.owner.is_none() && it.uid == caller.uid)
         };
-        let live = self.monitors.iter().filter(|(_, it)| !it.cancelled);
-        live.filter(|(_, it)| it.id == id && his(it)).map(|(key, _)| *key).next()
+        let live = self.monitors.iter().filter(|(_, it)| !it.cancelled && it.id == id);
+        let alarms = self.alarms.iter().filter(|(_, it)| it.owner == caller.conn && it.id == id);
+        live.filter(|(_, it)| his(it))
+            .map(|(key, _)| *key)
+            .chain(alarms.map(|(key, _)| *key))
+            .next()
     }
-}
-
-fn humantime_ms(ns: u64) -> String {
-    format!("{} ms", ns / 1_000_000)
 }

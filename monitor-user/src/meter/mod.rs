@@ -2,7 +2,9 @@
 //!
 //! Synchronous: samples and time come in as values.
 
+pub mod beat;
 pub mod family;
+pub mod file;
 pub mod filter;
 pub mod grave;
 pub mod need;

@@ -41,6 +41,12 @@ pub enum Call {
     Attach(Named),
     /// Lets a lease begin anew.
     Renew(Named),
+    /// Watch that somebody beats.
+    Heartbeat(Heartbeat),
+    /// The caller lives.
+    Beat,
+    /// Watch that a file changes.
+    File(FileWatch),
 }
 
 /// Parameters of `cancel`.
@@ -63,6 +69,63 @@ pub struct Cancel {
 pub struct Named {
     /// The name of a monitor.
     pub id: String,
+}
+
+/// Parameters of `heartbeat` (`PMIX_MONITOR_HEARTBEAT`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heartbeat {
+    /// The caller's name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The process that promises it; the caller itself, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Length of a window in which a beat must come (`PMIX_MONITOR_HEARTBEAT_TIME`).
+    pub every_ns: u64,
+    /// Windows in a row that may pass without one (`PMIX_MONITOR_HEARTBEAT_DROPS`).
+    #[serde(default)]
+    pub drops: u32,
+    /// Whether the alert comes again with each further window.
+    #[serde(default)]
+    pub repeat: bool,
+    /// Number that the alert carries; that of PMIx, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// Who is told: `requestor`, or `user`, everybody of the same user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
+}
+
+/// Parameters of `file` (`PMIX_MONITOR_FILE`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileWatch {
+    /// The caller's name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The file.
+    pub path: String,
+    /// How often it is looked at (`PMIX_MONITOR_FILE_CHECK_TIME`).
+    pub every_ns: u64,
+    /// Looks in a row that may find it unchanged (`PMIX_MONITOR_FILE_DROPS`).
+    #[serde(default)]
+    pub drops: u32,
+    /// Whether its size counts as a change (`PMIX_MONITOR_FILE_SIZE`).
+    #[serde(default)]
+    pub size: bool,
+    /// Whether its time of access does (`PMIX_MONITOR_FILE_ACCESS`).
+    #[serde(default)]
+    pub access: bool,
+    /// Whether its time of modification does (`PMIX_MONITOR_FILE_MODIFY`).
+    #[serde(default)]
+    pub modify: bool,
+    /// Whether the alert comes again.
+    #[serde(default)]
+    pub repeat: bool,
+    /// Number that the alert carries; that of PMIx, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
 }
 
 /// Why a line is not a call.
@@ -96,7 +159,8 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order in which the manual tells them.
-pub const METHODS: [&str; 6] = ["hello", "monitor", "cancel", "list", "attach", "renew"];
+pub const METHODS: [&str; 9] =
+    ["hello", "monitor", "cancel", "list", "attach", "renew", "heartbeat", "beat", "file"];
 
 impl Call {
     /// Reads a line. A call without a tag gets no reply.
@@ -129,6 +193,9 @@ impl Call {
             "list" => Self::List,
             "attach" => Self::Attach(read(params)?),
             "renew" => Self::Renew(read(params)?),
+            "heartbeat" => Self::Heartbeat(read(params)?),
+            "beat" => Self::Beat,
+            "file" => Self::File(read(params)?),
             other => {
                 let unknown = crate::model::name::position("method", METHODS.into_iter(), other);
                 let message = unknown.err().map(|it| it.to_string()).unwrap_or_default();
@@ -146,6 +213,9 @@ impl Call {
             Self::List => "list",
             Self::Attach(_) => "attach",
             Self::Renew(_) => "renew",
+            Self::Heartbeat(_) => "heartbeat",
+            Self::Beat => "beat",
+            Self::File(_) => "file",
         }
     }
 
@@ -155,7 +225,9 @@ impl Call {
             Self::Monitor(params) => line(tag, self.method(), Some(params)),
             Self::Cancel(params) => line(tag, self.method(), Some(params)),
             Self::Attach(params) | Self::Renew(params) => line(tag, self.method(), Some(params)),
-            Self::Hello | Self::List => line::<()>(tag, self.method(), None),
+            Self::Heartbeat(params) => line(tag, self.method(), Some(params)),
+            Self::File(params) => line(tag, self.method(), Some(params)),
+            Self::Hello | Self::List | Self::Beat => line::<()>(tag, self.method(), None),
         };
         line.push(b'\n');
         line
@@ -202,6 +274,8 @@ mod tests {
         for method in METHODS {
             let params = match method {
                 "attach" | "renew" => r#"{"id":"a"}"#,
+                "heartbeat" => r#"{"every_ns":1}"#,
+                "file" => r#"{"path":"/a","every_ns":1}"#,
                 _ => "{}",
             };
             let line =

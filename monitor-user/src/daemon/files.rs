@@ -1,0 +1,56 @@
+//! Looks at files for those who watch them, with the rights of who asked.
+//!
+//! Each look is on a thread that may wait: a file system that does not answer holds up one
+//! watch, and neither a call nor a reading.
+
+use crate::engine::{Input, LookAt};
+use crate::meter::file::Stat;
+use crate::model::id::Ns;
+use crate::sys::rights;
+use std::os::unix::fs::MetadataExt;
+use tokio::task::JoinSet;
+
+/// Looks that are on their way.
+#[derive(Default)]
+pub struct Files {
+    looks: JoinSet<Input>,
+}
+
+impl Files {
+    /// Looks at a file.
+    pub fn look(&mut self, at: LookAt) {
+        self.looks.spawn_blocking(move || {
+            let stat = rights::as_user(at.uid, at.gid, || stat(&at.path));
+            if let Err(error) = &stat {
+                tracing::warn!(uid = at.uid, "cannot look with the rights of a user: {error}");
+            }
+            Input::Looked(at.key, stat.ok().flatten())
+        });
+    }
+
+    /// Waits for the next that has come back; for ever, if none is on its way.
+    pub async fn next(&mut self) -> Input {
+        match self.looks.join_next().await {
+            Some(Ok(input)) => input,
+            // A look that panicked was told as it happened; its watch waits for ever.
+            Some(Err(_)) | None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for nobody.
+    pub fn stop(&mut self) {
+        self.looks.detach_all();
+    }
+}
+
+fn stat(path: &str) -> Option<Stat> {
+    let meta = std::fs::metadata(path).ok()?;
+    let ns = |seconds: i64, ns: i64| {
+        Ns(u64::try_from(seconds.saturating_mul(1_000_000_000).saturating_add(ns)).unwrap_or(0))
+    };
+    Some(Stat {
+        size: meta.size(),
+        accessed: ns(meta.atime(), meta.atime_nsec()),
+        modified: ns(meta.mtime(), meta.mtime_nsec()),
+    })
+}

@@ -1,0 +1,393 @@
+//! Alarms: a beat that does not come, a file that does not change.
+//!
+//! An alarm is a monitor that tells only when something did not happen in time. It has a name in
+//! the same list, and goes with its connection. Files are looked at by somebody else.
+
+use super::{Answer, Caller, Conn, Engine, Key, Output};
+use crate::meter::beat::{Heart, Missed};
+use crate::meter::file::{Changes, Stat, Watched};
+use crate::meter::plan;
+use crate::model::id::Ns;
+use crate::model::status::{Refusal, Status};
+use crate::wire::call::{FileWatch, Heartbeat};
+use crate::wire::event::{Alert, Event};
+
+/// `PMIX_MONITOR_HEARTBEAT_ALERT` of pmix_common.h.
+const HEARTBEAT_ALERT: i32 = -109;
+/// `PMIX_MONITOR_FILE_ALERT`.
+const FILE_ALERT: i32 = -110;
+
+/// An alarm.
+pub struct Alarm {
+    /// Its name.
+    pub id: String,
+    /// Who asked for it.
+    pub owner: Conn,
+    /// His user.
+    pub uid: u32,
+    /// His process.
+    pub pid: u32,
+    /// How often it looks.
+    pub every: Ns,
+    /// Alerts until now.
+    pub seq: u64,
+    code: i32,
+    range: Range,
+    watch: Watch,
+}
+
+/// Who is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Range {
+    /// Who asked.
+    Requestor,
+    /// Everybody of his user who is connected.
+    User,
+}
+
+enum Watch {
+    Heart {
+        /// Who should beat.
+        pid: u32,
+        heart: Heart,
+    },
+    File {
+        path: String,
+        watched: Watched,
+        due: Ns,
+        /// Somebody is looking.
+        out: bool,
+    },
+}
+
+/// A file that somebody should look at, as this user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookAt {
+    /// For which alarm.
+    pub key: Key,
+    /// The file.
+    pub path: String,
+    /// The user whose rights count.
+    pub uid: u32,
+    /// His group.
+    pub gid: u32,
+}
+
+impl Alarm {
+    /// When time matters to it.
+    pub fn due(&self) -> Option<Ns> {
+        match &self.watch {
+            Watch::Heart { heart, .. } => Some(heart.due()),
+            Watch::File { due, out, .. } => (!out).then_some(*due),
+        }
+    }
+
+    fn tell(&mut self, node: &str, alert: Alert) -> Event {
+        self.seq += 1;
+        Event {
+            id: self.id.clone(),
+            seq: self.seq,
+            code: Some(self.code),
+            period_ns: Some(self.every.0),
+            node: node.to_owned(),
+            alert: Some(alert),
+            ..Event::default()
+        }
+    }
+}
+
+impl Engine {
+    /// Watches that somebody beats.
+    pub(super) fn heartbeat(
+        &mut self,
+        caller: &Caller,
+        params: Heartbeat,
+        now: Ns,
+    ) -> Result<Answer, Refusal> {
+        let every = self.window(params.every_ns)?;
+        let heart = Heart::new(now, every, params.drops, params.repeat);
+        let watch = Watch::Heart { pid: params.pid.unwrap_or(caller.pid), heart };
+        let code = params.code.unwrap_or(HEARTBEAT_ALERT);
+        self.set(caller, params.id, (every, code, range(params.range.as_deref())?, watch))
+    }
+
+    /// Watches that a file changes.
+    pub(super) fn file(
+        &mut self,
+        caller: &Caller,
+        params: FileWatch,
+        now: Ns,
+    ) -> Result<Answer, Refusal> {
+        let every = self.window(params.every_ns)?;
+        let changes = Changes { size: params.size, access: params.access, modify: params.modify };
+        if !changes.any() {
+            return Err(Refusal::bad("file: say what counts: size, access or modify"));
+        }
+        if !params.path.starts_with('/') || params.path.contains('\0') {
+            let path = &params.path;
+            return Err(Refusal::bad(format!("path {path:?}: the full path of a file")));
+        }
+        if self.limits.files_of.is_some_and(|only| only != caller.uid) {
+            return Err(Refusal::denied(
+                "file: the service cannot look with your rights: it needs CAP_SETUID, \
+                 CAP_SETGID for that",
+            ));
+        }
+        let watched = Watched::new(changes, params.drops, params.repeat);
+        let watch = Watch::File { path: params.path, watched, due: now, out: false };
+        let code = params.code.unwrap_or(FILE_ALERT);
+        self.set(caller, params.id, (every, code, Range::Requestor, watch))
+    }
+
+    fn window(&self, every_ns: u64) -> Result<Ns, Refusal> {
+        if every_ns == 0 {
+            return Err(Refusal::bad("every_ns 0: the length of a window"));
+        }
+        self.limits.slowest(every_ns)?;
+        Ok(Ns(every_ns))
+    }
+
+    fn set(
+        &mut self,
+        caller: &Caller,
+        id: Option<String>,
+        (every, code, range, watch): (Ns, i32, Range, Watch),
+    ) -> Result<Answer, Refusal> {
+        self.room(caller)?;
+        let id = match id {
+            Some(id) => id,
+            None => self.free_name(caller),
+        };
+        plan::proper(&id)?;
+        if self.find(caller, &id).is_some() {
+            return Err(Refusal::new(
+                Status::Exists,
+                format!("monitor {id:?} is there already: cancel it"),
+            ));
+        }
+        let answer = Answer::Set { id: id.clone() };
+        let (owner, uid, pid) = (caller.conn, caller.uid, caller.pid);
+        let alarm = Alarm { id, owner, uid, pid, every, seq: 0, code, range, watch };
+        self.alarms.insert(self.next_key, alarm);
+        self.next_key += 1;
+        Ok(answer)
+    }
+
+    /// Somebody lives. All who watch him know.
+    pub(super) fn beat(&mut self, caller: &Caller, now: Ns) {
+        for alarm in self.alarms.values_mut() {
+            let may = caller.root() || alarm.uid == caller.uid || alarm.uid == 0;
+            match &mut alarm.watch {
+                Watch::Heart { pid, heart } if *pid == caller.pid && may => heart.beat(now),
+                _ => {}
+            }
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn ring(&mut self, now: Ns, out: &mut Vec<Output>) {
+        let mut told = Vec::new();
+        for (key, alarm) in &mut self.alarms {
+            match &mut alarm.watch {
+                Watch::Heart { pid, heart } => {
+                    if let Some(Missed { windows, late, beats }) = heart.pass(now) {
+                        let (pid, late_ns) = (*pid, late.0);
+                        let alert =
+                            Alert::Heartbeat { pid, missed_windows: windows, late_ns, beats };
+                        told.push((alarm.owner, alarm.range, alarm.tell(&self.node, alert)));
+                    }
+                }
+                Watch::File { path, due, out: away, .. } if !*away && *due <= now => {
+                    *away = true;
+                    *due = Ns(now.0.saturating_add(alarm.every.0));
+                    let gid = self.callers.get(&alarm.owner).map_or(alarm.uid, |it| it.gid);
+                    let (key, path, uid) = (*key, path.clone(), alarm.uid);
+                    out.push(Output::LookAt(LookAt { key, path, uid, gid }));
+                }
+                Watch::File { .. } => {}
+            }
+        }
+        told.into_iter().for_each(|it| self.alert(it, out));
+    }
+
+    /// Somebody has looked at a file.
+    pub(super) fn looked(&mut self, key: Key, stat: Option<Stat>, out: &mut Vec<Output>) {
+        // It may have been cancelled meanwhile.
+        let Some(alarm) = self.alarms.get_mut(&key) else { return };
+        let Watch::File { path, watched, out: away, .. } = &mut alarm.watch else { return };
+        *away = false;
+        let Some(unchanged) = watched.look(stat) else { return };
+        let size = watched.last().map(|stat| stat.size);
+        let alert = Alert::File { path: path.clone(), unchanged, size };
+        let told = (alarm.owner, alarm.range, alarm.tell(&self.node, alert));
+        self.alert(told, out);
+    }
+
+    fn alert(&self, (owner, range, event): (Conn, Range, Event), out: &mut Vec<Output>) {
+        let uid = self.callers.get(&owner).map(|it| it.uid);
+        let hears = |it: &&Caller| match range {
+            Range::Requestor => it.conn == owner,
+            Range::User => Some(it.uid) == uid,
+        };
+        let hearers = self.callers.values().filter(hears);
+        out.extend(hearers.map(|it| Output::Event { to: it.conn, event: event.clone() }));
+    }
+}
+
+fn range(name: Option<&str>) -> Result<Range, Refusal> {
+    match name {
+        None | Some("requestor") => Ok(Range::Requestor),
+        Some("user") => Ok(Range::User),
+        Some(other) => Err(Refusal::bad(format!("range {other:?}: requestor, or user"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Input, Limits};
+    use crate::meter::veil::Veil;
+    use crate::wire::call::{Call, Cancel, Tag};
+
+    const S: u64 = 1_000_000_000;
+
+    fn caller(conn: Conn, uid: u32, pid: u32) -> Caller {
+        Caller { conn, uid, gid: uid, pid, veil: Veil::Own(uid) }
+    }
+
+    /// Connections 1 and 2 of user 7, processes 100 and 200; connection 3 of user 8.
+    fn engine() -> Engine {
+        let mut it = Engine::new("n".into(), Limits::default());
+        for caller in [caller(1, 7, 100), caller(2, 7, 200), caller(3, 8, 300)] {
+            assert!(it.input(Ns(0), Input::Opened(caller)).is_empty());
+        }
+        it
+    }
+
+    fn call(engine: &mut Engine, at: u64, from: Conn, call: Call) -> Vec<Output> {
+        engine.input(Ns(at), Input::Called { from, tag: Some(Tag::Number(1)), call })
+    }
+
+    fn heartbeat(pid: Option<u32>, range: Option<&str>) -> Call {
+        let range = range.map(str::to_owned);
+        let (id, every_ns) = (Some("h".to_owned()), S);
+        Call::Heartbeat(Heartbeat { id, pid, every_ns, drops: 1, repeat: false, code: None, range })
+    }
+
+    fn told(out: Vec<Output>) -> Vec<(Conn, i32, u64)> {
+        let event = |it| match it {
+            Output::Event { to, event } => {
+                let Some(Alert::Heartbeat { missed_windows, .. }) = event.alert else {
+                    return None;
+                };
+                Some((to, event.code?, missed_windows))
+            }
+            _ => None,
+        };
+        out.into_iter().filter_map(event).collect()
+    }
+
+    #[test]
+    fn a_missing_beat_is_told_to_who_watches() {
+        let mut engine = engine();
+        let _set = call(&mut engine, 0, 2, heartbeat(Some(100), None));
+        let _beat = call(&mut engine, S / 2, 1, Call::Beat);
+        assert_eq!(told(engine.input(Ns(S), Input::Tick)), []);
+        assert_eq!(told(engine.input(Ns(2 * S), Input::Tick)), []);
+        assert_eq!(engine.due(), Some(Ns(3 * S)));
+        assert_eq!(told(engine.input(Ns(3 * S), Input::Tick)), [(2, -109, 2)]);
+    }
+
+    #[test]
+    fn a_beat_counts_for_all_who_watch_and_only_from_the_same_user() {
+        let mut engine = engine();
+        let _set = call(&mut engine, 0, 2, heartbeat(Some(100), None));
+        let _set = call(&mut engine, 0, 1, heartbeat(None, None));
+        let _set = call(&mut engine, 0, 3, heartbeat(Some(100), None));
+        for second in 0..4 {
+            let _beat = call(&mut engine, second * S + 1, 1, Call::Beat);
+            assert_eq!(told(engine.input(Ns(second * S + 2), Input::Tick)), []);
+        }
+        let late: Vec<_> = told(engine.input(Ns(9 * S), Input::Tick));
+        assert_eq!(late.iter().map(|it| it.0).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn others_of_the_same_user_are_told_if_that_was_asked_for() {
+        let mut engine = engine();
+        let _set = call(&mut engine, 0, 1, heartbeat(None, Some("user")));
+        let mut hearers: Vec<_> =
+            told(engine.input(Ns(2 * S), Input::Tick)).into_iter().map(|it| it.0).collect();
+        hearers.sort_unstable();
+        assert_eq!(hearers, [1, 2]);
+    }
+
+    #[test]
+    fn a_file_is_looked_at_again_and_again_and_told_of_when_it_stays() {
+        let mut engine = engine();
+        let watch = FileWatch {
+            id: None,
+            path: "/a".into(),
+            every_ns: S,
+            drops: 2,
+            size: true,
+            access: false,
+            modify: false,
+            repeat: false,
+            code: Some(5),
+        };
+        let out = call(&mut engine, 0, 1, Call::File(watch));
+        let stat = Some(Stat { size: 9, accessed: Ns(0), modified: Ns(0) });
+        let looks = |out: &[Output]| {
+            let at = out.iter().find_map(|it| match it {
+                Output::LookAt(at) => Some((at.key, at.path.clone(), at.uid)),
+                _ => None,
+            });
+            at.expect("somebody shall look")
+        };
+        let (key, path, uid) = looks(&out);
+        assert_eq!((path.as_str(), uid), ("/a", 7));
+        assert!(engine.input(Ns(1), Input::Looked(key, stat)).is_empty());
+        for second in [1, 2] {
+            let _again = looks(&engine.input(Ns(second * S), Input::Tick));
+            let out = engine.input(Ns(second * S + 1), Input::Looked(key, stat));
+            let codes: Vec<_> = out
+                .iter()
+                .filter_map(|it| match it {
+                    Output::Event { to: 1, event } => event.code,
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(codes, if second == 2 { vec![5] } else { vec![] });
+        }
+    }
+
+    #[test]
+    fn an_alarm_is_cancelled_like_any_monitor_and_goes_with_its_connection() {
+        let mut engine = engine();
+        let _set = call(&mut engine, 0, 1, heartbeat(None, None));
+        let again = call(&mut engine, 0, 1, heartbeat(None, None));
+        assert!(matches!(&again[..], [Output::Reply { answer: Err(why), .. }]
+            if why.status == Status::Exists));
+        let which = Cancel { id: Some("h".into()), ..Cancel::default() };
+        let out = call(&mut engine, 1, 1, Call::Cancel(which));
+        assert!(matches!(&out[..], [Output::Reply { answer: Ok(Answer::Cancelled { .. }), .. }]));
+        let _set = call(&mut engine, 2, 2, heartbeat(None, None));
+        let _closed = engine.input(Ns(3), Input::Closed(2));
+        assert_eq!((told(engine.input(Ns(9 * S), Input::Tick)), engine.due()), (vec![], None));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let mut engine = engine();
+        let file = |path: &str, size, every_ns| {
+            let text = format!(r#"{{"path":"{path}","every_ns":{every_ns},"size":{size}}}"#);
+            Call::File(serde_json::from_str(&text).expect("parameters"))
+        };
+        for wrong in [file("/a", false, S), file("a", true, S), file("/a", true, 0)] {
+            let out = call(&mut engine, 0, 1, wrong);
+            assert!(matches!(&out[..], [Output::Reply { answer: Err(why), .. }]
+                if why.status == Status::BadParam));
+        }
+    }
+}
