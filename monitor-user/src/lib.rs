@@ -5,6 +5,7 @@
 //!  daemon   L8   the service: its loop, its thread that reads, its configuration
 //!  serve    L7   doors: connections, who they are, what waits for them
 //!  client   L7   the other end of a door
+//!  cluster  L6   the same of many nodes
 //!  engine   L5   monitors: calls in, answers and events out
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
@@ -26,6 +27,8 @@ pub mod backend;
 pub mod meter;
 // L5: monitors.
 pub mod engine;
+// L6: many nodes.
+pub mod cluster;
 // L7: the two ends of a door.
 pub mod client;
 pub mod serve;

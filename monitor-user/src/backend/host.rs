@@ -26,6 +26,14 @@ pub fn name() -> std::sync::Arc<str> {
     rustix::system::uname().nodename().to_string_lossy().into()
 }
 
+/// Its addresses, and the name that every node has for itself.
+pub fn addresses() -> Vec<String> {
+    let all = if_addrs::get_if_addrs().unwrap_or_default();
+    let mut names: Vec<String> = all.iter().map(|it| it.ip().to_string()).collect();
+    names.push("localhost".into());
+    names
+}
+
 /// One circumstance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {

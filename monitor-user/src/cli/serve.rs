@@ -3,7 +3,8 @@
 use super::args::Serve;
 use super::exit::{Exit, Failure};
 use super::log;
-use crate::backend::select;
+use crate::backend::{host, select};
+use crate::cluster::scope::Node;
 use crate::daemon::{self, Settings};
 use crate::engine::Limits;
 use crate::meter::need;
@@ -27,6 +28,8 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
         queue_bytes: 1 << 20,
         connections: 1024,
         hidden: Hidden::Nothing,
+        node: own_node(),
+        link: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -36,6 +39,12 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
     let served = runtime.block_on(daemon::serve(settings, backend, opening));
     served.map_err(|error| failed(&format!("serve on {}", path.display()), &error))?;
     Ok(Exit::Ok)
+}
+
+/// This node, under all its names.
+fn own_node() -> Node {
+    let name = host::name().to_string();
+    Node { name, number: 0, aliases: host::addresses(), ranks: Vec::new() }
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Failure {

@@ -8,7 +8,11 @@ mod clients;
 mod files;
 pub mod sampler;
 
-use crate::backend::{Backend, host};
+use crate::backend::Backend;
+use crate::cluster::link::{Letter, Link};
+use crate::cluster::message::Message;
+use crate::cluster::scope::Node;
+use crate::cluster::{Act, Cluster};
 use crate::engine::{Engine, Input, Limits, Output};
 use crate::meter::need;
 use crate::model::id::Ns;
@@ -43,6 +47,10 @@ pub struct Settings {
     pub connections: usize,
     /// What `/proc` keeps from users.
     pub hidden: Hidden,
+    /// This node among others; its name and number.
+    pub node: Node,
+    /// The way to them, if there is one.
+    pub link: Option<Box<dyn Link>>,
 }
 
 /// Serves until it is told to end.
@@ -52,12 +60,12 @@ pub async fn serve(
     opening: Vec<Note>,
 ) -> std::io::Result<()> {
     let listening = Listening::at(&settings.socket).await?;
-    let node = host::name();
     let alone = (!rights::may_change()).then(rights::own_user);
+    let name = settings.node.name.as_str().into();
     let limits = Limits { files_of: alone, ..settings.limits };
     let (sender, arrivals) = channel(ARRIVALS);
     let mut it = Loop {
-        engine: Engine::new(node, limits),
+        cluster: Cluster::alone(Engine::new(name, limits), settings.node.clone()),
         clients: Clients::new(&settings, sender),
         sampler: Sampler::start(backend, opening)?,
         files: Files::default(),
@@ -65,6 +73,7 @@ pub async fn serve(
         arrivals,
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
+        link: settings.link,
     };
     tracing::info!(socket = %settings.socket.display(), "serving");
     it.run().await;
@@ -75,7 +84,8 @@ pub async fn serve(
 }
 
 struct Loop {
-    engine: Engine,
+    cluster: Cluster,
+    link: Option<Box<dyn Link>>,
     clients: Clients,
     sampler: Sampler,
     files: Files,
@@ -88,7 +98,7 @@ struct Loop {
 impl Loop {
     async fn run(&mut self) {
         loop {
-            let due = self.engine.due().map(instant);
+            let due = self.cluster.due().map(instant);
             let input = tokio::select! {
                 biased;
                 _ = self.terminate.recv() => Some(Input::Shutdown),
@@ -96,38 +106,69 @@ impl Loop {
                 Some(looks) = self.sampler.done.recv() => Some(Input::Seen(looks)),
                 looked = self.files.next() => Some(looked),
                 () = until(due) => Some(Input::Tick),
+                letter = arrived(self.link.as_mut()) => {
+                    self.receive(letter);
+                    None
+                }
                 Some(arrival) = self.arrivals.recv() => self.clients.arrived(arrival),
                 Ok((stream, _)) = self.listening.listener.accept() => self.clients.open(stream),
             };
             let Some(input) = input else { continue };
             let over = matches!(input, Input::Shutdown);
-            let outputs = self.engine.input(clock::boot(), input);
-            self.deliver(outputs);
+            self.input(input);
             if over {
                 return;
             }
         }
     }
 
-    fn deliver(&mut self, outputs: Vec<Output>) {
-        for output in outputs {
-            match output {
-                Output::Reply { to, tag, answer } => self.clients.reply(to, &tag, answer),
-                Output::Event { to, event } => self.clients.event(to, event),
-                Output::Look(looks) => {
-                    let capabilities = self.capabilities();
-                    // The thread lives as long as this does.
-                    let _ = self.sampler.work.send(Work { looks, capabilities });
-                }
-                Output::LookAt(at) => self.files.look(at),
+    fn input(&mut self, input: Input) {
+        if let (Input::Called { .. }, Some(link)) = (&input, &self.link) {
+            self.cluster.meet(link.others());
+        }
+        let acts = self.cluster.input(clock::boot(), input);
+        self.act(acts);
+    }
+
+    fn receive(&mut self, (from, message): Letter) {
+        let acts = self.cluster.receive(clock::boot(), &from, message);
+        self.act(acts);
+    }
+
+    fn act(&mut self, acts: Vec<Act>) {
+        for act in acts {
+            match act {
+                Act::Here(output) => self.deliver(output),
+                Act::Send { to, message } => self.send(&to, message),
             }
+        }
+    }
+
+    fn send(&mut self, to: &str, message: Message) {
+        let Some(link) = &mut self.link else { return };
+        if let Err(back) = link.send(to, message) {
+            let acts = self.cluster.unreachable(clock::boot(), to, &back);
+            self.act(acts);
+        }
+    }
+
+    fn deliver(&mut self, output: Output) {
+        match output {
+            Output::Reply { to, tag, answer } => self.clients.reply(to, &tag, answer),
+            Output::Event { to, event } => self.clients.event(to, event),
+            Output::Look(looks) => {
+                let capabilities = self.capabilities();
+                // The thread lives as long as this does.
+                let _ = self.sampler.work.send(Work { looks, capabilities });
+            }
+            Output::LookAt(at) => self.files.look(at),
         }
     }
 
     /// What must be attached: what costs nothing always, the rest for those who asked.
     fn capabilities(&self) -> Vec<Capability> {
         let mut all = need::capabilities(Scope::Processes, &[], &[]);
-        all.extend(self.engine.plans().flatten());
+        all.extend(self.cluster.engine().plans().flatten());
         all.sort_unstable();
         all.dedup();
         all
@@ -142,6 +183,18 @@ fn instant(at: Ns) -> Instant {
 async fn until(due: Option<Instant>) {
     match due {
         Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a message of another node; for ever, where there is no link.
+async fn arrived(link: Option<&mut Box<dyn Link>>) -> Letter {
+    let letter = match link {
+        Some(link) => link.arrivals().recv().await,
+        None => None,
+    };
+    match letter {
+        Some(letter) => letter,
         None => std::future::pending().await,
     }
 }

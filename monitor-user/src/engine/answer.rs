@@ -3,6 +3,7 @@
 use super::alarm::Alarm;
 use super::{Caller, Engine, Monitor};
 use crate::model::id::Ns;
+use crate::model::status::{Refusal, Status};
 use crate::wire::event::Event;
 use serde::Serialize;
 use std::sync::Arc;
@@ -41,6 +42,18 @@ pub enum Answer {
     Cancelled {
         /// Their names.
         cancelled: Vec<String>,
+        /// Nodes that did not confirm it in time; their parts end with their leases.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        silent: Vec<String>,
+    },
+    /// To `monitor`, if several nodes have a part in it.
+    Nodes {
+        /// `SUCCESS`, or `PARTIAL_SUCCESS` if a node lacks something.
+        status: &'static str,
+        /// The name of the monitor.
+        id: String,
+        /// Each node.
+        nodes: Vec<NodeAnswer>,
     },
     /// To `list`.
     List(Vec<Listed>),
@@ -62,8 +75,42 @@ pub enum Answer {
     },
 }
 
+/// What one of several nodes answered.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeAnswer {
+    /// The node.
+    pub node: String,
+    /// How it went.
+    #[serde(serialize_with = "by_name")]
+    pub status: Status,
+    /// Why it did not go well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The first sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<Event>,
+}
+
+impl NodeAnswer {
+    /// It gave a sample.
+    pub fn sample(node: &str, event: Event, partial: bool) -> Self {
+        let status = if partial { Status::PartialSuccess } else { Status::Success };
+        Self { node: node.to_owned(), status, message: None, event: Some(event) }
+    }
+
+    /// It gave none.
+    pub fn failed(node: &str, refusal: &Refusal) -> Self {
+        let message = Some(refusal.message.clone());
+        Self { node: node.to_owned(), status: refusal.status, message, event: None }
+    }
+}
+
+fn by_name<S: serde::Serializer>(status: &Status, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(status.name())
+}
+
 /// A monitor, as `list` tells of it.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct Listed {
     /// Its name.
     pub id: String,

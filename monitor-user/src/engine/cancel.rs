@@ -22,7 +22,7 @@ pub struct Pending {
 impl Pending {
     /// The answer.
     pub fn reply(self) -> Option<Output> {
-        let answer = Ok(Answer::Cancelled { cancelled: self.names });
+        let answer = Ok(Answer::Cancelled { cancelled: self.names, silent: Vec::new() });
         Some(Output::Reply { to: self.to, tag: self.tag?, answer })
     }
 }

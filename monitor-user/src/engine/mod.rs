@@ -13,7 +13,7 @@ mod monitor;
 mod start;
 
 pub use alarm::LookAt;
-pub use answer::Answer;
+pub use answer::{Answer, Listed, NodeAnswer};
 pub use caller::{Caller, Conn, Limits};
 
 use crate::meter::file::Stat;
