@@ -9,6 +9,7 @@ pub mod human;
 mod json;
 mod layout;
 mod object;
+mod pmix;
 mod prometheus;
 mod table;
 pub mod wrap;
@@ -68,11 +69,13 @@ pub enum Form {
     Csv,
     /// Prometheus' text form.
     Prometheus,
+    /// JSON under the keys and in the units of PMIx.
+    Pmix,
 }
 
 impl Form {
     /// Their names, in the order of the enum.
-    pub const NAMES: [&str; 4] = ["table", "json", "csv", "prometheus"];
+    pub const NAMES: [&str; 5] = ["table", "json", "csv", "prometheus", "pmix"];
 
     /// Makes a writer of this form.
     pub fn writer(self, layout: Layout, paint: Paint) -> Box<dyn Format + Send> {
@@ -81,6 +84,7 @@ impl Form {
             Self::Json => Box::new(json::Json::new(layout)),
             Self::Csv => Box::new(csv::Csv::new(layout)),
             Self::Prometheus => Box::new(prometheus::Prometheus::new(layout)),
+            Self::Pmix => Box::new(pmix::Pmix::new(layout)),
         }
     }
 }
@@ -89,7 +93,7 @@ impl std::str::FromStr for Form {
     type Err = Unknown;
 
     fn from_str(text: &str) -> Result<Self, Unknown> {
-        const ALL: [Form; 4] = [Form::Table, Form::Json, Form::Csv, Form::Prometheus];
+        const ALL: [Form; 5] = [Form::Table, Form::Json, Form::Csv, Form::Prometheus, Form::Pmix];
         Ok(ALL[name::position("format", Self::NAMES.into_iter(), text)?])
     }
 }

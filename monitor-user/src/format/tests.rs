@@ -134,6 +134,13 @@ fn prometheus_is_as_it_was() {
 }
 
 #[test]
+fn pmix_is_as_it_was() {
+    let mut layout = layout(Scope::All);
+    layout.node.truncate(12);
+    check(&print(Form::Pmix, layout), "sample.pmix.jsonl");
+}
+
+#[test]
 fn every_field_that_is_there_stands_in_json_with_its_name() {
     let mut process = Process::default();
     for field in ProcessField::all().filter(|it| it.field().kind != crate::model::field::Kind::Text)

@@ -6,10 +6,11 @@
 use super::filter::Filter;
 use super::need::{self, Reason};
 use super::order::{Direction, Order};
-use crate::format::Layout;
-use crate::model::field::{Category, DiskField, NetField, NodeField, ProcessField};
+use crate::format::{Form, Layout};
+use crate::model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
 use crate::model::id::{Ns, Pid};
 use crate::model::name;
+use crate::model::pmix::{self, Named};
 use crate::model::request::{Rank, Request, Target};
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
@@ -42,6 +43,8 @@ pub struct Plan {
     pub top: Option<usize>,
     /// How often.
     pub every: Option<Ns>,
+    /// Under whose names samples are written.
+    pub form: Form,
 }
 
 /// Processes that were named.
@@ -76,6 +79,7 @@ impl Plan {
             order,
             top: request.top.map(|top| top as usize),
             every: request.every_ns.map(Ns),
+            form: if request.pmix { Form::Pmix } else { Form::Json },
         })
     }
 
@@ -141,7 +145,9 @@ fn reasons(request: &Request) -> Result<Vec<Reason>, Refusal> {
 /// left out.
 fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
     let mut layout = Layout::all(scope);
-    let Some(names) = &request.fields else { return Ok(layout) };
+    let Some(names) = &request.fields else {
+        return Ok(if request.pmix { known_to_pmix(layout) } else { layout });
+    };
     if names.is_empty() {
         return Err(Refusal::bad("fields: an empty list; leave it out for all fields"));
     }
@@ -157,6 +163,16 @@ fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
     identify(&mut layout.disks, &[DiskField::Device]);
     identify(&mut layout.nets, &[NetField::Interface]);
     Ok(layout)
+}
+
+/// All fields that PMIx has names for.
+fn known_to_pmix(mut layout: Layout) -> Layout {
+    layout.processes = ProcessField::NAMES.iter().map(|it| it.field).collect();
+    layout.node = NodeField::NAMES.iter().map(|it| it.field).collect();
+    layout.cpus.clear();
+    layout.disks = DiskField::NAMES.iter().map(|it| it.field).collect();
+    layout.nets = NetField::NAMES.iter().map(|it| it.field).collect();
+    layout
 }
 
 /// What names an object comes first, asked for or not.
@@ -179,7 +195,7 @@ fn place(layout: &mut Layout, name: &str) -> Result<(), Refusal> {
     let takes = |category: &str| kind.is_none_or(|kind| kind == category);
     let taken = (scope.processes() && takes("proc") && push(&mut layout.processes, bare))
         || (scope.node() && takes("node") && push(&mut layout.node, bare))
-        || (scope.node() && takes("cpu") && push(&mut layout.cpus, bare))
+        || (scope.node() && takes("cpu") && push_cpu(&mut layout.cpus, bare))
         || (scope.disks() && takes("disk") && push(&mut layout.disks, bare))
         || (scope.nets() && takes("net") && push(&mut layout.nets, bare));
     if taken { Ok(()) } else { Err(unknown(scope, bare)) }
@@ -188,8 +204,15 @@ fn place(layout: &mut Layout, name: &str) -> Result<(), Refusal> {
 /// What can stand before a field's name.
 const CATEGORIES: [&str; 5] = ["proc", "node", "cpu", "disk", "net"];
 
-fn push<F: Category>(fields: &mut Vec<F>, name: &str) -> bool {
-    let field = F::named(name);
+/// PMIx has no names for processors.
+fn push_cpu(fields: &mut Vec<CpuField>, name: &str) -> bool {
+    let field = CpuField::named(name);
+    fields.extend(field);
+    field.is_some()
+}
+
+fn push<F: Named>(fields: &mut Vec<F>, name: &str) -> bool {
+    let field: Option<F> = pmix::field(name);
     fields.extend(field);
     field.is_some()
 }
@@ -219,8 +242,14 @@ pub fn order(written: &str) -> Result<Order, Refusal> {
         Some(name) => (Direction::Ascending, name),
         None => (Direction::Descending, written.strip_prefix('-').unwrap_or(written)),
     };
-    let place = name::position("field", names::<ProcessField>(), name.trim())?;
-    let field = ProcessField::at(place).expect("the place is in the list");
+    let name = name.trim();
+    let field = match ProcessField::alias(name) {
+        Some(field) => field,
+        None => {
+            let place = name::position("field", names::<ProcessField>(), name)?;
+            ProcessField::at(place).expect("the place is in the list")
+        }
+    };
     if Order::possible(field) {
         return Ok(Order { field, direction });
     }
@@ -322,6 +351,16 @@ mod tests {
         assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
         let plan = Plan::of(&request("node", &["disk.read_bytes"])).expect("a plan");
         assert!(!plan.want.node && plan.want.nets == Devices::None);
+    }
+
+    #[test]
+    fn the_names_of_pmix_are_names_of_our_fields() {
+        let names = ["pmix.node.la", "PMIX_DISK_READ_SECTORS", "pmix.net.sntb"];
+        let plan = Plan::of(&request("node", &names)).expect("a plan");
+        assert_eq!(plan.layout.node, [NodeField::Load1]);
+        assert_eq!(plan.layout.disks, [DiskField::Device, DiskField::ReadBytes]);
+        assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
+        assert!(order("+PMIX_PROC_RSS").is_ok_and(|it| it.field == ProcessField::Rss));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::session::Session;
 use super::target::{Namespaces, Watched};
 use super::veil::Veil;
 use crate::backend::Backend;
-use crate::format::{Form, Format, Frame, Paint, Room};
+use crate::format::{Format, Frame, Paint, Room};
 use crate::model::id::Ns;
 use crate::model::sample::{Node, Note, Process, Sample};
 use crate::model::scope::Scope;
@@ -64,7 +64,7 @@ impl View {
             watched: Watched::new(plan.targets.clone()),
             session: Session::default(),
             picker: Picker::new(plan.filter.clone(), plan.order, plan.top),
-            format: Form::Json.writer(plan.layout.clone(), Paint::Plain),
+            format: plan.form.writer(plan.layout.clone(), Paint::Plain),
             place: None,
             plan,
             veil,

@@ -7,6 +7,7 @@ pub mod field;
 pub mod histogram;
 pub mod id;
 pub mod name;
+pub mod pmix;
 pub mod probe;
 pub mod rates;
 pub mod request;

@@ -53,6 +53,9 @@ pub struct Request {
     /// Capabilities wanted beyond those that the fields need.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// Gives samples under the keys and in the units of PMIx.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pmix: bool,
     /// Never ask another node (`PMIX_MONITOR_LOCAL_ONLY`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub local_only: bool,
