@@ -130,15 +130,16 @@ impl Sums {
     /// Adds another thread's.
     #[inline(always)]
     pub fn add(&mut self, other: &Self) {
-        self.exec_ns += other.exec_ns;
-        self.user_ns += other.user_ns;
-        self.system_ns += other.system_ns;
-        self.voluntary_switches += other.voluntary_switches;
-        self.involuntary_switches += other.involuntary_switches;
-        self.minor_faults += other.minor_faults;
-        self.major_faults += other.major_faults;
-        for (sum, other) in self.io.iter_mut().zip(other.io) {
-            *sum += other;
+        let sum = u64::wrapping_add;
+        self.exec_ns = sum(self.exec_ns, other.exec_ns);
+        self.user_ns = sum(self.user_ns, other.user_ns);
+        self.system_ns = sum(self.system_ns, other.system_ns);
+        self.voluntary_switches = sum(self.voluntary_switches, other.voluntary_switches);
+        self.involuntary_switches = sum(self.involuntary_switches, other.involuntary_switches);
+        self.minor_faults = sum(self.minor_faults, other.minor_faults);
+        self.major_faults = sum(self.major_faults, other.major_faults);
+        for (mine, other) in self.io.iter_mut().zip(other.io) {
+            *mine = sum(*mine, other);
         }
     }
 }
@@ -180,6 +181,7 @@ offsets! {
         start_boottime: "task_struct.start_boottime" | "task_struct.real_start_time",
         real_parent: "task_struct.real_parent",
         group_leader: "task_struct.group_leader",
+        tasks: "task_struct.tasks",
         cred: "task_struct.cred",
         cred_uid: "cred.uid",
         cred_gid: "cred.gid",

@@ -34,6 +34,7 @@ mod program {
     #[inline(always)]
     fn process(step: &Step, task: Task) {
         let record = PROCESS.get();
+        task.fetch();
         task.read_thread(&mut record.leader);
         task.read_group(record);
         task.read_memory(record);

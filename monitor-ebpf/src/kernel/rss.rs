@@ -69,25 +69,49 @@ pub fn pages(mm: *const u8, task: &TaskOffsets) -> [i64; 4] {
         return [probe(mm, at), probe(mm, at + 8), probe(mm, at + 16), probe(mm, at + 24)];
     }
     let size = constant!(task.percpu_size);
-    [
-        count(mm, at, task),
-        count(mm, at + size, task),
-        count(mm, at + 2 * size, task),
-        count(mm, at + 3 * size, task),
-    ]
+    let each = [at, at + size, at + 2 * size, at + 3 * size];
+    let mut counts = each.map(|at| load::<i64>(mm, at + constant!(task.percpu_count)));
+    let parts = each.map(|at| load::<u64>(mm, at + constant!(task.percpu_parts)));
+    if parts[0] == 0 {
+        return counts;
+    }
+    if parts[1] == parts[0] + 4 && parts[2] == parts[0] + 8 && parts[3] == parts[0] + 12 {
+        add_together(&mut counts, parts[0]);
+    } else {
+        add_apart(&mut counts, parts);
+    }
+    counts
 }
 
-/// One per-CPU counter: its central count and what each CPU has not handed over yet.
+/// Touches the counters (see [`super::task::Task::fetch`]).
 #[inline(always)]
-fn count(mm: *const u8, at: u32, task: &TaskOffsets) -> i64 {
-    let mut total: i64 = load(mm, at + constant!(task.percpu_count));
-    let parts: u64 = load(mm, at + constant!(task.percpu_parts));
-    if parts == 0 {
-        return total;
+pub fn fetch(mm: *const u8, task: &TaskOffsets) {
+    let at = constant!(task.mm_rss_stat);
+    if constant!(task.mm_rss_plain) == ABSENT {
+        let _: u64 = load(mm, at + constant!(task.percpu_parts));
     }
+}
+
+/// Adds what each CPU has not handed over yet. Since 6.6 the four parts of a CPU lie in a row.
+#[inline(always)]
+fn add_together(counts: &mut [i64; 4], parts: u64) {
     for offset in CPU_OFFSET.get().iter().take(cpus()) {
-        let part: i32 = probe(parts.wrapping_add(*offset) as *const u8, 0);
-        total += i64::from(part);
+        let [file, anon, swap, shmem]: [i32; 4] =
+            probe(parts.wrapping_add(*offset) as *const u8, 0);
+        counts[0] += i64::from(file);
+        counts[1] += i64::from(anon);
+        counts[2] += i64::from(swap);
+        counts[3] += i64::from(shmem);
     }
-    total
+}
+
+/// The same, where each counter has its parts elsewhere.
+#[inline(always)]
+fn add_apart(counts: &mut [i64; 4], parts: [u64; 4]) {
+    for (count, parts) in counts.iter_mut().zip(parts) {
+        for offset in CPU_OFFSET.get().iter().take(cpus()) {
+            let part: i32 = probe(parts.wrapping_add(*offset) as *const u8, 0);
+            *count += i64::from(part);
+        }
+    }
 }

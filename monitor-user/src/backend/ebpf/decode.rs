@@ -7,8 +7,9 @@ use crate::model::field::process::ProcessRow;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::Process;
 use monitor_ebpf::abi::Owner;
-use monitor_ebpf::abi::life::{End, KIND_EXIT};
+use monitor_ebpf::abi::life::{End, KIND_EXIT, Waited};
 use monitor_ebpf::abi::task::{self, GROUP_EXIT, Sums, Thread};
+use std::iter;
 
 /// `PF_KTHREAD` of include/linux/sched.h.
 const PF_KTHREAD: u32 = 0x20_0000;
@@ -17,9 +18,6 @@ const MAX_RT_PRIO: i64 = 100;
 /// `static_prio` of nice 0 (`DEFAULT_PRIO`).
 const DEFAULT_PRIO: i64 = 120;
 
-/// Counters of [`Sums`] that are simply added, with their fields.
-const ADDED: [F; 4] =
-    [F::VoluntarySwitches, F::InvoluntarySwitches, F::MinorFaults, F::MajorFaults];
 /// The seven of `task_io_accounting`, in its order.
 const IO: [F; 7] = [
     F::ReadChars,
@@ -36,8 +34,27 @@ pub const fn identity(owner: Owner) -> Identity {
     Identity { pid: Pid(owner.tgid), start: Ns(owner.start_boottime_ns) }
 }
 
-/// A process with what its ended threads used; its live threads are still to be added.
-pub fn process(record: &task::Process) -> Process {
+/// A living process: what its ended threads used, and what each live one did. `threads` are those
+/// beside the leader, in the order of their ids.
+pub fn living(record: &task::Process, threads: &[&Thread], keep: Threads) -> Process {
+    let leader = &record.leader;
+    let (mut used, mut waited) = (record.dead, Waited::NONE);
+    for thread in iter::once(&leader).chain(threads) {
+        used.add(&thread.sums);
+        waited = both(&waited, thread);
+    }
+    let mut it = process(record, &used, &waited);
+    finish(&mut it);
+    if keep == Threads::Kept {
+        // An id that wrapped can be lower than the leader's.
+        let (lower, higher) = threads.split_at(threads.partition_point(|it| it.tid < leader.tid));
+        it.threads = lower.iter().chain([&leader]).chain(higher).map(|it| thread(it)).collect();
+    }
+    it
+}
+
+/// A process that used and waited this much in all.
+fn process(record: &task::Process, used: &Sums, waited: &Waited) -> Process {
     let leader = &record.leader;
     let mut it = Process { id: identity(leader.owner()), comm: leader.comm, ..Process::default() };
     let row = &mut it.row;
@@ -53,41 +70,36 @@ pub fn process(record: &task::Process) -> Process {
     }
     schedule(row, leader);
     memory(row, record);
-    row.set(F::RunDelay, 0);
-    row.set(F::RunCount, 0);
-    add(row, &record.dead);
+    usage(row, used, waited);
     it
+}
+
+/// A thread's waits on top of others'.
+const fn both(waited: &Waited, thread: &Thread) -> Waited {
+    Waited {
+        run_delay_ns: waited.run_delay_ns.wrapping_add(thread.run_delay_ns),
+        run_count: waited.run_count.wrapping_add(thread.run_count),
+    }
 }
 
 /// The totals of a process that has ended: its final record, or its last words.
 pub fn ended(end: &End) -> Process {
     let record = &end.process;
-    let mut it = process(record);
-    if end.kind == KIND_EXIT {
-        add(&mut it.row, &record.leader.sums);
+    let is_last_words = end.kind == KIND_EXIT;
+    let mut used = record.dead;
+    if is_last_words {
+        used.add(&record.leader.sums);
+    }
+    let mut it = process(record, &used, &both(&end.waited, &record.leader));
+    if is_last_words {
         it.row.set(F::Approximate, 1);
     }
-    it.row.add(F::RunDelay, end.waited.run_delay_ns);
-    it.row.add(F::RunCount, end.waited.run_count);
-    it.row.add(F::RunDelay, record.leader.run_delay_ns);
-    it.row.add(F::RunCount, record.leader.run_count);
     it.row.set(F::Ended, 1);
     it.row.set(F::ExitCode, exit_code(record));
     it.row.set(F::PeakRss, end.max_rss_pages * page_bytes());
     it.row.clear(F::Threads);
     finish(&mut it);
     it
-}
-
-/// Adds a live thread to its process.
-pub fn add_thread(process: &mut Process, record: &Thread, keep: Threads) {
-    let row = &mut process.row;
-    add(row, &record.sums);
-    row.add(F::RunDelay, record.run_delay_ns);
-    row.add(F::RunCount, record.run_count);
-    if keep == Threads::Kept {
-        process.threads.push(thread(record));
-    }
 }
 
 /// A thread's own row.
@@ -97,16 +109,14 @@ fn thread(record: &Thread) -> Process {
     it.row.set(F::Pid, u64::from(record.tgid));
     it.row.set(F::Tid, u64::from(record.tid));
     schedule(&mut it.row, record);
-    add(&mut it.row, &record.sums);
-    it.row.set(F::RunDelay, record.run_delay_ns);
-    it.row.set(F::RunCount, record.run_count);
+    usage(&mut it.row, &record.sums, &both(&Waited::NONE, record));
     finish(&mut it);
     it
 }
 
 /// Divides the exact CPU time as the tick sampled user and system time, as `cputime_adjust` of
 /// kernel/sched/cputime.c does.
-pub fn finish(process: &mut Process) {
+fn finish(process: &mut Process) {
     let row = &mut process.row;
     let [cpu, user, system] =
         [F::CpuTime, F::UserTime, F::SystemTime].map(|field| row.get(field).unwrap_or(0));
@@ -118,15 +128,19 @@ pub fn finish(process: &mut Process) {
     row.set(F::SystemTime, cpu - user);
 }
 
-fn add(row: &mut ProcessRow, sums: &Sums) {
-    row.add(F::CpuTime, sums.exec_ns);
-    row.add(F::UserTime, sums.user_ns);
-    row.add(F::SystemTime, sums.system_ns);
-    let plain =
-        [sums.voluntary_switches, sums.involuntary_switches, sums.minor_faults, sums.major_faults];
-    for (field, amount) in ADDED.into_iter().zip(plain).chain(IO.into_iter().zip(sums.io)) {
-        row.add(field, amount);
+fn usage(row: &mut ProcessRow, used: &Sums, waited: &Waited) {
+    row.set(F::CpuTime, used.exec_ns);
+    row.set(F::UserTime, used.user_ns);
+    row.set(F::SystemTime, used.system_ns);
+    row.set(F::VoluntarySwitches, used.voluntary_switches);
+    row.set(F::InvoluntarySwitches, used.involuntary_switches);
+    row.set(F::MinorFaults, used.minor_faults);
+    row.set(F::MajorFaults, used.major_faults);
+    for (field, amount) in IO.into_iter().zip(used.io) {
+        row.set(field, amount);
     }
+    row.set(F::RunDelay, waited.run_delay_ns);
+    row.set(F::RunCount, waited.run_count);
 }
 
 fn schedule(row: &mut ProcessRow, thread: &Thread) {

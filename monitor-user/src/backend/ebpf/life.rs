@@ -172,18 +172,20 @@ impl Part for Life {
         self.drain();
         let processes = &mut sample.processes;
         self.add_waits(processes);
-        for process in processes.iter_mut() {
-            if let Some(origin) = self.born.get(&process.id) {
-                tell(process, origin);
+        for (id, origin) in &self.born {
+            if let Ok(index) = processes.binary_search_by_key(id, |it| it.id) {
+                tell(&mut processes[index], origin);
             }
         }
         // What has a final record now is not among the born any more.
         self.tell_unheard(processes, sample.at.boot);
         sample.dying = self.dying(processes, sample.at.boot);
-        // One that ended during the pass is in both; its last record is the true one.
-        processes.append(&mut self.ended);
-        processes.sort_by_key(|process| (process.id, !process.ended()));
-        processes.dedup_by_key(|process| process.id);
+        if !self.ended.is_empty() {
+            // One that ended during the pass is in both; its last record is the true one.
+            processes.append(&mut self.ended);
+            processes.sort_by_key(|process| (process.id, !process.ended()));
+            processes.dedup_by_key(|process| process.id);
+        }
     }
 
     /// A quarter of the ring is used.

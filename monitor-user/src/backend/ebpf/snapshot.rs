@@ -8,7 +8,6 @@ use super::kernel::Kernel;
 use super::object::{Object, Settings};
 use super::pass::{Buffer, IterProgram};
 use crate::backend::Error;
-use crate::model::id::Pid;
 use crate::model::sample::Process;
 use monitor_ebpf::abi::offset::ABSENT;
 use monitor_ebpf::abi::task::{self, EXACT_CPUS, KIND_PROCESS, KIND_THREAD, RSS_CPUS, TaskOffsets};
@@ -75,40 +74,49 @@ pub enum Threads {
 
 /// Turns a stream of records into processes.
 fn processes(stream: &[u8], keep: Threads) -> Vec<Process> {
+    let threads = threads(stream);
     let mut all = Vec::with_capacity(stream.len() / size_of::<task::Process>());
-    each_process(stream, |record| all.push(decode::process(record)));
+    each_process(stream, |record| {
+        let of = |tgid: u32| threads.partition_point(|thread| thread.tgid < tgid);
+        let own = &threads[of(record.leader.tgid)..];
+        let own = &own[..own.iter().take_while(|it| it.tgid == record.leader.tgid).count()];
+        all.push(decode::living(record, own, keep));
+    });
     // The kernel walks ids upwards, so this finds it in order. An id that was reused during the
     // pass, or a process whose pid moved to another thread by exec, can appear twice.
     all.sort_by_key(|process| process.id);
     all.dedup_by_key(|process| process.id);
-    each_thread(stream, |record| {
-        if let Ok(index) = all.binary_search_by_key(&Pid(record.tgid), |it| it.id.pid) {
-            decode::add_thread(&mut all[index], record, keep);
-        }
-    });
-    for process in &mut all {
-        decode::finish(process);
-    }
     all
 }
 
-fn each_process(mut stream: &[u8], mut take: impl FnMut(&task::Process)) {
-    while let Some((kind, rest)) = next(stream) {
+/// The threads that lead no process, those of a process together and in the order of their ids.
+fn threads(stream: &[u8]) -> Vec<&task::Thread> {
+    let mut threads = Vec::new();
+    each(stream, |kind, at| {
+        if kind == KIND_THREAD
+            && let Ok((record, _)) = task::Thread::ref_from_prefix(at)
+        {
+            threads.push(record);
+        }
+    });
+    threads.sort_by_key(|thread| thread.tgid);
+    threads
+}
+
+fn each_process(stream: &[u8], mut take: impl FnMut(&task::Process)) {
+    each(stream, |kind, at| {
         if kind == KIND_PROCESS
-            && let Ok((record, _)) = task::Process::ref_from_prefix(stream)
+            && let Ok((record, _)) = task::Process::ref_from_prefix(at)
         {
             take(record);
         }
-        stream = rest;
-    }
+    });
 }
 
-/// Every thread, a leader as the first of its process.
-fn each_thread(mut stream: &[u8], mut take: impl FnMut(&task::Thread)) {
-    while let Some((_, rest)) = next(stream) {
-        if let Ok((record, _)) = task::Thread::ref_from_prefix(stream) {
-            take(record);
-        }
+/// Every record: its kind, and the stream from there.
+fn each<'a>(mut stream: &'a [u8], mut take: impl FnMut(u32, &'a [u8])) {
+    while let Some((kind, rest)) = next(stream) {
+        take(kind, stream);
         stream = rest;
     }
 }

@@ -89,21 +89,29 @@ impl Part for Tcp {
             Ok(sockets) => add_open(&mut now, self.shares.owned(sockets)),
             Err(error) => sample.notes.push(Note::missing(format!("no open TCP sockets: {error}"))),
         }
+        self.settle(&mut now);
         for process in processes.iter_mut() {
-            let now = now.entry(process.id).or_default();
-            now.totals = plus(&now.totals, &self.shares.kept(owner::of(process)));
-            if let Some(before) = self.before.get(&process.id) {
-                now.totals = at_least(&now.totals, before);
-            }
-            set(process, now);
+            set(process, &Now::default());
             process.count_from(self.since);
         }
-        self.before = kept(processes, &now);
+        self.before = told(processes, &now);
         self.tell_shares();
     }
 }
 
 impl Tcp {
+    /// Adds what processes keep of sockets they have let go; none falls below what it had.
+    fn settle(&self, now: &mut HashMap<Identity, Now>) {
+        for (owner, kept) in self.shares.kept() {
+            let now = now.entry(decode::identity(*owner)).or_default();
+            now.totals = plus(&now.totals, kept);
+        }
+        for (id, before) in &self.before {
+            let now = now.entry(*id).or_default();
+            now.totals = at_least(&now.totals, before);
+        }
+    }
+
     /// The open sockets, after a look who holds them if that may have changed.
     fn open(&mut self, processes: &[Process], at: Ns) -> Result<Vec<Open>, Error> {
         let accepted = self.object.number(tcp::ACCEPTED);
@@ -138,11 +146,18 @@ impl Tcp {
     }
 }
 
-/// What living processes have, to compare with at the next reading.
-fn kept(processes: &[Process], now: &HashMap<Identity, Now>) -> HashMap<Identity, Totals> {
-    let living = processes.iter().filter(|process| !process.ended());
-    let totals = living.filter_map(|process| Some((process.id, now.get(&process.id)?.totals)));
-    totals.filter(|(_, totals)| *totals != Totals::default()).collect()
+/// Tells those that have any their own numbers: few do, and only they are looked for. What the
+/// living among them carried is to be compared with at the next reading.
+fn told(processes: &mut [Process], now: &HashMap<Identity, Now>) -> HashMap<Identity, Totals> {
+    let mut carried = HashMap::new();
+    for (id, now) in now {
+        let Ok(index) = processes.binary_search_by_key(id, |it| it.id) else { continue };
+        set(&mut processes[index], now);
+        if !processes[index].ended() && now.totals != Totals::default() {
+            let _ = carried.insert(*id, now.totals);
+        }
+    }
+    carried
 }
 
 /// The records of a stream; one that was cut is left out.

@@ -121,10 +121,12 @@ impl<F: Category, const N: usize> Row<F, N> {
             if both & (1 << rate.of) == 0 {
                 continue;
             }
-            let grown = self.slots[rate.of].saturating_sub(before.slots[rate.of]) as f64;
+            let grown = self.slots[rate.of].saturating_sub(before.slots[rate.of]);
             let value = match rate.unit {
-                Unit::Percent => grown / interval.0 as f64 * 100.0,
-                _ => grown / interval.seconds(),
+                // Most counters stand still, and a division takes longer than all the rest.
+                _ if grown == 0 => 0.0,
+                Unit::Percent => grown as f64 / interval.0 as f64 * 100.0,
+                _ => grown as f64 / interval.seconds(),
             };
             self.slots[rate.at] = value.to_bits();
             self.present |= 1 << rate.at;
