@@ -54,7 +54,8 @@ pub trait Named: Category {
 }
 
 macro_rules! names {
-    ($category:ident, $container:literal, $($constant:literal $key:literal $field:ident $shape:ident;)+) => {
+    ($category:ident, $container:literal,
+        $($constant:literal $key:literal $field:ident $shape:ident;)+) => {
         impl Named for $category {
             const CONTAINER: &'static str = $container;
             const NAMES: &'static [Name<Self>] = &[$(Name {
