@@ -56,6 +56,15 @@ impl std::str::FromStr for Scope {
     }
 }
 
+/// A column that is left out rather than that the command gets less than so many letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spare {
+    /// The column.
+    pub field: ProcessField,
+    /// What the command shall have.
+    pub command: usize,
+}
+
 /// The fields to print of each category.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -63,6 +72,8 @@ pub struct Layout {
     pub scope: Scope,
     /// Of a process or thread.
     pub processes: Vec<ProcessField>,
+    /// Which of these a table may leave out where its line is too narrow, the first one first.
+    pub spare: Vec<Spare>,
     /// Of the node.
     pub node: Vec<NodeField>,
     /// Of a processor.
@@ -79,6 +90,7 @@ impl Layout {
         Self {
             scope,
             processes: ProcessField::all().filter(|&field| field != ProcessField::Pss).collect(),
+            spare: Vec::new(),
             node: NodeField::all().collect(),
             cpus: CpuField::all().collect(),
             disks: DiskField::all().collect(),

@@ -8,12 +8,13 @@ mod grid;
 pub mod human;
 mod json;
 mod layout;
+mod notes;
 mod object;
 mod prometheus;
 mod table;
 pub mod wrap;
 
-pub use layout::{Layout, Scope};
+pub use layout::{Layout, Scope, Spare};
 
 use crate::model::name::{self, Unknown};
 use crate::model::rates::Rates;
