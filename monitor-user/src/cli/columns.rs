@@ -34,6 +34,14 @@ pub fn table(scope: Scope, switches: &[Reason], (pace, threads): (Pace, bool)) -
     }
 }
 
+/// In a container the ids of the host say little: shows the one inside as well, if columns were
+/// not named.
+pub fn name_inside(layout: &mut Layout) {
+    if !layout.spare.is_empty() {
+        layout.processes.insert(1, ProcessField::NsPid);
+    }
+}
+
 /// What it counts in all, and what it counts now.
 type Pair = (ProcessField, ProcessField);
 

@@ -17,6 +17,7 @@ mod plan;
 mod report;
 mod run;
 mod sample;
+mod target;
 mod usage;
 mod watch;
 

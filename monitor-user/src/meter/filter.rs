@@ -10,7 +10,7 @@ use crate::model::sample::Process;
 /// What is asked for; an empty list asks for all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// These processes.
+    /// These processes, by their ids on the host.
     pub pids: Vec<Pid>,
     /// Command names; `*` stands for any letters.
     pub comms: Vec<String>,
@@ -35,12 +35,6 @@ impl Filter {
             && any(&self.cgroups, |it| {
                 process.text.cgroup.as_deref().is_some_and(|at| at_or_below(at, it))
             })
-    }
-
-    /// The named processes that are not there.
-    pub fn absent(&self, processes: &[Process]) -> Vec<Pid> {
-        let there = |pid: &Pid| processes.iter().any(|process| process.id.pid == *pid);
-        self.pids.iter().copied().filter(|pid| !there(pid)).collect()
     }
 }
 
@@ -133,11 +127,5 @@ mod tests {
         for path in ["/slurm/job", "/slurm/job_1/step_0/x"] {
             check(cgroup(path), false);
         }
-    }
-
-    #[test]
-    fn a_named_process_that_is_not_there_is_told() {
-        let filter = Filter { pids: vec![Pid(0), Pid(9)], ..Filter::default() };
-        assert_eq!(filter.absent(&[Process::default()]), [Pid(9)]);
     }
 }
