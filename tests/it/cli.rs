@@ -60,6 +60,10 @@ fn a_value_without_sense_says_why() {
     refused(&["watch", "--every", "0s"], r#"monitor: every "0s": the shortest is 1ms"#);
     refused(&["sample", "--pid", "x"], r#"monitor: pid "x": invalid digit found in string"#);
     refused(&["sample", "--pid"], "monitor: --pid <PID,…> needs a value");
+    refused(
+        &["sample", "--uid", "root,nosuch"],
+        r#"monitor: uid "nosuch": there is no user of that name"#,
+    );
 }
 
 #[test]

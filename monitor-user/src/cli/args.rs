@@ -6,6 +6,7 @@
 use super::exit;
 use crate::backend::select::Choice;
 use crate::format::{Form, Scope};
+use crate::sys::user;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -82,8 +83,9 @@ pub struct Reading {
     /// Only processes with this command name; * stands for any letters
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Which processes")]
     pub comm: Vec<String>,
-    /// Only processes of this user, by number
-    #[arg(long, value_name = "UID,…", value_delimiter = ',', help_heading = "Which processes")]
+    /// Only processes of this user, by name or number
+    #[arg(long, value_name = "USER,…", value_delimiter = ',', value_parser = user::number,
+        help_heading = "Which processes")]
     pub uid: Vec<u32>,
     /// Only processes in this cgroup or below it
     #[arg(long, value_name = "PATH,…", value_delimiter = ',', help_heading = "Which processes")]

@@ -7,4 +7,5 @@ pub mod files;
 pub mod memory;
 pub mod namespace;
 pub mod readable;
+pub mod user;
 pub mod wait;
