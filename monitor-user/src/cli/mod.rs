@@ -14,6 +14,7 @@ mod log;
 mod output;
 mod pipeline;
 mod plan;
+mod replace;
 mod report;
 mod run;
 mod sample;
