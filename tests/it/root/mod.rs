@@ -9,6 +9,7 @@ mod equal;
 mod exact_cpu;
 mod life;
 mod privilege;
+mod proc_mount;
 mod run;
 mod run_queue;
 mod signal;
