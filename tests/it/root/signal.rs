@@ -3,9 +3,13 @@
 use super::actor::Actor;
 use super::privilege::granted;
 use super::workload::{ebpf, processes, until};
+use crate::deadline;
+use monitor::backend::Backend as _;
 use monitor::model::event::{Event, Outcome, What};
 use monitor::model::id::Pid;
 use monitor::model::want::Capability;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::BorrowedFd;
 
 /// Pids of sender and target, whole process or not, and outcome of a signal that was made.
 fn generated(event: &Event, number: u32) -> Option<(Option<Pid>, Pid, bool, Outcome)> {
@@ -68,6 +72,45 @@ fn root_a_signal_that_is_pending_or_ignored_says_so() {
     };
     assert_eq!(outcomes(10), [Outcome::Queued, Outcome::AlreadyPending]);
     assert_eq!(outcomes(12), [Outcome::Ignored]);
+}
+
+#[test]
+fn root_a_burst_between_two_readings_is_fetched_as_it_comes() {
+    const BURST: usize = 30_011;
+    if !granted("root_a_burst_between_two_readings_is_fetched_as_it_comes") {
+        return;
+    }
+    // Another part with a ring buffer of its own, which stays quiet, is there and comes first.
+    let mut backend = ebpf(&[Capability::Lifetimes, Capability::Signals]);
+    let mut actor = Actor::new();
+    let pid = actor.pid();
+    let _ = actor.does("signal.signal(40, lambda *_: None); it = 0");
+    let _ = until(&mut backend, &processes(), |_| true);
+    let burst = std::thread::spawn(move || {
+        let _ = actor.does(&format!("for _ in range({BURST}): os.kill(os.getpid(), 40)"));
+    });
+    // What an event loop does between two ticks that are far apart.
+    deadline::until(|| {
+        if readable(backend.wake().unwrap()) {
+            backend.drain();
+        }
+        burst.is_finished().then_some(())
+    });
+    let sample = backend.read(&processes()).unwrap();
+    let mine = |event: &&Event| event.target.pid == pid;
+    let (made, taken): (Vec<_>, Vec<_>) = sample
+        .events
+        .iter()
+        .filter(mine)
+        .partition(|event| matches!(event.what, What::SignalGenerated { .. }));
+    let lost = sample.lost.iter().find(|lost| lost.program == "signal").unwrap();
+    assert_eq!((made.len(), taken.len(), lost.ring_full), (BURST, BURST, 0));
+}
+
+/// Whether it is, now.
+fn readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod signal;
 mod snapshot;
 mod socket;
 mod tcp;
+mod wake;
 
 use super::procfs::text::Texts;
 use super::procfs::{Root, node};
@@ -36,7 +37,7 @@ use crate::sys::namespace::has_host_pids;
 use kernel::Kernel;
 use part::{Asked, LOADERS, Loader, Part};
 use snapshot::{Snapshot, Threads};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// The first process of the node.
@@ -50,6 +51,8 @@ pub struct Ebpf {
     snapshot: Snapshot,
     asked: Vec<Capability>,
     parts: Vec<(&'static Loader, Box<dyn Part>)>,
+    /// Becomes readable when any of the parts has records that wait.
+    wake: Option<OwnedFd>,
     /// What was asked for and could not be had.
     refused: Vec<(&'static Loader, Error)>,
 }
@@ -66,7 +69,7 @@ impl Ebpf {
         let texts = Texts::new(root.proc.clone());
         let (parts, refused) = (Vec::new(), Vec::new());
         let asked = capabilities.to_vec();
-        let mut it = Self { node, root, texts, snapshot, asked, parts, refused };
+        let mut it = Self { node, root, texts, snapshot, asked, parts, wake: None, refused };
         let asked = Asked { capabilities, since: clock::boot() };
         for loader in LOADERS {
             if loader.serves.iter().any(|serves| capabilities.contains(serves)) {
@@ -76,6 +79,7 @@ impl Ebpf {
                 }
             }
         }
+        it.wake = wake::any(it.parts.iter().filter_map(|(_, part)| part.wake()))?;
         drop(kernel);
         crate::sys::memory::give_back();
         Ok(it)
@@ -209,7 +213,7 @@ impl Backend for Ebpf {
     }
 
     fn wake(&self) -> Option<BorrowedFd<'_>> {
-        self.parts.iter().find_map(|(_, part)| part.wake())
+        self.wake.as_ref().map(AsFd::as_fd)
     }
 
     fn drain(&mut self) {
