@@ -124,6 +124,9 @@ pub struct Reading {
     /// Count CPU time at each switch
     #[arg(long, help_heading = "What of them")]
     pub exact_cpu: bool,
+    /// Tell each signal: when, from whom, to whom, what became of it
+    #[arg(long, help_heading = "What of them")]
+    pub signals: bool,
 
     /// Form of the output
     #[arg(long, default_value = "table", value_parser = names::<Form>(&Form::NAMES),
@@ -236,7 +239,9 @@ fn interval(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if time >= LEAST => Ok(time),
         Ok(_) => Err("the shortest is 1ms".into()),
-        Err(error) => Err(error.to_string()),
+        // A number alone lacks its unit, and is told so; anything else is no time at all.
+        Err(error) if text.parse::<f64>().is_ok() => Err(error.to_string()),
+        Err(_) => Err("write a time such as 100ms, 1s or 2m".into()),
     }
 }
 

@@ -26,6 +26,7 @@ pub fn table(scope: Scope, switches: &[Reason], (pace, threads): (Pace, bool)) -
     Layout {
         scope,
         spare: spare(switches, pace),
+        signals: false,
         processes,
         node: of_node(pace),
         cpus: Vec::new(),
@@ -201,7 +202,7 @@ mod tests {
         let processes = [busy()];
         let rates = rates::first(Sample::default());
         let room = Room { columns, lines: None };
-        let frame = Frame { rates: &rates, processes: &processes, matched: 1, room };
+        let frame = Frame { rates: &rates, processes: &processes, matched: 1, events: &[], room };
         let mut out = Vec::new();
         let layout = table(Scope::Processes, switches, how);
         Form::Table.writer(layout, Paint::Plain).write(&frame, &mut out);

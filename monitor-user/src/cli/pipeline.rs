@@ -102,7 +102,8 @@ impl Pipeline {
         let matched = self.picker.pick(&rates.sample.processes);
         self.backend.describe(self.picker.shown_mut(), &self.want);
         self.frame.clear();
-        let frame = Frame { rates, processes: self.picker.shown(), matched, room };
+        let events = &self.picker.events(&rates.sample);
+        let frame = Frame { rates, processes: self.picker.shown(), matched, events, room };
         self.format.write(&frame, &mut self.frame);
     }
 

@@ -74,6 +74,8 @@ pub struct Layout {
     pub processes: Vec<ProcessField>,
     /// Which of these a table may leave out where its line is too narrow, the first one first.
     pub spare: Vec<Spare>,
+    /// Whether signals are told.
+    pub signals: bool,
     /// Of the node.
     pub node: Vec<NodeField>,
     /// Of a processor.
@@ -91,6 +93,7 @@ impl Layout {
             scope,
             processes: ProcessField::all().filter(|&field| field != ProcessField::Pss).collect(),
             spare: Vec::new(),
+            signals: false,
             node: NodeField::all().collect(),
             cpus: CpuField::all().collect(),
             disks: DiskField::all().collect(),

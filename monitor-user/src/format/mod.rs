@@ -4,7 +4,9 @@
 //! appended. A form walks the field list and knows no field by name; it reads and writes no file.
 
 mod csv;
+mod events;
 mod grid;
+mod happened;
 pub mod human;
 mod json;
 mod layout;
@@ -16,6 +18,7 @@ pub mod wrap;
 
 pub use layout::{Layout, Scope, Spare};
 
+use crate::model::event::Event;
 use crate::model::name::{self, Unknown};
 use crate::model::rates::Rates;
 use crate::model::sample::Process;
@@ -29,6 +32,8 @@ pub struct Frame<'a> {
     pub processes: &'a [Process],
     /// How many there were to choose from.
     pub matched: usize,
+    /// What happened to those that were asked for.
+    pub events: &'a [Event],
     /// How much of it can be seen.
     pub room: Room,
 }

@@ -75,7 +75,7 @@ mod tests {
         let notes = notes.iter().map(|text| Note::remark(*text)).collect();
         let rates = rates::first(Sample { notes, ..Sample::default() });
         let room = Room { columns: 40, lines };
-        let frame = Frame { rates: &rates, processes: &[], matched: 0, room };
+        let frame = Frame { rates: &rates, processes: &[], matched: 0, events: &[], room };
         assert_eq!(text(&frame), want);
     }
 

@@ -1,13 +1,14 @@
 //! The table: for people, 80 columns or as wide as the terminal.
 //!
-//! One line says where and when and from which backend, then the parts asked for, then the notes.
+//! One line says where and when and from which backend, then the parts asked for, then signals,
+//! then the notes.
 //! A value that is absent is `-`. Processes come last, so that a short screen cuts only them;
 //! where a line is too narrow for their columns, those that the layout can spare are left out.
 
 use super::grid::{Column, Grid, Side};
 use super::layout::Spare;
 use super::object::Object;
-use super::{Format, Frame, Layout, Paint, human, notes};
+use super::{Format, Frame, Layout, Paint, events, human, notes};
 use crate::model::field::{Category, Field, Kind, ProcessField, Role, Unit};
 use crate::model::sample::Process;
 use anstyle::Style;
@@ -36,9 +37,11 @@ impl Format for Table {
         self.summary(frame);
         self.devices(frame);
         let notes = notes::text(frame);
+        let events = if self.layout.signals { events::text(frame) } else { String::new() };
         if self.layout.scope.processes() {
-            self.processes(frame, notes.lines().count());
+            self.processes(frame, notes.lines().count() + events.lines().count());
         }
+        self.text.push_str(&events);
         if !notes.is_empty() {
             self.styled(NOTE, |out| out.push_str(&notes));
         }

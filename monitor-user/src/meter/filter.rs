@@ -26,6 +26,14 @@ impl Filter {
         !self.cgroups.is_empty()
     }
 
+    /// Whether every process is asked for.
+    pub const fn admits_all(&self) -> bool {
+        self.pids.is_empty()
+            && self.uids.is_empty()
+            && self.comms.is_empty()
+            && self.cgroups.is_empty()
+    }
+
     /// Whether this process is asked for.
     pub fn admits(&self, process: &Process) -> bool {
         let uid = process.row.get(ProcessField::Uid);
