@@ -30,6 +30,7 @@ fn knowing(command: Command) -> Command {
             it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&all)))
                 .mut_arg("sort", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
                 .mut_arg("uid", |arg| arg.value_hint(ValueHint::Username))
+                .mut_arg("device", |arg| arg.value_hint(ValueHint::Other))
         })
     })
 }
