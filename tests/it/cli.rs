@@ -58,8 +58,12 @@ fn a_wrong_backend_in_the_environment_is_refused_too() {
 #[test]
 fn a_value_without_sense_says_why() {
     refused(&["watch", "--every", "0s"], r#"monitor: every "0s": the shortest is 1ms"#);
-    refused(&["sample", "--pid", "x"], r#"monitor: pid "x": invalid digit found in string"#);
+    refused(&["sample", "--pid", "x"], r#"monitor: pid "x": write a whole number"#);
     refused(&["sample", "--pid"], "monitor: --pid <PID,…> needs a value");
+    refused(
+        &["sample", "--uid", "root,nosuch"],
+        r#"monitor: uid "nosuch": there is no user of that name"#,
+    );
 }
 
 #[test]
@@ -115,4 +119,15 @@ fn every_command_has_a_manual_page() {
         assert!(text.contains("no such process"), "{page} tells the exit codes");
     }
     std::fs::remove_dir_all(dir).expect("the folder was ours");
+}
+
+#[test]
+fn completions_know_the_fields_and_the_backends() {
+    for shell in ["bash", "zsh", "fish"] {
+        let text = String::from_utf8(run(&["completions", shell]).stdout).expect("text");
+        for name in ["cpu_percent", "received_bytes_per_s", "procfs", "--signals"] {
+            // fish writes long options without their hyphens.
+            assert!(text.contains(name.trim_start_matches('-')), "{shell}: {name}");
+        }
+    }
 }

@@ -113,3 +113,49 @@ fn a_full_device_is_told_in_one_line() {
     let said = "monitor: cannot write /dev/full: No space left on device (os error 28)\n";
     check("watch --every 1ms --format json --output /dev/full", 1, "", said);
 }
+
+/// A folder of its own, with a file that has something in it.
+fn kept(name: &str) -> (std::path::PathBuf, String) {
+    let dir = std::env::temp_dir().join(format!("monitor-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a folder");
+    let file = dir.join("out");
+    std::fs::write(&file, "before").expect("a file");
+    let path = file.to_str().expect("a path of text").to_owned();
+    (dir, path)
+}
+
+fn content(path: &str) -> String {
+    std::fs::read_to_string(path).expect("the file is there")
+}
+
+#[test]
+fn a_file_keeps_what_it_had_until_there_is_a_sample() {
+    let (dir, path) = kept("keeps");
+    for words in ["sample --pid 3", "watch --pid 3", "sample --backend unsupported"] {
+        assert_ne!(run(&format!("{words} --output {path}")).status.code(), Some(0));
+        assert_eq!(content(&path), "before", "{words}");
+    }
+    std::fs::remove_dir_all(dir).expect("the folder was ours");
+}
+
+#[test]
+fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let (dir, path) = kept("whole");
+    let mode = || std::fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("it is ours");
+    check(&format!("sample --format csv --fields pid --output {path}"), 0, "", "");
+    assert_eq!(content(&path), "time_unix_ns,pid\n1767225600000000000,1234\n");
+    assert_eq!((mode(), std::fs::read_dir(&dir).expect("a folder").count()), (0o640, 1));
+    std::fs::remove_dir_all(dir).expect("the folder was ours");
+}
+
+#[test]
+fn a_device_is_written_and_stays_a_device() {
+    let said = "monitor: cannot write /dev/full: No space left on device (os error 28)\n";
+    check("sample --format json --output /dev/full", 1, "", said);
+    check("sample --format csv --fields pid --output /dev/null", 0, "", "");
+    use std::os::unix::fs::FileTypeExt;
+    let kind = std::fs::metadata("/dev/null").expect("it is there").file_type();
+    assert!(kind.is_char_device());
+}

@@ -11,6 +11,7 @@ pub mod procfs;
 pub mod select;
 pub mod unsupported;
 
+use crate::model::id::Pid;
 use crate::model::probe::Probe;
 use crate::model::sample::{Process, Sample, Source};
 use crate::model::want::{Capability, Want};
@@ -76,6 +77,12 @@ pub trait Backend: Send {
 
     /// Reads once.
     fn read(&mut self, want: &Want) -> Result<Sample, Error>;
+
+    /// The host's ids of processes, given as they are in the reader's own pid namespace; none for
+    /// one that is not there, where that has to be looked up.
+    fn host_pids(&mut self, pids: &[Pid]) -> Result<Vec<Option<Pid>>, Error> {
+        Ok(pids.iter().copied().map(Some).collect())
+    }
 
     /// Fills the texts of the processes that will be shown, as far as `want` asks for them.
     fn describe(&mut self, processes: &mut [Process], want: &Want);

@@ -6,6 +6,7 @@
 use super::exit;
 use crate::backend::select::Choice;
 use crate::format::{Form, Scope};
+use crate::sys::user;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -84,8 +85,9 @@ pub struct Reading {
     /// Only processes with this command name; * stands for any letters
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Which processes")]
     pub comm: Vec<String>,
-    /// Only processes of this user, by number
-    #[arg(long, value_name = "UID,…", value_delimiter = ',', help_heading = "Which processes")]
+    /// Only processes of this user, by name or number
+    #[arg(long, value_name = "USER,…", value_delimiter = ',', value_parser = user::number,
+        help_heading = "Which processes")]
     pub uid: Vec<u32>,
     /// Only processes in this cgroup or below it
     #[arg(long, value_name = "PATH,…", value_delimiter = ',', help_heading = "Which processes")]
@@ -124,6 +126,9 @@ pub struct Reading {
     /// Count CPU time at each switch
     #[arg(long, help_heading = "What of them")]
     pub exact_cpu: bool,
+    /// Tell each signal: when, from whom, to whom, what became of it
+    #[arg(long, help_heading = "What of them")]
+    pub signals: bool,
 
     /// Form of the output
     #[arg(long, default_value = "table", value_parser = names::<Form>(&Form::NAMES),
@@ -249,7 +254,9 @@ fn interval(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if time >= LEAST => Ok(time),
         Ok(_) => Err("the shortest is 1ms".into()),
-        Err(error) => Err(error.to_string()),
+        // A number alone lacks its unit, and is told so; anything else is no time at all.
+        Err(error) if text.parse::<f64>().is_ok() => Err(error.to_string()),
+        Err(_) => Err("write a time such as 100ms, 1s or 2m".into()),
     }
 }
 

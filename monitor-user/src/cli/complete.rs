@@ -3,13 +3,36 @@
 use super::args::{Cli, Completions, Man};
 use super::exit::{Exit, Failure};
 use super::output;
-use clap::CommandFactory;
+use crate::model::field::{Category, DiskField, NetField, NodeField, ProcessField};
+use clap::builder::{PossibleValuesParser, ValueHint};
+use clap::{Command, CommandFactory};
 
 /// Prints the completions of a shell.
 pub fn completions(words: &Completions) -> Result<Exit, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(words.shell, &mut Cli::command(), "monitor", &mut text);
+    clap_complete::generate(words.shell, &mut knowing(Cli::command()), "monitor", &mut text);
     output::print(&text)
+}
+
+/// The definition with the names of fields in it. The parser itself takes any, and tells later
+/// which one is unknown: of what, it then knows.
+fn knowing(command: Command) -> Command {
+    fn names<F: Category>() -> Vec<&'static str> {
+        F::FIELDS.iter().map(|field| field.name).collect()
+    }
+    let sortable = names::<ProcessField>();
+    let mut all = [names::<NodeField>(), names::<DiskField>(), names::<NetField>()].concat();
+    all.extend(&sortable);
+    all.sort_unstable();
+    all.dedup();
+    ["sample", "watch"].into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |it| {
+            it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&all)))
+                .mut_arg("sort", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
+                .mut_arg("uid", |arg| arg.value_hint(ValueHint::Username))
+                .mut_arg("device", |arg| arg.value_hint(ValueHint::Other))
+        })
+    })
 }
 
 /// Prints the manual page, or writes that of each command too.

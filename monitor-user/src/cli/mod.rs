@@ -14,10 +14,12 @@ mod log;
 mod output;
 mod pipeline;
 mod plan;
+mod replace;
 mod report;
 mod run;
 mod sample;
 mod serve;
+mod target;
 mod usage;
 mod watch;
 

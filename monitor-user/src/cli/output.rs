@@ -1,9 +1,11 @@
 //! Where text goes: a stream, a screen that is drawn over, or a file.
 //!
 //! A frame is written at once. A reader that went away is no error: there is nobody left to tell.
-//! A file that cannot take a whole frame is cut back to the frames before it.
+//! A file that cannot take a whole frame is cut back to the frames before it, and is not touched
+//! before there is a frame.
 
 use super::exit::{Exit, Failure};
+use super::replace::replace;
 use crate::format::{Paint, Room};
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Seek, Write};
@@ -29,6 +31,10 @@ pub enum Output {
     Screen(Screen),
     /// A file.
     File(PathBuf, File),
+    /// A file that is opened and emptied by its first frame.
+    Later(PathBuf),
+    /// A file that has its one frame, or what it had before.
+    Whole(PathBuf),
 }
 
 impl Output {
@@ -59,6 +65,11 @@ impl Output {
                 write_out(screen.drawn(frame, lines))
             }
             Self::File(path, file) => append(path, file, frame),
+            Self::Later(path) => {
+                *self = Self::file(path)?;
+                self.put(frame)
+            }
+            Self::Whole(path) => replaced(path, frame),
         }
     }
 }
@@ -82,6 +93,14 @@ fn append(path: &Path, file: &mut File, frame: &[u8]) -> Result<Reader, Failure>
             let _ = whole.and_then(|length| file.set_len(length));
             Err(refused(path, &error))
         }
+    }
+}
+
+fn replaced(path: &Path, frame: &[u8]) -> Result<Reader, Failure> {
+    match replace(path, frame) {
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(refused(path, &error)),
     }
 }
 
@@ -154,8 +173,9 @@ pub fn on_terminal() -> bool {
 pub fn paint(output: &Output) -> Paint {
     let choice = anstream::AutoStream::choice(&std::io::stdout());
     match (output, choice) {
-        (Output::File(..), _) | (_, anstream::ColorChoice::Never) => Paint::Plain,
-        _ => Paint::Colour,
+        (_, anstream::ColorChoice::Never) => Paint::Plain,
+        (Output::Stream | Output::Screen(_), _) => Paint::Colour,
+        _ => Paint::Plain,
     }
 }
 

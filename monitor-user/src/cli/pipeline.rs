@@ -3,24 +3,28 @@
 //! One turn makes one frame in a buffer that is kept. What must be remembered between turns (the
 //! last sample, what was said already, what was missing) is here; when a turn is due is not.
 
+use super::columns;
 use super::exit::{Exit, Failure};
 use super::log;
 use super::output::say;
 use super::plan::Plan;
-use crate::backend::{Backend, select};
+use super::target::Targets;
+use crate::backend::Backend;
+use crate::backend::select::{self, Opened};
 use crate::format::{Form, Format, Frame, Paint, Room};
 use crate::meter::order::Order;
 use crate::meter::pick::Picker;
 use crate::meter::session::Session;
-use crate::model::id::Pid;
-use crate::model::sample::{Note, Sample};
+use crate::model::sample::{Note, Process, Sample, Source};
 use crate::model::want::Want;
+use crate::sys::namespace::has_host_pids;
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 
 /// A backend and all that comes after it.
 pub struct Pipeline {
     backend: Box<dyn Backend>,
+    targets: Targets,
     want: Want,
     session: Session,
     picker: Picker,
@@ -42,14 +46,20 @@ impl Pipeline {
     /// Opens the backend of a plan.
     pub fn open(plan: Plan, paint: Paint) -> Result<Self, Failure> {
         log::start(plan.probe_log);
-        let (backend, opening) = select::open(plan.choice, &plan.capabilities, plan.probe_log)?;
-        Ok(Self::over(backend, opening, plan, paint))
+        let opened = select::open(plan.choice, &plan.capabilities, plan.probe_log)?;
+        Self::over(opened, plan, paint)
     }
 
-    fn over(backend: Box<dyn Backend>, opening: Vec<Note>, plan: Plan, paint: Paint) -> Self {
+    fn over(opened: Opened, mut plan: Plan, paint: Paint) -> Result<Self, Failure> {
+        let (mut backend, opening) = opened;
+        let targets = Targets::resolve(&mut *backend, &mut plan)?;
+        if backend.source() == Source::Ebpf && !has_host_pids() {
+            columns::name_inside(&mut plan.layout);
+        }
         let told = matches!(plan.form, Form::Csv | Form::Prometheus).then(HashSet::new);
-        Self {
+        Ok(Self {
             backend,
+            targets,
             want: plan.want,
             session: Session::default(),
             asked: (plan.picker.order, plan.picker.top),
@@ -61,14 +71,14 @@ impl Pipeline {
             told,
             exit: Exit::Ok,
             turns: 0,
-        }
+        })
     }
 
     /// Reads once; gives the text of it.
     pub fn turn(&mut self, room: Room) -> Result<&[u8], Failure> {
         let mut sample = self.backend.read(&self.want)?;
         if self.turns == 0 {
-            self.check_targets(&sample)?;
+            self.check_targets(&sample.processes)?;
         }
         if self.turns == 0 || room.lines.is_some() {
             sample.notes.splice(..0, self.opening.iter().cloned());
@@ -92,23 +102,17 @@ impl Pipeline {
         let matched = self.picker.pick(&rates.sample.processes);
         self.backend.describe(self.picker.shown_mut(), &self.want);
         self.frame.clear();
-        let frame = Frame { rates, processes: self.picker.shown(), matched, room };
+        let events = &self.picker.events(&rates.sample);
+        let frame = Frame { rates, processes: self.picker.shown(), matched, events, room };
         self.format.write(&frame, &mut self.frame);
     }
 
     /// A process that was named must be there at first. If none is, there is nothing to show.
-    fn check_targets(&mut self, sample: &Sample) -> Result<(), Failure> {
-        let absent = self.picker.filter.absent(&sample.processes);
-        if absent.is_empty() {
-            return Ok(());
+    fn check_targets(&mut self, processes: &[Process]) -> Result<(), Failure> {
+        if let Some(message) = self.targets.absent(processes)? {
+            say(&message);
+            self.exit = Exit::NoTarget;
         }
-        let pids: Vec<_> = absent.iter().map(|Pid(pid)| pid.to_string()).collect();
-        let message = format!("no process {}", pids.join(", "));
-        if absent.len() == self.picker.filter.pids.len() {
-            return Err(Failure { message, exit: Exit::NoTarget });
-        }
-        say(&message);
-        self.exit = Exit::NoTarget;
         Ok(())
     }
 
@@ -158,9 +162,8 @@ mod tests {
     use super::*;
     use crate::backend::Error;
     use crate::model::field::ProcessField;
-    use crate::model::id::{Identity, Ns};
+    use crate::model::id::{Identity, Ns, Pid};
     use crate::model::probe::Probe;
-    use crate::model::sample::{Process, Source};
     use clap::Parser;
 
     /// Three processes that use a second of CPU in each second, times their pid.
@@ -214,7 +217,7 @@ mod tests {
         };
         let plan = Plan::resolve(&watch.reading, Pace::Again).expect("a plan");
         let opening = vec![Note::remark("not eBPF")];
-        Pipeline::over(Box::new(stub), opening, plan, Paint::Plain)
+        Pipeline::over((Box::new(stub), opening), plan, Paint::Plain).expect("a pipeline")
     }
 
     fn turn(pipeline: &mut Pipeline) -> String {

@@ -72,6 +72,12 @@ fn possible(words: &Reading) -> Result<(), Failure> {
         let why = "csv has rows of one kind: choose proc, node, disk or net instead of all";
         return Err(Failure::usage(why));
     }
+    if words.signals && matches!(words.format, Form::Csv | Form::Prometheus) {
+        let form = Form::NAMES[words.format as usize];
+        return Err(Failure::usage(format!(
+            "{form} has no place for --signals: use table or json"
+        )));
+    }
     match of_processes(words).filter(|_| !words.part.processes()) {
         Some(option) => Err(Failure::usage(format!("{option} is of processes, not of {part}"))),
         None => Ok(()),
@@ -96,6 +102,7 @@ fn of_processes(words: &Reading) -> Option<&'static str> {
         ("--net", words.net),
         ("--runqlat", words.runqlat),
         ("--exact-cpu", words.exact_cpu),
+        ("--signals", words.signals),
     ];
     given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
 }
@@ -107,6 +114,7 @@ fn switches(words: &Reading) -> Vec<Reason> {
         (Reason::Net, words.net),
         (Reason::RunQueue, words.runqlat),
         (Reason::ExactCpu, words.exact_cpu),
+        (Reason::Signals, words.signals),
     ];
     given.into_iter().filter(|(_, given)| *given).map(|(reason, _)| reason).collect()
 }
@@ -121,6 +129,7 @@ fn layout(
         Form::Table => columns::table(words.part, switches, (pace, words.threads)),
         _ => Layout::all(words.part),
     };
+    layout.signals = words.signals;
     let names = &words.fields;
     if names.is_empty() {
         return Ok((layout, Vec::new()));
@@ -240,6 +249,8 @@ mod tests {
             "all --format csv",
             "csv has rows of one kind: choose proc, node, disk or net instead of all",
         );
+        refused("--signals --format csv", "csv has no place for --signals: use table or json");
+        refused("disk --signals", "--signals is of processes, not of disk");
         refused("--sort cmdline", "cannot sort by cmdline: choose a number or comm");
     }
 

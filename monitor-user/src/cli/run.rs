@@ -51,7 +51,9 @@ pub fn run(args: &Run) -> Result<u8, Failure> {
         Ok(child) => Pid(child.id()),
         Err(error) => return not_started(&args.command[0], &error),
     };
-    let mut family = Family::of(child);
+    // It is there until it is waited for, so whoever is not found has the host's id already.
+    let on_host = backend.host_pids(&[child])?.first().copied().flatten();
+    let mut family = Family::of(on_host.unwrap_or(child));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("cannot wait: {error}")))?;
     let pidfd = open(child)?;

@@ -10,7 +10,7 @@ use super::plan::Plan;
 /// Reads once.
 pub fn sample(words: &Reading) -> Result<Exit, Failure> {
     let plan = Plan::resolve(words, Pace::Once)?;
-    let mut output = words.output.as_deref().map_or(Ok(Output::Stream), Output::file)?;
+    let mut output = words.output.clone().map_or(Output::Stream, Output::Whole);
     let mut pipeline = Pipeline::open(plan, output::paint(&output))?;
     let frame = pipeline.turn(output.room())?;
     output.put(frame)?;

@@ -37,7 +37,7 @@ fn line(error: &clap::Error) -> String {
             unknown("command", &written(InvalidSubcommand), &commands)
         }
         ErrorKind::ValueValidation => {
-            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            let why = plain(&error.source().map(ToString::to_string).unwrap_or_default());
             format!("{} {:?}: {why}", option(&written(InvalidArg)), written(InvalidValue))
         }
         ErrorKind::UnknownArgument => match text(error, SuggestedArg) {
@@ -45,8 +45,15 @@ fn line(error: &clap::Error) -> String {
             None if error.render().to_string().contains("-- <COMMAND>") => {
                 "-- goes before the command: monitor run -- COMMAND ARGS...".into()
             }
-            None => format!("{:?} makes no sense here; see monitor --help", written(InvalidArg)),
+            None if written(InvalidArg).starts_with('-') => {
+                format!("there is no option {:?}; see monitor --help", written(InvalidArg))
+            }
+            None => format!("{:?} is a word too many; see monitor --help", written(InvalidArg)),
         },
+        // Of an option that another one requires clap tells only the name.
+        ErrorKind::MissingRequiredArgument if valid(error, InvalidArg)[..] == ["--disk"] => {
+            "--writeback needs --disk too".into()
+        }
         ErrorKind::MissingRequiredArgument => {
             format!("{} is missing; see monitor --help", valid(error, InvalidArg).join(", "))
         }
@@ -54,12 +61,29 @@ fn line(error: &clap::Error) -> String {
     }
 }
 
+/// What the standard library and clap say of a number, in words.
+fn plain(why: &str) -> String {
+    match why {
+        _ if why.contains("invalid digit") => "write a whole number".into(),
+        _ if why.contains(" is not in 1..") => "the least is 1".into(),
+        _ if why.contains(" is not in ") || why.contains("too large") => "too large".into(),
+        _ => why.into(),
+    }
+}
+
 fn unknown(what: &str, written: &str, valid: &[String]) -> String {
+    let alike = valid.iter().any(|name| name::likeness(name, written) >= ALIKE);
+    if !alike && !valid.is_empty() {
+        return format!("unknown {what} {written:?}: there are {}", valid.join(", "));
+    }
     match name::nearest(valid.iter().map(String::as_str), written) {
         Some(nearest) => format!("unknown {what} {written:?}; did you mean {nearest:?}?"),
         None => format!("unknown {what} {written:?}"),
     }
 }
+
+/// From here on a name is likely to be meant; below, all are listed.
+const ALIKE: f64 = 0.6;
 
 /// What an option is the name of: `format` of `--format <FORMAT>`.
 fn option(argument: &str) -> String {
@@ -101,7 +125,8 @@ mod tests {
         check("sample --format jsn", r#"unknown format "jsn"; did you mean "json"?"#);
         check("sample --backend proc", r#"unknown backend "proc"; did you mean "procfs"?"#);
         check("watch nod", r#"unknown part "nod"; did you mean "node"?"#);
-        check("fields --format xml", r#"unknown format "xml"; did you mean "table"?"#);
+        let listed = r#"unknown format "xml": there are table, json, markdown"#;
+        check("fields --format xml", listed);
     }
 
     #[test]
@@ -120,6 +145,16 @@ mod tests {
     #[test]
     fn a_value_that_cannot_be_read_says_why() {
         check("watch --every 0s", r#"every "0s": the shortest is 1ms"#);
-        check("sample --pid x", r#"pid "x": invalid digit found in string"#);
+        check("watch --every fast", r#"every "fast": write a time such as 100ms, 1s or 2m"#);
+        check("sample --pid x", r#"pid "x": write a whole number"#);
+        check("watch --count 0", r#"count "0": the least is 1"#);
+        check("sample --pid 99999999999", r#"pid "99999999999": too large"#);
+    }
+
+    #[test]
+    fn what_does_not_belong_is_told_as_what_it_looks_like() {
+        check("sample --top -1", r#"there is no option "-1"; see monitor --help"#);
+        check("doctor extra", r#""extra" is a word too many; see monitor --help"#);
+        check("sample --writeback", "--writeback needs --disk too");
     }
 }

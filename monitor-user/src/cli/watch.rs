@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 /// Reads until it is stopped or has done its count.
 pub fn watch(words: &Watch) -> Result<Exit, Failure> {
     let plan = Plan::resolve(&words.reading, Pace::Again)?;
-    let output = words.reading.output.as_deref().map_or(Ok(Output::Stream), Output::file)?;
+    let output = words.reading.output.clone().map_or(Output::Stream, Output::Later);
     let pipeline = Pipeline::open(plan, output::paint(&output))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| cannot("start the event loop", &error))?;

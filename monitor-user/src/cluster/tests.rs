@@ -4,10 +4,9 @@ use super::*;
 use crate::backend::Backend;
 use crate::backend::canned::Canned;
 use crate::engine::{Caller, Limits};
-use crate::meter::grave::Grave;
 use crate::meter::target::NoNamespaces;
 use crate::meter::veil::Veil;
-use crate::meter::view::Reading;
+use crate::meter::view::{Past, Reading};
 use crate::model::request::{NodeName, Target};
 use crate::model::status::Status;
 use crate::wire::call::Cancel;
@@ -65,11 +64,11 @@ impl Net {
         for look in &mut looks {
             let mut sample = backend.read(look.view.want()).expect("canned values");
             let read = (sample.node_stats.take(), Vec::new());
-            let grave = Grave::default();
+            let past = Past::default();
             let reading = Reading {
                 sample: &sample,
                 node: Some(&read),
-                grave: &grave,
+                past: &past,
                 namespaces: &NoNamespaces,
             };
             look.seen = Some(look.view.see(&reading, backend));

@@ -5,9 +5,8 @@
 
 use crate::backend::{Backend, Error};
 use crate::engine::Look;
-use crate::meter::grave::Grave;
 use crate::meter::target::NoNamespaces;
-use crate::meter::view::Reading;
+use crate::meter::view::{Past, Reading};
 use crate::model::field::ProcessField;
 use crate::model::sample::{Node, Note, Sample};
 use crate::model::status::{Refusal, Status};
@@ -39,7 +38,7 @@ impl Sampler {
     pub fn start(backend: Box<dyn Backend>, opening: Vec<Note>) -> std::io::Result<Self> {
         let (work, queue) = unbounded_channel();
         let (back, done) = unbounded_channel();
-        let reader = Reader { backend, opening, grave: Grave::default() };
+        let reader = Reader { backend, opening, past: Past::default() };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
             match runtime {
@@ -67,7 +66,7 @@ type NodeRead = (Want, (Option<Node>, Vec<Note>));
 struct Reader {
     backend: Box<dyn Backend>,
     opening: Vec<Note>,
-    grave: Grave,
+    past: Past,
 }
 
 impl Reader {
@@ -117,7 +116,7 @@ impl Reader {
                     let want = node_want(look.view.want());
                     let node = nodes.iter().find(|(it, _)| same(it, &want)).map(|(_, node)| node);
                     let reading =
-                        Reading { sample, node, grave: &self.grave, namespaces: &NoNamespaces };
+                        Reading { sample, node, past: &self.past, namespaces: &NoNamespaces };
                     look.view.see(&reading, &mut *self.backend)
                 }
                 Err(error) => Err(refusal(error)),
@@ -132,7 +131,7 @@ impl Reader {
         let mut sample = None;
         if wants().any(|want| want.processes) {
             let mut read = self.backend.read(&union(wants()))?;
-            self.grave.bury(&mut read.processes);
+            self.past.take_from(&mut read);
             sample = Some(read);
         }
         for want in wants().map(node_want).filter(reads_node) {

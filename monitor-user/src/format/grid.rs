@@ -93,7 +93,7 @@ impl Grid {
 }
 
 /// A command is named with so many letters even where the numbers filled the line.
-const MIN_LAST: usize = 15;
+const MIN_LAST: usize = 8;
 
 fn spaces(count: usize, out: &mut String) {
     out.extend(std::iter::repeat_n(' ', count));

@@ -4,6 +4,7 @@
 //! `processes`, `node_stats` with `cpus`, `disks` and `nets` inside, `notes`, `lost`. Integers are
 //! exact, what is absent is left out. Streams through serde, builds no tree.
 
+use super::happened;
 use super::object::Object;
 use super::{Format, Frame, Layout, rounded};
 use crate::model::field::{BlockField, Category, Kind, Value};
@@ -55,6 +56,9 @@ impl Serialize for Line<'_> {
         }
         if let Some(node) = &sample.node_stats {
             map.serialize_entry("node_stats", &NodeStats { node, layout })?;
+        }
+        if layout.signals {
+            map.serialize_entry("events", &happened::Events(self.frame))?;
         }
         map.serialize_entry("notes", &Notes(&sample.notes))?;
         map.serialize_entry("lost", &Losses(&sample.lost))?;

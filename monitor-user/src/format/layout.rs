@@ -6,6 +6,15 @@
 use crate::model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
 use crate::model::scope::Scope;
 
+/// A column that is left out rather than that the command gets less than so many letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spare {
+    /// The column.
+    pub field: ProcessField,
+    /// What the command shall have.
+    pub command: usize,
+}
+
 /// The fields to print of each category.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -13,6 +22,10 @@ pub struct Layout {
     pub scope: Scope,
     /// Of a process or thread.
     pub processes: Vec<ProcessField>,
+    /// Which of these a table may leave out where its line is too narrow, the first one first.
+    pub spare: Vec<Spare>,
+    /// Whether signals are told.
+    pub signals: bool,
     /// Of the node.
     pub node: Vec<NodeField>,
     /// Of a processor.
@@ -29,6 +42,8 @@ impl Layout {
         Self {
             scope,
             processes: ProcessField::all().filter(|&field| field != ProcessField::Pss).collect(),
+            spare: Vec::new(),
+            signals: false,
             node: NodeField::all().collect(),
             cpus: CpuField::all().collect(),
             disks: DiskField::all().collect(),

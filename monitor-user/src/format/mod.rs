@@ -4,10 +4,13 @@
 //! appended. A form walks the field list and knows no field by name; it reads and writes no file.
 
 mod csv;
+mod events;
 mod grid;
+mod happened;
 pub mod human;
 mod json;
 mod layout;
+mod notes;
 mod object;
 mod pmix;
 mod prometheus;
@@ -15,8 +18,9 @@ mod table;
 pub mod wrap;
 
 pub use crate::model::scope::Scope;
-pub use layout::Layout;
+pub use layout::{Layout, Spare};
 
+use crate::model::event::Event;
 use crate::model::name::{self, Unknown};
 use crate::model::rates::Rates;
 use crate::model::sample::Process;
@@ -30,6 +34,8 @@ pub struct Frame<'a> {
     pub processes: &'a [Process],
     /// How many there were to choose from.
     pub matched: usize,
+    /// What happened to those that were asked for.
+    pub events: &'a [Event],
     /// How much of it can be seen.
     pub room: Room,
 }

@@ -1,14 +1,16 @@
 //! The table: for people, 80 columns or as wide as the terminal.
 //!
-//! One line says where and when and from which backend, then the parts asked for, then the notes.
-//! A value that is absent is `-`. Processes come last, so that a short screen cuts only them.
+//! One line says where and when and from which backend, then the parts asked for, then signals,
+//! then the notes.
+//! A value that is absent is `-`. Processes come last, so that a short screen cuts only them;
+//! where a line is too narrow for their columns, those that the layout can spare are left out.
 
 use super::grid::{Column, Grid, Side};
+use super::layout::Spare;
 use super::object::Object;
-use super::wrap::wrap;
-use super::{Format, Frame, Layout, Paint, human};
-use crate::model::field::{Category, Field, Kind, Role, Unit};
-use crate::model::sample::{Lost, Process};
+use super::{Format, Frame, Layout, Paint, events, human, notes};
+use crate::model::field::{Category, Field, Kind, ProcessField, Role, Unit};
+use crate::model::sample::Process;
 use anstyle::Style;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
@@ -34,10 +36,12 @@ impl Format for Table {
         }
         self.summary(frame);
         self.devices(frame);
-        let notes = notes(frame);
+        let notes = notes::text(frame);
+        let events = if self.layout.signals { events::text(frame) } else { String::new() };
         if self.layout.scope.processes() {
-            self.processes(frame, notes.lines().count());
+            self.processes(frame, notes.lines().count() + events.lines().count());
         }
+        self.text.push_str(&events);
         if !notes.is_empty() {
             self.styled(NOTE, |out| out.push_str(&notes));
         }
@@ -124,13 +128,12 @@ impl Table {
     fn processes(&mut self, frame: &Frame<'_>, notes: usize) {
         let used = self.text.lines().count() + 1 + notes;
         let most = frame.room.lines.map_or(usize::MAX, |lines| lines.saturating_sub(used));
-        let fields = std::mem::take(&mut self.layout.processes);
+        let fields = fitting(&self.layout, frame.room.columns);
         self.grid.begin(fields.iter().map(|it| column(it.field())));
         let rows = || frame.processes.iter().flat_map(with_threads).take(most);
         for process in rows() {
             fields.iter().for_each(|&it| self.grid.cell(|out| cell(process, it, out)));
         }
-        self.layout.processes = fields;
         self.heading(frame.room.columns);
         for (row, process) in rows().enumerate() {
             let style = if process.ended() { ENDED } else { Style::new() };
@@ -158,28 +161,25 @@ impl Table {
     }
 }
 
+/// The columns of processes without those that must be spared for the line to hold the others.
+fn fitting(layout: &Layout, room: usize) -> Vec<ProcessField> {
+    let mut fields = layout.processes.clone();
+    for Spare { field, command } in &layout.spare {
+        let widths = fields.iter().map(|it| match column(it.field()) {
+            Column { side: Side::Left, .. } if it.field().kind == Kind::Text => *command,
+            Column { title, least, .. } => least.max(title.len()),
+        });
+        // The gaps are one fewer than the columns.
+        if widths.map(|width| width + 1).sum::<usize>() <= room + 1 {
+            break;
+        }
+        fields.retain(|it| it != field);
+    }
+    fields
+}
+
 fn with_threads(process: &Process) -> impl Iterator<Item = &Process> {
     std::iter::once(process).chain(&process.threads)
-}
-
-/// The notes of the sample, then what was lost, each a paragraph.
-fn notes(frame: &Frame<'_>) -> String {
-    const LABEL: &str = "note: ";
-    let sample = &frame.rates.sample;
-    let lost = sample.lost.iter().filter(|it| it.ring_full + it.table_full > 0).map(loss);
-    let mut out = String::new();
-    for note in sample.notes.iter().map(|note| note.text.clone()).chain(lost) {
-        let mut text = String::new();
-        human::escaped(&note, &mut text);
-        out.push_str(LABEL);
-        wrap(&text, LABEL.len(), frame.room.columns, &mut out);
-    }
-    out
-}
-
-fn loss(lost: &Lost) -> String {
-    let Lost { program, ring_full, table_full } = lost;
-    format!("{program} lost {ring_full} records (ring full), {table_full} keys (table full)")
 }
 
 fn column(field: &'static Field) -> Column {

@@ -93,7 +93,7 @@ fn print(form: Form, layout: Layout) -> String {
     let mut out = Vec::new();
     for rates in [&first, &second] {
         let processes = &rates.sample.processes;
-        let frame = Frame { rates, processes, matched: processes.len(), room: ROOM };
+        let frame = Frame { rates, processes, matched: processes.len(), events: &[], room: ROOM };
         writer.write(&frame, &mut out);
     }
     String::from_utf8(out).expect("every form is UTF-8")
@@ -148,7 +148,8 @@ fn every_field_that_is_there_stands_in_json_with_its_name() {
         process.row.set(field, 1);
     }
     let rates = rates::first(Sample::default());
-    let frame = Frame { rates: &rates, processes: &[process.clone()], matched: 1, room: ROOM };
+    let frame =
+        Frame { rates: &rates, processes: &[process.clone()], matched: 1, events: &[], room: ROOM };
     let mut out = Vec::new();
     Form::Json.writer(Layout::all(Scope::Processes), Paint::Plain).write(&frame, &mut out);
     let json: serde_json::Value = serde_json::from_slice(&out).expect("it is JSON");
@@ -164,7 +165,7 @@ fn a_screen_shows_no_more_than_fits_and_keeps_its_notes() {
     let rates = rates::first(sample(1));
     let many: Vec<_> = (1..100).map(|pid| process(pid, b"x", 1)).collect();
     let room = Room { columns: 80, lines: Some(12) };
-    let frame = Frame { rates: &rates, processes: &many, matched: 99, room };
+    let frame = Frame { rates: &rates, processes: &many, matched: 99, events: &[], room };
     let mut out = Vec::new();
     Form::Table.writer(layout(Scope::Processes), Paint::Plain).write(&frame, &mut out);
     let text = String::from_utf8(out).expect("every form is UTF-8");

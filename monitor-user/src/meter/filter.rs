@@ -10,7 +10,7 @@ use crate::model::sample::Process;
 /// What is asked for; an empty list asks for all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// These processes.
+    /// These processes, by their ids on the host.
     pub pids: Vec<Pid>,
     /// Command names; `*` stands for any letters.
     pub comms: Vec<String>,
@@ -26,6 +26,14 @@ impl Filter {
         !self.cgroups.is_empty()
     }
 
+    /// Whether every process is asked for.
+    pub const fn admits_all(&self) -> bool {
+        self.pids.is_empty()
+            && self.uids.is_empty()
+            && self.comms.is_empty()
+            && self.cgroups.is_empty()
+    }
+
     /// Whether this process is asked for.
     pub fn admits(&self, process: &Process) -> bool {
         let uid = process.row.get(ProcessField::Uid);
@@ -35,12 +43,6 @@ impl Filter {
             && any(&self.cgroups, |it| {
                 process.text.cgroup.as_deref().is_some_and(|at| at_or_below(at, it))
             })
-    }
-
-    /// The named processes that are not there.
-    pub fn absent(&self, processes: &[Process]) -> Vec<Pid> {
-        let there = |pid: &Pid| processes.iter().any(|process| process.id.pid == *pid);
-        self.pids.iter().copied().filter(|pid| !there(pid)).collect()
     }
 }
 
@@ -133,11 +135,5 @@ mod tests {
         for path in ["/slurm/job", "/slurm/job_1/step_0/x"] {
             check(cgroup(path), false);
         }
-    }
-
-    #[test]
-    fn a_named_process_that_is_not_there_is_told() {
-        let filter = Filter { pids: vec![Pid(0), Pid(9)], ..Filter::default() };
-        assert_eq!(filter.absent(&[Process::default()]), [Pid(9)]);
     }
 }

@@ -22,6 +22,8 @@ pub enum Reason {
     RunQueue,
     /// `--exact-cpu`.
     ExactCpu,
+    /// `--signals`.
+    Signals,
     /// A rule that waits for such an event.
     Event,
 }
@@ -36,6 +38,7 @@ impl Reason {
             Self::Net => "--net, run",
             Self::RunQueue => "--runqlat",
             Self::ExactCpu => "--exact-cpu",
+            Self::Signals => "--signals",
             Self::Event => "events",
         }
     }
@@ -51,7 +54,7 @@ const NEEDS: &[(Capability, Reason, &[&str])] = &[
     (Capability::Sockets, Reason::Net, &["udp", "socket_"]),
     (Capability::RunQueue, Reason::RunQueue, &["run_queue_"]),
     (Capability::ExactCpu, Reason::ExactCpu, &["exact_cpu_"]),
-    (Capability::Signals, Reason::Event, &[]),
+    (Capability::Signals, Reason::Signals, &[]),
     (Capability::LibraryCalls, Reason::Event, &[]),
 ];
 

@@ -5,7 +5,10 @@
 
 use super::filter::Filter;
 use super::order::{self, Key, Order};
-use crate::model::sample::Process;
+use crate::model::event::Event;
+use crate::model::id::Identity;
+use crate::model::sample::{Process, Sample};
+use std::borrow::Cow;
 
 /// Chooses rows.
 #[derive(Default)]
@@ -40,6 +43,19 @@ impl Picker {
         self.shown.clear();
         self.shown.extend(self.keys.iter().map(|key| processes[key.2].clone()));
         matched
+    }
+
+    /// The events that one of the processes asked for sent or got.
+    pub fn events<'s>(&self, sample: &'s Sample) -> Cow<'s, [Event]> {
+        if self.filter.admits_all() {
+            return Cow::Borrowed(&sample.events);
+        }
+        let asked = |id: Identity| {
+            let found = sample.processes.binary_search_by_key(&id, |process| process.id);
+            found.is_ok_and(|place| self.filter.admits(&sample.processes[place]))
+        };
+        let is_of = |event: &&Event| asked(event.target) || event.sender().is_some_and(asked);
+        Cow::Owned(sample.events.iter().filter(is_of).cloned().collect())
     }
 
     /// The chosen ones.

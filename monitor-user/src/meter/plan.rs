@@ -145,6 +145,7 @@ fn reasons(request: &Request) -> Result<Vec<Reason>, Refusal> {
 /// left out.
 fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
     let mut layout = Layout::all(scope);
+    layout.signals = request.capabilities.iter().any(|it| it == Capability::Signals.name());
     let Some(names) = &request.fields else {
         return Ok(if request.pmix { known_to_pmix(layout) } else { layout });
     };

@@ -4,15 +4,16 @@
 //! whether there is anything left to look at. Keeps what it saw last, so its rates are its own.
 //! Knows neither its name nor its time, nor who is told.
 
-use super::grave::Grave;
 use super::pick::Picker;
 use super::plan::Plan;
 use super::session::Session;
 use super::target::{Namespaces, Watched};
+use super::trail::Trail;
 use super::veil::Veil;
 use crate::backend::Backend;
 use crate::format::{Format, Frame, Paint, Room};
-use crate::model::id::Ns;
+use crate::model::event::Event;
+use crate::model::id::{Identity, Ns};
 use crate::model::sample::{Node, Note, Process, Sample};
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
@@ -24,10 +25,38 @@ pub struct Reading<'a> {
     pub sample: &'a Sample,
     /// The node's own numbers as this view wants them, with notes of their own.
     pub node: Option<&'a (Option<Node>, Vec<Note>)>,
-    /// What has ended.
-    pub grave: &'a Grave,
+    /// What is told once.
+    pub past: &'a Past,
     /// Who is which rank of a parallel job.
     pub namespaces: &'a dyn Namespaces,
+}
+
+/// What is told once.
+#[derive(Default)]
+pub struct Past {
+    /// The last records of processes that have ended.
+    pub ended: Trail<Process>,
+    /// What happened.
+    pub events: Trail<Event>,
+}
+
+impl Past {
+    /// Takes what is told once out of a sample.
+    pub fn take_from(&mut self, sample: &mut Sample) {
+        self.ended.extend(sample.processes.extract_if(.., |process| process.ended()));
+        self.events.extend(sample.events.drain(..));
+    }
+
+    fn end(&self) -> Place {
+        Place { ended: self.ended.end(), events: self.events.end() }
+    }
+}
+
+/// How much of the past a view has seen.
+#[derive(Clone, Copy)]
+struct Place {
+    ended: u64,
+    events: u64,
 }
 
 /// A frame for one monitor.
@@ -53,8 +82,8 @@ pub struct View {
     session: Session,
     picker: Picker,
     format: Box<dyn Format + Send>,
-    /// How much of the grave it has seen; nothing of it, before it looked first.
-    place: Option<u64>,
+    /// How much of the past it has seen; none, before it looked first.
+    place: Option<Place>,
 }
 
 impl View {
@@ -81,11 +110,6 @@ impl View {
         &self.plan
     }
 
-    /// Its place in the grave.
-    pub const fn place(&self) -> Option<u64> {
-        self.place
-    }
-
     /// Looks at a reading.
     pub fn see(
         &mut self,
@@ -108,7 +132,7 @@ impl View {
         if self.plan.want.processes {
             self.processes(reading, &mut sample);
         }
-        self.place = Some(reading.grave.end());
+        self.place = Some(reading.past.end());
         if first {
             self.watched.check(&mut sample.notes)?;
         }
@@ -118,7 +142,8 @@ impl View {
     /// Its processes: those that live, and those that ended since it looked last.
     fn processes(&mut self, reading: &Reading<'_>, sample: &mut Sample) {
         let living = &reading.sample.processes;
-        let (ended, missed) = reading.grave.since(self.place.unwrap_or(reading.grave.end()));
+        let place = self.place.unwrap_or(reading.past.end());
+        let (ended, missed) = reading.past.ended.since(place.ended);
         self.watched.learn(living, reading.namespaces, &self.veil);
         let mine = |it: &&Process| self.watched.admits(it) && self.veil.shows(it);
         match self.watched.identities() {
@@ -134,6 +159,9 @@ impl View {
             let text = format!("{missed} processes ended unseen: more than are kept for a tick");
             sample.notes.push(Note::missing(text));
         }
+        if self.plan.layout.signals {
+            self.events(reading, place, sample);
+        }
         self.watched.settle(&mut sample.processes, &reading.sample.dying);
         for process in &mut sample.processes {
             self.veil.cover(process);
@@ -142,6 +170,18 @@ impl View {
             }
         }
         sample.processes.sort_by_key(|it| it.id);
+    }
+
+    /// What happened to its processes.
+    fn events(&self, reading: &Reading<'_>, place: Place, sample: &mut Sample) {
+        let (events, missed) = reading.past.events.since(place.events);
+        let own = |id: &Identity| sample.processes.iter().any(|it| it.id == *id);
+        let mine: Vec<_> = events.filter(|event| own(&event.target)).cloned().collect();
+        sample.events = mine;
+        if missed > 0 {
+            let text = format!("{missed} events went unseen: more than are kept for a tick");
+            sample.notes.push(Note::missing(text));
+        }
     }
 
     /// Rates, order, texts, text.
@@ -159,7 +199,8 @@ impl View {
             backend.describe(self.picker.shown_mut(), &self.plan.want);
         }
         let room = Room { columns: 80, lines: None };
-        let frame = Frame { rates, processes: self.picker.shown(), matched, room };
+        let events = &self.picker.events(&rates.sample);
+        let frame = Frame { rates, processes: self.picker.shown(), matched, events, room };
         let mut json = Vec::new();
         self.format.write(&frame, &mut json);
         json.pop();

@@ -20,6 +20,16 @@ pub struct Event {
     pub what: What,
 }
 
+impl Event {
+    /// Who caused it, if that was another process or itself.
+    pub const fn sender(&self) -> Option<Identity> {
+        match self.what {
+            What::SignalGenerated { sender, .. } => sender,
+            What::SignalDelivered { .. } => None,
+        }
+    }
+}
+
 /// What happened to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -51,6 +61,60 @@ pub struct Signal {
     pub thread: Option<Pid>,
 }
 
+/// Names of the signals from 1 on, as every architecture but Alpha, MIPS, PA-RISC and SPARC
+/// numbers them (signal(7)).
+const NAMES: [&str; 31] = [
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGUSR1",
+    "SIGSEGV",
+    "SIGUSR2",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGSTKFLT",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGIO",
+    "SIGPWR",
+    "SIGSYS",
+];
+/// The first real-time signal that the C library leaves to programs.
+const RTMIN: u32 = 34;
+/// The last one.
+const RTMAX: u32 = 64;
+
+impl Signal {
+    /// Its name; none for those that the C library keeps for itself.
+    pub fn name(&self) -> Option<String> {
+        match self.number {
+            RTMIN => Some("SIGRTMIN".into()),
+            number @ RTMIN..=RTMAX => Some(format!("SIGRTMIN+{}", number - RTMIN)),
+            number => {
+                let place = usize::try_from(number).ok()?.checked_sub(1)?;
+                NAMES.get(place).map(|&name| name.to_owned())
+            }
+        }
+    }
+}
+
 /// What became of a signal as it was made (`TRACE_SIGNAL_*` of include/trace/events/signal.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -64,4 +128,19 @@ pub enum Outcome {
     Overflowed,
     /// The queue of the process is full: it will be taken, but says nothing of its sender.
     Stripped,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Signal;
+
+    #[test]
+    fn signals_have_the_names_of_the_manual() {
+        let name = |number| Signal { number, code: 0, thread: None }.name();
+        assert_eq!(name(9).as_deref(), Some("SIGKILL"));
+        assert_eq!(name(31).as_deref(), Some("SIGSYS"));
+        assert_eq!(name(34).as_deref(), Some("SIGRTMIN"));
+        assert_eq!(name(64).as_deref(), Some("SIGRTMIN+30"));
+        assert_eq!((name(0), name(33), name(65)), (None, None, None));
+    }
 }

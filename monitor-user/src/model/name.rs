@@ -30,9 +30,12 @@ pub fn position<'n>(
 
 /// The name most like what was written. Common beginnings count, as people shorten names.
 pub fn nearest<'n>(names: impl Iterator<Item = &'n str>, written: &str) -> Option<&'n str> {
-    let written = written.to_lowercase();
-    let likeness = |name: &str| strsim::jaro_winkler(name, &written);
-    names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+    names.max_by(|a, b| likeness(a, written).total_cmp(&likeness(b, written)))
+}
+
+/// How much alike two names are: 0 not at all, 1 the same.
+pub fn likeness(name: &str, written: &str) -> f64 {
+    strsim::jaro_winkler(name, &written.to_lowercase())
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ pub mod bpf;
 pub mod clock;
 pub mod files;
 pub mod memory;
+pub mod namespace;
 pub mod readable;
 pub mod rights;
+pub mod user;
 pub mod wait;

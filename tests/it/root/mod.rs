@@ -3,11 +3,13 @@
 
 mod actor;
 mod block;
+mod container;
 mod doctor;
 mod equal;
 mod exact_cpu;
 mod life;
 mod privilege;
+mod proc_mount;
 mod run;
 mod run_queue;
 mod signal;

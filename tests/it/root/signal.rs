@@ -2,10 +2,16 @@
 
 use super::actor::Actor;
 use super::privilege::granted;
-use super::workload::{ebpf, processes, until};
+use super::workload::{Guarded, ebpf, processes, until};
+use crate::deadline;
+use monitor::backend::Backend as _;
 use monitor::model::event::{Event, Outcome, What};
 use monitor::model::id::Pid;
 use monitor::model::want::Capability;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::Value;
+use std::os::fd::BorrowedFd;
+use std::process::Command;
 
 /// Pids of sender and target, whole process or not, and outcome of a signal that was made.
 fn generated(event: &Event, number: u32) -> Option<(Option<Pid>, Pid, bool, Outcome)> {
@@ -71,6 +77,48 @@ fn root_a_signal_that_is_pending_or_ignored_says_so() {
 }
 
 #[test]
+fn root_a_burst_between_two_readings_is_fetched_as_it_comes() {
+    const BURST: usize = 30_011;
+    if !granted("root_a_burst_between_two_readings_is_fetched_as_it_comes") {
+        return;
+    }
+    // Another part with a ring buffer of its own, which stays quiet, is there and comes first.
+    let mut backend = ebpf(&[Capability::Lifetimes, Capability::Signals]);
+    let mut actor = Actor::new();
+    let pid = actor.pid();
+    let _ = actor.does("signal.signal(40, lambda *_: None); it = 0");
+    let _ = until(&mut backend, &processes(), |_| true);
+    let burst = std::thread::spawn(move || {
+        let _ = actor.does(&format!("for _ in range({BURST}): os.kill(os.getpid(), 40)"));
+        // Dropped here it would get one more, which ends it.
+        actor
+    });
+    // What an event loop does between two ticks that are far apart.
+    deadline::until(|| {
+        if readable(backend.wake().unwrap()) {
+            backend.drain();
+        }
+        burst.is_finished().then_some(())
+    });
+    let _actor = burst.join().unwrap();
+    let sample = backend.read(&processes()).unwrap();
+    let mine = |event: &&Event| event.target.pid == pid;
+    let (made, taken): (Vec<_>, Vec<_>) = sample
+        .events
+        .iter()
+        .filter(mine)
+        .partition(|event| matches!(event.what, What::SignalGenerated { .. }));
+    let lost = sample.lost.iter().find(|lost| lost.program == "signal").unwrap();
+    assert_eq!((made.len(), taken.len(), lost.ring_full), (BURST, BURST, 0));
+}
+
+/// Whether it is, now.
+fn readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+}
+
+#[test]
 fn root_without_the_capability_there_are_no_events() {
     if !granted("root_without_the_capability_there_are_no_events") {
         return;
@@ -80,4 +128,37 @@ fn root_without_the_capability_there_are_no_events() {
     let _ = actor.does("signal.signal(10, signal.SIG_IGN); os.kill(os.getpid(), 10); it = 0");
     let sample = until(&mut backend, &processes(), |_| true);
     assert_eq!(sample.events, []);
+}
+
+#[test]
+fn root_watch_tells_23_signals_with_sender_and_target() {
+    if !granted("root_watch_tells_23_signals_with_sender_and_target") {
+        return;
+    }
+    let (mut sender, mut target) = (Actor::new(), Actor::new());
+    let _ = target.does("signal.signal(40, lambda *_: None); it = 0");
+    let words =
+        format!("watch --signals --format json --fields pid --every 20ms --pid {}", target.pid().0);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
+    let mut watch = Guarded::run(command.args(words.split(' ')).args(["--backend", "ebpf"]));
+    let first: Value = serde_json::from_str(&watch.line()).unwrap();
+    assert_eq!(first["events"], serde_json::json!([]));
+    let _ = sender.does(&format!("for _ in range(23): os.kill({}, 40)", target.pid().0));
+    let mut events = Vec::new();
+    let count =
+        |events: &[Value], kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+    deadline::until(|| {
+        let sample: Value = serde_json::from_str(&watch.line()).unwrap();
+        events.extend(sample["events"].as_array().unwrap().iter().cloned());
+        (count(&events, "delivered") >= 23).then_some(())
+    });
+    assert_eq!((count(&events, "generated"), events.len()), (23, 46));
+    for it in &events {
+        let said = (&it["name"], &it["number"], &it["target"]["pid"]);
+        assert_eq!(said, (&"SIGRTMIN+6".into(), &40.into(), &target.pid().0.into()), "{it}");
+        let made = it["kind"] == "generated";
+        let from = it["sender"]["pid"].as_u64();
+        assert_eq!(from, made.then_some(u64::from(sender.pid().0)), "{it}");
+        assert_eq!(it["outcome"].as_str(), made.then_some("queued"));
+    }
 }

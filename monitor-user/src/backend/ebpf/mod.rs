@@ -15,12 +15,14 @@ mod object;
 mod owner;
 mod part;
 mod pass;
+mod reader;
 mod run_queue;
 mod share;
 mod signal;
 mod snapshot;
 mod socket;
 mod tcp;
+mod wake;
 
 use super::procfs::text::Texts;
 use super::procfs::{Root, node};
@@ -31,13 +33,15 @@ use crate::model::probe::Probe;
 use crate::model::sample::{Lost, Note, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
 use crate::sys::clock;
+use crate::sys::namespace::has_host_pids;
 use kernel::Kernel;
 use part::{Asked, LOADERS, Loader, Part};
 use snapshot::{Snapshot, Threads};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use wake::Wake;
 
-/// The first process of the node, and of every pid namespace that the reader may be in.
+/// The first process of the node.
 const INIT: Pid = Pid(1);
 
 /// The loaded objects.
@@ -48,6 +52,8 @@ pub struct Ebpf {
     snapshot: Snapshot,
     asked: Vec<Capability>,
     parts: Vec<(&'static Loader, Box<dyn Part>)>,
+    /// Becomes readable when any of the parts has records that wait.
+    wake: Wake,
     /// What was asked for and could not be had.
     refused: Vec<(&'static Loader, Error)>,
     log_level: u8,
@@ -65,7 +71,8 @@ impl Ebpf {
         let texts = Texts::new(root.proc.clone());
         let (parts, refused) = (Vec::new(), Vec::new());
         let asked = Vec::new();
-        let mut it = Self { node, root, texts, snapshot, asked, parts, refused, log_level };
+        let wake = Wake::new()?;
+        let mut it = Self { node, root, texts, snapshot, asked, parts, wake, refused, log_level };
         it.load(capabilities, &kernel);
         drop(kernel);
         crate::sys::memory::give_back();
@@ -83,7 +90,11 @@ impl Ebpf {
                 continue;
             }
             match (loader.load)(kernel, &asked) {
-                Ok(part) => self.parts.push((loader, part)),
+                Ok(part) => {
+                    // One that cannot wake is drained with the next reading.
+                    let _ = part.wake().map(|fd| self.wake.add(fd));
+                    self.parts.push((loader, part));
+                }
                 Err(error) => self.refused.push((loader, error)),
             }
         }
@@ -98,7 +109,9 @@ impl Ebpf {
             part.join(sample);
             part.object_mut().say();
         }
-        if sample.processes.first().is_some_and(|first| first.id.pid != INIT) {
+        // In a container the first process is the container's, whatever its id on the host.
+        let first = sample.processes.first();
+        if first.is_some_and(|first| first.id.pid != INIT) && has_host_pids() {
             let text = "this kernel shows process 1 to no BPF program: it is missing here";
             sample.notes.push(Note::remark(text));
         }
@@ -106,9 +119,10 @@ impl Ebpf {
         if let Some(pids) = &want.pids {
             sample.processes.retain(|process| pids.contains(&process.id.pid));
         }
+        let in_proc = if has_host_pids() { |it: &Process| it.id } else { reader::in_proc };
         if want.wants(F::Pss) {
             for process in sample.processes.iter_mut().filter(|it| it.row.get(F::Rss).is_some()) {
-                process.row.set_some(F::Pss, self.texts.pss(process.id));
+                process.row.set_some(F::Pss, self.texts.pss(in_proc(process)));
             }
         }
         Ok(())
@@ -211,22 +225,32 @@ impl Backend for Ebpf {
         Ok(sample)
     }
 
+    fn host_pids(&mut self, pids: &[Pid]) -> Result<Vec<Option<Pid>>, Error> {
+        if has_host_pids() {
+            return Ok(pids.iter().copied().map(Some).collect());
+        }
+        let (processes, tick_ns) = (self.snapshot.read(Threads::Summed)?, clock::tick_ns());
+        let host = |pid: &Pid| reader::host_pid(&self.texts.inside(*pid)?, &processes, tick_ns);
+        Ok(pids.iter().map(host).collect())
+    }
+
     fn describe(&mut self, processes: &mut [Process], want: &Want) {
         let number = |process: &Process, field| process.row.get(field).unwrap_or(0);
+        let in_proc = if has_host_pids() { |it: &Process| it.id } else { reader::in_proc };
         for process in processes.iter_mut().filter(|it| !it.ended()) {
             if want.wants(F::Cmdline) {
                 let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
-                process.text.cmdline = self.texts.cmdline(process.id, generation);
+                process.text.cmdline = self.texts.cmdline(in_proc(process), generation);
             }
             if want.wants(F::Cgroup) {
                 let cgroup = number(process, F::CgroupId);
-                process.text.cgroup = self.texts.cgroup(cgroup, process.id);
+                process.text.cgroup = self.texts.cgroup(cgroup, in_proc(process));
             }
         }
     }
 
     fn wake(&self) -> Option<BorrowedFd<'_>> {
-        self.parts.iter().find_map(|(_, part)| part.wake())
+        Some(self.wake.fd())
     }
 
     fn drain(&mut self) {

@@ -1,4 +1,4 @@
-//! What a mount of `/proc` with `hidepid` keeps from us.
+//! What the mount of `/proc` keeps from us: with `hidepid`, or because it is something else.
 //!
 //! In: `self/mountinfo` and `self/status` of a `/proc`. Out: a note, if processes of other users
 //! cannot be seen. Decides nothing; the readings meet the refusals by themselves.
@@ -9,6 +9,17 @@ use std::path::Path;
 
 /// `CAP_SYS_PTRACE` of capabilities(7): with it, `hidepid` hides nothing.
 const CAP_SYS_PTRACE: u32 = 19;
+
+/// Why there is nothing to read, if something else is mounted over `/proc`. A copy at another
+/// place is one by intent.
+pub fn not_proc(proc: &Path) -> Option<&'static str> {
+    let is_proc = |stat: rustix::fs::StatFs| stat.f_type == rustix::fs::PROC_SUPER_MAGIC;
+    let is_other = proc == Path::new("/proc") && !rustix::fs::statfs(proc).is_ok_and(is_proc);
+    is_other.then_some("/proc is not a proc file system")
+}
+
+/// What to do about that.
+pub const MOUNT_PROC: &str = "mount one: mount -t proc proc /proc";
 
 /// What is hidden, if anything is.
 pub fn hidden(proc: &Path) -> Option<Note> {

@@ -101,6 +101,13 @@ pub struct Procfs {
 impl Procfs {
     /// Opens `/proc`, and raises the limit of open files.
     pub fn open(root: Root) -> Result<Self, Error> {
+        if let Some(why) = access::not_proc(&root.proc) {
+            return Err(Error::Unsupported {
+                what: "reading processes without eBPF".into(),
+                why: why.into(),
+                fix: access::MOUNT_PROC.into(),
+            });
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = open(&root.proc, flags, Mode::empty()).map_err(|errno| Error::Kernel {
             call: "open",

@@ -4,7 +4,7 @@
 //! and notes on what is missing. Every backend that sees a real node reads it here.
 
 use super::scan::Scan;
-use super::{Root, cpu, disk, infiniband, memory, net, pressure};
+use super::{Root, access, cpu, disk, infiniband, memory, net, pressure};
 use crate::backend::device;
 use crate::model::field::NodeField;
 use crate::model::field::node::NodeRow;
@@ -19,6 +19,11 @@ pub fn read(root: &Root, want: &Want, notes: &mut Vec<Note>) -> Option<Node> {
         return None;
     }
     let mut node = Node::default();
+    if let Some(why) = access::not_proc(&root.proc) {
+        let fix = access::MOUNT_PROC;
+        notes.push(Note::missing(format!("nothing of node, disks and interfaces: {why}; {fix}")));
+        return Some(node);
+    }
     if want.node {
         read_itself(root, &mut node, notes);
     }

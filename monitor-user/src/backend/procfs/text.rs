@@ -5,8 +5,9 @@
 //! control characters too; the formats escape. Both backends that see real processes use it.
 
 use super::scan::lines;
-use super::{smaps, stat};
-use crate::model::id::Identity;
+use super::stat::{self, Stat};
+use super::{smaps, status};
+use crate::model::id::{Identity, Pid};
 use crate::model::sample::Process;
 use crate::sys::clock;
 use std::collections::HashMap;
@@ -81,6 +82,16 @@ impl Texts {
         smaps::parse(&self.file_of(id, "smaps_rollup", LONGEST_CMDLINE)?).ok()
     }
 
+    /// What this `/proc` says of the process that has this id in it.
+    pub fn inside(&self, pid: Pid) -> Option<Inside> {
+        let dir = self.proc.join(pid.0.to_string());
+        let status = status::parse(&std::fs::read(dir.join("status")).ok()?).ok()?;
+        let stat = stat::parse(&std::fs::read(dir.join("stat")).ok()?).ok()?;
+        let innermost = status.ns_pid.map_or(Some(pid.0), |pid| pid.try_into().ok())?;
+        let Stat { start_ticks, comm, .. } = stat;
+        Some(Inside { innermost: Pid(innermost), start_ticks, comm })
+    }
+
     /// Forgets the processes that are not among these, which are in the order of identities.
     pub fn keep_only(&mut self, processes: &[Process]) {
         self.cmdlines.retain(|id, _| processes.binary_search_by_key(id, |it| it.id).is_ok());
@@ -97,6 +108,17 @@ impl Texts {
         let stat = stat::parse(&std::fs::read(dir.join("stat")).ok()?).ok()?;
         (stat.start_ticks == id.start.0 / self.tick_ns).then_some(bytes)
     }
+}
+
+/// A process as `/proc` shows it in the pid namespace that it is mounted in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// Its id in the innermost namespace that it lives in.
+    pub innermost: Pid,
+    /// When it started, in ticks since boot.
+    pub start_ticks: u64,
+    /// Its command name, NUL-padded.
+    pub comm: [u8; 16],
 }
 
 /// Arguments end with NUL each. A program that wrote over them may have left no NUL at all.

@@ -1,0 +1,28 @@
+//! Users by name, as the host's name service knows them.
+
+use nix::unistd::User;
+
+/// The number of a user, given by name or by number; or why there is none.
+pub fn number(written: &str) -> Result<u32, String> {
+    if let Ok(number) = written.parse() {
+        return Ok(number);
+    }
+    match User::from_name(written) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err("there is no user of that name".into()),
+        Err(error) => Err(format!("cannot look that user up: {}", error.desc())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn a_user_is_a_name_or_a_number() {
+        assert_eq!(number("root"), Ok(0));
+        assert_eq!(number("4294967294"), Ok(u32::MAX - 1));
+        assert_eq!(number("no such user"), Err("there is no user of that name".into()));
+        assert!(number("").is_err() && number("-1").is_err());
+    }
+}
