@@ -4,6 +4,10 @@
 
 pub mod family;
 pub mod filter;
+pub mod group;
+mod growth;
+pub mod job;
+mod kin;
 pub mod need;
 pub mod order;
 pub mod pick;

@@ -6,4 +6,5 @@ pub mod clock;
 pub mod files;
 pub mod memory;
 pub mod readable;
+pub mod user;
 pub mod wait;

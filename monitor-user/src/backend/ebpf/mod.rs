@@ -22,6 +22,7 @@ mod snapshot;
 mod socket;
 mod tcp;
 
+use super::procfs::origin::Seen;
 use super::procfs::text::Texts;
 use super::procfs::{Root, node};
 use super::{Backend, Error};
@@ -181,7 +182,17 @@ impl Backend for Ebpf {
 
     fn describe(&mut self, processes: &mut [Process], want: &Want) {
         let number = |process: &Process, field| process.row.get(field).unwrap_or(0);
-        for process in processes.iter_mut().filter(|it| !it.ended()) {
+        for process in processes.iter_mut() {
+            if want.wants(F::User) {
+                process.text.user = self.texts.user(process);
+            }
+            if process.ended() {
+                // Nothing below `/proc` speaks of it any more; its cgroup may be known.
+                if want.wants(F::Cgroup) {
+                    process.text.cgroup = self.texts.cgroup_known(number(process, F::CgroupId));
+                }
+                continue;
+            }
             if want.wants(F::Cmdline) {
                 let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
                 process.text.cmdline = self.texts.cmdline(process.id, generation);
@@ -189,6 +200,12 @@ impl Backend for Ebpf {
             if want.wants(F::Cgroup) {
                 let cgroup = number(process, F::CgroupId);
                 process.text.cgroup = self.texts.cgroup(cgroup, process.id);
+            }
+            if want.wants(F::Job) {
+                let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
+                let cgroup_id = Some(number(process, F::CgroupId));
+                let seen = Seen { id: process.id, generation, cgroup_id };
+                process.text.origin = self.texts.origin(seen);
             }
         }
     }

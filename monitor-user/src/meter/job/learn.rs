@@ -1,0 +1,135 @@
+//! The memberships of all processes, kept from sample to sample.
+//!
+//! In: samples whose processes have their origins, as far as they could be read. Out: the
+//! membership of each process and its text `job`. One whose origin was not read (it ended too
+//! soon) belongs where the process belongs that made it.
+
+use super::{Membership, Registry};
+use crate::meter::kin::Kin;
+use crate::model::id::{Identity, Ns};
+use crate::model::job::Origin;
+use crate::model::sample::{Process, Sample};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// How long a process is remembered after it was last seen: the final records of its children
+/// may come a second later.
+const REMEMBERED: Ns = Ns(2_000_000_000);
+
+/// What is known of one process.
+#[derive(Clone, Debug)]
+struct Known {
+    origin: Option<Arc<Origin>>,
+    membership: Arc<Membership>,
+    job: Option<Arc<str>>,
+    seen: Ns,
+}
+
+/// The memberships of the processes of a node.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    known: HashMap<Identity, Known>,
+    kin: Kin,
+    /// Memberships that several processes share, so that each is kept once.
+    shared: HashSet<Arc<Membership>>,
+    registry: Registry,
+}
+
+impl Jobs {
+    /// Takes in a sample, and tells each of its processes its job.
+    pub fn learn(&mut self, sample: &mut Sample) {
+        let at = sample.at.boot;
+        for process in sample.processes.iter().filter(|it| it.text.origin.is_some()) {
+            self.read(process, at);
+        }
+        // A parent is older than its children: what it belongs to is known before they ask.
+        let mut others: Vec<_> =
+            sample.processes.iter().filter(|it| it.text.origin.is_none()).collect();
+        others.sort_by_key(|it| it.id.start);
+        for process in others {
+            self.inherit(process, at);
+        }
+        for birth in &sample.dying {
+            if let Some(known) = self.known.get_mut(&birth.id) {
+                known.seen = at;
+            }
+        }
+        for process in &mut sample.processes {
+            let known = self.known.get(&process.id);
+            process.text.job = known.and_then(|known| known.job.clone());
+            if process.ended() {
+                self.registry.remove(process.id);
+            }
+        }
+        self.forget(at);
+    }
+
+    /// What a process belongs to.
+    pub fn of(&self, id: Identity) -> Option<&Membership> {
+        self.known.get(&id).map(|known| &*known.membership)
+    }
+
+    /// The ranks.
+    pub const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The ranks, to register some.
+    pub const fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    fn read(&mut self, process: &Process, at: Ns) {
+        let Some(origin) = &process.text.origin else { return };
+        if let Some(known) = self.known.get_mut(&process.id) {
+            known.seen = at;
+            if known.origin.as_ref().is_some_and(|it| Arc::ptr_eq(it, origin)) {
+                return;
+            }
+        }
+        let membership = self.share(Membership::of(origin));
+        self.registry.see(process.id, membership.rank.as_ref());
+        let job = membership.job();
+        self.hold(process.id, Known { origin: Some(origin.clone()), membership, job, seen: at });
+    }
+
+    /// What it was known to belong to stays; else it is that of its parent.
+    fn inherit(&mut self, process: &Process, at: Ns) {
+        if let Some(known) = self.known.get_mut(&process.id) {
+            known.seen = at;
+            return;
+        }
+        let parent = process.parent.or_else(|| self.kin.parent(process));
+        if let Some(known) = parent.and_then(|parent| self.known.get(&parent)) {
+            let known = Known { origin: None, seen: at, ..known.clone() };
+            self.hold(process.id, known);
+        }
+    }
+
+    fn hold(&mut self, id: Identity, known: Known) {
+        self.known.insert(id, known);
+        self.kin.see(id);
+    }
+
+    fn share(&mut self, membership: Membership) -> Arc<Membership> {
+        if let Some(known) = self.shared.get(&membership) {
+            return Arc::clone(known);
+        }
+        let membership = Arc::new(membership);
+        self.shared.insert(Arc::clone(&membership));
+        membership
+    }
+
+    fn forget(&mut self, at: Ns) {
+        let (registry, kin) = (&mut self.registry, &mut self.kin);
+        self.known.retain(|id, known| {
+            let stays = at.since(known.seen) <= REMEMBERED;
+            if !stays {
+                registry.remove(*id);
+                kin.forget(*id);
+            }
+            stays
+        });
+        self.shared.retain(|membership| Arc::strong_count(membership) > 1);
+    }
+}
