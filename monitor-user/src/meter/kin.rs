@@ -4,9 +4,9 @@
 //! reused, so a parent must be older than its child.
 
 use crate::model::field::ProcessField;
-use crate::model::id::{Identity, Pid};
+use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::Process;
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
 /// The kernel adds these of a child to whoever waited for it (`wait_task_zombie` of
 /// kernel/exit.c), so they must not be added again.
@@ -20,24 +20,21 @@ pub const WAITED_FOR: [ProcessField; 7] = [
     ProcessField::WrittenChars,
 ];
 
-/// Processes by their number.
+/// Processes by their number, those of one number by their start.
 #[derive(Debug, Default)]
 pub struct Kin {
-    pids: HashMap<Pid, Identity>,
+    ids: BTreeSet<Identity>,
 }
 
 impl Kin {
-    /// A process that is there; a younger one has its number now.
+    /// A process that is there.
     pub fn see(&mut self, id: Identity) {
-        let held = self.pids.entry(id.pid).or_insert(id);
-        *held = (*held).max(id);
+        self.ids.insert(id);
     }
 
-    /// A process that is gone, unless its number passed on.
+    /// A process that nobody will ask for any more.
     pub fn forget(&mut self, id: Identity) {
-        if self.pids.get(&id.pid) == Some(&id) {
-            self.pids.remove(&id.pid);
-        }
+        self.ids.remove(&id);
     }
 
     /// The parent of a process: of an ended one, who waited for it.
@@ -45,9 +42,11 @@ impl Kin {
         self.older(parent_pid(process)?, process.id)
     }
 
-    /// Who has that number, if it is old enough to be the parent.
+    /// The last who had that number as the child was born.
     pub fn older(&self, parent: Pid, child: Identity) -> Option<Identity> {
-        self.pids.get(&parent).copied().filter(|parent| parent.start <= child.start)
+        let first = Identity { pid: parent, start: Ns(0) };
+        let last = Identity { pid: parent, start: child.start };
+        self.ids.range(first..=last).next_back().copied()
     }
 }
 

@@ -9,6 +9,8 @@ mod members;
 mod slot;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod world;
 
 use self::members::Members;
 use self::slot::Slot;

