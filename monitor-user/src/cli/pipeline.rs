@@ -9,10 +9,14 @@ use super::output::say;
 use super::plan::Plan;
 use crate::backend::{Backend, select};
 use crate::format::{Form, Format, Frame, Paint, Room};
+use crate::meter::group::{self, Groups};
+use crate::meter::job::Jobs;
 use crate::meter::order::Order;
 use crate::meter::pick::Picker;
 use crate::meter::session::Session;
-use crate::model::id::Pid;
+use crate::model::field::{GroupField, ProcessField};
+use crate::model::group::Group;
+use crate::model::id::{Ns, Pid};
 use crate::model::sample::{Note, Sample};
 use crate::model::want::Want;
 use std::collections::HashSet;
@@ -23,6 +27,10 @@ pub struct Pipeline {
     backend: Box<dyn Backend>,
     want: Want,
     session: Session,
+    jobs: Jobs,
+    groups: Option<Groups>,
+    /// Whether a group that is told for the last time is a note: where the form has no row for it.
+    sums_up: bool,
     picker: Picker,
     /// The order and the number of rows asked for; a frame may have to do with others.
     asked: (Option<Order>, Option<usize>),
@@ -52,6 +60,9 @@ impl Pipeline {
             backend,
             want: plan.want,
             session: Session::default(),
+            jobs: Jobs::default(),
+            groups: plan.groups,
+            sums_up: matches!(plan.form, Form::Table | Form::Prometheus),
             asked: (plan.picker.order, plan.picker.top),
             picker: plan.picker,
             format: plan.form.writer(plan.layout, paint),
@@ -76,11 +87,37 @@ impl Pipeline {
         self.turns += 1;
         sample.notes.append(&mut self.notes);
         self.heed(&sample.notes);
-        if self.picker.filter.needs_texts() {
+        let job = self.want.wants(ProcessField::Job);
+        if self.picker.filter.needs_texts() || self.groups.is_some() || job {
             self.backend.describe(&mut sample.processes, &self.want);
         }
-        self.print(sample, room);
+        if job {
+            self.jobs.learn(&mut sample);
+        }
+        if self.groups.is_some() {
+            self.print_groups(sample, room);
+        } else {
+            self.print(sample, room);
+        }
         Ok(&self.frame)
+    }
+
+    fn print_groups(&mut self, mut sample: Sample, room: Room) {
+        let (order, top) = self.asked;
+        let rated = self.turns > 1;
+        let order = order.map(|order| if rated { order } else { order.without_rates() });
+        let grouped = self.groups.as_mut().map(|it| it.learn(&sample, &self.picker.filter));
+        let mut grouped = grouped.unwrap_or_default();
+        let matched = grouped.groups.len();
+        if self.sums_up {
+            let summaries: Vec<_> = grouped.finished.iter().map(summary).collect();
+            self.heed(&summaries);
+            sample.notes.extend(summaries);
+        }
+        group::arrange(&mut grouped.groups, order, top.or(room.lines));
+        let rates = self.session.advance_grouped(sample, Some(grouped));
+        self.frame.clear();
+        self.format.write(&Frame { rates, processes: &[], matched, room }, &mut self.frame);
     }
 
     fn print(&mut self, sample: Sample, room: Room) {
@@ -146,6 +183,14 @@ impl Pipeline {
     }
 }
 
+/// What a finished group used, in a sentence.
+fn summary(group: &Group) -> Note {
+    let ended = group.head.get(GroupField::Ended).unwrap_or(0);
+    let cpu = Ns(group.row.get(ProcessField::CpuTime).unwrap_or(0)).seconds();
+    let (by, name) = (group.by.name(), &group.name);
+    Note::remark(format!("{by} {name} finished: {ended} processes ended, {cpu:.3} s of CPU"))
+}
+
 /// A note without its counts: one that only counts differently was told already.
 fn sense(text: &str) -> String {
     text.split(' ').filter(|word| word.parse::<u64>().is_err()).collect::<Vec<_>>().join(" ")
@@ -157,8 +202,7 @@ mod tests {
     use super::super::columns::Pace;
     use super::*;
     use crate::backend::Error;
-    use crate::model::field::ProcessField;
-    use crate::model::id::{Identity, Ns};
+    use crate::model::id::Identity;
     use crate::model::probe::Probe;
     use crate::model::sample::{Process, Source};
     use clap::Parser;

@@ -1,9 +1,10 @@
 //! Which part of a sample is printed, and which fields of it, in which order.
 //!
-//! A layout without choice names every field (texts that cost a look-up included, PSS not); the
+//! A layout without choice names every field (texts that cost a look-up included, but what is dear not); the
 //! choice of columns for a screen is made by who knows the screen.
 
 use crate::model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
+use crate::model::group;
 use crate::model::name::{self, Unknown};
 
 /// A part of a sample.
@@ -56,6 +57,9 @@ impl std::str::FromStr for Scope {
     }
 }
 
+/// Fields that are read only if they are named.
+const DEAR: [ProcessField; 3] = [ProcessField::Pss, ProcessField::Job, ProcessField::User];
+
 /// The fields to print of each category.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -74,15 +78,21 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Every field; not PSS, for which the kernel walks page tables.
+    /// Every field that costs little: not PSS, for which the kernel walks page tables, not the
+    /// job, for which environments are read, not the user, whose name a server may have to tell.
     pub fn all(scope: Scope) -> Self {
         Self {
             scope,
-            processes: ProcessField::all().filter(|&field| field != ProcessField::Pss).collect(),
+            processes: ProcessField::all().filter(|field| !DEAR.contains(field)).collect(),
             node: NodeField::all().collect(),
             cpus: CpuField::all().collect(),
             disks: DiskField::all().collect(),
             nets: NetField::all().collect(),
         }
+    }
+
+    /// Those of a process that make sense of a group of them.
+    pub fn of_groups(&self) -> Vec<ProcessField> {
+        self.processes.iter().copied().filter(|field| group::sum(*field).is_some()).collect()
     }
 }

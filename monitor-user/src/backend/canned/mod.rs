@@ -140,7 +140,7 @@ impl Backend for Canned {
                 cgroup: asked(ProcessField::Cgroup, &text.cgroup),
                 user: asked(ProcessField::User, &text.user),
                 origin: text.origin.clone().filter(|_| want.wants(ProcessField::Job)),
-                job: None,
+                job: process.text.job.take(),
             };
         }
     }

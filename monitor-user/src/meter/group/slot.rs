@@ -2,11 +2,19 @@
 //!
 //! In: processes that are in it, and what they used. Out: its values for one sample.
 
+use crate::meter::growth::COUNTERS;
 use crate::model::field::process::ProcessRow;
-use crate::model::field::{Category, GroupField, ProcessField, Role};
+use crate::model::field::{Category, GroupField, ProcessField};
 use crate::model::group::{ADDED, Group, LARGEST, Sum, sum};
 use crate::model::id::Ns;
 use crate::model::sample::Process;
+use std::sync::LazyLock;
+
+/// What is told of one sample and not kept: gauges of the living, and rates.
+static PASSING: LazyLock<Vec<ProcessField>> = LazyLock::new(|| {
+    let passes = |field: &ProcessField| matches!(sum(*field), Some(Sum::Now | Sum::Rate));
+    ProcessField::all().filter(passes).collect()
+});
 
 /// A group, and what its next sample needs.
 #[derive(Debug)]
@@ -32,11 +40,7 @@ impl Slot {
     pub fn begin(&mut self) {
         self.before = self.group.row.clone();
         (self.living, self.dying) = (0, 0);
-        for field in ProcessField::all() {
-            if matches!(sum(field), Some(Sum::Now | Sum::Rate)) {
-                self.group.row.clear(field);
-            }
-        }
+        PASSING.iter().for_each(|field| self.group.row.clear(*field));
     }
 
     /// A process of this sample: what it has now.
@@ -83,7 +87,7 @@ impl Slot {
             head.set(GroupField::Until, now.0);
         }
         if let Some(interval) = interval {
-            for field in ProcessField::all().filter(|it| it.field().role == Role::Counter) {
+            for &field in COUNTERS.iter() {
                 let there = self.group.row.get(field).is_some();
                 if there && self.before.get(field).is_none() {
                     self.before.set(field, 0);
