@@ -282,6 +282,36 @@ mod tests {
     }
 
     #[test]
+    fn groups_are_told_in_place_of_processes() {
+        let words = "--group-by cgroup --top 2 --format json --fields cpu_ns,cpu_percent";
+        let mut pipeline = pipeline(words, Stub::default());
+        let first = turn(&mut pipeline);
+        assert!(first.contains(r#""groups":[{"by":"cgroup","name":"/job/3","processes":1"#));
+        assert!(!first.contains(r#""processes":["#) && !first.contains("/job/1"), "{first}");
+        let second = turn(&mut pipeline);
+        assert!(second.contains(r#""cpu_ns":6000000000,"cpu_percent":300.0}"#), "{second}");
+    }
+
+    #[test]
+    fn what_makes_no_sense_of_a_group_is_refused() {
+        let refused = |words: &str| {
+            let words = ["monitor", "watch"].into_iter().chain(words.split_whitespace());
+            let Ok(Cli { command: Some(Command::Watch(watch)) }) = Cli::try_parse_from(words)
+            else {
+                panic!("words that do not parse")
+            };
+            Plan::resolve(&watch.reading, Pace::Again).err().map(|failure| failure.message)
+        };
+        let why = "priority is of one process: --group-by has no sum of it";
+        assert_eq!(refused("--group-by job --fields priority").as_deref(), Some(why));
+        assert_eq!(refused("--group-by job --sort -priority").as_deref(), Some(why));
+        let why = "--group-by is of processes, not of node";
+        assert_eq!(refused("node --group-by job").as_deref(), Some(why));
+        assert!(refused("--group-by job --threads").is_some());
+        assert_eq!(refused("--group-by job --sort rss_bytes"), None);
+    }
+
+    #[test]
     fn a_named_process_that_is_not_there_is_an_error() {
         let failure = pipeline("--pid 9", Stub::default()).turn(ROOM).map(<[u8]>::to_vec);
         let message = "no process 9".to_owned();

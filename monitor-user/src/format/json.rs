@@ -1,8 +1,8 @@
 //! JSON: one object for each sample, on a line of its own, in a form that stays.
 //!
 //! `schema_version`, `time_unix_ns`, `node`, `backend`, `interval_ns` (not on the first),
-//! `processes` or `groups`, `node_stats` with `cpus`, `disks` and `nets` inside, `notes`, `lost`. Integers are
-//! exact, what is absent is left out. Streams through serde, builds no tree.
+//! `processes` or `groups`, `node_stats` with `cpus`, `disks` and `nets` inside, `notes`, `lost`.
+//! Integers are exact, what is absent is left out. Streams through serde, builds no tree.
 
 use super::object::{Head, Object, Sums};
 use super::{Format, Frame, Layout, rounded};

@@ -1,7 +1,7 @@
 //! Which part of a sample is printed, and which fields of it, in which order.
 //!
-//! A layout without choice names every field (texts that cost a look-up included, but what is dear not); the
-//! choice of columns for a screen is made by who knows the screen.
+//! A layout without choice names every field (texts that cost a look-up included, but what is dear
+//! not); the choice of columns for a screen is made by who knows the screen.
 
 use crate::model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
 use crate::model::group;

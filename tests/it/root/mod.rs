@@ -3,6 +3,7 @@
 
 mod actor;
 mod block;
+mod conservation;
 mod doctor;
 mod equal;
 mod exact_cpu;

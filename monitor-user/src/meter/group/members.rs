@@ -99,7 +99,10 @@ impl Members {
 /// What the groups are made by, of one process; absent where it could not be read.
 fn name(by: By, process: &Process) -> Option<Arc<str>> {
     match by {
-        By::Job => process.text.job.clone(),
+        // One whose origin was read and tells of no job is of none, whatever its parent is of.
+        By::Job => {
+            process.text.job.clone().or_else(|| process.text.origin.as_ref().map(|_| NONE.into()))
+        }
         By::Cgroup => process.text.cgroup.clone(),
         By::User => process.text.user.clone().or_else(|| {
             let uid = process.row.get(ProcessField::Uid)?;

@@ -181,8 +181,11 @@ fn one_that_cannot_be_told_belongs_with_its_parent() {
     parent.text.job = Some("slurm:7".into());
     let mut child = process(2, "true", 2);
     child.row.set(F::Ppid, 1);
-    let got = learn(&mut groups, 1, vec![parent, child, process(3, "cron", 4)]);
-    told(&got.groups, &[("(none)", 1, 0, 4), ("slurm:7", 2, 0, 3)]);
+    let mut moved_out = process(4, "daemon", 8);
+    moved_out.row.set(F::Ppid, 1);
+    moved_out.text.origin = Some(Arc::default());
+    let got = learn(&mut groups, 1, vec![parent, child, process(3, "cron", 4), moved_out]);
+    told(&got.groups, &[("(none)", 2, 0, 12), ("slurm:7", 2, 0, 3)]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{Membership, Registry};
 use crate::meter::kin::Kin;
 use crate::model::id::{Identity, Ns};
 use crate::model::job::Origin;
-use crate::model::sample::{Process, Sample};
+use crate::model::sample::{Note, Process, Sample};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -61,6 +61,7 @@ impl Jobs {
                 self.registry.remove(process.id);
             }
         }
+        sample.notes.extend(cut(&sample.processes));
         self.forget(at);
     }
 
@@ -132,4 +133,15 @@ impl Jobs {
         });
         self.shared.retain(|membership| Arc::strong_count(membership) > 1);
     }
+}
+
+/// Says of how many processes the environment was too long to be read whole.
+fn cut(processes: &[Process]) -> Option<Note> {
+    let is_cut = |it: &&Process| it.text.origin.as_ref().is_some_and(|it| it.environ.cut);
+    let count = processes.iter().filter(is_cut).count();
+    (count > 0).then(|| {
+        Note::remark(format!(
+            "environment of {count} processes read in part: its end may name their job"
+        ))
+    })
 }
