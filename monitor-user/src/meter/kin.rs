@@ -20,6 +20,10 @@ pub const WAITED_FOR: [ProcessField; 7] = [
     ProcessField::WrittenChars,
 ];
 
+/// How long after a process was first missed its final record may come: what stands in for a lost
+/// one is told after a second.
+pub const FINAL_RECORD_WITHIN: Ns = Ns(2_000_000_000);
+
 /// Processes by their number, those of one number by their start.
 #[derive(Debug, Default)]
 pub struct Kin {

@@ -143,8 +143,22 @@ fn one_that_vanished_stays_with_its_last_numbers() {
     let mut groups = Groups::new(By::Comm, Limits::default());
     learn(&mut groups, 1, vec![process(1, "a", 10), process(2, "a", 5)]);
     let got = learn(&mut groups, 2, vec![process(1, "a", 11)]);
+    told(&got.groups, &[("a", 1, 0, 16)]);
+    let got = learn(&mut groups, 5, vec![process(1, "a", 11)]);
     told(&got.groups, &[("a", 1, 1, 16)]);
     assert_eq!(got.groups[0].head.get(GroupField::Lost), Some(1));
+}
+
+#[test]
+fn a_final_record_that_nobody_promised_is_not_told_twice() {
+    let mut groups = Groups::new(By::Comm, Limits::default());
+    learn(&mut groups, 10, vec![process(1, "a", 10)]);
+    told(&learn(&mut groups, 20, vec![]).groups, &[("a", 0, 0, 10)]);
+    let mut ended = process(1, "a", 12);
+    ended.row.set(F::Ended, 1);
+    let got = learn(&mut groups, 30, vec![ended]);
+    told(&got.groups, &[("a", 0, 1, 12)]);
+    assert_eq!(got.groups[0].head.get(GroupField::Lost), Some(0));
 }
 
 #[test]

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 /// The first process, which waits for whoever has no parent.
 const INIT: u32 = 1;
+/// From one event to the next: a final record that does not come is not awaited for ever.
+const STEP_NS: u64 = 50_000_000;
 
 /// What may happen beside lives and work.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,7 +91,7 @@ impl World {
     pub fn sample(&mut self) -> Sample {
         self.now += 1;
         let mut sample = Sample::default();
-        sample.at.boot = Ns(self.now);
+        sample.at.boot = Ns(self.now * STEP_NS);
         sample.processes = self.tasks.values().map(process).collect();
         for mut it in std::mem::take(&mut self.finals) {
             if it.left > 0 {
@@ -121,7 +123,7 @@ impl World {
         self.next_pid = if self.next_pid > 60 { 2 } else { self.next_pid + 1 };
         let is_free = !self.finals.iter().any(|it| it.task.id.pid.0 == self.next_pid);
         if is_free && !self.tasks.contains_key(&self.next_pid) {
-            let id = Identity { pid: Pid(self.next_pid), start: Ns(self.now) };
+            let id = Identity { pid: Pid(self.next_pid), start: Ns(self.now * STEP_NS) };
             let name = self.task(parent).name;
             self.tasks.insert(self.next_pid, Task { id, parent, name, cpu: 0, io: 0 });
         }

@@ -9,9 +9,9 @@
 mod debt;
 
 use self::debt::Debts;
-use super::kin::{Kin, WAITED_FOR, parent_pid};
+use super::kin::{self, Kin, WAITED_FOR, parent_pid};
 use crate::model::field::{Category, ProcessField, Role};
-use crate::model::id::{Identity, Pid};
+use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::{Process, Sample};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -35,7 +35,7 @@ pub enum State {
     Dying,
     /// Its final record is in the sample.
     Ended,
-    /// It is gone without a final record; its last numbers stand.
+    /// It is gone and no final record came in time; its last numbers stand.
     Lost,
 }
 
@@ -44,6 +44,10 @@ pub enum State {
 pub struct Account {
     /// What became of it.
     pub state: State,
+    /// What had become of it as of the sample before; absent if it was not known then.
+    before: Option<State>,
+    /// Since when it is missing.
+    missing: Option<Ns>,
     /// The most that each counter was.
     last: Box<[u64]>,
     /// How much each counter grew.
@@ -67,6 +71,7 @@ impl Account {
 
     fn turn(&mut self) {
         self.grown.fill(0);
+        self.before = Some(self.state);
     }
 
     fn grow(&mut self, process: &Process) {
@@ -87,6 +92,7 @@ impl Account {
         }
         let grown = io(&self.grown);
         self.unexplained = std::array::from_fn(|at| self.unexplained[at] + grown[at]);
+        self.missing = None;
         self.parent = parent_pid(process);
         self.state = if process.ended() { State::Ended } else { State::Living };
     }
@@ -117,13 +123,12 @@ impl Growths {
             }
             stays
         });
-        let before = self.states();
         for process in &sample.processes {
             self.accounts.entry(process.id).or_default().grow(process);
             self.kin.see(process.id);
         }
         self.absent(sample);
-        let gone = self.gone(&before);
+        let gone = self.gone();
         self.debts.settle(gone, &mut self.accounts, &self.kin);
     }
 
@@ -132,24 +137,25 @@ impl Growths {
         self.accounts.iter().map(|(id, account)| (*id, account))
     }
 
-    fn states(&self) -> HashMap<Identity, State> {
-        self.accounts.iter().map(|(id, account)| (*id, account.state)).collect()
-    }
-
-    /// Those that are not in the sample are dying or lost.
+    /// Those that are not in the sample are dying, and after a time lost. That the backend names
+    /// them as dying is no condition: it cannot of one that is older than its hooks.
     fn absent(&mut self, sample: &Sample) {
-        let there: HashSet<_> = sample.processes.iter().map(|it| it.id).collect();
         let dying: HashSet<_> = sample.dying.iter().map(|it| it.id).collect();
+        let there: HashSet<_> = sample.processes.iter().map(|it| it.id).collect();
+        let now = sample.at.boot;
         for (id, account) in self.accounts.iter_mut().filter(|(id, _)| !there.contains(id)) {
-            account.state = if dying.contains(id) { State::Dying } else { State::Lost };
+            let missing = *account.missing.get_or_insert(now);
+            let in_time = now.since(missing) <= kin::FINAL_RECORD_WITHIN;
+            let awaited = in_time || dying.contains(id);
+            account.state = if awaited { State::Dying } else { State::Lost };
         }
     }
 
     /// Those that lived with the sample before and do not now, and those whose end is told.
-    fn gone(&self, before: &HashMap<Identity, State>) -> Vec<debt::Gone> {
+    fn gone(&self) -> Vec<debt::Gone> {
         let mut gone = Vec::new();
         for (id, account) in self.accounts.iter().filter(|(_, it)| it.state != State::Living) {
-            let left = before.get(id) == Some(&State::Living);
+            let left = account.before == Some(State::Living);
             if left || account.state == State::Ended {
                 let (last, grown) = (io(&account.last), io(&account.grown));
                 let known = std::array::from_fn(|at| if left { last[at] - grown[at] } else { 0 });

@@ -1,20 +1,17 @@
 //! The memberships of all processes, kept from sample to sample.
 //!
-//! In: samples whose processes have their origins, as far as they could be read. Out: the
+//! In: samples of all processes, with their origins as far as they could be read. Out: the
 //! membership of each process and its text `job`. One whose origin was not read (it ended too
 //! soon) belongs where the process belongs that made it.
 
+use super::registry::MOST_RANKS;
 use super::{Membership, Registry};
-use crate::meter::kin::Kin;
+use crate::meter::kin::{FINAL_RECORD_WITHIN, Kin};
 use crate::model::id::{Identity, Ns};
 use crate::model::job::Origin;
 use crate::model::sample::{Note, Process, Sample};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-/// How long a process is remembered after it was last seen: the final records of its children
-/// may come a second later.
-const REMEMBERED: Ns = Ns(2_000_000_000);
 
 /// What is known of one process.
 #[derive(Clone, Debug)]
@@ -22,7 +19,16 @@ struct Known {
     origin: Option<Arc<Origin>>,
     membership: Arc<Membership>,
     job: Option<Arc<str>>,
+    /// With which sample it was last there.
     seen: Ns,
+    /// Since when it is missing.
+    missing: Option<Ns>,
+}
+
+impl Known {
+    fn see(&mut self, at: Ns) {
+        (self.seen, self.missing) = (at, None);
+    }
 }
 
 /// The memberships of the processes of a node.
@@ -49,11 +55,6 @@ impl Jobs {
         for process in others {
             self.inherit(process, at);
         }
-        for birth in &sample.dying {
-            if let Some(known) = self.known.get_mut(&birth.id) {
-                known.seen = at;
-            }
-        }
         for process in &mut sample.processes {
             let known = self.known.get(&process.id);
             process.text.job = known.and_then(|known| known.job.clone());
@@ -62,6 +63,7 @@ impl Jobs {
             }
         }
         sample.notes.extend(cut(&sample.processes));
+        sample.notes.extend(refused(self.registry.refused()));
         self.forget(at);
     }
 
@@ -82,27 +84,29 @@ impl Jobs {
 
     fn read(&mut self, process: &Process, at: Ns) {
         let Some(origin) = &process.text.origin else { return };
-        if let Some(known) = self.known.get_mut(&process.id) {
-            known.seen = at;
-            if known.origin.as_ref().is_some_and(|it| Arc::ptr_eq(it, origin)) {
-                return;
+        let known = self.known.get_mut(&process.id);
+        match known.filter(|it| it.origin.as_ref().is_some_and(|it| Arc::ptr_eq(it, origin))) {
+            Some(known) => known.see(at),
+            None => {
+                let membership = self.share(Membership::of(origin));
+                let (origin, job) = (Some(origin.clone()), membership.job());
+                let known = Known { origin, membership, job, seen: at, missing: None };
+                self.hold(process.id, known);
             }
         }
-        let membership = self.share(Membership::of(origin));
-        self.registry.see(process.id, membership.rank.as_ref());
-        let job = membership.job();
-        self.hold(process.id, Known { origin: Some(origin.clone()), membership, job, seen: at });
+        let rank = self.known.get(&process.id).and_then(|known| known.membership.rank.as_ref());
+        self.registry.see(process.id, rank);
     }
 
     /// What it was known to belong to stays; else it is that of its parent.
     fn inherit(&mut self, process: &Process, at: Ns) {
         if let Some(known) = self.known.get_mut(&process.id) {
-            known.seen = at;
+            known.see(at);
             return;
         }
         let parent = process.parent.or_else(|| self.kin.parent(process));
         if let Some(known) = parent.and_then(|parent| self.known.get(&parent)) {
-            let known = Known { origin: None, seen: at, ..known.clone() };
+            let known = Known { origin: None, seen: at, missing: None, ..known.clone() };
             self.hold(process.id, known);
         }
     }
@@ -121,12 +125,17 @@ impl Jobs {
         membership
     }
 
+    /// A rank that is gone is none any more; what it belonged to is remembered for a time.
     fn forget(&mut self, at: Ns) {
         let (registry, kin) = (&mut self.registry, &mut self.kin);
         self.known.retain(|id, known| {
-            let stays = at.since(known.seen) <= REMEMBERED;
+            if known.seen == at {
+                return true;
+            }
+            registry.remove(*id);
+            let missing = *known.missing.get_or_insert(at);
+            let stays = at.since(missing) <= FINAL_RECORD_WITHIN;
             if !stays {
-                registry.remove(*id);
                 kin.forget(*id);
             }
             stays
@@ -144,4 +153,10 @@ fn cut(processes: &[Process]) -> Option<Note> {
             "environment of {count} processes read in part: its end may name their job"
         ))
     })
+}
+
+/// Says how many ranks cannot be found by their namespace.
+fn refused(count: u64) -> Option<Note> {
+    let text = format!("{count} ranks not registered: {MOST_RANKS} processes are held");
+    (count > 0).then(|| Note::remark(text))
 }
