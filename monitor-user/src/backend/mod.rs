@@ -10,6 +10,7 @@ pub mod host;
 pub mod procfs;
 pub mod select;
 pub mod unsupported;
+mod user;
 
 use crate::model::id::Pid;
 use crate::model::probe::Probe;

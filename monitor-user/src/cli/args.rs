@@ -6,6 +6,7 @@
 use super::exit;
 use crate::backend::select::Choice;
 use crate::format::{Form, Scope};
+use crate::model::group::By;
 use crate::sys::user;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -96,6 +97,14 @@ pub struct Reading {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
         help_heading = "Which processes")]
     pub top: Option<u32>,
+    /// Add up processes that have this in common, ended ones included
+    #[arg(long, value_name = "WHAT", value_parser = names::<By>(&By::NAMES),
+        help_heading = "Which processes")]
+    pub group_by: Option<By>,
+    /// With --group-by: tell a group so long after its last process ended
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration,
+        requires = "group_by", help_heading = "Which processes")]
+    pub keep: Duration,
     /// Sort by this field, largest first; +FIELD smallest first
     #[arg(
         long,

@@ -5,14 +5,16 @@ use super::exit::{Exit, Failure};
 use super::output;
 use crate::format::wrap::{COLUMNS, wrap};
 use crate::model::field::{
-    BlockField, Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role, Unit,
+    BlockField, Category, CpuField, DiskField, Field, GroupField, NetField, NodeField,
+    ProcessField, Role, Unit,
 };
 use serde::Serialize;
 use std::fmt::Write;
 
 /// The categories: what they are of, and their fields.
-const CATEGORIES: [(&str, &[Field]); 6] = [
+const CATEGORIES: [(&str, &[Field]); 7] = [
     ("process", ProcessField::FIELDS),
+    ("group", GroupField::FIELDS),
     ("process on a disk", BlockField::FIELDS),
     ("node", NodeField::FIELDS),
     ("cpu", CpuField::FIELDS),

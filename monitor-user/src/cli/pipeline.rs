@@ -12,9 +12,14 @@ use super::target::Targets;
 use crate::backend::Backend;
 use crate::backend::select::{self, Opened};
 use crate::format::{Form, Format, Frame, Paint, Room};
+use crate::meter::group::{self, Groups};
+use crate::meter::job::Jobs;
 use crate::meter::order::Order;
 use crate::meter::pick::Picker;
 use crate::meter::session::Session;
+use crate::model::field::{GroupField, ProcessField};
+use crate::model::group::Group;
+use crate::model::id::Ns;
 use crate::model::sample::{Note, Process, Sample, Source};
 use crate::model::want::Want;
 use crate::sys::namespace::has_host_pids;
@@ -27,6 +32,10 @@ pub struct Pipeline {
     targets: Targets,
     want: Want,
     session: Session,
+    jobs: Jobs,
+    groups: Option<Groups>,
+    /// Whether a group that is told for the last time is a note: where the form has no row for it.
+    sums_up: bool,
     picker: Picker,
     /// The order and the number of rows asked for; a frame may have to do with others.
     asked: (Option<Order>, Option<usize>),
@@ -62,6 +71,9 @@ impl Pipeline {
             targets,
             want: plan.want,
             session: Session::default(),
+            jobs: Jobs::default(),
+            groups: plan.groups,
+            sums_up: matches!(plan.form, Form::Table | Form::Prometheus),
             asked: (plan.picker.order, plan.picker.top),
             picker: plan.picker,
             format: plan.form.writer(plan.layout, paint),
@@ -86,11 +98,39 @@ impl Pipeline {
         self.turns += 1;
         sample.notes.append(&mut self.notes);
         self.heed(&sample.notes);
-        if self.picker.filter.needs_texts() {
+        let job = self.want.wants(ProcessField::Job);
+        if self.picker.filter.needs_texts() || self.groups.is_some() || job {
             self.backend.describe(&mut sample.processes, &self.want);
         }
-        self.print(sample, room);
+        if job {
+            self.jobs.learn(&mut sample);
+        }
+        if self.groups.is_some() {
+            self.print_groups(sample, room);
+        } else {
+            self.print(sample, room);
+        }
         Ok(&self.frame)
+    }
+
+    fn print_groups(&mut self, mut sample: Sample, room: Room) {
+        let (order, top) = self.asked;
+        let rated = self.turns > 1;
+        let order = order.map(|order| if rated { order } else { order.without_rates() });
+        let grouped = self.groups.as_mut().map(|it| it.learn(&sample, &self.picker.filter));
+        let mut grouped = grouped.unwrap_or_default();
+        let matched = grouped.groups.len();
+        if self.sums_up {
+            let summaries: Vec<_> = grouped.finished.iter().map(summary).collect();
+            self.heed(&summaries);
+            sample.notes.extend(summaries);
+        }
+        group::arrange(&mut grouped.groups, order, top.or(room.lines));
+        let rates = self.session.advance_grouped(sample, Some(grouped));
+        self.frame.clear();
+        let events = &self.picker.events(&rates.sample);
+        let frame = Frame { rates, processes: &[], matched, events, room };
+        self.format.write(&frame, &mut self.frame);
     }
 
     fn print(&mut self, sample: Sample, room: Room) {
@@ -150,6 +190,14 @@ impl Pipeline {
     }
 }
 
+/// What a finished group used, in a sentence.
+fn summary(group: &Group) -> Note {
+    let ended = group.head.get(GroupField::Ended).unwrap_or(0);
+    let cpu = Ns(group.row.get(ProcessField::CpuTime).unwrap_or(0)).seconds();
+    let (by, name) = (group.by.name(), &group.name);
+    Note::remark(format!("{by} {name} finished: {ended} processes ended, {cpu:.3} s of CPU"))
+}
+
 /// A note without its counts: one that only counts differently was told already.
 fn sense(text: &str) -> String {
     text.split(' ').filter(|word| word.parse::<u64>().is_err()).collect::<Vec<_>>().join(" ")
@@ -161,8 +209,7 @@ mod tests {
     use super::super::columns::Pace;
     use super::*;
     use crate::backend::Error;
-    use crate::model::field::ProcessField;
-    use crate::model::id::{Identity, Ns, Pid};
+    use crate::model::id::{Identity, Pid};
     use crate::model::probe::Probe;
     use clap::Parser;
 
@@ -238,6 +285,36 @@ mod tests {
         let words = "--format csv --cgroup /job/2 --fields pid,cgroup";
         let text = turn(&mut pipeline(words, Stub::default()));
         assert_eq!(text, "time_unix_ns,pid,cgroup\n0,2,/job/2\n");
+    }
+
+    #[test]
+    fn groups_are_told_in_place_of_processes() {
+        let words = "--group-by cgroup --top 2 --format json --fields cpu_ns,cpu_percent";
+        let mut pipeline = pipeline(words, Stub::default());
+        let first = turn(&mut pipeline);
+        assert!(first.contains(r#""groups":[{"by":"cgroup","name":"/job/3","processes":1"#));
+        assert!(!first.contains(r#""processes":["#) && !first.contains("/job/1"), "{first}");
+        let second = turn(&mut pipeline);
+        assert!(second.contains(r#""cpu_ns":6000000000,"cpu_percent":300.0}"#), "{second}");
+    }
+
+    #[test]
+    fn what_makes_no_sense_of_a_group_is_refused() {
+        let refused = |words: &str| {
+            let words = ["monitor", "watch"].into_iter().chain(words.split_whitespace());
+            let Ok(Cli { command: Some(Command::Watch(watch)) }) = Cli::try_parse_from(words)
+            else {
+                panic!("words that do not parse")
+            };
+            Plan::resolve(&watch.reading, Pace::Again).err().map(|failure| failure.message)
+        };
+        let why = "priority is of one process: --group-by has no sum of it";
+        assert_eq!(refused("--group-by job --fields priority").as_deref(), Some(why));
+        assert_eq!(refused("--group-by job --sort -priority").as_deref(), Some(why));
+        let why = "--group-by is of processes, not of node";
+        assert_eq!(refused("node --group-by job").as_deref(), Some(why));
+        assert!(refused("--group-by job --threads").is_some());
+        assert_eq!(refused("--group-by job --sort rss_bytes"), None);
     }
 
     #[test]

@@ -9,17 +9,16 @@ use super::exit::Failure;
 use crate::backend::select::Choice;
 use crate::format::{Form, Layout, Scope};
 use crate::meter::filter::Filter;
+use crate::meter::group::{Groups, Limits};
 use crate::meter::need::{self, Reason};
 use crate::meter::order::{Direction, Order};
 use crate::meter::pick::Picker;
+use crate::meter::plan::COSTLY;
 use crate::model::field::{Category, ProcessField};
-use crate::model::id::Pid;
+use crate::model::group::{By, sum};
+use crate::model::id::{Ns, Pid};
 use crate::model::name;
 use crate::model::want::{Capability, Devices, Want};
-
-/// Fields that are read only if they are shown.
-const COSTLY: [ProcessField; 4] =
-    [ProcessField::Pss, ProcessField::Cmdline, ProcessField::Cgroup, ProcessField::Path];
 
 /// What is to be done.
 pub struct Plan {
@@ -33,6 +32,8 @@ pub struct Plan {
     pub want: Want,
     /// Which rows are shown.
     pub picker: Picker,
+    /// By what they are added up, if they are.
+    pub groups: Option<Groups>,
     /// Which fields of them.
     pub layout: Layout,
     /// In which form.
@@ -47,6 +48,8 @@ impl Plan {
         let (layout, named) = layout(words, &switches, pace)?;
         let order = order(words, pace)?;
         let filter = filter(words);
+        sums(words, &named)?;
+        sums(words, order.map(|order| order.field).as_slice())?;
         let sorted = named.iter().copied().chain(order.map(|order| order.field));
         let fields: Vec<_> = sorted.collect();
         Ok(Self {
@@ -54,6 +57,7 @@ impl Plan {
             probe_log: probe_log(words),
             capabilities: need::capabilities(words.part, &switches, &fields),
             want: want(words, &layout, &filter),
+            groups: groups(words),
             picker: Picker::new(filter, order, words.top.map(|top| top as usize)),
             layout,
             form: words.format,
@@ -78,6 +82,11 @@ fn possible(words: &Reading) -> Result<(), Failure> {
             "{form} has no place for --signals: use table or json"
         )));
     }
+    if words.threads && words.group_by.is_some() {
+        return Err(Failure::usage(
+            "--threads has a row for each thread, --group-by for many processes",
+        ));
+    }
     match of_processes(words).filter(|_| !words.part.processes()) {
         Some(option) => Err(Failure::usage(format!("{option} is of processes, not of {part}"))),
         None => Ok(()),
@@ -97,6 +106,7 @@ fn of_processes(words: &Reading) -> Option<&'static str> {
         ("--cgroup", !words.cgroup.is_empty()),
         ("--top", words.top.is_some()),
         ("--sort", words.sort.is_some()),
+        ("--group-by", words.group_by.is_some()),
         ("--threads", words.threads),
         ("--disk", words.disk),
         ("--net", words.net),
@@ -144,6 +154,23 @@ fn layout(
     Ok((layout, processes))
 }
 
+fn groups(words: &Reading) -> Option<Groups> {
+    let keep = Ns(u64::try_from(words.keep.as_nanos()).unwrap_or(u64::MAX));
+    words.group_by.map(|by| Groups::new(by, Limits { keep, ..Limits::default() }))
+}
+
+/// Refuses a field that makes no sense of a group.
+fn sums(words: &Reading, fields: &[ProcessField]) -> Result<(), Failure> {
+    let is_one = |field: &&ProcessField| words.group_by.is_some() && sum(**field).is_none();
+    match fields.iter().find(is_one) {
+        Some(field) => {
+            let name = field.field().name;
+            Err(Failure::usage(format!("{name} is of one process: --group-by has no sum of it")))
+        }
+        None => Ok(()),
+    }
+}
+
 fn named<F: Category>(names: &[String]) -> Result<Vec<F>, Failure> {
     names.iter().map(|name| field(name.trim())).collect()
 }
@@ -188,9 +215,13 @@ fn filter(words: &Reading) -> Filter {
 }
 
 fn want(words: &Reading, layout: &Layout, filter: &Filter) -> Want {
+    let by = words.group_by.map(By::field);
+    let listed = |field| match by {
+        Some(by) => field == by || (layout.processes.contains(&field) && sum(field).is_some()),
+        None => layout.processes.contains(&field),
+    };
     let shown = |field: &ProcessField| {
-        layout.processes.contains(field)
-            || (*field == ProcessField::Cgroup && !filter.cgroups.is_empty())
+        listed(*field) || (*field == ProcessField::Cgroup && !filter.cgroups.is_empty())
     };
     let devices = |wanted| match (wanted, words.device.is_empty()) {
         (false, _) => Devices::None,

@@ -4,9 +4,9 @@
 //! it; the command line tells them on the other stream. `all` has rows of two kinds and is refused
 //! before it comes here.
 
-use super::object::Object;
+use super::object::{Head, Object, Sums};
 use super::{Format, Frame, Layout, Scope, rounded};
-use crate::model::field::{Category, Kind, Value};
+use crate::model::field::{Category, GroupField, Kind, ProcessField, Value};
 use crate::model::id::Ns;
 use std::fmt::Write;
 
@@ -50,7 +50,40 @@ impl Csv {
         rows: &Rows<'_, O>,
     ) -> csv::Result<()> {
         lines.write_field(self.text(Value::Number(rows.at.0)))?;
-        for &field in rows.fields {
+        self.cells(lines, object, rows.fields)?;
+        lines.write_record(None::<&[u8]>)
+    }
+
+    /// The groups that there are, then those that are told for the last time.
+    fn groups(
+        &mut self,
+        lines: &mut Lines<'_>,
+        frame: &Frame<'_>,
+        fields: &[ProcessField],
+    ) -> csv::Result<()> {
+        let heads: Vec<_> = GroupField::all().collect();
+        if !std::mem::replace(&mut self.headed, true) {
+            let names = heads.iter().map(|it| it.field().name);
+            let names = names.chain(fields.iter().map(|it| it.field().name));
+            lines.write_record(std::iter::once("time_unix_ns").chain(names))?;
+        }
+        let grouped = frame.rates.groups.iter();
+        for group in grouped.flat_map(|it| it.groups.iter().chain(&it.finished)) {
+            lines.write_field(self.text(Value::Number(frame.rates.sample.at.unix.0)))?;
+            self.cells(lines, &Head(group), &heads)?;
+            self.cells(lines, &Sums(group), fields)?;
+            lines.write_record(None::<&[u8]>)?;
+        }
+        Ok(())
+    }
+
+    fn cells<O: Object>(
+        &mut self,
+        lines: &mut Lines<'_>,
+        object: &O,
+        fields: &[O::Field],
+    ) -> csv::Result<()> {
+        for &field in fields {
             if field.field().kind == Kind::Text {
                 lines.write_field(object.text(field).unwrap_or_default().as_bytes())?;
             } else {
@@ -58,7 +91,7 @@ impl Csv {
                 lines.write_field(text)?;
             }
         }
-        lines.write_record(None::<&[u8]>)
+        Ok(())
     }
 
     /// A value as text, until the next one. Writing to a `String` cannot fail.
@@ -89,6 +122,9 @@ impl Format for Csv {
         let at = sample.at.unix;
         let mut lines = csv::Writer::from_writer(out);
         let written = match (layout.scope, &sample.node_stats) {
+            _ if frame.rates.groups.is_some() => {
+                self.groups(&mut lines, frame, &layout.of_groups())
+            }
             (Scope::Processes | Scope::All, _) => self.rows(
                 &mut lines,
                 &Rows { at, objects: frame.processes, fields: &layout.processes },

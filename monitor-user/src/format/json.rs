@@ -1,13 +1,14 @@
 //! JSON: one object for each sample, on a line of its own, in a form that stays.
 //!
 //! `schema_version`, `time_unix_ns`, `node`, `backend`, `interval_ns` (not on the first),
-//! `processes`, `node_stats` with `cpus`, `disks` and `nets` inside, `notes`, `lost`. Integers are
-//! exact, what is absent is left out. Streams through serde, builds no tree.
+//! `processes` or `groups`, `node_stats` with `cpus`, `disks` and `nets` inside, `notes`, `lost`.
+//! Integers are exact, what is absent is left out. Streams through serde, builds no tree.
 
 use super::happened;
-use super::object::Object;
+use super::object::{Head, Object, Sums};
 use super::{Format, Frame, Layout, rounded};
-use crate::model::field::{BlockField, Category, Kind, Value};
+use crate::model::field::{BlockField, Category, GroupField, Kind, ProcessField, Value};
+use crate::model::group::Group;
 use crate::model::sample::{Lost, Node, Note};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -50,7 +51,16 @@ impl Serialize for Line<'_> {
         if let Some(interval) = self.frame.rates.interval {
             map.serialize_entry("interval_ns", &interval.0)?;
         }
-        if layout.scope.processes() {
+        if let Some(grouped) = &self.frame.rates.groups {
+            let fields = &layout.of_groups();
+            map.serialize_entry("groups", &Groups { groups: &grouped.groups, fields })?;
+            if !grouped.finished.is_empty() {
+                map.serialize_entry(
+                    "finished_groups",
+                    &Groups { groups: &grouped.finished, fields },
+                )?;
+            }
+        } else if layout.scope.processes() {
             let objects = self.frame.processes;
             map.serialize_entry("processes", &List { objects, fields: &layout.processes })?;
         }
@@ -101,6 +111,33 @@ impl<O: Object> Serialize for One<'_, O> {
         if !objects.is_empty() {
             map.serialize_entry(name, &List { objects, fields: self.fields })?;
         }
+        map.end()
+    }
+}
+
+struct Groups<'a> {
+    groups: &'a [Group],
+    fields: &'a [ProcessField],
+}
+
+impl Serialize for Groups<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = self.fields;
+        serializer.collect_seq(self.groups.iter().map(|group| OneGroup { group, fields }))
+    }
+}
+
+struct OneGroup<'a> {
+    group: &'a Group,
+    fields: &'a [ProcessField],
+}
+
+impl Serialize for OneGroup<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let heads: Vec<_> = GroupField::all().collect();
+        fields(&mut map, &Head(self.group), &heads)?;
+        fields(&mut map, &Sums(self.group), self.fields)?;
         map.end()
     }
 }

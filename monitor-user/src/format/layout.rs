@@ -1,9 +1,10 @@
 //! Which part of a sample is printed, and which fields of it, in which order.
 //!
-//! A layout without choice names every field (texts that cost a look-up included, PSS not); the
-//! choice of columns for a screen is made by who knows the screen.
+//! A layout without choice names every field (texts that cost a look-up included, but what is dear
+//! not); the choice of columns for a screen is made by who knows the screen.
 
 use crate::model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
+use crate::model::group;
 use crate::model::scope::Scope;
 
 /// A column that is left out rather than that the command gets less than so many letters.
@@ -14,6 +15,9 @@ pub struct Spare {
     /// What the command shall have.
     pub command: usize,
 }
+
+/// Fields that are read only if they are named.
+const DEAR: [ProcessField; 3] = [ProcessField::Pss, ProcessField::Job, ProcessField::User];
 
 /// The fields to print of each category.
 #[derive(Clone, Debug)]
@@ -37,11 +41,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Every field; not PSS, for which the kernel walks page tables.
+    /// Every field that costs little: not PSS, for which the kernel walks page tables, not the
+    /// job, for which environments are read, not the user, whose name a server may have to tell.
     pub fn all(scope: Scope) -> Self {
         Self {
             scope,
-            processes: ProcessField::all().filter(|&field| field != ProcessField::Pss).collect(),
+            processes: ProcessField::all().filter(|field| !DEAR.contains(field)).collect(),
             spare: Vec::new(),
             signals: false,
             node: NodeField::all().collect(),
@@ -49,5 +54,10 @@ impl Layout {
             disks: DiskField::all().collect(),
             nets: NetField::all().collect(),
         }
+    }
+
+    /// Those of a process that make sense of a group of them.
+    pub fn of_groups(&self) -> Vec<ProcessField> {
+        self.processes.iter().copied().filter(|field| group::sum(*field).is_some()).collect()
     }
 }

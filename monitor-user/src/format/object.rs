@@ -6,8 +6,9 @@ use crate::model::field::disk::DiskRow;
 use crate::model::field::net::NetRow;
 use crate::model::field::node::CpuRow;
 use crate::model::field::{
-    BlockField, Category, CpuField, DiskField, NetField, NodeField, ProcessField, Value,
+    BlockField, Category, CpuField, DiskField, GroupField, NetField, NodeField, ProcessField, Value,
 };
+use crate::model::group::Group;
 use crate::model::sample::{Device, Node, Process};
 use std::borrow::Cow;
 
@@ -63,6 +64,36 @@ impl Object for Process {
 
     fn parts(&self) -> (&'static str, &[Self]) {
         ("thread_list", &self.threads)
+    }
+}
+
+/// A group: its name and how many are in it.
+pub struct Head<'g>(pub &'g Group);
+
+impl Object for Head<'_> {
+    type Field = GroupField;
+
+    fn number(&self, field: GroupField) -> Option<Value<'static>> {
+        self.0.head.value(field)
+    }
+
+    fn text(&self, field: GroupField) -> Option<Cow<'_, str>> {
+        match field {
+            GroupField::By => Some(Cow::Borrowed(self.0.by.name())),
+            GroupField::Name => Some(Cow::Borrowed(&self.0.name)),
+            _ => None,
+        }
+    }
+}
+
+/// A group: what its processes add up to.
+pub struct Sums<'g>(pub &'g Group);
+
+impl Object for Sums<'_> {
+    type Field = ProcessField;
+
+    fn number(&self, field: ProcessField) -> Option<Value<'static>> {
+        self.0.row.value(field)
     }
 }
 

@@ -3,9 +3,10 @@
 //! Families come from the field list: base units, `_total` on counters, no rates (Prometheus
 //! computes them), no time stamps. `# EOF` closes a sample; to this form it is a comment.
 
-use super::object::Object;
+use super::object::{Head, Object, Sums};
 use super::{Format, Frame, Layout};
-use crate::model::field::{Category, Kind, Role, Unit};
+use crate::model::field::{Category, GroupField, Kind, Role, Unit};
+use crate::model::group::Group;
 use crate::model::sample::{Device, Process, Sample};
 use std::fmt::Write;
 
@@ -97,7 +98,13 @@ impl Format for Prometheus {
         let (layout, sample) = (self.layout.clone(), &frame.rates.sample);
         self.text.clear();
         self.own(sample);
-        if layout.scope.processes() {
+        if let Some(grouped) = &frame.rates.groups {
+            let heads: Vec<_> = grouped.groups.iter().map(Head).collect();
+            let fields: Vec<_> = GroupField::all().collect();
+            self.category("group", (&heads, &fields), |it, out| group(it.0, out));
+            let sums: Vec<_> = grouped.groups.iter().map(Sums).collect();
+            self.category("group", (&sums, &layout.of_groups()), |it, out| group(it.0, out));
+        } else if layout.scope.processes() {
             self.category("process", (frame.processes, &layout.processes), process);
         }
         if let Some(node) = &sample.node_stats {
@@ -115,6 +122,10 @@ impl Format for Prometheus {
 
 fn process(process: &Process, out: &mut String) {
     labels(&[("pid", &process.id.pid.0.to_string()), ("comm", &process.comm())], out);
+}
+
+fn group(group: &Group, out: &mut String) {
+    labels(&[("by", group.by.name()), ("name", &group.name)], out);
 }
 
 fn device<R>(device: &Device<R>, out: &mut String) {

@@ -7,9 +7,10 @@
 
 use super::grid::{Column, Grid, Side};
 use super::layout::Spare;
-use super::object::Object;
-use super::{Format, Frame, Layout, Paint, events, human, notes};
-use crate::model::field::{Category, Field, Kind, ProcessField, Role, Unit};
+use super::object::{Head, Object, Sums};
+use super::{Format, Frame, Layout, Paint, Room, events, human, notes};
+use crate::model::field::{Category, Field, GroupField, Kind, ProcessField, Role, Unit};
+use crate::model::group::Grouped;
 use crate::model::sample::Process;
 use anstyle::Style;
 use std::fmt::Write;
@@ -38,8 +39,11 @@ impl Format for Table {
         self.devices(frame);
         let notes = notes::text(frame);
         let events = if self.layout.signals { events::text(frame) } else { String::new() };
-        if self.layout.scope.processes() {
-            self.processes(frame, notes.lines().count() + events.lines().count());
+        let below = notes.lines().count() + events.lines().count();
+        if let Some(grouped) = &frame.rates.groups {
+            self.groups(grouped, frame.room, below);
+        } else if self.layout.scope.processes() {
+            self.processes(frame, below);
         }
         self.text.push_str(&events);
         if !notes.is_empty() {
@@ -60,7 +64,10 @@ impl Table {
         let sample = &frame.rates.sample;
         human::escaped(&sample.node, &mut self.text);
         let _ = write!(self.text, "  {}", sample.source.name());
-        if self.layout.scope.processes() {
+        if let Some(grouped) = &frame.rates.groups {
+            let plural = if frame.matched == 1 { "" } else { "s" };
+            let _ = write!(self.text, "  {} group{plural} by {}", frame.matched, grouped.by.name());
+        } else if self.layout.scope.processes() {
             let plural = if frame.matched == 1 { "" } else { "es" };
             let _ = write!(self.text, "  {} process{plural}", frame.matched);
         }
@@ -126,8 +133,7 @@ impl Table {
 
     /// Processes, each with its threads; on a screen no more than leave room for the notes.
     fn processes(&mut self, frame: &Frame<'_>, notes: usize) {
-        let used = self.text.lines().count() + 1 + notes;
-        let most = frame.room.lines.map_or(usize::MAX, |lines| lines.saturating_sub(used));
+        let most = self.left(frame.room, notes);
         let fields = fitting(&self.layout, frame.room.columns);
         self.grid.begin(fields.iter().map(|it| column(it.field())));
         let rows = || frame.processes.iter().flat_map(with_threads).take(most);
@@ -139,6 +145,34 @@ impl Table {
             let style = if process.ended() { ENDED } else { Style::new() };
             self.line(style, |grid, out| grid.row(row, frame.room.columns, out));
         }
+    }
+
+    /// Groups: how many are in each, what they add up to, and the name, which may be long.
+    fn groups(&mut self, grouped: &Grouped, room: Room, notes: usize) {
+        const COUNTS: [GroupField; 2] = [GroupField::Processes, GroupField::Ended];
+        let most = self.left(room, notes);
+        let fields = self.layout.of_groups();
+        let counts = COUNTS.iter().map(|it| column(it.field()));
+        let columns = counts.chain(fields.iter().map(|it| column(it.field())));
+        self.grid.begin(columns.chain(std::iter::once(column(GroupField::Name.field()))));
+        let rows = || grouped.groups.iter().take(most);
+        for group in rows() {
+            COUNTS.iter().for_each(|&it| self.grid.cell(|out| cell(&Head(group), it, out)));
+            fields.iter().for_each(|&it| self.grid.cell(|out| cell(&Sums(group), it, out)));
+            self.grid.cell(|out| cell(&Head(group), GroupField::Name, out));
+        }
+        self.heading(room.columns);
+        for (row, group) in rows().enumerate() {
+            let is_empty = group.head.get(GroupField::Processes) == Some(0);
+            let style = if is_empty { ENDED } else { Style::new() };
+            self.line(style, |grid, out| grid.row(row, room.columns, out));
+        }
+    }
+
+    /// How many rows a screen has left below what is written, a heading and so many notes.
+    fn left(&self, room: Room, notes: usize) -> usize {
+        let used = self.text.lines().count() + 1 + notes;
+        room.lines.map_or(usize::MAX, |lines| lines.saturating_sub(used))
     }
 
     fn heading(&mut self, room: usize) {

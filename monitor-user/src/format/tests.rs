@@ -4,8 +4,9 @@
 
 use super::*;
 use crate::model::field::{
-    Category, CpuField, DiskField, NetField, NodeField, ProcessField, Value,
+    Category, CpuField, DiskField, GroupField, NetField, NodeField, ProcessField, Value,
 };
+use crate::model::group::{By, Group, Grouped};
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::{Device, Lost, Node, Note, Sample, Text};
 use crate::model::{rates, sample};
@@ -99,6 +100,32 @@ fn print(form: Form, layout: Layout) -> String {
     String::from_utf8(out).expect("every form is UTF-8")
 }
 
+/// The groups of a sample, in one form.
+fn print_groups(form: Form) -> String {
+    let group = |name: &str, processes: u64, cpu: u64| {
+        let mut it = Group { by: By::Job, name: name.into(), ..Group::default() };
+        it.head.set(GroupField::Processes, processes);
+        it.head.set(GroupField::Ended, 23);
+        it.row.set(ProcessField::CpuTime, cpu);
+        it.row.set_float(ProcessField::CpuPercent, 150.25);
+        it.row.set(ProcessField::Rss, 3 << 20);
+        it
+    };
+    let rates = Rates {
+        sample: Sample { processes: Vec::new(), node_stats: None, ..sample(1) },
+        interval: Some(Ns(1_000_000_000)),
+        groups: Some(Grouped {
+            by: By::Job,
+            groups: vec![group("slurm:7", 2, 5_000_000_000), group("a \"b\",\n\u{1b}", 0, 7)],
+            finished: vec![group("pbs:1.server", 0, 1_000_000_000)],
+        }),
+    };
+    let frame = Frame { rates: &rates, processes: &[], matched: 2, events: &[], room: ROOM };
+    let mut out = Vec::new();
+    form.writer(layout(Scope::Processes), Paint::Plain).write(&frame, &mut out);
+    String::from_utf8(out).expect("every form is UTF-8")
+}
+
 #[track_caller]
 fn check(got: &str, name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
@@ -138,6 +165,18 @@ fn pmix_is_as_it_was() {
     let mut layout = layout(Scope::All);
     layout.node.truncate(12);
     check(&print(Form::Pmix, layout), "sample.pmix.jsonl");
+}
+
+#[test]
+fn groups_are_as_they_were_in_every_form() {
+    for (form, name) in [
+        (Form::Table, "groups.table"),
+        (Form::Json, "groups.jsonl"),
+        (Form::Csv, "groups.csv"),
+        (Form::Prometheus, "groups.prom"),
+    ] {
+        check(&print_groups(form), name);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! and who is still there. Membership follows who made whom, not who is whose parent now, so a
 //! daemon that detached itself still belongs. Needs no clock and reads nothing.
 
+use super::kin::{Kin, WAITED_FOR};
 use crate::model::field::process::ProcessRow;
 use crate::model::field::{Category, ProcessField, Role};
 use crate::model::histogram::Latencies;
@@ -11,25 +12,13 @@ use crate::model::id::{Identity, Pid};
 use crate::model::sample::{Birth, Process, Sample};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The kernel adds these of a child to whoever waited for it (`wait_task_zombie` of
-/// kernel/exit.c), so a child that was waited for inside the family must not be added again.
-const WAITED_FOR: [ProcessField; 7] = [
-    ProcessField::ReadBytes,
-    ProcessField::WrittenBytes,
-    ProcessField::CancelledBytes,
-    ProcessField::ReadCalls,
-    ProcessField::WriteCalls,
-    ProcessField::ReadChars,
-    ProcessField::WrittenChars,
-];
-
 /// A family: the root and everything it made.
 pub struct Family {
     root: Pid,
     /// Everyone who ever belonged; the root's identity is known once it was seen.
     members: HashSet<Identity>,
     /// The same by process id, for those whose making was not seen.
-    pids: HashMap<Pid, Identity>,
+    kin: Kin,
     /// The last record of those that have not ended.
     living: HashMap<Identity, Process>,
     /// What the ended used.
@@ -81,7 +70,7 @@ impl Family {
         Self {
             root,
             members: HashSet::new(),
-            pids: HashMap::new(),
+            kin: Kin::default(),
             living: HashMap::new(),
             ended: Used::default(),
             root_ended: false,
@@ -143,7 +132,7 @@ impl Family {
                 let belongs = self.belongs(process);
                 if belongs {
                     self.members.insert(process.id);
-                    self.pids.insert(process.id.pid, process.id);
+                    self.kin.see(process.id);
                 }
                 !belongs
             });
@@ -159,21 +148,13 @@ impl Family {
         }
         match process.parent {
             Some(parent) => self.members.contains(&parent),
-            None => self.parent_inside(process),
+            None => self.kin.parent(process).is_some(),
         }
-    }
-
-    /// Whether the process that is its parent by number belongs, and is old enough to be it.
-    fn parent_inside(&self, process: &Process) -> bool {
-        let parent = process.row.get(ProcessField::Ppid).and_then(|it| u32::try_from(it).ok());
-        parent
-            .and_then(|pid| self.pids.get(&Pid(pid)))
-            .is_some_and(|parent| parent.start <= process.id.start)
     }
 
     /// Whether what it used has been added to a member's own counters already.
     fn waited_inside(&self, process: &Process) -> bool {
-        process.ended() && self.parent_inside(process)
+        process.ended() && self.kin.parent(process).is_some()
     }
 
     /// How many processes belonged, the root included.

@@ -3,6 +3,7 @@
 //! Each row has one key of 16 bytes, so that only keys move while the largest are found. What is
 //! absent comes last in either direction; equal ones keep the order of their identities.
 
+use crate::model::field::process::ProcessRow;
 use crate::model::field::{Category, Kind, ProcessField, Role};
 use crate::model::sample::Process;
 
@@ -45,7 +46,20 @@ impl Order {
 
     /// The key of the process at a place.
     pub fn key(self, process: &Process, place: usize) -> Key {
-        match (value(process, self.field), self.direction) {
+        let value = match self.field {
+            ProcessField::Comm => Some(u128::from_be_bytes(process.comm)),
+            _ => value(&process.row, self.field),
+        };
+        self.directed(value, place)
+    }
+
+    /// The key of the row at a place, of whatever has one; by a text nothing is ordered.
+    pub fn key_of(self, row: &ProcessRow, place: usize) -> Key {
+        self.directed(value(row, self.field), place)
+    }
+
+    fn directed(self, value: Option<u128>, place: usize) -> Key {
+        match (value, self.direction) {
             (None, _) => (true, 0, place),
             (Some(value), Direction::Ascending) => (false, value, place),
             (Some(value), Direction::Descending) => (false, !value, place),
@@ -64,20 +78,17 @@ pub fn first(keys: &mut Vec<Key>, most: Option<usize>) {
 
 /// A number that orders as the value does. Of two equal rates, the one of the larger counter counts
 /// more: most processes do nothing at any moment, and those who did something are looked for.
-fn value(process: &Process, field: ProcessField) -> Option<u128> {
-    if field == ProcessField::Comm {
-        return Some(u128::from_be_bytes(process.comm));
-    }
+fn value(row: &ProcessRow, field: ProcessField) -> Option<u128> {
     let counter = match field.field().role {
-        Role::RateOf(counter) => ProcessField::at(counter).and_then(|it| process.row.get(it)),
+        Role::RateOf(counter) => ProcessField::at(counter).and_then(|it| row.get(it)),
         _ => None,
     };
-    Some(ordered(process, field)? << 64 | u128::from(counter.unwrap_or(0)))
+    Some(ordered(row, field)? << 64 | u128::from(counter.unwrap_or(0)))
 }
 
-fn ordered(process: &Process, field: ProcessField) -> Option<u128> {
+fn ordered(row: &ProcessRow, field: ProcessField) -> Option<u128> {
     const SIGN: u64 = 1 << 63;
-    let bits = process.row.get(field)?;
+    let bits = row.get(field)?;
     let ordered = match field.field().kind {
         Kind::Signed => bits ^ SIGN,
         // IEEE 754 orders as integers do, once the negative ones are turned round.

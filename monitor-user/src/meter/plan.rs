@@ -17,8 +17,14 @@ use crate::model::status::Refusal;
 use crate::model::want::{Capability, Devices, Want};
 
 /// Fields that are read only if they are shown.
-pub const COSTLY: [ProcessField; 4] =
-    [ProcessField::Pss, ProcessField::Cmdline, ProcessField::Cgroup, ProcessField::Path];
+pub const COSTLY: [ProcessField; 6] = [
+    ProcessField::Pss,
+    ProcessField::Cmdline,
+    ProcessField::Cgroup,
+    ProcessField::Path,
+    ProcessField::User,
+    ProcessField::Job,
+];
 /// Longest name of a device, a namespace or a monitor.
 const NAME_BYTES: usize = 255;
 /// Most targets of one request.

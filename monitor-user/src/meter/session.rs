@@ -1,5 +1,6 @@
 //! A row of samples from one backend: keeps the last one, so that each has its rates.
 
+use crate::model::group::Grouped;
 use crate::model::rates::{self, Rates};
 use crate::model::sample::Sample;
 
@@ -12,11 +13,16 @@ pub struct Session {
 impl Session {
     /// Takes the next sample and sets its rates since the one before.
     pub fn advance(&mut self, sample: Sample) -> &Rates {
+        self.advance_grouped(sample, None)
+    }
+
+    /// The same, with what its groups are.
+    pub fn advance_grouped(&mut self, sample: Sample, groups: Option<Grouped>) -> &Rates {
         let next = match &self.last {
             Some(before) => rates::rates(&before.sample, sample),
             None => rates::first(sample),
         };
-        self.last.insert(next)
+        self.last.insert(Rates { groups, ..next })
     }
 }
 

@@ -4,8 +4,10 @@
 
 pub mod event;
 pub mod field;
+pub mod group;
 pub mod histogram;
 pub mod id;
+pub mod job;
 pub mod name;
 pub mod pmix;
 pub mod probe;

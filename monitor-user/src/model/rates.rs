@@ -6,6 +6,7 @@
 
 use super::field::process::ProcessRow;
 use super::field::{Category, ProcessField, Role};
+use super::group::Grouped;
 use super::id::Ns;
 use super::sample::{Device, Process, Sample};
 
@@ -16,11 +17,13 @@ pub struct Rates {
     pub interval: Option<Ns>,
     /// The sample, every rate set that could be.
     pub sample: Sample,
+    /// Its processes by group, if that was asked for.
+    pub groups: Option<Grouped>,
 }
 
 /// The first sample: no rates.
 pub const fn first(sample: Sample) -> Rates {
-    Rates { interval: None, sample }
+    Rates { interval: None, sample, groups: None }
 }
 
 /// What grew between two samples.
@@ -38,7 +41,7 @@ pub fn rates(before: &Sample, mut now: Sample) -> Rates {
         by_name(&old.disks, &mut new.disks, |old, new| new.set_rates(old, interval));
         by_name(&old.nets, &mut new.nets, |old, new| new.set_rates(old, interval));
     }
-    Rates { interval: Some(interval), sample: now }
+    Rates { interval: Some(interval), sample: now, groups: None }
 }
 
 /// The time between two samples.

@@ -9,6 +9,7 @@ use super::field::process::ProcessRow;
 use super::field::{Kind, ProcessField, Value};
 use super::histogram::Latencies;
 use super::id::{Identity, Ns};
+use super::job::Origin;
 use std::sync::Arc;
 
 /// Which backend read it.
@@ -111,6 +112,12 @@ pub struct Text {
     pub path: Option<Arc<str>>,
     /// Path in the unified cgroup hierarchy.
     pub cgroup: Option<Arc<str>>,
+    /// Name of the real user.
+    pub user: Option<Arc<str>>,
+    /// What it belongs to, as `meter/job` made it out.
+    pub job: Option<Arc<str>>,
+    /// What tells of its job.
+    pub origin: Option<Arc<Origin>>,
 }
 
 impl Process {
@@ -143,6 +150,8 @@ impl Process {
             ProcessField::Cmdline => &self.text.cmdline,
             ProcessField::Path => &self.text.path,
             ProcessField::Cgroup => &self.text.cgroup,
+            ProcessField::User => &self.text.user,
+            ProcessField::Job => &self.text.job,
             _ => return None,
         };
         text.as_deref().map(Value::Text)

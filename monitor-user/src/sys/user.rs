@@ -1,6 +1,11 @@
-//! Users by name, as the host's name service knows them.
+//! Users and their names, as the host's name service knows them.
 
-use nix::unistd::User;
+use nix::unistd::{Uid, User};
+
+/// The name of a user; absent where the host knows none, or cannot be asked.
+pub fn name(uid: u32) -> Option<String> {
+    User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)
+}
 
 /// The number of a user, given by name or by number; or why there is none.
 pub fn number(written: &str) -> Result<u32, String> {

@@ -23,7 +23,7 @@ pub fn rates(json: &str) -> Result<Rates, serde_json::Error> {
         ..Sample::default()
     };
     sample.at.unix = Ns(number("time_unix_ns").unwrap_or(0));
-    Ok(Rates { interval: number("interval_ns").map(Ns), sample })
+    Ok(Rates { interval: number("interval_ns").map(Ns), sample, groups: None })
 }
 
 fn source(name: &str) -> Source {
@@ -52,7 +52,14 @@ fn process(object: &Map<String, Value>) -> Process {
     let shared = |key| object.get(key).and_then(Value::as_str).map(Into::into);
     let mut it = Process {
         row: row(object),
-        text: Text { cmdline: shared("cmdline"), path: shared("path"), cgroup: shared("cgroup") },
+        text: Text {
+            cmdline: shared("cmdline"),
+            path: shared("path"),
+            cgroup: shared("cgroup"),
+            user: shared("user"),
+            job: shared("job"),
+            origin: None,
+        },
         threads: list(object, "thread_list").map(process).collect(),
         disks: list(object, "disks").map(|it| device(it, "device")).collect(),
         ..Process::default()

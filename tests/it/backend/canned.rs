@@ -1,7 +1,11 @@
 //! The test backend keeps the contract too.
 
 use super::contract;
+use monitor::backend::Backend as _;
 use monitor::backend::canned::Canned;
+use monitor::meter::job::{Jobs, Which};
+use monitor::model::field::ProcessField;
+use monitor::model::want::Want;
 
 #[test]
 fn the_fixed_world_keeps_the_contract() {
@@ -16,7 +20,23 @@ fn a_scripted_world_keeps_the_contract() {
 }
 
 #[test]
+fn a_scripted_process_has_a_job_and_a_rank() {
+    let text = "process 7 cgroup=/slurm/uid_0/job_9 $PMIX_NAMESPACE=a $PMIX_RANK=3\nprocess 8";
+    let mut backend = Canned::scripted(text).unwrap();
+    let want = Want { processes: true, costly: vec![ProcessField::Job], ..Want::default() };
+    let mut sample = backend.read(&want).unwrap();
+    backend.describe(&mut sample.processes, &want);
+    let mut jobs = Jobs::default();
+    jobs.learn(&mut sample);
+    let job = |place: usize| sample.processes[place].text.job.as_deref();
+    assert_eq!((job(0), job(1)), (Some("slurm:9"), None));
+    assert_eq!(jobs.registry().find("a", Which::All), [(3, sample.processes[0].id)]);
+}
+
+#[test]
 fn a_wrong_script_names_its_line() {
     let error = Canned::scripted("process 7\nprocess 8 cpu=1").unwrap_err();
     assert_eq!(error.to_string(), "line 2 of the script: cpu: no such field");
+    let error = Canned::scripted("process 7 job=x").unwrap_err();
+    assert!(error.to_string().contains("it follows from cgroup"), "{error}");
 }

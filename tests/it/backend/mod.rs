@@ -4,6 +4,7 @@ mod canned;
 pub mod contract;
 mod hostile;
 mod node;
+pub mod origin;
 mod procfs;
 mod tree;
 mod unsupported;

@@ -2,7 +2,7 @@
 
 use super::privilege::granted;
 use super::workload::{Guarded, alive, ebpf, processes, until};
-use crate::backend::contract;
+use crate::backend::{contract, origin};
 use monitor::backend::Backend as _;
 use monitor::backend::procfs::{Procfs, Root};
 use monitor::model::field::{ProcessField as F, Value};
@@ -88,4 +88,12 @@ fn root_the_ebpf_backend_keeps_the_contract() {
         return;
     }
     contract::check(&mut ebpf(&[Capability::Snapshot, Capability::Lifetimes]));
+}
+
+#[test]
+fn root_ranks_are_found_by_their_environment() {
+    if !granted("root_ranks_are_found_by_their_environment") {
+        return;
+    }
+    origin::check(&mut ebpf(&[Capability::Lifetimes]));
 }

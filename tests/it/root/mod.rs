@@ -3,6 +3,7 @@
 
 mod actor;
 mod block;
+mod conservation;
 mod container;
 mod doctor;
 mod equal;

@@ -138,6 +138,9 @@ impl Backend for Canned {
                 cmdline: asked(ProcessField::Cmdline, &text.cmdline),
                 path: asked(ProcessField::Path, &text.path),
                 cgroup: asked(ProcessField::Cgroup, &text.cgroup),
+                user: asked(ProcessField::User, &text.user),
+                origin: text.origin.clone().filter(|_| want.wants(ProcessField::Job)),
+                job: process.text.job.take(),
             };
         }
     }

@@ -17,7 +17,8 @@
 //! ```
 //!
 //! In: the text. Out: what happens, in the order of time, or the line that makes no sense. The
-//! names of values are those of the field lists, `comm`, `cmdline`, `path` and `cgroup` included.
+//! names of values are those of the field lists, texts included; `$NAME=value` is a variable of the
+//! environment.
 
 use super::value::{self, Change, How};
 use super::words::words;
@@ -82,6 +83,8 @@ pub enum Edit {
     Value(Change<ProcessField>),
     /// Of a text.
     Text(ProcessField, Arc<str>),
+    /// Of a variable of its environment: `NAME=value`.
+    Variable(Arc<str>),
 }
 
 impl Script {
@@ -142,7 +145,15 @@ fn edits(words: &[&str]) -> Result<Vec<Edit>, String> {
 }
 
 fn edit(word: &str) -> Result<Edit, String> {
+    if let Some(variable) = word.strip_prefix('$') {
+        return Ok(Edit::Variable(variable.into()));
+    }
     let (name, how, text) = value::split(word)?;
+    if name == ProcessField::Job.field().name {
+        return Err(
+            "job: it follows from cgroup and from variables such as $PMIX_RANK=0".to_owned()
+        );
+    }
     match ProcessField::named(name).filter(|field| field.field().kind == Kind::Text) {
         Some(field) if how == How::Set => Ok(Edit::Text(field, text.into())),
         _ => value::change(word).map(Edit::Value),

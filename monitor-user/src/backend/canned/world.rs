@@ -8,6 +8,7 @@ use super::script::{Act, Edit};
 use super::value::{Change, Values};
 use crate::model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField, Row};
 use crate::model::id::{Identity, Ns, Pid};
+use crate::model::job::{Environ, Origin};
 use crate::model::sample::{Device, Node, Process, Text};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ struct Task {
     parent: Option<Identity>,
     comm: [u8; 16],
     text: Text,
+    environ: Vec<u8>,
     values: Values<ProcessField, { ProcessField::COUNT }>,
 }
 
@@ -159,6 +161,7 @@ impl Task {
             parent: None,
             comm: *b"test\0\0\0\0\0\0\0\0\0\0\0\0",
             text: Text::default(),
+            environ: Vec::new(),
             values: Values::default(),
         };
         let row = &mut it.values.row;
@@ -188,9 +191,22 @@ impl Task {
                 Edit::Text(ProcessField::Comm, text) => self.comm = comm(text),
                 Edit::Text(ProcessField::Cmdline, text) => self.text.cmdline = Some(text.clone()),
                 Edit::Text(ProcessField::Path, text) => self.text.path = Some(text.clone()),
+                Edit::Text(ProcessField::User, text) => self.text.user = Some(text.clone()),
                 Edit::Text(_, text) => self.text.cgroup = Some(text.clone()),
+                Edit::Variable(text) => {
+                    self.environ.extend_from_slice(text.as_bytes());
+                    self.environ.push(0);
+                }
             }
         }
+        if edits.iter().any(|edit| !matches!(edit, Edit::Value(_))) {
+            self.text.origin = Some(self.origin().into());
+        }
+    }
+
+    fn origin(&self) -> Origin {
+        let cgroup = self.text.cgroup.as_deref().unwrap_or("/");
+        Origin { cgroups: format!("0::{cgroup}\n").into(), environ: Environ::parse(&self.environ) }
     }
 
     fn process_row(&self) -> Process {

@@ -24,6 +24,7 @@ mod socket;
 mod tcp;
 mod wake;
 
+use super::procfs::origin::Seen;
 use super::procfs::text::Texts;
 use super::procfs::{Root, node};
 use super::{Backend, Error};
@@ -237,7 +238,17 @@ impl Backend for Ebpf {
     fn describe(&mut self, processes: &mut [Process], want: &Want) {
         let number = |process: &Process, field| process.row.get(field).unwrap_or(0);
         let in_proc = if has_host_pids() { |it: &Process| it.id } else { reader::in_proc };
-        for process in processes.iter_mut().filter(|it| !it.ended()) {
+        for process in processes.iter_mut() {
+            if want.wants(F::User) {
+                process.text.user = self.texts.user(process);
+            }
+            if process.ended() {
+                // Nothing below `/proc` speaks of it any more; its cgroup may be known.
+                if want.wants(F::Cgroup) {
+                    process.text.cgroup = self.texts.cgroup_known(number(process, F::CgroupId));
+                }
+                continue;
+            }
             if want.wants(F::Cmdline) {
                 let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
                 process.text.cmdline = self.texts.cmdline(in_proc(process), generation);
@@ -245,6 +256,12 @@ impl Backend for Ebpf {
             if want.wants(F::Cgroup) {
                 let cgroup = number(process, F::CgroupId);
                 process.text.cgroup = self.texts.cgroup(cgroup, in_proc(process));
+            }
+            if want.wants(F::Job) {
+                let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
+                let cgroup_id = Some(number(process, F::CgroupId));
+                let seen = Seen { id: process.id, generation, cgroup_id };
+                process.text.origin = self.texts.origin(seen);
             }
         }
     }

@@ -33,12 +33,14 @@ mod infiniband;
 mod memory;
 mod net;
 pub mod node;
+pub mod origin;
 mod pressure;
 pub mod text;
 
 use self::descriptors::Buffer;
 use self::entry::Entry;
 use self::listing::Listing;
+use self::origin::Seen;
 use self::pass::{Kernel, Pass};
 use self::seat::Budget;
 use self::text::Texts;
@@ -251,6 +253,15 @@ impl Backend for Procfs {
             if cgroup {
                 // It may have moved since, and no cgroup id here would tell.
                 process.text.cgroup = self.texts.cgroup_now(process.id);
+            }
+            if want.wants(ProcessField::User) {
+                process.text.user = self.texts.user(process);
+            }
+            if want.wants(ProcessField::Job) {
+                let known = self.known.get(&process.id.pid.0);
+                let generation = known.map_or(0, |entry| entry.generation);
+                let seen = Seen { id: process.id, generation, cgroup_id: None };
+                process.text.origin = self.texts.origin(seen);
             }
         }
     }

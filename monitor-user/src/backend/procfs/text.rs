@@ -4,10 +4,14 @@
 //! or the cgroup id. Out: a shared text, or nothing if the process ended. Texts stay as they are,
 //! control characters too; the formats escape. Both backends that see real processes use it.
 
+use super::origin::{Origins, Seen};
 use super::scan::lines;
 use super::stat::{self, Stat};
 use super::{smaps, status};
+use crate::backend::user::Users;
+use crate::model::field::ProcessField;
 use crate::model::id::{Identity, Pid};
+use crate::model::job::Origin;
 use crate::model::sample::Process;
 use crate::sys::clock;
 use std::collections::HashMap;
@@ -30,6 +34,8 @@ pub struct Texts {
     tick_ns: u64,
     cmdlines: HashMap<Identity, Cmdline>,
     cgroups: HashMap<u64, Arc<str>>,
+    origins: Origins,
+    users: Users,
 }
 
 #[derive(Debug)]
@@ -42,7 +48,29 @@ struct Cmdline {
 impl Texts {
     /// Nothing seen yet of the processes below that `/proc`.
     pub fn new(proc: PathBuf) -> Self {
-        Self { proc, tick_ns: clock::tick_ns(), cmdlines: HashMap::new(), cgroups: HashMap::new() }
+        Self {
+            proc,
+            tick_ns: clock::tick_ns(),
+            cmdlines: HashMap::new(),
+            cgroups: HashMap::new(),
+            origins: Origins::default(),
+            users: Users::default(),
+        }
+    }
+
+    /// What tells of its job: read again after an execution, and when it may have been moved.
+    pub fn origin(&mut self, seen: Seen) -> Option<Arc<Origin>> {
+        let mut origins = std::mem::take(&mut self.origins);
+        let read = |name: &str, longest| self.file_of(seen.id, name, longest);
+        let origin = origins.of(seen, clock::boot(), read);
+        self.origins = origins;
+        origin
+    }
+
+    /// The name of the user that a process belongs to, or the number of one without.
+    pub fn user(&mut self, process: &Process) -> Option<Arc<str>> {
+        let uid = process.row.get(ProcessField::Uid)?;
+        Some(self.users.name(u32::try_from(uid).ok()?))
     }
 
     /// The arguments, joined by spaces. `generation` changes whenever a file was executed.
@@ -63,7 +91,12 @@ impl Texts {
         if let Some(known) = self.cgroups.get(&cgroup_id) {
             return Some(Arc::clone(known));
         }
-        let path = self.cgroup_now(id)?;
+        let bytes = self.file_of(id, "cgroup", usize::MAX)?;
+        let path = text(cgroup_path(&bytes)?);
+        if !is_unified(&bytes) {
+            // The id is of the unified hierarchy, and tells nothing of the others.
+            return Some(path);
+        }
         if self.cgroups.len() >= MOST_CGROUPS {
             self.cgroups.clear();
         }
@@ -74,7 +107,12 @@ impl Texts {
     /// The path of the cgroup that a process is in now.
     pub fn cgroup_now(&self, id: Identity) -> Option<Arc<str>> {
         let bytes = self.file_of(id, "cgroup", usize::MAX)?;
-        cgroup_path(&bytes).map(|path| String::from_utf8_lossy(path).into())
+        cgroup_path(&bytes).map(text)
+    }
+
+    /// The path of a cgroup, if a process of it was asked for before: of one that has ended.
+    pub fn cgroup_known(&self, cgroup_id: u64) -> Option<Arc<str>> {
+        self.cgroups.get(&cgroup_id).cloned()
     }
 
     /// The proportional share of resident memory, in bytes: for whoever reads all else elsewhere.
@@ -94,7 +132,9 @@ impl Texts {
 
     /// Forgets the processes that are not among these, which are in the order of identities.
     pub fn keep_only(&mut self, processes: &[Process]) {
-        self.cmdlines.retain(|id, _| processes.binary_search_by_key(id, |it| it.id).is_ok());
+        let there = |id: &Identity| processes.binary_search_by_key(id, |it| it.id).is_ok();
+        self.cmdlines.retain(|id, _| there(id));
+        self.origins.keep_only(there);
     }
 
     /// A file of a process that still is the one it was.
@@ -137,6 +177,15 @@ fn joined(mut bytes: Vec<u8>) -> Option<String> {
         text.push_str("...");
     }
     Some(text)
+}
+
+fn text(bytes: &[u8]) -> Arc<str> {
+    String::from_utf8_lossy(bytes).into()
+}
+
+/// Whether there is a unified hierarchy.
+fn is_unified(text: &[u8]) -> bool {
+    lines(text).any(|line| line.starts_with(b"0::"))
 }
 
 /// The path in the unified hierarchy; without one, the longest of the others (cgroups(7)).

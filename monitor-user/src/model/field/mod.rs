@@ -6,6 +6,7 @@
 
 pub mod block;
 pub mod disk;
+pub mod group;
 pub mod net;
 pub mod node;
 pub mod process;
@@ -13,6 +14,7 @@ pub mod row;
 
 pub use block::BlockField;
 pub use disk::DiskField;
+pub use group::GroupField;
 pub use net::NetField;
 pub use node::{CpuField, NodeField};
 pub use process::ProcessField;
@@ -184,6 +186,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_end_with_their_unit() {
         check::<ProcessField>();
+        check::<GroupField>();
         check::<NodeField>();
         check::<CpuField>();
         check::<BlockField>();

@@ -20,6 +20,9 @@ category! {
             "task->thread_pid->numbers", "status NSpid";
         Uid: "uid", "UID", None, Number, Label, "Real user id", "task->cred->uid", "status Uid";
         Gid: "gid", "GID", None, Number, Label, "Real group id", "task->cred->gid", "status Gid";
+        User: "user", "USER", None, Text, Label,
+            "Name of the real user, or the number of one without; read only when asked for",
+            "getpwuid_r(3)", "getpwuid_r(3)";
         Comm: "comm", "COMMAND", None, Text, Label,
             "Command name, at most 15 bytes", "task->comm", "stat 2";
         Cmdline: "cmdline", "COMMAND LINE", None, Text, Label,
@@ -30,6 +33,10 @@ category! {
             "bprm->filename at sched_process_exec", "";
         Cgroup: "cgroup", "CGROUP", None, Text, Label,
             "Path in the unified cgroup hierarchy", "path of cgroup_id", "/proc/<pid>/cgroup";
+        Job: "job", "JOB", None, Text, Label,
+            "What it belongs to: a batch job, an MPI namespace, a pod, a container, a login \
+             session or a unit; read only when asked for",
+            "/proc/<pid>/cgroup and environ", "/proc/<pid>/cgroup and environ";
         CgroupId: "cgroup_id", "CGROUP ID", None, Number, Label,
             "Id of the cgroup in the unified hierarchy", "task->cgroups->dfl_cgrp->kn->id", "";
         ExecId: "exec_id", "EXECS", None, Number, Label,

@@ -1,0 +1,219 @@
+//! What the paths of `/proc/<pid>/cgroup` tell, component by component.
+//!
+//! In: the whole text, a line `id:controllers:path` for each hierarchy (cgroups(7)); with version
+//! 2 alone there is one, `0::path`. Out: what the path belongs to. Every line is looked at: on a
+//! hybrid host the job stands in the lines of version 1 and the unit in that of systemd.
+
+use super::{Container, Membership, Pod, Qos, Slurm, Unit};
+use std::sync::Arc;
+
+/// Appended where the cgroup was removed while a zombie was in it (cgroup-v2.rst, "Processes").
+const REMOVED: &str = " (deleted)";
+
+/// Fills what the paths tell.
+pub fn fill(membership: &mut Membership, text: &str) {
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
+        else {
+            continue;
+        };
+        let path = path.strip_suffix(REMOVED).unwrap_or(path);
+        let path: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
+        take(&mut membership.slurm, slurm(&path));
+        take(&mut membership.pbs, pbs(&path));
+        take(&mut membership.pod, pod(&path));
+        take(&mut membership.container, container(&path));
+        // systemd manages the unified hierarchy, or the one of its own name.
+        if controllers.is_empty() || controllers == "name=systemd" {
+            take(&mut membership.session, session(&path));
+            take(&mut membership.unit, unit(&path));
+        }
+    }
+    // A session and a container are scopes too, and say more under their own names.
+    if membership.session.is_some() || membership.container.is_some() {
+        membership.unit = None;
+    }
+}
+
+/// The first line that tells something counts, one that tells more replaces it.
+fn take<T: Weight>(slot: &mut Option<T>, found: Option<T>) {
+    if found.as_ref().map_or(0, Weight::weight) > slot.as_ref().map_or(0, Weight::weight) {
+        *slot = found;
+    }
+}
+
+/// How much is told: one line may end at the job, another at the task.
+trait Weight {
+    fn weight(&self) -> usize {
+        1
+    }
+}
+
+impl Weight for Arc<str> {}
+impl Weight for Pod {}
+impl Weight for Container {}
+impl Weight for Unit {}
+impl Weight for Slurm {
+    fn weight(&self) -> usize {
+        1 + usize::from(self.step.is_some()) + usize::from(self.task.is_some())
+    }
+}
+
+/// Version 1: `/slurm/uid_U/job_N/step_S/task_T`, or `/slurm_NODE/…` where several `slurmd` share
+/// a host (Slurm's cgroup.conf(5), "CgroupPlugin"; its xcgroup.c). Version 2:
+/// `/system.slice/[NODE_]slurmstepd.scope/job_N/step_S/user/task_T` (Slurm's cgroup_v2.html;
+/// `_set_int_cg_ns` of its cgroup_v2.c), with the sluid in place of `job_N` since 26.05 unless
+/// CgroupJobIdPaths is set (its release notes).
+fn slurm(path: &[&str]) -> Option<Slurm> {
+    let (at, node) =
+        path.iter().enumerate().find_map(|(at, part)| slurm_root(part).map(|node| (at, node)))?;
+    let mut it = Slurm { node: node.map(Arc::from), ..Slurm::default() };
+    for part in &path[at + 1..] {
+        match part.split_once('_') {
+            Some(("job", number)) => it.job = number.parse().ok(),
+            Some(("step", step)) => it.step = Some(step.into()),
+            // `task_special`: what is in the step but not of a task.
+            Some(("task", task)) => it.task = task.parse().ok(),
+            _ if is_sluid(part) => it.sluid = Some((*part).into()),
+            _ => {}
+        }
+    }
+    (it.job.is_some() || it.sluid.is_some()).then_some(it)
+}
+
+/// The node that a root of Slurm's names, if this is one.
+fn slurm_root<'p>(part: &&'p str) -> Option<Option<&'p str>> {
+    match part.strip_suffix("slurmstepd.scope") {
+        Some("") => Some(None),
+        Some(node) => node.strip_suffix('_').map(Some),
+        None if *part == "slurm" => Some(None),
+        None => part.strip_prefix("slurm_").map(Some),
+    }
+}
+
+/// `s` and letters of Crockford's base 32, 14 in all, such as `s5K1KKYAYG5D00`.
+fn is_sluid(part: &str) -> bool {
+    part.len() == 14
+        && part.strip_prefix('s').is_some_and(|rest| {
+            rest.bytes().all(|it| it.is_ascii_digit() || it.is_ascii_uppercase())
+        })
+}
+
+/// `/pbs_jobs.service/jobid/N.server` with version 1, `/pbs_jobs.service/jobs/N…` with version 2,
+/// `/pbspro.slice/pbspro-N.server.slice` and `/pbspro/N.server` before (the cgroups hook of
+/// OpenPBS, pbs_cgroups.PY; in the names of slices systemd escapes what it must).
+fn pbs(path: &[&str]) -> Option<Arc<str>> {
+    let mut parts = path.iter();
+    let id =
+        match *parts.find(|part| ["pbs_jobs.service", "pbspro.slice", "pbspro"].contains(part))? {
+            "pbs_jobs.service" => {
+                parts.next().filter(|it| ["jobid", "jobs"].contains(it))?;
+                (*parts.next()?).to_owned()
+            }
+            "pbspro.slice" => {
+                let slice = parts.next()?.strip_prefix("pbspro-")?;
+                unescaped(slice.strip_suffix(".slice")?)
+            }
+            _ => (*parts.next()?).to_owned(),
+        };
+    id.starts_with(|first: char| first.is_ascii_digit()).then(|| id.into())
+}
+
+/// What systemd.unit(5), "String Escaping for Inclusion in Unit Names", made of a name: `\xHH`.
+/// Its `-` for `/` is left: no id of a job has a `/`.
+fn unescaped(name: &str) -> String {
+    let mut out = String::new();
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once("\\x") {
+        out.push_str(before);
+        let byte = after.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match byte {
+            Some(byte) => out.push(char::from(byte)),
+            None => out.push_str("\\x"),
+        }
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    out + rest
+}
+
+/// Driver `cgroupfs`: `/kubepods[/burstable|/besteffort]/podUID/…`. Driver `systemd`:
+/// `/kubepods.slice[/kubepods-burstable.slice]/kubepods-burstable-podUID.slice/…`, in which `-`
+/// of the uid became `_`, below a parent of any name that is then put before each
+/// (kubelet: `cgroup_manager_linux.go`, `ToSystemd`; `pod_container_manager_linux.go`).
+fn pod(path: &[&str]) -> Option<Pod> {
+    let at = path.iter().position(|part| {
+        let name = part.strip_suffix(".slice").unwrap_or(part);
+        name == "kubepods" || name.ends_with("-kubepods")
+    })?;
+    path[at + 1..].iter().find_map(|part| match part.strip_suffix(".slice") {
+        Some(slice) => {
+            let (before, uid) = slice.rsplit_once("-pod")?;
+            Some(Pod { uid: uid.replace('_', "-").into(), qos: qos(before) })
+        }
+        None => {
+            let uid = part.strip_prefix("pod")?;
+            Some(Pod { uid: uid.into(), qos: qos(path[at + 1]) })
+        }
+    })
+}
+
+fn qos(text: &str) -> Qos {
+    match text {
+        _ if text.ends_with("burstable") => Qos::Burstable,
+        _ if text.ends_with("besteffort") => Qos::BestEffort,
+        _ => Qos::Guaranteed,
+    }
+}
+
+/// How the last part of a path begins, by the runtime; `.scope` ends it with the driver
+/// `systemd` (docker: "runtime metrics"; podman: `libpod-`, whose monitor `libpod-conmon-` is not
+/// of the container; containerd's CRI: `cri-containerd-`; CRI-O: `crio-`, likewise).
+const PREFIXES: [(&str, &str); 4] = [
+    ("docker-", "docker"),
+    ("libpod-", "podman"),
+    ("cri-containerd-", "containerd"),
+    ("crio-", "cri-o"),
+];
+
+/// The innermost container. An id has 64 hexadecimal digits; alone it is one below `/docker`, or
+/// below a pod, where the path does not tell the runtime.
+fn container(path: &[&str]) -> Option<Container> {
+    path.iter().enumerate().rev().find_map(|(at, part)| {
+        let name = part.strip_suffix(".scope").unwrap_or(part);
+        let prefixed = PREFIXES.iter().find_map(|(prefix, runtime)| {
+            name.strip_prefix(prefix).filter(|id| is_id(id)).map(|id| (Some(*runtime), id))
+        });
+        let parent = at.checked_sub(1).and_then(|at| path.get(at)).copied();
+        let (runtime, id) = prefixed.or_else(|| match parent {
+            _ if !is_id(name) => None,
+            Some("docker") => Some((Some("docker"), name)),
+            Some(parent) if parent.starts_with("pod") => Some((None, name)),
+            _ => None,
+        })?;
+        Some(Container { runtime, id: id.into() })
+    })
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|it| it.is_ascii_hexdigit())
+}
+
+/// `session-N.scope` below `user-U.slice` (systemd-logind.service(8), pam_systemd(8)).
+fn session(path: &[&str]) -> Option<Arc<str>> {
+    let scope = path.iter().rev().find_map(|part| part.strip_prefix("session-"))?;
+    scope.strip_suffix(".scope").map(Arc::from)
+}
+
+/// The innermost service or scope. What lies below `user@U.service` is of the manager of user U
+/// (systemd.special(7), user@.service(5)).
+fn unit(path: &[&str]) -> Option<Unit> {
+    let is_unit = |part: &&&str| part.ends_with(".service") || part.ends_with(".scope");
+    let name = path.iter().rev().find(is_unit)?;
+    let manager = path
+        .iter()
+        .find_map(|part| part.strip_prefix("user@")?.strip_suffix(".service")?.parse().ok());
+    // The manager itself is a unit of the system.
+    let user = manager.filter(|_| !name.starts_with("user@"));
+    Some(Unit { name: (*name).into(), user })
+}

@@ -1,0 +1,97 @@
+//! Where a process comes from, as the kernel tells it: its control groups and what its
+//! environment says of jobs and ranks.
+//!
+//! Read once for each execution; what it means is told elsewhere.
+
+/// The variables that are kept of an environment, in the order in which they are looked up.
+/// Who sets each stands where it is used, in `meter/job/environ.rs`.
+pub const VARIABLES: [&str; 16] = [
+    "SLURM_JOB_ID",
+    "SLURM_JOBID",
+    "SLURM_STEP_ID",
+    "SLURM_STEPID",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "PBS_JOBID",
+    "PMIX_NAMESPACE",
+    "PMIX_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_MCA_ess_base_jobid",
+    "OMPI_MCA_orte_ess_jobid",
+    "PMI_JOBID",
+    "PMI_RANK",
+    "APPTAINER_CONTAINER",
+    "SINGULARITY_CONTAINER",
+];
+
+/// Where a process comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// `/proc/<pid>/cgroup`: a line for each hierarchy.
+    pub cgroups: Box<str>,
+    /// What is known of its environment; nothing, if we may not read it.
+    pub environ: Environ,
+}
+
+/// The variables of [`VARIABLES`] that an environment has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environ {
+    values: Vec<(&'static str, Box<str>)>,
+    /// Whether it was longer than what is read of one.
+    pub cut: bool,
+}
+
+impl Environ {
+    /// From the bytes of `/proc/<pid>/environ`: `NAME=value`, each ended by NUL. Of a variable
+    /// that stands twice, the first counts, as for getenv(3).
+    pub fn parse(bytes: &[u8]) -> Self {
+        let mut it = Self::default();
+        for entry in bytes.split(|&byte| byte == 0) {
+            let Some(at) = entry.iter().position(|&byte| byte == b'=') else { continue };
+            let (name, value) = (&entry[..at], &entry[at + 1..]);
+            if let Some(name) = VARIABLES.iter().find(|it| it.as_bytes() == name)
+                && !it.values.iter().any(|(other, _)| other == name)
+            {
+                it.values.push((name, String::from_utf8_lossy(value).into()));
+            }
+        }
+        it
+    }
+
+    /// The value of a variable; one that is set to nothing is as good as absent.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let value = self.values.iter().find(|(other, _)| *other == name);
+        value.map(|(_, value)| &**value).filter(|value| !value.is_empty())
+    }
+
+    /// Whether it has none of the variables.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_speaks_of_jobs_is_kept() {
+        let environ = Environ::parse(b"HOME=/root\0PMIX_RANK=3\0SLURM_JOB_ID=7=8\0junk\0");
+        assert_eq!(environ.get("PMIX_RANK"), Some("3"));
+        assert_eq!(environ.get("SLURM_JOB_ID"), Some("7=8"));
+        assert_eq!(environ.get("HOME"), None);
+    }
+
+    #[test]
+    fn the_first_of_two_counts_and_nothing_is_absent() {
+        let environ = Environ::parse(b"PMIX_RANK=3\0PMIX_RANK=4\0PBS_JOBID=\0");
+        assert_eq!((environ.get("PMIX_RANK"), environ.get("PBS_JOBID")), (Some("3"), None));
+    }
+
+    #[test]
+    fn any_bytes_are_read() {
+        assert!(Environ::parse(b"\xff\0=\0PMIX_RANKX=1\0PMIX_RANK").is_empty());
+        let environ = Environ::parse(b"PMIX_NAMESPACE=\xffa");
+        assert_eq!(environ.get("PMIX_NAMESPACE"), Some("\u{fffd}a"));
+    }
+}

@@ -1,0 +1,51 @@
+//! Ranks of real processes, found by their environment.
+
+use monitor::backend::Backend;
+use monitor::backend::procfs::{Procfs, Root};
+use monitor::meter::job::{Jobs, Rank, Which};
+use monitor::model::field::ProcessField;
+use monitor::model::id::Pid;
+use monitor::model::want::Want;
+use std::process::{Child, Command, Stdio};
+
+/// A process of that rank, which ends with its input.
+fn rank(namespace: &str, rank: u32) -> Child {
+    let mut command = Command::new("cat");
+    command.env("PMIX_NAMESPACE", namespace).env("PMIX_RANK", rank.to_string());
+    command.stdin(Stdio::piped()).spawn().unwrap()
+}
+
+fn look(backend: &mut dyn Backend, jobs: &mut Jobs) {
+    let want = Want { processes: true, costly: vec![ProcessField::Job], ..Want::default() };
+    let mut sample = backend.read(&want).unwrap();
+    backend.describe(&mut sample.processes, &want);
+    jobs.learn(&mut sample);
+}
+
+fn found(jobs: &Jobs, namespace: &str) -> Vec<(u32, Pid)> {
+    let all = jobs.registry().find(namespace, Which::All);
+    all.into_iter().map(|(rank, id)| (rank, id.pid)).collect()
+}
+
+/// What any backend that sees real processes must do.
+pub fn check(backend: &mut dyn Backend) {
+    let namespace = format!("test-{}-{}", backend.source().name(), std::process::id());
+    let mut ranks: Vec<Child> = (0..3).map(|it| rank(&namespace, it)).collect();
+    let pids: Vec<_> = ranks.iter().map(|it| Pid(it.id())).collect();
+    let mut jobs = Jobs::default();
+    look(backend, &mut jobs);
+    let want: Vec<_> = (0..).zip(pids).collect();
+    assert_eq!(found(&jobs, &namespace), want);
+    let (_, id) = jobs.registry().find(&namespace, Which::Rank(1))[0];
+    let own = Rank { namespace: namespace.as_str().into(), rank: 1 };
+    assert_eq!(jobs.of(id).unwrap().rank.as_ref(), Some(&own));
+    for mut rank in ranks.drain(..) {
+        drop(rank.stdin.take());
+        assert!(rank.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn ranks_are_found_by_their_environment() {
+    check(&mut Procfs::open(Root::default()).unwrap());
+}
