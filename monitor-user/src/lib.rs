@@ -5,14 +5,16 @@
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
+//!  omis     L1   the request language: text to data and back
 //!  sys      L1   system calls
 //!  model    L0   fields, samples, rates
 //! ```
 
 // L0: pure.
 pub mod model;
-// L1: text out; system calls the libraries lack.
+// L1: text out; the request language; system calls the libraries lack.
 pub mod format;
+pub mod omis;
 pub mod sys;
 // L2: who reads.
 pub mod backend;
