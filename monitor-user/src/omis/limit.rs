@@ -1,7 +1,7 @@
 //! How much of everything a line may hold; the parser looks before it allocates.
 //!
 //! A reply is longer than the request it answers: many nodes answer, with lists of processes.
-//! Values take up to 16 bytes of memory for each byte of text, so the line bounds them too.
+//! An element as short as `1,` takes 32 bytes of memory, so the line bounds what all of them take.
 
 /// The limits of one kind of line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,6 +27,9 @@ pub enum Value {
     List(Vec<Value>),
 }
 
+// `limit` counts on it.
+const _: () = assert!(size_of::<Value>() <= 32);
+
 /// A variable of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Var {
