@@ -11,14 +11,16 @@
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
 //!  wire     L1   calls, answers and events as lines
+//!  omis     L1   the request language: text to data and back
 //!  sys      L1   system calls
 //!  model    L0   fields, samples, rates
 //! ```
 
 // L0: pure.
 pub mod model;
-// L1: text out, lines in and out; system calls the libraries lack.
+// L1: text out, lines in and out, the request language; system calls the libraries lack.
 pub mod format;
+pub mod omis;
 pub mod sys;
 pub mod wire;
 // L2: who reads.

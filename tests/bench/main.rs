@@ -4,6 +4,7 @@
 //! Nothing here is a test: a busy machine moves every number, and two in one run move together.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run says so")]
 
+mod language;
 mod load;
 mod measure;
 mod peers;
@@ -22,6 +23,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("switch", switch::run),
     ("watch", watch::run),
     ("peers", peers::run),
+    ("language", language::run),
 ];
 
 fn main() {

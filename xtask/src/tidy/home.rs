@@ -45,6 +45,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("jiff", &["format/", "cli/"]),
     ("thiserror", ANYWHERE),
     ("tracing", ANYWHERE),
+    ("winnow", &["omis/parse/"]),
     ("zerocopy", ANYWHERE),
 ];
 

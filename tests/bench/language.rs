@@ -1,0 +1,48 @@
+//! Reading and writing lines of the request language.
+
+use crate::measure::medians;
+use crate::verdict::{Bar, line};
+use monitor::omis::{Dialect, parse, print};
+use std::hint::black_box;
+
+/// A stored request, as a debugger sends them: 100 bytes.
+const REQUEST: &str = concat!(
+    "11 [1,2] process_signal([1123],[9,15]): ",
+    "12 [$0] print($1,$2,\"received\"); 13 [$0] stack_backtrace($1)",
+);
+const SMALL: &str = "10 [0] stop([1123])";
+const REPLY: &str = "12 [1] print(0,[1123,15,\"got it\"]); \
+                     13 [1] stack_backtrace(0,[65032,32768,65100,32800,65200,32832,65300,32864])";
+/// Lines in one measurement.
+const LINES: usize = 10_000;
+const ROUNDS: usize = 21;
+
+/// Microseconds for each line.
+pub fn run() {
+    let reply = parse::reply(REPLY.as_bytes()).unwrap();
+    let read = |text: &'static str| {
+        many(move || drop(parse::request(black_box(text).as_bytes(), Dialect::Extended).unwrap()))
+    };
+    let taken = medians(
+        ROUNDS,
+        &mut [
+            ("read a request", read(REQUEST)),
+            ("read a small request", read(SMALL)),
+            ("read a reply", many(|| drop(parse::reply(black_box(REPLY).as_bytes()).unwrap()))),
+            ("write a reply", many(|| drop(print::reply(black_box(&reply), Dialect::Extended)))),
+        ],
+    );
+    let lengths = [REQUEST.len(), SMALL.len(), REPLY.len(), REPLY.len()];
+    let bars = [Bar::AtMost(2.0), Bar::None, Bar::None, Bar::None];
+    for (((name, taken), length), bar) in taken.iter().zip(lengths).zip(bars) {
+        line(&format!("{name} of {length} bytes"), taken / LINES as f64, "us", bar);
+    }
+}
+
+fn many<'a>(mut once: impl FnMut() + 'a) -> Box<dyn FnMut() + 'a> {
+    Box::new(move || {
+        for _ in 0..LINES {
+            once();
+        }
+    })
+}
