@@ -3,11 +3,15 @@
 
 mod actor;
 mod block;
+mod cpu_clock;
 mod doctor;
 mod equal;
 mod exact_cpu;
+mod hidden;
+mod hotplug;
 mod life;
 mod privilege;
+mod reuse;
 mod run;
 mod run_queue;
 mod signal;

@@ -30,20 +30,22 @@ pub fn ebpf(capabilities: &[Capability]) -> Ebpf {
     backend
 }
 
-/// The same, if this kernel serves them all; if not, says why.
+/// The same, if this kernel serves them all; if not, says why. Which kernels must serve what is
+/// said in `doctor.rs`.
+#[track_caller]
 pub fn served(test: &str, capabilities: &[Capability]) -> Option<Ebpf> {
-    let mut backend = ebpf(capabilities);
+    let mut backend = Ebpf::open(capabilities, 0).unwrap();
     let unserved = |probe: &Probe| match &probe.health {
         Health::Unsupported { why, .. } => Some(format!("{}: {why}", probe.capability.name())),
         _ => None,
     };
-    match backend.probes().iter().find_map(unserved) {
-        None => Some(backend),
-        Some(reason) => {
-            println!("SKIP {test}: {reason}");
-            None
-        }
+    if let Some(reason) = backend.probes().iter().find_map(unserved) {
+        println!("SKIP {test}: {reason}");
+        return None;
     }
+    let degraded = backend.probes().into_iter().find(Probe::degraded);
+    assert!(degraded.is_none(), "{degraded:?}");
+    Some(backend)
 }
 
 /// Reads until a sample satisfies the condition.
