@@ -9,6 +9,7 @@ mod equal;
 mod exact_cpu;
 mod hidden;
 mod hotplug;
+mod inet_diag;
 mod life;
 mod privilege;
 mod reuse;

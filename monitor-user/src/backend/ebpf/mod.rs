@@ -20,7 +20,9 @@ mod share;
 mod signal;
 mod snapshot;
 mod socket;
+mod socket_way;
 mod tcp;
+mod tcp_dump;
 
 use super::procfs::text::Texts;
 use super::procfs::{Root, node};
@@ -84,7 +86,9 @@ impl Ebpf {
         sample.processes = self.snapshot.read(threads)?;
         for (_, part) in &mut self.parts {
             part.join(sample);
-            part.object_mut().say();
+            if let Some(object) = part.object_mut() {
+                object.say();
+            }
         }
         if sample.processes.first().is_some_and(|first| first.id.pid != INIT) {
             let text = "this kernel shows process 1 to no BPF program: it is missing here";
@@ -104,14 +108,15 @@ impl Ebpf {
 
     fn lost(&self) -> Vec<Lost> {
         let lost = |(_, part): &(_, Box<dyn Part>)| {
-            let loss = part.object().loss();
-            Lost {
-                program: part.object().name(),
+            let object = part.object()?;
+            let loss = object.loss();
+            Some(Lost {
+                program: object.name(),
                 ring_full: loss.ring_full + part.dropped(),
                 table_full: loss.table_full,
-            }
+            })
         };
-        self.parts.iter().map(lost).collect()
+        self.parts.iter().filter_map(lost).collect()
     }
 
     fn notes(&self) -> Vec<Note> {
@@ -124,7 +129,12 @@ impl Ebpf {
         let rss = (!self.snapshot.exact_rss()).then(|| {
             Note::remark("resident sizes are approximate: this machine has more than 64 processors")
         });
-        refused.chain(rss).collect()
+        let inexact = self.parts.iter().filter_map(|(loader, part)| {
+            let fallback = part.fallback().filter(|fallback| !fallback.exact)?;
+            let name = loader.serves[0].name();
+            Some(Note::remark(format!("{name} not exact: {}", fallback.why)))
+        });
+        refused.chain(rss).chain(inexact).collect()
     }
 }
 
@@ -136,9 +146,11 @@ impl Backend for Ebpf {
     fn probes(&mut self) -> Vec<Probe> {
         let snapshot = health::probe(Capability::Snapshot, self.snapshot.object(), 0);
         let loaded = self.parts.iter().flat_map(|(loader, part)| {
-            let asked = loader.serves.iter().filter(|it| self.asked.contains(it));
-            let probe = |it| health::probe(it, part.object(), part.dropped());
-            asked.map(move |it| Probe { events: part.events(), ..probe(*it) })
+            let mut asked = loader.serves.iter().filter(|it| self.asked.contains(it));
+            let first = asked.next().map(|it| part.probe(*it));
+            let with = first.as_ref().map(|probe| probe.capability);
+            let rest = asked.map(move |it| Probe { with, ..part.probe(*it).without_numbers() });
+            first.into_iter().chain(rest)
         });
         let refused = self.refused.iter().flat_map(|(loader, error)| {
             let asked = loader.serves.iter().filter(|it| self.asked.contains(it));
