@@ -2,7 +2,7 @@
 
 use super::privilege::granted;
 use super::tcp::Pair;
-use super::workload::{alive, ebpf, exact, processes};
+use super::workload::{alive, ebpf, exact, processes, served};
 use monitor::backend::Backend as _;
 use monitor::backend::inet_diag::InetDiag;
 use monitor::backend::procfs::{Procfs, Root};
@@ -65,6 +65,20 @@ fn root_the_list_of_sockets_has_what_the_programs_count_while_they_are_open() {
         }
         println!("{family}: {:?}", values(&again, pair.client.pid()));
     }
+}
+
+#[test]
+fn root_open_sockets_are_exact_whatever_this_kernel_counts_them_by() {
+    let name = "root_open_sockets_are_exact_whatever_this_kernel_counts_them_by";
+    if !granted(name) {
+        return;
+    }
+    let capabilities = [Capability::Lifetimes, Capability::Tcp];
+    let Some(mut backend) = served(name, &capabilities) else { return };
+    let mut pair = Pair::connected("AF_INET");
+    pair.carry(MIB_64);
+    let sample = backend.read(&processes()).unwrap();
+    assert_eq!(pair.payload(&sample), [[MIB_64, 0], [0, MIB_64]]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::block::File;
 use super::privilege::{granted, skip};
 use super::workload::{Guarded, alive, processes, served, until};
+use crate::deadline;
 use monitor::backend::Backend;
 use monitor::backend::procfs::{Procfs, Root};
 use monitor::meter::session::Session;
@@ -13,8 +14,7 @@ use monitor::model::sample::{Process, Sample};
 use monitor::model::want::Capability;
 
 /// Makes processes one after the other, with the pid that is asked for (`clone3(2)`, `set_tid`).
-/// Each burns CPU, sends, writes to a disk as it is told, says how long its own clock ran, and
-/// waits for its end. The parent keeps the other ends and never reads.
+/// Each burns CPU, sends, writes to a disk as it is told, says its pid, and waits for its end. The parent keeps the other ends and never reads.
 const FORKS: &str = "
 import ctypes, mmap, os, socket, struct, sys, time
 libc = ctypes.CDLL(None)
@@ -38,7 +38,7 @@ def work(amount):
     datagrams.sendto(bytes(amount), sink.getsockname())
     disk = os.open(path, os.O_WRONLY | os.O_DIRECT)
     for _ in range(amount // 100): os.write(disk, page)
-    print(os.getpid(), time.process_time_ns(), flush=True)
+    print(os.getpid(), flush=True)
     return stream, datagrams
 for line in sys.stdin:
     pid, amount = map(int, line.split())
@@ -49,7 +49,7 @@ for line in sys.stdin:
         held = work(amount)
         os.read(come, 1)
         os._exit(0)
-    if child < 0: print('-1 0', flush=True)
+    if child < 0: print(-1, flush=True)
     os.close(come)
     sys.stdin.readline()
     os.close(go)
@@ -75,13 +75,13 @@ impl Forks {
         Self(Guarded::run(command.args(["-c", FORKS]).arg(file.path())))
     }
 
-    /// Makes a process and lets it work: its pid, and the time that its clock shows. `None` where
-    /// the kernel cannot give it that pid.
-    fn make(&mut self, pid: u32, amount: u64) -> Option<(Pid, u64)> {
+    /// Makes a process and lets it work until it waits. `None` where the kernel cannot give it that
+    /// pid.
+    fn make(&mut self, pid: u32, amount: u64) -> Option<Pid> {
         self.0.tell(&format!("{pid} {amount}"));
-        let line = self.0.line();
-        let (pid, clock) = line.split_once(' ').unwrap();
-        Some((Pid(pid.parse().ok()?), clock.parse().unwrap()))
+        let pid = Pid(self.0.line().parse().ok()?);
+        deadline::until(|| stat(pid, "stat").contains(") S ").then_some(()));
+        Some(pid)
     }
 
     /// Lets the process end, and waits until its pid is free.
@@ -91,34 +91,53 @@ impl Forks {
     }
 }
 
-/// A process of the test: its pid, and the time that its own clock showed.
-type Made = (Pid, u64);
+/// A file of a process in `/proc`.
+fn stat(pid: Pid, file: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{}/{file}", pid.0)).unwrap()
+}
 
-/// Two processes with one pid. What a backend says while the first lives, and while the second
-/// does: in the next reading, and, if ends are told, once that of the first is.
-fn two(test: &str, backend: &mut dyn Backend, tells_ends: bool) -> Option<[(Made, Rates); 2]> {
+/// A process that waits: what a backend says of it, and its time on a CPU as the kernel has it.
+struct Waiting {
+    rates: Rates,
+    cpu_ns: u64,
+}
+
+impl Waiting {
+    fn read(pid: Pid, backend: &mut dyn Backend, session: &mut Session) -> Self {
+        let rates = session.advance(backend.read(&processes()).unwrap()).clone();
+        let books = stat(pid, "schedstat");
+        Self { rates, cpu_ns: books.split(' ').next().unwrap().parse().unwrap() }
+    }
+
+    fn process(&self, pid: Pid) -> &Process {
+        alive(&self.rates.sample, pid).unwrap()
+    }
+}
+
+/// Two processes with one pid, as a backend sees first one and then the other, which tells so many
+/// ends of the first.
+fn two(test: &str, backend: &mut dyn Backend, n_ends: usize) -> Option<(Pid, [Waiting; 2])> {
     let file = File::on_disk(test)?;
     let mut forks = Forks::new(&file);
     let mut session = Session::default();
-    let first = forks.make(0, AMOUNTS[0])?;
-    let before = session.advance(backend.read(&processes()).unwrap()).clone();
+    let pid = forks.make(0, AMOUNTS[0])?;
+    let first = Waiting::read(pid, backend, &mut session);
     forks.end();
-    let Some(second) = forks.make(first.0.0, AMOUNTS[1]) else {
+    let Some(again) = forks.make(pid.0, AMOUNTS[1]) else {
         skip(test, "this kernel gives no process the pid that is asked for");
         return None;
     };
-    assert_eq!(first.0, second.0, "one pid");
-    let mut ends = Vec::new();
-    let after = session.advance(backend.read(&processes()).unwrap()).clone();
-    ends.extend(ended(&after.sample, first.0));
-    if tells_ends && ends.is_empty() {
-        let later = until(backend, &processes(), |sample| ended(sample, first.0).is_some());
-        ends.extend(ended(&later, first.0));
+    assert_eq!(again, pid);
+    let second = Waiting::read(pid, backend, &mut session);
+    let mut ends: Vec<_> = ended(&second.rates.sample, pid).into_iter().collect();
+    if ends.len() < n_ends {
+        let later = until(backend, &processes(), |sample| ended(sample, pid).is_some());
+        ends.extend(ended(&later, pid));
     }
     forks.end();
     ends.iter().for_each(|it| check_counts(it, AMOUNTS[0]));
-    assert_eq!(ends.len(), usize::from(tells_ends), "the first ended once");
-    Some([(first, before), (second, after)])
+    assert_eq!(ends.len(), n_ends, "the first ended once");
+    Some((pid, [first, second]))
 }
 
 fn ended(sample: &Sample, pid: Pid) -> Option<Process> {
@@ -130,15 +149,15 @@ fn check_counts(process: &Process, amount: u64) {
     assert_eq!(COUNTED.map(|field| process.row.get(field).unwrap()), wanted(amount));
 }
 
-/// CPU time of a process that sleeps, beside its own clock; it ran a little after it looked.
+/// Each has its own time on a CPU, and the first began earlier.
 #[track_caller]
-fn check_cpu([(one, before), (other, after)]: &[(Made, Rates); 2], grain_ns: u64) {
-    for ((pid, clock), rates) in [(one, before), (other, after)] {
-        let cpu = alive(&rates.sample, *pid).unwrap().row.get(F::CpuTime).unwrap();
-        println!("cpu {cpu} ns, its own clock {clock} ns");
-        assert!((clock.saturating_sub(grain_ns)..clock + 10_000_000 + grain_ns).contains(&cpu));
+fn check_cpu(pid: Pid, both: &[Waiting; 2], grain_ns: u64) {
+    for waiting in both {
+        let (cpu, kernel) = (waiting.process(pid).row.get(F::CpuTime).unwrap(), waiting.cpu_ns);
+        println!("cpu {cpu} ns, the kernel has {kernel} ns");
+        assert!(cpu.abs_diff(kernel) <= grain_ns, "{cpu} and {kernel}");
     }
-    let [first, second] = [before, after].map(|it| alive(&it.sample, one.0).unwrap());
+    let [first, second] = both.each_ref().map(|it| it.process(pid));
     assert!(first.id.start < second.id.start);
 }
 
@@ -151,16 +170,15 @@ fn root_a_reused_pid_starts_from_zero_in_every_count() {
     let capabilities =
         [Capability::Lifetimes, Capability::Tcp, Capability::Sockets, Capability::Block];
     let Some(mut backend) = served(name, &capabilities) else { return };
-    let Some(both) = two(name, &mut backend, true) else { return };
-    check_cpu(&both, 0);
-    for ((made, rates), amount) in both.iter().zip(AMOUNTS) {
-        check_counts(alive(&rates.sample, made.0).unwrap(), amount);
+    let Some((pid, both)) = two(name, &mut backend, 1) else { return };
+    check_cpu(pid, &both, 0);
+    for (waiting, amount) in both.iter().zip(AMOUNTS) {
+        check_counts(waiting.process(pid), amount);
     }
     // Its rates are of its own life: it began within the interval.
-    let [_, (second, Rates { interval, sample })] = &both;
-    let seconds = interval.unwrap().seconds();
+    let seconds = both[1].rates.interval.unwrap().seconds();
     for (field, amount) in [(F::TcpSentRate, 701.0), (F::BlockWrittenRate, 7.0 * 4096.0)] {
-        let Some(Value::Float(rate)) = alive(sample, second.0).unwrap().value(field) else {
+        let Some(Value::Float(rate)) = both[1].process(pid).value(field) else {
             panic!("no {field:?}");
         };
         assert!((rate * seconds - amount).abs() < 0.001 * amount, "{rate}/s for {seconds} s");
@@ -174,7 +192,7 @@ fn root_a_reused_pid_starts_from_zero_in_proc_too() {
         return;
     }
     let mut backend = Procfs::open(Root::default()).unwrap();
-    if let Some(both) = two(name, &mut backend, false) {
-        check_cpu(&both, 10_000_000);
+    if let Some((pid, both)) = two(name, &mut backend, 0) {
+        check_cpu(pid, &both, 10_000_000);
     }
 }
