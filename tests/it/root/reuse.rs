@@ -14,7 +14,8 @@ use monitor::model::sample::{Process, Sample};
 use monitor::model::want::Capability;
 
 /// Makes processes one after the other, with the pid that is asked for (`clone3(2)`, `set_tid`).
-/// Each burns CPU, sends, writes to a disk as it is told, says its pid, and waits for its end. The parent keeps the other ends and never reads.
+/// Each burns CPU, sends, writes to a disk as it is told, says its pid, and waits for its end.
+/// The parent keeps the other ends and never reads.
 const FORKS: &str = "
 import ctypes, mmap, os, socket, struct, sys, time
 libc = ctypes.CDLL(None)
