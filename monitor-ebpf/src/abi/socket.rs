@@ -1,8 +1,8 @@
-//! Payload of every socket by process, counted at each call.
+//! Payload of every socket by process, counted at each call or at each packet.
 //!
-//! Written by `bin/socket.rs`, or on older kernels by `bin/socket_function.rs`, into the same
-//! table; read by `backend/ebpf/socket.rs`. Rows are added to atomically; user space alone deletes
-//! them.
+//! Written by `bin/socket.rs`, or on older kernels by `bin/socket_function.rs` or
+//! `bin/socket_packet.rs`, into the same table; read by `backend/ebpf/socket.rs`. Rows are added
+//! to atomically; user space alone deletes them.
 
 use super::offset::offsets;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -11,6 +11,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const TABLE: &str = "SOCKETS";
 /// Name of the table of calls that have been entered and not left, where that must be remembered.
 pub const CALLS: &str = "CALLS";
+/// Name of the array whose one element counts packets whose socket nobody is known for.
+pub const UNOWNED: &str = "UNOWNED";
 
 /// One direction.
 #[derive(
@@ -18,7 +20,7 @@ pub const CALLS: &str = "CALLS";
 )]
 #[repr(C)]
 pub struct Payload {
-    /// Calls that succeeded, on sockets of any family.
+    /// Calls that succeeded, on sockets of any family; by packet, packets.
     pub calls: u64,
     /// Bytes that they carried.
     pub bytes: u64,

@@ -50,7 +50,8 @@ mod program {
     fn start(&[request]: &[u64; 1]) -> i32 {
         let request = Request::from_kernel(request as *const u8);
         if let Some(kind) = request.kind() {
-            depart(&IN_FLIGHT, request.address(), kind, request.bio());
+            let (submitter, bio) = (Task::current().owner(), request.bio());
+            depart(&IN_FLIGHT, request.address(), &Made { submitter, kind, bio });
         }
         0
     }
@@ -72,17 +73,25 @@ mod program {
     #[inline(always)]
     fn queue(bio: Bio) -> i32 {
         if let Some(kind) = bio.kind() {
-            depart(&QUEUED, bio.address(), kind, bio);
+            let submitter = Task::current_owner_untyped();
+            depart(&QUEUED, bio.address(), &Made { submitter, kind, bio });
         }
         0
+    }
+
+    /// A request as it is made.
+    struct Made {
+        submitter: Owner,
+        kind: u32,
+        bio: Bio,
     }
 
     /// Notes who sent what on its way. The same address may be there from a request that was
     /// never completed; it is replaced.
     #[inline(always)]
-    fn depart(table: &HashMap<u64, Flight>, address: u64, kind: u32, bio: Bio) {
+    fn depart(table: &HashMap<u64, Flight>, address: u64, made: &Made) {
         loss::event();
-        let flight = Flight { owner: owner(kind, bio), start_ns: now(), kind, zero: 0 };
+        let flight = Flight { owner: owner(made), start_ns: now(), kind: made.kind, zero: 0 };
         if table.insert(&address, &flight, 0).is_err() {
             loss::table_full();
         }
@@ -90,16 +99,16 @@ mod program {
 
     /// Whose request it is: the dirtier's if that is asked for and known, else the submitter's.
     #[inline(always)]
-    fn owner(kind: u32, bio: Bio) -> Owner {
+    fn owner(made: &Made) -> Owner {
         if constant!(WRITE_BACK) != 0
-            && kind == WRITE
-            && let Some(file) = bio.file()
+            && made.kind == WRITE
+            && let Some(file) = made.bio.file()
             && let Some(row) = DIRTIED.get_ptr(&file.address())
         {
             // SAFETY: the row is plain integers; one removed meanwhile is another file's at worst.
             return unsafe { (*row).owner };
         }
-        Task::current().owner()
+        made.submitter
     }
 
     /// Part of a request, or the rest of it, is done: `(request, error, bytes)`. The type of the
@@ -189,7 +198,7 @@ mod program {
     fn dirty(&[_, mapping]: &[u64; 2]) -> i32 {
         let Some(file) = Inode::of_mapping(mapping as *const u8) else { return 0 };
         if file.is_regular() {
-            let dirtier = Dirtier { owner: Task::current().owner(), at_ns: now() };
+            let dirtier = Dirtier { owner: Task::current_owner_untyped(), at_ns: now() };
             if DIRTIED.insert(&file.address(), &dirtier, 0).is_err() {
                 loss::table_full();
             }

@@ -7,6 +7,7 @@
 pub mod atomic;
 pub mod iter;
 pub mod loss;
+pub mod packet;
 pub mod payload;
 pub mod queue;
 pub mod request;

@@ -28,15 +28,20 @@ pub fn count(owner: &Owner, traffic: Traffic, way: Way, result: i32) {
     if result < 0 || matches!(way, Way::Received(flags) if flags & MSG_PEEK != 0) {
         return;
     }
+    add(owner, traffic, way, u64::from(result.unsigned_abs()));
+}
+
+/// Adds to what a process carried.
+#[inline(always)]
+pub fn add(owner: &Owner, traffic: Traffic, way: Way, bytes: u64) {
     let Some(row) = table::row(&SOCKETS, owner) else { return loss::table_full() };
     // SAFETY: rows go only when their process has ended; a late addition harms nobody.
     let Totals { sent, received } = unsafe { &mut *row };
-    let payload = if matches!(way, Way::Sent) { sent } else { received };
-    add(payload, traffic, u64::from(result.unsigned_abs()));
+    add_to(if matches!(way, Way::Sent) { sent } else { received }, traffic, bytes);
 }
 
 #[inline(always)]
-fn add(payload: &mut Payload, traffic: Traffic, bytes: u64) {
+fn add_to(payload: &mut Payload, traffic: Traffic, bytes: u64) {
     atomic::add(&mut payload.calls, 1);
     atomic::add(&mut payload.bytes, bytes);
     match traffic {

@@ -1,12 +1,15 @@
-//! Counters beside a task: task-local storage (5.11 and later), freed by the kernel with the task.
+//! Values beside a task (5.11 and later) or a socket, freed by the kernel with it.
 //!
-//! aya-ebpf 0.2 has the storage of sockets and inodes and not this one. The declaration is what its
-//! `btf_map_def!` would make: the loader reads numbers from the lengths of array types.
+//! aya-ebpf 0.2 has no storage of tasks, and none of sockets that a connection inherits from its
+//! listener. The declarations are what its `btf_map_def!` would make: the loader reads numbers from
+//! the lengths of array types.
 
 use super::task::Task;
-use aya_ebpf::bindings::bpf_map_type::BPF_MAP_TYPE_TASK_STORAGE;
-use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_LOCAL_STORAGE_GET_F_CREATE};
-use aya_ebpf::helpers::generated::bpf_task_storage_get;
+use aya_ebpf::bindings::bpf_map_type::{BPF_MAP_TYPE_SK_STORAGE, BPF_MAP_TYPE_TASK_STORAGE};
+use aya_ebpf::bindings::{
+    BPF_F_CLONE, BPF_F_NO_PREALLOC, BPF_LOCAL_STORAGE_GET_F_CREATE, BPF_SK_STORAGE_GET_F_CREATE,
+};
+use aya_ebpf::helpers::generated::{bpf_sk_storage_get, bpf_task_storage_get};
 use core::ptr::{null, null_mut};
 
 /// A `T` for each task that was given one, zeroes at first.
@@ -48,6 +51,52 @@ impl<T> TaskStorage<T> {
         let task = task.as_ptr().cast_mut().cast();
         // SAFETY: the map is this one, the task is one that the verifier knows.
         let value = unsafe { bpf_task_storage_get(map, task, null_mut(), flags) }.cast::<T>();
+        if value.is_null() { None } else { Some(value) }
+    }
+}
+
+/// What a connection takes over from the socket that listened for it.
+const INHERITED: usize = (BPF_F_NO_PREALLOC | BPF_F_CLONE) as usize;
+
+/// A `T` for each socket that was given one, zeroes at first, and a copy of it for each
+/// connection that such a socket accepts.
+#[repr(C)]
+pub struct SocketStorage<T> {
+    r#type: *const [i32; BPF_MAP_TYPE_SK_STORAGE as usize],
+    key: *const i32,
+    value: *const T,
+    max_entries: *const [i32; 0],
+    map_flags: *const [i32; INHERITED],
+}
+
+// SAFETY: the pointers are types for the loader; nobody follows them.
+unsafe impl<T> Sync for SocketStorage<T> {}
+
+impl<T> SocketStorage<T> {
+    /// The declaration of the map, for a static with `#[btf_map]`.
+    #[expect(clippy::new_without_default, reason = "a static cannot be made by `default`")]
+    pub const fn new() -> Self {
+        Self { r#type: null(), key: null(), value: null(), max_entries: null(), map_flags: null() }
+    }
+
+    /// The socket's own `T`, if it was given one.
+    #[inline(always)]
+    pub fn existing(&'static self, socket: *mut u8) -> Option<*mut T> {
+        self.get(socket, 0)
+    }
+
+    /// The socket's own `T`, given to it now if it had none; `None` if there is no memory.
+    #[inline(always)]
+    pub fn made(&'static self, socket: *mut u8) -> Option<*mut T> {
+        self.get(socket, u64::from(BPF_SK_STORAGE_GET_F_CREATE))
+    }
+
+    #[inline(always)]
+    fn get(&'static self, socket: *mut u8, flags: u64) -> Option<*mut T> {
+        let map = core::ptr::from_ref(self).cast_mut().cast();
+        // SAFETY: the map is this one, the socket is one that the verifier knows, and not null.
+        let value =
+            unsafe { bpf_sk_storage_get(map, socket.cast(), null_mut(), flags) }.cast::<T>();
         if value.is_null() { None } else { Some(value) }
     }
 }

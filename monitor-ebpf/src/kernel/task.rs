@@ -10,6 +10,9 @@ use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_get_current_task_bt
 #[unsafe(no_mangle)]
 static TASK: TaskOffsets = TaskOffsets::ABSENT;
 
+/// In `task_struct.flags`: a thread of the kernel.
+const PF_KTHREAD: u32 = 0x0020_0000;
+
 /// A kernel task, as the verifier's typed pointer.
 #[derive(Clone, Copy)]
 pub struct Task(*const u8);
@@ -104,6 +107,16 @@ impl Task {
             tgid: probe(task, constant!(TASK.tgid)),
             zero: 0,
         }
+    }
+
+    /// The same, unless it is the kernel that runs here.
+    #[inline(always)]
+    pub fn current_user_process() -> Option<Owner> {
+        // SAFETY: the helper has no arguments.
+        let task = unsafe { bpf_get_current_task() } as *const u8;
+        let flags: u32 = probe(task, constant!(TASK.flags));
+        let owner = Self::current_owner_untyped();
+        if flags & PF_KTHREAD != 0 || owner.tgid == 0 { None } else { Some(owner) }
     }
 
     #[inline(always)]

@@ -4,9 +4,10 @@
 //! circumstance, with what it blocks and what would help. A file that is not there is a reading
 //! too. Nothing is tried here: the backends do that.
 
+use super::procfs::access::Hiding;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The host as a backend finds it.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +68,7 @@ impl Host {
             lockdown(root),
             unprivileged_bpf(root, effective),
             tracefs(root),
-            hidepid(root, effective),
+            hidepid(root),
             memlock(),
             cgroups(root),
         ];
@@ -122,19 +123,12 @@ fn tracefs(root: &Path) -> Reading {
     present("tracefs", mounted, "classic tracepoints and kprobes of old kernels", fix)
 }
 
-fn hidepid(root: &Path, effective: u64) -> Reading {
-    let mounts = text(root, "proc/self/mounts").unwrap_or_default();
-    let mut mounts = mounts.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
-    let options = mounts.find(|words| words.get(1) == Some(&"/proc"));
-    let option = options
-        .as_ref()
-        .and_then(|words| words.get(3))
-        .and_then(|options| options.split(',').find_map(|option| option.strip_prefix("hidepid=")));
-    let hides = option.is_some_and(|value| !matches!(value, "0" | "off"));
+fn hidepid(root: &Path) -> Reading {
+    let Hiding { level, from_us } = Hiding::read(&root.join("proc"), Path::new("/proc"));
     Reading {
         name: "hidepid",
-        value: option.unwrap_or("off").into(),
-        blocks: (hides && effective == 0)
+        value: level.unwrap_or_else(|| "off".into()),
+        blocks: from_us
             .then_some(("processes of other users in /proc", "mount -o remount,hidepid=0 /proc")),
     }
 }
@@ -157,20 +151,24 @@ fn older_than_5_11() -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < (5, 11)
 }
 
+/// Where the unified hierarchy may be mounted, and what such a host is called.
+const HIERARCHIES: [(&str, &str); 2] =
+    [("sys/fs/cgroup", "unified"), ("sys/fs/cgroup/unified", "hybrid")];
+
+/// The root of the unified hierarchy, if there is one.
+pub fn cgroup_root() -> Option<PathBuf> {
+    hierarchy(Path::new("/")).map(|(folder, _)| Path::new("/").join(folder))
+}
+
+fn hierarchy(root: &Path) -> Option<&'static (&'static str, &'static str)> {
+    HIERARCHIES.iter().find(|(folder, _)| exists(root, &format!("{folder}/cgroup.controllers")))
+}
+
 fn cgroups(root: &Path) -> Reading {
-    let unified = exists(root, "sys/fs/cgroup/cgroup.controllers");
-    let hybrid = exists(root, "sys/fs/cgroup/unified/cgroup.controllers");
-    let value = match (unified, hybrid) {
-        (true, _) => "unified",
-        (_, true) => "hybrid",
-        _ => "version 1 only",
-    };
+    let found = hierarchy(root);
+    let value = found.map_or("version 1 only", |(_, value)| value);
     let blocked = ("cgroup and --cgroup", "mount the unified hierarchy (cgroup v2)");
-    Reading {
-        name: "cgroups",
-        value: value.into(),
-        blocks: (!unified && !hybrid).then_some(blocked),
-    }
+    Reading { name: "cgroups", value: value.into(), blocks: found.is_none().then_some(blocked) }
 }
 
 fn present(name: &'static str, is: bool, blocks: &'static str, fix: &'static str) -> Reading {
@@ -236,10 +234,13 @@ mod tests {
 
     #[test]
     fn hidepid_is_an_option_of_the_mount() {
-        let mounts = "proc /proc proc rw,relatime,hidepid=invisible 0 0\n";
+        let mounts = "22 27 0:21 / /proc rw - proc proc rw,hidepid=invisible\n";
         let hidden = Some("processes of other users in /proc");
-        check(&[("proc/self/mounts", mounts)], "hidepid", "invisible", hidden);
-        check(&[("proc/self/mounts", "proc /proc proc rw 0 0\n")], "hidepid", "off", None);
+        check(&[("proc/self/mountinfo", mounts)], "hidepid", "invisible", hidden);
+        let tracer = ("proc/self/status", "CapEff:\t0000000000080000\n");
+        check(&[("proc/self/mountinfo", mounts), tracer], "hidepid", "invisible", None);
+        let mounts = "22 27 0:21 / /proc rw - proc proc rw\n";
+        check(&[("proc/self/mountinfo", mounts)], "hidepid", "off", None);
     }
 
     #[test]

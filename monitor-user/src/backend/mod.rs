@@ -7,8 +7,10 @@ pub mod canned;
 pub mod device;
 pub mod ebpf;
 pub mod host;
+pub mod inet_diag;
 pub mod procfs;
 pub mod select;
+mod tcp;
 pub mod unsupported;
 mod user;
 

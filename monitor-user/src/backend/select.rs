@@ -51,11 +51,26 @@ pub fn open(choice: Choice, wanted: &[Capability], probe_log: u8) -> Result<Open
     let backend: Box<dyn Backend> = match choice {
         Choice::Auto => return best(wanted, probe_log),
         Choice::Ebpf => Box::new(Ebpf::open(wanted, probe_log)?),
-        Choice::Procfs => Box::new(Procfs::open(Root::default())?),
+        Choice::Procfs => return procfs(wanted),
         Choice::Test => Box::new(Canned::fixed()),
         Choice::Unsupported => Box::new(Unsupported::new("it was chosen", "choose another")),
     };
     Ok((backend, Vec::new()))
+}
+
+/// `/proc`, with the list of sockets where TCP is wanted and there is one.
+fn procfs(wanted: &[Capability]) -> Result<Opened, Error> {
+    let open = || Procfs::open(Root::default());
+    if !wanted.contains(&Capability::Tcp) {
+        return Ok((Box::new(open()?), Vec::new()));
+    }
+    match open()?.with_tcp() {
+        Ok(backend) => Ok((Box::new(backend), Vec::new())),
+        Err(error) => {
+            let note = Note::remark(format!("no TCP counters: {error}"));
+            Ok((Box::new(open()?), vec![note]))
+        }
+    }
 }
 
 fn best(wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {

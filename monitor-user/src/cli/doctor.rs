@@ -72,14 +72,19 @@ struct Entry<'a> {
     why: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with: Option<&'static str>,
     hooks: &'a [String],
-    events: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ns_per_event: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     estimated: Option<bool>,
-    lost: u64,
-    map_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    map_bytes: Option<u64>,
 }
 
 /// One circumstance of the host.
@@ -127,18 +132,21 @@ fn entry(probe: &Probe) -> Entry<'_> {
         Health::Failed { error } => ("failed", Some(error), None),
         Health::Off => ("off", None, None),
     };
+    // What two capabilities share is told of the first.
+    let own = |number| probe.with.is_none().then_some(number);
     Entry {
         name: probe.capability.name(),
         asked_by: need::reason(probe.capability).asked_by(),
         state,
         why: why.map(String::as_str),
         fix: fix.map(String::as_str),
+        with: probe.with.map(Capability::name),
         hooks: &probe.hooks,
-        events: probe.events,
+        events: own(probe.events),
         ns_per_event: probe.cost.map(|cost| cost.ns_per_event),
         estimated: probe.cost.map(|cost| cost.estimated),
-        lost: probe.lost,
-        map_bytes: probe.map_bytes,
+        lost: own(probe.lost),
+        map_bytes: own(probe.map_bytes),
     }
 }
 
@@ -182,20 +190,34 @@ fn capability(entry: &Entry<'_>, out: &mut String) {
         let sign = if entry.estimated == Some(true) { "~" } else { "" };
         format!("{sign}{ns:.0}")
     });
-    let mut maps = String::new();
-    human::scaled(entry.map_bytes as f64, 1024.0, &mut maps);
-    let Entry { name, asked_by, state, events, lost, .. } = entry;
+    let maps = entry.map_bytes.map_or("-".into(), |bytes| {
+        let mut text = String::new();
+        human::scaled(bytes as f64, 1024.0, &mut text);
+        text
+    });
+    let [events, lost] = [entry.events, entry.lost].map(|it| it.map_or("-".into(), number));
+    let Entry { name, asked_by, state, .. } = entry;
     let _ = writeln!(
         out,
         "{name:<15} {asked_by:<18} {state:<8} {events:>9} {cost:>8} {lost:>6} {maps:>7}"
     );
     let hooks = entry.hooks.join(", ");
-    for (label, text) in [("", Some(hooks.as_str())), ("why: ", entry.why), ("fix: ", entry.fix)] {
+    let texts = [
+        ("", Some(hooks.as_str())),
+        ("the rest with ", entry.with),
+        ("why: ", entry.why),
+        ("fix: ", entry.fix),
+    ];
+    for (label, text) in texts {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             let _ = write!(out, "{:INDENT$}", "");
             wrap(&format!("{label}{text}"), INDENT, COLUMNS, out);
         }
     }
+}
+
+fn number(number: u64) -> String {
+    number.to_string()
 }
 
 /// Writing to a `String` cannot fail.
@@ -231,6 +253,20 @@ mod tests {
         check(Health::Active, "active", false);
         check(Health::Off, "off", false);
         check(Health::Fallback { why: "no BTF".into(), exact: true }, "exact", false);
+    }
+
+    #[test]
+    fn what_two_capabilities_share_is_told_once() {
+        let block = Probe { events: 7, map_bytes: 4096, ..probe(Health::Active) };
+        let pages = Probe { with: Some(Capability::Block), ..block.clone().without_numbers() };
+        let pages = Probe { capability: Capability::WriteBack, ..pages };
+        let found = Found { backend: "ebpf", probes: vec![block, pages], notes: Vec::new() };
+        let host = Host::default();
+        let report = Report::new(&host, Some(&found));
+        let [block, pages] = &report.capabilities[..] else { panic!("two") };
+        assert_eq!((block.with, block.events, block.map_bytes), (None, Some(7), Some(4096)));
+        assert_eq!((pages.with, pages.events, pages.map_bytes), (Some("block"), None, None));
+        assert!(table(&report).contains("the rest with block"));
     }
 
     #[test]

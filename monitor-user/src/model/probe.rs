@@ -37,6 +37,8 @@ pub struct Probe {
     pub capability: Capability,
     /// How it is served.
     pub health: Health,
+    /// The capability that is served by the same programs, and whose numbers are for both.
+    pub with: Option<Capability>,
     /// The hooks in use, such as `tp_btf/sched_process_free`, or the files read instead.
     pub hooks: Vec<String>,
     /// Events seen since it was attached.
@@ -64,12 +66,19 @@ impl Probe {
         Self {
             capability,
             health: Health::Off,
+            with: None,
             hooks: Vec::new(),
             events: 0,
             cost: None,
             lost: 0,
             map_bytes: 0,
         }
+    }
+
+    /// The same without what is counted for it.
+    pub fn without_numbers(self) -> Self {
+        let Self { capability, health, hooks, .. } = self;
+        Self { health, hooks, ..Self::off(capability) }
     }
 
     /// Whether something asked for is not served as well as it could be.

@@ -13,12 +13,12 @@ use std::process::Command;
 const MIB: u64 = 1 << 20;
 
 /// A file on a disk, removed with the test.
-struct File(PathBuf);
+pub struct File(PathBuf);
 
 impl File {
     /// 64 MiB that have their place on the disk already, so that writing again changes no
     /// metadata. `None` where the file system has no direct I/O.
-    fn on_disk(test: &str) -> Option<Self> {
+    pub fn on_disk(test: &str) -> Option<Self> {
         let it = Self::named(test);
         let _ = dd(&["if=/dev/zero", &it.of(), "bs=1M", "count=64", "conv=fsync"]).0.wait();
         let works =
@@ -35,6 +35,11 @@ impl File {
 
     fn named(test: &str) -> Self {
         Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(test))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     fn of(&self) -> String {

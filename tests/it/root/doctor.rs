@@ -1,21 +1,43 @@
 //! What this kernel serves: every capability by some hook, or with a reason.
 
 use super::privilege::granted;
-use super::workload::ebpf;
 use monitor::backend::Backend as _;
+use monitor::backend::ebpf::Ebpf;
 use monitor::model::probe::Health;
 use monitor::model::want::Capability;
+
+/// The first kernel that serves a capability as exactly as it can be; `None` for what no kernel
+/// does yet.
+fn served_since(capability: Capability) -> Option<(u32, u32)> {
+    match capability {
+        Capability::LibraryCalls => None,
+        // Storage of sockets and of tasks for programs of tracepoints.
+        Capability::Tcp | Capability::RunQueue => Some((5, 11)),
+        // Tracepoints of every call on every socket.
+        Capability::Sockets => Some((6, 3)),
+        _ => Some((5, 10)),
+    }
+}
+
+fn release() -> (u32, u32) {
+    let uname = rustix::system::uname();
+    let mut numbers = uname.release().to_str().unwrap().split(['.', '-']).map(str::parse);
+    (numbers.next().unwrap().unwrap(), numbers.next().unwrap().unwrap())
+}
 
 #[test]
 fn root_every_capability_that_is_asked_for_is_served_or_says_why() {
     if !granted("root_every_capability_that_is_asked_for_is_served_or_says_why") {
         return;
     }
-    let mut backend = ebpf(Capability::ALL);
+    let mut backend = Ebpf::open(Capability::ALL, 0).unwrap();
     for probe in backend.probes() {
         println!("{}: {:?}\n    {}", probe.capability.name(), probe.health, probe.hooks.join(" "));
         let served = matches!(probe.health, Health::Active | Health::Fallback { .. });
         assert_eq!(served, !probe.hooks.is_empty(), "{probe:?}");
+        if served_since(probe.capability).is_some_and(|since| release() >= since) {
+            assert!(served && !probe.degraded(), "{probe:?}");
+        }
     }
     let snapshot = &backend.probes()[0];
     assert_eq!((snapshot.capability, &snapshot.health), (Capability::Snapshot, &Health::Active));

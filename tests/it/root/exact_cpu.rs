@@ -1,51 +1,12 @@
 //! CPU time counted at each switch, beside the kernel's own clock and the iterator's reading.
 
+use super::cpu_clock::{BURNER, Bounds};
 use super::privilege::granted;
-use super::workload::{FirstProcess, Guarded, alive, ebpf, processes, undisturbed, until};
+use super::workload::{Guarded, ebpf, processes, undisturbed, until};
 use monitor::backend::Backend as _;
 use monitor::model::field::ProcessField as F;
 use monitor::model::sample::Process;
 use monitor::model::want::Capability;
-use std::time::{Duration, Instant};
-
-/// Threads that burn, with the interpreter's lock or without, and say at each line read what the
-/// kernel's clock of the whole process shows; they end with the input.
-const BURNER: &str = "
-import hashlib, sys, threading, time
-data = bytes(1 << 20)
-def burn():
-    while True: hashlib.sha256(data).digest()
-for _ in range(3): threading.Thread(target=burn, daemon=True).start()
-for _ in sys.stdin:
-    print(time.clock_gettime_ns(time.CLOCK_PROCESS_CPUTIME_ID), flush=True)
-";
-
-/// A switch away from the first process may be hidden, and the slice after it until it is over.
-struct Quiet {
-    first: FirstProcess,
-    since: Instant,
-}
-
-impl Quiet {
-    fn new() -> Self {
-        Self { first: FirstProcess::watched(), since: Instant::now() }
-    }
-
-    /// Whether the first process did not run for longer than a slice takes.
-    fn holds(&mut self) -> bool {
-        if self.first.has_run() {
-            *self = Self::new();
-        }
-        self.since.elapsed() > Duration::from_millis(20)
-    }
-}
-
-/// Nanoseconds that a hypervisor has stolen from this machine, in ticks of `USER_HZ`.
-fn stolen() -> u64 {
-    let text = std::fs::read_to_string("/proc/stat").unwrap();
-    let ticks: u64 = text.split_whitespace().nth(8).unwrap().parse().unwrap();
-    ticks * 10_000_000
-}
 
 #[test]
 fn root_exact_cpu_is_between_two_readings_of_the_process_clock() {
@@ -53,32 +14,7 @@ fn root_exact_cpu_is_between_two_readings_of_the_process_clock() {
         return;
     }
     let mut backend = ebpf(&[Capability::Lifetimes, Capability::ExactCpu]);
-    let mut child = Guarded::python(BURNER);
-    let clock = |child: &mut Guarded| -> u64 {
-        child.tell("now");
-        child.line().parse().unwrap()
-    };
-    let mut quiet = Quiet::new();
-    let stolen_before = stolen();
-    let mut n_compared = 0;
-    while n_compared < 23 {
-        let before = clock(&mut child);
-        let sample = backend.read(&processes()).unwrap();
-        let after = clock(&mut child);
-        if !quiet.holds() {
-            continue;
-        }
-        n_compared += 1;
-        let it = alive(&sample, child.pid()).unwrap();
-        let [exact, cpu] = [F::ExactCpu, F::CpuTime].map(|field| it.row.get(field).unwrap());
-        println!("clock {before} to {after}: exact {exact}, iterator {cpu}");
-        // What a hypervisor stole from a slice is in it until the slice is over.
-        let tick = if stolen_before == 0 { 0 } else { 10_000_000 };
-        let most = after + stolen() - stolen_before + tick;
-        assert!((before..=most).contains(&exact), "{exact} not in {before} to {most}");
-        let parts: u64 = it.on_cpus.iter().map(|(_, part)| part.0).sum();
-        assert_eq!(parts, exact);
-    }
+    Bounds::begin().check(&mut backend, 23);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Waits for a CPU: as many as the kernel counts, and as long as their buckets can tell.
 
 use super::privilege::granted;
-use super::workload::{Guarded, alive, ebpf, processes, undisturbed, until};
+use super::workload::{Guarded, alive, processes, served, undisturbed, until};
 use monitor::backend::Backend as _;
+use monitor::backend::ebpf::Ebpf;
 use monitor::model::field::ProcessField as F;
 use monitor::model::id::Pid;
 use monitor::model::sample::Process;
@@ -34,6 +35,11 @@ os.write(gone, b'.')
 os.waitpid(child, 0)
 sys.stdin.read()
 ";
+
+/// The backend, where there is privilege and the kernel serves what is tested.
+fn opened(test: &str) -> Option<Ebpf> {
+    if granted(test) { served(test, &CAPABILITIES) } else { None }
+}
 
 /// What the kernel says of a thread: time on a CPU, time waiting for one, times it got one.
 fn schedstat(pid: Pid) -> [u64; 3] {
@@ -70,10 +76,10 @@ fn check(process: &Process, [_, run_delay, run_count]: [u64; 3]) {
 
 #[test]
 fn root_waits_are_as_many_and_as_long_as_the_kernel_counts() {
-    if !granted("root_waits_are_as_many_and_as_long_as_the_kernel_counts") {
+    let Some(mut backend) = opened("root_waits_are_as_many_and_as_long_as_the_kernel_counts")
+    else {
         return;
-    }
-    let mut backend = ebpf(&CAPABILITIES);
+    };
     let cpu = a_cpu();
     let pinned = ["--cpu-list", &cpu, "python3", "-c", PING_PONG];
     let (living, counted, last) = undisturbed(|first| {
@@ -104,10 +110,9 @@ fn root_waits_are_as_many_and_as_long_as_the_kernel_counts() {
 
 #[test]
 fn root_waits_of_all_threads_belong_to_their_process() {
-    if !granted("root_waits_of_all_threads_belong_to_their_process") {
+    let Some(mut backend) = opened("root_waits_of_all_threads_belong_to_their_process") else {
         return;
-    }
-    let mut backend = ebpf(&CAPABILITIES);
+    };
     let (all, run_count) = undisturbed(|first| {
         let mut child = Guarded::python(
             "import threading,sys\n\
@@ -134,10 +139,11 @@ fn root_waits_of_all_threads_belong_to_their_process() {
 
 #[test]
 fn root_a_thread_that_executes_a_program_keeps_the_waits_of_its_process() {
-    if !granted("root_a_thread_that_executes_a_program_keeps_the_waits_of_its_process") {
+    let Some(mut backend) =
+        opened("root_a_thread_that_executes_a_program_keeps_the_waits_of_its_process")
+    else {
         return;
-    }
-    let mut backend = ebpf(&CAPABILITIES);
+    };
     let (before, after) = undisturbed(|first| {
         let mut child = Guarded::python(
             "import threading,os,sys,time\n\

@@ -2,7 +2,7 @@
 
 use super::actor::Actor;
 use super::privilege::granted;
-use super::workload::{alive, processes, served, until};
+use super::workload::{alive, exact, processes, until};
 use monitor::backend::Backend as _;
 use monitor::backend::ebpf::Ebpf;
 use monitor::model::field::ProcessField as F;
@@ -14,13 +14,16 @@ const MIB_64: u64 = 64 << 20;
 const CAPABILITIES: &[Capability] = &[Capability::Lifetimes, Capability::Tcp];
 
 /// A client and a server with a connection between them, each holding its end as `s`.
-struct Pair {
-    client: Actor,
-    server: Actor,
+pub struct Pair {
+    /// Who connects.
+    pub client: Actor,
+    /// Who listens.
+    pub server: Actor,
 }
 
 impl Pair {
-    fn connected(family: &str) -> Self {
+    /// Makes both and connects them.
+    pub fn connected(family: &str) -> Self {
         let (mut client, mut server) = (Actor::new(), Actor::new());
         let port = server.does(&format!("l = listening(socket.{family}); it = l.getsockname()[1]"));
         server.begin("s = l.accept()[0]");
@@ -29,26 +32,28 @@ impl Pair {
         Self { client, server }
     }
 
-    fn carry(&mut self, bytes: u64) {
+    /// Sends that much from the client to the server.
+    pub fn carry(&mut self, bytes: u64) {
         self.server.begin(&format!("receive(s, {bytes})"));
         let _ = self.client.does(&format!("send(s, {bytes})"));
         let _ = self.server.end();
     }
 
-    fn both(&mut self, statement: &str) {
+    /// Lets both do the same.
+    pub fn both(&mut self, statement: &str) {
         let _ = self.client.does(statement);
         let _ = self.server.does(statement);
     }
 
     /// What each end has sent and received.
-    fn payload(&self, sample: &Sample) -> [[u64; 2]; 2] {
+    pub fn payload(&self, sample: &Sample) -> [[u64; 2]; 2] {
         [self.client.pid(), self.server.pid()].map(|pid| payload(alive(sample, pid).unwrap()))
     }
 }
 
 /// The backend, where there is privilege and the kernel serves what is tested.
 fn opened(test: &str) -> Option<Ebpf> {
-    if granted(test) { served(test, CAPABILITIES) } else { None }
+    if granted(test) { exact(test, CAPABILITIES) } else { None }
 }
 
 fn payload(process: &Process) -> [u64; 2] {

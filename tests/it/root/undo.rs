@@ -1,8 +1,8 @@
 //! What was loaded goes when the backend does.
 
 use super::privilege::granted;
-use super::workload::ebpf;
 use crate::deadline;
+use monitor::backend::ebpf::Ebpf;
 use monitor::model::want::Capability;
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn root_a_dropped_backend_leaves_no_program_behind() {
         return;
     }
     let before = programs();
-    let backend = ebpf(Capability::ALL);
+    let backend = Ebpf::open(Capability::ALL, 0).unwrap();
     // Other tests load programs too; theirs go as they end.
     let ours: BTreeSet<u32> = programs().difference(&before).copied().collect();
     assert!(ours.len() >= 15, "{ours:?}");

@@ -4,7 +4,7 @@ use crate::deadline;
 use monitor::backend::Backend;
 use monitor::backend::ebpf::Ebpf;
 use monitor::model::id::Pid;
-use monitor::model::probe::{Health, Probe};
+use monitor::model::probe::Health;
 use monitor::model::sample::{Process, Sample};
 use monitor::model::want::{Capability, Want};
 use std::os::unix::process::CommandExt as _;
@@ -30,20 +30,33 @@ pub fn ebpf(capabilities: &[Capability]) -> Ebpf {
     backend
 }
 
-/// The same, if this kernel serves them all; if not, says why.
+/// The same, if this kernel serves them all, by whatever hooks; if not, says why. Which kernels
+/// must serve what is said in `doctor.rs`.
+#[track_caller]
 pub fn served(test: &str, capabilities: &[Capability]) -> Option<Ebpf> {
-    let mut backend = ebpf(capabilities);
-    let unserved = |probe: &Probe| match &probe.health {
-        Health::Unsupported { why, .. } => Some(format!("{}: {why}", probe.capability.name())),
-        _ => None,
+    opened(test, capabilities, |health| matches!(health, Health::Unsupported { .. }))
+}
+
+/// The same, if this kernel serves them all exactly.
+#[track_caller]
+pub fn exact(test: &str, capabilities: &[Capability]) -> Option<Ebpf> {
+    let lacks = |health: &Health| {
+        matches!(health, Health::Unsupported { .. } | Health::Fallback { exact: false, .. })
     };
-    match backend.probes().iter().find_map(unserved) {
-        None => Some(backend),
-        Some(reason) => {
-            println!("SKIP {test}: {reason}");
-            None
+    opened(test, capabilities, lacks)
+}
+
+#[track_caller]
+fn opened(test: &str, capabilities: &[Capability], lacks: fn(&Health) -> bool) -> Option<Ebpf> {
+    let mut backend = Ebpf::open(capabilities, 0).unwrap();
+    for probe in backend.probes() {
+        if lacks(&probe.health) {
+            println!("SKIP {test}: {}: {:?}", probe.capability.name(), probe.health);
+            return None;
         }
+        assert!(!matches!(probe.health, Health::Failed { .. }), "{probe:?}");
     }
+    Some(backend)
 }
 
 /// Reads until a sample satisfies the condition.

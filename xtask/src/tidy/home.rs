@@ -13,7 +13,7 @@ const ANYWHERE: &[&str] = &[""];
 
 /// A crate and the folders below `monitor-user/src` that may name it.
 const HOMES: &[(&str, &[&str])] = &[
-    ("monitor_ebpf", &["model/", "backend/ebpf/"]),
+    ("monitor_ebpf", &["model/", "backend/ebpf/", "backend/inet_diag/", "backend/tcp.rs"]),
     ("aya", &["backend/ebpf/"]),
     ("aya_log", &["backend/ebpf/"]),
     ("aya_obj", &["backend/ebpf/"]),
@@ -27,6 +27,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("toml", &["daemon/"]),
     ("memmap2", &["sys/", "backend/"]),
     ("libc", &["sys/"]),
+    ("netlink_packet_core", &["backend/inet_diag/"]),
+    ("netlink_packet_sock_diag", &["backend/inet_diag/"]),
+    ("netlink_sys", &["backend/inet_diag/"]),
     ("nix", &["sys/", "control/"]),
     ("rustix", &["sys/", "control/", "backend/", "serve/", "cli/"]),
     ("hdrhistogram", &["model/", "meter/"]),

@@ -42,6 +42,8 @@ const MODULES: &[&str] = &[
     "crc32c-cryptoapi",
     "libcrc32c",
     "loop",
+    "inet_diag",
+    "tcp_diag",
 ];
 
 /// What to boot.

@@ -40,6 +40,7 @@ for tests in $TESTS; do
     chroot /host /usr/bin/env -i \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         HOME=/dev/shm TMPDIR=/dev/shm MONITOR_REQUIRE_ROOT=1 \
+        MONITOR_OWN_MACHINE=1 MONITOR_TEST_DEADLINE_S=600 \
         sh -c "cd '$ROOT/monitor-user' && exec '$tests' $FILTER --test-threads=1 --show-output"
     code=$?
     [ $code = 0 ] || status=$code

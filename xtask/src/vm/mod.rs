@@ -51,6 +51,8 @@ fn run_on(kernel: &str, suite: &Suite, tests: &[PathBuf]) -> Outcome {
     let folder = root().join("target/vm").join(kernel);
     let packages = package::fetch(suite, &folder)?;
     let filter = std::env::var("VM_TESTS").unwrap_or_else(|_| TESTS.into());
+    // One line, however many it was written on: a shell reads it in the guest.
+    let filter = filter.split_whitespace().collect::<Vec<_>>().join(" ");
     boot::boot(&boot::Guest { folder: &folder, packages: &packages, tests, filter: &filter })
 }
 

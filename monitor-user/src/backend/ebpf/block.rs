@@ -3,6 +3,7 @@
 //! In: rows by owner and disk, latencies by owner. Out: the block fields of every process, its
 //! disks and its histograms. The rows of ended processes are removed as they are reported.
 
+use super::health;
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
 use super::owner::{self, Owners};
@@ -13,6 +14,7 @@ use crate::model::field::ProcessField as F;
 use crate::model::field::block::BlockRow;
 use crate::model::histogram::{Histogram, Percentiles};
 use crate::model::id::Ns;
+use crate::model::probe::Probe;
 use crate::model::sample::{Device, Process, Sample};
 use crate::model::want::Capability;
 use crate::sys::clock;
@@ -28,6 +30,11 @@ const FILES_LIMIT: u32 = 1 << 16;
 const WRITTEN_AFTER: Ns = Ns(600_000_000_000);
 /// How often files are looked through; each costs a microsecond.
 const SWEEP_EVERY: Ns = Ns(60_000_000_000);
+
+/// Programs that see who submits a request, each with its tracepoint; best first. The verifier
+/// refuses the second argument of a tracepoint that has only one (5.11 on).
+const SUBMISSIONS: &[(&str, &str)] =
+    &[("start", "block_io_start"), ("getrq_of_queue", "block_getrq"), ("getrq", "block_getrq")];
 
 /// Fields of a process by kind of request; a flush has no bytes.
 const BYTES: [F; 3] = [F::BlockReadBytes, F::BlockWrittenBytes, F::BlockDiscardedBytes];
@@ -51,6 +58,15 @@ pub struct Block {
 impl Block {
     /// Loads and attaches the hooks.
     pub fn load(kernel: &Kernel, asked: &Asked<'_>) -> Result<Self, Error> {
+        Self::seeing(SUBMISSIONS, kernel, asked)
+    }
+
+    /// The same, with the first of these programs that this kernel takes.
+    fn seeing(
+        submissions: &[(&str, &str)],
+        kernel: &Kernel,
+        asked: &Asked<'_>,
+    ) -> Result<Self, Error> {
         let write_back = asked.capabilities.contains(&Capability::WriteBack);
         let rows = kernel.machine.rows();
         let settings = Settings {
@@ -73,15 +89,7 @@ impl Block {
         }
         // Completions first: a request that starts in between would stay in flight for ever.
         object.attach("complete", "block_rq_complete", kernel)?;
-        // The verifier refuses the second argument of a tracepoint that has only one (5.11 on).
-        object.attach_first(
-            &[
-                ("start", "block_io_start"),
-                ("getrq_of_queue", "block_getrq"),
-                ("getrq", "block_getrq"),
-            ],
-            kernel,
-        )?;
+        object.attach_first(submissions, kernel)?;
         Ok(Self {
             object,
             since: asked.since,
@@ -142,12 +150,20 @@ impl Block {
 }
 
 impl Part for Block {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
-    fn object_mut(&mut self) -> &mut Object {
-        &mut self.object
+    fn object_mut(&mut self) -> Option<&mut Object> {
+        Some(&mut self.object)
+    }
+
+    /// Pages that become dirty are seen for write-back alone.
+    fn probe(&self, capability: Capability) -> Probe {
+        let mut probe = health::probe(capability, &self.object, self.dropped());
+        let for_pages = capability == Capability::WriteBack;
+        probe.hooks.retain(|hook| hook.contains("writeback") == for_pages);
+        probe
     }
 
     fn join(&mut self, sample: &mut Sample) {
@@ -198,5 +214,105 @@ fn disk_name((major, minor): (u32, u32)) -> Arc<str> {
     match link.as_ref().ok().and_then(|path| path.file_name()) {
         Some(name) => name.to_string_lossy().into(),
         None => numbers.into(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::print_stdout, reason = "it says which hooks this kernel has")]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tmp/submissions");
+    const BYTES: u64 = 64 << 20;
+
+    /// Runs `dd`; its process id, once it has ended well.
+    fn dd(arguments: &[&str]) -> Option<u32> {
+        let mut child = Command::new("dd").arg("status=none").args(arguments).spawn().unwrap();
+        child.wait().unwrap().success().then(|| child.id())
+    }
+
+    /// Bytes and requests that a process read and wrote.
+    fn counted(block: &Block, tgid: u32) -> ([u64; 2], [u64; 2]) {
+        let rows = block.object.rows::<Place, Use>(block::USED);
+        let mine = rows.into_iter().filter(|(place, _)| place.owner.tgid == tgid);
+        mine.fold(([0; 2], [0; 2]), |(bytes, requests), (_, used)| {
+            let add = |sum: [u64; 2], more: [u64; 4]| [sum[0] + more[0], sum[1] + more[1]];
+            (add(bytes, used.bytes), add(requests, used.requests))
+        })
+    }
+
+    /// Requests of a process whose time was taken.
+    fn timed(block: &Block, tgid: u32) -> u64 {
+        let rows = block.object.rows::<Timed, histogram::Histogram>(block::LATENCY);
+        let mine = rows.iter().filter(|(timed, _)| timed.owner.tgid == tgid);
+        mine.map(|(_, times)| times.counts.iter().sum::<u64>()).sum()
+    }
+
+    /// How often process 1 slept or was interrupted. Some hosts run no program while one of its
+    /// threads is current: a completion that interrupts it is hidden there.
+    fn switches_of_first() -> u64 {
+        let threads = std::fs::read_dir("/proc/1/task").unwrap().flatten();
+        let texts = threads.map(|it| std::fs::read_to_string(it.path().join("status")));
+        let of = |text: String| -> u64 {
+            let counts = text.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
+            counts.map(|(_, count)| count.trim().parse::<u64>().unwrap()).sum()
+        };
+        texts.flatten().map(of).sum()
+    }
+
+    /// Runs `dd` until nothing of it was hidden.
+    fn seen(arguments: &[&str]) -> u32 {
+        for _ in 0..100 {
+            let before = switches_of_first();
+            let child = dd(arguments).unwrap();
+            if switches_of_first() == before {
+                return child;
+            }
+        }
+        panic!("process 1 never rests");
+    }
+
+    fn check(block: &Block) {
+        let (of, from) = (format!("of={FILE}"), format!("if={FILE}"));
+        let size = ["bs=1M", "count=64"];
+        let directly = ["oflag=direct", "conv=notrunc"];
+        let writer = seen(&[&["if=/dev/zero", &of], &size[..], &directly].concat());
+        let reader = seen(&[&from, "of=/dev/null", "bs=1M", "iflag=direct"]);
+        for (tgid, bytes) in [(writer, [0, BYTES]), (reader, [BYTES, 0])] {
+            let (counted, requests) = counted(block, tgid);
+            assert_eq!(counted, bytes, "{:?}", block.object.hooks());
+            assert_eq!(timed(block, tgid), requests.iter().sum::<u64>());
+        }
+    }
+
+    #[test]
+    fn root_every_way_to_see_a_submitter_counts_the_same() {
+        let name = "root_every_way_to_see_a_submitter_counts_the_same";
+        let prepare = [&format!("of={FILE}"), "if=/dev/zero", "bs=1M", "count=64", "oflag=direct"];
+        std::fs::create_dir_all(std::path::Path::new(FILE).parent().unwrap()).unwrap();
+        if !rustix::process::geteuid().is_root() || dd(&prepare).is_none() {
+            assert!(std::env::var_os("MONITOR_REQUIRE_ROOT").is_none(), "{name} needs root");
+            println!("SKIP {name}: needs root, and direct I/O in {FILE}");
+            return;
+        }
+        let kernel = Kernel::read(0).unwrap();
+        let asked = Asked { capabilities: &[Capability::Block], since: clock::boot() };
+        let mut ways = 0;
+        for tracepoint in ["block_io_start", "block_getrq"] {
+            let of_it = SUBMISSIONS.iter().filter(|(_, hook)| *hook == tracepoint);
+            let of_it: Vec<_> = of_it.copied().collect();
+            match Block::seeing(&of_it, &kernel, &asked) {
+                Ok(block) => check(&block),
+                Err(error) => {
+                    println!("{error}");
+                    continue;
+                }
+            }
+            println!("{tracepoint}: {BYTES} bytes each way");
+            ways += 1;
+        }
+        let _ = std::fs::remove_file(FILE);
+        assert!(ways > 0, "no way works here");
     }
 }

@@ -58,12 +58,12 @@ impl ExactCpu {
 }
 
 impl Part for ExactCpu {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
-    fn object_mut(&mut self) -> &mut Object {
-        &mut self.object
+    fn object_mut(&mut self) -> Option<&mut Object> {
+        Some(&mut self.object)
     }
 
     fn join(&mut self, sample: &mut Sample) {

@@ -33,6 +33,7 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
         health: object.fallback().map_or(Health::Active, |Fallback { why, exact }| {
             Health::Fallback { why: why.clone(), exact: *exact }
         }),
+        with: None,
         hooks: object.hooks().to_vec(),
         events: loss.events,
         cost: Some(measured.unwrap_or(Cost { ns_per_event: CALIBRATED_NS, estimated: true })),

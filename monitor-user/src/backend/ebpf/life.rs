@@ -160,12 +160,12 @@ impl Life {
 }
 
 impl Part for Life {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
-    fn object_mut(&mut self) -> &mut Object {
-        &mut self.object
+    fn object_mut(&mut self) -> Option<&mut Object> {
+        Some(&mut self.object)
     }
 
     fn join(&mut self, sample: &mut Sample) {

@@ -21,7 +21,9 @@ mod share;
 mod signal;
 mod snapshot;
 mod socket;
+mod socket_way;
 mod tcp;
+mod tcp_dump;
 mod wake;
 
 use super::procfs::origin::Seen;
@@ -108,7 +110,9 @@ impl Ebpf {
         sample.processes = self.snapshot.read(threads)?;
         for (_, part) in &mut self.parts {
             part.join(sample);
-            part.object_mut().say();
+            if let Some(object) = part.object_mut() {
+                object.say();
+            }
         }
         // In a container the first process is the container's, whatever its id on the host.
         let first = sample.processes.first();
@@ -131,14 +135,15 @@ impl Ebpf {
 
     fn lost(&self) -> Vec<Lost> {
         let lost = |(_, part): &(_, Box<dyn Part>)| {
-            let loss = part.object().loss();
-            Lost {
-                program: part.object().name().into(),
+            let object = part.object()?;
+            let loss = object.loss();
+            Some(Lost {
+                program: object.name().into(),
                 ring_full: loss.ring_full + part.dropped(),
                 table_full: loss.table_full,
-            }
+            })
         };
-        self.parts.iter().map(lost).collect()
+        self.parts.iter().filter_map(lost).collect()
     }
 
     fn notes(&self) -> Vec<Note> {
@@ -151,7 +156,12 @@ impl Ebpf {
         let rss = (!self.snapshot.exact_rss()).then(|| {
             Note::remark("resident sizes are approximate: this machine has more than 64 processors")
         });
-        refused.chain(rss).collect()
+        let inexact = self.parts.iter().filter_map(|(loader, part)| {
+            let fallback = part.fallback().filter(|fallback| !fallback.exact)?;
+            let name = loader.serves[0].name();
+            Some(Note::remark(format!("{name} not exact: {}", fallback.why)))
+        });
+        refused.chain(rss).chain(inexact).collect()
     }
 }
 
@@ -163,9 +173,11 @@ impl Backend for Ebpf {
     fn probes(&mut self) -> Vec<Probe> {
         let snapshot = health::probe(Capability::Snapshot, self.snapshot.object(), 0);
         let loaded = self.parts.iter().flat_map(|(loader, part)| {
-            let asked = loader.serves.iter().filter(|it| self.asked.contains(it));
-            let probe = |it| health::probe(it, part.object(), part.dropped());
-            asked.map(move |it| Probe { events: part.events(), ..probe(*it) })
+            let mut asked = loader.serves.iter().filter(|it| self.asked.contains(it));
+            let first = asked.next().map(|it| part.probe(*it));
+            let with = first.as_ref().map(|probe| probe.capability);
+            let rest = asked.map(move |it| Probe { with, ..part.probe(*it).without_numbers() });
+            first.into_iter().chain(rest)
         });
         let refused = self.refused.iter().flat_map(|(loader, error)| {
             let asked = loader.serves.iter().filter(|it| self.asked.contains(it));

@@ -6,11 +6,12 @@
 use super::health;
 use super::kernel::Kernel;
 use crate::backend::Error;
-use aya::maps::{Array, HashMap as Table, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap as Table, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use aya_log::EbpfLogger;
 use monitor_ebpf::abi::loss::{self, Loss};
+use rustix::io::Errno;
 use std::os::fd::AsFd;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -255,7 +256,17 @@ fn is_absence(error: &Error) -> bool {
 /// What to tell of an object that the kernel refused.
 fn refused_object(name: &str, error: EbpfError) -> Error {
     match &error {
-        EbpfError::MapError(aya::maps::MapError::CreateError { io_error, .. }) => {
+        // That is the answer to a kind of map that the kernel does not know.
+        EbpfError::MapError(MapError::CreateError { io_error, name: map })
+            if Errno::from_io_error(io_error) == Some(Errno::INVAL) =>
+        {
+            Error::Unsupported {
+                what: format!("the {name} program"),
+                why: format!("this kernel has no such map as its {map}"),
+                fix: "a newer kernel does".into(),
+            }
+        }
+        EbpfError::MapError(MapError::CreateError { io_error, .. }) => {
             refused(&format!("the {name} program"), io_error, &error.to_string())
         }
         _ => refused_otherwise(name, &error.to_string()),
@@ -284,7 +295,6 @@ pub fn refused_program(hook: &str, error: ProgramError) -> Error {
 }
 
 fn refused(what: &str, io_error: &std::io::Error, detail: &str) -> Error {
-    use rustix::io::Errno;
     match Errno::from_io_error(io_error) {
         Some(Errno::PERM | Errno::ACCESS) => {
             Error::Denied { what: what.into(), need: "CAP_BPF and CAP_PERFMON".into() }

@@ -6,9 +6,10 @@
 //! Then rows belong to a living process, to an ended one (read and remove), or must wait.
 
 use super::decode;
+use super::object::{Object, Plain};
 use crate::model::field::ProcessField as F;
 use crate::model::id::Ns;
-use crate::model::sample::Process;
+use crate::model::sample::{Process, Sample};
 use monitor_ebpf::abi::Owner;
 use std::collections::HashMap;
 
@@ -22,6 +23,22 @@ pub struct Owners {
 }
 
 impl Owners {
+    /// The rows of a table by owner. Afterwards each owner that must wait no more is among the
+    /// processes, and the rows of ended ones are only in the result.
+    pub fn rows<V: Plain>(
+        &mut self,
+        object: &mut Object,
+        table: &str,
+        sample: &mut Sample,
+    ) -> HashMap<Owner, V> {
+        let rows: HashMap<_, _> = object.rows::<Owner, V>(table).into_iter().collect();
+        let processes = &mut sample.processes;
+        self.settle(rows.keys().copied(), processes, sample.at.boot);
+        let over = rows.keys().copied().filter(|owner| ended(processes, *owner));
+        object.remove_rows::<Owner, V>(table, over);
+        rows
+    }
+
     /// Adds a process for each owner that has been missing for too long.
     pub fn settle(
         &mut self,

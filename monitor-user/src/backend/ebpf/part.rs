@@ -2,26 +2,29 @@
 
 use super::block::Block;
 use super::exact_cpu::ExactCpu;
+use super::health;
 use super::kernel::Kernel;
 use super::life::Life;
-use super::object::Object;
+use super::object::{Fallback, Object};
 use super::run_queue::RunQueue;
 use super::signal::Signal;
 use super::socket::Socket;
 use super::tcp::Tcp;
+use super::tcp_dump::TcpDump;
 use crate::backend::Error;
 use crate::model::id::Ns;
+use crate::model::probe::Probe;
 use crate::model::sample::Sample;
 use crate::model::want::Capability;
 use std::os::fd::BorrowedFd;
 
-/// An object that adds something to the processes of a snapshot.
+/// What adds something to the processes of a snapshot: an object, as a rule.
 pub trait Part: Send {
-    /// The loaded object, for its health.
-    fn object(&self) -> &Object;
+    /// The loaded object, for its health; none where no program serves it.
+    fn object(&self) -> Option<&Object>;
 
     /// The same, to let its programs speak.
-    fn object_mut(&mut self) -> &mut Object;
+    fn object_mut(&mut self) -> Option<&mut Object>;
 
     /// Adds what it knows. The processes are in the order of identities and stay so; ended ones
     /// are among them once the lifetimes have been joined, which is first.
@@ -35,9 +38,15 @@ pub trait Part: Send {
     /// Fetches records that wait.
     fn drain(&mut self) {}
 
-    /// Events seen since it was attached.
-    fn events(&self) -> u64 {
-        self.object().loss().events
+    /// Why it is not served by the best way, if so.
+    fn fallback(&self) -> Option<&Fallback> {
+        self.object()?.fallback()
+    }
+
+    /// How it serves one of its capabilities.
+    fn probe(&self, capability: Capability) -> Probe {
+        let Some(object) = self.object() else { return Probe::off(capability) };
+        health::probe(capability, object, self.dropped())
     }
 
     /// Records dropped in user space.
@@ -81,7 +90,10 @@ pub const LOADERS: &[Loader] = &[
     },
     Loader {
         serves: &[Capability::Tcp],
-        load: |kernel, asked| Ok(Box::new(Tcp::load(kernel, asked.since)?)),
+        load: |kernel, asked| match Tcp::load(kernel, asked.since) {
+            Ok(tcp) => Ok(Box::new(tcp)),
+            Err(refused) => Ok(Box::new(TcpDump::open(refused, asked.since)?)),
+        },
     },
     Loader {
         serves: &[Capability::Sockets],

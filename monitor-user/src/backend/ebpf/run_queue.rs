@@ -3,6 +3,7 @@
 //! In: a pass over the living, a table of the ended. Out: percentiles and the histogram of every
 //! process that was given a CPU. The rows of ended processes are removed as they are reported.
 
+use super::health;
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
 use super::owner::{self, Owners};
@@ -12,7 +13,9 @@ use crate::backend::Error;
 use crate::model::field::ProcessField as F;
 use crate::model::histogram::{Histogram, Percentiles};
 use crate::model::id::Ns;
+use crate::model::probe::Probe;
 use crate::model::sample::{Process, Sample};
+use crate::model::want::Capability;
 use monitor_ebpf::abi::run_queue::{self, RunQueueOffsets, Waits};
 use monitor_ebpf::abi::{Owner, histogram};
 use zerocopy::FromBytes;
@@ -93,17 +96,18 @@ impl RunQueue {
 }
 
 impl Part for RunQueue {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
-    fn object_mut(&mut self) -> &mut Object {
-        &mut self.object
+    fn object_mut(&mut self) -> Option<&mut Object> {
+        Some(&mut self.object)
     }
 
     /// The programs do not count: the histograms are the count.
-    fn events(&self) -> u64 {
-        self.n_waits
+    fn probe(&self, capability: Capability) -> Probe {
+        let probe = health::probe(capability, &self.object, self.dropped());
+        Probe { events: self.n_waits, ..probe }
     }
 
     fn join(&mut self, sample: &mut Sample) {

@@ -38,12 +38,12 @@ impl Signal {
 }
 
 impl Part for Signal {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
-    fn object_mut(&mut self) -> &mut Object {
-        &mut self.object
+    fn object_mut(&mut self) -> Option<&mut Object> {
+        Some(&mut self.object)
     }
 
     fn join(&mut self, sample: &mut Sample) {

@@ -1,7 +1,8 @@
-//! What the mount of `/proc` keeps from us: with `hidepid`, or because it is something else.
+//! What the mount of `/proc` keeps from us: with `hidepid`, or because it is something else; the
+//! one place that knows.
 //!
-//! In: `self/mountinfo` and `self/status` of a `/proc`. Out: a note, if processes of other users
-//! cannot be seen. Decides nothing; the readings meet the refusals by themselves.
+//! In: `self/mountinfo` and `self/status` of a `/proc`. Out: the option, whether it hides anything
+//! from us, and a note of that. Decides nothing; the readings meet the refusals by themselves.
 
 use super::scan::{key_and_values, lines};
 use crate::model::sample::Note;
@@ -20,15 +21,31 @@ pub fn not_proc(proc: &Path) -> Option<&'static str> {
 
 /// What to do about that.
 pub const MOUNT_PROC: &str = "mount one: mount -t proc proc /proc";
+/// What the mount says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hiding {
+    /// The value of the option, if it is on.
+    pub level: Option<String>,
+    /// Whether processes of other users may be hidden from us.
+    pub from_us: bool,
+}
+
+impl Hiding {
+    /// Looks at the files of `proc`, which is mounted at `at`.
+    pub fn read(proc: &Path, at: &Path) -> Self {
+        let mounts = std::fs::read(proc.join("self/mountinfo")).unwrap_or_default();
+        let level = hidepid(&mounts, at.as_os_str().as_encoded_bytes());
+        let status = std::fs::read(proc.join("self/status")).unwrap_or_default();
+        let from_us = level.is_some() && !may_trace(&status);
+        Self { level, from_us }
+    }
+}
 
 /// What is hidden, if anything is.
 pub fn hidden(proc: &Path) -> Option<Note> {
-    let mounts = std::fs::read(proc.join("self/mountinfo")).ok()?;
-    let level = hidepid(&mounts, proc.as_os_str().as_encoded_bytes())?;
-    let status = std::fs::read(proc.join("self/status")).unwrap_or_default();
-    if may_trace(&status) {
+    let Hiding { level: Some(level), from_us: true } = Hiding::read(proc, proc) else {
         return None;
-    }
+    };
     Some(Note::missing(format!(
         "processes of other users may be missing: {} is mounted with hidepid={level}; \
          CAP_SYS_PTRACE, or the group of its option gid=, shows them",

@@ -2,6 +2,7 @@
 //!
 //! In: a capability. Out: the files read instead of hooks, and what they cannot tell.
 
+use crate::backend::inet_diag;
 use crate::model::probe::{Health, Probe};
 use crate::model::want::Capability;
 
@@ -18,6 +19,15 @@ pub fn probe(capability: Capability) -> Probe {
         ),
         _ => return Probe { health: unsupported(), ..Probe::off(capability) },
     };
+    fallback(capability, why, hooks)
+}
+
+/// How TCP is served where sockets are listed.
+pub fn tcp() -> Probe {
+    fallback(Capability::Tcp, inet_diag::MISSES, inet_diag::SOURCES.map(str::to_owned).to_vec())
+}
+
+fn fallback(capability: Capability, why: &str, hooks: Vec<String>) -> Probe {
     let health = Health::Fallback { why: why.to_owned(), exact: false };
     Probe { health, hooks, ..Probe::off(capability) }
 }

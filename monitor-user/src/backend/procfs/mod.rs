@@ -5,7 +5,7 @@
 //! processes that start and end between two readings, and says so once.
 
 // What is shared by all readings.
-mod access;
+pub mod access;
 mod descriptors;
 mod health;
 mod listing;
@@ -44,6 +44,7 @@ use self::origin::Seen;
 use self::pass::{Kernel, Pass};
 use self::seat::Budget;
 use self::text::Texts;
+use super::inet_diag::InetDiag;
 use super::{Backend, Error};
 use crate::model::field::ProcessField;
 use crate::model::probe::Probe;
@@ -95,6 +96,8 @@ pub struct Procfs {
     known: HashMap<u32, Entry>,
     round: u64,
     texts: Texts,
+    /// TCP, if that was asked for.
+    tcp: Option<InetDiag>,
     /// What `/proc` itself hides.
     hidden: Option<Note>,
     told: bool,
@@ -127,10 +130,17 @@ impl Procfs {
             known: HashMap::new(),
             round: 0,
             texts: Texts::new(root.proc.clone()),
+            tcp: None,
             hidden: access::hidden(&root.proc),
             told: false,
             root,
         })
+    }
+
+    /// Counts TCP too, from the kernel's list of sockets.
+    pub fn with_tcp(mut self) -> Result<Self, Error> {
+        self.tcp = Some(InetDiag::open(self.root.proc.clone())?);
+        Ok(self)
     }
 
     /// Keeps at most that many descriptors, for tests of what happens without.
@@ -170,6 +180,14 @@ impl Procfs {
         notes.extend(pass.trouble.notes());
         self.forget(want, &processes);
         Ok(processes)
+    }
+
+    fn read_tcp(&mut self, sample: &mut Sample) {
+        let Some(tcp) = &mut self.tcp else { return };
+        match tcp.join(&mut sample.processes, sample.at.boot) {
+            Ok(note) => sample.notes.extend(note),
+            Err(error) => sample.notes.push(Note::remark(format!("no TCP counters: {error}"))),
+        }
     }
 
     fn listed(&mut self) -> Result<Vec<u32>, Error> {
@@ -223,7 +241,11 @@ impl Backend for Procfs {
     }
 
     fn probes(&mut self) -> Vec<Probe> {
-        Capability::ALL.iter().map(|&it| health::probe(it)).collect()
+        let probe = |&it: &Capability| match it {
+            Capability::Tcp if self.tcp.is_some() => health::tcp(),
+            _ => health::probe(it),
+        };
+        Capability::ALL.iter().map(probe).collect()
     }
 
     fn read(&mut self, want: &Want) -> Result<Sample, Error> {
@@ -236,6 +258,7 @@ impl Backend for Procfs {
         if want.processes {
             sample.notes = self.introduce(want);
             sample.processes = self.read_processes(want, &mut sample.notes)?;
+            self.read_tcp(&mut sample);
         }
         sample.node_stats = node::read(&self.root, want, &mut sample.notes);
         Ok(sample)

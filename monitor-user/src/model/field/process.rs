@@ -156,25 +156,28 @@ category! {
         TcpSent: "tcp_sent_bytes", "TCP OUT", Bytes, Number, Counter,
             "TCP payload written to its sockets, v4 and v6, acknowledged or not; a shared socket \
              counts for the oldest process that holds it, and at last for the one that closes it",
-            "tcp_sock of open sockets, inet_sock_set_state at close", "";
+            "tcp_sock of open sockets, inet_sock_set_state at close", "inet_diag";
         TcpReceived: "tcp_received_bytes", "TCP IN", Bytes, Number, Counter,
             "TCP payload that arrived in order at its sockets, v4 and v6, read or not",
-            "tcp_sock of open sockets, inet_sock_set_state at close", "";
+            "tcp_sock of open sockets, inet_sock_set_state at close", "inet_diag";
         Tcp6Sent: "tcp6_sent_bytes", "TCP6 OUT", Bytes, Number, Counter,
-            "Part of tcp_sent_bytes that went over IPv6; a v4-mapped address is v4", "tcp_sock", "";
+            "Part of tcp_sent_bytes that went over IPv6; a v4-mapped address is v4", "tcp_sock",
+            "inet_diag";
         Tcp6Received: "tcp6_received_bytes", "TCP6 IN", Bytes, Number, Counter,
-            "Part of tcp_received_bytes that came over IPv6", "tcp_sock", "";
+            "Part of tcp_received_bytes that came over IPv6", "tcp_sock", "inet_diag";
         TcpSegmentsOut: "tcp_sent_segments", "SEG OUT", Count, Number, Counter,
-            "TCP segments sent; the kernel counts 32 bits for a socket", "tcp_sock.segs_out", "";
+            "TCP segments sent; the kernel counts 32 bits for a socket", "tcp_sock.segs_out",
+            "inet_diag";
         TcpSegmentsIn: "tcp_received_segments", "SEG IN", Count, Number, Counter,
-            "TCP segments received", "tcp_sock.segs_in", "";
+            "TCP segments received", "tcp_sock.segs_in", "inet_diag";
         TcpRetransmits: "tcp_retransmits", "RETR", Count, Number, Counter,
-            "TCP segments sent again", "tcp_sock.total_retrans", "";
+            "TCP segments sent again", "tcp_sock.total_retrans", "inet_diag";
         TcpSockets: "tcp_sockets", "TCP#", Count, Number, Gauge,
             "TCP sockets that it holds open, a shared one only with its oldest holder",
-            "iter/task_file", "";
+            "iter/task_file", "inet_diag";
         TcpRtt: "tcp_rtt_ns", "RTT", Nanoseconds, Number, Gauge,
-            "Smoothed round-trip time, mean of its open connections", "tcp_sock.srtt_us", "";
+            "Smoothed round-trip time, mean of its open connections", "tcp_sock.srtt_us",
+            "inet_diag";
         UdpSent: "udp_sent_bytes", "UDP OUT", Bytes, Number, Counter,
             "UDP payload sent, v4 and v6 (--net)", "sock_send_length", "";
         UdpReceived: "udp_received_bytes", "UDP IN", Bytes, Number, Counter,
@@ -210,9 +213,10 @@ category! {
         BlockWrittenRate: "block_written_bytes_per_s", "BWRITE/s", BytesPerSecond, Float,
             RateOf(BlockWrittenBytes), "Growth of block_written_bytes", "block_written_bytes", "";
         TcpSentRate: "tcp_sent_bytes_per_s", "TCP>/s", BytesPerSecond, Float, RateOf(TcpSent),
-            "Growth of tcp_sent_bytes", "tcp_sent_bytes", "";
+            "Growth of tcp_sent_bytes", "tcp_sent_bytes", "tcp_sent_bytes";
         TcpReceivedRate: "tcp_received_bytes_per_s", "TCP</s", BytesPerSecond, Float,
-            RateOf(TcpReceived), "Growth of tcp_received_bytes", "tcp_received_bytes", "";
+            RateOf(TcpReceived), "Growth of tcp_received_bytes", "tcp_received_bytes",
+            "tcp_received_bytes";
         UdpSentRate: "udp_sent_bytes_per_s", "UDP>/s", BytesPerSecond, Float, RateOf(UdpSent),
             "Growth of udp_sent_bytes", "udp_sent_bytes", "";
         UdpReceivedRate: "udp_received_bytes_per_s", "UDP</s", BytesPerSecond, Float,

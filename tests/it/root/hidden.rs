@@ -1,0 +1,73 @@
+//! `/proc` mounted with `hidepid`, in a mount namespace of the test: what a user without
+//! privilege gets, and what is said about the rest.
+
+use super::privilege::{granted, skip};
+use serde_json::Value;
+use std::process::{Command, Output};
+
+/// Mounts a `/proc` that hides, and runs the program as a user without any capability.
+const HIDDEN: &str = "
+mount -t proc -o hidepid=2 proc /proc || exit 99
+exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all \"$@\"
+";
+
+/// Runs `monitor` so; `None` where no such `/proc` can be mounted.
+fn monitor(test: &str, words: &[&str]) -> Option<Output> {
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", HIDDEN, "sh"])
+        .arg(env!("CARGO_BIN_EXE_monitor"))
+        .args(words)
+        .env_remove("MONITOR_BACKEND")
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    println!("{words:?}: {} {}", output.status, text(&output.stderr));
+    if output.status.code() == Some(99) {
+        skip(test, "no /proc can be mounted here");
+        return None;
+    }
+    Some(output)
+}
+
+#[test]
+fn root_what_hidepid_hides_is_said_and_the_rest_delivered() {
+    let name = "root_what_hidepid_hides_is_said_and_the_rest_delivered";
+    if !granted(name) {
+        return;
+    }
+    let Some(output) = monitor(name, &["sample", "--format", "json"]) else { return };
+    assert_eq!(output.status.code(), Some(4), "partial");
+    let sample: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(sample["backend"], "procfs");
+    let users = sample["processes"].as_array().unwrap().iter().map(|it| &it["uid"]);
+    assert_eq!(users.collect::<Vec<_>>(), [&Value::from(65534)], "itself, and nobody else");
+    let notes = sample["notes"].to_string();
+    assert!(notes.contains("/proc is mounted with hidepid="), "{notes}");
+    assert!(notes.contains("instead of eBPF"), "{notes}");
+}
+
+#[test]
+fn root_a_process_that_hidepid_hides_is_not_there() {
+    let name = "root_a_process_that_hidepid_hides_is_not_there";
+    if !granted(name) {
+        return;
+    }
+    let Some(output) = monitor(name, &["sample", "--pid", "1"]) else { return };
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(6), &b""[..]));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("no process 1"), "{said}");
+}
+
+#[test]
+fn root_the_doctor_names_hidepid_and_its_remedy() {
+    let name = "root_the_doctor_names_hidepid_and_its_remedy";
+    if !granted(name) {
+        return;
+    }
+    let Some(output) = monitor(name, &["doctor", "--format", "json"]) else { return };
+    assert_eq!(output.status.code(), Some(3), "degraded");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let host = report["host"].as_array().unwrap();
+    let hidepid = host.iter().find(|it| it["name"] == "hidepid").unwrap();
+    assert!(hidepid["blocks"].as_str().unwrap().contains("other users"), "{hidepid}");
+}

@@ -1,0 +1,161 @@
+//! TCP from the kernel's list of sockets, beside what the programs count and what was sent.
+
+use super::privilege::granted;
+use super::tcp::Pair;
+use super::workload::{alive, ebpf, exact, processes, served};
+use monitor::backend::Backend as _;
+use monitor::backend::inet_diag::InetDiag;
+use monitor::backend::procfs::{Procfs, Root};
+use monitor::model::field::ProcessField as F;
+use monitor::model::id::Pid;
+use monitor::model::sample::{Process, Sample};
+use monitor::model::want::Capability;
+use serde_json::Value;
+use std::process::Command;
+
+const MIB_64: u64 = 64 << 20;
+const FIELDS: [F; 8] = [
+    F::TcpSent,
+    F::TcpReceived,
+    F::Tcp6Sent,
+    F::Tcp6Received,
+    F::TcpSegmentsOut,
+    F::TcpSegmentsIn,
+    F::TcpRetransmits,
+    F::TcpSockets,
+];
+
+fn values(sample: &Sample, pid: Pid) -> [Option<u64>; 8] {
+    FIELDS.map(|field| alive(sample, pid).unwrap().row.get(field))
+}
+
+/// The same sample without its TCP fields, which are then set from the list of sockets.
+fn again(sample: &Sample, sockets: &mut InetDiag) -> Sample {
+    let bare = |it: &Process| {
+        let mut copy = it.clone();
+        FIELDS.into_iter().chain([F::TcpRtt]).for_each(|field| copy.row.clear(field));
+        copy
+    };
+    let processes = sample.processes.iter().map(bare).collect();
+    let mut again = Sample { processes, ..sample.clone() };
+    assert_eq!(sockets.join(&mut again.processes, sample.at.boot).unwrap(), None, "all are seen");
+    again
+}
+
+#[test]
+fn root_the_list_of_sockets_has_what_the_programs_count_while_they_are_open() {
+    let name = "root_the_list_of_sockets_has_what_the_programs_count_while_they_are_open";
+    if !granted(name) {
+        return;
+    }
+    let Some(mut backend) = exact(name, &[Capability::Lifetimes, Capability::Tcp]) else { return };
+    let mut sockets = InetDiag::open("/proc".into()).unwrap();
+    for family in ["AF_INET", "AF_INET6"] {
+        let mut pair = Pair::connected(family);
+        pair.carry(MIB_64);
+        let sample = backend.read(&processes()).unwrap();
+        let again = again(&sample, &mut sockets);
+        assert_eq!(pair.payload(&again), [[MIB_64, 0], [0, MIB_64]]);
+        for pid in [pair.client.pid(), pair.server.pid()] {
+            assert_eq!(values(&again, pid), values(&sample, pid));
+            let [one, other] =
+                [&sample, &again].map(|it| alive(it, pid).unwrap().row.get(F::TcpRtt).unwrap());
+            // Its list has whole microseconds.
+            assert!(one.abs_diff(other) < 1_000, "{one} and {other} ns");
+        }
+        println!("{family}: {:?}", values(&again, pair.client.pid()));
+    }
+}
+
+#[test]
+fn root_open_sockets_are_exact_whatever_this_kernel_counts_them_by() {
+    let name = "root_open_sockets_are_exact_whatever_this_kernel_counts_them_by";
+    if !granted(name) {
+        return;
+    }
+    let capabilities = [Capability::Lifetimes, Capability::Tcp];
+    let Some(mut backend) = served(name, &capabilities) else { return };
+    let mut pair = Pair::connected("AF_INET");
+    pair.carry(MIB_64);
+    let sample = backend.read(&processes()).unwrap();
+    assert_eq!(pair.payload(&sample), [[MIB_64, 0], [0, MIB_64]]);
+}
+
+#[test]
+fn root_a_socket_that_was_closed_stays_with_its_process_as_it_was_seen_last() {
+    let name = "root_a_socket_that_was_closed_stays_with_its_process_as_it_was_seen_last";
+    if !granted(name) {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes]);
+    let mut sockets = InetDiag::open("/proc".into()).unwrap();
+    let mut read = || again(&backend.read(&processes()).unwrap(), &mut sockets);
+    let mut pair = Pair::connected("AF_INET");
+    pair.carry(1_000_003);
+    let want = [[1_000_003, 0], [0, 1_000_003]];
+    assert_eq!(pair.payload(&read()), want);
+    pair.both("s.close()");
+    assert_eq!(pair.payload(&read()), want);
+    let _ = pair.server.does("l.close()");
+    assert_eq!(pair.payload(&read()), want);
+}
+
+#[test]
+fn root_a_socket_that_changes_hands_is_divided_in_the_list_too() {
+    let name = "root_a_socket_that_changes_hands_is_divided_in_the_list_too";
+    if !granted(name) {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes]);
+    let mut sockets = InetDiag::open("/proc".into()).unwrap();
+    let mut read = || again(&backend.read(&processes()).unwrap(), &mut sockets);
+    let mut pair = Pair::connected("AF_INET");
+    let child = pair.client.does("p = subprocess.Popen(['sleep', '1000'], stdin=s); it = p.pid");
+    pair.carry(1_000_003);
+    let sample = read();
+    let of_child = |sample: &Sample| {
+        let child = alive(sample, Pid(u32::try_from(child).unwrap())).unwrap();
+        child.row.get(F::TcpSent)
+    };
+    assert_eq!((pair.payload(&sample)[0], of_child(&sample)), ([1_000_003, 0], Some(0)));
+    let _ = pair.client.does("s.close()");
+    let sample = read();
+    assert_eq!((pair.payload(&sample)[0], of_child(&sample)), ([1_000_003, 0], Some(0)));
+    let _ = pair.client.does("p.kill(); p.wait(); it = 0");
+    assert_eq!(pair.payload(&read())[0], [1_000_003, 0]);
+}
+
+#[test]
+fn root_proc_with_the_list_of_sockets_counts_tcp() {
+    let name = "root_proc_with_the_list_of_sockets_counts_tcp";
+    if !granted(name) {
+        return;
+    }
+    let mut backend = Procfs::open(Root::default()).unwrap().with_tcp().unwrap();
+    let mut pair = Pair::connected("AF_INET6");
+    pair.carry(MIB_64);
+    let sample = backend.read(&processes()).unwrap();
+    assert_eq!(pair.payload(&sample), [[MIB_64, 0], [0, MIB_64]]);
+}
+
+#[test]
+fn root_without_privilege_only_own_sockets_are_counted_and_that_is_said() {
+    let name = "root_without_privilege_only_own_sockets_are_counted_and_that_is_said";
+    if !granted(name) {
+        return;
+    }
+    let output = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .args(["--inh-caps=-all", "--bounding-set=-all", env!("CARGO_BIN_EXE_monitor")])
+        .args(["sample", "--backend", "procfs", "--format", "json"])
+        .output()
+        .unwrap();
+    let sample: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let uid = |process: &&Value| process["uid"] == 65534;
+    let all = sample["processes"].as_array().unwrap();
+    let (own, others): (Vec<_>, Vec<_>) = all.iter().partition(uid);
+    assert!(own.iter().all(|it| it["tcp_sent_bytes"].is_u64()), "{own:?}");
+    assert!(others.iter().all(|it| it.get("tcp_sent_bytes").is_none()));
+    let notes = sample["notes"].to_string();
+    assert!(notes.contains("no TCP counters of"), "{notes}");
+}
