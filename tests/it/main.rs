@@ -4,6 +4,7 @@
 
 mod backend;
 mod cli;
+mod cluster;
 mod deadline;
 mod delivery;
 mod language;

@@ -1,0 +1,168 @@
+//! Three daemons of one process, joined in memory: what a client of one is told of all.
+//!
+//! Each has its own thread, loop, socket and canned values. One can be stopped like a node that
+//! loses power: nobody is told.
+
+use crate::deadline::until;
+use monitor::backend::canned::Canned;
+use monitor::cluster::link::{Link, Switch};
+use monitor::cluster::scope::Node;
+use monitor::daemon::{self, Settings};
+use monitor::engine::Limits;
+use monitor::serve::policy::Hidden;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// A daemon; it ends with this.
+struct Daemon {
+    socket: PathBuf,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Daemon {
+    fn start(number: u32, switch: &Switch, test: &str) -> Self {
+        let name = NAMES[number as usize].to_owned();
+        let dir = std::env::temp_dir().join(format!("monitor-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a folder for sockets");
+        let socket = dir.join(format!("{name}.sock"));
+        let node = Node { name, number, ..Node::default() };
+        let settings = Settings {
+            socket: socket.clone(),
+            limits: Limits::default(),
+            queue_bytes: 1 << 20,
+            connections: 16,
+            hidden: Hidden::Nothing,
+            link: Some(Box::new(switch.join(node.clone())) as Box<dyn Link>),
+            node,
+        };
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a loop").block_on(async {
+                let serving = daemon::serve(settings, Box::new(Canned::fixed()), Vec::new());
+                tokio::select! {
+                    served = serving => served.expect("it serves"),
+                    _ = stopped => {}
+                }
+            });
+        });
+        until(|| socket.exists().then_some(()));
+        Self { socket, stop: Some(stop), thread: Some(thread) }
+    }
+
+    fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("it ends");
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Three daemons, and a client of the first.
+fn net(test: &str) -> (Vec<Daemon>, Client) {
+    let switch = Switch::default();
+    let daemons: Vec<_> = (0..3).map(|number| Daemon::start(number, &switch, test)).collect();
+    let client = Client::of(&daemons[0]);
+    (daemons, client)
+}
+
+struct Client {
+    writer: UnixStream,
+    reader: BufReader<UnixStream>,
+}
+
+impl Client {
+    fn of(daemon: &Daemon) -> Self {
+        let writer = UnixStream::connect(&daemon.socket).expect("it listens");
+        // Longer than any deadline of the daemons: whoever waits so long waits for nothing.
+        writer.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+        let reader = BufReader::new(writer.try_clone().expect("a second end"));
+        Self { writer, reader }
+    }
+
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        let _ = self.reader.read_line(&mut line).expect("an answer in time");
+        serde_json::from_str(&line).expect("it is JSON")
+    }
+
+    /// Calls, and gives the result; events that come before it are passed over.
+    fn call(&mut self, method: &str, params: &Value) -> Value {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        writeln!(self.writer, "{call}").expect("it is sent");
+        loop {
+            let line = self.line();
+            if !line["id"].is_null() {
+                return line;
+            }
+        }
+    }
+}
+
+fn node_request(every_ns: Option<u64>) -> Value {
+    json!({"id": "m", "part": "node", "fields": ["load1"], "every_ns": every_ns,
+        "targets": [{"node": "a"}, {"node": 1}, {"node": "c"}]})
+}
+
+fn statuses(answer: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let nodes = answer["result"]["nodes"].as_array().expect("an answer of each node");
+    nodes.iter().map(|it| (text(&it["node"]), text(&it["status"]))).collect()
+}
+
+#[test]
+fn one_request_is_answered_by_all_its_nodes() {
+    let (_daemons, mut client) = net("all");
+    let answer = client.call("monitor", &node_request(None));
+    assert_eq!(answer["result"]["status"], "SUCCESS", "{answer}");
+    let nodes = answer["result"]["nodes"].as_array().expect("an answer of each node");
+    for (node, name) in nodes.iter().zip(NAMES) {
+        assert_eq!(node["node"], name);
+        assert_eq!(node["event"]["sample"]["node_stats"]["load1"], 0.34, "{node}");
+    }
+}
+
+#[test]
+fn a_node_that_went_away_is_named_and_the_others_go_on() {
+    let (mut daemons, mut client) = net("gone");
+    let answer = client.call("monitor", &node_request(Some(50_000_000)));
+    assert_eq!(answer["result"]["status"], "SUCCESS", "{answer}");
+    daemons[1].stop();
+    let again = json!({"replace": true});
+    let mut request = node_request(Some(50_000_000));
+    request.as_object_mut().expect("an object").extend(again.as_object().cloned().expect("one"));
+    let answer = client.call("monitor", &request);
+    let want = [("a", "SUCCESS"), ("b", "UNREACH"), ("c", "SUCCESS")];
+    assert_eq!(statuses(&answer), want.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    let mut heard: Vec<_> = (0..6).map(|_| client.line()["params"]["node"].clone()).collect();
+    heard.sort_by_key(ToString::to_string);
+    heard.dedup();
+    assert_eq!(heard, ["a", "c"]);
+}
+
+#[test]
+fn a_client_that_goes_away_leaves_nothing_running_on_any_node() {
+    let (daemons, mut client) = net("left");
+    let _ = client.call("monitor", &node_request(Some(50_000_000)));
+    let running = |daemon: &Daemon| {
+        let answer = Client::of(daemon).call("list", &json!({}));
+        answer["result"].as_array().expect("a list").len()
+    };
+    assert_eq!(daemons.iter().map(running).collect::<Vec<_>>(), [1, 1, 1]);
+    drop(client);
+    until(|| daemons.iter().all(|daemon| running(daemon) == 0).then_some(()));
+}
