@@ -4,10 +4,11 @@
 //! last sample, what was said already, what was missing) is here; when a turn is due is not.
 
 use super::exit::{Exit, Failure};
-use super::log;
 use super::output::say;
+use super::pen::sense;
 use super::plan::Plan;
-use crate::backend::{Backend, select};
+use crate::backend::Backend;
+use crate::backend::select::{self, Choice};
 use crate::format::{Form, Format, Frame, Paint, Room};
 use crate::meter::order::Order;
 use crate::meter::pick::Picker;
@@ -40,9 +41,8 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// Opens the backend of a plan.
-    pub fn open(plan: Plan, paint: Paint) -> Result<Self, Failure> {
-        log::start(plan.probe_log);
-        let (backend, opening) = select::open(plan.choice, &plan.capabilities, plan.probe_log)?;
+    pub fn open(plan: Plan, choice: Choice, probe_log: u8, paint: Paint) -> Result<Self, Failure> {
+        let (backend, opening) = select::open(choice, &plan.capabilities, probe_log)?;
         Ok(Self::over(backend, opening, plan, paint))
     }
 
@@ -144,11 +144,6 @@ impl Pipeline {
     pub fn exit(&self) -> Exit {
         self.exit
     }
-}
-
-/// A note without its counts: one that only counts differently was told already.
-fn sense(text: &str) -> String {
-    text.split(' ').filter(|word| word.parse::<u64>().is_err()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

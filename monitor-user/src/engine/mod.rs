@@ -4,6 +4,7 @@
 //! handed out and comes back. So a test owns the clock, the reader and every connection.
 //! Opens nothing, writes nothing; who calls was found out by a door.
 
+mod account;
 mod answer;
 mod caller;
 mod cancel;
@@ -14,11 +15,15 @@ mod start;
 pub use answer::Answer;
 pub use caller::{Caller, Conn, Limits};
 
-use crate::meter::view::{Seen, View};
+use crate::backend::Backend;
+use crate::meter::account::Account;
+use crate::meter::view::{Reading, Seen, View};
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
+use crate::model::want::{Capability, Want};
 use crate::wire::call::{Call, Tag};
 use crate::wire::event::Event;
+use account::Charge;
 use cancel::Pending;
 use monitor::Monitor;
 use std::collections::{BTreeMap, HashMap};
@@ -74,9 +79,39 @@ pub struct Look {
     /// Of which monitor.
     pub key: Key,
     /// The view.
-    pub view: Box<View>,
+    pub view: Eye,
     /// What it saw, on the way back.
     pub seen: Option<Result<Seen, Refusal>>,
+}
+
+/// What looks at a reading.
+pub enum Eye {
+    /// For a monitor.
+    View(Box<View>),
+    /// For what the children of somebody use.
+    Account(Box<Account>),
+}
+
+impl Eye {
+    /// What must be read for it.
+    pub fn want(&self) -> &Want {
+        match self {
+            Self::View(view) => view.want(),
+            Self::Account(account) => account.want(),
+        }
+    }
+
+    /// Looks at a reading.
+    pub fn see(
+        &mut self,
+        reading: &Reading<'_>,
+        backend: &mut dyn Backend,
+    ) -> Result<Seen, Refusal> {
+        match self {
+            Self::View(view) => view.see(reading, backend),
+            Self::Account(account) => account.see(reading),
+        }
+    }
 }
 
 /// A monitor, as the engine counts them.
@@ -88,6 +123,7 @@ pub struct Engine {
     limits: Limits,
     callers: HashMap<Conn, Caller>,
     monitors: BTreeMap<Key, Monitor>,
+    accounts: BTreeMap<Key, Charge>,
     next_key: Key,
     /// Whether views are out at a reading.
     looking: bool,
@@ -104,6 +140,7 @@ impl Engine {
             limits,
             callers: HashMap::new(),
             monitors: BTreeMap::new(),
+            accounts: BTreeMap::new(),
             next_key: 0,
             looking: false,
             cancels: Vec::new(),
@@ -133,12 +170,14 @@ impl Engine {
     pub fn due(&self) -> Option<Ns> {
         let ticks = self.monitors.values().filter(|_| !self.looking).filter_map(Monitor::wakes);
         let leases = self.monitors.values().filter_map(|it| it.expires);
-        ticks.chain(leases).min()
+        let accounts = self.accounts.values().filter(|_| !self.looking).filter_map(Charge::due);
+        ticks.chain(leases).chain(accounts).min()
     }
 
     /// The plans of all monitors: what must be attached for them.
-    pub fn plans(&self) -> impl Iterator<Item = &[crate::model::want::Capability]> {
-        self.monitors.values().map(|it| &*it.capabilities)
+    pub fn plans(&self) -> impl Iterator<Item = &[Capability]> {
+        let accounts = self.accounts.values().map(Charge::capabilities);
+        self.monitors.values().map(|it| &*it.capabilities).chain(accounts)
     }
 
     /// How many monitors there are.
@@ -164,6 +203,8 @@ impl Engine {
             Call::List => Ok(Some(Answer::List(self.list(&caller, now)))),
             Call::Attach(named) => self.attach(&caller, &named.id, out).map(Some),
             Call::Renew(named) => self.renew(&caller, &named.id, now).map(Some),
+            Call::Account => self.account(&caller, tag.clone(), now),
+            Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
         };
         if let Err(refusal) = &answer {
             self.refused += 1;
@@ -178,14 +219,17 @@ impl Engine {
     /// Hands out the views of all monitors that are due. One reading at a time: who comes due
     /// meanwhile joins the next.
     fn look(&mut self, now: Ns, out: &mut Vec<Output>) {
-        let wakes = |it: &Monitor| it.wakes().is_some_and(|at| at <= now);
-        if self.looking || !self.monitors.values().any(wakes) {
+        let monitors = self.monitors.values().filter_map(Monitor::wakes);
+        let accounts = self.accounts.values().filter_map(Charge::due);
+        if self.looking || !monitors.chain(accounts).any(|at| at <= now) {
             return;
         }
         let due = self.monitors.iter_mut().filter(|(_, it)| it.due().is_some_and(|at| at <= now));
-        let looks: Vec<_> = due
-            .filter_map(|(key, it)| it.view.take().map(|view| Look { key: *key, view, seen: None }))
-            .collect();
+        let views = due.filter_map(|(key, it)| Some((*key, Eye::View(it.view.take()?))));
+        let due = self.accounts.iter_mut().filter(|(_, it)| it.due().is_some_and(|at| at <= now));
+        let accounts = due.filter_map(|(key, it)| Some((*key, it.take()?)));
+        let looks: Vec<_> =
+            views.chain(accounts).map(|(key, view)| Look { key, view, seen: None }).collect();
         self.looking = !looks.is_empty();
         out.push(Output::Look(looks));
     }
@@ -194,8 +238,15 @@ impl Engine {
     fn seen(&mut self, looks: Vec<Look>, now: Ns, out: &mut Vec<Output>) {
         self.looking = false;
         for look in looks {
+            let view = match look.view {
+                Eye::View(view) => view,
+                Eye::Account(eye) => {
+                    self.accounted(look.key, (eye, look.seen), now, out);
+                    continue;
+                }
+            };
             let Some(monitor) = self.monitors.get_mut(&look.key) else { continue };
-            monitor.view = Some(look.view);
+            monitor.view = Some(view);
             let Some(seen) = look.seen else { continue };
             let over = match monitor.cancelled {
                 true => true,

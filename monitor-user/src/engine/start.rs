@@ -53,14 +53,7 @@ impl Engine {
 
     /// What no plan knows of: limits of the caller, and what this service does not offer.
     fn possible(&self, caller: &Caller, request: &Request) -> Result<(), Refusal> {
-        let mine = self.monitors.values().filter(|it| it.uid == caller.uid).count();
-        let most = self.limits.monitors;
-        if mine >= most {
-            return Err(Refusal::limit(format!(
-                "user {} has {most} monitors, the limit \"monitors\": cancel some",
-                caller.uid
-            )));
-        }
+        self.room(caller)?;
         if request.proxy.is_some() && !caller.root() {
             return Err(Refusal::denied("proxy: only the node's own daemons may ask for others"));
         }
@@ -84,6 +77,20 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Whether he may have one more; what he has counted for him is one each.
+    pub(super) fn room(&self, caller: &Caller) -> Result<(), Refusal> {
+        let monitors = self.monitors.values().map(|it| it.uid);
+        let mine = monitors.chain(self.accounts.values().map(|it| it.uid));
+        let most = self.limits.monitors;
+        if mine.filter(|uid| *uid == caller.uid).count() < most {
+            return Ok(());
+        }
+        Err(Refusal::limit(format!(
+            "user {} has {most} monitors, the limit \"monitors\": cancel some",
+            caller.uid
+        )))
     }
 
     /// Limits of pace.

@@ -49,7 +49,7 @@ impl Serialize for Line<'_> {
         if let Some(interval) = self.frame.rates.interval {
             map.serialize_entry("interval_ns", &interval.0)?;
         }
-        if layout.scope.processes() {
+        if layout.scope.processes() && !layout.processes.is_empty() {
             let objects = self.frame.processes;
             map.serialize_entry("processes", &List { objects, fields: &layout.processes })?;
         }

@@ -35,7 +35,7 @@ impl Format for Table {
         self.summary(frame);
         self.devices(frame);
         let notes = notes(frame);
-        if self.layout.scope.processes() {
+        if self.layout.scope.processes() && !self.layout.processes.is_empty() {
             self.processes(frame, notes.lines().count());
         }
         if !notes.is_empty() {
@@ -55,7 +55,8 @@ impl Table {
     fn summary(&mut self, frame: &Frame<'_>) {
         let sample = &frame.rates.sample;
         human::escaped(&sample.node, &mut self.text);
-        let _ = write!(self.text, "  {}", sample.source.name());
+        let by = if sample.relayed { ", by the daemon" } else { "" };
+        let _ = write!(self.text, "  {}{by}", sample.source.name());
         if self.layout.scope.processes() {
             let plural = if frame.matched == 1 { "" } else { "es" };
             let _ = write!(self.text, "  {} process{plural}", frame.matched);
@@ -77,12 +78,12 @@ impl Table {
             self.pairs(node, &fields, room);
             self.layout.node = fields;
         }
-        if scope.disks() {
+        if scope.disks() && !self.layout.disks.is_empty() {
             let fields = std::mem::take(&mut self.layout.disks);
             self.rows(&node.disks, &fields, room);
             self.layout.disks = fields;
         }
-        if scope.nets() {
+        if scope.nets() && !self.layout.nets.is_empty() {
             let fields = std::mem::take(&mut self.layout.nets);
             self.rows(&node.nets, &fields, room);
             self.layout.nets = fields;

@@ -2,6 +2,7 @@
 //!
 //! Synchronous: samples and time come in as values.
 
+pub mod account;
 pub mod family;
 pub mod filter;
 pub mod grave;
@@ -12,5 +13,6 @@ pub mod plan;
 pub mod schedule;
 pub mod session;
 pub mod target;
+pub mod totals;
 pub mod veil;
 pub mod view;

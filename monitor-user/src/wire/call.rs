@@ -41,6 +41,10 @@ pub enum Call {
     Attach(Named),
     /// Lets a lease begin anew.
     Renew(Named),
+    /// What the caller's future children use: begin to count.
+    Account,
+    /// And the sum of one of them, with all its descendants.
+    Sum(Sum),
 }
 
 /// Parameters of `cancel`.
@@ -63,6 +67,14 @@ pub struct Cancel {
 pub struct Named {
     /// The name of a monitor.
     pub id: String,
+}
+
+/// Parameters of `sum`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sum {
+    /// The child of the caller that it is about.
+    pub pid: u32,
 }
 
 /// Why a line is not a call.
@@ -96,7 +108,8 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order in which the manual tells them.
-pub const METHODS: [&str; 6] = ["hello", "monitor", "cancel", "list", "attach", "renew"];
+pub const METHODS: [&str; 8] =
+    ["hello", "monitor", "cancel", "list", "attach", "renew", "account", "sum"];
 
 impl Call {
     /// Reads a line. A call without a tag gets no reply.
@@ -129,6 +142,8 @@ impl Call {
             "list" => Self::List,
             "attach" => Self::Attach(read(params)?),
             "renew" => Self::Renew(read(params)?),
+            "account" => Self::Account,
+            "sum" => Self::Sum(read(params)?),
             other => {
                 let unknown = crate::model::name::position("method", METHODS.into_iter(), other);
                 let message = unknown.err().map(|it| it.to_string()).unwrap_or_default();
@@ -146,6 +161,8 @@ impl Call {
             Self::List => "list",
             Self::Attach(_) => "attach",
             Self::Renew(_) => "renew",
+            Self::Account => "account",
+            Self::Sum(_) => "sum",
         }
     }
 
@@ -155,7 +172,8 @@ impl Call {
             Self::Monitor(params) => line(tag, self.method(), Some(params)),
             Self::Cancel(params) => line(tag, self.method(), Some(params)),
             Self::Attach(params) | Self::Renew(params) => line(tag, self.method(), Some(params)),
-            Self::Hello | Self::List => line::<()>(tag, self.method(), None),
+            Self::Sum(params) => line(tag, self.method(), Some(params)),
+            Self::Hello | Self::List | Self::Account => line::<()>(tag, self.method(), None),
         };
         line.push(b'\n');
         line
@@ -202,6 +220,7 @@ mod tests {
         for method in METHODS {
             let params = match method {
                 "attach" | "renew" => r#"{"id":"a"}"#,
+                "sum" => r#"{"pid":3}"#,
                 _ => "{}",
             };
             let line =

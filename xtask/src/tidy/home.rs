@@ -20,6 +20,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("log", &["backend/ebpf/"]),
     ("tracing_subscriber", &["cli/log.rs"]),
     ("procfs", &["backend/procfs/"]),
+    ("backon", &["client/"]),
     ("bytes", &["backend/ebpf/", "serve/", "client/"]),
     ("tokio_util", &["serve/", "client/"]),
     ("sd_notify", &["daemon/"]),

@@ -1,0 +1,165 @@
+//! What the children of a connection's process use: when to look, and whom to tell.
+//!
+//! While nobody waits it looks once a second, so that nothing is forgotten meanwhile. A sum waits
+//! for the final records of what has ended, for a while. It goes with its connection.
+
+use super::{Answer, Caller, Conn, Engine, Eye, Key, Output};
+use crate::meter::account::{self, Account};
+use crate::meter::view::Seen;
+use crate::model::id::{Ns, Pid};
+use crate::model::status::{Refusal, Status};
+use crate::model::want::Capability;
+use crate::wire::answer::Accounting;
+use crate::wire::call::Tag;
+
+/// From one look to the next while nobody waits.
+const EVERY: Ns = Ns(1_000_000_000);
+/// The same while a sum waits for final records.
+const SETTLE_EVERY: Ns = Ns(5_000_000);
+/// How long it waits.
+const SETTLE: Ns = Ns(2_000_000_000);
+/// Sums that may wait at once.
+const SUMS: usize = 64;
+
+/// The account of one connection.
+pub struct Charge {
+    owner: Conn,
+    pub(super) uid: u32,
+    pid: u32,
+    /// Away, while it looks at a reading.
+    eye: Option<Box<Account>>,
+    next: Ns,
+    /// The tag of the call, until it is answered.
+    first: Option<Tag>,
+    sums: Vec<Waiting>,
+}
+
+/// A sum that was asked for.
+struct Waiting {
+    tag: Option<Tag>,
+    child: Pid,
+    asked: Ns,
+    /// Whether it was looked for since.
+    looked: bool,
+}
+
+impl Charge {
+    /// Whether it is of this connection.
+    pub const fn of(&self, conn: Conn) -> bool {
+        self.owner == conn
+    }
+
+    /// When it looks again.
+    pub fn due(&self) -> Option<Ns> {
+        self.eye.is_some().then_some(self.next)
+    }
+
+    /// Its eye, for a reading.
+    pub fn take(&mut self) -> Option<Eye> {
+        self.sums.iter_mut().for_each(|it| it.looked = true);
+        self.eye.take().map(Eye::Account)
+    }
+
+    /// What must be attached for it.
+    pub fn capabilities(&self) -> &[Capability] {
+        &account::CAPABILITIES
+    }
+
+    /// Answers whoever waits for nothing more.
+    fn answer(&mut self, now: Ns, out: &mut Vec<Output>) {
+        let Some(eye) = &mut self.eye else { return };
+        let to = self.owner;
+        let backend = eye.source().name().to_owned();
+        let begun = Answer::Account(Accounting { pid: self.pid, backend });
+        let first = self.first.take();
+        out.extend(first.map(|tag| Output::Reply { to, tag, answer: Ok(begun) }));
+        let over = |it: &mut Waiting| {
+            it.looked && (eye.settled(it.child) || now.since(it.asked) >= SETTLE)
+        };
+        let done: Vec<Waiting> = self.sums.extract_if(.., over).collect();
+        for Waiting { tag, child, .. } in done {
+            let answer = eye.sum(child).map(|sum| Answer::Sum(Box::new(sum)));
+            out.extend(tag.map(|tag| Output::Reply { to, tag, answer }));
+        }
+        let pause = if self.sums.is_empty() { EVERY } else { SETTLE_EVERY };
+        self.next = Ns(now.0.saturating_add(pause.0));
+    }
+
+    /// The reading failed: everybody who waits is told.
+    fn refuse(&mut self, refusal: &Refusal, out: &mut Vec<Output>) {
+        let sums = self.sums.drain(..).filter_map(|it| it.tag);
+        let to = self.owner;
+        let told = |tag| Output::Reply { to, tag, answer: Err(refusal.clone()) };
+        out.extend(self.first.take().into_iter().chain(sums).map(told));
+    }
+}
+
+impl Engine {
+    /// Begins to count what the caller's process starts; the answer comes after a first reading.
+    pub(super) fn account(
+        &mut self,
+        caller: &Caller,
+        tag: Option<Tag>,
+        now: Ns,
+    ) -> Result<Option<Answer>, Refusal> {
+        if self.accounts.values().any(|it| it.owner == caller.conn) {
+            let why = "account: this connection has one already; ask for its sums";
+            return Err(Refusal::new(Status::Exists, why));
+        }
+        self.room(caller)?;
+        let charge = Charge {
+            owner: caller.conn,
+            uid: caller.uid,
+            pid: caller.pid,
+            eye: Some(Box::new(Account::new(Pid(caller.pid), caller.veil))),
+            next: now,
+            first: tag,
+            sums: Vec::new(),
+        };
+        self.accounts.insert(self.next_key, charge);
+        self.next_key += 1;
+        Ok(None)
+    }
+
+    /// Asks for a sum; the answer comes when it is whole, or after a while.
+    pub(super) fn sum(
+        &mut self,
+        caller: &Caller,
+        tag: Option<Tag>,
+        (child, now): (u32, Ns),
+    ) -> Result<Option<Answer>, Refusal> {
+        let charge = self.accounts.values_mut().find(|it| it.owner == caller.conn);
+        let charge = charge.ok_or_else(|| {
+            Refusal::absent("sum without account: call that before the child is started")
+        })?;
+        if charge.sums.len() >= SUMS {
+            return Err(Refusal::limit(format!("{SUMS} sums wait already, the limit")));
+        }
+        charge.sums.push(Waiting { tag, child: Pid(child), asked: now, looked: false });
+        charge.next = now;
+        Ok(None)
+    }
+
+    /// An eye is back.
+    pub(super) fn accounted(
+        &mut self,
+        key: Key,
+        (eye, seen): (Box<Account>, Option<Result<Seen, Refusal>>),
+        now: Ns,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(charge) = self.accounts.get_mut(&key) else { return };
+        charge.eye = Some(eye);
+        match seen {
+            Some(Err(refusal)) => {
+                let begun = charge.first.is_none();
+                charge.refuse(&refusal, out);
+                charge.next = Ns(now.0.saturating_add(EVERY.0));
+                if !begun {
+                    self.accounts.remove(&key);
+                }
+            }
+            _ => charge.answer(now, out),
+        }
+    }
+}
