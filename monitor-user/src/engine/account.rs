@@ -163,3 +163,129 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Input, Limits, Look};
+    use super::*;
+    use crate::backend::canned::Canned;
+    use crate::meter::grave::Grave;
+    use crate::meter::target::NoNamespaces;
+    use crate::meter::veil::Veil;
+    use crate::meter::view::Reading;
+    use crate::model::id::Identity;
+    use crate::model::sample::{Birth, Process, Sample, Source};
+    use crate::wire::call::{Call, Sum};
+
+    const MS: u64 = 1_000_000;
+
+    struct World {
+        engine: Engine,
+        now: Ns,
+        dying: Vec<Birth>,
+    }
+
+    fn id(pid: u32, start: u64) -> Identity {
+        Identity { pid: Pid(pid), start: Ns(start) }
+    }
+
+    impl World {
+        fn new() -> Self {
+            let mut engine = Engine::new("n".into(), Limits::default());
+            let caller = Caller { conn: 1, uid: 7, pid: 10, veil: Veil::Own(7) };
+            assert!(engine.input(Ns(0), Input::Opened(caller)).is_empty());
+            Self { engine, now: Ns(0), dying: Vec::new() }
+        }
+
+        /// Calls, reads if that is asked for, and gives what was answered.
+        fn call(&mut self, tag: i64, call: Call) -> Vec<Output> {
+            let out = self
+                .engine
+                .input(self.now, Input::Called { from: 1, tag: Some(Tag::Number(tag)), call });
+            self.read(out)
+        }
+
+        fn after(&mut self, ms: u64) -> Vec<Output> {
+            self.now = Ns(self.now.0 + ms * MS);
+            let out = self.engine.input(self.now, Input::Tick);
+            self.read(out)
+        }
+
+        fn read(&mut self, out: Vec<Output>) -> Vec<Output> {
+            let mut rest = Vec::new();
+            for output in out {
+                match output {
+                    Output::Look(looks) => {
+                        let looks = looks.into_iter().map(|look| self.look(look)).collect();
+                        rest.extend(self.engine.input(self.now, Input::Seen(looks)));
+                    }
+                    output => rest.push(output),
+                }
+            }
+            rest
+        }
+
+        /// The caller lives, and his child is as good as gone.
+        fn look(&self, mut look: Look) -> Look {
+            let caller = Process { id: id(10, 1), ..Process::default() };
+            let mut sample =
+                Sample { processes: vec![caller], source: Source::Ebpf, ..Sample::default() };
+            sample.at.boot = Ns(5);
+            sample.dying.clone_from(&self.dying);
+            let (sample, grave) = (&sample, &Grave::default());
+            let reading = Reading { sample, node: None, grave, namespaces: &NoNamespaces };
+            look.seen = Some(look.view.see(&reading, &mut Canned::fixed()));
+            look
+        }
+    }
+
+    fn sum() -> Call {
+        Call::Sum(Sum { pid: 20 })
+    }
+
+    #[test]
+    fn counting_has_begun_when_it_is_answered() {
+        let mut world = World::new();
+        let out = world.call(1, Call::Account);
+        let [Output::Reply { answer: Ok(Answer::Account(it)), .. }] = &out[..] else {
+            panic!("one answer")
+        };
+        assert_eq!((it.pid, &*it.backend), (10, "ebpf"));
+        assert_eq!(world.engine.due(), Some(Ns(EVERY.0)));
+        let again = world.call(2, Call::Account);
+        assert!(matches!(&again[..], [Output::Reply { answer: Err(_), .. }]));
+    }
+
+    #[test]
+    fn a_sum_waits_for_the_final_record_and_not_for_ever() {
+        let mut world = World::new();
+        assert_eq!(world.call(1, Call::Account).len(), 1);
+        world.dying = vec![Birth { id: id(20, 9), parent: Some(id(10, 1)) }];
+        assert!(world.call(2, sum()).is_empty());
+        assert!(world.after(1000).is_empty(), "its record has not come");
+        let out = world.after(1000);
+        let [Output::Reply { answer: Ok(Answer::Sum(totals)), .. }] = &out[..] else {
+            panic!("one answer")
+        };
+        assert_eq!((totals.processes_started, totals.awaited), (1, 1));
+    }
+
+    #[test]
+    fn a_sum_of_what_was_never_started_is_refused() {
+        let mut world = World::new();
+        assert_eq!(world.call(1, Call::Account).len(), 1);
+        let out = world.call(2, sum());
+        assert!(matches!(&out[..], [Output::Reply { answer: Err(it), .. }]
+            if it.status == Status::NotFound));
+    }
+
+    #[test]
+    fn it_goes_with_its_connection() {
+        let mut world = World::new();
+        assert_eq!(world.call(1, Call::Account).len(), 1);
+        assert!(world.engine.plans().next().is_some());
+        let out = world.engine.input(world.now, Input::Closed(1));
+        assert!(out.is_empty() && world.engine.due().is_none());
+        assert!(world.engine.plans().next().is_none(), "nothing stays attached for it");
+    }
+}

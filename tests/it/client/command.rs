@@ -155,3 +155,25 @@ fn a_run_that_the_daemon_cannot_count_is_counted_here() {
     assert_eq!(code, Some(3));
     assert!(said.contains("counting without it"), "{said}");
 }
+
+#[test]
+fn a_run_whose_daemon_dies_tells_what_its_parent_knows() {
+    let mut service = Service::with("procfs");
+    let mut command = service.command("run --format json -- sh -c");
+    command.arg("echo begun; read line; exit 5");
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("the program runs");
+    let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("text");
+    assert_eq!(line, "begun\n");
+    service.kill();
+    drop(child.stdin.take());
+    line.clear();
+    out.read_line(&mut line).expect("text");
+    let report: serde_json::Value = serde_json::from_str(&line).expect("a report");
+    assert_eq!(child.wait().expect("it ends").code(), Some(5));
+    assert_eq!((&report["backend"], &report["exit_code"]), (&"wait".into(), &5.into()));
+    assert!(report["cpu_ns"].as_u64().is_some_and(|cpu| cpu > 0));
+    assert!(report["notes"].to_string().contains("only CPU and memory are known"), "{report}");
+}
