@@ -14,7 +14,7 @@ use super::pen::Pen;
 use super::pipeline::Pipeline;
 use super::plan::Plan;
 use super::start::nanoseconds;
-use crate::client::{Client, Request};
+use crate::client::{Client, Error, Request, Status};
 use crate::format::Form;
 use crate::meter::schedule::Schedule;
 use crate::model::id::Ns;
@@ -73,7 +73,12 @@ async fn relayed(
         top: plan.request.top.or(most.and_then(|most| u32::try_from(most).ok())),
         ..plan.request.clone()
     };
-    let series = client.start(&request).await?;
+    let series = client.start(&request).await.map_err(|error| {
+        let limit = matches!(&error, Error::Refused(it) if it.status == Status::OutOfResource);
+        let mut failure = Failure::from(error);
+        failure.message += if limit { "; --local reads without the daemon" } else { "" };
+        failure
+    })?;
     let pen = Pen::samples(plan, output::paint(&output));
     Follow::new(series, pen, output, drawn)?.run(None).await
 }

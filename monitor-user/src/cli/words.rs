@@ -31,7 +31,7 @@ pub struct Start {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Let it run on at the daemon, and return
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["output", "format"])]
     pub detach: bool,
     /// With --detach: how long it runs on after somebody asked for it last
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = interval,

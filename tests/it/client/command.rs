@@ -64,6 +64,15 @@ fn a_watch_by_the_daemon_has_rates_and_its_count() {
 }
 
 #[test]
+fn a_limit_of_the_daemon_is_told_with_the_way_round_it() {
+    let service = Service::with("test");
+    let (code, _, said) = ran(service.command("watch --every 1ms"));
+    assert_eq!(code, Some(1));
+    let want = "the shortest is 10 ms, the limit \"period\"; --local reads without the daemon\n";
+    assert!(said.ends_with(want), "{said}");
+}
+
+#[test]
 fn a_daemon_that_was_named_must_answer() {
     for words in ["sample", "watch", "run -- true", "list", "cancel --all", "events"] {
         let mut it = Command::new(env!("CARGO_BIN_EXE_monitor"));

@@ -169,3 +169,36 @@ fn a_sample_that_is_read_back_prints_as_it_was() {
     }
     assert_eq!(golden.lines().count(), 2);
 }
+
+#[test]
+fn what_ran_on_a_lease_begins_anew_with_the_next_daemon() {
+    let mut service = Service::with("test");
+    let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
+    let lease_ns = Some(60_000_000_000);
+    let mut series = client.start(&Request { lease_ns, ..request("a", 10) }).expect("a series");
+    service.kill();
+    assert!(series.any(|told| matches!(told, Ok(Told::Away))));
+    service.restart();
+    assert!(matches!(series.next(), Some(Ok(Told::Back(_)))));
+    assert!(matches!(series.next(), Some(Ok(Told::Event(event))) if event.seq == 0));
+    let listed = client.list().expect("a list");
+    assert!(listed.iter().any(|it| it.id == "a" && it.lease_left_ns.is_some()), "{listed:?}");
+}
+
+#[test]
+fn whoever_speaks_another_language_is_no_daemon() {
+    use std::io::Write;
+    let name = format!("monitor-garbled-{}.sock", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_file(&path);
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        stream.write_all(b"220 ready\n").expect("he reads");
+        stream
+    });
+    let error = blocking::Client::connect_to(&path).err().expect("it is no daemon");
+    assert!(matches!(error, Error::Garbled { .. }), "{error}");
+    drop(other.join());
+    std::fs::remove_file(&path).expect("it was ours");
+}
