@@ -11,6 +11,7 @@ use crate::model::status::{Refusal, Status};
 use crate::model::want::Capability;
 use crate::wire::answer::Accounting;
 use crate::wire::call::Tag;
+use std::collections::BTreeMap;
 
 /// From one look to the next while nobody waits.
 const EVERY: Ns = Ns(1_000_000_000);
@@ -21,10 +22,46 @@ const SETTLE: Ns = Ns(2_000_000_000);
 /// Sums that may wait at once.
 const SUMS: usize = 64;
 
+/// The accounts of all connections.
+#[derive(Default)]
+pub struct Accounts(BTreeMap<Key, Charge>);
+
+impl Accounts {
+    /// When the first of them looks again.
+    pub fn due(&self) -> Option<Ns> {
+        self.0.values().filter_map(Charge::due).min()
+    }
+
+    /// Those that are due, for a reading.
+    pub fn looks(&mut self, now: Ns) -> Vec<(Key, Eye)> {
+        let due = self.0.iter_mut().filter(|(_, it)| it.due().is_some_and(|at| at <= now));
+        due.filter_map(|(key, it)| Some((*key, it.take()?))).collect()
+    }
+
+    /// What must be attached for them.
+    pub fn capabilities(&self) -> &'static [Capability] {
+        if self.0.is_empty() { &[] } else { &account::CAPABILITIES }
+    }
+
+    /// A connection has closed.
+    pub fn close(&mut self, conn: Conn) {
+        self.0.retain(|_, it| it.owner != conn);
+    }
+
+    /// How many a user has.
+    pub fn of_user(&self, uid: u32) -> usize {
+        self.0.values().filter(|it| it.uid == uid).count()
+    }
+
+    fn of(&mut self, conn: Conn) -> Option<&mut Charge> {
+        self.0.values_mut().find(|it| it.owner == conn)
+    }
+}
+
 /// The account of one connection.
-pub struct Charge {
+struct Charge {
     owner: Conn,
-    pub(super) uid: u32,
+    uid: u32,
     pid: u32,
     /// Away, while it looks at a reading.
     eye: Option<Box<Account>>,
@@ -44,25 +81,15 @@ struct Waiting {
 }
 
 impl Charge {
-    /// Whether it is of this connection.
-    pub const fn of(&self, conn: Conn) -> bool {
-        self.owner == conn
-    }
-
     /// When it looks again.
-    pub fn due(&self) -> Option<Ns> {
+    fn due(&self) -> Option<Ns> {
         self.eye.is_some().then_some(self.next)
     }
 
     /// Its eye, for a reading.
-    pub fn take(&mut self) -> Option<Eye> {
+    fn take(&mut self) -> Option<Eye> {
         self.sums.iter_mut().for_each(|it| it.looked = true);
         self.eye.take().map(Eye::Account)
-    }
-
-    /// What must be attached for it.
-    pub fn capabilities(&self) -> &[Capability] {
-        &account::CAPABILITIES
     }
 
     /// Answers whoever waits for nothing more.
@@ -102,7 +129,7 @@ impl Engine {
         tag: Option<Tag>,
         now: Ns,
     ) -> Result<Option<Answer>, Refusal> {
-        if self.accounts.values().any(|it| it.owner == caller.conn) {
+        if self.accounts.of(caller.conn).is_some() {
             let why = "account: this connection has one already; ask for its sums";
             return Err(Refusal::new(Status::Exists, why));
         }
@@ -116,7 +143,7 @@ impl Engine {
             first: tag,
             sums: Vec::new(),
         };
-        self.accounts.insert(self.next_key, charge);
+        self.accounts.0.insert(self.next_key, charge);
         self.next_key += 1;
         Ok(None)
     }
@@ -128,8 +155,7 @@ impl Engine {
         tag: Option<Tag>,
         (child, now): (u32, Ns),
     ) -> Result<Option<Answer>, Refusal> {
-        let charge = self.accounts.values_mut().find(|it| it.owner == caller.conn);
-        let charge = charge.ok_or_else(|| {
+        let charge = self.accounts.of(caller.conn).ok_or_else(|| {
             Refusal::absent("sum without account: call that before the child is started")
         })?;
         if charge.sums.len() >= SUMS {
@@ -148,7 +174,7 @@ impl Engine {
         now: Ns,
         out: &mut Vec<Output>,
     ) {
-        let Some(charge) = self.accounts.get_mut(&key) else { return };
+        let Some(charge) = self.accounts.0.get_mut(&key) else { return };
         charge.eye = Some(eye);
         match seen {
             Some(Err(refusal)) => {
@@ -156,7 +182,7 @@ impl Engine {
                 charge.refuse(&refusal, out);
                 charge.next = Ns(now.0.saturating_add(EVERY.0));
                 if !begun {
-                    self.accounts.remove(&key);
+                    self.accounts.0.remove(&key);
                 }
             }
             _ => charge.answer(now, out),
@@ -283,9 +309,9 @@ mod tests {
     fn it_goes_with_its_connection() {
         let mut world = World::new();
         assert_eq!(world.call(1, Call::Account).len(), 1);
-        assert!(world.engine.plans().next().is_some());
+        assert!(world.engine.plans().flatten().next().is_some());
         let out = world.engine.input(world.now, Input::Closed(1));
         assert!(out.is_empty() && world.engine.due().is_none());
-        assert!(world.engine.plans().next().is_none(), "nothing stays attached for it");
+        assert!(world.engine.plans().flatten().next().is_none(), "nothing stays attached for it");
     }
 }

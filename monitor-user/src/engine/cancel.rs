@@ -98,7 +98,7 @@ impl Engine {
     /// A connection has closed: its monitors go, or run on their leases.
     pub(super) fn closed(&mut self, conn: Conn, now: Ns, out: &mut Vec<Output>) {
         self.callers.remove(&conn);
-        self.accounts.retain(|_, it| !it.of(conn));
+        self.accounts.close(conn);
         self.cancels.iter_mut().filter(|it| it.to == conn).for_each(Pending::nobody_waits);
         let his = self.monitors.iter().filter(|(_, it)| it.owner == Some(conn));
         let keys: Vec<Key> = his.map(|(key, _)| *key).collect();

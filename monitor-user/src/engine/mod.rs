@@ -8,22 +8,22 @@ mod account;
 mod answer;
 mod caller;
 mod cancel;
+mod eye;
 mod lease;
 mod monitor;
 mod start;
 
 pub use answer::Answer;
 pub use caller::{Caller, Conn, Limits};
+pub use eye::Eye;
 
-use crate::backend::Backend;
-use crate::meter::account::Account;
-use crate::meter::view::{Reading, Seen, View};
+use crate::meter::view::Seen;
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
-use crate::model::want::{Capability, Want};
+use crate::model::want::Capability;
 use crate::wire::call::{Call, Tag};
 use crate::wire::event::Event;
-use account::Charge;
+use account::Accounts;
 use cancel::Pending;
 use monitor::Monitor;
 use std::collections::{BTreeMap, HashMap};
@@ -84,36 +84,6 @@ pub struct Look {
     pub seen: Option<Result<Seen, Refusal>>,
 }
 
-/// What looks at a reading.
-pub enum Eye {
-    /// For a monitor.
-    View(Box<View>),
-    /// For what the children of somebody use.
-    Account(Box<Account>),
-}
-
-impl Eye {
-    /// What must be read for it.
-    pub fn want(&self) -> &Want {
-        match self {
-            Self::View(view) => view.want(),
-            Self::Account(account) => account.want(),
-        }
-    }
-
-    /// Looks at a reading.
-    pub fn see(
-        &mut self,
-        reading: &Reading<'_>,
-        backend: &mut dyn Backend,
-    ) -> Result<Seen, Refusal> {
-        match self {
-            Self::View(view) => view.see(reading, backend),
-            Self::Account(account) => account.see(reading),
-        }
-    }
-}
-
 /// A monitor, as the engine counts them.
 pub type Key = u64;
 
@@ -123,7 +93,7 @@ pub struct Engine {
     limits: Limits,
     callers: HashMap<Conn, Caller>,
     monitors: BTreeMap<Key, Monitor>,
-    accounts: BTreeMap<Key, Charge>,
+    accounts: Accounts,
     next_key: Key,
     /// Whether views are out at a reading.
     looking: bool,
@@ -140,7 +110,7 @@ impl Engine {
             limits,
             callers: HashMap::new(),
             monitors: BTreeMap::new(),
-            accounts: BTreeMap::new(),
+            accounts: Accounts::default(),
             next_key: 0,
             looking: false,
             cancels: Vec::new(),
@@ -170,13 +140,13 @@ impl Engine {
     pub fn due(&self) -> Option<Ns> {
         let ticks = self.monitors.values().filter(|_| !self.looking).filter_map(Monitor::wakes);
         let leases = self.monitors.values().filter_map(|it| it.expires);
-        let accounts = self.accounts.values().filter(|_| !self.looking).filter_map(Charge::due);
+        let accounts = self.accounts.due().filter(|_| !self.looking);
         ticks.chain(leases).chain(accounts).min()
     }
 
     /// The plans of all monitors: what must be attached for them.
     pub fn plans(&self) -> impl Iterator<Item = &[Capability]> {
-        let accounts = self.accounts.values().map(Charge::capabilities);
+        let accounts = std::iter::once(self.accounts.capabilities());
         self.monitors.values().map(|it| &*it.capabilities).chain(accounts)
     }
 
@@ -220,16 +190,15 @@ impl Engine {
     /// meanwhile joins the next.
     fn look(&mut self, now: Ns, out: &mut Vec<Output>) {
         let monitors = self.monitors.values().filter_map(Monitor::wakes);
-        let accounts = self.accounts.values().filter_map(Charge::due);
-        if self.looking || !monitors.chain(accounts).any(|at| at <= now) {
+        if self.looking || !monitors.chain(self.accounts.due()).any(|at| at <= now) {
             return;
         }
         let due = self.monitors.iter_mut().filter(|(_, it)| it.due().is_some_and(|at| at <= now));
         let views = due.filter_map(|(key, it)| Some((*key, Eye::View(it.view.take()?))));
-        let due = self.accounts.iter_mut().filter(|(_, it)| it.due().is_some_and(|at| at <= now));
-        let accounts = due.filter_map(|(key, it)| Some((*key, it.take()?)));
-        let looks: Vec<_> =
-            views.chain(accounts).map(|(key, view)| Look { key, view, seen: None }).collect();
+        let looks: Vec<_> = views
+            .chain(self.accounts.looks(now))
+            .map(|(key, view)| Look { key, view, seen: None })
+            .collect();
         self.looking = !looks.is_empty();
         out.push(Output::Look(looks));
     }

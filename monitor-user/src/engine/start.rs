@@ -81,10 +81,9 @@ impl Engine {
 
     /// Whether he may have one more; what he has counted for him is one each.
     pub(super) fn room(&self, caller: &Caller) -> Result<(), Refusal> {
-        let monitors = self.monitors.values().map(|it| it.uid);
-        let mine = monitors.chain(self.accounts.values().map(|it| it.uid));
+        let mine = self.monitors.values().filter(|it| it.uid == caller.uid).count();
         let most = self.limits.monitors;
-        if mine.filter(|uid| *uid == caller.uid).count() < most {
+        if mine + self.accounts.of_user(caller.uid) < most {
             return Ok(());
         }
         Err(Refusal::limit(format!(
