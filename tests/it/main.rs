@@ -4,6 +4,7 @@
 
 mod backend;
 mod cli;
+mod client;
 mod cluster;
 mod deadline;
 mod delivery;

@@ -3,7 +3,7 @@
 //! One definition feeds the parser, the help, the manual pages and the completions. Names of
 //! fields are checked later, when it is known of what.
 
-use super::exit;
+use super::{exit, words};
 use crate::backend::select::Choice;
 use crate::format::{Form, Scope};
 use crate::model::group::By;
@@ -35,6 +35,14 @@ pub enum Command {
     Watch(Watch),
     /// Run a command; tell what it and all its descendants used
     Run(Run),
+    /// Start a monitor at the daemon, and print what it tells
+    Start(words::Start),
+    /// List the monitors that run at the daemon
+    List(words::List),
+    /// Cancel a monitor that runs at the daemon
+    Cancel(words::Cancel),
+    /// Print what monitors that run on a lease have to tell
+    Events(words::Events),
     /// Serve the tools of this node: one reader for all of them
     Serve(Serve),
     /// List every field: name, unit, meaning, source
@@ -54,6 +62,13 @@ pub struct Sample {
     /// What to read.
     #[command(flatten)]
     pub reading: Reading,
+    /// Who reads.
+    #[command(flatten)]
+    pub reader: Reader,
+    /// What the programs in the kernel log
+    #[arg(long, value_name = "LEVEL", default_value = "off",
+        value_parser = PossibleValuesParser::new(LEVELS), help_heading = "Who reads")]
+    pub probe_log: String,
 }
 
 /// `watch`.
@@ -63,6 +78,13 @@ pub struct Watch {
     /// What to read.
     #[command(flatten)]
     pub reading: Reading,
+    /// Who reads.
+    #[command(flatten)]
+    pub reader: Reader,
+    /// What the programs in the kernel log
+    #[arg(long, value_name = "LEVEL", default_value = "off",
+        value_parser = PossibleValuesParser::new(LEVELS), help_heading = "Who reads")]
+    pub probe_log: String,
     /// Time from one reading to the next, such as 100ms, 1s or 2m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub every: Duration,
@@ -146,18 +168,32 @@ pub struct Reading {
     /// Write to this file, a whole sample at a time
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// Who reads: the best that works, or this one and no other
+}
+
+/// Who reads: the daemon of this node, if one answers, else we.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Who reads")]
+pub struct Reader {
+    /// Do not ask the daemon
+    #[arg(long)]
+    pub local: bool,
+    /// Ask the daemon that listens there
+    #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
+    pub socket: Option<PathBuf>,
+    /// Read here: by the best way that works, or by this one and no other
     #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
-        value_parser = names::<Choice>(&Choice::NAMES), help_heading = "Output")]
+        value_parser = names::<Choice>(&Choice::NAMES))]
     pub backend: Choice,
-    /// What the programs in the kernel log
-    #[arg(long, value_name = "LEVEL", default_value = "off",
-        value_parser = PossibleValuesParser::new(LEVELS), help_heading = "Output")]
-    pub probe_log: String,
 }
 
 /// Levels of `--probe-log`; their place is what the programs are told.
 pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// The level of a name.
+pub fn probe_log(name: &str) -> u8 {
+    let level = LEVELS.iter().position(|level| *level == name);
+    level.and_then(|level| u8::try_from(level).ok()).unwrap_or(0)
+}
 
 /// `run`.
 #[derive(Debug, Args)]
@@ -172,10 +208,9 @@ pub struct Run {
     /// Write the report to this file
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Who reads: the best that works, or this one and no other
-    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
-        value_parser = names::<Choice>(&Choice::NAMES))]
-    pub backend: Choice,
+    /// Who reads.
+    #[command(flatten)]
+    pub reader: Reader,
 }
 
 /// Forms of the report of a run.
@@ -245,7 +280,7 @@ pub struct Man {
 }
 
 /// A parser of names that completions know too. The texts are the valid ones, so it cannot fail.
-fn names<T>(valid: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+pub(super) fn names<T>(valid: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
     T: std::str::FromStr<Err = crate::model::name::Unknown> + Clone + Send + Sync + 'static,
 {
@@ -258,7 +293,7 @@ pub fn command_names() -> Vec<String> {
     cli.get_subcommands().map(|command| command.get_name().to_owned()).collect()
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
     const LEAST: Duration = Duration::from_millis(1);
     match humantime::parse_duration(text) {
         Ok(time) if time >= LEAST => Ok(time),

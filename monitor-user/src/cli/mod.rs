@@ -5,13 +5,19 @@
 //! a file.
 
 pub mod args;
+mod client;
 mod columns;
 mod complete;
+mod count;
 mod doctor;
+mod events;
 pub mod exit;
 mod fields;
+mod follow;
+mod list;
 mod log;
 mod output;
+mod pen;
 mod pipeline;
 mod plan;
 mod replace;
@@ -19,9 +25,11 @@ mod report;
 mod run;
 mod sample;
 mod serve;
+mod start;
 mod target;
 mod usage;
 mod watch;
+mod words;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
@@ -46,8 +54,12 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The commands that end with a code of ours; `run` ends with that of its command.
 fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
     match command {
-        Some(Command::Sample(args)) => sample::sample(&args.reading),
+        Some(Command::Sample(args)) => sample::sample(&args),
         Some(Command::Watch(args)) => watch::watch(&args),
+        Some(Command::Start(args)) => start::start(&args),
+        Some(Command::List(args)) => list::list(&args),
+        Some(Command::Cancel(args)) => list::cancel(&args),
+        Some(Command::Events(args)) => events::events(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Fields(args)) => fields::fields(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),

@@ -164,6 +164,11 @@ fn size() -> Option<(usize, usize)> {
     (size.ws_col > 0 && size.ws_row > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
 }
 
+/// Lines of the terminal, if there is one.
+pub fn lines() -> Option<usize> {
+    size().map(|(_, lines)| lines)
+}
+
 /// Whether standard output is a terminal.
 pub fn on_terminal() -> bool {
     std::io::stdout().is_terminal()

@@ -5,12 +5,12 @@
 
 use super::columns;
 use super::exit::{Exit, Failure};
-use super::log;
 use super::output::say;
+use super::pen::sense;
 use super::plan::Plan;
 use super::target::Targets;
 use crate::backend::Backend;
-use crate::backend::select::{self, Opened};
+use crate::backend::select::{self, Choice, Opened};
 use crate::format::{Form, Format, Frame, Paint, Room};
 use crate::meter::group::{self, Groups};
 use crate::meter::job::Jobs;
@@ -53,9 +53,8 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// Opens the backend of a plan.
-    pub fn open(plan: Plan, paint: Paint) -> Result<Self, Failure> {
-        log::start(plan.probe_log);
-        let opened = select::open(plan.choice, &plan.capabilities, plan.probe_log)?;
+    pub fn open(plan: Plan, choice: Choice, probe_log: u8, paint: Paint) -> Result<Self, Failure> {
+        let opened = select::open(choice, &plan.capabilities, probe_log)?;
         Self::over(opened, plan, paint)
     }
 
@@ -196,11 +195,6 @@ fn summary(group: &Group) -> Note {
     let cpu = Ns(group.row.get(ProcessField::CpuTime).unwrap_or(0)).seconds();
     let (by, name) = (group.by.name(), &group.name);
     Note::remark(format!("{by} {name} finished: {ended} processes ended, {cpu:.3} s of CPU"))
-}
-
-/// A note without its counts: one that only counts differently was told already.
-fn sense(text: &str) -> String {
-    text.split(' ').filter(|word| word.parse::<u64>().is_err()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -3,29 +3,26 @@
 //! Every name is checked here, before anything is opened. What is asked for and cannot be
 //! together is told in one line.
 
-use super::args::{LEVELS, Reading};
+use super::args::Reading;
 use super::columns::{self, Pace};
 use super::exit::Failure;
-use crate::backend::select::Choice;
 use crate::format::{Form, Layout, Scope};
 use crate::meter::filter::Filter;
 use crate::meter::group::{Groups, Limits};
-use crate::meter::need::{self, Reason};
-use crate::meter::order::{Direction, Order};
+use crate::meter::need::Reason;
+use crate::meter::order::Order;
 use crate::meter::pick::Picker;
-use crate::meter::plan::COSTLY;
+use crate::meter::plan;
 use crate::model::field::{Category, ProcessField};
 use crate::model::group::{By, sum};
-use crate::model::id::{Ns, Pid};
-use crate::model::name;
-use crate::model::want::{Capability, Devices, Want};
+use crate::model::id::Ns;
+use crate::model::request::{Request, Target};
+use crate::model::want::{Capability, Want};
 
 /// What is to be done.
 pub struct Plan {
-    /// Who reads.
-    pub choice: Choice,
-    /// What its programs log: 0 nothing, to 5 all.
-    pub probe_log: u8,
+    /// What a daemon would be asked for.
+    pub request: Request,
     /// What must be attached.
     pub capabilities: Vec<Capability>,
     /// What is read.
@@ -45,22 +42,36 @@ impl Plan {
     pub fn resolve(words: &Reading, pace: Pace) -> Result<Self, Failure> {
         possible(words)?;
         let switches = switches(words);
-        let (layout, named) = layout(words, &switches, pace)?;
-        let order = order(words, pace)?;
-        let filter = filter(words);
-        sums(words, &named)?;
-        sums(words, order.map(|order| order.field).as_slice())?;
-        let sorted = named.iter().copied().chain(order.map(|order| order.field));
-        let fields: Vec<_> = sorted.collect();
+        let shown = layout(words, &switches, pace)?;
+        let request = Request {
+            part: words.part.name().into(),
+            fields: fields(words, &shown),
+            targets: words.pid.iter().map(|&pid| target(pid)).collect(),
+            disks: devices(words, Scope::Disks),
+            nets: devices(words, Scope::Nets),
+            comms: words.comm.clone(),
+            uids: words.uid.clone(),
+            cgroups: words.cgroup.clone(),
+            sort: sort(words, pace),
+            top: words.top,
+            threads: words.threads,
+            capabilities: switches.iter().filter_map(|it| capability(*it)).collect(),
+            ..Request::default()
+        };
+        let mut plan = plan::Plan::of(&request)?;
+        sums(words, &shown, plan.order)?;
+        plan.want.costly.retain(|field| adds_up(words.group_by, *field));
+        plan.want.costly.extend(words.group_by.map(By::field).filter(|it| is_looked_up(*it)));
+        let pids = plan.pids_only().unwrap_or_default().to_vec();
         Ok(Self {
-            choice: words.backend,
-            probe_log: probe_log(words),
-            capabilities: need::capabilities(words.part, &switches, &fields),
-            want: want(words, &layout, &filter),
+            capabilities: plan.capabilities,
+            want: plan.want,
             groups: groups(words),
-            picker: Picker::new(filter, order, words.top.map(|top| top as usize)),
-            layout,
+            picker: Picker::new(Filter { pids, ..plan.filter }, plan.order, plan.top),
+            // JSON is what a daemon would send.
+            layout: if words.format == Form::Json { plan.layout } else { shown },
             form: words.format,
+            request,
         })
     }
 }
@@ -129,29 +140,17 @@ fn switches(words: &Reading) -> Vec<Reason> {
     given.into_iter().filter(|(_, given)| *given).map(|(reason, _)| reason).collect()
 }
 
-/// The fields to print, and those of processes that were named.
-fn layout(
-    words: &Reading,
-    switches: &[Reason],
-    pace: Pace,
-) -> Result<(Layout, Vec<ProcessField>), Failure> {
+/// The fields to print, in the order in which they were named.
+fn layout(words: &Reading, switches: &[Reason], pace: Pace) -> Result<Layout, Failure> {
+    if !words.fields.is_empty() {
+        return Ok(plan::named(&words.fields, words.part)?);
+    }
     let mut layout = match words.format {
         Form::Table => columns::table(words.part, switches, (pace, words.threads)),
         _ => Layout::all(words.part),
     };
     layout.signals = words.signals;
-    let names = &words.fields;
-    if names.is_empty() {
-        return Ok((layout, Vec::new()));
-    }
-    match words.part {
-        Scope::Processes | Scope::All => layout.processes = named(names)?,
-        Scope::Node => layout.node = named(names)?,
-        Scope::Disks => layout.disks = named(names)?,
-        Scope::Nets => layout.nets = named(names)?,
-    }
-    let processes = if words.part.processes() { layout.processes.clone() } else { Vec::new() };
-    Ok((layout, processes))
+    Ok(layout)
 }
 
 fn groups(words: &Reading) -> Option<Groups> {
@@ -160,9 +159,10 @@ fn groups(words: &Reading) -> Option<Groups> {
 }
 
 /// Refuses a field that makes no sense of a group.
-fn sums(words: &Reading, fields: &[ProcessField]) -> Result<(), Failure> {
-    let is_one = |field: &&ProcessField| words.group_by.is_some() && sum(**field).is_none();
-    match fields.iter().find(is_one) {
+fn sums(words: &Reading, shown: &Layout, order: Option<Order>) -> Result<(), Failure> {
+    let named = if words.fields.is_empty() { &[][..] } else { &shown.processes };
+    let mut fields = named.iter().copied().chain(order.map(|order| order.field));
+    match fields.find(|field| words.group_by.is_some() && sum(*field).is_none()) {
         Some(field) => {
             let name = field.field().name;
             Err(Failure::usage(format!("{name} is of one process: --group-by has no sum of it")))
@@ -171,83 +171,74 @@ fn sums(words: &Reading, fields: &[ProcessField]) -> Result<(), Failure> {
     }
 }
 
-fn named<F: Category>(names: &[String]) -> Result<Vec<F>, Failure> {
-    names.iter().map(|name| field(name.trim())).collect()
+/// Whether a field that costs extra is of use: of a group, if it can be added up.
+fn adds_up(by: Option<By>, field: ProcessField) -> bool {
+    by.is_none() || sum(field).is_some() || field == ProcessField::Cgroup
 }
 
-fn field<F: Category>(written: &str) -> Result<F, Failure> {
-    if written.is_empty() {
-        return Err(Failure::usage("a field without a name; see monitor fields"));
+fn is_looked_up(field: ProcessField) -> bool {
+    plan::COSTLY.contains(&field)
+}
+
+/// The fields to ask for: those that were named, or those of the table; all for the other forms.
+fn fields(words: &Reading, shown: &Layout) -> Option<Vec<String>> {
+    let mut names = words.fields.clone();
+    if words.format == Form::Table {
+        if names.is_empty() {
+            names.extend(qualified("proc", &shown.processes));
+            names.extend(qualified("node", &shown.node).filter(|_| words.part.node()));
+            names.extend(qualified("disk", &shown.disks).filter(|_| words.part.disks()));
+            names.extend(qualified("net", &shown.nets).filter(|_| words.part.nets()));
+        }
+        // The table dims those that have ended.
+        if !shown.processes.is_empty() {
+            names.extend(qualified("proc", &[ProcessField::Ended]));
+        }
+        if !words.part.processes() {
+            names.retain(|name| !name.starts_with("proc."));
+        }
     }
-    let names = F::FIELDS.iter().map(|field| field.name);
-    let place = name::position("field", names, written).map_err(Failure::usage)?;
-    Ok(F::at(place).expect("the place is in the list"))
+    (!names.is_empty()).then_some(names)
+}
+
+/// Names that say of what they are.
+fn qualified<F: Category>(of: &str, fields: &[F]) -> impl Iterator<Item = String> {
+    fields.iter().map(move |it| format!("{of}.{}", it.field().name))
 }
 
 /// What to sort by: as written, else CPU where rows are many or only the first are wanted.
-fn order(words: &Reading, pace: Pace) -> Result<Option<Order>, Failure> {
-    let Some(written) = &words.sort else {
-        let sorted = words.format == Form::Table || words.top.is_some();
-        let cpu = match pace {
-            Pace::Once => ProcessField::CpuTime,
-            Pace::Again => ProcessField::CpuPercent,
-        };
-        return Ok(sorted.then_some(Order { field: cpu, direction: Direction::Descending }));
-    };
-    let (direction, name) = match written.strip_prefix('+') {
-        Some(name) => (Direction::Ascending, name),
-        None => (Direction::Descending, written.strip_prefix('-').unwrap_or(written)),
-    };
-    let field = field(name)?;
-    if Order::possible(field) {
-        return Ok(Some(Order { field, direction }));
+fn sort(words: &Reading, pace: Pace) -> Option<String> {
+    if words.sort.is_some() || !words.part.processes() {
+        return words.sort.clone();
     }
-    Err(Failure::usage(format!("cannot sort by {name}: choose a number or comm")))
+    let sorted = words.format == Form::Table || words.top.is_some();
+    let cpu = match pace {
+        Pace::Once => ProcessField::CpuTime,
+        Pace::Again => ProcessField::CpuPercent,
+    };
+    sorted.then(|| cpu.field().name.into())
 }
 
-fn filter(words: &Reading) -> Filter {
-    Filter {
-        pids: words.pid.iter().copied().map(Pid).collect(),
-        comms: words.comm.clone(),
-        uids: words.uid.clone(),
-        cgroups: words.cgroup.clone(),
-    }
+fn target(pid: u32) -> Target {
+    Target::Pid { pid: pid.into(), node: None }
 }
 
-fn want(words: &Reading, layout: &Layout, filter: &Filter) -> Want {
-    let by = words.group_by.map(By::field);
-    let listed = |field| match by {
-        Some(by) => field == by || (layout.processes.contains(&field) && sum(field).is_some()),
-        None => layout.processes.contains(&field),
-    };
-    let shown = |field: &ProcessField| {
-        listed(*field) || (*field == ProcessField::Cgroup && !filter.cgroups.is_empty())
-    };
-    let devices = |wanted| match (wanted, words.device.is_empty()) {
-        (false, _) => Devices::None,
-        (true, true) => Devices::All,
-        (true, false) => Devices::Named(words.device.iter().map(|it| it.as_str().into()).collect()),
-    };
-    Want {
-        processes: words.part.processes(),
-        pids: (!filter.pids.is_empty()).then(|| filter.pids.clone()),
-        threads: words.threads,
-        costly: COSTLY.into_iter().filter(shown).collect(),
-        node: words.part.node(),
-        disks: devices(words.part.disks()),
-        nets: devices(words.part.nets()),
-    }
+fn devices(words: &Reading, part: Scope) -> Option<Vec<String>> {
+    (words.part == part && !words.device.is_empty()).then(|| words.device.clone())
 }
 
-fn probe_log(words: &Reading) -> u8 {
-    let level = LEVELS.iter().position(|level| *level == words.probe_log);
-    level.and_then(|level| u8::try_from(level).ok()).unwrap_or(0)
+/// What a switch asks for, by name.
+fn capability(switch: Reason) -> Option<String> {
+    let of = |it: &&Capability| crate::meter::need::reason(**it) == switch;
+    Capability::ALL.iter().find(of).map(|it| it.name().into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::args::{Cli, Command};
     use super::*;
+    use crate::meter::order::Direction;
+    use crate::model::want::Devices;
     use clap::Parser;
 
     fn plan(words: &str) -> Result<Plan, Failure> {

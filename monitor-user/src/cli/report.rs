@@ -4,11 +4,11 @@
 //! the notes say why.
 
 use crate::format::human;
-use crate::meter::family::{Family, Used};
+use crate::model::field::process::ProcessRow;
 use crate::model::field::{Category, ProcessField as F, Role, Value};
-use crate::model::histogram::{Histogram, Percentiles};
-use crate::model::sample::{Note, Process, Source};
+use crate::model::sample::Source;
 use crate::sys::wait::Usage;
+use crate::wire::answer::{Left, Totals};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -31,12 +31,8 @@ pub struct Outcome<'a> {
     pub wall: Duration,
     /// What the kernel says that it and its waited-for children used.
     pub usage: Usage,
-    /// It and all its descendants.
-    pub family: &'a Family,
-    /// Who measured.
-    pub source: Source,
-    /// What is missing.
-    pub notes: Vec<Note>,
+    /// What it and all its descendants used.
+    pub totals: Totals,
 }
 
 /// The lines of the text, each with the fields that it names.
@@ -69,27 +65,36 @@ const LINES: &[(&str, &[(F, &str)])] = &[
 /// The report.
 pub struct Report<'a> {
     outcome: &'a Outcome<'a>,
-    used: Used,
+    row: ProcessRow,
     notes: Vec<String>,
 }
 
 impl<'a> Report<'a> {
     /// Adds up what there is to tell.
     pub fn of(outcome: &'a Outcome<'a>) -> Self {
-        let mut used = outcome.family.used();
-        if outcome.source != Source::Ebpf {
-            // Sampling misses the short-lived; the kernel's sum over waited-for children does not.
-            raise(&mut used, F::CpuTime, outcome.usage.cpu.0);
-            raise(&mut used, F::PeakRss, outcome.usage.peak_rss_bytes);
+        let totals = &outcome.totals;
+        let mut row = ProcessRow::default();
+        for (name, value) in &totals.counters {
+            if let Some(field) = F::named(name) {
+                row.set(field, *value);
+            }
         }
-        percentiles(&mut used);
-        let told = outcome.notes.iter().map(|note| note.text.clone());
-        let notes = told.chain(remains(outcome.family)).collect();
-        Self { outcome, used, notes }
+        let mut it = Self { outcome, row, notes: Vec::new() };
+        if !it.exact() {
+            // Sampling misses the short-lived; the kernel's sum over waited-for children does not.
+            it.raise(F::CpuTime, outcome.usage.cpu.0);
+            it.raise(F::PeakRss, outcome.usage.peak_rss_bytes);
+        }
+        it.notes = totals.notes.iter().cloned().chain(remains(totals)).collect();
+        it
+    }
+
+    fn raise(&mut self, field: F, at_least: u64) {
+        self.row.set(field, self.row.get(field).unwrap_or(0).max(at_least));
     }
 
     fn cpu_ns(&self) -> u64 {
-        self.used.row.get(F::CpuTime).unwrap_or(0)
+        self.row.get(F::CpuTime).unwrap_or(0)
     }
 
     /// A few lines for people.
@@ -108,7 +113,7 @@ impl<'a> Report<'a> {
 
     /// What was run, how it ended, when.
     fn head(&self) -> String {
-        let Outcome { command, status, wall, source, .. } = self.outcome;
+        let Outcome { command, status, wall, totals, .. } = self.outcome;
         let mut out = String::from("\n");
         for word in command.iter().take(WORDS) {
             human::escaped(&word.to_string_lossy(), &mut out);
@@ -122,7 +127,7 @@ impl<'a> Report<'a> {
         };
         out.push_str(" after ");
         human::span(wall.as_nanos() as f64, &mut out);
-        let _ = writeln!(out, "  [{}]", source.name());
+        let _ = writeln!(out, "  [{}]", totals.backend);
         out
     }
 
@@ -143,7 +148,7 @@ impl<'a> Report<'a> {
         let mut line = format!("  {name:<12} ");
         let mut any = false;
         for (field, what) in fields {
-            let Some(value) = self.used.row.value(*field) else { continue };
+            let Some(value) = self.row.value(*field) else { continue };
             any |= value.as_f64() != Some(0.0);
             human::value(field.field(), value, &mut line);
             let _ = write!(line, " {what}, ");
@@ -157,17 +162,18 @@ impl<'a> Report<'a> {
     /// How many there were, and which used most.
     fn processes(&self, out: &mut String) {
         // The command itself ran, even if no sample saw it.
-        let started = self.outcome.family.started().max(1);
+        let totals = &self.outcome.totals;
+        let started = totals.processes_started.max(1);
         let counted = if self.exact() { "" } else { "at least " };
         let _ = write!(out, "  {:<12} {counted}{started}: ", "processes");
-        let cpu = |row: &crate::model::field::process::ProcessRow| row.get(F::CpuTime).unwrap_or(0);
-        let mut commands: Vec<_> = self.used.commands.iter().collect();
-        commands.sort_by_key(|(_, (_, row))| std::cmp::Reverse(cpu(row)));
-        for (name, (count, row)) in commands.iter().take(WORDS) {
-            human::escaped(name, out);
-            let times = if *count > 1 { format!(" x{count}") } else { String::new() };
+        let mut commands: Vec<_> = totals.commands.iter().collect();
+        commands.sort_by_key(|it| std::cmp::Reverse(it.cpu_ns));
+        for it in commands.iter().take(WORDS) {
+            human::escaped(&it.comm, out);
+            let times =
+                if it.processes > 1 { format!(" x{}", it.processes) } else { String::new() };
             let _ = write!(out, "{times} ");
-            human::span(cpu(row) as f64, out);
+            human::span(it.cpu_ns as f64, out);
             out.push_str(", ");
         }
         out.truncate(out.trim_end_matches([',', ' ', ':']).len());
@@ -178,43 +184,26 @@ impl<'a> Report<'a> {
 
     /// Whether no process can have been missed.
     fn exact(&self) -> bool {
-        self.outcome.source == Source::Ebpf
+        self.outcome.totals.backend == Source::Ebpf.name()
     }
 }
 
-/// Percentiles of all processes together.
-fn percentiles(used: &mut Used) {
-    let mut percentiles = Percentiles::default();
-    let mut set = |of: &Option<Histogram>, half: F, most: F| {
-        if let Some([p50, p99]) = of.as_ref().and_then(|of| percentiles.of(of, [50.0, 99.0])) {
-            used.row.set(half, p50.0);
-            used.row.set(most, p99.0);
-        }
-    };
-    set(&used.latencies.block_read, F::BlockReadP50, F::BlockReadP99);
-    set(&used.latencies.block_write, F::BlockWriteP50, F::BlockWriteP99);
-}
-
-fn raise(used: &mut Used, field: F, at_least: u64) {
-    used.row.set(field, used.row.get(field).unwrap_or(0).max(at_least));
-}
-
 /// What of the family is still there, or went without a word.
-fn remains(family: &Family) -> Vec<String> {
-    let is_zombie = |it: &&Process| it.row.get(F::State) == Some(u64::from(b'Z'));
-    let (zombies, running): (Vec<_>, Vec<_>) = family.living().partition(is_zombie);
-    let names = |all: &[&Process]| {
-        let name = |it: &&Process| format!("{} ({})", it.comm().escape_debug(), it.id.pid.0);
+fn remains(totals: &Totals) -> Vec<String> {
+    let (zombies, running): (Vec<_>, Vec<_>) = totals.left.iter().partition(|it| it.zombie);
+    let names = |all: &[&Left]| {
+        let name = |it: &&Left| format!("{} ({})", it.comm.escape_debug(), it.pid);
         all.iter().take(WORDS).map(name).collect::<Vec<_>>().join(", ")
     };
     let says = |n: usize, what: &str, who: String| {
         (n > 0).then(|| format!("{n} {what}{}{who}", if who.is_empty() { "" } else { ": " }))
     };
+    let (awaited, lost) = (totals.awaited as usize, totals.lost as usize);
     [
         says(running.len(), "still running, counted until now", names(&running)),
         says(zombies.len(), "ended and not waited for (zombie)", names(&zombies)),
-        says(family.awaited(), "ended without a final record, counted as last seen", String::new()),
-        says(family.lost() as usize, "vanished, counted as last seen", String::new()),
+        says(awaited, "ended without a final record, counted as last seen", String::new()),
+        says(lost, "vanished, counted as last seen", String::new()),
     ]
     .into_iter()
     .flatten()
@@ -223,21 +212,21 @@ fn remains(family: &Family) -> Vec<String> {
 
 impl Serialize for Report<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Outcome { command, status, wall, family, source, .. } = self.outcome;
+        let Outcome { command, status, wall, totals, .. } = self.outcome;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema_version", &SCHEMA_VERSION)?;
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         map.serialize_entry("command", &words)?;
-        map.serialize_entry("backend", source.name())?;
+        map.serialize_entry("backend", &totals.backend)?;
         map.serialize_entry("exit_code", &super::run::code(*status))?;
         if let Some(signal) = status.signal() {
             map.serialize_entry("exit_signal", &signal)?;
         }
         map.serialize_entry("wall_ns", &(wall.as_nanos() as u64))?;
         if self.exact() {
-            map.serialize_entry("processes_started", &family.started())?;
+            map.serialize_entry("processes_started", &totals.processes_started)?;
         }
-        map.serialize_entry("processes_running", &family.living().count())?;
+        map.serialize_entry("processes_running", &totals.left.len())?;
         self.serialize_fields(&mut map)?;
         map.serialize_entry("notes", &self.notes)?;
         map.end()
@@ -257,7 +246,7 @@ impl Report<'_> {
                     | F::BlockWriteP50
                     | F::BlockWriteP99
             );
-            match self.used.row.value(field) {
+            match self.row.value(field) {
                 Some(Value::Number(n)) if gauge || list.role == Role::Counter => {
                     map.serialize_entry(list.name, &n)?;
                 }

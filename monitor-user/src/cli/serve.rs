@@ -10,7 +10,7 @@ use crate::engine::Limits;
 use crate::meter::need;
 use crate::model::scope::Scope;
 use crate::serve::policy::Hidden;
-use crate::serve::socket;
+use crate::sys::place;
 
 /// Files that are looked at at the same time; a file system that hangs holds up one of them.
 const FILE_LOOKS: usize = 16;
@@ -18,7 +18,7 @@ const FILE_LOOKS: usize = 16;
 /// Serves.
 pub fn serve(args: &Serve) -> Result<Exit, Failure> {
     log::start(0);
-    let named = args.socket.clone().map_or_else(socket::default_path, Ok);
+    let named = args.socket.clone().map_or_else(place::default_path, Ok);
     let path = named.map_err(Failure::failed)?;
     let always = need::capabilities(Scope::Processes, &[], &[]);
     let (backend, opening) = select::open(args.backend, &always, 0)?;

@@ -3,12 +3,18 @@
 //! One thread waits for whatever comes first: the next tick, records that wait in a ring buffer,
 //! a signal. A reading is never interrupted, so that a frame is whole or is not.
 
-use super::args::Watch;
+use super::args::{Reading, Watch, probe_log};
+use super::client::{found, runtime};
 use super::columns::Pace;
 use super::exit::{Exit, Failure};
+use super::follow::{Drawn, Follow};
+use super::log;
 use super::output::{self, Output, Reader, Screen};
+use super::pen::Pen;
 use super::pipeline::Pipeline;
 use super::plan::Plan;
+use super::start::nanoseconds;
+use crate::client::{Client, Error, Request, Status};
 use crate::format::Form;
 use crate::meter::schedule::Schedule;
 use crate::model::id::Ns;
@@ -20,31 +26,70 @@ use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
+/// Rows that a screen is given beyond its lines: it may grow.
+const MORE_ROWS: usize = 256;
+
 /// Reads until it is stopped or has done its count.
 pub fn watch(words: &Watch) -> Result<Exit, Failure> {
     let plan = Plan::resolve(&words.reading, Pace::Again)?;
+    let probe_log = probe_log(&words.probe_log);
+    log::start(probe_log);
+    let runtime = runtime()?;
     let output = words.reading.output.clone().map_or(Output::Stream, Output::Later);
-    let pipeline = Pipeline::open(plan, output::paint(&output))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| cannot("start the event loop", &error))?;
+    let client = match probe_log {
+        0 => runtime.block_on(found(&words.reader))?,
+        _ => None,
+    };
+    if let Some(client) = client {
+        return runtime.block_on(relayed(words, &plan, output, &client));
+    }
+    let choice = words.reader.backend;
+    let pipeline = Pipeline::open(plan, choice, probe_log, output::paint(&output))?;
     runtime.block_on(async {
         let mut it = Loop::new(pipeline, output, schedule(words))?;
         // Only once signals are heeded: they would leave the terminal as it is drawn on.
-        if matches!(it.output, Output::Stream) && draws(words) {
+        if matches!(it.output, Output::Stream) && draws(&words.reading) {
             it.output = Output::Screen(Screen::open()?);
         }
         it.run().await
     })
 }
 
+/// The same, read by the daemon.
+async fn relayed(
+    words: &Watch,
+    plan: &Plan,
+    output: Output,
+    client: &Client,
+) -> Result<Exit, Failure> {
+    let drawn = if draws(&words.reading) { Drawn::Over } else { Drawn::After };
+    let rows = output::lines().filter(|_| drawn == Drawn::Over).map(|lines| lines + MORE_ROWS);
+    let most = rows.filter(|_| words.reading.part.processes());
+    let request = Request {
+        every_ns: Some(nanoseconds(words.every)),
+        count: words.count,
+        // As without a daemon: it goes on when all that were named have ended.
+        follow: true,
+        top: plan.request.top.or(most.and_then(|most| u32::try_from(most).ok())),
+        ..plan.request.clone()
+    };
+    let series = client.start(&request).await.map_err(|error| {
+        let limit = matches!(&error, Error::Refused(it) if it.status == Status::OutOfResource);
+        let mut failure = Failure::from(error);
+        failure.message += if limit { "; --local reads without the daemon" } else { "" };
+        failure
+    })?;
+    let pen = Pen::samples(plan, output::paint(&output));
+    Follow::new(series, pen, output, drawn)?.run(None).await
+}
+
 fn schedule(words: &Watch) -> Schedule {
-    let every = u64::try_from(words.every.as_nanos()).unwrap_or(u64::MAX);
-    Schedule::new(Ns(0), Ns(every), words.count)
+    Schedule::new(Ns(0), Ns(nanoseconds(words.every)), words.count)
 }
 
 /// Whether frames are drawn over each other.
-fn draws(words: &Watch) -> bool {
-    words.reading.format == Form::Table && output::on_terminal()
+pub fn draws(words: &Reading) -> bool {
+    words.format == Form::Table && words.output.is_none() && output::on_terminal()
 }
 
 fn cannot(what: &str, error: &std::io::Error) -> Failure {

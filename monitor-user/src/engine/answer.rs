@@ -4,32 +4,17 @@ use super::alarm::Alarm;
 use super::{Caller, Engine, Monitor};
 use crate::model::id::Ns;
 use crate::model::status::{Refusal, Status};
+use crate::wire::answer::{Accounting, Hello, Leased, Listed, PROTOCOL, Totals};
 use crate::wire::event::Event;
 use serde::Serialize;
 use std::sync::Arc;
-
-/// Counts changes after which an old client would misread a line.
-const PROTOCOL: u32 = 1;
 
 /// An answer.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum Answer {
     /// To `hello`.
-    Hello {
-        /// The program.
-        service: &'static str,
-        /// Its version.
-        version: &'static str,
-        /// That of the socket's words.
-        protocol: u32,
-        /// The node.
-        node: String,
-        /// Who the caller is, as the kernel says.
-        uid: u32,
-        /// His process.
-        pid: u32,
-    },
+    Hello(Hello),
     /// To `monitor`: the first sample.
     Sample {
         /// `SUCCESS` or `PARTIAL_SUCCESS`.
@@ -65,14 +50,11 @@ pub enum Answer {
     /// To `beat`.
     Heard {},
     /// To `attach` and `renew`.
-    Leased {
-        /// Its name.
-        id: String,
-        /// How long it lives without its owner.
-        lease_ns: u64,
-        /// Events that were kept for this call; they follow.
-        kept: usize,
-    },
+    Leased(Leased),
+    /// To `account`.
+    Account(Accounting),
+    /// To `sum`.
+    Sum(Box<Totals>),
 }
 
 /// What one of several nodes answered.
@@ -109,42 +91,17 @@ fn by_name<S: serde::Serializer>(status: &Status, serializer: S) -> Result<S::Ok
     serializer.serialize_str(status.name())
 }
 
-/// A monitor, as `list` tells of it.
-#[derive(Default, Serialize)]
-pub struct Listed {
-    /// Its name.
-    pub id: String,
-    /// The user.
-    pub uid: u32,
-    /// The process that asked for it.
-    pub requestor: u32,
-    /// How often; once, if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub period_ns: Option<u64>,
-    /// Samples given, or alerts.
-    pub samples: u64,
-    /// Ticks left out.
-    pub missed: u64,
-    /// Whether somebody listens.
-    pub attached: bool,
-    /// Events kept for who will.
-    pub kept: usize,
-    /// How long its lease still runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease_left_ns: Option<u64>,
-}
-
 impl Answer {
     /// Who serves here.
     pub fn hello(node: &Arc<str>, caller: &Caller) -> Self {
-        Self::Hello {
-            service: "monitor",
-            version: env!("CARGO_PKG_VERSION"),
+        Self::Hello(Hello {
+            service: "monitor".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
             protocol: PROTOCOL,
             node: node.to_string(),
             uid: caller.uid,
             pid: caller.pid,
-        }
+        })
     }
 }
 

@@ -129,6 +129,7 @@ impl Engine {
     pub(super) fn closed(&mut self, conn: Conn, now: Ns, out: &mut Vec<Output>) {
         self.callers.remove(&conn);
         self.alarms.retain(|_, it| it.owner != conn);
+        self.accounts.close(conn);
         self.cancels.iter_mut().filter(|it| it.to == conn).for_each(Pending::nobody_waits);
         let his = self.monitors.iter().filter(|(_, it)| it.owner == Some(conn));
         let keys: Vec<Key> = his.map(|(key, _)| *key).collect();

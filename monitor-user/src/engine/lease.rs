@@ -3,6 +3,7 @@
 use super::{Answer, Caller, Engine, Key, Monitor, Output};
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
+use crate::wire::answer::Leased;
 
 impl Engine {
     /// Ends the monitors whose lease has run out.
@@ -55,5 +56,5 @@ impl Engine {
 
 fn leased(monitor: &Monitor, kept: usize) -> Answer {
     let lease_ns = monitor.lease.map_or(0, |lease| lease.0);
-    Answer::Leased { id: monitor.id.clone(), lease_ns, kept }
+    Answer::Leased(Leased { id: monitor.id.clone(), lease_ns, kept })
 }

@@ -4,24 +4,29 @@
 //! handed out and comes back. So a test owns the clock, the reader and every connection.
 //! Opens nothing, writes nothing; who calls was found out by a door.
 
+mod account;
 mod alarm;
 mod answer;
 mod caller;
 mod cancel;
+mod eye;
 mod lease;
 mod monitor;
 mod start;
 
 pub use alarm::LookAt;
-pub use answer::{Answer, Listed, NodeAnswer};
+pub use answer::{Answer, NodeAnswer};
 pub use caller::{Caller, Conn, Limits};
+pub use eye::Eye;
 
 use crate::meter::file::Stat;
-use crate::meter::view::{Seen, View};
+use crate::meter::view::Seen;
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
+use crate::model::want::Capability;
 use crate::wire::call::{Call, Tag};
 use crate::wire::event::Event;
+use account::Accounts;
 use alarm::Alarm;
 use cancel::Pending;
 use monitor::Monitor;
@@ -82,7 +87,7 @@ pub struct Look {
     /// Of which monitor.
     pub key: Key,
     /// The view.
-    pub view: Box<View>,
+    pub view: Eye,
     /// What it saw, on the way back.
     pub seen: Option<Result<Seen, Refusal>>,
 }
@@ -97,6 +102,7 @@ pub struct Engine {
     callers: HashMap<Conn, Caller>,
     monitors: BTreeMap<Key, Monitor>,
     alarms: BTreeMap<Key, Alarm>,
+    accounts: Accounts,
     next_key: Key,
     /// Whether views are out at a reading.
     looking: bool,
@@ -114,6 +120,7 @@ impl Engine {
             callers: HashMap::new(),
             monitors: BTreeMap::new(),
             alarms: BTreeMap::new(),
+            accounts: Accounts::default(),
             next_key: 0,
             looking: false,
             cancels: Vec::new(),
@@ -146,12 +153,14 @@ impl Engine {
         let ticks = self.monitors.values().filter(|_| !self.looking).filter_map(Monitor::wakes);
         let leases = self.monitors.values().filter_map(|it| it.expires);
         let alarms = self.alarms.values().filter_map(Alarm::due);
-        ticks.chain(leases).chain(alarms).min()
+        let accounts = self.accounts.due().filter(|_| !self.looking);
+        ticks.chain(leases).chain(alarms).chain(accounts).min()
     }
 
     /// The plans of all monitors: what must be attached for them.
-    pub fn plans(&self) -> impl Iterator<Item = &[crate::model::want::Capability]> {
-        self.monitors.values().map(|it| &*it.capabilities)
+    pub fn plans(&self) -> impl Iterator<Item = &[Capability]> {
+        let accounts = std::iter::once(self.accounts.capabilities());
+        self.monitors.values().map(|it| &*it.capabilities).chain(accounts)
     }
 
     /// How many monitors there are.
@@ -183,6 +192,8 @@ impl Engine {
                 Ok(Some(Answer::Heard {}))
             }
             Call::File(params) => self.file(&caller, params, now).map(Some),
+            Call::Account => self.account(&caller, tag.clone(), now),
+            Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
         };
         if let Err(refusal) = &answer {
             self.refused += 1;
@@ -197,13 +208,15 @@ impl Engine {
     /// Hands out the views of all monitors that are due. One reading at a time: who comes due
     /// meanwhile joins the next.
     fn look(&mut self, now: Ns, out: &mut Vec<Output>) {
-        let wakes = |it: &Monitor| it.wakes().is_some_and(|at| at <= now);
-        if self.looking || !self.monitors.values().any(wakes) {
+        let monitors = self.monitors.values().filter_map(Monitor::wakes);
+        if self.looking || !monitors.chain(self.accounts.due()).any(|at| at <= now) {
             return;
         }
         let due = self.monitors.iter_mut().filter(|(_, it)| it.due().is_some_and(|at| at <= now));
-        let looks: Vec<_> = due
-            .filter_map(|(key, it)| it.view.take().map(|view| Look { key: *key, view, seen: None }))
+        let views = due.filter_map(|(key, it)| Some((*key, Eye::View(it.view.take()?))));
+        let looks: Vec<_> = views
+            .chain(self.accounts.looks(now))
+            .map(|(key, view)| Look { key, view, seen: None })
             .collect();
         self.looking = !looks.is_empty();
         out.push(Output::Look(looks));
@@ -213,8 +226,15 @@ impl Engine {
     fn seen(&mut self, looks: Vec<Look>, now: Ns, out: &mut Vec<Output>) {
         self.looking = false;
         for look in looks {
+            let view = match look.view {
+                Eye::View(view) => view,
+                Eye::Account(eye) => {
+                    self.accounted(look.key, (eye, look.seen), now, out);
+                    continue;
+                }
+            };
             let Some(monitor) = self.monitors.get_mut(&look.key) else { continue };
-            monitor.view = Some(look.view);
+            monitor.view = Some(view);
             let Some(seen) = look.seen else { continue };
             let over = match monitor.cancelled {
                 true => true,

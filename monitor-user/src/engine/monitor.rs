@@ -121,6 +121,7 @@ impl Monitor {
             late_ns: now.since(due).0,
             time_unix_ns: seen.unix.0,
             matched: u64::try_from(seen.matched).ok(),
+            partial: seen.partial,
             ended,
             sample: raw(seen.json),
             ..self.event(node)

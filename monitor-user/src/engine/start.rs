@@ -123,12 +123,13 @@ impl Engine {
         Ok(id.clone())
     }
 
-    /// Whether he may have one more.
+    /// Whether he may have one more; what he has counted for him is one each.
     pub(super) fn room(&self, caller: &Caller) -> Result<(), Refusal> {
         let monitors = self.monitors.values().filter(|it| it.uid == caller.uid).count();
         let alarms = self.alarms.values().filter(|it| it.uid == caller.uid).count();
         let (most, uid) = (self.limits.monitors, caller.uid);
-        if monitors + alarms < most {
+        let accounts = self.accounts.of_user(uid);
+        if monitors + alarms + accounts < most {
             return Ok(());
         }
         Err(Refusal::limit(format!(

@@ -60,7 +60,7 @@ impl Serialize for Line<'_> {
                     &Groups { groups: &grouped.finished, fields },
                 )?;
             }
-        } else if layout.scope.processes() {
+        } else if layout.scope.processes() && !layout.processes.is_empty() {
             let objects = self.frame.processes;
             map.serialize_entry("processes", &List { objects, fields: &layout.processes })?;
         }

@@ -42,7 +42,7 @@ impl Format for Table {
         let below = notes.lines().count() + events.lines().count();
         if let Some(grouped) = &frame.rates.groups {
             self.groups(grouped, frame.room, below);
-        } else if self.layout.scope.processes() {
+        } else if self.layout.scope.processes() && !self.layout.processes.is_empty() {
             self.processes(frame, below);
         }
         self.text.push_str(&events);
@@ -63,7 +63,8 @@ impl Table {
     fn summary(&mut self, frame: &Frame<'_>) {
         let sample = &frame.rates.sample;
         human::escaped(&sample.node, &mut self.text);
-        let _ = write!(self.text, "  {}", sample.source.name());
+        let by = if sample.relayed { ", by the daemon" } else { "" };
+        let _ = write!(self.text, "  {}{by}", sample.source.name());
         if let Some(grouped) = &frame.rates.groups {
             let plural = if frame.matched == 1 { "" } else { "s" };
             let _ = write!(self.text, "  {} group{plural} by {}", frame.matched, grouped.by.name());
@@ -88,12 +89,12 @@ impl Table {
             self.pairs(node, &fields, room);
             self.layout.node = fields;
         }
-        if scope.disks() {
+        if scope.disks() && !self.layout.disks.is_empty() {
             let fields = std::mem::take(&mut self.layout.disks);
             self.rows(&node.disks, &fields, room);
             self.layout.disks = fields;
         }
-        if scope.nets() {
+        if scope.nets() && !self.layout.nets.is_empty() {
             let fields = std::mem::take(&mut self.layout.nets);
             self.rows(&node.nets, &fields, room);
             self.layout.nets = fields;

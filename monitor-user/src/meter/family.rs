@@ -9,8 +9,11 @@ use crate::model::field::process::ProcessRow;
 use crate::model::field::{Category, ProcessField, Role};
 use crate::model::histogram::Latencies;
 use crate::model::id::{Identity, Pid};
-use crate::model::sample::{Birth, Process, Sample};
+use crate::model::sample::{Birth, Process};
 use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Most members of a family: each is kept until the end, so that its children are known.
+const MEMBERS: usize = 1 << 20;
 
 /// A family: the root and everything it made.
 pub struct Family {
@@ -29,6 +32,8 @@ pub struct Family {
     awaited: usize,
     /// Processes that were there and then were not, without a final record.
     lost: u64,
+    /// Whether there were more than are kept.
+    full: bool,
 }
 
 /// What a set of processes used.
@@ -76,14 +81,23 @@ impl Family {
             root_ended: false,
             awaited: 0,
             lost: 0,
+            full: false,
         }
     }
 
-    /// Takes in a sample of all processes of the node.
-    pub fn learn(&mut self, sample: &Sample) {
-        self.adopt(&sample.processes);
+    /// The family of a process that is known.
+    pub fn known(root: Identity) -> Self {
+        let mut it = Self::of(root.pid);
+        it.members.insert(root);
+        it.kin.see(root);
+        it
+    }
+
+    /// Takes in all processes of the node, and those whose final record is on its way.
+    pub fn learn(&mut self, processes: &[Process], dying: &[Birth]) {
+        self.adopt(processes);
         let mut before = std::mem::take(&mut self.living);
-        for process in &sample.processes {
+        for process in processes {
             if !self.members.contains(&process.id) {
                 continue;
             }
@@ -94,9 +108,9 @@ impl Family {
                 self.living.insert(process.id, process.clone());
             }
         }
-        self.await_final(&sample.dying);
+        self.await_final(dying);
         // Their last numbers stand until the final ones arrive.
-        self.living.extend(sample.dying.iter().filter_map(|it| before.remove_entry(&it.id)));
+        self.living.extend(dying.iter().filter_map(|it| before.remove_entry(&it.id)));
         for process in before.into_values() {
             self.lost += 1;
             self.close(&process);
@@ -130,7 +144,9 @@ impl Family {
             let before = candidates.len();
             candidates.retain(|process| {
                 let belongs = self.belongs(process);
-                if belongs {
+                if belongs && self.members.len() >= MEMBERS {
+                    self.full = true;
+                } else if belongs {
                     self.members.insert(process.id);
                     self.kin.see(process.id);
                 }
@@ -182,6 +198,17 @@ impl Family {
         self.lost
     }
 
+    /// Whether there were more descendants than are kept, who are not in the totals.
+    pub const fn full(&self) -> bool {
+        self.full
+    }
+
+    /// Whether nothing more will be known of the root than is known now: its last numbers are
+    /// there, and those of all that ended, or it has not ended.
+    pub fn settled(&self) -> bool {
+        self.awaited == 0 && (self.root_ended || self.living.keys().any(|it| it.pid == self.root))
+    }
+
     /// What all of them used until now.
     pub fn used(&self) -> Used {
         let mut used = self.ended.clone();
@@ -218,7 +245,7 @@ mod tests {
 
     fn learn(family: &mut Family, mut processes: Vec<Process>) {
         processes.sort_by_key(|it| it.id);
-        family.learn(&Sample { processes, ..Sample::default() });
+        family.learn(&processes, &[]);
     }
 
     #[track_caller]
@@ -261,6 +288,16 @@ mod tests {
         stranger.parent = Some(Identity { pid: Pid(100), start: Ns(5_000) });
         learn(&mut family, vec![stranger]);
         assert_eq!(family.started(), 1);
+    }
+
+    #[test]
+    fn a_known_root_is_no_other_of_its_number() {
+        let mut family = Family::known(id(100));
+        let mut other = process(100, 1, 9);
+        other.id.start = Ns(1);
+        learn(&mut family, vec![other, process(100, 1, 3), process(101, 100, 4)]);
+        assert_eq!(family.started(), 2);
+        check(&family, 7, 7);
     }
 
     #[test]

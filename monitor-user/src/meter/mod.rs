@@ -2,6 +2,7 @@
 //!
 //! Synchronous: samples and time come in as values.
 
+pub mod account;
 pub mod beat;
 pub mod family;
 pub mod file;
@@ -17,6 +18,7 @@ pub mod plan;
 pub mod schedule;
 pub mod session;
 pub mod target;
+pub mod totals;
 pub mod trail;
 pub mod veil;
 pub mod view;

@@ -73,8 +73,8 @@ impl Plan {
         let layout = layout(request, scope)?;
         let order = request.sort.as_deref().map(order).transpose()?;
         let filter = filter(request);
-        let named = layout.processes.iter().copied().chain(order.map(|order| order.field));
-        let named: Vec<_> = if request.fields.is_some() { named.collect() } else { Vec::new() };
+        let shown = if request.fields.is_some() { &*layout.processes } else { &[] };
+        let named: Vec<_> = shown.iter().copied().chain(order.map(|order| order.field)).collect();
         let targets = targets(&request.targets)?;
         Ok(Self {
             capabilities: need::capabilities(scope, &reasons(request)?, &named),
@@ -158,6 +158,16 @@ fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
     if names.is_empty() {
         return Err(Refusal::bad("fields: an empty list; leave it out for all fields"));
     }
+    let mut layout = named(names, scope)?;
+    identify(&mut layout.processes, &[ProcessField::Pid, ProcessField::StartTime]);
+    identify(&mut layout.disks, &[DiskField::Device]);
+    identify(&mut layout.nets, &[NetField::Interface]);
+    Ok(layout)
+}
+
+/// The fields with these names and no others, in their order.
+pub fn named(names: &[String], scope: Scope) -> Result<Layout, Refusal> {
+    let mut layout = Layout::all(scope);
     layout.processes.clear();
     layout.node.clear();
     layout.cpus.clear();
@@ -166,9 +176,6 @@ fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
     for name in names {
         place(&mut layout, name.trim())?;
     }
-    identify(&mut layout.processes, &[ProcessField::Pid, ProcessField::StartTime]);
-    identify(&mut layout.disks, &[DiskField::Device]);
-    identify(&mut layout.nets, &[NetField::Interface]);
     Ok(layout)
 }
 
@@ -301,7 +308,7 @@ fn want(request: &Request, layout: &Layout, by: (&Filter, Option<&Targets>)) -> 
     let pids = targets.filter(|it| it.ranks.is_empty()).map(|it| it.pids.clone());
     let every = request.fields.is_none();
     Want {
-        processes: scope.processes(),
+        processes: scope.processes() && (every || !layout.processes.is_empty()),
         pids,
         threads: request.threads,
         costly: COSTLY.into_iter().filter(shown).collect(),

@@ -54,6 +54,8 @@ pub struct Sample {
     pub at: Instant,
     /// By whom.
     pub source: Source,
+    /// Whether a daemon read it for us.
+    pub relayed: bool,
     /// Name of the node.
     pub node: Arc<str>,
     /// Processes, in the order of their identities; ended ones (since the last sample) among them.

@@ -1,4 +1,4 @@
-//! The Unix socket: where it lies, and that it is ours alone.
+//! The Unix socket: that it is there, and ours alone; where it lies, `sys::place` says.
 //!
 //! Anybody may connect; what he may ask is decided by who he is. A socket that a daemon left
 //! behind is taken over, one that a daemon listens on is not.
@@ -7,35 +7,6 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixStream};
-
-/// Where a privileged daemon listens.
-const SYSTEM: &str = "/run/monitor/monitor.sock";
-
-/// The socket that a client of this user tries: named, else the system's, else the user's own.
-pub fn candidates(named: Option<&Path>) -> Vec<PathBuf> {
-    match named {
-        Some(path) => vec![path.to_owned()],
-        None => std::iter::once(PathBuf::from(SYSTEM)).chain(of_user()).collect(),
-    }
-}
-
-/// Where a daemon of this user listens, if nothing else is said.
-pub fn default_path() -> io::Result<PathBuf> {
-    if rustix::process::geteuid().is_root() {
-        return Ok(SYSTEM.into());
-    }
-    of_user().ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            "XDG_RUNTIME_DIR is not set: name a socket with --socket or MONITOR_SOCKET",
-        )
-    })
-}
-
-fn of_user() -> Option<PathBuf> {
-    let dir = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty())?;
-    Some(PathBuf::from(dir).join("monitor/monitor.sock"))
-}
 
 /// A listening socket; its file goes with it.
 pub struct Listening {

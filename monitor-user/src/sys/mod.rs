@@ -6,6 +6,7 @@ pub mod clock;
 pub mod files;
 pub mod memory;
 pub mod namespace;
+pub mod place;
 pub mod readable;
 pub mod rights;
 pub mod user;

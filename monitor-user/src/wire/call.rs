@@ -47,6 +47,10 @@ pub enum Call {
     Beat,
     /// Watch that a file changes.
     File(FileWatch),
+    /// What the caller's future children use: begin to count.
+    Account,
+    /// And the sum of one of them, with all its descendants.
+    Sum(Sum),
 }
 
 /// Parameters of `cancel`.
@@ -128,6 +132,14 @@ pub struct FileWatch {
     pub code: Option<i32>,
 }
 
+/// Parameters of `sum`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sum {
+    /// The child of the caller that it is about.
+    pub pid: u32,
+}
+
 /// Why a line is not a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -159,8 +171,19 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order in which the manual tells them.
-pub const METHODS: [&str; 9] =
-    ["hello", "monitor", "cancel", "list", "attach", "renew", "heartbeat", "beat", "file"];
+pub const METHODS: [&str; 11] = [
+    "hello",
+    "monitor",
+    "cancel",
+    "list",
+    "attach",
+    "renew",
+    "heartbeat",
+    "beat",
+    "file",
+    "account",
+    "sum",
+];
 
 impl Call {
     /// Reads a line. A call without a tag gets no reply.
@@ -196,6 +219,8 @@ impl Call {
             "heartbeat" => Self::Heartbeat(read(params)?),
             "beat" => Self::Beat,
             "file" => Self::File(read(params)?),
+            "account" => Self::Account,
+            "sum" => Self::Sum(read(params)?),
             other => {
                 let unknown = crate::model::name::position("method", METHODS.into_iter(), other);
                 let message = unknown.err().map(|it| it.to_string()).unwrap_or_default();
@@ -216,6 +241,8 @@ impl Call {
             Self::Heartbeat(_) => "heartbeat",
             Self::Beat => "beat",
             Self::File(_) => "file",
+            Self::Account => "account",
+            Self::Sum(_) => "sum",
         }
     }
 
@@ -227,7 +254,10 @@ impl Call {
             Self::Attach(params) | Self::Renew(params) => line(tag, self.method(), Some(params)),
             Self::Heartbeat(params) => line(tag, self.method(), Some(params)),
             Self::File(params) => line(tag, self.method(), Some(params)),
-            Self::Hello | Self::List | Self::Beat => line::<()>(tag, self.method(), None),
+            Self::Sum(params) => line(tag, self.method(), Some(params)),
+            Self::Hello | Self::List | Self::Beat | Self::Account => {
+                line::<()>(tag, self.method(), None)
+            }
         };
         line.push(b'\n');
         line
@@ -276,6 +306,7 @@ mod tests {
                 "attach" | "renew" => r#"{"id":"a"}"#,
                 "heartbeat" => r#"{"every_ns":1}"#,
                 "file" => r#"{"path":"/a","every_ns":1}"#,
+                "sum" => r#"{"pid":3}"#,
                 _ => "{}",
             };
             let line =

@@ -1,5 +1,7 @@
 //! What a client is told unasked: a sample of a monitor, or an alert. One notification, one line.
 
+use super::decode;
+use crate::model::rates::Rates;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -51,6 +53,9 @@ pub struct Event {
     /// Rows that there were to choose from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<u64>,
+    /// Something that was asked for is missing; the notes of the sample say what.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// Why it is the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Reason>,
@@ -107,6 +112,11 @@ impl Event {
             serde_json::to_vec(&it).expect("keys are strings and a vector takes every byte");
         line.push(b'\n');
         line
+    }
+
+    /// The sample, read back into rows; none, if this event has none.
+    pub fn rates(&self) -> Result<Option<Rates>, serde_json::Error> {
+        self.sample.as_ref().map(|sample| decode::rates(sample.get())).transpose()
     }
 
     /// Whether it may never be dropped: the last of a series, or an alert.

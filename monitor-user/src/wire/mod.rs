@@ -3,6 +3,7 @@
 //! Text to data and back, pure: calls that come in, replies and events that go out, and, for a
 //! client, a sample read back from its JSON. Opens no socket. `docs/SOCKET.md` is the manual.
 
+pub mod answer;
 pub mod call;
 pub mod decode;
 pub mod event;

@@ -29,7 +29,7 @@ fn watch(script: &str) -> (Family, wait::Usage, Vec<Sample>) {
         if Instant::now() >= due || waiter.is_finished() {
             due += Duration::from_secs(1);
             let sample = backend.read(&processes()).unwrap();
-            family.learn(&sample);
+            family.learn(&sample.processes, &sample.dying);
             samples.push(sample);
         }
         let left = family.living().count() + family.awaited();
@@ -101,7 +101,7 @@ fn root_what_does_not_fit_into_the_ring_is_counted() {
     let _ = wait::wait(child.pid()).unwrap();
     let mut family = Family::of(Pid(child.pid().0));
     let sample = until(&mut backend, &processes(), |sample| {
-        family.learn(sample);
+        family.learn(&sample.processes, &sample.dying);
         family.root_ended()
     });
     let lost = sample.lost.iter().find(|it| it.program == "life").unwrap();

@@ -1,6 +1,7 @@
 //! Tests on the running kernel. Each makes a known workload and compares what the monitor says
 //! with what the kernel itself counted. They need privilege, and say so when they are skipped.
 
+mod account;
 mod actor;
 mod block;
 mod conservation;

@@ -20,6 +20,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("log", &["backend/ebpf/"]),
     ("tracing_subscriber", &["cli/log.rs"]),
     ("procfs", &["backend/procfs/"]),
+    ("backon", &["client/"]),
     ("bytes", &["backend/ebpf/", "serve/", "client/"]),
     ("if_addrs", &["backend/"]),
     ("tokio_util", &["serve/", "client/"]),

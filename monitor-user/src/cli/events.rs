@@ -1,0 +1,49 @@
+//! `monitor events`: what monitors that run on a lease have to tell, as one JSON object a line.
+//!
+//! Whoever reads takes a monitor over for that long; its lease begins anew as he goes.
+
+use super::client::{connect, runtime};
+use super::exit::{Exit, Failure};
+use super::follow::{Drawn, Follow};
+use super::output::{Output, say};
+use super::pen::Pen;
+use super::words::Events;
+use crate::client::{Client, Series};
+use tokio::task::JoinSet;
+
+/// Prints them.
+pub fn events(words: &Events) -> Result<Exit, Failure> {
+    runtime()?.block_on(async {
+        let client = connect(words.daemon.socket.as_deref()).await?;
+        match &words.name {
+            Some(name) => print(client.attach(name).await?, words.follow).await,
+            None => all(&client, words.follow).await,
+        }
+    })
+}
+
+/// Of all that run on a lease and to which nobody listens.
+async fn all(client: &Client, follow: bool) -> Result<Exit, Failure> {
+    let uid = client.hello().await.uid;
+    let listed = client.list().await?;
+    let free = listed.into_iter().filter(|it| !it.attached && it.uid == uid);
+    let mut readers = JoinSet::new();
+    for monitor in free {
+        let series = client.attach(&monitor.id).await?;
+        readers.spawn(print(series, follow));
+    }
+    if readers.is_empty() {
+        say("no monitor of yours runs on a lease that nobody reads; see monitor list");
+    }
+    let mut worst = Exit::Ok;
+    while let Some(done) = readers.join_next().await {
+        let exit = done.map_err(Failure::failed)??;
+        worst = if worst == Exit::Ok { exit } else { worst };
+    }
+    Ok(worst)
+}
+
+async fn print(series: Series, follow: bool) -> Result<Exit, Failure> {
+    let kept = (!follow).then_some(series.kept());
+    Follow::new(series, Pen::events(), Output::Stream, Drawn::After)?.run(kept).await
+}

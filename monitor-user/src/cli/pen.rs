@@ -1,0 +1,161 @@
+//! What the daemon tells, as text: its samples in any form, as if they had been read here.
+//!
+//! In: events. Out: frames. JSON passes through as it came; the other forms are made here from
+//! what it says. What is missing is remembered for the exit code.
+
+use super::exit::{Exit, Failure};
+use super::output::say;
+use super::plan::Plan;
+use crate::client::{Error, Event};
+use crate::format::{Form, Format, Frame, Paint, Room};
+use crate::model::sample::Note;
+use std::collections::HashSet;
+
+/// What is written of an event.
+enum Nib {
+    /// Its sample, as it came.
+    Sample,
+    /// All of it.
+    Event,
+    /// Its sample, in another form.
+    Format(Box<dyn Format + Send>),
+}
+
+/// Writes events.
+pub struct Pen {
+    nib: Nib,
+    frame: Vec<u8>,
+    pids: Vec<u32>,
+    /// What the next sample shall tell.
+    notes: Vec<Note>,
+    /// What was told beside the data; nothing, if the form itself has room for notes.
+    told: Option<HashSet<String>>,
+    missed: u64,
+    exit: Exit,
+}
+
+impl Pen {
+    /// For samples in the form of a plan.
+    pub fn samples(plan: &Plan, paint: Paint) -> Self {
+        let nib = match plan.form {
+            Form::Json => Nib::Sample,
+            form => Nib::Format(form.writer(plan.layout.clone(), paint)),
+        };
+        let told = (plan.form != Form::Table).then(HashSet::new);
+        let pids = plan.picker.filter.pids.iter().map(|pid| pid.0).collect();
+        Self { nib, told, pids, ..Self::events() }
+    }
+
+    /// For samples in a form, where JSON is told with all that belongs to the event.
+    pub fn series(plan: &Plan, paint: Paint) -> Self {
+        let mut it = Self::samples(plan, paint);
+        if plan.form == Form::Json {
+            it.nib = Nib::Event;
+        }
+        it
+    }
+
+    /// For events as they come.
+    pub fn events() -> Self {
+        Self {
+            nib: Nib::Event,
+            frame: Vec::new(),
+            pids: Vec::new(),
+            notes: Vec::new(),
+            told: Some(HashSet::new()),
+            missed: 0,
+            exit: Exit::Ok,
+        }
+    }
+
+    /// The text of an event; empty, if it has nothing for this form.
+    pub fn write(&mut self, event: &Event, room: Room) -> Result<&[u8], Failure> {
+        self.frame.clear();
+        self.heed(event);
+        match &mut self.nib {
+            Nib::Event => {
+                serde_json::to_writer(&mut self.frame, event).map_err(Failure::failed)?;
+                self.frame.push(b'\n');
+            }
+            Nib::Sample => {
+                let sample = event.sample.as_ref().map(|it| it.get().as_bytes());
+                self.frame.extend_from_slice(sample.unwrap_or_default());
+                self.frame.extend(sample.map(|_| b'\n'));
+            }
+            Nib::Format(format) => {
+                let read = event
+                    .rates()
+                    .map_err(|error| Failure::from(Error::Garbled { why: error.to_string() }))?;
+                let Some(mut rates) = read else { return Ok(&self.frame) };
+                rates.sample.relayed = true;
+                let notes = rates.sample.notes.clone();
+                if self.told.is_none() {
+                    rates.sample.notes.append(&mut self.notes);
+                }
+                let processes = &rates.sample.processes;
+                let matched = event.matched.and_then(|it| usize::try_from(it).ok());
+                let matched = matched.unwrap_or(processes.len());
+                let events = &rates.sample.events;
+                let frame = Frame { rates: &rates, processes, matched, events, room };
+                format.write(&frame, &mut self.frame);
+                self.tell(&notes);
+            }
+        }
+        self.tell(&[]);
+        Ok(&self.frame)
+    }
+
+    /// Remembers what is missing.
+    fn heed(&mut self, event: &Event) {
+        let late = event.missed.saturating_sub(self.missed);
+        self.missed = event.missed;
+        if late > 0 {
+            let why = "the one before took longer than the interval";
+            self.note(format!("{late} readings left out: {why}"));
+        }
+        if event.dropped > 0 {
+            self.note(format!("{} samples dropped: they were read too slowly", event.dropped));
+        }
+        if event.partial && self.exit == Exit::Ok {
+            self.exit = Exit::Partial;
+            self.absent(event);
+        }
+    }
+
+    /// Processes that were named and are not there.
+    fn absent(&mut self, event: &Event) {
+        let sample = event.sample.as_ref().map(|it| it.get()).unwrap_or_default();
+        let absent = |pid: &&u32| sample.contains(&format!("\"no process {pid}\""));
+        let absent: Vec<_> = self.pids.iter().filter(absent).map(u32::to_string).collect();
+        if !absent.is_empty() {
+            let text = format!("no process {}", absent.join(", "));
+            say(&text);
+            self.exit = Exit::NoTarget;
+            self.told.iter_mut().for_each(|told| _ = told.insert(sense("no process 1")));
+        }
+    }
+
+    /// Has the next sample tell this, or says it beside the data.
+    pub fn note(&mut self, text: String) {
+        self.notes.push(Note::remark(text));
+    }
+
+    /// Says what the form has no room for.
+    fn tell(&mut self, of_sample: &[Note]) {
+        let Some(told) = &mut self.told else { return };
+        let own: Vec<_> = self.notes.drain(..).collect();
+        for note in of_sample.iter().filter(|note| told.insert(sense(&note.text))).chain(&own) {
+            say(&note.text);
+        }
+    }
+
+    /// The code for what was delivered so far.
+    pub const fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+/// A note without its counts: one that only counts differently was told already.
+pub fn sense(text: &str) -> String {
+    text.split(' ').filter(|word| word.parse::<u64>().is_err()).collect::<Vec<_>>().join(" ")
+}

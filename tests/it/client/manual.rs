@@ -1,0 +1,79 @@
+//! The manual of the socket: every example on its page, and the script beside it, is run.
+//!
+//! In a block marked `socket`, `->` is sent and `<-` must be what comes next. `"…"` stands for
+//! any value; keys that are not written may be there.
+
+use super::service::Service;
+use monitor::client::Status;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn docs(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
+}
+
+fn fits(want: &Value, got: &Value) -> bool {
+    match (want, got) {
+        (Value::String(any), _) if any == "…" => true,
+        (Value::Object(want), Value::Object(got)) => {
+            want.iter().all(|(key, want)| got.get(key).is_some_and(|got| fits(want, got)))
+        }
+        (Value::Array(want), Value::Array(got)) => {
+            want.len() == got.len() && want.iter().zip(got).all(|(want, got)| fits(want, got))
+        }
+        _ => want == got,
+    }
+}
+
+fn play(block: &str) -> usize {
+    let service = Service::with("test");
+    let mut stream = UnixStream::connect(service.socket()).expect("a daemon");
+    let mut lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
+    let mut heard = 0;
+    for line in block.lines() {
+        if let Some(call) = line.strip_prefix("-> ") {
+            writeln!(stream, "{call}").expect("it listens");
+        } else if let Some(want) = line.strip_prefix("<- ") {
+            let got = lines.next().expect("it answers").expect("text");
+            let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+            assert!(fits(&read(want), &read(&got)), "the page says\n{want}\nand it is\n{got}");
+            heard += 1;
+        }
+    }
+    heard
+}
+
+#[test]
+fn every_example_of_the_page_is_true() {
+    let page = std::fs::read_to_string(docs("SOCKET.md")).expect("the page");
+    let blocks = page.split("```socket\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let heard: usize = blocks.map(play).sum();
+    assert!(heard > 15, "{heard} lines of the page were heard");
+}
+
+#[test]
+fn every_method_stands_on_the_page() {
+    let page = std::fs::read_to_string(docs("SOCKET.md")).expect("the page");
+    for method in monitor::wire::call::METHODS {
+        assert!(page.contains(&format!("\n### `{method}`")), "{method}");
+    }
+    for status in Status::ALL.iter().filter(|it| **it != Status::Success) {
+        let row = format!("| {} | `{}` |", status.number(), status.name());
+        assert!(page.contains(&row), "{row}");
+    }
+}
+
+#[test]
+fn the_python_example_reads_a_series() {
+    let service = Service::with("test");
+    let mut python = Command::new("python3");
+    python.arg(docs("examples/socket_client.py")).arg(service.socket()).arg("3");
+    let got = python.stdin(Stdio::null()).output().expect("python3 runs");
+    let text = String::from_utf8_lossy(&got.stdout).into_owned();
+    assert!(got.status.success(), "{}", String::from_utf8_lossy(&got.stderr));
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert!(text.contains(": monitor "), "{text}");
+}

@@ -1,0 +1,6 @@
+//! Clients of a daemon: the library, the commands, the manual of the socket.
+
+mod command;
+mod library;
+mod manual;
+pub mod service;
