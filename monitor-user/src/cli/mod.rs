@@ -23,6 +23,7 @@ mod plan;
 mod report;
 mod run;
 mod sample;
+mod seen;
 mod serve;
 mod start;
 mod usage;

@@ -6,8 +6,9 @@
 use super::exit::{Exit, Failure};
 use super::output::say;
 use super::plan::Plan;
+use super::seen;
 use crate::client::{Error, Event};
-use crate::format::{Form, Format, Frame, Paint, Room};
+use crate::format::{Form, Format, Frame, Paint, Room, human};
 use crate::model::sample::Note;
 use std::collections::HashSet;
 
@@ -19,6 +20,8 @@ enum Nib {
     Event,
     /// Its sample, in another form.
     Format(Box<dyn Format + Send>),
+    /// Its sample as a table of what it has, below the name of its monitor.
+    Table(Paint),
 }
 
 /// Writes events.
@@ -68,6 +71,11 @@ impl Pen {
         }
     }
 
+    /// For events as tables of what they have.
+    pub fn tables(paint: Paint) -> Self {
+        Self { nib: Nib::Table(paint), told: None, ..Self::events() }
+    }
+
     /// The text of an event; empty, if it has nothing for this form.
     pub fn write(&mut self, event: &Event, room: Room) -> Result<&[u8], Failure> {
         self.frame.clear();
@@ -82,25 +90,39 @@ impl Pen {
                 self.frame.extend_from_slice(sample.unwrap_or_default());
                 self.frame.extend(sample.map(|_| b'\n'));
             }
-            Nib::Format(format) => {
-                let read = event
-                    .rates()
-                    .map_err(|error| Failure::from(Error::Garbled { why: error.to_string() }))?;
-                let Some(mut rates) = read else { return Ok(&self.frame) };
-                rates.sample.relayed = true;
-                let notes = rates.sample.notes.clone();
-                if self.told.is_none() {
-                    rates.sample.notes.append(&mut self.notes);
-                }
-                let processes = &rates.sample.processes;
-                let matched = event.matched.and_then(|it| usize::try_from(it).ok());
-                let matched = matched.unwrap_or(processes.len());
-                format.write(&Frame { rates: &rates, processes, matched, room }, &mut self.frame);
-                self.tell(&notes);
-            }
+            Nib::Format(_) | Nib::Table(_) => self.rows(event, room)?,
         }
         self.tell(&[]);
         Ok(&self.frame)
+    }
+
+    /// Its sample, read back and written in another form.
+    fn rows(&mut self, event: &Event, room: Room) -> Result<(), Failure> {
+        let garbled = |error: serde_json::Error| Error::Garbled { why: error.to_string() };
+        let Some(mut rates) = event.rates().map_err(garbled)? else { return Ok(()) };
+        rates.sample.relayed = true;
+        let notes = rates.sample.notes.clone();
+        if self.told.is_none() {
+            rates.sample.notes.append(&mut self.notes);
+        }
+        let processes = &rates.sample.processes;
+        let matched = event.matched.and_then(|it| usize::try_from(it).ok());
+        let matched = matched.unwrap_or(processes.len());
+        let frame = Frame { rates: &rates, processes, matched, room };
+        match &mut self.nib {
+            Nib::Format(format) => format.write(&frame, &mut self.frame),
+            Nib::Table(paint) => {
+                let mut name = String::new();
+                human::escaped(&event.id, &mut name);
+                self.frame.extend_from_slice(format!("{name} #{}: ", event.seq).as_bytes());
+                let mut table = Form::Table.writer(seen::layout(&rates.sample), *paint);
+                table.write(&frame, &mut self.frame);
+                self.frame.push(b'\n');
+            }
+            Nib::Sample | Nib::Event => {}
+        }
+        self.tell(&notes);
+        Ok(())
     }
 
     /// Remembers what is missing.
