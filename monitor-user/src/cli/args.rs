@@ -165,6 +165,9 @@ pub struct Reading {
     #[arg(long, default_value = "table", value_parser = names::<Form>(&Form::NAMES),
         help_heading = "Output")]
     pub format: Form,
+    /// Under the keys and in the units of PMIx: --format pmix
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    pub pmix: bool,
     /// Write to this file, a whole sample at a time
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
@@ -184,6 +187,13 @@ pub struct Reader {
     #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
         value_parser = names::<Choice>(&Choice::NAMES))]
     pub backend: Choice,
+}
+
+impl Reading {
+    /// The form of the output.
+    pub const fn form(&self) -> Form {
+        if self.pmix { Form::Pmix } else { self.format }
+    }
 }
 
 /// Levels of `--probe-log`; their place is what the programs are told.

@@ -1,11 +1,12 @@
-//! `monitor events`: what monitors that run on a lease have to tell, as one JSON object a line.
+//! `monitor events`: what monitors that run on a lease have to tell, as tables or one JSON object a
+//! line.
 //!
 //! Whoever reads takes a monitor over for that long; its lease begins anew as he goes.
 
 use super::client::{connect, runtime};
 use super::exit::{Exit, Failure};
 use super::follow::{Drawn, Follow};
-use super::output::{Output, say};
+use super::output::{self, Output, say};
 use super::pen::Pen;
 use super::words::Events;
 use crate::client::{Client, Series};
@@ -16,21 +17,21 @@ pub fn events(words: &Events) -> Result<Exit, Failure> {
     runtime()?.block_on(async {
         let client = connect(words.daemon.socket.as_deref()).await?;
         match &words.name {
-            Some(name) => print(client.attach(name).await?, words.follow).await,
-            None => all(&client, words.follow).await,
+            Some(name) => print(client.attach(name).await?, words.follow, pen(words)).await,
+            None => all(&client, words).await,
         }
     })
 }
 
 /// Of all that run on a lease and to which nobody listens.
-async fn all(client: &Client, follow: bool) -> Result<Exit, Failure> {
+async fn all(client: &Client, words: &Events) -> Result<Exit, Failure> {
     let uid = client.hello().await.uid;
     let listed = client.list().await?;
     let free = listed.into_iter().filter(|it| !it.attached && it.uid == uid);
     let mut readers = JoinSet::new();
     for monitor in free {
         let series = client.attach(&monitor.id).await?;
-        readers.spawn(print(series, follow));
+        readers.spawn(print(series, words.follow, pen(words)));
     }
     if readers.is_empty() {
         say("no monitor of yours runs on a lease that nobody reads; see monitor list");
@@ -43,7 +44,14 @@ async fn all(client: &Client, follow: bool) -> Result<Exit, Failure> {
     Ok(worst)
 }
 
-async fn print(series: Series, follow: bool) -> Result<Exit, Failure> {
+fn pen(words: &Events) -> Pen {
+    match words.format.as_str() {
+        "json" => Pen::events(),
+        _ => Pen::tables(output::paint(&Output::Stream)),
+    }
+}
+
+async fn print(series: Series, follow: bool, pen: Pen) -> Result<Exit, Failure> {
     let kept = (!follow).then_some(series.kept());
-    Follow::new(series, Pen::events(), Output::Stream, Drawn::After)?.run(kept).await
+    Follow::new(series, pen, Output::Stream, Drawn::After)?.run(kept).await
 }

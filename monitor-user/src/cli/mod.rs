@@ -24,6 +24,7 @@ mod replace;
 mod report;
 mod run;
 mod sample;
+mod seen;
 mod serve;
 mod start;
 mod target;

@@ -6,8 +6,9 @@
 use super::exit::{Exit, Failure};
 use super::output::say;
 use super::plan::Plan;
+use super::seen;
 use crate::client::{Error, Event};
-use crate::format::{Form, Format, Frame, Paint, Room};
+use crate::format::{Form, Format, Frame, Paint, Room, human};
 use crate::model::sample::Note;
 use std::collections::HashSet;
 
@@ -19,6 +20,8 @@ enum Nib {
     Event,
     /// Its sample, in another form.
     Format(Box<dyn Format + Send>),
+    /// Its sample as a table of what it has, below the name of its monitor.
+    Table(Paint),
 }
 
 /// Writes events.
@@ -38,7 +41,7 @@ impl Pen {
     /// For samples in the form of a plan.
     pub fn samples(plan: &Plan, paint: Paint) -> Self {
         let nib = match plan.form {
-            Form::Json => Nib::Sample,
+            Form::Json | Form::Pmix => Nib::Sample,
             form => Nib::Format(form.writer(plan.layout.clone(), paint)),
         };
         let told = (plan.form != Form::Table).then(HashSet::new);
@@ -49,7 +52,7 @@ impl Pen {
     /// For samples in a form, where JSON is told with all that belongs to the event.
     pub fn series(plan: &Plan, paint: Paint) -> Self {
         let mut it = Self::samples(plan, paint);
-        if plan.form == Form::Json {
+        if matches!(plan.form, Form::Json | Form::Pmix) {
             it.nib = Nib::Event;
         }
         it
@@ -68,6 +71,11 @@ impl Pen {
         }
     }
 
+    /// For events as tables of what they have.
+    pub fn tables(paint: Paint) -> Self {
+        Self { nib: Nib::Table(paint), told: None, ..Self::events() }
+    }
+
     /// The text of an event; empty, if it has nothing for this form.
     pub fn write(&mut self, event: &Event, room: Room) -> Result<&[u8], Failure> {
         self.frame.clear();
@@ -82,27 +90,40 @@ impl Pen {
                 self.frame.extend_from_slice(sample.unwrap_or_default());
                 self.frame.extend(sample.map(|_| b'\n'));
             }
-            Nib::Format(format) => {
-                let read = event
-                    .rates()
-                    .map_err(|error| Failure::from(Error::Garbled { why: error.to_string() }))?;
-                let Some(mut rates) = read else { return Ok(&self.frame) };
-                rates.sample.relayed = true;
-                let notes = rates.sample.notes.clone();
-                if self.told.is_none() {
-                    rates.sample.notes.append(&mut self.notes);
-                }
-                let processes = &rates.sample.processes;
-                let matched = event.matched.and_then(|it| usize::try_from(it).ok());
-                let matched = matched.unwrap_or(processes.len());
-                let events = &rates.sample.events;
-                let frame = Frame { rates: &rates, processes, matched, events, room };
-                format.write(&frame, &mut self.frame);
-                self.tell(&notes);
-            }
+            Nib::Format(_) | Nib::Table(_) => self.rows(event, room)?,
         }
         self.tell(&[]);
         Ok(&self.frame)
+    }
+
+    /// Its sample, read back and written in another form.
+    fn rows(&mut self, event: &Event, room: Room) -> Result<(), Failure> {
+        let garbled = |error: serde_json::Error| Error::Garbled { why: error.to_string() };
+        let Some(mut rates) = event.rates().map_err(garbled)? else { return Ok(()) };
+        rates.sample.relayed = true;
+        let notes = rates.sample.notes.clone();
+        if self.told.is_none() {
+            rates.sample.notes.append(&mut self.notes);
+        }
+        let processes = &rates.sample.processes;
+        let matched = event.matched.and_then(|it| usize::try_from(it).ok());
+        let matched = matched.unwrap_or(processes.len());
+        let events = &rates.sample.events;
+        let frame = Frame { rates: &rates, processes, matched, events, room };
+        match &mut self.nib {
+            Nib::Format(format) => format.write(&frame, &mut self.frame),
+            Nib::Table(paint) => {
+                let mut name = String::new();
+                human::escaped(&event.id, &mut name);
+                self.frame.extend_from_slice(format!("{name} #{}: ", event.seq).as_bytes());
+                let mut table = Form::Table.writer(seen::layout(&rates.sample), *paint);
+                table.write(&frame, &mut self.frame);
+                self.frame.push(b'\n');
+            }
+            Nib::Sample | Nib::Event => {}
+        }
+        self.tell(&notes);
+        Ok(())
     }
 
     /// Remembers what is missing.

@@ -56,6 +56,7 @@ impl Plan {
             top: words.top,
             threads: words.threads,
             capabilities: switches.iter().filter_map(|it| capability(*it)).collect(),
+            pmix: words.form() == Form::Pmix,
             ..Request::default()
         };
         let mut plan = plan::Plan::of(&request)?;
@@ -69,11 +70,23 @@ impl Plan {
             groups: groups(words),
             picker: Picker::new(Filter { pids, ..plan.filter }, plan.order, plan.top),
             // JSON is what a daemon would send.
-            layout: if words.format == Form::Json { plan.layout } else { shown },
-            form: words.format,
+            layout: if as_sent(words.form()) { plan.layout } else { shown },
+            form: words.form(),
             request,
         })
     }
+}
+
+impl Plan {
+    /// Whether the daemon cannot be asked for it.
+    pub fn only_here(&self) -> bool {
+        self.groups.is_some() || self.layout.signals && !as_sent(self.form)
+    }
+}
+
+/// Whether a form is what a daemon would send.
+const fn as_sent(form: Form) -> bool {
+    matches!(form, Form::Json | Form::Pmix)
 }
 
 /// Refuses what cannot be together.
@@ -83,12 +96,12 @@ fn possible(words: &Reading) -> Result<(), Failure> {
         let why = format!("{device:?} after {part}: devices are named after disk or net");
         return Err(Failure::usage(why));
     }
-    if words.format == Form::Csv && words.part == Scope::All {
+    if words.form() == Form::Csv && words.part == Scope::All {
         let why = "csv has rows of one kind: choose proc, node, disk or net instead of all";
         return Err(Failure::usage(why));
     }
-    if words.signals && matches!(words.format, Form::Csv | Form::Prometheus) {
-        let form = Form::NAMES[words.format as usize];
+    if words.signals && matches!(words.form(), Form::Csv | Form::Prometheus) {
+        let form = Form::NAMES[words.form() as usize];
         return Err(Failure::usage(format!(
             "{form} has no place for --signals: use table or json"
         )));
@@ -145,7 +158,7 @@ fn layout(words: &Reading, switches: &[Reason], pace: Pace) -> Result<Layout, Fa
     if !words.fields.is_empty() {
         return Ok(plan::named(&words.fields, words.part)?);
     }
-    let mut layout = match words.format {
+    let mut layout = match words.form() {
         Form::Table => columns::table(words.part, switches, (pace, words.threads)),
         _ => Layout::all(words.part),
     };
@@ -183,7 +196,7 @@ fn is_looked_up(field: ProcessField) -> bool {
 /// The fields to ask for: those that were named, or those of the table; all for the other forms.
 fn fields(words: &Reading, shown: &Layout) -> Option<Vec<String>> {
     let mut names = words.fields.clone();
-    if words.format == Form::Table {
+    if words.form() == Form::Table {
         if names.is_empty() {
             names.extend(qualified("proc", &shown.processes));
             names.extend(qualified("node", &shown.node).filter(|_| words.part.node()));
@@ -211,7 +224,7 @@ fn sort(words: &Reading, pace: Pace) -> Option<String> {
     if words.sort.is_some() || !words.part.processes() {
         return words.sort.clone();
     }
-    let sorted = words.format == Form::Table || words.top.is_some();
+    let sorted = words.form() == Form::Table || words.top.is_some();
     let cpu = match pace {
         Pace::Once => ProcessField::CpuTime,
         Pace::Again => ProcessField::CpuPercent,

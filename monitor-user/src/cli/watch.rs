@@ -37,7 +37,7 @@ pub fn watch(words: &Watch) -> Result<Exit, Failure> {
     let runtime = runtime()?;
     let output = words.reading.output.clone().map_or(Output::Stream, Output::Later);
     let client = match probe_log {
-        0 => runtime.block_on(found(&words.reader))?,
+        0 if !plan.only_here() => runtime.block_on(found(&words.reader))?,
         _ => None,
     };
     if let Some(client) = client {
@@ -89,7 +89,7 @@ fn schedule(words: &Watch) -> Schedule {
 
 /// Whether frames are drawn over each other.
 pub fn draws(words: &Reading) -> bool {
-    words.format == Form::Table && words.output.is_none() && output::on_terminal()
+    words.form() == Form::Table && words.output.is_none() && output::on_terminal()
 }
 
 fn cannot(what: &str, error: &std::io::Error) -> Failure {

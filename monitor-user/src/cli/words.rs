@@ -88,6 +88,10 @@ pub struct Events {
     /// Go on with what comes
     #[arg(long)]
     pub follow: bool,
+    /// Form of the output
+    #[arg(long, default_value = "table",
+        value_parser = PossibleValuesParser::new(["table", "json"]))]
+    pub format: String,
     /// Which daemon.
     #[command(flatten)]
     pub daemon: Daemon,

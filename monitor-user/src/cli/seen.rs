@@ -1,0 +1,64 @@
+//! The columns for a sample that somebody else asked for: the fields that it has.
+
+use crate::format::{Layout, Scope};
+use crate::model::field::{DiskField, NetField, ProcessField};
+use crate::model::sample::{Node, Process, Sample};
+
+/// The fields of a sample, as far as a table can show them.
+pub fn layout(sample: &Sample) -> Layout {
+    let node = sample.node_stats.as_ref();
+    let scope = match (sample.processes.is_empty(), node) {
+        (false, Some(_)) => Scope::All,
+        (true, Some(_)) => Scope::Node,
+        (_, None) => Scope::Processes,
+    };
+    let mut layout = Layout::all(scope);
+    layout.processes.push(ProcessField::Pss);
+    layout.processes.retain(|&field| {
+        // It names a process together with its number; people know it by its name.
+        field != ProcessField::StartTime && sample.processes.iter().any(|it| has(it, field))
+    });
+    layout.node.retain(|&field| node.is_some_and(|it| it.row.get(field).is_some()));
+    layout.cpus.clear();
+    layout.disks.retain(|&field| {
+        let has = |node: &Node| {
+            let mut rows = node.disks.iter().map(|it| &it.row);
+            rows.any(|row| field == DiskField::Device || row.get(field).is_some())
+        };
+        node.is_some_and(has)
+    });
+    layout.nets.retain(|&field| {
+        let has = |node: &Node| {
+            let mut rows = node.nets.iter().map(|it| &it.row);
+            rows.any(|row| field == NetField::Interface || row.get(field).is_some())
+        };
+        node.is_some_and(has)
+    });
+    layout
+}
+
+fn has(process: &Process, field: ProcessField) -> bool {
+    match field {
+        ProcessField::Comm => process.comm[0] != 0,
+        _ => process.value(field).is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_there_has_a_column() {
+        let mut process = Process::default();
+        process.comm[0] = b'x';
+        process.row.set(ProcessField::Pid, 7);
+        process.row.set(ProcessField::StartTime, 7);
+        let sample = Sample { processes: vec![process], ..Sample::default() };
+        let layout = layout(&sample);
+        assert_eq!(layout.scope, Scope::Processes);
+        let fields = layout.processes;
+        assert_eq!(fields.len(), 2);
+        assert!(fields.contains(&ProcessField::Pid) && fields.contains(&ProcessField::Comm));
+    }
+}
