@@ -6,4 +6,5 @@ mod backend;
 mod cli;
 mod deadline;
 mod delivery;
+mod door;
 mod root;

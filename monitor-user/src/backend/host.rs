@@ -114,18 +114,37 @@ fn tracefs(root: &Path) -> Reading {
     present("tracefs", mounted, "classic tracepoints and kprobes of old kernels", fix)
 }
 
+/// Options of the mount of `/proc`, as users are subject to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcOptions {
+    /// `hidepid`, if it hides anything.
+    pub hidepid: Option<String>,
+    /// The group that nothing is hidden from.
+    pub except: Option<u32>,
+}
+
+impl ProcOptions {
+    /// Those of the mount on top.
+    pub fn read(root: &Path) -> Self {
+        let mounts = text(root, "proc/self/mounts").unwrap_or_default();
+        let mut mounts = mounts.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
+        let proc = mounts.find(|words| words.get(1) == Some(&"/proc")).unwrap_or_default();
+        let options = proc.get(3).copied().unwrap_or_default();
+        let value = |key| options.split(',').find_map(|option| option.strip_prefix(key));
+        let hidepid = value("hidepid=").filter(|it| !matches!(*it, "0" | "off"));
+        // Where only what can be traced is shown, no group is spared.
+        let spares = !matches!(hidepid, Some("4" | "ptraceable"));
+        let except = value("gid=").and_then(|gid| gid.parse().ok()).filter(|_| spares);
+        Self { hidepid: hidepid.map(str::to_owned), except }
+    }
+}
+
 fn hidepid(root: &Path, effective: u64) -> Reading {
-    let mounts = text(root, "proc/self/mounts").unwrap_or_default();
-    let mut mounts = mounts.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
-    let options = mounts.find(|words| words.get(1) == Some(&"/proc"));
-    let option = options
-        .as_ref()
-        .and_then(|words| words.get(3))
-        .and_then(|options| options.split(',').find_map(|option| option.strip_prefix("hidepid=")));
-    let hides = option.is_some_and(|value| !matches!(value, "0" | "off"));
+    let option = ProcOptions::read(root).hidepid;
+    let hides = option.is_some();
     Reading {
         name: "hidepid",
-        value: option.unwrap_or("off").into(),
+        value: option.unwrap_or_else(|| "off".into()),
         blocks: (hides && effective == 0)
             .then_some(("processes of other users in /proc", "mount -o remount,hidepid=0 /proc")),
     }

@@ -5,8 +5,10 @@
 //! a file.
 
 pub mod args;
+mod ask;
 mod columns;
 mod complete;
+mod config;
 mod doctor;
 pub mod exit;
 mod fields;
@@ -18,6 +20,8 @@ mod report;
 mod run;
 mod sample;
 mod serve;
+mod settings;
+mod status;
 mod usage;
 mod watch;
 
@@ -47,6 +51,8 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Sample(args)) => sample::sample(&args.reading),
         Some(Command::Watch(args)) => watch::watch(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
+        Some(Command::Status(args)) => status::status(&args),
+        Some(Command::Config(args)) => config::config(&args),
         Some(Command::Fields(args)) => fields::fields(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Completions(args)) => complete::completions(&args),

@@ -1,35 +1,49 @@
 //! `monitor serve`: the service, until it is told to end.
+//!
+//! In: words, the environment, the file. Out: one configuration; what was said last, closest to
+//! the start, holds. The file is read again when the service is told to.
 
 use super::args::Serve;
 use super::exit::{Exit, Failure};
 use super::log;
+use super::settings::{self, Said};
+use crate::backend::host::ProcOptions;
 use crate::backend::select;
 use crate::daemon::{self, Settings};
-use crate::engine::Limits;
 use crate::meter::need;
 use crate::model::scope::Scope;
 use crate::serve::policy::Hidden;
-use crate::serve::socket;
+use crate::sys::files;
+use std::path::Path;
 
 /// Serves.
 pub fn serve(args: &Serve) -> Result<Exit, Failure> {
-    log::start(0);
-    let named = args.socket.clone().map_or_else(socket::default_path, Ok);
-    let path = named.map_err(Failure::failed)?;
+    let said = Said { socket: args.socket.clone(), backend: args.backend, log: log::wanted() };
+    let file = args.config.clone();
+    let reload = move || settings::read(file.as_deref(), &said);
+    let loaded = reload().map_err(settings::told)?;
+    let log = log::service(loaded.config.log);
+    let path = settings::socket(&loaded.config)?;
+    // A connection is a descriptor.
+    let _most = files::raise();
     let always = need::capabilities(Scope::Processes, &[], &[]);
-    let (backend, opening) = select::open(args.backend, &always, 0)?;
-    let settings = Settings {
-        socket: path.clone(),
-        limits: Limits::default(),
-        queue_bytes: 1 << 20,
-        connections: 1024,
-        hidden: Hidden::Nothing,
-    };
+    let (backend, opening) = select::open(loaded.config.backend, &always, 0)?;
+    for note in &opening {
+        tracing::warn!("{}", note.text);
+    }
+    let settings =
+        Settings { socket: path.clone(), loaded, hidden: hidden(), reload: Box::new(reload), log };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| failed("start the event loop", &error))?;
     let served = runtime.block_on(daemon::serve(settings, backend, opening));
     served.map_err(|error| failed(&format!("serve on {}", path.display()), &error))?;
     Ok(Exit::Ok)
+}
+
+/// What `/proc` keeps from users here.
+fn hidden() -> Hidden {
+    let ProcOptions { hidepid, except } = ProcOptions::read(Path::new("/"));
+    hidepid.map_or(Hidden::Nothing, |_| Hidden::Others { except })
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Failure {

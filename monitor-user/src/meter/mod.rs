@@ -2,6 +2,8 @@
 //!
 //! Synchronous: samples and time come in as values.
 
+pub mod budget;
+pub mod examination;
 pub mod family;
 pub mod filter;
 pub mod grave;

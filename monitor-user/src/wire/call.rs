@@ -41,6 +41,10 @@ pub enum Call {
     Attach(Named),
     /// Lets a lease begin anew.
     Renew(Named),
+    /// How each capability is served.
+    Probes,
+    /// What the service itself uses and holds.
+    Status,
 }
 
 /// Parameters of `cancel`.
@@ -96,7 +100,8 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order in which the manual tells them.
-pub const METHODS: [&str; 6] = ["hello", "monitor", "cancel", "list", "attach", "renew"];
+pub const METHODS: [&str; 8] =
+    ["hello", "monitor", "cancel", "list", "attach", "renew", "probes", "status"];
 
 impl Call {
     /// Reads a line. A call without a tag gets no reply.
@@ -129,6 +134,8 @@ impl Call {
             "list" => Self::List,
             "attach" => Self::Attach(read(params)?),
             "renew" => Self::Renew(read(params)?),
+            "probes" => Self::Probes,
+            "status" => Self::Status,
             other => {
                 let unknown = crate::model::name::position("method", METHODS.into_iter(), other);
                 let message = unknown.err().map(|it| it.to_string()).unwrap_or_default();
@@ -146,6 +153,8 @@ impl Call {
             Self::List => "list",
             Self::Attach(_) => "attach",
             Self::Renew(_) => "renew",
+            Self::Probes => "probes",
+            Self::Status => "status",
         }
     }
 
@@ -155,7 +164,9 @@ impl Call {
             Self::Monitor(params) => line(tag, self.method(), Some(params)),
             Self::Cancel(params) => line(tag, self.method(), Some(params)),
             Self::Attach(params) | Self::Renew(params) => line(tag, self.method(), Some(params)),
-            Self::Hello | Self::List => line::<()>(tag, self.method(), None),
+            Self::Hello | Self::List | Self::Probes | Self::Status => {
+                line::<()>(tag, self.method(), None)
+            }
         };
         line.push(b'\n');
         line

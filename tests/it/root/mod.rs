@@ -7,7 +7,7 @@ mod doctor;
 mod equal;
 mod exact_cpu;
 mod life;
-mod privilege;
+pub mod privilege;
 mod run;
 mod run_queue;
 mod signal;

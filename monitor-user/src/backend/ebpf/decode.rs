@@ -39,7 +39,12 @@ pub const fn identity(owner: Owner) -> Identity {
 /// A process with what its ended threads used; its live threads are still to be added.
 pub fn process(record: &task::Process) -> Process {
     let leader = &record.leader;
-    let mut it = Process { id: identity(leader.owner()), comm: leader.comm, ..Process::default() };
+    let mut it = Process {
+        id: identity(leader.owner()),
+        comm: leader.comm,
+        unlent: record.unlent == 1,
+        ..Process::default()
+    };
     let row = &mut it.row;
     row.set(F::Pid, u64::from(leader.tgid));
     row.set(F::Ppid, u64::from(record.ppid));

@@ -34,7 +34,7 @@ use crate::sys::clock;
 use kernel::Kernel;
 use part::{Asked, LOADERS, Loader, Part};
 use snapshot::{Snapshot, Threads};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// The first process of the node, and of every pid namespace that the reader may be in.
@@ -173,6 +173,10 @@ impl Backend for Ebpf {
         // A reading that fails leaves the snapshot's cost estimated.
         let _ = self.read(&Want { processes: true, ..Want::default() });
         self.probes()
+    }
+
+    fn statistics(&self) -> Option<OwnedFd> {
+        health::statistics()
     }
 
     fn attach(&mut self, capabilities: &[Capability]) {
