@@ -114,7 +114,8 @@ pub struct Process {
     pub cgroup_id: u64,
     /// 1 when the process has memory of its own, 0 for kernel threads and zombies.
     pub has_memory: u32,
-    /// 1 when it has no rights but those of its user and group, so that they may look into it.
+    /// 1 when it is not root's and has no rights but those of its user and group, so that they may
+    /// look into it.
     pub unlent: u32,
 }
 

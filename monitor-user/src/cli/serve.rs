@@ -20,12 +20,17 @@ use std::path::Path;
 pub fn serve(args: &Serve) -> Result<Exit, Failure> {
     let said = Said { socket: args.socket.clone(), backend: args.backend, log: log::wanted() };
     let file = args.config.clone();
-    let reload = move || settings::read(file.as_deref(), &said);
+    // A connection is a descriptor, and half of them are for reading.
+    let room = files::raise().map_or(usize::MAX, |most| usize::try_from(most / 2).unwrap_or(0));
+    let reload = move || {
+        let mut loaded = settings::read(file.as_deref(), &said)?;
+        let all = &mut loaded.config.door.all_connections;
+        *all = room.min(*all);
+        Ok(loaded)
+    };
     let loaded = reload().map_err(settings::told)?;
     let log = log::service(loaded.config.log);
     let path = settings::socket(&loaded.config)?;
-    // A connection is a descriptor.
-    let _most = files::raise();
     let always = need::capabilities(Scope::Processes, &[], &[]);
     let (backend, opening) = select::open(loaded.config.backend, &always, 0)?;
     for note in &opening {

@@ -33,7 +33,8 @@ pub fn status(words: &Status) -> Result<Exit, Failure> {
 fn table(own: &Own) -> String {
     let mut out = String::new();
     let sign = if own.bpf_run_estimated { "~" } else { "" };
-    let used = own.budget.used.map_or("not measured yet".into(), percent);
+    let used =
+        own.budget.used.map_or("not measured yet".into(), |used| format!("{} used", percent(used)));
     let rows = [
         ("version", own.version.clone()),
         ("node", own.node.clone()),
@@ -42,7 +43,7 @@ fn table(own: &Own) -> String {
         ("configuration", own.config.clone().unwrap_or_else(|| "defaults".into())),
         ("CPU, own", span(own.cpu_ns)),
         ("CPU, hooks", format!("{sign}{}", span(own.bpf_run_ns))),
-        ("budget", format!("{used} of the machine; at most {}", percent(own.budget.share))),
+        ("budget", format!("{used}; at most {} of the machine", percent(own.budget.share))),
         ("given up", list(&own.budget.shed)),
         ("memory", bytes(own.rss_bytes)),
         ("BPF maps", bytes(own.map_bytes)),

@@ -106,8 +106,9 @@ fn root_each_opt_in_capability_says_how_it_fares_under_the_unit() {
     }
     let served = served("unit-opt-in", &capabilities("AmbientCapabilities"));
     let mut talk = served.connect();
-    let asked =
-        r#"{"fields":["cpu_ns"],"capabilities":["block","sockets","run-queue","exact-cpu"]}"#;
+    let asked = r#"{"fields":["cpu_ns"],"capabilities":["block","write-back","sockets",
+        "run-queue","exact-cpu","signals"]}"#;
+    let asked = asked.replace('\n', "");
     let params = asked.replacen('{', r#"{"every_ns":1000000000,"#, 1);
     let _sample = talk.result("monitor", &params);
     let probes = served.connect().result("probes", "{}");
