@@ -61,6 +61,20 @@ fn the_defaults_can_be_read_back_as_they_are_shown() {
 }
 
 #[test]
+fn the_file_that_is_shipped_shows_every_key_with_its_default() {
+    let shipped = include_str!("../../../../tests/packaging/monitor.toml");
+    assert_eq!(from_text(shipped).map(|it| it.0), Ok(Config::default()));
+    let whole: Vec<_> = shipped
+        .lines()
+        .map(|line| line.strip_prefix('#').filter(|it| !it.starts_with(' ')).unwrap_or(line))
+        .collect();
+    let (config, lines) = from_text(&whole.join("\n")).expect("it makes sense");
+    let socket = Some("/run/monitor/monitor.sock".into());
+    assert_eq!(config, Config { socket, ..Config::default() });
+    assert!(lines.iter().all(Option::is_some), "{lines:?}");
+}
+
+#[test]
 fn chance_bytes_never_panic() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let words = ["[limits]", "monitors", "=", "\n", "\"", "[", "]", "7", "\u{fffd}", ".", "{", "#"];
