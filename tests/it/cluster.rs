@@ -7,8 +7,8 @@ use crate::deadline::until;
 use monitor::backend::canned::Canned;
 use monitor::cluster::link::{Link, Switch};
 use monitor::cluster::scope::Node;
+use monitor::daemon::config::Loaded;
 use monitor::daemon::{self, Settings};
-use monitor::engine::Limits;
 use monitor::serve::policy::Hidden;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -34,17 +34,19 @@ impl Daemon {
         std::fs::create_dir_all(&dir).expect("a folder for sockets");
         let socket = dir.join(format!("{name}.sock"));
         let node = Node { name, number, ..Node::default() };
-        let settings = Settings {
-            socket: socket.clone(),
-            limits: Limits::default(),
-            queue_bytes: 1 << 20,
-            connections: 16,
-            hidden: Hidden::Nothing,
-            link: Some(Box::new(switch.join(node.clone())) as Box<dyn Link>),
-            node,
-        };
+        let port = Box::new(switch.join(node.clone())) as Box<dyn Link>;
         let (stop, stopped) = oneshot::channel();
+        let place = socket.clone();
         let thread = std::thread::spawn(move || {
+            let settings = Settings {
+                socket: place,
+                loaded: Loaded::default(),
+                hidden: Hidden::Nothing,
+                node,
+                link: Some(port),
+                reload: Box::new(|| Ok(Loaded::default())),
+                log: Box::new(|_| {}),
+            };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a loop").block_on(async {
                 let serving = daemon::serve(settings, Box::new(Canned::fixed()), Vec::new());

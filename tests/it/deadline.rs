@@ -22,7 +22,8 @@ pub fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn deadline() -> Duration {
+/// Longest that anything is waited for.
+pub fn deadline() -> Duration {
     let given = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
     Duration::from_secs(given.unwrap_or(DEADLINE_S))
 }

@@ -8,5 +8,6 @@ mod client;
 mod cluster;
 mod deadline;
 mod delivery;
+mod door;
 mod language;
 mod root;

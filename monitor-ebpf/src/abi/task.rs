@@ -113,7 +113,10 @@ pub struct Process {
     /// Id of the cgroup in the unified hierarchy (its directory's inode number).
     pub cgroup_id: u64,
     /// 1 when the process has memory of its own, 0 for kernel threads and zombies.
-    pub has_memory: u64,
+    pub has_memory: u32,
+    /// 1 when it is not root's and has no rights but those of its user and group, so that they may
+    /// look into it.
+    pub unlent: u32,
 }
 
 /// Bit of `group_flags`: the whole group was ended by `exit_group` or a signal.
@@ -185,6 +188,14 @@ offsets! {
         cred: "task_struct.cred",
         cred_uid: "cred.uid",
         cred_gid: "cred.gid",
+        cred_suid: "cred.suid",
+        cred_sgid: "cred.sgid",
+        cred_euid: "cred.euid",
+        cred_egid: "cred.egid",
+        cred_permitted: "cred.cap_permitted",
+        cred_user_ns: "cred.user_ns",
+        user_ns_level: "user_namespace.level",
+        user_ns_owner: "user_namespace.owner",
         exec_id: "task_struct.self_exec_id",
         thread_pid: "task_struct.thread_pid",
         pid_level: "pid.level",
@@ -229,6 +240,7 @@ offsets! {
         percpu_size: "sizeof percpu_counter",
         percpu_count: "percpu_counter.count",
         percpu_parts: "percpu_counter.counters",
+        mm_flags: "mm_struct.flags",
         mm_total_vm: "mm_struct.total_vm",
         mm_hiwater_vm: "mm_struct.hiwater_vm",
         mm_hiwater_rss: "mm_struct.hiwater_rss",

@@ -6,6 +6,10 @@ use crate::abi::offset::ABSENT;
 use crate::abi::task::{KIND_PROCESS, KIND_THREAD, Process, Sums, TaskOffsets, Thread};
 use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf};
 
+// The two lowest bits of `mm_struct.flags` (include/linux/sched/coredump.h).
+const MMF_DUMPABLE_MASK: u64 = 3;
+const SUID_DUMP_USER: u64 = 1;
+
 /// Set by the loader.
 #[unsafe(no_mangle)]
 static TASK: TaskOffsets = TaskOffsets::ABSENT;
@@ -231,9 +235,26 @@ impl Task {
         let cred: *const u8 = load(self.0, constant!(TASK.cred));
         out.uid = load(cred, constant!(TASK.cred_uid));
         out.gid = load(cred, constant!(TASK.cred_gid));
+        // Root sees all as it is: most processes of a node need no closer look.
+        let unlent = out.uid != 0 && unlent(cred, out.uid, out.gid) && self.dumpable();
+        out.unlent = u32::from(unlent);
         out.exec_id = load(self.0, constant!(TASK.exec_id));
         out.ns_pid = self.ns_pid();
         out.cgroup_id = self.cgroup_id();
+    }
+
+    /// Whether its memory may be dumped; what has none keeps no secrets in it.
+    #[inline(always)]
+    fn dumpable(self) -> bool {
+        let mm: *const u8 = load(self.0, constant!(TASK.mm));
+        if mm.is_null() {
+            return true;
+        }
+        // A kernel that keeps it elsewhere: nobody but root looks.
+        if constant!(TASK.mm_flags) == ABSENT {
+            return false;
+        }
+        load::<u64>(mm, constant!(TASK.mm_flags)) & MMF_DUMPABLE_MASK == SUID_DUMP_USER
     }
 
     /// Fills the sizes of its memory, all zero when it has none.
@@ -276,6 +297,24 @@ impl Task {
         let node: *const u8 = load(cgroup, constant!(TASK.cgroup_kn));
         load(node, constant!(TASK.kn_id))
     }
+}
+
+/// Whether these credentials lend nothing beyond this user and group: the conditions of
+/// `__ptrace_may_access` and `cap_ptrace_access_check` for a caller without capabilities. The
+/// maker of a user namespace has every right in it, so capabilities there are his own.
+#[inline(always)]
+fn unlent(cred: *const u8, uid: u32, gid: u32) -> bool {
+    let is = |at, id| load::<u32>(cred, at) == id;
+    let one = is(constant!(TASK.cred_euid), uid)
+        && is(constant!(TASK.cred_suid), uid)
+        && is(constant!(TASK.cred_egid), gid)
+        && is(constant!(TASK.cred_sgid), gid);
+    if !one || load::<u64>(cred, constant!(TASK.cred_permitted)) == 0 {
+        return one;
+    }
+    let space: *const u8 = load(cred, constant!(TASK.cred_user_ns));
+    load::<u32>(space, constant!(TASK.user_ns_level)) == 1
+        && load::<u32>(space, constant!(TASK.user_ns_owner)) == uid
 }
 
 /// The seven counters of a `task_io_accounting` that lies at `at` of `base`.

@@ -124,7 +124,7 @@ fn tracefs(root: &Path) -> Reading {
 }
 
 fn hidepid(root: &Path) -> Reading {
-    let Hiding { level, from_us } = Hiding::read(&root.join("proc"), Path::new("/proc"));
+    let Hiding { level, from_us, .. } = Hiding::read(&root.join("proc"), Path::new("/proc"));
     Reading {
         name: "hidepid",
         value: level.unwrap_or_else(|| "off".into()),

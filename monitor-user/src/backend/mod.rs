@@ -18,7 +18,7 @@ use crate::model::id::Pid;
 use crate::model::probe::Probe;
 use crate::model::sample::{Process, Sample, Source};
 use crate::model::want::{Capability, Want};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Why a backend cannot work, or a reading failed as a whole.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +72,12 @@ pub trait Backend: Send {
     /// The same, after a moment in which the cost of each event was measured, where that can be.
     fn examine(&mut self) -> Vec<Probe> {
         self.probes()
+    }
+
+    /// Lets the kernel count the run time of programs until the result is dropped; nothing, where
+    /// there are none, or without the privilege for it.
+    fn statistics(&self) -> Option<OwnedFd> {
+        None
     }
 
     /// Attaches what these capabilities need and is not attached, and lets go of what none of

@@ -31,6 +31,11 @@ pub enum Choice {
 impl Choice {
     /// Their names, in the order of the enum.
     pub const NAMES: [&str; 5] = ["auto", "ebpf", "procfs", "test", "unsupported"];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
 }
 
 impl std::str::FromStr for Choice {

@@ -45,6 +45,10 @@ pub enum Command {
     Events(words::Events),
     /// Serve the tools of this node: one reader for all of them
     Serve(Serve),
+    /// What the service of this node uses, holds and refused
+    Status(Status),
+    /// Check the configuration of the service, or show what holds
+    Config(Config),
     /// List every field: name, unit, meaning, source
     Fields(Fields),
     /// Tell what works here, by which hook, at what cost, and what is missing
@@ -242,13 +246,60 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct Serve {
+    /// Its configuration; else $XDG_CONFIG_HOME/monitor/monitor.toml or /etc/monitor/monitor.toml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Where it listens
     #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
     pub socket: Option<PathBuf>,
     /// Who reads: the best that works, or this one and no other
-    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
+    #[arg(long, env = "MONITOR_BACKEND", hide_env_values = true,
         value_parser = names::<Choice>(&Choice::NAMES))]
-    pub backend: Choice,
+    pub backend: Option<Choice>,
+}
+
+/// `status`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Status {
+    /// Where it listens
+    #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
+    pub socket: Option<PathBuf>,
+    /// Form of the output
+    #[arg(long, default_value = "table",
+        value_parser = PossibleValuesParser::new(["table", "json"]))]
+    pub format: String,
+}
+
+/// `config`.
+#[derive(Debug, Args)]
+pub struct Config {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+/// What can be done with a configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Tell every error with its line and key; exit code 2 if there is one
+    Check {
+        /// The file; the one that the service would read, if absent
+        file: Option<PathBuf>,
+    },
+    /// Print what holds, and where each value comes from
+    Show {
+        /// The file; the one that the service would read, if absent
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// Where it would listen
+        #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
+        socket: Option<PathBuf>,
+        /// Who would read
+        #[arg(long, env = "MONITOR_BACKEND", hide_env_values = true,
+            value_parser = names::<Choice>(&Choice::NAMES))]
+        backend: Option<Choice>,
+    },
 }
 
 /// `fields`.
@@ -269,6 +320,12 @@ pub struct Doctor {
     #[arg(long, default_value = "table",
         value_parser = PossibleValuesParser::new(["table", "json"]))]
     pub format: String,
+    /// Ask this service; else the one of this node, if there is one
+    #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
+    pub socket: Option<PathBuf>,
+    /// Ask no service: try everything here and let go of it again
+    #[arg(long)]
+    pub local: bool,
     /// Who reads: the best that works, or this one and no other
     #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
         value_parser = names::<Choice>(&Choice::NAMES))]

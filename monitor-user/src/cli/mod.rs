@@ -5,9 +5,11 @@
 //! a file.
 
 pub mod args;
+mod ask;
 mod client;
 mod columns;
 mod complete;
+mod config;
 mod count;
 mod doctor;
 mod events;
@@ -26,7 +28,9 @@ mod run;
 mod sample;
 mod seen;
 mod serve;
+mod settings;
 mod start;
+mod status;
 mod target;
 mod usage;
 mod watch;
@@ -62,6 +66,8 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Cancel(args)) => list::cancel(&args),
         Some(Command::Events(args)) => events::events(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
+        Some(Command::Status(args)) => status::status(&args),
+        Some(Command::Config(args)) => config::config(&args),
         Some(Command::Fields(args)) => fields::fields(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Completions(args)) => complete::completions(&args),

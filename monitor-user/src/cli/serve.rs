@@ -1,35 +1,53 @@
 //! `monitor serve`: the service, until it is told to end.
+//!
+//! In: words, the environment, the file. Out: one configuration; what was said last, closest to
+//! the start, holds. The file is read again when the service is told to.
 
 use super::args::Serve;
 use super::exit::{Exit, Failure};
 use super::log;
+use super::settings::{self, Said};
+use crate::backend::procfs::access::Hiding;
 use crate::backend::{host, select};
 use crate::cluster::scope::Node;
 use crate::daemon::{self, Settings};
-use crate::engine::Limits;
 use crate::meter::need;
 use crate::model::scope::Scope;
 use crate::serve::policy::Hidden;
-use crate::sys::place;
+use crate::sys::files;
+use std::path::Path;
 
 /// Files that are looked at at the same time; a file system that hangs holds up one of them.
 const FILE_LOOKS: usize = 16;
 
 /// Serves.
 pub fn serve(args: &Serve) -> Result<Exit, Failure> {
-    log::start(0);
-    let named = args.socket.clone().map_or_else(place::default_path, Ok);
-    let path = named.map_err(Failure::failed)?;
+    let said = Said { socket: args.socket.clone(), backend: args.backend, log: log::wanted() };
+    let file = args.config.clone();
+    // A connection is a descriptor, and half of them are for reading.
+    let room = files::raise().map_or(usize::MAX, |most| usize::try_from(most / 2).unwrap_or(0));
+    let reload = move || {
+        let mut loaded = settings::read(file.as_deref(), &said)?;
+        let all = &mut loaded.config.door.all_connections;
+        *all = room.min(*all);
+        Ok(loaded)
+    };
+    let loaded = reload().map_err(settings::told)?;
+    let log = log::service(loaded.config.log);
+    let path = settings::socket(&loaded.config)?;
     let always = need::capabilities(Scope::Processes, &[], &[]);
-    let (backend, opening) = select::open(args.backend, &always, 0)?;
+    let (backend, opening) = select::open(loaded.config.backend, &always, 0)?;
+    for note in &opening {
+        tracing::warn!("{}", note.text);
+    }
     let settings = Settings {
         socket: path.clone(),
-        limits: Limits::default(),
-        queue_bytes: 1 << 20,
-        connections: 1024,
-        hidden: Hidden::Nothing,
+        loaded,
+        hidden: hidden(),
         node: own_node(),
         link: None,
+        reload: Box::new(reload),
+        log,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -45,6 +63,12 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
 fn own_node() -> Node {
     let name = host::name().to_string();
     Node { name, number: 0, aliases: host::addresses(), ranks: Vec::new() }
+}
+
+/// What `/proc` keeps from users here.
+fn hidden() -> Hidden {
+    let Hiding { level, except, .. } = Hiding::read(Path::new("/proc"), Path::new("/proc"));
+    level.map_or(Hidden::Nothing, |_| Hidden::Others { except })
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Failure {

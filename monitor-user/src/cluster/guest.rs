@@ -6,7 +6,7 @@
 use super::message::{Message, Part, Ticket, Whom};
 use super::{Act, Cluster, LEASE};
 use crate::engine::{Answer, Caller, Conn, Input};
-use crate::meter::veil::Veil;
+use crate::meter::veil::{Eyes, Veil};
 use crate::model::id::Ns;
 use crate::model::request::Request;
 use crate::model::status::{Refusal, Status};
@@ -46,7 +46,7 @@ impl Cluster {
         let Whom { uid, gid, pid } = *whom;
         // A connection of this node has eyes of its own; of others only the user is known.
         let known = self.callers.values().find(|it| it.uid == uid && from == self.own.name);
-        let other = if uid == 0 { Veil::None } else { Veil::Own(uid) };
+        let other = if uid == 0 { Veil::None } else { Veil::Own(Eyes { uid, gid }) };
         let veil = known.map_or(other, |it| it.veil);
         self.pass(now, Input::Opened(Caller { conn, uid, gid, pid, veil }), acts);
         let (tag, call) = (Some(Tag::Number(0)), Call::Monitor(Box::new(request)));

@@ -12,7 +12,7 @@ pub mod link;
 pub mod message;
 pub mod scope;
 
-use crate::engine::{Answer, Conn, Engine, Input, Key, Output};
+use crate::engine::{Answer, Conn, Engine, Input, Key, Limits, Output};
 use crate::model::id::Ns;
 use crate::model::request::Request;
 use crate::model::status::Refusal;
@@ -84,6 +84,11 @@ impl Cluster {
     /// The engine of this node.
     pub const fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// From now on these limits hold; what there is already, stays.
+    pub fn limit(&mut self, limits: Limits) {
+        self.engine.limit(limits);
     }
 
     /// When it must be given an input, if nothing happens before.

@@ -2,16 +2,20 @@
 //!
 //! In: streams and lines. Out: inputs for the engine; lines into outboxes. Knows no monitor.
 
-use super::Settings;
-use crate::engine::{Answer, Caller, Conn, Input};
+use crate::engine::{Caller, Conn, Input};
 use crate::model::status::Refusal;
+use crate::serve::door::Limits;
 use crate::serve::line::{Arrival, converse};
 use crate::serve::outbox::Outbox;
-use crate::serve::policy::{self, Hidden};
+use crate::serve::policy::{Class, Peer, Policy};
+use crate::sys::peer;
 use crate::wire::call::{Call, Fault, Tag};
 use crate::wire::event::Event;
 use crate::wire::reply;
-use std::collections::HashMap;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -28,9 +32,12 @@ pub struct Clients {
     next: Conn,
     tasks: JoinSet<()>,
     arrivals: Sender<Arrival>,
-    queue_bytes: usize,
-    connections: usize,
-    hidden: Hidden,
+    limits: Limits,
+    policy: Policy,
+    /// What was refused here, by kind.
+    refused: BTreeMap<&'static str, u64>,
+    /// Samples that were dropped on connections that have closed.
+    dropped: u64,
 }
 
 struct Client {
@@ -40,47 +47,67 @@ struct Client {
 
 impl Clients {
     /// None yet; their lines will arrive there.
-    pub fn new(settings: &Settings, arrivals: Sender<Arrival>) -> Self {
+    pub fn new(limits: Limits, policy: Policy, arrivals: Sender<Arrival>) -> Self {
         Self {
             all: HashMap::new(),
             next: 0,
             tasks: JoinSet::new(),
             arrivals,
-            queue_bytes: settings.queue_bytes,
-            connections: settings.connections,
-            hidden: settings.hidden,
+            limits,
+            policy,
+            refused: BTreeMap::new(),
+            dropped: 0,
         }
     }
 
-    /// Takes a connection, unless its user has too many.
+    /// From the next connection on these hold.
+    pub fn rule(&mut self, limits: Limits, policy: Policy) {
+        (self.limits, self.policy) = (limits, policy);
+    }
+
+    /// Takes a connection, unless its user may not ask or has too many.
     pub fn open(&mut self, stream: UnixStream) -> Option<Input> {
         while self.tasks.try_join_next().is_some() {}
         // Whoever is gone before he was asked who he is wants nothing.
-        let peer = stream.peer_cred().ok()?;
-        let (uid, conn) = (peer.uid(), self.next);
-        let outbox = Arc::new(Outbox::new(self.queue_bytes));
+        let peer = who(&stream)?;
+        let (uid, conn) = (peer.uid, self.next);
         self.next += 1;
-        let talk = converse(conn, stream, Arc::clone(&outbox), self.arrivals.clone());
-        self.tasks.spawn(talk);
-        let has = self.all.values().filter(|it| it.uid == uid).count();
-        if has >= self.connections {
-            let most = self.connections;
-            tracing::warn!(uid, "a connection is refused: the limit \"connections\" is {most}");
-            let why = format!("user {uid} has {most} connections, the limit \"connections\"");
-            outbox.reply(reply::faulty(&Fault::refused(&Refusal::limit(why))));
-            outbox.close();
+        if let Some((kind, refusal)) = self.refusal(&peer) {
+            tracing::warn!(uid, pid = peer.pid, "a connection is refused: {refusal}");
+            *self.refused.entry(kind).or_default() += 1;
+            // Told as far as it goes at once: who is refused shall cost nothing more.
+            if let Ok(mut stream) = stream.into_std() {
+                let _ = stream.write(&reply::faulty(&Fault::refused(&refusal)));
+            }
             return None;
         }
+        let outbox = Arc::new(Outbox::new(self.limits.queue_bytes));
+        let paper = (Arc::clone(&outbox), self.limits.request_bytes);
+        self.tasks.spawn(converse(conn, stream, paper, self.arrivals.clone()));
         self.all.insert(conn, Client { uid, outbox });
-        let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
-        let (gid, veil) = (peer.gid(), policy::veil(uid, self.hidden));
-        Some(Input::Opened(Caller { conn, uid, gid, pid, veil }))
+        let veil = self.policy.veil(&peer);
+        Some(Input::Opened(Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil }))
+    }
+
+    fn refusal(&self, peer: &Peer) -> Option<(&'static str, Refusal)> {
+        if !self.policy.grants(peer, Class::ObserveOwn) {
+            let why = format!("user {} is not granted \"observe-own\" here", peer.uid);
+            return Some(("not granted", Refusal::denied(why)));
+        }
+        let others = self.all.values().filter(|it| it.uid != 0).count();
+        let own = self.all.values().filter(|it| it.uid == peer.uid).count();
+        let why = self.limits.refuse(peer.uid, own, others)?;
+        Some(("connection limit", Refusal::limit(why)))
     }
 
     /// What a connection said.
     pub fn arrived(&mut self, arrival: Arrival) -> Option<Input> {
         match arrival {
-            Arrival::Closed(conn) => self.all.remove(&conn).map(|_| Input::Closed(conn)),
+            Arrival::Closed(conn) => {
+                let client = self.all.remove(&conn)?;
+                self.dropped += client.outbox.dropped();
+                Some(Input::Closed(conn))
+            }
             Arrival::Line(conn, line) => match Call::from_line(&line) {
                 Ok((tag, call)) => {
                     if tag.is_none() {
@@ -89,6 +116,7 @@ impl Clients {
                     Some(Input::Called { from: conn, tag, call })
                 }
                 Err(fault) => {
+                    *self.refused.entry("malformed call").or_default() += 1;
                     self.line(conn, |outbox| outbox.reply(reply::faulty(&fault)));
                     None
                 }
@@ -97,7 +125,7 @@ impl Clients {
     }
 
     /// Answers a call.
-    pub fn reply(&self, to: Conn, tag: &Tag, answer: Result<Answer, Refusal>) {
+    pub fn reply(&self, to: Conn, tag: &Tag, answer: Result<impl Serialize, Refusal>) {
         let line = match answer {
             Ok(answer) => reply::good(tag, answer),
             Err(refusal) => reply::refused(tag, &refusal),
@@ -108,6 +136,26 @@ impl Clients {
     /// Tells an event.
     pub fn event(&self, to: Conn, event: Event) {
         self.line(to, |outbox| outbox.event(event));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn queued(&self) -> usize {
+        self.all.values().map(|client| client.outbox.bytes()).sum()
+    }
+
+    /// Samples that were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.dropped + self.all.values().map(|client| client.outbox.dropped()).sum::<u64>()
+    }
+
+    /// What was refused here, by kind.
+    pub const fn refused(&self) -> &BTreeMap<&'static str, u64> {
+        &self.refused
     }
 
     fn line(&self, to: Conn, put: impl FnOnce(&Outbox)) {
@@ -124,4 +172,16 @@ impl Clients {
             self.tasks.abort_all();
         }
     }
+}
+
+/// Who the kernel says is at the other end.
+fn who(stream: &UnixStream) -> Option<Peer> {
+    let peer = stream.peer_cred().ok()?;
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+    let groups = peer::groups(stream.as_fd()).unwrap_or_else(|why| {
+        // Before 4.13: then only his first group counts.
+        tracing::debug!("the groups of a peer are not known: {why}");
+        Vec::new()
+    });
+    Some(Peer { uid: peer.uid(), gid: peer.gid(), pid, groups })
 }

@@ -2,30 +2,37 @@
 //!
 //! The loop owns the engine and every connection, and never waits for anything but its inputs.
 //! It ends on SIGTERM and SIGINT: clients are told, what is attached is detached, the socket is
-//! taken away.
+//! taken away. On SIGHUP it reads its configuration again.
 
+mod account;
+mod act;
 mod clients;
+pub mod config;
 mod files;
+mod heart;
+mod own;
+pub mod reload;
 pub mod sampler;
 
 use crate::backend::Backend;
+use crate::cluster::Cluster;
 use crate::cluster::link::{Letter, Link};
-use crate::cluster::message::Message;
 use crate::cluster::scope::Node;
-use crate::cluster::{Act, Cluster};
-use crate::engine::{Engine, Input, Limits, Output};
-use crate::meter::need;
+use crate::engine::{Conn, Engine, Input, Limits};
 use crate::model::id::Ns;
 use crate::model::sample::Note;
-use crate::model::scope::Scope;
-use crate::model::want::Capability;
 use crate::serve::line::Arrival;
-use crate::serve::policy::Hidden;
+use crate::serve::policy::{Hidden, Policy};
 use crate::serve::socket::Listening;
 use crate::sys::{clock, rights};
+use crate::wire::call::Tag;
+use account::Account;
 use clients::Clients;
+use config::{Config, Loaded};
 use files::Files;
-use sampler::{Sampler, Work};
+use heart::{Ask, Heart};
+use reload::Reload;
+use sampler::{Done, Sampler};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -39,79 +46,99 @@ const ARRIVALS: usize = 1024;
 pub struct Settings {
     /// Where it listens.
     pub socket: PathBuf,
-    /// What users may have at once.
-    pub limits: Limits,
-    /// Bytes of samples that wait for one connection.
-    pub queue_bytes: usize,
-    /// Connections of one user.
-    pub connections: usize,
+    /// Its configuration.
+    pub loaded: Loaded,
     /// What `/proc` keeps from users.
     pub hidden: Hidden,
     /// This node among others; its name and number.
     pub node: Node,
     /// The way to them, if there is one.
     pub link: Option<Box<dyn Link>>,
+    /// Reads the configuration again.
+    pub reload: Reload,
+    /// Lets the log say as much as its argument names.
+    pub log: Box<dyn Fn(&str)>,
 }
 
 /// Serves until it is told to end.
 pub async fn serve(
-    settings: Settings,
+    mut settings: Settings,
     backend: Box<dyn Backend>,
     opening: Vec<Note>,
 ) -> std::io::Result<()> {
     let listening = Listening::at(&settings.socket).await?;
-    let alone = (!rights::may_change()).then(rights::own_user);
+    let Config { limits, door, grants, budget, .. } = settings.loaded.config.clone();
+    let policy = Policy { hidden: settings.hidden, grants };
     let name = settings.node.name.as_str().into();
-    let limits = Limits { files_of: alone, ..settings.limits };
     let (sender, arrivals) = channel(ARRIVALS);
     let mut it = Loop {
-        cluster: Cluster::alone(Engine::new(name, limits), settings.node.clone()),
-        clients: Clients::new(&settings, sender),
+        cluster: Cluster::alone(Engine::new(name, own_files(limits)), settings.node.clone()),
+        link: settings.link.take(),
+        clients: Clients::new(door, policy, sender),
         sampler: Sampler::start(backend, opening)?,
         files: Files::default(),
+        account: Account::new(budget),
+        heart: Heart::new(Duration::from_nanos(budget.window.0)),
+        examining: Vec::new(),
         listening,
         arrivals,
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
-        link: settings.link,
+        hangup: signal(SignalKind::hangup())?,
+        settings,
     };
-    tracing::info!(socket = %settings.socket.display(), "serving");
+    tracing::info!(socket = %it.settings.socket.display(), "serving");
+    heart::ready(&it.status_line());
     it.run().await;
+    heart::stopping();
     it.files.stop();
     it.clients.finish().await;
     it.sampler.stop();
     Ok(())
 }
 
+/// Files can be watched for others only by who may take their rights.
+fn own_files(limits: Limits) -> Limits {
+    let files_of = (!rights::may_change()).then(rights::own_user);
+    Limits { files_of, ..limits }
+}
+
 struct Loop {
+    settings: Settings,
     cluster: Cluster,
     link: Option<Box<dyn Link>>,
     clients: Clients,
     sampler: Sampler,
     files: Files,
+    account: Account,
+    heart: Heart,
+    /// Who waits for the reader to say how each capability is served.
+    examining: Vec<(Conn, Tag)>,
     listening: Listening,
     arrivals: Receiver<Arrival>,
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
+}
+
+/// What can wake the loop.
+enum Woken {
+    Input(Option<Input>),
+    Letter(Letter),
+    Done(Done),
+    Beat(Ask),
+    Hangup,
 }
 
 impl Loop {
     async fn run(&mut self) {
         loop {
-            let due = self.cluster.due().map(instant);
-            let input = tokio::select! {
-                biased;
-                _ = self.terminate.recv() => Some(Input::Shutdown),
-                _ = self.interrupt.recv() => Some(Input::Shutdown),
-                Some(looks) = self.sampler.done.recv() => Some(Input::Seen(looks)),
-                looked = self.files.next() => Some(looked),
-                () = until(due) => Some(Input::Tick),
-                letter = arrived(self.link.as_mut()) => {
-                    self.receive(letter);
-                    None
-                }
-                Some(arrival) = self.arrivals.recv() => self.clients.arrived(arrival),
-                Ok((stream, _)) = self.listening.listener.accept() => self.clients.open(stream),
+            let input = match self.woken().await {
+                Woken::Input(input) => input,
+                Woken::Letter(letter) => self.receive(letter),
+                Woken::Done(done) => self.done(done),
+                Woken::Beat(ask) => self.ask(ask),
+                Woken::Hangup => self.reload(),
             };
             let Some(input) = input else { continue };
             let over = matches!(input, Input::Shutdown);
@@ -122,56 +149,23 @@ impl Loop {
         }
     }
 
-    fn input(&mut self, input: Input) {
-        if let (Input::Called { .. }, Some(link)) = (&input, &self.link) {
-            self.cluster.meet(link.others());
-        }
-        let acts = self.cluster.input(clock::boot(), input);
-        self.act(acts);
-    }
-
-    fn receive(&mut self, (from, message): Letter) {
-        let acts = self.cluster.receive(clock::boot(), &from, message);
-        self.act(acts);
-    }
-
-    fn act(&mut self, acts: Vec<Act>) {
-        for act in acts {
-            match act {
-                Act::Here(output) => self.deliver(output),
-                Act::Send { to, message } => self.send(&to, message),
+    async fn woken(&mut self) -> Woken {
+        let due = self.cluster.due().map(instant);
+        tokio::select! {
+            biased;
+            _ = self.terminate.recv() => Woken::Input(Some(Input::Shutdown)),
+            _ = self.interrupt.recv() => Woken::Input(Some(Input::Shutdown)),
+            _ = self.hangup.recv() => Woken::Hangup,
+            Some(done) = self.sampler.done.recv() => Woken::Done(done),
+            looked = self.files.next() => Woken::Input(Some(looked)),
+            () = until(due) => Woken::Input(Some(Input::Tick)),
+            ask = self.heart.beat() => Woken::Beat(ask),
+            letter = arrived(self.link.as_mut()) => Woken::Letter(letter),
+            Some(arrival) = self.arrivals.recv() => Woken::Input(self.clients.arrived(arrival)),
+            Ok((stream, _)) = self.listening.listener.accept() => {
+                Woken::Input(self.clients.open(stream))
             }
         }
-    }
-
-    fn send(&mut self, to: &str, message: Message) {
-        let Some(link) = &mut self.link else { return };
-        if let Err(back) = link.send(to, message) {
-            let acts = self.cluster.unreachable(clock::boot(), to, &back);
-            self.act(acts);
-        }
-    }
-
-    fn deliver(&mut self, output: Output) {
-        match output {
-            Output::Reply { to, tag, answer } => self.clients.reply(to, &tag, answer),
-            Output::Event { to, event } => self.clients.event(to, event),
-            Output::Look(looks) => {
-                let capabilities = self.capabilities();
-                // The thread lives as long as this does.
-                let _ = self.sampler.work.send(Work { looks, capabilities });
-            }
-            Output::LookAt(at) => self.files.look(at),
-        }
-    }
-
-    /// What must be attached: what costs nothing always, the rest for those who asked.
-    fn capabilities(&self) -> Vec<Capability> {
-        let mut all = need::capabilities(Scope::Processes, &[], &[]);
-        all.extend(self.cluster.engine().plans().flatten());
-        all.sort_unstable();
-        all.dedup();
-        all
     }
 }
 

@@ -3,18 +3,48 @@
 //! In: views. Out: the same views, with what they saw. A slow reading delays those who wait for
 //! it and nobody else, because calls are answered by another thread.
 
+use crate::backend::host::Host;
 use crate::backend::{Backend, Error};
 use crate::engine::Look;
+use crate::meter::examination::{Examination, Found};
 use crate::meter::target::NoNamespaces;
 use crate::meter::view::{Past, Reading};
 use crate::model::field::ProcessField;
+use crate::model::probe::Probe;
 use crate::model::sample::{Node, Note, Sample};
 use crate::model::status::{Refusal, Status};
 use crate::model::want::{Capability, Devices, Want};
 use crate::sys::readable;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::thread::JoinHandle;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// What the thread is asked for.
+pub enum Job {
+    /// A reading.
+    Look(Work),
+    /// How each capability is served.
+    Examine,
+    /// The same for our own account, without looking at the host.
+    Account {
+        /// What must be attached: what nobody asks for any more is let go of.
+        capabilities: Vec<Capability>,
+        /// Whether run times are counted from now to the next such question.
+        counted: bool,
+    },
+}
+
+/// What it has done.
+pub enum Done {
+    /// Everybody has looked.
+    Looked(Vec<Look>),
+    /// What it found.
+    Examined(Box<Examination>),
+    /// What each capability did until now.
+    Accounted(Vec<Probe>),
+}
 
 /// Work for the thread.
 pub struct Work {
@@ -22,14 +52,17 @@ pub struct Work {
     pub looks: Vec<Look>,
     /// What must be attached, for them and for all others.
     pub capabilities: Vec<Capability>,
+    /// What of it is given up, and why.
+    pub shed: Vec<(Capability, String)>,
 }
 
 /// The thread's two ends.
 pub struct Sampler {
-    /// Work goes in here. There is never more than one piece of it.
-    pub work: UnboundedSender<Work>,
+    /// Work goes in here. There is never more than one reading of it, one account, and one
+    /// examination.
+    pub work: UnboundedSender<Job>,
     /// And comes back here.
-    pub done: UnboundedReceiver<Vec<Look>>,
+    pub done: UnboundedReceiver<Done>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -38,7 +71,8 @@ impl Sampler {
     pub fn start(backend: Box<dyn Backend>, opening: Vec<Note>) -> std::io::Result<Self> {
         let (work, queue) = unbounded_channel();
         let (back, done) = unbounded_channel();
-        let reader = Reader { backend, opening, past: Past::default() };
+        let (past, counting) = (Past::default(), None);
+        let reader = Reader { backend, opening, past, shed: Vec::new(), counting };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
             match runtime {
@@ -67,18 +101,21 @@ struct Reader {
     backend: Box<dyn Backend>,
     opening: Vec<Note>,
     past: Past,
+    shed: Vec<(Capability, String)>,
+    /// Held while the kernel counts the run time of programs.
+    counting: Option<OwnedFd>,
 }
 
 impl Reader {
-    async fn run(mut self, mut queue: UnboundedReceiver<Work>, back: UnboundedSender<Vec<Look>>) {
+    async fn run(mut self, mut queue: UnboundedReceiver<Job>, back: UnboundedSender<Done>) {
         let own = self.backend.wake().and_then(|fd| fd.try_clone_to_owned().ok());
         let wake = own.and_then(|fd| readable::readable(fd).ok());
         loop {
             tokio::select! {
-                work = queue.recv() => match work {
-                    Some(work) => {
-                        let looks = self.work(work);
-                        if back.send(looks).is_err() {
+                job = queue.recv() => match job {
+                    Some(job) => {
+                        let done = self.job(job);
+                        if back.send(done).is_err() {
                             return;
                         }
                     }
@@ -89,8 +126,37 @@ impl Reader {
         }
     }
 
+    fn job(&mut self, job: Job) -> Done {
+        match job {
+            Job::Look(work) => Done::Looked(self.work(work)),
+            Job::Examine => Done::Examined(Box::new(self.examine())),
+            Job::Account { capabilities, counted } => {
+                self.backend.attach(&capabilities);
+                let probes = self.backend.probes();
+                self.counting = None;
+                if counted {
+                    self.counting = self.backend.statistics();
+                }
+                Done::Accounted(probes)
+            }
+        }
+    }
+
+    /// As it is: nothing is attached for it, and nobody is made to run into a hook.
+    fn examine(&mut self) -> Examination {
+        let shed = self.shed.iter().map(|(_, text)| Note::remark(text.as_str()));
+        let found = Found {
+            backend: self.backend.source().name(),
+            probes: self.backend.probes(),
+            notes: self.opening.iter().cloned().chain(shed).collect(),
+        };
+        let host = Host::read(Path::new("/"));
+        Examination { service: true, ..Examination::of(&host, Some(&found)) }
+    }
+
     fn work(&mut self, work: Work) -> Vec<Look> {
         self.backend.attach(&work.capabilities);
+        self.shed = work.shed;
         // The kernel walks page tables for PSS: those who want it do not make others pay.
         let costly = |look: &Look| look.view.want().wants(ProcessField::Pss);
         let (costly, mut looks): (Vec<_>, Vec<_>) = work.looks.into_iter().partition(costly);
@@ -115,8 +181,8 @@ impl Reader {
                 Ok(sample) => {
                     let want = node_want(look.view.want());
                     let node = nodes.iter().find(|(it, _)| same(it, &want)).map(|(_, node)| node);
-                    let reading =
-                        Reading { sample, node, past: &self.past, namespaces: &NoNamespaces };
+                    let (past, shed) = (&self.past, &*self.shed);
+                    let reading = Reading { sample, node, past, namespaces: &NoNamespaces, shed };
                     look.view.see(&reading, &mut *self.backend)
                 }
                 Err(error) => Err(refusal(error)),
@@ -190,7 +256,7 @@ fn refusal(error: &Error) -> Refusal {
 }
 
 /// Waits for records; for ever, where there is no ring buffer.
-async fn records(wake: Option<&AsyncFd<std::os::fd::OwnedFd>>) {
+async fn records(wake: Option<&AsyncFd<OwnedFd>>) {
     let Some(wake) = wake else { return std::future::pending().await };
     if let Ok(mut ready) = wake.readable().await {
         ready.clear_ready();

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::backend::canned::Canned;
     use crate::meter::target::NoNamespaces;
-    use crate::meter::veil::Veil;
+    use crate::meter::veil::{Eyes, Veil};
     use crate::meter::view::{Past, Reading};
     use crate::model::id::Identity;
     use crate::model::sample::{Birth, Process, Sample, Source};
@@ -217,7 +217,13 @@ mod tests {
     impl World {
         fn new() -> Self {
             let mut engine = Engine::new("n".into(), Limits::default());
-            let caller = Caller { conn: 1, uid: 7, gid: 7, pid: 10, veil: Veil::Own(7) };
+            let caller = Caller {
+                conn: 1,
+                uid: 7,
+                gid: 7,
+                pid: 10,
+                veil: Veil::Own(Eyes { uid: 7, gid: 7 }),
+            };
             assert!(engine.input(Ns(0), Input::Opened(caller)).is_empty());
             Self { engine, now: Ns(0), dying: Vec::new() }
         }
@@ -258,7 +264,8 @@ mod tests {
             sample.at.boot = Ns(5);
             sample.dying.clone_from(&self.dying);
             let (sample, past) = (&sample, &Past::default());
-            let reading = Reading { sample, node: None, past, namespaces: &NoNamespaces };
+            let reading =
+                Reading { sample, node: None, past, namespaces: &NoNamespaces, shed: &[] };
             look.seen = Some(look.view.see(&reading, &mut Canned::fixed()));
             look
         }

@@ -246,13 +246,13 @@ fn range(name: Option<&str>) -> Result<Range, Refusal> {
 mod tests {
     use super::*;
     use crate::engine::{Input, Limits};
-    use crate::meter::veil::Veil;
+    use crate::meter::veil::{Eyes, Veil};
     use crate::wire::call::{Call, Cancel, Tag};
 
     const S: u64 = 1_000_000_000;
 
     fn caller(conn: Conn, uid: u32, pid: u32) -> Caller {
-        Caller { conn, uid, gid: uid, pid, veil: Veil::Own(uid) }
+        Caller { conn, uid, gid: uid, pid, veil: Veil::Own(Eyes { uid, gid: uid }) }
     }
 
     /// Connections 1 and 2 of user 7, processes 100 and 200; connection 3 of user 8.

@@ -37,6 +37,8 @@ pub struct Limits {
     pub period_ns: u64,
     /// The same where page tables must be walked (`pss_bytes`).
     pub costly_period_ns: u64,
+    /// Samples of all his monitors in a second.
+    pub samples_per_second: u64,
     /// Longest lease.
     pub lease_ns: u64,
     /// Events that a monitor keeps while nobody listens.
@@ -71,6 +73,7 @@ impl Default for Limits {
             monitors: 2048,
             period_ns: 10_000_000,
             costly_period_ns: 100_000_000,
+            samples_per_second: 20_000,
             lease_ns: 7 * 24 * 3600 * 1_000_000_000,
             kept_events: 1024,
             files_of: None,

@@ -80,6 +80,24 @@ pub enum Output {
     Look(Vec<Look>),
     /// Look at a file.
     LookAt(LookAt),
+    /// Answer what is not about monitors.
+    Asked {
+        /// Whom.
+        to: Conn,
+        /// The tag of his call.
+        tag: Tag,
+        /// What he wants to know.
+        about: About,
+    },
+}
+
+/// What the engine does not know of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// How each capability is served.
+    Probes,
+    /// What the service uses.
+    Service,
 }
 
 /// One view, on its way to a reading or back.
@@ -107,8 +125,8 @@ pub struct Engine {
     /// Whether views are out at a reading.
     looking: bool,
     cancels: Vec<Pending>,
-    /// Calls refused since the start.
-    refused: u64,
+    /// Calls refused since the start, by the name of their status.
+    refused: BTreeMap<&'static str, u64>,
 }
 
 impl Engine {
@@ -124,7 +142,7 @@ impl Engine {
             next_key: 0,
             looking: false,
             cancels: Vec::new(),
-            refused: 0,
+            refused: BTreeMap::new(),
         }
     }
 
@@ -163,6 +181,16 @@ impl Engine {
         self.monitors.values().map(|it| &*it.capabilities).chain(accounts)
     }
 
+    /// Calls refused since the start, by the name of their status.
+    pub const fn refused(&self) -> &BTreeMap<&'static str, u64> {
+        &self.refused
+    }
+
+    /// From now on these limits hold; what there is already, stays.
+    pub fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// How many monitors there are.
     pub fn len(&self) -> usize {
         self.monitors.len()
@@ -194,9 +222,11 @@ impl Engine {
             Call::File(params) => self.file(&caller, params, now).map(Some),
             Call::Account => self.account(&caller, tag.clone(), now),
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
+            Call::Probes => asked((from, &tag), About::Probes, out),
+            Call::Status => asked((from, &tag), About::Service, out),
         };
         if let Err(refusal) = &answer {
-            self.refused += 1;
+            *self.refused.entry(refusal.status.name()).or_default() += 1;
             let (uid, pid) = (caller.uid, caller.pid);
             tracing::info!(uid, pid, method, status = refusal.status.name(), "{refusal}");
         }
@@ -256,4 +286,15 @@ impl Engine {
         self.cancels = left;
         out.extend(done.into_iter().filter_map(Pending::reply));
     }
+}
+
+/// Hands on a question; nobody answers what carries no tag.
+fn asked(
+    by: (Conn, &Option<Tag>),
+    about: About,
+    out: &mut Vec<Output>,
+) -> Result<Option<Answer>, Refusal> {
+    let (to, tag) = by;
+    out.extend(tag.clone().map(|tag| Output::Asked { to, tag, about }));
+    Ok(None)
 }

@@ -24,6 +24,7 @@ impl Engine {
         self.possible(caller, &request)?;
         let plan = Plan::of(&request)?;
         self.bearable(&plan, &request)?;
+        self.affordable(caller, plan.every)?;
         let id = self.name(caller, &request, out)?;
         let every = plan.every;
         let count = every.map_or(Some(1), |_| request.count);
@@ -101,6 +102,22 @@ impl Engine {
         }
     }
 
+    /// The pace of all his monitors together.
+    fn affordable(&self, caller: &Caller, every: Option<Ns>) -> Result<(), Refusal> {
+        let Some(every) = every else { return Ok(()) };
+        let his = self.monitors.values().filter(|it| it.uid == caller.uid && !it.cancelled);
+        let sum: f64 = his.filter_map(|it| it.every).chain([every]).map(per_second).sum();
+        let most = self.limits.samples_per_second;
+        if sum <= most as f64 {
+            return Ok(());
+        }
+        Err(Refusal::limit(format!(
+            "the monitors of user {} would give {sum:.0} samples a second, the limit \
+             \"samples_per_second\" is {most}: ask less often, or cancel some",
+            caller.uid
+        )))
+    }
+
     /// Its name: as asked, if the requestor has no other of that name; else one of ours.
     fn name(
         &mut self,
@@ -162,4 +179,8 @@ impl Engine {
             .chain(alarms.map(|(key, _)| *key))
             .next()
     }
+}
+
+fn per_second(every: Ns) -> f64 {
+    1e9 / every.0.max(1) as f64
 }

@@ -160,6 +160,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::super::target::NoNamespaces;
+    use super::super::veil::Eyes;
     use super::super::view::Past;
     use super::*;
     use crate::model::sample::Sample;
@@ -188,7 +189,10 @@ mod tests {
 
     impl World {
         fn new() -> Self {
-            Self { account: Account::new(Pid(10), Veil::Own(7)), past: Past::default() }
+            Self {
+                account: Account::new(Pid(10), Veil::Own(Eyes { uid: 7, gid: 7 })),
+                past: Past::default(),
+            }
         }
 
         fn turn(&mut self, processes: Vec<Process>, dying: &[Birth]) -> Result<Seen, Refusal> {
@@ -197,7 +201,8 @@ mod tests {
             sample.dying = dying.to_vec();
             self.past.take_from(&mut sample);
             let (sample, past) = (&sample, &self.past);
-            let reading = Reading { sample, node: None, past, namespaces: &NoNamespaces };
+            let reading =
+                Reading { sample, node: None, past, namespaces: &NoNamespaces, shed: &[] };
             self.account.see(&reading)
         }
 

@@ -4,6 +4,8 @@
 
 pub mod account;
 pub mod beat;
+pub mod budget;
+pub mod examination;
 pub mod family;
 pub mod file;
 pub mod filter;

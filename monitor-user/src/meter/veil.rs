@@ -1,7 +1,9 @@
 //! What one user may know of another's process: what `/proc` would show him, and no more.
 //!
 //! In: who looks, and a process. Out: the process without what he may not see. A field is open to
-//! everybody if its file in `/proc` is; the others need what ptrace(2) calls `PTRACE_MODE_READ`.
+//! everybody if its file in `/proc` is; the others need what ptrace(2) calls `PTRACE_MODE_READ`:
+//! the process's user and group are his, nothing lent it the rights of another (a set-uid program,
+//! file capabilities), and it may be dumped. To be its owner by name is not enough.
 
 use crate::model::field::{Category, ProcessField};
 use crate::model::sample::Process;
@@ -13,9 +15,18 @@ pub enum Veil {
     #[default]
     None,
     /// Sees his own in full, of others what is open.
-    Own(u32),
+    Own(Eyes),
     /// Sees his own and no other: `/proc` is mounted with `hidepid`.
-    Only(u32),
+    Only(Eyes),
+}
+
+/// A user and the group that he acts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eyes {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
 }
 
 /// Fields from files that everybody may read: `stat`, `statm`, `status`, `schedstat`, `cmdline`
@@ -69,14 +80,14 @@ const OPEN: &[ProcessField] = {
 impl Veil {
     /// Whether he may know that it is there.
     pub fn shows(self, process: &Process) -> bool {
-        !matches!(self, Self::Only(uid) if !owns(uid, process))
+        !matches!(self, Self::Only(eyes) if !owns(eyes, process))
     }
 
     /// Takes away what he may not see.
     pub fn cover(self, process: &mut Process) {
         match self {
             Self::None => return,
-            Self::Own(uid) | Self::Only(uid) if owns(uid, process) => return,
+            Self::Own(eyes) | Self::Only(eyes) if owns(eyes, process) => return,
             Self::Own(_) | Self::Only(_) => {}
         }
         for field in ProcessField::all().filter(|field| !OPEN.contains(field)) {
@@ -90,18 +101,22 @@ impl Veil {
     }
 }
 
-/// Whether it runs as this user.
-fn owns(uid: u32, process: &Process) -> bool {
-    process.row.get(ProcessField::Uid) == Some(u64::from(uid))
+/// Whether the kernel lets these eyes look into it.
+fn owns(eyes: Eyes, process: &Process) -> bool {
+    let is = |field, id| process.row.get(field) == Some(u64::from(id));
+    process.unlent && is(ProcessField::Uid, eyes.uid) && is(ProcessField::Gid, eyes.gid)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const EYES: Eyes = Eyes { uid: 7, gid: 70 };
+
     fn of(uid: u64) -> Process {
-        let mut it = Process::default();
+        let mut it = Process { unlent: true, ..Process::default() };
         it.row.set(ProcessField::Uid, uid);
+        it.row.set(ProcessField::Gid, 70);
         it.row.set(ProcessField::CpuTime, 5);
         it.row.set(ProcessField::ReadBytes, 5);
         it.row.set(ProcessField::TcpSent, 5);
@@ -109,22 +124,40 @@ mod tests {
         it
     }
 
+    #[track_caller]
+    fn covered(mut process: Process) {
+        Veil::Own(EYES).cover(&mut process);
+        assert_eq!(process.row.get(ProcessField::CpuTime), Some(5));
+        assert_eq!(process.row.get(ProcessField::ReadBytes), None);
+        assert_eq!(process.row.get(ProcessField::TcpSent), None);
+        assert_eq!(process.text.path, None);
+    }
+
     #[test]
     fn ones_own_are_seen_in_full_and_others_as_proc_shows_them() {
-        let (mut own, mut other) = (of(7), of(8));
-        Veil::Own(7).cover(&mut own);
-        Veil::Own(7).cover(&mut other);
+        let mut own = of(7);
+        Veil::Own(EYES).cover(&mut own);
         assert_eq!(own.row, of(7).row);
-        assert_eq!(other.row.get(ProcessField::CpuTime), Some(5));
-        assert_eq!(other.row.get(ProcessField::ReadBytes), None);
-        assert_eq!(other.row.get(ProcessField::TcpSent), None);
-        assert_eq!(other.text.path, None);
+        covered(of(8));
+    }
+
+    #[test]
+    fn a_program_with_the_rights_of_another_is_not_ones_own() {
+        covered(Process { unlent: false, ..of(7) });
+    }
+
+    #[test]
+    fn a_process_of_another_group_is_not_ones_own() {
+        let mut other = of(7);
+        other.row.set(ProcessField::Gid, 71);
+        covered(other);
     }
 
     #[test]
     fn behind_hidepid_others_are_not_there() {
-        assert!(Veil::Only(7).shows(&of(7)) && !Veil::Only(7).shows(&of(8)));
-        assert!(Veil::Own(7).shows(&of(8)));
+        assert!(Veil::Only(EYES).shows(&of(7)) && !Veil::Only(EYES).shows(&of(8)));
+        assert!(!Veil::Only(EYES).shows(&Process { unlent: false, ..of(7) }));
+        assert!(Veil::Own(EYES).shows(&of(8)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::model::id::{Identity, Ns};
 use crate::model::sample::{Node, Note, Process, Sample};
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
-use crate::model::want::Want;
+use crate::model::want::{Capability, Want};
 
 /// What every view of a reading looks at.
 pub struct Reading<'a> {
@@ -29,6 +29,8 @@ pub struct Reading<'a> {
     pub past: &'a Past,
     /// Who is which rank of a parallel job.
     pub namespaces: &'a dyn Namespaces,
+    /// What the service gave up to keep within its budget, and the sentence that says so.
+    pub shed: &'a [(Capability, String)],
 }
 
 /// What is told once.
@@ -129,6 +131,10 @@ impl View {
             sample.node_stats.clone_from(node);
             sample.notes.extend_from_slice(notes);
         }
+        sample.notes.extend(reading.shed.iter().map(|(capability, text)| {
+            let partial = self.plan.capabilities.contains(capability);
+            Note { text: text.clone(), partial }
+        }));
         if self.plan.want.processes {
             self.processes(reading, &mut sample);
         }

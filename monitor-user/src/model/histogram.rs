@@ -26,6 +26,11 @@ impl From<&histogram::Histogram> for Histogram {
 }
 
 impl Histogram {
+    /// Counts one.
+    pub fn note(&mut self, duration: Ns) {
+        self.counts[histogram::bucket(duration.0)] += 1;
+    }
+
     /// Adds the counts of another.
     pub fn merge(&mut self, other: &Self) {
         for (mine, others) in self.counts.iter_mut().zip(&*other.counts) {

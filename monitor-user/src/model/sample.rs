@@ -86,6 +86,10 @@ pub struct Process {
     pub comm: [u8; 16],
     /// Texts that cost a look-up of their own; filled for the rows that are shown.
     pub text: Text,
+    /// Whether it acts with no rights but those of its user and group, so that they may look into
+    /// it: real, effective and saved ids are one, and it may be dumped (`PTRACE_MODE_READ`). Not
+    /// told of root's.
+    pub unlent: bool,
     /// Its threads, if asked for.
     pub threads: Vec<Process>,
     /// What it transferred on each disk, in the order of device numbers (`--disk`).

@@ -1,11 +1,10 @@
 //! A connection: lines in, lines out, until either side has enough.
 //!
-//! In: a stream and an outbox. Out: arrivals, one for each line. A line that is too long is
-//! answered and ends the connection; nothing longer than the limit is ever kept.
+//! In: a stream, an outbox and a limit. Out: arrivals, one for each line. A line that is too long
+//! is answered and ends the connection; nothing longer than the limit is ever kept.
 
 use super::outbox::Outbox;
 use crate::engine::Conn;
-use crate::wire::LINE_BYTES;
 use crate::wire::call::{Fault, INVALID_REQUEST};
 use crate::wire::reply;
 use bytes::{Bytes, BytesMut};
@@ -26,12 +25,12 @@ pub enum Arrival {
 pub async fn converse<S: AsyncRead + AsyncWrite>(
     conn: Conn,
     stream: S,
-    outbox: Arc<Outbox>,
+    (outbox, request_bytes): (Arc<Outbox>, usize),
     arrivals: Sender<Arrival>,
 ) {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let read = async {
-        listen(conn, &mut reader, &outbox, &arrivals).await;
+        listen(conn, &mut reader, (&outbox, request_bytes), &arrivals).await;
         // Whoever only stops writing may still read what he asked for.
         outbox.leave();
     };
@@ -55,10 +54,10 @@ pub async fn converse<S: AsyncRead + AsyncWrite>(
 async fn listen(
     conn: Conn,
     reader: &mut (impl AsyncRead + Unpin),
-    outbox: &Outbox,
+    (outbox, most): (&Outbox, usize),
     arrivals: &Sender<Arrival>,
 ) {
-    let mut codec = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), LINE_BYTES);
+    let mut codec = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), most);
     let mut buffer = BytesMut::new();
     loop {
         match codec.decode(&mut buffer) {
@@ -75,7 +74,8 @@ async fn listen(
                 Ok(_) => {}
             },
             Err(_) => {
-                let message = format!("a line is longer than {LINE_BYTES} bytes, the limit");
+                let message =
+                    format!("a line is longer than {most} bytes, the limit \"request_bytes\"");
                 let fault = Fault { tag: None, code: INVALID_REQUEST, message };
                 outbox.owe();
                 return outbox.reply(reply::faulty(&fault));
@@ -87,6 +87,7 @@ async fn listen(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::LINE_BYTES;
     use tokio::sync::mpsc::channel;
 
     fn said(bytes: &[u8]) -> (Vec<String>, String) {
@@ -111,7 +112,8 @@ mod tests {
                 }
                 lines
             };
-            let ((), answer, lines) = tokio::join!(converse(7, ours, outbox, sender), talk, hear);
+            let ((), answer, lines) =
+                tokio::join!(converse(7, ours, (outbox, LINE_BYTES), sender), talk, hear);
             (lines, answer)
         })
     }

@@ -3,6 +3,7 @@
 //! A door turns bytes into lines and lines into bytes; what a line means is the engine's. Every
 //! length is checked before anything is kept.
 
+pub mod door;
 pub mod line;
 pub mod outbox;
 pub mod policy;

@@ -26,6 +26,8 @@ struct Queue {
     lines: VecDeque<Bytes>,
     bytes: usize,
     dropped: HashMap<String, u64>,
+    /// All that were ever dropped.
+    lost: u64,
     /// Calls that have no reply yet.
     owed: usize,
     /// Nobody will call any more: closed, once nothing is owed.
@@ -76,6 +78,7 @@ impl Outbox {
     pub fn event(&self, mut event: Event) {
         let mut queue = self.lock();
         if queue.bytes >= self.limit && !event.must_arrive() {
+            queue.lost += 1;
             *queue.dropped.entry(event.id).or_default() += 1 + event.dropped;
             return;
         }
@@ -131,6 +134,11 @@ impl Outbox {
     /// Bytes that wait.
     pub fn bytes(&self) -> usize {
         self.lock().bytes
+    }
+
+    /// Samples that were ever dropped.
+    pub fn dropped(&self) -> u64 {
+        self.lock().lost
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

@@ -1,6 +1,52 @@
-//! Who may see what: from the user at the other end to what is kept from him.
+//! Who may what: from who the kernel says is at the other end, to what is kept from him.
+//!
+//! In: the peer, what `/proc` keeps from users here, what the administrator grants. Out: whether
+//! he may ask at all, and through which veil he sees. Reads no configuration and no socket.
 
-use crate::meter::veil::Veil;
+use crate::meter::veil::{Eyes, Veil};
+use std::fmt;
+
+/// What can be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// To ask at all, and see what `/proc` would show.
+    ObserveOwn,
+    /// To see other users' processes in full.
+    ObserveAll,
+    /// Reserved: to act on one's own processes.
+    ControlOwn,
+    /// Reserved: to act on those of others.
+    ControlAll,
+}
+
+/// Some users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// All of them.
+    Everybody,
+    /// One, by number.
+    User(u32),
+    /// Those of a group, by number.
+    Group(u32),
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everybody => write!(out, "*"),
+            Self::User(uid) => write!(out, "{uid}"),
+            Self::Group(gid) => write!(out, "@{gid}"),
+        }
+    }
+}
+
+/// Who has which class, in the order of `Class`.
+pub type Grants = [Vec<Who>; 4];
+
+/// Everybody may ask, and nobody is granted more.
+pub fn everybody() -> Grants {
+    [vec![Who::Everybody], Vec::new(), Vec::new(), Vec::new()]
+}
 
 /// What `/proc` keeps from users here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,15 +54,110 @@ pub enum Hidden {
     /// Nothing but what is another's.
     #[default]
     Nothing,
-    /// That others' processes are there (`hidepid`).
-    Others,
+    /// That others' processes are there (`hidepid`), except from this group.
+    Others {
+        /// `gid=` of the mount.
+        except: Option<u32>,
+    },
 }
 
-/// What this user sees.
-pub const fn veil(uid: u32, hidden: Hidden) -> Veil {
-    match (uid, hidden) {
-        (0, _) => Veil::None,
-        (uid, Hidden::Nothing) => Veil::Own(uid),
-        (uid, Hidden::Others) => Veil::Only(uid),
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// His user.
+    pub uid: u32,
+    /// His group.
+    pub gid: u32,
+    /// His process.
+    pub pid: u32,
+    /// His other groups.
+    pub groups: Vec<u32>,
+}
+
+impl Peer {
+    fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+}
+
+/// The rules of a service.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// What `/proc` keeps.
+    pub hidden: Hidden,
+    /// What the administrator grants.
+    pub grants: Grants,
+}
+
+impl Policy {
+    /// Whether he has this class; root has every one.
+    pub fn grants(&self, peer: &Peer, class: Class) -> bool {
+        let granted = |who: &Who| match *who {
+            Who::Everybody => true,
+            Who::User(uid) => peer.uid == uid,
+            Who::Group(gid) => peer.in_group(gid),
+        };
+        peer.uid == 0 || self.grants[class as usize].iter().any(granted)
+    }
+
+    /// What he sees.
+    pub fn veil(&self, peer: &Peer) -> Veil {
+        if self.grants(peer, Class::ObserveAll) {
+            return Veil::None;
+        }
+        let eyes = Eyes { uid: peer.uid, gid: peer.gid };
+        match self.hidden {
+            Hidden::Others { except } if !except.is_some_and(|gid| peer.in_group(gid)) => {
+                Veil::Only(eyes)
+            }
+            _ => Veil::Own(eyes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: Eyes = Eyes { uid: 7, gid: 70 };
+
+    fn alice() -> Peer {
+        Peer { uid: 7, gid: 70, pid: 1, groups: vec![71, 72] }
+    }
+
+    #[track_caller]
+    fn check(hidden: Hidden, all: &[Who], want: Veil) {
+        let mut grants = everybody();
+        grants[Class::ObserveAll as usize] = all.to_vec();
+        assert_eq!(Policy { hidden, grants }.veil(&alice()), want);
+    }
+
+    #[test]
+    fn a_user_sees_his_own_and_of_others_what_is_open() {
+        check(Hidden::Nothing, &[], Veil::Own(ALICE));
+        check(Hidden::Nothing, &[Who::User(8), Who::Group(80)], Veil::Own(ALICE));
+    }
+
+    #[test]
+    fn a_grant_to_him_or_to_any_of_his_groups_shows_all() {
+        for who in [Who::User(7), Who::Group(70), Who::Group(72), Who::Everybody] {
+            check(Hidden::Others { except: None }, &[who], Veil::None);
+        }
+    }
+
+    #[test]
+    fn behind_hidepid_only_the_group_of_the_mount_sees_others() {
+        check(Hidden::Others { except: None }, &[], Veil::Only(ALICE));
+        check(Hidden::Others { except: Some(80) }, &[], Veil::Only(ALICE));
+        check(Hidden::Others { except: Some(71) }, &[], Veil::Own(ALICE));
+    }
+
+    #[test]
+    fn root_needs_no_grant() {
+        let grants = [const { Vec::new() }; 4];
+        let policy = Policy { hidden: Hidden::Others { except: None }, grants };
+        assert_eq!(policy.veil(&Peer::default()), Veil::None);
+        assert!(policy.grants(&Peer::default(), Class::ObserveOwn));
+        assert!(!policy.grants(&alice(), Class::ObserveOwn));
     }
 }

@@ -19,6 +19,11 @@ pub fn monotonic() -> Ns {
     read(ClockId::Monotonic)
 }
 
+/// CPU time that our own process has used, all its threads together.
+pub fn own_cpu() -> Ns {
+    read(ClockId::ProcessCPUTime)
+}
+
 /// Nanoseconds in a tick, the unit of times in `/proc` (`USER_HZ`, 100 on all machines).
 pub fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)

@@ -12,6 +12,13 @@ pub fn give_back() {
     }
 }
 
+/// Our own resident memory in bytes; nothing where `/proc` is not mounted.
+pub fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * u64::try_from(rustix::param::page_size()).ok()?)
+}
+
 /// Lifts the limit of locked memory, which BPF maps were charged to before 5.11. Newer kernels
 /// charge them to the cgroup, so there nothing is changed.
 pub fn lift_lock_limit() {

@@ -1,11 +1,13 @@
 //! L1, system calls that the libraries lack: the only home of unsafe code in user space.
 #![allow(unsafe_code, reason = "each block is one call with its reason")]
 
+pub mod account;
 pub mod bpf;
 pub mod clock;
 pub mod files;
 pub mod memory;
 pub mod namespace;
+pub mod peer;
 pub mod place;
 pub mod readable;
 pub mod rights;

@@ -51,6 +51,10 @@ pub enum Call {
     Account,
     /// And the sum of one of them, with all its descendants.
     Sum(Sum),
+    /// How each capability is served.
+    Probes,
+    /// What the service itself uses and holds.
+    Status,
 }
 
 /// Parameters of `cancel`.
@@ -171,7 +175,7 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order in which the manual tells them.
-pub const METHODS: [&str; 11] = [
+pub const METHODS: [&str; 13] = [
     "hello",
     "monitor",
     "cancel",
@@ -183,6 +187,8 @@ pub const METHODS: [&str; 11] = [
     "file",
     "account",
     "sum",
+    "probes",
+    "status",
 ];
 
 impl Call {
@@ -221,6 +227,8 @@ impl Call {
             "file" => Self::File(read(params)?),
             "account" => Self::Account,
             "sum" => Self::Sum(read(params)?),
+            "probes" => Self::Probes,
+            "status" => Self::Status,
             other => {
                 let unknown = crate::model::name::position("method", METHODS.into_iter(), other);
                 let message = unknown.err().map(|it| it.to_string()).unwrap_or_default();
@@ -243,6 +251,8 @@ impl Call {
             Self::File(_) => "file",
             Self::Account => "account",
             Self::Sum(_) => "sum",
+            Self::Probes => "probes",
+            Self::Status => "status",
         }
     }
 
@@ -255,7 +265,7 @@ impl Call {
             Self::Heartbeat(params) => line(tag, self.method(), Some(params)),
             Self::File(params) => line(tag, self.method(), Some(params)),
             Self::Sum(params) => line(tag, self.method(), Some(params)),
-            Self::Hello | Self::List | Self::Beat | Self::Account => {
+            Self::Hello | Self::List | Self::Beat | Self::Account | Self::Probes | Self::Status => {
                 line::<()>(tag, self.method(), None)
             }
         };

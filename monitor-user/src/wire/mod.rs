@@ -8,6 +8,7 @@ pub mod call;
 pub mod decode;
 pub mod event;
 pub mod reply;
+pub mod status;
 
 /// Longest line that is read, its end not counted.
 pub const LINE_BYTES: usize = 1 << 20;

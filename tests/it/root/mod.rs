@@ -14,7 +14,7 @@ mod hidden;
 mod hotplug;
 mod inet_diag;
 mod life;
-mod privilege;
+pub mod privilege;
 mod proc_mount;
 mod reuse;
 mod run;

@@ -217,6 +217,7 @@ impl Task {
             row: self.values.row.clone(),
             comm: self.comm,
             text: self.text.clone(),
+            unlent: true,
             ..Process::default()
         }
     }

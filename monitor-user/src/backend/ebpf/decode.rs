@@ -56,7 +56,12 @@ pub fn living(record: &task::Process, threads: &[&Thread], keep: Threads) -> Pro
 /// A process that used and waited this much in all.
 fn process(record: &task::Process, used: &Sums, waited: &Waited) -> Process {
     let leader = &record.leader;
-    let mut it = Process { id: identity(leader.owner()), comm: leader.comm, ..Process::default() };
+    let mut it = Process {
+        id: identity(leader.owner()),
+        comm: leader.comm,
+        unlent: record.unlent == 1,
+        ..Process::default()
+    };
     let row = &mut it.row;
     row.set(F::Pid, u64::from(leader.tgid));
     row.set(F::Ppid, u64::from(record.ppid));

@@ -40,7 +40,7 @@ use crate::sys::namespace::has_host_pids;
 use kernel::Kernel;
 use part::{Asked, LOADERS, Loader, Part};
 use snapshot::{Snapshot, Threads};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use wake::Wake;
 
@@ -200,6 +200,10 @@ impl Backend for Ebpf {
         // A reading that fails leaves the snapshot's cost estimated.
         let _ = self.read(&Want { processes: true, ..Want::default() });
         self.probes()
+    }
+
+    fn statistics(&self) -> Option<OwnedFd> {
+        health::statistics()
     }
 
     fn attach(&mut self, capabilities: &[Capability]) {

@@ -21,11 +21,14 @@ pub fn not_proc(proc: &Path) -> Option<&'static str> {
 
 /// What to do about that.
 pub const MOUNT_PROC: &str = "mount one: mount -t proc proc /proc";
+
 /// What the mount says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hiding {
     /// The value of the option, if it is on.
     pub level: Option<String>,
+    /// The group that nothing is hidden from.
+    pub except: Option<u32>,
     /// Whether processes of other users may be hidden from us.
     pub from_us: bool,
 }
@@ -34,16 +37,20 @@ impl Hiding {
     /// Looks at the files of `proc`, which is mounted at `at`.
     pub fn read(proc: &Path, at: &Path) -> Self {
         let mounts = std::fs::read(proc.join("self/mountinfo")).unwrap_or_default();
-        let level = hidepid(&mounts, at.as_os_str().as_encoded_bytes());
+        let options = options(&mounts, at.as_os_str().as_encoded_bytes());
+        let level = options.and_then(hidepid);
+        // Where only what can be traced is shown, no group is spared.
+        let spares = !matches!(level.as_deref(), Some("4" | "ptraceable"));
+        let except = options.and_then(|it| number(value(it, b"gid=")?)).filter(|_| spares);
         let status = std::fs::read(proc.join("self/status")).unwrap_or_default();
         let from_us = level.is_some() && !may_trace(&status);
-        Self { level, from_us }
+        Self { level, except, from_us }
     }
 }
 
 /// What is hidden, if anything is.
 pub fn hidden(proc: &Path) -> Option<Note> {
-    let Hiding { level: Some(level), from_us: true } = Hiding::read(proc, proc) else {
+    let Hiding { level: Some(level), from_us: true, .. } = Hiding::read(proc, proc) else {
         return None;
     };
     Some(Note::missing(format!(
@@ -53,14 +60,25 @@ pub fn hidden(proc: &Path) -> Option<Note> {
     )))
 }
 
-/// The value of the option, if it is on. See proc(5) and the format of mountinfo in
+/// The options of the mount. See proc(5) and the format of mountinfo in
 /// `proc_pid_mountinfo(5)`; the last mount on a directory is the one that is seen.
-fn hidepid(mounts: &[u8], proc: &[u8]) -> Option<String> {
-    let options = lines(mounts).filter_map(|line| proc_options(line, proc)).next_back()?;
-    let level =
-        options.split(|&byte| byte == b',').find_map(|option| option.strip_prefix(b"hidepid="))?;
+fn options<'m>(mounts: &'m [u8], proc: &[u8]) -> Option<&'m [u8]> {
+    lines(mounts).filter_map(|line| proc_options(line, proc)).next_back()
+}
+
+/// The value of `hidepid`, if it is on.
+fn hidepid(options: &[u8]) -> Option<String> {
+    let level = value(options, b"hidepid=")?;
     let off = level == b"0" || level == b"off";
     (!off).then(|| String::from_utf8_lossy(level).into_owned())
+}
+
+fn value<'o>(options: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
+    options.split(|&byte| byte == b',').find_map(|option| option.strip_prefix(key))
+}
+
+fn number(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// The options of a line that mounts `proc` there.
@@ -87,11 +105,12 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(options: &str, want: Option<&str>) {
+    fn check(written: &str, want: Option<&str>) {
         let text = format!(
-            "27 1 254:0 / / rw - ext4 /dev/vda rw\n22 27 0:21 / /proc rw - proc proc {options}\n"
+            "27 1 254:0 / / rw - ext4 /dev/vda rw\n22 27 0:21 / /proc rw - proc proc {written}\n"
         );
-        assert_eq!(hidepid(text.as_bytes(), b"/proc").as_deref(), want);
+        let level = options(text.as_bytes(), b"/proc").and_then(hidepid);
+        assert_eq!(level.as_deref(), want);
     }
 
     #[test]
@@ -107,7 +126,7 @@ mod tests {
     fn the_last_mount_on_a_directory_is_the_one_seen() {
         let text = b"1 1 0:1 / /proc rw - proc proc rw,hidepid=2\n\
             2 1 0:2 / /proc rw shared:5 - proc proc rw\n";
-        assert_eq!(hidepid(text, b"/proc"), None);
+        assert_eq!(options(text, b"/proc").and_then(hidepid), None);
     }
 
     #[test]

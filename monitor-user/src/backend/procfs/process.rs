@@ -94,6 +94,7 @@ impl Pass<'_> {
             // A leader that ended before its threads has no memory; theirs is the process's.
             status.memory = found.memory.unwrap_or(status.memory);
             row::set_status(&mut process.row, &status);
+            process.unlent = status.plain && dumpable(dir, status.uid);
             self.share(&mut process, &status, dir);
         }
         Ok(process)
@@ -136,6 +137,13 @@ impl Pass<'_> {
             Err(Missing::Failed(errno)) => self.trouble.failed(pid, "smaps_rollup", errno),
         }
     }
+}
+
+/// Whether it may be dumped: then the files that only its owner reads are his, else they are
+/// root's (`task_dump_owner` of fs/proc/base.c).
+fn dumpable(dir: BorrowedFd<'_>, uid: u64) -> bool {
+    let owner = rustix::fs::statat(dir, c"io", rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    owner.is_ok_and(|it| u64::from(it.st_uid) == uid)
 }
 
 fn set_totals(row: &mut ProcessRow, texts: &Texts, totals: &Sums) {

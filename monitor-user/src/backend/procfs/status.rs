@@ -16,6 +16,8 @@ pub struct Status {
     pub uid: u64,
     /// Real group id.
     pub gid: u64,
+    /// Whether real, effective and saved ids are one, and it holds no capability.
+    pub plain: bool,
     /// Sizes of its memory.
     pub memory: Memory,
     /// Context switches of this thread, not of the process.
@@ -56,12 +58,13 @@ pub struct Switches {
 pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
     let mut status = Status { switches: switches(text)?, ..Status::default() };
     let (mut tgid, mut uid, mut gid) = (None, None, None);
+    status.plain = true;
     for line in lines(text) {
         let Some((key, mut values)) = key_and_values(line) else { continue };
         match key {
             b"Tgid" => tgid = values.number(),
-            b"Uid" => uid = values.number(),
-            b"Gid" => gid = values.number(),
+            b"Uid" => (uid, status.plain) = owner(values, status.plain),
+            b"Gid" => (gid, status.plain) = owner(values, status.plain),
             b"NSpid" => status.ns_pid = innermost(values),
             // Nothing that is wanted stands between this line and the switches at the end.
             b"Threads" => break,
@@ -71,7 +74,23 @@ pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
     status.tgid = tgid.ok_or_else(wanted("Tgid"))?;
     status.uid = uid.ok_or_else(wanted("Uid"))?;
     status.gid = gid.ok_or_else(wanted("Gid"))?;
+    // The rights of root are nobody's to look for.
+    status.plain &= status.uid != 0 && has_line(text, NO_CAPABILITY);
     Ok(status)
+}
+
+/// The line of a process without capabilities. A name cannot hold it: the kernel writes a line
+/// end in a name as two letters.
+const NO_CAPABILITY: &[u8] = b"\nCapPrm:\t0000000000000000\n";
+
+fn has_line(text: &[u8], line: &[u8]) -> bool {
+    text.windows(line.len()).any(|window| window == line)
+}
+
+/// The real id, and whether the effective and the saved one are the same.
+fn owner(mut ids: Scan<'_>, plain: bool) -> (Option<u64>, bool) {
+    let real = ids.number();
+    (real, plain && ids.number() == real && ids.number() == real)
 }
 
 /// The context switches alone; they are the last lines, so they are looked for from the end.
@@ -119,6 +138,19 @@ fn innermost(mut values: Scan<'_>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_with_the_ids_of_another_is_not_plain() {
+        assert!(!parse(USER.as_bytes()).unwrap().plain);
+        let own = USER.replace("1000\t0\t0\t0", "1000\t1000\t1000\t1000");
+        assert!(!parse(own.as_bytes()).unwrap().plain, "its group is another");
+        let own = own.replace("100\t0\t0\t0", "100\t100\t100\t100");
+        assert!(!parse(own.as_bytes()).unwrap().plain, "it may have capabilities");
+        let bare = own.replacen("volun", "CapPrm:\t0000000000000000\nvolun", 1);
+        assert!(parse(bare.as_bytes()).unwrap().plain);
+        let able = own.replacen("volun", "CapPrm:\t0000000000000001\nvolun", 1);
+        assert!(!parse(able.as_bytes()).unwrap().plain);
+    }
 
     const USER: &str = "Name:\tx\nTgid:\t7\nUid:\t1000\t0\t0\t0\nGid:\t100\t0\t0\t0\n\
         NSpid:\t7\t3\t1\nVmPeak:\t    8 kB\nVmRSS:\t    4 kB\nRssAnon:\t 1 kB\nThreads:\t2\n\

@@ -1,0 +1,117 @@
+//! `monitor status`: what the service of this node uses, holds and refused.
+
+use super::args::Status;
+use super::ask::ask;
+use super::exit::{Exit, Failure};
+use super::output;
+use crate::format::human;
+use crate::wire::call::Call;
+use crate::wire::status::Own;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Asks, and prints.
+pub fn status(words: &Status) -> Result<Exit, Failure> {
+    let own: Option<Own> = ask(words.socket.as_deref(), &Call::Status)?;
+    let Some(own) = own else {
+        return Err(Failure {
+            message: "no service runs on this node: start one with monitor serve".into(),
+            exit: Exit::NoDaemon,
+        });
+    };
+    let text = match words.format.as_str() {
+        "json" => {
+            let mut text = serde_json::to_string(&own).expect("strings and numbers always fit");
+            text.push('\n');
+            text
+        }
+        _ => table(&own),
+    };
+    output::print(text.as_bytes())
+}
+
+fn table(own: &Own) -> String {
+    let mut out = String::new();
+    let sign = if own.bpf_run_estimated { "~" } else { "" };
+    let used =
+        own.budget.used.map_or("not measured yet".into(), |used| format!("{} used", percent(used)));
+    let rows = [
+        ("version", own.version.clone()),
+        ("node", own.node.clone()),
+        ("pid", own.pid.to_string()),
+        ("up", span(own.uptime_ns)),
+        ("configuration", own.config.clone().unwrap_or_else(|| "defaults".into())),
+        ("CPU, own", span(own.cpu_ns)),
+        ("CPU, hooks", format!("{sign}{}", span(own.bpf_run_ns))),
+        ("budget", format!("{used}; at most {} of the machine", percent(own.budget.share))),
+        ("given up", list(&own.budget.shed)),
+        ("memory", bytes(own.rss_bytes)),
+        ("BPF maps", bytes(own.map_bytes)),
+        ("connections", own.connections.to_string()),
+        ("monitors", own.monitors.to_string()),
+        ("queued", bytes(own.queue_bytes)),
+        ("readings", own.readings.to_string()),
+        ("samples", own.samples.to_string()),
+        (
+            "late",
+            format!(
+                "half {}, 99 in 100 {}, at most {}",
+                span(own.late_p50_ns),
+                span(own.late_p99_ns),
+                span(own.late_max_ns)
+            ),
+        ),
+        ("dropped", own.dropped.to_string()),
+        ("lost", counts(&own.lost)),
+        ("refused", counts(&own.refused)),
+    ];
+    for (name, value) in rows {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(out, "{name:<14} {value}");
+    }
+    if own.bpf_run_estimated {
+        out.push_str("~ estimated: events, times a cost that was measured elsewhere\n");
+    }
+    out
+}
+
+fn span(ns: u64) -> String {
+    let mut out = String::new();
+    human::span(ns as f64, &mut out);
+    out
+}
+
+fn bytes(bytes: u64) -> String {
+    let mut out = String::new();
+    human::scaled(bytes as f64, 1024.0, &mut out);
+    out
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.3} %", share * 100.0)
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "nothing".into() } else { names.join(", ") }
+}
+
+fn counts(counts: &BTreeMap<String, u64>) -> String {
+    let all: Vec<_> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+    list(&all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_estimated_is_marked_and_nothing_is_said_to_be_nothing() {
+        let mut own = Own { bpf_run_ns: 1_500_000, ..Own::default() };
+        assert!(table(&own).contains("CPU, hooks     1.5ms\n"));
+        assert!(table(&own).contains("refused        nothing\n"));
+        own.bpf_run_estimated = true;
+        own.refused = [("BAD_PARAM".to_owned(), 2)].into();
+        assert!(table(&own).contains("CPU, hooks     ~1.5ms\n"));
+        assert!(table(&own).contains("refused        2 BAD_PARAM\n"));
+    }
+}

@@ -1,0 +1,81 @@
+//! What the loop does with what comes out of the engine: to a client, to the thread that reads,
+//! to another node.
+
+use super::Loop;
+use super::sampler::{Job, Work};
+use crate::cluster::Act;
+use crate::cluster::link::Letter;
+use crate::cluster::message::Message;
+use crate::engine::{About, Answer, Input, Look, Output};
+use crate::model::id::Ns;
+use crate::sys::clock;
+
+impl Loop {
+    /// Gives an input to the cluster, and does what comes of it.
+    pub(super) fn input(&mut self, input: Input) {
+        if let (Input::Called { .. }, Some(link)) = (&input, &self.link) {
+            self.cluster.meet(link.others());
+        }
+        let acts = self.cluster.input(clock::boot(), input);
+        self.act(acts);
+    }
+
+    /// What another node sent.
+    pub(super) fn receive(&mut self, (from, message): Letter) -> Option<Input> {
+        let acts = self.cluster.receive(clock::boot(), &from, message);
+        self.act(acts);
+        None
+    }
+
+    fn act(&mut self, acts: Vec<Act>) {
+        for act in acts {
+            match act {
+                Act::Here(output) => self.deliver(output),
+                Act::Send { to, message } => self.send_to(&to, message),
+            }
+        }
+    }
+
+    fn send_to(&mut self, to: &str, message: Message) {
+        let Some(link) = &mut self.link else { return };
+        if let Err(back) = link.send(to, message) {
+            let acts = self.cluster.unreachable(clock::boot(), to, &back);
+            self.act(acts);
+        }
+    }
+
+    fn deliver(&mut self, output: Output) {
+        match output {
+            Output::Reply { to, tag, answer } => {
+                if let Ok(Answer::Sample { event, .. }) = &answer {
+                    self.account.gave(Ns(event.late_ns));
+                }
+                self.clients.reply(to, &tag, answer);
+            }
+            Output::Event { to, event } => {
+                if event.sample.is_some() {
+                    self.account.gave(Ns(event.late_ns));
+                }
+                self.clients.event(to, event);
+            }
+            Output::Look(looks) => self.look(looks),
+            Output::LookAt(at) => self.files.look(at),
+            Output::Asked { to, tag, about: About::Service } => {
+                self.clients.reply(to, &tag, Ok(self.own()));
+            }
+            Output::Asked { to, tag, about: About::Probes } => self.examine(to, tag),
+        }
+    }
+
+    fn look(&mut self, looks: Vec<Look>) {
+        let (shed, capabilities) = (self.account.shed(), self.needed());
+        self.account.read();
+        self.send(Job::Look(Work { looks, capabilities, shed }));
+    }
+
+    /// Gives work to the thread that reads.
+    pub(super) fn send(&self, job: Job) {
+        // It lives as long as this does.
+        let _ = self.sampler.work.send(job);
+    }
+}

@@ -1,0 +1,158 @@
+//! Every key of the configuration: one list behind the check, the listing and the manual.
+
+use super::Config;
+use super::value;
+use toml::de::DeValue;
+
+/// A key.
+pub struct Key {
+    /// Its section.
+    pub section: &'static str,
+    /// Its name there.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub meaning: &'static str,
+    /// Takes its value, or says what was wanted.
+    pub set: fn(&mut Config, &DeValue<'_>) -> Result<(), String>,
+    /// Writes its value as the file would.
+    pub show: fn(&Config) -> String,
+}
+
+/// All of them, by section.
+pub const KEYS: &[Key] = &[
+    Key {
+        section: "socket",
+        name: "path",
+        meaning: "where it listens; taken at the start only",
+        set: |it, value| value::text(value).map(|text| it.socket = Some(text.into())),
+        show: |it| format!("{:?}", it.socket.as_deref().unwrap_or("".as_ref())),
+    },
+    Key {
+        section: "backend",
+        name: "name",
+        meaning: "who reads: auto, ebpf, procfs, test, unsupported; taken at the start only",
+        set: |it, value| {
+            let choice = value::text(value)?.parse();
+            choice.map(|choice| it.backend = choice).map_err(|why| format!("{why}"))
+        },
+        show: |it| format!("{:?}", it.backend.name()),
+    },
+    Key {
+        section: "log",
+        name: "level",
+        meaning: "off, error, warn, info, debug or trace",
+        set: |it, value| {
+            let level = super::level(value::text(value)?)?;
+            it.log = level;
+            Ok(())
+        },
+        show: |it| format!("{:?}", it.log),
+    },
+    Key {
+        section: "limits",
+        name: "monitors",
+        meaning: "monitors of one user",
+        set: |it, value| value::count(value).map(|n| it.limits.monitors = n),
+        show: |it| it.limits.monitors.to_string(),
+    },
+    Key {
+        section: "limits",
+        name: "period",
+        meaning: "shortest time from one sample to the next",
+        set: |it, value| value::duration(value).map(|ns| it.limits.period_ns = ns),
+        show: |it| value::written_duration(it.limits.period_ns),
+    },
+    Key {
+        section: "limits",
+        name: "costly_period",
+        meaning: "the same where page tables are walked (pss_bytes)",
+        set: |it, value| value::duration(value).map(|ns| it.limits.costly_period_ns = ns),
+        show: |it| value::written_duration(it.limits.costly_period_ns),
+    },
+    Key {
+        section: "limits",
+        name: "samples_per_second",
+        meaning: "samples of all monitors of one user in a second",
+        set: |it, value| value::count(value).map(|n| it.limits.samples_per_second = n as u64),
+        show: |it| it.limits.samples_per_second.to_string(),
+    },
+    Key {
+        section: "limits",
+        name: "lease",
+        meaning: "longest lease",
+        set: |it, value| value::duration(value).map(|ns| it.limits.lease_ns = ns),
+        show: |it| value::written_duration(it.limits.lease_ns),
+    },
+    Key {
+        section: "limits",
+        name: "kept_events",
+        meaning: "events that a monitor keeps while nobody listens",
+        set: |it, value| value::count(value).map(|n| it.limits.kept_events = n),
+        show: |it| it.limits.kept_events.to_string(),
+    },
+    Key {
+        section: "limits",
+        name: "connections",
+        meaning: "connections of one user",
+        set: |it, value| value::count(value).map(|n| it.door.connections = n),
+        show: |it| it.door.connections.to_string(),
+    },
+    Key {
+        section: "limits",
+        name: "all_connections",
+        meaning: "connections of all users but root",
+        set: |it, value| value::count(value).map(|n| it.door.all_connections = n),
+        show: |it| it.door.all_connections.to_string(),
+    },
+    Key {
+        section: "limits",
+        name: "queue_bytes",
+        meaning: "bytes of samples that wait for one connection",
+        set: |it, value| value::size(value).map(|n| it.door.queue_bytes = n),
+        show: |it| value::written_size(it.door.queue_bytes),
+    },
+    Key {
+        section: "limits",
+        name: "request_bytes",
+        meaning: "longest line that is read",
+        set: |it, value| value::size(value).map(|n| it.door.request_bytes = n),
+        show: |it| value::written_size(it.door.request_bytes),
+    },
+    class("observe-own", "who may ask at all", 0),
+    class("observe-all", "who sees other users' processes in full", 1),
+    class("control-own", "reserved", 2),
+    class("control-all", "reserved", 3),
+    Key {
+        section: "budget",
+        name: "share",
+        meaning: "most of the machine that the service may use itself",
+        set: |it, value| value::share(value).map(|share| it.budget.share = share),
+        show: |it| format!("\"{}%\"", it.budget.share * 100.0),
+    },
+    Key {
+        section: "budget",
+        name: "window",
+        meaning: "time over which that is measured",
+        set: |it, value| value::duration(value).map(|ns| it.budget.window.0 = ns),
+        show: |it| value::written_duration(it.budget.window.0),
+    },
+];
+
+/// A class of the policy; `class` is its place in `policy::Class::ALL`.
+const fn class(name: &'static str, meaning: &'static str, class: usize) -> Key {
+    type Set = fn(&mut Config, &DeValue<'_>) -> Result<(), String>;
+    type Show = fn(&Config) -> String;
+    const SET: [Set; 4] = [
+        |it, value| value::people(value).map(|who| it.grants[0] = who),
+        |it, value| value::people(value).map(|who| it.grants[1] = who),
+        |it, value| value::people(value).map(|who| it.grants[2] = who),
+        |it, value| value::people(value).map(|who| it.grants[3] = who),
+    ];
+    const SHOW: [Show; 4] = [
+        |it| value::written(&it.grants[0]),
+        |it| value::written(&it.grants[1]),
+        |it| value::written(&it.grants[2]),
+        |it| value::written(&it.grants[3]),
+    ];
+    Key { section: "policy", name, meaning, set: SET[class], show: SHOW[class] }
+}

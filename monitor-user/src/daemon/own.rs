@@ -1,0 +1,138 @@
+//! The service about itself: what it uses and holds, what it gives up to stay cheap, its
+//! configuration.
+
+use super::config::Loaded;
+use super::heart::{self, Ask};
+use super::sampler::{Done, Job};
+use super::{Loop, own_files, reload};
+use crate::backend::host;
+use crate::engine::{Conn, Input};
+use crate::meter::{budget, need};
+use crate::model::scope::Scope;
+use crate::model::status::Refusal;
+use crate::model::want::Capability;
+use crate::serve::policy::Policy;
+use crate::wire::call::Tag;
+use crate::wire::status::Own;
+
+impl Loop {
+    pub(super) fn done(&mut self, done: Done) -> Option<Input> {
+        match done {
+            Done::Looked(looks) => return Some(Input::Seen(looks)),
+            Done::Examined(found) => {
+                for (to, tag) in std::mem::take(&mut self.examining) {
+                    self.clients.reply(to, &tag, Ok::<_, Refusal>(&found));
+                }
+            }
+            Done::Accounted(probes) => {
+                self.heart.answered();
+                let change = self.account.take(probes, &self.asked());
+                if let Some(change) = change {
+                    self.changed(change);
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn ask(&mut self, ask: Ask) -> Option<Input> {
+        if let Ask::Account { counted } = ask {
+            self.send(Job::Account { capabilities: self.needed(), counted });
+        }
+        None
+    }
+
+    /// One question at a time; who asks meanwhile gets the same answer.
+    pub(super) fn examine(&mut self, to: Conn, tag: Tag) {
+        if self.examining.is_empty() {
+            self.send(Job::Examine);
+        }
+        self.examining.push((to, tag));
+    }
+
+    fn changed(&self, change: budget::Change) {
+        let budget = self.account.own().budget;
+        let (share, used) = (budget.share, budget.used.unwrap_or_default());
+        match change {
+            budget::Change::Shed(it) => {
+                tracing::warn!(share, used, "over the budget: {} is given up", it.name());
+            }
+            budget::Change::Resume(it) => {
+                tracing::info!(share, used, "within the budget: {} is back", it.name());
+            }
+            budget::Change::Bare => {
+                tracing::warn!(share, used, "over the budget, and nothing is left to give up");
+            }
+        }
+        heart::say(&self.status_line());
+    }
+
+    /// What must be attached: what is asked for and not given up.
+    pub(super) fn needed(&self) -> Vec<Capability> {
+        let shed = self.account.shed();
+        let mut all = self.asked();
+        all.retain(|it| !shed.iter().any(|(shed, _)| shed == it));
+        all
+    }
+
+    /// What is asked for: what costs nothing always, the rest by somebody.
+    fn asked(&self) -> Vec<Capability> {
+        let mut all = need::capabilities(Scope::Processes, &[], &[]);
+        all.extend(self.cluster.engine().plans().flatten());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    pub(super) fn reload(&mut self) -> Option<Input> {
+        heart::reloading();
+        match (self.settings.reload)() {
+            Ok(loaded) => self.take(loaded),
+            Err(wrong) => {
+                wrong.lines().for_each(|line| tracing::error!("{line}"));
+                tracing::error!("the configuration stays as it was");
+            }
+        }
+        heart::ready(&self.status_line());
+        None
+    }
+
+    fn take(&mut self, loaded: Loaded) {
+        let reload::Change { config, waits } =
+            reload::change(&self.settings.loaded.config, loaded.config);
+        waits.iter().for_each(|line| tracing::warn!("{line}"));
+        let policy = Policy { hidden: self.settings.hidden, grants: config.grants.clone() };
+        self.cluster.limit(own_files(config.limits));
+        self.clients.rule(config.door, policy);
+        self.account.limit(config.budget);
+        (self.settings.log)(config.log);
+        self.settings.loaded = Loaded { config, ..loaded };
+        tracing::info!("the configuration was read again");
+    }
+
+    /// The service's own numbers.
+    pub(super) fn own(&self) -> Own {
+        let refused = self.cluster.engine().refused().iter().chain(self.clients.refused());
+        let config = self.settings.loaded.path.as_ref();
+        Own {
+            node: host::name().to_string(),
+            config: config.map(|path| path.display().to_string()),
+            connections: self.clients.len() as u64,
+            monitors: self.cluster.engine().len() as u64,
+            queue_bytes: self.clients.queued() as u64,
+            dropped: self.clients.dropped(),
+            refused: refused.map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
+            ..self.account.own()
+        }
+    }
+
+    /// One line for `systemctl status`.
+    pub(super) fn status_line(&self) -> String {
+        let shed = self.account.own().budget.shed;
+        let socket = self.settings.socket.display();
+        match shed.is_empty() {
+            true => format!("serving on {socket}"),
+            false => format!("serving on {socket}; given up: {}", shed.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The door of the service: who comes in, who sees what, and what nonsense does to it.
+
+mod budget;
+mod config;
+mod hostile;
+mod served;
+mod sight;
+mod unit;
