@@ -8,7 +8,7 @@ mod clients;
 pub mod sampler;
 
 use crate::backend::{Backend, host};
-use crate::engine::{Engine, Input, Limits, Output};
+use crate::engine::{Engine, Input, Limits, Look, Output};
 use crate::meter::need;
 use crate::model::id::Ns;
 use crate::model::sample::Note;
@@ -60,6 +60,7 @@ pub async fn serve(
         arrivals,
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
+        needed: Vec::new(),
     };
     tracing::info!(socket = %settings.socket.display(), "serving");
     it.run().await;
@@ -76,6 +77,8 @@ struct Loop {
     arrivals: Receiver<Arrival>,
     terminate: Signal,
     interrupt: Signal,
+    /// What the thread that reads was last told to attach.
+    needed: Vec<Capability>,
 }
 
 impl Loop {
@@ -95,6 +98,7 @@ impl Loop {
             let over = matches!(input, Input::Shutdown);
             let outputs = self.engine.input(clock::boot(), input);
             self.deliver(outputs);
+            self.release();
             if over {
                 return;
             }
@@ -107,18 +111,32 @@ impl Loop {
                 Output::Reply { to, tag, answer } => self.clients.reply(to, &tag, answer),
                 Output::Event { to, event } => self.clients.event(to, event),
                 Output::Look(looks) => {
-                    let capabilities = self.capabilities();
-                    // The thread lives as long as this does.
-                    let _ = self.sampler.work.send(Work { looks, capabilities });
+                    self.needed = self.capabilities();
+                    self.work(looks);
                 }
             }
         }
     }
 
+    /// Tells the thread when somebody was the last to need something.
+    fn release(&mut self) {
+        let needed = self.capabilities();
+        if needed != self.needed {
+            self.needed = needed;
+            self.work(Vec::new());
+        }
+    }
+
+    fn work(&self, looks: Vec<Look>) {
+        let capabilities = self.needed.clone();
+        // The thread lives as long as this does.
+        let _ = self.sampler.work.send(Work { looks, capabilities });
+    }
+
     /// What must be attached: what costs nothing always, the rest for those who asked.
     fn capabilities(&self) -> Vec<Capability> {
         let mut all = need::capabilities(Scope::Processes, &[], &[]);
-        all.extend(self.engine.plans().flatten());
+        all.extend(self.engine.capabilities());
         all.sort_unstable();
         all.dedup();
         all

@@ -1,25 +1,22 @@
-//! The thread that reads: one reading for all who are due, each of whom looks at it.
+//! The thread that reads.
 //!
 //! In: views. Out: the same views, with what they saw. A slow reading delays those who wait for
 //! it and nobody else, because calls are answered by another thread.
 
-use crate::backend::{Backend, Error};
+use crate::backend::Backend;
 use crate::engine::Look;
-use crate::meter::grave::Grave;
-use crate::meter::target::NoNamespaces;
-use crate::meter::view::Reading;
-use crate::model::field::ProcessField;
-use crate::model::sample::{Node, Note, Sample};
-use crate::model::status::{Refusal, Status};
-use crate::model::want::{Capability, Devices, Want};
-use crate::sys::readable;
+use crate::meter::round::{Rounds, Turn};
+use crate::model::sample::Note;
+use crate::model::want::Capability;
+use crate::sys::{clock, readable};
+use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Work for the thread.
 pub struct Work {
-    /// Who is due.
+    /// Who is due; nobody, if only what must be attached has changed.
     pub looks: Vec<Look>,
     /// What must be attached, for them and for all others.
     pub capabilities: Vec<Capability>,
@@ -27,7 +24,7 @@ pub struct Work {
 
 /// The thread's two ends.
 pub struct Sampler {
-    /// Work goes in here. There is never more than one piece of it.
+    /// Work goes in here. There is never more than one piece of it that has looks.
     pub work: UnboundedSender<Work>,
     /// And comes back here.
     pub done: UnboundedReceiver<Vec<Look>>,
@@ -39,11 +36,11 @@ impl Sampler {
     pub fn start(backend: Box<dyn Backend>, opening: Vec<Note>) -> std::io::Result<Self> {
         let (work, queue) = unbounded_channel();
         let (back, done) = unbounded_channel();
-        let reader = Reader { backend, opening, grave: Grave::default() };
+        let reader = Reader { rounds: Rounds::new(backend, opening), back };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(reader.run(queue, back)),
+                Ok(runtime) => runtime.block_on(reader.run(queue)),
                 Err(error) => tracing::error!("cannot start the thread that reads: {error}"),
             }
         })?;
@@ -61,137 +58,49 @@ impl Sampler {
     }
 }
 
-/// The node, read in one of the ways in which it is wanted, and the notes on it.
-type NodeRead = (Want, (Option<Node>, Vec<Note>));
-
 struct Reader {
-    backend: Box<dyn Backend>,
-    opening: Vec<Note>,
-    grave: Grave,
+    rounds: Rounds,
+    back: UnboundedSender<Vec<Look>>,
 }
 
 impl Reader {
-    async fn run(mut self, mut queue: UnboundedReceiver<Work>, back: UnboundedSender<Vec<Look>>) {
-        let own = self.backend.wake().and_then(|fd| fd.try_clone_to_owned().ok());
+    async fn run(mut self, mut queue: UnboundedReceiver<Work>) {
+        let own = self.rounds.backend().wake().and_then(|fd| fd.try_clone_to_owned().ok());
         let wake = own.and_then(|fd| readable::readable(fd).ok());
         loop {
+            let due = self.rounds.due().map(super::instant);
             tokio::select! {
+                biased;
                 work = queue.recv() => match work {
-                    Some(work) => {
-                        let looks = self.work(work);
-                        if back.send(looks).is_err() {
-                            return;
-                        }
-                    }
+                    Some(work) => self.work(work),
                     None => return,
                 },
-                () = records(wake.as_ref()) => self.backend.drain(),
+                () = records(wake.as_ref()) => self.rounds.backend().drain(),
+                () = super::until(due) => self.rounds.tend(clock::boot()),
             }
         }
     }
 
-    fn work(&mut self, work: Work) -> Vec<Look> {
-        self.backend.attach(&work.capabilities);
-        // The kernel walks page tables for PSS: those who want it do not make others pay.
-        let costly = |look: &Look| look.view.want().wants(ProcessField::Pss);
-        let (costly, mut looks): (Vec<_>, Vec<_>) = work.looks.into_iter().partition(costly);
-        self.round(&mut looks);
-        for look in costly {
-            let mut one = [look];
-            self.round(&mut one);
-            looks.extend(one);
-        }
-        looks
-    }
-
-    /// One reading, and everybody's look at it.
-    fn round(&mut self, looks: &mut [Look]) {
-        if looks.is_empty() {
+    fn work(&mut self, work: Work) {
+        self.rounds.need(work.capabilities, clock::boot());
+        if work.looks.is_empty() {
             return;
         }
-        let mut nodes: Vec<NodeRead> = Vec::new();
-        let read = self.read(looks, &mut nodes);
-        for look in looks {
-            let seen = match &read {
-                Ok(sample) => {
-                    let want = node_want(look.view.want());
-                    let node = nodes.iter().find(|(it, _)| same(it, &want)).map(|(_, node)| node);
-                    let reading =
-                        Reading { sample, node, grave: &self.grave, namespaces: &NoNamespaces };
-                    look.view.see(&reading, &mut *self.backend)
-                }
-                Err(error) => Err(refusal(error)),
-            };
-            look.seen = Some(seen);
+        let mut looks = work.looks;
+        let mut turns: Vec<_> =
+            looks.iter_mut().map(|look| Turn { view: &mut look.view, seen: None }).collect();
+        self.rounds.look(&mut turns);
+        let seen: Vec<_> = turns.into_iter().map(|turn| turn.seen).collect();
+        for (look, seen) in looks.iter_mut().zip(seen) {
+            look.seen = seen;
         }
+        // The loop is gone only if the service ends.
+        let _ = self.back.send(looks);
     }
-
-    /// Reads processes once, and the node once for each way in which it is wanted.
-    fn read(&mut self, looks: &[Look], nodes: &mut Vec<NodeRead>) -> Result<Sample, Error> {
-        let wants = || looks.iter().map(|look| look.view.want());
-        let mut sample = None;
-        if wants().any(|want| want.processes) {
-            let mut read = self.backend.read(&union(wants()))?;
-            self.grave.bury(&mut read.processes);
-            sample = Some(read);
-        }
-        for want in wants().map(node_want).filter(reads_node) {
-            if nodes.iter().any(|(it, _)| same(it, &want)) {
-                continue;
-            }
-            let mut read = self.backend.read(&want)?;
-            nodes.push((want, (read.node_stats.take(), std::mem::take(&mut read.notes))));
-            sample.get_or_insert(read);
-        }
-        let mut sample = match sample {
-            Some(sample) => sample,
-            None => self.backend.read(&Want::default())?,
-        };
-        sample.notes.splice(..0, self.opening.iter().cloned());
-        Ok(sample)
-    }
-}
-
-/// What must be read for all of them.
-fn union<'a>(wants: impl Iterator<Item = &'a Want>) -> Want {
-    let mut all = Want::default();
-    for want in wants.filter(|want| want.processes) {
-        all.processes = true;
-        all.threads |= want.threads;
-        for &field in &want.costly {
-            if !all.costly.contains(&field) {
-                all.costly.push(field);
-            }
-        }
-    }
-    all
-}
-
-/// What of a want is of the node.
-fn node_want(want: &Want) -> Want {
-    Want { node: want.node, disks: want.disks.clone(), nets: want.nets.clone(), ..Want::default() }
-}
-
-fn reads_node(want: &Want) -> bool {
-    want.node || want.disks != Devices::None || want.nets != Devices::None
-}
-
-fn same(a: &Want, b: &Want) -> bool {
-    (a.node, &a.disks, &a.nets) == (b.node, &b.disks, &b.nets)
-}
-
-/// A reading that failed, as a client is told.
-fn refusal(error: &Error) -> Refusal {
-    let status = match error {
-        Error::Denied { .. } => Status::NoPermissions,
-        Error::Unsupported { .. } => Status::NotSupported,
-        Error::Kernel { .. } | Error::Malformed { .. } => Status::Error,
-    };
-    Refusal::new(status, error.to_string())
 }
 
 /// Waits for records; for ever, where there is no ring buffer.
-async fn records(wake: Option<&AsyncFd<std::os::fd::OwnedFd>>) {
+async fn records(wake: Option<&AsyncFd<OwnedFd>>) {
     let Some(wake) = wake else { return std::future::pending().await };
     if let Ok(mut ready) = wake.readable().await {
         ready.clear_ready();

@@ -4,6 +4,7 @@
 //! handed out and comes back. So a test owns the clock, the reader and every connection.
 //! Opens nothing, writes nothing; who calls was found out by a door.
 
+mod agenda;
 mod answer;
 mod caller;
 mod cancel;
@@ -17,10 +18,12 @@ pub use caller::{Caller, Conn, Limits};
 use crate::meter::view::{Seen, View};
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
+use crate::model::want::Capability;
 use crate::wire::call::{Call, Tag};
 use crate::wire::event::Event;
+use agenda::Agenda;
 use cancel::Pending;
-use monitor::Monitor;
+use monitor::{Monitor, SLACK};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -89,6 +92,12 @@ pub struct Engine {
     callers: HashMap<Conn, Caller>,
     monitors: BTreeMap<Key, Monitor>,
     next_key: Key,
+    /// When views must go out.
+    ticks: Agenda,
+    /// When monitors end that nobody listens to.
+    leases: Agenda,
+    /// How many monitors need a capability.
+    needed: BTreeMap<Capability, usize>,
     /// Whether views are out at a reading.
     looking: bool,
     cancels: Vec<Pending>,
@@ -105,6 +114,9 @@ impl Engine {
             callers: HashMap::new(),
             monitors: BTreeMap::new(),
             next_key: 0,
+            ticks: Agenda::default(),
+            leases: Agenda::default(),
+            needed: BTreeMap::new(),
             looking: false,
             cancels: Vec::new(),
             refused: 0,
@@ -131,14 +143,13 @@ impl Engine {
 
     /// When it must be given an input, if nothing happens before.
     pub fn due(&self) -> Option<Ns> {
-        let ticks = self.monitors.values().filter(|_| !self.looking).filter_map(Monitor::wakes);
-        let leases = self.monitors.values().filter_map(|it| it.expires);
-        ticks.chain(leases).min()
+        let tick = self.ticks.first().filter(|_| !self.looking);
+        tick.into_iter().chain(self.leases.first()).min()
     }
 
-    /// The plans of all monitors: what must be attached for them.
-    pub fn plans(&self) -> impl Iterator<Item = &[crate::model::want::Capability]> {
-        self.monitors.values().map(|it| &*it.capabilities)
+    /// What must be attached for all monitors, each once and in order.
+    pub fn capabilities(&self) -> impl Iterator<Item = Capability> {
+        self.needed.keys().copied()
     }
 
     /// How many monitors there are.
@@ -178,14 +189,19 @@ impl Engine {
     /// Hands out the views of all monitors that are due. One reading at a time: who comes due
     /// meanwhile joins the next.
     fn look(&mut self, now: Ns, out: &mut Vec<Output>) {
-        let wakes = |it: &Monitor| it.wakes().is_some_and(|at| at <= now);
-        if self.looking || !self.monitors.values().any(wakes) {
+        if self.looking || self.ticks.first().is_none_or(|at| at > now) {
             return;
         }
-        let due = self.monitors.iter_mut().filter(|(_, it)| it.due().is_some_and(|at| at <= now));
-        let looks: Vec<_> = due
-            .filter_map(|(key, it)| it.view.take().map(|view| Look { key: *key, view, seen: None }))
-            .collect();
+        // Who is due, but could wait a little longer, shares the reading.
+        let soon = self.ticks.until(Ns(now.0.saturating_add(SLACK.0)));
+        let mut looks = Vec::with_capacity(soon.len());
+        for key in soon {
+            let due = self.monitors.get_mut(&key).filter(|it| it.due().is_some_and(|at| at <= now));
+            if let Some(view) = due.and_then(|it| it.view.take()) {
+                looks.push(Look { key, view, seen: None });
+                self.ticks.set(key, None);
+            }
+        }
         self.looking = !looks.is_empty();
         out.push(Output::Look(looks));
     }
@@ -196,20 +212,45 @@ impl Engine {
         for look in looks {
             let Some(monitor) = self.monitors.get_mut(&look.key) else { continue };
             monitor.view = Some(look.view);
-            let Some(seen) = look.seen else { continue };
-            let over = match monitor.cancelled {
-                true => true,
-                false => monitor.take(seen, (now, &self.node), out),
+            let over = match look.seen {
+                Some(_) if monitor.cancelled => true,
+                Some(seen) => monitor.take(seen, (now, &self.node), out),
+                None => false,
             };
             if over {
                 self.remove(look.key, out);
+            } else {
+                self.note(look.key);
             }
         }
     }
 
+    /// Notes when a monitor must be looked after.
+    fn note(&mut self, key: Key) {
+        let monitor = self.monitors.get(&key).filter(|it| !it.cancelled);
+        self.ticks.set(key, monitor.and_then(Monitor::wakes));
+        self.leases.set(key, monitor.and_then(|it| it.expires));
+    }
+
+    /// Takes a monitor in.
+    fn insert(&mut self, monitor: Monitor) {
+        let key = self.next_key;
+        self.next_key += 1;
+        for &capability in &monitor.capabilities {
+            *self.needed.entry(capability).or_default() += 1;
+        }
+        self.monitors.insert(key, monitor);
+        self.note(key);
+    }
+
     /// Forgets a monitor, and answers those who wait for its end.
     fn remove(&mut self, key: Key, out: &mut Vec<Output>) {
-        self.monitors.remove(&key);
+        let removed = self.monitors.remove(&key);
+        for capability in removed.into_iter().flat_map(|it| it.capabilities) {
+            let left = self.needed.remove(&capability).unwrap_or(0).saturating_sub(1);
+            self.needed.extend((left > 0).then_some((capability, left)));
+        }
+        self.note(key);
         for pending in &mut self.cancels {
             pending.left.remove(&key);
         }
@@ -218,3 +259,6 @@ impl Engine {
         out.extend(done.into_iter().filter_map(Pending::reply));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// How long a tick may wait so that others share its reading: this part of its period …
 const SLACK_PART: u64 = 20;
 /// … and no longer than this.
-const SLACK: Ns = Ns(4_000_000);
+pub const SLACK: Ns = Ns(4_000_000);
 
 /// A monitor.
 pub struct Monitor {
@@ -149,6 +149,14 @@ impl Monitor {
             _ => self.end(Reason::Failed, Some(refusal.message), (node, out)),
         }
         true
+    }
+
+    /// The reply to the call that began it, if it ends before its first sample.
+    pub fn unanswered(&mut self) -> Option<Output> {
+        let (tag, to) = (self.first.take()?, self.owner?);
+        let text = format!("monitor {:?} ended before its first sample", self.id);
+        let answer = Err(Refusal::new(Status::NotAvailable, text));
+        Some(Output::Reply { to, tag, answer })
     }
 
     /// Tells that it is over.

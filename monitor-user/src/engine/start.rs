@@ -46,8 +46,7 @@ impl Engine {
             cancelled: false,
             kept: Kept { limit: self.limits.kept_events, ..Kept::default() },
         };
-        self.monitors.insert(self.next_key, monitor);
-        self.next_key += 1;
+        self.insert(monitor);
         Ok(None)
     }
 

@@ -5,10 +5,12 @@
 pub mod family;
 pub mod filter;
 pub mod grave;
+pub mod linger;
 pub mod need;
 pub mod order;
 pub mod pick;
 pub mod plan;
+pub mod round;
 pub mod schedule;
 pub mod session;
 pub mod target;

@@ -72,6 +72,25 @@ impl Watched {
         self.targets.is_some().then(|| self.living.keys())
     }
 
+    /// Their process ids, if these are all that must be read: nobody can join later.
+    pub fn pids(&self) -> Option<Vec<Pid>> {
+        let targets = self.targets.as_ref().filter(|it| it.ranks.is_empty())?;
+        Some(match self.begun {
+            true => self.living.keys().map(|id| id.pid).collect(),
+            false => targets.pids.clone(),
+        })
+    }
+
+    /// Whether nobody of them is missing in a list that is in the order of identities.
+    pub fn all_in(&self, processes: &[Process]) -> bool {
+        let pid = |pid: &Pid| processes.binary_search_by_key(pid, |it| it.id.pid).is_ok();
+        let same = |id: &Identity| processes.binary_search_by_key(id, |it| it.id).is_ok();
+        match (&self.targets, self.begun) {
+            (Some(targets), false) => targets.pids.iter().all(pid),
+            _ => self.living.keys().all(same),
+        }
+    }
+
     /// Whether a process is watched.
     pub fn admits(&self, process: &Process) -> bool {
         self.targets.is_none() || self.living.contains_key(&process.id)

@@ -5,6 +5,7 @@
 //! Knows neither its name nor its time, nor who is told.
 
 use super::grave::Grave;
+use super::need;
 use super::pick::Picker;
 use super::plan::Plan;
 use super::session::Session;
@@ -12,11 +13,12 @@ use super::target::{Namespaces, Watched};
 use super::veil::Veil;
 use crate::backend::Backend;
 use crate::format::{Form, Format, Frame, Paint, Room};
-use crate::model::id::Ns;
+use crate::model::field::ProcessField;
+use crate::model::id::{Ns, Pid};
 use crate::model::sample::{Node, Note, Process, Sample};
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
-use crate::model::want::Want;
+use crate::model::want::{Capability, Want};
 
 /// What every view of a reading looks at.
 pub struct Reading<'a> {
@@ -55,6 +57,8 @@ pub struct View {
     format: Box<dyn Format + Send>,
     /// How much of the grave it has seen; nothing of it, before it looked first.
     place: Option<u64>,
+    /// Whether all that it shows of a process is in the kernel's own accounting.
+    plain: bool,
 }
 
 impl View {
@@ -66,6 +70,7 @@ impl View {
             picker: Picker::new(plan.filter.clone(), plan.order, plan.top),
             format: Form::Json.writer(plan.layout.clone(), Paint::Plain),
             place: None,
+            plain: plain(&plan),
             plan,
             veil,
         }
@@ -84,6 +89,17 @@ impl View {
     /// Its place in the grave.
     pub const fn place(&self) -> Option<u64> {
         self.place
+    }
+
+    /// The processes that a reading must have for it, if these and what the kernel itself keeps
+    /// of them are enough.
+    pub fn few(&self) -> Option<Vec<Pid>> {
+        self.watched.pids().filter(|_| self.plain)
+    }
+
+    /// Whether nobody of them is missing.
+    pub fn finds_all(&self, processes: &[Process]) -> bool {
+        self.watched.all_in(processes)
     }
 
     /// Looks at a reading.
@@ -137,11 +153,19 @@ impl View {
         self.watched.settle(&mut sample.processes, &reading.sample.dying);
         for process in &mut sample.processes {
             self.veil.cover(process);
-            if !self.plan.want.threads {
-                process.threads.clear();
-            }
+            self.trim(process);
         }
         sample.processes.sort_by_key(|it| it.id);
+    }
+
+    /// Takes away what others asked for.
+    fn trim(&self, process: &mut Process) {
+        if !self.plan.want.threads {
+            process.threads.clear();
+        }
+        if !self.plan.capabilities.contains(&Capability::Block) {
+            process.disks.clear();
+        }
     }
 
     /// Rates, order, texts, text.
@@ -168,4 +192,14 @@ impl View {
         let looks = matches!(self.plan.layout.scope, Scope::Processes | Scope::All);
         Seen { json, unix, matched, partial, gone: looks && self.watched.gone() }
     }
+}
+
+/// Whether all that it shows of a process is in the kernel's own accounting: no field that a hook
+/// counts, no thread, nothing that page tables must be walked for.
+fn plain(plan: &Plan) -> bool {
+    let shown = plan.layout.processes.iter().copied().chain(plan.order.map(|it| it.field));
+    !plan.want.threads
+        && !plan.want.wants(ProcessField::Pss)
+        && !plan.capabilities.iter().any(|it| it.opt_in())
+        && !shown.into_iter().any(need::counted)
 }

@@ -44,6 +44,7 @@ use self::seat::Budget;
 use self::text::Texts;
 use super::{Backend, Error};
 use crate::model::field::ProcessField;
+use crate::model::id::Pid;
 use crate::model::probe::Probe;
 use crate::model::sample::{Note, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
@@ -232,6 +233,12 @@ impl Backend for Procfs {
         Ok(sample)
     }
 
+    /// Each costs the same, whether alone or among all.
+    fn glance(&mut self, pids: &[Pid]) -> Option<Result<Sample, Error>> {
+        let pids = Some(pids.to_vec());
+        Some(self.read(&Want { processes: true, pids, ..Want::default() }))
+    }
+
     fn describe(&mut self, processes: &mut [Process], want: &Want) {
         let (cmdline, cgroup) =
             (want.wants(ProcessField::Cmdline), want.wants(ProcessField::Cgroup));
@@ -250,7 +257,7 @@ impl Backend for Procfs {
 }
 
 /// Every pid once, in rising order.
-fn asked(pids: &[crate::model::id::Pid]) -> Vec<u32> {
+fn asked(pids: &[Pid]) -> Vec<u32> {
     let mut pids: Vec<u32> = pids.iter().map(|pid| pid.0).collect();
     pids.sort_unstable();
     pids.dedup();
