@@ -10,6 +10,7 @@ mod peers;
 mod procfs;
 mod program;
 mod scrape;
+mod service;
 mod snapshot;
 mod switch;
 mod verdict;
@@ -22,6 +23,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("switch", switch::run),
     ("watch", watch::run),
     ("peers", peers::run),
+    ("service", service::run),
 ];
 
 fn main() {

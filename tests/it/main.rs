@@ -4,6 +4,7 @@
 
 mod backend;
 mod cli;
+mod daemon;
 mod deadline;
 mod delivery;
 mod root;

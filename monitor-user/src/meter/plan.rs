@@ -12,7 +12,7 @@ use crate::model::id::{Ns, Pid};
 use crate::model::name;
 use crate::model::request::{Rank, Request, Target};
 use crate::model::scope::Scope;
-use crate::model::status::Refusal;
+use crate::model::status::{Refusal, Status};
 use crate::model::want::{Capability, Devices, Want};
 
 /// Fields that are read only if they are shown.
@@ -42,6 +42,8 @@ pub struct Plan {
     pub top: Option<usize>,
     /// How often.
     pub every: Option<Ns>,
+    /// Whether it waits for those who are not there yet.
+    pub follow: bool,
 }
 
 /// Processes that were named.
@@ -58,7 +60,7 @@ impl Plan {
     pub fn of(request: &Request) -> Result<Self, Refusal> {
         let scope: Scope = match request.part.as_str() {
             "" => Scope::Processes,
-            name => name.parse()?,
+            name => name.parse().map_err(not_offered)?,
         };
         fitting(request, scope)?;
         let layout = layout(request, scope)?;
@@ -76,6 +78,7 @@ impl Plan {
             order,
             top: request.top.map(|top| top as usize),
             every: request.every_ns.map(Ns),
+            follow: request.follow,
         })
     }
 
@@ -83,6 +86,11 @@ impl Plan {
     pub fn pids_only(&self) -> Option<&[Pid]> {
         self.targets.as_ref().filter(|it| it.ranks.is_empty()).map(|it| &*it.pids)
     }
+}
+
+/// A part that no service of this kind has.
+fn not_offered(unknown: name::Unknown) -> Refusal {
+    Refusal::new(Status::NotSupported, unknown.to_string())
 }
 
 /// Refuses what cannot be together, and names that no kernel has.

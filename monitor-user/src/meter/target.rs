@@ -37,12 +37,20 @@ pub struct Watched {
     told: BTreeSet<Identity>,
     /// Whether anybody was there ever.
     begun: bool,
+    /// Ranks that nobody was as it began.
+    vacant: Vec<Rank>,
 }
 
 impl Watched {
     /// Those that were named; everybody, if none was.
     pub const fn new(targets: Option<Targets>) -> Self {
-        Self { targets, living: BTreeMap::new(), told: BTreeSet::new(), begun: false }
+        Self {
+            targets,
+            living: BTreeMap::new(),
+            told: BTreeSet::new(),
+            begun: false,
+            vacant: Vec::new(),
+        }
     }
 
     /// Finds those that were named among those that live.
@@ -57,10 +65,15 @@ impl Watched {
                 }
             }
         }
-        for id in targets.ranks.iter().flat_map(|rank| namespaces.processes(rank)) {
-            let seen =
-                living.binary_search_by_key(&id, |it| it.id).is_ok_and(|at| visible(at).is_some());
-            if seen && !self.told.contains(&id) {
+        let seen = |id: &Identity| {
+            living.binary_search_by_key(id, |it| it.id).is_ok_and(|at| visible(at).is_some())
+        };
+        for rank in &targets.ranks {
+            let those: Vec<_> = namespaces.processes(rank).into_iter().filter(seen).collect();
+            if those.is_empty() && !self.begun {
+                self.vacant.push(rank.clone());
+            }
+            for id in those.into_iter().filter(|id| !self.told.contains(id)) {
                 self.living.entry(id).or_default();
             }
         }
@@ -132,20 +145,27 @@ impl Watched {
         self.targets.is_some() && self.living.is_empty() && !self.told.is_empty()
     }
 
-    /// At first, each process that was named by its number must be there.
-    pub fn check(&self, notes: &mut Vec<Note>) -> Result<(), Refusal> {
+    /// At first, each process that was named by its number or rank must be there; a rank that is
+    /// waited for may come later.
+    pub fn check(&self, notes: &mut Vec<Note>, waits: bool) -> Result<(), Refusal> {
         let Some(targets) = &self.targets else { return Ok(()) };
         let there = |pid: &Pid| self.living.keys().chain(&self.told).any(|id| id.pid == *pid);
         let absent: Vec<_> = targets.pids.iter().filter(|pid| !there(pid)).collect();
-        if absent.is_empty() {
-            return Ok(());
+        let pids = absent.iter().map(|Pid(pid)| format!("process {pid}"));
+        let missing: Vec<String> = pids.chain(self.vacant.iter().map(named)).collect();
+        let nobody = missing.len() == targets.pids.len() + targets.ranks.len();
+        if nobody && !(waits && absent.is_empty()) {
+            return Err(Refusal::absent(format!("no {}", missing.join(", "))));
         }
-        if absent.len() == targets.pids.len() && targets.ranks.is_empty() {
-            let all: Vec<_> = absent.iter().map(|Pid(pid)| pid.to_string()).collect();
-            return Err(Refusal::absent(format!("no process {}", all.join(", "))));
-        }
-        notes.extend(absent.iter().map(|Pid(pid)| Note::missing(format!("no process {pid}"))));
+        notes.extend(missing.iter().map(|it| Note::missing(format!("no {it}"))));
         Ok(())
+    }
+}
+
+fn named(rank: &Rank) -> String {
+    match rank.rank {
+        Some(number) => format!("rank {number} of {:?}", rank.namespace),
+        None => format!("process of {:?}", rank.namespace),
     }
 }
 
@@ -197,11 +217,11 @@ mod tests {
         let mut it = watched(&[7, 9]);
         let _there = turn(&mut it, vec![process(7, 1)], &[]);
         let mut notes = Vec::new();
-        assert_eq!(it.check(&mut notes), Ok(()));
+        assert_eq!(it.check(&mut notes, false), Ok(()));
         assert_eq!(notes, [Note::missing("no process 9")]);
         let mut none = watched(&[9]);
         let _there = turn(&mut none, vec![process(7, 1)], &[]);
-        let refusal = none.check(&mut notes).expect_err("nobody is there");
+        let refusal = none.check(&mut notes, false).expect_err("nobody is there");
         assert_eq!(refusal.message, "no process 9");
     }
 

@@ -126,7 +126,7 @@ impl View {
         }
         self.place = Some(reading.grave.end());
         if first {
-            self.watched.check(&mut sample.notes)?;
+            self.watched.check(&mut sample.notes, self.plan.follow)?;
         }
         Ok(self.show(sample, backend))
     }
