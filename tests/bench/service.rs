@@ -10,12 +10,13 @@ use monitor::backend::Backend as _;
 use monitor::backend::ebpf::Ebpf;
 use monitor::model::id::Pid;
 use monitor::model::want::{Capability, Want};
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread::{JoinHandle, sleep, spawn};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 const CONNECTIONS: usize = 100;
 const EACH: usize = 10;
@@ -196,10 +197,11 @@ fn monitors(daemon: &Daemon, phases: &str, bar: f64) {
     line(&what("memory grown"), grown / 1e6, "MB", Bar::AtMost(2.0));
 }
 
-/// Reads events until a time. Late is, at most, what the event says and how old its sample is.
+/// Reads events until a time.
 fn hear(mut reader: BufReader<UnixStream>, from: Instant, to: Instant) -> JoinHandle<Heard> {
     spawn(move || {
         let mut heard = Heard::default();
+        let mut of = HashMap::<String, Vec<(f64, f64)>>::new();
         let mut text = String::new();
         while Instant::now() < to {
             text.clear();
@@ -209,14 +211,25 @@ fn hear(mut reader: BufReader<UnixStream>, from: Instant, to: Instant) -> JoinHa
             if Instant::now() < from || !text.contains(r#""method":"event""#) {
                 continue;
             }
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-            let age = now.as_nanos() as f64 - number(&text, r#""time_unix_ns":"#) as f64;
-            heard.late_ms.push((number(&text, r#""late_ns":"#) as f64 + age) / 1e6);
-            heard.missed = heard.missed.max(number(&text, r#""missed":"#));
+            let (missed, seq) = (number(&text, r#""missed":"#), number(&text, r#""seq":"#));
+            heard.missed = heard.missed.max(missed);
             heard.dropped += number(&text, r#""dropped":"#);
+            let tick = (seq + missed) as f64 * SECOND as f64;
+            let late = number(&text, r#""late_ns":"#) as f64;
+            let id = text.split(r#""id":""#).nth(1).and_then(|it| it.split('"').next());
+            let arrived = from.elapsed().as_nanos() as f64 - tick;
+            of.entry(id.unwrap().to_owned()).or_default().push((arrived, arrived - late));
         }
+        heard.late_ms = of.into_values().flat_map(lateness).collect();
         heard
     })
+}
+
+/// Of one series: when each event arrived, and when it was ready less how late it was then, both
+/// less its tick. The earliest of the second is when the series began, but for one delivery.
+fn lateness(series: Vec<(f64, f64)>) -> Vec<f64> {
+    let began = series.iter().map(|it| it.1).fold(f64::INFINITY, f64::min);
+    series.into_iter().map(|(arrived, _)| (arrived - began) / 1e6).collect()
 }
 
 fn number(text: &str, key: &str) -> u64 {
@@ -239,7 +252,9 @@ fn everybody(daemon: &Daemon) {
             .collect();
         sleep(WARM_UP);
         let (percent, ()) = daemon.percent(|| sleep(Duration::from_secs(9)));
-        hearers.into_iter().for_each(|(_, hearer)| drop(hearer.join().unwrap()));
+        let heard = hearers.into_iter().map(|(_, hearer)| hearer.join().unwrap().late_ms.len());
+        let heard: usize = heard.sum();
+        assert!(heard >= 9 * monitors, "{monitors} monitors told only {heard} times");
         percent
     });
     line("one monitor of all processes at 1 Hz", one, "% core", Bar::None);

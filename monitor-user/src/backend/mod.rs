@@ -6,6 +6,7 @@
 pub mod canned;
 pub mod device;
 pub mod ebpf;
+pub mod hold;
 pub mod host;
 pub mod procfs;
 pub mod select;

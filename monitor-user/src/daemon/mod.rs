@@ -5,6 +5,7 @@
 //! taken away.
 
 mod clients;
+mod dead;
 pub mod sampler;
 
 use crate::backend::{Backend, host};
@@ -89,7 +90,7 @@ impl Loop {
                 biased;
                 _ = self.terminate.recv() => Some(Input::Shutdown),
                 _ = self.interrupt.recv() => Some(Input::Shutdown),
-                Some(looks) = self.sampler.done.recv() => Some(Input::Seen(looks)),
+                Some(input) = self.sampler.done.recv() => Some(input),
                 () = until(due) => Some(Input::Tick),
                 Some(arrival) = self.arrivals.recv() => self.clients.arrived(arrival),
                 Ok((stream, _)) = self.listening.listener.accept() => self.clients.open(stream),

@@ -3,13 +3,15 @@
 //! In: views. Out: the same views, with what they saw. A slow reading delays those who wait for
 //! it and nobody else, because calls are answered by another thread.
 
-use crate::backend::Backend;
-use crate::engine::Look;
+use super::dead::Dead;
+use crate::backend::{Backend, hold};
+use crate::engine::{Input, Look};
 use crate::meter::round::{Rounds, Turn};
 use crate::model::sample::Note;
 use crate::model::want::Capability;
+use crate::sys::pidfd::Ends;
 use crate::sys::{clock, readable};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -27,7 +29,7 @@ pub struct Sampler {
     /// Work goes in here. There is never more than one piece of it that has looks.
     pub work: UnboundedSender<Work>,
     /// And comes back here.
-    pub done: UnboundedReceiver<Vec<Look>>,
+    pub done: UnboundedReceiver<Input>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -36,7 +38,8 @@ impl Sampler {
     pub fn start(backend: Box<dyn Backend>, opening: Vec<Note>) -> std::io::Result<Self> {
         let (work, queue) = unbounded_channel();
         let (back, done) = unbounded_channel();
-        let reader = Reader { rounds: Rounds::new(backend, opening), back };
+        let rounds = Rounds::new(backend, opening);
+        let reader = Reader { rounds, back, ends: Ends::new()?, dead: Dead::default() };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
@@ -60,15 +63,20 @@ impl Sampler {
 
 struct Reader {
     rounds: Rounds,
-    back: UnboundedSender<Vec<Look>>,
+    back: UnboundedSender<Input>,
+    /// Waits for the end of those who are watched by name.
+    ends: Ends,
+    dead: Dead,
 }
 
 impl Reader {
     async fn run(mut self, mut queue: UnboundedReceiver<Work>) {
         let own = self.rounds.backend().wake().and_then(|fd| fd.try_clone_to_owned().ok());
         let wake = own.and_then(|fd| readable::readable(fd).ok());
+        let ends = self.ends.as_fd().try_clone_to_owned().and_then(readable::readable).ok();
         loop {
             let due = self.rounds.due().map(super::instant);
+            let again = self.dead.due().map(super::instant);
             tokio::select! {
                 biased;
                 work = queue.recv() => match work {
@@ -76,6 +84,8 @@ impl Reader {
                     None => return,
                 },
                 () = records(wake.as_ref()) => self.rounds.backend().drain(),
+                () = records(ends.as_ref()) => self.dead.take(&self.ends.ended(), clock::boot()),
+                () = super::until(again) => self.settle(),
                 () = super::until(due) => self.rounds.tend(clock::boot()),
             }
         }
@@ -94,8 +104,21 @@ impl Reader {
         for (look, seen) in looks.iter_mut().zip(seen) {
             look.seen = seen;
         }
+        for look in &mut looks {
+            let key = look.key;
+            look.view.hold(&mut |id| hold::hold(&self.ends, id, Dead::mark(key, id.pid)));
+        }
         // The loop is gone only if the service ends.
-        let _ = self.back.send(looks);
+        let _ = self.back.send(Input::Seen(looks));
+    }
+
+    /// Tells whose last records have come.
+    fn settle(&mut self) {
+        let unsettled = self.rounds.unsettled(&self.dead.pids());
+        let keys = self.dead.settled(&unsettled, clock::boot());
+        if !keys.is_empty() {
+            let _ = self.back.send(Input::Ended(keys));
+        }
     }
 }
 

@@ -44,6 +44,8 @@ pub enum Input {
     },
     /// The views come back from a reading.
     Seen(Vec<Look>),
+    /// Somebody whom these watch has ended, and his last record is there.
+    Ended(Vec<Key>),
     /// Time has passed.
     Tick,
     /// The service ends.
@@ -133,6 +135,7 @@ impl Engine {
                 self.called((from, tag), call, now, &mut out);
             }
             Input::Seen(looks) => self.seen(looks, now, &mut out),
+            Input::Ended(keys) => self.hurry(&keys),
             Input::Tick => {}
             Input::Shutdown => self.shut_down(&mut out),
         }
@@ -197,13 +200,24 @@ impl Engine {
         let mut looks = Vec::with_capacity(soon.len());
         for key in soon {
             let due = self.monitors.get_mut(&key).filter(|it| it.due().is_some_and(|at| at <= now));
-            if let Some(view) = due.and_then(|it| it.view.take()) {
+            if let Some(view) = due.and_then(|it| it.leave(now)) {
                 looks.push(Look { key, view, seen: None });
                 self.ticks.set(key, None);
             }
         }
         self.looking = !looks.is_empty();
         out.push(Output::Look(looks));
+    }
+
+    /// These shall look before their time.
+    fn hurry(&mut self, keys: &[Key]) {
+        for key in keys {
+            // Whoever waits for his first sample sees it there.
+            if let Some(monitor) = self.monitors.get_mut(key).filter(|it| it.seq > 0) {
+                monitor.hurry = true;
+                self.note(*key);
+            }
+        }
     }
 
     /// The views are back.

@@ -44,6 +44,8 @@ impl Engine {
             lease: request.lease_ns.map(Ns),
             expires: None,
             cancelled: false,
+            hurry: false,
+            hurried: false,
             kept: Kept { limit: self.limits.kept_events, ..Kept::default() },
         };
         self.insert(monitor);

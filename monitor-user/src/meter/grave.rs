@@ -3,6 +3,7 @@
 //! A reading tells of an end once. Those who look at different times each have a place in this
 //! list; what was taken from it before they came is counted.
 
+use crate::model::id::Pid;
 use crate::model::sample::Process;
 use std::collections::VecDeque;
 
@@ -32,6 +33,11 @@ impl Grave {
         }
     }
 
+    /// Whether there is a record of a process of this id, a recent one first.
+    pub fn has(&self, pid: Pid) -> bool {
+        self.records.iter().rev().any(|it| it.id.pid == pid)
+    }
+
     /// The records from a place on, and how many before them he did not see.
     pub fn since(&self, place: u64) -> (impl Iterator<Item = &Process>, u64) {
         let missed = self.gone.saturating_sub(place);
@@ -44,7 +50,6 @@ impl Grave {
 mod tests {
     use super::*;
     use crate::model::field::ProcessField;
-    use crate::model::id::Pid;
 
     fn ended(pid: u32) -> Process {
         let mut it = Process::default();

@@ -11,7 +11,7 @@ use super::view::{Reading, Seen, View};
 use crate::backend::{Backend, Error};
 use crate::model::field::ProcessField;
 use crate::model::id::{Ns, Pid};
-use crate::model::sample::{Node, Note, Sample};
+use crate::model::sample::{Node, Note, Process, Sample};
 use crate::model::status::{Refusal, Status};
 use crate::model::want::{Capability, Devices, Want};
 
@@ -70,6 +70,21 @@ impl Rounds {
     /// When there is something to be done.
     pub fn due(&self) -> Option<Ns> {
         self.linger.due().into_iter().chain(self.tend).min()
+    }
+
+    /// Those of these who have ended and whose last record is not there yet.
+    pub fn unsettled(&mut self, pids: &[Pid]) -> Vec<Pid> {
+        if self.backend.wake().is_some() {
+            // What fails here is told to the next who looks.
+            let _ = self.everybody(&Want { processes: true, ..Want::default() });
+            pids.iter().filter(|pid| !self.grave.has(**pid)).copied().collect()
+        } else {
+            // No record will come: they are gone when nobody waits for them any more.
+            let few = self.backend.glance(pids).and_then(Result::ok);
+            let dead = |it: &Process| it.row.get(ProcessField::State) == Some(u64::from(b'Z'));
+            let few = few.map(|it| it.processes).unwrap_or_default();
+            few.into_iter().filter(dead).map(|it| it.id.pid).collect()
+        }
     }
 
     /// Lets everybody look.

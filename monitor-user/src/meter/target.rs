@@ -7,10 +7,11 @@
 use super::plan::Targets;
 use super::veil::Veil;
 use crate::model::field::ProcessField;
-use crate::model::id::{Identity, Pid};
+use crate::model::id::{Identity, Ns, Pid};
 use crate::model::request::Rank;
 use crate::model::sample::{Birth, Note, Process};
 use crate::model::status::Refusal;
+use crate::sys::pidfd::Held;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Knows who is which rank of a parallel job.
@@ -39,6 +40,21 @@ pub struct Watched {
     begun: bool,
     /// Ranks that nobody was as it began.
     vacant: Vec<Rank>,
+    /// Those who are held, so that their end is known; tried once.
+    held: BTreeMap<Identity, Option<Held>>,
+    /// Those who were not there, and since when.
+    missing: BTreeMap<Identity, Ns>,
+}
+
+/// What a reading says of those who are not in it.
+#[derive(Clone, Copy, Default)]
+pub struct Absence<'a> {
+    /// When it was.
+    pub at: Ns,
+    /// Those whose last record is on its way.
+    pub dying: &'a [Birth],
+    /// How long a last record may take; it will not come, if this is nothing.
+    pub patience: Ns,
 }
 
 impl Watched {
@@ -50,6 +66,8 @@ impl Watched {
             told: BTreeSet::new(),
             begun: false,
             vacant: Vec::new(),
+            held: BTreeMap::new(),
+            missing: BTreeMap::new(),
         }
     }
 
@@ -109,11 +127,22 @@ impl Watched {
         self.targets.is_none() || self.living.contains_key(&process.id)
     }
 
-    /// Takes note of who has ended. Who is gone without a record, and of whom none will come,
-    /// gets one: what was seen of him last.
-    pub fn settle(&mut self, now: &mut Vec<Process>, dying: &[Birth]) {
+    /// Holds those that live and are not held.
+    pub fn hold(&mut self, hold: &mut dyn FnMut(Identity) -> Option<Held>) {
         if self.targets.is_none() {
             return;
+        }
+        self.held.retain(|id, _| self.living.contains_key(id));
+        for id in self.living.keys() {
+            self.held.entry(*id).or_insert_with(|| hold(*id));
+        }
+    }
+
+    /// Takes note of who has ended. Who is gone without a record, and of whom none will come,
+    /// gets one: what was seen of him last. Says whether anybody has ended.
+    pub fn settle(&mut self, now: &mut Vec<Process>, absence: Absence<'_>) -> bool {
+        if self.targets.is_none() {
+            return now.iter().any(Process::ended);
         }
         for process in now.iter() {
             if process.ended() {
@@ -123,21 +152,34 @@ impl Watched {
                 *last = Some(Box::new(process.clone()));
             }
         }
-        let there = |id: &Identity| now.iter().any(|it| it.id == *id);
-        let silent: Vec<Identity> = self
-            .living
-            .keys()
-            .filter(|id| !there(id) && !dying.iter().any(|it| it.id == **id))
-            .copied()
-            .collect();
-        for id in silent {
+        for id in self.silent(now, absence) {
             if let Some(Some(mut last)) = self.living.remove(&id) {
                 last.row.set(ProcessField::Ended, 1);
                 last.row.set(ProcessField::Approximate, 1);
+                let held = self.held.get(&id).and_then(Option::as_ref);
+                last.row.set_some(ProcessField::ExitCode, held.and_then(Held::exit_code));
                 now.push(*last);
             }
             self.told.insert(id);
         }
+        now.iter().any(Process::ended)
+    }
+
+    /// Those who are gone and of whom no record will come. One of a process that began before
+    /// anybody looked is not announced: it is waited for all the same.
+    fn silent(&mut self, now: &[Process], absence: Absence<'_>) -> Vec<Identity> {
+        let there = |id: &Identity| now.iter().any(|it| it.id == *id);
+        let announced = |id: &Identity| absence.dying.iter().any(|it| it.id == *id);
+        let gone: Vec<Identity> = self.living.keys().filter(|id| !there(id)).copied().collect();
+        self.missing.retain(|id, _| gone.contains(id));
+        let mut silent = Vec::new();
+        for id in gone {
+            let since = *self.missing.entry(id).or_insert(absence.at);
+            if !announced(&id) && absence.at.since(since) >= absence.patience {
+                silent.push(id);
+            }
+        }
+        silent
     }
 
     /// Whether all that were named are gone.
@@ -186,7 +228,7 @@ mod tests {
     fn turn(watched: &mut Watched, living: Vec<Process>, dying: &[Birth]) -> Vec<(u32, bool)> {
         watched.learn(&living, &NoNamespaces, &Veil::None);
         let mut now: Vec<_> = living.into_iter().filter(|it| watched.admits(it)).collect();
-        watched.settle(&mut now, dying);
+        let _ended = watched.settle(&mut now, Absence { dying, ..Absence::default() });
         now.iter().map(|it| (it.id.pid.0, it.ended())).collect()
     }
 
@@ -223,6 +265,20 @@ mod tests {
         let _there = turn(&mut none, vec![process(7, 1)], &[]);
         let refusal = none.check(&mut notes, false).expect_err("nobody is there");
         assert_eq!(refusal.message, "no process 9");
+    }
+
+    #[test]
+    fn a_record_that_was_not_announced_is_waited_for_where_records_come() {
+        let mut it = watched(&[7]);
+        let _there = turn(&mut it, vec![process(7, 1)], &[]);
+        let mut at = |ms: u64, mut now: Vec<Process>| {
+            let patience = Ns(1_000);
+            let _ended = it.settle(&mut now, Absence { at: Ns(ms), patience, dying: &[] });
+            (now.iter().map(Process::ended).collect::<Vec<_>>(), it.gone())
+        };
+        assert_eq!(at(500, vec![]), (vec![], false));
+        assert_eq!(at(1_499, vec![]), (vec![], false));
+        assert_eq!(at(1_500, vec![]), (vec![true], true));
     }
 
     #[test]

@@ -9,16 +9,17 @@ use super::need;
 use super::pick::Picker;
 use super::plan::Plan;
 use super::session::Session;
-use super::target::{Namespaces, Watched};
+use super::target::{Absence, Namespaces, Watched};
 use super::veil::Veil;
 use crate::backend::Backend;
 use crate::format::{Form, Format, Frame, Paint, Room};
 use crate::model::field::ProcessField;
-use crate::model::id::{Ns, Pid};
-use crate::model::sample::{Node, Note, Process, Sample};
+use crate::model::id::{Identity, Ns, Pid};
+use crate::model::sample::{Node, Note, Process, Sample, Source};
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
 use crate::model::want::{Capability, Want};
+use crate::sys::pidfd::Held;
 
 /// What every view of a reading looks at.
 pub struct Reading<'a> {
@@ -43,6 +44,8 @@ pub struct Seen {
     pub matched: usize,
     /// Something that was asked for is missing.
     pub partial: bool,
+    /// Somebody of them has ended since it looked last.
+    pub ended: bool,
     /// All that it was to look at is gone.
     pub gone: bool,
 }
@@ -59,7 +62,13 @@ pub struct View {
     place: Option<u64>,
     /// Whether all that it shows of a process is in the kernel's own accounting.
     plain: bool,
+    /// Whether anybody had ended at the last look.
+    ended: bool,
 }
+
+/// How long after an end its last record may come: the kernel frees a process some milliseconds
+/// after it was waited for.
+const RECORD_WITHIN: Ns = Ns(1_000_000_000);
 
 impl View {
     /// Of a plan, for these eyes.
@@ -71,6 +80,7 @@ impl View {
             format: Form::Json.writer(plan.layout.clone(), Paint::Plain),
             place: None,
             plain: plain(&plan),
+            ended: false,
             plan,
             veil,
         }
@@ -100,6 +110,11 @@ impl View {
     /// Whether nobody of them is missing.
     pub fn finds_all(&self, processes: &[Process]) -> bool {
         self.watched.all_in(processes)
+    }
+
+    /// Holds those that it watches and that live.
+    pub fn hold(&mut self, hold: &mut dyn FnMut(Identity) -> Option<Held>) {
+        self.watched.hold(hold);
     }
 
     /// Looks at a reading.
@@ -150,7 +165,14 @@ impl View {
             let text = format!("{missed} processes ended unseen: more than are kept for a tick");
             sample.notes.push(Note::missing(text));
         }
-        self.watched.settle(&mut sample.processes, &reading.sample.dying);
+        // Only where hooks tell of ends does a last record come.
+        let records = reading.sample.source == Source::Ebpf;
+        let absence = Absence {
+            at: reading.sample.at.boot,
+            dying: &reading.sample.dying,
+            patience: if records { RECORD_WITHIN } else { Ns(0) },
+        };
+        self.ended = self.watched.settle(&mut sample.processes, absence);
         for process in &mut sample.processes {
             self.veil.cover(process);
             self.trim(process);
@@ -190,7 +212,8 @@ impl View {
         let unix = rates.sample.at.unix;
         let partial = rates.sample.notes.iter().any(|note| note.partial);
         let looks = matches!(self.plan.layout.scope, Scope::Processes | Scope::All);
-        Seen { json, unix, matched, partial, gone: looks && self.watched.gone() }
+        let (ended, gone) = (self.ended, looks && self.watched.gone());
+        Seen { json, unix, matched, partial, ended, gone }
     }
 }
 

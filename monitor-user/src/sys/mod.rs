@@ -5,5 +5,6 @@ pub mod bpf;
 pub mod clock;
 pub mod files;
 pub mod memory;
+pub mod pidfd;
 pub mod readable;
 pub mod wait;

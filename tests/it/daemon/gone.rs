@@ -94,3 +94,40 @@ fn root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once() {
     assert!(since(&second).unwrap() > second["start_time_ns"].as_u64().unwrap());
     assert!(since(&second) > since(&first));
 }
+
+/// A target that ends is told of soon, though its monitor looks once an hour.
+fn told_soon(backend: &str) {
+    let service = Service::start(backend);
+    let mut worker = Guarded::sh("read x; exit 7");
+    let mut client = service.connect();
+    let request = format!(
+        r#"{{"fields":["cpu_ns","ended","exit_code"],"every_ns":3600000000000,
+        "targets":[{{"pid":{}}}]}}"#,
+        worker.pid().0
+    );
+    let first = client.call("monitor", &request.replace('\n', ""));
+    assert_eq!(first["result"]["status"], "SUCCESS", "{first}");
+    worker.tell("end");
+    worker.0.wait().unwrap();
+    let start = Instant::now();
+    let event = client.event();
+    println!("{backend}: an end was told {:?} after it", start.elapsed());
+    let process = &event["sample"]["processes"][0];
+    assert_eq!((&event["ended"], &process["ended"]), (&"targets_gone".into(), &true.into()));
+    // Who reads /proc alone knows the status where the kernel tells it.
+    let code = &process["exit_code"];
+    assert!(*code == 7 || (backend == "procfs" && code.is_null()), "{process}");
+    assert!(start.elapsed() < GONE_WITHIN);
+}
+
+#[test]
+fn root_an_end_is_told_soon_with_the_kernels_last_record() {
+    if granted("root_an_end_is_told_soon_with_the_kernels_last_record") {
+        told_soon("ebpf");
+    }
+}
+
+#[test]
+fn an_end_is_told_soon_from_proc_alone() {
+    told_soon("procfs");
+}

@@ -44,7 +44,7 @@ use self::seat::Budget;
 use self::text::Texts;
 use super::{Backend, Error};
 use crate::model::field::ProcessField;
-use crate::model::id::Pid;
+use crate::model::id::{Ns, Pid};
 use crate::model::probe::Probe;
 use crate::model::sample::{Note, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
@@ -254,6 +254,13 @@ impl Backend for Procfs {
             }
         }
     }
+}
+
+/// When the process of this id began, in the whole ticks that `/proc` tells.
+pub fn started(pid: Pid) -> Option<Ns> {
+    let text = std::fs::read(format!("/proc/{}/stat", pid.0)).ok()?;
+    let ticks = stat::parse(&text).ok()?.start_ticks;
+    Some(Ns(ticks.saturating_mul(clock::tick_ns())))
 }
 
 /// Every pid once, in rising order.

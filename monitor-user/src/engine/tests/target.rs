@@ -1,6 +1,7 @@
 //! The end of those that are watched, and who they are.
 
 use super::scene::{MS, S, Scene, pids};
+use crate::engine::Input;
 use serde_json::{Value, json};
 
 fn watch(pids: &str, more: &str) -> String {
@@ -102,4 +103,23 @@ fn all_who_are_gone_at_the_first_look_leave_no_monitor_behind() {
     let mut scene = Scene::of("process 7");
     let _refused = scene.monitor(1, &watch(r#"{"pid":9}"#, ""));
     assert!(scene.engine.is_empty());
+}
+
+#[test]
+fn an_end_is_told_before_the_next_tick_of_a_slow_monitor_and_is_no_tick() {
+    let script = "every 1s\nprocess 7\nprocess 8\nat 500ms end 7 exit_code=3";
+    let mut scene = Scene::of(script);
+    let hour = 3_600 * S;
+    let both = r#""targets":[{"pid":7},{"pid":8}]"#;
+    let _first = scene.monitor(1, &format!(r#"{{"id":"a","every_ns":{hour},"count":2,{both}}}"#));
+    scene.now = 600 * MS;
+    scene.input(Input::Ended(vec![0]));
+    let events = scene.events(1, 600 * MS);
+    assert_eq!(ended(&events), [(vec![-7, 8], Value::Null)]);
+    assert_eq!((&events[0]["late_ns"], &events[0]["missed"]), (&json!(0), &json!(0)));
+    // Nobody else has ended: nothing is told twice.
+    scene.input(Input::Ended(vec![0]));
+    assert_eq!(scene.events(1, 700 * MS), Vec::<Value>::new());
+    let last = scene.events(1, hour + 50 * MS);
+    assert_eq!(ended(&last), [(vec![8], json!("count"))]);
 }
