@@ -11,6 +11,7 @@ mod peers;
 mod procfs;
 mod program;
 mod scrape;
+mod service;
 mod snapshot;
 mod switch;
 mod verdict;
@@ -24,6 +25,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("watch", watch::run),
     ("peers", peers::run),
     ("language", language::run),
+    ("service", service::run),
 ];
 
 fn main() {

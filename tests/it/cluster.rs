@@ -7,9 +7,7 @@ use crate::deadline::until;
 use monitor::backend::canned::Canned;
 use monitor::cluster::link::{Link, Switch};
 use monitor::cluster::scope::Node;
-use monitor::daemon::config::Loaded;
 use monitor::daemon::{self, Settings};
-use monitor::serve::policy::Hidden;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -38,15 +36,7 @@ impl Daemon {
         let (stop, stopped) = oneshot::channel();
         let place = socket.clone();
         let thread = std::thread::spawn(move || {
-            let settings = Settings {
-                socket: place,
-                loaded: Loaded::default(),
-                hidden: Hidden::Nothing,
-                node,
-                link: Some(port),
-                reload: Box::new(|| Ok(Loaded::default())),
-                log: Box::new(|_| {}),
-            };
+            let settings = Settings { link: Some(port), ..Settings::new(place, node) };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a loop").block_on(async {
                 let serving = daemon::serve(settings, Box::new(Canned::fixed()), Vec::new());

@@ -6,7 +6,8 @@
 use crate::{Outcome, step};
 
 /// The benches, as `tests/bench/main.rs` lists them.
-pub const NAMES: &[&str] = &["snapshot", "procfs", "switch", "watch", "peers", "language"];
+pub const NAMES: &[&str] =
+    &["snapshot", "procfs", "switch", "watch", "peers", "language", "service"];
 
 /// Builds with optimisations and runs.
 pub fn run(name: Option<&str>) -> Outcome {

@@ -18,6 +18,16 @@ impl Loop {
         }
         let acts = self.cluster.input(clock::boot(), input);
         self.act(acts);
+        self.release();
+    }
+
+    /// Tells the thread when somebody was the last to need something.
+    fn release(&mut self) {
+        let needed = self.needed();
+        if needed != self.told {
+            self.told.clone_from(&needed);
+            self.send(Job::Need(needed));
+        }
     }
 
     /// What another node sent.
@@ -70,6 +80,7 @@ impl Loop {
     fn look(&mut self, looks: Vec<Look>) {
         let (shed, capabilities) = (self.account.shed(), self.needed());
         self.account.read();
+        self.told.clone_from(&capabilities);
         self.send(Job::Look(Work { looks, capabilities, shed }));
     }
 

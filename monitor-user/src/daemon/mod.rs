@@ -8,6 +8,7 @@ mod account;
 mod act;
 mod clients;
 pub mod config;
+mod dead;
 mod files;
 mod heart;
 mod own;
@@ -21,6 +22,7 @@ use crate::cluster::scope::Node;
 use crate::engine::{Conn, Engine, Input, Limits};
 use crate::model::id::Ns;
 use crate::model::sample::Note;
+use crate::model::want::Capability;
 use crate::serve::line::Arrival;
 use crate::serve::policy::{Hidden, Policy};
 use crate::serve::socket::Listening;
@@ -60,6 +62,21 @@ pub struct Settings {
     pub log: Box<dyn Fn(&str)>,
 }
 
+impl Settings {
+    /// All as it is without a configuration, for a node without others.
+    pub fn new(socket: PathBuf, node: Node) -> Self {
+        Self {
+            socket,
+            loaded: Loaded::default(),
+            hidden: Hidden::Nothing,
+            node,
+            link: None,
+            reload: Box::new(|| Ok(Loaded::default())),
+            log: Box::new(|_| {}),
+        }
+    }
+}
+
 /// Serves until it is told to end.
 pub async fn serve(
     mut settings: Settings,
@@ -85,6 +102,7 @@ pub async fn serve(
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
         hangup: signal(SignalKind::hangup())?,
+        told: Vec::new(),
         settings,
     };
     tracing::info!(socket = %it.settings.socket.display(), "serving");
@@ -119,6 +137,8 @@ struct Loop {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    /// What the thread that reads was last told to attach.
+    told: Vec<Capability>,
 }
 
 /// What can wake the loop.

@@ -19,6 +19,7 @@ impl Loop {
     pub(super) fn done(&mut self, done: Done) -> Option<Input> {
         match done {
             Done::Looked(looks) => return Some(Input::Seen(looks)),
+            Done::Ended(keys) => return Some(Input::Ended(keys)),
             Done::Examined(found) => {
                 for (to, tag) in std::mem::take(&mut self.examining) {
                     self.clients.reply(to, &tag, Ok::<_, Refusal>(&found));
@@ -37,7 +38,7 @@ impl Loop {
 
     pub(super) fn ask(&mut self, ask: Ask) -> Option<Input> {
         if let Ask::Account { counted } = ask {
-            self.send(Job::Account { capabilities: self.needed(), counted });
+            self.send(Job::Account { counted });
         }
         None
     }
@@ -78,7 +79,7 @@ impl Loop {
     /// What is asked for: what costs nothing always, the rest by somebody.
     fn asked(&self) -> Vec<Capability> {
         let mut all = need::capabilities(Scope::Processes, &[], &[]);
-        all.extend(self.cluster.engine().plans().flatten());
+        all.extend(self.cluster.engine().capabilities());
         all.sort_unstable();
         all.dedup();
         all

@@ -3,19 +3,18 @@
 //! In: views. Out: the same views, with what they saw. A slow reading delays those who wait for
 //! it and nobody else, because calls are answered by another thread.
 
+use super::dead::Dead;
 use crate::backend::host::Host;
-use crate::backend::{Backend, Error};
-use crate::engine::Look;
+use crate::backend::{Backend, hold};
+use crate::engine::{Key, Look};
 use crate::meter::examination::{Examination, Found};
-use crate::meter::target::NoNamespaces;
-use crate::meter::view::{Past, Reading};
-use crate::model::field::ProcessField;
+use crate::meter::round::{Rounds, Turn};
 use crate::model::probe::Probe;
-use crate::model::sample::{Node, Note, Sample};
-use crate::model::status::{Refusal, Status};
-use crate::model::want::{Capability, Devices, Want};
-use crate::sys::readable;
-use std::os::fd::OwnedFd;
+use crate::model::sample::Note;
+use crate::model::want::Capability;
+use crate::sys::pidfd::Ends;
+use crate::sys::{clock, readable};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::thread::JoinHandle;
 use tokio::io::unix::AsyncFd;
@@ -25,12 +24,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 pub enum Job {
     /// A reading.
     Look(Work),
+    /// Attach this, and let go of what is not needed any more.
+    Need(Vec<Capability>),
     /// How each capability is served.
     Examine,
     /// The same for our own account, without looking at the host.
     Account {
-        /// What must be attached: what nobody asks for any more is let go of.
-        capabilities: Vec<Capability>,
         /// Whether run times are counted from now to the next such question.
         counted: bool,
     },
@@ -40,6 +39,8 @@ pub enum Job {
 pub enum Done {
     /// Everybody has looked.
     Looked(Vec<Look>),
+    /// Somebody whom these monitors watch has ended, and his last record is there.
+    Ended(Vec<Key>),
     /// What it found.
     Examined(Box<Examination>),
     /// What each capability did until now.
@@ -52,7 +53,7 @@ pub struct Work {
     pub looks: Vec<Look>,
     /// What must be attached, for them and for all others.
     pub capabilities: Vec<Capability>,
-    /// What of it is given up, and why.
+    /// What is given up, and the sentence that says so.
     pub shed: Vec<(Capability, String)>,
 }
 
@@ -71,12 +72,12 @@ impl Sampler {
     pub fn start(backend: Box<dyn Backend>, opening: Vec<Note>) -> std::io::Result<Self> {
         let (work, queue) = unbounded_channel();
         let (back, done) = unbounded_channel();
-        let (past, counting) = (Past::default(), None);
-        let reader = Reader { backend, opening, past, shed: Vec::new(), counting };
+        let (rounds, ends) = (Rounds::new(backend, opening), Ends::new()?);
+        let reader = Reader { rounds, back, ends, dead: Dead::default(), counting: None };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(reader.run(queue, back)),
+                Ok(runtime) => runtime.block_on(reader.run(queue)),
                 Err(error) => tracing::error!("cannot start the thread that reads: {error}"),
             }
         })?;
@@ -94,165 +95,97 @@ impl Sampler {
     }
 }
 
-/// The node, read in one of the ways in which it is wanted, and the notes on it.
-type NodeRead = (Want, (Option<Node>, Vec<Note>));
-
 struct Reader {
-    backend: Box<dyn Backend>,
-    opening: Vec<Note>,
-    past: Past,
-    shed: Vec<(Capability, String)>,
+    rounds: Rounds,
+    back: UnboundedSender<Done>,
+    /// Waits for the end of those who are watched by name.
+    ends: Ends,
+    dead: Dead,
     /// Held while the kernel counts the run time of programs.
     counting: Option<OwnedFd>,
 }
 
 impl Reader {
-    async fn run(mut self, mut queue: UnboundedReceiver<Job>, back: UnboundedSender<Done>) {
-        let own = self.backend.wake().and_then(|fd| fd.try_clone_to_owned().ok());
+    async fn run(mut self, mut queue: UnboundedReceiver<Job>) {
+        let own = self.rounds.backend().wake().and_then(|fd| fd.try_clone_to_owned().ok());
         let wake = own.and_then(|fd| readable::readable(fd).ok());
+        let ends = self.ends.as_fd().try_clone_to_owned().and_then(readable::readable).ok();
         loop {
+            let due = self.rounds.due().map(super::instant);
+            let again = self.dead.due().map(super::instant);
             tokio::select! {
+                biased;
                 job = queue.recv() => match job {
-                    Some(job) => {
-                        let done = self.job(job);
-                        if back.send(done).is_err() {
-                            return;
-                        }
-                    }
+                    Some(job) => self.job(job),
                     None => return,
                 },
-                () = records(wake.as_ref()) => self.backend.drain(),
+                () = records(wake.as_ref()) => self.rounds.backend().drain(),
+                () = records(ends.as_ref()) => self.dead.take(&self.ends.ended(), clock::boot()),
+                () = super::until(again) => self.settle(),
+                () = super::until(due) => self.rounds.tend(clock::boot()),
             }
         }
     }
 
-    fn job(&mut self, job: Job) -> Done {
+    fn job(&mut self, job: Job) {
         match job {
-            Job::Look(work) => Done::Looked(self.work(work)),
-            Job::Examine => Done::Examined(Box::new(self.examine())),
-            Job::Account { capabilities, counted } => {
-                self.backend.attach(&capabilities);
-                let probes = self.backend.probes();
+            Job::Look(work) => self.work(work),
+            Job::Need(capabilities) => self.rounds.need(capabilities, clock::boot()),
+            Job::Examine => {
+                let found = Box::new(self.examine());
+                self.tell(Done::Examined(found));
+            }
+            Job::Account { counted } => {
+                let probes = self.rounds.backend().probes();
                 self.counting = None;
                 if counted {
-                    self.counting = self.backend.statistics();
+                    self.counting = self.rounds.backend().statistics();
                 }
-                Done::Accounted(probes)
+                self.tell(Done::Accounted(probes));
             }
         }
+    }
+
+    fn tell(&self, done: Done) {
+        // The loop is gone only if the service ends.
+        let _ = self.back.send(done);
     }
 
     /// As it is: nothing is attached for it, and nobody is made to run into a hook.
     fn examine(&mut self) -> Examination {
-        let shed = self.shed.iter().map(|(_, text)| Note::remark(text.as_str()));
-        let found = Found {
-            backend: self.backend.source().name(),
-            probes: self.backend.probes(),
-            notes: self.opening.iter().cloned().chain(shed).collect(),
-        };
+        let notes = self.rounds.notes();
+        let backend = self.rounds.backend();
+        let found = Found { backend: backend.source().name(), probes: backend.probes(), notes };
         let host = Host::read(Path::new("/"));
         Examination { service: true, ..Examination::of(&host, Some(&found)) }
     }
 
-    fn work(&mut self, work: Work) -> Vec<Look> {
-        self.backend.attach(&work.capabilities);
-        self.shed = work.shed;
-        // The kernel walks page tables for PSS: those who want it do not make others pay.
-        let costly = |look: &Look| look.view.want().wants(ProcessField::Pss);
-        let (costly, mut looks): (Vec<_>, Vec<_>) = work.looks.into_iter().partition(costly);
-        self.round(&mut looks);
-        for look in costly {
-            let mut one = [look];
-            self.round(&mut one);
-            looks.extend(one);
+    fn work(&mut self, work: Work) {
+        self.rounds.need(work.capabilities, clock::boot());
+        self.rounds.shed(work.shed);
+        let mut looks = work.looks;
+        let mut turns: Vec<_> =
+            looks.iter_mut().map(|look| Turn { view: &mut look.view, seen: None }).collect();
+        self.rounds.look(&mut turns);
+        let seen: Vec<_> = turns.into_iter().map(|turn| turn.seen).collect();
+        for (look, seen) in looks.iter_mut().zip(seen) {
+            look.seen = seen;
         }
-        looks
+        for look in &mut looks {
+            let key = look.key;
+            look.view.hold(&mut |id| hold::hold(&self.ends, id, Dead::mark(key, id.pid)));
+        }
+        self.tell(Done::Looked(looks));
     }
 
-    /// One reading, and everybody's look at it.
-    fn round(&mut self, looks: &mut [Look]) {
-        if looks.is_empty() {
-            return;
-        }
-        let mut nodes: Vec<NodeRead> = Vec::new();
-        let read = self.read(looks, &mut nodes);
-        for look in looks {
-            let seen = match &read {
-                Ok(sample) => {
-                    let want = node_want(look.view.want());
-                    let node = nodes.iter().find(|(it, _)| same(it, &want)).map(|(_, node)| node);
-                    let (past, shed) = (&self.past, &*self.shed);
-                    let reading = Reading { sample, node, past, namespaces: &NoNamespaces, shed };
-                    look.view.see(&reading, &mut *self.backend)
-                }
-                Err(error) => Err(refusal(error)),
-            };
-            look.seen = Some(seen);
+    /// Tells whose last records have come.
+    fn settle(&mut self) {
+        let unsettled = self.rounds.unsettled(&self.dead.pids());
+        let keys = self.dead.settled(&unsettled, clock::boot());
+        if !keys.is_empty() {
+            self.tell(Done::Ended(keys));
         }
     }
-
-    /// Reads processes once, and the node once for each way in which it is wanted.
-    fn read(&mut self, looks: &[Look], nodes: &mut Vec<NodeRead>) -> Result<Sample, Error> {
-        let wants = || looks.iter().map(|look| look.view.want());
-        let mut sample = None;
-        if wants().any(|want| want.processes) {
-            let mut read = self.backend.read(&union(wants()))?;
-            self.past.take_from(&mut read);
-            sample = Some(read);
-        }
-        for want in wants().map(node_want).filter(reads_node) {
-            if nodes.iter().any(|(it, _)| same(it, &want)) {
-                continue;
-            }
-            let mut read = self.backend.read(&want)?;
-            nodes.push((want, (read.node_stats.take(), std::mem::take(&mut read.notes))));
-            sample.get_or_insert(read);
-        }
-        let mut sample = match sample {
-            Some(sample) => sample,
-            None => self.backend.read(&Want::default())?,
-        };
-        sample.notes.splice(..0, self.opening.iter().cloned());
-        Ok(sample)
-    }
-}
-
-/// What must be read for all of them.
-fn union<'a>(wants: impl Iterator<Item = &'a Want>) -> Want {
-    let mut all = Want::default();
-    for want in wants.filter(|want| want.processes) {
-        all.processes = true;
-        all.threads |= want.threads;
-        for &field in &want.costly {
-            if !all.costly.contains(&field) {
-                all.costly.push(field);
-            }
-        }
-    }
-    all
-}
-
-/// What of a want is of the node.
-fn node_want(want: &Want) -> Want {
-    Want { node: want.node, disks: want.disks.clone(), nets: want.nets.clone(), ..Want::default() }
-}
-
-fn reads_node(want: &Want) -> bool {
-    want.node || want.disks != Devices::None || want.nets != Devices::None
-}
-
-fn same(a: &Want, b: &Want) -> bool {
-    (a.node, &a.disks, &a.nets) == (b.node, &b.disks, &b.nets)
-}
-
-/// A reading that failed, as a client is told.
-fn refusal(error: &Error) -> Refusal {
-    let status = match error {
-        Error::Denied { .. } => Status::NoPermissions,
-        Error::Unsupported { .. } => Status::NotSupported,
-        Error::Kernel { .. } | Error::Malformed { .. } => Status::Error,
-    };
-    Refusal::new(status, error.to_string())
 }
 
 /// Waits for records; for ever, where there is no ring buffer.

@@ -315,9 +315,9 @@ mod tests {
     fn it_goes_with_its_connection() {
         let mut world = World::new();
         assert_eq!(world.call(1, Call::Account).len(), 1);
-        assert!(world.engine.plans().flatten().next().is_some());
+        assert!(world.engine.capabilities().next().is_some());
         let out = world.engine.input(world.now, Input::Closed(1));
         assert!(out.is_empty() && world.engine.due().is_none());
-        assert!(world.engine.plans().flatten().next().is_none(), "nothing stays attached for it");
+        assert!(world.engine.capabilities().next().is_none(), "nothing stays attached for it");
     }
 }

@@ -116,12 +116,15 @@ impl Engine {
             self.alarms.remove(&key);
             return self.remove(key, out);
         };
-        if let Some(reason) = told.filter(|_| monitor.owner.is_some()) {
+        if let Some(reply) = monitor.unanswered() {
+            out.push(reply);
+        } else if let Some(reason) = told.filter(|_| monitor.owner.is_some()) {
             monitor.end(reason, None, (&self.node, out));
         }
         monitor.cancelled = true;
-        if monitor.view.is_some() {
-            self.remove(key, out);
+        match monitor.view.is_some() {
+            true => self.remove(key, out),
+            false => self.note(key),
         }
     }
 
@@ -136,8 +139,13 @@ impl Engine {
         for key in keys {
             let Some(monitor) = self.monitors.get_mut(&key) else { continue };
             monitor.owner = None;
+            // Whoever comes for it finds its first sample among the events.
+            monitor.first = None;
             match monitor.lease {
-                Some(lease) => monitor.expires = Some(Ns(now.0.saturating_add(lease.0))),
+                Some(lease) => {
+                    monitor.expires = Some(Ns(now.0.saturating_add(lease.0)));
+                    self.note(key);
+                }
                 None => self.finish(key, None, out),
             }
         }

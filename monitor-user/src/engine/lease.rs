@@ -8,10 +8,7 @@ use crate::wire::answer::Leased;
 impl Engine {
     /// Ends the monitors whose lease has run out.
     pub(super) fn expire(&mut self, now: Ns, out: &mut Vec<Output>) {
-        let over = |it: &Monitor| !it.cancelled && it.expires.is_some_and(|at| at <= now);
-        let keys: Vec<Key> =
-            self.monitors.iter().filter(|(_, it)| over(it)).map(|(key, _)| *key).collect();
-        for key in keys {
+        for key in self.leases.until(now) {
             self.finish(key, None, out);
         }
     }
@@ -23,26 +20,29 @@ impl Engine {
         id: &str,
         out: &mut Vec<Output>,
     ) -> Result<Answer, Refusal> {
-        let monitor = self.leased(caller, id)?;
+        let (key, monitor) = self.leased(caller, id)?;
         monitor.owner = Some(caller.conn);
         monitor.expires = None;
         let events = monitor.kept.take();
         let answer = leased(monitor, events.len());
         out.extend(events.into_iter().map(|event| Output::Event { to: caller.conn, event }));
+        self.note(key);
         Ok(answer)
     }
 
     /// Lets a lease begin anew.
     pub(super) fn renew(&mut self, caller: &Caller, id: &str, now: Ns) -> Result<Answer, Refusal> {
-        let monitor = self.leased(caller, id)?;
+        let (key, monitor) = self.leased(caller, id)?;
         if monitor.expires.is_some() {
             let lease = monitor.lease.unwrap_or_default();
             monitor.expires = Some(Ns(now.0.saturating_add(lease.0)));
         }
-        Ok(leased(monitor, monitor.kept.events.len()))
+        let answer = leased(monitor, monitor.kept.events.len());
+        self.note(key);
+        Ok(answer)
     }
 
-    fn leased(&mut self, caller: &Caller, id: &str) -> Result<&mut Monitor, Refusal> {
+    fn leased(&mut self, caller: &Caller, id: &str) -> Result<(Key, &mut Monitor), Refusal> {
         let key = self
             .find(caller, id)
             .filter(|key| self.monitors.get(key).is_some_and(|it| it.lease.is_some()));
@@ -50,7 +50,7 @@ impl Engine {
             Refusal::absent(format!("no monitor {id:?} of yours runs on a lease; see monitor list"))
         };
         let key = key.ok_or_else(absent)?;
-        self.monitors.get_mut(&key).ok_or_else(absent)
+        Ok((key, self.monitors.get_mut(&key).ok_or_else(absent)?))
     }
 }
 

@@ -5,11 +5,11 @@
 //! Opens nothing, writes nothing; who calls was found out by a door.
 
 mod account;
+mod agenda;
 mod alarm;
 mod answer;
 mod caller;
 mod cancel;
-mod eye;
 mod lease;
 mod monitor;
 mod start;
@@ -17,8 +17,8 @@ mod start;
 pub use alarm::LookAt;
 pub use answer::{Answer, NodeAnswer};
 pub use caller::{Caller, Conn, Limits};
-pub use eye::Eye;
 
+use crate::meter::eye::Eye;
 use crate::meter::file::Stat;
 use crate::meter::view::Seen;
 use crate::model::id::Ns;
@@ -27,9 +27,10 @@ use crate::model::want::Capability;
 use crate::wire::call::{Call, Tag};
 use crate::wire::event::Event;
 use account::Accounts;
+use agenda::Agenda;
 use alarm::Alarm;
 use cancel::Pending;
-use monitor::Monitor;
+use monitor::{Monitor, SLACK};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -52,6 +53,8 @@ pub enum Input {
     Seen(Vec<Look>),
     /// Somebody looked at a file; nothing, if it cannot be.
     Looked(Key, Option<Stat>),
+    /// Somebody whom these watch has ended, and his last record is there.
+    Ended(Vec<Key>),
     /// Time has passed.
     Tick,
     /// The service ends.
@@ -122,6 +125,12 @@ pub struct Engine {
     alarms: BTreeMap<Key, Alarm>,
     accounts: Accounts,
     next_key: Key,
+    /// When views must go out.
+    ticks: Agenda,
+    /// When monitors end that nobody listens to.
+    leases: Agenda,
+    /// How many monitors need a capability.
+    needed: BTreeMap<Capability, usize>,
     /// Whether views are out at a reading.
     looking: bool,
     cancels: Vec<Pending>,
@@ -140,6 +149,9 @@ impl Engine {
             alarms: BTreeMap::new(),
             accounts: Accounts::default(),
             next_key: 0,
+            ticks: Agenda::default(),
+            leases: Agenda::default(),
+            needed: BTreeMap::new(),
             looking: false,
             cancels: Vec::new(),
             refused: BTreeMap::new(),
@@ -157,6 +169,7 @@ impl Engine {
             }
             Input::Seen(looks) => self.seen(looks, now, &mut out),
             Input::Looked(key, stat) => self.looked(key, stat, &mut out),
+            Input::Ended(keys) => self.hurry(&keys),
             Input::Tick => {}
             Input::Shutdown => self.shut_down(&mut out),
         }
@@ -168,17 +181,15 @@ impl Engine {
 
     /// When it must be given an input, if nothing happens before.
     pub fn due(&self) -> Option<Ns> {
-        let ticks = self.monitors.values().filter(|_| !self.looking).filter_map(Monitor::wakes);
-        let leases = self.monitors.values().filter_map(|it| it.expires);
+        let readings = self.ticks.first().into_iter().chain(self.accounts.due());
+        let readings = readings.filter(|_| !self.looking);
         let alarms = self.alarms.values().filter_map(Alarm::due);
-        let accounts = self.accounts.due().filter(|_| !self.looking);
-        ticks.chain(leases).chain(alarms).chain(accounts).min()
+        readings.chain(self.leases.first()).chain(alarms).min()
     }
 
-    /// The plans of all monitors: what must be attached for them.
-    pub fn plans(&self) -> impl Iterator<Item = &[Capability]> {
-        let accounts = std::iter::once(self.accounts.capabilities());
-        self.monitors.values().map(|it| &*it.capabilities).chain(accounts)
+    /// What must be attached for all monitors and accounts.
+    pub fn capabilities(&self) -> impl Iterator<Item = Capability> {
+        self.needed.keys().chain(self.accounts.capabilities()).copied()
     }
 
     /// Calls refused since the start, by the name of their status.
@@ -238,18 +249,35 @@ impl Engine {
     /// Hands out the views of all monitors that are due. One reading at a time: who comes due
     /// meanwhile joins the next.
     fn look(&mut self, now: Ns, out: &mut Vec<Output>) {
-        let monitors = self.monitors.values().filter_map(Monitor::wakes);
-        if self.looking || !monitors.chain(self.accounts.due()).any(|at| at <= now) {
+        let first = self.ticks.first().into_iter().chain(self.accounts.due()).min();
+        if self.looking || first.is_none_or(|at| at > now) {
             return;
         }
-        let due = self.monitors.iter_mut().filter(|(_, it)| it.due().is_some_and(|at| at <= now));
-        let views = due.filter_map(|(key, it)| Some((*key, Eye::View(it.view.take()?))));
-        let looks: Vec<_> = views
-            .chain(self.accounts.looks(now))
-            .map(|(key, view)| Look { key, view, seen: None })
-            .collect();
+        // Who is due, but could wait a little longer, shares the reading.
+        let soon = self.ticks.until(Ns(now.0.saturating_add(SLACK.0)));
+        let mut looks = Vec::with_capacity(soon.len());
+        for key in soon {
+            let due = self.monitors.get_mut(&key).filter(|it| it.due().is_some_and(|at| at <= now));
+            if let Some(view) = due.and_then(|it| it.leave(now)) {
+                looks.push(Look { key, view: Eye::View(view), seen: None });
+                self.ticks.set(key, None);
+            }
+        }
+        let accounts = self.accounts.looks(now);
+        looks.extend(accounts.into_iter().map(|(key, view)| Look { key, view, seen: None }));
         self.looking = !looks.is_empty();
         out.push(Output::Look(looks));
+    }
+
+    /// These shall look before their time.
+    fn hurry(&mut self, keys: &[Key]) {
+        for key in keys {
+            // Whoever waits for his first sample sees it there.
+            if let Some(monitor) = self.monitors.get_mut(key).filter(|it| it.seq > 0) {
+                monitor.hurry = true;
+                self.note(*key);
+            }
+        }
     }
 
     /// The views are back.
@@ -265,20 +293,45 @@ impl Engine {
             };
             let Some(monitor) = self.monitors.get_mut(&look.key) else { continue };
             monitor.view = Some(view);
-            let Some(seen) = look.seen else { continue };
-            let over = match monitor.cancelled {
-                true => true,
-                false => monitor.take(seen, (now, &self.node), out),
+            let over = match look.seen {
+                Some(_) if monitor.cancelled => true,
+                Some(seen) => monitor.take(seen, (now, &self.node), out),
+                None => false,
             };
             if over {
                 self.remove(look.key, out);
+            } else {
+                self.note(look.key);
             }
         }
     }
 
+    /// Notes when a monitor must be looked after.
+    fn note(&mut self, key: Key) {
+        let monitor = self.monitors.get(&key).filter(|it| !it.cancelled);
+        self.ticks.set(key, monitor.and_then(Monitor::wakes));
+        self.leases.set(key, monitor.and_then(|it| it.expires));
+    }
+
+    /// Takes a monitor in.
+    fn insert(&mut self, monitor: Monitor) {
+        let key = self.next_key;
+        self.next_key += 1;
+        for &capability in &monitor.capabilities {
+            *self.needed.entry(capability).or_default() += 1;
+        }
+        self.monitors.insert(key, monitor);
+        self.note(key);
+    }
+
     /// Forgets a monitor, and answers those who wait for its end.
     fn remove(&mut self, key: Key, out: &mut Vec<Output>) {
-        self.monitors.remove(&key);
+        let removed = self.monitors.remove(&key);
+        for capability in removed.into_iter().flat_map(|it| it.capabilities) {
+            let left = self.needed.remove(&capability).unwrap_or(0).saturating_sub(1);
+            self.needed.extend((left > 0).then_some((capability, left)));
+        }
+        self.note(key);
         for pending in &mut self.cancels {
             pending.left.remove(&key);
         }
@@ -298,3 +351,5 @@ fn asked(
     out.extend(tag.clone().map(|tag| Output::Asked { to, tag, about }));
     Ok(None)
 }
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// How long a tick may wait so that others share its reading: this part of its period …
 const SLACK_PART: u64 = 20;
 /// … and no longer than this.
-const SLACK: Ns = Ns(4_000_000);
+pub const SLACK: Ns = Ns(4_000_000);
 
 /// A monitor.
 pub struct Monitor {
@@ -51,6 +51,10 @@ pub struct Monitor {
     pub expires: Option<Ns>,
     /// It has been cancelled, and its view is not back yet.
     pub cancelled: bool,
+    /// Somebody whom it watches has ended: it looks before its time …
+    pub hurry: bool,
+    /// … and is doing so.
+    pub hurried: bool,
     /// What it could not tell.
     pub kept: Kept,
 }
@@ -88,14 +92,22 @@ impl Kept {
 impl Monitor {
     /// When its next sample is due.
     pub fn due(&self) -> Option<Ns> {
-        self.schedule.due().filter(|_| self.view.is_some() && !self.cancelled)
+        let due = if self.hurry { Some(Ns(0)) } else { self.schedule.due() };
+        due.filter(|_| self.view.is_some() && !self.cancelled)
+    }
+
+    /// Lets its view go to a reading.
+    pub fn leave(&mut self, now: Ns) -> Option<Box<View>> {
+        let early = self.schedule.due().is_none_or(|due| due > now);
+        self.hurried = std::mem::take(&mut self.hurry) && early;
+        self.view.take()
     }
 
     /// When somebody should look after it: a little later, as others may come due by then.
     pub fn wakes(&self) -> Option<Ns> {
         // The first sample is waited for.
         let slack = match self.every {
-            Some(every) if self.seq > 0 => Ns(every.0 / SLACK_PART).min(SLACK),
+            Some(every) if self.seq > 0 && !self.hurry => Ns(every.0 / SLACK_PART).min(SLACK),
             _ => Ns(0),
         };
         self.due().map(|due| Ns(due.0.saturating_add(slack.0)))
@@ -108,8 +120,14 @@ impl Monitor {
         (now, node): (Ns, &Arc<str>),
         out: &mut Vec<Output>,
     ) -> bool {
-        let due = self.schedule.due().unwrap_or(now);
-        let missed = self.schedule.taken(now);
+        let hurried = std::mem::take(&mut self.hurried);
+        if hurried && seen.as_ref().is_ok_and(|seen| !seen.ended) {
+            // Somebody else's reading has told of it already.
+            return false;
+        }
+        // A look before its time is no tick.
+        let due = if hurried { now } else { self.schedule.due().unwrap_or(now) };
+        let missed = if hurried { 0 } else { self.schedule.taken(now) };
         // What is asked for once has no next tick to miss.
         self.missed += self.every.map_or(0, |_| missed);
         let seen = match seen {
@@ -150,6 +168,14 @@ impl Monitor {
             _ => self.end(Reason::Failed, Some(refusal.message), (node, out)),
         }
         true
+    }
+
+    /// The reply to the call that began it, if it ends before its first sample.
+    pub fn unanswered(&mut self) -> Option<Output> {
+        let (tag, to) = (self.first.take()?, self.owner?);
+        let text = format!("monitor {:?} ended before its first sample", self.id);
+        let answer = Err(Refusal::new(Status::NotAvailable, text));
+        Some(Output::Reply { to, tag, answer })
     }
 
     /// Tells that it is over.

@@ -45,10 +45,11 @@ impl Engine {
             lease: request.lease_ns.map(Ns),
             expires: None,
             cancelled: false,
+            hurry: false,
+            hurried: false,
             kept: Kept { limit: self.limits.kept_events, ..Kept::default() },
         };
-        self.monitors.insert(self.next_key, monitor);
-        self.next_key += 1;
+        self.insert(monitor);
         Ok(None)
     }
 

@@ -77,6 +77,16 @@ pub fn capabilities(scope: Scope, switches: &[Reason], named: &[ProcessField]) -
     NEEDS.iter().filter(asked).map(|&(capability, ..)| capability).collect()
 }
 
+/// Whether a field of a process is counted by a hook, wholly or in part; all others are in the
+/// kernel's own accounting. When counting began is only known where there is a hook.
+pub fn counted(field: ProcessField) -> bool {
+    let name = field.field().name;
+    let of_hook = |&(.., prefixes): &(Capability, Reason, &[&str])| {
+        prefixes.iter().any(|&prefix| name.starts_with(prefix))
+    };
+    field == ProcessField::CountedSince || NEEDS.iter().any(of_hook)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +112,12 @@ mod tests {
     fn a_field_that_only_one_can_give_implies_it() {
         let got = capabilities(Scope::Processes, &[], &[ProcessField::UdpSentRate]);
         assert_eq!(got, [Snapshot, Lifetimes, Tcp, Sockets]);
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_is_counted_by_no_hook() {
+        assert!(!counted(ProcessField::CpuTime) && !counted(ProcessField::ReadBytes));
+        assert!(counted(ProcessField::TcpSent) && counted(ProcessField::CountedSince));
     }
 
     #[test]

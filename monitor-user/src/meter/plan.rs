@@ -13,7 +13,7 @@ use crate::model::name;
 use crate::model::pmix::{self, Named};
 use crate::model::request::{Rank, Request, Target};
 use crate::model::scope::Scope;
-use crate::model::status::Refusal;
+use crate::model::status::{Refusal, Status};
 use crate::model::want::{Capability, Devices, Want};
 
 /// Fields that are read only if they are shown.
@@ -51,6 +51,8 @@ pub struct Plan {
     pub every: Option<Ns>,
     /// Under whose names samples are written.
     pub form: Form,
+    /// Whether it waits for those who are not there yet.
+    pub follow: bool,
 }
 
 /// Processes that were named.
@@ -67,7 +69,7 @@ impl Plan {
     pub fn of(request: &Request) -> Result<Self, Refusal> {
         let scope: Scope = match request.part.as_str() {
             "" => Scope::Processes,
-            name => name.parse()?,
+            name => name.parse().map_err(not_offered)?,
         };
         fitting(request, scope)?;
         let layout = layout(request, scope)?;
@@ -86,6 +88,7 @@ impl Plan {
             top: request.top.map(|top| top as usize),
             every: request.every_ns.map(Ns),
             form: if request.pmix { Form::Pmix } else { Form::Json },
+            follow: request.follow,
         })
     }
 
@@ -93,6 +96,11 @@ impl Plan {
     pub fn pids_only(&self) -> Option<&[Pid]> {
         self.targets.as_ref().filter(|it| it.ranks.is_empty()).map(|it| &*it.pids)
     }
+}
+
+/// A part that no service of this kind has.
+fn not_offered(unknown: name::Unknown) -> Refusal {
+    Refusal::new(Status::NotSupported, unknown.to_string())
 }
 
 /// Refuses what cannot be together, and names that no kernel has.

@@ -7,10 +7,11 @@
 use super::plan::Targets;
 use super::veil::Veil;
 use crate::model::field::ProcessField;
-use crate::model::id::{Identity, Pid};
+use crate::model::id::{Identity, Ns, Pid};
 use crate::model::request::Rank;
 use crate::model::sample::{Birth, Note, Process};
 use crate::model::status::Refusal;
+use crate::sys::pidfd::Held;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Knows who is which rank of a parallel job.
@@ -37,12 +38,37 @@ pub struct Watched {
     told: BTreeSet<Identity>,
     /// Whether anybody was there ever.
     begun: bool,
+    /// Ranks that nobody was as it began.
+    vacant: Vec<Rank>,
+    /// Those who are held, so that their end is known; tried once.
+    held: BTreeMap<Identity, Option<Held>>,
+    /// Those who were not there, and since when.
+    missing: BTreeMap<Identity, Ns>,
+}
+
+/// What a reading says of those who are not in it.
+#[derive(Clone, Copy, Default)]
+pub struct Absence<'a> {
+    /// When it was.
+    pub at: Ns,
+    /// Those whose last record is on its way.
+    pub dying: &'a [Birth],
+    /// How long a last record may take; it will not come, if this is nothing.
+    pub patience: Ns,
 }
 
 impl Watched {
     /// Those that were named; everybody, if none was.
     pub const fn new(targets: Option<Targets>) -> Self {
-        Self { targets, living: BTreeMap::new(), told: BTreeSet::new(), begun: false }
+        Self {
+            targets,
+            living: BTreeMap::new(),
+            told: BTreeSet::new(),
+            begun: false,
+            vacant: Vec::new(),
+            held: BTreeMap::new(),
+            missing: BTreeMap::new(),
+        }
     }
 
     /// Finds those that were named among those that live.
@@ -57,10 +83,15 @@ impl Watched {
                 }
             }
         }
-        for id in targets.ranks.iter().flat_map(|rank| namespaces.processes(rank)) {
-            let seen =
-                living.binary_search_by_key(&id, |it| it.id).is_ok_and(|at| visible(at).is_some());
-            if seen && !self.told.contains(&id) {
+        let seen = |id: &Identity| {
+            living.binary_search_by_key(id, |it| it.id).is_ok_and(|at| visible(at).is_some())
+        };
+        for rank in &targets.ranks {
+            let those: Vec<_> = namespaces.processes(rank).into_iter().filter(seen).collect();
+            if those.is_empty() && !self.begun {
+                self.vacant.push(rank.clone());
+            }
+            for id in those.into_iter().filter(|id| !self.told.contains(id)) {
                 self.living.entry(id).or_default();
             }
         }
@@ -72,16 +103,46 @@ impl Watched {
         self.targets.is_some().then(|| self.living.keys())
     }
 
+    /// Their process ids, if these are all that must be read: nobody can join later.
+    pub fn pids(&self) -> Option<Vec<Pid>> {
+        let targets = self.targets.as_ref().filter(|it| it.ranks.is_empty())?;
+        Some(match self.begun {
+            true => self.living.keys().map(|id| id.pid).collect(),
+            false => targets.pids.clone(),
+        })
+    }
+
+    /// Whether nobody of them is missing in a list that is in the order of identities.
+    pub fn all_in(&self, processes: &[Process]) -> bool {
+        let pid = |pid: &Pid| processes.binary_search_by_key(pid, |it| it.id.pid).is_ok();
+        let same = |id: &Identity| processes.binary_search_by_key(id, |it| it.id).is_ok();
+        match (&self.targets, self.begun) {
+            (Some(targets), false) => targets.pids.iter().all(pid),
+            _ => self.living.keys().all(same),
+        }
+    }
+
     /// Whether a process is watched.
     pub fn admits(&self, process: &Process) -> bool {
         self.targets.is_none() || self.living.contains_key(&process.id)
     }
 
-    /// Takes note of who has ended. Who is gone without a record, and of whom none will come,
-    /// gets one: what was seen of him last.
-    pub fn settle(&mut self, now: &mut Vec<Process>, dying: &[Birth]) {
+    /// Holds those that live and are not held.
+    pub fn hold(&mut self, hold: &mut dyn FnMut(Identity) -> Option<Held>) {
         if self.targets.is_none() {
             return;
+        }
+        self.held.retain(|id, _| self.living.contains_key(id));
+        for id in self.living.keys() {
+            self.held.entry(*id).or_insert_with(|| hold(*id));
+        }
+    }
+
+    /// Takes note of who has ended. Who is gone without a record, and of whom none will come,
+    /// gets one: what was seen of him last. Says whether anybody has ended.
+    pub fn settle(&mut self, now: &mut Vec<Process>, absence: Absence<'_>) -> bool {
+        if self.targets.is_none() {
+            return now.iter().any(Process::ended);
         }
         for process in now.iter() {
             if process.ended() {
@@ -91,21 +152,34 @@ impl Watched {
                 *last = Some(Box::new(process.clone()));
             }
         }
-        let there = |id: &Identity| now.iter().any(|it| it.id == *id);
-        let silent: Vec<Identity> = self
-            .living
-            .keys()
-            .filter(|id| !there(id) && !dying.iter().any(|it| it.id == **id))
-            .copied()
-            .collect();
-        for id in silent {
+        for id in self.silent(now, absence) {
             if let Some(Some(mut last)) = self.living.remove(&id) {
                 last.row.set(ProcessField::Ended, 1);
                 last.row.set(ProcessField::Approximate, 1);
+                let held = self.held.get(&id).and_then(Option::as_ref);
+                last.row.set_some(ProcessField::ExitCode, held.and_then(Held::exit_code));
                 now.push(*last);
             }
             self.told.insert(id);
         }
+        now.iter().any(Process::ended)
+    }
+
+    /// Those who are gone and of whom no record will come. One of a process that began before
+    /// anybody looked is not announced: it is waited for all the same.
+    fn silent(&mut self, now: &[Process], absence: Absence<'_>) -> Vec<Identity> {
+        let there = |id: &Identity| now.iter().any(|it| it.id == *id);
+        let announced = |id: &Identity| absence.dying.iter().any(|it| it.id == *id);
+        let gone: Vec<Identity> = self.living.keys().filter(|id| !there(id)).copied().collect();
+        self.missing.retain(|id, _| gone.contains(id));
+        let mut silent = Vec::new();
+        for id in gone {
+            let since = *self.missing.entry(id).or_insert(absence.at);
+            if !announced(&id) && absence.at.since(since) >= absence.patience {
+                silent.push(id);
+            }
+        }
+        silent
     }
 
     /// Whether all that were named are gone.
@@ -113,20 +187,27 @@ impl Watched {
         self.targets.is_some() && self.living.is_empty() && !self.told.is_empty()
     }
 
-    /// At first, each process that was named by its number must be there.
-    pub fn check(&self, notes: &mut Vec<Note>) -> Result<(), Refusal> {
+    /// At first, each process that was named by its number or rank must be there; a rank that is
+    /// waited for may come later.
+    pub fn check(&self, notes: &mut Vec<Note>, waits: bool) -> Result<(), Refusal> {
         let Some(targets) = &self.targets else { return Ok(()) };
         let there = |pid: &Pid| self.living.keys().chain(&self.told).any(|id| id.pid == *pid);
         let absent: Vec<_> = targets.pids.iter().filter(|pid| !there(pid)).collect();
-        if absent.is_empty() {
-            return Ok(());
+        let pids = absent.iter().map(|Pid(pid)| format!("process {pid}"));
+        let missing: Vec<String> = pids.chain(self.vacant.iter().map(named)).collect();
+        let nobody = missing.len() == targets.pids.len() + targets.ranks.len();
+        if nobody && !(waits && absent.is_empty()) {
+            return Err(Refusal::absent(format!("no {}", missing.join(", "))));
         }
-        if absent.len() == targets.pids.len() && targets.ranks.is_empty() {
-            let all: Vec<_> = absent.iter().map(|Pid(pid)| pid.to_string()).collect();
-            return Err(Refusal::absent(format!("no process {}", all.join(", "))));
-        }
-        notes.extend(absent.iter().map(|Pid(pid)| Note::missing(format!("no process {pid}"))));
+        notes.extend(missing.iter().map(|it| Note::missing(format!("no {it}"))));
         Ok(())
+    }
+}
+
+fn named(rank: &Rank) -> String {
+    match rank.rank {
+        Some(number) => format!("rank {number} of {:?}", rank.namespace),
+        None => format!("process of {:?}", rank.namespace),
     }
 }
 
@@ -147,7 +228,7 @@ mod tests {
     fn turn(watched: &mut Watched, living: Vec<Process>, dying: &[Birth]) -> Vec<(u32, bool)> {
         watched.learn(&living, &NoNamespaces, &Veil::None);
         let mut now: Vec<_> = living.into_iter().filter(|it| watched.admits(it)).collect();
-        watched.settle(&mut now, dying);
+        let _ended = watched.settle(&mut now, Absence { dying, ..Absence::default() });
         now.iter().map(|it| (it.id.pid.0, it.ended())).collect()
     }
 
@@ -178,12 +259,26 @@ mod tests {
         let mut it = watched(&[7, 9]);
         let _there = turn(&mut it, vec![process(7, 1)], &[]);
         let mut notes = Vec::new();
-        assert_eq!(it.check(&mut notes), Ok(()));
+        assert_eq!(it.check(&mut notes, false), Ok(()));
         assert_eq!(notes, [Note::missing("no process 9")]);
         let mut none = watched(&[9]);
         let _there = turn(&mut none, vec![process(7, 1)], &[]);
-        let refusal = none.check(&mut notes).expect_err("nobody is there");
+        let refusal = none.check(&mut notes, false).expect_err("nobody is there");
         assert_eq!(refusal.message, "no process 9");
+    }
+
+    #[test]
+    fn a_record_that_was_not_announced_is_waited_for_where_records_come() {
+        let mut it = watched(&[7]);
+        let _there = turn(&mut it, vec![process(7, 1)], &[]);
+        let mut at = |ms: u64, mut now: Vec<Process>| {
+            let patience = Ns(1_000);
+            let _ended = it.settle(&mut now, Absence { at: Ns(ms), patience, dying: &[] });
+            (now.iter().map(Process::ended).collect::<Vec<_>>(), it.gone())
+        };
+        assert_eq!(at(500, vec![]), (vec![], false));
+        assert_eq!(at(1_499, vec![]), (vec![], false));
+        assert_eq!(at(1_500, vec![]), (vec![true], true));
     }
 
     #[test]

@@ -38,6 +38,11 @@ impl<T> Trail<T> {
         }
     }
 
+    /// Whether there is a record like that, a recent one first.
+    pub fn has(&self, like: impl Fn(&T) -> bool) -> bool {
+        self.records.iter().rev().any(like)
+    }
+
     /// The records from a place on, and how many before them he did not see.
     pub fn since(&self, place: u64) -> (impl Iterator<Item = &T>, u64) {
         let missed = self.gone.saturating_sub(place);

@@ -4,20 +4,23 @@
 //! whether there is anything left to look at. Keeps what it saw last, so its rates are its own.
 //! Knows neither its name nor its time, nor who is told.
 
+use super::need;
 use super::pick::Picker;
 use super::plan::Plan;
 use super::session::Session;
-use super::target::{Namespaces, Watched};
+use super::target::{Absence, Namespaces, Watched};
 use super::trail::Trail;
 use super::veil::Veil;
 use crate::backend::Backend;
 use crate::format::{Format, Frame, Paint, Room};
 use crate::model::event::Event;
-use crate::model::id::{Identity, Ns};
-use crate::model::sample::{Node, Note, Process, Sample};
+use crate::model::field::ProcessField;
+use crate::model::id::{Identity, Ns, Pid};
+use crate::model::sample::{Node, Note, Process, Sample, Source};
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
 use crate::model::want::{Capability, Want};
+use crate::sys::pidfd::Held;
 
 /// What every view of a reading looks at.
 pub struct Reading<'a> {
@@ -72,6 +75,8 @@ pub struct Seen {
     pub matched: usize,
     /// Something that was asked for is missing.
     pub partial: bool,
+    /// Somebody of them has ended since it looked last.
+    pub ended: bool,
     /// All that it was to look at is gone.
     pub gone: bool,
 }
@@ -86,7 +91,15 @@ pub struct View {
     format: Box<dyn Format + Send>,
     /// How much of the past it has seen; none, before it looked first.
     place: Option<Place>,
+    /// Whether all that it shows of a process is in the kernel's own accounting.
+    plain: bool,
+    /// Whether anybody had ended at the last look.
+    ended: bool,
 }
+
+/// How long after an end its last record may come: the kernel frees a process some milliseconds
+/// after it was waited for.
+const RECORD_WITHIN: Ns = Ns(1_000_000_000);
 
 impl View {
     /// Of a plan, for these eyes.
@@ -97,6 +110,8 @@ impl View {
             picker: Picker::new(plan.filter.clone(), plan.order, plan.top),
             format: plan.form.writer(plan.layout.clone(), Paint::Plain),
             place: None,
+            plain: plain(&plan),
+            ended: false,
             plan,
             veil,
         }
@@ -110,6 +125,22 @@ impl View {
     /// What it is to see.
     pub const fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The processes that a reading must have for it, if these and what the kernel itself keeps
+    /// of them are enough.
+    pub fn few(&self) -> Option<Vec<Pid>> {
+        self.watched.pids().filter(|_| self.plain)
+    }
+
+    /// Whether nobody of them is missing.
+    pub fn finds_all(&self, processes: &[Process]) -> bool {
+        self.watched.all_in(processes)
+    }
+
+    /// Holds those that it watches and that live.
+    pub fn hold(&mut self, hold: &mut dyn FnMut(Identity) -> Option<Held>) {
+        self.watched.hold(hold);
     }
 
     /// Looks at a reading.
@@ -140,7 +171,7 @@ impl View {
         }
         self.place = Some(reading.past.end());
         if first {
-            self.watched.check(&mut sample.notes)?;
+            self.watched.check(&mut sample.notes, self.plan.follow)?;
         }
         Ok(self.show(sample, backend))
     }
@@ -168,12 +199,17 @@ impl View {
         if self.plan.layout.signals {
             self.events(reading, place, sample);
         }
-        self.watched.settle(&mut sample.processes, &reading.sample.dying);
+        // Only where hooks tell of ends does a last record come.
+        let records = reading.sample.source == Source::Ebpf;
+        let absence = Absence {
+            at: reading.sample.at.boot,
+            dying: &reading.sample.dying,
+            patience: if records { RECORD_WITHIN } else { Ns(0) },
+        };
+        self.ended = self.watched.settle(&mut sample.processes, absence);
         for process in &mut sample.processes {
             self.veil.cover(process);
-            if !self.plan.want.threads {
-                process.threads.clear();
-            }
+            self.trim(process);
         }
         sample.processes.sort_by_key(|it| it.id);
     }
@@ -187,6 +223,16 @@ impl View {
         if missed > 0 {
             let text = format!("{missed} events went unseen: more than are kept for a tick");
             sample.notes.push(Note::missing(text));
+        }
+    }
+
+    /// Takes away what others asked for.
+    fn trim(&self, process: &mut Process) {
+        if !self.plan.want.threads {
+            process.threads.clear();
+        }
+        if !self.plan.capabilities.contains(&Capability::Block) {
+            process.disks.clear();
         }
     }
 
@@ -213,6 +259,17 @@ impl View {
         let unix = rates.sample.at.unix;
         let partial = rates.sample.notes.iter().any(|note| note.partial);
         let looks = matches!(self.plan.layout.scope, Scope::Processes | Scope::All);
-        Seen { json, unix, matched, partial, gone: looks && self.watched.gone() }
+        let (ended, gone) = (self.ended, looks && self.watched.gone());
+        Seen { json, unix, matched, partial, ended, gone }
     }
+}
+
+/// Whether all that it shows of a process is in the kernel's own accounting: no field that a hook
+/// counts, no thread, nothing that page tables must be walked for.
+fn plain(plan: &Plan) -> bool {
+    let shown = plan.layout.processes.iter().copied().chain(plan.order.map(|it| it.field));
+    !plan.want.threads
+        && !plan.want.wants(ProcessField::Pss)
+        && !plan.capabilities.iter().any(|it| it.opt_in())
+        && !shown.into_iter().any(need::counted)
 }

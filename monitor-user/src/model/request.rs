@@ -3,19 +3,19 @@
 //! Names are still texts here; `meter::plan` finds the fields, and refuses what makes no sense.
 //! In JSON it is the parameter of `monitor`; an unknown key is refused, not overlooked.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A request for statistics (`PMIx_Process_monitor` with resource usage).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Request {
     /// The requestor's name for it (`PMIX_MONITOR_ID`); one is made up, if it is absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub id: Option<String>,
     /// `proc`, `node`, `disk`, `net` or `all`.
     pub part: String,
     /// Names of fields; all, if absent. An empty list is refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub fields: Option<Vec<String>>,
     /// Nanoseconds from one sample to the next; once, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,10 +27,10 @@ pub struct Request {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Target>,
     /// Only these disks.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub disks: Option<Vec<String>>,
     /// Only these interfaces.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub nets: Option<Vec<String>>,
     /// Only processes with one of these command names; `*` stands for any letters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -77,6 +77,12 @@ pub struct Request {
     /// Outlives the connection for so many nanoseconds after nobody asked for it any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ns: Option<u64>,
+}
+
+/// A key that is there has a value: `null` is refused as PMIx refuses a null pointer, because who
+/// meant one thing would be given everything.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 /// A target of a request.

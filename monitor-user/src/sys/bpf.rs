@@ -1,5 +1,7 @@
-//! A pass of a BPF iterator over one map: `bpf(2)` as aya does not call it, with a map to walk.
+//! A pass of a BPF iterator over one map, or over one process: `bpf(2)` as aya does not call it,
+//! with something to walk.
 
+use crate::model::id::Pid;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -16,7 +18,7 @@ struct LinkCreate {
     target: u32,
     attach_type: u32,
     flags: u32,
-    /// Address of a `union bpf_iter_link_info`, here the descriptor of a map.
+    /// Address of a `union bpf_iter_link_info`.
     info: u64,
     info_bytes: u32,
     zero: u32,
@@ -29,9 +31,26 @@ struct IterCreate {
     flags: u32,
 }
 
+/// `task` of `union bpf_iter_link_info`, since 6.1.
+#[repr(C)]
+struct OneProcess {
+    thread: u32,
+    process: u32,
+    descriptor: u32,
+}
+
 /// Opens one pass of a loaded iterator program over the elements of a map.
 pub fn iterate(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<File> {
-    let map = map.as_raw_fd();
+    open(program, &map.as_raw_fd(), 4)
+}
+
+/// Opens one pass of a loaded iterator program over the threads of one process, the first of them
+/// first. Nobody is found if there is no such process.
+pub fn iterate_process(program: BorrowedFd<'_>, process: Pid) -> io::Result<File> {
+    open(program, &OneProcess { thread: 0, process: process.0, descriptor: 0 }, 12)
+}
+
+fn open<T>(program: BorrowedFd<'_>, info: &T, info_bytes: u32) -> io::Result<File> {
     let link = call(
         BPF_LINK_CREATE,
         &LinkCreate {
@@ -39,8 +58,8 @@ pub fn iterate(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<File>
             target: 0,
             attach_type: BPF_TRACE_ITER,
             flags: 0,
-            info: (&raw const map) as u64,
-            info_bytes: 4,
+            info: core::ptr::from_ref(info) as u64,
+            info_bytes,
             zero: 0,
         },
     )?;

@@ -8,6 +8,7 @@ pub mod files;
 pub mod memory;
 pub mod namespace;
 pub mod peer;
+pub mod pidfd;
 pub mod place;
 pub mod readable;
 pub mod rights;

@@ -210,6 +210,10 @@ impl Call {
             Unread::Params(error) => {
                 fault(Status::BadParam.number(), format!("{}: {error}", envelope.method))
             }
+            Unread::Form => {
+                let message = format!("{}: params: an object is wanted", envelope.method);
+                fault(Status::BadParam.number(), message)
+            }
         })?;
         Ok((tag, call))
     }
@@ -276,11 +280,19 @@ impl Call {
 
 enum Unread {
     Method(String),
-    Params(serde_json::Error),
+    /// Parameters by position would change their meaning with every key that is added.
+    Form,
+    Params(serde_path_to_error::Error<serde_json::Error>),
 }
 
 fn read<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, Unread> {
-    serde_json::from_str(params).map_err(Unread::Params)
+    if !params.starts_with('{') {
+        return Err(Unread::Form);
+    }
+    let mut json = serde_json::Deserializer::from_str(params);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(Unread::Params)?;
+    // A raw value is one value: nothing can follow it.
+    Ok(value)
 }
 
 #[derive(Serialize)]

@@ -30,6 +30,23 @@ pub fn check(backend: &mut dyn Backend) {
     node_parts_come_alone(backend);
     unknown_devices_are_named(backend);
     texts_are_given_when_wanted(backend);
+    a_glance_finds_who_lives_and_nobody_else(backend);
+}
+
+/// Where a backend can read few processes alone.
+fn a_glance_finds_who_lives_and_nobody_else(backend: &mut dyn Backend) {
+    let all = read(backend, &processes());
+    let own = monitor::model::id::Pid(std::process::id());
+    let Some(it) = all.processes.iter().find(|it| it.id.pid == own) else { return };
+    let Some(seen) = backend.glance(&[own, monitor::model::id::Pid(u32::MAX >> 1)]) else { return };
+    let seen = seen.unwrap();
+    assert_eq!(seen.processes.iter().map(|it| it.id).collect::<Vec<_>>(), [it.id]);
+    assert!(seen.at.boot >= all.at.boot);
+    for field in REQUIRED.into_iter().chain([ProcessField::Rss, ProcessField::RunDelay]) {
+        assert!(seen.processes[0].row.get(field).is_some(), "{field:?}");
+    }
+    let cpu = |it: &Process| it.row.get(ProcessField::CpuTime);
+    assert!(cpu(&seen.processes[0]) >= cpu(it), "what was read later is not less");
 }
 
 fn read(backend: &mut dyn Backend, want: &Want) -> Sample {

@@ -23,5 +23,5 @@ mod signal;
 mod snapshot;
 mod socket;
 mod tcp;
-mod undo;
-mod workload;
+pub mod undo;
+pub mod workload;

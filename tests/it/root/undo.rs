@@ -7,7 +7,7 @@ use monitor::model::want::Capability;
 use std::collections::BTreeSet;
 
 /// Ids of all programs in the kernel. One that is unloaded while we look is not there any more.
-fn programs() -> BTreeSet<u32> {
+pub fn programs() -> BTreeSet<u32> {
     aya::programs::loaded_programs().flatten().map(|program| program.id()).collect()
 }
 

@@ -36,6 +36,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hdrhistogram", &["model/", "meter/"]),
     ("serde", ANYWHERE),
     ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/"]),
+    ("serde_path_to_error", &["wire/"]),
     ("csv", &["format/"]),
     ("unicode_width", &["format/", "cli/"]),
     ("clap", &["cli/"]),

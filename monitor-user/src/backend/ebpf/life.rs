@@ -6,6 +6,7 @@
 use super::decode;
 use super::kernel::Kernel;
 use super::object::{Object, Record, Settings};
+use super::owner;
 use super::part::Part;
 use crate::backend::Error;
 use crate::model::field::ProcessField as F;
@@ -88,6 +89,16 @@ impl Life {
                 processes[index].row.add(F::RunDelay, waited.run_delay_ns);
                 processes[index].row.add(F::RunCount, waited.run_count);
             }
+        }
+    }
+
+    /// The same for one process.
+    fn add_wait(&self, process: &mut Process) {
+        let Some(map) = self.object.ebpf.map(life::WAITED) else { return };
+        let Ok(table) = Table::<_, Record<Owner>, Record<Waited>>::try_from(map) else { return };
+        if let Ok(Record(waited)) = table.get(&Record(owner::of(process)), 0) {
+            process.row.add(F::RunDelay, waited.run_delay_ns);
+            process.row.add(F::RunCount, waited.run_count);
         }
     }
 
@@ -185,6 +196,15 @@ impl Part for Life {
             processes.append(&mut self.ended);
             processes.sort_by_key(|process| (process.id, !process.ended()));
             processes.dedup_by_key(|process| process.id);
+        }
+    }
+
+    fn complete(&mut self, processes: &mut [Process]) {
+        for process in processes {
+            self.add_wait(process);
+            if let Some(origin) = self.born.get(&process.id) {
+                tell(process, origin);
+            }
         }
     }
 

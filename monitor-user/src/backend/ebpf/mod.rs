@@ -31,7 +31,7 @@ use super::procfs::text::Texts;
 use super::procfs::{Root, node};
 use super::{Backend, Error};
 use crate::model::field::ProcessField as F;
-use crate::model::id::Pid;
+use crate::model::id::{Ns, Pid};
 use crate::model::probe::Probe;
 use crate::model::sample::{Lost, Note, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
@@ -60,7 +60,12 @@ pub struct Ebpf {
     /// What was asked for and could not be had.
     refused: Vec<(&'static Loader, Error)>,
     log_level: u8,
+    /// What was lost, as of when it was last counted.
+    lost: (Ns, Vec<Lost>),
 }
+
+/// How old the counts of what was lost may be in a reading of a few.
+const LOST_WITHIN: Ns = Ns(1_000_000_000);
 
 impl Ebpf {
     /// Loads what the capabilities need. Without the snapshot there is no eBPF backend; any other
@@ -74,8 +79,9 @@ impl Ebpf {
         let texts = Texts::new(root.proc.clone());
         let (parts, refused) = (Vec::new(), Vec::new());
         let asked = Vec::new();
-        let wake = Wake::new()?;
-        let mut it = Self { node, root, texts, snapshot, asked, parts, wake, refused, log_level };
+        let (wake, lost) = (Wake::new()?, Default::default());
+        let mut it =
+            Self { node, root, texts, snapshot, asked, parts, wake, refused, log_level, lost };
         it.load(capabilities, &kernel);
         drop(kernel);
         crate::sys::memory::give_back();
@@ -131,6 +137,14 @@ impl Ebpf {
             }
         }
         Ok(())
+    }
+
+    /// What was lost, counted anew if that was long ago.
+    fn lost_until(&mut self, at: Ns) -> Vec<Lost> {
+        if at.since(self.lost.0) > LOST_WITHIN {
+            self.lost = (at, self.lost());
+        }
+        self.lost.1.clone()
     }
 
     fn lost(&self) -> Vec<Lost> {
@@ -249,6 +263,23 @@ impl Backend for Ebpf {
         let (processes, tick_ns) = (self.snapshot.read(Threads::Summed)?, clock::tick_ns());
         let host = |pid: &Pid| reader::host_pid(&self.texts.inside(*pid)?, &processes, tick_ns);
         Ok(pids.iter().map(host).collect())
+    }
+
+    fn glance(&mut self, pids: &[Pid]) -> Option<Result<Sample, Error>> {
+        let at = clock::now();
+        let mut processes = self.snapshot.glance(pids)?;
+        for (_, part) in &mut self.parts {
+            part.complete(&mut processes);
+        }
+        Some(Ok(Sample {
+            at,
+            source: Source::Ebpf,
+            node: self.node.clone(),
+            processes,
+            notes: self.notes(),
+            lost: self.lost_until(at.boot),
+            ..Sample::default()
+        }))
     }
 
     fn describe(&mut self, processes: &mut [Process], want: &Want) {

@@ -14,7 +14,7 @@ use super::tcp_dump::TcpDump;
 use crate::backend::Error;
 use crate::model::id::Ns;
 use crate::model::probe::Probe;
-use crate::model::sample::Sample;
+use crate::model::sample::{Process, Sample};
 use crate::model::want::Capability;
 use std::os::fd::BorrowedFd;
 
@@ -29,6 +29,10 @@ pub trait Part: Send {
     /// Adds what it knows. The processes are in the order of identities and stay so; ended ones
     /// are among them once the lifetimes have been joined, which is first.
     fn join(&mut self, sample: &mut Sample);
+
+    /// The same for a few processes that were read alone: only what belongs to fields that the
+    /// kernel keeps too.
+    fn complete(&mut self, _: &mut [Process]) {}
 
     /// Becomes readable when records should be fetched before the next reading.
     fn wake(&self) -> Option<BorrowedFd<'_>> {

@@ -5,6 +5,7 @@
 
 use super::object::{Object, refused_program};
 use crate::backend::Error;
+use crate::model::id::Pid;
 use crate::sys::bpf;
 use aya::maps::Map;
 use aya::programs::{Iter, Program};
@@ -31,23 +32,51 @@ impl Buffer {
 
     /// Runs an iterator to its end.
     pub fn pass(&mut self, object: &mut Object, iter: &IterProgram) -> Result<&[u8], Error> {
-        let mut file = open(object, iter)?;
+        let file = open(object, iter)?;
+        let filled = self.fill(file, 0).map_err(|source| unread(iter, source))?;
+        Ok(&self.words.as_bytes()[..filled])
+    }
+
+    /// Runs an iterator over one process after another, one pass each.
+    pub fn pass_each(
+        &mut self,
+        object: &Object,
+        iter: &IterProgram,
+        processes: &[Pid],
+    ) -> Result<&[u8], Error> {
+        let Some(Program::Iter(loaded)) = object.ebpf.program(iter.name) else {
+            return Err(object.no_map(iter.name));
+        };
+        let program = loaded.fd().map_err(|error| refused_program(&iter.hook(), error))?;
         let mut filled = 0;
+        for pid in processes {
+            let file = bpf::iterate_process(program.as_fd(), *pid).map_err(|source| {
+                Error::Kernel { call: "BPF_LINK_CREATE", what: iter.hook(), source }
+            })?;
+            filled = self.fill(file, filled).map_err(|source| unread(iter, source))?;
+        }
+        Ok(&self.words.as_bytes()[..filled])
+    }
+
+    /// Reads to the end, behind what is there; says how much is there then.
+    fn fill(&mut self, mut file: File, mut filled: usize) -> std::io::Result<usize> {
         loop {
             if self.words.as_bytes().len() < filled + CHUNK {
                 self.words.resize((self.words.len() * 2).max(CHUNK / 8), 0);
             }
             match file.read(&mut self.words.as_mut_bytes()[filled..]) {
-                Ok(0) => return Ok(&self.words.as_bytes()[..filled]),
+                Ok(0) => return Ok(filled),
                 Ok(bytes) => filled += bytes,
                 // The kernel gives up after a million steps without a record, and after a signal.
                 Err(error) if again(error.kind()) => {}
-                Err(source) => {
-                    return Err(Error::Kernel { call: "read", what: iter.hook(), source });
-                }
+                Err(error) => return Err(error),
             }
         }
     }
+}
+
+fn unread(iter: &IterProgram, source: std::io::Error) -> Error {
+    Error::Kernel { call: "read", what: iter.hook(), source }
 }
 
 /// An iterator program: its name, and what it walks.

@@ -1,10 +1,13 @@
 //! Whatever looks at a reading: what must be read for it, and its look.
 
+use super::account::Account;
+use super::view::{Reading, Seen, View};
 use crate::backend::Backend;
-use crate::meter::account::Account;
-use crate::meter::view::{Reading, Seen, View};
+use crate::model::id::{Identity, Pid};
+use crate::model::sample::Process;
 use crate::model::status::Refusal;
 use crate::model::want::Want;
+use crate::sys::pidfd::Held;
 
 /// What looks at a reading.
 pub enum Eye {
@@ -32,6 +35,29 @@ impl Eye {
         match self {
             Self::View(view) => view.see(reading, backend),
             Self::Account(account) => account.see(reading),
+        }
+    }
+
+    /// The processes that a reading must have for it, if these are enough.
+    pub fn few(&self) -> Option<Vec<Pid>> {
+        match self {
+            Self::View(view) => view.few(),
+            Self::Account(_) => None,
+        }
+    }
+
+    /// Whether nobody of them is missing.
+    pub fn finds_all(&self, processes: &[Process]) -> bool {
+        match self {
+            Self::View(view) => view.finds_all(processes),
+            Self::Account(_) => true,
+        }
+    }
+
+    /// Holds those that it watches and that live.
+    pub fn hold(&mut self, hold: &mut dyn FnMut(Identity) -> Option<Held>) {
+        if let Self::View(view) = self {
+            view.hold(hold);
         }
     }
 }

@@ -1,0 +1,34 @@
+//! Processes that are held while they are watched, so that their end is known when it comes.
+//!
+//! In: an identity. Out: a descriptor of that very process, or nothing: it has ended, or somebody
+//! else has its number by now.
+
+use super::procfs;
+use crate::model::id::Identity;
+use crate::sys::clock;
+use crate::sys::pidfd::{Ends, Held};
+
+/// Holds a process.
+pub fn hold(ends: &Ends, id: Identity, mark: u64) -> Option<Held> {
+    let held = ends.hold(id.pid, mark).ok()?;
+    // Who has the number after it was opened has had it ever since he began.
+    let tick = clock::tick_ns();
+    let same = procfs::started(id.pid)?.0 / tick == id.start.0 / tick;
+    same.then_some(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::{Ns, Pid};
+
+    #[test]
+    fn only_the_one_that_is_meant_is_held() {
+        let ends = Ends::new().unwrap();
+        let pid = Pid(std::process::id());
+        let start = procfs::started(pid).unwrap();
+        assert!(hold(&ends, Identity { pid, start }, 1).is_some());
+        let earlier = Ns(start.0 - clock::tick_ns());
+        assert!(hold(&ends, Identity { pid, start: earlier }, 1).is_none());
+    }
+}

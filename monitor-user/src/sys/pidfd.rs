@@ -1,0 +1,118 @@
+//! The end of processes: held by a descriptor each, and waited for all at once.
+//!
+//! In: process ids and marks. Out: the marks of those that have ended. A descriptor means one
+//! process for ever (pidfd_open(2)); whether it is the one that was meant, the caller must check
+//! after it was opened.
+
+use crate::model::id::Pid;
+use rustix::event::epoll;
+use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// `PIDFD_GET_INFO` of include/uapi/linux/pidfd.h, with the 64 bytes of its first form.
+const PIDFD_GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;
+/// `PIDFD_INFO_EXIT`, since 6.15: the status of one that was waited for.
+const PIDFD_INFO_EXIT: u64 = 1 << 3;
+
+/// `struct pidfd_info`.
+#[repr(C)]
+#[derive(Default)]
+struct PidfdInfo {
+    mask: u64,
+    cgroup: u64,
+    ids: [u32; 11],
+    exit_code: i32,
+}
+
+const _: () = assert!(size_of::<PidfdInfo>() == 64);
+
+/// A process, held.
+#[derive(Debug)]
+pub struct Held(OwnedFd);
+
+impl Held {
+    /// How it ended, as `wait(2)` tells it, where the kernel says it to those who did not wait.
+    pub fn status(&self) -> Option<i32> {
+        let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
+        // SAFETY: the kernel writes at most the 64 bytes that the number of the call says.
+        let rc = unsafe { libc::ioctl(self.0.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+        (rc == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
+    }
+
+    /// The same as a shell tells it: 128 and its number for a signal.
+    pub fn exit_code(&self) -> Option<u64> {
+        let status = u64::from(self.status()?.cast_unsigned());
+        Some(match status & 0x7f {
+            0 => status >> 8 & 0xff,
+            signal => 128 + signal,
+        })
+    }
+}
+
+/// Waits for the end of many. Who lets go of a process waits for it no more.
+pub struct Ends(OwnedFd);
+
+impl Ends {
+    /// Of nobody yet.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
+    }
+
+    /// Holds a process; its mark comes once, when it has ended.
+    pub fn hold(&self, pid: Pid, mark: u64) -> io::Result<Held> {
+        let raw = i32::try_from(pid.0).ok().and_then(RawPid::from_raw);
+        let fd = pidfd_open(raw.ok_or(io::ErrorKind::NotFound)?, PidfdFlags::empty())?;
+        let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        epoll::add(&self.0, &fd, epoll::EventData::new_u64(mark), once)?;
+        Ok(Held(fd))
+    }
+
+    /// The marks of those that have ended since it was asked last.
+    pub fn ended(&self) -> Vec<u64> {
+        let mut events = Vec::with_capacity(64);
+        let mut marks = Vec::new();
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        while let Ok(1..) =
+            epoll::wait(&self.0, rustix::buffer::spare_capacity(&mut events), Some(&now))
+        {
+            marks.extend(events.drain(..).map(|event| event.data.u64()));
+        }
+        marks
+    }
+}
+
+impl AsFd for Ends {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_end_of_a_process_comes_once_and_only_while_it_is_held() {
+        let cat = || Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let (mut one, mut other) = (cat(), cat());
+        let ends = Ends::new().unwrap();
+        let held = ends.hold(Pid(one.id()), 7).unwrap();
+        drop(ends.hold(Pid(other.id()), 8).unwrap());
+        assert!(ends.ended().is_empty());
+        for child in [&mut one, &mut other] {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+        assert_eq!(ends.ended(), [7]);
+        assert!(ends.ended().is_empty());
+        // Older kernels do not say; none says anything else.
+        assert!(held.status().is_none_or(|status| status == 0));
+    }
+
+    #[test]
+    fn nobody_cannot_be_held() {
+        assert!(Ends::new().unwrap().hold(Pid(u32::MAX), 1).is_err());
+    }
+}

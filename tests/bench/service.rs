@@ -1,0 +1,263 @@
+//! The service under load: a thousand monitors over a hundred connections, a round trip, ten that
+//! watch everybody. `MONITOR_BENCH_SECONDS=600` measures the first for ten minutes.
+
+use crate::load::{Sleepers, processes};
+use crate::measure::median;
+use crate::program::Program;
+use crate::verdict::{Bar, line};
+use crate::watch::MONITOR;
+use monitor::backend::Backend as _;
+use monitor::backend::ebpf::Ebpf;
+use monitor::model::id::Pid;
+use monitor::model::want::{Capability, Want};
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+
+const CONNECTIONS: usize = 100;
+const EACH: usize = 10;
+const SECOND: u64 = 1_000_000_000;
+/// Until every monitor has told twice.
+const WARM_UP: Duration = Duration::from_secs(3);
+const FIELDS: &str = r#"["cpu_ns","rss_bytes","read_bytes","voluntary_switches","state"]"#;
+
+/// All of it.
+pub fn run() {
+    let _sleepers = Sleepers::up_to(1000);
+    let daemon = Daemon::start();
+    glance();
+    round_trip(&daemon);
+    monitors(&daemon, "spread", 10.0);
+    monitors(&daemon, "aligned", 50.0);
+    everybody(&daemon);
+}
+
+/// A service with a socket of its own.
+struct Daemon {
+    program: Program,
+    socket: PathBuf,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        let socket =
+            std::env::temp_dir().join(format!("monitor-bench-{}.sock", std::process::id()));
+        let mut command = Command::new(MONITOR);
+        let program = Program::start(command.arg("serve").arg("--socket").arg(&socket)).unwrap();
+        let it = Self { program, socket };
+        let start = Instant::now();
+        while UnixStream::connect(&it.socket).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(20), "the service does not start");
+            sleep(Duration::from_millis(10));
+        }
+        it
+    }
+
+    fn connect(&self) -> (UnixStream, BufReader<UnixStream>) {
+        let stream = UnixStream::connect(&self.socket).unwrap();
+        (stream.try_clone().unwrap(), BufReader::new(stream))
+    }
+
+    /// Hundredths of a core while something is awaited.
+    fn percent<T>(&self, wait: impl FnOnce() -> T) -> (f64, T) {
+        let (before, start) = (self.program.cpu_ns(), Instant::now());
+        let waited = wait();
+        let used = self.program.cpu_ns() - before;
+        (used / start.elapsed().as_nanos() as f64 * 100.0, waited)
+    }
+}
+
+/// One process read alone, beside all: what `COST_OF_ONE` of the snapshot must be.
+fn glance() {
+    let mut ebpf = Ebpf::open(&[Capability::Snapshot, Capability::Lifetimes], 0).unwrap();
+    let want = Want { processes: true, ..Want::default() };
+    let own = Pid(std::process::id());
+    let mut all = Vec::new();
+    let mut one = Vec::new();
+    for _ in 0..101 {
+        all.push(micros(|| drop(ebpf.read(&want).unwrap())));
+        one.push(micros(|| drop(ebpf.glance(&[own]).unwrap().unwrap())));
+    }
+    let (all, one) = (median(all), median(one));
+    line("reading all processes", all, "us", Bar::None);
+    line("reading one alone", one, "us", Bar::None);
+    line(
+        "one alone, in processes of a whole reading",
+        one * processes() as f64 / all,
+        "x",
+        Bar::None,
+    );
+}
+
+fn micros(act: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    act();
+    start.elapsed().as_nanos() as f64 / 1e3
+}
+
+/// A request and its reply, without the reading itself, which is measured in the same run.
+fn round_trip(daemon: &Daemon) {
+    let mut ebpf = Ebpf::open(&[Capability::Snapshot, Capability::Lifetimes], 0).unwrap();
+    let _all = ebpf.read(&Want { processes: true, ..Want::default() }).unwrap();
+    let own = Pid(std::process::id());
+    let (mut writer, mut reader) = daemon.connect();
+    let call = call(1, &format!(r#""fields":{FIELDS},"targets":[{{"pid":{}}}]"#, own.0));
+    // Once somebody watches all, the service knows how many there are.
+    let mut text = String::new();
+    let mut ask = |line: &str| {
+        let start = Instant::now();
+        writer.write_all(line.as_bytes()).unwrap();
+        text.clear();
+        let _bytes = reader.read_line(&mut text).unwrap();
+        start.elapsed().as_nanos() as f64 / 1e3
+    };
+    let _all = ask(&self::call(0, r#""fields":["pid"]"#));
+    let mut beyond = Vec::new();
+    for _ in 0..2000 {
+        let reading = micros(|| drop(ebpf.glance(&[own]).unwrap().unwrap()));
+        beyond.push(ask(&call) - reading);
+    }
+    line(
+        "round trip beyond the reading, p50",
+        quantile(&mut beyond, 0.5),
+        "us",
+        Bar::AtMost(100.0),
+    );
+    line(
+        "round trip beyond the reading, p99",
+        quantile(&mut beyond, 0.99),
+        "us",
+        Bar::AtMost(1000.0),
+    );
+}
+
+fn call(tag: usize, params: &str) -> String {
+    format!("{{\"id\":{tag},\"method\":\"monitor\",\"params\":{{{params}}}}}\n")
+}
+
+fn quantile(values: &mut [f64], part: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[((values.len() - 1) as f64 * part) as usize]
+}
+
+/// What a connection has heard since it was told to count.
+#[derive(Default)]
+struct Heard {
+    late_ms: Vec<f64>,
+    missed: u64,
+    dropped: u64,
+}
+
+/// A thousand monitors at 1 Hz, each of one process and five fields.
+fn monitors(daemon: &Daemon, phases: &str, bar: f64) {
+    let seconds = std::env::var("MONITOR_BENCH_SECONDS").ok().and_then(|it| it.parse().ok());
+    let measured = Duration::from_secs(seconds.unwrap_or(20));
+    let pids: Vec<u32> = crate::load::pids().collect();
+    let from = Instant::now() + WARM_UP;
+    let hearers: Vec<_> = (0..CONNECTIONS)
+        .map(|conn| {
+            let (mut writer, reader) = daemon.connect();
+            for n in 0..EACH {
+                let pid = pids[(conn * EACH + n) % pids.len()];
+                let target = format!(r#""targets":[{{"pid":{pid}}}],"follow":true"#);
+                let params = format!(r#""every_ns":{SECOND},"fields":{FIELDS},{target}"#);
+                writer.write_all(call(n, &params).as_bytes()).unwrap();
+                if phases == "spread" {
+                    sleep(Duration::from_micros(SECOND / 1000 / (CONNECTIONS * EACH) as u64));
+                }
+            }
+            (writer, hear(reader, from, from + measured))
+        })
+        .collect();
+    sleep(from.saturating_duration_since(Instant::now()));
+    let before = daemon.program.bytes("VmRSS:");
+    let (percent, ()) = daemon.percent(|| sleep(measured));
+    let grown = daemon.program.bytes("VmRSS:") - before;
+    let mut all = Heard::default();
+    for (writer, hearer) in hearers {
+        let heard = hearer.join().unwrap();
+        drop(writer);
+        all.late_ms.extend(heard.late_ms);
+        all.missed = all.missed.max(heard.missed);
+        all.dropped += heard.dropped;
+    }
+    let due = (measured.as_secs() as usize * CONNECTIONS * EACH) as f64;
+    let what = |what: &str| format!("1,000 monitors, {phases} phases: {what}");
+    let lacking = (1.0 - all.late_ms.len() as f64 / due) * 100.0;
+    line(&what("not delivered"), lacking.max(0.0), "%", Bar::AtMost(0.5));
+    line(&what("ticks missed by one of them"), all.missed as f64, "", Bar::AtMost(0.0));
+    line(&what("dropped"), all.dropped as f64, "", Bar::AtMost(0.0));
+    line(&what("lateness p50"), quantile(&mut all.late_ms, 0.5), "ms", Bar::None);
+    line(&what("lateness p99"), quantile(&mut all.late_ms, 0.99), "ms", Bar::AtMost(bar));
+    line(&what("CPU"), percent, "% core", Bar::AtMost(5.0));
+    line(&what("memory grown"), grown / 1e6, "MB", Bar::AtMost(2.0));
+}
+
+/// Reads events until a time.
+fn hear(mut reader: BufReader<UnixStream>, from: Instant, to: Instant) -> JoinHandle<Heard> {
+    spawn(move || {
+        let mut heard = Heard::default();
+        let mut of = HashMap::<String, Vec<(f64, f64)>>::new();
+        let mut text = String::new();
+        while Instant::now() < to {
+            text.clear();
+            if reader.read_line(&mut text).unwrap() == 0 {
+                break;
+            }
+            if Instant::now() < from || !text.contains(r#""method":"event""#) {
+                continue;
+            }
+            let (missed, seq) = (number(&text, r#""missed":"#), number(&text, r#""seq":"#));
+            heard.missed = heard.missed.max(missed);
+            heard.dropped += number(&text, r#""dropped":"#);
+            let tick = (seq + missed) as f64 * SECOND as f64;
+            let late = number(&text, r#""late_ns":"#) as f64;
+            let id = text.split(r#""id":""#).nth(1).and_then(|it| it.split('"').next());
+            let arrived = from.elapsed().as_nanos() as f64 - tick;
+            of.entry(id.unwrap().to_owned()).or_default().push((arrived, arrived - late));
+        }
+        heard.late_ms = of.into_values().flat_map(lateness).collect();
+        heard
+    })
+}
+
+/// Of one series: when each event arrived, and when it was ready less how late it was then, both
+/// less its tick. The earliest of the second is when the series began, but for one delivery.
+fn lateness(series: Vec<(f64, f64)>) -> Vec<f64> {
+    let began = series.iter().map(|it| it.1).fold(f64::INFINITY, f64::min);
+    series.into_iter().map(|(arrived, _)| (arrived - began) / 1e6).collect()
+}
+
+fn number(text: &str, key: &str) -> u64 {
+    let after = text.split_once(key).map_or("", |(_, after)| after);
+    let end = after.find(|it: char| !it.is_ascii_digit()).unwrap_or(after.len());
+    after[..end].parse().unwrap_or(0)
+}
+
+/// Monitors that watch all processes at 1 Hz: ten of them beside one.
+fn everybody(daemon: &Daemon) {
+    let [one, ten] = [1, 10].map(|monitors| {
+        let until = Instant::now() + WARM_UP + Duration::from_secs(10);
+        let hearers: Vec<_> = (0..monitors)
+            .map(|_| {
+                let (mut writer, reader) = daemon.connect();
+                let params = format!(r#""every_ns":{SECOND},"fields":{FIELDS}"#);
+                writer.write_all(call(0, &params).as_bytes()).unwrap();
+                (writer, hear(reader, Instant::now(), until))
+            })
+            .collect();
+        sleep(WARM_UP);
+        let (percent, ()) = daemon.percent(|| sleep(Duration::from_secs(9)));
+        let heard = hearers.into_iter().map(|(_, hearer)| hearer.join().unwrap().late_ms.len());
+        let heard: usize = heard.sum();
+        assert!(heard >= 9 * monitors, "{monitors} monitors told only {heard} times");
+        percent
+    });
+    line("one monitor of all processes at 1 Hz", one, "% core", Bar::None);
+    line("ten of them", ten, "% core", Bar::None);
+    line("ten beside one", ten / one, "x", Bar::None);
+}

@@ -1,0 +1,163 @@
+//! Bad input: each kind has its typed error, and nobody else notices.
+
+use super::service::{Client, Service};
+use serde_json::Value;
+use std::io::Read as _;
+
+/// JSON-RPC's own numbers, and PMIx' (`model/status.rs`).
+const PARSE_ERROR: i64 = -32700;
+const INVALID_REQUEST: i64 = -32600;
+const METHOD_NOT_FOUND: i64 = -32601;
+const BAD_PARAM: i64 = -27;
+const OUT_OF_RESOURCE: i64 = -29;
+const NOT_FOUND: i64 = -46;
+const NOT_SUPPORTED: i64 = -47;
+
+/// Parameters of `monitor`, the number of the error, and what it must name.
+const ROWS: &[(&str, i64, &str)] = &[
+    // What is not offered.
+    (r#"{"part":"gpu"}"#, NOT_SUPPORTED, "gpu"),
+    (r#"{"range":"session"}"#, NOT_SUPPORTED, "session"),
+    // Selectors.
+    (r#"{"fields":7}"#, BAD_PARAM, "fields"),
+    (r#"{"fields":null}"#, BAD_PARAM, "fields"),
+    (r#"{"fields":"cpu_ns"}"#, BAD_PARAM, "fields"),
+    (r#"{"fields":[7]}"#, BAD_PARAM, "fields[0]"),
+    (r#"{"fields":[]}"#, BAD_PARAM, "fields"),
+    (r#"{"fields":["cpu"]}"#, BAD_PARAM, "\"cpu\""),
+    (r#"{"fields":[""]}"#, BAD_PARAM, "field"),
+    (r#"{"part":"disk","disks":7}"#, BAD_PARAM, "disks"),
+    (r#"{"part":"disk","disks":[7]}"#, BAD_PARAM, "disks[0]"),
+    (r#"{"part":"net","nets":[null]}"#, BAD_PARAM, "nets[0]"),
+    (r#"{"feilds":["cpu_ns"]}"#, BAD_PARAM, "feilds"),
+    // Targets.
+    (r#"{"targets":7}"#, BAD_PARAM, "targets"),
+    (r#"{"targets":[7]}"#, BAD_PARAM, "targets[0]"),
+    (r#"{"targets":[{"pid":"7"}]}"#, BAD_PARAM, "targets[0]"),
+    (r#"{"targets":[{"pid":0}]}"#, BAD_PARAM, "pid 0"),
+    (r#"{"targets":[{"pid":-2}]}"#, BAD_PARAM, "pid -2"),
+    (r#"{"targets":[{"pid":99}]}"#, NOT_FOUND, "99"),
+    (r#"{"targets":[{"namespace":"job","rank":3}]}"#, NOT_FOUND, "job"),
+    (r#"{"targets":[{"namespace":"job","rank":-3}]}"#, BAD_PARAM, "targets[0]"),
+    // Names.
+    (r#"{"id":7}"#, BAD_PARAM, "id"),
+    (r#"{"id":null}"#, BAD_PARAM, "id"),
+    (r#"{"id":""}"#, BAD_PARAM, "name"),
+    (r#"{"id":"a\u0007"}"#, BAD_PARAM, "name"),
+    // Paces.
+    (r#"{"every_ns":"1s"}"#, BAD_PARAM, "every_ns"),
+    (r#"{"every_ns":-1}"#, BAD_PARAM, "every_ns"),
+    (r#"{"every_ns":0.5}"#, BAD_PARAM, "every_ns"),
+    (r#"{"every_ns":1e30}"#, BAD_PARAM, "every_ns"),
+    (r#"{"every_ns":0}"#, OUT_OF_RESOURCE, "\"period\""),
+    (r#"{"every_ns":1000000000,"count":0}"#, BAD_PARAM, "count"),
+    (r#"{"count":3}"#, BAD_PARAM, "count"),
+    (r#"{"every_ns":1000000000,"lease_ns":0}"#, BAD_PARAM, "lease_ns"),
+    (r#"{"every_ns":1000000000,"lease_ns":18446744073709551615}"#, OUT_OF_RESOURCE, "\"lease\""),
+    // On behalf of others.
+    (r#"{"proxy":7}"#, BAD_PARAM, "proxy"),
+    (r#"{"proxy":{"rank":1}}"#, BAD_PARAM, "proxy"),
+    // Parameters that are no object.
+    ("[]", BAD_PARAM, "monitor"),
+    ("7", BAD_PARAM, "monitor"),
+];
+
+#[track_caller]
+fn check(got: &Value, code: i64, names: &str, of: &str) {
+    let message = got["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!(got["error"]["code"], code, "{of}: {got}");
+    assert!(message.contains(names), "{of}: {message:?} does not name {names:?}");
+    assert!(!message.contains('\n') && message.len() < 400, "{of}: {message}");
+}
+
+#[test]
+fn every_bad_request_has_its_typed_error_that_names_what_is_wrong() {
+    let service = Service::start("test");
+    let mut client = service.connect();
+    for (params, code, names) in ROWS {
+        check(&client.call("monitor", params), *code, names, params);
+    }
+    let long = format!(r#"{{"id":"{}"}}"#, "x".repeat(256));
+    check(&client.call("monitor", &long), BAD_PARAM, "name", "a long name");
+    // After all that the connection is as good as new, and nothing was left behind.
+    assert_eq!(client.call("monitor", "{}")["result"]["status"], "SUCCESS");
+    assert_eq!(client.call("list", "{}")["result"], Value::Array(vec![]));
+}
+
+#[test]
+fn what_is_no_call_is_answered_and_the_connection_goes_on() {
+    let service = Service::start("test");
+    let mut client = service.connect();
+    for (line, code) in [
+        ("}{", PARSE_ERROR),
+        ("\u{0}\u{1}\u{2}", PARSE_ERROR),
+        ("{\"id\":1,", PARSE_ERROR),
+        ("7", INVALID_REQUEST),
+        ("{}", INVALID_REQUEST),
+        ("{\"id\":[],\"method\":\"list\"}", INVALID_REQUEST),
+        ("{\"jsonrpc\":\"1.0\",\"method\":\"list\"}", INVALID_REQUEST),
+        ("{\"method\":\"presuse\"}", METHOD_NOT_FOUND),
+        ("{\"method\":\"attach\"}", BAD_PARAM),
+        ("{\"method\":\"cancel\",\"params\":{\"id\":\"none\"},\"id\":4}", NOT_FOUND),
+    ] {
+        client.send(format!("{line}\n").as_bytes());
+        check(&client.line().unwrap(), code, "", line);
+    }
+    let deep = format!("{{\"method\":\"monitor\",\"params\":{}\n", "[".repeat(500_000));
+    client.send(deep.as_bytes());
+    assert!(client.line().unwrap()["error"]["code"].as_i64().unwrap() < 0);
+    assert_eq!(client.call("hello", "{}")["result"]["service"], "monitor");
+}
+
+#[test]
+fn a_line_without_end_is_cut_off_in_bounded_memory() {
+    let service = Service::start("test");
+    let mut other = service.connect();
+    let before = service.resident();
+    let mut client = service.connect();
+    let part = vec![b'x'; 1 << 20];
+    // Far more than is ever kept; the other end closes long before.
+    (0..64).for_each(|_| client.send(&part));
+    assert!(service.resident() < before + (16 << 20));
+    assert_eq!(other.call("hello", "{}")["result"]["service"], "monitor");
+}
+
+#[test]
+fn those_who_say_nothing_or_leave_in_mid_reply_disturb_nobody() {
+    let service = Service::start("test");
+    let mut client = service.connect();
+    let silent: Vec<Client> = (0..200).map(|_| service.connect()).collect();
+    for _ in 0..50 {
+        let mut leaves = service.connect();
+        leaves.send(b"{\"id\":1,\"method\":\"monitor\",\"params\":{\"part\":\"all\"}}\n{\"id\"");
+        drop(leaves);
+    }
+    assert_eq!(client.call("monitor", "{}")["result"]["status"], "SUCCESS");
+    drop(silent);
+    crate::deadline::until(|| (service.descriptors() < 40).then_some(()));
+    assert_eq!(client.call("hello", "{}")["result"]["service"], "monitor");
+}
+
+#[test]
+fn bytes_of_any_kind_never_end_the_service() {
+    let service = Service::start("test");
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..64 {
+        let mut client = service.connect();
+        let bytes: Vec<u8> = (0..4096)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (seed >> 56) as u8
+            })
+            .collect();
+        client.send(&bytes);
+    }
+    let mut client = service.connect();
+    assert_eq!(client.call("hello", "{}")["result"]["service"], "monitor");
+    let mut log = String::new();
+    std::fs::File::open(format!("/proc/{}/comm", service.child.id()))
+        .unwrap()
+        .read_to_string(&mut log)
+        .unwrap();
+    assert_eq!(log.trim(), "monitor");
+}

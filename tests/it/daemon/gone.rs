@@ -1,0 +1,133 @@
+//! A requestor that is killed, and a service that is.
+
+use super::service::Service;
+use crate::deadline;
+use crate::root::privilege::granted;
+use crate::root::undo::programs;
+use crate::root::workload::Guarded;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Within what the monitors of a requestor go that is gone.
+const GONE_WITHIN: Duration = Duration::from_secs(1);
+/// Monitors of the one that is killed: a prime number, over several connections.
+const MONITORS: usize = 53;
+
+/// A requestor that watches everybody as often as it may, and never reads what it is told.
+fn requestor(socket: &Path) -> Guarded {
+    let program = format!(
+        "import socket,json,sys\n\
+         all=[]\n\
+         for n in range({MONITORS}):\n  \
+           if n%11==0:\n    \
+             s=socket.socket(socket.AF_UNIX); s.connect({socket:?}); all.append(s)\n  \
+           p=dict(id='m%d'%n,every_ns=10000000,fields=['cpu_ns','tcp_sent_bytes'])\n  \
+           s.sendall((json.dumps(dict(id=n,method='monitor',params=p))+'\\n').encode())\n\
+         print('ready',flush=True)\n\
+         sys.stdin.read()",
+        socket = socket.display().to_string(),
+    );
+    let mut it = Guarded::python(&program);
+    assert_eq!(it.line(), "ready");
+    it
+}
+
+#[test]
+fn root_a_requestor_killed_in_the_middle_of_a_sample_leaves_nothing_behind() {
+    if !granted("root_a_requestor_killed_in_the_middle_of_a_sample_leaves_nothing_behind") {
+        return;
+    }
+    let service = Service::start("ebpf");
+    let mut client = service.connect();
+    let listed = |client: &mut super::service::Client| {
+        client.call("list", "{}")["result"].as_array().map_or(usize::MAX, Vec::len)
+    };
+    // What is made once is made now.
+    assert_eq!(client.call("monitor", "{}")["result"]["status"], "SUCCESS");
+    let descriptors = service.descriptors();
+    let loaded = programs();
+    for _ in 0..3 {
+        let mut killed = requestor(&service.socket());
+        deadline::until(|| (listed(&mut client) == MONITORS).then_some(()));
+        killed.0.kill().unwrap();
+        let start = Instant::now();
+        deadline::until(|| (listed(&mut client) == 0).then_some(()));
+        let taken = start.elapsed();
+        println!("{MONITORS} monitors gone within {taken:?} of a kill -9");
+        assert!(taken < GONE_WITHIN, "{taken:?}");
+        deadline::until(|| (service.descriptors() <= descriptors).then_some(()));
+    }
+    let more: Vec<u32> = programs().difference(&loaded).copied().collect();
+    assert!(more.is_empty(), "programs that were not there before: {more:?}");
+}
+
+#[test]
+fn root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once() {
+    if !granted("root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once") {
+        return;
+    }
+    let before = programs();
+    let mut service = Service::start("ebpf");
+    let ours: BTreeSet<u32> = programs().difference(&before).copied().collect();
+    assert!(ours.len() >= 4, "{ours:?}");
+    let mut worker = Guarded::python("sum(range(10**7)); print('done',flush=True); input()");
+    assert_eq!(worker.line(), "done");
+    let mut client = service.connect();
+    let request = format!(
+        r#"{{"fields":["cpu_ns","tcp_sent_bytes","counted_since_ns"],"targets":[{{"pid":{}}}]}}"#,
+        worker.pid().0
+    );
+    let sample = |it: serde_json::Value| it["result"]["sample"]["processes"][0].clone();
+    let first = sample(client.call("monitor", &request));
+    service.kill();
+    assert_eq!(client.line(), None, "a client sees its connection close");
+    deadline::until(|| programs().is_disjoint(&ours).then_some(()));
+    service.again("ebpf");
+    let second = sample(service.connect().call("monitor", &request));
+    // The kernel's own count goes on: the worker has slept all the time.
+    assert_eq!(first["cpu_ns"], second["cpu_ns"]);
+    assert!(second["cpu_ns"].as_u64().unwrap() > 0);
+    // What our maps counted began again, and says since when.
+    let since = |it: &serde_json::Value| it["counted_since_ns"].as_u64();
+    println!("counted since {:?}, after the restart since {:?}", since(&first), since(&second));
+    assert!(since(&second).unwrap() > second["start_time_ns"].as_u64().unwrap());
+    assert!(since(&second) > since(&first));
+}
+
+/// A target that ends is told of soon, though its monitor looks once an hour.
+fn told_soon(backend: &str) {
+    let service = Service::start(backend);
+    let mut worker = Guarded::sh("read x; exit 7");
+    let mut client = service.connect();
+    let request = format!(
+        r#"{{"fields":["cpu_ns","ended","exit_code"],"every_ns":3600000000000,
+        "targets":[{{"pid":{}}}]}}"#,
+        worker.pid().0
+    );
+    let first = client.call("monitor", &request.replace('\n', ""));
+    assert_eq!(first["result"]["status"], "SUCCESS", "{first}");
+    worker.tell("end");
+    worker.0.wait().unwrap();
+    let start = Instant::now();
+    let event = client.event();
+    println!("{backend}: an end was told {:?} after it", start.elapsed());
+    let process = &event["sample"]["processes"][0];
+    assert_eq!((&event["ended"], &process["ended"]), (&"targets_gone".into(), &true.into()));
+    // Who reads /proc alone knows the status where the kernel tells it.
+    let code = &process["exit_code"];
+    assert!(*code == 7 || (backend == "procfs" && code.is_null()), "{process}");
+    assert!(start.elapsed() < GONE_WITHIN);
+}
+
+#[test]
+fn root_an_end_is_told_soon_with_the_kernels_last_record() {
+    if granted("root_an_end_is_told_soon_with_the_kernels_last_record") {
+        told_soon("ebpf");
+    }
+}
+
+#[test]
+fn an_end_is_told_soon_from_proc_alone() {
+    told_soon("procfs");
+}

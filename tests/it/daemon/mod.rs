@@ -1,0 +1,7 @@
+//! The service from outside: what goes over its socket, and what becomes of those who end badly.
+
+mod bad;
+mod gone;
+mod service;
+mod slow;
+mod stopped;

@@ -1,0 +1,76 @@
+//! A reading that takes long holds up those who wait for it, and nobody else.
+
+use super::service::{Client, Place};
+use monitor::backend::canned::Canned;
+use monitor::backend::{Backend, Error};
+use monitor::cluster::scope::Node;
+use monitor::daemon::{Settings, serve};
+use monitor::model::probe::Probe;
+use monitor::model::sample::{Process, Sample, Source};
+use monitor::model::want::Want;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Reads when it is let.
+struct Gated {
+    inner: Canned,
+    gate: Receiver<()>,
+    begun: Sender<()>,
+}
+
+impl Backend for Gated {
+    fn source(&self) -> Source {
+        self.inner.source()
+    }
+
+    fn probes(&mut self) -> Vec<Probe> {
+        self.inner.probes()
+    }
+
+    fn read(&mut self, want: &Want) -> Result<Sample, Error> {
+        let _ = self.begun.send(());
+        let _ = self.gate.recv();
+        self.inner.read(want)
+    }
+
+    fn describe(&mut self, processes: &mut [Process], want: &Want) {
+        self.inner.describe(processes, want);
+    }
+}
+
+#[test]
+fn a_reading_that_takes_long_delays_neither_hello_nor_list_nor_cancel() {
+    let place = Place::new();
+    let (open, gate) = channel();
+    let (begun, begins) = channel();
+    let backend = Box::new(Gated { inner: Canned::fixed(), gate, begun });
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let socket = place.socket();
+    let own = socket.clone();
+    let service = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let settings = Settings::new(own, Node { name: "n".into(), ..Node::default() });
+        runtime.block_on(async {
+            tokio::select! {
+                served = serve(settings, backend, Vec::new()) => served.unwrap(),
+                _ = stopped => {}
+            }
+        });
+    });
+    let mut waits = Client::to(&socket);
+    waits.send(
+        b"{\"id\":5,\"method\":\"monitor\",\"params\":{\"id\":\"a\",\"every_ns\":1000000000}}\n",
+    );
+    begins.recv().unwrap();
+    // The thread that reads stands still; all this is answered meanwhile.
+    let mut other = Client::to(&socket);
+    assert_eq!(other.call("hello", "{}")["result"]["service"], "monitor");
+    assert_eq!(other.call("list", "{}")["result"][0]["id"], "a");
+    assert_eq!(other.call("cancel", r#"{"id":"b"}"#)["error"]["code"], -46);
+    open.send(()).unwrap();
+    let first = waits.line().unwrap();
+    assert_eq!((&first["id"], &first["result"]["status"]), (&5.into(), &"SUCCESS".into()));
+    // Whoever reads now must not wait for ever.
+    drop(open);
+    stop.send(()).unwrap();
+    service.join().unwrap();
+}
