@@ -320,16 +320,9 @@ pub struct Doctor {
     #[arg(long, default_value = "table",
         value_parser = PossibleValuesParser::new(["table", "json"]))]
     pub format: String,
-    /// Ask this service; else the one of this node, if there is one
-    #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
-    pub socket: Option<PathBuf>,
-    /// Ask no service: try everything here and let go of it again
-    #[arg(long)]
-    pub local: bool,
-    /// Who reads: the best that works, or this one and no other
-    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
-        value_parser = names::<Choice>(&Choice::NAMES))]
-    pub backend: Choice,
+    /// Who is asked.
+    #[command(flatten)]
+    pub reader: Reader,
 }
 
 /// `completions`.

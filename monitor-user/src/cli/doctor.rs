@@ -6,17 +6,16 @@
 //! exit code says whether anything does not.
 
 use super::args::Doctor;
-use super::ask::ask;
+use super::client::{found, runtime};
 use super::exit::{Exit, Failure};
 use super::log;
 use super::output;
 use crate::backend::host::Host;
-use crate::backend::select::{self, Choice};
+use crate::backend::select;
 use crate::format::human;
 use crate::format::wrap::{COLUMNS, wrap};
 use crate::meter::examination::{Circumstance, Entry, Examination, Found};
 use crate::model::want::{Capability, Want};
-use crate::wire::call::Call;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -34,8 +33,10 @@ pub fn doctor(words: &Doctor) -> Result<Exit, Failure> {
 
 /// What the service says of itself: it holds what this program could only try.
 fn of_service(words: &Doctor) -> Result<Option<Examination>, Failure> {
-    let here = words.local || words.backend != Choice::Auto;
-    if here { Ok(None) } else { ask(words.socket.as_deref(), &Call::Probes) }
+    runtime()?.block_on(async {
+        let Some(client) = found(&words.reader).await? else { return Ok(None) };
+        Ok(Some(client.probes().await?))
+    })
 }
 
 fn told(report: &Examination, words: &Doctor) -> Result<Exit, Failure> {
@@ -46,7 +47,7 @@ fn told(report: &Examination, words: &Doctor) -> Result<Exit, Failure> {
 
 fn examine(words: &Doctor) -> Result<Found, Failure> {
     log::start(0);
-    let (mut backend, mut notes) = select::open(words.backend, Capability::ALL, 0)?;
+    let (mut backend, mut notes) = select::open(words.reader.backend, Capability::ALL, 0)?;
     let want = Want { processes: true, ..Want::default() };
     notes.extend(backend.read(&want)?.notes);
     Ok(Found { backend: backend.source().name(), probes: backend.examine(), notes })

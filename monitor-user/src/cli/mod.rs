@@ -5,7 +5,6 @@
 //! a file.
 
 pub mod args;
-mod ask;
 mod client;
 mod columns;
 mod complete;

@@ -1,24 +1,20 @@
 //! `monitor status`: what the service of this node uses, holds and refused.
 
 use super::args::Status;
-use super::ask::ask;
+use super::client::{connect, runtime};
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::format::human;
-use crate::wire::call::Call;
 use crate::wire::status::Own;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Asks, and prints.
 pub fn status(words: &Status) -> Result<Exit, Failure> {
-    let own: Option<Own> = ask(words.socket.as_deref(), &Call::Status)?;
-    let Some(own) = own else {
-        return Err(Failure {
-            message: "no service runs on this node: start one with monitor serve".into(),
-            exit: Exit::NoDaemon,
-        });
-    };
+    let own = runtime()?.block_on(async {
+        let client = connect(words.socket.as_deref()).await?;
+        Ok::<_, Failure>(client.status().await?)
+    })?;
     let text = match words.format.as_str() {
         "json" => {
             let mut text = serde_json::to_string(&own).expect("strings and numbers always fit");

@@ -3,7 +3,8 @@
 //! Nothing runs between two calls: events wait in the socket, and what finds no room there is
 //! dropped and counted by the daemon.
 
-use super::{Accounting, Cancel, Error, Hello, Leased, Listed, Request, Sampled, Told, Totals};
+use super::{Accounting, Cancel, Error, Examination, FileWatch, Heartbeat, Hello, Leased};
+use super::{Listed, Own, Request, Sampled, Told, Totals};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +88,33 @@ impl Client {
     /// What a child of this process and all its descendants used.
     pub fn sum(&self, pid: u32) -> Result<Totals, Error> {
         self.runtime.block_on(self.client.sum(pid))
+    }
+
+    /// Watches that a process beats; see [`super::Client::heartbeat`].
+    pub fn heartbeat(&self, params: &Heartbeat) -> Result<Series, Error> {
+        let series = self.runtime.block_on(self.client.heartbeat(params))?;
+        Ok(Series { series, runtime: Arc::clone(&self.runtime) })
+    }
+
+    /// This process lives: all who watch it know.
+    pub fn beat(&self) -> Result<(), Error> {
+        self.runtime.block_on(self.client.beat())
+    }
+
+    /// Watches that a file changes; see [`super::Client::file`].
+    pub fn file(&self, params: &FileWatch) -> Result<Series, Error> {
+        let series = self.runtime.block_on(self.client.file(params))?;
+        Ok(Series { series, runtime: Arc::clone(&self.runtime) })
+    }
+
+    /// How each capability is served there.
+    pub fn probes(&self) -> Result<Examination, Error> {
+        self.runtime.block_on(self.client.probes())
+    }
+
+    /// What the daemon itself uses, holds and refused.
+    pub fn status(&self) -> Result<Own, Error> {
+        self.runtime.block_on(self.client.status())
     }
 }
 

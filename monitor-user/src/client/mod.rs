@@ -14,11 +14,13 @@ mod error;
 mod queue;
 mod series;
 
+pub use crate::meter::examination::Examination;
 pub use crate::model::request::{NodeName, Rank, Request, Target};
 pub use crate::model::status::{Refusal, Status};
 pub use crate::wire::answer::{Accounting, Command, Hello, Leased, Left, Listed, Totals};
-pub use crate::wire::call::Cancel;
-pub use crate::wire::event::{Event, Reason};
+pub use crate::wire::call::{Cancel, FileWatch, Heartbeat};
+pub use crate::wire::event::{Alert, Event, Reason};
+pub use crate::wire::status::Own;
 pub use error::Error;
 pub use series::{Series, Told};
 
@@ -133,6 +135,32 @@ impl Client {
     /// waited for, the final records are waited for too.
     pub async fn sum(&self, pid: u32) -> Result<Totals, Error> {
         self.ask(&Call::Sum(Sum { pid })).await
+    }
+
+    /// Watches that a process beats; each event of the series is an alert. Dropping the series
+    /// ends it.
+    pub async fn heartbeat(&self, params: &Heartbeat) -> Result<Series, Error> {
+        Series::alarm(self.clone(), Call::Heartbeat(params.clone())).await
+    }
+
+    /// This process lives: all who watch it know.
+    pub async fn beat(&self) -> Result<(), Error> {
+        self.call(&Call::Beat).await.map(drop)
+    }
+
+    /// Watches that a file changes; each event of the series is an alert.
+    pub async fn file(&self, params: &FileWatch) -> Result<Series, Error> {
+        Series::alarm(self.clone(), Call::File(params.clone())).await
+    }
+
+    /// How each capability is served there.
+    pub async fn probes(&self) -> Result<Examination, Error> {
+        self.ask(&Call::Probes).await
+    }
+
+    /// What the daemon itself uses, holds and refused.
+    pub async fn status(&self) -> Result<Own, Error> {
+        self.ask(&Call::Status).await
     }
 
     async fn ask<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {

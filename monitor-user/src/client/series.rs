@@ -49,6 +49,7 @@ pub struct Series {
 enum Origin {
     Request(Box<Request>),
     Lease(String),
+    Alarm(Box<Call>),
 }
 
 /// A series that has begun.
@@ -72,6 +73,11 @@ impl Series {
     pub(super) async fn attach(client: Client, id: &str) -> Result<Self, Error> {
         let begun = attach(&client, id).await?;
         Ok(Self::of(client, Origin::Lease(id.into()), begun))
+    }
+
+    pub(super) async fn alarm(client: Client, call: Call) -> Result<Self, Error> {
+        let begun = alarm(&client, &call).await?;
+        Ok(Self::of(client, Origin::Alarm(Box::new(call)), begun))
     }
 
     fn of(client: Client, origin: Origin, begun: Begun) -> Self {
@@ -161,6 +167,7 @@ impl Series {
         let attempt = || async {
             match &self.origin {
                 Origin::Lease(id) => attach(&self.client, id).await,
+                Origin::Alarm(call) => alarm(&self.client, call).await,
                 Origin::Request(request) => restart(&self.client, request, self.given).await,
             }
         };
@@ -185,6 +192,13 @@ async fn attach(client: &Client, id: &str) -> Result<Begun, Error> {
     let (text, subscription) = client.connection().await?.series(&call, Ends::WithLease).await?;
     let leased: Leased = serde_json::from_str(&text).map_err(Error::garbled)?;
     Ok(Begun { subscription, first: None, partial: false, kept: leased.kept })
+}
+
+/// An alarm tells nothing at first.
+async fn alarm(client: &Client, call: &Call) -> Result<Begun, Error> {
+    let connection = client.connection().await?;
+    let (_set, subscription) = connection.series(call, Ends::WithSeries).await?;
+    Ok(Begun { subscription, first: None, partial: false, kept: 0 })
 }
 
 /// The rest of what was asked for. What runs on a lease may have outlived the connection.

@@ -1,7 +1,8 @@
 //! The client library, against a daemon with fixed values.
 
 use super::service::Service;
-use monitor::client::{Cancel, Client, Error, Request, Status, Target, Told, blocking};
+use monitor::client::{Alert, Cancel, Client, Error, FileWatch, Heartbeat, Request, Status};
+use monitor::client::{Target, Told, blocking};
 use std::time::Duration;
 
 #[path = "../../../docs/examples/client.rs"]
@@ -202,4 +203,53 @@ fn whoever_speaks_another_language_is_no_daemon() {
     assert!(matches!(error, Error::Garbled { .. }), "{error}");
     drop(other.join());
     std::fs::remove_file(&path).expect("it was ours");
+}
+
+#[test]
+fn an_alarm_arrives_and_a_beat_keeps_it_away() {
+    let service = Service::with("test");
+    wait(async {
+        let client = Client::connect_to(service.socket()).await.expect("a daemon");
+        let params = Heartbeat {
+            id: Some("alive".into()),
+            pid: None,
+            every_ns: 20_000_000,
+            drops: 1,
+            repeat: false,
+            code: Some(7),
+            range: None,
+        };
+        client.beat().await.expect("it is heard");
+        let mut series = client.heartbeat(&params).await.expect("a watch");
+        let Ok(Some(Told::Event(event))) = series.next().await else { panic!("an alert") };
+        assert_eq!((event.id.as_str(), event.code), ("alive", Some(7)));
+        let Some(Alert::Heartbeat { missed_windows, pid, .. }) = event.alert else {
+            panic!("of a heart")
+        };
+        assert_eq!((missed_windows, pid), (2, std::process::id()));
+        let own = client.status().await.expect("its own numbers");
+        assert_eq!(own.connections, 1);
+        assert!(client.probes().await.expect("its probes").service);
+    });
+}
+
+#[test]
+fn a_file_that_does_not_change_is_told_of() {
+    let service = Service::with("test");
+    let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
+    let params = FileWatch {
+        id: None,
+        path: "/proc/version".into(),
+        every_ns: 20_000_000,
+        drops: 2,
+        size: true,
+        access: false,
+        modify: false,
+        repeat: false,
+        code: None,
+    };
+    let mut series = client.file(&params).expect("a watch");
+    let Some(Ok(Told::Event(event))) = series.next() else { panic!("an alert") };
+    let Some(Alert::File { path, unchanged, .. }) = event.alert else { panic!("of a file") };
+    assert_eq!((path.as_str(), unchanged), ("/proc/version", 2));
 }

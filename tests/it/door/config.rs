@@ -117,6 +117,6 @@ fn a_service_that_was_named_and_is_not_there_is_exit_code_7() {
             monitor().args(words).args(["--socket", "/nowhere/monitor.sock"]).output().unwrap();
         assert_eq!(got.status.code(), Some(7));
         let said = String::from_utf8(got.stderr).unwrap();
-        assert!(said.starts_with("monitor: no service answers on /nowhere/monitor.sock"), "{said}");
+        assert!(said.starts_with("monitor: no daemon answers at /nowhere/monitor.sock"), "{said}");
     }
 }

@@ -11,7 +11,14 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::time::{Instant, sleep};
+
+/// How long another daemon may take to begin.
+const TURN: Duration = Duration::from_secs(2);
+/// From one look to the next, meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A listening socket; its file goes with it.
 pub struct Listening {
@@ -31,7 +38,7 @@ impl Listening {
         let name = path.file_name().ok_or_else(|| refused("it names no file"))?.to_owned();
         let folder = folder(parent)?;
         // One daemon at a time looks and takes over; the lock goes with the descriptor.
-        let turn = turn(&folder)?;
+        let turn = turn(&folder).await?;
         let within = within(&folder, &name);
         clear(&folder, &name, &within).await?;
         let listener = UnixListener::bind(&within)?;
@@ -93,14 +100,21 @@ fn guarded(folder: &Stat, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for nobody: who else holds it is about to listen here.
-fn turn(folder: &OwnedFd) -> io::Result<OwnedFd> {
+/// Waits until no other daemon begins to listen in this folder.
+async fn turn(folder: &OwnedFd) -> io::Result<OwnedFd> {
     // Of its own, so that it ends when this has listened.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let turn = rustix::fs::openat(folder, c".", flags, Mode::empty())?;
-    match rustix::fs::flock(&turn, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Err(in_use("another daemon begins to listen there")),
-        other => Ok(other.map(|()| turn)?),
+    let deadline = Instant::now() + TURN;
+    loop {
+        match rustix::fs::flock(&turn, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => sleep(LOOK_AGAIN).await,
+            Err(Errno::WOULDBLOCK) => {
+                let why = format!("somebody else has held a lock on its folder for {TURN:?}");
+                return Err(in_use(&why));
+            }
+            other => return Ok(other.map(|()| turn)?),
+        }
     }
 }
 

@@ -130,6 +130,9 @@ fn what_took_the_place_of_the_socket_is_left_there() {
 fn two_daemons_that_begin_at_once_do_not_take_each_others_socket() {
     let place = Place::new("race");
     let folder = folder(&place.0).expect("a folder");
-    let _other = turn(&folder).expect("nobody else");
-    refused_with(&place.socket(), "another daemon begins");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let other = runtime.expect("a loop").block_on(turn(&folder)).expect("nobody else");
+    refused_with(&place.socket(), "somebody else has held a lock");
+    drop(other);
+    assert!(listen(&place.socket()).is_ok());
 }
