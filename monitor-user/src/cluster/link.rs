@@ -17,6 +17,9 @@ pub trait Link: Send {
     /// The other nodes there are.
     fn others(&self) -> Vec<Node>;
 
+    /// Tells them what is known of this node from now on.
+    fn announce(&mut self, own: &Node);
+
     /// Sends, or gives the message back if its node is out of reach.
     fn send(&mut self, to: &str, message: Message) -> Result<(), Box<Message>>;
 
@@ -59,6 +62,14 @@ impl Link for Port {
     fn others(&self) -> Vec<Node> {
         let others = |(node, _): &(Node, _)| (node.name != self.own).then(|| node.clone());
         self.switch.with(|ports| ports.values().filter_map(others).collect())
+    }
+
+    fn announce(&mut self, own: &Node) {
+        self.switch.with(|ports| {
+            if let Some((node, _)) = ports.get_mut(&self.own) {
+                node.clone_from(own);
+            }
+        });
     }
 
     fn send(&mut self, to: &str, message: Message) -> Result<(), Box<Message>> {

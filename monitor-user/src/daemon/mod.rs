@@ -5,6 +5,7 @@
 //! taken away.
 
 mod clients;
+mod desk;
 mod files;
 pub mod sampler;
 
@@ -24,6 +25,7 @@ use crate::serve::policy::Hidden;
 use crate::serve::socket::Listening;
 use crate::sys::{clock, rights};
 use clients::Clients;
+use desk::Told;
 use files::Files;
 use sampler::{Sampler, Work};
 use std::path::PathBuf;
@@ -104,6 +106,7 @@ impl Loop {
                 _ = self.terminate.recv() => Some(Input::Shutdown),
                 _ = self.interrupt.recv() => Some(Input::Shutdown),
                 Some(looks) = self.sampler.done.recv() => Some(Input::Seen(looks)),
+                Some(told) = self.sampler.ranks.told.recv() => self.told(told),
                 looked = self.files.next() => Some(looked),
                 () = until(due) => Some(Input::Tick),
                 letter = arrived(self.link.as_mut()) => {
@@ -128,6 +131,20 @@ impl Loop {
         }
         let acts = self.cluster.input(clock::boot(), input);
         self.act(acts);
+    }
+
+    /// What the thread tells of ranks.
+    fn told(&mut self, told: Told) -> Option<Input> {
+        match told {
+            Told::Settled(key, settled) => Some(Input::Claimed(key, settled)),
+            Told::Here(ranks) => {
+                let own = self.cluster.inhabit(ranks);
+                if let Some(link) = &mut self.link {
+                    link.announce(own);
+                }
+                None
+            }
+        }
     }
 
     fn receive(&mut self, (from, message): Letter) {
@@ -162,6 +179,9 @@ impl Loop {
                 let _ = self.sampler.work.send(Work { looks, capabilities });
             }
             Output::LookAt(at) => self.files.look(at),
+            Output::Claim(key, claim) => {
+                let _ = self.sampler.ranks.claims.send((key, claim));
+            }
         }
     }
 

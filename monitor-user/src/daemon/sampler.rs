@@ -3,9 +3,10 @@
 //! In: views. Out: the same views, with what they saw. A slow reading delays those who wait for
 //! it and nobody else, because calls are answered by another thread.
 
+use super::desk::{self, Desk, Ends, Filed, Told};
 use crate::backend::{Backend, Error};
 use crate::engine::Look;
-use crate::meter::target::NoNamespaces;
+use crate::meter::census::Census;
 use crate::meter::view::{Past, Reading};
 use crate::model::field::ProcessField;
 use crate::model::sample::{Node, Note, Sample};
@@ -30,6 +31,8 @@ pub struct Sampler {
     pub work: UnboundedSender<Work>,
     /// And comes back here.
     pub done: UnboundedReceiver<Vec<Look>>,
+    /// Claims of ranks, and what is told of ranks.
+    pub ranks: Ends,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -38,7 +41,9 @@ impl Sampler {
     pub fn start(backend: Box<dyn Backend>, opening: Vec<Note>) -> std::io::Result<Self> {
         let (work, queue) = unbounded_channel();
         let (back, done) = unbounded_channel();
-        let reader = Reader { backend, opening, past: Past::default() };
+        let (ranks, desk) = desk::pair();
+        let (past, census) = (Past::default(), Census::default());
+        let reader = Reader { backend, opening, past, census, desk };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
             match runtime {
@@ -46,7 +51,7 @@ impl Sampler {
                 Err(error) => tracing::error!("cannot start the thread that reads: {error}"),
             }
         })?;
-        Ok(Self { work, done, thread: Some(thread) })
+        Ok(Self { work, done, ranks, thread: Some(thread) })
     }
 
     /// Ends the thread; what is attached is detached.
@@ -67,6 +72,8 @@ struct Reader {
     backend: Box<dyn Backend>,
     opening: Vec<Note>,
     past: Past,
+    census: Census,
+    desk: Desk,
 }
 
 impl Reader {
@@ -84,6 +91,7 @@ impl Reader {
                     }
                     None => return,
                 },
+                Some(claim) = self.desk.claims.recv() => self.settle(claim),
                 () = records(wake.as_ref()) => self.backend.drain(),
             }
         }
@@ -116,7 +124,7 @@ impl Reader {
                     let want = node_want(look.view.want());
                     let node = nodes.iter().find(|(it, _)| same(it, &want)).map(|(_, node)| node);
                     let reading =
-                        Reading { sample, node, past: &self.past, namespaces: &NoNamespaces };
+                        Reading { sample, node, past: &self.past, namespaces: &self.census };
                     look.view.see(&reading, &mut *self.backend)
                 }
                 Err(error) => Err(refusal(error)),
@@ -125,14 +133,35 @@ impl Reader {
         }
     }
 
+    /// Takes in the claims that wait, with one reading.
+    fn settle(&mut self, first: Filed) {
+        let claims = self.desk.all(first);
+        let read = self.everybody(&Want { processes: true, ..Want::default() });
+        for (key, claim) in claims {
+            let settled = match &read {
+                Ok(sample) => self.census.settle(&claim, sample),
+                Err(error) => Err(refusal(error)),
+            };
+            self.desk.tell(Told::Settled(key, settled));
+        }
+        self.desk.announce(&mut self.census);
+    }
+
+    /// Reads all processes, and learns what is learned of all.
+    fn everybody(&mut self, want: &Want) -> Result<Sample, Error> {
+        let mut read = self.backend.read(want)?;
+        self.census.learn(&mut read, want, &mut *self.backend);
+        self.desk.announce(&mut self.census);
+        self.past.take_from(&mut read);
+        Ok(read)
+    }
+
     /// Reads processes once, and the node once for each way in which it is wanted.
     fn read(&mut self, looks: &[Look], nodes: &mut Vec<NodeRead>) -> Result<Sample, Error> {
         let wants = || looks.iter().map(|look| look.view.want());
         let mut sample = None;
         if wants().any(|want| want.processes) {
-            let mut read = self.backend.read(&union(wants()))?;
-            self.past.take_from(&mut read);
-            sample = Some(read);
+            sample = Some(self.everybody(&union(wants()))?);
         }
         for want in wants().map(node_want).filter(reads_node) {
             if nodes.iter().any(|(it, _)| same(it, &want)) {

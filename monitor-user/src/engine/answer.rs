@@ -4,6 +4,7 @@ use super::alarm::Alarm;
 use super::{Caller, Engine, Monitor};
 use crate::model::id::Ns;
 use crate::model::status::{Refusal, Status};
+use crate::wire::call::Register;
 use crate::wire::event::Event;
 use serde::Serialize;
 use std::sync::Arc;
@@ -64,6 +65,8 @@ pub enum Answer {
     },
     /// To `beat`.
     Heard {},
+    /// To `register`: what is held now.
+    Registered(Register),
     /// To `attach` and `renew`.
     Leased {
         /// Its name.

@@ -10,12 +10,14 @@ mod caller;
 mod cancel;
 mod lease;
 mod monitor;
+mod register;
 mod start;
 
 pub use alarm::LookAt;
 pub use answer::{Answer, Listed, NodeAnswer};
 pub use caller::{Caller, Conn, Limits};
 
+use crate::meter::census::Claim;
 use crate::meter::file::Stat;
 use crate::meter::view::{Seen, View};
 use crate::model::id::Ns;
@@ -25,6 +27,7 @@ use crate::wire::event::Event;
 use alarm::Alarm;
 use cancel::Pending;
 use monitor::Monitor;
+use register::Claims;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -47,6 +50,8 @@ pub enum Input {
     Seen(Vec<Look>),
     /// Somebody looked at a file; nothing, if it cannot be.
     Looked(Key, Option<Stat>),
+    /// What became of a claim.
+    Claimed(Key, Result<(), Refusal>),
     /// Time has passed.
     Tick,
     /// The service ends.
@@ -75,6 +80,8 @@ pub enum Output {
     Look(Vec<Look>),
     /// Look at a file.
     LookAt(LookAt),
+    /// See whether a process can be registered, and do it.
+    Claim(Key, Claim),
 }
 
 /// One view, on its way to a reading or back.
@@ -101,6 +108,7 @@ pub struct Engine {
     /// Whether views are out at a reading.
     looking: bool,
     cancels: Vec<Pending>,
+    claims: Claims,
     /// Calls refused since the start.
     refused: u64,
 }
@@ -117,6 +125,7 @@ impl Engine {
             next_key: 0,
             looking: false,
             cancels: Vec::new(),
+            claims: Claims::default(),
             refused: 0,
         }
     }
@@ -132,6 +141,7 @@ impl Engine {
             }
             Input::Seen(looks) => self.seen(looks, now, &mut out),
             Input::Looked(key, stat) => self.looked(key, stat, &mut out),
+            Input::Claimed(key, result) => self.claimed(key, result, &mut out),
             Input::Tick => {}
             Input::Shutdown => self.shut_down(&mut out),
         }
@@ -183,6 +193,7 @@ impl Engine {
                 Ok(Some(Answer::Heard {}))
             }
             Call::File(params) => self.file(&caller, params, now).map(Some),
+            Call::Register(params) => self.register(&caller, tag.clone(), params, (now, out)),
         };
         if let Err(refusal) = &answer {
             self.refused += 1;

@@ -12,6 +12,9 @@ use crate::model::status::{Refusal, Status};
 use crate::wire::call::Tag;
 use crate::wire::event::Reason;
 
+/// Most monitors with `group_by` of one user.
+const GROUPED: usize = 16;
+
 impl Engine {
     /// Starts a monitor; its first sample is the answer, and comes when it is read.
     pub(super) fn start(
@@ -24,10 +27,12 @@ impl Engine {
         self.possible(caller, &request)?;
         let plan = Plan::of(&request)?;
         self.bearable(&plan, &request)?;
+        self.room_for_groups(caller, &plan)?;
         let id = self.name(caller, &request, out)?;
         let every = plan.every;
         let count = every.map_or(Some(1), |_| request.count);
         let monitor = Monitor {
+            grouped: plan.grouping.is_some(),
             id,
             owner: Some(caller.conn),
             uid: caller.uid,
@@ -133,6 +138,18 @@ impl Engine {
         }
         Err(Refusal::limit(format!(
             "user {uid} has {most} monitors, the limit \"monitors\": cancel some"
+        )))
+    }
+
+    /// Each keeps books of every process for itself.
+    fn room_for_groups(&self, caller: &Caller, plan: &Plan) -> Result<(), Refusal> {
+        let his = self.monitors.values().filter(|it| it.grouped && it.uid == caller.uid);
+        if plan.grouping.is_none() || his.count() < GROUPED {
+            return Ok(());
+        }
+        let uid = caller.uid;
+        Err(Refusal::limit(format!(
+            "user {uid} has {GROUPED} monitors of groups, the limit \"groups\": cancel some"
         )))
     }
 

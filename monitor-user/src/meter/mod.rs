@@ -3,10 +3,12 @@
 //! Synchronous: samples and time come in as values.
 
 pub mod beat;
+pub mod census;
 pub mod family;
 pub mod file;
 pub mod filter;
 pub mod group;
+pub mod grouping;
 mod growth;
 pub mod job;
 mod kin;

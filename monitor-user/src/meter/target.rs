@@ -58,8 +58,10 @@ impl Watched {
             }
         }
         for id in targets.ranks.iter().flat_map(|rank| namespaces.processes(rank)) {
-            let seen =
-                living.binary_search_by_key(&id, |it| it.id).is_ok_and(|at| visible(at).is_some());
+            // That it is this rank is told by its environment, which may not be his to read.
+            let seen = living
+                .binary_search_by_key(&id, |it| it.id)
+                .is_ok_and(|at| visible(at).is_some_and(|it| veil.opens(it)));
             if seen && !self.told.contains(&id) {
                 self.living.entry(id).or_default();
             }

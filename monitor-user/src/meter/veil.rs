@@ -3,6 +3,7 @@
 //! In: who looks, and a process. Out: the process without what he may not see. A field is open to
 //! everybody if its file in `/proc` is; the others need what ptrace(2) calls `PTRACE_MODE_READ`.
 
+use super::job;
 use crate::model::field::{Category, ProcessField};
 use crate::model::sample::Process;
 
@@ -72,6 +73,14 @@ impl Veil {
         !matches!(self, Self::Only(uid) if !owns(uid, process))
     }
 
+    /// Whether nothing of it is kept from him.
+    pub fn opens(self, process: &Process) -> bool {
+        match self {
+            Self::None => true,
+            Self::Own(eyes) | Self::Only(eyes) => owns(eyes, process),
+        }
+    }
+
     /// Takes away what he may not see.
     pub fn cover(self, process: &mut Process) {
         match self {
@@ -83,6 +92,7 @@ impl Veil {
             process.row.clear(field);
         }
         process.text.path = None;
+        job::forget_environ(&mut process.text);
         process.disks.clear();
         process.on_cpus.clear();
         process.latencies = Default::default();

@@ -47,6 +47,8 @@ pub enum Call {
     Beat,
     /// Watch that a file changes.
     File(FileWatch),
+    /// A process is a rank of a parallel job.
+    Register(Register),
 }
 
 /// Parameters of `cancel`.
@@ -128,6 +130,19 @@ pub struct FileWatch {
     pub code: Option<i32>,
 }
 
+/// Parameters of `register`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    /// The namespace: one parallel job.
+    pub namespace: String,
+    /// The place in it.
+    pub rank: u32,
+    /// The process; the caller itself, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+}
+
 /// Why a line is not a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -159,8 +174,18 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order in which the manual tells them.
-pub const METHODS: [&str; 9] =
-    ["hello", "monitor", "cancel", "list", "attach", "renew", "heartbeat", "beat", "file"];
+pub const METHODS: [&str; 10] = [
+    "hello",
+    "monitor",
+    "cancel",
+    "list",
+    "attach",
+    "renew",
+    "heartbeat",
+    "beat",
+    "file",
+    "register",
+];
 
 impl Call {
     /// Reads a line. A call without a tag gets no reply.
@@ -196,6 +221,7 @@ impl Call {
             "heartbeat" => Self::Heartbeat(read(params)?),
             "beat" => Self::Beat,
             "file" => Self::File(read(params)?),
+            "register" => Self::Register(read(params)?),
             other => {
                 let unknown = crate::model::name::position("method", METHODS.into_iter(), other);
                 let message = unknown.err().map(|it| it.to_string()).unwrap_or_default();
@@ -216,6 +242,7 @@ impl Call {
             Self::Heartbeat(_) => "heartbeat",
             Self::Beat => "beat",
             Self::File(_) => "file",
+            Self::Register(_) => "register",
         }
     }
 
@@ -227,6 +254,7 @@ impl Call {
             Self::Attach(params) | Self::Renew(params) => line(tag, self.method(), Some(params)),
             Self::Heartbeat(params) => line(tag, self.method(), Some(params)),
             Self::File(params) => line(tag, self.method(), Some(params)),
+            Self::Register(params) => line(tag, self.method(), Some(params)),
             Self::Hello | Self::List | Self::Beat => line::<()>(tag, self.method(), None),
         };
         line.push(b'\n');
@@ -276,6 +304,7 @@ mod tests {
                 "attach" | "renew" => r#"{"id":"a"}"#,
                 "heartbeat" => r#"{"every_ns":1}"#,
                 "file" => r#"{"path":"/a","every_ns":1}"#,
+                "register" => r#"{"namespace":"job","rank":0}"#,
                 _ => "{}",
             };
             let line =
