@@ -51,12 +51,7 @@ impl Engine {
     }
 
     /// A claim is settled.
-    pub(super) fn claimed(
-        &mut self,
-        key: Key,
-        result: Result<(), Refusal>,
-        out: &mut Vec<Output>,
-    ) {
+    pub(super) fn claimed(&mut self, key: Key, result: Result<(), Refusal>, out: &mut Vec<Output>) {
         let Some((to, tag, params)) = self.claims.remove(&key) else { return };
         if let Err(refusal) = &result {
             self.refused += 1;
@@ -64,5 +59,63 @@ impl Engine {
         }
         let answer = result.map(|()| Answer::Registered(params));
         out.extend(tag.map(|tag| Output::Reply { to, tag, answer }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Input, Limits};
+    use super::*;
+    use crate::meter::veil::Veil;
+    use crate::model::status::Status;
+    use crate::wire::call::Call;
+
+    fn engine() -> Engine {
+        let mut engine = Engine::new("n".into(), Limits::default());
+        let caller = Caller { conn: 1, uid: 7, gid: 7, pid: 70, veil: Veil::Own(7) };
+        assert!(engine.input(Ns(0), Input::Opened(caller)).is_empty());
+        engine
+    }
+
+    fn call(engine: &mut Engine, namespace: &str, rank: u32, pid: Option<u32>) -> Vec<Output> {
+        let call = Call::Register(Register { namespace: namespace.into(), rank, pid });
+        engine.input(Ns(5), Input::Called { from: 1, tag: Some(Tag::Number(1)), call })
+    }
+
+    #[test]
+    fn who_names_no_process_is_meant_himself_and_answered_when_it_is_settled() {
+        let mut engine = engine();
+        let out = call(&mut engine, "job", 3, None);
+        let [Output::Claim(key, claim)] = &out[..] else { panic!("a claim") };
+        assert_eq!((claim.pid, claim.uid, claim.at), (Pid(70), 7, Ns(5)));
+        let out = engine.input(Ns(6), Input::Claimed(*key, Ok(())));
+        let want = Register { namespace: "job".into(), rank: 3, pid: Some(70) };
+        assert!(
+            matches!(&out[..], [Output::Reply { to: 1, answer: Ok(Answer::Registered(it)), .. }]
+            if *it == want)
+        );
+        assert!(engine.input(Ns(7), Input::Claimed(*key, Ok(()))).is_empty(), "answered once");
+    }
+
+    #[test]
+    fn why_it_cannot_be_is_the_answer() {
+        let mut engine = engine();
+        let out = call(&mut engine, "job", 3, Some(71));
+        let [Output::Claim(key, _)] = &out[..] else { panic!("a claim") };
+        let refusal = Refusal::absent("no process 71");
+        let out = engine.input(Ns(6), Input::Claimed(*key, Err(refusal.clone())));
+        assert!(matches!(&out[..], [Output::Reply { answer: Err(why), .. }] if *why == refusal));
+    }
+
+    #[test]
+    fn what_names_no_rank_is_refused() {
+        let mut engine = engine();
+        for (namespace, rank, pid) in
+            [("", 0, None), ("a\n", 0, None), ("job", u32::MAX - 1, None), ("job", 0, Some(0))]
+        {
+            let out = call(&mut engine, namespace, rank, pid);
+            assert!(matches!(&out[..], [Output::Reply { answer: Err(why), .. }]
+                if why.status == Status::BadParam));
+        }
     }
 }

@@ -92,3 +92,90 @@ impl Namespaces for Registry {
         self.find(&rank.namespace, which).into_iter().map(|(_, id)| id).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::canned::Canned;
+    use crate::model::status::Status;
+
+    /// A world, what is known of it, and what was read last.
+    struct World {
+        backend: Canned,
+        census: Census,
+        sample: Sample,
+    }
+
+    impl World {
+        fn new(script: &str) -> Self {
+            let backend = Canned::scripted(script).expect("a script");
+            let mut it = Self { backend, census: Census::default(), sample: Sample::default() };
+            it.read();
+            it
+        }
+
+        fn read(&mut self) {
+            let want = Want { processes: true, ..Want::default() };
+            self.sample = self.backend.read(&want).expect("a sample");
+            self.census.learn(&mut self.sample, &want, &mut self.backend);
+        }
+
+        /// What becomes of a claim of this user.
+        fn claim(&mut self, pid: u32, uid: u32) -> Result<(), Status> {
+            let veil = if uid == 0 { Veil::None } else { Veil::Own(uid) };
+            let rank = job::Rank { namespace: "job".into(), rank: pid };
+            let claim = Claim { pid: Pid(pid), rank, uid, veil, at: self.sample.at.boot };
+            self.census.settle(&claim, &self.sample).map_err(|refusal| refusal.status)
+        }
+
+        fn found(&self) -> Vec<u32> {
+            let all = Rank { namespace: "job".into(), rank: None };
+            self.census.processes(&all).into_iter().map(|it| it.pid.0).collect()
+        }
+    }
+
+    #[test]
+    fn a_process_is_registered_by_its_user_and_by_root_alone() {
+        let mut world = World::new("process 7 uid=1000\nprocess 8 uid=1001");
+        assert_eq!(world.claim(7, 1000), Ok(()));
+        assert_eq!(world.claim(8, 1000), Err(Status::NoPermissions));
+        assert_eq!(world.claim(9, 1000), Err(Status::NotFound));
+        assert_eq!(world.found(), [7]);
+        assert_eq!(world.claim(8, 0), Ok(()));
+        assert_eq!(world.found(), [7, 8]);
+    }
+
+    #[test]
+    fn what_he_may_not_see_is_not_there() {
+        let mut world = World::new("process 7 uid=1001");
+        let rank = job::Rank { namespace: "job".into(), rank: 0 };
+        let (veil, at) = (Veil::Only(1000), world.sample.at.boot);
+        let claim = Claim { pid: Pid(7), rank, uid: 1000, veil, at };
+        let refusal = world.census.settle(&claim, &world.sample).expect_err("hidden");
+        assert_eq!(refusal.message, "no process 7");
+    }
+
+    #[test]
+    fn a_registration_goes_with_its_process_and_is_not_that_of_the_next() {
+        let mut world = World::new("process 7\nat 1s end 7\nat 2s process 7");
+        assert_eq!(world.claim(7, 0), Ok(()));
+        world.read();
+        assert!(world.found().is_empty());
+        let before = world.sample.at;
+        world.read();
+        assert!(world.found().is_empty());
+        world.sample.at = before;
+        assert_eq!(world.claim(7, 0), Err(Status::NotFound), "who had the number was meant");
+    }
+
+    #[test]
+    fn the_ranks_that_are_here_are_told_when_they_change() {
+        let mut world = World::new("process 7\nat 1s end 7");
+        assert_eq!(world.census.news(), None);
+        assert_eq!(world.claim(7, 0), Ok(()));
+        let rank = Rank { namespace: "job".into(), rank: Some(7) };
+        assert_eq!((world.census.news(), world.census.news()), (Some(vec![rank]), None));
+        world.read();
+        assert_eq!(world.census.news(), Some(vec![]));
+    }
+}

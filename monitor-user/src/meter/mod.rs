@@ -18,6 +18,8 @@ pub mod pick;
 pub mod plan;
 pub mod schedule;
 pub mod session;
+#[cfg(test)]
+mod sight;
 pub mod target;
 pub mod trail;
 pub mod veil;

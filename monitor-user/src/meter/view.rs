@@ -14,8 +14,8 @@ use super::veil::Veil;
 use crate::backend::Backend;
 use crate::format::{Format, Frame, Paint, Room};
 use crate::model::event::Event;
-use crate::model::group::Grouped;
 use crate::model::field::ProcessField;
+use crate::model::group::Grouped;
 use crate::model::id::{Identity, Ns};
 use crate::model::sample::{Node, Note, Process, Sample};
 use crate::model::scope::Scope;
@@ -220,8 +220,7 @@ impl View {
             backend.describe(&mut sample.processes, &texts);
         }
         let rated = self.session.has_begun();
-        let order =
-            self.plan.order.map(|order| if rated { order } else { order.without_rates() });
+        let order = self.plan.order.map(|order| if rated { order } else { order.without_rates() });
         self.picker.order = order;
         let (grouped, groups) = self.group(&mut sample).unzip();
         let rates = self.session.advance_grouped(sample, grouped);
