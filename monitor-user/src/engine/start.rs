@@ -179,3 +179,34 @@ impl Engine {
             .next()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Input, Limits};
+    use super::*;
+    use crate::meter::veil::Veil;
+    use crate::wire::call::Call;
+
+    #[test]
+    fn books_of_groups_are_kept_for_so_many_monitors_of_a_user() {
+        let mut engine = Engine::new("n".into(), Limits::default());
+        let caller = |conn| Caller { conn, uid: 7, gid: 7, pid: 70, veil: Veil::Own(7) };
+        let _opened = engine.input(Ns(0), Input::Opened(caller(1)));
+        let mut start = |group_by: Option<&str>| {
+            let request = Request {
+                group_by: group_by.map(Into::into),
+                every_ns: Some(1_000_000_000),
+                ..Request::default()
+            };
+            let (from, tag, call) = (1, Some(Tag::Number(0)), Call::Monitor(request.into()));
+            let mut out = engine.input(Ns(0), Input::Called { from, tag, call });
+            out.retain(|it| matches!(it, Output::Reply { .. }));
+            out.pop()
+        };
+        assert!((0..GROUPED).all(|_| start(Some("job")).is_none()));
+        let refused = start(Some("job"));
+        assert!(matches!(refused, Some(Output::Reply { answer: Err(why), .. })
+            if why.status == Status::OutOfResource));
+        assert!(start(None).is_none());
+    }
+}

@@ -6,7 +6,7 @@ use super::veil::Veil;
 use super::view::{Past, Reading, View};
 use crate::backend::Backend;
 use crate::backend::canned::Canned;
-use crate::model::field::{GroupField, ProcessField};
+use crate::model::field::{GroupField, ProcessField, Value};
 use crate::model::group::Grouped;
 use crate::model::rates::Rates;
 use crate::model::request::{Rank, Request, Target};
@@ -91,7 +91,8 @@ fn totals_are_the_same_whenever_one_looks_and_nobody_who_ended_is_forgotten() {
     assert_eq!(told(groups(&first)), [("a", 1, 0, 0)]);
     let [second] = world.round([&mut often]);
     assert_eq!(told(groups(&second)), [("a", 1, 0, 100 * MS), ("b", 1, 0, 5 * MS)]);
-    assert_eq!(groups(&second).groups[0].row.value(ProcessField::CpuPercent).is_some(), true);
+    let percent = groups(&second).groups[0].row.value(ProcessField::CpuPercent);
+    assert_eq!(percent, Some(Value::Float(10.0)));
     let [third] = world.round([&mut often]);
     assert_eq!(told(groups(&third))[1], ("b", 0, 1, 30 * MS));
     let _fourth = world.round([&mut often]);

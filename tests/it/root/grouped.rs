@@ -29,7 +29,7 @@ fn follow(mut client: Client, name: &str) -> Told {
         let event = client.event();
         samples += 1;
         let groups = event["sample"]["groups"].as_array().unwrap();
-        let lost = !event["sample"]["lost"].as_array().unwrap().is_empty();
+        let lost = lost(&event["sample"]);
         let Some(group) = groups.iter().find(|it| it["name"] == name) else { continue };
         let (now, ended) = (group["cpu_ns"].as_u64().unwrap(), group["ended"].as_u64().unwrap());
         assert!(now >= cpu_ns, "{now} after {cpu_ns}");
@@ -38,6 +38,12 @@ fn follow(mut client: Client, name: &str) -> Told {
             return Told { cpu_ns, ended, samples, lost };
         }
     }
+}
+
+/// Whether a program had to drop anything.
+fn lost(sample: &Value) -> bool {
+    let dropped = |it: &Value| it["ring_full"] != 0 || it["table_full"] != 0;
+    sample["lost"].as_array().unwrap().iter().any(dropped)
 }
 
 /// Processes of a sample whose last tick is missing, as a final record was lost.
