@@ -2,6 +2,7 @@
 
 use super::census::Census;
 use super::plan::Plan;
+use super::target::Namespaces as _;
 use super::veil::Veil;
 use super::view::{Past, Reading, View};
 use crate::backend::Backend;
@@ -186,4 +187,38 @@ fn a_user_finds_his_own_ranks_alone() {
     let mut view = ranks(None, Veil::Own(1000));
     let [rates] = world.round([&mut view]);
     assert_eq!(pids(&rates), [(7, false)]);
+}
+
+#[test]
+fn the_job_of_a_process_is_told_and_no_environment_read_for_who_does_not_ask() {
+    let mut world = World::new("process 7 $PMIX_NAMESPACE=job $PMIX_RANK=0");
+    let view = |field: &str| {
+        let request = Request { fields: Some(vec![field.into()]), ..Request::default() };
+        View::new(Plan::of(&request).expect("a plan"), Veil::None)
+    };
+    let job = Rank { namespace: "job".into(), rank: Some(0) };
+    let [rates] = world.round([&mut view("cpu_ns")]);
+    assert_eq!(rates.sample.processes[0].text.job, None);
+    assert!(world.census.processes(&job).is_empty());
+    let [rates] = world.round([&mut view("job")]);
+    assert_eq!(rates.sample.processes[0].text.job.as_deref(), Some("mpi:job"));
+    assert_eq!(world.census.processes(&job).len(), 1);
+}
+
+#[test]
+fn who_lived_between_two_looks_at_jobs_counts_where_its_parent_does() {
+    let mut world = World::new(
+        "process 7 cpu_ns=1ms $PMIX_NAMESPACE=job $PMIX_RANK=0
+         at 1s process 8 ppid=7 cpu_ns=1ms
+         at 2s end 8 cpu_ns=6ms",
+    );
+    let mut jobs = grouped("job", Veil::None);
+    let plain = Request { fields: Some(vec!["cpu_ns".into()]), ..Request::default() };
+    let mut plain = View::new(Plan::of(&plain).expect("a plan"), Veil::None);
+    let _first = world.round([&mut jobs, &mut plain]);
+    for _ in 0..3 {
+        let _meanwhile = world.round([&mut plain]);
+    }
+    let [rates] = world.round([&mut jobs]);
+    assert_eq!(told(groups(&rates)), [("mpi:job", 1, 1, 7 * MS)]);
 }
