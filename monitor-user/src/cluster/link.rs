@@ -84,3 +84,20 @@ impl Link for Port {
         &mut self.arrivals
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::request::Rank;
+
+    #[test]
+    fn the_others_know_what_a_node_announces() {
+        let switch = Switch::default();
+        let node = |name: &str| Node { name: name.into(), ..Node::default() };
+        let (mut a, b) = (switch.join(node("a")), switch.join(node("b")));
+        let rank = Rank { namespace: "job".into(), rank: Some(0) };
+        let own = Node { ranks: vec![rank], ..node("a") };
+        a.announce(&own);
+        assert_eq!(b.others(), [own]);
+    }
+}
