@@ -18,6 +18,7 @@ use crate::model::group::{By, sum};
 use crate::model::id::Ns;
 use crate::model::request::{Request, Target};
 use crate::model::want::{Capability, Want};
+use std::time::Duration;
 
 /// What is to be done.
 pub struct Plan {
@@ -43,7 +44,7 @@ impl Plan {
         possible(words)?;
         let switches = switches(words);
         let shown = layout(words, &switches, pace)?;
-        let request = Request {
+        let mut request = Request {
             part: words.part.name().into(),
             fields: fields(words, &shown),
             targets: words.pid.iter().map(|&pid| target(pid)).collect(),
@@ -63,6 +64,9 @@ impl Plan {
         sums(words, &shown, plan.order)?;
         plan.want.costly.retain(|field| adds_up(words.group_by, *field));
         plan.want.costly.extend(words.group_by.map(By::field).filter(|it| is_looked_up(*it)));
+        // Here the groups are made by the pipeline; a daemon makes them itself.
+        request.group_by = words.group_by.map(|by| by.name().into());
+        request.keep_ns = words.group_by.map(|_| nanoseconds(words.keep));
         let pids = plan.pids_only().unwrap_or_default().to_vec();
         Ok(Self {
             capabilities: plan.capabilities,
@@ -80,7 +84,7 @@ impl Plan {
 impl Plan {
     /// Whether the daemon cannot be asked for it.
     pub fn only_here(&self) -> bool {
-        self.groups.is_some() || self.layout.signals && !as_sent(self.form)
+        self.layout.signals && !as_sent(self.form)
     }
 }
 
@@ -166,8 +170,12 @@ fn layout(words: &Reading, switches: &[Reason], pace: Pace) -> Result<Layout, Fa
     Ok(layout)
 }
 
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn groups(words: &Reading) -> Option<Groups> {
-    let keep = Ns(u64::try_from(words.keep.as_nanos()).unwrap_or(u64::MAX));
+    let keep = Ns(nanoseconds(words.keep));
     words.group_by.map(|by| Groups::new(by, Limits { keep, ..Limits::default() }))
 }
 

@@ -17,6 +17,9 @@ pub trait Link: Send {
     /// The other nodes there are.
     fn others(&self) -> Vec<Node>;
 
+    /// Tells them what is known of this node from now on.
+    fn announce(&mut self, own: &Node);
+
     /// Sends, or gives the message back if its node is out of reach.
     fn send(&mut self, to: &str, message: Message) -> Result<(), Box<Message>>;
 
@@ -61,6 +64,14 @@ impl Link for Port {
         self.switch.with(|ports| ports.values().filter_map(others).collect())
     }
 
+    fn announce(&mut self, own: &Node) {
+        self.switch.with(|ports| {
+            if let Some((node, _)) = ports.get_mut(&self.own) {
+                node.clone_from(own);
+            }
+        });
+    }
+
     fn send(&mut self, to: &str, message: Message) -> Result<(), Box<Message>> {
         let letter = (self.own.clone(), message);
         self.switch.with(|ports| match ports.get(to) {
@@ -71,5 +82,22 @@ impl Link for Port {
 
     fn arrivals(&mut self) -> &mut UnboundedReceiver<Letter> {
         &mut self.arrivals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::request::Rank;
+
+    #[test]
+    fn the_others_know_what_a_node_announces() {
+        let switch = Switch::default();
+        let node = |name: &str| Node { name: name.into(), ..Node::default() };
+        let (mut a, b) = (switch.join(node("a")), switch.join(node("b")));
+        let rank = Rank { namespace: "job".into(), rank: Some(0) };
+        let own = Node { ranks: vec![rank], ..node("a") };
+        a.announce(&own);
+        assert_eq!(b.others(), [own]);
     }
 }

@@ -14,7 +14,7 @@ pub mod scope;
 
 use crate::engine::{Answer, Conn, Engine, Input, Key, Limits, Output};
 use crate::model::id::Ns;
-use crate::model::request::Request;
+use crate::model::request::{Rank, Request};
 use crate::model::status::Refusal;
 use crate::wire::call::{Call, Tag};
 use gather::Gather;
@@ -79,6 +79,12 @@ impl Cluster {
     /// Who else there is.
     pub fn meet(&mut self, others: Vec<Node>) {
         self.others = others;
+    }
+
+    /// Which ranks are on this node; gives what the others should know of it.
+    pub fn inhabit(&mut self, ranks: Vec<Rank>) -> &Node {
+        self.own.ranks = ranks;
+        &self.own
     }
 
     /// The engine of this node.

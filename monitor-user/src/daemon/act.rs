@@ -8,6 +8,7 @@ use crate::cluster::link::Letter;
 use crate::cluster::message::Message;
 use crate::engine::{About, Answer, Input, Look, Output};
 use crate::model::id::Ns;
+use crate::model::request::Rank;
 use crate::sys::clock;
 
 impl Loop {
@@ -35,6 +36,14 @@ impl Loop {
         let acts = self.cluster.receive(clock::boot(), &from, message);
         self.act(acts);
         None
+    }
+
+    /// Tells the other nodes which ranks are here.
+    pub(super) fn announce(&mut self, ranks: Vec<Rank>) {
+        let own = self.cluster.inhabit(ranks);
+        if let Some(link) = &mut self.link {
+            link.announce(own);
+        }
     }
 
     fn act(&mut self, acts: Vec<Act>) {
@@ -70,6 +79,7 @@ impl Loop {
             }
             Output::Look(looks) => self.look(looks),
             Output::LookAt(at) => self.files.look(at),
+            Output::Claim(key, claim) => self.send(Job::Claim(key, claim)),
             Output::Asked { to, tag, about: About::Service } => {
                 self.clients.reply(to, &tag, Ok(self.own()));
             }

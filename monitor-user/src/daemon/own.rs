@@ -20,6 +20,8 @@ impl Loop {
         match done {
             Done::Looked(looks) => return Some(Input::Seen(looks)),
             Done::Ended(keys) => return Some(Input::Ended(keys)),
+            Done::Claimed(key, settled) => return Some(Input::Claimed(key, settled)),
+            Done::Ranks(ranks) => self.announce(ranks),
             Done::Examined(found) => {
                 for (to, tag) in std::mem::take(&mut self.examining) {
                     self.clients.reply(to, &tag, Ok::<_, Refusal>(&found));

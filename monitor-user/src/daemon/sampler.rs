@@ -7,10 +7,13 @@ use super::dead::Dead;
 use crate::backend::host::Host;
 use crate::backend::{Backend, hold};
 use crate::engine::{Key, Look};
+use crate::meter::census::Claim;
 use crate::meter::examination::{Examination, Found};
 use crate::meter::round::{Rounds, Turn};
 use crate::model::probe::Probe;
+use crate::model::request::Rank;
 use crate::model::sample::Note;
+use crate::model::status::Refusal;
 use crate::model::want::Capability;
 use crate::sys::pidfd::Ends;
 use crate::sys::{clock, readable};
@@ -26,6 +29,8 @@ pub enum Job {
     Look(Work),
     /// Attach this, and let go of what is not needed any more.
     Need(Vec<Capability>),
+    /// See whether a process can be registered, and do it.
+    Claim(Key, Claim),
     /// How each capability is served.
     Examine,
     /// The same for our own account, without looking at the host.
@@ -41,6 +46,10 @@ pub enum Done {
     Looked(Vec<Look>),
     /// Somebody whom these monitors watch has ended, and his last record is there.
     Ended(Vec<Key>),
+    /// What became of a claim.
+    Claimed(Key, Result<(), Refusal>),
+    /// The ranks that are here now.
+    Ranks(Vec<Rank>),
     /// What it found.
     Examined(Box<Examination>),
     /// What each capability did until now.
@@ -131,6 +140,10 @@ impl Reader {
         match job {
             Job::Look(work) => self.work(work),
             Job::Need(capabilities) => self.rounds.need(capabilities, clock::boot()),
+            Job::Claim(key, claim) => {
+                let settled = self.rounds.claim(&claim);
+                self.tell(Done::Claimed(key, settled));
+            }
             Job::Examine => {
                 let found = Box::new(self.examine());
                 self.tell(Done::Examined(found));
@@ -143,6 +156,9 @@ impl Reader {
                 }
                 self.tell(Done::Accounted(probes));
             }
+        }
+        if let Some(ranks) = self.rounds.news() {
+            self.tell(Done::Ranks(ranks));
         }
     }
 

@@ -5,6 +5,7 @@ use super::{Caller, Engine, Monitor};
 use crate::model::id::Ns;
 use crate::model::status::{Refusal, Status};
 use crate::wire::answer::{Accounting, Hello, Leased, Listed, PROTOCOL, Totals};
+use crate::wire::call::Register;
 use crate::wire::event::Event;
 use serde::Serialize;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub enum Answer {
     },
     /// To `beat`.
     Heard {},
+    /// To `register`: what is held now.
+    Registered(Register),
     /// To `attach` and `renew`.
     Leased(Leased),
     /// To `account`.

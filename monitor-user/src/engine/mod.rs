@@ -12,12 +12,14 @@ mod caller;
 mod cancel;
 mod lease;
 mod monitor;
+mod register;
 mod start;
 
 pub use alarm::LookAt;
 pub use answer::{Answer, NodeAnswer};
 pub use caller::{Caller, Conn, Limits};
 
+use crate::meter::census::Claim;
 use crate::meter::eye::Eye;
 use crate::meter::file::Stat;
 use crate::meter::view::Seen;
@@ -31,6 +33,7 @@ use agenda::Agenda;
 use alarm::Alarm;
 use cancel::Pending;
 use monitor::{Monitor, SLACK};
+use register::Claims;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -55,6 +58,8 @@ pub enum Input {
     Looked(Key, Option<Stat>),
     /// Somebody whom these watch has ended, and his last record is there.
     Ended(Vec<Key>),
+    /// What became of a claim.
+    Claimed(Key, Result<(), Refusal>),
     /// Time has passed.
     Tick,
     /// The service ends.
@@ -83,6 +88,8 @@ pub enum Output {
     Look(Vec<Look>),
     /// Look at a file.
     LookAt(LookAt),
+    /// See whether a process can be registered, and do it.
+    Claim(Key, Claim),
     /// Answer what is not about monitors.
     Asked {
         /// Whom.
@@ -134,6 +141,7 @@ pub struct Engine {
     /// Whether views are out at a reading.
     looking: bool,
     cancels: Vec<Pending>,
+    claims: Claims,
     /// Calls refused since the start, by the name of their status.
     refused: BTreeMap<&'static str, u64>,
 }
@@ -154,6 +162,7 @@ impl Engine {
             needed: BTreeMap::new(),
             looking: false,
             cancels: Vec::new(),
+            claims: Claims::default(),
             refused: BTreeMap::new(),
         }
     }
@@ -170,6 +179,7 @@ impl Engine {
             Input::Seen(looks) => self.seen(looks, now, &mut out),
             Input::Looked(key, stat) => self.looked(key, stat, &mut out),
             Input::Ended(keys) => self.hurry(&keys),
+            Input::Claimed(key, result) => self.claimed(key, result, &mut out),
             Input::Tick => {}
             Input::Shutdown => self.shut_down(&mut out),
         }
@@ -235,6 +245,7 @@ impl Engine {
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
             Call::Probes => asked((from, &tag), About::Probes, out),
             Call::Status => asked((from, &tag), About::Service, out),
+            Call::Register(params) => self.register(&caller, tag.clone(), params, (now, out)),
         };
         if let Err(refusal) = &answer {
             *self.refused.entry(refusal.status.name()).or_default() += 1;

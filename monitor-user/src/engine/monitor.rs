@@ -29,6 +29,8 @@ pub struct Monitor {
     pub pid: u32,
     /// What must be attached for it.
     pub capabilities: Vec<Capability>,
+    /// Whether it gives groups.
+    pub grouped: bool,
     /// Its eye; away, while it looks at a reading.
     pub view: Option<Box<View>>,
     /// When it is due.

@@ -12,6 +12,9 @@ use crate::model::status::{Refusal, Status};
 use crate::wire::call::Tag;
 use crate::wire::event::Reason;
 
+/// Most monitors with `group_by` of one user.
+const GROUPED: usize = 16;
+
 impl Engine {
     /// Starts a monitor; its first sample is the answer, and comes when it is read.
     pub(super) fn start(
@@ -25,10 +28,12 @@ impl Engine {
         let plan = Plan::of(&request)?;
         self.bearable(&plan, &request)?;
         self.affordable(caller, plan.every)?;
+        self.room_for_groups(caller, &plan)?;
         let id = self.name(caller, &request, out)?;
         let every = plan.every;
         let count = every.map_or(Some(1), |_| request.count);
         let monitor = Monitor {
+            grouped: plan.grouping.is_some(),
             id,
             owner: Some(caller.conn),
             uid: caller.uid,
@@ -155,6 +160,18 @@ impl Engine {
         )))
     }
 
+    /// Each keeps books of every process for itself.
+    fn room_for_groups(&self, caller: &Caller, plan: &Plan) -> Result<(), Refusal> {
+        let his = self.monitors.values().filter(|it| it.grouped && it.uid == caller.uid);
+        if plan.grouping.is_none() || his.count() < GROUPED {
+            return Ok(());
+        }
+        let uid = caller.uid;
+        Err(Refusal::limit(format!(
+            "user {uid} has {GROUPED} monitors of groups, the limit \"groups\": cancel some"
+        )))
+    }
+
     /// A name that the caller does not use.
     pub(super) fn free_name(&self, caller: &Caller) -> String {
         let mut n = self.next_key;
@@ -184,4 +201,41 @@ impl Engine {
 
 fn per_second(every: Ns) -> f64 {
     1e9 / every.0.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Input, Limits};
+    use super::*;
+    use crate::meter::veil::{Eyes, Veil};
+    use crate::wire::call::Call;
+
+    #[test]
+    fn books_of_groups_are_kept_for_so_many_monitors_of_a_user() {
+        let mut engine = Engine::new("n".into(), Limits::default());
+        let caller = |conn| Caller {
+            conn,
+            uid: 7,
+            gid: 7,
+            pid: 70,
+            veil: Veil::Own(Eyes { uid: 7, gid: 7 }),
+        };
+        let _opened = engine.input(Ns(0), Input::Opened(caller(1)));
+        let mut start = |group_by: Option<&str>| {
+            let request = Request {
+                group_by: group_by.map(Into::into),
+                every_ns: Some(1_000_000_000),
+                ..Request::default()
+            };
+            let (from, tag, call) = (1, Some(Tag::Number(0)), Call::Monitor(request.into()));
+            let mut out = engine.input(Ns(0), Input::Called { from, tag, call });
+            out.retain(|it| matches!(it, Output::Reply { .. }));
+            out.pop()
+        };
+        assert!((0..GROUPED).all(|_| start(Some("job")).is_none()));
+        let refused = start(Some("job"));
+        assert!(matches!(refused, Some(Output::Reply { answer: Err(why), .. })
+            if why.status == Status::OutOfResource));
+        assert!(start(None).is_none());
+    }
 }

@@ -5,12 +5,14 @@
 pub mod account;
 pub mod beat;
 pub mod budget;
+pub mod census;
 pub mod examination;
 pub mod eye;
 pub mod family;
 pub mod file;
 pub mod filter;
 pub mod group;
+pub mod grouping;
 mod growth;
 pub mod job;
 mod kin;
@@ -22,6 +24,8 @@ pub mod plan;
 pub mod round;
 pub mod schedule;
 pub mod session;
+#[cfg(test)]
+mod sight;
 pub mod target;
 pub mod totals;
 pub mod trail;

@@ -4,6 +4,7 @@
 //! Opens nothing; whether a process or device exists is known when it is read.
 
 use super::filter::Filter;
+use super::grouping::Grouping;
 use super::need::{self, Reason};
 use super::order::{Direction, Order};
 use crate::format::{Form, Layout};
@@ -43,6 +44,8 @@ pub struct Plan {
     pub filter: Filter,
     /// Which processes, by name; all, if it is absent.
     pub targets: Option<Targets>,
+    /// What they are added up by, if they are.
+    pub grouping: Option<Grouping>,
     /// In which order.
     pub order: Option<Order>,
     /// How many at most.
@@ -77,13 +80,15 @@ impl Plan {
         let filter = filter(request);
         let shown = if request.fields.is_some() { &*layout.processes } else { &[] };
         let named: Vec<_> = shown.iter().copied().chain(order.map(|order| order.field)).collect();
+        let grouping = Grouping::of(request, order)?;
         let targets = targets(&request.targets)?;
         Ok(Self {
             capabilities: need::capabilities(scope, &reasons(request)?, &named),
-            want: want(request, &layout, (&filter, targets.as_ref())),
+            want: want((request, grouping), &layout, (&filter, targets.as_ref())),
             layout,
             filter,
             targets,
+            grouping,
             order,
             top: request.top.map(|top| top as usize),
             every: request.every_ns.map(Ns),
@@ -143,6 +148,7 @@ fn of_processes(request: &Request) -> Option<&'static str> {
         ("top", request.top.is_some()),
         ("sort", request.sort.is_some()),
         ("threads", request.threads),
+        ("group_by", request.group_by.is_some()),
     ];
     given.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
 }
@@ -306,12 +312,22 @@ fn targets(all: &[Target]) -> Result<Option<Targets>, Refusal> {
     Ok((!all.is_empty()).then_some(targets))
 }
 
-fn want(request: &Request, layout: &Layout, by: (&Filter, Option<&Targets>)) -> Want {
-    let (filter, targets) = by;
+fn want(
+    (request, grouping): (&Request, Option<Grouping>),
+    layout: &Layout,
+    (filter, targets): (&Filter, Option<&Targets>),
+) -> Want {
     let scope = layout.scope;
+    let listed = |field: &ProcessField| match grouping {
+        Some(grouping) => grouping.needs(*field, &layout.processes),
+        None => layout.processes.contains(field),
+    };
+    // Ranks are found by what tells of jobs.
+    let ranks = targets.is_some_and(|it| !it.ranks.is_empty());
     let shown = |field: &ProcessField| {
-        layout.processes.contains(field)
+        listed(field)
             || (*field == ProcessField::Cgroup && !filter.cgroups.is_empty())
+            || (*field == ProcessField::Job && ranks)
     };
     let pids = targets.filter(|it| it.ranks.is_empty()).map(|it| it.pids.clone());
     let every = request.fields.is_none();

@@ -4,13 +4,14 @@
 //! all, the node once for each way in which it is wanted, and where few processes are all that is
 //! looked at, nobody else is read. Owns the backend; knows neither threads nor clocks.
 
+use super::census::{Census, Claim};
 use super::eye::Eye;
 use super::linger::Linger;
-use super::target::NoNamespaces;
 use super::view::{Past, Reading, Seen};
 use crate::backend::{Backend, Error};
 use crate::model::field::ProcessField;
 use crate::model::id::{Ns, Pid};
+use crate::model::request::Rank;
 use crate::model::sample::{Node, Note, Process, Sample};
 use crate::model::status::{Refusal, Status};
 use crate::model::want::{Capability, Devices, Want};
@@ -31,6 +32,7 @@ pub struct Rounds {
     backend: Box<dyn Backend>,
     opening: Vec<Note>,
     past: Past,
+    census: Census,
     /// What is given up, and the sentence that says so.
     shed: Vec<(Capability, String)>,
     linger: Linger,
@@ -45,7 +47,15 @@ impl Rounds {
     /// With a backend, and what is to be said of it with every sample.
     pub fn new(backend: Box<dyn Backend>, opening: Vec<Note>) -> Self {
         let (past, linger) = (Past::default(), Linger::default());
-        Self { backend, opening, past, shed: Vec::new(), linger, tend: None }
+        Self {
+            backend,
+            opening,
+            past,
+            census: Census::default(),
+            shed: Vec::new(),
+            linger,
+            tend: None,
+        }
     }
 
     /// The backend.
@@ -103,6 +113,17 @@ impl Rounds {
         }
     }
 
+    /// Takes a process for the rank that somebody says it is, if it is his to say.
+    pub fn claim(&mut self, claim: &Claim) -> Result<(), Refusal> {
+        let sample = self.everybody(&Want { processes: true, ..Want::default() });
+        self.census.settle(claim, &sample.map_err(|error| refusal(&error))?)
+    }
+
+    /// The ranks that are here, if they have changed since this was asked.
+    pub fn news(&mut self) -> Option<Vec<Rank>> {
+        self.census.news()
+    }
+
     /// Lets everybody look.
     pub fn look(&mut self, turns: &mut [Turn<'_>]) {
         // The kernel walks page tables for PSS: those who want it do not make others pay.
@@ -127,7 +148,7 @@ impl Rounds {
                     let want = node_want(turn.view.want());
                     let node = nodes.iter().find(|(it, _)| same(it, &want)).map(|(_, node)| node);
                     let (past, shed) = (&self.past, &*self.shed);
-                    let reading = Reading { sample, node, past, namespaces: &NoNamespaces, shed };
+                    let reading = Reading { sample, node, past, namespaces: &self.census, shed };
                     turn.view.see(&reading, &mut *self.backend)
                 }
                 Err(error) => Err(refusal(error)),
@@ -168,6 +189,7 @@ impl Rounds {
     /// Reads everybody, and keeps the last records of those who have ended.
     fn everybody(&mut self, want: &Want) -> Result<Sample, Error> {
         let mut sample = self.backend.read(want)?;
+        self.census.learn(&mut sample, want, &mut *self.backend);
         self.past.take_from(&mut sample);
         // Where no records wait, nobody must fetch them.
         let waits = self.backend.wake().is_some();

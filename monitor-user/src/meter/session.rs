@@ -11,6 +11,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// Whether there was a sample before.
+    pub const fn has_begun(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// Takes the next sample and sets its rates since the one before.
     pub fn advance(&mut self, sample: Sample) -> &Rates {
         self.advance_grouped(sample, None)

@@ -83,9 +83,9 @@ impl Watched {
                 }
             }
         }
-        let seen = |id: &Identity| {
-            living.binary_search_by_key(id, |it| it.id).is_ok_and(|at| visible(at).is_some())
-        };
+        // That it is this rank is told by its environment, which may not be his to read.
+        let opens = |at: usize| visible(at).is_some_and(|it| veil.opens(it));
+        let seen = |id: &Identity| living.binary_search_by_key(id, |it| it.id).is_ok_and(opens);
         for rank in &targets.ranks {
             let those: Vec<_> = namespaces.processes(rank).into_iter().filter(seen).collect();
             if those.is_empty() && !self.begun {

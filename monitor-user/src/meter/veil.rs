@@ -5,6 +5,7 @@
 //! the process's user and group are his, nothing lent it the rights of another (a set-uid program,
 //! file capabilities), and it may be dumped. To be its owner by name is not enough.
 
+use super::job;
 use crate::model::field::{Category, ProcessField};
 use crate::model::sample::Process;
 
@@ -83,6 +84,14 @@ impl Veil {
         !matches!(self, Self::Only(eyes) if !owns(eyes, process))
     }
 
+    /// Whether nothing of it is kept from him.
+    pub fn opens(self, process: &Process) -> bool {
+        match self {
+            Self::None => true,
+            Self::Own(eyes) | Self::Only(eyes) => owns(eyes, process),
+        }
+    }
+
     /// Takes away what he may not see.
     pub fn cover(self, process: &mut Process) {
         match self {
@@ -94,6 +103,7 @@ impl Veil {
             process.row.clear(field);
         }
         process.text.path = None;
+        job::forget_environ(&mut process.text);
         process.disks.clear();
         process.on_cpus.clear();
         process.latencies = Default::default();

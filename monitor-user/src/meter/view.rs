@@ -4,6 +4,7 @@
 //! whether there is anything left to look at. Keeps what it saw last, so its rates are its own.
 //! Knows neither its name nor its time, nor who is told.
 
+use super::group::{self, Groups};
 use super::need;
 use super::pick::Picker;
 use super::plan::Plan;
@@ -15,6 +16,7 @@ use crate::backend::Backend;
 use crate::format::{Format, Frame, Paint, Room};
 use crate::model::event::Event;
 use crate::model::field::ProcessField;
+use crate::model::group::Grouped;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::{Node, Note, Process, Sample, Source};
 use crate::model::scope::Scope;
@@ -87,6 +89,7 @@ pub struct View {
     veil: Veil,
     watched: Watched,
     session: Session,
+    groups: Option<Groups>,
     picker: Picker,
     format: Box<dyn Format + Send>,
     /// How much of the past it has seen; none, before it looked first.
@@ -107,6 +110,7 @@ impl View {
         Self {
             watched: Watched::new(plan.targets.clone()),
             session: Session::default(),
+            groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
             picker: Picker::new(plan.filter.clone(), plan.order, plan.top),
             format: plan.form.writer(plan.layout.clone(), Paint::Plain),
             place: None,
@@ -207,6 +211,9 @@ impl View {
             patience: if records { RECORD_WITHIN } else { Ns(0) },
         };
         self.ended = self.watched.settle(&mut sample.processes, absence);
+        if self.groups.is_some() {
+            sample.dying.clone_from(&reading.sample.dying);
+        }
         for process in &mut sample.processes {
             self.veil.cover(process);
             self.trim(process);
@@ -236,17 +243,40 @@ impl View {
         }
     }
 
+    /// What must be known of every process: by its texts it is chosen, or put into a group. Its job
+    /// was made out with the reading.
+    fn texts(&self) -> Want {
+        let mut texts = self.plan.want.clone();
+        let all = self.groups.is_some() || self.picker.filter.needs_texts();
+        texts.costly.retain(|it| all && *it != ProcessField::Job);
+        texts
+    }
+
+    /// Its groups, and how many there were to choose from. Their processes are not kept.
+    fn group(&mut self, sample: &mut Sample) -> Option<(Grouped, usize)> {
+        let mut grouped = self.groups.as_mut()?.learn(sample, &self.picker.filter);
+        let matched = grouped.groups.len();
+        group::arrange(&mut grouped.groups, self.picker.order, self.plan.top);
+        if !self.plan.layout.signals {
+            sample.processes.clear();
+        }
+        Some((grouped, matched))
+    }
+
     /// Rates, order, texts, text.
     fn show(&mut self, sample: Sample, backend: &mut dyn Backend) -> Seen {
         let mut sample = sample;
-        if self.picker.filter.needs_texts() {
-            backend.describe(&mut sample.processes, &self.plan.want);
+        let texts = self.texts();
+        if self.picker.filter.needs_texts() || !texts.costly.is_empty() {
+            backend.describe(&mut sample.processes, &texts);
         }
-        let rates = self.session.advance(sample);
-        let order = self.plan.order;
-        self.picker.order =
-            order.map(|order| if rates.interval.is_some() { order } else { order.without_rates() });
-        let matched = self.picker.pick(&rates.sample.processes);
+        let rated = self.session.has_begun();
+        let order = self.plan.order.map(|order| if rated { order } else { order.without_rates() });
+        self.picker.order = order;
+        let (grouped, groups) = self.group(&mut sample).unzip();
+        let rates = self.session.advance_grouped(sample, grouped);
+        let rows = self.picker.pick(&rates.sample.processes);
+        let matched = groups.unwrap_or(rows);
         if !self.plan.want.costly.is_empty() {
             backend.describe(self.picker.shown_mut(), &self.plan.want);
         }

@@ -47,6 +47,8 @@ pub enum Call {
     Beat,
     /// Watch that a file changes.
     File(FileWatch),
+    /// A process is a rank of a parallel job.
+    Register(Register),
     /// What the caller's future children use: begin to count.
     Account,
     /// And the sum of one of them, with all its descendants.
@@ -136,6 +138,19 @@ pub struct FileWatch {
     pub code: Option<i32>,
 }
 
+/// Parameters of `register`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    /// The namespace: one parallel job.
+    pub namespace: String,
+    /// The place in it.
+    pub rank: u32,
+    /// The process; the caller itself, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+}
+
 /// Parameters of `sum`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -175,7 +190,7 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order in which the manual tells them.
-pub const METHODS: [&str; 13] = [
+pub const METHODS: [&str; 14] = [
     "hello",
     "monitor",
     "cancel",
@@ -185,6 +200,7 @@ pub const METHODS: [&str; 13] = [
     "heartbeat",
     "beat",
     "file",
+    "register",
     "account",
     "sum",
     "probes",
@@ -229,6 +245,7 @@ impl Call {
             "heartbeat" => Self::Heartbeat(read(params)?),
             "beat" => Self::Beat,
             "file" => Self::File(read(params)?),
+            "register" => Self::Register(read(params)?),
             "account" => Self::Account,
             "sum" => Self::Sum(read(params)?),
             "probes" => Self::Probes,
@@ -253,6 +270,7 @@ impl Call {
             Self::Heartbeat(_) => "heartbeat",
             Self::Beat => "beat",
             Self::File(_) => "file",
+            Self::Register(_) => "register",
             Self::Account => "account",
             Self::Sum(_) => "sum",
             Self::Probes => "probes",
@@ -268,6 +286,7 @@ impl Call {
             Self::Attach(params) | Self::Renew(params) => line(tag, self.method(), Some(params)),
             Self::Heartbeat(params) => line(tag, self.method(), Some(params)),
             Self::File(params) => line(tag, self.method(), Some(params)),
+            Self::Register(params) => line(tag, self.method(), Some(params)),
             Self::Sum(params) => line(tag, self.method(), Some(params)),
             Self::Hello | Self::List | Self::Beat | Self::Account | Self::Probes | Self::Status => {
                 line::<()>(tag, self.method(), None)
@@ -328,6 +347,7 @@ mod tests {
                 "attach" | "renew" => r#"{"id":"a"}"#,
                 "heartbeat" => r#"{"every_ns":1}"#,
                 "file" => r#"{"path":"/a","every_ns":1}"#,
+                "register" => r#"{"namespace":"job","rank":0}"#,
                 "sum" => r#"{"pid":3}"#,
                 _ => "{}",
             };

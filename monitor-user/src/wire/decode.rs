@@ -4,6 +4,7 @@
 //! this version does not know is left out; what is of another kind than its field says is absent.
 
 use crate::model::field::{Category, Kind, ProcessField, Row};
+use crate::model::group::{Group, Grouped};
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::rates::Rates;
 use crate::model::sample::{Device, Lost, Node, Note, Process, Sample, Source, Text};
@@ -23,7 +24,25 @@ pub fn rates(json: &str) -> Result<Rates, serde_json::Error> {
         ..Sample::default()
     };
     sample.at.unix = Ns(number("time_unix_ns").unwrap_or(0));
-    Ok(Rates { interval: number("interval_ns").map(Ns), sample, groups: None })
+    let groups = object.contains_key("groups").then(|| grouped(&object));
+    Ok(Rates { interval: number("interval_ns").map(Ns), sample, groups })
+}
+
+fn grouped(object: &Map<String, Value>) -> Grouped {
+    let groups: Vec<_> = list(object, "groups").map(group).collect();
+    let finished: Vec<_> = list(object, "finished_groups").map(group).collect();
+    // Where there is no group, nothing says what they would be made by.
+    let by = groups.iter().chain(&finished).next().map(|group| group.by).unwrap_or_default();
+    Grouped { by, groups, finished }
+}
+
+fn group(object: &Map<String, Value>) -> Group {
+    Group {
+        by: text(object, "by").parse().unwrap_or_default(),
+        name: text(object, "name").into(),
+        head: row(object),
+        row: row(object),
+    }
 }
 
 fn source(name: &str) -> Source {

@@ -17,27 +17,27 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The longest tick that a kernel is built with (CONFIG_HZ=100), and that of `/proc/stat`.
-const TICK_NS: u64 = 10_000_000;
+pub const TICK_NS: u64 = 10_000_000;
 
 /// A final record that has not come by then never comes.
 const LATEST: Duration = Duration::from_secs(3);
 
 /// Four that start a process of a millisecond after another, two that work for a second or so,
 /// then one short one; all are waited for.
-const WORK: &str = "
+pub const WORK: &str = "
 echo ready; read go
 short() { i=0; while [ $i -lt 250 ]; do /bin/true; i=$((i+1)); done; }
 long() { i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done; }
 short & short & long & long & short & short & wait
 /bin/true; echo done; read leave
 ";
-const ENDED: u64 = 4 * 250 + 6 + 1;
+pub const ENDED: u64 = 4 * 250 + 6 + 1;
 
 /// A cgroup of version 2, wherever that is mounted; removed with the test.
-struct Cgroup(PathBuf);
+pub struct Cgroup(PathBuf);
 
 impl Cgroup {
-    fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
         let is_unified = |line: &&str| line.split(' ').nth(2) == Some("cgroup2");
         let root = mounts.lines().find(is_unified)?.split(' ').nth(1)?;
@@ -46,15 +46,15 @@ impl Cgroup {
     }
 
     /// Its name among the groups.
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("/{}", self.0.file_name().unwrap().to_str().unwrap())
     }
 
-    fn take(&self, child: &Guarded) {
+    pub fn take(&self, child: &Guarded) {
         std::fs::write(self.0.join("cgroup.procs"), child.pid().0.to_string()).unwrap();
     }
 
-    fn usage_ns(&self) -> u64 {
+    pub fn usage_ns(&self) -> u64 {
         let text = std::fs::read_to_string(self.0.join("cpu.stat")).unwrap();
         let usage = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
         usage.unwrap().parse::<u64>().unwrap() * 1000

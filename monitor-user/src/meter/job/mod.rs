@@ -7,11 +7,13 @@
 mod cgroup;
 mod environ;
 mod learn;
+mod open;
 mod registry;
 #[cfg(test)]
 mod tests;
 
 pub use learn::Jobs;
+pub use open::forget_environ;
 pub use registry::{Full, Rank, Registry, Which};
 
 use crate::model::job::Origin;

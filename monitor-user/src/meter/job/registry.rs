@@ -4,6 +4,7 @@
 //! rank or of a whole namespace. At most [`MOST_RANKS`] are held; what found no room is counted.
 
 use crate::model::id::Identity;
+use crate::model::sample::Process;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -50,6 +51,7 @@ pub struct Registry {
     ranks: BTreeMap<Rank, BTreeSet<Identity>>,
     of: HashMap<Identity, (Rank, How)>,
     refused: u64,
+    changes: u64,
 }
 
 impl Registry {
@@ -73,12 +75,32 @@ impl Registry {
     /// Forgets a process: it ended, or somebody said so.
     pub fn remove(&mut self, id: Identity) {
         let Some((rank, _)) = self.of.remove(&id) else { return };
+        self.changes += 1;
         if let Entry::Occupied(mut ids) = self.ranks.entry(rank) {
             ids.get_mut().remove(&id);
             if ids.get().is_empty() {
                 ids.remove();
             }
         }
+    }
+
+    /// Forgets the processes that are none of these, which are in the order of identities.
+    pub fn keep_only(&mut self, living: &[Process]) {
+        let there = |id: &Identity| {
+            living.binary_search_by_key(id, |it| it.id).is_ok_and(|at| !living[at].ended())
+        };
+        let gone: Vec<_> = self.of.keys().filter(|id| !there(id)).copied().collect();
+        gone.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// The ranks that have a process here.
+    pub fn ranks(&self) -> impl Iterator<Item = &Rank> {
+        self.ranks.keys()
+    }
+
+    /// Grows with each change.
+    pub const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// The processes of these ranks, by rank, each rank's in the order of their starts: the first
@@ -128,6 +150,7 @@ impl Registry {
             self.refused += 1;
             return Err(Full);
         }
+        self.changes += 1;
         self.ranks.entry(rank.clone()).or_default().insert(id);
         self.of.insert(id, (rank, how));
         Ok(())
