@@ -30,6 +30,8 @@ offsets! {
         // Without CONFIG_SCHED_INFO (which SCHEDSTATS and TASK_DELAY_ACCT select) nobody keeps it.
         last_queued: "task_struct.sched_info.last_queued",
         last_arrival: "task_struct.sched_info.last_arrival",
+        // What the fair class had run when it last picked the task; other classes leave it.
+        picked_runtime: "task_struct.se.prev_sum_exec_runtime",
         // The way to the run queue's clock; only with CONFIG_FAIR_GROUP_SCHED.
         cfs_rq: "task_struct.se.cfs_rq",
         rq: "cfs_rq.rq",
