@@ -9,6 +9,8 @@ use super::histogram::Histogram;
 use super::offset::offsets;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Task storage: the histogram of a living process, with its leader.
+pub const WAITS: &str = "WAITS";
 /// Table of histograms of ended processes, by owner.
 pub const ENDED: &str = "ENDED";
 
