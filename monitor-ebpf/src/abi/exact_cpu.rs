@@ -2,7 +2,8 @@
 //!
 //! Written by `bin/exact_cpu.rs` on the CPU that switches, so each number has one writer and none
 //! is lost; read by `backend/ebpf/exact_cpu.rs`, which adds the slices that are still running and
-//! removes the rows of ended processes. A process that found the table full is counted in `LOSS`.
+//! removes the rows of ended processes. A process that found the table full is counted in `LOSS`,
+//! and so is a slice that began unseen and of which nothing is known.
 
 use super::Owner;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

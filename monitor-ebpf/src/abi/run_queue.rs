@@ -9,6 +9,8 @@ use super::histogram::Histogram;
 use super::offset::offsets;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Task storage: the histogram of a living process, with its leader.
+pub const WAITS: &str = "WAITS";
 /// Table of histograms of ended processes, by owner.
 pub const ENDED: &str = "ENDED";
 
@@ -30,6 +32,8 @@ offsets! {
         // Without CONFIG_SCHED_INFO (which SCHEDSTATS and TASK_DELAY_ACCT select) nobody keeps it.
         last_queued: "task_struct.sched_info.last_queued",
         last_arrival: "task_struct.sched_info.last_arrival",
+        // What the fair class had run when it last picked the task; other classes leave it.
+        picked_runtime: "task_struct.se.prev_sum_exec_runtime",
         // The way to the run queue's clock; only with CONFIG_FAIR_GROUP_SCHED.
         cfs_rq: "task_struct.se.cfs_rq",
         rq: "cfs_rq.rq",

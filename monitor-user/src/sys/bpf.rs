@@ -1,5 +1,5 @@
-//! A pass of a BPF iterator over one map, or over one process: `bpf(2)` as aya does not call it,
-//! with something to walk.
+//! `bpf(2)` where aya does not call it: a pass of an iterator over one map or one process, and
+//! storage of a task that is named by its pidfd. Knows no records.
 
 use crate::model::id::Pid;
 use std::fs::File;
@@ -7,6 +7,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 // `enum bpf_cmd` and `enum bpf_attach_type` of include/uapi/linux/bpf.h.
+const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
+const BPF_NOEXIST: u64 = 1;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_ITER_CREATE: libc::c_long = 33;
 const BPF_TRACE_ITER: u32 = 28;
@@ -39,6 +41,29 @@ struct OneProcess {
     descriptor: u32,
 }
 
+/// The part of `union bpf_attr` that changes an element.
+#[repr(C)]
+struct MapUpdate {
+    map: i32,
+    zero: u32,
+    /// Addresses of a descriptor and of a value.
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// Gives a task its element of a map of task storage, unless it has one. The value must be as
+/// long as the map says: the kernel reads that much.
+pub fn give(map: BorrowedFd<'_>, pidfd: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
+    let pidfd = pidfd.as_raw_fd();
+    let (key, value) = ((&raw const pidfd) as u64, value.as_ptr() as u64);
+    let update = MapUpdate { map: map.as_raw_fd(), zero: 0, key, value, flags: BPF_NOEXIST };
+    match raw(BPF_MAP_UPDATE_ELEM, &update) {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Opens one pass of a loaded iterator program over the elements of a map.
 pub fn iterate(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<File> {
     open(program, &map.as_raw_fd(), 4)
@@ -68,14 +93,17 @@ fn open<T>(program: BorrowedFd<'_>, info: &T, info_bytes: u32) -> io::Result<Fil
 
 /// Calls `bpf(2)` with a command that returns a descriptor.
 fn call<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes of a `repr(C)` record without padding, and
-    // through it only locals of the caller.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_bpf, command, core::ptr::from_ref(attributes), size_of::<T>())
-    };
-    match i32::try_from(fd) {
+    match i32::try_from(raw(command, attributes)) {
         // SAFETY: the kernel has just made the descriptor, and nobody else knows it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn raw<T>(command: libc::c_long, attributes: &T) -> libc::c_long {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of a `repr(C)` record without padding, and
+    // through it only what the caller holds.
+    unsafe {
+        libc::syscall(libc::SYS_bpf, command, core::ptr::from_ref(attributes), size_of::<T>())
     }
 }

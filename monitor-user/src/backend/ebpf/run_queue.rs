@@ -16,9 +16,13 @@ use crate::model::id::Ns;
 use crate::model::probe::Probe;
 use crate::model::sample::{Process, Sample};
 use crate::model::want::Capability;
+use crate::sys::bpf;
+use aya::maps::Map;
 use monitor_ebpf::abi::run_queue::{self, RunQueueOffsets, Waits};
 use monitor_ebpf::abi::{Owner, histogram};
-use zerocopy::FromBytes;
+use rustix::process::{PidfdFlags, pidfd_open};
+use std::os::fd::AsFd;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// The scheduler hook and what it has counted.
 pub struct RunQueue {
@@ -63,6 +67,7 @@ impl RunQueue {
         object.hooked(LIVING.hook());
         let mut buffer = Buffer::new();
         let _nothing = buffer.pass(&mut object, &PREPARE)?;
+        prepare_first(&object);
         object.attach("switch", "sched_switch", kernel)?;
         let (owners, percentiles) = (Owners::default(), Percentiles::default());
         let since = asked.since;
@@ -92,6 +97,19 @@ impl RunQueue {
             stream = rest;
         }
         self.buffer = buffer;
+    }
+}
+
+/// Gives storage to process 1, which some hosts show to no iterator: else each of its waits would
+/// count as lost. Where it has some already, or may not be opened, all stays as it is, and what is
+/// lost is still counted.
+fn prepare_first(object: &Object) {
+    let first = pidfd_open(rustix::process::Pid::INIT, PidfdFlags::empty());
+    if let (Some(Map::Unsupported(map)), Ok(first)) = (object.ebpf.map(run_queue::WAITS), first)
+        && let Err(error) =
+            bpf::give(map.fd().as_fd(), first.as_fd(), histogram::Histogram::EMPTY.as_bytes())
+    {
+        tracing::debug!(%error, "process 1 was given no storage");
     }
 }
 
