@@ -131,3 +131,17 @@ fn completions_know_the_fields_and_the_backends() {
         }
     }
 }
+
+#[test]
+fn the_names_of_pmix_are_understood_and_printed() {
+    let words = ["sample", "--local", "--backend", "test", "--pmix", "--fields", "PMIX_PROC_RSS"];
+    let got = run(&words);
+    let text = String::from_utf8_lossy(&got.stdout).into_owned();
+    assert_eq!(got.status.code(), Some(0), "{}", String::from_utf8_lossy(&got.stderr));
+    assert!(text.starts_with(r#"[{"pmix.proc.res":[{"pmix.hname":"#), "{text}");
+    assert!(text.contains(r#"{"pmix.proc.rss":3.01"#), "{text}");
+    refused(
+        &["sample", "--pmix", "--format", "csv"],
+        "monitor: the argument '--pmix' cannot be used with '--format <FORMAT>'",
+    );
+}

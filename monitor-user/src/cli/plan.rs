@@ -160,7 +160,8 @@ fn switches(words: &Reading) -> Vec<Reason> {
 /// The fields to print, in the order in which they were named.
 fn layout(words: &Reading, switches: &[Reason], pace: Pace) -> Result<Layout, Failure> {
     if !words.fields.is_empty() {
-        return Ok(plan::named(&words.fields, words.part)?);
+        let named = plan::named(&words.fields, words.part)?;
+        return Ok(Layout { signals: words.signals, ..named });
     }
     let mut layout = match words.form() {
         Form::Table => columns::table(words.part, switches, (pace, words.threads)),

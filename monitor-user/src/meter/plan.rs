@@ -164,15 +164,15 @@ fn reasons(request: &Request) -> Result<Vec<Reason>, Refusal> {
 /// first; `disk.` or `net.` before it says which is meant. Those without a named field are
 /// left out.
 fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
-    let mut layout = Layout::all(scope);
-    layout.signals = request.capabilities.iter().any(|it| it == Capability::Signals.name());
+    let signals = request.capabilities.iter().any(|it| it == Capability::Signals.name());
     let Some(names) = &request.fields else {
-        return Ok(if request.pmix { known_to_pmix(layout) } else { layout });
+        let all = Layout { signals, ..Layout::all(scope) };
+        return Ok(if request.pmix { known_to_pmix(all) } else { all });
     };
     if names.is_empty() {
         return Err(Refusal::bad("fields: an empty list; leave it out for all fields"));
     }
-    let mut layout = named(names, scope)?;
+    let mut layout = Layout { signals, ..named(names, scope)? };
     identify(&mut layout.processes, &[ProcessField::Pid, ProcessField::StartTime]);
     identify(&mut layout.disks, &[DiskField::Device]);
     identify(&mut layout.nets, &[NetField::Interface]);
@@ -389,6 +389,14 @@ mod tests {
         assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
         let plan = Plan::of(&request("node", &["disk.read_bytes"])).expect("a plan");
         assert!(!plan.want.node && plan.want.nets == Devices::None);
+    }
+
+    #[test]
+    fn signals_are_told_whatever_fields_are_named() {
+        let mut request = request("proc", &["cpu_ns"]);
+        assert!(!Plan::of(&request).expect("a plan").layout.signals);
+        request.capabilities = vec!["signals".into()];
+        assert!(Plan::of(&request).expect("a plan").layout.signals);
     }
 
     #[test]
