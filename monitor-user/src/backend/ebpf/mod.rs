@@ -67,22 +67,49 @@ pub struct Ebpf {
 /// How old the counts of what was lost may be in a reading of a few.
 const LOST_WITHIN: Ns = Ns(1_000_000_000);
 
+/// A part, or why there is none.
+type Loaded = (&'static Loader, Result<Box<dyn Part>, Error>);
+
+/// Loads parts at the same time: most of it is the verifier's work, which waits for nobody.
+fn side_by_side(loaders: Vec<&'static Loader>, kernel: &Kernel, asked: &Asked<'_>) -> Vec<Loaded> {
+    std::thread::scope(|scope| {
+        let load = |loader: &'static Loader| scope.spawn(move || (loader.load)(kernel, asked));
+        let threads: Vec<_> = loaders.into_iter().map(|it| (it, load(it))).collect();
+        threads.into_iter().map(|(loader, thread)| (loader, joined(thread))).collect()
+    })
+}
+
+/// What a thread came to; its panic goes on here.
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 impl Ebpf {
     /// Loads what the capabilities need. Without the snapshot there is no eBPF backend; any other
     /// part that is refused becomes a note of every sample.
     pub fn open(capabilities: &[Capability], log_level: u8) -> Result<Self, Error> {
         crate::sys::memory::lift_lock_limit();
         let kernel = Kernel::read(log_level)?;
-        let snapshot = Snapshot::load(&kernel)?;
-        let node = super::host::name();
+        let asked = Asked { capabilities, since: clock::boot() };
+        let needed = LOADERS.iter().filter(|it| it.needed(capabilities)).collect();
+        let (snapshot, loaded) = std::thread::scope(|scope| {
+            let parts = scope.spawn(|| side_by_side(needed, &kernel, &asked));
+            (Snapshot::load(&kernel), joined(parts))
+        });
         let root = Root::default();
-        let texts = Texts::new(root.proc.clone());
-        let (parts, refused) = (Vec::new(), Vec::new());
-        let asked = Vec::new();
-        let (wake, lost) = (Wake::new()?, Default::default());
-        let mut it =
-            Self { node, root, texts, snapshot, asked, parts, wake, refused, log_level, lost };
-        it.load(capabilities, &kernel);
+        let mut it = Self {
+            node: super::host::name(),
+            texts: Texts::new(root.proc.clone()),
+            root,
+            snapshot: snapshot?,
+            asked: capabilities.to_vec(),
+            parts: Vec::new(),
+            wake: Wake::new()?,
+            refused: Vec::new(),
+            log_level,
+            lost: Default::default(),
+        };
+        it.take(loaded);
         drop(kernel);
         crate::sys::memory::give_back();
         Ok(it)
@@ -92,13 +119,18 @@ impl Ebpf {
     fn load(&mut self, capabilities: &[Capability], kernel: &Kernel) {
         self.asked = capabilities.to_vec();
         let asked = Asked { capabilities, since: clock::boot() };
-        for loader in LOADERS {
-            let there = self.parts.iter().any(|(it, _)| std::ptr::eq(*it, loader))
-                || self.refused.iter().any(|(it, _)| std::ptr::eq(*it, loader));
-            if there || !loader.needed(capabilities) {
-                continue;
-            }
-            match (loader.load)(kernel, &asked) {
+        let there = |loader: &Loader| {
+            self.parts.iter().any(|(it, _)| std::ptr::eq(*it, loader))
+                || self.refused.iter().any(|(it, _)| std::ptr::eq(*it, loader))
+        };
+        let needed = |it: &&Loader| it.needed(capabilities) && !there(it);
+        let loaded = side_by_side(LOADERS.iter().filter(needed).collect(), kernel, &asked);
+        self.take(loaded);
+    }
+
+    fn take(&mut self, loaded: Vec<Loaded>) {
+        for (loader, part) in loaded {
+            match part {
                 Ok(part) => {
                     // One that cannot wake is drained with the next reading.
                     let _ = part.wake().map(|fd| self.wake.add(fd));
