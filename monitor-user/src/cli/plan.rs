@@ -207,13 +207,13 @@ fn fields(words: &Reading, shown: &Layout) -> Option<Vec<String>> {
     let mut names = words.fields.clone();
     if words.form() == Form::Table {
         if names.is_empty() {
-            names.extend(qualified("proc", &shown.processes));
+            names.extend(qualified("proc", &summed(words, &shown.processes)));
             names.extend(qualified("node", &shown.node).filter(|_| words.part.node()));
             names.extend(qualified("disk", &shown.disks).filter(|_| words.part.disks()));
             names.extend(qualified("net", &shown.nets).filter(|_| words.part.nets()));
         }
         // The table dims those that have ended.
-        if !shown.processes.is_empty() {
+        if !shown.processes.is_empty() && words.group_by.is_none() {
             names.extend(qualified("proc", &[ProcessField::Ended]));
         }
         if !words.part.processes() {
@@ -221,6 +221,12 @@ fn fields(words: &Reading, shown: &Layout) -> Option<Vec<String>> {
         }
     }
     (!names.is_empty()).then_some(names)
+}
+
+/// Of a group only what can be added up.
+fn summed(words: &Reading, fields: &[ProcessField]) -> Vec<ProcessField> {
+    let adds = |field: &&ProcessField| words.group_by.is_none() || sum(**field).is_some();
+    fields.iter().filter(adds).copied().collect()
 }
 
 /// Names that say of what they are.

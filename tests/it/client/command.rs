@@ -25,13 +25,21 @@ fn shape(text: &str) -> String {
 #[test]
 fn a_sample_by_the_daemon_is_what_one_reads_oneself() {
     let service = Service::with("test");
-    for words in ["sample --format csv --fields comm,pid", "sample all --format json"] {
+    for words in [
+        "sample --format csv --fields comm,pid",
+        "sample all --format json",
+        "sample --group-by comm --format json --fields cpu_ns",
+        "sample --group-by user --format csv --fields cpu_ns,rss_bytes",
+    ] {
         let mut alone = service.command(words);
         alone.args(["--backend", "test"]);
         let (code, text, said) = ran(service.command(words));
         let (its_code, its_text, its_said) = ran(alone);
         assert_eq!((code, shape(&text), said), (its_code, shape(&its_text), its_said), "{words}");
     }
+    let (code, groups, said) = ran(service.command("sample --group-by user"));
+    assert_eq!((code, &*said), (Some(0), ""), "{groups}");
+    assert!(groups.contains("1 group by user"), "{groups}");
     let (code, table, said) = ran(service.command("sample all"));
     assert_eq!((code, &*said), (Some(0), ""));
     assert!(table.starts_with("test-node  test, by the daemon  1 process "), "{table}");
