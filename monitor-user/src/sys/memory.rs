@@ -2,6 +2,14 @@
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+/// Has all threads allocate from one heap, so that what a short-lived one leaves can be used, and
+/// given back. Heaps that there are already stay as they are.
+pub fn share_heap() {
+    // SAFETY: mallopt(3) takes two numbers; it is missing in other C libraries.
+    #[cfg(target_env = "gnu")]
+    let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
 /// Gives freed memory back to the kernel: after loading, the kernel's types have left tens of
 /// megabytes of it.
 pub fn give_back() {

@@ -89,6 +89,7 @@ impl Ebpf {
     /// part that is refused becomes a note of every sample.
     pub fn open(capabilities: &[Capability], log_level: u8) -> Result<Self, Error> {
         crate::sys::memory::lift_lock_limit();
+        crate::sys::memory::share_heap();
         let kernel = Kernel::read(log_level)?;
         let asked = Asked { capabilities, since: clock::boot() };
         let needed = LOADERS.iter().filter(|it| it.needed(capabilities)).collect();
