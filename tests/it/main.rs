@@ -12,3 +12,5 @@ mod delivery;
 mod door;
 mod language;
 mod root;
+mod served;
+mod talk;
