@@ -7,6 +7,7 @@
 //!  client   L7   the other end of a door
 //!  cluster  L6   the same of many nodes
 //!  engine   L5   monitors: calls in, answers and events out
+//!  probe    L3   where to put a probe on code, and what a call means
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
@@ -27,6 +28,8 @@ pub mod wire;
 pub mod backend;
 // L3: when to read, which rows to show, and what it adds up to.
 pub mod meter;
+// L3: where a probe on code may stand, and what a call means.
+pub mod probe;
 // L5: monitors.
 pub mod engine;
 // L6: many nodes.

@@ -11,6 +11,7 @@ mod deadline;
 mod delivery;
 mod door;
 mod language;
+mod probe;
 mod root;
 mod served;
 mod talk;
