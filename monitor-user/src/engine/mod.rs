@@ -8,6 +8,7 @@ mod account;
 mod agenda;
 mod alarm;
 mod answer;
+pub mod ask;
 mod caller;
 mod cancel;
 mod lease;
