@@ -7,7 +7,8 @@
 use super::census::{Census, Claim};
 use super::eye::Eye;
 use super::linger::Linger;
-use super::view::{Past, Reading, Seen};
+use super::past::Past;
+use super::view::{Reading, Seen};
 use crate::backend::{Backend, Error};
 use crate::model::field::ProcessField;
 use crate::model::id::{Ns, Pid};
@@ -100,10 +101,7 @@ impl Rounds {
         if self.backend.wake().is_some() {
             // What fails here is told to the next who looks.
             let _ = self.everybody(&Want { processes: true, ..Want::default() });
-            pids.iter()
-                .filter(|pid| !self.past.ended.has(|it| it.id.pid == **pid))
-                .copied()
-                .collect()
+            pids.iter().filter(|pid| !self.past.has_ended(**pid)).copied().collect()
         } else {
             // No record will come: they are gone when nobody waits for them any more.
             let few = self.backend.glance(pids).and_then(Result::ok);

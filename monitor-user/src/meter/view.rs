@@ -6,15 +6,14 @@
 
 use super::group::{self, Groups};
 use super::need;
+use super::past::{Past, Seat};
 use super::pick::Picker;
 use super::plan::Plan;
 use super::session::Session;
 use super::target::{Absence, Namespaces, Watched};
-use super::trail::Trail;
 use super::veil::Veil;
 use crate::backend::Backend;
 use crate::format::{Format, Frame, Paint, Room};
-use crate::model::event::Event;
 use crate::model::field::ProcessField;
 use crate::model::group::Grouped;
 use crate::model::id::{Identity, Ns, Pid};
@@ -36,34 +35,6 @@ pub struct Reading<'a> {
     pub namespaces: &'a dyn Namespaces,
     /// What the service gave up to keep within its budget, and the sentence that says so.
     pub shed: &'a [(Capability, String)],
-}
-
-/// What is told once.
-#[derive(Default)]
-pub struct Past {
-    /// The last records of processes that have ended.
-    pub ended: Trail<Process>,
-    /// What happened.
-    pub events: Trail<Event>,
-}
-
-impl Past {
-    /// Takes what is told once out of a sample.
-    pub fn take_from(&mut self, sample: &mut Sample) {
-        self.ended.extend(sample.processes.extract_if(.., |process| process.ended()));
-        self.events.extend(sample.events.drain(..));
-    }
-
-    fn end(&self) -> Place {
-        Place { ended: self.ended.end(), events: self.events.end() }
-    }
-}
-
-/// How much of the past a view has seen.
-#[derive(Clone, Copy)]
-struct Place {
-    ended: u64,
-    events: u64,
 }
 
 /// A frame for one monitor.
@@ -93,7 +64,7 @@ pub struct View {
     picker: Picker,
     format: Box<dyn Format + Send>,
     /// How much of the past it has seen; none, before it looked first.
-    place: Option<Place>,
+    seat: Option<Seat>,
     /// Whether all that it shows of a process is in the kernel's own accounting.
     plain: bool,
     /// Whether anybody had ended at the last look.
@@ -113,7 +84,7 @@ impl View {
             groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
             picker: Picker::new(plan.filter.clone(), plan.order, plan.top),
             format: plan.form.writer(plan.layout.clone(), Paint::Plain),
-            place: None,
+            seat: None,
             plain: plain(&plan),
             ended: false,
             plan,
@@ -148,7 +119,7 @@ impl View {
         reading: &Reading<'_>,
         backend: &mut dyn Backend,
     ) -> Result<Seen, Refusal> {
-        let first = self.place.is_none();
+        let first = self.seat.is_none();
         let mut sample = Sample {
             at: reading.sample.at,
             source: reading.sample.source,
@@ -168,7 +139,8 @@ impl View {
         if self.plan.want.processes {
             self.processes(reading, &mut sample);
         }
-        self.place = Some(reading.past.end());
+        let few = if self.plan.want.processes { self.watched.pids() } else { Some(Vec::new()) };
+        reading.past.seen(&mut self.seat, few);
         if first {
             self.watched.check(&mut sample.notes, self.plan.follow)?;
         }
@@ -178,8 +150,7 @@ impl View {
     /// Its processes: those that live, and those that ended since it looked last.
     fn processes(&mut self, reading: &Reading<'_>, sample: &mut Sample) {
         let living = &reading.sample.processes;
-        let place = self.place.unwrap_or(reading.past.end());
-        let (ended, missed) = reading.past.ended.since(place.ended);
+        let (ended, missed) = reading.past.ended(self.seat.as_ref());
         self.watched.learn(living, reading.namespaces, &self.veil);
         let mine = |it: &&Process| self.watched.admits(it) && self.veil.shows(it);
         match self.watched.identities() {
@@ -196,7 +167,7 @@ impl View {
             sample.notes.push(Note::missing(text));
         }
         if self.plan.layout.signals {
-            self.events(reading, place, sample);
+            self.events(reading, sample);
         }
         // Only where hooks tell of ends does a last record come.
         let records = reading.sample.source == Source::Ebpf;
@@ -217,8 +188,8 @@ impl View {
     }
 
     /// What happened to its processes.
-    fn events(&self, reading: &Reading<'_>, place: Place, sample: &mut Sample) {
-        let (events, missed) = reading.past.events.since(place.events);
+    fn events(&self, reading: &Reading<'_>, sample: &mut Sample) {
+        let (events, missed) = reading.past.events(self.seat.as_ref());
         let own = |id: &Identity| sample.processes.iter().any(|it| it.id == *id);
         let mine: Vec<_> = events.filter(|event| own(&event.target)).cloned().collect();
         sample.events = mine;
