@@ -60,8 +60,6 @@ pub enum Done {
 pub struct Work {
     /// Who is due.
     pub looks: Vec<Look>,
-    /// What must be attached, for them and for all others.
-    pub capabilities: Vec<Capability>,
     /// What is given up, and the sentence that says so.
     pub shed: Vec<(Capability, String)>,
 }
@@ -177,7 +175,6 @@ impl Reader {
     }
 
     fn work(&mut self, work: Work) {
-        self.rounds.need(work.capabilities, clock::boot());
         self.rounds.shed(work.shed);
         let mut looks = work.looks;
         let mut turns: Vec<_> =
