@@ -54,7 +54,7 @@ impl Net {
                 Act::Here(Output::Reply { answer, .. }) => self.answers.push(answer),
                 Act::Here(Output::Event { event, .. }) => self.events.push(event),
                 Act::Here(Output::Look(looks)) => self.look(node, looks),
-                Act::Here(Output::LookAt(_) | Output::Asked { .. } | Output::Claim(..)) => {}
+                Act::Here(Output::LookAt(_) | Output::Asked { .. } | Output::Claims(..)) => {}
                 Act::Send { to, message } => self.post(node, &to, message),
             }
         }

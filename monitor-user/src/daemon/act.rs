@@ -79,7 +79,7 @@ impl Loop {
             }
             Output::Look(looks) => self.look(looks),
             Output::LookAt(at) => self.files.look(at),
-            Output::Claim(key, claim) => self.send(Job::Claim(key, claim)),
+            Output::Claims(claims) => self.send(Job::Claims(claims)),
             Output::Asked { to, tag, about: About::Service } => {
                 self.clients.reply(to, &tag, Ok(self.own()));
             }

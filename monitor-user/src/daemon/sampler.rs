@@ -29,8 +29,8 @@ pub enum Job {
     Look(Work),
     /// Attach this, and let go of what is not needed any more.
     Need(Vec<Capability>),
-    /// See whether a process can be registered, and do it.
-    Claim(Key, Claim),
+    /// See whether processes can be registered, and do it.
+    Claims(Vec<(Key, Claim)>),
     /// How each capability is served.
     Examine,
     /// The same for our own account, without looking at the host.
@@ -46,8 +46,8 @@ pub enum Done {
     Looked(Vec<Look>),
     /// Somebody whom these monitors watch has ended, and his last record is there.
     Ended(Vec<Key>),
-    /// What became of a claim.
-    Claimed(Key, Result<(), Refusal>),
+    /// What became of claims.
+    Claimed(Vec<(Key, Result<(), Refusal>)>),
     /// The ranks that are here now.
     Ranks(Vec<Rank>),
     /// What it found.
@@ -138,9 +138,10 @@ impl Reader {
         match job {
             Job::Look(work) => self.work(work),
             Job::Need(capabilities) => self.rounds.need(capabilities, clock::boot()),
-            Job::Claim(key, claim) => {
-                let settled = self.rounds.claim(&claim);
-                self.tell(Done::Claimed(key, settled));
+            Job::Claims(claims) => {
+                let (keys, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
+                let settled = self.rounds.claim(&claims);
+                self.tell(Done::Claimed(keys.into_iter().zip(settled).collect()));
             }
             Job::Examine => {
                 let found = Box::new(self.examine());

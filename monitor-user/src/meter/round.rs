@@ -111,10 +111,12 @@ impl Rounds {
         }
     }
 
-    /// Takes a process for the rank that somebody says it is, if it is his to say.
-    pub fn claim(&mut self, claim: &Claim) -> Result<(), Refusal> {
+    /// Takes each process for the rank that somebody says it is, if it is his to say.
+    pub fn claim(&mut self, claims: &[Claim]) -> Vec<Result<(), Refusal>> {
         let sample = self.everybody(&Want { processes: true, ..Want::default() });
-        self.census.settle(claim, &sample.map_err(|error| refusal(&error))?)
+        let sample = sample.map_err(|error| refusal(&error));
+        let settle = |claim| self.census.settle(claim, sample.as_ref().map_err(Clone::clone)?);
+        claims.iter().map(settle).collect()
     }
 
     /// The ranks that are here, if they have changed since this was asked.
