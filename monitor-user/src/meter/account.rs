@@ -85,7 +85,9 @@ impl Account {
         let mut fresh: Vec<Process> =
             living.chain(ended).filter(|it| it.id.start >= since).cloned().collect();
         reading.past.seen(&mut self.seat, None);
-        fresh.iter_mut().for_each(|process| self.veil.cover(process));
+        for process in &mut fresh {
+            self.veil.cover(process);
+        }
         fresh.sort_by_key(|it| it.id);
         self.adopt(caller, &fresh, &sample.dying);
         for family in self.children.values_mut() {

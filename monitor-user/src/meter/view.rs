@@ -11,7 +11,7 @@ use super::pick::Picker;
 use super::plan::Plan;
 use super::session::Session;
 use super::target::{Absence, Namespaces, Watched};
-use super::veil::Veil;
+use super::veil::{self, Veil};
 use crate::backend::Backend;
 use crate::format::{Format, Frame, Paint, Room};
 use crate::model::field::ProcessField;
@@ -58,6 +58,8 @@ pub struct Seen {
 pub struct View {
     plan: Plan,
     veil: Veil,
+    /// Fields that are asked for and that others' processes do not show him.
+    hidden: Vec<ProcessField>,
     watched: Watched,
     session: Session,
     groups: Option<Groups>,
@@ -79,6 +81,7 @@ impl View {
     /// Of a plan, for these eyes.
     pub fn new(plan: Plan, veil: Veil) -> Self {
         Self {
+            hidden: veil.hides(plan.layout.processes.clone()),
             watched: Watched::new(plan.targets.clone()),
             session: Session::default(),
             groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
@@ -180,9 +183,15 @@ impl View {
         if self.groups.is_some() {
             sample.dying.clone_from(&reading.sample.dying);
         }
+        let mut covered = 0;
         for process in &mut sample.processes {
-            self.veil.cover(process);
+            covered += usize::from(self.veil.cover(process));
             self.trim(process);
+        }
+        if covered > 0 && !self.hidden.is_empty() {
+            let text = veil::refusal(&self.hidden, covered);
+            // Whoever named a process asked for just this.
+            sample.notes.push(Note { text, partial: self.plan.targets.is_some() });
         }
         sample.processes.sort_by_key(|it| it.id);
     }
