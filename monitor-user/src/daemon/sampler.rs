@@ -29,6 +29,8 @@ pub enum Job {
     Look(Work),
     /// Attach this, and let go of what is not needed any more.
     Need(Vec<Capability>),
+    /// Tell which ranks are here, now and whenever that changes.
+    Ranks,
     /// See whether processes can be registered, and do it.
     Claims(Vec<(Key, Claim)>),
     /// How each capability is served.
@@ -131,6 +133,9 @@ impl Reader {
                 () = super::until(again) => self.settle(),
                 () = super::until(due) => self.rounds.tend(clock::boot()),
             }
+            if let Some(ranks) = self.rounds.news() {
+                self.tell(Done::Ranks(ranks));
+            }
         }
     }
 
@@ -138,6 +143,7 @@ impl Reader {
         match job {
             Job::Look(work) => self.work(work),
             Job::Need(capabilities) => self.rounds.need(capabilities, clock::boot()),
+            Job::Ranks => self.rounds.count_ranks(clock::boot()),
             Job::Claims(claims) => {
                 let (keys, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
                 let settled = self.rounds.claim(&claims);
@@ -155,9 +161,6 @@ impl Reader {
                 }
                 self.tell(Done::Accounted(probes));
             }
-        }
-        if let Some(ranks) = self.rounds.news() {
-            self.tell(Done::Ranks(ranks));
         }
     }
 

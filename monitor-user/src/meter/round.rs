@@ -37,6 +37,8 @@ pub struct Rounds {
     /// What is given up, and the sentence that says so.
     shed: Vec<(Capability, String)>,
     linger: Linger,
+    /// Whether it is to be known which ranks are here, whoever looks.
+    counted: bool,
     /// When everybody must be read, if nobody asks for it before.
     tend: Option<Ns>,
 }
@@ -55,6 +57,7 @@ impl Rounds {
             census: Census::default(),
             shed: Vec::new(),
             linger,
+            counted: false,
             tend: None,
         }
     }
@@ -79,6 +82,12 @@ impl Rounds {
     pub fn notes(&self) -> Vec<Note> {
         let shed = self.shed.iter().map(|(_, text)| Note::remark(text.as_str()));
         self.opening.iter().cloned().chain(shed).collect()
+    }
+
+    /// From now on finds out which ranks are here, though nobody looks who wants to know of them.
+    pub fn count_ranks(&mut self, now: Ns) {
+        self.counted = true;
+        self.tend = Some(now);
     }
 
     /// What is to be done whether or not somebody looks: lets go of what nobody needs any more,
@@ -188,11 +197,15 @@ impl Rounds {
 
     /// Reads everybody, and keeps the last records of those who have ended.
     fn everybody(&mut self, want: &Want) -> Result<Sample, Error> {
-        let mut sample = self.backend.read(want)?;
-        self.census.learn(&mut sample, want, &mut *self.backend);
+        let mut want = want.clone();
+        if self.counted && !want.wants(ProcessField::Job) {
+            want.costly.push(ProcessField::Job);
+        }
+        let mut sample = self.backend.read(&want)?;
+        self.census.learn(&mut sample, &want, &mut *self.backend);
         self.past.take_from(&mut sample);
         // Where no records wait, nobody must fetch them.
-        let waits = self.backend.wake().is_some();
+        let waits = self.counted || self.backend.wake().is_some();
         self.tend = waits.then_some(Ns(sample.at.boot.0.saturating_add(TEND.0)));
         Ok(sample)
     }
