@@ -30,7 +30,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is not what it claims to be.
-    #[error("{} does not make sense: {want}; build or install it again", path.display())]
+    #[error("{} does not make sense: {want}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,

@@ -20,6 +20,8 @@ pub mod site;
 // From names to sites.
 pub mod find;
 pub mod wanted;
+// What calls mean.
+pub mod description;
 
 pub use error::Error;
 pub use site::Site;
