@@ -12,4 +12,7 @@ mod delivery;
 mod door;
 mod language;
 mod probe;
+mod request;
 mod root;
+mod served;
+mod talk;

@@ -305,6 +305,13 @@ pub fn started(pid: Pid) -> Option<Ns> {
     Some(Ns(ticks.saturating_mul(clock::tick_ns())))
 }
 
+/// The arguments of a process, its name first; none of a thread of the kernel.
+pub fn arguments(pid: Pid) -> Option<Vec<Vec<u8>>> {
+    let text = std::fs::read(format!("/proc/{}/cmdline", pid.0)).ok()?;
+    let text = text.strip_suffix(&[0]).unwrap_or(&text);
+    Some(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
+}
+
 /// Every pid once, in rising order.
 fn asked(pids: &[Pid]) -> Vec<u32> {
     let mut pids: Vec<u32> = pids.iter().map(|pid| pid.0).collect();
