@@ -55,6 +55,17 @@ pub enum Error {
         /// What may have been meant, or what else can be done; begins with its own separator.
         hint: String,
     },
+    /// It is not there to be had.
+    #[error("no {what}: {why}")]
+    Lacking {
+        /// What was asked for.
+        what: &'static str,
+        /// Why not, and what there is instead.
+        why: &'static str,
+    },
+    /// It changed while it was read, again and again.
+    #[error("the queue changes while it is read; stop the process first")]
+    Moving,
     /// It is there, and a probe on it would damage the program or tell nothing.
     #[error("no probe at {place}: {why}")]
     Unsafe {
