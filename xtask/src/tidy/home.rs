@@ -53,7 +53,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("jiff", &["format/", "cli/"]),
     ("thiserror", ANYWHERE),
     ("tracing", ANYWHERE),
-    ("winnow", &["omis/parse/"]),
+    ("winnow", &["omis/parse/", "probe/description/parse.rs"]),
     ("zerocopy", ANYWHERE),
 ];
 
