@@ -38,7 +38,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/"]),
     ("serde_path_to_error", &["wire/"]),
     ("csv", &["format/"]),
-    ("unicode_width", &["format/", "cli/"]),
+    ("crossterm", &["serve/tui/"]),
+    ("ratatui", &["serve/tui/"]),
+    ("unicode_width", &["format/", "serve/tui/", "cli/"]),
     ("clap", &["cli/"]),
     ("clap_complete", &["cli/"]),
     ("clap_mangen", &["cli/"]),
@@ -50,7 +52,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("jiff", &["format/", "cli/"]),
     ("thiserror", ANYWHERE),
     ("tracing", ANYWHERE),
-    ("winnow", &["omis/parse/"]),
+    ("winnow", &["omis/parse/", "meter/expression/"]),
     ("zerocopy", ANYWHERE),
 ];
 
