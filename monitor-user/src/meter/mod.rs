@@ -7,6 +7,7 @@ pub mod beat;
 pub mod budget;
 pub mod census;
 pub mod examination;
+pub mod expression;
 pub mod eye;
 pub mod family;
 pub mod fields;

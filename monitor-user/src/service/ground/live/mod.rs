@@ -3,6 +3,7 @@
 //! In: a backend. Out: its processes, its facts, what happens on it. Acts come with `control`.
 
 mod fact;
+mod message;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
