@@ -10,6 +10,7 @@ pub mod examination;
 pub mod expression;
 pub mod eye;
 pub mod family;
+pub mod fields;
 pub mod file;
 pub mod filter;
 pub mod group;
