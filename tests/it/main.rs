@@ -16,3 +16,4 @@ mod request;
 mod root;
 mod served;
 mod talk;
+mod top;

@@ -55,7 +55,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("jiff", &["format/", "cli/"]),
     ("thiserror", ANYWHERE),
     ("tracing", ANYWHERE),
-    ("winnow", &["omis/parse/", "probe/description/parse.rs", "meter/expression/"]),
+    ("winnow", &["omis/parse/", "meter/expression/", "probe/description/parse.rs"]),
     ("zerocopy", ANYWHERE),
 ];
 
