@@ -6,6 +6,7 @@ pub mod barrier;
 pub mod bpf;
 pub mod clock;
 pub mod files;
+pub mod ipc;
 pub mod memory;
 pub mod namespace;
 pub mod peer;

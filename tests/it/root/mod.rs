@@ -22,7 +22,6 @@ mod reuse;
 mod rule;
 mod run;
 mod run_queue;
-mod service;
 mod signal;
 mod snapshot;
 mod socket;
