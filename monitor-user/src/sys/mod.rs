@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "each block is one call with its reason")]
 
 pub mod account;
+pub mod barrier;
 pub mod bpf;
 pub mod clock;
 pub mod files;

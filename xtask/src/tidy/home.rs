@@ -13,7 +13,10 @@ const ANYWHERE: &[&str] = &[""];
 
 /// A crate and the folders below `monitor-user/src` that may name it.
 const HOMES: &[(&str, &[&str])] = &[
-    ("monitor_ebpf", &["model/", "backend/ebpf/", "backend/inet_diag/", "backend/tcp.rs"]),
+    (
+        "monitor_ebpf",
+        &["model/", "backend/ebpf/", "backend/inet_diag/", "backend/rule/", "backend/tcp.rs"],
+    ),
     ("aya", &["backend/ebpf/"]),
     ("aya_log", &["backend/ebpf/"]),
     ("aya_obj", &["backend/ebpf/"]),
