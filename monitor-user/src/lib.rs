@@ -7,6 +7,7 @@
 //!  client   L7   the other end of a door
 //!  cluster  L6   the same of many nodes
 //!  engine   L5   monitors: calls in, answers and events out
+//!  record   L3   samples in a file, and back
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
@@ -25,8 +26,9 @@ pub mod sys;
 pub mod wire;
 // L2: who reads.
 pub mod backend;
-// L3: when to read, which rows to show, and what it adds up to.
+// L3: when to read, which rows to show, and what it adds up to; recordings.
 pub mod meter;
+pub mod record;
 // L5: monitors.
 pub mod engine;
 // L6: many nodes.

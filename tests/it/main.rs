@@ -11,4 +11,5 @@ mod deadline;
 mod delivery;
 mod door;
 mod language;
+mod record;
 mod root;

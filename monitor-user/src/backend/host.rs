@@ -27,6 +27,12 @@ pub fn name() -> std::sync::Arc<str> {
     rustix::system::uname().nodename().to_string_lossy().into()
 }
 
+/// Which boot of the node this is, as random(4) names it; empty, where that cannot be read.
+pub fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    text.unwrap_or_default().trim().to_owned()
+}
+
 /// Its addresses, and the name that every node has for itself.
 pub fn addresses() -> Vec<String> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();

@@ -3,6 +3,7 @@
 //! One definition feeds the parser, the help, the manual pages and the completions. Names of
 //! fields are checked later, when it is known of what.
 
+use super::recording::words as recording;
 use super::{exit, words};
 use crate::backend::select::Choice;
 use crate::format::{Form, Scope};
@@ -33,6 +34,10 @@ pub enum Command {
     Sample(Sample),
     /// Read again and again, with rates
     Watch(Watch),
+    /// Record what is read
+    Record(recording::Record),
+    /// Print a recording as watch would have printed it
+    Replay(recording::Replay),
     /// Run a command; tell what it and all its descendants used
     Run(Run),
     /// Start a monitor at the daemon, and print what it tells

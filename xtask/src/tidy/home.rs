@@ -32,11 +32,12 @@ const HOMES: &[(&str, &[&str])] = &[
     ("netlink_packet_sock_diag", &["backend/inet_diag/"]),
     ("netlink_sys", &["backend/inet_diag/"]),
     ("nix", &["sys/", "control/"]),
-    ("rustix", &["sys/", "control/", "backend/", "serve/", "daemon/", "cli/"]),
+    ("rustix", &["sys/", "control/", "backend/", "record/", "serve/", "daemon/", "cli/"]),
     ("hdrhistogram", &["model/", "meter/"]),
     ("serde", ANYWHERE),
-    ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/"]),
+    ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/", "record/"]),
     ("serde_path_to_error", &["wire/"]),
+    ("crc32c", &["record/"]),
     ("csv", &["format/"]),
     ("unicode_width", &["format/", "cli/"]),
     ("clap", &["cli/"]),
@@ -52,6 +53,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tracing", ANYWHERE),
     ("winnow", &["omis/parse/"]),
     ("zerocopy", ANYWHERE),
+    ("zstd", &["record/"]),
 ];
 
 /// Uses of a crate away from its home.
