@@ -12,7 +12,6 @@ use super::pace::{self, Ended, Work};
 use super::pen::Pen;
 use super::pipeline::Pipeline;
 use super::plan::Plan;
-use super::start::nanoseconds;
 use crate::client::{Client, Error, Request, Status};
 use crate::format::Form;
 use crate::meter::schedule::Schedule;
@@ -58,7 +57,7 @@ async fn relayed(
     let rows = output::lines().filter(|_| drawn == Drawn::Over).map(|lines| lines + MORE_ROWS);
     let most = rows.filter(|_| words.reading.part.processes());
     let request = Request {
-        every_ns: Some(nanoseconds(words.every)),
+        every_ns: Some(Ns::from(words.every).0),
         count: words.count,
         // As without a daemon: it goes on when all that were named have ended.
         follow: true,
@@ -76,7 +75,7 @@ async fn relayed(
 }
 
 fn schedule(words: &Watch) -> Schedule {
-    Schedule::new(Ns(0), Ns(nanoseconds(words.every)), words.count)
+    Schedule::new(Ns(0), Ns::from(words.every), words.count)
 }
 
 /// Whether frames are drawn over each other.

@@ -9,6 +9,7 @@ pub mod census;
 pub mod examination;
 pub mod eye;
 pub mod family;
+pub mod fields;
 pub mod file;
 pub mod filter;
 pub mod group;

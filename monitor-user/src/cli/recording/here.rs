@@ -1,7 +1,7 @@
 //! Samples that are read here and recorded.
 
 use super::feed::Feed;
-use super::record::{count, feed, nanoseconds};
+use super::record::{count, feed};
 use super::words::Record;
 use crate::backend::{Backend, select};
 use crate::cli::exit::{Exit, Failure};
@@ -42,7 +42,7 @@ impl Here {
         let mut feed = feed(words, &host_name(), backend.source().name())?;
         opening.iter().for_each(|note| say(&note.text));
         opening.into_iter().for_each(|note| feed.note(note));
-        let schedule = Schedule::new(Ns(0), Ns(nanoseconds(words.every)), count(words));
+        let schedule = Schedule::new(Ns(0), Ns::from(words.every), count(words));
         let (want, picker) = (plan.want, plan.picker);
         let targets = Some(targets);
         Ok(Self { backend, want, targets, picker, jobs: Jobs::default(), schedule, feed })

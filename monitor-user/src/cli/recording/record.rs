@@ -18,7 +18,6 @@ use crate::cli::plan::Plan;
 use crate::format::Form;
 use crate::model::id::Ns;
 use crate::record::{Existing, Header, Options, Roll};
-use std::time::Duration;
 
 /// Records until it is over.
 pub fn record(words: &Record) -> Result<Exit, Failure> {
@@ -66,7 +65,7 @@ pub(super) fn feed(words: &Record, node: &str, backend: &str) -> Result<Feed, Fa
         backend: backend.to_owned(),
         boot_id: host::boot_id(),
         started_unix_ns: crate::sys::clock::now().unix.0,
-        every_ns: nanoseconds(words.every),
+        every_ns: Ns::from(words.every).0,
         selection: selection(&words.reading),
         processors: std::thread::available_parallelism()
             .map_or(0, |it| u32::try_from(it.get()).unwrap_or(0)),
@@ -76,7 +75,7 @@ pub(super) fn feed(words: &Record, node: &str, backend: &str) -> Result<Feed, Fa
         path: words.file.clone(),
         existing: if words.force { Existing::Replace } else { Existing::Keep },
         most_bytes: words.max_size,
-        most_time: words.max_time.map(|it| Ns(nanoseconds(it))),
+        most_time: words.max_time.map(Ns::from),
         kept: words.rotate,
     };
     Ok(Feed::new(Roll::create(options, header)?))
@@ -89,8 +88,4 @@ pub(super) fn count(words: &Record) -> Option<u64> {
         u64::try_from(intervals).unwrap_or(u64::MAX).saturating_add(1)
     });
     by_time.into_iter().chain(words.count).min()
-}
-
-pub(super) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

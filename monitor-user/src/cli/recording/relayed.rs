@@ -4,7 +4,7 @@
 //! added from our own clocks, which are the same.
 
 use super::feed::{Feed, fields};
-use super::record::{count, feed, nanoseconds};
+use super::record::{count, feed};
 use super::words::Record;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Reader, say};
@@ -34,7 +34,7 @@ impl Relayed {
     pub async fn start(words: &Record, plan: &Plan, client: &Client) -> Result<Self, Failure> {
         let named = plan.request.fields.clone();
         let request = Request {
-            every_ns: Some(nanoseconds(words.every)),
+            every_ns: Some(Ns::from(words.every).0),
             count: count(words),
             follow: true,
             sort: None,

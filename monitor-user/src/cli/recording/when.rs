@@ -38,24 +38,20 @@ pub fn rfc3339(at: Ns) -> String {
 }
 
 fn when(text: &str, span: &Span) -> Result<Ns, String> {
-    let time = |text: &str| humantime::parse_duration(text.trim()).ok().map(nanoseconds);
+    let time = |text: &str| humantime::parse_duration(text.trim()).ok().map(Ns::from);
     let found = match (text.strip_prefix('+'), text.strip_prefix('-')) {
-        (Some(after), _) => time(after).map(|it| span.first.unix.0.saturating_add(it)),
-        (_, Some(before)) => time(before).map(|it| span.last.unix.0.saturating_sub(it)),
+        (Some(after), _) => time(after).map(|it| Ns(span.first.unix.0.saturating_add(it.0))),
+        (_, Some(before)) => time(before).map(|it| Ns(span.last.unix.0.saturating_sub(it.0))),
         _ => {
             let at = humantime::parse_rfc3339_weak(text).ok();
-            at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(nanoseconds)
+            at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(Ns::from)
         }
     };
-    found.map(Ns).ok_or_else(|| {
+    found.ok_or_else(|| {
         format!(
             "time {text:?}: write 2026-11-20T14:00:00Z, +90s from the beginning or -5m from the end"
         )
     })
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
