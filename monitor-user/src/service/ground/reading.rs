@@ -197,7 +197,9 @@ fn failed(error: backend::Error) -> Refusal {
     let status = match &error {
         backend::Error::Denied { .. } => Status::PERMISSION,
         backend::Error::Unsupported { .. } => Status::UNSUPPORTED,
-        backend::Error::Kernel { .. } | backend::Error::Malformed { .. } => Status::IO,
+        backend::Error::Kernel { .. }
+        | backend::Error::Malformed { .. }
+        | backend::Error::Over { .. } => Status::IO,
     };
     let errno = match &error {
         backend::Error::Kernel { source, .. } => source.raw_os_error().unwrap_or(0),
