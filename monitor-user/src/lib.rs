@@ -8,6 +8,7 @@
 //!  cluster  L6   the same of many nodes
 //!  engine   L5   monitors: calls in, answers and events out; requests in, replies out
 //!  service  L4   what can be asked for: a row and a function each
+//!  probe    L3   where to put a probe on code, and what a call means
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
@@ -28,6 +29,8 @@ pub mod wire;
 pub mod backend;
 // L3: when to read, which rows to show, and what it adds up to.
 pub mod meter;
+// L3: where a probe on code may stand, and what a call means.
+pub mod probe;
 // L4: what can be asked for.
 pub mod service;
 // L5: monitors and requests.

@@ -11,5 +11,8 @@ mod deadline;
 mod delivery;
 mod door;
 mod language;
+mod probe;
 mod request;
 mod root;
+mod served;
+mod talk;

@@ -17,7 +17,7 @@ impl Cluster {
         now: Ns,
         acts: &mut Vec<Act>,
     ) {
-        let uid = self.callers.get(&from).map(|it| it.uid);
+        let uid = self.engine.caller(from).map(|it| it.uid);
         let his = |it: &Gather| it.conn == from || (which.all && Some(it.uid) == uid);
         let named = |it: &Gather| which.id.as_ref().is_none_or(|id| *id == it.id);
         let meant = self.gathers.iter().filter(|(_, it)| his(it) && named(it));

@@ -126,11 +126,6 @@ impl View {
         &self.plan.want
     }
 
-    /// What it is to see.
-    pub const fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
     /// The processes that a reading must have for it, if these and what the kernel itself keeps
     /// of them are enough.
     pub fn few(&self) -> Option<Vec<Pid>> {

@@ -30,6 +30,7 @@ mod thread;
 mod cpu;
 mod disk;
 mod infiniband;
+pub mod maps;
 mod memory;
 mod net;
 pub mod node;
