@@ -76,10 +76,7 @@ impl Processes for Scripted {
     }
 
     fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {
-        let mut it = self.reading.look(&[id.pid]).ok()?;
-        self.reading.describe(&mut it);
-        let line = it.first()?.text.cmdline.clone()?;
-        Some(line.split(' ').map(|word| word.as_bytes().to_vec()).collect())
+        self.reading.arguments(id)
     }
 }
 
@@ -104,7 +101,7 @@ impl Acts for Scripted {
 }
 
 impl Happenings for Scripted {
-    fn can(&self, topic: &Topic) -> Result<(), Refusal> {
+    fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         self.reading.can(topic)
     }
 
@@ -112,7 +109,11 @@ impl Happenings for Scripted {
         self.reading.watch(topics);
     }
 
-    fn happened(&mut self, _: Ns) -> Vec<Happening> {
-        self.reading.happened()
+    fn due(&self) -> Option<Ns> {
+        self.reading.due()
+    }
+
+    fn happened(&mut self, now: Ns) -> Vec<Happening> {
+        self.reading.happened(now)
     }
 }
