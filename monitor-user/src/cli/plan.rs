@@ -7,6 +7,7 @@ use super::args::Reading;
 use super::columns::{self, Pace};
 use super::exit::Failure;
 use crate::format::{Form, Layout, Scope};
+use crate::meter::fields;
 use crate::meter::filter::Filter;
 use crate::meter::group::Groups;
 use crate::meter::need::Reason;
@@ -155,7 +156,7 @@ fn switches(words: &Reading) -> Vec<Reason> {
 /// The fields to print, in the order in which they were named.
 fn layout(words: &Reading, switches: &[Reason], pace: Pace) -> Result<Layout, Failure> {
     if !words.fields.is_empty() {
-        let named = plan::named(&words.fields, words.part)?;
+        let named = fields::named(&words.fields, words.part)?;
         return Ok(Layout { signals: words.signals, ..named });
     }
     let mut layout = match words.form() {

@@ -21,15 +21,16 @@ pub use crate::meter::examination::Examination;
 pub use crate::model::request::{NodeName, Rank, Request, Target};
 pub use crate::model::status::{Refusal, Status};
 pub use crate::wire::answer::{Accounting, Command, Hello, Leased, Left, Listed, Totals};
-pub use crate::wire::call::{Cancel, FileWatch, Heartbeat};
 pub use crate::wire::event::{Alert, Event, Reason};
+pub use crate::wire::params::{Cancel, FileWatch, Heartbeat};
 pub use crate::wire::status::Own;
 pub use error::Error;
 pub use series::{Series, Told};
 
 use crate::sys::place;
 use crate::wire::answer::{Cancelled, PROTOCOL};
-use crate::wire::call::{Call, Named, Sum};
+use crate::wire::call::Call;
+use crate::wire::params::{Named, Sum};
 use connection::Connection;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

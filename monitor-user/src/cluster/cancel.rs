@@ -6,7 +6,8 @@ use super::message::{Message, Ticket};
 use super::{Act, Cluster, DEADLINE, reply};
 use crate::engine::{Answer, Conn, Input, Key};
 use crate::model::id::Ns;
-use crate::wire::call::{Call, Cancel, Tag};
+use crate::wire::call::{Call, Tag};
+use crate::wire::params::Cancel;
 
 impl Cluster {
     /// Cancels what is meant, here and elsewhere.

@@ -19,7 +19,7 @@ impl Loop {
         match done {
             Done::Looked(looks) => return Some(Input::Seen(looks)),
             Done::Ended(keys) => return Some(Input::Ended(keys)),
-            Done::Claimed(key, settled) => return Some(Input::Claimed(key, settled)),
+            Done::Claimed(settled) => return Some(Input::Claimed(settled)),
             Done::Ranks(ranks) => self.announce(ranks),
             Done::Examined(found) => {
                 for (to, tag) in std::mem::take(&mut self.examining) {

@@ -30,7 +30,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is not what it claims to be.
-    #[error("{} does not make sense: {want}; build or install it again", path.display())]
+    #[error("{} does not make sense: {want}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -55,6 +55,17 @@ pub enum Error {
         /// What may have been meant, or what else can be done; begins with its own separator.
         hint: String,
     },
+    /// It is not there to be had.
+    #[error("no {what}: {why}")]
+    Lacking {
+        /// What was asked for.
+        what: &'static str,
+        /// Why not, and what there is instead.
+        why: &'static str,
+    },
+    /// It changed while it was read, again and again.
+    #[error("the queue changes while it is read; stop the process first")]
+    Moving,
     /// It is there, and a probe on it would damage the program or tell nothing.
     #[error("no probe at {place}: {why}")]
     Unsafe {

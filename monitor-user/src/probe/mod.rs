@@ -20,6 +20,9 @@ pub mod site;
 // From names to sites.
 pub mod find;
 pub mod wanted;
+// What calls mean, and the messages that they leave in a process.
+pub mod description;
+pub mod queue;
 
 pub use error::Error;
 pub use site::Site;

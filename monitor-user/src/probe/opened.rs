@@ -68,6 +68,9 @@ impl Opened {
 
     /// It is not what it claims to be.
     pub fn malformed(&self, want: impl Into<String>) -> Error {
-        Error::Malformed { path: self.path.clone(), want: format!("wanted {}", want.into()) }
+        Error::Malformed {
+            path: self.path.clone(),
+            want: format!("wanted {}; build or install it again", want.into()),
+        }
     }
 }

@@ -5,6 +5,7 @@ pub mod account;
 pub mod bpf;
 pub mod clock;
 pub mod files;
+pub mod ipc;
 pub mod memory;
 pub mod namespace;
 pub mod peer;

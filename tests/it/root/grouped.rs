@@ -26,19 +26,16 @@ fn grouped(client: &mut Talk, every_ns: u64) {
 /// Reads until so many have ended in the group; its total never goes backwards.
 fn follow(mut client: Talk, name: &str) -> Told {
     let (mut cpu_ns, mut samples) = (0, 0);
-    loop {
+    deadline::until(|| {
         let event = client.event();
         samples += 1;
-        let groups = event["sample"]["groups"].as_array().unwrap();
         let lost = lost(&event["sample"]);
-        let Some(group) = groups.iter().find(|it| it["name"] == name) else { continue };
-        let (now, ended) = (group["cpu_ns"].as_u64().unwrap(), group["ended"].as_u64().unwrap());
+        let group = event["sample"]["groups"].as_array()?.iter().find(|it| it["name"] == name)?;
+        let (now, ended) = (group["cpu_ns"].as_u64()?, group["ended"].as_u64()?);
         assert!(now >= cpu_ns, "{now} after {cpu_ns}");
         cpu_ns = now;
-        if ended >= ENDED || lost {
-            return Told { cpu_ns, ended, samples, lost };
-        }
-    }
+        (ended >= ENDED || lost).then_some(Told { cpu_ns, ended, samples, lost })
+    })
 }
 
 /// Whether a program had to drop anything.

@@ -41,7 +41,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/"]),
     ("serde_path_to_error", &["wire/"]),
     ("csv", &["format/"]),
-    ("unicode_width", &["format/", "cli/"]),
+    ("crossterm", &["serve/tui/"]),
+    ("ratatui", &["serve/tui/"]),
+    ("unicode_width", &["format/", "serve/tui/", "cli/"]),
     ("clap", &["cli/"]),
     ("clap_complete", &["cli/"]),
     ("clap_mangen", &["cli/"]),
@@ -53,7 +55,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("jiff", &["format/", "cli/"]),
     ("thiserror", ANYWHERE),
     ("tracing", ANYWHERE),
-    ("winnow", &["omis/parse/"]),
+    ("winnow", &["omis/parse/", "probe/description/parse.rs", "meter/expression/"]),
     ("zerocopy", ANYWHERE),
 ];
 

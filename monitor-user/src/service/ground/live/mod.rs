@@ -4,6 +4,7 @@
 //! opened when it is first needed: who never asks about a process costs nothing.
 
 mod fact;
+mod message;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
