@@ -4,7 +4,7 @@
 mod account;
 pub mod actor;
 mod block;
-mod conservation;
+pub mod conservation;
 mod container;
 mod cpu_clock;
 mod doctor;

@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure};
 use super::log;
 use crate::backend::select;
 use crate::meter::expression;
-use crate::meter::plan;
+use crate::meter::{fields, plan};
 use crate::model::field::ProcessField;
 use crate::serve::tui::local::Local;
 use crate::serve::tui::look::{Look, Theme};
@@ -60,7 +60,7 @@ fn view(words: &Words) -> Result<View, Failure> {
         view.order = plan::order(sort)?;
     }
     if !words.fields.is_empty() {
-        let named = plan::named(&words.fields, crate::format::Scope::Processes)?;
+        let named = fields::named(&words.fields, crate::format::Scope::Processes)?;
         view.columns = Some(named.processes);
     }
     if let Some(text) = &words.filter {

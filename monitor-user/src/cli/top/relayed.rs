@@ -208,7 +208,7 @@ fn focus(demand: &Demand) -> Option<Request> {
     let (id, _) = demand.focus?;
     Some(Request {
         part: "proc".into(),
-        every_ns: u64::try_from(demand.every.as_nanos()).ok(),
+        every_ns: Some(Ns::from(demand.every).0),
         targets: vec![Target::Pid { pid: id.pid.0.into(), node: None }],
         threads: demand.threads(),
         capabilities: demand.capabilities(),

@@ -8,7 +8,7 @@ use crate::meter::expression::Expression;
 use crate::meter::order::{Direction, Order};
 use crate::model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
 use crate::model::group::{By, sum};
-use crate::model::id::Identity;
+use crate::model::id::{Identity, Ns};
 use crate::model::request::Request;
 use crate::model::want::Capability;
 use std::time::Duration;
@@ -114,7 +114,7 @@ impl Demand {
         Request {
             part: "all".into(),
             fields: Some(fields),
-            every_ns: u64::try_from(self.every.as_nanos()).ok(),
+            every_ns: Some(Ns::from(self.every).0),
             sort: Some(format!("{sign}{}", self.order.field.field().name)),
             group_by: self.by.map(|by| by.name().into()),
             top: self.top,
