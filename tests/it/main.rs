@@ -12,3 +12,4 @@ mod delivery;
 mod door;
 mod language;
 mod root;
+mod web;

@@ -14,15 +14,18 @@ mod heart;
 mod own;
 pub mod reload;
 pub mod sampler;
+mod web;
 
 use crate::backend::Backend;
 use crate::cluster::Cluster;
 use crate::cluster::link::{Letter, Link};
 use crate::cluster::scope::Node;
 use crate::engine::{Conn, Engine, Input, Limits};
+use crate::meter::scrape::Exposed;
 use crate::model::id::Ns;
 use crate::model::sample::Note;
 use crate::model::want::Capability;
+use crate::serve::http;
 use crate::serve::line::Arrival;
 use crate::serve::policy::{Hidden, Policy};
 use crate::serve::socket::Listening;
@@ -36,10 +39,12 @@ use heart::{Ask, Heart};
 use reload::Reload;
 use sampler::{Done, Sampler};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{Instant, sleep_until};
+use web::Web;
 
 /// Lines that may wait for the loop before connections are read no further.
 const ARRIVALS: usize = 1024;
@@ -86,6 +91,9 @@ pub async fn serve(
     let listening = Listening::at(&settings.socket).await?;
     let Config { limits, door, grants, budget, .. } = settings.loaded.config.clone();
     let policy = Policy { hidden: settings.hidden, grants };
+    let exposed = Arc::new(settings.loaded.config.exposed.clone());
+    let mut web = Web::new();
+    web.open(&settings.loaded.config, &settings.socket).await?;
     let name = settings.node.name.as_str().into();
     let (sender, arrivals) = channel(ARRIVALS);
     let mut it = Loop {
@@ -97,6 +105,8 @@ pub async fn serve(
         account: Account::new(budget),
         heart: Heart::new(Duration::from_nanos(budget.window.0)),
         examining: Vec::new(),
+        web,
+        exposed,
         listening,
         arrivals,
         terminate: signal(SignalKind::terminate())?,
@@ -110,6 +120,7 @@ pub async fn serve(
     it.run().await;
     heart::stopping();
     it.files.stop();
+    it.web.close().await;
     it.clients.finish().await;
     it.sampler.stop();
     Ok(())
@@ -132,6 +143,9 @@ struct Loop {
     heart: Heart,
     /// Who waits for the reader to say how each capability is served.
     examining: Vec<(Conn, Tag)>,
+    web: Web,
+    /// What is exposed to those who collect metrics.
+    exposed: Arc<Exposed>,
     listening: Listening,
     arrivals: Receiver<Arrival>,
     terminate: Signal,
@@ -147,6 +161,7 @@ enum Woken {
     Letter(Letter),
     Done(Done),
     Beat(Ask),
+    Web(http::Ask),
     Hangup,
 }
 
@@ -158,6 +173,10 @@ impl Loop {
                 Woken::Letter(letter) => self.receive(letter),
                 Woken::Done(done) => self.done(done),
                 Woken::Beat(ask) => self.ask(ask),
+                Woken::Web(ask) => {
+                    self.hear(ask);
+                    None
+                }
                 Woken::Hangup => self.reload(),
             };
             let Some(input) = input else { continue };
@@ -181,6 +200,7 @@ impl Loop {
             () = until(due) => Woken::Input(Some(Input::Tick)),
             ask = self.heart.beat() => Woken::Beat(ask),
             letter = arrived(self.link.as_mut()) => Woken::Letter(letter),
+            ask = self.web.asked() => Woken::Web(ask),
             Some(arrival) = self.arrivals.recv() => Woken::Input(self.clients.arrived(arrival)),
             Ok((stream, _)) = self.listening.listener.accept() => {
                 Woken::Input(self.clients.open(stream))

@@ -149,6 +149,7 @@ fn of_processes(request: &Request) -> Option<&'static str> {
         ("sort", request.sort.is_some()),
         ("threads", request.threads),
         ("group_by", request.group_by.is_some()),
+        ("histograms", request.histograms),
     ];
     given.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
 }
@@ -165,14 +166,15 @@ fn reasons(request: &Request) -> Result<Vec<Reason>, Refusal> {
 /// left out.
 fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
     let signals = request.capabilities.iter().any(|it| it == Capability::Signals.name());
+    let histograms = request.histograms;
     let Some(names) = &request.fields else {
-        let all = Layout { signals, ..Layout::all(scope) };
+        let all = Layout { signals, histograms, ..Layout::all(scope) };
         return Ok(if request.pmix { known_to_pmix(all) } else { all });
     };
     if names.is_empty() {
         return Err(Refusal::bad("fields: an empty list; leave it out for all fields"));
     }
-    let mut layout = Layout { signals, ..named(names, scope)? };
+    let mut layout = Layout { signals, histograms, ..named(names, scope)? };
     identify(&mut layout.processes, &[ProcessField::Pid, ProcessField::StartTime]);
     identify(&mut layout.disks, &[DiskField::Device]);
     identify(&mut layout.nets, &[NetField::Interface]);

@@ -3,6 +3,6 @@
 mod budget;
 mod config;
 mod hostile;
-mod served;
+pub mod served;
 mod sight;
 mod unit;
