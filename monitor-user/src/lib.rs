@@ -6,7 +6,9 @@
 //!  serve    L7   doors: connections, who they are, what waits for them
 //!  client   L7   the other end of a door
 //!  cluster  L6   the same of many nodes
-//!  engine   L5   monitors: calls in, answers and events out
+//!  engine   L5   monitors: calls in, answers and events out; requests in, replies out
+//!  service  L4   what can be asked for: a row and a function each
+//!  probe    L3   where to put a probe on code, and what a call means
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
@@ -27,7 +29,11 @@ pub mod wire;
 pub mod backend;
 // L3: when to read, which rows to show, and what it adds up to.
 pub mod meter;
-// L5: monitors.
+// L3: where a probe on code may stand, and what a call means.
+pub mod probe;
+// L4: what can be asked for.
+pub mod service;
+// L5: monitors and requests.
 pub mod engine;
 // L6: many nodes.
 pub mod cluster;

@@ -43,6 +43,8 @@ pub enum Command {
     Cancel(words::Cancel),
     /// Print what monitors that run on a lease have to tell
     Events(words::Events),
+    /// Ask in the request language, and print the replies
+    Ask(words::Ask),
     /// Serve the tools of this node: one reader for all of them
     Serve(Serve),
     /// What the service of this node uses, holds and refused

@@ -5,6 +5,7 @@
 //! a file.
 
 pub mod args;
+mod ask;
 mod client;
 mod columns;
 mod complete;
@@ -64,6 +65,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::List(args)) => list::list(&args),
         Some(Command::Cancel(args)) => list::cancel(&args),
         Some(Command::Events(args)) => events::events(&args),
+        Some(Command::Ask(args)) => ask::ask(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Status(args)) => status::status(&args),
         Some(Command::Config(args)) => config::config(&args),

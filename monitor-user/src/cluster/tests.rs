@@ -9,8 +9,8 @@ use crate::meter::veil::Veil;
 use crate::meter::view::{Past, Reading};
 use crate::model::request::{NodeName, Target};
 use crate::model::status::Status;
-use crate::wire::call::Cancel;
 use crate::wire::event::{Event, Reason};
+use crate::wire::params::Cancel;
 
 const S: u64 = 1_000_000_000;
 const NAMES: [&str; 3] = ["a", "b", "c"];

@@ -5,7 +5,6 @@ use super::config::Loaded;
 use super::heart::{self, Ask};
 use super::sampler::{Done, Job};
 use super::{Loop, own_files, reload};
-use crate::backend::host;
 use crate::engine::{Conn, Input};
 use crate::meter::{budget, need};
 use crate::model::scope::Scope;
@@ -125,7 +124,7 @@ impl Loop {
         let refused = self.cluster.engine().refused().iter().chain(self.clients.refused());
         let config = self.settings.loaded.path.as_ref();
         Own {
-            node: host::name().to_string(),
+            node: self.settings.node.name.clone(),
             config: config.map(|path| path.display().to_string()),
             connections: self.clients.len() as u64,
             monitors: self.cluster.engine().len() as u64,

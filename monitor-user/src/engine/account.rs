@@ -200,7 +200,8 @@ mod tests {
     use crate::meter::view::{Past, Reading};
     use crate::model::id::Identity;
     use crate::model::sample::{Birth, Process, Sample, Source};
-    use crate::wire::call::{Call, Sum};
+    use crate::wire::call::Call;
+    use crate::wire::params::Sum;
 
     const MS: u64 = 1_000_000;
 

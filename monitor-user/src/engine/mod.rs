@@ -8,6 +8,7 @@ mod account;
 mod agenda;
 mod alarm;
 mod answer;
+pub mod ask;
 mod caller;
 mod cancel;
 mod lease;
@@ -202,6 +203,16 @@ impl Engine {
         self.needed.keys().chain(self.accounts.capabilities()).copied()
     }
 
+    /// Who is at the other end of a connection.
+    pub fn caller(&self, conn: Conn) -> Option<&Caller> {
+        self.callers.get(&conn)
+    }
+
+    /// All who are connected.
+    pub fn callers(&self) -> impl Iterator<Item = &Caller> {
+        self.callers.values()
+    }
+
     /// Calls refused since the start, by the name of their status.
     pub const fn refused(&self) -> &BTreeMap<&'static str, u64> {
         &self.refused
@@ -364,5 +375,6 @@ fn asked(
     out.extend(tag.clone().map(|tag| Output::Asked { to, tag, about }));
     Ok(None)
 }
+
 #[cfg(test)]
 mod tests;

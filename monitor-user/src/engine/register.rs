@@ -9,7 +9,8 @@ use crate::meter::job::Rank;
 use crate::meter::plan;
 use crate::model::id::{Ns, Pid};
 use crate::model::status::Refusal;
-use crate::wire::call::{Register, Tag};
+use crate::wire::call::Tag;
+use crate::wire::params::Register;
 use std::collections::HashMap;
 
 /// Claims that may wait at once.

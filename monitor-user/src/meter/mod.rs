@@ -10,6 +10,7 @@ mod durations;
 pub mod examination;
 pub mod eye;
 pub mod family;
+pub mod fields;
 pub mod file;
 pub mod filter;
 pub mod group;

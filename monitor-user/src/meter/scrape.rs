@@ -79,11 +79,6 @@ impl Scrape {
         self.view.want()
     }
 
-    /// What must be attached for it.
-    pub fn capabilities(&self) -> &[Capability] {
-        &self.view.plan().capabilities
-    }
-
     /// Looks at a reading. The exposition stands where others have JSON.
     pub fn see(
         &mut self,
@@ -93,7 +88,7 @@ impl Scrape {
         let Some(Order { encoding, own: mut all }) = self.order.take() else {
             return Err(Refusal::bad("nobody said how the metrics are to be written"));
         };
-        let layout = self.view.plan().layout.clone();
+        let layout = self.view.layout().clone();
         let rates = self.view.rates(reading, backend)?;
         all.reader(&rates.sample);
         bound(&mut all, rates, self.most);

@@ -15,7 +15,7 @@ use super::target::{Absence, Namespaces, Watched};
 use super::trail::Trail;
 use super::veil::Veil;
 use crate::backend::Backend;
-use crate::format::{Format, Frame, Paint, Room};
+use crate::format::{Format, Frame, Layout, Paint, Room};
 use crate::model::event::Event;
 use crate::model::field::ProcessField;
 use crate::model::group::Grouped;
@@ -147,9 +147,9 @@ impl View {
         &self.plan.want
     }
 
-    /// What it is to see.
-    pub const fn plan(&self) -> &Plan {
-        &self.plan
+    /// Which fields are shown.
+    pub const fn layout(&self) -> &Layout {
+        &self.plan.layout
     }
 
     /// The processes that a reading must have for it, if these and what the kernel itself keeps

@@ -1,5 +1,7 @@
 //! Quantities and identities that must not be confused with bare numbers.
 
+use std::time::Duration;
+
 /// A span of time, or a point on a clock that the name of the variable tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ns(pub u64);
@@ -13,6 +15,13 @@ impl Ns {
     /// The span since `earlier`, zero if the clock did not advance.
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<Duration> for Ns {
+    /// The longest span that there is, if it is longer than 584 years.
+    fn from(time: Duration) -> Self {
+        Self(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 

@@ -3,6 +3,5 @@
 mod budget;
 mod config;
 mod hostile;
-pub mod served;
 mod sight;
 mod unit;

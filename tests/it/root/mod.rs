@@ -21,7 +21,6 @@ mod rank;
 mod reuse;
 mod run;
 mod run_queue;
-mod service;
 mod signal;
 mod snapshot;
 mod socket;

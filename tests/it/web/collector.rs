@@ -3,25 +3,25 @@
 
 use super::get::Web;
 use crate::deadline::until;
-use crate::door::served::{folder, write};
 use crate::root::privilege::{granted, skip};
+use crate::served::{Folder, write};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A Prometheus that ends with the test.
 struct Collector {
     child: Child,
     port: u16,
-    folder: PathBuf,
+    /// Its files, which end with it.
+    _folder: Folder,
 }
 
 impl Collector {
     /// One that collects from there once a second; nothing, where it is not installed.
     fn of(test: &str, web: &Web) -> Option<Self> {
-        let folder = folder(test);
+        let folder = Folder::new();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let (address, token) = (web.address, web.token_file().display());
         let config = format!(
@@ -36,7 +36,7 @@ impl Collector {
         command.arg("--enable-feature=native-histograms").stdin(Stdio::null());
         let log = std::fs::File::create(folder.join("log")).unwrap();
         match command.stderr(log).spawn() {
-            Ok(child) => Some(Self { child, port, folder }),
+            Ok(child) => Some(Self { child, port, _folder: folder }),
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
                 skip(test, "needs prometheus: apt-get install prometheus");
                 None
@@ -77,13 +77,12 @@ impl Drop for Collector {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
 #[test]
 fn a_real_prometheus_collects_what_the_service_exposes() {
-    let web = Web::with("collected", "");
+    let web = Web::with("");
     let Some(collector) = Collector::of("prometheus", &web) else { return };
     assert_eq!(collector.value("max_over_time(up[1m])"), 1.0, "{}", collector.trouble());
     assert!(collector.value("sum(monitor_group_processes)") >= 1.0);
@@ -97,7 +96,7 @@ fn root_latencies_arrive_as_native_histograms() {
         return;
     }
     let config = "[metrics]\nhistograms = [\"run-queue\"]\n";
-    let web = Web::reading("native", config, "ebpf");
+    let web = Web::reading(config, "ebpf");
     let Some(collector) = Collector::of("native-prometheus", &web) else { return };
     let name = "monitor_group_run_queue_latency_seconds";
     let count = collector.value(&format!("histogram_count(sum({name}))%3E100"));

@@ -1,7 +1,7 @@
 //! The least of an HTTP client, and a service that listens for it.
 
 use crate::deadline;
-use crate::door::served::{Served, monitor};
+use crate::served::{Served, monitor};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -27,14 +27,14 @@ pub struct Answer {
 
 impl Web {
     /// With fixed values, and this configuration beside the listener's.
-    pub fn with(name: &str, config: &str) -> Self {
-        Self::reading(name, config, "test")
+    pub fn with(config: &str) -> Self {
+        Self::reading(config, "test")
     }
 
     /// With this backend.
-    pub fn reading(name: &str, config: &str, backend: &str) -> Self {
+    pub fn reading(config: &str, backend: &str) -> Self {
         let config = format!("[http]\nlisten = \"127.0.0.1:0\"\n{config}");
-        let served = Served::started(name, &config, monitor(), backend);
+        let served = Served::started(&config, monitor(), backend);
         let status = served.status();
         let address = status["http"]["address"].as_str().expect("it listens");
         let address = address.split_once("://").unwrap().1.parse().unwrap();

@@ -26,7 +26,7 @@ pub fn promtool(test: &str, words: &[&str], text: &[u8]) -> Option<String> {
 
 #[test]
 fn promtool_has_nothing_against_the_metrics() {
-    let web = Web::with("promtool", "[metrics]\nhistograms = [\"block\"]\n");
+    let web = Web::with("[metrics]\nhistograms = [\"block\"]\n");
     // The second time there are rates to leave out.
     for _ in 0..2 {
         let answer = web.get("/metrics", &[&web.token()]);
@@ -38,7 +38,7 @@ fn promtool_has_nothing_against_the_metrics() {
 
 #[test]
 fn the_service_the_node_its_devices_and_groups_are_all_there() {
-    let web = Web::with("families", "[metrics]\ngroup_by = \"user\"\ngroups = 7\n");
+    let web = Web::with("[metrics]\ngroup_by = \"user\"\ngroups = 7\n");
     let answer = web.get("/metrics", &[&web.token()]);
     for line in [
         "monitor_build_info{version=\"",
@@ -60,7 +60,7 @@ fn the_service_the_node_its_devices_and_groups_are_all_there() {
 
 #[test]
 fn openmetrics_is_given_to_who_asks_for_it() {
-    let web = Web::with("openmetrics", "");
+    let web = Web::with("");
     let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
     let answer = web.get("/metrics", &[accept]);
     assert!(answer.head.contains("application/openmetrics-text; version=1.0.0"), "{}", answer.head);
@@ -72,11 +72,11 @@ fn openmetrics_is_given_to_who_asks_for_it() {
 
 #[test]
 fn what_is_exposed_can_be_changed_while_it_runs() {
-    let web = Web::with("exposed", "[metrics]\ngroup_by = \"comm\"\n");
+    let web = Web::with("[metrics]\ngroup_by = \"comm\"\n");
     assert!(web.get("/metrics", &[]).text().contains("monitor_group_processes{by=\"comm\""));
     let rule = "rules = [{ name = \"all\", comm = \".\" }]\n";
     let config = format!("[http]\nlisten = \"127.0.0.1:0\"\n[metrics]\n{rule}");
-    crate::door::served::write(&web.served.config(), &config);
+    crate::served::write(&web.served.config(), &config);
     web.served.signal(rustix::process::Signal::HUP);
     crate::deadline::until(|| {
         let answer = web.get("/metrics", &[]);

@@ -3,13 +3,13 @@
 
 use super::get::{Answer, Web};
 use crate::deadline::until;
-use crate::door::served::{folder, monitor, write};
+use crate::served::{Folder, Served, monitor, write};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
 #[test]
 fn a_name_that_is_not_ours_gets_nothing_and_nothing_may_be_changed() {
-    let web = Web::with("host", "hosts = [\"node7.example\"]\n");
+    let web = Web::with("hosts = [\"node7.example\"]\n");
     let status = |request: &str| web.say(request).status;
     let close = "Connection: close\r\n\r\n";
     assert_eq!(status(&format!("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n{close}")), 421);
@@ -24,7 +24,7 @@ fn a_name_that_is_not_ours_gets_nothing_and_nothing_may_be_changed() {
 
 #[test]
 fn no_site_may_read_and_none_is_loaded_into_an_answer() {
-    let web = Web::with("headers", "");
+    let web = Web::with("");
     let answer = web.get("/metrics", &["Origin: http://evil.example"]);
     assert!(!answer.head.contains("access-control"), "{}", answer.head);
     assert!(answer.head.contains("content-security-policy: default-src 'none'"));
@@ -33,7 +33,7 @@ fn no_site_may_read_and_none_is_loaded_into_an_answer() {
 
 #[test]
 fn without_the_token_one_sees_what_any_user_may_and_with_a_wrong_one_nothing() {
-    let web = Web::reading("token", "", "procfs");
+    let web = Web::reading("", "procfs");
     let io = "monitor_group_read_bytes_total{";
     let open = web.get("/metrics", &[]);
     assert!(open.text().contains("monitor_group_cpu_seconds_total{") && !open.text().contains(io));
@@ -47,27 +47,26 @@ fn without_the_token_one_sees_what_any_user_may_and_with_a_wrong_one_nothing() {
 
 #[test]
 fn a_policy_that_lets_nobody_ask_holds_here_too() {
-    let web = Web::with("policy", "[policy]\nobserve-own = [0]\n");
+    let web = Web::with("[policy]\nobserve-own = [0]\n");
     assert_eq!(web.get("/metrics", &[]).status, 503);
     assert_eq!(web.get("/metrics", &[&web.token()]).status, 200);
 }
 
 /// Starts a service that must not start, and gives what it says.
-fn refused(name: &str, config: &str) -> String {
-    let folder = folder(name);
+fn refused(config: &str) -> String {
+    let folder = Folder::new();
     let path = folder.join("monitor.toml");
     write(&path, config);
     let mut command = monitor();
     command.args(["serve", "--backend", "test", "--socket"]).arg(folder.join("run/socket"));
     let output = command.arg("--config").arg(path).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let _ = std::fs::remove_dir_all(folder);
     String::from_utf8(output.stderr).unwrap()
 }
 
 #[test]
 fn beyond_loopback_without_token_or_tls_it_does_not_start_and_says_so() {
-    let said = refused("beyond", "[http]\nlisten = \"0.0.0.0:0\"\n");
+    let said = refused("[http]\nlisten = \"0.0.0.0:0\"\n");
     assert!(said.contains("http.listen 0.0.0.0:0 is reached from other machines"), "{said}");
 }
 
@@ -75,20 +74,17 @@ fn beyond_loopback_without_token_or_tls_it_does_not_start_and_says_so() {
 fn a_port_that_is_taken_is_a_clear_error() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let said = refused("taken", &format!("[http]\nlisten = \"{address}\"\n"));
+    let said = refused(&format!("[http]\nlisten = \"{address}\"\n"));
     let want = format!("cannot listen on {address}: another program does; choose another port");
     assert!(said.contains(&want), "{said}");
 }
 
 #[test]
 fn beyond_loopback_with_a_token_nothing_is_shown_without_it() {
-    let folder = folder("far");
-    let config = format!("token = \"{}\"\n", folder.join("token").display());
-    let web = Web::with("beyond-token", &config.replace("127.0.0.1", "0.0.0.0"));
-    // What listens on all addresses is reached by this one too.
-    drop(web);
-    let config = format!("[http]\nlisten = \"0.0.0.0:0\"\n{config}");
-    let served = crate::door::served::Served::with("beyond-all", &config);
+    let folder = Folder::new();
+    let token = folder.join("token");
+    let config = format!("[http]\nlisten = \"0.0.0.0:0\"\ntoken = {token:?}\n");
+    let served = Served::with(&config);
     let address = served.status()["http"]["address"].as_str().unwrap().to_owned();
     let port = address.rsplit_once(':').unwrap().1.parse::<u16>().unwrap();
     let get = |header: &str| {
@@ -99,15 +95,14 @@ fn beyond_loopback_with_a_token_nothing_is_shown_without_it() {
         stream.read_to_end(&mut all).unwrap();
         Answer::of(&all).status
     };
-    let token = std::fs::read_to_string(folder.join("token")).unwrap();
+    let token = std::fs::read_to_string(token).unwrap();
     assert_eq!(get(""), 401);
     assert_eq!(get(&format!("Authorization: Bearer {}\r\n", token.trim())), 200);
-    let _ = std::fs::remove_dir_all(folder);
 }
 
 #[test]
 fn a_head_that_has_no_end_is_cut_off() {
-    let web = Web::with("head", "");
+    let web = Web::with("");
     let mut stream = web.connect();
     let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ");
     // It may close before all of it is written.
@@ -120,7 +115,7 @@ fn a_head_that_has_no_end_is_cut_off() {
 
 #[test]
 fn thousands_that_say_nothing_keep_nobody_out() {
-    let web = Web::with("silent", "connections = 64\n");
+    let web = Web::with("connections = 64\n");
     let before = web.served.resident_bytes();
     let silent: Vec<_> = (0..10_000).map_while(|_| TcpStream::connect(web.address).ok()).collect();
     assert!(silent.len() > 500, "{}", silent.len());
@@ -135,7 +130,7 @@ fn thousands_that_say_nothing_keep_nobody_out() {
 
 #[test]
 fn chance_bytes_get_an_answer_or_none_and_the_next_is_served() {
-    let web = Web::with("chance", "");
+    let web = Web::with("");
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let words = ["GET ", "/", " HTTP/1.1", "\r\n", "Host: ", "a", "\0", "\u{fffd}", ":", "%", "?"];
     for _ in 0..200 {

@@ -36,7 +36,10 @@ const HOMES: &[(&str, &[&str])] = &[
     ("prost", &["format/exposition/"]),
     ("regex_lite", &["meter/group/"]),
     ("nix", &["sys/", "control/"]),
-    ("rustix", &["sys/", "control/", "backend/", "serve/", "daemon/", "cli/"]),
+    ("rustix", &["sys/", "control/", "backend/", "probe/", "serve/", "daemon/", "cli/"]),
+    ("gimli", &["probe/elf/"]),
+    ("iced_x86", &["probe/instruction.rs"]),
+    ("object", &["probe/elf/"]),
     ("hdrhistogram", &["model/", "meter/"]),
     ("serde", ANYWHERE),
     ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/"]),
@@ -56,7 +59,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("jiff", &["format/", "cli/"]),
     ("thiserror", ANYWHERE),
     ("tracing", ANYWHERE),
-    ("winnow", &["omis/parse/"]),
+    ("winnow", &["omis/parse/", "probe/description/parse.rs"]),
     ("zerocopy", ANYWHERE),
 ];
 

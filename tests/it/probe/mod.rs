@@ -1,0 +1,6 @@
+//! Where probes may stand: on libraries of the system and on programs that are built here.
+
+mod find;
+pub mod fixture;
+mod hostile;
+mod site;
