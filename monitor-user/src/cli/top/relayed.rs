@@ -56,7 +56,7 @@ struct Asker {
     table: Option<(Request, Series)>,
     focus: Option<(Request, Series)>,
     /// What was told of that process last.
-    about: Option<Process>,
+    about: Option<Box<Process>>,
     costs: Costs,
     begun: bool,
 }
@@ -70,7 +70,7 @@ enum Came {
     /// Of the table.
     Table(Option<Event>),
     /// Of the one process; nothing, when it has ended.
-    Focus(Option<Process>),
+    Focus(Option<Box<Process>>),
 }
 
 impl Asker {
@@ -170,7 +170,8 @@ impl Asker {
         rates.sample.at.boot = now.boot.since(now.unix.since(rates.sample.at.unix));
         let (cost, probes) = self.costs.at(rates.sample.at.boot).await?;
         let matched = event.matched.and_then(|it| usize::try_from(it).ok());
-        let (focus, inside) = (self.about.clone(), Inside::of(demand.focus));
+        let focus = self.about.as_deref().cloned();
+        let inside = Inside::of(demand.focus);
         let news = News { rates, matched, focus, inside, cost, probes, place: None };
         Ok(Some(Told::News(Arc::new(news))))
     }
@@ -191,7 +192,7 @@ async fn next(series: Option<&mut (Request, Series)>) -> Result<Option<Event>, E
 }
 
 /// The next of one process; nothing, when it has ended.
-async fn of(series: Option<&mut (Request, Series)>) -> Result<Option<Process>, Error> {
+async fn of(series: Option<&mut (Request, Series)>) -> Result<Option<Box<Process>>, Error> {
     let Some((_, series)) = series else { return std::future::pending().await };
     loop {
         let event = match series.next().await? {
@@ -202,7 +203,7 @@ async fn of(series: Option<&mut (Request, Series)>) -> Result<Option<Process>, E
         let rates = event.rates().map_err(garbled)?;
         let process = rates.and_then(|it| it.sample.processes.into_iter().next());
         if process.is_some() || event.ended.is_some() {
-            return Ok(process);
+            return Ok(process.map(Box::new));
         }
     }
 }
