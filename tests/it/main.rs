@@ -18,3 +18,4 @@ mod root;
 mod served;
 mod talk;
 mod top;
+mod web;
