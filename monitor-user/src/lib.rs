@@ -9,6 +9,7 @@
 //!  engine   L5   monitors: calls in, answers and events out
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
+//!  control  L2   processes under our hand: stopped, steered, looked into
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
 //!  wire     L1   calls, answers and events as lines
 //!  omis     L1   the request language: text to data and back
@@ -25,6 +26,8 @@ pub mod sys;
 pub mod wire;
 // L2: who reads.
 pub mod backend;
+// L2: who acts.
+pub mod control;
 // L3: when to read, which rows to show, and what it adds up to.
 pub mod meter;
 // L5: monitors.

@@ -12,5 +12,7 @@ pub mod pidfd;
 pub mod place;
 pub mod readable;
 pub mod rights;
+pub mod spawn;
+pub mod trace;
 pub mod user;
 pub mod wait;

@@ -5,7 +5,7 @@
 //! after it was opened.
 
 use crate::model::id::Pid;
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -27,11 +27,38 @@ struct PidfdInfo {
 
 const _: () = assert!(size_of::<PidfdInfo>() == 64);
 
+/// `PIDFD_THREAD` of include/uapi/linux/pidfd.h: a thread that leads no process, since 6.9.
+const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
+
 /// A process, held.
 #[derive(Debug)]
 pub struct Held(OwnedFd);
 
 impl Held {
+    /// Holds a process, whose end nobody waits for.
+    pub fn process(pid: Pid) -> io::Result<Self> {
+        Ok(Self(pidfd_open(raw(pid)?, PidfdFlags::empty())?))
+    }
+
+    /// Holds a thread, where the kernel can.
+    pub fn thread(tid: Pid) -> io::Result<Self> {
+        Ok(Self(pidfd_open(raw(tid)?, PIDFD_THREAD)?))
+    }
+
+    /// Sends any signal, real-time ones too, to this very process or thread.
+    pub fn send(&self, signal: i32) -> io::Result<()> {
+        let (fd, none) = (self.0.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+        // SAFETY: without a `siginfo` the kernel reads no memory of ours.
+        let rc = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, none, 0) };
+        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Whether it has ended; it may still have to be waited for.
+    pub fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        matches!(poll(&mut fds, Some(&NOW)), Ok(1..))
+    }
+
     /// How it ended, as `wait(2)` tells it, where the kernel says it to those who did not wait.
     pub fn status(&self) -> Option<i32> {
         let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
@@ -50,6 +77,20 @@ impl Held {
     }
 }
 
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// Sends a signal to one thread of a process, by number: for kernels that hold no threads.
+pub fn thread_kill(process: i32, thread: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: three numbers; the kernel reads no memory of ours.
+    let rc = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn raw(pid: Pid) -> io::Result<RawPid> {
+    let raw = i32::try_from(pid.0).ok().and_then(RawPid::from_raw);
+    raw.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 /// Waits for the end of many. Who lets go of a process waits for it no more.
 pub struct Ends(OwnedFd);
 
@@ -61,20 +102,18 @@ impl Ends {
 
     /// Holds a process; its mark comes once, when it has ended.
     pub fn hold(&self, pid: Pid, mark: u64) -> io::Result<Held> {
-        let raw = i32::try_from(pid.0).ok().and_then(RawPid::from_raw);
-        let fd = pidfd_open(raw.ok_or(io::ErrorKind::NotFound)?, PidfdFlags::empty())?;
+        let held = Held::process(pid)?;
         let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-        epoll::add(&self.0, &fd, epoll::EventData::new_u64(mark), once)?;
-        Ok(Held(fd))
+        epoll::add(&self.0, &held.0, epoll::EventData::new_u64(mark), once)?;
+        Ok(held)
     }
 
     /// The marks of those that have ended since it was asked last.
     pub fn ended(&self) -> Vec<u64> {
         let mut events = Vec::with_capacity(64);
         let mut marks = Vec::new();
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         while let Ok(1..) =
-            epoll::wait(&self.0, rustix::buffer::spare_capacity(&mut events), Some(&now))
+            epoll::wait(&self.0, rustix::buffer::spare_capacity(&mut events), Some(&NOW))
         {
             marks.extend(events.drain(..).map(|event| event.data.u64()));
         }
