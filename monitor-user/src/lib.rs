@@ -3,10 +3,12 @@
 //! ```text
 //!  cli      L9   commands
 //!  daemon   L8   the service: its loop, its thread that reads, its configuration
-//!  serve    L7   doors: connections, who they are, what waits for them
+//!  serve    L7   doors: connections, who they are, what waits for them; the screen
 //!  client   L7   the other end of a door
 //!  cluster  L6   the same of many nodes
-//!  engine   L5   monitors: calls in, answers and events out
+//!  engine   L5   monitors: calls in, answers and events out; requests in, replies out
+//!  service  L4   what can be asked for: a row and a function each
+//!  probe    L3   where to put a probe on code, and what a call means
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
 //!  control  L2   processes under our hand: stopped, steered, looked into
@@ -30,7 +32,11 @@ pub mod backend;
 pub mod control;
 // L3: when to read, which rows to show, and what it adds up to.
 pub mod meter;
-// L5: monitors.
+// L3: where a probe on code may stand, and what a call means.
+pub mod probe;
+// L4: what can be asked for.
+pub mod service;
+// L5: monitors and requests.
 pub mod engine;
 // L6: many nodes.
 pub mod cluster;

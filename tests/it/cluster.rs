@@ -4,16 +4,15 @@
 //! loses power: nobody is told.
 
 use crate::deadline::until;
+use crate::served::Folder;
+use crate::talk::Talk;
 use monitor::backend::canned::Canned;
 use monitor::cluster::link::{Link, Switch};
 use monitor::cluster::scope::Node;
 use monitor::daemon::{self, Settings};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
-use std::time::Duration;
 use tokio::sync::oneshot;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -21,16 +20,16 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// A daemon; it ends with this.
 struct Daemon {
     socket: PathBuf,
+    _folder: Folder,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Daemon {
-    fn start(number: u32, switch: &Switch, test: &str) -> Self {
+    fn start(number: u32, switch: &Switch, backend: Canned) -> Self {
         let name = NAMES[number as usize].to_owned();
-        let dir = std::env::temp_dir().join(format!("monitor-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a folder for sockets");
-        let socket = dir.join(format!("{name}.sock"));
+        let folder = Folder::new();
+        let socket = folder.join("socket");
         let node = Node { name, number, ..Node::default() };
         let port = Box::new(switch.join(node.clone())) as Box<dyn Link>;
         let (stop, stopped) = oneshot::channel();
@@ -39,7 +38,7 @@ impl Daemon {
             let settings = Settings { link: Some(port), ..Settings::new(place, node) };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a loop").block_on(async {
-                let serving = daemon::serve(settings, Box::new(Canned::fixed()), Vec::new());
+                let serving = daemon::serve(settings, Box::new(backend), Vec::new());
                 tokio::select! {
                     served = serving => served.expect("it serves"),
                     _ = stopped => {}
@@ -47,7 +46,7 @@ impl Daemon {
             });
         });
         until(|| socket.exists().then_some(()));
-        Self { socket, stop: Some(stop), thread: Some(thread) }
+        Self { socket, _folder: folder, stop: Some(stop), thread: Some(thread) }
     }
 
     fn stop(&mut self) {
@@ -65,44 +64,12 @@ impl Drop for Daemon {
 }
 
 /// Three daemons, and a client of the first.
-fn net(test: &str) -> (Vec<Daemon>, Client) {
+fn net() -> (Vec<Daemon>, Talk) {
     let switch = Switch::default();
-    let daemons: Vec<_> = (0..3).map(|number| Daemon::start(number, &switch, test)).collect();
-    let client = Client::of(&daemons[0]);
+    let daemons: Vec<_> =
+        (0..3).map(|number| Daemon::start(number, &switch, Canned::fixed())).collect();
+    let client = Talk::to(&daemons[0].socket);
     (daemons, client)
-}
-
-struct Client {
-    writer: UnixStream,
-    reader: BufReader<UnixStream>,
-}
-
-impl Client {
-    fn of(daemon: &Daemon) -> Self {
-        let writer = UnixStream::connect(&daemon.socket).expect("it listens");
-        // Longer than any deadline of the daemons: whoever waits so long waits for nothing.
-        writer.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
-        let reader = BufReader::new(writer.try_clone().expect("a second end"));
-        Self { writer, reader }
-    }
-
-    fn line(&mut self) -> Value {
-        let mut line = String::new();
-        let _ = self.reader.read_line(&mut line).expect("an answer in time");
-        serde_json::from_str(&line).expect("it is JSON")
-    }
-
-    /// Calls, and gives the result; events that come before it are passed over.
-    fn call(&mut self, method: &str, params: &Value) -> Value {
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        writeln!(self.writer, "{call}").expect("it is sent");
-        loop {
-            let line = self.line();
-            if !line["id"].is_null() {
-                return line;
-            }
-        }
-    }
 }
 
 fn node_request(every_ns: Option<u64>) -> Value {
@@ -118,7 +85,7 @@ fn statuses(answer: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn one_request_is_answered_by_all_its_nodes() {
-    let (_daemons, mut client) = net("all");
+    let (_daemons, mut client) = net();
     let answer = client.call("monitor", &node_request(None));
     assert_eq!(answer["result"]["status"], "SUCCESS", "{answer}");
     let nodes = answer["result"]["nodes"].as_array().expect("an answer of each node");
@@ -130,7 +97,7 @@ fn one_request_is_answered_by_all_its_nodes() {
 
 #[test]
 fn a_node_that_went_away_is_named_and_the_others_go_on() {
-    let (mut daemons, mut client) = net("gone");
+    let (mut daemons, mut client) = net();
     let answer = client.call("monitor", &node_request(Some(50_000_000)));
     assert_eq!(answer["result"]["status"], "SUCCESS", "{answer}");
     daemons[1].stop();
@@ -140,7 +107,7 @@ fn a_node_that_went_away_is_named_and_the_others_go_on() {
     let answer = client.call("monitor", &request);
     let want = [("a", "SUCCESS"), ("b", "UNREACH"), ("c", "SUCCESS")];
     assert_eq!(statuses(&answer), want.map(|(a, b)| (a.to_owned(), b.to_owned())));
-    let mut heard: Vec<_> = (0..6).map(|_| client.line()["params"]["node"].clone()).collect();
+    let mut heard: Vec<_> = (0..6).map(|_| client.event()["node"].clone()).collect();
     heard.sort_by_key(ToString::to_string);
     heard.dedup();
     assert_eq!(heard, ["a", "c"]);
@@ -148,13 +115,28 @@ fn a_node_that_went_away_is_named_and_the_others_go_on() {
 
 #[test]
 fn a_client_that_goes_away_leaves_nothing_running_on_any_node() {
-    let (daemons, mut client) = net("left");
+    let (daemons, mut client) = net();
     let _ = client.call("monitor", &node_request(Some(50_000_000)));
     let running = |daemon: &Daemon| {
-        let answer = Client::of(daemon).call("list", &json!({}));
+        let answer = Talk::to(&daemon.socket).call("list", &json!({}));
         answer["result"].as_array().expect("a list").len()
     };
     assert_eq!(daemons.iter().map(running).collect::<Vec<_>>(), [1, 1, 1]);
     drop(client);
     until(|| daemons.iter().all(|daemon| running(daemon) == 0).then_some(()));
+}
+
+#[test]
+fn a_rank_is_found_where_it_is_though_nobody_has_looked_there() {
+    let script = "process 7 $PMIX_NAMESPACE=job $PMIX_RANK=1";
+    let switch = Switch::default();
+    let asked = Daemon::start(0, &switch, Canned::fixed());
+    let _its = Daemon::start(1, &switch, Canned::scripted(script).expect("a script"));
+    let mut client = Talk::to(&asked.socket);
+    let request = json!({"fields": ["ended"], "targets": [{"namespace": "job", "rank": 1}]});
+    let answer = until(|| {
+        let answer = client.call("monitor", &request);
+        answer["result"].is_object().then_some(answer)
+    });
+    assert_eq!(statuses(&answer), [("b".to_owned(), "SUCCESS".to_owned())], "{answer}");
 }

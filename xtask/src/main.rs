@@ -8,6 +8,7 @@
 mod bench;
 mod build_ebpf;
 mod ci;
+mod dist;
 mod docs;
 mod step;
 mod test;
@@ -66,6 +67,12 @@ const CHORES: &[Chore] = &[
         takes: bench::NAMES,
         help: "Measure what the monitor costs, all of it or one part, beside what others cost",
         run: bench::run,
+    },
+    Chore {
+        name: "dist",
+        takes: &["--check"],
+        help: "Make the Debian package and the static program; --check installs and removes them",
+        run: dist::run,
     },
     Chore {
         name: "docs",

@@ -27,6 +27,17 @@ pub fn name() -> std::sync::Arc<str> {
     rustix::system::uname().nodename().to_string_lossy().into()
 }
 
+/// Its architecture, as `uname -m` says.
+pub fn architecture() -> String {
+    rustix::system::uname().machine().to_string_lossy().into_owned()
+}
+
+/// Bytes that users may still write in the file system of this folder.
+pub fn disk_space(folder: &Path) -> Option<u64> {
+    let space = rustix::fs::statvfs(folder).ok()?;
+    Some(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
 /// Its addresses, and the name that every node has for itself.
 pub fn addresses() -> Vec<String> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();

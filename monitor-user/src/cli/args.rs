@@ -3,6 +3,7 @@
 //! One definition feeds the parser, the help, the manual pages and the completions. Names of
 //! fields are checked later, when it is known of what.
 
+use super::top::words::Top;
 use super::{exit, words};
 use crate::backend::select::Choice;
 use crate::format::{Form, Scope};
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 /// Knows exactly what every process of this node uses, and costs almost nothing.
 ///
-/// Without a command it watches, if the output is a terminal.
+/// Without a command it shows the screen of top, on a terminal.
 #[derive(Debug, Parser)]
 #[command(name = "monitor", version, after_help = exit::HELP)]
 #[command(disable_help_subcommand = true, max_term_width = 80)]
@@ -33,6 +34,8 @@ pub enum Command {
     Sample(Sample),
     /// Read again and again, with rates
     Watch(Watch),
+    /// Look at processes and node on a screen, with keys and mouse
+    Top(Top),
     /// Run a command; tell what it and all its descendants used
     Run(Run),
     /// Start a monitor at the daemon, and print what it tells
@@ -43,6 +46,8 @@ pub enum Command {
     Cancel(words::Cancel),
     /// Print what monitors that run on a lease have to tell
     Events(words::Events),
+    /// Ask in the request language, and print the replies
+    Ask(words::Ask),
     /// Serve the tools of this node: one reader for all of them
     Serve(Serve),
     /// What the service of this node uses, holds and refused

@@ -5,6 +5,7 @@
 //! a file.
 
 pub mod args;
+mod ask;
 mod client;
 mod columns;
 mod complete;
@@ -32,6 +33,7 @@ mod settings;
 mod start;
 mod status;
 mod target;
+mod top;
 mod usage;
 mod watch;
 mod words;
@@ -61,10 +63,12 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
     match command {
         Some(Command::Sample(args)) => sample::sample(&args),
         Some(Command::Watch(args)) => watch::watch(&args),
+        Some(Command::Top(args)) => top::top(&args),
         Some(Command::Start(args)) => start::start(&args),
         Some(Command::List(args)) => list::list(&args),
         Some(Command::Cancel(args)) => list::cancel(&args),
         Some(Command::Events(args)) => events::events(&args),
+        Some(Command::Ask(args)) => ask::ask(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Status(args)) => status::status(&args),
         Some(Command::Config(args)) => config::config(&args),
@@ -73,8 +77,8 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Hand(args)) => hand::hand(&args),
         Some(Command::Completions(args)) => complete::completions(&args),
         Some(Command::Man(args)) => complete::man(&args),
-        None if std::io::stdout().is_terminal() => {
-            watch::watch(&args::Watch::parse_from(["monitor watch"]))
+        None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {
+            top::top(&top::words::Top::parse_from(["monitor top"]))
         }
         None | Some(Command::Run(_)) => {
             output::print(Cli::command().render_help().to_string().as_bytes())

@@ -7,18 +7,17 @@ use super::args::Reading;
 use super::columns::{self, Pace};
 use super::exit::Failure;
 use crate::format::{Form, Layout, Scope};
+use crate::meter::fields;
 use crate::meter::filter::Filter;
-use crate::meter::group::{Groups, Limits};
+use crate::meter::group::Groups;
 use crate::meter::need::Reason;
-use crate::meter::order::Order;
 use crate::meter::pick::Picker;
 use crate::meter::plan;
 use crate::model::field::{Category, ProcessField};
-use crate::model::group::{By, sum};
+use crate::model::group::sum;
 use crate::model::id::Ns;
 use crate::model::request::{Request, Target};
 use crate::model::want::{Capability, Want};
-use std::time::Duration;
 
 /// What is to be done.
 pub struct Plan {
@@ -44,7 +43,7 @@ impl Plan {
         possible(words)?;
         let switches = switches(words);
         let shown = layout(words, &switches, pace)?;
-        let mut request = Request {
+        let request = Request {
             part: words.part.name().into(),
             fields: fields(words, &shown),
             targets: words.pid.iter().map(|&pid| target(pid)).collect(),
@@ -58,20 +57,17 @@ impl Plan {
             threads: words.threads,
             capabilities: switches.iter().filter_map(|it| capability(*it)).collect(),
             pmix: words.form() == Form::Pmix,
+            group_by: words.group_by.map(|by| by.name().into()),
+            keep_ns: words.group_by.map(|_| Ns::from(words.keep).0),
             ..Request::default()
         };
-        let mut plan = plan::Plan::of(&request)?;
-        sums(words, &shown, plan.order)?;
-        plan.want.costly.retain(|field| adds_up(words.group_by, *field));
-        plan.want.costly.extend(words.group_by.map(By::field).filter(|it| is_looked_up(*it)));
-        // Here the groups are made by the pipeline; a daemon makes them itself.
-        request.group_by = words.group_by.map(|by| by.name().into());
-        request.keep_ns = words.group_by.map(|_| nanoseconds(words.keep));
+        sums(words, &shown, request.sort.as_deref())?;
+        let plan = plan::Plan::of(&request)?;
         let pids = plan.pids_only().unwrap_or_default().to_vec();
         Ok(Self {
             capabilities: plan.capabilities,
             want: plan.want,
-            groups: groups(words),
+            groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
             picker: Picker::new(Filter { pids, ..plan.filter }, plan.order, plan.top),
             // JSON is what a daemon would send.
             layout: if as_sent(words.form()) { plan.layout } else { shown },
@@ -160,7 +156,7 @@ fn switches(words: &Reading) -> Vec<Reason> {
 /// The fields to print, in the order in which they were named.
 fn layout(words: &Reading, switches: &[Reason], pace: Pace) -> Result<Layout, Failure> {
     if !words.fields.is_empty() {
-        let named = plan::named(&words.fields, words.part)?;
+        let named = fields::named(&words.fields, words.part)?;
         return Ok(Layout { signals: words.signals, ..named });
     }
     let mut layout = match words.form() {
@@ -171,19 +167,11 @@ fn layout(words: &Reading, switches: &[Reason], pace: Pace) -> Result<Layout, Fa
     Ok(layout)
 }
 
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn groups(words: &Reading) -> Option<Groups> {
-    let keep = Ns(nanoseconds(words.keep));
-    words.group_by.map(|by| Groups::new(by, Limits { keep, ..Limits::default() }))
-}
-
-/// Refuses a field that makes no sense of a group.
-fn sums(words: &Reading, shown: &Layout, order: Option<Order>) -> Result<(), Failure> {
+/// Refuses a field that makes no sense of a group, in the words of this command.
+fn sums(words: &Reading, shown: &Layout, sort: Option<&str>) -> Result<(), Failure> {
+    let sort = sort.map(plan::order).transpose()?;
     let named = if words.fields.is_empty() { &[][..] } else { &shown.processes };
-    let mut fields = named.iter().copied().chain(order.map(|order| order.field));
+    let mut fields = named.iter().copied().chain(sort.map(|order| order.field));
     match fields.find(|field| words.group_by.is_some() && sum(*field).is_none()) {
         Some(field) => {
             let name = field.field().name;
@@ -191,15 +179,6 @@ fn sums(words: &Reading, shown: &Layout, order: Option<Order>) -> Result<(), Fai
         }
         None => Ok(()),
     }
-}
-
-/// Whether a field that costs extra is of use: of a group, if it can be added up.
-fn adds_up(by: Option<By>, field: ProcessField) -> bool {
-    by.is_none() || sum(field).is_some() || field == ProcessField::Cgroup
-}
-
-fn is_looked_up(field: ProcessField) -> bool {
-    plan::COSTLY.contains(&field)
 }
 
 /// The fields to ask for: those that were named, or those of the table; all for the other forms.
@@ -301,6 +280,7 @@ mod tests {
         );
         refused("--signals --format csv", "csv has no place for --signals: use table or json");
         refused("disk --signals", "--signals is of processes, not of disk");
+        refused("--pmix --group-by job", "group_by with pmix: PMIx has no names for groups");
         refused("--sort cmdline", "cannot sort by cmdline: choose a number or comm");
     }
 
@@ -310,6 +290,10 @@ mod tests {
         assert_eq!(costly(""), []);
         assert_eq!(costly("--fields pid,pss_bytes"), [ProcessField::Pss]);
         assert_eq!(costly("--cgroup /a"), [ProcessField::Cgroup]);
+        assert_eq!(
+            costly("--cgroup /a --group-by user"),
+            [ProcessField::Cgroup, ProcessField::User]
+        );
         assert!(!costly("--format json").contains(&ProcessField::Pss));
     }
 

@@ -10,6 +10,7 @@ use super::plan::Plan;
 use super::watch::draws;
 use super::words::Start;
 use crate::client::{Request, Series};
+use crate::model::id::Ns;
 use std::time::Duration;
 
 /// Starts it.
@@ -17,9 +18,9 @@ pub fn start(words: &Start) -> Result<Exit, Failure> {
     let plan = Plan::resolve(&words.reading, Pace::Again)?;
     let request = Request {
         id: Some(words.name.clone()),
-        every_ns: Some(nanoseconds(words.every)),
+        every_ns: Some(Ns::from(words.every).0),
         count: words.count,
-        lease_ns: words.detach.then(|| nanoseconds(words.lease)),
+        lease_ns: words.detach.then(|| Ns::from(words.lease).0),
         replace: words.replace,
         follow: words.follow,
         ..plan.request.clone()
@@ -54,9 +55,4 @@ fn detached(words: &Start, series: &Series) -> Result<Exit, Failure> {
 
 fn human(time: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(time)
-}
-
-/// As the socket has it.
-pub fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

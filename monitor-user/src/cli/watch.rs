@@ -13,7 +13,6 @@ use super::output::{self, Output, Reader, Screen};
 use super::pen::Pen;
 use super::pipeline::Pipeline;
 use super::plan::Plan;
-use super::start::nanoseconds;
 use crate::client::{Client, Error, Request, Status};
 use crate::format::Form;
 use crate::meter::schedule::Schedule;
@@ -66,7 +65,7 @@ async fn relayed(
     let rows = output::lines().filter(|_| drawn == Drawn::Over).map(|lines| lines + MORE_ROWS);
     let most = rows.filter(|_| words.reading.part.processes());
     let request = Request {
-        every_ns: Some(nanoseconds(words.every)),
+        every_ns: Some(Ns::from(words.every).0),
         count: words.count,
         // As without a daemon: it goes on when all that were named have ended.
         follow: true,
@@ -84,7 +83,7 @@ async fn relayed(
 }
 
 fn schedule(words: &Watch) -> Schedule {
-    Schedule::new(Ns(0), Ns(nanoseconds(words.every)), words.count)
+    Schedule::new(Ns(0), Ns::from(words.every), words.count)
 }
 
 /// Whether frames are drawn over each other.
@@ -160,7 +159,7 @@ impl Loop {
     fn tick(&mut self) -> Result<Reader, Failure> {
         let frame = self.pipeline.turn(self.output.room())?;
         let reader = self.output.put(frame)?;
-        let now = Ns(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let now = Ns::from(self.start.elapsed());
         match self.schedule.taken(now) {
             0 => {}
             missed => self.pipeline.note(Note::remark(format!(

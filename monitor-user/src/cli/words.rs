@@ -1,6 +1,6 @@
 //! The words of the commands that need a daemon, as they were written.
 
-use super::args::{Reading, interval};
+use super::args::{Reader, Reading, interval};
 use super::exit;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -95,4 +95,35 @@ pub struct Events {
     /// Which daemon.
     #[command(flatten)]
     pub daemon: Daemon,
+}
+
+/// `ask`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Ask {
+    /// Requests, each as one word, such as '10 [0] number_of_nodes()'; - reads lines from the
+    /// standard input
+    #[arg(required = true)]
+    pub request: Vec<String>,
+    /// Attach these processes first
+    #[arg(long, value_name = "PID,…", value_delimiter = ',', help_heading = "What is observed")]
+    pub pid: Vec<u32>,
+    /// Attach processes with this command name first, and those to come; * stands for any letters
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "What is observed")]
+    pub comm: Vec<String>,
+    /// Attach processes in this cgroup or below it first, and those to come
+    #[arg(long, value_name = "PATH,…", value_delimiter = ',', help_heading = "What is observed")]
+    pub cgroup: Vec<String>,
+    /// OMIS 1.0 to the letter: refuse extensions, and get no reply that has one
+    #[arg(long)]
+    pub strict: bool,
+    /// Wait so long for events, such as 10s
+    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    pub span: Option<Duration>,
+    /// Wait for so many replies at events
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Who answers.
+    #[command(flatten)]
+    pub reader: Reader,
 }

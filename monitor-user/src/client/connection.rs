@@ -7,8 +7,9 @@
 use super::error::Error;
 use super::queue::Queue;
 use crate::model::status::{Refusal, Status};
-use crate::wire::call::{Call, Cancel, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Tag};
+use crate::wire::call::{Call, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Tag};
 use crate::wire::event::Event;
+use crate::wire::params::Cancel;
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,8 +1,9 @@
 //! L7, the other end of a door: what a program asks of the daemon of its node.
 //!
 //! [`Client`] is asynchronous and runs on tokio; [`blocking::Client`] does the same for a program
-//! without an event loop. Any number of calls may be in flight on one connection. Knows the words
-//! of the socket, not how they are answered.
+//! without an event loop. Any number of calls may be in flight on one connection.
+//! [`tool::Tool`] speaks the request language. Knows the words of the socket, not how they are
+//! answered.
 //!
 //! ```no_run
 #![doc = include_str!("../../../docs/examples/client.rs")]
@@ -11,22 +12,25 @@
 pub mod blocking;
 mod connection;
 mod error;
+mod hearers;
 mod queue;
 mod series;
+pub mod tool;
 
 pub use crate::meter::examination::Examination;
 pub use crate::model::request::{NodeName, Rank, Request, Target};
 pub use crate::model::status::{Refusal, Status};
 pub use crate::wire::answer::{Accounting, Command, Hello, Leased, Left, Listed, Totals};
-pub use crate::wire::call::{Cancel, FileWatch, Heartbeat};
 pub use crate::wire::event::{Alert, Event, Reason};
+pub use crate::wire::params::{Cancel, FileWatch, Heartbeat};
 pub use crate::wire::status::Own;
 pub use error::Error;
 pub use series::{Series, Told};
 
 use crate::sys::place;
 use crate::wire::answer::{Cancelled, PROTOCOL};
-use crate::wire::call::{Call, Named, Sum};
+use crate::wire::call::Call;
+use crate::wire::params::{Named, Sum};
 use connection::Connection;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

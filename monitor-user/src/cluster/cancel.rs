@@ -6,7 +6,8 @@ use super::message::{Message, Ticket};
 use super::{Act, Cluster, DEADLINE, reply};
 use crate::engine::{Answer, Conn, Input, Key};
 use crate::model::id::Ns;
-use crate::wire::call::{Call, Cancel, Tag};
+use crate::wire::call::{Call, Tag};
+use crate::wire::params::Cancel;
 
 impl Cluster {
     /// Cancels what is meant, here and elsewhere.
@@ -17,7 +18,7 @@ impl Cluster {
         now: Ns,
         acts: &mut Vec<Act>,
     ) {
-        let uid = self.callers.get(&from).map(|it| it.uid);
+        let uid = self.engine.caller(from).map(|it| it.uid);
         let his = |it: &Gather| it.conn == from || (which.all && Some(it.uid) == uid);
         let named = |it: &Gather| which.id.as_ref().is_none_or(|id| *id == it.id);
         let meant = self.gathers.iter().filter(|(_, it)| his(it) && named(it));

@@ -113,7 +113,7 @@ impl Cluster {
         parts: BTreeMap<String, Result<Request, Refusal>>,
         (now, acts): (Ns, &mut Vec<Act>),
     ) {
-        let Some(caller) = self.callers.get(&from).cloned() else { return };
+        let Some(caller) = self.engine.caller(from).cloned() else { return };
         let id = match self.gather_name(from, &request, now, acts) {
             Ok(id) => id,
             Err(refusal) => return super::refuse(from, tag, refusal, acts),
@@ -258,7 +258,7 @@ impl Cluster {
 
     /// The caller's requests that this node has no part in; the others are in its engine.
     pub(super) fn elsewhere(&self, conn: Conn) -> Vec<Listed> {
-        let Some(caller) = self.callers.get(&conn) else { return Vec::new() };
+        let Some(caller) = self.engine.caller(conn) else { return Vec::new() };
         let may = |it: &&Gather| caller.root() || it.uid == caller.uid;
         let away = |it: &&Gather| !it.parts.contains_key(&self.own.name);
         let listed = |it: &Gather| Listed {

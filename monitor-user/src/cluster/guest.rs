@@ -45,9 +45,10 @@ impl Cluster {
         self.guests.insert(conn, Guest { from: from.to_owned(), ticket, expires });
         let Whom { uid, gid, pid } = *whom;
         // A connection of this node has eyes of its own; of others only the user is known.
-        let known = self.callers.values().find(|it| it.uid == uid && from == self.own.name);
+        let his = |it: &&Caller| it.uid == uid && !is_one(it.conn) && from == self.own.name;
+        let known = self.engine.callers().find(his).map(|it| it.veil);
         let other = if uid == 0 { Veil::None } else { Veil::Own(Eyes { uid, gid }) };
-        let veil = known.map_or(other, |it| it.veil);
+        let veil = known.unwrap_or(other);
         self.pass(now, Input::Opened(Caller { conn, uid, gid, pid, veil }), acts);
         let (tag, call) = (Some(Tag::Number(0)), Call::Monitor(Box::new(request)));
         self.pass(now, Input::Called { from: conn, tag, call }, acts);

@@ -54,8 +54,6 @@ pub struct Cluster {
     tickets: HashMap<Ticket, (Key, String)>,
     /// Parts of requests, of whichever node, that run here.
     guests: HashMap<Conn, Guest>,
-    /// What our callers' connections are of.
-    callers: HashMap<Conn, crate::engine::Caller>,
     next: u64,
     renewed: Ns,
 }
@@ -70,7 +68,6 @@ impl Cluster {
             gathers: BTreeMap::new(),
             tickets: HashMap::new(),
             guests: HashMap::new(),
-            callers: HashMap::new(),
             next: 0,
             renewed: Ns(0),
         }
@@ -110,12 +107,7 @@ impl Cluster {
     pub fn input(&mut self, now: Ns, input: Input) -> Vec<Act> {
         let mut acts = Vec::new();
         match input {
-            Input::Opened(caller) => {
-                self.callers.insert(caller.conn, caller.clone());
-                self.pass(now, Input::Opened(caller), &mut acts);
-            }
             Input::Closed(conn) => {
-                self.callers.remove(&conn);
                 self.leave(conn, now, &mut acts);
                 self.pass(now, Input::Closed(conn), &mut acts);
             }

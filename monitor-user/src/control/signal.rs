@@ -21,7 +21,7 @@ pub fn kill(subject: &Subject, target: &Target, signal: i32) -> Result<(), Troub
         return Err(Trouble::Range(format!("{signal} is no signal; they are 1 to {LAST_SIGNAL}")));
     }
     let sent = match target.thread {
-        None => subject.held.send(signal),
+        None => subject.held.signal(signal.cast_unsigned()),
         Some(thread) => to_thread(subject, target, thread.pid, signal)?,
     };
     sent.map_err(|error| denied(&error).unwrap_or_else(|| Trouble::of("pidfd_send_signal", &error)))
@@ -45,7 +45,7 @@ fn to_thread(
     };
     // Held first, then looked at: who has the number after it was opened has had it ever since.
     let _it = subject.thread(target)?;
-    Ok(held.send(signal))
+    Ok(held.signal(signal.cast_unsigned()))
 }
 
 /// Sets the nice value of every thread, or of the one.

@@ -23,7 +23,7 @@ pub struct Subject {
 impl Subject {
     /// Holds the process that is meant, or nobody.
     pub fn open(id: Identity) -> Result<Self, Trouble> {
-        let held = Held::process(id.pid).map_err(|error| Trouble::of("pidfd_open", &error))?;
+        let held = Held::open(id.pid).map_err(|error| Trouble::of("pidfd_open", &error))?;
         let subject = Self { id, held };
         // Who has the number after it was opened has had it ever since he began.
         let started = subject.stat()?.starttime;
@@ -32,7 +32,7 @@ impl Subject {
 
     /// Holds whoever has this number now.
     pub fn now(pid: Pid) -> Result<Self, Trouble> {
-        let held = Held::process(pid).map_err(|error| Trouble::of("pidfd_open", &error))?;
+        let held = Held::open(pid).map_err(|error| Trouble::of("pidfd_open", &error))?;
         let mut subject = Self { id: Identity { pid, start: Ns(0) }, held };
         subject.id.start = start(subject.stat()?.starttime);
         Ok(subject)

@@ -105,6 +105,10 @@ pub async fn serve(
         told: Vec::new(),
         settings,
     };
+    // Other nodes ask for ranks wherever they are.
+    if it.link.is_some() {
+        it.send(sampler::Job::Ranks);
+    }
     tracing::info!(socket = %it.settings.socket.display(), "serving");
     heart::ready(&it.status_line());
     it.run().await;

@@ -5,7 +5,6 @@ use super::config::Loaded;
 use super::heart::{self, Ask};
 use super::sampler::{Done, Job};
 use super::{Loop, own_files, reload};
-use crate::backend::host;
 use crate::engine::{Conn, Input};
 use crate::meter::{budget, need};
 use crate::model::scope::Scope;
@@ -20,7 +19,7 @@ impl Loop {
         match done {
             Done::Looked(looks) => return Some(Input::Seen(looks)),
             Done::Ended(keys) => return Some(Input::Ended(keys)),
-            Done::Claimed(key, settled) => return Some(Input::Claimed(key, settled)),
+            Done::Claimed(settled) => return Some(Input::Claimed(settled)),
             Done::Ranks(ranks) => self.announce(ranks),
             Done::Examined(found) => {
                 for (to, tag) in std::mem::take(&mut self.examining) {
@@ -118,7 +117,7 @@ impl Loop {
         let refused = self.cluster.engine().refused().iter().chain(self.clients.refused());
         let config = self.settings.loaded.path.as_ref();
         Own {
-            node: host::name().to_string(),
+            node: self.settings.node.name.clone(),
             config: config.map(|path| path.display().to_string()),
             connections: self.clients.len() as u64,
             monitors: self.cluster.engine().len() as u64,

@@ -195,12 +195,14 @@ mod tests {
     use super::super::{Input, Limits, Look};
     use super::*;
     use crate::backend::canned::Canned;
+    use crate::meter::past::Past;
     use crate::meter::target::NoNamespaces;
     use crate::meter::veil::{Eyes, Veil};
-    use crate::meter::view::{Past, Reading};
+    use crate::meter::view::Reading;
     use crate::model::id::Identity;
     use crate::model::sample::{Birth, Process, Sample, Source};
-    use crate::wire::call::{Call, Sum};
+    use crate::wire::call::Call;
+    use crate::wire::params::Sum;
 
     const MS: u64 = 1_000_000;
 

@@ -9,8 +9,8 @@ use crate::meter::file::{Changes, Stat, Watched};
 use crate::meter::plan;
 use crate::model::id::Ns;
 use crate::model::status::{Refusal, Status};
-use crate::wire::call::{FileWatch, Heartbeat};
 use crate::wire::event::{Alert, Event};
+use crate::wire::params::{FileWatch, Heartbeat};
 
 /// `PMIX_MONITOR_HEARTBEAT_ALERT` of pmix_common.h.
 const HEARTBEAT_ALERT: i32 = -109;
@@ -247,7 +247,8 @@ mod tests {
     use super::*;
     use crate::engine::{Input, Limits};
     use crate::meter::veil::{Eyes, Veil};
-    use crate::wire::call::{Call, Cancel, Tag};
+    use crate::wire::call::{Call, Tag};
+    use crate::wire::params::Cancel;
 
     const S: u64 = 1_000_000_000;
 

@@ -5,8 +5,8 @@ use super::{Caller, Engine, Monitor};
 use crate::model::id::Ns;
 use crate::model::status::{Refusal, Status};
 use crate::wire::answer::{Accounting, Hello, Leased, Listed, PROTOCOL, Totals};
-use crate::wire::call::Register;
 use crate::wire::event::Event;
+use crate::wire::params::Register;
 use serde::Serialize;
 use std::sync::Arc;
 

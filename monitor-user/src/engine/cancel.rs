@@ -6,8 +6,9 @@
 use super::{Answer, Caller, Conn, Engine, Key, Output};
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
-use crate::wire::call::{Cancel, Tag};
+use crate::wire::call::Tag;
 use crate::wire::event::Reason;
+use crate::wire::params::Cancel;
 use std::collections::BTreeSet;
 
 /// An answer that waits for monitors to end.

@@ -3,15 +3,16 @@
 //! In: names. Out: fields, capabilities, conditions, or a refusal that names what makes no sense.
 //! Opens nothing; whether a process or device exists is known when it is read.
 
+use super::fields;
 use super::filter::Filter;
 use super::grouping::Grouping;
 use super::need::{self, Reason};
 use super::order::{Direction, Order};
 use crate::format::{Form, Layout};
-use crate::model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
+use crate::model::field::{Category as _, ProcessField};
 use crate::model::id::{Ns, Pid};
 use crate::model::name;
-use crate::model::pmix::{self, Named};
+use crate::model::pmix::Named as _;
 use crate::model::request::{Rank, Request, Target};
 use crate::model::scope::Scope;
 use crate::model::status::{Refusal, Status};
@@ -75,7 +76,7 @@ impl Plan {
             name => name.parse().map_err(not_offered)?,
         };
         fitting(request, scope)?;
-        let layout = layout(request, scope)?;
+        let layout = fields::layout(request, scope)?;
         let order = request.sort.as_deref().map(order).transpose()?;
         let filter = filter(request);
         let shown = if request.fields.is_some() { &*layout.processes } else { &[] };
@@ -160,110 +161,6 @@ fn reasons(request: &Request) -> Result<Vec<Reason>, Refusal> {
     request.capabilities.iter().map(|it| Ok(need::reason(Capability::ALL[place(it)?]))).collect()
 }
 
-/// The fields to show. Of categories that go together, each name is looked for in the main one
-/// first; `disk.` or `net.` before it says which is meant. Those without a named field are
-/// left out.
-fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
-    let signals = request.capabilities.iter().any(|it| it == Capability::Signals.name());
-    let Some(names) = &request.fields else {
-        let all = Layout { signals, ..Layout::all(scope) };
-        return Ok(if request.pmix { known_to_pmix(all) } else { all });
-    };
-    if names.is_empty() {
-        return Err(Refusal::bad("fields: an empty list; leave it out for all fields"));
-    }
-    let mut layout = Layout { signals, ..named(names, scope)? };
-    identify(&mut layout.processes, &[ProcessField::Pid, ProcessField::StartTime]);
-    identify(&mut layout.disks, &[DiskField::Device]);
-    identify(&mut layout.nets, &[NetField::Interface]);
-    Ok(layout)
-}
-
-/// The fields with these names and no others, in their order.
-pub fn named(names: &[String], scope: Scope) -> Result<Layout, Refusal> {
-    let mut layout = Layout::all(scope);
-    layout.processes.clear();
-    layout.node.clear();
-    layout.cpus.clear();
-    layout.disks.clear();
-    layout.nets.clear();
-    for name in names {
-        place(&mut layout, name.trim())?;
-    }
-    Ok(layout)
-}
-
-/// All fields that PMIx has names for.
-fn known_to_pmix(mut layout: Layout) -> Layout {
-    layout.processes = ProcessField::NAMES.iter().map(|it| it.field).collect();
-    layout.node = NodeField::NAMES.iter().map(|it| it.field).collect();
-    layout.cpus.clear();
-    layout.disks = DiskField::NAMES.iter().map(|it| it.field).collect();
-    layout.nets = NetField::NAMES.iter().map(|it| it.field).collect();
-    layout
-}
-
-/// What names an object comes first, asked for or not.
-fn identify<F: Category>(fields: &mut Vec<F>, by: &[F]) {
-    if !fields.is_empty() {
-        fields.retain(|it| !by.contains(it));
-        fields.splice(..0, by.iter().copied());
-    }
-}
-
-fn place(layout: &mut Layout, name: &str) -> Result<(), Refusal> {
-    if name.is_empty() {
-        return Err(Refusal::bad("a field without a name; see monitor fields"));
-    }
-    let scope = layout.scope;
-    let (kind, bare) = match name.split_once('.') {
-        Some((kind, bare)) if CATEGORIES.contains(&kind) => (Some(kind), bare),
-        _ => (None, name),
-    };
-    let takes = |category: &str| kind.is_none_or(|kind| kind == category);
-    let taken = (scope.processes() && takes("proc") && push(&mut layout.processes, bare))
-        || (scope.node() && takes("node") && push(&mut layout.node, bare))
-        || (scope.node() && takes("cpu") && push_cpu(&mut layout.cpus, bare))
-        || (scope.disks() && takes("disk") && push(&mut layout.disks, bare))
-        || (scope.nets() && takes("net") && push(&mut layout.nets, bare));
-    if taken { Ok(()) } else { Err(unknown(scope, bare)) }
-}
-
-/// What can stand before a field's name.
-const CATEGORIES: [&str; 5] = ["proc", "node", "cpu", "disk", "net"];
-
-/// PMIx has no names for processors.
-fn push_cpu(fields: &mut Vec<CpuField>, name: &str) -> bool {
-    let field = CpuField::named(name);
-    fields.extend(field);
-    field.is_some()
-}
-
-fn push<F: Named>(fields: &mut Vec<F>, name: &str) -> bool {
-    let field: Option<F> = pmix::field(name);
-    fields.extend(field);
-    field.is_some()
-}
-
-fn unknown(scope: Scope, written: &str) -> Refusal {
-    let names: Vec<&str> = match scope {
-        Scope::Processes | Scope::All => names::<ProcessField>().collect(),
-        Scope::Node => {
-            names::<NodeField>().chain(names::<DiskField>()).chain(names::<NetField>()).collect()
-        }
-        Scope::Disks => names::<DiskField>().collect(),
-        Scope::Nets => names::<NetField>().collect(),
-    };
-    match name::position("field", names.into_iter(), written) {
-        Err(unknown) => unknown.into(),
-        Ok(_) => Refusal::bad(format!("field {written:?} is not of {}", scope.name())),
-    }
-}
-
-fn names<F: Category>() -> impl Iterator<Item = &'static str> + Clone {
-    F::FIELDS.iter().map(|field| field.name)
-}
-
 /// `-FIELD` or `FIELD` the largest first, `+FIELD` the smallest.
 pub fn order(written: &str) -> Result<Order, Refusal> {
     let (direction, name) = match written.strip_prefix('+') {
@@ -274,7 +171,7 @@ pub fn order(written: &str) -> Result<Order, Refusal> {
     let field = match ProcessField::alias(name) {
         Some(field) => field,
         None => {
-            let place = name::position("field", names::<ProcessField>(), name)?;
+            let place = name::position("field", fields::names::<ProcessField>(), name)?;
             ProcessField::at(place).expect("the place is in the list")
         }
     };
@@ -354,59 +251,10 @@ fn devices(wanted: bool, named: Option<&Vec<String>>) -> Devices {
 mod tests {
     use super::*;
 
-    fn request(part: &str, fields: &[&str]) -> Request {
-        let fields = fields.iter().map(|&it| it.to_owned()).collect();
-        Request { part: part.into(), fields: Some(fields), ..Request::default() }
-    }
-
     #[track_caller]
     fn refused(request: &Request, want: &str) {
         let refusal = Plan::of(request).expect_err("it makes no sense");
         assert_eq!(refusal.message, want);
-    }
-
-    #[test]
-    fn absent_fields_are_all_and_an_empty_list_is_an_error() {
-        let all = Plan::of(&Request::default()).expect("everything");
-        assert!(all.layout.processes.len() > 50 && !all.want.wants(ProcessField::Pss));
-        refused(&request("proc", &[]), "fields: an empty list; leave it out for all fields");
-    }
-
-    #[test]
-    fn an_unknown_field_or_capability_is_named_with_the_nearest() {
-        refused(&request("proc", &["rss"]), r#"unknown field "rss"; did you mean "rss_bytes"?"#);
-        let capabilities = vec!["blok".into()];
-        let request = Request { capabilities, ..Request::default() };
-        refused(&request, r#"unknown capability "blok"; did you mean "block"?"#);
-    }
-
-    #[test]
-    fn the_fields_of_a_node_may_name_those_of_its_devices() {
-        let names = ["load1", "disk.read_bytes", "sent_bytes"];
-        let plan = Plan::of(&request("node", &names)).expect("a plan");
-        assert_eq!(plan.layout.node, [NodeField::Load1]);
-        assert_eq!(plan.layout.disks, [DiskField::Device, DiskField::ReadBytes]);
-        assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
-        let plan = Plan::of(&request("node", &["disk.read_bytes"])).expect("a plan");
-        assert!(!plan.want.node && plan.want.nets == Devices::None);
-    }
-
-    #[test]
-    fn signals_are_told_whatever_fields_are_named() {
-        let mut request = request("proc", &["cpu_ns"]);
-        assert!(!Plan::of(&request).expect("a plan").layout.signals);
-        request.capabilities = vec!["signals".into()];
-        assert!(Plan::of(&request).expect("a plan").layout.signals);
-    }
-
-    #[test]
-    fn the_names_of_pmix_are_names_of_our_fields() {
-        let names = ["pmix.node.la", "PMIX_DISK_READ_SECTORS", "pmix.net.sntb"];
-        let plan = Plan::of(&request("node", &names)).expect("a plan");
-        assert_eq!(plan.layout.node, [NodeField::Load1]);
-        assert_eq!(plan.layout.disks, [DiskField::Device, DiskField::ReadBytes]);
-        assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
-        assert!(order("+PMIX_PROC_RSS").is_ok_and(|it| it.field == ProcessField::Rss));
     }
 
     #[test]
@@ -431,7 +279,8 @@ mod tests {
 
     #[test]
     fn a_name_that_no_device_has_is_refused() {
-        let long = Request { disks: Some(vec!["x".repeat(256)]), ..request("disk", &["reads"]) };
+        let disk = Request { part: "disk".into(), ..Request::default() };
+        let long = Request { disks: Some(vec!["x".repeat(256)]), ..disk };
         assert!(Plan::of(&long).is_err());
         let control = Request { nets: Some(vec!["a\n".into()]), ..Request::default() };
         assert!(Plan::of(&control).is_err_and(|it| it.message.starts_with("name \"a\\n\"")));

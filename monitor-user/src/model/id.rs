@@ -1,6 +1,7 @@
 //! Quantities and identities that must not be confused with bare numbers.
 
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// A span of time, or a point on a clock that the name of the variable tells.
 #[derive(
@@ -17,6 +18,13 @@ impl Ns {
     /// The span since `earlier`, zero if the clock did not advance.
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<Duration> for Ns {
+    /// The longest span that there is, if it is longer than 584 years.
+    fn from(time: Duration) -> Self {
+        Self(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 

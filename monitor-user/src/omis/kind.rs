@@ -38,6 +38,15 @@ pub enum Kind {
     Some(&'static Kind),
 }
 
+/// A parameter as a service declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// What the manual calls it.
+    pub name: &'static str,
+    /// What it must be.
+    pub kind: Kind,
+}
+
 /// What does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
@@ -53,10 +62,10 @@ pub struct Misfit {
 
 /// The parameters as the service declares them: a scalar in a list where a list is wanted, the
 /// rest in one list where the last is `any*`.
-pub fn arrange(takes: &[Kind], args: &[Arg]) -> Result<Vec<Expr>, Misfit> {
+pub fn arrange(takes: &[Param], args: &[Arg]) -> Result<Vec<Expr>, Misfit> {
     let exprs = args.iter().map(|arg| arg.expr.clone());
     let mut exprs: Vec<Expr> = exprs.collect();
-    if let Some((Kind::Many(Kind::Any), before)) = takes.split_last()
+    if let Some((Param { kind: Kind::Many(Kind::Any), .. }, before)) = takes.split_last()
         && exprs.len() > takes.len()
     {
         let rest = exprs.split_off(before.len());
@@ -66,18 +75,26 @@ pub fn arrange(takes: &[Kind], args: &[Arg]) -> Result<Vec<Expr>, Misfit> {
         return Err(Misfit {
             status: Status::ARITY,
             arg: None,
-            found: format!("{} parameters", args.len()),
+            found: counted(args.len()),
             expected: format!("{}: ({})", takes.len(), listed(takes)),
         });
     }
     let pairs = takes.iter().zip(exprs).enumerate();
-    pairs.map(|(place, (kind, expr))| kind.fit_expr(expr).map_err(|it| it.of(place))).collect()
+    pairs.map(|(place, (it, expr))| it.kind.fit_expr(expr).map_err(|why| why.of(place))).collect()
 }
 
-/// Kinds with commas between them.
-pub fn listed(takes: &[Kind]) -> String {
-    let names: Vec<String> = takes.iter().map(Kind::to_string).collect();
+/// Parameters as a prototype has them: `process* tids, integer sig`.
+pub fn listed(takes: &[Param]) -> String {
+    let names: Vec<String> = takes.iter().map(Param::to_string).collect();
     names.join(", ")
+}
+
+fn counted(n_args: usize) -> String {
+    match n_args {
+        0 => "no parameter".to_owned(),
+        1 => "1 parameter".to_owned(),
+        more => format!("{more} parameters"),
+    }
 }
 
 impl Kind {
@@ -180,6 +197,12 @@ impl Misfit {
     }
 }
 
+impl fmt::Display for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -203,14 +226,21 @@ mod tests {
     use super::super::parse;
     use super::*;
 
-    const KILL: &[Kind] = &[Kind::Many(&Kind::Process), Kind::Integer];
-    const PRINT: &[Kind] = &[Kind::Many(&Kind::Any)];
-    const WRITE: &[Kind] = &[Kind::Process, Kind::Integer, Kind::Bytes];
-    const FLOATS: &[Kind] = &[Kind::Some(&Kind::Float)];
+    const fn param(name: &'static str, kind: Kind) -> Param {
+        Param { name, kind }
+    }
+
+    const KILL: &[Param] =
+        &[param("tids", Kind::Many(&Kind::Process)), param("sig", Kind::Integer)];
+    const PRINT: &[Param] = &[param("args", Kind::Many(&Kind::Any))];
+    const WRITE: &[Param] =
+        &[param("tid", Kind::Process), param("addr", Kind::Integer), param("bytes", Kind::Bytes)];
+    const FLOATS: &[Param] = &[param("values", Kind::Some(&Kind::Float))];
+    const NODE: &[Param] = &[param("node", Kind::Node)];
 
     /// The parameters as they are arranged, or the place and the text of what is wrong.
     #[track_caller]
-    fn check(takes: &[Kind], line: &str, want: &str) {
+    fn check(takes: &[Param], line: &str, want: &str) {
         let request = parse::request(line.as_bytes(), Dialect::Extended).unwrap();
         let basic = request.actions().next().unwrap();
         let got = match arrange(takes, &basic.args) {
@@ -262,11 +292,11 @@ mod tests {
         check(
             KILL,
             "1 [] kill([7])",
-            "ARITY at 5: found 1 parameters, expected 2: (process*, integer)",
+            "ARITY at 5: found 1 parameter, expected 2: (process* tids, integer sig)",
         );
         check(KILL, r#"1 [] kill([7],"x")"#, "TYPE at 14: found a string, expected integer");
         check(KILL, "1 [] kill([7,1.5],9)", "TYPE at 10: found a float, expected process*");
         check(FLOATS, "1 [] f([])", "RANGE at 7: found an empty list, expected floating+");
-        check(&[Kind::Node], "1 [] f(-1)", "RANGE at 7: found -1, expected node");
+        check(NODE, "1 [] f(-1)", "RANGE at 7: found -1, expected node");
     }
 }

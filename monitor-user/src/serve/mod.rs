@@ -8,3 +8,4 @@ pub mod line;
 pub mod outbox;
 pub mod policy;
 pub mod socket;
+pub mod tui;

@@ -2,9 +2,11 @@
 #![allow(unsafe_code, reason = "each block is one call with its reason")]
 
 pub mod account;
+pub mod barrier;
 pub mod bpf;
 pub mod clock;
 pub mod files;
+pub mod ipc;
 pub mod memory;
 pub mod namespace;
 pub mod peer;

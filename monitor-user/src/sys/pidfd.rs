@@ -6,8 +6,11 @@
 
 use crate::model::id::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
+use rustix::process::{
+    Pid as RawPid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process,
+};
 use std::io;
+use std::num::NonZeroI32;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// `PIDFD_GET_INFO` of include/uapi/linux/pidfd.h, with the 64 bytes of its first form.
@@ -35,8 +38,8 @@ const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_
 pub struct Held(OwnedFd);
 
 impl Held {
-    /// Holds a process, whose end nobody waits for.
-    pub fn process(pid: Pid) -> io::Result<Self> {
+    /// Holds whoever has this id now.
+    pub fn open(pid: Pid) -> io::Result<Self> {
         Ok(Self(pidfd_open(raw(pid)?, PidfdFlags::empty())?))
     }
 
@@ -45,18 +48,29 @@ impl Held {
         Ok(Self(pidfd_open(raw(tid)?, PIDFD_THREAD)?))
     }
 
-    /// Sends any signal, real-time ones too, to this very process or thread.
-    pub fn send(&self, signal: i32) -> io::Result<()> {
-        let (fd, none) = (self.0.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
-        // SAFETY: without a `siginfo` the kernel reads no memory of ours.
-        let rc = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, none, 0) };
-        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    /// Sends it a signal, a real-time one too.
+    pub fn signal(&self, number: u32) -> io::Result<()> {
+        let number = i32::try_from(number).ok().and_then(NonZeroI32::new);
+        let number = number.ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: the kernel checks the number; it is not one that our own C library waits for,
+        // and it goes to another process as kill(1) would send it.
+        let signal = unsafe { Signal::from_raw_nonzero_unchecked(number) };
+        Ok(pidfd_send_signal(&self.0, signal)?)
+    }
+
+    /// Gives it another nice value. There is no call for that by descriptor: it is made by number
+    /// while the process is known to live, and so has its number.
+    pub fn renice(&self, pid: Pid, value: i32) -> io::Result<()> {
+        if self.has_ended() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(setpriority_process(Some(raw(pid)?), value)?)
     }
 
     /// Whether it has ended; it may still have to be waited for.
     pub fn has_ended(&self) -> bool {
-        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-        matches!(poll(&mut fds, Some(&NOW)), Ok(1..))
+        let mut ends = [PollFd::new(&self.0, PollFlags::IN)];
+        matches!(poll(&mut ends, Some(&Timespec::default())), Ok(1..))
     }
 
     /// How it ended, as `wait(2)` tells it, where the kernel says it to those who did not wait.
@@ -76,8 +90,6 @@ impl Held {
         })
     }
 }
-
-const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Sends a signal to one thread of a process, by number: for kernels that hold no threads.
 pub fn thread_kill(process: i32, thread: i32, signal: i32) -> io::Result<()> {
@@ -102,7 +114,7 @@ impl Ends {
 
     /// Holds a process; its mark comes once, when it has ended.
     pub fn hold(&self, pid: Pid, mark: u64) -> io::Result<Held> {
-        let held = Held::process(pid)?;
+        let held = Held::open(pid)?;
         let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         epoll::add(&self.0, &held.0, epoll::EventData::new_u64(mark), once)?;
         Ok(held)
@@ -112,9 +124,11 @@ impl Ends {
     pub fn ended(&self) -> Vec<u64> {
         let mut events = Vec::with_capacity(64);
         let mut marks = Vec::new();
-        while let Ok(1..) =
-            epoll::wait(&self.0, rustix::buffer::spare_capacity(&mut events), Some(&NOW))
-        {
+        while let Ok(1..) = epoll::wait(
+            &self.0,
+            rustix::buffer::spare_capacity(&mut events),
+            Some(&Timespec::default()),
+        ) {
             marks.extend(events.drain(..).map(|event| event.data.u64()));
         }
         marks

@@ -7,6 +7,7 @@ pub mod answer;
 pub mod call;
 pub mod decode;
 pub mod event;
+pub mod params;
 pub mod reply;
 pub mod status;
 

@@ -1,8 +1,8 @@
 //! The commands that ask a daemon: `start`, `list`, `cancel`, `events`, and those that can do
 //! without one.
 
-use super::service::Service;
 use crate::deadline::until;
+use crate::served::Served;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -24,7 +24,7 @@ fn shape(text: &str) -> String {
 
 #[test]
 fn a_sample_by_the_daemon_is_what_one_reads_oneself() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     for words in [
         "sample --format csv --fields comm,pid",
         "sample all --format json",
@@ -52,7 +52,7 @@ fn a_sample_by_the_daemon_is_what_one_reads_oneself() {
 
 #[test]
 fn a_process_that_is_not_there_ends_it_as_without_a_daemon() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     let none = ran(service.command("sample --pid 3 --format json"));
     assert_eq!(none, (Some(6), String::new(), "monitor: no process 3\n".into()));
     let csv = "time_unix_ns,pid,comm\n1767225600000000000,1234,test-stats\n";
@@ -63,7 +63,7 @@ fn a_process_that_is_not_there_ends_it_as_without_a_daemon() {
 
 #[test]
 fn a_watch_by_the_daemon_has_rates_and_its_count() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     let (code, text, said) =
         ran(service.command("watch --every 20ms --count 3 --format json --fields cpu_percent"));
     assert_eq!((code, &*said, text.lines().count()), (Some(0), "", 3));
@@ -73,7 +73,7 @@ fn a_watch_by_the_daemon_has_rates_and_its_count() {
 
 #[test]
 fn a_limit_of_the_daemon_is_told_with_the_way_round_it() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     let (code, _, said) = ran(service.command("watch --every 1ms"));
     assert_eq!(code, Some(1));
     let want = "the shortest is 10 ms, the limit \"period\"; --local reads without the daemon\n";
@@ -94,7 +94,7 @@ fn a_daemon_that_was_named_must_answer() {
 
 #[test]
 fn what_is_detached_is_listed_read_and_cancelled() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     let (code, said, _) =
         ran(service.command("start job node --fields load1 --every 20ms --detach --lease 1m"));
     assert_eq!(code, Some(0));
@@ -126,7 +126,7 @@ fn what_is_detached_is_listed_read_and_cancelled() {
 
 #[test]
 fn a_monitor_in_the_foreground_ends_with_its_interrupt() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     let mut child = service
         .command("start a --every 20ms --format json --fields comm")
         .stdout(Stdio::piped())
@@ -143,7 +143,7 @@ fn a_monitor_in_the_foreground_ends_with_its_interrupt() {
 
 #[test]
 fn a_watch_waits_for_its_daemon_and_gives_up_in_the_end() {
-    let mut service = Service::with("test");
+    let mut service = Served::start("test");
     let mut child = service
         .command("watch --every 20ms --format json --fields comm")
         .stdout(Stdio::piped())
@@ -173,7 +173,7 @@ fn a_watch_waits_for_its_daemon_and_gives_up_in_the_end() {
 
 #[test]
 fn a_run_that_the_daemon_cannot_count_is_counted_here() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     let mut command = service.command("run -- sh -c");
     command.arg("exit 3");
     let (code, _, said) = ran(command);
@@ -183,7 +183,7 @@ fn a_run_that_the_daemon_cannot_count_is_counted_here() {
 
 #[test]
 fn a_run_whose_daemon_dies_tells_what_its_parent_knows() {
-    let mut service = Service::with("procfs");
+    let mut service = Served::start("procfs");
     let mut command = service.command("run --format json -- sh -c");
     command.arg("echo begun; read line; exit 5");
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,6 +1,6 @@
 //! The client library, against a daemon with fixed values.
 
-use super::service::Service;
+use crate::served::Served;
 use monitor::client::{Alert, Cancel, Client, Error, FileWatch, Heartbeat, Request, Status};
 use monitor::client::{Target, Told, blocking};
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn request(id: &str, every_ms: u64) -> Request {
 
 #[test]
 fn the_example_of_the_manual_runs() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     wait(async {
         let cpu = example::once(service.socket(), 1234).await.expect("a sample");
         assert!(cpu.is_some_and(|cpu| cpu > 0));
@@ -36,7 +36,7 @@ fn the_example_of_the_manual_runs() {
 
 #[test]
 fn a_refusal_has_its_status_and_its_sentence() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     wait(async {
         let client = Client::connect_to(service.socket()).await.expect("a daemon");
         let targets = vec![Target::Pid { pid: 9, node: None }];
@@ -55,7 +55,7 @@ fn nobody_there_is_said_with_the_path() {
 
 #[test]
 fn many_calls_share_a_connection_and_each_has_its_answer() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     wait(async {
         let client = Client::connect_to(service.socket()).await.expect("a daemon");
         let mut series = client.start(&request("a", 10)).await.expect("a series");
@@ -81,7 +81,7 @@ fn many_calls_share_a_connection_and_each_has_its_answer() {
 
 #[test]
 fn a_series_that_is_dropped_is_cancelled() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     wait(async {
         let client = Client::connect_to(service.socket()).await.expect("a daemon");
         let series = client.start(&request("a", 10)).await.expect("a series");
@@ -94,7 +94,7 @@ fn a_series_that_is_dropped_is_cancelled() {
 
 #[test]
 fn what_is_cancelled_tells_nothing_more() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     wait(async {
         let client = Client::connect_to(service.socket()).await.expect("a daemon");
         let _series = client.start(&request("a", 10)).await.expect("a series");
@@ -107,7 +107,7 @@ fn what_is_cancelled_tells_nothing_more() {
 
 #[test]
 fn a_series_goes_on_after_a_restart_and_tells_of_the_gap() {
-    let mut service = Service::with("test");
+    let mut service = Served::start("test");
     let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
     let mut series = client.start(&request("a", 10)).expect("a series");
     assert!(matches!(series.next(), Some(Ok(Told::Event(_)))));
@@ -122,7 +122,7 @@ fn a_series_goes_on_after_a_restart_and_tells_of_the_gap() {
 
 #[test]
 fn a_daemon_that_stays_away_is_an_error_when_patience_ends() {
-    let mut service = Service::with("test");
+    let mut service = Served::start("test");
     let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
     let client = client.with_patience(Duration::from_millis(50));
     let mut series = client.start(&request("a", 10)).expect("a series");
@@ -134,7 +134,7 @@ fn a_daemon_that_stays_away_is_an_error_when_patience_ends() {
 
 #[test]
 fn what_runs_on_a_lease_outlives_its_client_and_is_read_later() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     let client = || blocking::Client::connect_to(service.socket()).expect("a daemon");
     let lease_ns = Some(60_000_000_000);
     let begun = client().start(&Request { lease_ns, ..request("a", 10) }).expect("a series");
@@ -174,7 +174,7 @@ fn a_sample_that_is_read_back_prints_as_it_was() {
 
 #[test]
 fn what_ran_on_a_lease_begins_anew_with_the_next_daemon() {
-    let mut service = Service::with("test");
+    let mut service = Served::start("test");
     let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
     let lease_ns = Some(60_000_000_000);
     let mut series = client.start(&Request { lease_ns, ..request("a", 10) }).expect("a series");
@@ -207,7 +207,7 @@ fn whoever_speaks_another_language_is_no_daemon() {
 
 #[test]
 fn an_alarm_arrives_and_a_beat_keeps_it_away() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     wait(async {
         let client = Client::connect_to(service.socket()).await.expect("a daemon");
         let params = Heartbeat {
@@ -235,7 +235,7 @@ fn an_alarm_arrives_and_a_beat_keeps_it_away() {
 
 #[test]
 fn a_file_that_does_not_change_is_told_of() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
     let params = FileWatch {
         id: None,

@@ -3,7 +3,7 @@
 //! In a block marked `socket`, `->` is sent and `<-` must be what comes next. `"…"` stands for
 //! any value; keys that are not written may be there.
 
-use super::service::Service;
+use crate::served::Served;
 use monitor::client::Status;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -29,7 +29,7 @@ fn fits(want: &Value, got: &Value) -> bool {
 }
 
 fn play(block: &str) -> usize {
-    let service = Service::with("test");
+    let service = Served::start("test");
     let mut stream = UnixStream::connect(service.socket()).expect("a daemon");
     let mut lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
     let mut heard = 0;
@@ -68,7 +68,7 @@ fn every_method_stands_on_the_page() {
 
 #[test]
 fn the_python_example_reads_a_series() {
-    let service = Service::with("test");
+    let service = Served::start("test");
     let mut python = Command::new("python3");
     python.arg(docs("examples/socket_client.py")).arg(service.socket()).arg("3");
     let got = python.stdin(Stdio::null()).output().expect("python3 runs");

@@ -3,4 +3,3 @@
 mod command;
 mod library;
 mod manual;
-pub mod service;

@@ -1,6 +1,7 @@
 //! Bad input: each kind has its typed error, and nobody else notices.
 
-use super::service::{Client, Service};
+use crate::served::Served;
+use crate::talk::Talk;
 use serde_json::Value;
 use std::io::Read as _;
 
@@ -72,7 +73,7 @@ fn check(got: &Value, code: i64, names: &str, of: &str) {
 
 #[test]
 fn every_bad_request_has_its_typed_error_that_names_what_is_wrong() {
-    let service = Service::start("test");
+    let service = Served::start("test");
     let mut client = service.connect();
     for (params, code, names) in ROWS {
         check(&client.call("monitor", params), *code, names, params);
@@ -86,7 +87,7 @@ fn every_bad_request_has_its_typed_error_that_names_what_is_wrong() {
 
 #[test]
 fn what_is_no_call_is_answered_and_the_connection_goes_on() {
-    let service = Service::start("test");
+    let service = Served::start("test");
     let mut client = service.connect();
     for (line, code) in [
         ("}{", PARSE_ERROR),
@@ -100,36 +101,37 @@ fn what_is_no_call_is_answered_and_the_connection_goes_on() {
         ("{\"method\":\"attach\"}", BAD_PARAM),
         ("{\"method\":\"cancel\",\"params\":{\"id\":\"none\"},\"id\":4}", NOT_FOUND),
     ] {
-        client.send(format!("{line}\n").as_bytes());
-        check(&client.line().unwrap(), code, "", line);
+        let _ = client.say(format!("{line}\n").as_bytes());
+        check(&client.hear().unwrap(), code, "", line);
     }
     let deep = format!("{{\"method\":\"monitor\",\"params\":{}\n", "[".repeat(500_000));
-    client.send(deep.as_bytes());
-    assert!(client.line().unwrap()["error"]["code"].as_i64().unwrap() < 0);
+    let _ = client.say(deep.as_bytes());
+    assert!(client.hear().unwrap()["error"]["code"].as_i64().unwrap() < 0);
     assert_eq!(client.call("hello", "{}")["result"]["service"], "monitor");
 }
 
 #[test]
 fn a_line_without_end_is_cut_off_in_bounded_memory() {
-    let service = Service::start("test");
+    let service = Served::start("test");
     let mut other = service.connect();
-    let before = service.resident();
+    let before = service.resident_bytes();
     let mut client = service.connect();
     let part = vec![b'x'; 1 << 20];
     // Far more than is ever kept; the other end closes long before.
-    (0..64).for_each(|_| client.send(&part));
-    assert!(service.resident() < before + (16 << 20));
+    (0..64).for_each(|_| drop(client.say(&part)));
+    assert!(service.resident_bytes() < before + (16 << 20));
     assert_eq!(other.call("hello", "{}")["result"]["service"], "monitor");
 }
 
 #[test]
 fn those_who_say_nothing_or_leave_in_mid_reply_disturb_nobody() {
-    let service = Service::start("test");
+    let service = Served::start("test");
     let mut client = service.connect();
-    let silent: Vec<Client> = (0..200).map(|_| service.connect()).collect();
+    let silent: Vec<Talk> = (0..200).map(|_| service.connect()).collect();
     for _ in 0..50 {
         let mut leaves = service.connect();
-        leaves.send(b"{\"id\":1,\"method\":\"monitor\",\"params\":{\"part\":\"all\"}}\n{\"id\"");
+        let _ =
+            leaves.say(b"{\"id\":1,\"method\":\"monitor\",\"params\":{\"part\":\"all\"}}\n{\"id\"");
         drop(leaves);
     }
     assert_eq!(client.call("monitor", "{}")["result"]["status"], "SUCCESS");
@@ -140,7 +142,7 @@ fn those_who_say_nothing_or_leave_in_mid_reply_disturb_nobody() {
 
 #[test]
 fn bytes_of_any_kind_never_end_the_service() {
-    let service = Service::start("test");
+    let service = Served::start("test");
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..64 {
         let mut client = service.connect();
@@ -150,12 +152,12 @@ fn bytes_of_any_kind_never_end_the_service() {
                 (seed >> 56) as u8
             })
             .collect();
-        client.send(&bytes);
+        let _ = client.say(&bytes);
     }
     let mut client = service.connect();
     assert_eq!(client.call("hello", "{}")["result"]["service"], "monitor");
     let mut log = String::new();
-    std::fs::File::open(format!("/proc/{}/comm", service.child.id()))
+    std::fs::File::open(format!("/proc/{}/comm", service.pid()))
         .unwrap()
         .read_to_string(&mut log)
         .unwrap();

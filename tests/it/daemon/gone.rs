@@ -1,10 +1,11 @@
 //! A requestor that is killed, and a service that is.
 
-use super::service::Service;
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::root::undo::programs;
 use crate::root::workload::Guarded;
+use crate::served::Served;
+use crate::talk::Talk;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -38,9 +39,9 @@ fn root_a_requestor_killed_in_the_middle_of_a_sample_leaves_nothing_behind() {
     if !granted("root_a_requestor_killed_in_the_middle_of_a_sample_leaves_nothing_behind") {
         return;
     }
-    let service = Service::start("ebpf");
+    let service = Served::start("ebpf");
     let mut client = service.connect();
-    let listed = |client: &mut super::service::Client| {
+    let listed = |client: &mut Talk| {
         client.call("list", "{}")["result"].as_array().map_or(usize::MAX, Vec::len)
     };
     // What is made once is made now.
@@ -48,7 +49,7 @@ fn root_a_requestor_killed_in_the_middle_of_a_sample_leaves_nothing_behind() {
     let descriptors = service.descriptors();
     let loaded = programs();
     for _ in 0..3 {
-        let mut killed = requestor(&service.socket());
+        let mut killed = requestor(service.socket());
         deadline::until(|| (listed(&mut client) == MONITORS).then_some(()));
         killed.0.kill().unwrap();
         let start = Instant::now();
@@ -68,11 +69,12 @@ fn root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once() {
         return;
     }
     let before = programs();
-    let mut service = Service::start("ebpf");
+    let mut service = Served::start("ebpf");
     let ours: BTreeSet<u32> = programs().difference(&before).copied().collect();
     assert!(ours.len() >= 4, "{ours:?}");
     let mut worker = Guarded::python("sum(range(10**7)); print('done',flush=True); input()");
     assert_eq!(worker.line(), "done");
+    deadline::until(|| sleeps(&worker).then_some(()));
     let mut client = service.connect();
     let request = format!(
         r#"{{"fields":["cpu_ns","tcp_sent_bytes","counted_since_ns"],"targets":[{{"pid":{}}}]}}"#,
@@ -81,9 +83,9 @@ fn root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once() {
     let sample = |it: serde_json::Value| it["result"]["sample"]["processes"][0].clone();
     let first = sample(client.call("monitor", &request));
     service.kill();
-    assert_eq!(client.line(), None, "a client sees its connection close");
+    assert_eq!(client.hear(), None, "a client sees its connection close");
     deadline::until(|| programs().is_disjoint(&ours).then_some(()));
-    service.again("ebpf");
+    service.restart();
     let second = sample(service.connect().call("monitor", &request));
     // The kernel's own count goes on: the worker has slept all the time.
     assert_eq!(first["cpu_ns"], second["cpu_ns"]);
@@ -95,9 +97,15 @@ fn root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once() {
     assert!(since(&second) > since(&first));
 }
 
+/// Whether it uses no CPU until it is told something.
+fn sleeps(child: &Guarded) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid().0)).unwrap();
+    stat.contains(") S ")
+}
+
 /// A target that ends is told of soon, though its monitor looks once an hour.
 fn told_soon(backend: &str) {
-    let service = Service::start(backend);
+    let service = Served::start(backend);
     let mut worker = Guarded::sh("read x; exit 7");
     let mut client = service.connect();
     let request = format!(

@@ -2,6 +2,5 @@
 
 mod bad;
 mod gone;
-mod service;
 mod slow;
 mod stopped;

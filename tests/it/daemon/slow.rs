@@ -1,6 +1,7 @@
 //! A reading that takes long holds up those who wait for it, and nobody else.
 
-use super::service::{Client, Place};
+use crate::served::Folder;
+use crate::talk::Talk;
 use monitor::backend::canned::Canned;
 use monitor::backend::{Backend, Error};
 use monitor::cluster::scope::Node;
@@ -39,12 +40,12 @@ impl Backend for Gated {
 
 #[test]
 fn a_reading_that_takes_long_delays_neither_hello_nor_list_nor_cancel() {
-    let place = Place::new();
+    let folder = Folder::new();
     let (open, gate) = channel();
     let (begun, begins) = channel();
     let backend = Box::new(Gated { inner: Canned::fixed(), gate, begun });
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let socket = place.socket();
+    let socket = folder.join("socket");
     let own = socket.clone();
     let service = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -56,18 +57,19 @@ fn a_reading_that_takes_long_delays_neither_hello_nor_list_nor_cancel() {
             }
         });
     });
-    let mut waits = Client::to(&socket);
-    waits.send(
+    let mut waits = Talk::to(&socket);
+    let sent = waits.say(
         b"{\"id\":5,\"method\":\"monitor\",\"params\":{\"id\":\"a\",\"every_ns\":1000000000}}\n",
     );
+    sent.unwrap();
     begins.recv().unwrap();
     // The thread that reads stands still; all this is answered meanwhile.
-    let mut other = Client::to(&socket);
+    let mut other = Talk::to(&socket);
     assert_eq!(other.call("hello", "{}")["result"]["service"], "monitor");
     assert_eq!(other.call("list", "{}")["result"][0]["id"], "a");
     assert_eq!(other.call("cancel", r#"{"id":"b"}"#)["error"]["code"], -46);
     open.send(()).unwrap();
-    let first = waits.line().unwrap();
+    let first = waits.hear().unwrap();
     assert_eq!((&first["id"], &first["result"]["status"]), (&5.into(), &"SUCCESS".into()));
     // Whoever reads now must not wait for ever.
     drop(open);

@@ -1,7 +1,7 @@
 //! A client that stands still while it is told a hundred times a second.
 
-use super::service::Service;
 use crate::root::workload::Guarded;
+use crate::served::Served;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 
@@ -37,11 +37,11 @@ fn subscriber(socket: &Path) -> Guarded {
 
 #[test]
 fn a_stopped_client_costs_a_bounded_queue_and_learns_exactly_what_it_lost() {
-    let service = Service::start("test");
+    let service = Served::start("test");
     let mut other = service.connect();
     let _first = other.call("monitor", r#"{"id":"o","every_ns":10000000,"fields":["cpu_ns"]}"#);
-    let mut stopped = subscriber(&service.socket());
-    let before = service.resident();
+    let mut stopped = subscriber(service.socket());
+    let before = service.resident_bytes();
     let pid = Pid::from_raw(i32::try_from(stopped.pid().0).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let mut seq = other.event()["seq"].as_u64().unwrap();
@@ -50,7 +50,7 @@ fn a_stopped_client_costs_a_bounded_queue_and_learns_exactly_what_it_lost() {
         let event = other.event();
         seq += 1;
         assert_eq!((event["seq"].as_u64(), event["dropped"].as_u64()), (Some(seq), Some(0)));
-        most = most.max(service.resident());
+        most = most.max(service.resident_bytes());
     }
     println!("memory {before} bytes, with a stopped client at most {most}");
     assert!(most < before + BOUND, "{before} bytes became {most}");

@@ -1,7 +1,7 @@
 //! Above its budget the service gives up what was asked for beyond the base, and says so.
 
-use super::served::{Served, write};
 use crate::deadline::until;
+use crate::served::{Served, write};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ fn given_up(sample: &Value) -> Vec<String> {
 #[test]
 fn what_is_given_up_is_said_in_samples_status_doctor_and_log_and_comes_back() {
     let config = "[budget]\nwindow = \"50ms\"\nshare = ";
-    let served = Served::with("budget", &format!("{config}\"0.000001%\"\n"));
+    let served = Served::with(&format!("{config}\"0.000001%\"\n"));
     let mut talk = served.connect();
     let asked = r#"{"fields":["cpu_ns"],"capabilities":["exact-cpu"],"every_ns":20000000}"#;
     let _first = talk.result("monitor", asked);

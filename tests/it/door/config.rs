@@ -1,7 +1,7 @@
 //! One file: checked as a whole, shown with its origins, read again while the service runs.
 
-use super::served::{Served, folder, monitor, write};
 use crate::deadline::until;
+use crate::served::{Folder, Served, monitor, write};
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::Output;
@@ -12,7 +12,7 @@ fn run(words: &[&str], path: &Path) -> Output {
 
 #[test]
 fn every_error_is_told_with_file_line_and_key_and_exit_code_2() {
-    let folder = folder("check");
+    let folder = Folder::new();
     let path = folder.join("monitor.toml");
     write(
         &path,
@@ -32,22 +32,20 @@ fn every_error_is_told_with_file_line_and_key_and_exit_code_2() {
         )
     );
     assert_eq!(got.status.code(), Some(2));
-    let _ = std::fs::remove_dir_all(folder);
 }
 
 #[test]
 fn a_named_file_that_is_not_there_is_an_error_and_no_service_starts_with_a_wrong_one() {
-    let folder = folder("absent");
+    let folder = Folder::new();
     let path = folder.join("monitor.toml");
     assert_eq!(run(&["config", "check"], &path).status.code(), Some(2));
     write(&path, "[limits]\nmonitors = 0\n");
     assert_eq!(run(&["serve", "--config"], &path).status.code(), Some(2));
-    let _ = std::fs::remove_dir_all(folder);
 }
 
 #[test]
 fn what_holds_is_shown_with_where_it_came_from_and_can_be_read_back() {
-    let folder = folder("show");
+    let folder = Folder::new();
     let path = folder.join("monitor.toml");
     write(&path, "[limits]\nmonitors = 77\n");
     let got = monitor()
@@ -61,12 +59,11 @@ fn what_holds_is_shown_with_where_it_came_from_and_can_be_read_back() {
     assert!(text.contains("period = \"10ms\"  # default\n"), "{text}");
     write(&path, &text);
     assert_eq!(run(&["config", "check"], &path).status.code(), Some(0));
-    let _ = std::fs::remove_dir_all(folder);
 }
 
 #[test]
 fn a_hangup_takes_a_good_file_and_leaves_the_old_one_for_a_wrong_one() {
-    let served = Served::with("reload", "[limits]\nmonitors = 1\n");
+    let served = Served::with("[limits]\nmonitors = 1\n");
     let start = |id: &str| {
         let mut talk = served.connect();
         let params = format!("{{\"id\":\"{id}\",\"fields\":[\"cpu_ns\"],\"every_ns\":1000000000}}");
@@ -91,7 +88,7 @@ fn a_hangup_takes_a_good_file_and_leaves_the_old_one_for_a_wrong_one() {
 
 #[test]
 fn status_and_doctor_ask_the_service() {
-    let served = Served::with("status", "");
+    let served = Served::with("");
     let ask = |words: &[&str]| {
         let got = monitor().args(words).arg("--socket").arg(served.socket()).output().unwrap();
         (got.status.code(), String::from_utf8(got.stdout).unwrap())

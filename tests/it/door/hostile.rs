@@ -1,8 +1,8 @@
 //! Nonsense on the socket: memory stays bounded, the error is clear or the end is quiet, and
 //! others are served as before.
 
-use super::served::Served;
 use crate::deadline::until;
+use crate::served::Served;
 
 /// Memory that may come and go with buffers; far below what any of this would need unbounded.
 const SLACK: u64 = 24 << 20;
@@ -17,8 +17,8 @@ fn unharmed(served: &Served, before: u64) {
     assert!(!served.log().contains("panicked"), "{}", served.log());
 }
 
-fn begun(name: &str) -> (Served, u64) {
-    let served = Served::with(name, "");
+fn begun() -> (Served, u64) {
+    let served = Served::with("");
     let _first = served.status();
     let before = served.resident_bytes();
     (served, before)
@@ -26,7 +26,7 @@ fn begun(name: &str) -> (Served, u64) {
 
 #[test]
 fn garbage_is_answered_line_by_line() {
-    let (served, before) = begun("garbage");
+    let (served, before) = begun();
     let mut talk = served.connect();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     for _ in 0..500 {
@@ -48,7 +48,7 @@ fn garbage_is_answered_line_by_line() {
 
 #[test]
 fn half_a_line_is_nothing() {
-    let (served, before) = begun("half");
+    let (served, before) = begun();
     for _ in 0..100 {
         served.connect().say(br#"{"id":1,"method":"hel"#).unwrap();
     }
@@ -58,7 +58,7 @@ fn half_a_line_is_nothing() {
 
 #[test]
 fn a_line_of_a_gibibyte_ends_at_the_limit() {
-    let (served, before) = begun("gibibyte");
+    let (served, before) = begun();
     let mut talk = served.connect();
     let chunk = vec![b'x'; 1 << 20];
     let sent = (0..1024).take_while(|_| talk.say(&chunk).is_ok()).count();
@@ -72,7 +72,7 @@ fn a_line_of_a_gibibyte_ends_at_the_limit() {
 
 #[test]
 fn a_million_nested_brackets_are_an_error() {
-    let (served, before) = begun("brackets");
+    let (served, before) = begun();
     let mut talk = served.connect();
     let line = format!("{{\"method\":\"monitor\",\"params\":{}\n", "[".repeat(1_000_000));
     talk.say(line.as_bytes()).unwrap();
@@ -82,7 +82,7 @@ fn a_million_nested_brackets_are_an_error() {
 
 #[test]
 fn whoever_closes_in_the_middle_of_a_reply_is_forgotten() {
-    let (served, before) = begun("mid-reply");
+    let (served, before) = begun();
     for _ in 0..50 {
         let mut talk = served.connect();
         let call = br#"{"id":1,"method":"monitor","params":{"part":"all"}}"#;
@@ -99,7 +99,7 @@ fn whoever_closes_in_the_middle_of_a_reply_is_forgotten() {
 
 #[test]
 fn whoever_calls_and_never_reads_is_read_no_further() {
-    let (served, before) = begun("deaf");
+    let (served, before) = begun();
     let mut talk = served.connect();
     talk.deaf();
     let call = b"{\"id\":1,\"method\":\"monitor\",\"params\":{\"part\":\"all\"}}\n".repeat(1000);
@@ -112,19 +112,19 @@ fn whoever_calls_and_never_reads_is_read_no_further() {
 #[test]
 fn a_thousand_connections_that_say_nothing_disturb_nobody() {
     let _limit = monitor::sys::files::raise();
-    let (served, before) = begun("silent");
+    let (served, before) = begun();
     let silent: Vec<_> = (0..1000).map(|_| served.connect()).collect();
     until(|| (served.status()["connections"] == 1001).then_some(()));
     unharmed(&served, before);
     drop(silent);
     until(|| (served.status()["connections"] == 1).then_some(()));
-    let open = std::fs::read_dir(format!("/proc/{}/fd", served.pid())).unwrap().count();
+    let open = served.descriptors();
     assert!(open < 40, "{open} descriptors are left");
 }
 
 #[test]
 fn a_connection_too_many_is_told_which_limit_it_met() {
-    let served = Served::with("too-many", "[limits]\nconnections = 3\n");
+    let served = Served::with("[limits]\nconnections = 3\n");
     let mut first = served.connect();
     // Whoever looked whether it listens is gone.
     until(|| (first.result("status", "{}")["connections"] == 1).then_some(()));
@@ -138,7 +138,7 @@ fn a_connection_too_many_is_told_which_limit_it_met() {
 
 #[test]
 fn the_pace_of_all_monitors_together_has_a_limit() {
-    let served = Served::with("pace", "[limits]\nsamples_per_second = 15\n");
+    let served = Served::with("[limits]\nsamples_per_second = 15\n");
     let mut talk = served.connect();
     let params = r#"{"id":"a","fields":["cpu_ns"],"every_ns":100000000}"#;
     let _first = talk.result("monitor", params);

@@ -3,6 +3,6 @@
 mod budget;
 mod config;
 mod hostile;
-mod served;
 mod sight;
+mod systemd;
 mod unit;

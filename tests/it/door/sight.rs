@@ -1,11 +1,11 @@
 //! Who sees what: a user never sees through the socket what `/proc` would refuse him.
 
-use super::served::{Served, Talk, monitor};
 use crate::deadline::until;
-use crate::root::privilege::{granted, skip};
+use crate::root::privilege::able;
+use crate::served::{Served, monitor};
+use crate::talk::Talk;
 use rustix::process::{Gid, Uid};
 use serde_json::Value;
-use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 /// The user that asks; nobody else is he while the tests run.
@@ -95,14 +95,14 @@ fn row(talk: &mut Talk, pid: u32) -> Option<Value> {
     sample["result"]["sample"]["processes"].get(0).cloned()
 }
 
-fn compare(name: &str, backend: &str) {
-    let served = Served::started(name, "", monitor(), backend);
+fn compare(backend: &str) {
+    let served = Served::started("", monitor(), backend);
     let socket = served.socket();
     for it in workload() {
         let pid = it.child.id();
         as_user(&[], || {
             let shown = std::fs::read_to_string(format!("/proc/{pid}/io")).is_ok();
-            let mut talk = Talk::over(UnixStream::connect(&socket).unwrap());
+            let mut talk = Talk::to(socket);
             let row = row(&mut talk, pid).expect("its name is no secret");
             assert!(row["cpu_ns"].is_u64(), "{}: {row}", it.what);
             // From /proc it cannot be seen whose a user namespace is: then less is shown.
@@ -115,25 +115,17 @@ fn compare(name: &str, backend: &str) {
     }
 }
 
-fn able(test: &str) -> bool {
-    let there = Command::new("setpriv").arg("--version").output().is_ok();
-    if !there {
-        skip(test, "needs setpriv");
-    }
-    there && granted(test)
-}
-
 #[test]
 fn root_ebpf_shows_a_user_what_proc_would_and_no_more() {
     if able("root_ebpf_shows_a_user_what_proc_would_and_no_more") {
-        compare("sight-ebpf", "ebpf");
+        compare("ebpf");
     }
 }
 
 #[test]
 fn root_procfs_shows_a_user_what_proc_would_and_no_more() {
     if able("root_procfs_shows_a_user_what_proc_would_and_no_more") {
-        compare("sight-procfs", "procfs");
+        compare("procfs");
     }
 }
 
@@ -142,13 +134,12 @@ fn root_a_grant_to_a_group_shows_its_users_all() {
     if !able("root_a_grant_to_a_group_shows_its_users_all") {
         return;
     }
-    let served =
-        Served::started("grant", "[policy]\nobserve-all = [\"@61300\"]\n", monitor(), "procfs");
+    let served = Served::started("[policy]\nobserve-all = [\"@61300\"]\n", monitor(), "procfs");
     let socket = served.socket();
     let others = Waiting::new("root's", "--reuid 0 --regid 0 --clear-groups", &PLAIN);
     for (groups, all) in [(&[][..], false), (&[61_300][..], true)] {
         as_user(groups, || {
-            let mut talk = Talk::over(UnixStream::connect(&socket).unwrap());
+            let mut talk = Talk::to(socket);
             let row = row(&mut talk, others.child.id()).unwrap();
             assert_eq!(row["read_call_bytes"].is_u64(), all);
         });
@@ -161,16 +152,16 @@ fn root_whoever_is_granted_nothing_is_told_and_left_out() {
         return;
     }
     let config = "[policy]\nobserve-own = [\"@61300\"]\n";
-    let served = Served::started("closed", config, monitor(), "test");
+    let served = Served::started(config, monitor(), "test");
     let socket = served.socket();
     as_user(&[], || {
-        let mut talk = Talk::over(UnixStream::connect(&socket).unwrap());
+        let mut talk = Talk::to(socket);
         let told = talk.hear().unwrap();
         assert_eq!(told["error"]["message"], "user 61234 is not granted \"observe-own\" here");
         assert_eq!(talk.hear(), None);
     });
     as_user(&[61_300], || {
-        let mut talk = Talk::over(UnixStream::connect(&socket).unwrap());
+        let mut talk = Talk::to(socket);
         assert_eq!(talk.result("hello", "{}")["uid"], USER);
     });
     until(|| (served.status()["refused"]["not granted"] == 1).then_some(()));
@@ -185,14 +176,14 @@ fn root_behind_hidepid_others_do_not_exist_and_the_group_of_the_mount_is_spared(
     let mut program = Command::new("unshare");
     let mount = "mount -t proc -o hidepid=2,gid=61300 proc /proc && exec \"$0\" \"$@\"";
     program.args(["-m", "sh", "-c", mount]).arg(monitor().get_program());
-    let served = Served::started("hidepid", "", program, "ebpf");
+    let served = Served::started("", program, "ebpf");
     let socket = served.socket();
     let own = "--reuid 61234 --regid 61234 --clear-groups";
     let [own, others] = [(own, "his own"), ("--reuid 0 --regid 0 --clear-groups", "root's")]
         .map(|(rights, what)| Waiting::new(what, rights, &PLAIN));
     for (groups, there) in [(&[][..], false), (&[61_300][..], true)] {
         as_user(groups, || {
-            let mut talk = Talk::over(UnixStream::connect(&socket).unwrap());
+            let mut talk = Talk::to(socket);
             assert!(row(&mut talk, own.child.id()).is_some());
             assert_eq!(row(&mut talk, others.child.id()).is_some(), there);
         });

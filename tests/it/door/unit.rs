@@ -1,8 +1,8 @@
 //! The unit that is shipped: it is sound, tight, and its capabilities are enough.
 
-use super::served::{Served, folder, monitor, write};
 use crate::deadline::until;
-use crate::root::privilege::{granted, skip};
+use crate::root::privilege::{able, skip};
+use crate::served::{Folder, Served, monitor, write};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -40,9 +40,9 @@ fn confined(capabilities: &[String]) -> Command {
 }
 
 /// A service by such a program, in a folder that its user may write to.
-fn served(name: &str, capabilities: &[String]) -> Served {
+fn served(capabilities: &[String]) -> Served {
     // The program itself need not be readable to everybody where it was built.
-    let place = folder(&format!("{name}-bin"));
+    let place = Folder::new();
     let program = place.join("monitor");
     let _bytes = std::fs::copy(env!("CARGO_BIN_EXE_monitor"), &program).unwrap();
     let built = confined(capabilities);
@@ -57,17 +57,8 @@ fn served(name: &str, capabilities: &[String]) -> Served {
             None => command.env_remove(key),
         };
     }
-    let served = Served::owned_by(USER.parse().unwrap(), name, command, "auto");
-    let _ = std::fs::remove_dir_all(place);
+    let served = Served::owned_by(USER.parse().unwrap(), command, "auto");
     served
-}
-
-fn able(test: &str) -> bool {
-    let there = Command::new("setpriv").arg("--version").output().is_ok();
-    if !there {
-        skip(test, "needs setpriv");
-    }
-    there && granted(test)
 }
 
 #[test]
@@ -77,7 +68,7 @@ fn root_the_capabilities_of_the_unit_are_enough_for_ebpf() {
     }
     let given = capabilities("AmbientCapabilities");
     assert_eq!(given, capabilities("CapabilityBoundingSet"));
-    let served = served("unit-caps", &given);
+    let served = served(&given);
     let mut talk = served.connect();
     let probes = talk.result("probes", "{}");
     assert_eq!(
@@ -104,7 +95,7 @@ fn root_each_opt_in_capability_says_how_it_fares_under_the_unit() {
     if !able("root_each_opt_in_capability_says_how_it_fares_under_the_unit") {
         return;
     }
-    let served = served("unit-opt-in", &capabilities("AmbientCapabilities"));
+    let served = served(&capabilities("AmbientCapabilities"));
     let mut talk = served.connect();
     let asked = r#"{"fields":["cpu_ns"],"capabilities":["block","write-back","sockets",
         "run-queue","exact-cpu","signals"]}"#;
@@ -124,7 +115,7 @@ fn root_without_them_it_reads_proc_and_says_so() {
     if !able("root_without_them_it_reads_proc_and_says_so") {
         return;
     }
-    let served = served("unit-none", &[]);
+    let served = served(&[]);
     let mut talk = served.connect();
     let sample = talk.result("monitor", "{\"fields\":[\"cpu_ns\"]}");
     let notes = sample["sample"]["notes"].to_string();
@@ -135,13 +126,13 @@ fn root_without_them_it_reads_proc_and_says_so() {
 
 #[test]
 fn the_manager_is_told_when_it_serves_reloads_lives_and_ends() {
-    let place = folder("notify");
+    let place = Folder::new();
     let path = place.join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(crate::deadline::deadline())).unwrap();
     let mut program = monitor();
     program.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000").env_remove("WATCHDOG_PID");
-    let served = Served::started("notified", "", program, "test");
+    let served = Served::started("", program, "test");
     let hear = move || {
         let mut bytes = [0; 4096];
         let len = manager.recv(&mut bytes).unwrap();
@@ -155,7 +146,6 @@ fn the_manager_is_told_when_it_serves_reloads_lives_and_ends() {
     let _ready_again = heard("READY=1");
     served.signal(rustix::process::Signal::TERM);
     let _ends = heard("STOPPING=1");
-    let _ = std::fs::remove_dir_all(place);
 }
 
 /// The unit with the program that was built, so that the tool finds one.
@@ -164,11 +154,10 @@ fn analysed(test: &str, words: &[&str]) -> Option<Output> {
         skip(test, "needs systemd-analyze");
         return None;
     }
-    let place = folder(test);
+    let place = Folder::new();
     let path: PathBuf = place.join("monitor.service");
     write(&path, &unit().replace("/usr/bin/monitor", env!("CARGO_BIN_EXE_monitor")));
     let got = Command::new("systemd-analyze").args(words).arg(&path).output().unwrap();
-    let _ = std::fs::remove_dir_all(place);
     Some(got)
 }
 

@@ -1,7 +1,7 @@
 //! `monitor run` through a daemon: what a command uses, counted for somebody without privilege.
 
 use super::privilege::granted;
-use crate::client::service::Service;
+use crate::served::Served;
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::process::Command;
 /// A user who may nothing.
 const NOBODY: u32 = 65534;
 
-fn report(service: &Service, script: &str, uid: u32) -> (Option<i32>, Value) {
+fn report(service: &Served, script: &str, uid: u32) -> (Option<i32>, Value) {
     let mut command: Command = service.command("run --format json -- sh -c");
     let output = command.arg(script).uid(uid).gid(uid).output().unwrap();
     let line = output.stdout.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
@@ -22,7 +22,7 @@ fn root_a_run_by_the_daemon_counts_every_descendant_for_anybody() {
     if !granted("root_a_run_by_the_daemon_counts_every_descendant_for_anybody") {
         return;
     }
-    let service = Service::with("ebpf");
+    let service = Served::start("ebpf");
     let script = "i=0; while [ $i -lt 23 ]; do /bin/true; i=$((i+1)); done; exit 7";
     let (code, report) = report(&service, script, NOBODY);
     assert_eq!((code, &report["backend"]), (Some(7), &"ebpf".into()));
@@ -38,7 +38,7 @@ fn root_tcp_of_an_unprivileged_command_is_exact() {
     if !granted("root_tcp_of_an_unprivileged_command_is_exact") {
         return;
     }
-    let service = Service::with("ebpf");
+    let service = Served::start("ebpf");
     let script = "python3 -c \"
 import socket
 a = socket.create_server(('127.0.0.1', 0))

@@ -2,9 +2,10 @@
 
 use super::conservation::{Cgroup, ENDED, TICK_NS, WORK};
 use super::privilege::{granted, skip};
-use super::service::{Client, Service};
 use super::workload::Guarded;
 use crate::deadline;
+use crate::served::Served;
+use crate::talk::Talk;
 use serde_json::{Value, json};
 
 /// What a monitor told of one group, at last.
@@ -17,27 +18,24 @@ struct Told {
     lost: bool,
 }
 
-fn grouped(client: &mut Client, every_ns: u64) {
+fn grouped(client: &mut Talk, every_ns: u64) {
     let params = json!({"group_by": "cgroup", "fields": ["cpu_ns"], "every_ns": every_ns});
-    client.call("monitor", &params);
+    client.result("monitor", &params);
 }
 
 /// Reads until so many have ended in the group; its total never goes backwards.
-fn follow(mut client: Client, name: &str) -> Told {
+fn follow(mut client: Talk, name: &str) -> Told {
     let (mut cpu_ns, mut samples) = (0, 0);
-    loop {
+    deadline::until(|| {
         let event = client.event();
         samples += 1;
-        let groups = event["sample"]["groups"].as_array().unwrap();
         let lost = lost(&event["sample"]);
-        let Some(group) = groups.iter().find(|it| it["name"] == name) else { continue };
-        let (now, ended) = (group["cpu_ns"].as_u64().unwrap(), group["ended"].as_u64().unwrap());
+        let group = event["sample"]["groups"].as_array()?.iter().find(|it| it["name"] == name)?;
+        let (now, ended) = (group["cpu_ns"].as_u64()?, group["ended"].as_u64()?);
         assert!(now >= cpu_ns, "{now} after {cpu_ns}");
         cpu_ns = now;
-        if ended >= ENDED || lost {
-            return Told { cpu_ns, ended, samples, lost };
-        }
-    }
+        (ended >= ENDED || lost).then_some(Told { cpu_ns, ended, samples, lost })
+    })
 }
 
 /// Whether a program had to drop anything.
@@ -67,7 +65,7 @@ fn root_groups_of_a_monitor_are_what_their_cgroup_used() {
 /// Absent if a record was lost meanwhile.
 fn work() -> Option<()> {
     let cgroup = Cgroup::new()?;
-    let service = Service::start("grouped");
+    let service = Served::start("ebpf");
     let (mut often, mut seldom) = (service.connect(), service.connect());
     let mut child = Guarded::sh(WORK);
     assert_eq!(child.line(), "ready");
@@ -75,7 +73,7 @@ fn work() -> Option<()> {
     grouped(&mut seldom, 700_000_000);
     let mut rows = service.connect();
     let fields = json!({"fields": ["approximate"], "every_ns": 300_000_000});
-    let mut marks = marked(&rows.call("monitor", &fields)["sample"]);
+    let mut marks = marked(&rows.result("monitor", &fields)["sample"]);
     cgroup.take(&child);
     child.tell("go");
     let path = cgroup.name();

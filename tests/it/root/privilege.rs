@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::io::Write as _;
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -23,6 +24,15 @@ pub fn granted(test: &str) -> bool {
     }
     skip(test, "needs root to load BPF programs");
     false
+}
+
+/// The same, where others' rights must be taken on with setpriv(1).
+pub fn able(test: &str) -> bool {
+    let there = Command::new("setpriv").arg("--version").output().is_ok();
+    if !there {
+        skip(test, "needs setpriv");
+    }
+    there && granted(test)
 }
 
 /// Says why a test is skipped, or fails where a skip is not allowed.

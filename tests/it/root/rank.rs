@@ -1,9 +1,10 @@
 //! Ranks of real processes, found by a service by their environment and by registration.
 
 use super::privilege::granted;
-use super::service::{Client, Service};
 use super::workload::Guarded;
 use crate::deadline;
+use crate::served::Served;
+use crate::talk::Talk;
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -50,7 +51,7 @@ fn living(children: &[&Guarded]) -> Vec<(u64, bool)> {
 }
 
 /// Reads events until one is as wanted.
-fn until(client: &mut Client, want: &[(u64, bool)]) {
+fn until(client: &mut Talk, want: &[(u64, bool)]) {
     deadline::until(|| (rows(&client.event()["sample"]) == want).then_some(()));
 }
 
@@ -59,22 +60,22 @@ fn root_ranks_are_found_by_their_namespace_and_late_ones_join() {
     if !granted("root_ranks_are_found_by_their_namespace_and_late_ones_join") {
         return;
     }
-    let service = Service::start("rank");
+    let service = Served::start("ebpf");
     let mut client = service.connect();
     let namespace = format!("test-{}", std::process::id());
     let (zero, one) = (rank(&namespace, 0), rank(&namespace, 1));
     let other = rank(&format!("{namespace}-other"), 0);
-    let all = client.call("monitor", &request(&namespace, None, Some(50_000_000)));
+    let all = client.result("monitor", &request(&namespace, None, Some(50_000_000)));
     assert_eq!(rows(&all["sample"]), living(&[&zero, &one]));
     let mut second = service.connect();
-    let only = second.call("monitor", &request(&namespace, Some(1), None));
+    let only = second.result("monitor", &request(&namespace, Some(1), None));
     assert_eq!(rows(&only["sample"]), living(&[&one]));
     let late = rank(&namespace, 2);
     until(&mut client, &living(&[&zero, &one, &late]));
     // One that tells nothing of itself is found because somebody says so.
     let told = Guarded::sh("read leave");
     let params = json!({"namespace": namespace, "rank": 3, "pid": pid(&told)});
-    assert_eq!(second.call("register", &params)["pid"], pid(&told));
+    assert_eq!(second.result("register", &params)["pid"], pid(&told));
     until(&mut client, &living(&[&zero, &one, &late, &told]));
     drop(told);
     until(&mut client, &living(&[&zero, &one, &late]));

@@ -13,7 +13,10 @@ const ANYWHERE: &[&str] = &[""];
 
 /// A crate and the folders below `monitor-user/src` that may name it.
 const HOMES: &[(&str, &[&str])] = &[
-    ("monitor_ebpf", &["model/", "backend/ebpf/", "backend/inet_diag/", "backend/tcp.rs"]),
+    (
+        "monitor_ebpf",
+        &["model/", "backend/ebpf/", "backend/inet_diag/", "backend/rule/", "backend/tcp.rs"],
+    ),
     ("aya", &["backend/ebpf/"]),
     ("aya_log", &["backend/ebpf/"]),
     ("aya_obj", &["backend/ebpf/"]),
@@ -22,8 +25,6 @@ const HOMES: &[(&str, &[&str])] = &[
     ("procfs", &["backend/procfs/", "control/"]),
     ("blazesym", &["control/unwind.rs"]),
     ("framehop", &["control/unwind.rs"]),
-    ("iced_x86", &["control/", "probe/"]),
-    ("object", &["control/", "probe/"]),
     ("postcard", &["control/hand/"]),
     ("backon", &["client/"]),
     ("bytes", &["backend/ebpf/", "serve/", "client/"]),
@@ -37,13 +38,18 @@ const HOMES: &[(&str, &[&str])] = &[
     ("netlink_packet_sock_diag", &["backend/inet_diag/"]),
     ("netlink_sys", &["backend/inet_diag/"]),
     ("nix", &["sys/", "control/"]),
-    ("rustix", &["sys/", "control/", "backend/", "serve/", "daemon/", "cli/"]),
+    ("rustix", &["sys/", "control/", "backend/", "probe/", "serve/", "daemon/", "cli/"]),
+    ("gimli", &["probe/elf/"]),
+    ("iced_x86", &["control/trace/boundary.rs", "probe/instruction.rs"]),
+    ("object", &["control/", "probe/elf/"]),
     ("hdrhistogram", &["model/", "meter/"]),
     ("serde", ANYWHERE),
     ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/"]),
     ("serde_path_to_error", &["wire/"]),
     ("csv", &["format/"]),
-    ("unicode_width", &["format/", "cli/"]),
+    ("crossterm", &["serve/tui/"]),
+    ("ratatui", &["serve/tui/"]),
+    ("unicode_width", &["format/", "serve/tui/", "cli/"]),
     ("clap", &["cli/"]),
     ("clap_complete", &["cli/"]),
     ("clap_mangen", &["cli/"]),
@@ -55,7 +61,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("jiff", &["format/", "cli/"]),
     ("thiserror", ANYWHERE),
     ("tracing", ANYWHERE),
-    ("winnow", &["omis/parse/"]),
+    ("winnow", &["omis/parse/", "meter/expression/", "probe/description/parse.rs"]),
     ("zerocopy", ANYWHERE),
 ];
 

@@ -34,6 +34,8 @@ pub struct Canned {
     /// Lines of the script that have happened.
     done: usize,
     readings: u64,
+    /// How much time has passed besides that between readings.
+    passed: Ns,
     texts: BTreeMap<Identity, Text>,
 }
 
@@ -47,7 +49,22 @@ impl Canned {
     pub fn scripted(text: &str) -> Result<Self, Malformed> {
         let script = Script::from_text(text)?;
         let world = World::default();
-        Ok(Self { script, world, done: 0, readings: 0, texts: BTreeMap::new() })
+        let (readings, passed) = (0, Ns(0));
+        Ok(Self { script, world, done: 0, readings, passed, texts: BTreeMap::new() })
+    }
+
+    /// Lets what the lines of a script say happen now.
+    pub fn happen(&mut self, text: &str) -> Result<(), Malformed> {
+        for line in Script::from_text(text)?.lines {
+            self.world.apply(&line.act);
+        }
+        Ok(())
+    }
+
+    /// Lets it be so long after the beginning; readings take no time from then on.
+    pub fn pass(&mut self, to: Ns) {
+        (self.script.every, self.passed) = (Ns(0), to.max(self.passed));
+        self.advance(self.passed);
     }
 
     /// Lets everything happen that is due, in the order of time.
@@ -109,7 +126,7 @@ impl Backend for Canned {
     }
 
     fn read(&mut self, want: &Want) -> Result<Sample, Error> {
-        let passed = self.script.every.0.saturating_mul(self.readings);
+        let passed = self.script.every.0.saturating_mul(self.readings).max(self.passed.0);
         self.readings += 1;
         self.advance(Ns(passed));
         let mut sample = Sample {
@@ -123,6 +140,7 @@ impl Backend for Canned {
         };
         let processes = self.processes(want);
         self.world.bury();
+        sample.events = self.world.events();
         if want.processes {
             sample.processes = processes;
         }

@@ -14,6 +14,7 @@
 //! cpu 0 user_ns/s=1s
 //! disk sda read_bytes=1M
 //! net eth0 received_bytes=1M            # a comment
+//! at 5s   signal 7 10                   process 7 takes signal 10
 //! ```
 //!
 //! In: the text. Out: what happens, in the order of time, or the line that makes no sense. The
@@ -66,6 +67,8 @@ pub enum Act {
     Thread(Pid, Pid, Vec<Edit>),
     /// A process ends.
     End(Pid, Vec<Edit>),
+    /// A process takes a signal.
+    Signal(Pid, u32),
     /// The node changes.
     Node(Vec<Change<NodeField>>),
     /// A processor changes.
@@ -123,13 +126,15 @@ fn act(words: &[&str]) -> Result<Act, String> {
             Act::Thread(Pid(number(pid)?), Pid(number(tid)?), edits(rest)?)
         }
         ["end", pid, rest @ ..] => Act::End(Pid(number(pid)?), edits(rest)?),
+        ["signal", pid, signal] => Act::Signal(Pid(number(pid)?), number(signal)?),
         ["node", rest @ ..] => Act::Node(changes(rest)?),
         ["cpu", cpu, rest @ ..] => Act::Cpu(number(cpu)?, changes(rest)?),
         ["disk", name, rest @ ..] => Act::Disk((*name).into(), changes(rest)?),
         ["net", name, rest @ ..] => Act::Net((*name).into(), changes(rest)?),
         [other, ..] => {
             return Err(format!(
-                "{other}: wanted host, every, at, process, thread, end, node, cpu, disk or net"
+                "{other}: wanted host, every, at, process, thread, end, signal, node, cpu, \
+                 disk or net"
             ));
         }
         [] => return Err("nothing happens then".to_owned()),
@@ -183,7 +188,8 @@ mod tests {
         check_error(
             "every 1s\nproces 7",
             2,
-            "proces: wanted host, every, at, process, thread, end, node, cpu, disk or net",
+            "proces: wanted host, every, at, process, thread, end, signal, node, cpu, \
+             disk or net",
         );
         check_error("at 2.5s process 7", 1, "2.5s: wanted a time such as 500ms");
         check_error("process x", 1, "x: wanted a number");

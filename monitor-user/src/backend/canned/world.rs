@@ -6,6 +6,7 @@
 use super::BEGINNING;
 use super::script::{Act, Edit};
 use super::value::{Change, Values};
+use crate::model::event::{Event, Signal, What};
 use crate::model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField, Row};
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::job::{Environ, Origin};
@@ -23,6 +24,8 @@ pub struct World {
     live: BTreeMap<Pid, Group>,
     /// Since the last reading.
     ended: Vec<Process>,
+    /// Since the last reading.
+    events: Vec<Event>,
     node: Values<NodeField, { NodeField::COUNT }>,
     cpus: BTreeMap<u32, Values<CpuField, { CpuField::COUNT }>>,
     disks: BTreeMap<Arc<str>, Values<DiskField, { DiskField::COUNT }>>,
@@ -76,6 +79,7 @@ impl World {
                 threads.entry(*tid).or_insert_with(new).edit(edits);
             }
             Act::End(pid, edits) => self.end(*pid, edits),
+            Act::Signal(pid, number) => self.signal(*pid, *number),
             Act::Node(changes) => apply_all(&mut self.node, changes),
             Act::Cpu(number, changes) => apply_all(self.cpus.entry(*number).or_default(), changes),
             Act::Disk(name, changes) => {
@@ -96,6 +100,19 @@ impl World {
     /// Forgets those that ended.
     pub fn bury(&mut self) {
         self.ended.clear();
+    }
+
+    /// What happened since the last reading.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    fn signal(&mut self, pid: Pid, number: u32) {
+        let Some(group) = self.live.get(&pid) else { return };
+        let target = group.leader.process_row().id;
+        let at = Ns(BEGINNING.boot.0 + self.now.0);
+        let signal = Signal { number, code: 0, thread: None };
+        self.events.push(Event { at, target, what: What::SignalDelivered { signal } });
     }
 
     /// The node and all its parts.

@@ -191,9 +191,10 @@ impl Part for Life {
         // What has a final record now is not among the born any more.
         self.tell_unheard(processes, sample.at.boot);
         sample.dying = self.dying(processes, sample.at.boot);
-        if !self.ended.is_empty() {
+        let mut ended = before(&mut self.ended, sample.at.boot);
+        if !ended.is_empty() {
             // One that ended during the pass is in both; its last record is the true one.
-            processes.append(&mut self.ended);
+            processes.append(&mut ended);
             processes.sort_by_key(|process| (process.id, !process.ended()));
             processes.dedup_by_key(|process| process.id);
         }
@@ -235,6 +236,12 @@ impl Part for Life {
     }
 }
 
+/// Those that began before the pass. A later one waits for the next: its parent may be as young,
+/// and would be unknown to whoever asks where the child belongs.
+fn before(ended: &mut Vec<Process>, pass: Ns) -> Vec<Process> {
+    ended.extract_if(.., |process| process.id.start < pass).collect()
+}
+
 fn note_fork(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) {
     if let Ok((fork, _)) = Fork::read_from_prefix(bytes) {
         let origin = born.entry(decode::identity(fork.child)).or_default();
@@ -263,4 +270,23 @@ fn end(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) -> Option<Process> {
 fn tell(process: &mut Process, origin: &Origin) {
     process.parent = origin.parent;
     process.text.path.clone_from(&origin.path);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::Pid;
+
+    #[test]
+    fn one_that_began_after_the_pass_is_told_with_the_next() {
+        let one = |pid, start| Process {
+            id: Identity { pid: Pid(pid), start: Ns(start) },
+            ..Process::default()
+        };
+        let pids = |all: Vec<Process>| all.iter().map(|it| it.id.pid.0).collect::<Vec<_>>();
+        let mut ended = vec![one(1, 5), one(2, 10), one(3, 7), one(4, 20)];
+        assert_eq!(pids(before(&mut ended, Ns(10))), [1, 3]);
+        assert_eq!(pids(before(&mut ended, Ns(15))), [2]);
+        assert_eq!(pids(ended), [4]);
+    }
 }

@@ -13,6 +13,8 @@ mod pass;
 mod path;
 mod seat;
 mod trouble;
+// One process, for who looks at it.
+pub mod inside;
 // Texts of one process: pure.
 mod io;
 mod row;
@@ -30,6 +32,7 @@ mod thread;
 mod cpu;
 mod disk;
 mod infiniband;
+pub mod maps;
 mod memory;
 mod net;
 pub mod node;
@@ -302,6 +305,13 @@ pub fn started(pid: Pid) -> Option<Ns> {
     let text = std::fs::read(format!("/proc/{}/stat", pid.0)).ok()?;
     let ticks = stat::parse(&text).ok()?.start_ticks;
     Some(Ns(ticks.saturating_mul(clock::tick_ns())))
+}
+
+/// The arguments of a process, its name first; none of a thread of the kernel.
+pub fn arguments(pid: Pid) -> Option<Vec<Vec<u8>>> {
+    let text = std::fs::read(format!("/proc/{}/cmdline", pid.0)).ok()?;
+    let text = text.strip_suffix(&[0]).unwrap_or(&text);
+    Some(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
 }
 
 /// Every pid once, in rising order.

@@ -9,6 +9,8 @@ use crate::sys::pidfd::Held;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 
+const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
+
 /// What is held and set.
 #[derive(Default)]
 pub struct Ledger(BTreeMap<Identity, Entry>);
@@ -65,9 +67,7 @@ impl Ledger {
                 let _refused = match method {
                     Method::Freezer(folder) => std::fs::write(folder.join("cgroup.freeze"), "0"),
                     Method::Already | Method::Trace => Ok(()),
-                    Method::Signal => {
-                        Held::process(id.pid).and_then(|it| it.send(Signal::CONT.as_raw()))
-                    }
+                    Method::Signal => Held::open(id.pid).and_then(|it| it.signal(CONTINUE)),
                 };
             }
         }

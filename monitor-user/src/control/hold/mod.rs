@@ -16,8 +16,8 @@ use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-const STOP: i32 = Signal::STOP.as_raw();
-const CONTINUE: i32 = Signal::CONT.as_raw();
+const STOP: u32 = Signal::STOP.as_raw().cast_unsigned();
+const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
 /// How often it is looked whether somebody else has let a process run. Nothing wakes us: only its
 /// parent is told (waitpid(2)).
 pub const LOOK: Duration = Duration::from_millis(20);
@@ -116,7 +116,7 @@ impl Holds {
                 say(*id, What::Ended);
                 return false;
             }
-            if !busy(*id) && hold.escaped() && hold.subject.held.send(STOP).is_ok() {
+            if !busy(*id) && hold.escaped() && hold.subject.held.signal(STOP).is_ok() {
                 // Who let it run also let go of what stopped it before us.
                 hold.before = false;
                 say(*id, What::StoppedAgain);
@@ -145,7 +145,7 @@ impl Hold {
         {
             return Ok(Self { means: Means::Freezer(freezer), holders, before, subject });
         }
-        let sent = subject.held.send(STOP);
+        let sent = subject.held.signal(STOP);
         sent.map_err(|error| Trouble::of("stopping the process", &error))?;
         let hold = Self { means: Means::Signal, holders, before, subject };
         if let Err(trouble) = hold.wait(patience, turn) {
@@ -172,7 +172,7 @@ impl Hold {
             Means::Freezer(freezer) => freezer.thaw(),
             Means::Signal if self.before => Ok(()),
             Means::Signal => {
-                let sent = self.subject.held.send(CONTINUE);
+                let sent = self.subject.held.signal(CONTINUE);
                 sent.map_err(|error| Trouble::of("continuing the process", &error))
             }
         }
@@ -182,7 +182,7 @@ impl Hold {
     fn soften(&mut self) -> Result<(), Trouble> {
         if let Means::Freezer(freezer) = &self.means {
             // It comes to the signal before it comes to its own instructions.
-            let sent = self.subject.held.send(STOP);
+            let sent = self.subject.held.signal(STOP);
             sent.map_err(|error| Trouble::of("stopping the process", &error))?;
             freezer.thaw()?;
             self.means = Means::Signal;

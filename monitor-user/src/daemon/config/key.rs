@@ -85,6 +85,20 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         section: "limits",
+        name: "groups",
+        meaning: "monitors of one user that add processes up",
+        set: |it, value| value::count(value).map(|n| it.limits.groups = n),
+        show: |it| it.limits.groups.to_string(),
+    },
+    Key {
+        section: "limits",
+        name: "registrations",
+        meaning: "registrations of ranks that wait, of one user",
+        set: |it, value| value::count(value).map(|n| it.limits.registrations = n),
+        show: |it| it.limits.registrations.to_string(),
+    },
+    Key {
+        section: "limits",
         name: "kept_events",
         meaning: "events that a monitor keeps while nobody listens",
         set: |it, value| value::count(value).map(|n| it.limits.kept_events = n),

@@ -1,0 +1,157 @@
+//! Occurrences: which stored requests wait for them, and what births and ends change.
+//!
+//! Requests run in the order in which they were defined. One whose event occurs more often than
+//! the limit allows is disabled, and its tool is told.
+
+use super::clerk::Raised;
+use super::fill::Occasion;
+use super::packet::Spoken;
+use super::stored::Rule;
+use super::{Machine, Turn, answer_id};
+use crate::model::id::{Identity, Ns};
+use crate::omis::{Answer, Reply, RequestId, Status, Value};
+use crate::service::Told;
+use crate::service::desk::{Occurrence, Topic};
+use crate::service::ground::Happening;
+use crate::service::session::right::SessionId;
+
+impl Machine {
+    /// Things happened on this node.
+    pub(super) fn happened(&mut self, happenings: Vec<Happening>, turn: &mut Turn<'_>) {
+        for it in happenings {
+            match it {
+                Happening::Occurred(it) => self.occurred(&it, (None, 0), turn),
+                Happening::Born { child, parent } => self.born(child, parent, turn),
+                Happening::Ended(id) => self.ended(id),
+                Happening::Acted(ticket, each) => self.acted(ticket, each, turn),
+                Happening::Lost(n_lost) => self.lost(n_lost, turn),
+            }
+        }
+    }
+
+    /// Lets every event that was raised by a list that has ended occur, in order.
+    pub(super) fn run_raised(&mut self, turn: &mut Turn<'_>) {
+        let is_free = |it: &Raised, machine: &Self| {
+            it.after.is_none_or(|course| !machine.courses.contains_key(&course))
+        };
+        while let Some(place) = (0..self.raised.len()).find(|&at| is_free(&self.raised[at], self)) {
+            let Some(raised) = self.raised.remove(place) else { return };
+            let told = raised.params.into_iter().map(Told::Value).collect();
+            let topic = Topic::User(raised.number);
+            let (at, process, thread, pc) = (turn.now, None, None, None);
+            let occurrence = Occurrence { topic, at, process, thread, pc, told };
+            self.occurred(&occurrence, (raised.session, raised.depth), turn);
+        }
+    }
+
+    /// Runs whatever waits for this, in one session or in all.
+    fn occurred(
+        &mut self,
+        it: &Occurrence,
+        (only, depth): (Option<SessionId>, u32),
+        turn: &mut Turn<'_>,
+    ) {
+        let mut meant = Vec::new();
+        for (session, seat) in &self.seats {
+            if only.is_some_and(|only| only != *session) {
+                continue;
+            }
+            let is_attached = |id| seat.session.scope.has(id);
+            let rules = seat.stored.requests.iter();
+            let waiting =
+                rules.filter(|(_, rule)| rule.is_enabled && rule.watch.admits(it, is_attached));
+            meant.extend(waiting.map(|(id, rule)| (rule.serial, *session, *id)));
+        }
+        meant.sort_unstable_by_key(|(serial, ..)| *serial);
+        for (_, session, id) in meant {
+            self.fire((session, id), (it, depth), turn);
+        }
+    }
+
+    fn fire(
+        &mut self,
+        (session, id): (SessionId, RequestId),
+        (it, depth): (&Occurrence, u32),
+        turn: &mut Turn<'_>,
+    ) {
+        let (node, most) = (self.node, self.limits.occurrences);
+        let process = self.number_of(session, it.process);
+        let Some(seat) = self.seats.get_mut(&session) else { return };
+        let Some(rule) = seat.stored.requests.get_mut(&id) else { return };
+        if rule.is_storm(turn.now, most) {
+            rule.is_enabled = false;
+            let text = format!("more than {most} in a second: disabled");
+            let reply = self.report((session, id), (Status::EVENT_STORM, text.as_str().into()));
+            return self.tell(session, reply, turn);
+        }
+        let occasion = Occasion {
+            node,
+            told: it.values(&mut seat.session.numbers),
+            process,
+            thread: it.thread.map_or(Value::from(-1), |thread| thread.0.into()),
+            time: Value::from(if it.at == Ns(0) { turn.now.0 } else { it.at.0 }),
+            seq: Value::from(rule.seq),
+            pc: it.pc.map_or(Value::from(-1), Value::from),
+        };
+        let request = std::sync::Arc::clone(&rule.request);
+        self.occur(session, &request, (&occasion, depth), turn);
+    }
+
+    /// A process came: into the scope of whoever observes its parent, or waits for one like it.
+    fn born(&mut self, child: Identity, parent: Option<Identity>, turn: &mut Turn<'_>) {
+        let mut like = None;
+        for seat in self.seats.values_mut() {
+            let scope = &mut seat.session.scope;
+            if scope.born(child, parent) || scope.n_joins() == 0 {
+                continue;
+            }
+            let seen = like.get_or_insert_with(|| {
+                let mut seen = turn.ground.look(&[child.pid]).unwrap_or_default();
+                turn.ground.describe(&mut seen);
+                seen
+            });
+            if seen.iter().any(|it| scope.admits(it)) {
+                scope.attach(child);
+            }
+        }
+    }
+
+    fn ended(&mut self, id: Identity) {
+        for seat in self.seats.values_mut() {
+            let was_empty = seat.session.scope.is_empty();
+            seat.session.scope.ended(id);
+            self.is_stale |= was_empty != seat.session.scope.is_empty();
+        }
+    }
+
+    /// Occurrences were lost: whoever waits for any is told.
+    fn lost(&mut self, n_lost: u64, turn: &mut Turn<'_>) {
+        let mut waiting = Vec::new();
+        for (session, seat) in &self.seats {
+            let rules = seat.stored.requests.iter().filter(|(_, it)| it.is_enabled);
+            waiting.extend(rules.map(|(id, _)| (*session, *id)));
+        }
+        for (session, id) in waiting {
+            let reply = self.report((session, id), (Status::LOST, n_lost.into()));
+            self.tell(session, reply, turn);
+        }
+    }
+
+    /// What a stored request itself has to say.
+    fn report(
+        &self,
+        (session, id): (SessionId, RequestId),
+        (status, result): (Status, Value),
+    ) -> Option<Reply> {
+        let rule: &Rule = self.seats.get(&session)?.stored.requests.get(&id)?;
+        let (id, nodes) = (answer_id(rule.event().id), vec![self.node]);
+        let (service, results) = (rule.service().clone(), vec![result]);
+        Some(Reply(vec![Answer { id, nodes, service, status, results }]))
+    }
+
+    fn tell(&mut self, session: SessionId, reply: Option<Reply>, turn: &mut Turn<'_>) {
+        if let Some(reply) = reply {
+            self.speak(Spoken { session, reply }, turn);
+        }
+    }
+}

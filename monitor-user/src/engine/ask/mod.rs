@@ -1,0 +1,278 @@
+//! L5, requests: lines of tools come in, lines of replies go out.
+//!
+//! ```text
+//!  a line -> parse, expand, bind -> a course: stage by stage, on this node and on others -> reply
+//!                                   or stored, until its event occurs: then a course of its own
+//! ```
+//!
+//! Synchronous and without a clock, like the engine of monitors: time comes in with each input, and
+//! whoever calls owns the ground. What other nodes shall do goes out as packets, and their answers
+//! come in. An act that takes longer than the call is waited for, up to a deadline.
+
+mod bind;
+mod clerk;
+mod course;
+mod fill;
+mod fire;
+mod packet;
+mod run;
+mod seat;
+mod stored;
+mod visit;
+
+pub use packet::{Answered, Packet, PartId, Spoken, What};
+
+use super::Conn;
+use crate::model::id::Ns;
+use crate::omis::{Dialect, Node, Reply, RequestId, parse, print};
+use crate::service::ctx::Member;
+use crate::service::desk::Topic;
+use crate::service::ground::{Ground, Happening, Ticket};
+use crate::service::session::right::{SessionId, Tool};
+use crate::service::{Later, Registry};
+use clerk::{Raised, Shared};
+use course::Course;
+use seat::Seat;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+/// How long the acts of a stage, and other nodes, have for an answer.
+pub const DEADLINE: Ns = Ns(10_000_000_000);
+
+/// Whatever can wake the machine.
+#[derive(Debug)]
+pub enum Input {
+    /// A tool has come.
+    Opened(Tool, Dialect),
+    /// It has gone.
+    Closed(Conn),
+    /// It said a line.
+    Said(Conn, Vec<u8>),
+    /// Something happened on this node.
+    Happened(Vec<Happening>),
+    /// It is this node's turn to do what a packet says.
+    Ordered(Packet),
+    /// Another node has answered.
+    Answered(Answered),
+    /// Something occurred on another node that a tool of ours waits for.
+    Spoken(Spoken),
+    /// There are other nodes than before.
+    Members(Vec<Member>),
+    /// Time has passed.
+    Tick,
+}
+
+/// Whatever the machine asks for.
+#[derive(Debug, PartialEq)]
+pub enum Output {
+    /// Say this line to a tool.
+    Line(Conn, String),
+    /// Give this to all its nodes, this one too, in the one order.
+    Order(Packet),
+    /// Give an answer to the node that waits for it.
+    Answer(Node, Answered),
+    /// Give a reply to the node of its tool.
+    Speak(Node, Spoken),
+}
+
+/// What a node lets tools have at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Stored requests of a session.
+    pub stored: usize,
+    /// Lists of a session that run at the same time.
+    pub courses: usize,
+    /// Occurrences of one stored request in a second, beyond which it is disabled.
+    pub occurrences: u64,
+    /// Events that were raised and wait for their turn.
+    pub raised: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { stored: 4096, courses: 1024, occurrences: 200_000, raised: 65_536 }
+    }
+}
+
+/// The requests of one node.
+pub struct Machine {
+    node: Node,
+    members: Vec<Member>,
+    registry: Registry,
+    limits: Limits,
+    seats: BTreeMap<SessionId, Seat>,
+    courses: BTreeMap<u64, Course>,
+    /// Acts that go on: who waits for each.
+    acts: HashMap<Ticket, (run::Place, SessionId, Later)>,
+    shared: Shared,
+    raised: VecDeque<Raised>,
+    /// What the ground was last told to look out for.
+    watched: BTreeSet<Topic>,
+    /// Whether that may have changed.
+    is_stale: bool,
+    next: u64,
+}
+
+/// What a call of the machine has to do with: when it is, what it acts on, what comes of it.
+pub(in crate::engine::ask) struct Turn<'t> {
+    now: Ns,
+    ground: &'t mut dyn Ground,
+    out: Vec<Output>,
+}
+
+impl Machine {
+    /// A node without others, and without tools.
+    pub fn new(own: Member, limits: Limits) -> Self {
+        Self {
+            node: own.node,
+            members: vec![own],
+            registry: Registry::built_in(),
+            limits,
+            seats: BTreeMap::new(),
+            courses: BTreeMap::new(),
+            acts: HashMap::new(),
+            shared: Shared::default(),
+            raised: VecDeque::new(),
+            watched: BTreeSet::new(),
+            is_stale: false,
+            next: 0,
+        }
+    }
+
+    /// Takes an input at a time of `CLOCK_BOOTTIME`; says what is to be done.
+    pub fn input(&mut self, now: Ns, input: Input, ground: &mut dyn Ground) -> Vec<Output> {
+        let mut turn = Turn { now, ground, out: Vec::new() };
+        match input {
+            Input::Opened(tool, dialect) => {
+                self.seats.insert(tool.session, Seat::new(tool, dialect));
+            }
+            Input::Closed(conn) => self.closed(conn, &mut turn),
+            Input::Said(conn, line) => self.said(conn, &line, &mut turn),
+            Input::Happened(happenings) => self.happened(happenings, &mut turn),
+            Input::Ordered(packet) => self.visited(packet, &mut turn),
+            Input::Answered(answered) => self.answered(answered, &mut turn),
+            Input::Spoken(spoken) => self.speak(spoken, &mut turn),
+            Input::Members(members) => self.members = members,
+            Input::Tick => {}
+        }
+        self.settle(&mut turn);
+        turn.out
+    }
+
+    /// When it must be given an input, if nothing happens before.
+    pub fn due(&self) -> Option<Ns> {
+        self.courses.values().map(|it| it.deadline).min()
+    }
+
+    /// Whether anything is looked out for.
+    pub fn is_watching(&self) -> bool {
+        !self.watched.is_empty()
+    }
+
+    /// How many tools there are, those of other nodes included.
+    pub fn n_sessions(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// A line of a tool: a request, or what is wrong with it.
+    fn said(&mut self, conn: Conn, line: &[u8], turn: &mut Turn<'_>) {
+        let id = self.own(conn);
+        let Some(seat) = self.seats.get(&id) else { return };
+        let dialect = seat.session.dialect;
+        let read = parse::request(line, dialect)
+            .and_then(|request| seat.definitions.expand(&request))
+            .and_then(|request| bind::check(&self.registry, &request).map(|()| request));
+        match read {
+            Ok(request) => self.start(id, request, turn),
+            Err(fault) => turn.out.push(Output::Line(conn, print::reply(&fault.reply(), dialect))),
+        }
+    }
+
+    /// Says a reply to a tool, or to the node that it is connected to.
+    fn speak(&mut self, spoken: Spoken, turn: &mut Turn<'_>) {
+        let Spoken { session, reply } = spoken;
+        if session.entry != self.node.0 {
+            return turn.out.push(Output::Speak(Node(session.entry), Spoken { session, reply }));
+        }
+        if let Some(seat) = self.seats.get(&session) {
+            let line = print::reply(&reply, seat.session.dialect);
+            turn.out.push(Output::Line(session.conn, line));
+        }
+    }
+
+    /// A tool has gone: nothing of it is left, here and elsewhere.
+    fn closed(&mut self, conn: Conn, turn: &mut Turn<'_>) {
+        let id = self.own(conn);
+        let Some(seat) = self.seats.get(&id) else { return };
+        let nodes: Vec<Node> = seat.nodes.iter().copied().collect();
+        if !nodes.is_empty() {
+            turn.out.push(Output::Order(seat.packet(self.node, nodes)));
+        }
+        self.forget(id, turn);
+    }
+
+    /// Forgets a session, and undoes what it did.
+    fn forget(&mut self, id: SessionId, turn: &mut Turn<'_>) {
+        let Some(seat) = self.seats.remove(&id) else { return };
+        turn.ground.release(&seat.session.tool);
+        self.courses.retain(|_, it| it.session != id);
+        self.acts.retain(|_, (_, session, _)| *session != id);
+        self.raised.retain(|it| it.session != Some(id));
+        self.is_stale = true;
+    }
+
+    /// All that follows: events that were raised, deadlines, what must be looked out for.
+    fn settle(&mut self, turn: &mut Turn<'_>) {
+        self.expire(turn);
+        self.run_raised(turn);
+        if std::mem::take(&mut self.is_stale) {
+            self.drop_orphans();
+            let topics = self.topics();
+            if topics != self.watched {
+                turn.ground.watch(&topics);
+                self.watched = topics;
+            }
+        }
+    }
+
+    /// Forgets requests that wait for an event that was destroyed, also by another tool.
+    fn drop_orphans(&mut self) {
+        for seat in self.seats.values_mut() {
+            let (events, shared) = (&seat.stored.events, &self.shared);
+            seat.stored.requests.retain(|_, rule| match rule.watch.topic {
+                Topic::User(number) => events.contains(&number) || shared.contains(&number),
+                _ => true,
+            });
+        }
+    }
+
+    fn topics(&self) -> BTreeSet<Topic> {
+        let mut topics = BTreeSet::new();
+        for seat in self.seats.values() {
+            if !seat.session.scope.is_empty() {
+                // Children of those who are attached are attached, and who has ended is not.
+                topics.extend([Topic::Born, Topic::Ended]);
+            }
+            topics.extend(seat.stored.topics());
+        }
+        topics
+    }
+
+    const fn own(&self, conn: Conn) -> SessionId {
+        SessionId { entry: self.node.0, conn }
+    }
+
+    const fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+/// The number that a basic request is answered with.
+fn answer_id(id: Option<RequestId>) -> RequestId {
+    id.unwrap_or_default()
+}
+
+/// A reply worth a line: at an occurrence, one that only says that all was done is not.
+fn is_worth(reply: &Reply, is_occurrence: bool) -> bool {
+    !is_occurrence || !reply.is_acknowledge()
+}

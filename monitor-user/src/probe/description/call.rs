@@ -1,0 +1,174 @@
+//! A function as its library declares it, and where the machine has its arguments.
+//!
+//! In: what `resolve` made of a prototype. Out: kinds of values, and seats: the registers and
+//! places on the stack of the calling convention of 64-bit x86 (System V psABI, 3.2.3).
+
+use super::names::Names;
+use std::sync::Arc;
+
+/// A function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// Its name.
+    pub name: String,
+    /// What it gives.
+    pub result: Kind,
+    /// What it takes.
+    pub parameters: Vec<Parameter>,
+    /// The result that says that `errno` tells why.
+    pub fails: Option<i64>,
+}
+
+/// A parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// Its name, or its number.
+    pub name: String,
+    /// Who writes what it stands for.
+    pub way: Way,
+    /// What it is, or what it points to.
+    pub kind: Kind,
+    /// Whether the value is reached through a pointer.
+    pub is_pointed: bool,
+    /// How many bytes there are, if it is a buffer.
+    pub length: Option<Length>,
+}
+
+/// Who writes a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The caller: it is known as the call begins.
+    In,
+    /// The function: it is known as the call returns.
+    Out,
+    /// Both.
+    InOut,
+}
+
+impl Way {
+    /// Whether it is known as the call begins.
+    pub const fn goes_in(self) -> bool {
+        matches!(self, Self::In | Self::InOut)
+    }
+
+    /// Whether it is known as the call returns.
+    pub const fn comes_out(self) -> bool {
+        matches!(self, Self::Out | Self::InOut)
+    }
+}
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// There is none.
+    Nothing,
+    /// A whole number.
+    Number(Width),
+    /// A whole number whose values have names.
+    Named(Arc<Names>, Width),
+    /// An address that is only shown.
+    Address,
+    /// A text that ends with a zero byte, or with its length.
+    Text,
+    /// A number with a fraction: its registers are out of reach of the kernel's programs.
+    Float(u8),
+    /// Several values, one behind the other; only behind a pointer.
+    Record(Arc<Record>),
+}
+
+/// How wide a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Width {
+    /// 1, 2, 4 or 8.
+    pub bytes: u8,
+    /// Whether it can be below zero.
+    pub is_signed: bool,
+}
+
+impl Width {
+    /// Cuts off what lies beyond: the upper half of a register means nothing for an `int`.
+    pub fn cut(self, raw: u64) -> u64 {
+        raw & self.bits()
+    }
+
+    /// The bits that it has.
+    pub const fn bits(self) -> u64 {
+        u64::MAX >> (64 - 8 * self.bytes as u32)
+    }
+
+    /// The number that these bits are.
+    pub fn number(self, raw: u64) -> i128 {
+        let cut = i128::from(self.cut(raw));
+        let sign = 1i128 << (8 * u32::from(self.bytes) - 1);
+        if self.is_signed && cut & sign != 0 { cut - 2 * sign } else { cut }
+    }
+}
+
+/// A structure of C.
+#[derive(Debug, PartialEq)]
+pub struct Record {
+    /// The members that are of interest.
+    pub members: Vec<Member>,
+}
+
+/// A member of a structure.
+#[derive(Debug, PartialEq)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// What it is; no structure.
+    pub kind: Kind,
+    /// Where it is.
+    pub offset: u32,
+}
+
+/// How long a buffer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// As the parameter with this number says, times what another one says.
+    Parameter(usize, Option<usize>),
+    /// As what the parameter with this number points to says.
+    Pointee(usize),
+    /// As the result says.
+    Result,
+    /// So many bytes.
+    Bytes(u64),
+}
+
+/// Where an argument is as the function is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// In one of the six registers for whole numbers.
+    Register(u8),
+    /// So many bytes above the stack pointer.
+    Stack(u32),
+    /// In a register for fractions.
+    OutOfReach,
+}
+
+/// Registers for whole numbers, and for fractions.
+const REGISTERS: (u8, u8) = (6, 8);
+/// What is on top of the stack: the return address.
+const FIRST_ON_STACK: u32 = 8;
+
+impl Call {
+    /// Where each argument is.
+    pub fn seats(&self) -> Vec<Seat> {
+        let (mut whole, mut fractions, mut stack) = (0, 0, FIRST_ON_STACK);
+        let mut next_on_stack = || {
+            stack += 8;
+            Seat::Stack(stack - 8)
+        };
+        let seat = |parameter: &Parameter| {
+            let is_fraction = matches!(parameter.kind, Kind::Float(_)) && !parameter.is_pointed;
+            let (used, most) =
+                if is_fraction { (&mut fractions, REGISTERS.1) } else { (&mut whole, REGISTERS.0) };
+            if *used == most {
+                return next_on_stack();
+            }
+            *used += 1;
+            if is_fraction { Seat::OutOfReach } else { Seat::Register(*used - 1) }
+        };
+        self.parameters.iter().map(seat).collect()
+    }
+}

@@ -1,0 +1,134 @@
+//! What services need of the engine: the requests that a session has stored, and its own events.
+//!
+//! The engine implements it, since it runs what is stored; services name things by their numbers.
+
+use super::outcome::{Refusal, Told};
+use super::session::number::Numbers;
+use crate::model::id::{Identity, Ns, Pid};
+use crate::omis::{RequestId, Value};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// The stored requests and the events of one session on one node.
+pub trait Desk {
+    /// Lets a stored request run when its event occurs.
+    fn enable(&mut self, id: RequestId) -> Result<(), Refusal>;
+    /// Lets it run no more; what runs, ends.
+    fn disable(&mut self, id: RequestId) -> Result<(), Refusal>;
+    /// Forgets it.
+    fn delete(&mut self, id: RequestId) -> Result<(), Refusal>;
+    /// Makes an event of the user's own.
+    fn define_event(&mut self, number: i64) -> Result<(), Refusal>;
+    /// Forgets it, and every request that waits for it.
+    fn destroy_event(&mut self, number: i64) -> Result<(), Refusal>;
+    /// Whether there is that event.
+    fn has_event(&self, number: i64) -> bool;
+    /// Raises it; what waits for it runs after the list that raised it.
+    fn raise(&mut self, number: i64, params: &[Value]) -> Result<(), Refusal>;
+    /// Makes a service of the tool's own, of its name, the names of its parameters and its body.
+    fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal>;
+    /// The prefixes of the extensions that are there.
+    fn prefixes(&self) -> Vec<String>;
+}
+
+/// A kind of occurrence: what has to be looked out for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Topic {
+    /// A process came to be.
+    Born,
+    /// A process ended.
+    Ended,
+    /// A process took a signal.
+    Signalled,
+    /// A process was stopped by a service.
+    Stopped,
+    /// A process was released by a service.
+    Continued,
+    /// A node came.
+    NodeCame,
+    /// A node went.
+    NodeWent,
+    /// A user's own event.
+    User(i64),
+}
+
+/// Something that occurred on this node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Occurrence {
+    /// What.
+    pub topic: Topic,
+    /// When, on `CLOCK_BOOTTIME`.
+    pub at: Ns,
+    /// Who met it.
+    pub process: Option<Identity>,
+    /// Which of its threads.
+    pub thread: Option<Pid>,
+    /// Where in its program.
+    pub pc: Option<u64>,
+    /// What `$1` and so on are.
+    pub told: Arc<[Told]>,
+}
+
+/// Whose occurrences are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Nobody's in particular: a node came.
+    Anybody,
+    /// Those of every process in the scope of the session, also of one that joins it later.
+    Attached,
+    /// Those of these processes.
+    These(BTreeSet<Identity>),
+}
+
+/// A condition on what an occurrence tells.
+pub type Check = Arc<dyn Fn(&Occurrence) -> bool + Send + Sync>;
+
+/// What a request waits for.
+#[derive(Clone)]
+pub struct Watch {
+    /// The kind of occurrence.
+    pub topic: Topic,
+    /// Whose.
+    pub whose: Whose,
+    /// Which of these; all, if absent.
+    pub check: Option<Check>,
+}
+
+impl Watch {
+    /// For all occurrences of a kind.
+    pub const fn all(topic: Topic) -> Self {
+        Self { topic, whose: Whose::Anybody, check: None }
+    }
+
+    /// Whether this is one of them, in a session with this scope.
+    pub fn admits(&self, it: &Occurrence, is_attached: impl Fn(Identity) -> bool) -> bool {
+        let is_meant = match &self.whose {
+            Whose::Anybody => true,
+            Whose::Attached => it.process.is_some_and(is_attached),
+            Whose::These(these) => it.process.is_some_and(|id| these.contains(&id)),
+        };
+        is_meant && self.topic == it.topic && self.check.as_ref().is_none_or(|check| check(it))
+    }
+}
+
+impl Occurrence {
+    /// What it tells, in the numbers of a session.
+    pub fn values(&self, numbers: &mut Numbers) -> Vec<Value> {
+        let value = |told: &Told| match told {
+            Told::Process(id) => Value::from(numbers.give(*id)),
+            Told::Value(value) => value.clone(),
+        };
+        self.told.iter().map(value).collect()
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("topic", &self.topic)
+            .field("whose", &self.whose)
+            .field("check", &self.check.is_some())
+            .finish()
+    }
+}

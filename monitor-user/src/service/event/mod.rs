@@ -1,0 +1,32 @@
+//! What can occur (section 8.1.1, "Asynchronous Services"), a file for each source.
+//!
+//! An event service is called when a request is stored, and says what to watch for.
+
+pub mod life;
+pub mod signal;
+
+use super::ctx::Ctx;
+use super::desk::{Check, Topic, Watch, Whose};
+use super::outcome::Refusal;
+use crate::omis::Value;
+
+/// A watch on the processes of a list; on all that are attached, if it is empty.
+fn on(
+    ctx: &mut Ctx<'_>,
+    list: &Value,
+    topic: Topic,
+    check: Option<Check>,
+) -> Result<Watch, Refusal> {
+    if list.list().is_some_and(<[Value]>::is_empty) {
+        return Ok(Watch { topic, whose: Whose::Attached, check });
+    }
+    let chosen = ctx.processes(list)?;
+    match chosen.failed.into_iter().next() {
+        // An event that could never occur is worth an error, not a part of a success.
+        Some((_, why)) => Err(why),
+        None => {
+            let these = chosen.served.iter().map(|it| it.id).collect();
+            Ok(Watch { topic, whose: Whose::These(these), check })
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Signals that processes take.
+
+use super::on;
+use crate::omis::Value;
+use crate::omis::kind::{Kind, Param};
+use crate::service::ctx::Ctx;
+use crate::service::desk::{Occurrence, Topic, Watch};
+use crate::service::outcome::{Refusal, Told};
+use crate::service::row::{Act, Given, Right, Row};
+use std::sync::Arc;
+
+/// The services.
+pub const ROWS: &[Row] = &[Row {
+    name: "process_signal",
+    takes: &[
+        Param { name: "tid_list", kind: Kind::Many(&Kind::Process) },
+        Param { name: "sig_list", kind: Kind::Many(&Kind::Integer) },
+    ],
+    gives: &[Given { name: "tid", kind: "integer" }, Given { name: "sig", kind: "integer" }],
+    right: Right::Observe,
+    help: "Occurs when one of the processes takes one of the signals; an empty list of signals \
+           stands for all. One that is ignored or blocked is not taken.",
+    examples: &["process 7\nattach 7\n> 10 [0] process_signal([7],[10]): 11 [0] print([$1,$2])\n\
+                 < 10 [0] process_signal(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                 at 1ms signal 7 12\nat 2ms signal 7 10\n< 11 [0] print(0,[7,10])"],
+    act: Act::Event(process_signal),
+    ..Row::BLANK
+}];
+
+fn process_signal(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Watch, Refusal> {
+    let [list, signals] = args else { unreachable!("the row takes two parameters") };
+    let wanted = signals.list().unwrap_or_default().to_vec();
+    let check = move |it: &Occurrence| match it.told.get(1) {
+        Some(Told::Value(signal)) => wanted.is_empty() || wanted.contains(signal),
+        _ => false,
+    };
+    on(ctx, list, Topic::Signalled, Some(Arc::new(check)))
+}

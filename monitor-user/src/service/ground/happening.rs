@@ -1,0 +1,40 @@
+//! What happens on a node by itself.
+
+use super::Ticket;
+use super::act::Each;
+use crate::model::id::{Identity, Ns};
+use crate::service::desk::{Occurrence, Topic};
+use crate::service::outcome::Refusal;
+use std::collections::BTreeSet;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Happening {
+    /// An event of the language, which rules may wait for.
+    Occurred(Occurrence),
+    /// A process came to be; told while births are looked out for.
+    Born {
+        /// Who.
+        child: Identity,
+        /// Who made it.
+        parent: Option<Identity>,
+    },
+    /// A process ended; told while ends are looked out for.
+    Ended(Identity),
+    /// An act that was begun has ended.
+    Acted(Ticket, Each),
+    /// So many occurrences were lost since they were asked for last.
+    Lost(u64),
+}
+
+/// Who tells what happens.
+pub trait Happenings {
+    /// Whether these can be looked out for here; the reason, if not.
+    fn can(&self, topic: &Topic) -> Result<(), Refusal>;
+
+    /// From now on these are looked out for, and no others.
+    fn watch(&mut self, topics: &BTreeSet<Topic>);
+
+    /// What happened since it was asked last, in order.
+    fn happened(&mut self, now: Ns) -> Vec<Happening>;
+}

@@ -1,0 +1,28 @@
+//! What services act on: the processes of this node, what happens to them, acts, the node itself.
+//!
+//! A trait for each concern, so that each can be served by somebody else; `live` is the node that
+//! we run on, `scripted` a world that a text describes. Nothing here waits: what cannot be done at
+//! once is begun, and reported later under its ticket.
+
+pub mod act;
+pub mod fact;
+pub mod happening;
+pub mod live;
+pub mod message;
+pub mod process;
+mod reading;
+pub mod scripted;
+
+pub use act::{Act, Acts};
+pub use fact::{Facts, NodeFacts};
+pub use happening::{Happening, Happenings};
+pub use message::Messages;
+pub use process::Processes;
+
+/// By which an act that goes on is known.
+pub type Ticket = u64;
+
+/// A node.
+pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Send {}
+
+impl<T: Processes + Facts + Acts + Happenings + Messages + Send> Ground for T {}

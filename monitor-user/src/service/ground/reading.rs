@@ -1,0 +1,207 @@
+//! The processes of a node by way of a backend, and who came and went between two readings.
+//!
+//! In: a backend. Out: processes as they are, births and ends as they are found. One reader of the
+//! backend, so that what a reading tells of ended processes is not lost to a look in between.
+
+use super::Happening;
+use crate::backend::{self, Backend};
+use crate::model::event::{Event, What};
+use crate::model::field::ProcessField;
+use crate::model::id::{Identity, Ns, Pid};
+use crate::model::sample::{Node, Process, Sample, Source};
+use crate::model::want::{Capability, Want};
+use crate::omis::{Status, Value};
+use crate::service::desk::{Occurrence, Topic};
+use crate::service::outcome::{Refusal, Told};
+use std::collections::{BTreeSet, HashMap};
+
+/// A backend, and who was there when it was read last.
+pub struct Reading<B: ?Sized> {
+    /// Who reads.
+    pub backend: Box<B>,
+    /// Who was there; nothing, while nobody wants to know who comes and goes.
+    known: Option<BTreeSet<Identity>>,
+    topics: BTreeSet<Topic>,
+    waiting: Vec<Happening>,
+}
+
+impl<B: Backend + ?Sized> Reading<B> {
+    /// Nothing was read yet.
+    pub fn new(backend: Box<B>) -> Self {
+        Self { backend, known: None, topics: BTreeSet::new(), waiting: Vec::new() }
+    }
+
+    /// These, ascending; who is not there is left out.
+    pub fn look(&mut self, pids: &[Pid]) -> Result<Vec<Process>, Refusal> {
+        if pids.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(glance) = self.backend.glance(pids) {
+            return Ok(glance.map_err(failed)?.processes);
+        }
+        let want = Want { processes: true, pids: Some(pids.to_vec()), ..Want::default() };
+        let mut processes = self.read(&want)?;
+        processes.retain(|it| !it.ended());
+        Ok(processes)
+    }
+
+    /// Everybody.
+    pub fn everybody(&mut self) -> Result<Vec<Process>, Refusal> {
+        let mut processes = self.read(&Want { processes: true, ..Want::default() })?;
+        processes.retain(|it| !it.ended());
+        Ok(processes)
+    }
+
+    /// The node's own numbers.
+    pub fn node(&mut self) -> Result<Node, Refusal> {
+        let sample = self.backend.read(&Want { node: true, ..Want::default() }).map_err(failed)?;
+        Ok(sample.node_stats.unwrap_or_default())
+    }
+
+    /// Fills in texts.
+    pub fn describe(&mut self, processes: &mut [Process]) {
+        let costly = vec![ProcessField::Cmdline, ProcessField::Cgroup, ProcessField::Path];
+        self.backend.describe(processes, &Want { processes: true, costly, ..Want::default() });
+    }
+
+    /// Whether these can be looked out for.
+    pub fn can(&self, topic: &Topic) -> Result<(), Refusal> {
+        match topic {
+            Topic::Signalled if !tells_signals(self.backend.source()) => {
+                let text = format!(
+                    "the backend {} does not see signals: eBPF does, see monitor doctor",
+                    self.backend.source().name()
+                );
+                Err(Refusal::new(Status::UNSUPPORTED, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// From now on these are looked out for. Who is there already is no news.
+    pub fn watch(&mut self, topics: &BTreeSet<Topic>) {
+        self.topics.clone_from(topics);
+        let wants = topics.contains(&Topic::Born) || topics.contains(&Topic::Ended);
+        if !wants {
+            self.known = None;
+        }
+        self.backend.attach(&capabilities(topics));
+        if wants && self.known.is_none() {
+            let there = self.everybody().unwrap_or_default();
+            self.known = Some(there.iter().map(|it| it.id).collect());
+        }
+    }
+
+    /// What happened since; reads, if anything is wanted that a reading tells.
+    pub fn happened(&mut self) -> Vec<Happening> {
+        let want = Want { processes: self.known.is_some(), ..Want::default() };
+        if (want.processes || self.topics.contains(&Topic::Signalled))
+            && let Err(refusal) = self.read(&want)
+        {
+            tracing::warn!("who comes and goes is not seen: {refusal}");
+        }
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn read(&mut self, want: &Want) -> Result<Vec<Process>, Refusal> {
+        let sample = self.backend.read(want).map_err(failed)?;
+        for it in &sample.events {
+            self.tell_event(it);
+        }
+        if want.pids.is_none() && want.processes && self.known.is_some() {
+            self.compare(&sample);
+        } else {
+            let ended = sample.processes.iter().filter(|it| it.ended());
+            self.tell_ended(&ended.map(|it| (it.id, it.row.get(ProcessField::ExitCode))).collect());
+        }
+        Ok(sample.processes)
+    }
+
+    /// Who is new, and who is gone.
+    fn compare(&mut self, sample: &Sample) {
+        let known = self.known.take().unwrap_or_default();
+        let mut codes = HashMap::new();
+        let mut now = BTreeSet::new();
+        for it in &sample.processes {
+            if !known.contains(&it.id) {
+                self.tell_born(it, sample.at.boot);
+            }
+            if it.ended() {
+                codes.insert(it.id, it.row.get(ProcessField::ExitCode));
+            } else {
+                now.insert(it.id);
+            }
+        }
+        for gone in known.difference(&now) {
+            codes.entry(*gone).or_insert(None);
+        }
+        self.known = Some(now);
+        self.tell_ended(&codes);
+    }
+
+    fn tell_event(&mut self, event: &Event) {
+        let What::SignalDelivered { signal } = event.what else { return };
+        let number = Told::Value(Value::from(signal.number));
+        let told = [Told::Process(event.target), number].into();
+        self.occurred(Topic::Signalled, event.target, event.at, told);
+    }
+
+    fn tell_born(&mut self, it: &Process, at: Ns) {
+        self.waiting.push(Happening::Born { child: it.id, parent: it.parent });
+        let told = [Told::Process(it.id)].into();
+        self.occurred(Topic::Born, it.id, at, told);
+    }
+
+    fn tell_ended(&mut self, codes: &HashMap<Identity, Option<u64>>) {
+        if self.known.is_none() {
+            return;
+        }
+        let mut ended: Vec<_> = codes.iter().collect();
+        ended.sort_unstable();
+        for (&id, code) in ended {
+            // The code is an extension: `$2`, and -1 where nobody knows it.
+            let code = code.and_then(|code| i64::try_from(code).ok()).unwrap_or(-1);
+            let told = [Told::Process(id), Told::Value(Value::from(code))].into();
+            self.occurred(Topic::Ended, id, Ns(0), told);
+            self.waiting.push(Happening::Ended(id));
+        }
+    }
+
+    fn occurred(&mut self, topic: Topic, id: Identity, at: Ns, told: std::sync::Arc<[Told]>) {
+        if !self.topics.contains(&topic) {
+            return;
+        }
+        let (process, thread, pc) = (Some(id), None, None);
+        self.waiting.push(Happening::Occurred(Occurrence { topic, at, process, thread, pc, told }));
+    }
+}
+
+/// What must be attached for these.
+fn capabilities(topics: &BTreeSet<Topic>) -> Vec<Capability> {
+    let mut needed = vec![Capability::Snapshot];
+    if topics.contains(&Topic::Born) || topics.contains(&Topic::Ended) {
+        needed.push(Capability::Lifetimes);
+    }
+    if topics.contains(&Topic::Signalled) {
+        needed.push(Capability::Signals);
+    }
+    needed
+}
+
+const fn tells_signals(source: Source) -> bool {
+    matches!(source, Source::Ebpf | Source::Test)
+}
+
+/// A backend's error as a refusal.
+fn failed(error: backend::Error) -> Refusal {
+    let status = match &error {
+        backend::Error::Denied { .. } => Status::PERMISSION,
+        backend::Error::Unsupported { .. } => Status::UNSUPPORTED,
+        backend::Error::Kernel { .. } | backend::Error::Malformed { .. } => Status::IO,
+    };
+    let errno = match &error {
+        backend::Error::Kernel { source, .. } => source.raw_os_error().unwrap_or(0),
+        _ => 0,
+    };
+    Refusal::new(status, error.to_string()).with_errno(errno)
+}

@@ -1,0 +1,50 @@
+//! L4, the services: what can be asked for, a row and a function each, grouped by object.
+//!
+//! ```text
+//!  row     what the service is called, takes, gives and needs: checked before it is called
+//!  ctx     what it is given: the session, the ground, the desk, its parameters' objects
+//!  ground  what services act on: processes, the node, acts, happenings (live, or a script)
+//!  session what is remembered of a tool on one node: who, which processes, by which numbers
+//! ```
+//!
+//! In: parameters that fit their row. Out: an outcome. To add a service is to write its function
+//! and its row, in the file of its object, and nothing else: the manual, the checks and the test
+//! of its example follow from the row. Knows no line, no reply and no other node.
+
+// What a service is, and what it is given.
+pub mod ctx;
+pub mod desk;
+pub mod ground;
+pub mod outcome;
+pub mod registry;
+pub mod row;
+pub mod session;
+// The services, by object.
+mod event;
+mod extension;
+mod hardware;
+mod message;
+mod object;
+mod print;
+mod process;
+mod scope;
+// What others could not do, as refusals.
+mod probed;
+
+pub use ctx::Ctx;
+pub use desk::Desk;
+pub use outcome::{Done, Later, Outcome, Refusal, Told};
+pub use registry::Registry;
+pub use row::{Act, Class, Flag, Given, Level, Right, Row};
+pub use session::Session;
+
+/// Every service that is built in, by object.
+pub const GROUPS: &[(&str, &[&[Row]])] = &[
+    ("Scope", &[scope::ROWS]),
+    ("Processes", &[process::info::ROWS]),
+    ("Events", &[event::life::ROWS, event::signal::ROWS]),
+    ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
+    ("Hardware", &[hardware::ROWS]),
+    ("Monitor objects", &[object::ROWS]),
+    ("Miscellaneous", &[print::ROWS, extension::ROWS]),
+];

@@ -1,0 +1,144 @@
+//! Services about the monitor's own objects: stored requests and users' events (section 8.2).
+
+use super::ctx::Ctx;
+use super::desk::{Desk, Topic, Watch};
+use super::outcome::{Done, Outcome, Refusal};
+use super::row::{Act, Given, Level, Row};
+use crate::omis::kind::{Kind, Param};
+use crate::omis::{RequestId, Status, Value};
+
+const REQUEST: &[Param] = &[Param { name: "request_id", kind: Kind::Integer }];
+const EVENT: &[Param] = &[Param { name: "event_no", kind: Kind::Integer }];
+
+/// The services.
+pub const ROWS: &[Row] = &[
+    Row {
+        name: "enable",
+        takes: REQUEST,
+        level: Level::Kernel,
+        help: "Lets the stored request of this number run whenever its event occurs. The number \
+               is that of its event. What is enabled already stays so.",
+        act: Act::Manipulation(enable),
+        examples: &["> 10 [0] enable(9)\n\
+                     < 10 [0] enable(306,0,\"no request 9 is stored on node 0\")"],
+        ..Row::BLANK
+    },
+    Row {
+        name: "disable",
+        takes: REQUEST,
+        level: Level::Kernel,
+        help: "Lets it run no more until it is enabled again; what runs, ends.",
+        examples: &["> 10 [0] define_user_event(5)\n< 10 [0] define_user_event(0)\n\
+                     > 11 [0] user_event(5): 12 [0] print($1)\n< 11 [0] user_event(0)\n\
+                     > 13 [0] enable(11); 14 [0] raise_event(5,[1])\n\
+                     < 13 [0] enable(0); 14 [0] raise_event(0)\n< 12 [0] print(0,[1])\n\
+                     > 15 [0] disable(11); 16 [0] raise_event(5,[2])\n\
+                     < 15 [0] disable(0); 16 [0] raise_event(0)"],
+        act: Act::Manipulation(disable),
+        ..Row::BLANK
+    },
+    Row {
+        name: "delete",
+        takes: REQUEST,
+        level: Level::Kernel,
+        help: "Forgets a stored request. Its number may be used again.",
+        examples: &["> 10 [0] new_process(): 11 [0] print($1)\n< 10 [0] new_process(0)\n\
+                     > 12 [0] delete(10)\n< 12 [0] delete(0)\n> 13 [0] delete(10)\n\
+                     < 13 [0] delete(306,0,\"no request 10 is stored on node 0\")"],
+        act: Act::Manipulation(delete),
+        ..Row::BLANK
+    },
+    Row {
+        name: "define_user_event",
+        level: Level::Kernel,
+        takes: EVENT,
+        help: "Makes an event of the tool's own on the nodes that are asked. Numbers from 2^30 \
+               on are shared by all tools; others belong to the session.",
+        examples: &["> 10 [0] define_user_event(5)\n< 10 [0] define_user_event(0)\n\
+                     > 11 [0] define_user_event(5)\n\
+                     < 11 [0] define_user_event(305,0,\"event 5 is defined already\")"],
+        act: Act::Manipulation(|ctx, args| by_number(args, |no| ctx.desk.define_event(no))),
+        ..Row::BLANK
+    },
+    Row {
+        name: "raise_event",
+        level: Level::Kernel,
+        takes: &[
+            Param { name: "event_no", kind: Kind::Integer },
+            Param { name: "params", kind: Kind::Many(&Kind::Any) },
+        ],
+        help: "Raises an event of the tool's own, which tells these parameters. What waits for it \
+               runs after the list that raised it; events that raise each other go 64 deep.",
+        examples: &["> 10 [0] raise_event(5,[])\n\
+                     < 10 [0] raise_event(304,0,\"no event 5 is defined on node 0\")"],
+        act: Act::Manipulation(raise_event),
+        ..Row::BLANK
+    },
+    Row {
+        name: "destroy_user_event",
+        level: Level::Kernel,
+        takes: EVENT,
+        help: "Forgets an event of the tool's own, and every stored request that waits for it.",
+        examples: &["> 10 [0] destroy_user_event(5)\n\
+                     < 10 [0] destroy_user_event(304,0,\"no event 5 is defined on node 0\")"],
+        act: Act::Manipulation(|ctx, args| by_number(args, |no| ctx.desk.destroy_event(no))),
+        ..Row::BLANK
+    },
+    Row {
+        name: "user_event",
+        takes: EVENT,
+        gives: &[Given::ANY],
+        help: "Occurs when an event of the tool's own is raised; `$1` and so on are the \
+               parameters that it was raised with.",
+        examples: &["> 10 [0] define_user_event(5)\n< 10 [0] define_user_event(0)\n\
+                     > 11 [0] user_event(5): 12 [0] print($1,$2)\n< 11 [0] user_event(0)\n\
+                     > 13 [0] enable(11); 14 [0] raise_event(5,[1,\"x\"])\n\
+                     < 13 [0] enable(0); 14 [0] raise_event(0)\n< 12 [0] print(0,[1,\"x\"])"],
+        act: Act::Event(user_event),
+        ..Row::BLANK
+    },
+];
+
+fn enable(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+    stored(ctx, args, |desk, id| desk.enable(id))
+}
+
+fn disable(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+    stored(ctx, args, |desk, id| desk.disable(id))
+}
+
+fn delete(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+    stored(ctx, args, |desk, id| desk.delete(id))
+}
+
+fn stored(
+    ctx: &mut Ctx<'_>,
+    args: &[Value],
+    act: impl FnOnce(&mut dyn Desk, RequestId) -> Result<(), Refusal>,
+) -> Outcome {
+    let Some(Value::Integer(id)) = args.first() else { unreachable!("the row takes an integer") };
+    act(ctx.desk, RequestId(*id)).map(|()| Done::ok()).into()
+}
+
+fn raise_event(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+    let params = args.get(1).and_then(Value::list).unwrap_or_default();
+    by_number(args, |number| ctx.desk.raise(number, params))
+}
+
+fn by_number(args: &[Value], act: impl FnOnce(i64) -> Result<(), Refusal>) -> Outcome {
+    number(args).and_then(act).map(|()| Done::ok()).into()
+}
+
+fn number(args: &[Value]) -> Result<i64, Refusal> {
+    let number = args.first().and_then(Value::integer);
+    number.ok_or_else(|| Refusal::new(Status::RANGE, "an event number has 63 bits"))
+}
+
+fn user_event(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Watch, Refusal> {
+    let number = number(args)?;
+    if !ctx.desk.has_event(number) {
+        let text = format!("no event {number} is defined on node {}", ctx.node.0);
+        return Err(Refusal::new(Status::NO_SUCH_EVENT, text));
+    }
+    Ok(Watch::all(Topic::User(number)))
+}

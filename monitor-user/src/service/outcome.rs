@@ -1,0 +1,157 @@
+//! What becomes of a service: its status and results, or that they come later.
+//!
+//! A refusal has a status, the error number of the system if there was one, and one line that
+//! says what, why and what to do. The engine makes answers of these; no line is written here.
+
+use super::ctx::Ctx;
+use crate::model::id::Identity;
+use crate::omis::{Dialect, Status, Value};
+
+/// What becomes of a service.
+pub enum Outcome {
+    /// It is done, or refused.
+    Done(Done),
+    /// The act goes on; its report makes the outcome.
+    Later(Later),
+}
+
+/// What is done when the report of an act is there.
+pub struct Later {
+    /// Makes the outcome of it.
+    pub then: Then,
+    /// Objects that were named and not acted on.
+    pub failed: Vec<(Value, Refusal)>,
+}
+
+/// Makes the outcome of a report.
+pub type Then = fn(&mut Ctx<'_>, Report) -> Done;
+
+/// A status, results, and the reason of a refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// The first result.
+    pub status: Status,
+    /// The others.
+    pub results: Vec<Value>,
+    /// Why it was refused.
+    pub reason: Option<Reason>,
+}
+
+/// Why something was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The error number of the system, or 0.
+    pub errno: i32,
+    /// In one line.
+    pub text: String,
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    /// What kind of refusal.
+    pub status: Status,
+    /// The error number of the system, or 0.
+    pub errno: i32,
+    /// What, why, and what to do.
+    pub text: String,
+}
+
+/// What became of an act.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What it did to each process that it was meant for.
+    pub each: Vec<(Identity, Result<Vec<Value>, Refusal>)>,
+    /// Objects that were named and not acted on.
+    pub failed: Vec<(Value, Refusal)>,
+}
+
+/// Something that an occurrence tells: a process has another number in each session.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// A process.
+    Process(Identity),
+    /// Anything else.
+    Value(Value),
+}
+
+impl Refusal {
+    /// A refusal that the system has no number for.
+    pub fn new(status: Status, text: impl Into<String>) -> Self {
+        Self { status, errno: 0, text: text.into() }
+    }
+
+    /// The same with the number of the system.
+    pub fn with_errno(self, errno: i32) -> Self {
+        Self { errno, ..self }
+    }
+}
+
+impl Done {
+    /// Done, and nothing to tell.
+    pub const fn ok() -> Self {
+        Self { status: Status::OK, results: Vec::new(), reason: None }
+    }
+
+    /// Done, with results.
+    pub const fn with(results: Vec<Value>) -> Self {
+        Self { status: Status::OK, results, reason: None }
+    }
+}
+
+impl From<Refusal> for Done {
+    fn from(refusal: Refusal) -> Self {
+        let reason = Reason { errno: refusal.errno, text: refusal.text };
+        Self { status: refusal.status, results: Vec::new(), reason: Some(reason) }
+    }
+}
+
+impl From<Done> for Outcome {
+    fn from(done: Done) -> Self {
+        Self::Done(done)
+    }
+}
+
+impl From<Result<Done, Refusal>> for Outcome {
+    fn from(result: Result<Done, Refusal>) -> Self {
+        Self::Done(result.unwrap_or_else(Done::from))
+    }
+}
+
+/// The outcome of a service that served a list: done if all were, partly done if some were, and
+/// refused if none was. Where extensions are allowed, `PARTIAL` lists who failed and with which
+/// status.
+pub fn summed(failed: &[(Value, Refusal)], n_served: usize, dialect: Dialect) -> Done {
+    match failed {
+        [] => Done::ok(),
+        [(_, first), ..] if n_served == 0 => first.clone().into(),
+        some => {
+            let pairs = some.iter().flat_map(|(who, why)| [who.clone(), why.status.0.into()]);
+            let results = match dialect {
+                Dialect::Extended => vec![Value::List(pairs.collect())],
+                Dialect::Strict => Vec::new(),
+            };
+            Done { status: Status::PARTIAL, results, reason: None }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gone(number: i32) -> (Value, Refusal) {
+        (number.into(), Refusal::new(Status::GONE, "it has ended"))
+    }
+
+    #[test]
+    fn a_list_is_done_partly_done_or_refused() {
+        assert_eq!(summed(&[], 0, Dialect::Extended), Done::ok());
+        let partly = summed(&[gone(7)], 1, Dialect::Extended);
+        assert_eq!(partly.status, Status::PARTIAL);
+        assert_eq!(partly.results, [Value::from(vec![7.into(), 301.into()])]);
+        assert_eq!(summed(&[gone(7)], 1, Dialect::Strict).results, []);
+        assert_eq!(summed(&[gone(7), gone(8)], 0, Dialect::Extended).status, Status::GONE);
+    }
+}

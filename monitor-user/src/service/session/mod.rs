@@ -1,0 +1,68 @@
+//! What is remembered of a tool on one node: who it is, how it speaks, which processes it observes
+//! and by which numbers it knows them.
+//!
+//! A tool that is connected elsewhere has a session on each node that it has sent something to.
+
+pub mod number;
+pub mod right;
+pub mod scope;
+
+use super::outcome::Refusal;
+use super::row::Right;
+use crate::model::id::Identity;
+use crate::model::sample::Process;
+use crate::omis::{Dialect, Status, Value};
+use number::Numbers;
+use right::Tool;
+use scope::Scope;
+
+/// A tool on this node.
+#[derive(Debug)]
+pub struct Session {
+    /// Who it is.
+    pub tool: Tool,
+    /// How it speaks.
+    pub dialect: Dialect,
+    /// What it observes.
+    pub scope: Scope,
+    /// How processes are called.
+    pub numbers: Numbers,
+}
+
+impl Session {
+    /// A tool that observes nothing yet.
+    pub fn new(tool: Tool, dialect: Dialect) -> Self {
+        Self { tool, dialect, scope: Scope::default(), numbers: Numbers::default() }
+    }
+
+    /// Takes a process into the scope.
+    pub fn attach(&mut self, id: Identity) {
+        let _ = self.numbers.give(id);
+        self.scope.attach(id);
+    }
+
+    /// The process as it is now, if it is there, observed, and may be served.
+    pub fn admit(
+        &mut self,
+        id: Identity,
+        seen: Option<Process>,
+        right: Right,
+    ) -> Result<Process, Refusal> {
+        let number = self.numbers.give(id);
+        let Some(it) = seen.filter(|it| scope::is_same(it.id, id) && !it.ended()) else {
+            return Err(Refusal::new(Status::GONE, format!("process {number} has ended")));
+        };
+        if !self.scope.has(id) {
+            return Err(self.outside(&it, &Value::from(number)));
+        }
+        self.tool.may(right, &it)?;
+        Ok(it)
+    }
+
+    /// Why a process that is there is not served.
+    pub fn outside(&self, it: &Process, named: &Value) -> Refusal {
+        let comm = it.comm();
+        let text = format!("process {named} ({comm}) is not attached: call attach([{named}])");
+        Refusal::new(Status::NOT_ATTACHED, text)
+    }
+}

@@ -1,0 +1,118 @@
+//! Which processes a session observes: the ones that were attached, and who they make.
+//!
+//! In: identities, births, ends. Out: whether a process is one of them. Who joins by its cgroup or
+//! its command was looked at by whoever knows these texts.
+
+use crate::meter::filter::Filter;
+use crate::model::id::{Identity, Ns};
+use crate::model::sample::Process;
+use std::collections::BTreeSet;
+
+/// What `/proc` rounds start times to; two backends may tell one start differently by as much.
+const TICK: Ns = Ns(10_000_000);
+
+/// The scope of a session.
+#[derive(Debug, Default)]
+pub struct Scope {
+    members: BTreeSet<Identity>,
+    /// Whoever is like one of these joins as he comes to be.
+    joins: Vec<Filter>,
+}
+
+impl Scope {
+    /// Observes a process.
+    pub fn attach(&mut self, id: Identity) {
+        self.members.insert(id);
+    }
+
+    /// Observes it no more; whether it was.
+    pub fn detach(&mut self, id: Identity) -> bool {
+        self.members.remove(&id)
+    }
+
+    /// Observes nobody, and nobody who comes.
+    pub fn clear(&mut self) {
+        self.members.clear();
+        self.joins.clear();
+    }
+
+    /// Lets whoever is like this join from now on.
+    pub fn join(&mut self, like: Filter) {
+        self.joins.push(like);
+    }
+
+    /// How many kinds of processes join as they come to be.
+    pub fn n_joins(&self) -> usize {
+        self.joins.len()
+    }
+
+    /// Whether this one joins.
+    pub fn admits(&self, process: &Process) -> bool {
+        self.joins.iter().any(|like| like.admits(process))
+    }
+
+    /// A process came to be: a child of a member is one too. Whether it is.
+    pub fn born(&mut self, child: Identity, parent: Option<Identity>) -> bool {
+        let inherits = parent.is_some_and(|parent| self.has(parent));
+        inherits && self.members.insert(child)
+    }
+
+    /// A process ended.
+    pub fn ended(&mut self, id: Identity) {
+        self.members.retain(|it| !is_same(*it, id));
+    }
+
+    /// Whether it is observed.
+    pub fn has(&self, id: Identity) -> bool {
+        self.members.contains(&id) || self.of_pid(id).any(|it| is_same(it, id))
+    }
+
+    /// Who is observed, ascending.
+    pub fn members(&self) -> impl Iterator<Item = Identity> {
+        self.members.iter().copied()
+    }
+
+    /// Whether births and ends matter to it.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.joins.is_empty()
+    }
+
+    fn of_pid(&self, id: Identity) -> impl Iterator<Item = Identity> {
+        let first = Identity { pid: id.pid, start: Ns(0) };
+        let last = Identity { pid: id.pid, start: Ns(u64::MAX) };
+        self.members.range(first..=last).copied()
+    }
+}
+
+/// Whether two backends mean the same process.
+pub fn is_same(one: Identity, other: Identity) -> bool {
+    one.pid == other.pid && one.start.0.abs_diff(other.start.0) <= TICK.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::Pid;
+
+    fn process(pid: u32, start: u64) -> Identity {
+        Identity { pid: Pid(pid), start: Ns(start) }
+    }
+
+    #[test]
+    fn children_of_members_are_members_and_others_are_not() {
+        let mut scope = Scope::default();
+        scope.attach(process(7, 100));
+        assert!(scope.born(process(8, 200), Some(process(7, 100))));
+        assert!(!scope.born(process(9, 200), Some(process(1, 0))));
+        assert!(scope.has(process(8, 200)) && !scope.has(process(9, 200)));
+    }
+
+    #[test]
+    fn a_reused_pid_is_somebody_else() {
+        let mut scope = Scope::default();
+        scope.attach(process(7, 100));
+        assert!(!scope.has(process(7, 1_000_000_000)));
+        scope.ended(process(7, 100));
+        assert!(!scope.has(process(7, 100)));
+    }
+}

@@ -1,0 +1,9 @@
+//! Where probes may stand: on libraries of the system and on programs that are built here.
+
+mod find;
+pub mod fixture;
+mod hostile;
+mod mpi;
+mod pvm;
+mod queue;
+mod site;

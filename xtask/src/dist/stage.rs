@@ -1,0 +1,104 @@
+//! The files of the package, as they will lie on the machine.
+//!
+//! In: the folder of what was built. Out: a folder with all of them; texts come from the program
+//! itself, so that manual pages and completions are those of its command line.
+
+use super::{copy, strip};
+use crate::workspace::{cannot, root};
+use crate::{Outcome, step};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Files that are taken as they are: from where in the workspace, to where on the machine.
+const FILES: &[(&str, &str)] = &[
+    ("tests/packaging/monitor.service", "usr/lib/systemd/system/monitor.service"),
+    ("tests/packaging/monitor.toml", "etc/monitor/monitor.toml"),
+    ("tests/packaging/deb/copyright", "usr/share/doc/monitor/copyright"),
+    ("LICENSE", "usr/share/doc/monitor/LICENSE"),
+    ("monitor-user/include/omis.h", "usr/include/omis.h"),
+    ("README.md", "usr/share/doc/monitor/README.md"),
+    ("docs/OPERATING.md", "usr/share/doc/monitor/OPERATING.md"),
+];
+
+/// Shells, and where each looks for completions.
+const COMPLETIONS: &[(&str, &str)] = &[
+    ("bash", "usr/share/bash-completion/completions/monitor"),
+    ("zsh", "usr/share/zsh/vendor-completions/_monitor"),
+    ("fish", "usr/share/fish/vendor_completions.d/monitor.fish"),
+];
+
+/// Lays everything out in an empty folder.
+pub fn stage(built: &Path, into: &Path) -> Outcome {
+    if into.exists() {
+        fs::remove_dir_all(into).map_err(|error| cannot("remove", into, &error))?;
+    }
+    let binary = into.join("usr/bin/monitor");
+    folder_of(&binary)?;
+    copy(&built.join("monitor"), &binary)?;
+    strip(&binary)?;
+    library(built, &into.join("usr/lib/x86_64-linux-gnu"))?;
+    for (from, to) in FILES {
+        folder_of(&into.join(to))?;
+        copy(&root().join(from), &into.join(to))?;
+    }
+    for (shell, to) in COMPLETIONS {
+        write(&into.join(to), &said(&binary, &["completions", shell])?)?;
+    }
+    write_packed(
+        &into.join("usr/share/doc/monitor/changelog.gz"),
+        &root().join("docs/CHANGELOG.md"),
+    )?;
+    manuals(&binary, &into.join("usr/share/man/man1"))
+}
+
+/// The library for C, under the name that programs keep, and under the one that linkers look for.
+fn library(built: &Path, folder: &Path) -> Outcome {
+    let to = folder.join("libomis.so.1");
+    folder_of(&to)?;
+    copy(&built.join("libomis.so"), &to)?;
+    strip(&to)?;
+    let link = folder.join("libomis.so");
+    symlink("libomis.so.1", &link).map_err(|error| cannot("write", &link, &error))
+}
+
+/// Manual pages, packed as Debian has them.
+fn manuals(program: &Path, folder: &Path) -> Outcome {
+    let _ = said(program, &["man", &folder.display().to_string()])?;
+    let pages = fs::read_dir(folder).map_err(|error| cannot("read", folder, &error))?;
+    for page in pages.flatten().map(|entry| entry.path()) {
+        step::run(step::fresh("gzip").args(["--best", "--no-name"]).arg(&page))?;
+    }
+    Ok(())
+}
+
+/// What the program prints.
+fn said(program: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {
+    let line = || format!("{} {}", program.display(), arguments.join(" "));
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("cannot run `{}`: {error}", line()))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    Err(format!("`{}` failed: {}", line(), String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+fn write_packed(path: &Path, from: &Path) -> Outcome {
+    let mut gzip = step::fresh("gzip");
+    gzip.args(["--best", "--no-name", "--stdout"]).arg(from).stdin(Stdio::null());
+    let output = gzip.output().map_err(|error| format!("cannot run gzip: {error}"))?;
+    write(path, &output.stdout)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Outcome {
+    folder_of(path)?;
+    let file = fs::File::create(path).and_then(|mut file| file.write_all(bytes));
+    file.map_err(|error| cannot("write", path, &error))
+}
+
+fn folder_of(path: &Path) -> Outcome {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).map_err(|error| cannot("make", folder, &error))
+}
