@@ -13,6 +13,7 @@ mod delivery;
 mod door;
 mod language;
 mod probe;
+mod record;
 mod request;
 mod root;
 mod served;

@@ -3,6 +3,7 @@
 //! One definition feeds the parser, the help, the manual pages and the completions. Names of
 //! fields are checked later, when it is known of what.
 
+use super::recording::words as recording;
 use super::top::words::Top;
 use super::{exit, words};
 use crate::backend::select::Choice;
@@ -36,6 +37,10 @@ pub enum Command {
     Watch(Watch),
     /// Look at processes and node on a screen, with keys and mouse
     Top(Top),
+    /// Record what is read
+    Record(recording::Record),
+    /// Print a recording as watch would have printed it
+    Replay(recording::Replay),
     /// Run a command; tell what it and all its descendants used
     Run(Run),
     /// Start a monitor at the daemon, and print what it tells

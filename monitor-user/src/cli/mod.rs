@@ -20,9 +20,11 @@ mod hand;
 mod list;
 mod log;
 mod output;
+mod pace;
 mod pen;
 mod pipeline;
 mod plan;
+mod recording;
 mod replace;
 mod report;
 mod run;
@@ -64,6 +66,8 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Sample(args)) => sample::sample(&args),
         Some(Command::Watch(args)) => watch::watch(&args),
         Some(Command::Top(args)) => top::top(&args),
+        Some(Command::Record(args)) => recording::record(&args),
+        Some(Command::Replay(args)) => recording::replay(&args),
         Some(Command::Start(args)) => start::start(&args),
         Some(Command::List(args)) => list::list(&args),
         Some(Command::Cancel(args)) => list::cancel(&args),

@@ -39,6 +39,7 @@ impl<T> Trail<T> {
 
     /// Forgets the first of them, up to a place, and no further than the first that is asked for.
     pub fn forget(&mut self, until: u64, asked: impl Fn(u64, &T) -> bool) {
+        let held = self.records.len();
         while let Some(first) = self.records.front()
             && self.gone < until
             && !asked(self.gone, first)
@@ -46,9 +47,9 @@ impl<T> Trail<T> {
             self.records.pop_front();
             self.gone += 1;
         }
-        // What many needed once is given back.
-        if self.records.capacity() > 4 * self.records.len() {
-            self.records.shrink_to(2 * self.records.len());
+        // What many needed once is given back; what as many as now need each time is kept.
+        if self.records.capacity() > 4 * held {
+            self.records.shrink_to(2 * held);
         }
     }
 

@@ -12,6 +12,7 @@ pub mod namespace;
 pub mod peer;
 pub mod pidfd;
 pub mod place;
+pub mod priority;
 pub mod readable;
 pub mod rights;
 pub mod spawn;

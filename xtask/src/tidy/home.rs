@@ -38,14 +38,15 @@ const HOMES: &[(&str, &[&str])] = &[
     ("netlink_packet_sock_diag", &["backend/inet_diag/"]),
     ("netlink_sys", &["backend/inet_diag/"]),
     ("nix", &["sys/", "control/"]),
-    ("rustix", &["sys/", "control/", "backend/", "probe/", "serve/", "daemon/", "cli/"]),
+    ("rustix", &["sys/", "control/", "backend/", "probe/", "record/", "serve/", "daemon/", "cli/"]),
     ("gimli", &["probe/elf/"]),
     ("iced_x86", &["control/trace/boundary.rs", "probe/instruction.rs"]),
     ("object", &["control/", "probe/elf/"]),
     ("hdrhistogram", &["model/", "meter/"]),
     ("serde", ANYWHERE),
-    ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/"]),
+    ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/", "record/"]),
     ("serde_path_to_error", &["wire/"]),
+    ("crc32c", &["record/"]),
     ("csv", &["format/"]),
     ("crossterm", &["serve/tui/"]),
     ("ratatui", &["serve/tui/"]),
@@ -63,6 +64,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tracing", ANYWHERE),
     ("winnow", &["omis/parse/", "meter/expression/", "probe/description/parse.rs"]),
     ("zerocopy", ANYWHERE),
+    ("zstd", &["record/"]),
 ];
 
 /// Uses of a crate away from its home.

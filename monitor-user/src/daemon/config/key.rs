@@ -134,8 +134,8 @@ pub const KEYS: &[Key] = &[
     },
     class("observe-own", "who may ask at all", 0),
     class("observe-all", "who sees other users' processes in full", 1),
-    class("control-own", "reserved", 2),
-    class("control-all", "reserved", 3),
+    class("control-own", "act on one's own processes by requests", 2),
+    class("control-all", "act on everybody's processes by requests", 3),
     Key {
         section: "budget",
         name: "share",
