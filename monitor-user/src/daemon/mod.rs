@@ -16,15 +16,18 @@ mod missed;
 mod own;
 pub mod reload;
 pub mod sampler;
+mod web;
 
 use crate::backend::Backend;
 use crate::cluster::Cluster;
 use crate::cluster::link::{Letter, Link};
 use crate::cluster::scope::Node;
 use crate::engine::{Conn, Engine, Input, Limits};
+use crate::meter::scrape::Exposed;
 use crate::model::id::Ns;
 use crate::model::sample::Note;
 use crate::model::want::Capability;
+use crate::serve::http;
 use crate::serve::line::Arrival;
 use crate::serve::policy::{Hidden, Policy};
 use crate::serve::socket::Listening;
@@ -40,10 +43,12 @@ use heart::{Ask, Heart};
 use reload::Reload;
 use sampler::{Done, Sampler};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
+use web::Web;
 
 /// Lines that may wait for the loop before connections are read no further.
 const ARRIVALS: usize = 1024;
@@ -90,6 +95,9 @@ pub async fn serve(
     let listening = Listening::at(&settings.socket).await?;
     let Config { limits, door, grants, budget, .. } = settings.loaded.config.clone();
     let policy = Policy { hidden: settings.hidden, grants };
+    let exposed = Arc::new(settings.loaded.config.exposed.clone());
+    let mut web = Web::new();
+    web.open(&settings.loaded.config, &settings.socket).await?;
     let name = settings.node.name.as_str().into();
     let own = member(&settings.node);
     let (outgoing, letters) = unbounded_channel();
@@ -106,6 +114,8 @@ pub async fn serve(
         account: Account::new(budget),
         heart: Heart::new(Duration::from_nanos(budget.window.0)),
         examining: Vec::new(),
+        web,
+        exposed,
         listening,
         arrivals,
         terminate: signal(SignalKind::terminate())?,
@@ -124,6 +134,7 @@ pub async fn serve(
     heart::stopping();
     it.files.stop();
     it.hand.stop();
+    it.web.close().await;
     it.clients.finish().await;
     it.sampler.stop();
     Ok(())
@@ -156,6 +167,9 @@ struct Loop {
     heart: Heart,
     /// Who waits for the reader to say how each capability is served.
     examining: Vec<(Conn, Tag)>,
+    web: Web,
+    /// What is exposed to those who collect metrics.
+    exposed: Arc<Exposed>,
     listening: Listening,
     arrivals: Receiver<Arrival>,
     terminate: Signal,
@@ -171,6 +185,7 @@ enum Woken {
     Letter(Letter),
     Done(Done),
     Beat(Ask),
+    Web(http::Ask),
     Hangup,
 }
 
@@ -182,6 +197,10 @@ impl Loop {
                 Woken::Letter(letter) => self.receive(letter),
                 Woken::Done(done) => self.done(done),
                 Woken::Beat(ask) => self.ask(ask),
+                Woken::Web(ask) => {
+                    self.hear(ask);
+                    None
+                }
                 Woken::Hangup => self.reload(),
             };
             let Some(input) = input else { continue };
@@ -209,6 +228,7 @@ impl Loop {
                 Woken::Input(None)
             }
             letter = arrived(self.link.as_mut()) => Woken::Letter(letter),
+            ask = self.web.asked() => Woken::Web(ask),
             () = self.hand.room(), if !self.hand.has_room() => Woken::Input(None),
             Some(arrival) = self.arrivals.recv(), if self.hand.has_room() => {
                 Woken::Input(self.arrived(arrival))
