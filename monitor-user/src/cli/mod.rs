@@ -16,6 +16,7 @@ mod events;
 pub mod exit;
 mod fields;
 mod follow;
+mod hand;
 mod list;
 mod log;
 mod output;
@@ -77,6 +78,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Config(args)) => config::config(&args),
         Some(Command::Fields(args)) => fields::fields(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Hand(args)) => hand::hand(&args),
         Some(Command::Completions(args)) => complete::completions(&args),
         Some(Command::Man(args)) => complete::man(&args),
         None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {
