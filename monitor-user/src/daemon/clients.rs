@@ -3,6 +3,7 @@
 //! In: streams and lines. Out: inputs for the engine; lines into outboxes. Knows no monitor.
 
 use crate::engine::{Caller, Conn, Input};
+use crate::meter::veil::Veil;
 use crate::model::status::Refusal;
 use crate::serve::door::Limits;
 use crate::serve::line::{Arrival, converse};
@@ -87,6 +88,23 @@ impl Clients {
         self.all.insert(conn, Client { uid, outbox });
         let veil = self.policy.veil(&peer);
         Some(Input::Opened(Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil }))
+    }
+
+    /// Takes a connection from within, which has its lines from this outbox.
+    pub fn admit(
+        &mut self,
+        peer: &Peer,
+        (veil, outbox): (Veil, Arc<Outbox>),
+    ) -> Result<(Conn, Input), String> {
+        let (uid, conn) = (peer.uid, self.next);
+        // Whether he may ask was decided with his veil.
+        let others = self.all.values().filter(|it| it.uid != 0).count();
+        let own = self.all.values().filter(|it| it.uid == uid).count();
+        self.limits.refuse(uid, own, others).map_or(Ok(()), Err)?;
+        self.next += 1;
+        self.all.insert(conn, Client { uid, outbox });
+        let opened = Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil };
+        Ok((conn, Input::Opened(opened)))
     }
 
     fn refusal(&self, peer: &Peer) -> Option<(&'static str, Refusal)> {
