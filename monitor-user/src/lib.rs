@@ -3,12 +3,13 @@
 //! ```text
 //!  cli      L9   commands
 //!  daemon   L8   the service: its loop, its thread that reads, its configuration
-//!  serve    L7   doors: connections, who they are, what waits for them
+//!  serve    L7   doors: connections, who they are, what waits for them; the screen
 //!  client   L7   the other end of a door
 //!  cluster  L6   the same of many nodes
 //!  engine   L5   monitors: calls in, answers and events out; requests in, replies out
 //!  service  L4   what can be asked for: a row and a function each
 //!  probe    L3   where to put a probe on code, and what a call means
+//!  record   L3   samples in a file, and back
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
@@ -27,8 +28,9 @@ pub mod sys;
 pub mod wire;
 // L2: who reads.
 pub mod backend;
-// L3: when to read, which rows to show, and what it adds up to.
+// L3: when to read, which rows to show, and what it adds up to; recordings.
 pub mod meter;
+pub mod record;
 // L3: where a probe on code may stand, and what a call means.
 pub mod probe;
 // L4: what can be asked for.

@@ -10,6 +10,7 @@ mod measure;
 mod peers;
 mod procfs;
 mod program;
+mod rules;
 mod scrape;
 mod service;
 mod snapshot;
@@ -26,9 +27,13 @@ const BENCHES: &[(&str, fn())] = &[
     ("peers", peers::run),
     ("language", language::run),
     ("service", service::run),
+    ("rules", rules::run),
 ];
 
 fn main() {
+    if rules::serve_as_target() {
+        return;
+    }
     // `cargo bench` passes its own flags; a name without dashes picks benches.
     let wanted: Vec<_> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
     for unknown in wanted.iter().filter(|it| BENCHES.iter().all(|(name, _)| name != it)) {

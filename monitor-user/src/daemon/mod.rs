@@ -1,4 +1,4 @@
-//! L8, the service: one loop that answers, one thread that reads.
+//! L8, the service: one loop that answers, one thread that reads, one that acts.
 //!
 //! The loop owns the engine and every connection, and never waits for anything but its inputs.
 //! It ends on SIGTERM and SIGINT: clients are told, what is attached is detached, the socket is
@@ -10,7 +10,9 @@ mod clients;
 pub mod config;
 mod dead;
 mod files;
+mod hand;
 mod heart;
+mod missed;
 mod own;
 pub mod reload;
 pub mod sampler;
@@ -29,12 +31,14 @@ use crate::serve::http;
 use crate::serve::line::Arrival;
 use crate::serve::policy::{Hidden, Policy};
 use crate::serve::socket::Listening;
+use crate::service::ctx::Member;
 use crate::sys::{clock, rights};
 use crate::wire::call::Tag;
 use account::Account;
-use clients::Clients;
+use clients::{Clients, Said};
 use config::{Config, Loaded};
 use files::Files;
+use hand::Hand;
 use heart::{Ask, Heart};
 use reload::Reload;
 use sampler::{Done, Sampler};
@@ -95,11 +99,13 @@ pub async fn serve(
     let mut web = Web::new();
     web.open(&settings.loaded.config, &settings.socket).await?;
     let name = settings.node.name.as_str().into();
+    let own = member(&settings.node);
     let (sender, arrivals) = channel(ARRIVALS);
     let mut it = Loop {
         cluster: Cluster::alone(Engine::new(name, own_files(limits)), settings.node.clone()),
         link: settings.link.take(),
-        clients: Clients::new(door, policy, sender),
+        clients: Clients::new(door, policy, own.node.0, sender),
+        hand: Hand::start(own, settings.loaded.config.backend)?,
         sampler: Sampler::start(backend, opening)?,
         files: Files::default(),
         account: Account::new(budget),
@@ -115,15 +121,25 @@ pub async fn serve(
         told: Vec::new(),
         settings,
     };
+    // Other nodes ask for ranks wherever they are.
+    if it.link.is_some() {
+        it.send(sampler::Job::Ranks);
+    }
     tracing::info!(socket = %it.settings.socket.display(), "serving");
     heart::ready(&it.status_line());
     it.run().await;
     heart::stopping();
     it.files.stop();
+    it.hand.stop();
     it.web.close().await;
     it.clients.finish().await;
     it.sampler.stop();
     Ok(())
+}
+
+/// This node as the request language knows it.
+fn member(node: &Node) -> Member {
+    Member { node: crate::omis::Node(node.number), name: node.name.clone() }
 }
 
 /// Files can be watched for others only by who may take their rights.
@@ -137,6 +153,7 @@ struct Loop {
     cluster: Cluster,
     link: Option<Box<dyn Link>>,
     clients: Clients,
+    hand: Hand,
     sampler: Sampler,
     files: Files,
     account: Account,
@@ -201,11 +218,36 @@ impl Loop {
             ask = self.heart.beat() => Woken::Beat(ask),
             letter = arrived(self.link.as_mut()) => Woken::Letter(letter),
             ask = self.web.asked() => Woken::Web(ask),
-            Some(arrival) = self.arrivals.recv() => Woken::Input(self.clients.arrived(arrival)),
+            () = self.hand.room(), if !self.hand.has_room() => Woken::Input(None),
+            Some(arrival) = self.arrivals.recv(), if self.hand.has_room() => {
+                Woken::Input(self.arrived(arrival))
+            }
             Ok((stream, _)) = self.listening.listener.accept() => {
                 Woken::Input(self.clients.open(stream))
             }
         }
+    }
+}
+
+impl Loop {
+    /// A call goes to the engine of monitors, a request to the thread that acts.
+    fn arrived(&mut self, arrival: Arrival) -> Option<Input> {
+        let mut input = None;
+        for said in self.clients.arrived(arrival) {
+            match said {
+                Said::Input(it) => input = Some(it),
+                Said::Closed(conn) => self.hand.closed(conn),
+                Said::Request(conn, line, first) => {
+                    if let Some((tool, outbox)) = first {
+                        self.hand.opened(tool, outbox);
+                    }
+                    if !self.hand.said(conn, line) {
+                        self.clients.unheard(conn);
+                    }
+                }
+            }
+        }
+        input
     }
 }
 

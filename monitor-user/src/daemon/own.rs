@@ -20,7 +20,7 @@ impl Loop {
         match done {
             Done::Looked(looks) => return Some(Input::Seen(looks)),
             Done::Ended(keys) => return Some(Input::Ended(keys)),
-            Done::Claimed(key, settled) => return Some(Input::Claimed(key, settled)),
+            Done::Claimed(settled) => return Some(Input::Claimed(settled)),
             Done::Ranks(ranks) => self.announce(ranks),
             Done::Scraped(sight, encoding, result) => self.collected((sight, encoding), &result),
             Done::Examined(found) => {

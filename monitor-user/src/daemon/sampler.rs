@@ -38,8 +38,10 @@ pub enum Job {
     Look(Work),
     /// Attach this, and let go of what is not needed any more.
     Need(Vec<Capability>),
-    /// See whether a process can be registered, and do it.
-    Claim(Key, Claim),
+    /// Tell which ranks are here, now and whenever that changes.
+    Ranks,
+    /// See whether processes can be registered, and do it.
+    Claims(Vec<(Key, Claim)>),
     /// Metrics.
     Scrape(Box<ScrapeJob>),
     /// How each capability is served.
@@ -57,8 +59,8 @@ pub enum Done {
     Looked(Vec<Look>),
     /// Somebody whom these monitors watch has ended, and his last record is there.
     Ended(Vec<Key>),
-    /// What became of a claim.
-    Claimed(Key, Result<(), Refusal>),
+    /// What became of claims.
+    Claimed(Vec<(Key, Result<(), Refusal>)>),
     /// The ranks that are here now.
     Ranks(Vec<Rank>),
     /// Metrics, or why there are none.
@@ -73,8 +75,6 @@ pub enum Done {
 pub struct Work {
     /// Who is due.
     pub looks: Vec<Look>,
-    /// What must be attached, for them and for all others.
-    pub capabilities: Vec<Capability>,
     /// What is given up, and the sentence that says so.
     pub shed: Vec<(Capability, String)>,
 }
@@ -167,6 +167,9 @@ impl Reader {
                 () = super::until(again) => self.settle(),
                 () = super::until(due) => self.rounds.tend(clock::boot()),
             }
+            if let Some(ranks) = self.rounds.news() {
+                self.tell(Done::Ranks(ranks));
+            }
         }
     }
 
@@ -174,9 +177,11 @@ impl Reader {
         match job {
             Job::Look(work) => self.work(work),
             Job::Need(capabilities) => self.rounds.need(capabilities, clock::boot()),
-            Job::Claim(key, claim) => {
-                let settled = self.rounds.claim(&claim);
-                self.tell(Done::Claimed(key, settled));
+            Job::Ranks => self.rounds.count_ranks(clock::boot()),
+            Job::Claims(claims) => {
+                let (keys, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
+                let settled = self.rounds.claim(&claims);
+                self.tell(Done::Claimed(keys.into_iter().zip(settled).collect()));
             }
             Job::Scrape(job) => {
                 let (sight, encoding) = (job.sight, job.encoding);
@@ -195,9 +200,6 @@ impl Reader {
                 }
                 self.tell(Done::Accounted(probes));
             }
-        }
-        if let Some(ranks) = self.rounds.news() {
-            self.tell(Done::Ranks(ranks));
         }
     }
 
@@ -238,7 +240,6 @@ impl Reader {
     }
 
     fn work(&mut self, work: Work) {
-        self.rounds.need(work.capabilities, clock::boot());
         self.rounds.shed(work.shed);
         let mut looks = work.looks;
         let mut turns: Vec<_> =

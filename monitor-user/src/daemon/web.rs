@@ -99,7 +99,7 @@ impl Loop {
     }
 
     fn say(&mut self, arrival: Arrival) {
-        if let Some(input) = self.clients.arrived(arrival) {
+        if let Some(input) = self.arrived(arrival) {
             self.input(input);
         }
     }

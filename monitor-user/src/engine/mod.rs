@@ -59,8 +59,8 @@ pub enum Input {
     Looked(Key, Option<Stat>),
     /// Somebody whom these watch has ended, and his last record is there.
     Ended(Vec<Key>),
-    /// What became of a claim.
-    Claimed(Key, Result<(), Refusal>),
+    /// What became of claims.
+    Claimed(Vec<(Key, Result<(), Refusal>)>),
     /// Time has passed.
     Tick,
     /// The service ends.
@@ -89,8 +89,8 @@ pub enum Output {
     Look(Vec<Look>),
     /// Look at a file.
     LookAt(LookAt),
-    /// See whether a process can be registered, and do it.
-    Claim(Key, Claim),
+    /// See whether processes can be registered, and do it.
+    Claims(Vec<(Key, Claim)>),
     /// Answer what is not about monitors.
     Asked {
         /// Whom.
@@ -180,13 +180,14 @@ impl Engine {
             Input::Seen(looks) => self.seen(looks, now, &mut out),
             Input::Looked(key, stat) => self.looked(key, stat, &mut out),
             Input::Ended(keys) => self.hurry(&keys),
-            Input::Claimed(key, result) => self.claimed(key, result, &mut out),
+            Input::Claimed(settled) => self.claimed(settled, &mut out),
             Input::Tick => {}
             Input::Shutdown => self.shut_down(&mut out),
         }
         self.expire(now, &mut out);
         self.ring(now, &mut out);
         self.look(now, &mut out);
+        self.claim(now, &mut out);
         out
     }
 
@@ -195,7 +196,7 @@ impl Engine {
         let readings = self.ticks.first().into_iter().chain(self.accounts.due());
         let readings = readings.filter(|_| !self.looking);
         let alarms = self.alarms.values().filter_map(Alarm::due);
-        readings.chain(self.leases.first()).chain(alarms).min()
+        readings.chain(self.leases.first()).chain(alarms).chain(self.claims.due()).min()
     }
 
     /// What must be attached for all monitors and accounts.
@@ -256,7 +257,7 @@ impl Engine {
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
             Call::Probes => asked((from, &tag), About::Probes, out),
             Call::Status => asked((from, &tag), About::Service, out),
-            Call::Register(params) => self.register(&caller, tag.clone(), params, (now, out)),
+            Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {
             *self.refused.entry(refusal.status.name()).or_default() += 1;

@@ -122,7 +122,7 @@ fn bound(all: &mut Exposition, rates: &Rates, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::super::census::Census;
-    use super::super::view::Past;
+    use super::super::past::Past;
     use super::*;
     use crate::backend::canned::Canned;
     use crate::format::exposition::Dialect;

@@ -8,15 +8,14 @@ use super::durations::Durations;
 use super::group::rule::Rules;
 use super::group::{self, Groups};
 use super::need;
+use super::past::{Past, Seat};
 use super::pick::Picker;
 use super::plan::{COSTLY, Plan};
 use super::session::Session;
 use super::target::{Absence, Namespaces, Watched};
-use super::trail::Trail;
-use super::veil::Veil;
+use super::veil::{self, Veil};
 use crate::backend::Backend;
 use crate::format::{Format, Frame, Layout, Paint, Room};
-use crate::model::event::Event;
 use crate::model::field::ProcessField;
 use crate::model::group::Grouped;
 use crate::model::histogram::Latencies;
@@ -42,34 +41,6 @@ pub struct Reading<'a> {
     pub shed: &'a [(Capability, String)],
 }
 
-/// What is told once.
-#[derive(Default)]
-pub struct Past {
-    /// The last records of processes that have ended.
-    pub ended: Trail<Process>,
-    /// What happened.
-    pub events: Trail<Event>,
-}
-
-impl Past {
-    /// Takes what is told once out of a sample.
-    pub fn take_from(&mut self, sample: &mut Sample) {
-        self.ended.extend(sample.processes.extract_if(.., |process| process.ended()));
-        self.events.extend(sample.events.drain(..));
-    }
-
-    fn end(&self) -> Place {
-        Place { ended: self.ended.end(), events: self.events.end() }
-    }
-}
-
-/// How much of the past a view has seen.
-#[derive(Clone, Copy)]
-struct Place {
-    ended: u64,
-    events: u64,
-}
-
 /// A frame for one monitor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
@@ -91,6 +62,8 @@ pub struct Seen {
 pub struct View {
     plan: Plan,
     veil: Veil,
+    /// Fields that are asked for and that others' processes do not show him.
+    hidden: Vec<ProcessField>,
     watched: Watched,
     session: Session,
     groups: Option<Groups>,
@@ -100,7 +73,7 @@ pub struct View {
     latencies: Latencies,
     format: Box<dyn Format + Send>,
     /// How much of the past it has seen; none, before it looked first.
-    place: Option<Place>,
+    seat: Option<Seat>,
     /// Whether all that it shows of a process is in the kernel's own accounting.
     plain: bool,
     /// Whether anybody had ended at the last look.
@@ -115,6 +88,7 @@ impl View {
     /// Of a plan, for these eyes.
     pub fn new(plan: Plan, veil: Veil) -> Self {
         Self {
+            hidden: veil.hides(plan.layout.processes.clone()),
             watched: Watched::new(plan.targets.clone()),
             session: Session::default(),
             groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
@@ -122,7 +96,7 @@ impl View {
             durations: Durations::default(),
             latencies: Latencies::default(),
             format: plan.form.writer(plan.layout.clone(), Paint::Plain),
-            place: None,
+            seat: None,
             plain: plain(&plan),
             ended: false,
             plan,
@@ -190,7 +164,7 @@ impl View {
 
     /// What of the reading is for these eyes.
     fn sample(&mut self, reading: &Reading<'_>) -> Result<Sample, Refusal> {
-        let first = self.place.is_none();
+        let first = self.seat.is_none();
         let mut sample = Sample {
             at: reading.sample.at,
             source: reading.sample.source,
@@ -213,7 +187,8 @@ impl View {
         if self.plan.layout.histograms {
             self.count(reading, &mut sample);
         }
-        self.place = Some(reading.past.end());
+        let few = if self.plan.want.processes { self.watched.pids() } else { Some(Vec::new()) };
+        reading.past.seen(&mut self.seat, few);
         if first {
             self.watched.check(&mut sample.notes, self.plan.follow)?;
         }
@@ -235,8 +210,7 @@ impl View {
     /// Its processes: those that live, and those that ended since it looked last.
     fn processes(&mut self, reading: &Reading<'_>, sample: &mut Sample) {
         let living = &reading.sample.processes;
-        let place = self.place.unwrap_or(reading.past.end());
-        let (ended, missed) = reading.past.ended.since(place.ended);
+        let (ended, missed) = reading.past.ended(self.seat.as_ref());
         self.watched.learn(living, reading.namespaces, &self.veil);
         let mine = |it: &&Process| self.watched.admits(it) && self.veil.shows(it);
         match self.watched.identities() {
@@ -253,7 +227,7 @@ impl View {
             sample.notes.push(Note::missing(text));
         }
         if self.plan.layout.signals {
-            self.events(reading, place, sample);
+            self.events(reading, sample);
         }
         // Only where hooks tell of ends does a last record come.
         let records = reading.sample.source == Source::Ebpf;
@@ -266,16 +240,22 @@ impl View {
         if self.groups.is_some() {
             sample.dying.clone_from(&reading.sample.dying);
         }
+        let mut covered = 0;
         for process in &mut sample.processes {
-            self.veil.cover(process);
+            covered += usize::from(self.veil.cover(process));
             self.trim(process);
+        }
+        if covered > 0 && !self.hidden.is_empty() {
+            let text = veil::refusal(&self.hidden, covered);
+            // Whoever named a process asked for just this.
+            sample.notes.push(Note { text, partial: self.plan.targets.is_some() });
         }
         sample.processes.sort_by_key(|it| it.id);
     }
 
     /// What happened to its processes.
-    fn events(&self, reading: &Reading<'_>, place: Place, sample: &mut Sample) {
-        let (events, missed) = reading.past.events.since(place.events);
+    fn events(&self, reading: &Reading<'_>, sample: &mut Sample) {
+        let (events, missed) = reading.past.events(self.seat.as_ref());
         let own = |id: &Identity| sample.processes.iter().any(|it| it.id == *id);
         let mine: Vec<_> = events.filter(|event| own(&event.target)).cloned().collect();
         sample.events = mine;

@@ -32,7 +32,13 @@ impl From<&histogram::Histogram> for Histogram {
 impl Histogram {
     /// Counts one.
     pub fn note(&mut self, duration: Ns) {
-        self.counts[histogram::bucket(duration.0)] += 1;
+        self.note_many(duration, 1);
+    }
+
+    /// Counts so many that are in one bucket.
+    pub fn note_many(&mut self, duration: Ns, count: u64) {
+        let counted = &mut self.counts[histogram::bucket(duration.0)];
+        *counted = counted.saturating_add(count);
     }
 
     /// Adds the counts of another.

@@ -27,6 +27,12 @@ pub enum Source {
 }
 
 impl Source {
+    /// The one of that name; none that works, if there is no such name.
+    pub fn named(name: &str) -> Self {
+        const ALL: [Source; 3] = [Source::Ebpf, Source::Procfs, Source::Test];
+        ALL.into_iter().find(|it| it.name() == name).unwrap_or(Self::Unsupported)
+    }
+
     /// Its name in `--backend` and in every output.
     pub const fn name(self) -> &'static str {
         match self {

@@ -10,3 +10,4 @@ pub mod metrics;
 pub mod outbox;
 pub mod policy;
 pub mod socket;
+pub mod tui;

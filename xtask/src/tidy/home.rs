@@ -13,7 +13,10 @@ const ANYWHERE: &[&str] = &[""];
 
 /// A crate and the folders below `monitor-user/src` that may name it.
 const HOMES: &[(&str, &[&str])] = &[
-    ("monitor_ebpf", &["model/", "backend/ebpf/", "backend/inet_diag/", "backend/tcp.rs"]),
+    (
+        "monitor_ebpf",
+        &["model/", "backend/ebpf/", "backend/inet_diag/", "backend/rule/", "backend/tcp.rs"],
+    ),
     ("aya", &["backend/ebpf/"]),
     ("aya_log", &["backend/ebpf/"]),
     ("aya_obj", &["backend/ebpf/"]),
@@ -36,16 +39,19 @@ const HOMES: &[(&str, &[&str])] = &[
     ("prost", &["format/exposition/"]),
     ("regex_lite", &["meter/group/"]),
     ("nix", &["sys/", "control/"]),
-    ("rustix", &["sys/", "control/", "backend/", "probe/", "serve/", "daemon/", "cli/"]),
+    ("rustix", &["sys/", "control/", "backend/", "probe/", "record/", "serve/", "daemon/", "cli/"]),
     ("gimli", &["probe/elf/"]),
     ("iced_x86", &["probe/instruction.rs"]),
     ("object", &["probe/elf/"]),
     ("hdrhistogram", &["model/", "meter/"]),
     ("serde", ANYWHERE),
-    ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/"]),
+    ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/", "record/"]),
     ("serde_path_to_error", &["wire/"]),
+    ("crc32c", &["record/"]),
     ("csv", &["format/"]),
-    ("unicode_width", &["format/", "cli/"]),
+    ("crossterm", &["serve/tui/"]),
+    ("ratatui", &["serve/tui/"]),
+    ("unicode_width", &["format/", "serve/tui/", "cli/"]),
     ("clap", &["cli/"]),
     ("clap_complete", &["cli/"]),
     ("clap_mangen", &["cli/"]),
@@ -59,8 +65,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("jiff", &["format/", "cli/"]),
     ("thiserror", ANYWHERE),
     ("tracing", ANYWHERE),
-    ("winnow", &["omis/parse/", "probe/description/parse.rs"]),
+    ("winnow", &["omis/parse/", "meter/expression/", "probe/description/parse.rs"]),
     ("zerocopy", ANYWHERE),
+    ("zstd", &["record/"]),
 ];
 
 /// Uses of a crate away from its home.

@@ -84,6 +84,20 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         section: "limits",
+        name: "groups",
+        meaning: "monitors of one user that add processes up",
+        set: |it, value| value::count(value).map(|n| it.limits.groups = n),
+        show: |it| it.limits.groups.to_string(),
+    },
+    Key {
+        section: "limits",
+        name: "registrations",
+        meaning: "registrations of ranks that wait, of one user",
+        set: |it, value| value::count(value).map(|n| it.limits.registrations = n),
+        show: |it| it.limits.registrations.to_string(),
+    },
+    Key {
+        section: "limits",
         name: "kept_events",
         meaning: "events that a monitor keeps while nobody listens",
         set: |it, value| value::count(value).map(|n| it.limits.kept_events = n),
@@ -119,8 +133,8 @@ pub const KEYS: &[Key] = &[
     },
     class("observe-own", "who may ask at all", 0),
     class("observe-all", "who sees other users' processes in full", 1),
-    class("control-own", "reserved", 2),
-    class("control-all", "reserved", 3),
+    class("control-own", "act on one's own processes by requests", 2),
+    class("control-all", "act on everybody's processes by requests", 3),
     Key {
         section: "budget",
         name: "share",
