@@ -10,6 +10,8 @@ use super::field::{Kind, ProcessField, Value};
 use super::histogram::Latencies;
 use super::id::{Identity, Ns};
 use super::job::Origin;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Which backend read it.
@@ -67,10 +69,23 @@ pub struct Sample {
     pub node_stats: Option<Node>,
     /// What happened since the last sample, if a capability that tells of events was asked for.
     pub events: Vec<Event>,
+    /// Names of processes that events speak of, as a daemon told them.
+    pub names: BTreeMap<Identity, Arc<str>>,
     /// What is missing, and why: one sentence each.
     pub notes: Vec<Note>,
     /// What each BPF program had to drop since it was loaded.
     pub lost: Vec<Lost>,
+}
+
+impl Sample {
+    /// The name of a process, if it is known.
+    pub fn name_of(&self, id: Identity) -> Option<Cow<'_, str>> {
+        if let Some(name) = self.names.get(&id) {
+            return Some(Cow::Borrowed(name));
+        }
+        let index = self.processes.binary_search_by_key(&id, |process| process.id).ok()?;
+        Some(self.processes[index].comm())
+    }
 }
 
 /// A process, or one of its threads.
