@@ -9,8 +9,10 @@
 //!  engine   L5   monitors: calls in, answers and events out; requests in, replies out
 //!  service  L4   what can be asked for: a row and a function each
 //!  probe    L3   where to put a probe on code, and what a call means
+//!  record   L3   samples in a file, and back
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
+//!  control  L2   processes under our hand: stopped, steered, looked into
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
 //!  wire     L1   calls, answers and events as lines
 //!  omis     L1   the request language: text to data and back
@@ -27,8 +29,11 @@ pub mod sys;
 pub mod wire;
 // L2: who reads.
 pub mod backend;
-// L3: when to read, which rows to show, and what it adds up to.
+// L2: who acts.
+pub mod control;
+// L3: when to read, which rows to show, and what it adds up to; recordings.
 pub mod meter;
+pub mod record;
 // L3: where a probe on code may stand, and what a call means.
 pub mod probe;
 // L4: what can be asked for.

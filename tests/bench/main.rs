@@ -10,10 +10,12 @@ mod measure;
 mod peers;
 mod procfs;
 mod program;
+mod rules;
 mod scrape;
 mod service;
 mod snapshot;
 mod switch;
+mod top;
 mod verdict;
 mod watch;
 
@@ -24,11 +26,16 @@ const BENCHES: &[(&str, fn())] = &[
     ("switch", switch::run),
     ("watch", watch::run),
     ("peers", peers::run),
+    ("top", top::run),
     ("language", language::run),
     ("service", service::run),
+    ("rules", rules::run),
 ];
 
 fn main() {
+    if rules::serve_as_target() {
+        return;
+    }
     // `cargo bench` passes its own flags; a name without dashes picks benches.
     let wanted: Vec<_> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
     for unknown in wanted.iter().filter(|it| BENCHES.iter().all(|(name, _)| name != it)) {

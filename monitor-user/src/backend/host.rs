@@ -27,6 +27,12 @@ pub fn name() -> std::sync::Arc<str> {
     rustix::system::uname().nodename().to_string_lossy().into()
 }
 
+/// Which boot of the node this is, as random(4) names it; empty, where that cannot be read.
+pub fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    text.unwrap_or_default().trim().to_owned()
+}
+
 /// Its architecture, as `uname -m` says.
 pub fn architecture() -> String {
     rustix::system::uname().machine().to_string_lossy().into_owned()

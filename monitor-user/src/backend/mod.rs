@@ -10,6 +10,7 @@ pub mod hold;
 pub mod host;
 pub mod inet_diag;
 pub mod procfs;
+pub mod rule;
 pub mod select;
 mod tcp;
 pub mod unsupported;
@@ -17,7 +18,7 @@ mod user;
 
 use crate::model::id::Pid;
 use crate::model::probe::Probe;
-use crate::model::sample::{Process, Sample, Source};
+use crate::model::sample::{Note, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -59,6 +60,14 @@ pub enum Error {
         what: String,
         /// What was expected there.
         want: String,
+    },
+    /// A recording has no further sample.
+    #[error("{what} is over")]
+    Over {
+        /// Which.
+        what: String,
+        /// What should have been in it behind the last.
+        missing: Vec<Note>,
     },
 }
 

@@ -3,6 +3,7 @@
 //! One definition feeds the parser, the help, the manual pages and the completions. Names of
 //! fields are checked later, when it is known of what.
 
+use super::recording::words as recording;
 use super::top::words::Top;
 use super::{exit, words};
 use crate::backend::select::Choice;
@@ -36,6 +37,10 @@ pub enum Command {
     Watch(Watch),
     /// Look at processes and node on a screen, with keys and mouse
     Top(Top),
+    /// Record what is read
+    Record(recording::Record),
+    /// Print a recording as watch would have printed it
+    Replay(recording::Replay),
     /// Run a command; tell what it and all its descendants used
     Run(Run),
     /// Start a monitor at the daemon, and print what it tells
@@ -58,10 +63,27 @@ pub enum Command {
     Fields(Fields),
     /// Tell what works here, by which hook, at what cost, and what is missing
     Doctor(Doctor),
+    /// Act on processes for a user: started by the service, with a socket as its input
+    #[command(hide = true)]
+    Hand(Hand),
     /// Print the completions of a shell
     Completions(Completions),
     /// Print the manual page, or write all of them to a folder
     Man(Man),
+}
+
+/// `hand`.
+#[derive(Debug, Args)]
+pub struct Hand {
+    /// The user whose rights it takes
+    #[arg(long)]
+    pub uid: Option<u32>,
+    /// His group
+    #[arg(long, requires = "uid")]
+    pub gid: Option<u32>,
+    /// His other groups
+    #[arg(long, requires = "uid", value_delimiter = ',', num_args = 0..)]
+    pub groups: Vec<u32>,
 }
 
 /// `sample`.

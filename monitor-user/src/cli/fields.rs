@@ -6,7 +6,7 @@ use super::output;
 use crate::format::wrap::{COLUMNS, wrap};
 use crate::model::field::{
     BlockField, Category, CpuField, DiskField, Field, GroupField, NetField, NodeField,
-    ProcessField, Role, Unit,
+    ProcessField, Role,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -53,7 +53,7 @@ fn json() -> String {
             category,
             name: field.name,
             title: field.title,
-            unit: Some(unit(field.unit)).filter(|unit| !unit.is_empty()),
+            unit: Some(field.unit.name()).filter(|unit| !unit.is_empty()),
             kind: kind(field.role),
             help: field.help,
             ebpf: field.ebpf,
@@ -72,7 +72,7 @@ fn table() -> String {
     for (category, fields) in CATEGORIES {
         let _ = writeln!(out, "{}", category.to_uppercase());
         for field in fields {
-            let _ = write!(out, "  {:<27} {:<7} ", field.name, unit(field.unit));
+            let _ = write!(out, "  {:<27} {:<7} ", field.name, field.unit.name());
             wrap(field.help, INDENT, COLUMNS, &mut out);
             wrap_source("ebpf", field.ebpf, &mut out);
             wrap_source("proc", field.procfs, &mut out);
@@ -92,7 +92,7 @@ fn markdown() -> String {
         for field in fields {
             let cells = [
                 format!("`{}`", field.name),
-                unit(field.unit).to_owned(),
+                field.unit.name().to_owned(),
                 kind(field.role).to_owned(),
                 cell(field.help),
                 cell(field.ebpf),
@@ -132,18 +132,6 @@ fn wrap_source(who: &str, source: &str, out: &mut String) {
     let source = if source.is_empty() { "-" } else { source };
     let _ = write!(out, "{:INDENT$}", "");
     wrap(&format!("{who}: {source}"), INDENT, COLUMNS, out);
-}
-
-const fn unit(unit: Unit) -> &'static str {
-    match unit {
-        Unit::None => "",
-        Unit::Count => "count",
-        Unit::Nanoseconds => "ns",
-        Unit::Bytes => "bytes",
-        Unit::Percent => "percent",
-        Unit::PerSecond => "1/s",
-        Unit::BytesPerSecond => "bytes/s",
-    }
 }
 
 const fn kind(role: Role) -> &'static str {

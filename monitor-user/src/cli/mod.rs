@@ -16,12 +16,15 @@ mod events;
 pub mod exit;
 mod fields;
 mod follow;
+mod hand;
 mod list;
 mod log;
 mod output;
+mod pace;
 mod pen;
 mod pipeline;
 mod plan;
+mod recording;
 mod replace;
 mod report;
 mod run;
@@ -63,6 +66,8 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Sample(args)) => sample::sample(&args),
         Some(Command::Watch(args)) => watch::watch(&args),
         Some(Command::Top(args)) => top::top(&args),
+        Some(Command::Record(args)) => recording::record(&args),
+        Some(Command::Replay(args)) => recording::replay(&args),
         Some(Command::Start(args)) => start::start(&args),
         Some(Command::List(args)) => list::list(&args),
         Some(Command::Cancel(args)) => list::cancel(&args),
@@ -73,6 +78,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Config(args)) => config::config(&args),
         Some(Command::Fields(args)) => fields::fields(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Hand(args)) => hand::hand(&args),
         Some(Command::Completions(args)) => complete::completions(&args),
         Some(Command::Man(args)) => complete::man(&args),
         None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {

@@ -9,8 +9,8 @@ use super::output::say;
 use super::pen::sense;
 use super::plan::Plan;
 use super::target::Targets;
-use crate::backend::Backend;
 use crate::backend::select::{self, Choice, Opened};
+use crate::backend::{Backend, Error};
 use crate::format::{Form, Format, Frame, Paint, Room};
 use crate::meter::group::{self, Groups};
 use crate::meter::job::Jobs;
@@ -20,7 +20,7 @@ use crate::meter::session::Session;
 use crate::model::field::{GroupField, ProcessField};
 use crate::model::group::Group;
 use crate::model::id::Ns;
-use crate::model::sample::{Note, Process, Sample, Source};
+use crate::model::sample::{Instant, Note, Process, Sample, Source};
 use crate::model::want::Want;
 use crate::sys::namespace::has_host_pids;
 use std::collections::HashSet;
@@ -49,6 +49,7 @@ pub struct Pipeline {
     told: Option<HashSet<String>>,
     exit: Exit,
     turns: u64,
+    missing: Vec<Note>,
 }
 
 impl Pipeline {
@@ -58,7 +59,8 @@ impl Pipeline {
         Self::over(opened, plan, paint)
     }
 
-    fn over(opened: Opened, mut plan: Plan, paint: Paint) -> Result<Self, Failure> {
+    /// Over a backend that is open.
+    pub fn over(opened: Opened, mut plan: Plan, paint: Paint) -> Result<Self, Failure> {
         let (mut backend, opening) = opened;
         let targets = Targets::resolve(&mut *backend, &mut plan)?;
         if backend.source() == Source::Ebpf && !has_host_pids() {
@@ -82,15 +84,39 @@ impl Pipeline {
             told,
             exit: Exit::Ok,
             turns: 0,
+            missing: Vec::new(),
         })
     }
 
     /// Reads once; gives the text of it.
     pub fn turn(&mut self, room: Room) -> Result<&[u8], Failure> {
-        let mut sample = self.backend.read(&self.want)?;
+        let sample = self.backend.read(&self.want)?;
         if self.turns == 0 {
             self.check_targets(&sample.processes)?;
         }
+        self.take(sample, room)
+    }
+
+    /// The same of a recording, with its time; nothing after its last sample. Who was named may
+    /// come later in it.
+    pub fn next(&mut self, room: Room) -> Result<Option<(Instant, &[u8])>, Failure> {
+        let sample = match self.backend.read(&self.want) {
+            Err(Error::Over { missing, .. }) => {
+                self.missing = missing;
+                return Ok(None);
+            }
+            read => read?,
+        };
+        let at = sample.at;
+        self.take(sample, room).map(|frame| Some((at, frame)))
+    }
+
+    /// What a recording should have had behind its last sample.
+    pub fn missing(&self) -> &[Note] {
+        &self.missing
+    }
+
+    fn take(&mut self, mut sample: Sample, room: Room) -> Result<&[u8], Failure> {
         if self.turns == 0 || room.lines.is_some() {
             sample.notes.splice(..0, self.opening.iter().cloned());
         }
@@ -173,9 +199,8 @@ impl Pipeline {
     }
 
     /// What becomes readable when records wait, as a descriptor of our own.
-    pub fn wake(&self) -> Result<Option<OwnedFd>, Failure> {
-        let own = self.backend.wake().map(|fd| fd.try_clone_to_owned()).transpose();
-        own.map_err(|error| Failure::failed(format!("cannot wait for the ring buffer: {error}")))
+    pub fn wake(&self) -> Option<std::io::Result<OwnedFd>> {
+        self.backend.wake().map(|fd| fd.try_clone_to_owned())
     }
 
     /// Fetches the records that wait.
@@ -202,7 +227,6 @@ mod tests {
     use super::super::args::{Cli, Command};
     use super::super::columns::Pace;
     use super::*;
-    use crate::backend::Error;
     use crate::model::id::{Identity, Pid};
     use crate::model::probe::Probe;
     use clap::Parser;

@@ -1,7 +1,5 @@
-//! `monitor watch`: readings at a steady pace until somebody has enough.
-//!
-//! One thread waits for whatever comes first: the next tick, records that wait in a ring buffer,
-//! a signal. A reading is never interrupted, so that a frame is whole or is not.
+//! `monitor watch`: readings at a steady pace until somebody has enough; by the daemon, if one
+//! answers.
 
 use super::args::{Reading, Watch, probe_log};
 use super::client::{found, runtime};
@@ -10,6 +8,7 @@ use super::exit::{Exit, Failure};
 use super::follow::{Drawn, Follow};
 use super::log;
 use super::output::{self, Output, Reader, Screen};
+use super::pace::{self, Ended, Work};
 use super::pen::Pen;
 use super::pipeline::Pipeline;
 use super::plan::Plan;
@@ -18,12 +17,7 @@ use crate::format::Form;
 use crate::meter::schedule::Schedule;
 use crate::model::id::Ns;
 use crate::model::sample::Note;
-use crate::sys::readable;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
-use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Instant, sleep_until};
 
 /// Rows that a screen is given beyond its lines: it may grow.
 const MORE_ROWS: usize = 256;
@@ -44,14 +38,12 @@ pub fn watch(words: &Watch) -> Result<Exit, Failure> {
     }
     let choice = words.reader.backend;
     let pipeline = Pipeline::open(plan, choice, probe_log, output::paint(&output))?;
-    runtime.block_on(async {
-        let mut it = Loop::new(pipeline, output, schedule(words))?;
+    runtime.block_on(pace::run_with(|| {
         // Only once signals are heeded: they would leave the terminal as it is drawn on.
-        if matches!(it.output, Output::Stream) && draws(&words.reading) {
-            it.output = Output::Screen(Screen::open()?);
-        }
-        it.run().await
-    })
+        let drawn = draws(&words.reading);
+        let output = if drawn { Output::Screen(Screen::open()?) } else { output };
+        Ok(Here { pipeline, output, schedule: schedule(words) })
+    }))
 }
 
 /// The same, read by the daemon.
@@ -91,98 +83,45 @@ pub fn draws(words: &Reading) -> bool {
     words.form() == Form::Table && words.output.is_none() && output::on_terminal()
 }
 
-fn cannot(what: &str, error: &std::io::Error) -> Failure {
-    Failure::failed(format!("cannot {what}: {error}"))
-}
-
-/// What came first.
-enum Input {
-    Tick,
-    Records,
-    Interrupt,
-    Terminate,
-}
-
-struct Loop {
+/// Read here, shown here.
+struct Here {
     pipeline: Pipeline,
     output: Output,
     schedule: Schedule,
-    start: Instant,
-    wake: Option<AsyncFd<OwnedFd>>,
-    interrupt: Signal,
-    terminate: Signal,
 }
 
-impl Loop {
-    fn new(pipeline: Pipeline, output: Output, schedule: Schedule) -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(|error| cannot("listen to signals", &error));
-        let wake = pipeline.wake()?.map(readable::readable).transpose();
-        Ok(Self {
-            wake: wake.map_err(|error| cannot("wait for the ring buffer", &error))?,
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            start: Instant::now(),
-            pipeline,
-            output,
-            schedule,
-        })
+impl Work for Here {
+    fn due(&self) -> Option<Ns> {
+        self.schedule.due()
     }
 
-    async fn run(mut self) -> Result<Exit, Failure> {
-        while let Some(due) = self.schedule.due() {
-            match self.next(due).await {
-                Input::Interrupt => return Ok(Exit::Interrupted),
-                Input::Terminate => return Ok(Exit::Ok),
-                Input::Records => self.pipeline.drain(),
-                Input::Tick => {
-                    if self.tick()? == Reader::Gone {
-                        return Ok(Exit::Ok);
-                    }
-                }
-            }
-        }
-        Ok(self.pipeline.exit())
-    }
-
-    /// Signals go first, so that a reading that takes longer than the interval can be stopped.
-    async fn next(&mut self, due: Ns) -> Input {
-        let at = self.start.checked_add(Duration::from_nanos(due.0));
-        tokio::select! {
-            biased;
-            _ = self.interrupt.recv() => Input::Interrupt,
-            _ = self.terminate.recv() => Input::Terminate,
-            () = records(self.wake.as_ref()) => Input::Records,
-            () = tick(at) => Input::Tick,
-        }
-    }
-
-    fn tick(&mut self) -> Result<Reader, Failure> {
+    fn turn(&mut self) -> Result<Reader, Failure> {
         let frame = self.pipeline.turn(self.output.room())?;
-        let reader = self.output.put(frame)?;
-        let now = Ns::from(self.start.elapsed());
+        self.output.put(frame)
+    }
+
+    fn taken(&mut self, now: Ns) {
         match self.schedule.taken(now) {
             0 => {}
             missed => self.pipeline.note(Note::remark(format!(
                 "{missed} readings left out: the one before took longer than the interval"
             ))),
         }
-        Ok(reader)
     }
-}
 
-/// Waits for records; for ever, where there is no ring buffer.
-async fn records(wake: Option<&AsyncFd<OwnedFd>>) {
-    let Some(wake) = wake else { return std::future::pending().await };
-    let ready: std::io::Result<AsyncFdReadyGuard<'_, OwnedFd>> = wake.readable().await;
-    if let Ok(mut ready) = ready {
-        ready.clear_ready();
+    fn wake(&self) -> Option<std::io::Result<OwnedFd>> {
+        self.pipeline.wake()
     }
-}
 
-/// Waits for a time; for ever, if it is beyond the clock.
-async fn tick(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
+    fn drain(&mut self) {
+        self.pipeline.drain();
+    }
+
+    fn finish(&mut self, ended: Ended) -> Result<Exit, Failure> {
+        Ok(match ended {
+            Ended::Done => self.pipeline.exit(),
+            Ended::Interrupted => Exit::Interrupted,
+            Ended::Gone | Ended::Terminated => Exit::Ok,
+        })
     }
 }

@@ -260,6 +260,7 @@ fn refusal(error: &Error) -> Refusal {
         Error::Denied { .. } => Status::NoPermissions,
         Error::Unsupported { .. } => Status::NotSupported,
         Error::Kernel { .. } | Error::Malformed { .. } => Status::Error,
+        Error::Over { .. } => Status::NotAvailable,
     };
     Refusal::new(status, error.to_string())
 }

@@ -29,6 +29,12 @@ pub enum Source {
 }
 
 impl Source {
+    /// The one of that name; none that works, if there is no such name.
+    pub fn named(name: &str) -> Self {
+        const ALL: [Source; 3] = [Source::Ebpf, Source::Procfs, Source::Test];
+        ALL.into_iter().find(|it| it.name() == name).unwrap_or(Self::Unsupported)
+    }
+
     /// Its name in `--backend` and in every output.
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,6 +77,8 @@ pub struct Sample {
     pub events: Vec<Event>,
     /// Names of processes that events speak of, as a daemon told them.
     pub names: BTreeMap<Identity, Arc<str>>,
+    /// The histograms of all processes that were asked for, since somebody asked for them.
+    pub latencies: Latencies,
     /// What is missing, and why: one sentence each.
     pub notes: Vec<Note>,
     /// What each BPF program had to drop since it was loaded.
@@ -78,6 +86,14 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Says what the time of it, and of what happened before it, was on `CLOCK_BOOTTIME`.
+    pub fn set_boot(&mut self, boot: Ns) {
+        let before = std::mem::replace(&mut self.at.boot, boot);
+        for event in &mut self.events {
+            event.at = boot.since(before.since(event.at));
+        }
+    }
+
     /// The name of a process, if it is known.
     pub fn name_of(&self, id: Identity) -> Option<Cow<'_, str>> {
         if let Some(name) = self.names.get(&id) {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "each block is one call with its reason")]
 
 pub mod account;
+pub mod barrier;
 pub mod bpf;
 pub mod clock;
 pub mod files;
@@ -11,7 +12,10 @@ pub mod namespace;
 pub mod peer;
 pub mod pidfd;
 pub mod place;
+pub mod priority;
 pub mod readable;
 pub mod rights;
+pub mod spawn;
+pub mod trace;
 pub mod user;
 pub mod wait;

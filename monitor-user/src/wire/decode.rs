@@ -16,7 +16,7 @@ pub fn rates(json: &str) -> Result<Rates, serde_json::Error> {
     let object: Map<String, Value> = serde_json::from_str(json)?;
     let number = |key: &str| object.get(key).and_then(Value::as_u64);
     let mut sample = Sample {
-        source: source(text(&object, "backend")),
+        source: Source::named(text(&object, "backend")),
         node: text(&object, "node").into(),
         processes: list(&object, "processes").map(process).collect(),
         node_stats: object.get("node_stats").and_then(Value::as_object).map(node),
@@ -48,14 +48,8 @@ fn group(object: &Map<String, Value>) -> Group {
         name: text(object, "name").into(),
         head: row(object),
         row: row(object),
+        ..Group::default()
     }
-}
-
-fn source(name: &str) -> Source {
-    [Source::Ebpf, Source::Procfs, Source::Test]
-        .into_iter()
-        .find(|it| it.name() == name)
-        .unwrap_or(Source::Unsupported)
 }
 
 fn text<'a>(object: &'a Map<String, Value>, key: &str) -> &'a str {

@@ -2,7 +2,7 @@
 //! with what the kernel itself counted. They need privilege, and say so when they are skipped.
 
 mod account;
-mod actor;
+pub mod actor;
 mod block;
 pub mod conservation;
 mod container;
@@ -19,6 +19,7 @@ pub mod privilege;
 mod proc_mount;
 mod rank;
 mod reuse;
+mod rule;
 mod run;
 mod run_queue;
 mod signal;

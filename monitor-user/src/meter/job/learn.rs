@@ -56,8 +56,10 @@ impl Jobs {
             self.inherit(process, at);
         }
         for process in &mut sample.processes {
+            // A recording tells the job itself, and nothing to make it out by.
+            let told = process.text.job.take();
             let known = self.known.get(&process.id);
-            process.text.job = known.and_then(|known| known.job.clone());
+            process.text.job = known.and_then(|known| known.job.clone()).or(told);
             if process.ended() {
                 self.registry.remove(process.id);
             }

@@ -39,6 +39,21 @@ pub enum Unit {
     BytesPerSecond,
 }
 
+impl Unit {
+    /// Its name in lists of fields.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Count => "count",
+            Self::Nanoseconds => "ns",
+            Self::Bytes => "bytes",
+            Self::Percent => "percent",
+            Self::PerSecond => "1/s",
+            Self::BytesPerSecond => "bytes/s",
+        }
+    }
+}
+
 /// How the 64 bits of a slot are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -54,6 +69,20 @@ pub enum Kind {
     Letter,
     /// Not in the row: the object keeps it (see `Process::text`).
     Text,
+}
+
+impl Kind {
+    /// Its name in the header of a recording.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Number => "number",
+            Self::Signed => "signed",
+            Self::Float => "float",
+            Self::Flag => "flag",
+            Self::Letter => "letter",
+            Self::Text => "text",
+        }
+    }
 }
 
 /// What a value does over time.

@@ -89,6 +89,7 @@ impl<F: Category, const N: usize> Row<F, N> {
     /// Makes a slot absent again.
     pub fn clear(&mut self, field: F) {
         self.present &= !(1 << field.index());
+        self.slots[field.index()] = 0;
     }
 
     /// The bits of a slot.
@@ -108,6 +109,54 @@ impl<F: Category, const N: usize> Row<F, N> {
             Kind::Text => return None,
         })
     }
+
+    /// What is there, as bits by place, and the slots; those of rates are left out, because they
+    /// can be computed again.
+    pub fn counted(&self) -> (u128, &[u64; N]) {
+        (self.present & !Self::RATED, &self.slots)
+    }
+
+    /// A row of what [`Self::counted`] gave.
+    pub const fn from_counted(present: u128, slots: [u64; N]) -> Self {
+        Self { present: present & !Self::RATED & Self::PLACES, slots, category: PhantomData }
+    }
+
+    /// Makes the slots of texts absent, which the object keeps itself.
+    pub fn clear_texts(&mut self) {
+        self.present &= !Self::TEXTS;
+        let mut left = Self::TEXTS;
+        while left != 0 {
+            self.slots[left.trailing_zeros() as usize] = 0;
+            left &= left - 1;
+        }
+    }
+
+    /// A bit for each text.
+    const TEXTS: u128 = {
+        let (mut bits, mut at) = (0, 0);
+        while at < N {
+            if matches!(F::FIELDS[at].kind, Kind::Text) {
+                bits |= 1 << at;
+            }
+            at += 1;
+        }
+        bits
+    };
+
+    /// A bit for each place.
+    const PLACES: u128 = if N == 128 { u128::MAX } else { (1 << N) - 1 };
+
+    /// A bit for each rate.
+    const RATED: u128 = {
+        let (mut bits, mut at) = (0, 0);
+        while at < N {
+            if let Role::RateOf(_) = F::FIELDS[at].role {
+                bits |= 1 << at;
+            }
+            at += 1;
+        }
+        bits
+    };
 
     /// Sets every rate from the growth since `before`. A counter that went backwards (the kernel
     /// scales user and system time anew at each reading) gives zero, never a negative rate.

@@ -11,8 +11,9 @@ use crossterm::terminal::{
 use crossterm::{execute, queue};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Size;
+use ratatui::layout::{Rect, Size};
 use std::io::{self, BufWriter, Stdout, Write};
+use std::mem::ManuallyDrop;
 use std::sync::Once;
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -27,7 +28,9 @@ const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 
 /// A terminal that is drawn on.
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    /// Never dropped: it would show the cursor, which `give_back` does, and complain on standard
+    /// error where that fails, which is a panic where the terminal is gone.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<Stdout>>>>,
 }
 
 impl Screen {
@@ -37,7 +40,7 @@ impl Screen {
         take()?;
         let writer = BufWriter::with_capacity(FRAME_BYTES, io::stdout());
         let terminal = Terminal::new(CrosstermBackend::new(writer)).inspect_err(|_| give_back())?;
-        Ok(Self { terminal })
+        Ok(Self { terminal: ManuallyDrop::new(terminal) })
     }
 
     /// Columns and lines.
@@ -52,7 +55,10 @@ impl Screen {
 
     /// Has the next frame drawn whole.
     pub fn clear(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        // Not `Terminal::clear`: that asks the terminal where its cursor is, and the answer would
+        // come in among the keys.
+        let size = self.size()?;
+        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
     }
 
     /// Gives the terminal to the shell until it lets us go on.

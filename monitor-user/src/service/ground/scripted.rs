@@ -100,10 +100,7 @@ impl Processes for Scripted {
     }
 
     fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {
-        let mut it = self.reading.look(&[id.pid]).ok()?;
-        self.reading.describe(&mut it);
-        let line = it.first()?.text.cmdline.clone()?;
-        Some(line.split(' ').map(|word| word.as_bytes().to_vec()).collect())
+        self.reading.arguments(id)
     }
 }
 
@@ -156,7 +153,7 @@ impl Messages for Scripted {
 }
 
 impl Happenings for Scripted {
-    fn can(&self, topic: &Topic) -> Result<(), Refusal> {
+    fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         self.reading.can(topic)
     }
 
@@ -164,7 +161,11 @@ impl Happenings for Scripted {
         self.reading.watch(topics);
     }
 
-    fn happened(&mut self, _: Ns) -> Vec<Happening> {
-        self.reading.happened()
+    fn due(&self) -> Option<Ns> {
+        self.reading.due()
+    }
+
+    fn happened(&mut self, now: Ns) -> Vec<Happening> {
+        self.reading.happened(now)
     }
 }

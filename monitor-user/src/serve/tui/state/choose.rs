@@ -81,7 +81,7 @@ impl State {
             None => {
                 let is_text =
                     |it: &ProcessField| matches!(it, ProcessField::Comm | ProcessField::Cmdline);
-                let end = columns.iter().position(|it| is_text(it)).unwrap_or(columns.len());
+                let end = columns.iter().position(is_text).unwrap_or(columns.len());
                 columns.insert(if is_text(&field) { columns.len() } else { end }, field);
             }
         }

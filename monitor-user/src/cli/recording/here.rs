@@ -1,0 +1,100 @@
+//! Samples that are read here and recorded.
+
+use super::feed::Feed;
+use super::record::{count, feed};
+use super::words::Record;
+use crate::backend::{Backend, select};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{Reader, say};
+use crate::cli::pace::{Ended, Work};
+use crate::cli::plan::Plan;
+use crate::cli::target::Targets;
+use crate::meter::job::Jobs;
+use crate::meter::pick::Picker;
+use crate::meter::schedule::Schedule;
+use crate::model::field::ProcessField;
+use crate::model::id::Ns;
+use crate::model::sample::Note;
+use crate::model::want::Want;
+use std::os::fd::OwnedFd;
+
+/// Who reads, and what becomes of it.
+pub struct Here {
+    backend: Box<dyn Backend>,
+    want: Want,
+    targets: Option<Targets>,
+    picker: Picker,
+    jobs: Jobs,
+    schedule: Schedule,
+    feed: Feed,
+}
+
+impl Here {
+    /// Opens the backend, then the file.
+    pub fn open(words: &Record, mut plan: Plan) -> Result<Self, Failure> {
+        let choice = words.reader.backend;
+        let (mut backend, opening) = select::open(choice, &plan.capabilities, 0)?;
+        let targets = Targets::resolve(&mut *backend, &mut plan)?;
+        if words.reading.fields.is_empty() && plan.want.processes {
+            // Nobody is there to be asked later.
+            plan.want.costly.extend([ProcessField::User, ProcessField::Job]);
+        }
+        let mut feed = feed(words, &host_name(), backend.source().name())?;
+        opening.iter().for_each(|note| say(&note.text));
+        opening.into_iter().for_each(|note| feed.note(note));
+        let schedule = Schedule::new(Ns(0), Ns::from(words.every), count(words));
+        let (want, picker) = (plan.want, plan.picker);
+        let targets = Some(targets);
+        Ok(Self { backend, want, targets, picker, jobs: Jobs::default(), schedule, feed })
+    }
+}
+
+fn host_name() -> String {
+    crate::backend::host::name().to_string()
+}
+
+impl Work for Here {
+    fn due(&self) -> Option<Ns> {
+        self.schedule.due()
+    }
+
+    fn turn(&mut self) -> Result<Reader, Failure> {
+        let mut sample = self.backend.read(&self.want)?;
+        if let Some(targets) = self.targets.take()
+            && let Some(message) = targets.absent(&sample.processes)?
+        {
+            say(&message);
+            sample.notes.push(Note::missing(message));
+        }
+        self.backend.describe(&mut sample.processes, &self.want);
+        if self.want.wants(ProcessField::Job) {
+            self.jobs.learn(&mut sample);
+        }
+        sample.events = self.picker.events(&sample).into_owned();
+        let filter = &self.picker.filter;
+        sample.processes.retain(|process| filter.admits(process));
+        self.feed.put(sample)
+    }
+
+    fn taken(&mut self, now: Ns) {
+        match self.schedule.taken(now) {
+            0 => {}
+            missed => self.feed.note(Note::remark(format!(
+                "{missed} readings left out: the one before took longer than the interval"
+            ))),
+        }
+    }
+
+    fn wake(&self) -> Option<std::io::Result<OwnedFd>> {
+        self.backend.wake().map(|fd| fd.try_clone_to_owned())
+    }
+
+    fn drain(&mut self) {
+        self.backend.drain();
+    }
+
+    /// However it ended, the file is to be whole.
+    fn finish(&mut self, _: Ended) -> Result<Exit, Failure> {
+        self.feed.finish()
+    }
+}

@@ -1,0 +1,47 @@
+//! `monitor replay FILE`: a recording printed as `watch` would have printed it.
+
+use super::player::Player;
+use super::when::between;
+use super::words::{Replay as Words, Speed};
+use crate::backend::Backend;
+use crate::cli::client::runtime;
+use crate::cli::columns::Pace;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::log;
+use crate::cli::output::{self, Output, Screen};
+use crate::cli::pace;
+use crate::cli::pipeline::Pipeline;
+use crate::cli::plan::Plan;
+use crate::cli::watch::draws;
+use crate::model::id::Ns;
+use crate::record::{Recording, Replay};
+
+/// Plays it.
+pub fn replay(words: &Words) -> Result<Exit, Failure> {
+    let mut plan = Plan::resolve(&words.reading, Pace::Again)?;
+    log::start(0);
+    let mut recording = Recording::open(&words.file)?;
+    let Some(span) = recording.span() else {
+        return Err(Failure::failed(format!("{} has no sample", words.file.display())));
+    };
+    let between = between(&words.part, &span)?;
+    // What was recorded is there for nothing.
+    if words.reading.fields.is_empty() {
+        plan.want.costly = crate::meter::plan::COSTLY.to_vec();
+    }
+    // The sample before the first that is shown, so that the first has its rates.
+    recording.seek(Ns(between.from.0.saturating_sub(1)))?;
+    let output = words.reading.output.clone().map_or(Output::Stream, Output::Later);
+    let drawn = draws(&words.reading);
+    let backend: Box<dyn Backend> = Box::new(Replay::new(recording));
+    let pipeline = Pipeline::over((backend, Vec::new()), plan, output::paint(&output))?;
+    runtime()?.block_on(async {
+        pace::run_with(|| {
+            // Only once signals are heeded: they would leave the terminal as it is drawn on.
+            let output = if drawn { Output::Screen(Screen::open()?) } else { output };
+            let speed = words.speed.unwrap_or(if drawn { Speed::Times(1.0) } else { Speed::Max });
+            Player::new(pipeline, output, (speed, between, words.count))
+        })
+        .await
+    })
+}

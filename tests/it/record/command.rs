@@ -1,0 +1,75 @@
+//! The commands as a stranger meets them.
+
+use super::{Folder, printed, run, text};
+use monitor::record::Recording;
+
+#[track_caller]
+fn refused(words: &[&str], code: i32, part: &str) {
+    let got = run(words);
+    let said = String::from_utf8_lossy(&got.stderr).into_owned();
+    assert_eq!(got.status.code(), Some(code), "{said}");
+    assert!(said.contains(part) && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn what_is_there_stays_and_what_is_none_is_told() {
+    let folder = Folder::new();
+    let file = folder.file("r");
+    std::fs::write(&file, "mine").unwrap();
+    let record = ["record", text(&file), "--backend", "test", "--count", "2", "--every", "1ms"];
+    refused(&record, 2, "is there already: choose another name, or --force");
+    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+    refused(&["replay", text(&file)], 1, "is not a recording");
+    assert_eq!(printed(&[&record[..], &["--force"]].concat()), "");
+    assert_eq!(Recording::open(&file).unwrap().span().unwrap().samples, 2);
+    refused(&["replay", "/no/such/file"], 1, "cannot read /no/such/file: No such file");
+    refused(&["record", "/no/such/file", "--backend", "test"], 1, "cannot create /no/such/file");
+}
+
+#[test]
+fn what_is_of_an_output_is_for_replay() {
+    for option in [&["--sort", "rss_bytes"][..], &["--top", "3"], &["--group-by", "job"]] {
+        let words = [&["record", "/no/such/file", "--backend", "test"], option].concat();
+        refused(&words, 2, "is for monitor replay");
+    }
+    let help = String::from_utf8(run(&["record", "--help"]).stdout).unwrap();
+    assert!(help.contains("--rotate") && !help.contains("--format"), "{help}");
+}
+
+#[test]
+fn a_limit_ends_it_or_begins_another_file() {
+    let folder = Folder::new();
+    let file = folder.file("r");
+    let record = |more: &[&str]| {
+        let words = ["record", text(&file), "--backend", "test", "--every", "1ms", "--force"];
+        assert_eq!(printed(&[&words[..], more].concat()), "");
+    };
+    let samples = |name: &str| {
+        let mut recording = Recording::open(&folder.file(name)).ok()?;
+        let first = recording.next().unwrap().unwrap().at.boot.0 / 1_000_000_000;
+        Some((first, recording.span().unwrap().samples))
+    };
+    // The clock of the test backend makes a second of each reading.
+    record(&["--max-time", "10s", "--count", "99"]);
+    assert_eq!(samples("r"), Some((1_000, 10)));
+    record(&["--max-time", "10s", "--rotate", "2", "--count", "45"]);
+    assert_eq!(samples("r"), Some((1_040, 5)));
+    assert_eq!((samples("r.1"), samples("r.2")), (Some((1_030, 10)), Some((1_020, 10))));
+    assert_eq!(samples("r.3"), None);
+    record(&["--max-size", "64k", "--count", "9999"]);
+    let length = std::fs::metadata(&file).unwrap().len();
+    assert!((32 << 10..=64 << 10).contains(&length), "{length}");
+}
+
+#[test]
+fn a_replay_waits_as_long_as_it_took() {
+    let folder = Folder::new();
+    let file = folder.file("r");
+    let words = ["record", text(&file), "--backend", "test", "--every", "1ms", "--count", "4"];
+    assert_eq!(printed(&words), "");
+    let start = std::time::Instant::now();
+    let lines = printed(&["replay", text(&file), "--speed", "10", "--format", "json"]);
+    assert_eq!(lines.lines().count(), 4);
+    // Three seconds of the test backend's clock, ten times as fast.
+    assert!(start.elapsed() >= std::time::Duration::from_millis(300));
+}
