@@ -3,6 +3,7 @@
 //! An event service is called when a request is stored, and says what to watch for.
 
 pub mod life;
+pub mod migration;
 pub mod signal;
 
 use super::ctx::Ctx;
