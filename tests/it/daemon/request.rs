@@ -75,7 +75,7 @@ fn a_child_of_an_attached_process_is_told_and_attached() {
     let service = Served::start("procfs");
     let mut talk = service.connect();
     let mut shell = Command::new("sh");
-    shell.args(["-c", "read go; cat & read on; kill $!"]);
+    shell.args(["-c", "read go; tail -f /dev/null & read on; kill $!"]);
     let mut shell = Cat(shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     let pid = shell.0.id();
     assert_eq!(talk.ask(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
