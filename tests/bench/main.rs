@@ -15,6 +15,7 @@ mod scrape;
 mod service;
 mod snapshot;
 mod switch;
+mod top;
 mod verdict;
 mod watch;
 
@@ -25,6 +26,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("switch", switch::run),
     ("watch", watch::run),
     ("peers", peers::run),
+    ("top", top::run),
     ("language", language::run),
     ("service", service::run),
     ("rules", rules::run),

@@ -19,3 +19,4 @@ mod root;
 mod served;
 mod talk;
 mod top;
+mod web;

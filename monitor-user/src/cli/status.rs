@@ -5,7 +5,7 @@ use super::client::{connect, runtime};
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::format::human;
-use crate::wire::status::Own;
+use crate::wire::status::{Http, Own};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -65,10 +65,30 @@ fn table(own: &Own) -> String {
         // Writing to a `String` cannot fail.
         let _ = writeln!(out, "{name:<14} {value}");
     }
+    if let Some(http) = &own.http {
+        listener(http, &mut out);
+    }
     if own.bpf_run_estimated {
         out.push_str("~ estimated: events, times a cost that was measured elsewhere\n");
     }
     out
+}
+
+/// Writing to a `String` cannot fail.
+fn listener(http: &Http, out: &mut String) {
+    let _ = writeln!(out, "{:<14} {}", "page", page(http));
+    let _ = writeln!(out, "{:<14} {}", "its token", http.token);
+    let held = format!("{} connections, {} requests", http.connections, http.requests);
+    let _ = writeln!(out, "{:<14} {held}; refused {}", "", counts(&http.refused));
+}
+
+/// The address of the page, with the token for who can read it. A browser keeps to itself what
+/// stands behind `#`.
+fn page(http: &Http) -> String {
+    match std::fs::read_to_string(&http.token) {
+        Ok(token) => format!("{}/#token={}", http.address, token.trim()),
+        Err(_) => format!("{}/", http.address),
+    }
 }
 
 fn span(ns: u64) -> String {

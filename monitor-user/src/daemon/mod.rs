@@ -16,15 +16,18 @@ mod missed;
 mod own;
 pub mod reload;
 pub mod sampler;
+mod web;
 
 use crate::backend::Backend;
 use crate::cluster::Cluster;
 use crate::cluster::link::{Letter, Link};
 use crate::cluster::scope::Node;
 use crate::engine::{Conn, Engine, Input, Limits};
+use crate::meter::scrape::Exposed;
 use crate::model::id::Ns;
 use crate::model::sample::Note;
 use crate::model::want::Capability;
+use crate::serve::http;
 use crate::serve::line::Arrival;
 use crate::serve::policy::{Hidden, Policy};
 use crate::serve::socket::Listening;
@@ -35,15 +38,17 @@ use account::Account;
 use clients::{Clients, Said};
 use config::{Config, Loaded};
 use files::Files;
-use hand::Hand;
+use hand::{Hand, Outgoing};
 use heart::{Ask, Heart};
 use reload::Reload;
 use sampler::{Done, Sampler};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
+use web::Web;
 
 /// Lines that may wait for the loop before connections are read no further.
 const ARRIVALS: usize = 1024;
@@ -90,19 +95,27 @@ pub async fn serve(
     let listening = Listening::at(&settings.socket).await?;
     let Config { limits, door, grants, budget, .. } = settings.loaded.config.clone();
     let policy = Policy { hidden: settings.hidden, grants };
+    let exposed = Arc::new(settings.loaded.config.exposed.clone());
+    let mut web = Web::new();
+    web.open(&settings.loaded.config, &settings.socket).await?;
     let name = settings.node.name.as_str().into();
     let own = member(&settings.node);
+    let (outgoing, letters) = unbounded_channel();
     let (sender, arrivals) = channel(ARRIVALS);
     let mut it = Loop {
         cluster: Cluster::alone(Engine::new(name, own_files(limits)), settings.node.clone()),
         link: settings.link.take(),
         clients: Clients::new(door, policy, own.node.0, sender),
-        hand: Hand::start(own, settings.loaded.config.backend)?,
+        hand: Hand::start(own, settings.loaded.config.backend, outgoing)?,
+        letters,
+        members: Vec::new(),
         sampler: Sampler::start(backend, opening)?,
         files: Files::default(),
         account: Account::new(budget),
         heart: Heart::new(Duration::from_nanos(budget.window.0)),
         examining: Vec::new(),
+        web,
+        exposed,
         listening,
         arrivals,
         terminate: signal(SignalKind::terminate())?,
@@ -121,12 +134,13 @@ pub async fn serve(
     heart::stopping();
     it.files.stop();
     it.hand.stop();
+    it.web.close().await;
     it.clients.finish().await;
     it.sampler.stop();
     Ok(())
 }
 
-/// This node as the request language knows it.
+/// A node as the request language knows it.
 fn member(node: &Node) -> Member {
     Member { node: crate::omis::Node(node.number), name: node.name.clone() }
 }
@@ -143,12 +157,19 @@ struct Loop {
     link: Option<Box<dyn Link>>,
     clients: Clients,
     hand: Hand,
+    /// What the thread that acts has to say to other nodes.
+    letters: UnboundedReceiver<Outgoing>,
+    /// The nodes that it knows of.
+    members: Vec<Member>,
     sampler: Sampler,
     files: Files,
     account: Account,
     heart: Heart,
     /// Who waits for the reader to say how each capability is served.
     examining: Vec<(Conn, Tag)>,
+    web: Web,
+    /// What is exposed to those who collect metrics.
+    exposed: Arc<Exposed>,
     listening: Listening,
     arrivals: Receiver<Arrival>,
     terminate: Signal,
@@ -164,6 +185,7 @@ enum Woken {
     Letter(Letter),
     Done(Done),
     Beat(Ask),
+    Web(http::Ask),
     Hangup,
 }
 
@@ -175,6 +197,10 @@ impl Loop {
                 Woken::Letter(letter) => self.receive(letter),
                 Woken::Done(done) => self.done(done),
                 Woken::Beat(ask) => self.ask(ask),
+                Woken::Web(ask) => {
+                    self.hear(ask);
+                    None
+                }
                 Woken::Hangup => self.reload(),
             };
             let Some(input) = input else { continue };
@@ -197,7 +223,12 @@ impl Loop {
             looked = self.files.next() => Woken::Input(Some(looked)),
             () = until(due) => Woken::Input(Some(Input::Tick)),
             ask = self.heart.beat() => Woken::Beat(ask),
+            Some((to, letter)) = self.letters.recv() => {
+                self.write(to, letter);
+                Woken::Input(None)
+            }
             letter = arrived(self.link.as_mut()) => Woken::Letter(letter),
+            ask = self.web.asked() => Woken::Web(ask),
             () = self.hand.room(), if !self.hand.has_room() => Woken::Input(None),
             Some(arrival) = self.arrivals.recv(), if self.hand.has_room() => {
                 Woken::Input(self.arrived(arrival))
@@ -218,6 +249,7 @@ impl Loop {
                 Said::Input(it) => input = Some(it),
                 Said::Closed(conn) => self.hand.closed(conn),
                 Said::Request(conn, line, first) => {
+                    self.meet();
                     if let Some((tool, outbox)) = first {
                         self.hand.opened(tool, outbox);
                     }

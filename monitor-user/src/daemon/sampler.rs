@@ -7,18 +7,27 @@ use super::dead::Dead;
 use crate::backend::host::Host;
 use crate::backend::{Backend, hold};
 use crate::engine::{Key, Look};
+use crate::format::exposition::Encoding;
 use crate::meter::census::Claim;
 use crate::meter::examination::{Examination, Found};
+use crate::meter::eye::Eye;
 use crate::meter::round::{Rounds, Turn};
+use crate::meter::scrape::{Exposed, Order, Scrape};
+use crate::meter::veil::Veil;
 use crate::model::probe::Probe;
 use crate::model::request::Rank;
 use crate::model::sample::Note;
 use crate::model::status::Refusal;
 use crate::model::want::Capability;
+use crate::serve::http::Sight;
+use crate::serve::metrics;
 use crate::sys::pidfd::Ends;
 use crate::sys::{clock, readable};
+use crate::wire::status::Own;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -33,6 +42,8 @@ pub enum Job {
     Ranks,
     /// See whether processes can be registered, and do it.
     Claims(Vec<(Key, Claim)>),
+    /// Metrics.
+    Scrape(Box<ScrapeJob>),
     /// How each capability is served.
     Examine,
     /// The same for our own account, without looking at the host.
@@ -52,6 +63,8 @@ pub enum Done {
     Claimed(Vec<(Key, Result<(), Refusal>)>),
     /// The ranks that are here now.
     Ranks(Vec<Rank>),
+    /// Metrics, or why there are none.
+    Scraped(Sight, Encoding, Result<Vec<u8>, String>),
     /// What it found.
     Examined(Box<Examination>),
     /// What each capability did until now.
@@ -62,6 +75,24 @@ pub enum Done {
 pub struct Work {
     /// Who is due.
     pub looks: Vec<Look>,
+    /// What is given up, and the sentence that says so.
+    pub shed: Vec<(Capability, String)>,
+}
+
+/// An order for metrics.
+pub struct ScrapeJob {
+    /// For whom.
+    pub sight: Sight,
+    /// Through which veil he looks.
+    pub veil: Veil,
+    /// What is exposed.
+    pub exposed: Arc<Exposed>,
+    /// How it is written.
+    pub encoding: Encoding,
+    /// The service's own numbers.
+    pub own: Own,
+    /// What must be attached.
+    pub capabilities: Vec<Capability>,
     /// What is given up, and the sentence that says so.
     pub shed: Vec<(Capability, String)>,
 }
@@ -82,7 +113,8 @@ impl Sampler {
         let (work, queue) = unbounded_channel();
         let (back, done) = unbounded_channel();
         let (rounds, ends) = (Rounds::new(backend, opening), Ends::new()?);
-        let reader = Reader { rounds, back, ends, dead: Dead::default(), counting: None };
+        let (dead, collectors) = (Dead::default(), HashMap::new());
+        let reader = Reader { rounds, back, ends, dead, collectors, counting: None };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
@@ -110,6 +142,8 @@ struct Reader {
     /// Waits for the end of those who are watched by name.
     ends: Ends,
     dead: Dead,
+    /// The eyes of those who collect metrics, and what is exposed to them.
+    collectors: HashMap<Sight, (Arc<Exposed>, Eye)>,
     /// Held while the kernel counts the run time of programs.
     counting: Option<OwnedFd>,
 }
@@ -149,6 +183,11 @@ impl Reader {
                 let settled = self.rounds.claim(&claims);
                 self.tell(Done::Claimed(keys.into_iter().zip(settled).collect()));
             }
+            Job::Scrape(job) => {
+                let (sight, encoding) = (job.sight, job.encoding);
+                let seen = self.scrape(*job).map_err(|refusal| refusal.message);
+                self.tell(Done::Scraped(sight, encoding, seen));
+            }
             Job::Examine => {
                 let found = Box::new(self.examine());
                 self.tell(Done::Examined(found));
@@ -176,6 +215,28 @@ impl Reader {
         let found = Found { backend: backend.source().name(), probes: backend.probes(), notes };
         let host = Host::read(Path::new("/"));
         Examination { service: true, ..Examination::of(&host, Some(&found)) }
+    }
+
+    /// One reading for whoever collects. His eye stays, so that counters of groups only grow; where
+    /// something else is exposed than before, it begins anew.
+    fn scrape(&mut self, job: ScrapeJob) -> Result<Vec<u8>, Refusal> {
+        self.rounds.need(job.capabilities, clock::boot());
+        self.rounds.shed(job.shed);
+        let own = metrics::own(&job.own, &self.rounds.backend().probes());
+        let there =
+            self.collectors.remove(&job.sight).filter(|it| Arc::ptr_eq(&it.0, &job.exposed));
+        let mut scrape = match there {
+            Some((_, Eye::Scrape(scrape))) => scrape,
+            _ => Box::new(Scrape::new(&job.exposed, job.veil)?),
+        };
+        scrape.order(Order { encoding: job.encoding, own });
+        let mut eye = Eye::Scrape(scrape);
+        let mut turns = [Turn { view: &mut eye, seen: None }];
+        self.rounds.look(&mut turns);
+        let [turn] = turns;
+        let seen = turn.seen;
+        self.collectors.insert(job.sight, (job.exposed, eye));
+        seen.unwrap_or_else(|| Err(Refusal::bad("nothing was read"))).map(|seen| seen.json)
     }
 
     fn work(&mut self, work: Work) {

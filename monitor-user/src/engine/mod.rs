@@ -313,6 +313,8 @@ impl Engine {
                     self.accounted(look.key, (eye, look.seen), now, out);
                     continue;
                 }
+                // Whoever collects metrics asks without a monitor.
+                Eye::Scrape(_) => continue,
             };
             let Some(monitor) = self.monitors.get_mut(&look.key) else { continue };
             monitor.view = Some(view);

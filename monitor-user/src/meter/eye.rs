@@ -1,6 +1,7 @@
 //! Whatever looks at a reading: what must be read for it, and its look.
 
 use super::account::Account;
+use super::scrape::Scrape;
 use super::view::{Reading, Seen, View};
 use crate::backend::Backend;
 use crate::model::id::{Identity, Pid};
@@ -15,6 +16,8 @@ pub enum Eye {
     View(Box<View>),
     /// For what the children of somebody use.
     Account(Box<Account>),
+    /// For whoever collects metrics.
+    Scrape(Box<Scrape>),
 }
 
 impl Eye {
@@ -23,6 +26,7 @@ impl Eye {
         match self {
             Self::View(view) => view.want(),
             Self::Account(account) => account.want(),
+            Self::Scrape(scrape) => scrape.want(),
         }
     }
 
@@ -35,6 +39,7 @@ impl Eye {
         match self {
             Self::View(view) => view.see(reading, backend),
             Self::Account(account) => account.see(reading),
+            Self::Scrape(scrape) => scrape.see(reading, backend),
         }
     }
 
@@ -42,7 +47,7 @@ impl Eye {
     pub fn few(&self) -> Option<Vec<Pid>> {
         match self {
             Self::View(view) => view.few(),
-            Self::Account(_) => None,
+            Self::Account(_) | Self::Scrape(_) => None,
         }
     }
 
@@ -50,7 +55,7 @@ impl Eye {
     pub fn finds_all(&self, processes: &[Process]) -> bool {
         match self {
             Self::View(view) => view.finds_all(processes),
-            Self::Account(_) => true,
+            Self::Account(_) | Self::Scrape(_) => true,
         }
     }
 

@@ -6,6 +6,7 @@ pub mod account;
 pub mod beat;
 pub mod budget;
 pub mod census;
+mod durations;
 pub mod examination;
 pub mod expression;
 pub mod eye;
@@ -26,6 +27,7 @@ pub mod pick;
 pub mod plan;
 pub mod round;
 pub mod schedule;
+pub mod scrape;
 pub mod session;
 #[cfg(test)]
 mod sight;

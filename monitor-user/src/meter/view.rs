@@ -4,24 +4,30 @@
 //! whether there is anything left to look at. Keeps what it saw last, so its rates are its own.
 //! Knows neither its name nor its time, nor who is told.
 
+use super::durations::Durations;
+use super::group::rule::Rules;
 use super::group::{self, Groups};
 use super::need;
 use super::past::{Past, Seat};
 use super::pick::Picker;
-use super::plan::Plan;
+use super::plan::{COSTLY, Plan};
 use super::session::Session;
 use super::target::{Absence, Namespaces, Watched};
 use super::veil::{self, Veil};
 use crate::backend::Backend;
-use crate::format::{Format, Frame, Paint, Room};
+use crate::format::{Format, Frame, Layout, Paint, Room};
+use crate::model::event::Event;
 use crate::model::field::ProcessField;
 use crate::model::group::Grouped;
+use crate::model::histogram::Latencies;
 use crate::model::id::{Identity, Ns, Pid};
+use crate::model::rates::Rates;
 use crate::model::sample::{Node, Note, Process, Sample, Source};
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
 use crate::model::want::{Capability, Want};
 use crate::sys::pidfd::Held;
+use std::collections::HashSet;
 
 /// What every view of a reading looks at.
 pub struct Reading<'a> {
@@ -64,6 +70,9 @@ pub struct View {
     session: Session,
     groups: Option<Groups>,
     picker: Picker,
+    durations: Durations,
+    /// What they have come to.
+    latencies: Latencies,
     format: Box<dyn Format + Send>,
     /// How much of the past it has seen; none, before it looked first.
     seat: Option<Seat>,
@@ -86,6 +95,8 @@ impl View {
             session: Session::default(),
             groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
             picker: Picker::new(plan.filter.clone(), plan.order, plan.top),
+            durations: Durations::default(),
+            latencies: Latencies::default(),
             format: plan.form.writer(plan.layout.clone(), Paint::Plain),
             seat: None,
             plain: plain(&plan),
@@ -95,9 +106,26 @@ impl View {
         }
     }
 
+    /// With groups that rules name; those that none fits are named as the plan says.
+    pub fn ruled(plan: Plan, veil: Veil, rules: Rules) -> Self {
+        let mut it = Self::new(plan, veil);
+        for field in rules.fields().filter(|field| COSTLY.contains(field)) {
+            if !it.plan.want.costly.contains(&field) {
+                it.plan.want.costly.push(field);
+            }
+        }
+        it.groups = it.plan.grouping.map(|by| Groups::ruled(by.by, by.limits, rules));
+        it
+    }
+
     /// What must be read for it.
     pub const fn want(&self) -> &Want {
         &self.plan.want
+    }
+
+    /// Which fields are shown.
+    pub const fn layout(&self) -> &Layout {
+        &self.plan.layout
     }
 
     /// The processes that a reading must have for it, if these and what the kernel itself keeps
@@ -122,6 +150,22 @@ impl View {
         reading: &Reading<'_>,
         backend: &mut dyn Backend,
     ) -> Result<Seen, Refusal> {
+        let sample = self.sample(reading)?;
+        Ok(self.show(sample, backend))
+    }
+
+    /// The same, for who writes down in his own way what it comes to.
+    pub fn rates(
+        &mut self,
+        reading: &Reading<'_>,
+        backend: &mut dyn Backend,
+    ) -> Result<&Rates, Refusal> {
+        let sample = self.sample(reading)?;
+        Ok(self.advance(sample, backend).0)
+    }
+
+    /// What of the reading is for these eyes.
+    fn sample(&mut self, reading: &Reading<'_>) -> Result<Sample, Refusal> {
         let first = self.seat.is_none();
         let mut sample = Sample {
             at: reading.sample.at,
@@ -142,12 +186,27 @@ impl View {
         if self.plan.want.processes {
             self.processes(reading, &mut sample);
         }
+        if self.plan.layout.histograms {
+            self.count(reading, &mut sample);
+        }
         let few = if self.plan.want.processes { self.watched.pids() } else { Some(Vec::new()) };
         reading.past.seen(&mut self.seat, few);
         if first {
             self.watched.check(&mut sample.notes, self.plan.follow)?;
         }
-        Ok(self.show(sample, backend))
+        Ok(sample)
+    }
+
+    /// What the histograms of its processes have come to since it began.
+    fn count(&mut self, reading: &Reading<'_>, sample: &mut Sample) {
+        let (living, dying) = (&reading.sample.processes, &reading.sample.dying);
+        self.durations.learn(&sample.processes);
+        self.durations.retain(|id| {
+            living.binary_search_by_key(id, |it| it.id).is_ok()
+                || dying.iter().any(|it| it.id == *id)
+        });
+        self.durations.growth().for_each(|(_, grown)| self.latencies.merge(grown));
+        sample.latencies.clone_from(&self.latencies);
     }
 
     /// Its processes: those that live, and those that ended since it looked last.
@@ -196,12 +255,16 @@ impl View {
         sample.processes.sort_by_key(|it| it.id);
     }
 
-    /// What happened to its processes.
+    /// What its processes took or sent, as far as he may look into them: `/proc` tells nobody of
+    /// the signals of another's process.
     fn events(&self, reading: &Reading<'_>, sample: &mut Sample) {
         let (events, missed) = reading.past.events(self.seat.as_ref());
-        let own = |id: &Identity| sample.processes.iter().any(|it| it.id == *id);
-        let mine: Vec<_> = events.filter(|event| own(&event.target)).cloned().collect();
-        sample.events = mine;
+        let own = sample.processes.iter().filter(|it| self.veil.opens(it)).map(|it| it.id);
+        let own: HashSet<Identity> = own.collect();
+        let of_own = |event: &&Event| {
+            own.contains(&event.target) || event.sender().is_some_and(|it| own.contains(&it))
+        };
+        sample.events = events.filter(of_own).cloned().collect();
         if missed > 0 {
             let text = format!("{missed} events went unseen: more than are kept for a tick");
             sample.notes.push(Note::missing(text));
@@ -238,9 +301,12 @@ impl View {
         Some((grouped, matched))
     }
 
-    /// Rates, order, texts, text.
-    fn show(&mut self, sample: Sample, backend: &mut dyn Backend) -> Seen {
-        let mut sample = sample;
+    /// Groups and rates, and how many groups there were to choose from.
+    fn advance(
+        &mut self,
+        mut sample: Sample,
+        backend: &mut dyn Backend,
+    ) -> (&Rates, Option<usize>) {
         let texts = self.texts();
         if self.picker.filter.needs_texts() || !texts.costly.is_empty() {
             backend.describe(&mut sample.processes, &texts);
@@ -249,7 +315,13 @@ impl View {
         let order = self.plan.order.map(|order| if rated { order } else { order.without_rates() });
         self.picker.order = order;
         let (grouped, groups) = self.group(&mut sample).unzip();
-        let rates = self.session.advance_grouped(sample, grouped);
+        (self.session.advance_grouped(sample, grouped), groups)
+    }
+
+    /// Rates, order, texts, text.
+    fn show(&mut self, sample: Sample, backend: &mut dyn Backend) -> Seen {
+        let (_, groups) = self.advance(sample, backend);
+        let rates = self.session.last().expect("a sample was just taken");
         let rows = self.picker.pick(&rates.sample.processes);
         let matched = groups.unwrap_or(rows);
         if !self.plan.want.costly.is_empty() {

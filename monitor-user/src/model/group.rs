@@ -6,6 +6,7 @@ use super::field::ProcessField;
 use super::field::group::GroupRow;
 use super::field::process::ProcessRow;
 use super::field::{Category, Role};
+use super::histogram::Latencies;
 use super::name::{self, Unknown};
 use std::sync::Arc;
 
@@ -21,15 +22,22 @@ pub enum By {
     Comm,
     /// Their cgroup.
     Cgroup,
+    /// Their container, as the path of their cgroup tells it.
+    Container,
+    /// The first rule that they fit. Nobody asks for it by name: rules are configured.
+    Rule,
 }
 
 impl By {
-    /// Their names, in the order of the enum.
-    pub const NAMES: [&str; 4] = ["job", "user", "comm", "cgroup"];
+    /// The names that one can ask for, in the order of the enum.
+    pub const NAMES: [&str; 5] = ["job", "user", "comm", "cgroup", "container"];
 
     /// Its name in `--group-by` and in every output.
     pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
+        match self {
+            Self::Rule => "rule",
+            asked => Self::NAMES[asked as usize],
+        }
     }
 
     /// The field that tells the group of a process.
@@ -37,8 +45,8 @@ impl By {
         match self {
             Self::Job => ProcessField::Job,
             Self::User => ProcessField::User,
-            Self::Comm => ProcessField::Comm,
-            Self::Cgroup => ProcessField::Cgroup,
+            Self::Comm | Self::Rule => ProcessField::Comm,
+            Self::Cgroup | Self::Container => ProcessField::Cgroup,
         }
     }
 }
@@ -47,7 +55,7 @@ impl std::str::FromStr for By {
     type Err = Unknown;
 
     fn from_str(text: &str) -> Result<Self, Unknown> {
-        const ALL: [By; 4] = [By::Job, By::User, By::Comm, By::Cgroup];
+        const ALL: [By; 5] = [By::Job, By::User, By::Comm, By::Cgroup, By::Container];
         Ok(ALL[name::position("group", Self::NAMES.into_iter(), text)?])
     }
 }
@@ -68,6 +76,9 @@ pub struct Group {
     pub head: GroupRow,
     /// Counters added up, gauges of the living where a sum makes sense, and rates.
     pub row: ProcessRow,
+    /// How long the block requests of all of them took and how long they waited for a processor,
+    /// where that was counted.
+    pub latencies: Latencies,
 }
 
 /// The groups of a sample.

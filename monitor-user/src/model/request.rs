@@ -41,7 +41,8 @@ pub struct Request {
     /// Only processes in one of these cgroups or below it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<String>,
-    /// Adds processes up: `job`, `user`, `comm` or `cgroup`; the sample has groups instead.
+    /// Adds processes up: `job`, `user`, `comm`, `cgroup` or `container`; the sample has groups
+    /// instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_by: Option<String>,
     /// How long a group is kept after its last process; five minutes, if absent.
@@ -59,6 +60,10 @@ pub struct Request {
     /// Capabilities wanted beyond those that the fields need.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// Tells how long things took as they were counted: durations by bucket, of all its processes
+    /// together, since it began.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub histograms: bool,
     /// Gives samples under the keys and in the units of PMIx.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pmix: bool,

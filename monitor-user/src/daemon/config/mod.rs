@@ -4,6 +4,7 @@
 //! in it with its line and key. Nothing of a file with a fault is taken.
 
 mod key;
+mod rule;
 mod value;
 
 pub use key::{KEYS, Key};
@@ -11,8 +12,10 @@ pub use key::{KEYS, Key};
 use crate::backend::select::Choice;
 use crate::engine::Limits;
 use crate::meter::budget;
+use crate::meter::scrape::Exposed;
 use crate::model::name;
 use crate::serve::door;
+use crate::serve::http::Listen;
 use crate::serve::policy::{Grants, everybody};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -42,6 +45,10 @@ pub struct Config {
     pub grants: Grants,
     /// What the service may use itself.
     pub budget: budget::Limits,
+    /// The HTTP listener.
+    pub http: Listen,
+    /// What is exposed as metrics.
+    pub exposed: Exposed,
 }
 
 impl Default for Config {
@@ -54,6 +61,8 @@ impl Default for Config {
             door: door::Limits::default(),
             grants: everybody(),
             budget: budget::Limits::default(),
+            http: Listen::default(),
+            exposed: Exposed::default(),
         }
     }
 }
