@@ -168,7 +168,7 @@ impl Asker {
         rates.sample.relayed = true;
         // The same node: its clock since boot is ours.
         let now = clock::now();
-        rates.sample.at.boot = now.boot.since(now.unix.since(rates.sample.at.unix));
+        rates.sample.set_boot(now.boot.since(now.unix.since(rates.sample.at.unix)));
         let (cost, probes) = self.costs.at(rates.sample.at.boot).await?;
         let matched = event.matched.and_then(|it| usize::try_from(it).ok());
         let focus = self.about.as_deref().cloned();
