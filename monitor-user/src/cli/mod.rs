@@ -65,6 +65,8 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Watch(args)) => watch::watch(&args),
         Some(Command::Record(args)) => recording::record(&args),
         Some(Command::Replay(args)) => recording::replay(&args),
+        Some(Command::Report(args)) => recording::report(&args),
+        Some(Command::Export(args)) => recording::export(&args),
         Some(Command::Start(args)) => start::start(&args),
         Some(Command::List(args)) => list::list(&args),
         Some(Command::Cancel(args)) => list::cancel(&args),

@@ -5,7 +5,7 @@
 
 mod csv;
 mod events;
-mod grid;
+pub mod grid;
 mod happened;
 pub mod human;
 mod json;

@@ -17,6 +17,7 @@ pub mod grouping;
 mod growth;
 pub mod job;
 mod kin;
+pub mod ledger;
 pub mod linger;
 pub mod need;
 pub mod order;

@@ -2,6 +2,7 @@
 
 mod command;
 mod crash;
+mod report;
 mod same;
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,10 @@
 //! Commands around recordings: one file each.
 //!
-//! `record` writes what is read, `replay` reads what was written as if it happened now.
+//! `record` writes what is read, `replay` reads what was written as if it happened now,
+//! `report` tells what used what, `export` gives it to other programs.
 
+mod course;
+mod export;
 mod feed;
 mod here;
 mod player;
@@ -9,11 +12,15 @@ mod progress;
 mod record;
 mod relayed;
 mod replay;
+mod report;
 mod when;
 pub mod words;
 
-pub use record::record;
+pub use course::Course;
+pub use export::export;
+pub use record::{existing, record};
 pub use replay::replay;
+pub use report::report;
 
 use super::exit::{Exit, Failure};
 use crate::record::Error;
