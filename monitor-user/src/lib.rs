@@ -3,7 +3,7 @@
 //! ```text
 //!  cli      L9   commands
 //!  daemon   L8   the service: its loop, its thread that reads, its configuration
-//!  serve    L7   doors: connections, who they are, what waits for them
+//!  serve    L7   doors: connections, who they are, what waits for them; the screen
 //!  client   L7   the other end of a door
 //!  cluster  L6   the same of many nodes
 //!  engine   L5   monitors: calls in, answers and events out; requests in, replies out

@@ -10,6 +10,8 @@ mod measure;
 mod peers;
 mod procfs;
 mod program;
+mod record;
+mod rules;
 mod scrape;
 mod service;
 mod snapshot;
@@ -26,9 +28,14 @@ const BENCHES: &[(&str, fn())] = &[
     ("peers", peers::run),
     ("language", language::run),
     ("service", service::run),
+    ("rules", rules::run),
+    ("record", record::run),
 ];
 
 fn main() {
+    if rules::serve_as_target() || record::work() {
+        return;
+    }
     // `cargo bench` passes its own flags; a name without dashes picks benches.
     let wanted: Vec<_> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
     for unknown in wanted.iter().filter(|it| BENCHES.iter().all(|(name, _)| name != it)) {

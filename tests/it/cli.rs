@@ -75,8 +75,39 @@ fn alone_and_not_on_a_terminal_it_prints_short_help() {
 }
 
 #[test]
+fn the_screen_needs_a_terminal_and_conditions_that_make_sense() {
+    refused(
+        &["top"],
+        "monitor: top needs a terminal for keys and screen: use monitor watch or sample",
+    );
+    refused(
+        &["top", "--filter", "cpu > 10 and cpuu > 1"],
+        "monitor: --filter, column 14: unknown field \"cpuu\"; did you mean \"cpu\"?",
+    );
+    refused(
+        &["top", "--tree", "--group-by", "job"],
+        "monitor: --tree is of processes, --group-by of many: choose one",
+    );
+}
+
+#[test]
+fn the_manual_of_the_screen_lists_every_key_that_it_has() {
+    let text = String::from_utf8(run(&["top", "--help"]).stdout).expect("text");
+    for row in monitor::serve::tui::key::BINDINGS {
+        let line = format!("{:<14} {}", monitor::serve::tui::key::names(row), row.help);
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn help_fits_eighty_columns_and_names_the_exit_codes() {
-    for words in [&["--help"][..], &["sample", "--help"], &["watch", "-h"], &["doctor", "-h"]] {
+    for words in [
+        &["--help"][..],
+        &["sample", "--help"],
+        &["watch", "-h"],
+        &["top", "--help"],
+        &["doctor", "-h"],
+    ] {
         let got = run(words);
         let text = String::from_utf8_lossy(&got.stdout).into_owned();
         let long = text.lines().find(|line| line.chars().count() > 80);
@@ -114,7 +145,9 @@ fn every_command_has_a_manual_page() {
     let dir = std::env::temp_dir().join(format!("monitor-man-{}", std::process::id()));
     let got = run(&["man", dir.to_str().expect("a path of text")]);
     assert_eq!(got.status.code(), Some(0));
-    for page in ["monitor.1", "monitor-sample.1", "monitor-watch.1", "monitor-doctor.1"] {
+    for page in
+        ["monitor.1", "monitor-sample.1", "monitor-watch.1", "monitor-top.1", "monitor-doctor.1"]
+    {
         let text = std::fs::read_to_string(dir.join(page)).expect("the page is written");
         assert!(text.contains("no such process"), "{page} tells the exit codes");
     }

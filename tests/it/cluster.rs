@@ -26,7 +26,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn start(number: u32, switch: &Switch) -> Self {
+    fn start(number: u32, switch: &Switch, backend: Canned) -> Self {
         let name = NAMES[number as usize].to_owned();
         let folder = Folder::new();
         let socket = folder.join("socket");
@@ -38,7 +38,7 @@ impl Daemon {
             let settings = Settings { link: Some(port), ..Settings::new(place, node) };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a loop").block_on(async {
-                let serving = daemon::serve(settings, Box::new(Canned::fixed()), Vec::new());
+                let serving = daemon::serve(settings, Box::new(backend), Vec::new());
                 tokio::select! {
                     served = serving => served.expect("it serves"),
                     _ = stopped => {}
@@ -66,7 +66,8 @@ impl Drop for Daemon {
 /// Three daemons, and a client of the first.
 fn net() -> (Vec<Daemon>, Talk) {
     let switch = Switch::default();
-    let daemons: Vec<_> = (0..3).map(|number| Daemon::start(number, &switch)).collect();
+    let daemons: Vec<_> =
+        (0..3).map(|number| Daemon::start(number, &switch, Canned::fixed())).collect();
     let client = Talk::to(&daemons[0].socket);
     (daemons, client)
 }
@@ -123,4 +124,19 @@ fn a_client_that_goes_away_leaves_nothing_running_on_any_node() {
     assert_eq!(daemons.iter().map(running).collect::<Vec<_>>(), [1, 1, 1]);
     drop(client);
     until(|| daemons.iter().all(|daemon| running(daemon) == 0).then_some(()));
+}
+
+#[test]
+fn a_rank_is_found_where_it_is_though_nobody_has_looked_there() {
+    let script = "process 7 $PMIX_NAMESPACE=job $PMIX_RANK=1";
+    let switch = Switch::default();
+    let asked = Daemon::start(0, &switch, Canned::fixed());
+    let _its = Daemon::start(1, &switch, Canned::scripted(script).expect("a script"));
+    let mut client = Talk::to(&asked.socket);
+    let request = json!({"fields": ["ended"], "targets": [{"namespace": "job", "rank": 1}]});
+    let answer = until(|| {
+        let answer = client.call("monitor", &request);
+        answer["result"].is_object().then_some(answer)
+    });
+    assert_eq!(statuses(&answer), [("b".to_owned(), "SUCCESS".to_owned())], "{answer}");
 }

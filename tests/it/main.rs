@@ -17,3 +17,5 @@ mod request;
 mod root;
 mod served;
 mod talk;
+mod top;
+mod web;

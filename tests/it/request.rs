@@ -88,7 +88,7 @@ impl Case {
     fn input(&mut self, input: Input) {
         for output in self.machine.input(self.now, input, &mut self.ground) {
             match output {
-                Output::Line(conn, line) => {
+                Output::Reply(conn, line) | Output::Told(conn, line) => {
                     assert_eq!(conn, self.conn, "{}: another tool is told", self.place);
                     self.replies.push_back(line);
                 }

@@ -29,14 +29,27 @@ impl Talk {
     /// The next line; nothing, when the other side has closed.
     #[track_caller]
     pub fn hear(&mut self) -> Option<Value> {
+        self.line().map(|line| serde_json::from_str(&line).unwrap())
+    }
+
+    /// The same as it is, without its end.
+    #[track_caller]
+    pub fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
             Ok(0) => None,
             // It closed while something of ours was still on its way.
             Err(why) if why.kind() == ErrorKind::ConnectionReset => None,
-            Ok(_) => Some(serde_json::from_str(&line).unwrap()),
+            Ok(_) => Some(line.trim_end().to_owned()),
             Err(why) => panic!("no line within the deadline: {why}"),
         }
+    }
+
+    /// Says a request, and gives the next line.
+    #[track_caller]
+    pub fn ask(&mut self, request: &str) -> String {
+        self.say(format!("{request}\n").as_bytes()).unwrap();
+        self.line().expect("a reply")
     }
 
     /// Calls, and gives the whole reply; events that come before it are passed over.

@@ -9,6 +9,7 @@ pub mod histogram;
 pub mod life;
 pub mod loss;
 pub mod offset;
+pub mod rule;
 pub mod run_queue;
 pub mod signal;
 pub mod socket;

@@ -13,6 +13,7 @@ pub mod queue;
 pub mod request;
 pub mod ring;
 pub mod rss;
+pub mod rule;
 pub mod scratch;
 pub mod sock;
 pub mod storage;

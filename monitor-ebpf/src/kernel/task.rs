@@ -72,6 +72,10 @@ impl Task {
         run_delay_ns: u64 = run_delay,
         /// Times it was given a CPU.
         run_count: u64 = run_count,
+        /// `TASK_*` bits: whether it runs, or what it waits for.
+        state: u32 = state,
+        /// How it ends, as wait(2) tells it.
+        exit_code: u32 = exit_code,
     }
 
     /// The leader of its thread group.

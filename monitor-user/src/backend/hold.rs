@@ -10,7 +10,16 @@ use crate::sys::pidfd::{Ends, Held};
 
 /// Holds a process.
 pub fn hold(ends: &Ends, id: Identity, mark: u64) -> Option<Held> {
-    let held = ends.hold(id.pid, mark).ok()?;
+    same(ends.hold(id.pid, mark).ok()?, id)
+}
+
+/// Holds a process whose end nobody waits for.
+pub fn alone(id: Identity) -> Option<Held> {
+    same(Held::open(id.pid).ok()?, id)
+}
+
+/// What is held, if it is the one that is meant.
+fn same(held: Held, id: Identity) -> Option<Held> {
     // Who has the number after it was opened has had it ever since he began.
     let tick = clock::tick_ns();
     let same = procfs::started(id.pid)?.0 / tick == id.start.0 / tick;
@@ -30,5 +39,7 @@ mod tests {
         assert!(hold(&ends, Identity { pid, start }, 1).is_some());
         let earlier = Ns(start.0 - clock::tick_ns());
         assert!(hold(&ends, Identity { pid, start: earlier }, 1).is_none());
+        assert!(alone(Identity { pid, start }).is_some());
+        assert!(alone(Identity { pid, start: earlier }).is_none());
     }
 }

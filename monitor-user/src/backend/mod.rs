@@ -10,6 +10,7 @@ pub mod hold;
 pub mod host;
 pub mod inet_diag;
 pub mod procfs;
+pub mod rule;
 pub mod select;
 mod tcp;
 pub mod unsupported;

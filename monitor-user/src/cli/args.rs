@@ -4,6 +4,7 @@
 //! fields are checked later, when it is known of what.
 
 use super::recording::words as recording;
+use super::top::words::Top;
 use super::{exit, words};
 use crate::backend::select::Choice;
 use crate::format::{Form, Scope};
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 /// Knows exactly what every process of this node uses, and costs almost nothing.
 ///
-/// Without a command it watches, if the output is a terminal.
+/// Without a command it shows the screen of top, on a terminal.
 #[derive(Debug, Parser)]
 #[command(name = "monitor", version, after_help = exit::HELP)]
 #[command(disable_help_subcommand = true, max_term_width = 80)]
@@ -34,6 +35,8 @@ pub enum Command {
     Sample(Sample),
     /// Read again and again, with rates
     Watch(Watch),
+    /// Look at processes and node on a screen, with keys and mouse
+    Top(Top),
     /// Record what is read
     Record(recording::Record),
     /// Print a recording as watch would have printed it
@@ -42,6 +45,8 @@ pub enum Command {
     Report(recording::Report),
     /// Give a recording to other programs, as CSV or JSON
     Export(recording::Export),
+    /// Save what the flight recorder of the daemon kept
+    Save(recording::Save),
     /// Run a command; tell what it and all its descendants used
     Run(Run),
     /// Start a monitor at the daemon, and print what it tells

@@ -27,6 +27,7 @@ pub fn table(scope: Scope, switches: &[Reason], (pace, threads): (Pace, bool)) -
         scope,
         spare: spare(switches, pace),
         signals: false,
+        histograms: false,
         processes,
         node: of_node(pace),
         cpus: Vec::new(),

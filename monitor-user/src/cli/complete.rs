@@ -25,6 +25,10 @@ fn knowing(command: Command) -> Command {
     all.extend(&sortable);
     all.sort_unstable();
     all.dedup();
+    let command = command.mut_subcommand("top", |it| {
+        it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
+            .mut_arg("sort", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
+    });
     ["sample", "watch", "record", "replay", "export"].into_iter().fold(command, |command, name| {
         command.mut_subcommand(name, |it| {
             it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&all)))

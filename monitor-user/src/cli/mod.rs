@@ -34,6 +34,7 @@ mod settings;
 mod start;
 mod status;
 mod target;
+mod top;
 mod usage;
 mod watch;
 mod words;
@@ -63,10 +64,12 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
     match command {
         Some(Command::Sample(args)) => sample::sample(&args),
         Some(Command::Watch(args)) => watch::watch(&args),
+        Some(Command::Top(args)) => top::top(&args),
         Some(Command::Record(args)) => recording::record(&args),
         Some(Command::Replay(args)) => recording::replay(&args),
         Some(Command::Report(args)) => recording::report(&args),
         Some(Command::Export(args)) => recording::export(&args),
+        Some(Command::Save(args)) => recording::save(&args),
         Some(Command::Start(args)) => start::start(&args),
         Some(Command::List(args)) => list::list(&args),
         Some(Command::Cancel(args)) => list::cancel(&args),
@@ -79,8 +82,8 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Completions(args)) => complete::completions(&args),
         Some(Command::Man(args)) => complete::man(&args),
-        None if std::io::stdout().is_terminal() => {
-            watch::watch(&args::Watch::parse_from(["monitor watch"]))
+        None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {
+            top::top(&top::words::Top::parse_from(["monitor top"]))
         }
         None | Some(Command::Run(_)) => {
             output::print(Cli::command().render_help().to_string().as_bytes())

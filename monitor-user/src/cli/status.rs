@@ -5,7 +5,7 @@ use super::client::{connect, runtime};
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::format::human;
-use crate::wire::status::Own;
+use crate::wire::status::{Http, Own};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -65,10 +65,21 @@ fn table(own: &Own) -> String {
         // Writing to a `String` cannot fail.
         let _ = writeln!(out, "{name:<14} {value}");
     }
+    if let Some(http) = &own.http {
+        listener(http, &mut out);
+    }
     if own.bpf_run_estimated {
         out.push_str("~ estimated: events, times a cost that was measured elsewhere\n");
     }
     out
+}
+
+/// Writing to a `String` cannot fail.
+fn listener(http: &Http, out: &mut String) {
+    let _ = writeln!(out, "{:<14} {}", "HTTP", http.address);
+    let _ = writeln!(out, "{:<14} {}", "its token", http.token);
+    let held = format!("{} connections, {} requests", http.connections, http.requests);
+    let _ = writeln!(out, "{:<14} {held}; refused {}", "", counts(&http.refused));
 }
 
 fn span(ns: u64) -> String {

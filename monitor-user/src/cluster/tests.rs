@@ -4,9 +4,10 @@ use super::*;
 use crate::backend::Backend;
 use crate::backend::canned::Canned;
 use crate::engine::{Caller, Limits};
+use crate::meter::past::Past;
 use crate::meter::target::NoNamespaces;
 use crate::meter::veil::Veil;
-use crate::meter::view::{Past, Reading};
+use crate::meter::view::Reading;
 use crate::model::request::{NodeName, Target};
 use crate::model::status::Status;
 use crate::wire::event::{Event, Reason};
@@ -53,7 +54,7 @@ impl Net {
                 Act::Here(Output::Reply { answer, .. }) => self.answers.push(answer),
                 Act::Here(Output::Event { event, .. }) => self.events.push(event),
                 Act::Here(Output::Look(looks)) => self.look(node, looks),
-                Act::Here(Output::LookAt(_) | Output::Asked { .. } | Output::Claim(..)) => {}
+                Act::Here(Output::LookAt(_) | Output::Asked { .. } | Output::Claims(..)) => {}
                 Act::Send { to, message } => self.post(node, &to, message),
             }
         }

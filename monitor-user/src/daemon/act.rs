@@ -19,11 +19,10 @@ impl Loop {
         }
         let acts = self.cluster.input(clock::boot(), input);
         self.act(acts);
-        self.release();
     }
 
-    /// Tells the thread when somebody was the last to need something.
-    fn release(&mut self) {
+    /// Tells the thread when something else is needed than before: ahead of who looks for it.
+    fn tell_needed(&mut self) {
         let needed = self.needed();
         if needed != self.told {
             self.told.clone_from(&needed);
@@ -47,6 +46,7 @@ impl Loop {
     }
 
     fn act(&mut self, acts: Vec<Act>) {
+        self.tell_needed();
         for act in acts {
             match act {
                 Act::Here(output) => self.deliver(output),
@@ -79,19 +79,21 @@ impl Loop {
             }
             Output::Look(looks) => self.look(looks),
             Output::LookAt(at) => self.files.look(at),
-            Output::Claim(key, claim) => self.send(Job::Claim(key, claim)),
+            Output::Claims(claims) => self.send(Job::Claims(claims)),
             Output::Asked { to, tag, about: About::Service } => {
                 self.clients.reply(to, &tag, Ok(self.own()));
             }
             Output::Asked { to, tag, about: About::Probes } => self.examine(to, tag),
+            Output::Asked { to, tag, about: About::Flight(asked) } => {
+                self.send(Job::Hand { to, tag, asked });
+            }
         }
     }
 
     fn look(&mut self, looks: Vec<Look>) {
-        let (shed, capabilities) = (self.account.shed(), self.needed());
         self.account.read();
-        self.told.clone_from(&capabilities);
-        self.send(Job::Look(Work { looks, capabilities, shed }));
+        let shed = self.account.shed();
+        self.send(Job::Look(Work { looks, shed }));
     }
 
     /// Gives work to the thread that reads.

@@ -5,13 +5,15 @@
 use crate::engine::{Caller, Conn, Input};
 use crate::model::status::Refusal;
 use crate::serve::door::Limits;
-use crate::serve::line::{Arrival, converse};
+use crate::serve::line::{Arrival, Line, converse, is_request};
 use crate::serve::outbox::Outbox;
 use crate::serve::policy::{Class, Peer, Policy};
+use crate::service::session::right::{SessionId, Tool};
 use crate::sys::peer;
 use crate::wire::call::{Call, Fault, Tag};
 use crate::wire::event::Event;
 use crate::wire::reply;
+
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -34,6 +36,8 @@ pub struct Clients {
     arrivals: Sender<Arrival>,
     limits: Limits,
     policy: Policy,
+    /// The number of this node.
+    node: u32,
     /// What was refused here, by kind.
     refused: BTreeMap<&'static str, u64>,
     /// Samples that were dropped on connections that have closed.
@@ -43,11 +47,25 @@ pub struct Clients {
 struct Client {
     uid: u32,
     outbox: Arc<Outbox>,
+    /// Who it is in the request language.
+    tool: Tool,
+    /// Whether it has said a request.
+    asks: bool,
+}
+
+/// What came of what a connection said.
+pub enum Said {
+    /// Something for the engine of monitors.
+    Input(Input),
+    /// A request, and who it is from if it is his first.
+    Request(Conn, Line, Option<(Tool, Arc<Outbox>)>),
+    /// It has closed, and had said requests.
+    Closed(Conn),
 }
 
 impl Clients {
     /// None yet; their lines will arrive there.
-    pub fn new(limits: Limits, policy: Policy, arrivals: Sender<Arrival>) -> Self {
+    pub fn new(limits: Limits, policy: Policy, node: u32, arrivals: Sender<Arrival>) -> Self {
         Self {
             all: HashMap::new(),
             next: 0,
@@ -55,6 +73,7 @@ impl Clients {
             arrivals,
             limits,
             policy,
+            node,
             refused: BTreeMap::new(),
             dropped: 0,
         }
@@ -84,8 +103,10 @@ impl Clients {
         let outbox = Arc::new(Outbox::new(self.limits.queue_bytes));
         let paper = (Arc::clone(&outbox), self.limits.request_bytes);
         self.tasks.spawn(converse(conn, stream, paper, self.arrivals.clone()));
-        self.all.insert(conn, Client { uid, outbox });
-        let veil = self.policy.veil(&peer);
+        let (veil, acts) = (self.policy.veil(&peer), self.policy.reach(&peer));
+        let (session, sees) = (SessionId { entry: self.node, conn }, veil);
+        let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees, acts };
+        self.all.insert(conn, Client { uid, outbox, tool, asks: false });
         Some(Input::Opened(Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil }))
     }
 
@@ -101,27 +122,46 @@ impl Clients {
     }
 
     /// What a connection said.
-    pub fn arrived(&mut self, arrival: Arrival) -> Option<Input> {
+    pub fn arrived(&mut self, arrival: Arrival) -> Vec<Said> {
         match arrival {
-            Arrival::Closed(conn) => {
-                let client = self.all.remove(&conn)?;
-                self.dropped += client.outbox.dropped();
-                Some(Input::Closed(conn))
+            Arrival::Closed(conn) => self.closed(conn),
+            Arrival::Line(conn, line) if is_request(&line) => {
+                let Some(client) = self.all.get_mut(&conn) else { return Vec::new() };
+                let is_first = !std::mem::replace(&mut client.asks, true);
+                let first = is_first.then(|| (client.tool, Arc::clone(&client.outbox)));
+                vec![Said::Request(conn, line, first)]
             }
-            Arrival::Line(conn, line) => match Call::from_line(&line) {
-                Ok((tag, call)) => {
-                    if tag.is_none() {
-                        self.line(conn, Outbox::forgive);
-                    }
-                    Some(Input::Called { from: conn, tag, call })
-                }
-                Err(fault) => {
-                    *self.refused.entry("malformed call").or_default() += 1;
-                    self.line(conn, |outbox| outbox.reply(reply::faulty(&fault)));
-                    None
-                }
-            },
+            Arrival::Line(conn, line) => self.called(conn, &line).into_iter().collect(),
         }
+    }
+
+    fn called(&mut self, conn: Conn, line: &[u8]) -> Option<Said> {
+        match Call::from_line(line) {
+            Ok((tag, call)) => {
+                if tag.is_none() {
+                    self.line(conn, Outbox::forgive);
+                }
+                Some(Said::Input(Input::Called { from: conn, tag, call }))
+            }
+            Err(fault) => {
+                *self.refused.entry("malformed call").or_default() += 1;
+                self.line(conn, |outbox| outbox.reply(reply::faulty(&fault)));
+                None
+            }
+        }
+    }
+
+    fn closed(&mut self, conn: Conn) -> Vec<Said> {
+        let Some(client) = self.all.remove(&conn) else { return Vec::new() };
+        self.dropped += client.outbox.dropped();
+        let asked = client.asks.then_some(Said::Closed(conn));
+        asked.into_iter().chain([Said::Input(Input::Closed(conn))]).collect()
+    }
+
+    /// Answers a request that nobody is there to hear.
+    pub fn unheard(&self, conn: Conn) {
+        let line = "0 [] error(900,0,\"the thread that acts has ended; restart the service\")\n";
+        self.line(conn, |outbox| outbox.reply(line.into()));
     }
 
     /// Answers a call.
@@ -143,7 +183,7 @@ impl Clients {
         self.all.len()
     }
 
-    /// Bytes that wait to be sent.
+    /// Line that wait to be sent.
     pub fn queued(&self) -> usize {
         self.all.values().map(|client| client.outbox.bytes()).sum()
     }

@@ -1,4 +1,4 @@
-//! L8, the service: one loop that answers, one thread that reads.
+//! L8, the service: one loop that answers, one thread that reads, one that acts.
 //!
 //! The loop owns the engine and every connection, and never waits for anything but its inputs.
 //! It ends on SIGTERM and SIGINT: clients are told, what is attached is detached, the socket is
@@ -10,36 +10,46 @@ mod clients;
 pub mod config;
 mod dead;
 mod files;
+mod flight;
+mod hand;
 mod heart;
+mod missed;
 mod own;
 pub mod reload;
 pub mod sampler;
+mod web;
 
 use crate::backend::Backend;
 use crate::cluster::Cluster;
 use crate::cluster::link::{Letter, Link};
 use crate::cluster::scope::Node;
 use crate::engine::{Conn, Engine, Input, Limits};
+use crate::meter::scrape::Exposed;
 use crate::model::id::Ns;
 use crate::model::sample::Note;
 use crate::model::want::Capability;
+use crate::serve::http;
 use crate::serve::line::Arrival;
 use crate::serve::policy::{Hidden, Policy};
 use crate::serve::socket::Listening;
+use crate::service::ctx::Member;
 use crate::sys::{clock, rights};
 use crate::wire::call::Tag;
 use account::Account;
-use clients::Clients;
+use clients::{Clients, Said};
 use config::{Config, Loaded};
 use files::Files;
+use hand::Hand;
 use heart::{Ask, Heart};
 use reload::Reload;
 use sampler::{Done, Sampler};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{Instant, sleep_until};
+use web::Web;
 
 /// Lines that may wait for the loop before connections are read no further.
 const ARRIVALS: usize = 1024;
@@ -86,17 +96,24 @@ pub async fn serve(
     let listening = Listening::at(&settings.socket).await?;
     let Config { limits, door, grants, budget, .. } = settings.loaded.config.clone();
     let policy = Policy { hidden: settings.hidden, grants };
+    let exposed = Arc::new(settings.loaded.config.exposed.clone());
+    let mut web = Web::new();
+    web.open(&settings.loaded.config, &settings.socket).await?;
     let name = settings.node.name.as_str().into();
+    let own = member(&settings.node);
     let (sender, arrivals) = channel(ARRIVALS);
     let mut it = Loop {
         cluster: Cluster::alone(Engine::new(name, own_files(limits)), settings.node.clone()),
         link: settings.link.take(),
-        clients: Clients::new(door, policy, sender),
+        clients: Clients::new(door, policy, own.node.0, sender),
+        hand: Hand::start(own, settings.loaded.config.backend)?,
         sampler: Sampler::start(backend, opening)?,
         files: Files::default(),
         account: Account::new(budget),
         heart: Heart::new(Duration::from_nanos(budget.window.0)),
         examining: Vec::new(),
+        web,
+        exposed,
         listening,
         arrivals,
         terminate: signal(SignalKind::terminate())?,
@@ -105,14 +122,26 @@ pub async fn serve(
         told: Vec::new(),
         settings,
     };
+    it.send(sampler::Job::Keep(it.settings.loaded.config.keeping));
+    // Other nodes ask for ranks wherever they are.
+    if it.link.is_some() {
+        it.send(sampler::Job::Ranks);
+    }
     tracing::info!(socket = %it.settings.socket.display(), "serving");
     heart::ready(&it.status_line());
     it.run().await;
     heart::stopping();
     it.files.stop();
+    it.hand.stop();
+    it.web.close().await;
     it.clients.finish().await;
     it.sampler.stop();
     Ok(())
+}
+
+/// This node as the request language knows it.
+fn member(node: &Node) -> Member {
+    Member { node: crate::omis::Node(node.number), name: node.name.clone() }
 }
 
 /// Files can be watched for others only by who may take their rights.
@@ -126,12 +155,16 @@ struct Loop {
     cluster: Cluster,
     link: Option<Box<dyn Link>>,
     clients: Clients,
+    hand: Hand,
     sampler: Sampler,
     files: Files,
     account: Account,
     heart: Heart,
     /// Who waits for the reader to say how each capability is served.
     examining: Vec<(Conn, Tag)>,
+    web: Web,
+    /// What is exposed to those who collect metrics.
+    exposed: Arc<Exposed>,
     listening: Listening,
     arrivals: Receiver<Arrival>,
     terminate: Signal,
@@ -147,6 +180,7 @@ enum Woken {
     Letter(Letter),
     Done(Done),
     Beat(Ask),
+    Web(http::Ask),
     Hangup,
 }
 
@@ -158,6 +192,10 @@ impl Loop {
                 Woken::Letter(letter) => self.receive(letter),
                 Woken::Done(done) => self.done(done),
                 Woken::Beat(ask) => self.ask(ask),
+                Woken::Web(ask) => {
+                    self.hear(ask);
+                    None
+                }
                 Woken::Hangup => self.reload(),
             };
             let Some(input) = input else { continue };
@@ -181,11 +219,37 @@ impl Loop {
             () = until(due) => Woken::Input(Some(Input::Tick)),
             ask = self.heart.beat() => Woken::Beat(ask),
             letter = arrived(self.link.as_mut()) => Woken::Letter(letter),
-            Some(arrival) = self.arrivals.recv() => Woken::Input(self.clients.arrived(arrival)),
+            ask = self.web.asked() => Woken::Web(ask),
+            () = self.hand.room(), if !self.hand.has_room() => Woken::Input(None),
+            Some(arrival) = self.arrivals.recv(), if self.hand.has_room() => {
+                Woken::Input(self.arrived(arrival))
+            }
             Ok((stream, _)) = self.listening.listener.accept() => {
                 Woken::Input(self.clients.open(stream))
             }
         }
+    }
+}
+
+impl Loop {
+    /// A call goes to the engine of monitors, a request to the thread that acts.
+    fn arrived(&mut self, arrival: Arrival) -> Option<Input> {
+        let mut input = None;
+        for said in self.clients.arrived(arrival) {
+            match said {
+                Said::Input(it) => input = Some(it),
+                Said::Closed(conn) => self.hand.closed(conn),
+                Said::Request(conn, line, first) => {
+                    if let Some((tool, outbox)) = first {
+                        self.hand.opened(tool, outbox);
+                    }
+                    if !self.hand.said(conn, line) {
+                        self.clients.unheard(conn);
+                    }
+                }
+            }
+        }
+        input
     }
 }
 

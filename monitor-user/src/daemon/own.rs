@@ -13,14 +13,17 @@ use crate::model::want::Capability;
 use crate::serve::policy::Policy;
 use crate::wire::call::Tag;
 use crate::wire::status::Own;
+use std::sync::Arc;
 
 impl Loop {
     pub(super) fn done(&mut self, done: Done) -> Option<Input> {
         match done {
             Done::Looked(looks) => return Some(Input::Seen(looks)),
             Done::Ended(keys) => return Some(Input::Ended(keys)),
-            Done::Claimed(key, settled) => return Some(Input::Claimed(key, settled)),
+            Done::Claimed(settled) => return Some(Input::Claimed(settled)),
             Done::Ranks(ranks) => self.announce(ranks),
+            Done::Scraped(sight, encoding, result) => self.collected((sight, encoding), &result),
+            Done::Handed(to, tag, handed) => self.clients.reply(to, &tag, handed),
             Done::Examined(found) => {
                 for (to, tag) in std::mem::take(&mut self.examining) {
                     self.clients.reply(to, &tag, Ok::<_, Refusal>(&found));
@@ -81,6 +84,7 @@ impl Loop {
     fn asked(&self) -> Vec<Capability> {
         let mut all = need::capabilities(Scope::Processes, &[], &[]);
         all.extend(self.cluster.engine().capabilities());
+        all.extend(self.exposed_capabilities());
         all.sort_unstable();
         all.dedup();
         all
@@ -106,7 +110,12 @@ impl Loop {
         let policy = Policy { hidden: self.settings.hidden, grants: config.grants.clone() };
         self.cluster.limit(own_files(config.limits));
         self.clients.rule(config.door, policy);
+        self.send(Job::Keep(config.keeping));
         self.account.limit(config.budget);
+        // Only what is new begins anew.
+        if *self.exposed != config.exposed {
+            self.exposed = Arc::new(config.exposed.clone());
+        }
         (self.settings.log)(config.log);
         self.settings.loaded = Loaded { config, ..loaded };
         tracing::info!("the configuration was read again");
@@ -124,6 +133,7 @@ impl Loop {
             queue_bytes: self.clients.queued() as u64,
             dropped: self.clients.dropped(),
             refused: refused.map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
+            http: self.web.status(),
             ..self.account.own()
         }
     }

@@ -26,7 +26,11 @@ pub fn change(now: &Config, new: Config) -> Change {
     if new.backend != now.backend {
         waits.push("backend.name: another backend needs a new start".to_owned());
     }
-    let config = Config { socket: now.socket.clone(), backend: now.backend, ..new };
+    if new.http != now.http {
+        waits.push("http: the listener needs a new start; what is in metrics does not".to_owned());
+    }
+    let (socket, http) = (now.socket.clone(), now.http.clone());
+    let config = Config { socket, http, backend: now.backend, ..new };
     Change { config, waits }
 }
 

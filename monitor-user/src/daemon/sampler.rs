@@ -3,22 +3,36 @@
 //! In: views. Out: the same views, with what they saw. A slow reading delays those who wait for
 //! it and nobody else, because calls are answered by another thread.
 
+use super::config::Keeping;
 use super::dead::Dead;
+use super::flight::{self, Recorder};
 use crate::backend::host::Host;
 use crate::backend::{Backend, hold};
-use crate::engine::{Key, Look};
+use crate::engine::{Conn, Key, Look};
+use crate::format::exposition::Encoding;
 use crate::meter::census::Claim;
 use crate::meter::examination::{Examination, Found};
+use crate::meter::eye::Eye;
 use crate::meter::round::{Rounds, Turn};
+use crate::meter::scrape::{Exposed, Order, Scrape};
+use crate::meter::veil::Veil;
 use crate::model::probe::Probe;
 use crate::model::request::Rank;
 use crate::model::sample::Note;
 use crate::model::status::Refusal;
 use crate::model::want::Capability;
+use crate::serve::http::Sight;
+use crate::serve::metrics;
 use crate::sys::pidfd::Ends;
 use crate::sys::{clock, readable};
+use crate::wire::answer::Handed;
+use crate::wire::call::Tag;
+use crate::wire::params;
+use crate::wire::status::Own;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -29,8 +43,23 @@ pub enum Job {
     Look(Work),
     /// Attach this, and let go of what is not needed any more.
     Need(Vec<Capability>),
-    /// See whether a process can be registered, and do it.
-    Claim(Key, Claim),
+    /// Tell which ranks are here, now and whenever that changes.
+    Ranks,
+    /// See whether processes can be registered, and do it.
+    Claims(Vec<(Key, Claim)>),
+    /// Metrics.
+    Scrape(Box<ScrapeJob>),
+    /// Keep the last minutes, or no more.
+    Keep(Keeping),
+    /// A part of them for somebody.
+    Hand {
+        /// Whom.
+        to: Conn,
+        /// The tag of his call.
+        tag: Tag,
+        /// Which part.
+        asked: params::Flight,
+    },
     /// How each capability is served.
     Examine,
     /// The same for our own account, without looking at the host.
@@ -46,10 +75,14 @@ pub enum Done {
     Looked(Vec<Look>),
     /// Somebody whom these monitors watch has ended, and his last record is there.
     Ended(Vec<Key>),
-    /// What became of a claim.
-    Claimed(Key, Result<(), Refusal>),
+    /// What became of claims.
+    Claimed(Vec<(Key, Result<(), Refusal>)>),
     /// The ranks that are here now.
     Ranks(Vec<Rank>),
+    /// Metrics, or why there are none.
+    Scraped(Sight, Encoding, Result<Vec<u8>, String>),
+    /// A part of what was kept.
+    Handed(Conn, Tag, Result<Handed, Refusal>),
     /// What it found.
     Examined(Box<Examination>),
     /// What each capability did until now.
@@ -60,7 +93,23 @@ pub enum Done {
 pub struct Work {
     /// Who is due.
     pub looks: Vec<Look>,
-    /// What must be attached, for them and for all others.
+    /// What is given up, and the sentence that says so.
+    pub shed: Vec<(Capability, String)>,
+}
+
+/// An order for metrics.
+pub struct ScrapeJob {
+    /// For whom.
+    pub sight: Sight,
+    /// Through which veil he looks.
+    pub veil: Veil,
+    /// What is exposed.
+    pub exposed: Arc<Exposed>,
+    /// How it is written.
+    pub encoding: Encoding,
+    /// The service's own numbers.
+    pub own: Own,
+    /// What must be attached.
     pub capabilities: Vec<Capability>,
     /// What is given up, and the sentence that says so.
     pub shed: Vec<(Capability, String)>,
@@ -82,7 +131,9 @@ impl Sampler {
         let (work, queue) = unbounded_channel();
         let (back, done) = unbounded_channel();
         let (rounds, ends) = (Rounds::new(backend, opening), Ends::new()?);
-        let reader = Reader { rounds, back, ends, dead: Dead::default(), counting: None };
+        let (dead, collectors) = (Dead::default(), HashMap::new());
+        let recorder = None;
+        let reader = Reader { rounds, back, ends, dead, collectors, recorder, counting: None };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
@@ -110,6 +161,10 @@ struct Reader {
     /// Waits for the end of those who are watched by name.
     ends: Ends,
     dead: Dead,
+    /// The eyes of those who collect metrics, and what is exposed to them.
+    collectors: HashMap<Sight, (Arc<Exposed>, Eye)>,
+    /// Keeps the last minutes, if they are wanted.
+    recorder: Option<Recorder>,
     /// Held while the kernel counts the run time of programs.
     counting: Option<OwnedFd>,
 }
@@ -122,6 +177,7 @@ impl Reader {
         loop {
             let due = self.rounds.due().map(super::instant);
             let again = self.dead.due().map(super::instant);
+            let record = self.recorder.as_ref().map(|it| super::instant(it.due()));
             tokio::select! {
                 biased;
                 job = queue.recv() => match job {
@@ -131,7 +187,11 @@ impl Reader {
                 () = records(wake.as_ref()) => self.rounds.backend().drain(),
                 () = records(ends.as_ref()) => self.dead.take(&self.ends.ended(), clock::boot()),
                 () = super::until(again) => self.settle(),
+                () = super::until(record) => self.record(),
                 () = super::until(due) => self.rounds.tend(clock::boot()),
+            }
+            if let Some(ranks) = self.rounds.news() {
+                self.tell(Done::Ranks(ranks));
             }
         }
     }
@@ -140,9 +200,21 @@ impl Reader {
         match job {
             Job::Look(work) => self.work(work),
             Job::Need(capabilities) => self.rounds.need(capabilities, clock::boot()),
-            Job::Claim(key, claim) => {
-                let settled = self.rounds.claim(&claim);
-                self.tell(Done::Claimed(key, settled));
+            Job::Ranks => self.rounds.count_ranks(clock::boot()),
+            Job::Claims(claims) => {
+                let (keys, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
+                let settled = self.rounds.claim(&claims);
+                self.tell(Done::Claimed(keys.into_iter().zip(settled).collect()));
+            }
+            Job::Scrape(job) => {
+                let (sight, encoding) = (job.sight, job.encoding);
+                let seen = self.scrape(*job).map_err(|refusal| refusal.message);
+                self.tell(Done::Scraped(sight, encoding, seen));
+            }
+            Job::Keep(keeping) => self.keep(keeping),
+            Job::Hand { to, tag, asked } => {
+                let handed = self.recorder.as_mut().map(|it| it.hand(asked));
+                self.tell(Done::Handed(to, tag, handed.ok_or_else(flight::off)));
             }
             Job::Examine => {
                 let found = Box::new(self.examine());
@@ -157,8 +229,19 @@ impl Reader {
                 self.tell(Done::Accounted(probes));
             }
         }
-        if let Some(ranks) = self.rounds.news() {
-            self.tell(Done::Ranks(ranks));
+    }
+
+    /// What was kept stays, unless it is to be kept otherwise.
+    fn keep(&mut self, keeping: Keeping) {
+        if self.recorder.as_ref().is_none_or(|it| it.keeping() != keeping) {
+            let backend = self.rounds.backend().source().name();
+            self.recorder = Recorder::new(keeping, backend, clock::boot());
+        }
+    }
+
+    fn record(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.look(&mut self.rounds, clock::boot());
         }
     }
 
@@ -176,8 +259,29 @@ impl Reader {
         Examination { service: true, ..Examination::of(&host, Some(&found)) }
     }
 
+    /// One reading for whoever collects. His eye stays, so that counters of groups only grow; where
+    /// something else is exposed than before, it begins anew.
+    fn scrape(&mut self, job: ScrapeJob) -> Result<Vec<u8>, Refusal> {
+        self.rounds.need(job.capabilities, clock::boot());
+        self.rounds.shed(job.shed);
+        let own = metrics::own(&job.own, &self.rounds.backend().probes());
+        let there =
+            self.collectors.remove(&job.sight).filter(|it| Arc::ptr_eq(&it.0, &job.exposed));
+        let mut scrape = match there {
+            Some((_, Eye::Scrape(scrape))) => scrape,
+            _ => Box::new(Scrape::new(&job.exposed, job.veil)?),
+        };
+        scrape.order(Order { encoding: job.encoding, own });
+        let mut eye = Eye::Scrape(scrape);
+        let mut turns = [Turn { view: &mut eye, seen: None }];
+        self.rounds.look(&mut turns);
+        let [turn] = turns;
+        let seen = turn.seen;
+        self.collectors.insert(job.sight, (job.exposed, eye));
+        seen.unwrap_or_else(|| Err(Refusal::bad("nothing was read"))).map(|seen| seen.json)
+    }
+
     fn work(&mut self, work: Work) {
-        self.rounds.need(work.capabilities, clock::boot());
         self.rounds.shed(work.shed);
         let mut looks = work.looks;
         let mut turns: Vec<_> =

@@ -195,9 +195,10 @@ mod tests {
     use super::super::{Input, Limits, Look};
     use super::*;
     use crate::backend::canned::Canned;
+    use crate::meter::past::Past;
     use crate::meter::target::NoNamespaces;
     use crate::meter::veil::{Eyes, Veil};
-    use crate::meter::view::{Past, Reading};
+    use crate::meter::view::Reading;
     use crate::model::id::Identity;
     use crate::model::sample::{Birth, Process, Sample, Source};
     use crate::wire::call::Call;

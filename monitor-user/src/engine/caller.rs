@@ -41,6 +41,10 @@ pub struct Limits {
     pub samples_per_second: u64,
     /// Longest lease.
     pub lease_ns: u64,
+    /// Monitors that add processes up: each keeps books of all of them.
+    pub groups: usize,
+    /// Registrations of ranks that wait.
+    pub registrations: usize,
     /// Events that a monitor keeps while nobody listens.
     pub kept_events: usize,
     /// The only user whose files can be watched, if the service may not act as others.
@@ -75,6 +79,8 @@ impl Default for Limits {
             costly_period_ns: 100_000_000,
             samples_per_second: 20_000,
             lease_ns: 7 * 24 * 3600 * 1_000_000_000,
+            groups: 16,
+            registrations: 4096,
             kept_events: 1024,
             files_of: None,
         }

@@ -23,12 +23,14 @@ pub use caller::{Caller, Conn, Limits};
 use crate::meter::census::Claim;
 use crate::meter::eye::Eye;
 use crate::meter::file::Stat;
+use crate::meter::veil::Veil;
 use crate::meter::view::Seen;
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
 use crate::model::want::Capability;
 use crate::wire::call::{Call, Tag};
 use crate::wire::event::Event;
+use crate::wire::params::Flight;
 use account::Accounts;
 use agenda::Agenda;
 use alarm::Alarm;
@@ -59,8 +61,8 @@ pub enum Input {
     Looked(Key, Option<Stat>),
     /// Somebody whom these watch has ended, and his last record is there.
     Ended(Vec<Key>),
-    /// What became of a claim.
-    Claimed(Key, Result<(), Refusal>),
+    /// What became of claims.
+    Claimed(Vec<(Key, Result<(), Refusal>)>),
     /// Time has passed.
     Tick,
     /// The service ends.
@@ -89,8 +91,8 @@ pub enum Output {
     Look(Vec<Look>),
     /// Look at a file.
     LookAt(LookAt),
-    /// See whether a process can be registered, and do it.
-    Claim(Key, Claim),
+    /// See whether processes can be registered, and do it.
+    Claims(Vec<(Key, Claim)>),
     /// Answer what is not about monitors.
     Asked {
         /// Whom.
@@ -109,6 +111,8 @@ pub enum About {
     Probes,
     /// What the service uses.
     Service,
+    /// What the flight recorder kept.
+    Flight(Flight),
 }
 
 /// One view, on its way to a reading or back.
@@ -180,13 +184,14 @@ impl Engine {
             Input::Seen(looks) => self.seen(looks, now, &mut out),
             Input::Looked(key, stat) => self.looked(key, stat, &mut out),
             Input::Ended(keys) => self.hurry(&keys),
-            Input::Claimed(key, result) => self.claimed(key, result, &mut out),
+            Input::Claimed(settled) => self.claimed(settled, &mut out),
             Input::Tick => {}
             Input::Shutdown => self.shut_down(&mut out),
         }
         self.expire(now, &mut out);
         self.ring(now, &mut out);
         self.look(now, &mut out);
+        self.claim(now, &mut out);
         out
     }
 
@@ -195,7 +200,7 @@ impl Engine {
         let readings = self.ticks.first().into_iter().chain(self.accounts.due());
         let readings = readings.filter(|_| !self.looking);
         let alarms = self.alarms.values().filter_map(Alarm::due);
-        readings.chain(self.leases.first()).chain(alarms).min()
+        readings.chain(self.leases.first()).chain(alarms).chain(self.claims.due()).min()
     }
 
     /// What must be attached for all monitors and accounts.
@@ -256,7 +261,12 @@ impl Engine {
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
             Call::Probes => asked((from, &tag), About::Probes, out),
             Call::Status => asked((from, &tag), About::Service, out),
-            Call::Register(params) => self.register(&caller, tag.clone(), params, (now, out)),
+            // It has everybody's processes in full.
+            Call::Flight(_) if caller.veil != Veil::None => {
+                Err(Refusal::denied("the flight recorder has all processes: it takes observe-all"))
+            }
+            Call::Flight(params) => asked((from, &tag), About::Flight(params), out),
+            Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {
             *self.refused.entry(refusal.status.name()).or_default() += 1;
@@ -312,6 +322,8 @@ impl Engine {
                     self.accounted(look.key, (eye, look.seen), now, out);
                     continue;
                 }
+                // Whoever collects metrics asks without a monitor.
+                Eye::Scrape(_) | Eye::Whole(_) => continue,
             };
             let Some(monitor) = self.monitors.get_mut(&look.key) else { continue };
             monitor.view = Some(view);

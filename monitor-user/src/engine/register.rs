@@ -1,7 +1,9 @@
 //! A process says that it is a rank, or somebody says it of a process of his.
 //!
 //! In: the call. Out: a claim; whoever reads processes finds out whose the process is, and the
-//! answer comes then. What is known of ranks is not kept here.
+//! answer comes then. Claims that come while others are looked into go out together, and no
+//! sooner than some time after those: each look reads every process of the node. What is known
+//! of ranks is not kept here.
 
 use super::{Answer, Caller, Conn, Engine, Key, Output};
 use crate::meter::census::Claim;
@@ -13,13 +15,37 @@ use crate::wire::call::Tag;
 use crate::wire::params::Register;
 use std::collections::HashMap;
 
-/// Claims that may wait at once.
-const CLAIMS: usize = 4096;
+/// From one look into claims to the next.
+const APART: Ns = Ns(50_000_000);
 /// Ranks are smaller: `PMIX_RANK_VALID` of pmix_common.h. What is above has meanings of its own.
 const RANKS: u32 = u32::MAX - 50;
 
-/// Claims that wait, each with whom to answer what.
-pub type Claims = HashMap<Key, (Conn, Option<Tag>, Register)>;
+/// Claims that wait.
+#[derive(Default)]
+pub struct Claims {
+    /// Each with whom to answer what.
+    waiting: HashMap<Key, Waiting>,
+    /// Those that nobody has looked into yet.
+    new: Vec<(Key, Claim)>,
+    /// Whether some are looked into.
+    out: bool,
+    /// When the next can be.
+    next: Ns,
+}
+
+struct Waiting {
+    to: Conn,
+    uid: u32,
+    tag: Option<Tag>,
+    params: Register,
+}
+
+impl Claims {
+    /// When claims go out.
+    pub fn due(&self) -> Option<Ns> {
+        (!self.new.is_empty() && !self.out).then_some(self.next)
+    }
+}
 
 impl Engine {
     /// Takes in a claim; the answer comes when it is settled.
@@ -28,7 +54,7 @@ impl Engine {
         caller: &Caller,
         tag: Option<Tag>,
         mut params: Register,
-        (now, out): (Ns, &mut Vec<Output>),
+        now: Ns,
     ) -> Result<Option<Answer>, Refusal> {
         plan::proper(&params.namespace)?;
         let rank = params.rank;
@@ -39,27 +65,55 @@ impl Engine {
         if pid == 0 {
             return Err(Refusal::bad("pid 0: the id of a process, or none for the caller"));
         }
-        if self.claims.len() >= CLAIMS {
-            return Err(Refusal::limit(format!("{CLAIMS} claims wait already: try again")));
-        }
+        self.room_for_claim(caller)?;
         let rank = Rank { namespace: params.namespace.as_str().into(), rank };
         let claim = Claim { pid: Pid(pid), rank, uid: caller.uid, veil: caller.veil, at: now };
         let key = self.next_key;
         self.next_key += 1;
-        self.claims.insert(key, (caller.conn, tag, params));
-        out.push(Output::Claim(key, claim));
+        let waiting = Waiting { to: caller.conn, uid: caller.uid, tag, params };
+        self.claims.waiting.insert(key, waiting);
+        self.claims.new.push((key, claim));
         Ok(None)
     }
 
-    /// A claim is settled.
-    pub(super) fn claimed(&mut self, key: Key, result: Result<(), Refusal>, out: &mut Vec<Output>) {
-        let Some((to, tag, params)) = self.claims.remove(&key) else { return };
-        if let Err(refusal) = &result {
-            *self.refused.entry(refusal.status.name()).or_default() += 1;
-            tracing::info!(method = "register", status = refusal.status.name(), "{refusal}");
+    fn room_for_claim(&self, caller: &Caller) -> Result<(), Refusal> {
+        let (most, uid) = (self.limits.registrations, caller.uid);
+        let his = self.claims.waiting.values().filter(|it| it.uid == uid);
+        if his.count() < most {
+            return Ok(());
         }
-        let answer = result.map(|()| Answer::Registered(params));
-        out.extend(tag.map(|tag| Output::Reply { to, tag, answer }));
+        Err(Refusal::limit(format!(
+            "{most} registrations of user {uid} wait, the limit \"registrations\": try again"
+        )))
+    }
+
+    /// Has claims looked into, if it is time.
+    pub(super) fn claim(&mut self, now: Ns, out: &mut Vec<Output>) {
+        if self.claims.due().is_some_and(|at| at <= now) {
+            self.claims.out = true;
+            self.claims.next = Ns(now.0.saturating_add(APART.0));
+            out.push(Output::Claims(std::mem::take(&mut self.claims.new)));
+        }
+    }
+
+    /// Claims are settled.
+    pub(super) fn claimed(
+        &mut self,
+        settled: Vec<(Key, Result<(), Refusal>)>,
+        out: &mut Vec<Output>,
+    ) {
+        self.claims.out = false;
+        for (key, result) in settled {
+            let Some(Waiting { to, tag, params, .. }) = self.claims.waiting.remove(&key) else {
+                continue;
+            };
+            if let Err(refusal) = &result {
+                *self.refused.entry(refusal.status.name()).or_default() += 1;
+                tracing::info!(method = "register", status = refusal.status.name(), "{refusal}");
+            }
+            let answer = result.map(|()| Answer::Registered(params));
+            out.extend(tag.map(|tag| Output::Reply { to, tag, answer }));
+        }
     }
 }
 
@@ -84,28 +138,68 @@ mod tests {
         engine.input(Ns(5), Input::Called { from: 1, tag: Some(Tag::Number(1)), call })
     }
 
+    #[track_caller]
+    fn claims(out: &[Output]) -> &[(Key, Claim)] {
+        let [Output::Claims(claims)] = out else { panic!("claims, and nothing else") };
+        claims
+    }
+
+    #[track_caller]
+    fn only(out: &[Output]) -> &(Key, Claim) {
+        let [claim] = claims(out) else { panic!("one claim") };
+        claim
+    }
+
+    #[test]
+    fn claims_that_come_meanwhile_go_out_together_and_not_too_soon() {
+        let mut engine = engine();
+        let first = only(&call(&mut engine, "job", 0, None)).0;
+        for rank in 1..=128 {
+            assert!(call(&mut engine, "job", rank, None).is_empty());
+        }
+        assert_eq!(engine.due(), None, "some are out");
+        let early = engine.input(Ns(6), Input::Claimed(vec![(first, Ok(()))]));
+        assert!(matches!(&early[..], [Output::Reply { .. }]), "only the answer");
+        assert_eq!(engine.due(), Some(Ns(5 + APART.0)));
+        let out = engine.input(Ns(5 + APART.0), Input::Tick);
+        assert_eq!(claims(&out).len(), 128);
+    }
+
+    #[test]
+    fn so_many_registrations_of_a_user_may_wait_and_no_more() {
+        let mut engine = engine();
+        engine.limit(Limits { registrations: 2, ..Limits::default() });
+        let _out = [call(&mut engine, "job", 0, None), call(&mut engine, "job", 1, None)];
+        let out = call(&mut engine, "job", 2, None);
+        let why = "2 registrations of user 7 wait, the limit \"registrations\": try again";
+        assert!(matches!(&out[..], [Output::Reply { answer: Err(it), .. }] if it.message == why));
+    }
+
     #[test]
     fn who_names_no_process_is_meant_himself_and_answered_when_it_is_settled() {
         let mut engine = engine();
         let out = call(&mut engine, "job", 3, None);
-        let [Output::Claim(key, claim)] = &out[..] else { panic!("a claim") };
+        let (key, claim) = only(&out);
         assert_eq!((claim.pid, claim.uid, claim.at), (Pid(70), 7, Ns(5)));
-        let out = engine.input(Ns(6), Input::Claimed(*key, Ok(())));
+        let out = engine.input(Ns(6), Input::Claimed(vec![(*key, Ok(()))]));
         let want = Register { namespace: "job".into(), rank: 3, pid: Some(70) };
         assert!(
             matches!(&out[..], [Output::Reply { to: 1, answer: Ok(Answer::Registered(it)), .. }]
             if *it == want)
         );
-        assert!(engine.input(Ns(7), Input::Claimed(*key, Ok(()))).is_empty(), "answered once");
+        assert!(
+            engine.input(Ns(7), Input::Claimed(vec![(*key, Ok(()))])).is_empty(),
+            "answered once"
+        );
     }
 
     #[test]
     fn why_it_cannot_be_is_the_answer() {
         let mut engine = engine();
         let out = call(&mut engine, "job", 3, Some(71));
-        let [Output::Claim(key, _)] = &out[..] else { panic!("a claim") };
+        let (key, _) = only(&out);
         let refusal = Refusal::absent("no process 71");
-        let out = engine.input(Ns(6), Input::Claimed(*key, Err(refusal.clone())));
+        let out = engine.input(Ns(6), Input::Claimed(vec![(*key, Err(refusal.clone()))]));
         assert!(matches!(&out[..], [Output::Reply { answer: Err(why), .. }] if *why == refusal));
     }
 

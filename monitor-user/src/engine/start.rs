@@ -12,9 +12,6 @@ use crate::model::status::{Refusal, Status};
 use crate::wire::call::Tag;
 use crate::wire::event::Reason;
 
-/// Most monitors with `group_by` of one user.
-const GROUPED: usize = 16;
-
 impl Engine {
     /// Starts a monitor; its first sample is the answer, and comes when it is read.
     pub(super) fn start(
@@ -163,12 +160,12 @@ impl Engine {
     /// Each keeps books of every process for itself.
     fn room_for_groups(&self, caller: &Caller, plan: &Plan) -> Result<(), Refusal> {
         let his = self.monitors.values().filter(|it| it.grouped && it.uid == caller.uid);
-        if plan.grouping.is_none() || his.count() < GROUPED {
+        let (most, uid) = (self.limits.groups, caller.uid);
+        if plan.grouping.is_none() || his.count() < most {
             return Ok(());
         }
-        let uid = caller.uid;
         Err(Refusal::limit(format!(
-            "user {uid} has {GROUPED} monitors of groups, the limit \"groups\": cancel some"
+            "user {uid} has {most} monitors of groups, the limit \"groups\": cancel some"
         )))
     }
 
@@ -232,7 +229,7 @@ mod tests {
             out.retain(|it| matches!(it, Output::Reply { .. }));
             out.pop()
         };
-        assert!((0..GROUPED).all(|_| start(Some("job")).is_none()));
+        assert!((0..Limits::default().groups).all(|_| start(Some("job")).is_none()));
         let refused = start(Some("job"));
         assert!(matches!(refused, Some(Output::Reply { answer: Err(why), .. })
             if why.status == Status::OutOfResource));

@@ -9,6 +9,8 @@ use super::object::{Head, Object, Sums};
 use super::{Format, Frame, Layout, rounded};
 use crate::model::field::{BlockField, Category, GroupField, Kind, ProcessField, Value};
 use crate::model::group::Group;
+use crate::model::histogram::Latencies;
+use crate::model::id::Ns;
 use crate::model::sample::{Lost, Node, Note};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -63,6 +65,9 @@ impl Serialize for Line<'_> {
         } else if layout.scope.processes() && !layout.processes.is_empty() {
             let objects = self.frame.processes;
             map.serialize_entry("processes", &List { objects, fields: &layout.processes })?;
+        }
+        if layout.histograms {
+            map.serialize_entry("histograms", &Histograms(&sample.latencies))?;
         }
         if let Some(node) = &sample.node_stats {
             map.serialize_entry("node_stats", &NodeStats { node, layout })?;
@@ -194,6 +199,21 @@ fn entry<M: SerializeMap>(map: &mut M, name: &str, value: Value<'_>) -> Result<(
         Value::Flag(yes) => map.serialize_entry(name, &yes),
         Value::Letter(letter) => map.serialize_entry(name, &letter),
         Value::Text(text) => map.serialize_entry(name, text),
+    }
+}
+
+/// For each kind that was counted, the longest duration of each bucket that is not empty, and how
+/// many it holds. Of the last one only the shortest is known.
+struct Histograms<'a>(&'a Latencies);
+
+impl Serialize for Histograms<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let told = |(low, high, count): (Ns, Ns, u64)| {
+            (if high.0 == u64::MAX { low.0 } else { high.0 }, count)
+        };
+        let there = self.0.named().into_iter().filter_map(|(name, it)| Some((name, it?)));
+        serializer
+            .collect_map(there.map(|(name, it)| (name, it.buckets().map(told).collect::<Vec<_>>())))
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Layout {
     pub spare: Vec<Spare>,
     /// Whether signals are told.
     pub signals: bool,
+    /// Whether durations are told as they were counted.
+    pub histograms: bool,
     /// Of the node.
     pub node: Vec<NodeField>,
     /// Of a processor.
@@ -49,6 +51,7 @@ impl Layout {
             processes: ProcessField::all().filter(|field| !DEAR.contains(field)).collect(),
             spare: Vec::new(),
             signals: false,
+            histograms: false,
             node: NodeField::all().collect(),
             cpus: CpuField::all().collect(),
             disks: DiskField::all().collect(),

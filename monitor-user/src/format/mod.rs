@@ -5,6 +5,7 @@
 
 mod csv;
 mod events;
+pub mod exposition;
 pub mod grid;
 mod happened;
 pub mod human;

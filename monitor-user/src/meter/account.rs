@@ -4,6 +4,7 @@
 //! itself is not counted, nor what it had started before. Knows no time, nor who is told.
 
 use super::family::Family;
+use super::past::Seat;
 use super::totals::totals;
 use super::veil::Veil;
 use super::view::{Reading, Seen};
@@ -34,7 +35,7 @@ pub struct Account {
     /// Who he is and since when is counted, once he was seen.
     since: Option<(Identity, Ns)>,
     children: BTreeMap<Identity, Family>,
-    place: Option<u64>,
+    seat: Option<Seat>,
     source: Source,
     notes: Vec<String>,
     /// Ends that were not seen.
@@ -50,7 +51,7 @@ impl Account {
             want: Want { processes: true, ..Want::default() },
             since: None,
             children: BTreeMap::new(),
-            place: None,
+            seat: None,
             source: Source::default(),
             notes: Vec::new(),
             missed: 0,
@@ -78,14 +79,15 @@ impl Account {
             Some(known) => known,
             None => self.begin(&sample.processes, sample.at.boot)?,
         };
-        let (ended, missed) =
-            reading.past.ended.since(self.place.unwrap_or(reading.past.ended.end()));
+        let (ended, missed) = reading.past.ended(self.seat.as_ref());
         self.missed += missed;
-        self.place = Some(reading.past.ended.end());
         let living = sample.processes.iter();
         let mut fresh: Vec<Process> =
             living.chain(ended).filter(|it| it.id.start >= since).cloned().collect();
-        fresh.iter_mut().for_each(|process| self.veil.cover(process));
+        reading.past.seen(&mut self.seat, None);
+        for process in &mut fresh {
+            self.veil.cover(process);
+        }
         fresh.sort_by_key(|it| it.id);
         self.adopt(caller, &fresh, &sample.dying);
         for family in self.children.values_mut() {
@@ -159,9 +161,9 @@ impl Account {
 
 #[cfg(test)]
 mod tests {
+    use super::super::past::Past;
     use super::super::target::NoNamespaces;
     use super::super::veil::Eyes;
-    use super::super::view::Past;
     use super::*;
     use crate::model::sample::Sample;
 

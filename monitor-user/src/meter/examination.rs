@@ -130,7 +130,8 @@ impl Examination {
 }
 
 impl Entry {
-    fn of(probe: &Probe) -> Self {
+    /// Of a probe.
+    pub fn of(probe: &Probe) -> Self {
         let (state, why, fix) = match &probe.health {
             Health::Active => ("active", None, None),
             Health::Fallback { why, exact: true } => ("exact", Some(why), None),

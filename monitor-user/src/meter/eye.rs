@@ -1,7 +1,9 @@
 //! Whatever looks at a reading: what must be read for it, and its look.
 
 use super::account::Account;
+use super::scrape::Scrape;
 use super::view::{Reading, Seen, View};
+use super::whole::Whole;
 use crate::backend::Backend;
 use crate::model::id::{Identity, Pid};
 use crate::model::sample::Process;
@@ -15,6 +17,10 @@ pub enum Eye {
     View(Box<View>),
     /// For what the children of somebody use.
     Account(Box<Account>),
+    /// For whoever collects metrics.
+    Scrape(Box<Scrape>),
+    /// For whoever wants all of it.
+    Whole(Box<Whole>),
 }
 
 impl Eye {
@@ -23,6 +29,8 @@ impl Eye {
         match self {
             Self::View(view) => view.want(),
             Self::Account(account) => account.want(),
+            Self::Scrape(scrape) => scrape.want(),
+            Self::Whole(whole) => whole.want(),
         }
     }
 
@@ -35,6 +43,8 @@ impl Eye {
         match self {
             Self::View(view) => view.see(reading, backend),
             Self::Account(account) => account.see(reading),
+            Self::Scrape(scrape) => scrape.see(reading, backend),
+            Self::Whole(whole) => Ok(whole.see(reading, backend)),
         }
     }
 
@@ -42,7 +52,7 @@ impl Eye {
     pub fn few(&self) -> Option<Vec<Pid>> {
         match self {
             Self::View(view) => view.few(),
-            Self::Account(_) => None,
+            Self::Account(_) | Self::Scrape(_) | Self::Whole(_) => None,
         }
     }
 
@@ -50,7 +60,7 @@ impl Eye {
     pub fn finds_all(&self, processes: &[Process]) -> bool {
         match self {
             Self::View(view) => view.finds_all(processes),
-            Self::Account(_) => true,
+            Self::Account(_) | Self::Scrape(_) | Self::Whole(_) => true,
         }
     }
 

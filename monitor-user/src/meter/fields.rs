@@ -17,14 +17,15 @@ use crate::model::want::Capability;
 /// left out.
 pub fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
     let signals = request.capabilities.iter().any(|it| it == Capability::Signals.name());
+    let histograms = request.histograms;
     let Some(names) = &request.fields else {
-        let all = Layout { signals, ..Layout::all(scope) };
+        let all = Layout { signals, histograms, ..Layout::all(scope) };
         return Ok(if request.pmix { known_to_pmix(all) } else { all });
     };
     if names.is_empty() {
         return Err(Refusal::bad("fields: an empty list; leave it out for all fields"));
     }
-    let mut layout = Layout { signals, ..named(names, scope)? };
+    let mut layout = Layout { signals, histograms, ..named(names, scope)? };
     identify(&mut layout.processes, &[ProcessField::Pid, ProcessField::StartTime]);
     identify(&mut layout.disks, &[DiskField::Device]);
     identify(&mut layout.nets, &[NetField::Interface]);

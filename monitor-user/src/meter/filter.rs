@@ -56,7 +56,7 @@ fn comm_bytes(process: &Process) -> &[u8] {
 }
 
 /// Whether a name is like a pattern. Goes back to the last `*` only: earlier ones took the least.
-fn like(pattern: &[u8], name: &[u8]) -> bool {
+pub(super) fn like(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut it, mut back) = (0, 0, None);
     while it < name.len() {
         match pattern.get(at) {

@@ -150,6 +150,7 @@ fn of_processes(request: &Request) -> Option<&'static str> {
         ("sort", request.sort.is_some()),
         ("threads", request.threads),
         ("group_by", request.group_by.is_some()),
+        ("histograms", request.histograms),
     ];
     given.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
 }

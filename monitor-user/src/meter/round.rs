@@ -7,7 +7,8 @@
 use super::census::{Census, Claim};
 use super::eye::Eye;
 use super::linger::Linger;
-use super::view::{Past, Reading, Seen};
+use super::past::Past;
+use super::view::{Reading, Seen};
 use crate::backend::{Backend, Error};
 use crate::model::field::ProcessField;
 use crate::model::id::{Ns, Pid};
@@ -36,6 +37,8 @@ pub struct Rounds {
     /// What is given up, and the sentence that says so.
     shed: Vec<(Capability, String)>,
     linger: Linger,
+    /// Whether it is to be known which ranks are here, whoever looks.
+    counted: bool,
     /// When everybody must be read, if nobody asks for it before.
     tend: Option<Ns>,
 }
@@ -54,6 +57,7 @@ impl Rounds {
             census: Census::default(),
             shed: Vec::new(),
             linger,
+            counted: false,
             tend: None,
         }
     }
@@ -80,6 +84,12 @@ impl Rounds {
         self.opening.iter().cloned().chain(shed).collect()
     }
 
+    /// From now on finds out which ranks are here, though nobody looks who wants to know of them.
+    pub fn count_ranks(&mut self, now: Ns) {
+        self.counted = true;
+        self.tend = Some(now);
+    }
+
     /// What is to be done whether or not somebody looks: lets go of what nobody needs any more,
     /// and takes in the records of the ended, which would fill the memory otherwise.
     pub fn tend(&mut self, now: Ns) {
@@ -100,10 +110,7 @@ impl Rounds {
         if self.backend.wake().is_some() {
             // What fails here is told to the next who looks.
             let _ = self.everybody(&Want { processes: true, ..Want::default() });
-            pids.iter()
-                .filter(|pid| !self.past.ended.has(|it| it.id.pid == **pid))
-                .copied()
-                .collect()
+            pids.iter().filter(|pid| !self.past.has_ended(**pid)).copied().collect()
         } else {
             // No record will come: they are gone when nobody waits for them any more.
             let few = self.backend.glance(pids).and_then(Result::ok);
@@ -113,10 +120,12 @@ impl Rounds {
         }
     }
 
-    /// Takes a process for the rank that somebody says it is, if it is his to say.
-    pub fn claim(&mut self, claim: &Claim) -> Result<(), Refusal> {
+    /// Takes each process for the rank that somebody says it is, if it is his to say.
+    pub fn claim(&mut self, claims: &[Claim]) -> Vec<Result<(), Refusal>> {
         let sample = self.everybody(&Want { processes: true, ..Want::default() });
-        self.census.settle(claim, &sample.map_err(|error| refusal(&error))?)
+        let sample = sample.map_err(|error| refusal(&error));
+        let settle = |claim| self.census.settle(claim, sample.as_ref().map_err(Clone::clone)?);
+        claims.iter().map(settle).collect()
     }
 
     /// The ranks that are here, if they have changed since this was asked.
@@ -188,11 +197,15 @@ impl Rounds {
 
     /// Reads everybody, and keeps the last records of those who have ended.
     fn everybody(&mut self, want: &Want) -> Result<Sample, Error> {
-        let mut sample = self.backend.read(want)?;
-        self.census.learn(&mut sample, want, &mut *self.backend);
+        let mut want = want.clone();
+        if self.counted && !want.wants(ProcessField::Job) {
+            want.costly.push(ProcessField::Job);
+        }
+        let mut sample = self.backend.read(&want)?;
+        self.census.learn(&mut sample, &want, &mut *self.backend);
         self.past.take_from(&mut sample);
         // Where no records wait, nobody must fetch them.
-        let waits = self.backend.wake().is_some();
+        let waits = self.counted || self.backend.wake().is_some();
         self.tend = waits.then_some(Ns(sample.at.boot.0.saturating_add(TEND.0)));
         Ok(sample)
     }

@@ -16,6 +16,11 @@ impl Session {
         self.last.is_some()
     }
 
+    /// The last sample, with what grew before it.
+    pub const fn last(&self) -> Option<&Rates> {
+        self.last.as_ref()
+    }
+
     /// Takes the next sample and sets its rates since the one before.
     pub fn advance(&mut self, sample: Sample) -> &Rates {
         self.advance_grouped(sample, None)

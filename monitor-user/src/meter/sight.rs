@@ -1,10 +1,11 @@
 //! Views of canned worlds that share readings: groups, and ranks by their namespace.
 
 use super::census::Census;
+use super::past::Past;
 use super::plan::Plan;
 use super::target::Namespaces as _;
 use super::veil::{Eyes, Veil};
-use super::view::{Past, Reading, View};
+use super::view::{Reading, View};
 use crate::backend::Backend;
 use crate::backend::canned::Canned;
 use crate::model::field::{GroupField, ProcessField, Value};

@@ -27,6 +27,32 @@ impl<T> Trail<T> {
         self.gone + self.records.len() as u64
     }
 
+    /// The place of the first record that is there.
+    pub const fn begin(&self) -> u64 {
+        self.gone
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Forgets the first of them, up to a place, and no further than the first that is asked for.
+    pub fn forget(&mut self, until: u64, asked: impl Fn(u64, &T) -> bool) {
+        let held = self.records.len();
+        while let Some(first) = self.records.front()
+            && self.gone < until
+            && !asked(self.gone, first)
+        {
+            self.records.pop_front();
+            self.gone += 1;
+        }
+        // What many needed once is given back; what as many as now need each time is kept.
+        if self.records.capacity() > 4 * held {
+            self.records.shrink_to(2 * held);
+        }
+    }
+
     /// Adds what came.
     pub fn extend(&mut self, records: impl IntoIterator<Item = T>) {
         for record in records {

@@ -8,6 +8,7 @@
 use super::job;
 use crate::model::field::{Category, ProcessField};
 use crate::model::sample::Process;
+use crate::model::status::Status;
 
 /// Whose eyes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,9 @@ pub struct Eyes {
     /// The group.
     pub gid: u32,
 }
+
+/// Fields that a sentence names at most.
+const TOLD: usize = 8;
 
 /// Fields from files that everybody may read: `stat`, `statm`, `status`, `schedstat`, `cmdline`
 /// and `cgroup` of proc(5); and what only says how a record came about.
@@ -92,12 +96,16 @@ impl Veil {
         }
     }
 
-    /// Takes away what he may not see.
-    pub fn cover(self, process: &mut Process) {
-        match self {
-            Self::None => return,
-            Self::Own(eyes) | Self::Only(eyes) if owns(eyes, process) => return,
-            Self::Own(_) | Self::Only(_) => {}
+    /// Those of these fields that he sees of his own processes alone.
+    pub fn hides(self, mut fields: Vec<ProcessField>) -> Vec<ProcessField> {
+        fields.retain(|field| self != Self::None && !OPEN.contains(field));
+        fields
+    }
+
+    /// Takes away what he may not see; says whether there is anything that he may not.
+    pub fn cover(self, process: &mut Process) -> bool {
+        if self.opens(process) {
+            return false;
         }
         for field in ProcessField::all().filter(|field| !OPEN.contains(field)) {
             process.row.clear(field);
@@ -107,8 +115,26 @@ impl Veil {
         process.disks.clear();
         process.on_cpus.clear();
         process.latencies = Default::default();
-        process.threads.iter_mut().for_each(|thread| self.cover(thread));
+        for thread in &mut process.threads {
+            self.cover(thread);
+        }
+        true
     }
+}
+
+/// Says of which fields of how many processes nothing is told.
+pub fn refusal(hidden: &[ProcessField], processes: usize) -> String {
+    let names: Vec<_> = hidden.iter().take(TOLD).map(|it| it.field().name).collect();
+    let more = match hidden.len().saturating_sub(TOLD) {
+        0 => String::new(),
+        more => format!(" and {more} more fields"),
+    };
+    let processes = match processes {
+        1 => "a process of another user".to_owned(),
+        n => format!("{n} processes of other users"),
+    };
+    let (status, names) = (Status::NoPermissions.name(), names.join(", "));
+    format!("{status}: {names}{more} of {processes}: it takes observe-all to see them")
 }
 
 /// Whether the kernel lets these eyes look into it.
@@ -136,7 +162,7 @@ mod tests {
 
     #[track_caller]
     fn covered(mut process: Process) {
-        Veil::Own(EYES).cover(&mut process);
+        assert!(Veil::Own(EYES).cover(&mut process));
         assert_eq!(process.row.get(ProcessField::CpuTime), Some(5));
         assert_eq!(process.row.get(ProcessField::ReadBytes), None);
         assert_eq!(process.row.get(ProcessField::TcpSent), None);
@@ -146,7 +172,7 @@ mod tests {
     #[test]
     fn ones_own_are_seen_in_full_and_others_as_proc_shows_them() {
         let mut own = of(7);
-        Veil::Own(EYES).cover(&mut own);
+        assert!(!Veil::Own(EYES).cover(&mut own));
         assert_eq!(own.row, of(7).row);
         covered(of(8));
     }
@@ -171,9 +197,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_is_named_with_its_status() {
+        use ProcessField as F;
+        let hidden = |veil: Veil| veil.hides(vec![F::CpuTime, F::ReadBytes, F::TcpSent]);
+        assert_eq!(hidden(Veil::Own(EYES)), [F::ReadBytes, F::TcpSent]);
+        assert_eq!(hidden(Veil::None), []);
+        assert_eq!(
+            refusal(&hidden(Veil::Own(EYES)), 1),
+            "NO_PERMISSIONS: read_bytes, tcp_sent_bytes of a process of another user: it takes \
+             observe-all to see them"
+        );
+        let many = refusal(&Veil::Own(EYES).hides(F::all().collect()), 3);
+        assert!(many.contains(" more fields of 3 processes of other users: "), "{many}");
+    }
+
+    #[test]
     fn who_sees_all_sees_all() {
         let mut other = of(8);
-        Veil::None.cover(&mut other);
+        assert!(!Veil::None.cover(&mut other));
         assert_eq!(other.row, of(8).row);
     }
 }

@@ -4,20 +4,23 @@
 //! whether there is anything left to look at. Keeps what it saw last, so its rates are its own.
 //! Knows neither its name nor its time, nor who is told.
 
+use super::durations::Durations;
+use super::group::rule::Rules;
 use super::group::{self, Groups};
 use super::need;
+use super::past::{Past, Seat};
 use super::pick::Picker;
-use super::plan::Plan;
+use super::plan::{COSTLY, Plan};
 use super::session::Session;
 use super::target::{Absence, Namespaces, Watched};
-use super::trail::Trail;
-use super::veil::Veil;
+use super::veil::{self, Veil};
 use crate::backend::Backend;
-use crate::format::{Format, Frame, Paint, Room};
-use crate::model::event::Event;
+use crate::format::{Format, Frame, Layout, Paint, Room};
 use crate::model::field::ProcessField;
 use crate::model::group::Grouped;
+use crate::model::histogram::Latencies;
 use crate::model::id::{Identity, Ns, Pid};
+use crate::model::rates::Rates;
 use crate::model::sample::{Node, Note, Process, Sample, Source};
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
@@ -36,34 +39,6 @@ pub struct Reading<'a> {
     pub namespaces: &'a dyn Namespaces,
     /// What the service gave up to keep within its budget, and the sentence that says so.
     pub shed: &'a [(Capability, String)],
-}
-
-/// What is told once.
-#[derive(Default)]
-pub struct Past {
-    /// The last records of processes that have ended.
-    pub ended: Trail<Process>,
-    /// What happened.
-    pub events: Trail<Event>,
-}
-
-impl Past {
-    /// Takes what is told once out of a sample.
-    pub fn take_from(&mut self, sample: &mut Sample) {
-        self.ended.extend(sample.processes.extract_if(.., |process| process.ended()));
-        self.events.extend(sample.events.drain(..));
-    }
-
-    fn end(&self) -> Place {
-        Place { ended: self.ended.end(), events: self.events.end() }
-    }
-}
-
-/// How much of the past a view has seen.
-#[derive(Clone, Copy)]
-struct Place {
-    ended: u64,
-    events: u64,
 }
 
 /// A frame for one monitor.
@@ -87,13 +62,18 @@ pub struct Seen {
 pub struct View {
     plan: Plan,
     veil: Veil,
+    /// Fields that are asked for and that others' processes do not show him.
+    hidden: Vec<ProcessField>,
     watched: Watched,
     session: Session,
     groups: Option<Groups>,
     picker: Picker,
+    durations: Durations,
+    /// What they have come to.
+    latencies: Latencies,
     format: Box<dyn Format + Send>,
     /// How much of the past it has seen; none, before it looked first.
-    place: Option<Place>,
+    seat: Option<Seat>,
     /// Whether all that it shows of a process is in the kernel's own accounting.
     plain: bool,
     /// Whether anybody had ended at the last look.
@@ -108,12 +88,15 @@ impl View {
     /// Of a plan, for these eyes.
     pub fn new(plan: Plan, veil: Veil) -> Self {
         Self {
+            hidden: veil.hides(plan.layout.processes.clone()),
             watched: Watched::new(plan.targets.clone()),
             session: Session::default(),
             groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
             picker: Picker::new(plan.filter.clone(), plan.order, plan.top),
+            durations: Durations::default(),
+            latencies: Latencies::default(),
             format: plan.form.writer(plan.layout.clone(), Paint::Plain),
-            place: None,
+            seat: None,
             plain: plain(&plan),
             ended: false,
             plan,
@@ -121,9 +104,26 @@ impl View {
         }
     }
 
+    /// With groups that rules name; those that none fits are named as the plan says.
+    pub fn ruled(plan: Plan, veil: Veil, rules: Rules) -> Self {
+        let mut it = Self::new(plan, veil);
+        for field in rules.fields().filter(|field| COSTLY.contains(field)) {
+            if !it.plan.want.costly.contains(&field) {
+                it.plan.want.costly.push(field);
+            }
+        }
+        it.groups = it.plan.grouping.map(|by| Groups::ruled(by.by, by.limits, rules));
+        it
+    }
+
     /// What must be read for it.
     pub const fn want(&self) -> &Want {
         &self.plan.want
+    }
+
+    /// Which fields are shown.
+    pub const fn layout(&self) -> &Layout {
+        &self.plan.layout
     }
 
     /// The processes that a reading must have for it, if these and what the kernel itself keeps
@@ -148,7 +148,23 @@ impl View {
         reading: &Reading<'_>,
         backend: &mut dyn Backend,
     ) -> Result<Seen, Refusal> {
-        let first = self.place.is_none();
+        let sample = self.sample(reading)?;
+        Ok(self.show(sample, backend))
+    }
+
+    /// The same, for who writes down in his own way what it comes to.
+    pub fn rates(
+        &mut self,
+        reading: &Reading<'_>,
+        backend: &mut dyn Backend,
+    ) -> Result<&Rates, Refusal> {
+        let sample = self.sample(reading)?;
+        Ok(self.advance(sample, backend).0)
+    }
+
+    /// What of the reading is for these eyes.
+    fn sample(&mut self, reading: &Reading<'_>) -> Result<Sample, Refusal> {
+        let first = self.seat.is_none();
         let mut sample = Sample {
             at: reading.sample.at,
             source: reading.sample.source,
@@ -168,18 +184,33 @@ impl View {
         if self.plan.want.processes {
             self.processes(reading, &mut sample);
         }
-        self.place = Some(reading.past.end());
+        if self.plan.layout.histograms {
+            self.count(reading, &mut sample);
+        }
+        let few = if self.plan.want.processes { self.watched.pids() } else { Some(Vec::new()) };
+        reading.past.seen(&mut self.seat, few);
         if first {
             self.watched.check(&mut sample.notes, self.plan.follow)?;
         }
-        Ok(self.show(sample, backend))
+        Ok(sample)
+    }
+
+    /// What the histograms of its processes have come to since it began.
+    fn count(&mut self, reading: &Reading<'_>, sample: &mut Sample) {
+        let (living, dying) = (&reading.sample.processes, &reading.sample.dying);
+        self.durations.learn(&sample.processes);
+        self.durations.retain(|id| {
+            living.binary_search_by_key(id, |it| it.id).is_ok()
+                || dying.iter().any(|it| it.id == *id)
+        });
+        self.durations.growth().for_each(|(_, grown)| self.latencies.merge(grown));
+        sample.latencies.clone_from(&self.latencies);
     }
 
     /// Its processes: those that live, and those that ended since it looked last.
     fn processes(&mut self, reading: &Reading<'_>, sample: &mut Sample) {
         let living = &reading.sample.processes;
-        let place = self.place.unwrap_or(reading.past.end());
-        let (ended, missed) = reading.past.ended.since(place.ended);
+        let (ended, missed) = reading.past.ended(self.seat.as_ref());
         self.watched.learn(living, reading.namespaces, &self.veil);
         let mine = |it: &&Process| self.watched.admits(it) && self.veil.shows(it);
         match self.watched.identities() {
@@ -196,7 +227,7 @@ impl View {
             sample.notes.push(Note::missing(text));
         }
         if self.plan.layout.signals {
-            self.events(reading, place, sample);
+            self.events(reading, sample);
         }
         // Only where hooks tell of ends does a last record come.
         let records = reading.sample.source == Source::Ebpf;
@@ -209,16 +240,22 @@ impl View {
         if self.groups.is_some() {
             sample.dying.clone_from(&reading.sample.dying);
         }
+        let mut covered = 0;
         for process in &mut sample.processes {
-            self.veil.cover(process);
+            covered += usize::from(self.veil.cover(process));
             self.trim(process);
+        }
+        if covered > 0 && !self.hidden.is_empty() {
+            let text = veil::refusal(&self.hidden, covered);
+            // Whoever named a process asked for just this.
+            sample.notes.push(Note { text, partial: self.plan.targets.is_some() });
         }
         sample.processes.sort_by_key(|it| it.id);
     }
 
     /// What happened to its processes.
-    fn events(&self, reading: &Reading<'_>, place: Place, sample: &mut Sample) {
-        let (events, missed) = reading.past.events.since(place.events);
+    fn events(&self, reading: &Reading<'_>, sample: &mut Sample) {
+        let (events, missed) = reading.past.events(self.seat.as_ref());
         let own = |id: &Identity| sample.processes.iter().any(|it| it.id == *id);
         let mine: Vec<_> = events.filter(|event| own(&event.target)).cloned().collect();
         sample.events = mine;
@@ -258,9 +295,12 @@ impl View {
         Some((grouped, matched))
     }
 
-    /// Rates, order, texts, text.
-    fn show(&mut self, sample: Sample, backend: &mut dyn Backend) -> Seen {
-        let mut sample = sample;
+    /// Groups and rates, and how many groups there were to choose from.
+    fn advance(
+        &mut self,
+        mut sample: Sample,
+        backend: &mut dyn Backend,
+    ) -> (&Rates, Option<usize>) {
         let texts = self.texts();
         if self.picker.filter.needs_texts() || !texts.costly.is_empty() {
             backend.describe(&mut sample.processes, &texts);
@@ -269,7 +309,13 @@ impl View {
         let order = self.plan.order.map(|order| if rated { order } else { order.without_rates() });
         self.picker.order = order;
         let (grouped, groups) = self.group(&mut sample).unzip();
-        let rates = self.session.advance_grouped(sample, grouped);
+        (self.session.advance_grouped(sample, grouped), groups)
+    }
+
+    /// Rates, order, texts, text.
+    fn show(&mut self, sample: Sample, backend: &mut dyn Backend) -> Seen {
+        let (_, groups) = self.advance(sample, backend);
+        let rates = self.session.last().expect("a sample was just taken");
         let rows = self.picker.pick(&rates.sample.processes);
         let matched = groups.unwrap_or(rows);
         if !self.plan.want.costly.is_empty() {

@@ -6,6 +6,7 @@ use super::field::ProcessField;
 use super::field::group::GroupRow;
 use super::field::process::ProcessRow;
 use super::field::{Category, Role};
+use super::histogram::Latencies;
 use super::name::{self, Unknown};
 use std::sync::Arc;
 
@@ -21,15 +22,20 @@ pub enum By {
     Comm,
     /// Their cgroup.
     Cgroup,
+    /// The first rule that they fit. Nobody asks for it by name: rules are configured.
+    Rule,
 }
 
 impl By {
-    /// Their names, in the order of the enum.
+    /// The names that one can ask for, in the order of the enum.
     pub const NAMES: [&str; 4] = ["job", "user", "comm", "cgroup"];
 
     /// Its name in `--group-by` and in every output.
     pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
+        match self {
+            Self::Rule => "rule",
+            asked => Self::NAMES[asked as usize],
+        }
     }
 
     /// The field that tells the group of a process.
@@ -37,7 +43,7 @@ impl By {
         match self {
             Self::Job => ProcessField::Job,
             Self::User => ProcessField::User,
-            Self::Comm => ProcessField::Comm,
+            Self::Comm | Self::Rule => ProcessField::Comm,
             Self::Cgroup => ProcessField::Cgroup,
         }
     }
@@ -68,6 +74,9 @@ pub struct Group {
     pub head: GroupRow,
     /// Counters added up, gauges of the living where a sum makes sense, and rates.
     pub row: ProcessRow,
+    /// How long the block requests of all of them took and how long they waited for a processor,
+    /// where that was counted.
+    pub latencies: Latencies,
 }
 
 /// The groups of a sample.

@@ -7,6 +7,10 @@
 use super::id::Ns;
 use monitor_ebpf::abi::histogram::{self, BUCKETS, bounds};
 
+/// Buckets of a doubling.
+const PARTS: usize = 8;
+const _: () = assert!(bounds(1 + PARTS).0 == 2 * bounds(1).0);
+
 /// Durations, counted by bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
@@ -44,6 +48,37 @@ impl Histogram {
         }
     }
 
+    /// Takes away what another counted before.
+    pub fn forget(&mut self, before: &Self) {
+        for (mine, others) in self.counts.iter_mut().zip(&*before.counts) {
+            *mine = mine.saturating_sub(*others);
+        }
+    }
+
+    /// What all of them took together, each taken for the middle of its bucket: within 6 %.
+    pub fn sum(&self) -> Ns {
+        let middle = |(low, high, count): (Ns, Ns, u64)| {
+            let high = if high.0 == u64::MAX { low } else { high };
+            (low.0 + high.0) as f64 / 2.0 * count as f64
+        };
+        Ns(self.buckets().map(middle).sum::<f64>() as u64)
+    }
+
+    /// The longest duration of the first bucket.
+    pub const fn shortest() -> Ns {
+        Ns(bounds(0).1)
+    }
+
+    /// The counts of each doubling with its longest duration, empty ones among them; the last has
+    /// none.
+    pub fn doublings(&self) -> impl Iterator<Item = (Option<Ns>, u64)> {
+        let (last, doublings) = (BUCKETS - 1, self.counts[1..BUCKETS - 1].chunks(PARTS));
+        let ends = (1..last).step_by(PARTS).map(|at| Some(Ns(bounds(at + PARTS - 1).1)));
+        let within = ends.zip(doublings.map(|counts| counts.iter().sum()));
+        let first = (Some(Self::shortest()), self.counts[0]);
+        std::iter::once(first).chain(within).chain([(None, self.counts[last])])
+    }
+
     /// How many durations there are.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
@@ -73,15 +108,47 @@ pub struct Latencies {
 impl Latencies {
     /// Adds the histograms of another process.
     pub fn merge(&mut self, other: &Self) {
-        for (mine, others) in [
-            (&mut self.block_read, &other.block_read),
-            (&mut self.block_write, &other.block_write),
-            (&mut self.run_queue, &other.run_queue),
-        ] {
+        for (mine, others) in self.beside(other) {
             if let Some(others) = others {
                 mine.get_or_insert_default().merge(others);
             }
         }
+    }
+
+    /// What was counted since these were so.
+    pub fn since(&self, before: &Self) -> Self {
+        let mut grown = self.clone();
+        for (mine, others) in grown.beside(before) {
+            if let (Some(mine), Some(others)) = (mine, others) {
+                mine.forget(others);
+            }
+        }
+        grown
+    }
+
+    /// Whether nothing was ever counted.
+    pub const fn is_empty(&self) -> bool {
+        self.block_read.is_none() && self.block_write.is_none() && self.run_queue.is_none()
+    }
+
+    /// Each of them with its name.
+    pub fn named(&self) -> [(&'static str, Option<&Histogram>); 3] {
+        [
+            ("block_read", self.block_read.as_ref()),
+            ("block_write", self.block_write.as_ref()),
+            ("run_queue", self.run_queue.as_ref()),
+        ]
+    }
+
+    fn beside<'a>(
+        &'a mut self,
+        other: &'a Self,
+    ) -> [(&'a mut Option<Histogram>, &'a Option<Histogram>); 3] {
+        [
+            (&mut self.block_read, &other.block_read),
+            (&mut self.block_write, &other.block_write),
+            (&mut self.run_queue, &other.run_queue),
+        ]
     }
 }
 
@@ -157,6 +224,25 @@ mod tests {
     #[test]
     fn no_durations_have_no_percentile() {
         assert_eq!(Percentiles::default().of(&histogram(&[]), [50.0]), None);
+    }
+
+    #[test]
+    fn doublings_have_all_and_end_where_the_next_begins() {
+        let durations = histogram(&[7, 1_024, 2_047, 2_048, 1 << 36, u64::MAX]);
+        let all: Vec<_> = durations.doublings().collect();
+        assert_eq!(all.len(), 29);
+        assert_eq!(all[..3], [(Some(Ns(1_023)), 1), (Some(Ns(2_047)), 2), (Some(Ns(4_095)), 1)]);
+        assert_eq!(all[27..], [(Some(Ns((1 << 37) - 1)), 1), (None, 1)]);
+    }
+
+    #[test]
+    fn what_was_counted_before_is_taken_away() {
+        let some = |durations: &[u64]| Some(histogram(durations));
+        let before = Latencies { block_read: some(&[1]), ..Latencies::default() };
+        let run_queue = some(&[7]);
+        let now = Latencies { block_read: some(&[1, 5_000]), run_queue, block_write: None };
+        let grown = now.since(&before);
+        assert_eq!((grown.block_read, grown.run_queue), (some(&[5_000]), some(&[7])));
     }
 
     #[test]

@@ -59,6 +59,10 @@ pub struct Request {
     /// Capabilities wanted beyond those that the fields need.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// Tells how long things took as they were counted: durations by bucket, of all its processes
+    /// together, since it began.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub histograms: bool,
     /// Gives samples under the keys and in the units of PMIx.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pmix: bool,

@@ -73,6 +73,8 @@ pub struct Sample {
     pub node_stats: Option<Node>,
     /// What happened since the last sample, if a capability that tells of events was asked for.
     pub events: Vec<Event>,
+    /// The histograms of all processes that were asked for, since somebody asked for them.
+    pub latencies: Latencies,
     /// What is missing, and why: one sentence each.
     pub notes: Vec<Note>,
     /// What each BPF program had to drop since it was loaded.

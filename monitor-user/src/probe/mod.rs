@@ -22,6 +22,7 @@ pub mod find;
 pub mod wanted;
 // What calls mean, and the messages that they leave in a process.
 pub mod description;
+pub mod queue;
 
 pub use error::Error;
 pub use site::Site;

@@ -5,6 +5,7 @@
 
 use super::outbox::Outbox;
 use crate::engine::Conn;
+use crate::omis::{Status, Value};
 use crate::wire::call::{Fault, INVALID_REQUEST};
 use crate::wire::reply;
 use bytes::{Bytes, BytesMut};
@@ -13,10 +14,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::Sender;
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
+/// A line, without its end.
+pub type Line = Bytes;
+
 /// What a connection has to say.
 pub enum Arrival {
     /// A line.
-    Line(Conn, Bytes),
+    Line(Conn, Line),
     /// It has closed.
     Closed(Conn),
 }
@@ -74,14 +78,26 @@ async fn listen(
                 Ok(_) => {}
             },
             Err(_) => {
-                let message =
-                    format!("a line is longer than {most} bytes, the limit \"request_bytes\"");
-                let fault = Fault { tag: None, code: INVALID_REQUEST, message };
                 outbox.owe();
-                return outbox.reply(reply::faulty(&fault));
+                return outbox.reply(too_long(&buffer, most));
             }
         }
     }
+}
+
+/// Whether it is a line of the request language, and no call.
+pub fn is_request(line: &[u8]) -> bool {
+    line.trim_ascii_start().first().is_some_and(|&first| first != b'{')
+}
+
+/// The answer to a line over the limit, in the language that it began in.
+fn too_long(begin: &[u8], most: usize) -> Vec<u8> {
+    let message = format!("a line is longer than {most} bytes, the limit \"request_bytes\"");
+    if !is_request(begin) {
+        return reply::faulty(&Fault { tag: None, code: INVALID_REQUEST, message });
+    }
+    let (Status(limit), text) = (Status::LIMIT, Value::from(message.as_str()));
+    format!("0 [] error({limit},{most},{text})\n").into_bytes()
 }
 
 #[cfg(test)]
@@ -125,8 +141,11 @@ mod tests {
 
     #[test]
     fn a_line_over_the_limit_is_answered_and_ends_it() {
-        let (lines, answer) = said(&[b'x'; LINE_BYTES + 2]);
-        assert!(lines.is_empty());
-        assert!(answer.contains("a line is longer than 1048576 bytes"), "{answer}");
+        for (first, begin) in [(b'{', "{\"jsonrpc\""), (b'1', "0 [] error(109,1048576,")] {
+            let (lines, answer) = said(&[first; LINE_BYTES + 2]);
+            assert!(lines.is_empty());
+            assert!(answer.starts_with(begin), "{answer}");
+            assert!(answer.contains("a line is longer than 1048576 bytes"), "{answer}");
+        }
     }
 }

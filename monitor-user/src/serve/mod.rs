@@ -4,7 +4,10 @@
 //! length is checked before anything is kept.
 
 pub mod door;
+pub mod http;
 pub mod line;
+pub mod metrics;
 pub mod outbox;
 pub mod policy;
 pub mod socket;
+pub mod tui;

@@ -86,6 +86,18 @@ impl Outbox {
         self.put(&mut queue, event.to_line());
     }
 
+    /// Queues a line that nobody called for, if there is room; whether there was.
+    pub fn tell(&self, line: Vec<u8>) -> bool {
+        let mut queue = self.lock();
+        let has_room = queue.bytes < self.limit;
+        if has_room {
+            self.put(&mut queue, line);
+        } else {
+            queue.lost += 1;
+        }
+        has_room
+    }
+
     fn put(&self, queue: &mut Queue, line: Vec<u8>) {
         if !queue.closed {
             queue.bytes += line.len();

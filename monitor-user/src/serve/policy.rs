@@ -4,6 +4,7 @@
 //! he may ask at all, and through which veil he sees. Reads no configuration and no socket.
 
 use crate::meter::veil::{Eyes, Veil};
+use crate::service::session::right::Reach;
 use std::fmt;
 
 /// What can be granted.
@@ -13,9 +14,9 @@ pub enum Class {
     ObserveOwn,
     /// To see other users' processes in full.
     ObserveAll,
-    /// Reserved: to act on one's own processes.
+    /// To act on one's own processes.
     ControlOwn,
-    /// Reserved: to act on those of others.
+    /// To act on those of others.
     ControlAll,
 }
 
@@ -100,6 +101,15 @@ impl Policy {
         peer.uid == 0 || self.grants[class as usize].iter().any(granted)
     }
 
+    /// Whose processes he may act on.
+    pub fn reach(&self, peer: &Peer) -> Reach {
+        match (self.grants(peer, Class::ControlAll), self.grants(peer, Class::ControlOwn)) {
+            (true, _) => Reach::All,
+            (false, true) => Reach::Own,
+            (false, false) => Reach::Nobody,
+        }
+    }
+
     /// What he sees.
     pub fn veil(&self, peer: &Peer) -> Veil {
         if self.grants(peer, Class::ObserveAll) {
@@ -150,6 +160,17 @@ mod tests {
         check(Hidden::Others { except: None }, &[], Veil::Only(ALICE));
         check(Hidden::Others { except: Some(80) }, &[], Veil::Only(ALICE));
         check(Hidden::Others { except: Some(71) }, &[], Veil::Own(ALICE));
+    }
+
+    #[test]
+    fn acting_is_granted_apart_from_seeing() {
+        let reach = |own: &[Who], all: &[Who]| {
+            let grants = [vec![Who::Everybody], vec![], own.to_vec(), all.to_vec()];
+            Policy { hidden: Hidden::Nothing, grants }.reach(&alice())
+        };
+        assert_eq!(reach(&[], &[]), Reach::Nobody);
+        assert_eq!(reach(&[Who::User(7)], &[]), Reach::Own);
+        assert_eq!(reach(&[], &[Who::Group(70)]), Reach::All);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Services about the services themselves: what a tool makes of others, and who else brings some.
 
 use super::ctx::Ctx;
-use super::outcome::{Done, Outcome};
+use super::outcome::{Done, Outcome, Refusal};
 use super::row::{Act, Given, Row};
-use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
+use crate::omis::{Dialect, Status, Text, Value};
 
 /// The services.
 pub const ROWS: &[Row] = &[
@@ -24,6 +24,17 @@ pub const ROWS: &[Row] = &[
         ..Row::BLANK
     },
     Row {
+        name: "dialect",
+        takes: &[Param { name: "name", kind: Kind::Text }],
+        help: "From the next line on the session speaks `\"extended\"`, as it does at first, or \
+               `\"strict\"`: OMIS 1.0 to the letter. Nothing leads back from there but a new \
+               session, since OMIS 1.0 does not have this service.",
+        examples: &["> 10 [0] dialect(\"strict\")\n< 10 [0] dialect(0)\n\
+                     > 11 [0] enable(9)\n< 11 [0] enable(306)"],
+        act: Act::Manipulation(dialect),
+        ..Row::BLANK
+    },
+    Row {
         name: "extensions",
         gives: &[Given { name: "extension", kind: "string*" }],
         help: "Lists the prefixes of the extensions that are there.",
@@ -40,4 +51,17 @@ fn extensions(ctx: &mut Ctx<'_>, _: &[Value]) -> Outcome {
 
 fn define_service(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
     ctx.desk.define_service(args).map(|()| Done::ok()).into()
+}
+
+fn dialect(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+    let name = args.first().and_then(Value::text).map(Text::to_str_lossy);
+    match name.as_deref() {
+        Some("strict") => ctx.session.dialect = Dialect::Strict,
+        Some("extended") if ctx.session.dialect == Dialect::Extended => {}
+        _ => {
+            let text = "wanted \"strict\" or \"extended\", and strict once is strict for ever";
+            return Done::from(Refusal::new(Status::RANGE, text)).into();
+        }
+    }
+    Done::ok().into()
 }

@@ -23,10 +23,13 @@ pub mod session;
 mod event;
 mod extension;
 mod hardware;
+mod message;
 mod object;
 mod print;
 mod process;
 mod scope;
+// What others could not do, as refusals.
+mod probed;
 
 pub use ctx::Ctx;
 pub use desk::Desk;
@@ -40,6 +43,7 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Scope", &[scope::ROWS]),
     ("Processes", &[process::info::ROWS]),
     ("Events", &[event::life::ROWS, event::signal::ROWS]),
+    ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),
     ("Miscellaneous", &[print::ROWS, extension::ROWS]),

@@ -2,14 +2,17 @@
 #![allow(unsafe_code, reason = "each block is one call with its reason")]
 
 pub mod account;
+pub mod barrier;
 pub mod bpf;
 pub mod clock;
 pub mod files;
+pub mod ipc;
 pub mod memory;
 pub mod namespace;
 pub mod peer;
 pub mod pidfd;
 pub mod place;
+pub mod priority;
 pub mod readable;
 pub mod rights;
 pub mod user;

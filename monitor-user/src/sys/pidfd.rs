@@ -5,9 +5,12 @@
 //! after it was opened.
 
 use crate::model::id::Pid;
-use rustix::event::epoll;
-use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
+use rustix::event::{PollFd, PollFlags, epoll, poll};
+use rustix::process::{
+    Pid as RawPid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process,
+};
 use std::io;
+use std::num::NonZeroI32;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// `PIDFD_GET_INFO` of include/uapi/linux/pidfd.h, with the 64 bytes of its first form.
@@ -32,6 +35,36 @@ const _: () = assert!(size_of::<PidfdInfo>() == 64);
 pub struct Held(OwnedFd);
 
 impl Held {
+    /// Holds whoever has this id now.
+    pub fn open(pid: Pid) -> io::Result<Self> {
+        Ok(Self(pidfd_open(raw(pid)?, PidfdFlags::empty())?))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, number: u32) -> io::Result<()> {
+        let number = i32::try_from(number).ok().and_then(NonZeroI32::new);
+        let number = number.ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: the kernel checks the number; it is not one that our own C library waits for,
+        // and it goes to another process as kill(1) would send it.
+        let signal = unsafe { Signal::from_raw_nonzero_unchecked(number) };
+        Ok(pidfd_send_signal(&self.0, signal)?)
+    }
+
+    /// Gives it another nice value. There is no call for that by descriptor: it is made by number
+    /// while the process is known to live, and so has its number.
+    pub fn renice(&self, pid: Pid, value: i32) -> io::Result<()> {
+        if self.has_ended()? {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(setpriority_process(Some(raw(pid)?), value)?)
+    }
+
+    fn has_ended(&self) -> io::Result<bool> {
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut ends = [PollFd::new(&self.0, PollFlags::IN)];
+        Ok(poll(&mut ends, Some(&now))? > 0)
+    }
+
     /// How it ended, as `wait(2)` tells it, where the kernel says it to those who did not wait.
     pub fn status(&self) -> Option<i32> {
         let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
@@ -50,6 +83,11 @@ impl Held {
     }
 }
 
+fn raw(pid: Pid) -> io::Result<RawPid> {
+    let raw = i32::try_from(pid.0).ok().and_then(RawPid::from_raw);
+    raw.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 /// Waits for the end of many. Who lets go of a process waits for it no more.
 pub struct Ends(OwnedFd);
 
@@ -61,11 +99,10 @@ impl Ends {
 
     /// Holds a process; its mark comes once, when it has ended.
     pub fn hold(&self, pid: Pid, mark: u64) -> io::Result<Held> {
-        let raw = i32::try_from(pid.0).ok().and_then(RawPid::from_raw);
-        let fd = pidfd_open(raw.ok_or(io::ErrorKind::NotFound)?, PidfdFlags::empty())?;
+        let held = Held::open(pid)?;
         let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-        epoll::add(&self.0, &fd, epoll::EventData::new_u64(mark), once)?;
-        Ok(Held(fd))
+        epoll::add(&self.0, &held.0, epoll::EventData::new_u64(mark), once)?;
+        Ok(held)
     }
 
     /// The marks of those that have ended since it was asked last.

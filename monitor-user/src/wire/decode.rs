@@ -42,6 +42,7 @@ fn group(object: &Map<String, Value>) -> Group {
         name: text(object, "name").into(),
         head: row(object),
         row: row(object),
+        ..Group::default()
     }
 }
 

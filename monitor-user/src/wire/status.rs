@@ -51,6 +51,24 @@ pub struct Own {
     pub refused: BTreeMap<String, u64>,
     /// What it keeps within.
     pub budget: Budget,
+    /// The HTTP listener; off, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<Http>,
+}
+
+/// The HTTP listener.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Http {
+    /// Where it listens.
+    pub address: String,
+    /// The file of the token, which its owner alone can read.
+    pub token: String,
+    /// Connections.
+    pub connections: u64,
+    /// Requests since the start.
+    pub requests: u64,
+    /// Requests and connections that were refused, given up or dropped, by kind.
+    pub refused: BTreeMap<String, u64>,
 }
 
 /// The budget.

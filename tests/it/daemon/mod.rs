@@ -2,5 +2,6 @@
 
 mod bad;
 mod gone;
+mod request;
 mod slow;
 mod stopped;

@@ -37,10 +37,14 @@ fn garbage_is_answered_line_by_line() {
             })
             .filter(|byte| *byte != b'\n')
             .collect();
-        line.splice(..0, *b"}");
+        // A call that is none, and a request that is none.
+        line.splice(..0, *b"{]");
         line.push(b'\n');
         talk.say(&line).unwrap();
         assert_eq!(talk.hear().unwrap()["error"]["code"], -32700);
+        talk.say(&line[1..]).unwrap();
+        let told = talk.line().unwrap();
+        assert!(told.starts_with("0 [] error(10"), "{told}");
     }
     assert_eq!(served.status()["refused"]["malformed call"], 500);
     unharmed(&served, before);
@@ -60,7 +64,7 @@ fn half_a_line_is_nothing() {
 fn a_line_of_a_gibibyte_ends_at_the_limit() {
     let (served, before) = begun();
     let mut talk = served.connect();
-    let chunk = vec![b'x'; 1 << 20];
+    let chunk = vec![b'{'; 1 << 20];
     let sent = (0..1024).take_while(|_| talk.say(&chunk).is_ok()).count();
     assert!(sent < 16, "{sent} MiB were taken");
     let told = talk.hear().expect("it is told");

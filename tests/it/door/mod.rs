@@ -4,4 +4,5 @@ mod budget;
 mod config;
 mod hostile;
 mod sight;
+mod systemd;
 mod unit;

@@ -3,4 +3,7 @@
 mod find;
 pub mod fixture;
 mod hostile;
+mod mpi;
+mod pvm;
+mod queue;
 mod site;

@@ -2,6 +2,7 @@
 
 mod command;
 mod crash;
+mod flight;
 mod report;
 mod same;
 

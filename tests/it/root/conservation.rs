@@ -45,6 +45,10 @@ impl Cgroup {
         std::fs::create_dir(&path).ok().map(|()| Self(path))
     }
 
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Its name among the groups.
     pub fn name(&self) -> String {
         format!("/{}", self.0.file_name().unwrap().to_str().unwrap())

@@ -2,9 +2,9 @@
 //! with what the kernel itself counted. They need privilege, and say so when they are skipped.
 
 mod account;
-mod actor;
+pub mod actor;
 mod block;
-mod conservation;
+pub mod conservation;
 mod container;
 mod cpu_clock;
 mod doctor;
@@ -19,6 +19,7 @@ pub mod privilege;
 mod proc_mount;
 mod rank;
 mod reuse;
+mod rule;
 mod run;
 mod run_queue;
 mod signal;

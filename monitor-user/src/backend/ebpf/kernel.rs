@@ -7,7 +7,7 @@ use super::layout::Layout;
 use crate::backend::Error;
 use aya::Btf;
 use monitor_ebpf::abi::offset::{ABSENT, Member, Offsets};
-use monitor_ebpf::abi::{block, life, run_queue, signal, socket, task, tcp};
+use monitor_ebpf::abi::{block, life, rule, run_queue, signal, socket, task, tcp};
 use zerocopy::IntoBytes;
 
 /// Every record of offsets that a program can have, with its members.
@@ -21,6 +21,7 @@ const RECORDS: &[(&str, &[Member])] = &[
     record::<tcp::TcpOffsets>(),
     record::<block::RequestOffsets>(),
     record::<run_queue::RunQueueOffsets>(),
+    record::<rule::CallOffsets>(),
 ];
 
 const fn record<T: Offsets>() -> (&'static str, &'static [Member]) {

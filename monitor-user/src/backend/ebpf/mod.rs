@@ -16,6 +16,7 @@ mod owner;
 mod part;
 mod pass;
 mod reader;
+pub mod rule;
 mod run_queue;
 mod share;
 mod signal;

@@ -13,6 +13,8 @@ mod pass;
 mod path;
 mod seat;
 mod trouble;
+// One process, for who looks at it.
+pub mod inside;
 // Texts of one process: pure.
 mod io;
 mod row;

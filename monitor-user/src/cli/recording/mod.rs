@@ -1,7 +1,8 @@
 //! Commands around recordings: one file each.
 //!
 //! `record` writes what is read, `replay` reads what was written as if it happened now,
-//! `report` tells what used what, `export` gives it to other programs.
+//! `report` tells what used what, `export` gives it to other programs,
+//! `save` fetches one that the daemon has kept.
 
 mod course;
 mod export;
@@ -13,6 +14,7 @@ mod record;
 mod relayed;
 mod replay;
 mod report;
+mod save;
 mod when;
 pub mod words;
 
@@ -21,6 +23,7 @@ pub use export::export;
 pub use record::{existing, record};
 pub use replay::replay;
 pub use report::report;
+pub use save::save;
 
 use super::exit::{Exit, Failure};
 use crate::record::Error;

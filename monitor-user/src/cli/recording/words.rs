@@ -2,6 +2,7 @@
 
 use crate::cli::args::{Reader, Reading, interval, names};
 use crate::cli::exit;
+use crate::cli::words::Daemon;
 use crate::format::Form;
 use crate::meter::ledger::Of;
 use clap::Args;
@@ -116,6 +117,23 @@ pub struct Export {
     /// Which part of it.
     #[command(flatten)]
     pub part: Part,
+}
+
+/// `save`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Save {
+    /// The file to write; its owner alone may read it
+    pub file: PathBuf,
+    /// Only the last so much time; else all that is kept
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub last: Option<Duration>,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub force: bool,
+    /// Which daemon.
+    #[command(flatten)]
+    pub daemon: Daemon,
 }
 
 /// What an export may be: what other programs read.

@@ -1,7 +1,7 @@
 //! Every key of the configuration: one list behind the check, the listing and the manual.
 
-use super::Config;
-use super::value;
+use super::{Config, rule, value};
+use crate::model::id::Ns;
 use toml::de::DeValue;
 
 /// A key.
@@ -85,6 +85,20 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         section: "limits",
+        name: "groups",
+        meaning: "monitors of one user that add processes up",
+        set: |it, value| value::count(value).map(|n| it.limits.groups = n),
+        show: |it| it.limits.groups.to_string(),
+    },
+    Key {
+        section: "limits",
+        name: "registrations",
+        meaning: "registrations of ranks that wait, of one user",
+        set: |it, value| value::count(value).map(|n| it.limits.registrations = n),
+        show: |it| it.limits.registrations.to_string(),
+    },
+    Key {
+        section: "limits",
         name: "kept_events",
         meaning: "events that a monitor keeps while nobody listens",
         set: |it, value| value::count(value).map(|n| it.limits.kept_events = n),
@@ -120,8 +134,8 @@ pub const KEYS: &[Key] = &[
     },
     class("observe-own", "who may ask at all", 0),
     class("observe-all", "who sees other users' processes in full", 1),
-    class("control-own", "reserved", 2),
-    class("control-all", "reserved", 3),
+    class("control-own", "act on one's own processes by requests", 2),
+    class("control-all", "act on everybody's processes by requests", 3),
     Key {
         section: "budget",
         name: "share",
@@ -136,7 +150,111 @@ pub const KEYS: &[Key] = &[
         set: |it, value| value::duration(value).map(|ns| it.budget.window.0 = ns),
         show: |it| value::written_duration(it.budget.window.0),
     },
+    Key {
+        section: "flight",
+        name: "keep",
+        meaning: "how much of the past is always there (monitor save), or off",
+        set: |it, value| match value.as_str() {
+            Some("off") => {
+                it.keeping.keep = Ns(0);
+                Ok(())
+            }
+            _ => value::duration(value).map(|ns| it.keeping.keep = Ns(ns)),
+        },
+        show: |it| match it.keeping.keep {
+            Ns(0) => "\"off\"".into(),
+            Ns(keep) => value::written_duration(keep),
+        },
+    },
+    Key {
+        section: "flight",
+        name: "every",
+        meaning: "time from one sample of it to the next",
+        set: |it, value| value::duration(value).map(|ns| it.keeping.every = Ns(ns)),
+        show: |it| value::written_duration(it.keeping.every.0),
+    },
+    Key {
+        section: "http",
+        name: "listen",
+        meaning: "address and port, such as 127.0.0.1:9464; off without; taken at the start only",
+        set: |it, value| value::address(value).map(|address| it.http.address = address),
+        show: |it| match it.http.address {
+            Some(address) => format!("\"{address}\""),
+            None => "\"\"".into(),
+        },
+    },
+    file("token", "file of the token, made if it is not there; beside the socket without", 0),
+    file("certificate", "certificate for TLS and what signs it, PEM", 1),
+    file("key", "its key, PEM", 2),
+    file("clients", "authority that signs certificates of those who see all, PEM", 3),
+    Key {
+        section: "http",
+        name: "hosts",
+        meaning: "names under which it is called, beside addresses and localhost",
+        set: |it, value| value::texts(value).map(|hosts| it.http.hosts = hosts),
+        show: |it| format!("{:?}", it.http.hosts),
+    },
+    Key {
+        section: "http",
+        name: "connections",
+        meaning: "connections at the same time",
+        set: |it, value| value::count(value).map(|n| it.http.connections = n),
+        show: |it| it.http.connections.to_string(),
+    },
+    Key {
+        section: "metrics",
+        name: "group_by",
+        meaning: "what names the group of a process: job, user, comm or cgroup",
+        set: |it, value| {
+            let by = value::text(value)?.parse();
+            by.map(|by| it.exposed.by = by).map_err(|why| format!("{why}"))
+        },
+        show: |it| format!("{:?}", it.exposed.by.name()),
+    },
+    Key {
+        section: "metrics",
+        name: "groups",
+        meaning: "most groups; processes of further ones count in (other)",
+        set: |it, value| value::count(value).map(|n| it.exposed.groups = n),
+        show: |it| it.exposed.groups.to_string(),
+    },
+    Key {
+        section: "metrics",
+        name: "rules",
+        meaning: "rules that name groups before that, such as {name = \"mpi\", comm = \"^orted$\"}",
+        set: |it, value| rule::rules(value).map(|rules| it.exposed.rules = rules),
+        show: |it| rule::written(&it.exposed.rules),
+    },
+    Key {
+        section: "metrics",
+        name: "histograms",
+        meaning: "latencies to expose: block, run-queue; attached from the first collection on",
+        set: |it, value| rule::histograms(value).map(|all| it.exposed.histograms = all),
+        show: |it| {
+            let names: Vec<_> = it.exposed.histograms.iter().map(|it| it.name()).collect();
+            format!("{names:?}")
+        },
+    },
 ];
+
+/// A file of the listener; `at` is its place in the lists below.
+const fn file(name: &'static str, meaning: &'static str, at: usize) -> Key {
+    type Set = fn(&mut Config, &DeValue<'_>) -> Result<(), String>;
+    type Show = fn(&Config) -> String;
+    const SET: [Set; 4] = [
+        |it, value| value::path(value).map(|path| it.http.token = path),
+        |it, value| value::path(value).map(|path| it.http.certificate = path),
+        |it, value| value::path(value).map(|path| it.http.key = path),
+        |it, value| value::path(value).map(|path| it.http.clients = path),
+    ];
+    const SHOW: [Show; 4] = [
+        |it| value::written_path(it.http.token.as_deref()),
+        |it| value::written_path(it.http.certificate.as_deref()),
+        |it| value::written_path(it.http.key.as_deref()),
+        |it| value::written_path(it.http.clients.as_deref()),
+    ];
+    Key { section: "http", name, meaning, set: SET[at], show: SHOW[at] }
+}
 
 /// A class of the policy; `class` is its place in `policy::Class::ALL`.
 const fn class(name: &'static str, meaning: &'static str, class: usize) -> Key {

@@ -4,6 +4,7 @@
 //! in it with its line and key. Nothing of a file with a fault is taken.
 
 mod key;
+mod rule;
 mod value;
 
 pub use key::{KEYS, Key};
@@ -11,8 +12,11 @@ pub use key::{KEYS, Key};
 use crate::backend::select::Choice;
 use crate::engine::Limits;
 use crate::meter::budget;
+use crate::meter::scrape::Exposed;
+use crate::model::id::Ns;
 use crate::model::name;
 use crate::serve::door;
+use crate::serve::http::Listen;
 use crate::serve::policy::{Grants, everybody};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -42,6 +46,27 @@ pub struct Config {
     pub grants: Grants,
     /// What the service may use itself.
     pub budget: budget::Limits,
+    /// The HTTP listener.
+    pub http: Listen,
+    /// What is exposed as metrics.
+    pub exposed: Exposed,
+    /// What the flight recorder keeps.
+    pub keeping: Keeping,
+}
+
+/// What the flight recorder keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keeping {
+    /// How much time; nothing, if it is off.
+    pub keep: Ns,
+    /// From one sample to the next.
+    pub every: Ns,
+}
+
+impl Default for Keeping {
+    fn default() -> Self {
+        Self { keep: Ns(0), every: Ns(1_000_000_000) }
+    }
 }
 
 impl Default for Config {
@@ -54,6 +79,9 @@ impl Default for Config {
             door: door::Limits::default(),
             grants: everybody(),
             budget: budget::Limits::default(),
+            http: Listen::default(),
+            exposed: Exposed::default(),
+            keeping: Keeping::default(),
         }
     }
 }

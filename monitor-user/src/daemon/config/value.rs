@@ -5,6 +5,8 @@
 
 use crate::serve::policy::Who;
 use crate::sys::account;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
 
@@ -14,6 +16,34 @@ const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 <
 /// A text.
 pub fn text<'a>(value: &'a DeValue<'_>) -> Result<&'a str, String> {
     value.as_str().ok_or_else(|| wanted("a text in quotes", value))
+}
+
+/// Some texts.
+pub fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    const WANT: &str = "a list such as [\"a\", \"b\"]";
+    let list = value.as_array().ok_or_else(|| wanted(WANT, value))?;
+    list.iter().map(|it| text(it.get_ref()).map(str::to_owned)).collect()
+}
+
+/// A file; none, where the text is empty.
+pub fn path(value: &DeValue<'_>) -> Result<Option<PathBuf>, String> {
+    let text = text(value)?;
+    Ok((!text.is_empty()).then(|| text.into()))
+}
+
+/// An address with a port; none, where the text is empty.
+pub fn address(value: &DeValue<'_>) -> Result<Option<SocketAddr>, String> {
+    let text = text(value)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let wrong = |_| format!("{text:?}: an address and a port, such as \"127.0.0.1:9464\"");
+    text.parse().map(Some).map_err(wrong)
+}
+
+/// As a file of the file.
+pub fn written_path(path: Option<&Path>) -> String {
+    format!("{:?}", path.unwrap_or(Path::new("")))
 }
 
 /// Nanoseconds.
@@ -101,7 +131,8 @@ fn integer(value: &DeValue<'_>) -> Option<i64> {
     i64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-fn wanted(want: &str, value: &DeValue<'_>) -> String {
+/// What was wanted, and what is there instead.
+pub fn wanted(want: &str, value: &DeValue<'_>) -> String {
     format!("wanted {want}, found {}", value.type_str())
 }
 

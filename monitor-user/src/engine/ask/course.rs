@@ -183,7 +183,8 @@ impl Machine {
         let Some(course) = self.courses.remove(&key) else { return };
         let reply = Reply::unified(course.gatherings);
         if is_worth(&reply, course.is_occurrence) && !reply.0.is_empty() {
-            self.speak(Spoken { session: course.session, reply }, turn);
+            let (session, is_told) = (course.session, course.is_occurrence);
+            self.speak(Spoken { session, reply, is_told }, turn);
         }
     }
 
@@ -248,7 +249,7 @@ impl Machine {
         let most = format!("at most {}", self.limits.courses);
         let fault = first.map(|it| it.fault(Status::LIMIT, "one more running list".into(), most));
         if let Some(fault) = fault {
-            self.speak(Spoken { session, reply: fault.reply() }, turn);
+            self.speak(Spoken { session, reply: fault.reply(), is_told: false }, turn);
         }
     }
 }

@@ -151,7 +151,7 @@ impl Machine {
 
     fn tell(&mut self, session: SessionId, reply: Option<Reply>, turn: &mut Turn<'_>) {
         if let Some(reply) = reply {
-            self.speak(Spoken { session, reply }, turn);
+            self.speak(Spoken { session, reply, is_told: true }, turn);
         }
     }
 }

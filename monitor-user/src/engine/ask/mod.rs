@@ -64,8 +64,10 @@ pub enum Input {
 /// Whatever the machine asks for.
 #[derive(Debug, PartialEq)]
 pub enum Output {
-    /// Say this line to a tool.
-    Line(Conn, String),
+    /// The reply to a line of a tool; there is one for each.
+    Reply(Conn, String),
+    /// What a tool is told at an event.
+    Told(Conn, String),
     /// Give this to all its nodes, this one too, in the one order.
     Order(Packet),
     /// Give an answer to the node that waits for it.
@@ -183,20 +185,22 @@ impl Machine {
             .and_then(|request| bind::check(&self.registry, &request).map(|()| request));
         match read {
             Ok(request) => self.start(id, request, turn),
-            Err(fault) => turn.out.push(Output::Line(conn, print::reply(&fault.reply(), dialect))),
+            Err(fault) => turn.out.push(Output::Reply(conn, print::reply(&fault.reply(), dialect))),
         }
     }
 
     /// Says a reply to a tool, or to the node that it is connected to.
     fn speak(&mut self, spoken: Spoken, turn: &mut Turn<'_>) {
-        let Spoken { session, reply } = spoken;
+        let session = spoken.session;
         if session.entry != self.node.0 {
-            return turn.out.push(Output::Speak(Node(session.entry), Spoken { session, reply }));
+            return turn.out.push(Output::Speak(Node(session.entry), spoken));
         }
-        if let Some(seat) = self.seats.get(&session) {
-            let line = print::reply(&reply, seat.session.dialect);
-            turn.out.push(Output::Line(session.conn, line));
-        }
+        let Some(seat) = self.seats.get(&session) else { return };
+        let line = print::reply(&spoken.reply, seat.session.dialect);
+        turn.out.push(match spoken.is_told {
+            true => Output::Told(session.conn, line),
+            false => Output::Reply(session.conn, line),
+        });
     }
 
     /// A tool has gone: nothing of it is left, here and elsewhere.

@@ -57,11 +57,13 @@ pub struct Answered {
     pub done: Done,
 }
 
-/// A reply at the occurrence of an event, on its way to the node of the tool.
+/// A reply on its way to the node of its tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spoken {
     /// In which session.
     pub session: SessionId,
     /// The reply.
     pub reply: Reply,
+    /// Whether it is told at an event, and not the answer to a line.
+    pub is_told: bool,
 }

@@ -212,7 +212,7 @@ impl Scene {
                     Output::Event { to, event } => {
                         self.told.push(Told::Event(to, serde_json::to_value(event).unwrap()));
                     }
-                    Output::LookAt(_) | Output::Asked { .. } | Output::Claim(..) => {}
+                    Output::LookAt(_) | Output::Asked { .. } | Output::Claims(..) => {}
                     Output::Look(looks) if self.slow => self.away = looks,
                     Output::Look(mut looks) => {
                         self.look(&mut looks);

@@ -4,6 +4,7 @@
 //! name of the group that it belongs to, and the one that it was put in. A process whose text is
 //! not known stays where it was; one that was never known belongs where its parent belongs.
 
+use super::rule::Rules;
 use crate::meter::filter::Filter;
 use crate::meter::growth::Growths;
 use crate::meter::kin::Kin;
@@ -28,15 +29,21 @@ struct Place {
 pub struct Members {
     places: HashMap<Identity, Place>,
     kin: Kin,
+    rules: Rules,
 }
 
 impl Members {
+    /// What a rule names, and by what the others are named.
+    pub fn ruled(rules: Rules) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
     /// Takes in the processes of a sample.
     pub fn learn(&mut self, by: By, sample: &Sample, filter: &Filter) {
         let mut unnamed = Vec::new();
         for process in &sample.processes {
             self.kin.see(process.id);
-            match name(by, process) {
+            match self.rules.name(process).or_else(|| name(by, process)) {
                 Some(name) => self.name(process.id, filter.admits(process).then_some(name)),
                 None => unnamed.push(process),
             }
@@ -62,6 +69,11 @@ impl Members {
         self.places.get(&id)?.named.clone()
     }
 
+    /// Whether something may still be told of it.
+    pub fn knows(&self, id: Identity) -> bool {
+        self.places.contains_key(&id)
+    }
+
     /// The group that a process was put in.
     pub fn put_in(&self, id: Identity) -> Option<&Arc<str>> {
         self.places.get(&id)?.put.as_ref()
@@ -78,6 +90,7 @@ impl Members {
     pub fn forget(&mut self, growths: &Growths) {
         let there: HashSet<_> = growths.accounts().map(|(id, _)| id).collect();
         let kin = &mut self.kin;
+        self.rules.retain(|id| there.contains(id));
         self.places.retain(|id, _| {
             let stays = there.contains(id);
             if !stays {
@@ -108,6 +121,6 @@ fn name(by: By, process: &Process) -> Option<Arc<str>> {
             let uid = process.row.get(ProcessField::Uid)?;
             Some(uid.to_string().into())
         }),
-        By::Comm => Some(process.comm().into()),
+        By::Comm | By::Rule => Some(process.comm().into()),
     }
 }

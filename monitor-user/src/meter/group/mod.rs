@@ -6,6 +6,7 @@
 //! whose processes are all gone is kept for a time, then told for the last time and forgotten.
 
 mod members;
+pub mod rule;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,9 @@ mod tests;
 mod world;
 
 use self::members::Members;
+use self::rule::Rules;
 use self::slot::Slot;
+use super::durations::Durations;
 use super::filter::Filter;
 use super::growth::{Growths, State};
 use super::order::{self, Order};
@@ -48,8 +51,11 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Groups {
     by: By,
+    /// What names the group of a process that no rule fits.
+    named_by: By,
     limits: Limits,
     growths: Growths,
+    durations: Durations,
     members: Members,
     slots: HashMap<Arc<str>, Slot>,
     /// When the sample before was taken.
@@ -61,12 +67,20 @@ impl Groups {
     pub fn new(by: By, limits: Limits) -> Self {
         Self {
             by,
+            named_by: by,
             limits,
             growths: Growths::default(),
+            durations: Durations::default(),
             members: Members::default(),
             slots: HashMap::new(),
             before: None,
         }
+    }
+
+    /// The same; but whom a rule fits, it names.
+    pub fn ruled(by: By, limits: Limits, rules: Rules) -> Self {
+        let told_by = if rules.is_empty() { by } else { By::Rule };
+        Self { by: told_by, members: Members::ruled(rules), ..Self::new(by, limits) }
     }
 
     /// What they are made by.
@@ -79,7 +93,8 @@ impl Groups {
     pub fn learn(&mut self, sample: &Sample, filter: &Filter) -> Grouped {
         let now = sample.at.boot;
         self.growths.learn(sample);
-        self.members.learn(self.by, sample, filter);
+        self.durations.learn(&sample.processes);
+        self.members.learn(self.named_by, sample, filter);
         self.slots.values_mut().for_each(Slot::begin);
         self.place(sample);
         self.credit();
@@ -88,7 +103,9 @@ impl Groups {
             slot.finish(now, interval);
         }
         let finished = self.retire(now);
-        self.members.forget(&self.growths);
+        let members = &mut self.members;
+        members.forget(&self.growths);
+        self.durations.retain(|id| members.knows(*id));
         Grouped { by: self.by, groups: self.told(), finished }
     }
 
@@ -131,6 +148,10 @@ impl Groups {
                 State::Ended => slot.end(GroupField::Ended),
                 State::Lost => slot.end(GroupField::Lost),
             }
+        }
+        for (id, grown) in self.durations.growth() {
+            let slot = self.members.put_in(*id).and_then(|name| self.slots.get_mut(name));
+            slot.into_iter().for_each(|slot| slot.group.latencies.merge(grown));
         }
     }
 

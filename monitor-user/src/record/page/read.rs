@@ -43,6 +43,8 @@ pub fn sample(lens: &Lens, sheets: &[Sheet], strings: &Known) -> Sample {
         events: view.rows(Kind::Event).map(|row| view.event(row)).collect(),
         notes: view.rows(Kind::Note).map(|row| view.note(row)).collect(),
         lost: view.rows(Kind::Lost).map(|row| view.lost(row)).collect(),
+        // Those of each process are recorded; whoever asks for a sum adds them up.
+        ..Sample::default()
     }
 }
 

@@ -65,6 +65,7 @@ fn everything() -> Sample {
         ],
         notes: vec![Note::missing("no disk sdz"), Note::remark("hm")],
         lost: vec![Lost { program: "life".into(), ring_full: 1, table_full: 0 }],
+        ..Sample::default()
     }
 }
 

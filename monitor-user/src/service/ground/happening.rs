@@ -6,6 +6,7 @@ use crate::model::id::{Identity, Ns};
 use crate::service::desk::{Occurrence, Topic};
 use crate::service::outcome::Refusal;
 use std::collections::BTreeSet;
+use std::os::fd::BorrowedFd;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,10 +31,18 @@ pub enum Happening {
 /// Who tells what happens.
 pub trait Happenings {
     /// Whether these can be looked out for here; the reason, if not.
-    fn can(&self, topic: &Topic) -> Result<(), Refusal>;
+    fn can(&mut self, topic: &Topic) -> Result<(), Refusal>;
 
     /// From now on these are looked out for, and no others.
     fn watch(&mut self, topics: &BTreeSet<Topic>);
+
+    /// Becomes readable when something has happened that should be told at once.
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// When it must be asked what happened, if nothing wakes before; never, if absent.
+    fn due(&self) -> Option<Ns>;
 
     /// What happened since it was asked last, in order.
     fn happened(&mut self, now: Ns) -> Vec<Happening>;

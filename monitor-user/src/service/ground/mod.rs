@@ -8,6 +8,7 @@ pub mod act;
 pub mod fact;
 pub mod happening;
 pub mod live;
+pub mod message;
 pub mod process;
 mod reading;
 pub mod scripted;
@@ -15,12 +16,13 @@ pub mod scripted;
 pub use act::{Act, Acts};
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Happening, Happenings};
+pub use message::Messages;
 pub use process::Processes;
 
 /// By which an act that goes on is known.
 pub type Ticket = u64;
 
 /// A node.
-pub trait Ground: Processes + Facts + Acts + Happenings + Send {}
+pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Send {}
 
-impl<T: Processes + Facts + Acts + Happenings + Send> Ground for T {}
+impl<T: Processes + Facts + Acts + Happenings + Messages + Send> Ground for T {}

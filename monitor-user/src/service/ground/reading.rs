@@ -15,6 +15,11 @@ use crate::service::desk::{Occurrence, Topic};
 use crate::service::outcome::{Refusal, Told};
 use std::collections::{BTreeSet, HashMap};
 
+/// From one reading of all processes to the next, while somebody wants to know who comes and goes.
+const PACE_OF_READINGS: Ns = Ns(50_000_000);
+/// From one look at records that need no reading to the next.
+const PACE_OF_RECORDS: Ns = Ns(5_000_000);
+
 /// A backend, and who was there when it was read last.
 pub struct Reading<B: ?Sized> {
     /// Who reads.
@@ -22,13 +27,16 @@ pub struct Reading<B: ?Sized> {
     /// Who was there; nothing, while nobody wants to know who comes and goes.
     known: Option<BTreeSet<Identity>>,
     topics: BTreeSet<Topic>,
+    /// When it was asked last what happened.
+    asked: Ns,
     waiting: Vec<Happening>,
 }
 
 impl<B: Backend + ?Sized> Reading<B> {
     /// Nothing was read yet.
     pub fn new(backend: Box<B>) -> Self {
-        Self { backend, known: None, topics: BTreeSet::new(), waiting: Vec::new() }
+        let (topics, waiting) = (BTreeSet::new(), Vec::new());
+        Self { backend, known: None, topics, asked: Ns(0), waiting }
     }
 
     /// These, ascending; who is not there is left out.
@@ -50,6 +58,14 @@ impl<B: Backend + ?Sized> Reading<B> {
         let mut processes = self.read(&Want { processes: true, ..Want::default() })?;
         processes.retain(|it| !it.ended());
         Ok(processes)
+    }
+
+    /// The words of a command line. Only where an argument cannot hold a space.
+    pub fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {
+        let mut it = self.look(&[id.pid]).ok()?;
+        self.describe(&mut it);
+        let line = it.first()?.text.cmdline.clone()?;
+        Some(line.split(' ').map(|word| word.as_bytes().to_vec()).collect())
     }
 
     /// The node's own numbers.
@@ -92,8 +108,19 @@ impl<B: Backend + ?Sized> Reading<B> {
         }
     }
 
+    /// When it must be asked again.
+    pub fn due(&self) -> Option<Ns> {
+        let pace = match self.known.is_some() {
+            true => PACE_OF_READINGS,
+            false if self.topics.contains(&Topic::Signalled) => PACE_OF_RECORDS,
+            false => return None,
+        };
+        Some(Ns(self.asked.0.saturating_add(pace.0)))
+    }
+
     /// What happened since; reads, if anything is wanted that a reading tells.
-    pub fn happened(&mut self) -> Vec<Happening> {
+    pub fn happened(&mut self, now: Ns) -> Vec<Happening> {
+        self.asked = now;
         let want = Want { processes: self.known.is_some(), ..Want::default() };
         if (want.processes || self.topics.contains(&Topic::Signalled))
             && let Err(refusal) = self.read(&want)
@@ -193,7 +220,7 @@ const fn tells_signals(source: Source) -> bool {
 }
 
 /// A backend's error as a refusal.
-fn failed(error: backend::Error) -> Refusal {
+pub fn failed(error: backend::Error) -> Refusal {
     let status = match &error {
         backend::Error::Denied { .. } => Status::PERMISSION,
         backend::Error::Unsupported { .. } => Status::UNSUPPORTED,

@@ -8,32 +8,39 @@ use super::act::Each;
 use super::fact::{Facts, NodeFacts};
 use super::process::Processes;
 use super::reading::Reading;
-use super::{Act, Acts, Happening, Happenings, Ticket};
+use super::{Act, Acts, Happening, Happenings, Messages, Ticket};
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::Process;
 use crate::omis::Status;
+use crate::probe;
+use crate::probe::queue::{Depth, Message, Queue};
 use crate::service::desk::Topic;
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// The node.
 pub struct Scripted {
     reading: Reading<Canned>,
+    queues: HashMap<Pid, Vec<Message>>,
 }
 
 impl Scripted {
     /// A node of that name, with nobody on it.
     pub fn new(name: &str) -> Result<Self, Malformed> {
         let backend = Canned::scripted(&format!("host {name}\nevery 0ms"))?;
-        Ok(Self { reading: Reading::new(Box::new(backend)) })
+        Ok(Self { reading: Reading::new(Box::new(backend)), queues: HashMap::new() })
     }
 
     /// Lets something happen.
     pub fn happen(&mut self, line: &str) -> Result<(), Malformed> {
-        self.reading.backend.happen(line)
+        match message(line) {
+            Some((pid, message)) => self.queues.entry(pid).or_default().push(message),
+            None => return self.reading.backend.happen(line),
+        }
+        Ok(())
     }
 
     /// Lets time pass.
@@ -53,6 +60,23 @@ impl Scripted {
         let refused = |why: Malformed| Refusal::new(Status::INTERNAL, why.to_string());
         self.happen(&line).map_err(refused)
     }
+}
+
+/// A message that waits: `message PID sender=N tag=N content=TEXT`.
+fn message(line: &str) -> Option<(Pid, Message)> {
+    let mut words = line.strip_prefix("message ")?.split(' ');
+    let pid = Pid(words.next()?.parse().ok()?);
+    let mut message = Message::default();
+    for word in words {
+        match word.split_once('=')? {
+            ("sender", number) => message.sender = Some(number.parse().ok()?),
+            ("tag", number) => message.tag = number.parse().ok()?,
+            ("content", text) => message.content = text.into(),
+            _ => return None,
+        }
+    }
+    message.bytes = u64::try_from(message.content.len()).ok()?;
+    Some((pid, message))
 }
 
 fn exit_code(act: &Act) -> i32 {
@@ -76,10 +100,7 @@ impl Processes for Scripted {
     }
 
     fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {
-        let mut it = self.reading.look(&[id.pid]).ok()?;
-        self.reading.describe(&mut it);
-        let line = it.first()?.text.cmdline.clone()?;
-        Some(line.split(' ').map(|word| word.as_bytes().to_vec()).collect())
+        self.reading.arguments(id)
     }
 }
 
@@ -103,8 +124,36 @@ impl Acts for Scripted {
     fn release(&mut self, _: &Tool) {}
 }
 
+impl Messages for Scripted {
+    fn queue(&mut self, id: Identity, _: Depth) -> Result<Queue, Refusal> {
+        Ok(Queue::Messages(self.queues.get(&id.pid).cloned().unwrap_or_default()))
+    }
+
+    fn send_buffer(&mut self, _: Identity) -> Result<(u64, u64), Refusal> {
+        let (what, why) = ("message to send", "the script has none");
+        Err(probe::Error::Lacking { what, why }.into())
+    }
+
+    fn append(&mut self, id: Identity, content: &[u8]) -> Result<(), Refusal> {
+        let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
+        let message = Message { tag: 1, bytes, content: content.to_vec(), sender: None };
+        self.queues.entry(id.pid).or_default().push(message);
+        Ok(())
+    }
+
+    fn remove(&mut self, id: Identity, position: usize) -> Result<(), Refusal> {
+        let queue = self.queues.entry(id.pid).or_default();
+        if position >= queue.len() {
+            let text = format!("the queue has {} messages", queue.len());
+            return Err(Refusal::new(Status::RANGE, text));
+        }
+        drop(queue.remove(position));
+        Ok(())
+    }
+}
+
 impl Happenings for Scripted {
-    fn can(&self, topic: &Topic) -> Result<(), Refusal> {
+    fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         self.reading.can(topic)
     }
 
@@ -112,7 +161,11 @@ impl Happenings for Scripted {
         self.reading.watch(topics);
     }
 
-    fn happened(&mut self, _: Ns) -> Vec<Happening> {
-        self.reading.happened()
+    fn due(&self) -> Option<Ns> {
+        self.reading.due()
+    }
+
+    fn happened(&mut self, now: Ns) -> Vec<Happening> {
+        self.reading.happened(now)
     }
 }

@@ -5,6 +5,7 @@ use crate::format::grid::{Column, Grid, Side};
 use crate::format::human::{escaped, scaled, span};
 use crate::meter::ledger::{Entry, Of};
 use crate::model::field::ProcessField as F;
+use crate::model::group::By;
 use crate::model::id::Ns;
 use std::fmt::Write;
 
@@ -67,12 +68,11 @@ fn columns(of: Of) -> Vec<Column> {
     };
     let name = match of {
         Of::Process => "COMMAND",
-        Of::Group(by) => match by {
-            crate::model::group::By::Job => "JOB",
-            crate::model::group::By::User => "USER",
-            crate::model::group::By::Comm => "COMMAND",
-            crate::model::group::By::Cgroup => "CGROUP",
-        },
+        Of::Group(By::Job) => "JOB",
+        Of::Group(By::User) => "USER",
+        Of::Group(By::Comm) => "COMMAND",
+        Of::Group(By::Cgroup) => "CGROUP",
+        Of::Group(By::Rule) => "RULE",
     };
     let rest = ["CPU", "CPU%", "P50", "P95", "MAX", "RSS P95", "MAX", "READ", "WRITTEN"];
     let columns = first.iter().chain(&rest).map(|title| right(title));

@@ -1,17 +1,21 @@
 //! The node that we run on.
 //!
-//! In: a backend. Out: its processes, its facts, what happens on it. Acts come with `control`.
+//! In: which backend shall read. Out: its processes, its facts, what happens on it. The backend is
+//! opened when it is first needed: who never asks about a process costs nothing.
 
 mod fact;
+mod message;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
 use super::process::Processes;
-use super::reading::Reading;
+use super::reading::{self, Reading};
 use super::{Act, Acts, Happening, Happenings, Ticket};
+use crate::backend::select::{self, Choice};
 use crate::backend::{Backend, procfs};
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::{Process, Source};
+use crate::model::want::Capability;
 use crate::omis::Status;
 use crate::service::desk::Topic;
 use crate::service::outcome::Refusal;
@@ -20,46 +24,59 @@ use std::collections::BTreeSet;
 
 /// This node.
 pub struct Live {
-    reading: Reading<dyn Backend>,
+    choice: Choice,
+    reading: Option<Reading<dyn Backend>>,
 }
 
 impl Live {
-    /// As this backend sees it.
-    pub fn new(backend: Box<dyn Backend>) -> Self {
-        Self { reading: Reading::new(backend) }
+    /// As this backend will see it.
+    pub const fn new(choice: Choice) -> Self {
+        Self { choice, reading: None }
+    }
+
+    fn reading(&mut self) -> Result<&mut Reading<dyn Backend>, Refusal> {
+        if self.reading.is_none() {
+            let opened = select::open(self.choice, &[Capability::Snapshot], 0);
+            let (backend, notes) = opened.map_err(reading::failed)?;
+            for note in notes {
+                tracing::warn!("requests: {}", note.text);
+            }
+            self.reading = Some(Reading::new(backend));
+        }
+        Ok(self.reading.as_mut().expect("it was opened above"))
     }
 }
 
 impl Processes for Live {
     fn look(&mut self, pids: &[Pid]) -> Result<Vec<Process>, Refusal> {
-        self.reading.look(pids)
+        self.reading()?.look(pids)
     }
 
     fn everybody(&mut self) -> Result<Vec<Process>, Refusal> {
-        self.reading.everybody()
+        self.reading()?.everybody()
     }
 
     fn describe(&mut self, processes: &mut [Process]) {
-        self.reading.describe(processes);
+        // Without a backend there is nobody to describe.
+        if let Ok(reading) = self.reading() {
+            reading.describe(processes);
+        }
     }
 
     fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {
-        match self.reading.backend.source() {
+        let reading = self.reading().ok()?;
+        match reading.backend.source() {
             Source::Ebpf | Source::Procfs => procfs::arguments(id.pid),
-            Source::Test | Source::Unsupported => {
-                let mut it = [Process { id, ..Process::default() }];
-                self.reading.describe(&mut it);
-                let line = it[0].text.cmdline.as_deref()?;
-                Some(line.split(' ').map(|word| word.as_bytes().to_vec()).collect())
-            }
+            Source::Test | Source::Unsupported => reading.arguments(id),
         }
     }
 }
 
 impl Facts for Live {
     fn node(&mut self) -> Result<NodeFacts, Refusal> {
-        let row = self.reading.node()?.row;
-        Ok(match self.reading.backend.source() {
+        let reading = self.reading()?;
+        let row = reading.node()?.row;
+        Ok(match reading.backend.source() {
             Source::Ebpf | Source::Procfs => fact::live(&row),
             Source::Test | Source::Unsupported => fact::test(&row),
         })
@@ -76,15 +93,27 @@ impl Acts for Live {
 }
 
 impl Happenings for Live {
-    fn can(&self, topic: &Topic) -> Result<(), Refusal> {
-        self.reading.can(topic)
+    fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
+        match topic {
+            Topic::User(_) | Topic::NodeCame | Topic::NodeWent => Ok(()),
+            _ => self.reading()?.can(topic),
+        }
     }
 
     fn watch(&mut self, topics: &BTreeSet<Topic>) {
-        self.reading.watch(topics);
+        // Who could not open it was told so when he attached a process.
+        if let (false, Ok(reading)) = (topics.is_empty(), self.reading()) {
+            reading.watch(topics);
+        } else if let Some(reading) = &mut self.reading {
+            reading.watch(topics);
+        }
     }
 
-    fn happened(&mut self, _: Ns) -> Vec<Happening> {
-        self.reading.happened()
+    fn due(&self) -> Option<Ns> {
+        self.reading.as_ref().and_then(Reading::due)
+    }
+
+    fn happened(&mut self, now: Ns) -> Vec<Happening> {
+        self.reading.as_mut().map(|it| it.happened(now)).unwrap_or_default()
     }
 }

@@ -1,0 +1,174 @@
+//! Rules: lists of actions at library calls, lives of processes, signals and the scheduler.
+//!
+//! One program for each kind of place, whatever is done there: a probe's list is in its cookie,
+//! a tracepoint's in its row of `HOOKS`. Loaded and attached while a list needs it; those of fork
+//! and exit also keep the sets of processes, as long as there is a set.
+#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
+
+#[cfg(not(target_arch = "bpf"))]
+fn main() {}
+
+#[cfg(target_arch = "bpf")]
+mod program {
+    use aya_ebpf::helpers::generated::bpf_get_attach_cookie;
+    use core::ffi::c_void;
+    use monitor_ebpf::abi::rule::hook;
+    use monitor_ebpf::kernel::rule::{Frame, member, register};
+    use monitor_ebpf::kernel::task::Task;
+
+    /// The registers of a probed call.
+    type Registers = *const u8;
+
+    /// The list that a probe was set for.
+    #[inline(always)]
+    fn cookie(registers: Registers) -> u32 {
+        // SAFETY: the helper takes what the program was called with.
+        unsafe { bpf_get_attach_cookie(registers.cast_mut().cast()) as u32 }
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "uprobe")]
+    fn call(registers: Registers) -> u32 {
+        register::entry(registers).run_list(cookie(registers));
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "uretprobe")]
+    fn call_return(registers: Registers) -> u32 {
+        register::exit(registers).run_list(cookie(registers));
+        0
+    }
+
+    /// What a probe costs that does nothing: the measure of all others.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "uprobe")]
+    fn empty_call(_: Registers) -> u32 {
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "uretprobe")]
+    fn empty_return(_: Registers) -> u32 {
+        0
+    }
+
+    /// What a tracepoint's arguments are to a helper that wants the context.
+    #[inline(always)]
+    fn context<const N: usize>(arguments: &[u64; N]) -> *mut c_void {
+        arguments.as_ptr().cast_mut().cast()
+    }
+
+    /// `(parent, child)`, in the parent's context: parent, child, child's thread.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_fork")]
+    fn fork(arguments: &[u64; 2]) -> i32 {
+        let (Some(parent), Some(child)) =
+            (Task::from_argument(arguments[0]), Task::from_argument(arguments[1]))
+        else {
+            return 0;
+        };
+        if !child.is_leader() {
+            return 0; // A thread is born into the process that it belongs to.
+        }
+        let (parent_id, child_id) = (parent.tgid(), child.tgid());
+        member::inherit(parent_id, child_id);
+        let ids = [u64::from(parent_id), u64::from(child_id), u64::from(child.tid()), 0, 0, 0];
+        let mut frame = Frame::new(context(arguments), child, ids);
+        frame.other = parent_id;
+        frame.run_hook(hook::FORK);
+        0
+    }
+
+    /// `(task, old pid, program)`: the pid.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_exec")]
+    fn exec(arguments: &[u64; 3]) -> i32 {
+        if let Some(task) = Task::from_argument(arguments[0]) {
+            let ids = [u64::from(task.tgid()), 0, 0, 0, 0, 0];
+            Frame::new(context(arguments), task, ids).run_hook(hook::EXEC);
+        }
+        0
+    }
+
+    /// `(task, …)`: the pid and the exit code as wait(2) tells it, when its last thread ends.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_exit")]
+    fn exit(arguments: &[u64; 1]) -> i32 {
+        let Some(task) = Task::from_argument(arguments[0]) else { return 0 };
+        if !task.group_is_dead() {
+            return 0;
+        }
+        let pid = task.tgid();
+        let told = [u64::from(pid), u64::from(task.exit_code()), 0, 0, 0, 0];
+        Frame::new(context(arguments), task, told).run_hook(hook::EXIT);
+        member::forget(pid);
+        0
+    }
+
+    /// `(signal, info, task, is for all, result)`: target, signal, sender, result.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/signal_generate")]
+    fn signal_generate(arguments: &[u64; 5]) -> i32 {
+        let Some(target) = Task::from_argument(arguments[2]) else { return 0 };
+        let sender = u64::from(Task::current().tgid());
+        let pid = u64::from(target.tgid());
+        let told = [pid, arguments[0], sender, u64::from(arguments[4] as u32), 0, 0];
+        let mut frame = Frame::new(context(arguments), target, told);
+        frame.may_allocate = 0; // The target's signals are locked.
+        frame.run_hook(hook::SIGNAL_GENERATE);
+        0
+    }
+
+    /// `(signal, info, action)`, in the context of who takes it: pid, signal.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/signal_deliver")]
+    fn signal_deliver(arguments: &[u64; 3]) -> i32 {
+        let task = Task::current();
+        let told = [u64::from(task.tgid()), arguments[0], 0, 0, 0, 0];
+        let mut frame = Frame::new(context(arguments), task, told);
+        frame.may_allocate = 0;
+        frame.run_hook(hook::SIGNAL_DELIVER);
+        0
+    }
+
+    /// `(preempt, prev, next, …)`, with the run queue locked: both processes, both threads,
+    /// whether the first was preempted, and its state. The run is about the first.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_switch")]
+    fn switch(arguments: &[u64; 3]) -> i32 {
+        let (Some(prev), Some(next)) =
+            (Task::from_argument(arguments[1]), Task::from_argument(arguments[2]))
+        else {
+            return 0;
+        };
+        let told = [
+            u64::from(prev.tgid()),
+            u64::from(next.tgid()),
+            u64::from(prev.tid()),
+            u64::from(next.tid()),
+            arguments[0] & 1,
+            u64::from(prev.state()),
+        ];
+        let mut frame = Frame::new(context(arguments), prev, told);
+        frame.other = next.tgid();
+        frame.may_allocate = 0;
+        frame.run_hook(hook::SWITCH);
+        0
+    }
+
+    /// `(task)`: the process and the thread that are woken.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_wakeup")]
+    fn wakeup(arguments: &[u64; 1]) -> i32 {
+        let Some(task) = Task::from_argument(arguments[0]) else { return 0 };
+        let told = [u64::from(task.tgid()), u64::from(task.tid()), 0, 0, 0, 0];
+        let mut frame = Frame::new(context(arguments), task, told);
+        frame.may_allocate = 0;
+        frame.run_hook(hook::WAKEUP);
+        0
+    }
+
+    monitor_ebpf::object!();
+}

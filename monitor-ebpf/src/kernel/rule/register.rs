@@ -1,0 +1,64 @@
+//! Registers of a probed call: where the arguments, the result and the stack pointer are.
+//!
+//! On x86 they stand where they always stood, so each is one load; the verifier wants such an
+//! offset in the instruction. The loader says whether they do; elsewhere they are copied.
+
+use super::{ARGUMENTS, Frame};
+use crate::abi::offset::ABSENT;
+use crate::abi::rule::CallOffsets;
+use crate::kernel::task::Task;
+use crate::kernel::{constant, load, probe};
+use core::ffi::c_void;
+
+/// Set by the loader.
+#[unsafe(no_mangle)]
+static CALL_REGISTERS: CallOffsets = CallOffsets::ABSENT;
+
+/// `struct pt_regs` of arch/x86/include/asm/ptrace.h: di, si, dx, cx, r8, r9.
+const X86_ARGUMENTS: [u32; ARGUMENTS] = [112, 104, 96, 88, 72, 64];
+const X86_RESULT: u32 = 80;
+const X86_IP: u32 = 128;
+const X86_SP: u32 = 152;
+/// Of `struct user_pt_regs` on arm64, by number: x0 and up, then the stack pointer and the counter.
+const ARM_SP: u32 = 31;
+const ARM_PC: u32 = 32;
+
+#[inline(always)]
+fn is_x86() -> bool {
+    constant!(CALL_REGISTERS.di) == X86_ARGUMENTS[0] && constant!(CALL_REGISTERS.sp) == X86_SP
+}
+
+#[inline(always)]
+fn other(registers: *const u8, number: u32) -> u64 {
+    let all = constant!(CALL_REGISTERS.all);
+    if all == ABSENT { 0 } else { probe(registers, all + 8 * number) }
+}
+
+/// A call that begins.
+#[inline(always)]
+pub fn entry(registers: *const u8) -> Frame {
+    let mut arguments = [0; ARGUMENTS];
+    for n in 0..ARGUMENTS {
+        arguments[n] =
+            if is_x86() { load(registers, X86_ARGUMENTS[n]) } else { other(registers, n as u32) };
+    }
+    frame(registers, arguments)
+}
+
+/// A call that has returned: its result is the first argument.
+#[inline(always)]
+pub fn exit(registers: *const u8) -> Frame {
+    let result = if is_x86() { load(registers, X86_RESULT) } else { other(registers, 0) };
+    frame(registers, [result, 0, 0, 0, 0, 0])
+}
+
+#[inline(always)]
+fn frame(registers: *const u8, arguments: [u64; ARGUMENTS]) -> Frame {
+    let mut frame = Frame::new(registers.cast_mut().cast::<c_void>(), Task::current(), arguments);
+    (frame.ip, frame.sp) = if is_x86() {
+        (load(registers, X86_IP), load(registers, X86_SP))
+    } else {
+        (other(registers, ARM_PC), other(registers, ARM_SP))
+    };
+    frame
+}

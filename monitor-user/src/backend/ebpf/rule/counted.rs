@@ -1,0 +1,82 @@
+//! What lists counted: parts of each CPU, put together.
+
+use super::map;
+use crate::backend::Error;
+use crate::backend::ebpf::object::Object;
+use crate::backend::rule::ListId;
+use crate::backend::rule::act::{Cell, CellKind, HistogramId};
+use crate::backend::rule::told::Tally;
+use crate::model::histogram::Histogram;
+use crate::sys::clock;
+use monitor_ebpf::abi::{histogram, rule as abi};
+
+/// How many places a cell takes: an area needs the sum of changes, and of changes times moments.
+pub const fn width(kind: CellKind) -> u32 {
+    match kind {
+        CellKind::Sum | CellKind::Least | CellKind::Most => 1,
+        CellKind::Area => 2,
+    }
+}
+
+/// What an extreme is without a value.
+const fn beginning(kind: CellKind) -> i64 {
+    match kind {
+        CellKind::Sum | CellKind::Area => 0,
+        CellKind::Least => i64::MAX,
+        CellKind::Most => i64::MIN,
+    }
+}
+
+/// Brings a cell to its beginning.
+pub fn reset_cell(object: &mut Object, cell: Cell) -> Result<(), Error> {
+    let Cell { index, kind } = cell;
+    for place in index..index + width(kind) {
+        map::set_all(object, abi::CELLS, place, beginning(kind))?;
+    }
+    map::set(object, abi::LEVELS, index, &0u64)
+}
+
+/// Takes all values out of a histogram.
+pub fn reset_histogram(object: &mut Object, id: HistogramId) -> Result<(), Error> {
+    map::set_all(object, abi::HISTOGRAMS, id.0, histogram::Histogram::EMPTY)
+}
+
+/// What a cell holds.
+pub fn cell(object: &Object, cell: Cell) -> Option<i64> {
+    let parts = |index| map::get_all::<i64>(object, abi::CELLS, index);
+    let sum = |index| parts(index).into_iter().fold(0, i64::wrapping_add);
+    let held = match cell.kind {
+        CellKind::Sum => return Some(sum(cell.index)),
+        CellKind::Area => {
+            let now = clock::boot().0.cast_signed();
+            return Some(now.wrapping_mul(sum(cell.index)).wrapping_sub(sum(cell.index + 1)));
+        }
+        CellKind::Least => parts(cell.index).into_iter().min(),
+        CellKind::Most => parts(cell.index).into_iter().max(),
+    };
+    held.filter(|held| *held != beginning(cell.kind))
+}
+
+/// What a histogram holds.
+pub fn histogram(object: &Object, id: HistogramId) -> Histogram {
+    let mut sum = Histogram::default();
+    for part in map::get_all::<histogram::Histogram>(object, abi::HISTOGRAMS, id.0) {
+        sum.merge(&Histogram::from(&part));
+    }
+    sum
+}
+
+/// What became of a list's runs.
+pub fn tally(object: &Object, id: ListId) -> Tally {
+    let parts = map::get_all::<abi::Tally>(object, abi::TALLIES, id.0);
+    parts.iter().fold(Tally::default(), |sum, part| Tally {
+        runs: sum.runs + part.runs,
+        lost_records: sum.lost_records + part.lost_records,
+        lost_times: sum.lost_times + part.lost_times,
+        lost_raises: sum.lost_raises + part.lost_raises,
+        faults: sum.faults + part.faults,
+        contended: sum.contended + part.contended,
+        storms: sum.storms + part.storms,
+        unsent: sum.unsent + part.unsent,
+    })
+}

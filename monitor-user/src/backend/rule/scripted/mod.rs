@@ -1,0 +1,216 @@
+//! Rules without a kernel, for tests of what uses them: a script says what happens.
+//!
+//! In: lists, and [`Happened`]. Out: what the kernel's interpreter would count and tell, with the
+//! same arithmetic; the time and the memory are the script's. No limits but those of a list.
+
+mod run;
+#[cfg(test)]
+mod tests;
+
+use super::act::{
+    Act, Cell, CellKind, HistogramId, MAX_ACTS, MAX_VALUES, Receiver, Set, Timer, UserEvent, Whose,
+};
+use super::told::{Tally, Told};
+use super::{Children, List, ListId, Part, Place, Reader, Rules};
+use crate::backend::Error;
+use crate::model::histogram::Histogram;
+use crate::model::id::{Ns, Pid};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+pub struct Happened {
+    /// Where.
+    pub place: Place,
+    /// To whom.
+    pub pid: Pid,
+    /// To which thread.
+    pub tid: Pid,
+    /// What its lists can ask for.
+    pub arguments: [u64; 6],
+}
+
+/// Lists and what they counted.
+#[derive(Default)]
+pub struct Scripted {
+    /// What the clock says.
+    pub now: Ns,
+    /// What stands in memory, by address: of everybody.
+    pub memory: HashMap<u64, u64>,
+    /// Texts in memory.
+    pub texts: HashMap<u64, Vec<u8>>,
+    /// Signals that lists sent: to whom, which, and whether to the thread alone.
+    pub signals: Vec<(Pid, u32, Receiver)>,
+    lists: BTreeMap<ListId, Listed>,
+    cells: HashMap<u32, Counter>,
+    histograms: HashMap<u32, Histogram>,
+    calls: HashMap<(u32, Pid), Vec<(Ns, [u64; 3])>>,
+    sets: HashMap<u32, BTreeSet<Pid>>,
+    inherited: BTreeSet<u32>,
+    told: Arc<Mutex<VecDeque<Told>>>,
+    made: u32,
+}
+
+struct Listed {
+    list: List,
+    is_enabled: bool,
+    tally: Tally,
+}
+
+/// A cell: its sum or extreme, or its level with the area until then.
+#[derive(Default)]
+struct Counter {
+    value: Option<i64>,
+    area: i64,
+    since: Ns,
+}
+
+impl Scripted {
+    /// A number that nothing else has.
+    fn next(&mut self) -> u32 {
+        self.made += 1;
+        self.made
+    }
+
+    fn change(&mut self, cell: Cell, how: impl FnOnce(Option<i64>) -> i64) {
+        let now = self.now;
+        let counter = self.cells.entry(cell.index).or_default();
+        let level = counter.value.unwrap_or(0);
+        let passed = now.since(counter.since).0.cast_signed();
+        counter.area = counter.area.wrapping_add(level.wrapping_mul(passed));
+        counter.since = now;
+        counter.value = Some(how(counter.value));
+    }
+}
+
+fn checked(acts: &[Act]) -> Result<(), Error> {
+    if acts.len() <= MAX_ACTS {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        what: "a rule in the kernel".into(),
+        why: format!("it has {} acts, and the kernel runs {MAX_ACTS}", acts.len()),
+        fix: "two lists on the same place do it".into(),
+    })
+}
+
+impl Rules for Scripted {
+    fn make_cell(&mut self, kind: CellKind) -> Result<Cell, Error> {
+        Ok(Cell { index: self.next(), kind })
+    }
+
+    fn make_histogram(&mut self) -> Result<HistogramId, Error> {
+        Ok(HistogramId(self.next()))
+    }
+
+    fn make_timer(&mut self, whose: Whose) -> Result<Timer, Error> {
+        Ok(Timer { index: self.next(), generation: 1, whose })
+    }
+
+    fn make_set(&mut self, children: Children) -> Result<Set, Error> {
+        let set = Set(self.next());
+        if children == Children::Included {
+            let _ = self.inherited.insert(set.0);
+        }
+        Ok(set)
+    }
+
+    fn make_event(&mut self) -> Result<UserEvent, Error> {
+        Ok(UserEvent(self.next()))
+    }
+
+    fn free(&mut self, what: Part) {
+        match what {
+            Part::Cell(cell) => drop(self.cells.remove(&cell.index)),
+            Part::Histogram(id) => drop(self.histograms.remove(&id.0)),
+            Part::Timer(timer) => self.calls.retain(|(index, _), _| *index != timer.index),
+            Part::Set(set) => drop(self.sets.remove(&set.0)),
+            Part::Event(_) => {}
+        }
+    }
+
+    fn include(&mut self, set: Set, process: Pid) -> Result<(), Error> {
+        let _ = self.sets.entry(set.0).or_default().insert(process);
+        Ok(())
+    }
+
+    fn exclude(&mut self, set: Set, process: Pid) {
+        let _ = self.sets.entry(set.0).or_default().remove(&process);
+    }
+
+    fn add(&mut self, list: &List) -> Result<ListId, Error> {
+        checked(&list.acts)?;
+        let id = ListId(self.next());
+        let listed = Listed { list: list.clone(), is_enabled: false, tally: Tally::default() };
+        let _ = self.lists.insert(id, listed);
+        Ok(id)
+    }
+
+    fn replace(&mut self, id: ListId, acts: &[Act]) -> Result<(), Error> {
+        checked(acts)?;
+        if let Some(listed) = self.lists.get_mut(&id) {
+            listed.list.acts = acts.to_vec();
+        }
+        Ok(())
+    }
+
+    fn enable(&mut self, id: ListId) {
+        let _ = self.lists.get_mut(&id).map(|listed| listed.is_enabled = true);
+    }
+
+    fn disable(&mut self, id: ListId) {
+        let _ = self.lists.get_mut(&id).map(|listed| listed.is_enabled = false);
+    }
+
+    fn is_enabled(&self, id: ListId) -> bool {
+        self.lists.get(&id).is_some_and(|listed| listed.is_enabled)
+    }
+
+    fn remove(&mut self, id: ListId) {
+        let _ = self.lists.remove(&id);
+    }
+
+    fn cell(&self, cell: Cell) -> Option<i64> {
+        let counter = self.cells.get(&cell.index);
+        match cell.kind {
+            CellKind::Sum => Some(counter.and_then(|it| it.value).unwrap_or(0)),
+            CellKind::Least | CellKind::Most => counter?.value,
+            CellKind::Area => Some(counter.map_or(0, |it| {
+                let passed = self.now.since(it.since).0.cast_signed();
+                it.area.wrapping_add(it.value.unwrap_or(0).wrapping_mul(passed))
+            })),
+        }
+    }
+
+    fn histogram(&self, id: HistogramId) -> Histogram {
+        self.histograms.get(&id.0).cloned().unwrap_or_default()
+    }
+
+    fn tally(&self, id: ListId) -> Tally {
+        self.lists.get(&id).map(|listed| listed.tally).unwrap_or_default()
+    }
+
+    fn take_reader(&mut self) -> Option<Box<dyn Reader>> {
+        Some(Box::new(Heard(Arc::clone(&self.told))))
+    }
+}
+
+/// Reads what was told.
+struct Heard(Arc<Mutex<VecDeque<Told>>>);
+
+impl Reader for Heard {
+    fn wake(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+
+    fn read(&mut self, most: usize, take: &mut dyn FnMut(Told)) -> usize {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let n_read = most.min(told.len());
+        told.drain(..n_read).for_each(take);
+        n_read
+    }
+}
+
+/// No values.
+const NO_VALUES: [u64; MAX_VALUES] = [0; MAX_VALUES];

@@ -1,0 +1,105 @@
+//! `monitor top`: the screen, fed by the daemon of this node, or by a backend here.
+
+mod relayed;
+pub mod words;
+
+use self::relayed::Relayed;
+use self::words::Top as Words;
+use super::client::{found, runtime};
+use super::exit::{Exit, Failure};
+use super::log;
+use crate::backend::select;
+use crate::meter::expression;
+use crate::meter::{fields, plan};
+use crate::model::field::ProcessField;
+use crate::serve::tui::local::Local;
+use crate::serve::tui::look::{Look, Theme};
+use crate::serve::tui::run::{Ended, Top};
+use crate::serve::tui::state::{Condition, PACE, View};
+use std::io::IsTerminal;
+
+/// Shows the screen until somebody has enough.
+pub fn top(words: &Words) -> Result<Exit, Failure> {
+    let view = view(words)?;
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        let why = "top needs a terminal for keys and screen: use monitor watch or sample";
+        return Err(Failure::usage(why));
+    }
+    log::start(0);
+    runtime()?.block_on(async {
+        let client = found(&words.reader).await?;
+        let mut top = Top::open(look(words), view).map_err(|error| cannot(&error))?;
+        top.draw().map_err(|error| cannot(&error))?;
+        let demand = top.state().demand();
+        let ended = match client {
+            Some(client) => top.run(&mut Relayed::new(client, demand)).await,
+            None => {
+                let capabilities = plan::Plan::of(&demand.request())?.capabilities;
+                let opened = select::open(words.reader.backend, &capabilities, 0)?;
+                let mut local = Local::new(opened, demand).map_err(|error| cannot(&error))?;
+                top.run(&mut local).await
+            }
+        };
+        match ended.map_err(|error| cannot(&error))? {
+            Ended::Quit | Ended::Gone => Ok(Exit::Ok),
+            Ended::Interrupted => Ok(Exit::Interrupted),
+            Ended::Over(why) => Err(Failure::failed(why)),
+        }
+    })
+}
+
+fn cannot(error: &std::io::Error) -> Failure {
+    Failure::failed(format!("cannot use the terminal: {error}"))
+}
+
+/// What the words ask to see.
+fn view(words: &Words) -> Result<View, Failure> {
+    let mut view = View { tree: words.tree, by: words.group_by, ..View::default() };
+    view.every = words.every.clamp(PACE[0], PACE[1]);
+    if let Some(sort) = &words.sort {
+        view.order = plan::order(sort)?;
+    }
+    if !words.fields.is_empty() {
+        let named = fields::named(&words.fields, crate::format::Scope::Processes)?;
+        view.columns = Some(named.processes);
+    }
+    if let Some(text) = &words.filter {
+        let expression = expression::parse(text).map_err(|fault| {
+            let place = text[..fault.at].chars().count() + 1;
+            Failure::usage(format!("--filter, column {place}: {}", fault.message))
+        })?;
+        view.condition = Some(Condition { text: text.clone(), expression });
+    }
+    if view.by.is_some() && view.tree {
+        return Err(Failure::usage("--tree is of processes, --group-by of many: choose one"));
+    }
+    let shown = view.columns.as_deref().unwrap_or_default();
+    if shown.contains(&ProcessField::Tid) {
+        return Err(Failure::usage("tid is of threads: the details of a process list them"));
+    }
+    Ok(view)
+}
+
+/// Colours as asked for, else as the environment tells; signs as the locale can have them.
+fn look(words: &Words) -> Look {
+    let var = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let theme = match words.theme.as_str() {
+        "dark" => Theme::Dark,
+        "light" => Theme::Light,
+        "plain" => Theme::Plain,
+        _ if var("NO_COLOR").is_some() || var("TERM").as_deref() == Some("dumb") => Theme::Plain,
+        _ => background(var("COLORFGBG").as_deref()),
+    };
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(var).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    let ascii = words.ascii || !(locale.contains("utf-8") || locale.contains("utf8"));
+    Look { theme, ascii }
+}
+
+/// `COLORFGBG` ends with the colour of the background: 7 and 15 are white.
+fn background(colours: Option<&str>) -> Theme {
+    match colours.and_then(|it| it.rsplit(';').next()) {
+        Some("7" | "15") => Theme::Light,
+        _ => Theme::Dark,
+    }
+}

@@ -1,0 +1,50 @@
+//! The words of `top`, as they were written.
+
+use crate::cli::args::{Reader, interval, names};
+use crate::cli::exit;
+use crate::model::group::By;
+use crate::serve::tui::key;
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use std::time::Duration;
+
+/// `top`.
+#[derive(Debug, Parser)]
+#[command(after_help = exit::HELP, after_long_help = keys())]
+pub struct Top {
+    /// Time from one reading to the next, such as 500ms, 1s or 2m
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub every: Duration,
+    /// Show only what fits this condition, such as: cpu > 10 and comm ~ mpi
+    #[arg(long, value_name = "CONDITION")]
+    pub filter: Option<String>,
+    /// Sort by this field, largest first; +FIELD smallest first
+    #[arg(long, value_name = "[+|-]FIELD", allow_hyphen_values = true)]
+    pub sort: Option<String>,
+    /// Show these columns (see: monitor fields)
+    #[arg(long, value_name = "FIELD,…", value_delimiter = ',')]
+    pub fields: Vec<String>,
+    /// Show children below their parents
+    #[arg(long)]
+    pub tree: bool,
+    /// Add up processes that have this in common
+    #[arg(long, value_name = "WHAT", value_parser = names::<By>(&By::NAMES))]
+    pub group_by: Option<By>,
+    /// Colours for a dark or a light background, or none
+    #[arg(long, default_value = "auto",
+        value_parser = PossibleValuesParser::new(["auto", "dark", "light", "plain"]))]
+    pub theme: String,
+    /// Draw with letters alone, as where the locale is not of UTF-8
+    #[arg(long)]
+    pub ascii: bool,
+    /// Who reads.
+    #[command(flatten)]
+    pub reader: Reader,
+}
+
+/// The keys, for the manual and the long help; the same table as on the screen.
+fn keys() -> String {
+    let line = |row: &key::Binding| format!("  {:<14} {}\n", key::names(row), row.help);
+    let keys: String = key::BINDINGS.iter().map(line).collect();
+    format!("Keys:\n{keys}\n{}", exit::HELP)
+}

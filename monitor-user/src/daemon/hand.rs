@@ -1,0 +1,244 @@
+//! The thread that acts: requests of the language in, reply lines out.
+//!
+//! It owns the machine of requests and the ground that they act on, and waits for lines, for what
+//! happens, and for deadlines, never for a reading of the other thread: an event must be acted on
+//! in microseconds. Lines go straight into the outboxes of their connections.
+
+use super::missed::Missed;
+use crate::backend::select::Choice;
+use crate::engine::Conn;
+use crate::engine::ask::{Input, Limits, Machine, Output};
+use crate::model::id::Ns;
+use crate::omis::Dialect;
+use crate::serve::line::Line;
+use crate::serve::outbox::Outbox;
+use crate::service::ctx::Member;
+use crate::service::ground::Happenings;
+use crate::service::ground::live::Live;
+use crate::service::session::right::Tool;
+use crate::sys::clock;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use tokio::sync::Notify;
+
+/// Line of lines that may wait for the thread before connections are read no further.
+const WAITING: usize = 8 << 20;
+/// How soon a tool that has missed something is looked after again.
+const AGAIN: Ns = Ns(100_000_000);
+
+/// What the thread is told.
+enum Job {
+    Opened(Tool, Arc<Outbox>),
+    Said(Conn, Line),
+    Closed(Conn),
+}
+
+/// The thread, from outside.
+pub struct Hand {
+    jobs: Option<Sender<Job>>,
+    bell: Arc<OwnedFd>,
+    room: Arc<Room>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How much waits for the thread.
+#[derive(Default)]
+struct Room {
+    bytes: AtomicUsize,
+    freed: Notify,
+}
+
+impl Hand {
+    /// Starts it, on a node whose processes this backend will read.
+    pub fn start(own: Member, choice: Choice) -> io::Result<Self> {
+        let (jobs, queue) = channel();
+        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let room = Arc::new(Room::default());
+        let inside = Inside {
+            queue,
+            bell: Arc::clone(&bell),
+            room: Arc::clone(&room),
+            machine: Machine::new(own, Limits::default()),
+            ground: Live::new(choice),
+            choice,
+            outboxes: HashMap::new(),
+            missed: Missed::default(),
+        };
+        let thread = std::thread::Builder::new().name("hand".into()).spawn(|| inside.run())?;
+        Ok(Self { jobs: Some(jobs), bell, room, thread: Some(thread) })
+    }
+
+    /// A connection says its first request.
+    pub fn opened(&self, tool: Tool, outbox: Arc<Outbox>) {
+        self.tell(Job::Opened(tool, outbox));
+    }
+
+    /// A connection says a request; whether anybody hears it.
+    pub fn said(&self, conn: Conn, line: Line) -> bool {
+        self.room.bytes.fetch_add(line.len(), Ordering::Relaxed);
+        self.tell(Job::Said(conn, line))
+    }
+
+    /// A connection that had said a request has closed.
+    pub fn closed(&self, conn: Conn) {
+        self.tell(Job::Closed(conn));
+    }
+
+    /// Whether more may be said.
+    pub fn has_room(&self) -> bool {
+        self.room.bytes.load(Ordering::Relaxed) < WAITING
+    }
+
+    /// Waits until more may be said.
+    pub async fn room(&self) {
+        while !self.has_room() {
+            self.room.freed.notified().await;
+        }
+    }
+
+    /// Ends it: what it holds is released.
+    pub fn stop(&mut self) {
+        self.jobs = None;
+        self.ring();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was told as it happened.
+            let _ = thread.join();
+        }
+    }
+
+    fn tell(&self, job: Job) -> bool {
+        let is_heard = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        self.ring();
+        is_heard
+    }
+
+    fn ring(&self) {
+        // It cannot be full: the thread takes all of it at once.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+}
+
+/// The thread, from inside.
+struct Inside {
+    queue: Receiver<Job>,
+    bell: Arc<OwnedFd>,
+    room: Arc<Room>,
+    machine: Machine,
+    ground: Live,
+    choice: Choice,
+    outboxes: HashMap<Conn, Arc<Outbox>>,
+    missed: Missed,
+}
+
+impl Inside {
+    fn run(mut self) {
+        loop {
+            match self.queue.try_recv() {
+                Ok(job) => self.job(job),
+                Err(TryRecvError::Empty) => self.wait(),
+                Err(TryRecvError::Disconnected) => return self.leave(),
+            }
+        }
+    }
+
+    fn job(&mut self, job: Job) {
+        match job {
+            Job::Opened(tool, outbox) => {
+                self.outboxes.insert(tool.session.conn, outbox);
+                self.input(Input::Opened(tool, Dialect::Extended));
+            }
+            Job::Said(conn, line) => {
+                if self.room.bytes.fetch_sub(line.len(), Ordering::Relaxed) >= WAITING {
+                    self.room.freed.notify_one();
+                }
+                self.input(Input::Said(conn, line.to_vec()));
+            }
+            Job::Closed(conn) => self.closed(conn),
+        }
+    }
+
+    fn closed(&mut self, conn: Conn) {
+        self.input(Input::Closed(conn));
+        self.outboxes.remove(&conn);
+        self.missed.forget(conn);
+        if self.machine.n_sessions() == 0 {
+            // Nobody needs the backend any more.
+            self.ground = Live::new(self.choice);
+        }
+    }
+
+    /// All tools are gone, as far as it matters here.
+    fn leave(mut self) {
+        let all: Vec<Conn> = self.outboxes.keys().copied().collect();
+        for conn in all {
+            self.closed(conn);
+        }
+    }
+
+    /// Waits for a line, for what happens, or for what is due.
+    fn wait(&mut self) {
+        let due = [self.machine.due(), self.ground.due(), self.missed.due(AGAIN)];
+        let due = due.into_iter().flatten().min();
+        let left = due.map(|due| due.since(clock::boot()));
+        let left = left.and_then(|left| {
+            let nanoseconds = (left.0 % 1_000_000_000).try_into().ok()?;
+            let seconds = (left.0 / 1_000_000_000).try_into().ok()?;
+            Some(Timespec { tv_sec: seconds, tv_nsec: nanoseconds })
+        });
+        let mut fds = vec![PollFd::new(&*self.bell, PollFlags::IN)];
+        fds.extend(self.ground.wake().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        // Interrupted by a signal, it looks, and waits again.
+        let _ = poll(&mut fds, left.as_ref());
+        let is_woken = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
+        drop(fds);
+        let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+        self.look(is_woken);
+    }
+
+    fn look(&mut self, is_woken: bool) {
+        let now = clock::boot();
+        if is_woken || self.ground.due().is_some_and(|due| due <= now) {
+            let happened = self.ground.happened(now);
+            if !happened.is_empty() {
+                self.input(Input::Happened(happened));
+            }
+        }
+        if self.machine.due().is_some_and(|due| due <= now) {
+            self.input(Input::Tick);
+        }
+        self.missed.tell(now, &self.outboxes);
+    }
+
+    fn input(&mut self, input: Input) {
+        let now = clock::boot();
+        for output in self.machine.input(now, input, &mut self.ground) {
+            match output {
+                Output::Reply(conn, line) => {
+                    if let Some(outbox) = self.outboxes.get(&conn) {
+                        outbox.reply(ended(line));
+                    }
+                }
+                Output::Told(conn, line) => {
+                    if let Some(outbox) = self.outboxes.get(&conn) {
+                        self.missed.pass(conn, outbox, ended(line), now);
+                    }
+                }
+                // There are no other nodes.
+                Output::Order(_) | Output::Answer(..) | Output::Speak(..) => {}
+            }
+        }
+    }
+}
+
+fn ended(line: String) -> Vec<u8> {
+    let mut line = line.into_bytes();
+    line.push(b'\n');
+    line
+}

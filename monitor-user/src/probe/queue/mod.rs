@@ -1,0 +1,146 @@
+//! Messages that have arrived in a process and that it has not asked for yet.
+//!
+//! In: a process. Out: its queue, as its library or the system keeps it, or why it cannot be told.
+//! Reads memory and changes nothing. What is still in a socket, or with a daemon of the library,
+//! is in no queue yet.
+
+pub mod memory;
+mod openmpi;
+mod posix;
+mod pvm;
+mod sysv;
+
+use super::error::Error;
+use crate::model::id::Pid;
+use memory::Memory;
+use std::path::Path;
+
+pub use sysv::{put, take};
+
+/// Most messages of a queue that are told.
+pub const MOST: usize = 65_536;
+/// Most bytes of the contents of one message.
+pub const LONGEST: u64 = 1 << 20;
+
+/// A message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// Who sent it, as the library numbers them: a task of PVM, a rank; none where nobody knows.
+    pub sender: Option<i64>,
+    /// Its tag; of System V its type.
+    pub tag: i64,
+    /// How long it is.
+    pub bytes: u64,
+    /// What is in it, if that was asked for.
+    pub content: Vec<u8>,
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// In order of arrival.
+    Messages(Vec<Message>),
+    /// Only how many there are: to read one is to take it.
+    Length(u64),
+}
+
+/// What of a queue is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Who sent what, and how long it is.
+    Heads,
+    /// What is in it, too.
+    Contents,
+}
+
+/// Whose queue it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeper {
+    Pvm,
+    OpenMpi,
+    SystemV,
+    Posix,
+}
+
+/// The queue of a process: that of the message library that it has loaded, else that of the system
+/// which it reads.
+pub fn of(proc: &Path, pid: Pid, depth: Depth) -> Result<Queue, Error> {
+    match keeper(proc, pid)? {
+        Keeper::Pvm => pvm::messages(proc, pid, depth).map(Queue::Messages),
+        Keeper::OpenMpi => openmpi::messages(proc, pid, depth).map(Queue::Messages),
+        Keeper::SystemV => sysv::messages(proc, pid, depth).map(Queue::Messages),
+        Keeper::Posix => posix::length(proc, pid).map(Queue::Length),
+    }
+}
+
+/// Where the message is that a process of PVM is about to send, and how long it is so far.
+pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64), Error> {
+    match keeper(proc, pid)? {
+        Keeper::Pvm => pvm::send_buffer(proc, pid),
+        _ => Err(Error::Lacking {
+            what: "buffer of a process without PVM",
+            why: "other libraries have none: what is sent is an argument of the call, see \
+                  start_lib_call",
+        }),
+    }
+}
+
+fn keeper(proc: &Path, pid: Pid) -> Result<Keeper, Error> {
+    use super::find::variable;
+    if variable(proc, pid, "libpvm3", pvm::QUEUE).is_ok() {
+        return Ok(Keeper::Pvm);
+    }
+    if variable(proc, pid, "libmpi", openmpi::COMMUNICATORS).is_ok() {
+        return Ok(Keeper::OpenMpi);
+    }
+    if !sysv::read_by(proc, pid)?.is_empty() {
+        return Ok(Keeper::SystemV);
+    }
+    if !posix::read_by(proc, pid)?.is_empty() {
+        return Ok(Keeper::Posix);
+    }
+    Err(Error::Lacking {
+        what: "queue of this process",
+        why: "it has neither PVM nor Open MPI with its names, has taken nothing from a queue of \
+              System V, and holds none of POSIX",
+    })
+}
+
+/// Reads a list that its owner may change meanwhile, until two readings agree.
+fn settled<T: PartialEq>(mut read: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    /// Readings before it is given up.
+    const ATTEMPTS: usize = 16;
+    let mut before = read();
+    for _ in 0..ATTEMPTS {
+        let now = read();
+        if let (Ok(before), Ok(now)) = (&before, &now)
+            && before == now
+        {
+            break;
+        }
+        match (&before, &now) {
+            (Err(Error::Gone { .. }), _) | (_, Err(Error::Gone { .. })) => return now,
+            _ => before = now,
+        }
+    }
+    let last = read()?;
+    if before.is_ok_and(|before| before == last) { Ok(last) } else { Err(Error::Moving) }
+}
+
+/// Walks a ring of links from its head, each link once.
+fn ring(
+    memory: &Memory,
+    head: u64,
+    link: u64,
+    mut visit: impl FnMut(u64) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut at = memory.word(head + link)?;
+    for _ in 0..MOST {
+        if at == head {
+            return Ok(());
+        }
+        visit(at)?;
+        at = memory.word(at.wrapping_add(link))?;
+    }
+    Err(Error::Moving)
+}

@@ -1,0 +1,190 @@
+//! The HTTP listener: metrics for whoever collects them, and the page. Only reads.
+//!
+//! In: connections. Out: what the service answers, as metrics, events of a page, or its files.
+//! Off unless configured. Every length and every wait has a bound, and what goes over one is
+//! counted. Knows no monitor and no backend: what it needs it asks the service for.
+
+mod admission;
+mod body;
+mod guard;
+mod negotiation;
+mod patience;
+mod place;
+mod route;
+mod secret;
+mod tls;
+
+pub use place::{Listen, Sight};
+pub use secret::Secret;
+
+use crate::format::exposition::Encoding;
+use crate::wire::status::Http;
+use admission::Admission;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use patience::Patient;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tls::Tls;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+
+/// How long a connection may say nothing, and a request take to arrive.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Longest head of a request.
+const HEAD_BYTES: usize = 32 << 10;
+/// Connections that may wait to be taken.
+const BACKLOG: u32 = 4096;
+/// How long the listener rests where the process has no descriptor left.
+const REST: Duration = Duration::from_millis(100);
+
+/// What the listener asks the service for.
+pub enum Ask {
+    /// Metrics, as they are now.
+    Metrics {
+        /// What may be seen.
+        sight: Sight,
+        /// How they are written.
+        encoding: Encoding,
+        /// Where they go, or why there are none.
+        reply: oneshot::Sender<Result<Vec<u8>, String>>,
+    },
+}
+
+/// The listener.
+pub struct Door {
+    listener: TcpListener,
+    tls: Option<Tls>,
+    shared: Arc<Shared>,
+}
+
+/// What all connections share.
+pub struct Shared {
+    listen: Listen,
+    address: SocketAddr,
+    secret: Secret,
+    asks: mpsc::Sender<Ask>,
+    admission: Admission,
+}
+
+impl Door {
+    /// Listens, if that is configured and may be. `beside` is the folder of the service's socket.
+    pub async fn open(
+        listen: &Listen,
+        beside: &Path,
+        asks: mpsc::Sender<Ask>,
+    ) -> io::Result<Option<Self>> {
+        let Some(address) = listen.address else { return Ok(None) };
+        listen.allowed().map_err(io::Error::other)?;
+        let tls = Tls::of(listen)?;
+        let secret = Secret::of(listen.token.as_deref(), beside)?;
+        let listener = bound(address).map_err(|why| taken(address, &why))?;
+        let address = listener.local_addr()?;
+        let admission = Admission::new(listen.connections);
+        let shared = Shared { listen: listen.clone(), address, secret, asks, admission };
+        Ok(Some(Self { listener, tls, shared: Arc::new(shared) }))
+    }
+
+    /// What it counts.
+    pub fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// Serves for ever.
+    pub async fn run(self) {
+        loop {
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(why) => {
+                    // Without a descriptor the connection stays, and waits.
+                    tracing::warn!("the HTTP listener cannot take a connection: {why}");
+                    sleep(REST).await;
+                    continue;
+                }
+            };
+            let Some(place) = self.shared.admission.enter() else { continue };
+            let (shared, tls) = (Arc::clone(&self.shared), self.tls.clone());
+            let number = place.number;
+            let task = tokio::spawn(async move {
+                let _place = place;
+                converse(shared, tls, (stream, number)).await;
+            });
+            self.shared.admission.silent(number, task.abort_handle());
+        }
+    }
+}
+
+impl Shared {
+    /// The numbers of the listener.
+    pub fn status(&self) -> Http {
+        let scheme = if self.listen.certificate.is_some() { "https" } else { "http" };
+        let counts = self.admission.counts();
+        Http {
+            address: format!("{scheme}://{}", self.address),
+            token: self.secret.path().display().to_string(),
+            ..counts
+        }
+    }
+}
+
+fn bound(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // What a service left behind that ended a moment ago keeps nobody out.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn taken(address: SocketAddr, why: &io::Error) -> io::Error {
+    let text = match why.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "cannot listen on {address}: another program does; choose another port for http.listen"
+        ),
+        io::ErrorKind::AddrNotAvailable => {
+            format!("cannot listen on {address}: this machine has no such address")
+        }
+        _ => format!("cannot listen on {address}: {why}"),
+    };
+    io::Error::new(why.kind(), text)
+}
+
+/// One connection, until either side has enough.
+async fn converse(shared: Arc<Shared>, tls: Option<Tls>, (stream, number): (TcpStream, u64)) {
+    // What is written goes out at once: an event that waits for the next one is late.
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else {
+        return requests(shared, stream, (number, false)).await;
+    };
+    match timeout(SILENCE, tls.accept(stream)).await {
+        Ok(Ok((stream, known))) => requests(shared, stream, (number, known)).await,
+        Ok(Err(_)) | Err(_) => shared.admission.count("TLS handshake failed"),
+    }
+}
+
+async fn requests<S: AsyncRead + AsyncWrite + Unpin>(
+    shared: Arc<Shared>,
+    stream: S,
+    (number, known): (u64, bool),
+) {
+    let stream = Patient::new(stream);
+    let stalled = stream.stalled();
+    let service = service_fn(|request| {
+        shared.admission.spoke(number);
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(route::answer(&shared, &request, known).await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(SILENCE).max_buf_size(HEAD_BYTES);
+    // Whatever ends a connection, it ends it for its client alone.
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+    if stalled.load(std::sync::atomic::Ordering::Relaxed) {
+        shared.admission.count("reader too slow");
+    }
+}

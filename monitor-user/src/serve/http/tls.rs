@@ -1,0 +1,73 @@
+//! TLS, where a certificate is configured: rustls, with or without certificates of clients.
+//!
+//! In: files of PEM. Out: streams, and whether whoever is at the other end has a certificate that
+//! the configured authority has signed. Where it is configured, one without is let in as a
+//! stranger and shown nothing but what the token shows.
+
+use super::place::Listen;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::server::TlsStream;
+
+/// What makes a stream secret.
+#[derive(Clone)]
+pub struct Tls(TlsAcceptor);
+
+impl Tls {
+    /// Of what is configured.
+    pub fn of(listen: &Listen) -> io::Result<Option<Self>> {
+        let (Some(certificate), Some(key)) = (&listen.certificate, &listen.key) else {
+            return Ok(None);
+        };
+        let builder = match &listen.clients {
+            Some(authority) => {
+                let roots = Arc::new(roots(authority)?);
+                let verifier = WebPkiClientVerifier::builder(roots).allow_unauthenticated();
+                let verifier = verifier.build().map_err(|why| wrong(authority, &why))?;
+                ServerConfig::builder().with_client_cert_verifier(verifier)
+            }
+            None => ServerConfig::builder().with_no_client_auth(),
+        };
+        let chain = certificates(certificate)?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|why| wrong(key, &why))?;
+        let config =
+            builder.with_single_cert(chain, secret).map_err(|why| wrong(certificate, &why));
+        Ok(Some(Self(TlsAcceptor::from(Arc::new(config?)))))
+    }
+
+    /// The handshake.
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, bool)> {
+        let stream = self.0.accept(stream).await?;
+        // What was not signed by the authority has failed the handshake.
+        let known = stream.get_ref().1.peer_certificates().is_some_and(|it| !it.is_empty());
+        Ok((stream, known))
+    }
+}
+
+fn roots(path: &Path) -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|why| wrong(path, &why))?;
+    }
+    Ok(roots)
+}
+
+fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let all = CertificateDer::pem_file_iter(path).map_err(|why| wrong(path, &why))?;
+    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|why| wrong(path, &why))?;
+    if all.is_empty() {
+        return Err(wrong(path, &"there is no certificate in it"));
+    }
+    Ok(all)
+}
+
+fn wrong(path: &Path, why: &dyn std::fmt::Display) -> io::Error {
+    io::Error::other(format!("{}: {why}", path.display()))
+}

@@ -1,0 +1,151 @@
+//! The node: who reads, how long it is up, its load, processors, memory, pressure, devices.
+
+mod devices;
+mod processors;
+
+use super::line::Line;
+use crate::format::human;
+use crate::model::field::{Category, NodeField, Row};
+use crate::model::sample::Node;
+use crate::serve::tui::look::Role;
+use crate::serve::tui::state::State;
+use crate::serve::tui::state::layout::cpus;
+use crate::serve::tui::state::row::counts;
+use crate::serve::tui::state::trend::memory;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::fmt::Write;
+
+/// Draws the lines above the table.
+pub fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+    let mut lines = area.rows();
+    let Some(first) = lines.next() else { return };
+    summary(state, first, buffer);
+    let Some(node) = &state.news.rates.sample.node_stats else { return };
+    let shape = cpus(node.cpus.len(), state.size);
+    let of_cpus: Vec<Rect> = lines.by_ref().take(shape.lines.into()).collect();
+    processors::draw((state, node), shape, &of_cpus, buffer);
+    if let Some(line) = lines.next() {
+        memory_and_pressure((state, node), line, buffer);
+    }
+    if let Some(line) = lines.next() {
+        devices::draw((state, node), line, buffer);
+    }
+}
+
+/// A number in its unit; `-`, if it is absent.
+fn shown<F: Category, const N: usize>(row: &Row<F, N>, field: F) -> String {
+    let mut text = String::new();
+    match row.value(field) {
+        Some(value) => human::value(field.field(), value, &mut text),
+        None => text.push('-'),
+    }
+    text
+}
+
+fn summary(state: &State, area: Rect, buffer: &mut Buffer) {
+    let (news, sample) = (&state.news, &state.news.rates.sample);
+    let right = cost(state);
+    let width = u16::try_from(right.chars().count()).unwrap_or(u16::MAX);
+    let left = Rect { width: area.width.saturating_sub(width + 1), ..area };
+    let mut line = Line::new(buffer, state.look, left);
+    line.text(Role::Title, &sample.node).skip(1);
+    if !state.begun {
+        line.text(Role::Dim, "reading ...");
+        return;
+    }
+    line.text(Role::Accent, sample.source.name());
+    line.text(Role::Dim, if sample.relayed { ", by the daemon" } else { "" });
+    if let Some(place) = news.place {
+        line.skip(1).text(Role::Title, &format!("at {} of {}", span(place.at), span(place.of)));
+    }
+    if state.view.frozen {
+        line.skip(1).text(Role::Chosen, " FROZEN ");
+    }
+    if let Some(node) = &sample.node_stats {
+        line.text(Role::Dim, "  up ").text(Role::Text, &shown(&node.row, NodeField::Uptime));
+        line.text(Role::Dim, "  load");
+        for field in [NodeField::Load1, NodeField::Load5, NodeField::Load15] {
+            line.skip(1).text(Role::Text, &shown(&node.row, field));
+        }
+    }
+    let counts = counts(&news.rates);
+    let living = news.matched.map_or(counts.living, |matched| matched.max(counts.living));
+    if news.rates.groups.is_none() {
+        line.text(Role::Dim, "  ").text(Role::Text, &living.to_string());
+        line.text(Role::Dim, " processes");
+    }
+    Line::new(buffer, state.look, area).to(area.right() - width).text(Role::Dim, &right);
+}
+
+fn span(time: std::time::Duration) -> String {
+    let mut text = String::new();
+    human::span(time.as_nanos() as f64, &mut text);
+    text
+}
+
+/// What the monitor costs, and whether its probes are well.
+fn cost(state: &State) -> String {
+    let mut text = String::new();
+    for cost in &state.news.cost {
+        let _ = write!(text, "{} ", cost.who);
+        if let Some(percent) = cost.cpu_percent {
+            let _ = write!(text, "{percent:.1}% ");
+        }
+        if let Some(bytes) = cost.rss_bytes {
+            human::scaled(bytes as f64, 1024.0, &mut text);
+            text.push(' ');
+        }
+    }
+    let bad = state.news.probes.iter().filter(|it| ["no", "failed"].contains(&&*it.state)).count();
+    let _ = match bad {
+        _ if !state.begun => Ok(()),
+        0 => write!(text, "probes ok"),
+        1 => write!(text, "1 probe out"),
+        _ => write!(text, "{bad} probes out"),
+    };
+    text
+}
+
+fn memory_and_pressure((state, node): (&State, &Node), area: Rect, buffer: &mut Buffer) {
+    let mut line = Line::new(buffer, state.look, area);
+    let bytes = |number: f64| {
+        let mut text = String::new();
+        human::scaled(number, 1024.0, &mut text);
+        text
+    };
+    let mut share = |name: &str, used: f64, total: f64, cells: u16| {
+        line.text(Role::Accent, name).skip(1).bar(used / total.max(1.0), cells).skip(1);
+        line.text(Role::Text, &format!("{}/{}", bytes(used), bytes(total))).skip(2);
+    };
+    let cells = (area.width / 8).clamp(6, 20);
+    if let Some((used, total)) = memory(&state.news.rates) {
+        share("mem", used, total, cells);
+    }
+    let swap = |field| node.row.get(field).map(|it| it as f64);
+    if let (Some(total), Some(free)) = (swap(NodeField::SwapTotal), swap(NodeField::SwapFree)) {
+        share("swap", (total - free).max(0.0), total, cells / 2);
+    }
+    line.text(Role::Accent, "stall");
+    let stalls = [
+        ("cpu", NodeField::PsiCpuPercent),
+        ("mem", NodeField::PsiMemoryPercent),
+        ("io", NodeField::PsiIoPercent),
+    ];
+    for (name, field) in stalls {
+        line.text(Role::Dim, &format!(" {name} ")).text(Role::Text, &shown(&node.row, field));
+        line.text(Role::Text, if node.row.get(field).is_some() { "%" } else { "" });
+    }
+    came_and_went(state, area, buffer);
+}
+
+/// How many run, came and went, at the end of the line.
+fn came_and_went(state: &State, area: Rect, buffer: &mut Buffer) {
+    let counts = counts(&state.news.rates);
+    let text = format!("{} running +{} -{}", counts.running, counts.came, counts.went);
+    let width = u16::try_from(text.len()).unwrap_or(u16::MAX);
+    if state.news.rates.groups.is_none() && area.width >= 96 {
+        let mut line = Line::new(buffer, state.look, area);
+        line.to(area.right().saturating_sub(width)).text(Role::Dim, &text);
+    }
+}

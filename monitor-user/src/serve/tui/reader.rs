@@ -1,0 +1,215 @@
+//! One reading of a backend for the screen: rates, groups, jobs, who went, what it cost.
+//!
+//! In: what is wanted, and readings. Out: news. Knows no time but that of the samples; when to
+//! read is decided by `local`.
+
+use super::demand::Demand;
+use super::feed::{Cost, Inside, News};
+use crate::backend::select::Opened;
+use crate::backend::{Backend, Error};
+use crate::meter::examination::Entry;
+use crate::meter::group::{Groups, Limits};
+use crate::meter::job::Jobs;
+use crate::meter::plan::Plan;
+use crate::model::field::{Category, ProcessField, Role};
+use crate::model::group::By;
+use crate::model::id::Ns;
+use crate::model::rates;
+use crate::model::sample::{Note, Process, Sample, Source};
+use crate::model::want::Want;
+use crate::sys::{clock, memory};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// How old the health of the probes may be: it is read from files of each program.
+const HEALTH_WITHIN: Ns = Ns(10_000_000_000);
+/// What is looked up for the details of one process.
+const OF_FOCUS: [ProcessField; 4] =
+    [ProcessField::Cmdline, ProcessField::Cgroup, ProcessField::User, ProcessField::Path];
+
+/// A backend, and what must be remembered between two readings.
+pub struct Reader {
+    backend: Box<dyn Backend>,
+    /// Why it is not a better one.
+    opening: Vec<Note>,
+    demand: Demand,
+    want: Want,
+    jobs: Jobs,
+    groups: Option<(By, Groups)>,
+    last: Arc<News>,
+    begun: bool,
+    health: Option<(Ns, Arc<[Entry]>)>,
+    /// What we had used at a time.
+    used: Option<(Ns, Ns)>,
+}
+
+impl Reader {
+    /// Of a backend that was opened for this.
+    pub fn new((backend, opening): Opened, demand: Demand) -> Self {
+        let mut it = Self {
+            backend,
+            opening,
+            want: Want::default(),
+            jobs: Jobs::default(),
+            groups: None,
+            last: Arc::default(),
+            begun: false,
+            health: None,
+            used: None,
+            demand: demand.clone(),
+        };
+        it.demand(&demand);
+        it
+    }
+
+    /// What is wanted from now on. Attaches what that needs, and lets go of what it does not.
+    pub fn demand(&mut self, demand: &Demand) {
+        let mut request = demand.request();
+        // Here everybody is read in one pass, and what is shown is chosen from that.
+        request.top = None;
+        request.threads = demand.threads();
+        if request.threads {
+            request.group_by = None;
+        }
+        let Ok(plan) = Plan::of(&request) else { return };
+        self.want = plan.want;
+        self.backend.attach(&plan.capabilities);
+        self.health = None;
+        if self.groups.as_ref().map(|(by, _)| *by) != demand.by {
+            self.groups = demand.by.map(|by| (by, Groups::new(by, Limits::default())));
+        }
+        self.demand = demand.clone();
+    }
+
+    /// Reads once.
+    pub fn read(&mut self) -> Result<Arc<News>, Error> {
+        let mut sample = self.backend.read(&self.want)?;
+        sample.notes.splice(..0, self.opening.iter().cloned());
+        if !self.want.costly.is_empty() {
+            self.backend.describe(&mut sample.processes, &self.want);
+        }
+        if self.want.wants(ProcessField::Job) {
+            self.jobs.learn(&mut sample);
+        }
+        // Only who sees ends can tell of them; else who is not there any more has ended.
+        if self.begun && sample.source == Source::Procfs {
+            add_gone(&self.last.rates.sample.processes, &mut sample.processes);
+        }
+        let groups = self.groups.as_mut().map(|(_, it)| it.learn(&sample, &Default::default()));
+        let focus = self.focus(&sample);
+        let rates = match self.begun {
+            true => rates::rates(&self.last.rates.sample, sample),
+            false => rates::first(sample),
+        };
+        let focus = focus.and_then(|text| {
+            let (id, _) = self.demand.focus?;
+            let at = rates.sample.processes.binary_search_by_key(&id, |it| it.id).ok()?;
+            Some(Process { text, ..rates.sample.processes[at].clone() })
+        });
+        let at = rates.sample.at.boot;
+        let news = News {
+            focus,
+            matched: None,
+            inside: Inside::of(self.demand.focus),
+            cost: vec![self.cost(at)],
+            probes: self.health(at),
+            place: None,
+            rates: rates::Rates { groups, ..rates },
+        };
+        self.begun = true;
+        self.last = Arc::new(news);
+        Ok(Arc::clone(&self.last))
+    }
+
+    /// The texts of the process whose details are shown.
+    fn focus(&mut self, sample: &Sample) -> Option<crate::model::sample::Text> {
+        let (id, _) = self.demand.focus?;
+        let at = sample.processes.binary_search_by_key(&id, |it| it.id).ok()?;
+        let mut one = [sample.processes[at].clone()];
+        let costly = OF_FOCUS.into_iter().chain(self.want.costly.iter().copied()).collect();
+        self.backend.describe(&mut one, &Want { costly, ..Want::default() });
+        let [one] = one;
+        let job = sample.processes[at].text.job.clone();
+        Some(crate::model::sample::Text { job, ..one.text })
+    }
+
+    fn cost(&mut self, at: Ns) -> Cost {
+        let cpu = clock::own_cpu();
+        let before = self.used.replace((at, cpu)).filter(|(before, _)| at > *before);
+        let percent =
+            |(before, used): (Ns, Ns)| cpu.since(used).0 as f64 / at.since(before).0 as f64 * 100.0;
+        Cost { who: "self", cpu_percent: before.map(percent), rss_bytes: memory::resident_bytes() }
+    }
+
+    fn health(&mut self, at: Ns) -> Arc<[Entry]> {
+        match &self.health {
+            Some((then, probes)) if at.since(*then) < HEALTH_WITHIN => Arc::clone(probes),
+            _ => {
+                let probes: Arc<[Entry]> = self.backend.probes().iter().map(Entry::of).collect();
+                self.health = Some((at, Arc::clone(&probes)));
+                probes
+            }
+        }
+    }
+
+    /// What becomes readable when records wait.
+    pub fn wake(&self) -> std::io::Result<Option<OwnedFd>> {
+        self.backend.wake().map(|fd| fd.try_clone_to_owned()).transpose()
+    }
+
+    /// Fetches the records that wait.
+    pub fn drain(&mut self) {
+        self.backend.drain();
+    }
+}
+
+/// Adds those that were there and are not any more, with their last numbers and no rates. Both
+/// lists are in the order of identities.
+fn add_gone(before: &[Process], now: &mut Vec<Process>) {
+    let mut gone = Vec::new();
+    let mut living = now.iter().peekable();
+    for old in before.iter().filter(|old| !old.ended()) {
+        while living.next_if(|it| it.id < old.id).is_some() {}
+        if living.peek().is_none_or(|it| it.id != old.id) {
+            gone.push(ended(old));
+        }
+    }
+    if !gone.is_empty() {
+        now.extend(gone);
+        now.sort_unstable_by_key(|it| it.id);
+    }
+}
+
+fn ended(old: &Process) -> Process {
+    let mut it = old.clone();
+    it.threads.clear();
+    it.row.set(ProcessField::Ended, 1);
+    it.row.set(ProcessField::State, u64::from(b'X'));
+    for field in ProcessField::all().filter(|it| matches!(it.field().role, Role::RateOf(_))) {
+        it.row.clear(field);
+    }
+    it
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::{Identity, Pid};
+
+    fn process(pid: u32) -> Process {
+        let id = Identity { pid: Pid(pid), start: Ns(1) };
+        Process { id, ..Process::default() }
+    }
+
+    #[test]
+    fn who_is_not_there_any_more_is_shown_once_as_ended() {
+        let before = [process(1), process(2), ended(&process(3))];
+        let mut now = vec![process(1), process(4)];
+        add_gone(&before, &mut now);
+        let seen: Vec<_> = now.iter().map(|it| (it.id.pid.0, it.ended())).collect();
+        assert_eq!(seen, [(1, false), (2, true), (4, false)]);
+        let mut next = vec![process(1), process(4)];
+        add_gone(&now, &mut next);
+        assert_eq!(next.len(), 2);
+    }
+}

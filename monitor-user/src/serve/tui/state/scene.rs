@@ -1,0 +1,82 @@
+//! A scene for tests of the screen: a world that a script describes, read as often as wanted.
+
+use super::{Effect, Input, State, View};
+use crate::backend::canned::Canned;
+use crate::serve::tui::feed::{Cost, News, Told};
+use crate::serve::tui::look::Look;
+use crate::serve::tui::reader::Reader;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::Size;
+use std::sync::Arc;
+
+/// A node with a job of three ranks, a service, a shell, and a helper that no reading meets alive.
+const WORLD: &str = include_str!("world.txt");
+
+/// A screen and what feeds it.
+pub struct Scene {
+    /// The state.
+    pub state: State,
+    reader: Reader,
+}
+
+impl Scene {
+    /// Before the first reading.
+    pub fn new(width: u16, height: u16) -> Self {
+        let state = State::new(Size { width, height }, Look::default(), View::default());
+        let backend = Canned::scripted(WORLD).expect("a script that makes sense");
+        let reader = Reader::new((Box::new(backend), Vec::new()), state.demand());
+        Self { state, reader }
+    }
+
+    /// After so many readings.
+    pub fn after(readings: usize, (width, height): (u16, u16)) -> Self {
+        let mut it = Self::new(width, height);
+        it.read(readings);
+        it
+    }
+
+    /// Reads so many times. What the monitor costs is the same on every machine here.
+    pub fn read(&mut self, times: usize) {
+        for _ in 0..times {
+            self.reader.demand(&self.state.demand());
+            let news = self.reader.read().expect("the script can be read");
+            let cost = Cost { who: "self", cpu_percent: Some(0.25), rss_bytes: Some(12 << 20) };
+            let news = News { cost: vec![cost], ..(*news).clone() };
+            let _ = self.state.take(Input::Told(Told::News(Arc::new(news))));
+        }
+    }
+
+    /// Presses keys without modifiers; gives the effect of the last one.
+    pub fn press(&mut self, keys: &[KeyCode]) -> Option<Effect> {
+        let press =
+            |key: &KeyCode| self.state.take(Input::Key(KeyEvent::new(*key, KeyModifiers::NONE)));
+        keys.iter().map(press).last().flatten()
+    }
+
+    /// Types letters.
+    pub fn types(&mut self, text: &str) -> Option<Effect> {
+        let keys: Vec<_> = text.chars().map(KeyCode::Char).collect();
+        self.press(&keys)
+    }
+
+    /// Clicks there.
+    pub fn click(&mut self, column: u16, row: u16) -> Option<Effect> {
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        let event = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+        self.state.take(Input::Mouse(event))
+    }
+
+    /// The command names of the rows, from above.
+    pub fn names(&self) -> String {
+        let name = |row: &super::Row| match row.of {
+            super::Of::Process(at) => {
+                self.state.news.rates.sample.processes[at].comm().into_owned()
+            }
+            super::Of::Group(at) => {
+                let groups = self.state.news.rates.groups.as_ref().expect("groups");
+                groups.groups[at].name.to_string()
+            }
+        };
+        self.state.rows.iter().map(name).collect::<Vec<_>>().join(" ")
+    }
+}

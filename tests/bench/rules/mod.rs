@@ -1,0 +1,21 @@
+//! Rules in the kernel: what a hit costs whom it happens to, what is lost, and how soon it is told.
+
+mod cost;
+mod latency;
+mod ptrace;
+mod storm;
+mod target;
+
+pub use target::serve_as_target;
+
+/// Costs as ratios, a storm of records, the way to user space, and the same by ptrace.
+pub fn run() {
+    if !rustix::process::geteuid().is_root() {
+        println!("  needs root to load BPF programs");
+        return;
+    }
+    let hit_ns = cost::run();
+    ptrace::run(hit_ns);
+    storm::run();
+    latency::run();
+}

@@ -1,0 +1,91 @@
+//! Two functions that do almost nothing, to set probes on; both begin with an instruction that the
+//! kernel emulates, which is looked at and not believed.
+
+use crate::rules::cost::thread_ns;
+use monitor::backend::rule::Site;
+use std::hint::black_box;
+use std::io::{BufRead as _, Write as _};
+
+/// The environment variable that makes this program a target of ptrace: how many calls.
+const VARIABLE: &str = "MONITOR_BENCH_CALLS";
+
+/// The one that is measured.
+#[inline(never)]
+pub extern "C" fn probed(first: u64, second: u64) -> u64 {
+    add(black_box(first), black_box(second)) + 1
+}
+
+/// The one that it is compared with.
+#[inline(never)]
+pub extern "C" fn compared(first: u64, second: u64) -> u64 {
+    add(black_box(first), black_box(second)) + 2
+}
+
+/// A call inside: the function that makes it must keep the stack aligned, and begins with a push.
+#[inline(never)]
+extern "C" fn add(first: u64, second: u64) -> u64 {
+    black_box(first) + second
+}
+
+/// What can be called.
+pub type Function = extern "C" fn(u64, u64) -> u64;
+
+/// Calls it so often.
+pub fn call(function: Function, times: usize) {
+    for n in 0..times {
+        let _ = black_box(function(n as u64, 3));
+    }
+}
+
+/// Where a function of this program is in memory.
+pub fn address(function: Function) -> u64 {
+    function as usize as u64
+}
+
+/// Where it stands in the file.
+pub fn site(function: Function) -> Site {
+    let address = address(function);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+    let found = maps.lines().find_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (from, to) = words[0].split_once('-')?;
+        let is_it = (number(from)..number(to)).contains(&address);
+        is_it.then(|| Site {
+            path: words[5].into(),
+            offset: address - number(from) + number(words[2]),
+        })
+    });
+    found.unwrap()
+}
+
+/// Whether it begins with `push` of one of the first eight registers.
+pub fn begins_with_push(function: Function) -> bool {
+    use std::os::unix::fs::FileExt as _;
+    let mut first = [0];
+    let memory = std::fs::File::open("/proc/self/mem").unwrap();
+    memory.read_exact_at(&mut first, address(function)).unwrap();
+    (0x50..0x58).contains(&first[0])
+}
+
+/// The command that starts this program as a target.
+pub fn command(calls: usize) -> std::process::Command {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.env(VARIABLE, calls.to_string());
+    command
+}
+
+/// If this program was started as a target: says where `probed` is, waits for a line, calls it, and
+/// says how many nanoseconds of CPU time a call took.
+pub fn serve_as_target() -> bool {
+    let Some(calls) = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok()) else {
+        return false;
+    };
+    println!("{}", address(probed));
+    std::io::stdout().flush().unwrap();
+    let _ = std::io::stdin().lock().read_line(&mut String::new());
+    let before = thread_ns();
+    call(probed, calls);
+    println!("{}", (thread_ns() - before) / calls as f64);
+    true
+}

@@ -1,0 +1,101 @@
+//! Requests at the door of the service: sessions, events, and who may what.
+
+use crate::served::Served;
+use std::process::{Child, Command, Stdio};
+
+/// A child that ends when it is told to, or with the test.
+struct Cat(Child);
+
+impl Cat {
+    fn start() -> Self {
+        let cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        Self(cat.unwrap())
+    }
+
+    fn end(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Cat {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[test]
+fn calls_and_requests_share_a_connection() {
+    let service = Served::start("test");
+    let mut talk = service.connect();
+    assert_eq!(talk.ask("10 [] number_of_nodes()"), "10 [0] number_of_nodes(0,1)");
+    assert_eq!(talk.call("hello", "{}")["result"]["service"], "monitor");
+    assert_eq!(talk.ask(r#"1 [] print(1,2.5,"x")"#), r#"1 [0] print(0,[1,2.5,"x"])"#);
+    assert!(talk.ask("7").starts_with("7 [] error(100,1,"));
+    assert!(talk.ask("}{").starts_with("0 [] error(100,0,"));
+}
+
+#[test]
+fn a_tool_hears_of_its_own_events_only_and_leaves_nothing() {
+    let service = Served::start("test");
+    let (mut one, mut other) = (service.connect(), service.connect());
+    for talk in [&mut one, &mut other] {
+        assert_eq!(talk.ask("1 [0] define_user_event(5)"), "1 [0] define_user_event(0)");
+        assert_eq!(talk.ask("2 [0] user_event(5): 3 [0] print($1)"), "2 [0] user_event(0)");
+        assert_eq!(talk.ask("4 [0] enable(2)"), "4 [0] enable(0)");
+    }
+    assert_eq!(one.ask("5 [0] raise_event(5,[7])"), "5 [0] raise_event(0)");
+    assert_eq!(one.line().as_deref(), Some("3 [0] print(0,[7])"));
+    // What the other hears next is his own.
+    assert_eq!(other.ask("6 [0] print(8)"), "6 [0] print(0,[8])");
+    drop(one);
+    let none = "4 [0] enable(306,0,\"no request 2 is stored on node 0\")";
+    assert_eq!(service.connect().ask("4 [0] enable(2)"), none);
+}
+
+#[test]
+fn the_end_of_a_process_is_told_with_its_number() {
+    let service = Served::start("procfs");
+    let mut talk = service.connect();
+    let mut cat = Cat::start();
+    let pid = cat.0.id();
+    assert_eq!(talk.ask(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
+    let stored = talk.ask(&format!("2 [] process_terminated({pid}): 3 [$0] print($1)"));
+    assert_eq!(stored, "2 [0] process_terminated(0)");
+    assert_eq!(talk.ask("4 [] enable(2)"), "4 [0] enable(0)");
+    cat.end();
+    assert_eq!(talk.line(), Some(format!("3 [0] print(0,[{pid}])")));
+    let gone = format!("5 [0] process_info(301,0,\"process {pid} has ended\")");
+    assert_eq!(talk.ask(&format!("5 [] process_info({pid},0)")), gone);
+}
+
+#[test]
+fn who_does_not_read_is_told_how_many_he_missed() {
+    const LINES: usize = 230;
+    const RAISED: usize = 100 * LINES;
+    let service = Served::with("[limits]\nqueue_bytes = \"64KiB\"\n");
+    let (mut slow, mut quick) = (service.connect(), service.connect());
+    // From 2^30 on, events are everybody's.
+    slow.ask("1 [0] define_user_event(0x40000000)");
+    slow.ask("2 [0] user_event(0x40000000): 3 [0] print($1)");
+    slow.ask("4 [0] enable(2)");
+    let raise = format!("9 [0] raise_event(0x40000000,[\"{}\"])", "x".repeat(100));
+    let line = vec![raise; 100].join("; ");
+    for _ in 0..LINES {
+        let told = quick.ask(&line);
+        assert!(told.starts_with("9 [0] raise_event(0); "), "{told}");
+    }
+    let (mut n_heard, mut n_missed) = (0, 0);
+    while n_heard + n_missed < RAISED {
+        match slow.line().unwrap().split_once('(').unwrap() {
+            ("3 [0] print", _) => n_heard += 1,
+            (_, rest) => {
+                let mut numbers = rest.split(',');
+                assert_eq!(numbers.next(), Some("407"));
+                n_missed += numbers.next().unwrap().parse::<usize>().unwrap();
+            }
+        }
+    }
+    assert_eq!(n_heard + n_missed, RAISED);
+    assert!(n_missed > 0, "it took all of them");
+}

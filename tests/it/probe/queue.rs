@@ -1,0 +1,129 @@
+//! Queues of real libraries and of the system: what waits in them, without taking it.
+
+use super::fixture::Build;
+use super::mpi::Ranks;
+use super::pvm::Pvm;
+use crate::root::privilege::granted;
+use crate::root::workload::Guarded;
+use monitor::model::id::Pid;
+use monitor::probe::Error;
+use monitor::probe::queue::{self, Depth, Message, Queue};
+use std::path::Path;
+use std::process::Command;
+
+fn messages(pid: Pid, depth: Depth) -> Vec<Message> {
+    match queue::of(Path::new("/proc"), pid, depth).unwrap() {
+        Queue::Messages(messages) => messages,
+        Queue::Length(length) => panic!("only a length, {length}"),
+    }
+}
+
+fn heads(pid: Pid) -> Vec<(Option<i64>, i64, u64)> {
+    messages(pid, Depth::Heads).iter().map(|it| (it.sender, it.tag, it.bytes)).collect()
+}
+
+#[test]
+fn root_what_has_arrived_in_a_task_of_pvm_is_told_in_order() {
+    const TEST: &str = "root_what_has_arrived_in_a_task_of_pvm_is_told_in_order";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(pvm) = Pvm::start(TEST) else { return };
+    let (mut sender, mut receiver) = (pvm.task(), pvm.task());
+    assert_eq!(heads(receiver.pid()), []);
+    let _sent = sender.does(&format!("many 5 {} 100", receiver.tid));
+    // What is in the socket has not arrived: the library takes it in when it looks for something.
+    let _sent = sender.does(&format!("send {} 999 1", receiver.tid));
+    crate::deadline::until(|| (receiver.does("probe 999") == "1").then_some(()));
+    let from = Some(sender.tid);
+    let mut want: Vec<_> = (0i64..5).map(|n| (from, 100 + n, 10 * n.cast_unsigned())).collect();
+    want.push((from, 999, 1));
+    assert_eq!(heads(receiver.pid()), want);
+    let whole = messages(receiver.pid(), Depth::Contents);
+    assert_eq!(whole[3].content, [b'a' + 103 % 26; 30]);
+    let took = receiver.does(&format!("receive {} 102", sender.tid));
+    assert!(took.ends_with(&format!(" 20 102 {}", sender.tid)), "{took}");
+    let _received = want.remove(2);
+    assert_eq!(heads(receiver.pid()), want);
+}
+
+#[test]
+fn root_the_message_that_a_task_of_pvm_packs_is_found() {
+    const TEST: &str = "root_the_message_that_a_task_of_pvm_packs_is_found";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(pvm) = Pvm::start(TEST) else { return };
+    let mut task = pvm.task();
+    let buffer = || queue::send_buffer(Path::new("/proc"), task.pid());
+    assert!(matches!(buffer(), Err(Error::Lacking { .. })));
+    assert_eq!(task.does("pack 77"), "0");
+    let (address, size) = queue::send_buffer(Path::new("/proc"), task.pid()).unwrap();
+    assert_ne!(address, 0);
+    assert_eq!(size, 77);
+}
+
+#[test]
+fn root_unexpected_messages_of_open_mpi_are_told() {
+    const TEST: &str = "root_unexpected_messages_of_open_mpi_are_told";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(mut ranks) = Ranks::start(TEST) else { return };
+    assert_eq!(heads(ranks.pids[1]), []);
+    ranks.do_it("fill 5");
+    let want: Vec<_> =
+        (0i64..5).map(|n| (Some(0), 300 + n, 8 * (10 + n.cast_unsigned()))).collect();
+    assert_eq!(heads(ranks.pids[1]), want);
+    assert_eq!(messages(ranks.pids[1], Depth::Contents)[4].content, [0; 8 * 14]);
+}
+
+fn with_queue(test: &str, kind: &str) -> Option<Guarded> {
+    let build = Build { test, source: "queues.c", product: "queues", words: &["-O1", "-lrt"] };
+    let mut program = Guarded::run(Command::new(build.done()?).arg(kind));
+    assert_eq!(program.line(), "ready");
+    Some(program)
+}
+
+#[test]
+fn root_a_queue_of_system_v_is_read_without_taking_anything() {
+    const TEST: &str = "root_a_queue_of_system_v_is_read_without_taking_anything";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(mut program) = with_queue(TEST, "sysv") else { return };
+    let (proc, pid) = (Path::new("/proc"), program.pid());
+    assert_eq!(heads(pid), [(None, 1, 1), (None, 2, 2), (None, 1, 3)]);
+    assert_eq!(heads(pid), [(None, 1, 1), (None, 2, 2), (None, 1, 3)]);
+    assert_eq!(messages(pid, Depth::Contents)[1].content, b"ba");
+    // Somebody else becomes the last to read when he takes something: it is not his queue yet.
+    let error = queue::take(proc, pid, 2).unwrap_err().to_string();
+    assert!(error.contains("first of each type"), "{error}");
+    queue::put(proc, pid, 7, b"new").unwrap();
+    assert_eq!(heads(pid)[3], (None, 7, 3));
+    queue::take(proc, pid, 1).unwrap();
+    program.tell("end");
+    assert!(program.0.wait().unwrap().success());
+}
+
+#[test]
+fn root_of_a_queue_of_posix_the_length_is_known() {
+    const TEST: &str = "root_of_a_queue_of_posix_the_length_is_known";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(program) = with_queue(TEST, "posix") else { return };
+    let found = queue::of(Path::new("/proc"), program.pid(), Depth::Heads).unwrap();
+    assert_eq!(found, Queue::Length(3));
+}
+
+#[test]
+fn root_a_process_without_a_queue_says_so() {
+    const TEST: &str = "root_a_process_without_a_queue_says_so";
+    if !granted(TEST) {
+        return;
+    }
+    let program = Guarded::sh("read line");
+    let error = queue::of(Path::new("/proc"), program.pid(), Depth::Heads).unwrap_err();
+    assert!(error.to_string().starts_with("no queue of this process: "), "{error}");
+}

@@ -1,0 +1,154 @@
+//! What happens to processes: forks, programs, ends and signals, each one once.
+
+use super::{RECORD, Scene};
+use crate::deadline;
+use crate::root::privilege::granted;
+use monitor::backend::rule::act::{Act, CellKind, Compare, Receiver, Source, Value, Width};
+use monitor::backend::rule::{Place, Rules as _};
+
+const V0: Value = Value(0);
+const V1: Value = Value(1);
+
+/// The first two arguments of the place, told.
+const TELL: [Act; 3] = [Act::Argument(V0, 0, Width::U32), Act::Argument(V1, 1, Width::U32), RECORD];
+
+#[test]
+fn root_23_forks_are_23_events_with_parent_and_child() {
+    if !granted("root_23_forks_are_23_events_with_parent_and_child") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let (fork, exit) = (scene.list(Place::Fork, &TELL), scene.list(Place::Exit, &TELL));
+    let spawn = "pids = [subprocess.Popen(['/bin/sh', '-c', 'exit 3']) for _ in range(23)]";
+    let _ = scene.target.does(&format!("{spawn}; it = sum(p.wait() for p in pids)"));
+    let told = scene.told();
+    let values = |list| {
+        let of = told.iter().filter(move |it| it.list == list);
+        of.map(|it| (it.values[0], it.values[1])).collect::<Vec<_>>()
+    };
+    let target = u64::from(scene.target.pid().0);
+    let (born, dead) = (values(fork), values(exit));
+    assert_eq!((born.len(), dead.len()), (23, 23));
+    assert!(born.iter().all(|(parent, _)| *parent == target), "{born:?}");
+    let mut children: Vec<_> = born.iter().map(|(_, child)| (*child, 3 << 8)).collect();
+    let mut ended = dead;
+    (children.sort_unstable(), ended.sort_unstable());
+    assert_eq!(children, ended, "each child ended with its code");
+    assert_eq!((scene.runs(fork), scene.runs(exit)), (23, 23));
+}
+
+#[test]
+fn root_a_thread_is_no_process_and_a_program_is_an_event() {
+    if !granted("root_a_thread_is_no_process_and_a_program_is_an_event") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let fork = scene.list(Place::Fork, &TELL);
+    let (exec, exit) = (scene.list(Place::Exec, &TELL), scene.list(Place::Exit, &TELL));
+    let _ = scene.target.does(
+        "import threading; t = [threading.Thread(target=print, args=('',), kwargs={'end': '', \
+         'file': sys.stderr}) for _ in range(5)]; [x.start() for x in t]; [x.join() for x in t]; \
+         it = subprocess.call(['/bin/true'])",
+    );
+    let counts = [fork, exec, exit].map(|list| scene.runs(list));
+    assert_eq!(counts, [1, 1, 1], "forks, programs, ends");
+}
+
+#[test]
+fn root_23_signals_are_23_events_at_both_ends() {
+    if !granted("root_23_signals_are_23_events_at_both_ends") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let only = Act::Filter(V1, Compare::Equal, 40);
+    let acts = [TELL[0], TELL[1], only, Act::Argument(Value(2), 2, Width::U32), RECORD];
+    let made = scene.list(Place::SignalGenerate, &acts);
+    let taken = scene.list(Place::SignalDeliver, &acts);
+    let target = scene.target.pid();
+    let _ = scene.target.does("signal.signal(40, lambda *_: None); it = 0");
+    let mut sender = crate::root::actor::Actor::new();
+    let _ = sender.does(&format!("for _ in range(23): os.kill({}, 40)", target.0));
+    let mut told = Vec::new();
+    let of = |told: &[monitor::backend::rule::told::Told], list| {
+        told.iter().filter(|it| it.list == list).count()
+    };
+    deadline::until(|| {
+        told.extend(scene.told());
+        (of(&told, taken) >= 23).then_some(())
+    });
+    assert_eq!((of(&told, made), of(&told, taken)), (23, 23));
+    assert!(told.iter().all(|it| it.values[0] == u64::from(target.0) && it.values[1] == 40));
+    let by_sender = told.iter().filter(|it| it.list == made);
+    assert!(by_sender.into_iter().all(|it| it.values[2] == u64::from(sender.pid().0)));
+}
+
+#[test]
+fn root_a_rule_signals_who_it_happens_to() {
+    if !granted("root_a_rule_signals_who_it_happens_to") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let labs = scene.function("labs");
+    let _ = scene.target.does("got = []; signal.signal(12, lambda *_: got.append(1)); it = 0");
+    let id = scene.list(
+        Place::Entry(labs),
+        &[
+            Act::Argument(V0, 0, Width::I32),
+            Act::Filter(V0, Compare::Equal, 5),
+            Act::Signal(12, Receiver::Process),
+        ],
+    );
+    let _ = scene.target.does("it = sum(l.labs(n) for n in range(10))");
+    deadline::until(|| (scene.target.does("it = len(got)") == 1).then_some(()));
+    assert_eq!(scene.runs(id), 10);
+}
+
+#[test]
+fn root_blocking_inside_a_call_is_seen_at_the_switch() {
+    if !granted("root_blocking_inside_a_call_is_seen_at_the_switch") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let usleep = scene.function("usleep");
+    let inside = scene.rules.make_timer(monitor::backend::rule::act::Whose::Thread).unwrap();
+    let (begin, end) = (Act::Begin(inside, V0), Act::End(V0, inside));
+    let _ = scene.list(Place::Entry(usleep.clone()), &[begin]);
+    let _ = scene.list(Place::Return(usleep), &[end]);
+    let blocked = scene.rules.make_cell(CellKind::Sum).unwrap();
+    let woken = scene.rules.make_cell(CellKind::Sum).unwrap();
+    let is_inside = [Act::Running(V0, inside), Act::Filter(V0, Compare::Equal, 1)];
+    let waits = [Act::Argument(V1, 5, Width::U32), Act::Filter(V1, Compare::Different, 0)];
+    let _ = scene.list(Place::Switch, &[&is_inside[..], &waits, &[Act::Count(blocked)]].concat());
+    let _ = scene.list(Place::Wakeup, &[&is_inside[..], &[Act::Count(woken)]].concat());
+    let _ = scene.target.does("it = sum(l.usleep(1000) for _ in range(23))");
+    let counts = (scene.rules.cell(blocked), scene.rules.cell(woken));
+    assert_eq!(counts, (Some(23), Some(23)));
+}
+
+#[test]
+fn root_a_switch_names_only_processes_of_the_set() {
+    if !granted("root_a_switch_names_only_processes_of_the_set") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let set = scene.set;
+    let id = scene.list(
+        Place::Switch,
+        &[
+            Act::Argument(V0, 0, Width::U32),
+            Act::Argument(V1, 1, Width::U32),
+            Act::Ours(V0, V0, set),
+            Act::Ours(V1, V1, set),
+            Act::Source(Value(2), Source::Cpu),
+            RECORD,
+        ],
+    );
+    let _ = scene.target.does("import time; it = sum(time.sleep(0.001) or 0 for _ in range(7))");
+    let told = scene.told();
+    let target = u64::from(scene.target.pid().0);
+    let names = |it: &monitor::backend::rule::told::Told| (it.values[0], it.values[1]);
+    assert!(told.iter().map(names).all(|it| {
+        it == (target, u64::MAX) || it == (u64::MAX, target) || it == (target, target)
+    }));
+    assert!(told.len() >= 14 && scene.runs(id) >= 14, "{} switches", told.len());
+}

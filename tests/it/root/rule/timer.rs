@@ -1,0 +1,101 @@
+//! How long calls took, and the area below a level.
+
+use super::{RECORD, Scene};
+use crate::root::privilege::granted;
+use monitor::backend::rule::act::{Act, CellKind, Value, Whose, Width};
+use monitor::backend::rule::{Part, Place, Rules as _};
+
+const V0: Value = Value(0);
+const V4: Value = Value(4);
+
+#[test]
+fn root_23_calls_are_timed_and_their_ends_know_their_beginnings() {
+    if !granted("root_23_calls_are_timed_and_their_ends_know_their_beginnings") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let usleep = scene.function("usleep");
+    let timer = scene.rules.make_timer(Whose::Thread).unwrap();
+    let times = scene.rules.make_histogram().unwrap();
+    let argument = Act::Argument(V0, 0, Width::U32);
+    let begin = [argument, Act::Begin(timer, V0)];
+    let begin = scene.list(Place::Entry(usleep.clone()), &begin);
+    let end = [Act::End(V4, timer), Act::Histogram(times, V4), RECORD];
+    let end = scene.list(Place::Return(usleep), &end);
+    let _ = scene.target.does("it = sum(l.usleep(2000 + n) for n in range(23))");
+    let told = scene.told();
+    let kept: Vec<u64> = told.iter().map(|it| it.values[5]).collect();
+    assert_eq!(kept, (2000..2023).collect::<Vec<_>>());
+    assert!(told.iter().all(|it| it.values[4] >= 1000 * it.values[5]), "in nanoseconds");
+    assert_eq!(scene.rules.histogram(times).count(), 23);
+    assert_eq!((scene.runs(begin), scene.runs(end)), (23, 23));
+}
+
+#[test]
+fn root_threads_do_not_end_each_others_calls() {
+    if !granted("root_threads_do_not_end_each_others_calls") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let usleep = scene.function("usleep");
+    let timer = scene.rules.make_timer(Whose::Thread).unwrap();
+    let begin = [Act::Argument(V0, 0, Width::U32), Act::Begin(timer, V0)];
+    let _ = scene.list(Place::Entry(usleep.clone()), &begin);
+    let _ = scene.list(Place::Return(usleep), &[Act::End(V4, timer), RECORD]);
+    let _ = scene.target.does(
+        "import threading; t = [threading.Thread(target=l.usleep, args=(20000 + 1000 * n,)) for n \
+         in range(7)]; [x.start() for x in t]; [x.join() for x in t]; it = 0",
+    );
+    let told = scene.told();
+    assert_eq!(told.len(), 7);
+    assert!(told.iter().all(|it| it.values[4] >= 1000 * it.values[5]), "{told:?}");
+}
+
+#[test]
+fn root_an_end_without_a_beginning_is_counted_and_tells_nothing() {
+    if !granted("root_an_end_without_a_beginning_is_counted_and_tells_nothing") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let labs = scene.function("labs");
+    let timer = scene.rules.make_timer(Whose::Thread).unwrap();
+    let begin = scene.list(Place::Entry(labs.clone()), &[Act::Begin(timer, V0)]);
+    let _ = scene.target.does("it = l.labs(1)");
+    // The number goes to another timer, for which nothing has begun.
+    scene.rules.remove(begin);
+    scene.rules.free(Part::Timer(timer));
+    let again = scene.rules.make_timer(Whose::Thread).unwrap();
+    assert_eq!(again.index, timer.index);
+    let end = scene.list(Place::Return(labs), &[Act::End(V4, again), RECORD]);
+    let _ = scene.target.does("it = sum(l.labs(n) for n in range(23))");
+    assert_eq!(scene.rules.tally(end).lost_times, 23);
+    assert_eq!(scene.told(), []);
+}
+
+#[test]
+fn root_an_area_is_the_level_times_the_time() {
+    if !granted("root_an_area_is_the_level_times_the_time") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let labs = scene.function("labs");
+    let area = scene.rules.make_cell(CellKind::Area).unwrap();
+    let level = scene.rules.make_cell(CellKind::Area).unwrap();
+    let argument = Act::Argument(V0, 0, Width::I32);
+    let acts = [argument, Act::Change(area, V0), Act::Level(level, V0), RECORD];
+    let _ = scene.list(Place::Entry(labs), &acts);
+    // 3 for a while; then 3 + 2 - 5, or 2 and then -5, which ends at a level of its own; then 0.
+    let _ = scene.target.does("import time; it = l.labs(3); time.sleep(0.05)");
+    let _ = scene.target.does("it = l.labs(2); time.sleep(0.05); it = l.labs(-5)");
+    let _ = scene.target.does("it = l.labs(0)");
+    let told = scene.told();
+    let at = |n: usize| i64::try_from(told[n].at.0).unwrap();
+    let changed = 3 * (at(1) - at(0)) + 5 * (at(2) - at(1));
+    let set = 3 * (at(1) - at(0)) + 2 * (at(2) - at(1)) - 5 * (at(3) - at(2));
+    let near = |cell, want: i64| {
+        let held = scene.rules.cell(cell).unwrap();
+        assert!((held - want).abs() < want.abs() / 50, "{held}, not {want}");
+    };
+    near(area, changed);
+    near(level, set);
+}

@@ -1,0 +1,6 @@
+//! The HTTP listener from outside: metrics as collectors read them, and what is refused.
+
+mod collector;
+mod get;
+mod metrics;
+mod refused;
