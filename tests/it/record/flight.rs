@@ -38,7 +38,8 @@ fn the_last_time_is_there_and_no_more() {
     assert_eq!(found as u64, span.samples);
     let (span, _) = saved(&served, &["--last", "5s"]).unwrap();
     let seconds = span.last.boot.since(span.first.boot).seconds();
-    assert!((5.0..=20.0).contains(&seconds), "{seconds}");
+    // Processes and the node are two readings, so samples are two seconds apart.
+    assert!((4.0..=20.0).contains(&seconds), "{seconds}");
 }
 
 #[test]
