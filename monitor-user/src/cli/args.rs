@@ -53,6 +53,8 @@ pub enum Command {
     Events(words::Events),
     /// Ask in the request language, and print the replies
     Ask(words::Ask),
+    /// The manual of what can be asked for
+    Services(words::Services),
     /// Serve the tools of this node: one reader for all of them
     Serve(Serve),
     /// What the service of this node uses, holds and refused

@@ -31,6 +31,7 @@ mod run;
 mod sample;
 mod seen;
 mod serve;
+mod services;
 mod settings;
 mod start;
 mod status;
@@ -73,6 +74,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Cancel(args)) => list::cancel(&args),
         Some(Command::Events(args)) => events::events(&args),
         Some(Command::Ask(args)) => ask::ask(&args),
+        Some(Command::Services(args)) => services::services(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Status(args)) => status::status(&args),
         Some(Command::Config(args)) => config::config(&args),

@@ -115,12 +115,17 @@ impl Demand {
             part: "all".into(),
             fields: Some(fields),
             every_ns: Some(Ns::from(self.every).0),
-            sort: Some(format!("{sign}{}", self.order.field.field().name)),
+            sort: self.sorts().then(|| format!("{sign}{}", self.order.field.field().name)),
             group_by: self.by.map(|by| by.name().into()),
             top: self.top,
             capabilities: self.capabilities(),
             ..Request::default()
         }
+    }
+
+    /// Whether rows can be sorted as they shall: groups have what adds up, and no more.
+    fn sorts(&self) -> bool {
+        self.by.is_none() || sum(self.order.field).is_some()
     }
 
     /// The same without what only the open page needs.
@@ -212,9 +217,11 @@ mod tests {
 
     #[test]
     fn groups_are_asked_for_what_adds_up() {
-        for by in [By::Job, By::User, By::Comm, By::Cgroup] {
+        for by in [By::Job, By::User, By::Comm, By::Cgroup, By::Container] {
             let demand = Demand { by: Some(by), ..demand(&[ProcessField::Pid]) };
             assert!(plan(&demand).grouping.is_some());
+            let order = Order { field: ProcessField::Pid, ..ORDER };
+            assert!(plan(&Demand { order, ..demand }).grouping.is_some());
         }
     }
 }

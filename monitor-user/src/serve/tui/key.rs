@@ -141,7 +141,7 @@ pub const BINDINGS: &[Binding] = &[
     row(&[key('>'), key('.')], Action::SortRight, "", "sort by the column further right"),
     row(&[key('r')], Action::Reverse, "", "turn the order round"),
     row(&[key('t'), f(5)], Action::Tree, "tree", "parents and their children, or a flat list"),
-    row(&[key('g')], Action::Group, "group", "add up by job, user, command or cgroup"),
+    row(&[key('g')], Action::Group, "group", "add up by job, user, command, cgroup or container"),
     row(&[key('c'), f(2)], Action::Columns, "columns", "choose the columns"),
     row(&[key(' ')], Action::Freeze, "freeze", "stand still, or go on"),
     row(&[key('-')], Action::Slower, "", "read half as often"),
