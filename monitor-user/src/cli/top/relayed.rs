@@ -10,7 +10,8 @@ use crate::model::id::Ns;
 use crate::model::sample::Process;
 use crate::serve::tui::demand::Demand;
 use crate::serve::tui::feed::{Cost, Feed, Inside, News, Told};
-use crate::sys::{clock, memory};
+use crate::serve::tui::own::{Own, share};
+use crate::sys::clock;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -76,7 +77,7 @@ enum Came {
 impl Asker {
     fn new(client: Client, demands: watch::Receiver<Demand>, sender: mpsc::Sender<Told>) -> Self {
         let (table, focus, about) = (None, None, None);
-        let costs = Costs { client: client.clone(), used: None, own: None };
+        let costs = Costs { client: client.clone(), own: Own::default(), daemon: None };
         Self { client, demands, sender, table, focus, about, costs, begun: false }
     }
 
@@ -215,9 +216,8 @@ fn garbled(error: serde_json::Error) -> Error {
 /// What this program and the daemon cost.
 struct Costs {
     client: Client,
-    /// What we had used at a time.
-    used: Option<(Ns, Ns)>,
-    own: Option<Account>,
+    own: Own,
+    daemon: Option<Account>,
 }
 
 /// What the daemon told of itself.
@@ -231,39 +231,26 @@ struct Account {
 impl Costs {
     async fn at(&mut self, at: Ns) -> Result<(Vec<Cost>, Arc<[Entry]>), Error> {
         let probes = self.account(at).await?;
-        let mut cost = vec![self.own_part(at)];
-        cost.extend(self.own.as_ref().map(|own| own.cost));
+        let mut cost = vec![self.own.look()];
+        cost.extend(self.daemon.as_ref().map(|own| own.cost));
         Ok((cost, probes))
-    }
-
-    fn own_part(&mut self, at: Ns) -> Cost {
-        let cpu = clock::own_cpu();
-        let before = self.used.replace((at, cpu)).filter(|(before, _)| at > *before);
-        let percent = |(before, used): (Ns, Ns)| share(cpu.since(used), at.since(before));
-        let cpu_percent = before.map(percent);
-        Cost { who: "self", cpu_percent, rss_bytes: memory::resident_bytes() }
     }
 
     /// Asks the daemon what it costs, and how its probes are, now and then.
     async fn account(&mut self, at: Ns) -> Result<Arc<[Entry]>, Error> {
-        if let Some(own) = self.own.as_ref().filter(|own| at.since(own.at) < STATUS_WITHIN) {
+        if let Some(own) = self.daemon.as_ref().filter(|own| at.since(own.at) < STATUS_WITHIN) {
             return Ok(Arc::clone(&own.probes));
         }
         let status = self.client.status().await?;
         let probes: Arc<[Entry]> = self.client.probes().await?.capabilities.into();
-        let before = self.own.as_ref().filter(|own| at > own.at);
+        let before = self.daemon.as_ref().filter(|own| at > own.at);
         let cpu = Ns(status.cpu_ns);
         let cost = Cost {
             who: "daemon",
             cpu_percent: before.map(|own| share(cpu.since(own.cpu), at.since(own.at))),
             rss_bytes: Some(status.rss_bytes),
         };
-        self.own = Some(Account { at, cpu, cost, probes: Arc::clone(&probes) });
+        self.daemon = Some(Account { at, cpu, cost, probes: Arc::clone(&probes) });
         Ok(probes)
     }
-}
-
-/// Hundredths of a processor.
-fn share(used: Ns, of: Ns) -> f64 {
-    used.0 as f64 / of.0 as f64 * 100.0
 }
