@@ -97,6 +97,13 @@ pub fn thread_identity(process: i32, tid: i32) -> Option<Identity> {
     Some(Identity { pid: Pid(u32::try_from(tid).ok()?), start: start(stat.starttime) })
 }
 
+/// The identity as `/proc` has it: whoever names a process may know its start more precisely, and
+/// what is kept for it must be found by either.
+pub fn key(id: Identity) -> Identity {
+    let tick = clock::tick_ns();
+    Identity { start: Ns(id.start.0 / tick * tick), ..id }
+}
+
 /// A number for the calls that want it signed; no process has one beyond.
 pub fn raw(pid: Pid) -> i32 {
     i32::try_from(pid.0).unwrap_or(i32::MAX)

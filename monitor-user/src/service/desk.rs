@@ -2,6 +2,7 @@
 //!
 //! The engine implements it, since it runs what is stored; services name things by their numbers.
 
+use super::ground::{HeldThread, Sent};
 use super::outcome::{Refusal, Told};
 use super::session::number::Numbers;
 use crate::model::id::{Identity, Ns, Pid};
@@ -33,7 +34,7 @@ pub trait Desk {
 }
 
 /// A kind of occurrence: what has to be looked out for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     /// A process came to be.
     Born,
@@ -51,6 +52,8 @@ pub enum Topic {
     NodeWent,
     /// A user's own event.
     User(i64),
+    /// A thread is where it was sent, or came to where it is waited for.
+    Sent(Sent),
 }
 
 /// Something that occurred on this node.
@@ -68,6 +71,8 @@ pub struct Occurrence {
     pub pc: Option<u64>,
     /// What `$1` and so on are.
     pub told: Arc<[Told]>,
+    /// The thread that waits until the actions are done.
+    pub held: Option<HeldThread>,
 }
 
 /// Whose occurrences are meant.

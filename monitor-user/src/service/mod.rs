@@ -41,8 +41,27 @@ pub use session::Session;
 /// Every service that is built in, by object.
 pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Scope", &[scope::ROWS]),
-    ("Processes", &[process::info::ROWS]),
-    ("Events", &[event::life::ROWS, event::signal::ROWS]),
+    (
+        "Processes",
+        &[
+            process::info::ROWS,
+            process::hold::ROWS,
+            process::inside::ROWS,
+            process::register::ROWS,
+            process::start::ROWS,
+            process::migrate::ROWS,
+        ],
+    ),
+    (
+        "Events",
+        &[
+            event::life::ROWS,
+            event::signal::ROWS,
+            event::hold::ROWS,
+            event::errand::ROWS,
+            event::migration::ROWS,
+        ],
+    ),
     ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),

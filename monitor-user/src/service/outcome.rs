@@ -56,6 +56,8 @@ pub struct Refusal {
     pub errno: i32,
     /// What, why, and what to do.
     pub text: String,
+    /// What there is all the same: the bytes before a hole.
+    pub results: Vec<Value>,
 }
 
 /// What became of an act.
@@ -79,7 +81,7 @@ pub enum Told {
 impl Refusal {
     /// A refusal that the system has no number for.
     pub fn new(status: Status, text: impl Into<String>) -> Self {
-        Self { status, errno: 0, text: text.into() }
+        Self { status, errno: 0, text: text.into(), results: Vec::new() }
     }
 
     /// The same with the number of the system.
@@ -103,7 +105,7 @@ impl Done {
 impl From<Refusal> for Done {
     fn from(refusal: Refusal) -> Self {
         let reason = Reason { errno: refusal.errno, text: refusal.text };
-        Self { status: refusal.status, results: Vec::new(), reason: Some(reason) }
+        Self { status: refusal.status, results: refusal.results, reason: Some(reason) }
     }
 }
 

@@ -1,10 +1,18 @@
 //! Users and their names, as the host's name service knows them.
 
-use nix::unistd::{Uid, User};
+use nix::unistd::{Gid, Uid, User, getgrouplist};
+use std::ffi::CString;
 
 /// The name of a user; absent where the host knows none, or cannot be asked.
 pub fn name(uid: u32) -> Option<String> {
     User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)
+}
+
+/// All groups of a user, the one that he acts with among them.
+pub fn groups(uid: u32, gid: u32) -> Vec<u32> {
+    let name = name(uid).and_then(|name| CString::new(name).ok());
+    let groups = name.and_then(|name| getgrouplist(&name, Gid::from_raw(gid)).ok());
+    groups.map_or_else(|| vec![gid], |all| all.iter().map(|it| it.as_raw()).collect())
 }
 
 /// The number of a user, given by name or by number; or why there is none.

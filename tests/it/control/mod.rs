@@ -7,6 +7,7 @@ mod errand;
 mod guardian;
 mod memory;
 mod register;
+mod service;
 mod stack;
 mod start;
 mod stop;

@@ -11,6 +11,8 @@ use crate::service::ground::Happenings;
 use crate::service::ground::live::Live;
 use crate::service::session::right::{SessionId, Tool};
 use crate::sys::clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::BorrowedFd;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -46,6 +48,12 @@ impl Local {
     }
 }
 
+/// Whether it is, now.
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
+}
+
 impl Way for Local {
     fn say(&mut self, line: &[u8]) -> Result<(), Failure> {
         self.input(Input::Said(0, line.to_vec()));
@@ -54,11 +62,15 @@ impl Way for Local {
 
     fn look(&mut self) -> Option<Duration> {
         let now = clock::boot();
-        let happened = match self.ground.due() {
-            Some(due) if due <= now => self.ground.happened(now),
-            _ => Vec::new(),
+        let is_due = self.ground.due().is_some_and(|due| due <= now);
+        let happened = match is_due || self.ground.wake().is_some_and(is_readable) {
+            true => self.ground.happened(now),
+            false => Vec::new(),
         };
         self.input(Input::Happened(happened));
+        if self.ground.wake().is_some() {
+            return Some(LOOK);
+        }
         let due = [self.machine.due(), self.ground.due()].into_iter().flatten().min()?;
         Some(Duration::from_nanos(due.since(now).0).min(LOOK))
     }

@@ -3,6 +3,7 @@
 //! In: acts with their answers, and what happened. Out: the acts that undo all of it.
 
 use super::super::act::{Act, Done, Happened, Method, Patch, Target, Tool, What};
+use super::super::subject::key;
 use super::super::trouble::Trouble;
 use crate::model::id::Identity;
 use crate::sys::pidfd::Held;
@@ -56,7 +57,7 @@ impl Ledger {
     /// What has ended needs no undoing.
     pub fn happened(&mut self, happened: &Happened) {
         if happened.what == What::Ended {
-            let _ended = self.0.remove(&happened.target.process);
+            let _ended = self.0.remove(&key(happened.target.process));
         }
     }
 
@@ -98,7 +99,7 @@ impl Ledger {
     }
 
     fn entry(&mut self, id: Identity) -> &mut Entry {
-        self.0.entry(id).or_default()
+        self.0.entry(key(id)).or_default()
     }
 
     /// Bytes stay in the list: putting back what is back already changes nothing.
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
     use crate::model::id::{Ns, Pid};
 
-    const ID: Identity = Identity { pid: Pid(7), start: Ns(1) };
+    const ID: Identity = Identity { pid: Pid(7), start: Ns(10_000_000) };
     const ONE: Tool = Tool(1);
     const OTHER: Tool = Tool(2);
 

@@ -11,11 +11,13 @@ mod frame;
 mod ledger;
 mod remote;
 pub mod serve;
+mod users;
 
 use super::act::{Act, Done, Happened, Order, Tool};
 use super::trouble::Trouble;
 use super::worker::Worker;
 pub use remote::{Remote, User};
+pub use users::Users;
 
 /// Acts on processes.
 pub trait Hand {

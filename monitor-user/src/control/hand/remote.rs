@@ -255,6 +255,8 @@ fn spawn(program: &Path, user: Option<&User>) -> io::Result<(Child, UnixStream)>
     let _command = command.arg("hand").stdin(Stdio::from(OwnedFd::from(other)));
     let _command = command.stdout(Stdio::null());
     if let Some(user) = user {
+        // What the service was given in its environment is not for others.
+        let _command = command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         let groups: Vec<String> = user.groups.iter().map(u32::to_string).collect();
         let _command =
             command.arg(format!("--uid={}", user.uid)).arg(format!("--gid={}", user.gid));

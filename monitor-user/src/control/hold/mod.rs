@@ -8,7 +8,7 @@ mod freezer;
 
 use super::act::{Happened, Method, Target, Tool, What};
 use super::patience::Patience;
-use super::subject::Subject;
+use super::subject::{Subject, key};
 use super::trouble::Trouble;
 use crate::model::id::Identity;
 use freezer::Freezer;
@@ -48,7 +48,7 @@ impl Holds {
         patience: &mut Patience<'_>,
         turn: &mut dyn FnMut(),
     ) -> Result<Method, Trouble> {
-        let id = subject.id;
+        let id = key(subject.id);
         if let Some(hold) = self.0.get_mut(&id) {
             let _again = hold.holders.insert(tool);
             return Ok(hold.method());
@@ -61,6 +61,7 @@ impl Holds {
 
     /// Lets go of it for a tool.
     pub fn release(&mut self, tool: Tool, id: Identity) -> Result<(), Trouble> {
+        let id = key(id);
         let hold = self.0.get_mut(&id).filter(|hold| hold.holders.contains(&tool));
         let hold = hold.ok_or_else(|| Trouble::state("this tool has not stopped the process"))?;
         if hold.holders.len() > 1 {
@@ -76,12 +77,12 @@ impl Holds {
     pub fn adopt(&mut self, tool: Tool, subject: Subject) {
         let holders = BTreeSet::from([tool]);
         let hold = Hold { means: Means::Signal, holders, before: false, subject };
-        let _none = self.0.insert(hold.subject.id, hold);
+        let _none = self.0.insert(key(hold.subject.id), hold);
     }
 
     /// Whether a tool may let a thread of the process run an errand, while the rest stands still.
     pub fn may_run(&mut self, tool: Tool, id: Identity) -> Result<(), Trouble> {
-        let Some(hold) = self.0.get_mut(&id) else { return Ok(()) };
+        let Some(hold) = self.0.get_mut(&key(id)) else { return Ok(()) };
         if hold.holders.iter().any(|holder| *holder != tool) {
             return Err(Trouble::Locked);
         }
@@ -113,13 +114,13 @@ impl Holds {
         };
         self.0.retain(|id, hold| {
             if hold.subject.held.has_ended() {
-                say(*id, What::Ended);
+                say(hold.subject.id, What::Ended);
                 return false;
             }
             if !busy(*id) && hold.escaped() && hold.subject.held.signal(STOP).is_ok() {
                 // Who let it run also let go of what stopped it before us.
                 hold.before = false;
-                say(*id, What::StoppedAgain);
+                say(hold.subject.id, What::StoppedAgain);
             }
             true
         });

@@ -20,7 +20,7 @@ mod undo;
 use super::act::{Argument, Happened, Mark, Patch, Tool};
 use super::machine::{self, Registers};
 use super::patience::Patience;
-use super::subject::{Subject, tell};
+use super::subject::{Subject, key, tell};
 use super::trouble::Trouble;
 use super::unwind;
 use crate::model::id::Identity;
@@ -84,7 +84,7 @@ impl Traces {
 
     /// Lets go of a thread that the tool stopped.
     pub fn release(&mut self, tool: Tool, id: Identity, tid: i32) -> Result<(), Trouble> {
-        let traced = self.0.get_mut(&id);
+        let traced = self.0.get_mut(&key(id));
         let traced =
             traced.ok_or_else(|| Trouble::state("this tool has not stopped the thread"))?;
         let released = traced.let_go(tid, (tool, Cause::Stop));
@@ -94,7 +94,8 @@ impl Traces {
 
     /// Lets a thread go on that an event held; its signal is taken away, or left to it.
     pub fn go_on(&mut self, wish: &Wish, id: Identity, delivers: bool) -> Result<(), Trouble> {
-        let traced = self.0.get_mut(&id).ok_or_else(|| Trouble::state("nothing is held there"))?;
+        let traced =
+            self.0.get_mut(&key(id)).ok_or_else(|| Trouble::state("nothing is held there"))?;
         let thread = traced.threads.get_mut(&wish.tid);
         if let Some(thread) = thread.filter(|_| !delivers) {
             let event = (wish.tool, Cause::Event(wish.mark));
@@ -143,7 +144,7 @@ impl Traces {
     /// Forgets what a tool wanted under this name.
     pub fn unset(&mut self, who: (Tool, Mark), id: Identity) -> Result<(), Trouble> {
         let nothing = || Trouble::state("nothing of this name is set in the process");
-        let traced = self.0.get_mut(&id).ok_or_else(nothing)?;
+        let traced = self.0.get_mut(&key(id)).ok_or_else(nothing)?;
         let mut found = traced.watches.remove(&who);
         found |= traced.breakpoints.unset(&traced.subject, |it| *it == who)? > 0;
         let out = traced
@@ -219,12 +220,12 @@ impl Traces {
 
     /// The bytes of ours in a process.
     pub fn patches(&self, id: Identity) -> Vec<Patch> {
-        self.0.get(&id).map(|it| it.breakpoints.patches()).unwrap_or_default()
+        self.0.get(&key(id)).map(|it| it.breakpoints.patches()).unwrap_or_default()
     }
 
     /// The program's own bytes change under ours.
     pub fn overwrite(&mut self, id: Identity, address: u64, bytes: &[u8]) {
-        if let Some(traced) = self.0.get_mut(&id) {
+        if let Some(traced) = self.0.get_mut(&key(id)) {
             traced.breakpoints.overwrite(address, bytes);
         }
     }
@@ -236,7 +237,7 @@ impl Traces {
 
     /// Whether a thread of the process is out for us.
     pub fn is_out(&self, id: Identity) -> bool {
-        let traced = self.0.get(&id);
+        let traced = self.0.get(&key(id));
         traced.is_some_and(|it| it.threads.values().any(|thread| thread.errand.is_some()))
     }
 
@@ -263,7 +264,7 @@ impl Traces {
     }
 
     fn traced(&mut self, subject: Subject) -> &mut Traced {
-        self.0.entry(subject.id).or_insert_with(|| Traced::new(subject))
+        self.0.entry(key(subject.id)).or_insert_with(|| Traced::new(subject))
     }
 
     /// What is traced no more and has nothing to tell.

@@ -11,6 +11,7 @@ use crate::model::id::Ns;
 use crate::omis::localise::{Located, localise};
 use crate::omis::unify::Gathering;
 use crate::omis::{Arg, Basic, Dialect, Expr, Node, NodeRef, Reply, Request, Status, Value};
+use crate::service::ground::HeldThread;
 use crate::service::session::right::SessionId;
 use crate::service::{Done, Refusal};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,6 +37,8 @@ pub struct Course {
     waiting: BTreeMap<(usize, Node), bool>,
     depth: u32,
     is_occurrence: bool,
+    /// A thread that goes on when the list has ended.
+    held: Option<HeldThread>,
 }
 
 impl Machine {
@@ -68,7 +71,8 @@ impl Machine {
             Err(why) => Step::Refuse(action.clone(), why),
         };
         let stages = request.stages.iter().map(|it| it.0.iter().map(step).collect()).collect();
-        self.begin(Course::new(session, stages, (depth, true)), turn);
+        let course = Course::new(session, stages, (depth, true));
+        self.begin(Course { held: occasion.held, ..course }, turn);
     }
 
     fn begin(&mut self, course: Course, turn: &mut Turn<'_>) {
@@ -181,6 +185,9 @@ impl Machine {
 
     fn finish(&mut self, key: u64, turn: &mut Turn<'_>) {
         let Some(course) = self.courses.remove(&key) else { return };
+        if let Some(held) = &course.held {
+            turn.ground.go_on(held);
+        }
         let reply = Reply::unified(course.gatherings);
         if is_worth(&reply, course.is_occurrence) && !reply.0.is_empty() {
             let (session, is_told) = (course.session, course.is_occurrence);
@@ -262,7 +269,7 @@ impl Course {
     ) -> Self {
         let (gatherings, waiting) = (Vec::new(), BTreeMap::new());
         let deadline = Ns(u64::MAX);
-        Self { session, deadline, stages, gatherings, waiting, depth, is_occurrence }
+        Self { session, deadline, stages, gatherings, waiting, depth, is_occurrence, held: None }
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::omis::{Arg, Basic, Expr, Name, Node, NodeRef, Status, Value, Var};
 use crate::service::Refusal;
+use crate::service::ground::HeldThread;
 
 /// What an occurrence tells one session.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct Occasion {
     pub seq: Value,
     /// `$pc`: where in the program; -1 if it is not known.
     pub pc: Value,
+    /// The thread that waits until the actions are done.
+    pub held: Option<HeldThread>,
 }
 
 impl Occasion {

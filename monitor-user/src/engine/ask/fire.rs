@@ -10,10 +10,10 @@ use super::stored::Rule;
 use super::{Machine, Turn, answer_id};
 use crate::model::id::{Identity, Ns};
 use crate::omis::{Answer, Reply, RequestId, Status, Value};
-use crate::service::Told;
 use crate::service::desk::{Occurrence, Topic};
 use crate::service::ground::Happening;
 use crate::service::session::right::SessionId;
+use crate::service::{Refusal, Told};
 
 impl Machine {
     /// Things happened on this node.
@@ -23,6 +23,7 @@ impl Machine {
                 Happening::Occurred(it) => self.occurred(&it, (None, 0), turn),
                 Happening::Born { child, parent } => self.born(child, parent, turn),
                 Happening::Ended(id) => self.ended(id),
+                Happening::Failed(topic, why) => self.failed(&topic, &why, turn),
                 Happening::Acted(ticket, each) => self.acted(ticket, each, turn),
                 Happening::Lost(n_lost) => self.lost(n_lost, turn),
             }
@@ -39,7 +40,7 @@ impl Machine {
             let told = raised.params.into_iter().map(Told::Value).collect();
             let topic = Topic::User(raised.number);
             let (at, process, thread, pc) = (turn.now, None, None, None);
-            let occurrence = Occurrence { topic, at, process, thread, pc, told };
+            let occurrence = Occurrence { topic, at, process, thread, pc, told, held: None };
             self.occurred(&occurrence, (raised.session, raised.depth), turn);
         }
     }
@@ -62,6 +63,10 @@ impl Machine {
                 rules.filter(|(_, rule)| rule.is_enabled && rule.watch.admits(it, is_attached));
             meant.extend(waiting.map(|(id, rule)| (rule.serial, *session, *id)));
         }
+        // Nobody waits for it any more, so nobody lets its thread go.
+        if let (true, Some(held)) = (meant.is_empty(), &it.held) {
+            turn.ground.go_on(held);
+        }
         meant.sort_unstable_by_key(|(serial, ..)| *serial);
         for (_, session, id) in meant {
             self.fire((session, id), (it, depth), turn);
@@ -80,6 +85,8 @@ impl Machine {
         let Some(rule) = seat.stored.requests.get_mut(&id) else { return };
         if rule.is_storm(turn.now, most) {
             rule.is_enabled = false;
+            self.is_stale = true;
+            it.held.iter().for_each(|held| turn.ground.go_on(held));
             let text = format!("more than {most} in a second: disabled");
             let reply = self.report((session, id), (Status::EVENT_STORM, text.as_str().into()));
             return self.tell(session, reply, turn);
@@ -92,6 +99,7 @@ impl Machine {
             time: Value::from(if it.at == Ns(0) { turn.now.0 } else { it.at.0 }),
             seq: Value::from(rule.seq),
             pc: it.pc.map_or(Value::from(-1), Value::from),
+            held: it.held,
         };
         let request = std::sync::Arc::clone(&rule.request);
         self.occur(session, &request, (&occasion, depth), turn);
@@ -133,6 +141,19 @@ impl Machine {
         }
         for (session, id) in waiting {
             let reply = self.report((session, id), (Status::LOST, n_lost.into()));
+            self.tell(session, reply, turn);
+        }
+    }
+
+    /// What was looked out for failed: whoever waits for it is told why.
+    fn failed(&mut self, topic: &Topic, why: &Refusal, turn: &mut Turn<'_>) {
+        let mut waiting = Vec::new();
+        for (session, seat) in &self.seats {
+            let rules = seat.stored.requests.iter().filter(|(_, it)| it.watch.topic == *topic);
+            waiting.extend(rules.map(|(id, _)| (*session, *id)));
+        }
+        for (session, id) in waiting {
+            let reply = self.report((session, id), (why.status, why.text.as_str().into()));
             self.tell(session, reply, turn);
         }
     }

@@ -77,7 +77,7 @@ impl Machine {
 
     fn node_event(&mut self, topic: Topic, node: Node, turn: &mut Turn<'_>) {
         let (at, told): (Ns, Arc<[Told]>) = (turn.now, [Told::Value(node.0.into())].into());
-        let it = Occurrence { topic, at, process: None, thread: None, pc: None, told };
+        let it = Occurrence { topic, at, process: None, thread: None, pc: None, told, held: None };
         self.occurred(&it, (None, 0), turn);
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! An event service is called when a request is stored, and says what to watch for.
 
+pub mod errand;
+pub mod hold;
 pub mod life;
+pub mod migration;
 pub mod signal;
 
 use super::ctx::Ctx;

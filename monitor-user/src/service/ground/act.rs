@@ -4,10 +4,12 @@
 //! looked at before; the system looks again.
 
 use super::Ticket;
+pub use crate::control::{Argument, Names, Program, Target};
 use crate::model::id::Identity;
 use crate::omis::Value;
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
+use std::cmp::Ordering;
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,85 @@ pub enum Act {
     Kill(i32),
     /// Set the nice value of all its threads.
     Nice(i32),
+    /// Read so many bytes from an address.
+    Read(u64, u64),
+    /// Write bytes to an address.
+    Write(u64, Vec<u8>),
+    /// Read so many integer registers from this number on.
+    Integers(u16, u16),
+    /// Write them.
+    SetIntegers(u16, Vec<u64>),
+    /// Read so many floating point registers.
+    Floats(u16, u16),
+    /// Write them.
+    SetFloats(u16, Vec<f64>),
+    /// Let it go on at another address.
+    Goto(u64),
+    /// Who called whom in it, with names or without.
+    Backtrace(Names),
+    /// What is loaded in it.
+    Loader,
+    /// Start a program; it is done to nobody, and the new process stands for it.
+    Start(Program),
+}
+
+/// What a thread is sent out for, or waited for at; held there until the actions are done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Errand {
+    /// Whenever it comes to an address.
+    Break(u64),
+    /// One instruction.
+    Step,
+    /// One instruction, calls as a whole.
+    Next,
+    /// Until its procedure has returned.
+    Finish,
+    /// A procedure with arguments.
+    Call(u64, Vec<Argument>),
+}
+
+/// An errand of a stored request. Two are the same if their tickets are.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// By which it is known.
+    pub ticket: Ticket,
+    /// Who sends.
+    pub tool: Tool,
+    /// Whom.
+    pub on: Vec<Identity>,
+    /// What for.
+    pub errand: Errand,
+}
+
+impl PartialEq for Sent {
+    fn eq(&self, other: &Self) -> bool {
+        self.ticket == other.ticket
+    }
+}
+
+impl Eq for Sent {}
+
+impl PartialOrd for Sent {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Sent {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.ticket.cmp(&other.ticket)
+    }
+}
+
+/// A thread that is held for an event until the actions are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldThread {
+    /// The errand that it is held for.
+    pub ticket: Ticket,
+    /// Who holds it.
+    pub tool: Tool,
+    /// The thread.
+    pub target: Target,
 }
 
 /// What became of an act, process by process.
@@ -31,6 +112,9 @@ pub trait Acts {
     /// Does it to these, and says what became of it; or begins it, and says so later with the
     /// ticket, as `Happening::Acted`.
     fn act(&mut self, ticket: Ticket, tool: &Tool, act: &Act, on: &[Identity]) -> Option<Each>;
+
+    /// The actions of an event are done: the thread that met it goes on.
+    fn go_on(&mut self, _: &HeldThread) {}
 
     /// A tool has gone: what it holds is released, what it placed is taken away.
     fn release(&mut self, tool: &Tool);

@@ -24,6 +24,8 @@ pub enum Happening {
     Ended(Identity),
     /// An act that was begun has ended.
     Acted(Ticket, Each),
+    /// What is looked out for failed, or ended too late; it goes on unless it was an errand.
+    Failed(Topic, Refusal),
     /// So many occurrences were lost since they were asked for last.
     Lost(u64),
 }

@@ -5,7 +5,9 @@
 //! once is begun, and reported later under its ticket.
 
 pub mod act;
+mod answer;
 pub mod fact;
+mod fake;
 pub mod happening;
 pub mod live;
 pub mod message;
@@ -13,7 +15,7 @@ pub mod process;
 mod reading;
 pub mod scripted;
 
-pub use act::{Act, Acts};
+pub use act::{Act, Acts, Errand, HeldThread, Sent};
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Happening, Happenings};
 pub use message::Messages;

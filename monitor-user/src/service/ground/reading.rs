@@ -199,7 +199,15 @@ impl<B: Backend + ?Sized> Reading<B> {
             return;
         }
         let (process, thread, pc) = (Some(id), None, None);
-        self.waiting.push(Happening::Occurred(Occurrence { topic, at, process, thread, pc, told }));
+        self.waiting.push(Happening::Occurred(Occurrence {
+            topic,
+            at,
+            process,
+            thread,
+            pc,
+            told,
+            held: None,
+        }));
     }
 }
 

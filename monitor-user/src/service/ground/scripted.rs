@@ -4,8 +4,10 @@
 //! and happenings on every machine. Acts change the script's world as the system would change ours,
 //! as far as a state and a nice value go.
 
-use super::act::Each;
+use super::act::{Each, Program};
+use super::answer;
 use super::fact::{Facts, NodeFacts};
+use super::fake::Fake;
 use super::process::Processes;
 use super::reading::Reading;
 use super::{Act, Acts, Happening, Happenings, Messages, Ticket};
@@ -13,7 +15,7 @@ use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::Process;
-use crate::omis::Status;
+use crate::omis::{Status, Value};
 use crate::probe;
 use crate::probe::queue::{Depth, Message, Queue};
 use crate::service::desk::Topic;
@@ -21,17 +23,28 @@ use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
 use std::collections::{BTreeSet, HashMap};
 
+/// Who is started has the numbers behind this one.
+const FIRST_STARTED: u32 = 100;
+
 /// The node.
 pub struct Scripted {
     reading: Reading<Canned>,
     queues: HashMap<Pid, Vec<Message>>,
+    fake: Fake,
+    /// How many were started.
+    n_started: u32,
 }
 
 impl Scripted {
     /// A node of that name, with nobody on it.
     pub fn new(name: &str) -> Result<Self, Malformed> {
         let backend = Canned::scripted(&format!("host {name}\nevery 0ms"))?;
-        Ok(Self { reading: Reading::new(Box::new(backend)), queues: HashMap::new() })
+        Ok(Self {
+            reading: Reading::new(Box::new(backend)),
+            queues: HashMap::new(),
+            fake: Fake::default(),
+            n_started: 0,
+        })
     }
 
     /// Lets something happen.
@@ -48,17 +61,37 @@ impl Scripted {
         self.reading.backend.pass(to);
     }
 
-    fn act_on(&mut self, act: &Act, id: Identity) -> Result<(), Refusal> {
+    fn act_on(&mut self, act: &Act, id: Identity) -> Result<Vec<Value>, Refusal> {
+        if let Some(done) = self.fake.act(act, id) {
+            return Ok(answer::values(done));
+        }
         let pid = id.pid.0;
+        match act {
+            Act::Stop => self.fake.stands(id, Topic::Stopped),
+            Act::Continue => self.fake.stands(id, Topic::Continued),
+            _ => {}
+        }
         let line = match act {
             Act::Stop => format!("process {pid} state=T"),
             Act::Continue => format!("process {pid} state=S"),
             Act::Nice(nice) => format!("process {pid} nice={nice}"),
             Act::Kill(9 | 15) => format!("end {pid} exit_code={}", exit_code(act)),
-            Act::Kill(_) => return Ok(()),
+            _ => return Ok(Vec::new()),
         };
         let refused = |why: Malformed| Refusal::new(Status::INTERNAL, why.to_string());
-        self.happen(&line).map_err(refused)
+        self.happen(&line).map(|()| Vec::new()).map_err(refused)
+    }
+
+    /// A new process, of the first number that the cases leave free.
+    fn start(&mut self, program: &Program) -> Result<Identity, Refusal> {
+        self.n_started += 1;
+        let pid = Pid(FIRST_STARTED + self.n_started);
+        let state = if program.stopped { 'T' } else { 'S' };
+        let refused = |why: Malformed| Refusal::new(Status::INTERNAL, why.to_string());
+        self.happen(&format!("process {} state={state}", pid.0)).map_err(refused)?;
+        let found = self.look(&[pid])?.into_iter().next();
+        let nobody = || Refusal::new(Status::INTERNAL, "the script started nobody");
+        found.map(|it| it.id).ok_or_else(nobody)
     }
 }
 
@@ -118,7 +151,12 @@ impl Facts for Scripted {
 
 impl Acts for Scripted {
     fn act(&mut self, _: Ticket, _: &Tool, act: &Act, on: &[Identity]) -> Option<Each> {
-        Some(on.iter().map(|id| (*id, self.act_on(act, *id).map(|()| Vec::new()))).collect())
+        if let Act::Start(program) = act {
+            let started = self.start(program);
+            let id = *started.as_ref().unwrap_or(&Identity::default());
+            return Some(vec![(id, started.map(|_| Vec::new()))]);
+        }
+        Some(on.iter().map(|id| (*id, self.act_on(act, *id))).collect())
     }
 
     fn release(&mut self, _: &Tool) {}
@@ -154,10 +192,14 @@ impl Messages for Scripted {
 
 impl Happenings for Scripted {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
-        self.reading.can(topic)
+        match topic {
+            Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
+            _ => self.reading.can(topic),
+        }
     }
 
     fn watch(&mut self, topics: &BTreeSet<Topic>) {
+        self.fake.watch(topics);
         self.reading.watch(topics);
     }
 
@@ -166,6 +208,8 @@ impl Happenings for Scripted {
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
-        self.reading.happened(now)
+        let mut all = self.fake.happened();
+        all.extend(self.reading.happened(now));
+        all
     }
 }

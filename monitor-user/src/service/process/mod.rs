@@ -1,3 +1,45 @@
 //! Services about processes (section 8.1.1), a file for each kind of thing that is done to them.
 
+pub mod hold;
 pub mod info;
+pub mod inside;
+pub mod migrate;
+pub mod register;
+pub mod start;
+
+use super::ctx::Ctx;
+use super::ground::Act;
+use super::outcome::{Done, Outcome, Refusal, Report};
+use super::row::{Level, Right, Row};
+use crate::omis::kind::{Kind, Param};
+use crate::omis::{Status, Value};
+
+/// What the rows of those who act have in common.
+const CONTROLLED: Row = Row { right: Right::Control, level: Level::HoldProcess, ..Row::BLANK };
+/// A process.
+const TID: Param = Param { name: "tid", kind: Kind::Process };
+
+/// Does something to one process, and tells what came of it.
+fn to_one(ctx: &mut Ctx<'_>, tid: &Value, act: Result<Act, Refusal>) -> Outcome {
+    match act {
+        Ok(act) => ctx.act(&Value::List(vec![tid.clone()]), &act, tell),
+        Err(why) => Done::from(why).into(),
+    }
+}
+
+/// What one process answered.
+fn tell(_: &mut Ctx<'_>, report: Report) -> Done {
+    let failed = report.failed.into_iter().map(|(_, why)| Err(why));
+    let told = report.each.into_iter().map(|(_, result)| result).chain(failed).next();
+    match told {
+        Some(Ok(values)) => Done::with(values),
+        Some(Err(why)) => why.into(),
+        None => Refusal::new(Status::NO_SUCH_OBJECT, "no process is named").into(),
+    }
+}
+
+/// A parameter in the type that the system has for it.
+fn integer<T: TryFrom<i128>>(value: &Value, what: &str) -> Result<T, Refusal> {
+    let wrong = || Refusal::new(Status::RANGE, format!("{value} is no {what}"));
+    value.integer().ok_or_else(wrong)
+}

@@ -4,34 +4,41 @@
 //! opened when it is first needed: who never asks about a process costs nothing.
 
 mod fact;
+mod hands;
 mod message;
+mod order;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
 use super::process::Processes;
 use super::reading::{self, Reading};
-use super::{Act, Acts, Happening, Happenings, Ticket};
+use super::{Act, Acts, Happening, Happenings, HeldThread, Ticket};
 use crate::backend::select::{self, Choice};
 use crate::backend::{Backend, procfs};
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::{Process, Source};
 use crate::model::want::Capability;
-use crate::omis::Status;
 use crate::service::desk::Topic;
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
+use hands::Hands;
 use std::collections::BTreeSet;
+use std::os::fd::BorrowedFd;
+
+/// How much later a reading may be while a thread waits for actions.
+const PUT_OFF: Ns = Ns(1_000_000_000);
 
 /// This node.
 pub struct Live {
     choice: Choice,
     reading: Option<Reading<dyn Backend>>,
+    hands: Hands,
 }
 
 impl Live {
     /// As this backend will see it.
-    pub const fn new(choice: Choice) -> Self {
-        Self { choice, reading: None }
+    pub fn new(choice: Choice) -> Self {
+        Self { choice, reading: None, hands: Hands::default() }
     }
 
     fn reading(&mut self) -> Result<&mut Reading<dyn Backend>, Refusal> {
@@ -44,6 +51,14 @@ impl Live {
             self.reading = Some(Reading::new(backend));
         }
         Ok(self.reading.as_mut().expect("it was opened above"))
+    }
+}
+
+impl Live {
+    /// While a thread is held, its actions come before a reading, which takes long from `/proc`.
+    fn put_off(&self, due: Ns) -> Option<Ns> {
+        let later = if self.hands.holds_any() { PUT_OFF.0 } else { 0 };
+        Some(Ns(due.0.saturating_add(later)))
     }
 }
 
@@ -84,23 +99,30 @@ impl Facts for Live {
 }
 
 impl Acts for Live {
-    fn act(&mut self, _: Ticket, _: &Tool, _: &Act, on: &[Identity]) -> Option<Each> {
-        let refusal = || Refusal::new(Status::UNSUPPORTED, "this build does not act on processes");
-        Some(on.iter().map(|id| (*id, Err(refusal()))).collect())
+    fn act(&mut self, ticket: Ticket, tool: &Tool, act: &Act, on: &[Identity]) -> Option<Each> {
+        self.hands.act(ticket, tool, act, on)
     }
 
-    fn release(&mut self, _: &Tool) {}
+    fn go_on(&mut self, held: &HeldThread) {
+        self.hands.go_on(held);
+    }
+
+    fn release(&mut self, tool: &Tool) {
+        self.hands.release(tool);
+    }
 }
 
 impl Happenings for Live {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
             Topic::User(_) | Topic::NodeCame | Topic::NodeWent => Ok(()),
+            Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
             _ => self.reading()?.can(topic),
         }
     }
 
     fn watch(&mut self, topics: &BTreeSet<Topic>) {
+        self.hands.watch(topics);
         // Who could not open it was told so when he attached a process.
         if let (false, Ok(reading)) = (topics.is_empty(), self.reading()) {
             reading.watch(topics);
@@ -109,11 +131,21 @@ impl Happenings for Live {
         }
     }
 
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        self.hands.wake()
+    }
+
     fn due(&self) -> Option<Ns> {
-        self.reading.as_ref().and_then(Reading::due)
+        let read = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
+        [read, self.hands.due()].into_iter().flatten().min()
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
-        self.reading.as_mut().map(|it| it.happened(now)).unwrap_or_default()
+        let mut all = self.hands.happened(now);
+        let due = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
+        if let Some(reading) = self.reading.as_mut().filter(|_| due.is_some_and(|due| due <= now)) {
+            all.extend(reading.happened(now));
+        }
+        all
     }
 }

@@ -1,0 +1,26 @@
+//! Acts of the request language as orders to a hand.
+
+use crate::control::{self, Target};
+use crate::service::ground::Act;
+
+/// An act on one process, as a hand has it.
+pub fn order(act: &Act, target: Target) -> control::Act {
+    match act {
+        Act::Stop => control::Act::Stop(target),
+        Act::Continue => control::Act::Continue(target),
+        Act::Kill(signal) => control::Act::Kill(target, *signal),
+        Act::Nice(value) => control::Act::Nice(target, *value),
+        Act::Read(address, bytes) => control::Act::Read(target, *address, *bytes),
+        Act::Write(address, bytes) => control::Act::Write(target, *address, bytes.clone()),
+        Act::Integers(first, count) => control::Act::Integers(target, *first, *count),
+        Act::SetIntegers(first, values) => {
+            control::Act::SetIntegers(target, *first, values.clone())
+        }
+        Act::Floats(first, count) => control::Act::Floats(target, *first, *count),
+        Act::SetFloats(first, values) => control::Act::SetFloats(target, *first, values.clone()),
+        Act::Goto(address) => control::Act::Goto(target, *address),
+        Act::Backtrace(names) => control::Act::Backtrace(target, u16::MAX, *names),
+        Act::Loader => control::Act::Loader(target),
+        Act::Start(program) => control::Act::Start(program.clone()),
+    }
+}

@@ -1,0 +1,285 @@
+//! The services of the request language that act on processes, through a service of the node.
+
+use super::target::{Target, program};
+use crate::deadline;
+use crate::root::privilege::granted;
+use crate::served::Served;
+use crate::talk::Talk;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+const UID: u32 = 54_322;
+
+/// A tool that observes the target, and the number of that.
+fn tool(served: &Served, target: &Target) -> (Talk, u32) {
+    let (mut talk, pid) = (served.connect(), target.id().pid.0);
+    assert_eq!(talk.ask(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+    (talk, pid)
+}
+
+/// The reply to a request, without what is the same in all of them.
+#[track_caller]
+fn told(talk: &mut Talk, request: &str) -> String {
+    let line = talk.ask(&format!("2 [0] {request}"));
+    line.strip_prefix("2 [0] ").unwrap_or(&line).to_owned()
+}
+
+/// The numbers of a list that is the only result.
+#[track_caller]
+fn numbers(reply: &str) -> Vec<u64> {
+    let list = reply.split_once("(0,[").and_then(|(_, rest)| rest.strip_suffix("])"));
+    let list = list.unwrap_or_else(|| panic!("{reply}"));
+    list.split(',').map(|number| number.parse().unwrap()).collect()
+}
+
+#[test]
+fn root_processes_are_stopped_continued_signalled_and_reniced() {
+    if !granted("root_processes_are_stopped_continued_signalled_and_reniced") {
+        return;
+    }
+    let (served, mut target) = (Served::start("ebpf"), Target::new("spin", 3));
+    let (mut talk, pid) = tool(&served, &target);
+    assert_eq!(told(&mut talk, &format!("stop([{pid}])")), "stop(0)");
+    assert!(target.stands());
+    // Another tool holds it too, and goes away.
+    let (mut other, _) = tool(&served, &target);
+    assert_eq!(told(&mut other, &format!("stop({pid})")), "stop(0)");
+    assert_eq!(told(&mut talk, &format!("continue([{pid}])")), "continue(0)");
+    assert!(target.stands());
+    drop(other);
+    target.until_counts(2);
+    let refused = told(&mut talk, &format!("continue([{pid}])"));
+    assert!(refused.starts_with("continue(303,"), "{refused}");
+    assert_eq!(told(&mut talk, &format!("nice([{pid}],7)")), "nice(0)");
+    let info = told(&mut talk, &format!("process_info([{pid}],16)"));
+    assert_eq!(info, format!("process_info(0,1,[{pid},7])"));
+    assert_eq!(told(&mut talk, &format!("kill([{pid}],10)")), "kill(0)");
+    deadline::until(|| (target.number(target.at("handled")) == 10).then_some(()));
+    assert_eq!(told(&mut talk, &format!("kill([{pid}],9)")), "kill(0)");
+    deadline::until(|| target.ended());
+    let gone = told(&mut talk, &format!("stop([{pid}])"));
+    assert!(gone.starts_with("stop(301,"), "{gone}");
+}
+
+#[test]
+fn root_memory_and_registers_are_read_and_written() {
+    if !granted("root_memory_and_registers_are_read_and_written") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("dive", 1));
+    deadline::until(|| (target.states() == "S").then_some(()));
+    let (mut talk, pid) = tool(&served, &target);
+    let text = target.at("text");
+    let bytes = told(&mut talk, &format!("read_memory({pid},{text},5)"));
+    assert_eq!(bytes, "read_memory(0,[104,101,108,108,111])");
+    assert_eq!(told(&mut talk, &format!("write_memory({pid},{text},[72])")), "write_memory(0)");
+    let bytes = told(&mut talk, &format!("read_memory({pid},{text},2)"));
+    assert_eq!(bytes, "read_memory(0,[72,101])");
+    let fault = told(&mut talk, &format!("read_memory({pid},16,2)"));
+    assert!(fault.starts_with("read_memory(401,[],14,\"address 0x10 is not mapped"), "{fault}");
+    assert_eq!(told(&mut talk, &format!("stop({pid})")), "stop(0)");
+    let written = format!("write_int_registers({pid},12,[5,-1])");
+    assert_eq!(told(&mut talk, &written), "write_int_registers(0)");
+    let read = told(&mut talk, &format!("read_int_registers({pid},12,2)"));
+    assert_eq!(numbers(&read), [5, u64::MAX]);
+    let written = format!("write_fp_registers({pid},20,[2.5,-1])");
+    assert_eq!(told(&mut talk, &written), "write_fp_registers(0)");
+    let read = told(&mut talk, &format!("read_fp_registers({pid},20,2)"));
+    assert_eq!(read, "read_fp_registers(0,[2.5,-1.0])");
+    let wrong = told(&mut talk, &format!("read_int_regs({pid},17,1)"));
+    assert!(wrong.starts_with("read_int_regs(105,"), "{wrong}");
+    let landing = target.at("landing");
+    assert_eq!(told(&mut talk, &format!("goto({pid},{landing})")), "goto(0)");
+    assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
+    deadline::until(|| (target.number(target.at("landed")) == 1).then_some(()));
+}
+
+#[test]
+fn root_the_stack_and_the_objects_are_told() {
+    if !granted("root_the_stack_and_the_objects_are_told") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("dive", 1));
+    deadline::until(|| (target.states() == "S").then_some(()));
+    let (mut talk, pid) = tool(&served, &target);
+    let named = told(&mut talk, &format!("stack_names({pid})"));
+    assert_eq!(named.matches("\"deep\"").count(), 6, "{named}");
+    assert!(named.contains("\"main\""), "{named}");
+    let frames = numbers(&told(&mut talk, &format!("stack_backtrace({pid})")));
+    let deep = target.at("deep");
+    let within = frames.chunks(2).filter(|it| (deep..deep + 32).contains(&it[0])).count();
+    assert!(frames.len() % 2 == 0 && within >= 6, "{frames:x?}");
+    let objects = told(&mut talk, &format!("loader_information({pid})"));
+    let own = format!("loader_information(0,[\"{}\",\"\",", program().display());
+    assert!(objects.starts_with(&own) && objects.contains("libc.so"), "{objects}");
+}
+
+#[test]
+fn root_a_program_is_started_and_observed() {
+    if !granted("root_a_program_is_started_and_observed") {
+        return;
+    }
+    let served = Served::start("ebpf");
+    let mut talk = served.connect();
+    let reply = told(&mut talk, "start_stopped(\"/bin/sleep\",[\"60\"])");
+    let pid = reply.strip_prefix("start_stopped(0,").and_then(|it| it.strip_suffix(')'));
+    let pid = pid.unwrap_or_else(|| panic!("{reply}")).to_owned();
+    let info = told(&mut talk, "process_info([],6)");
+    assert_eq!(info, format!("process_info(0,1,[{pid},[\"/bin/sleep\",\"60\"],6])"));
+    assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
+    assert_eq!(told(&mut talk, &format!("kill({pid},9)")), "kill(0)");
+    let gone = std::path::PathBuf::from(format!("/proc/{pid}"));
+    deadline::until(|| (!gone.exists()).then_some(()));
+    let reply = told(&mut talk, "start(\"/no/such\",[])");
+    assert!(reply.starts_with("start(404,0,\"starting /no/such: No such file"), "{reply}");
+    let refused = told(&mut talk, "prepare_checkpoint()");
+    assert!(refused.starts_with("prepare_checkpoint(402,"), "{refused}");
+}
+
+#[test]
+fn root_a_breakpoint_holds_the_thread_until_the_actions_are_done() {
+    if !granted("root_a_breakpoint_holds_the_thread_until_the_actions_are_done") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("slow", 1));
+    let (mut talk, pid) = tool(&served, &target);
+    let (tick, counters) = (target.at("tick"), target.at("counters"));
+    let request = format!(
+        "10 [0] breakpoint([{pid}],{tick}): 11 [0] read_int_registers($1,16,1); \
+         12 [0] read_memory($1,{counters},1)"
+    );
+    assert_eq!(talk.ask(&request), "10 [0] breakpoint(0)");
+    assert_eq!(talk.ask("13 [0] enable(10)"), "13 [0] enable(0)");
+    let mut counts = Vec::new();
+    for _ in 0..23 {
+        let line = talk.line().unwrap();
+        let (first, second) = line.split_once("; ").unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(first, format!("11 [0] read_int_registers(0,[{tick}])"));
+        counts.push(numbers(second.strip_prefix("12 [0] ").unwrap())[0]);
+    }
+    // Each time it came by once; the last byte of the counter begins anew.
+    let steps = counts.windows(2).map(|pair| (pair[1] + 256 - pair[0]) % 256);
+    assert_eq!(steps.collect::<Vec<_>>(), [1; 22]);
+    drop(talk);
+    deadline::until(|| (!target.is_traced()).then_some(()));
+    target.until_counts(0);
+    let within = format!("20 [0] breakpoint([{pid}],{}): 21 [0] print($1)", tick + 1);
+    let (mut talk, _) = tool(&served, &target);
+    assert_eq!(talk.ask(&within), "20 [0] breakpoint(0)");
+    assert_eq!(talk.ask("22 [0] enable(20)"), "22 [0] enable(0)");
+    let refused = talk.line().unwrap();
+    assert!(refused.starts_with("20 [0] breakpoint(405,\"no instruction begins"), "{refused}");
+}
+
+#[test]
+fn root_threads_step_finish_and_call_for_a_request() {
+    if !granted("root_threads_step_finish_and_call_for_a_request") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("spin", 2));
+    let (mut talk, pid) = tool(&served, &target);
+    assert_eq!(told(&mut talk, &format!("stop({pid})")), "stop(0)");
+    for service in ["step", "next"] {
+        let before = numbers(&told(&mut talk, &format!("read_int_registers({pid},16,1)")))[0];
+        let request = format!("10 [0] {service}({pid}): 11 [0] print($pc)");
+        assert_eq!(talk.ask(&request), format!("10 [0] {service}(0)"));
+        assert_eq!(talk.ask("12 [0] enable(10)"), "12 [0] enable(0)");
+        let line = talk.line().unwrap();
+        let pc: u64 = line
+            .strip_prefix("11 [0] print(0,[")
+            .and_then(|it| it.strip_suffix("])"))
+            .unwrap_or_else(|| panic!("{line}"))
+            .parse()
+            .unwrap();
+        assert!(pc != before && pc.abs_diff(before) < 4096, "{before:x} {pc:x}");
+        assert_eq!(talk.ask("13 [0] delete(10)"), "13 [0] delete(0)");
+    }
+    let sum = target.at("sum");
+    let request = format!("10 [0] call_procedure({pid},{sum},1,2,3,4,5,6,7,8): 11 [0] print($2)");
+    assert_eq!(talk.ask(&request), "10 [0] call_procedure(0)");
+    assert_eq!(talk.ask("12 [0] enable(10)"), "12 [0] enable(0)");
+    assert_eq!(talk.line().unwrap(), "11 [0] print(0,[87654321])");
+    // Once more, with strings and floats.
+    let scale = target.at("scale");
+    let request =
+        format!("20 [0] call_procedure({pid},{scale},2.5,\"four\"): 21 [0] print([$1,$3])");
+    assert_eq!(talk.ask(&request), "20 [0] call_procedure(0)");
+    assert_eq!(talk.ask("22 [0] enable(20)"), "22 [0] enable(0)");
+    assert_eq!(talk.line().unwrap(), format!("21 [0] print(0,[{pid},10.0])"));
+    assert!(target.stands());
+    assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
+    target.until_counts(1);
+}
+
+#[test]
+fn root_a_procedure_that_was_stopped_within_is_finished() {
+    if !granted("root_a_procedure_that_was_stopped_within_is_finished") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("slow", 1));
+    let (mut talk, pid) = tool(&served, &target);
+    let tick = target.at("tick");
+    let request = format!("10 [0] breakpoint([{pid}],{tick}): 11 [0] stop($1); 14 [0] print($1)");
+    assert_eq!(talk.ask(&request), "10 [0] breakpoint(0)");
+    assert_eq!(talk.ask("12 [0] enable(10)"), "12 [0] enable(0)");
+    assert_eq!(talk.line().unwrap(), format!("11 [0] stop(0); 14 [0] print(0,[{pid}])"));
+    assert_eq!(talk.ask("13 [0] delete(10)"), "13 [0] delete(0)");
+    let request = format!("30 [0] finish({pid}): 31 [0] print([$1,$2])");
+    assert_eq!(talk.ask(&request), "30 [0] finish(0)");
+    assert_eq!(talk.ask("32 [0] enable(30)"), "32 [0] enable(0)");
+    // What `tick` returns is what it has counted.
+    assert_eq!(talk.line().unwrap(), format!("31 [0] print(0,[{pid},{}])", target.count(0)));
+    assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
+    target.until_counts(0);
+}
+
+#[test]
+fn root_stops_and_continues_are_events_for_every_tool() {
+    if !granted("root_stops_and_continues_are_events_for_every_tool") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("slow", 1));
+    let (mut watcher, pid) = tool(&served, &target);
+    for (id, event) in [(10, "process_stopped"), (20, "process_continued")] {
+        let request = format!("{id} [0] {event}([{pid}]): {} [0] print($1)", id + 1);
+        assert_eq!(watcher.ask(&request), format!("{id} [0] {event}(0)"));
+        let enabled = watcher.ask(&format!("{} [0] enable({id})", id + 2));
+        assert_eq!(enabled, format!("{} [0] enable(0)", id + 2));
+    }
+    let (mut actor, _) = tool(&served, &target);
+    for _ in 0..3 {
+        assert_eq!(told(&mut actor, &format!("stop({pid})")), "stop(0)");
+        assert_eq!(told(&mut actor, &format!("stop({pid})")), "stop(0)");
+        assert_eq!(watcher.line().unwrap(), format!("11 [0] print(0,[{pid}])"));
+        assert_eq!(told(&mut actor, &format!("continue({pid})")), "continue(0)");
+        assert_eq!(watcher.line().unwrap(), format!("21 [0] print(0,[{pid}])"));
+    }
+}
+
+#[test]
+fn root_who_is_not_granted_to_act_does_not() {
+    if !granted("root_who_is_not_granted_to_act_does_not") {
+        return;
+    }
+    let copy = std::env::temp_dir().join(format!("monitor-service-{}", std::process::id()));
+    let _bytes = std::fs::copy(program(), &copy).unwrap();
+    let own = Target::run(Command::new(&copy).args(["spin", "1"]).uid(UID).gid(UID));
+    let foreign = Target::new("spin", 1);
+    let ask = |served: &Served, target: &Target| {
+        let pid = target.id().pid.0;
+        let mut command = served.command(&format!("ask --pid {pid}"));
+        let command = command.arg(format!("1 [0] stop({pid})")).uid(UID).gid(UID);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let closed = Served::started("", crate::served::monitor(), "ebpf");
+    let refused = ask(&closed, &own);
+    assert!(refused.contains("stop(400,") && refused.contains("control-own"), "{refused}");
+    let config = format!("[policy]\ncontrol-own = [\"{UID}\"]\n");
+    let open = Served::started(&config, crate::served::monitor(), "ebpf");
+    assert!(ask(&open, &own).contains("1 [0] stop(0)"));
+    let refused = ask(&open, &foreign);
+    assert!(refused.contains("stop(400,") && refused.contains("control-all"), "{refused}");
+    own.until_counts(0);
+    foreign.until_counts(0);
+    std::fs::remove_file(copy).unwrap();
+}
