@@ -17,6 +17,7 @@ mod snapshot;
 mod switch;
 mod verdict;
 mod watch;
+mod web;
 
 /// `cargo xtask bench` knows them by the same names.
 const BENCHES: &[(&str, fn())] = &[
@@ -28,6 +29,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("language", language::run),
     ("service", service::run),
     ("rules", rules::run),
+    ("scrape", web::run),
 ];
 
 fn main() {

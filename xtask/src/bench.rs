@@ -7,7 +7,7 @@ use crate::{Outcome, step};
 
 /// The benches, as `tests/bench/main.rs` lists them.
 pub const NAMES: &[&str] =
-    &["snapshot", "procfs", "switch", "watch", "peers", "language", "service", "rules"];
+    &["snapshot", "procfs", "switch", "watch", "peers", "language", "service", "rules", "scrape"];
 
 /// Builds with optimisations and runs.
 pub fn run(name: Option<&str>) -> Outcome {

@@ -16,6 +16,7 @@ use crate::meter::scrape::Exposed;
 use crate::model::name;
 use crate::serve::door;
 use crate::serve::http::Listen;
+use crate::serve::http::push::Push;
 use crate::serve::policy::{Grants, everybody};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,8 @@ pub struct Config {
     pub http: Listen,
     /// What is exposed as metrics.
     pub exposed: Exposed,
+    /// Where metrics are pushed to.
+    pub push: Push,
 }
 
 impl Default for Config {
@@ -63,6 +66,7 @@ impl Default for Config {
             budget: budget::Limits::default(),
             http: Listen::default(),
             exposed: Exposed::default(),
+            push: Push::default(),
         }
     }
 }
