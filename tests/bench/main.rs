@@ -19,6 +19,7 @@ mod switch;
 mod top;
 mod verdict;
 mod watch;
+mod web;
 
 /// `cargo xtask bench` knows them by the same names.
 const BENCHES: &[(&str, fn())] = &[
@@ -32,6 +33,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("service", service::run),
     ("rules", rules::run),
     ("record", record::run),
+    ("scrape", web::run),
 ];
 
 fn main() {

@@ -8,7 +8,7 @@ use crate::{Outcome, step};
 /// The benches, as `tests/bench/main.rs` lists them.
 pub const NAMES: &[&str] = &[
     "snapshot", "procfs", "switch", "watch", "peers", "top", "language", "service", "rules",
-    "record",
+    "record", "scrape",
 ];
 
 /// Builds with optimisations and runs.

@@ -68,6 +68,15 @@ fn table(own: &Own) -> String {
     if let Some(http) = &own.http {
         listener(http, &mut out);
     }
+    if let Some(otlp) = &own.otlp {
+        let state = otlp.trouble.as_deref().unwrap_or("all is well");
+        let (pushed, failed) = (otlp.pushed, otlp.failed);
+        let _ = writeln!(
+            out,
+            "{:<14} {}: {pushed} pushed, {failed} failed; {state}",
+            "OTLP", otlp.endpoint
+        );
+    }
     if own.bpf_run_estimated {
         out.push_str("~ estimated: events, times a cost that was measured elsewhere\n");
     }

@@ -134,6 +134,7 @@ impl Loop {
             dropped: self.clients.dropped(),
             refused: refused.map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
             http: self.web.status(),
+            otlp: self.web.pushed(),
             ..self.account.own()
         }
     }

@@ -29,8 +29,11 @@ pub fn change(now: &Config, new: Config) -> Change {
     if new.http != now.http {
         waits.push("http: the listener needs a new start; what is in metrics does not".to_owned());
     }
-    let (socket, http) = (now.socket.clone(), now.http.clone());
-    let config = Config { socket, http, backend: now.backend, ..new };
+    if new.push != now.push {
+        waits.push("otlp: another collector or pace needs a new start".to_owned());
+    }
+    let (socket, http, push) = (now.socket.clone(), now.http.clone(), now.push.clone());
+    let config = Config { socket, http, push, backend: now.backend, ..new };
     Change { config, waits }
 }
 

@@ -9,11 +9,13 @@ use crate::engine::Conn;
 use crate::format::exposition::Encoding;
 use crate::meter::veil::Veil;
 use crate::model::want::Capability;
+use crate::serve::http::push::{self, Pushed};
 use crate::serve::http::{Ask, Door, Shared, Sight};
 use crate::serve::line::Arrival;
 use crate::serve::outbox::Outbox;
 use crate::serve::policy::{Class, Peer, Policy};
 use crate::sys::rights;
+use crate::wire::status::{Http, Otlp};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -31,7 +33,8 @@ pub struct Web {
     /// Keeps the queue open where nobody listens.
     sender: Sender<Ask>,
     shared: Option<Arc<Shared>>,
-    task: Option<JoinHandle<()>>,
+    pushed: Option<Pushed>,
+    tasks: Vec<JoinHandle<()>>,
     /// Who waits for which metrics.
     waiting: Vec<(Sight, Encoding, Reply)>,
     /// Whether somebody has collected: then what that needs stays attached.
@@ -44,8 +47,8 @@ impl Web {
     /// Nobody listens yet.
     pub fn new() -> Self {
         let (sender, asks) = channel(ASKS);
-        let (shared, task, waiting) = (None, None, Vec::new());
-        Self { asks, sender, shared, task, waiting, collected: false }
+        let (shared, pushed, tasks) = (None, None, Vec::new());
+        Self { asks, sender, shared, pushed, tasks, waiting: Vec::new(), collected: false }
     }
 
     /// Listens, if that is configured.
@@ -56,7 +59,11 @@ impl Web {
             let shared = door.shared();
             tracing::info!(address = shared.status().address, "listening for HTTP");
             self.shared = Some(shared);
-            self.task = Some(tokio::spawn(door.run()));
+            self.tasks.push(tokio::spawn(door.run()));
+        }
+        if let Some((pushed, task)) = push::start(&config.push, self.sender.clone()) {
+            self.pushed = Some(pushed);
+            self.tasks.push(task);
         }
         Ok(())
     }
@@ -70,14 +77,19 @@ impl Web {
     }
 
     /// The numbers of the listener.
-    pub fn status(&self) -> Option<crate::wire::status::Http> {
+    pub fn status(&self) -> Option<Http> {
         self.shared.as_ref().map(|it| it.status())
+    }
+
+    /// How pushing goes.
+    pub fn pushed(&self) -> Option<Otlp> {
+        self.pushed.as_ref().map(Pushed::status)
     }
 
     /// Closes the door.
     pub async fn close(&mut self) {
         self.shared = None;
-        if let Some(task) = self.task.take() {
+        for task in self.tasks.drain(..) {
             task.abort();
             let _ = task.await;
         }

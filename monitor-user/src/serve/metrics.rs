@@ -18,6 +18,11 @@ pub fn own(own: &Own, probes: &[Probe]) -> Exposition {
     if let Some(http) = &own.http {
         listener(&mut all, http);
     }
+    if let Some(otlp) = &own.otlp {
+        let results = [("taken", otlp.pushed), ("failed", otlp.failed)];
+        let points = results.map(|(it, n)| (vec![("result", it.into())], n as f64));
+        all.add(("monitor_otlp_pushes", "", "Pushes to the collector", Shape::Counter), points);
+    }
     all
 }
 

@@ -54,6 +54,23 @@ pub struct Own {
     /// The HTTP listener; off, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
+    /// The collector that metrics are pushed to; none, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otlp: Option<Otlp>,
+}
+
+/// The collector that metrics are pushed to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Otlp {
+    /// Where it is.
+    pub endpoint: String,
+    /// Pushes that it took.
+    pub pushed: u64,
+    /// Pushes that failed.
+    pub failed: u64,
+    /// Why the last one did, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// The HTTP listener.

@@ -5,4 +5,8 @@ mod collector;
 mod get;
 mod metrics;
 mod page;
+mod pushed;
 mod refused;
+mod secure;
+mod shipped;
+mod viewer;

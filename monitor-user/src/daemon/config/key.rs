@@ -235,6 +235,20 @@ pub const KEYS: &[Key] = &[
             format!("{names:?}")
         },
     },
+    Key {
+        section: "otlp",
+        name: "endpoint",
+        meaning: "collector to push to, such as http://127.0.0.1:4318; taken at the start only",
+        set: |it, value| value::endpoint(value).map(|endpoint| it.push.endpoint = endpoint),
+        show: |it| format!("{:?}", it.push.endpoint.as_deref().unwrap_or("")),
+    },
+    Key {
+        section: "otlp",
+        name: "every",
+        meaning: "time from one push to the next",
+        set: |it, value| value::duration(value).map(|ns| it.push.every_ns = ns),
+        show: |it| value::written_duration(it.push.every_ns),
+    },
 ];
 
 /// A file of the listener; `at` is its place in the lists below.

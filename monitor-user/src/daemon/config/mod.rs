@@ -17,6 +17,7 @@ use crate::model::id::Ns;
 use crate::model::name;
 use crate::serve::door;
 use crate::serve::http::Listen;
+use crate::serve::http::push::Push;
 use crate::serve::policy::{Grants, everybody};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,8 @@ pub struct Config {
     pub http: Listen,
     /// What is exposed as metrics.
     pub exposed: Exposed,
+    /// Where metrics are pushed to.
+    pub push: Push,
     /// What the flight recorder keeps.
     pub keeping: Keeping,
 }
@@ -82,6 +85,7 @@ impl Default for Config {
             http: Listen::default(),
             exposed: Exposed::default(),
             keeping: Keeping::default(),
+            push: Push::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! In: a value of the file. Out: a number or a list, or what was wanted there. Names of users and
 //! groups are looked up here, so that a wrong one is told with its line.
 
+use crate::serve::http::push;
 use crate::serve::policy::Who;
 use crate::sys::account;
 use std::net::SocketAddr;
@@ -39,6 +40,15 @@ pub fn address(value: &DeValue<'_>) -> Result<Option<SocketAddr>, String> {
     }
     let wrong = |_| format!("{text:?}: an address and a port, such as \"127.0.0.1:9464\"");
     text.parse().map(Some).map_err(wrong)
+}
+
+/// A collector that metrics can be pushed to; none, where the text is empty.
+pub fn endpoint(value: &DeValue<'_>) -> Result<Option<String>, String> {
+    let text = text(value)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    push::possible(text).map(|()| Some(text.to_owned()))
 }
 
 /// As a file of the file.

@@ -6,7 +6,7 @@
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc::Receiver;
 
 /// A body.
@@ -14,7 +14,36 @@ pub enum Content {
     /// All of it.
     Whole(Bytes),
     /// As it comes.
-    Live(Receiver<Bytes>),
+    Live(Live),
+}
+
+/// Events as they come.
+pub struct Live {
+    queue: Receiver<Bytes>,
+    /// What of the last one has not been taken.
+    rest: Bytes,
+}
+
+/// Most that is handed on at once: hyper copies what it is given, and a reader who takes nothing
+/// shall hold no more.
+const PIECE: usize = 64 << 10;
+
+impl Live {
+    /// What comes there.
+    pub fn new(queue: Receiver<Bytes>) -> Self {
+        Self { queue, rest: Bytes::new() }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.rest.is_empty() {
+            match ready!(self.queue.poll_recv(cx)) {
+                Some(event) => self.rest = event,
+                None => return Poll::Ready(None),
+            }
+        }
+        let piece = self.rest.len().min(PIECE);
+        Poll::Ready(Some(self.rest.split_to(piece)))
+    }
 }
 
 impl Body for Content {
@@ -28,7 +57,7 @@ impl Body for Content {
         match &mut *self {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Self::Live(queue) => queue.poll_recv(cx).map(|it| it.map(|it| Ok(Frame::data(it)))),
+            Self::Live(live) => live.poll(cx).map(|it| it.map(|it| Ok(Frame::data(it)))),
         }
     }
 

@@ -69,8 +69,33 @@ struct State {
     table: Table,
     /// What the service last said of itself, by tag.
     own: [Option<Bytes>; ASKED.len()],
+    /// All of it, for those who come before the next change.
+    whole: Option<Bytes>,
     /// Where changes go; nobody reads, if absent.
     viewers: Option<broadcast::Sender<Bytes>>,
+}
+
+/// What a line was.
+enum Heard {
+    /// A sample, for so many.
+    Sample {
+        /// Viewers.
+        viewers: usize,
+    },
+    /// No sample follows.
+    Over,
+    /// Something else.
+    Other,
+}
+
+impl State {
+    fn tell(&mut self, event: Bytes) {
+        self.whole = None;
+        if let Some(viewers) = &self.viewers {
+            // Nobody may be there just now.
+            let _ = viewers.send(event);
+        }
+    }
 }
 
 impl Feed {
@@ -107,7 +132,14 @@ impl Feed {
         let (mut samples, mut alone) = (0, 0);
         while let Some(lines) = guest.hear().await {
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                let Some(viewers) = self.hear(line) else { continue };
+                let viewers = match self.hear(line) {
+                    Heard::Sample { viewers } => viewers,
+                    Heard::Other => continue,
+                    Heard::Over => {
+                        self.lock().viewers = None;
+                        return;
+                    }
+                };
                 alone = if viewers == 0 { alone + 1 } else { 0 };
                 if samples % OWN == 0 {
                     for (tag, method) in ASKED {
@@ -123,28 +155,27 @@ impl Feed {
         self.lock().viewers = None;
     }
 
-    /// Takes a line; says how many viewers there are, if it was a sample.
-    fn hear(&self, line: &[u8]) -> Option<usize> {
-        let message = Message::of(line)?;
+    /// Takes a line.
+    fn hear(&self, line: &[u8]) -> Heard {
+        let Some(message) = Message::of(line) else { return Heard::Other };
         let mut state = self.lock();
         let asked = ASKED.iter().position(|(tag, _)| message.id == Some(*tag));
-        let (event, is_sample) = match (asked, message.error) {
-            (Some(at), None) => {
-                let says = message.result.map_or("null", RawValue::get);
-                let event = frame(ASKED[at].1, says);
-                state.own[at] = Some(event.clone());
-                (event, false)
-            }
-            (_, Some(error)) => (frame("refused", error.get()), false),
-            (None, None) => {
-                let sample = message.sample()?.0?;
-                (frame("change", &state.table.take(sample.get())?), true)
-            }
-        };
-        let viewers = state.viewers.as_ref()?;
-        // Nobody may be there just now.
-        let _ = viewers.send(event);
-        is_sample.then(|| viewers.receiver_count())
+        if let Some(error) = message.error {
+            state.tell(frame("refused", error.get()));
+            return if asked.is_some() { Heard::Other } else { Heard::Over };
+        }
+        if let Some(at) = asked {
+            let event = frame(ASKED[at].1, message.result.map_or("null", RawValue::get));
+            state.own[at] = Some(event.clone());
+            state.tell(event);
+            return Heard::Other;
+        }
+        let Some((sample, over)) = message.sample() else { return Heard::Other };
+        if let Some(change) = sample.and_then(|it| state.table.take(it.get())) {
+            state.tell(frame("change", &change));
+        }
+        let viewers = state.viewers.as_ref().map_or(0, broadcast::Sender::receiver_count);
+        if over { Heard::Over } else { Heard::Sample { viewers } }
     }
 
     /// Tells one viewer, until he goes or the feed ends.
@@ -174,11 +205,14 @@ impl Feed {
 
     /// All there is, and where what changes after that comes from.
     fn whole(&self) -> Option<(Bytes, broadcast::Receiver<Bytes>)> {
-        let state = self.lock();
+        let mut state = self.lock();
         let changes = state.viewers.as_ref()?.subscribe();
-        let mut all = frame("whole", &state.table.whole()).to_vec();
-        state.own.iter().flatten().for_each(|it| all.extend_from_slice(it));
-        Some((all.into(), changes))
+        if state.whole.is_none() {
+            let mut all = frame("whole", &state.table.whole()).to_vec();
+            state.own.iter().flatten().for_each(|it| all.extend_from_slice(it));
+            state.whole = Some(all.into());
+        }
+        Some((state.whole.clone()?, changes))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

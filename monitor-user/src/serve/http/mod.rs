@@ -15,6 +15,7 @@ mod negotiation;
 mod page;
 mod patience;
 mod place;
+pub mod push;
 mod route;
 mod secret;
 mod table;

@@ -3,7 +3,7 @@
 //! In: a request that arrived whole. Out: a response. Every response says that nothing of another
 //! site may be loaded into it, and that nobody may keep it but as it says.
 
-use super::body::Content;
+use super::body::{Content, Live};
 use super::guest::Guest;
 use super::{Ask, Shared, Sight, guard, live, negotiation, page};
 use crate::format::exposition::Encoding;
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// How long a reading may take before a collector is told that there is none.
-const READING: Duration = Duration::from_secs(10);
+const READING: Duration = Duration::from_secs(30);
 
 /// Headers of every response.
 const ALWAYS: [(&str, &str); 5] = [
@@ -115,7 +115,7 @@ async fn watch(
 /// Events as they come.
 fn events(from: Result<Receiver<Bytes>, String>) -> Result<Answer, Refused> {
     let queue = from.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why))?;
-    let (status, content) = (StatusCode::OK, Content::Live(queue));
+    let (status, content) = (StatusCode::OK, Content::Live(Live::new(queue)));
     Ok(Answer { status, media: "text/event-stream; charset=utf-8", content })
 }
 

@@ -81,7 +81,7 @@ impl Table {
                     row
                 }
                 None => {
-                    change.new(values);
+                    change.came(values);
                     values.map(|it| it.map(|it| it.get().into()))
                 }
             };
@@ -157,7 +157,7 @@ impl Change {
         }
     }
 
-    fn new(&mut self, now: &[Option<&RawValue>; COLUMNS.len()]) {
+    fn came(&mut self, now: &[Option<&RawValue>; COLUMNS.len()]) {
         list(&mut self.new, now.iter().map(|it| it.map(RawValue::get)));
     }
 

@@ -1,0 +1,110 @@
+//! Metrics that are pushed: a stand-in for a collector decodes what it gets.
+
+use super::get::Web;
+use crate::deadline::{deadline, until};
+use crate::served::Served;
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+/// A collector that answers as it is told.
+struct Collector {
+    listener: TcpListener,
+}
+
+impl Collector {
+    fn new() -> Self {
+        Self { listener: TcpListener::bind("127.0.0.1:0").unwrap() }
+    }
+
+    fn config(&self) -> String {
+        let address = self.listener.local_addr().unwrap();
+        format!("[otlp]\nendpoint = \"http://{address}\"\nevery = \"50ms\"\n")
+    }
+
+    /// Takes a push, and answers it.
+    fn take(&self, answer: &str) -> (String, Value) {
+        let (stream, _) = self.listener.accept().unwrap();
+        stream.set_read_timeout(Some(deadline())).unwrap();
+        let mut stream = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(stream.read_line(&mut head).unwrap() > 0, "{head}");
+        }
+        let head = head.to_lowercase();
+        let length = head.split("content-length: ").nth(1).and_then(|it| it.split('\r').next());
+        let mut body = vec![0; length.unwrap().parse().unwrap()];
+        stream.read_exact(&mut body).unwrap();
+        stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        (head, serde_json::from_slice(&body).unwrap())
+    }
+}
+
+const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+
+/// The value of an attribute in a list.
+fn attribute<'a>(list: &'a Value, key: &str) -> Option<&'a str> {
+    let found = list.as_array()?.iter().find(|it| it["key"] == key)?;
+    found["value"]["stringValue"].as_str()
+}
+
+#[test]
+fn a_collector_gets_everything_by_the_names_of_the_conventions() {
+    let collector = Collector::new();
+    let served = Served::with(&collector.config());
+    let (head, body) = collector.take(GOOD);
+    assert!(head.starts_with("post /v1/metrics http/1.1\r\n"), "{head}");
+    assert!(head.contains("content-type: application/json\r\n"));
+    let of = &body["resourceMetrics"][0];
+    assert_eq!(attribute(&of["resource"]["attributes"], "service.name"), Some("monitor"));
+    assert!(attribute(&of["resource"]["attributes"], "host.name").is_some());
+    let metrics = of["scopeMetrics"][0]["metrics"].as_array().unwrap();
+    let named = |name: &str| metrics.iter().find(|it| it["name"] == name).expect(name);
+    let cpu = named("process.cpu.time");
+    assert_eq!((&cpu["unit"], &cpu["sum"]["isMonotonic"]), (&"s".into(), &true.into()));
+    let points = cpu["sum"]["dataPoints"].as_array().unwrap();
+    let user = points.iter().find(|it| attribute(&it["attributes"], "cpu.mode") == Some("user"));
+    let user = user.unwrap();
+    assert_eq!(attribute(&user["attributes"], "process.command"), Some("test-stats"));
+    assert_eq!(user["asDouble"], 1000.0);
+    for name in ["system.disk.io", "system.network.io", "monitor.own.cpu", "process.memory.usage"] {
+        let _ = named(name);
+    }
+    let _again = collector.take(GOOD);
+    until(|| (served.status()["otlp"]["pushed"].as_u64()? >= 1).then_some(()));
+}
+
+#[test]
+fn a_push_that_fails_is_counted_and_told_and_the_next_one_is_tried() {
+    let collector = Collector::new();
+    let served = Served::with(&collector.config());
+    let trouble = |want: &str| {
+        until(|| served.status()["otlp"]["trouble"].as_str()?.contains(want).then_some(()));
+    };
+    let _ = collector.take("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+    trouble("the collector answers 503");
+    let part = r#"{"partialSuccess":{"rejectedDataPoints":"7","errorMessage":"too many"}}"#;
+    let _ =
+        collector.take(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{part}", part.len()));
+    trouble("rejected 7 points: too many");
+    let _ = collector.take(GOOD);
+    let otlp = until(|| {
+        let otlp = served.status()["otlp"].take();
+        (otlp["pushed"].as_u64()? > 0).then_some(otlp)
+    });
+    assert!(otlp["failed"].as_u64().unwrap() >= 2, "{otlp}");
+    assert!(served.log().contains("metrics are not pushed: the collector answers 503"));
+}
+
+#[test]
+fn what_cannot_be_a_collector_is_told_with_its_line() {
+    let web = Web::with("");
+    std::fs::write(web.served.config(), "[otlp]\nendpoint = \"https://far\"\n").unwrap();
+    let mut command = crate::served::monitor();
+    let output = command.args(["config", "check"]).arg(web.served.config()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(":2: otlp.endpoint: \"https://far\": TLS is left to"), "{said}");
+    assert_eq!(output.status.code(), Some(2));
+    // The listener does not mind.
+    assert!(TcpStream::connect(web.address).is_ok());
+}
