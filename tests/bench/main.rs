@@ -10,6 +10,7 @@ mod measure;
 mod peers;
 mod procfs;
 mod program;
+mod record;
 mod rules;
 mod scrape;
 mod service;
@@ -30,10 +31,11 @@ const BENCHES: &[(&str, fn())] = &[
     ("language", language::run),
     ("service", service::run),
     ("rules", rules::run),
+    ("record", record::run),
 ];
 
 fn main() {
-    if rules::serve_as_target() {
+    if rules::serve_as_target() || record::work() {
         return;
     }
     // `cargo bench` passes its own flags; a name without dashes picks benches.

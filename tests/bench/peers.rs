@@ -111,6 +111,22 @@ const OUT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/peers");
 struct Used {
     cpu_ms: f64,
     resident: f64,
+    /// KiB that it wrote for each.
+    written: f64,
+}
+
+/// Those who write what they read into a file: CPU milliseconds and bytes for each reading.
+pub fn recorders() {
+    let writes = |peer: &&Peer| peer.arguments.contains(&"{out}");
+    for peer in PEERS.iter().filter(writes) {
+        match peer.measure() {
+            Ok(Used { cpu_ms, written, .. }) => {
+                let percent = cpu_ms / 10.0;
+                println!("  {:<50} {percent:>10.2} % core, {written:>8.1} KiB/s", peer.name);
+            }
+            Err(error) => println!("  {:<50} not measured: {error} ({})", peer.name, peer.package),
+        }
+    }
 }
 
 /// CPU milliseconds for each reading, and how many times ours.
@@ -120,7 +136,7 @@ pub fn run() {
     let mut floor = None;
     for peer in PEERS {
         match peer.measure() {
-            Ok(Used { cpu_ms, resident }) => {
+            Ok(Used { cpu_ms, resident, .. }) => {
                 let ours = cpu_ms / *floor.get_or_insert(cpu_ms);
                 println!("  {:<50} {cpu_ms:>10.2} {resident:>8.1} {ours:>7.1}", peer.name);
             }
@@ -150,6 +166,7 @@ impl Peer {
         }
         ready?;
         let (before, start) = (program.cpu_ns(), Instant::now());
+        let length = length();
         for reading in 1..=READINGS {
             if is_scraped {
                 let _ = scrape(port)?;
@@ -158,7 +175,8 @@ impl Peer {
             sleep(next.saturating_duration_since(Instant::now()));
         }
         let cpu_ms = (program.cpu_ns() - before) / 1e6 / f64::from(READINGS);
-        Ok(Used { cpu_ms, resident: program.bytes("VmRSS:") / 1e6 })
+        let written = (self::length() - length) / 1024.0 / f64::from(READINGS);
+        Ok(Used { cpu_ms, resident: program.bytes("VmRSS:") / 1e6, written })
     }
 
     fn command(&self, port: u16) -> Command {
@@ -174,6 +192,12 @@ impl Peer {
         command.env("ATOPACCT", "");
         command
     }
+}
+
+/// Bytes of all that was written.
+fn length() -> f64 {
+    let files = std::fs::read_dir(OUT).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|it| it.len() as f64).sum()
 }
 
 /// Waits for the first answer, which is also the first reading.

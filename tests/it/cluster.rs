@@ -127,6 +127,25 @@ fn a_client_that_goes_away_leaves_nothing_running_on_any_node() {
 }
 
 #[test]
+fn requests_of_tools_of_two_nodes_go_to_all_nodes_in_one_order() {
+    let (daemons, mut one) = net();
+    // A node that gives no numbers is asked first.
+    let mut other = Talk::to(&daemons[2].socket);
+    assert_eq!(other.ask("1 [] number_of_nodes()"), "1 [0,1,2] number_of_nodes(0,3)");
+    let nodes = r#"2 [1] list_nodes(0,[0,"a",1,"b",2,"c"])"#;
+    assert_eq!(one.ask("2 [1] list_nodes()"), nodes);
+    assert_eq!(other.ask("3 [] define_user_event(9)"), "3 [0,1,2] define_user_event(0)");
+    let stored = other.ask("4 [1] user_event(9): 5 [0] print(\"far\"); 6 [$0] print($1)");
+    assert_eq!(stored, "4 [1] user_event(0)");
+    assert_eq!(other.ask("7 [1] enable(4)"), "7 [1] enable(0)");
+    assert_eq!(other.ask("8 [1] raise_event(9,[7])"), "8 [1] raise_event(0)");
+    assert_eq!(other.line().as_deref(), Some(r#"5 [0] print(0,["far"]); 6 [1] print(0,[7])"#));
+    // The event belongs to the session of the other tool.
+    let none = one.ask("9 [1] raise_event(9,[8])");
+    assert_eq!(none, "9 [1] raise_event(304,0,\"no event 9 is defined on node 1\")");
+}
+
+#[test]
 fn a_rank_is_found_where_it_is_though_nobody_has_looked_there() {
     let script = "process 7 $PMIX_NAMESPACE=job $PMIX_RANK=1";
     let switch = Switch::default();

@@ -41,6 +41,12 @@ pub enum Command {
     Record(recording::Record),
     /// Print a recording as watch would have printed it
     Replay(recording::Replay),
+    /// Tell from a recording what used what
+    Report(recording::Report),
+    /// Give a recording to other programs, as CSV or JSON
+    Export(recording::Export),
+    /// Save what the flight recorder of the daemon kept
+    Save(recording::Save),
     /// Run a command; tell what it and all its descendants used
     Run(Run),
     /// Start a monitor at the daemon, and print what it tells
@@ -251,6 +257,12 @@ pub struct Run {
     /// Write the report to this file
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Record it and all its descendants, once a second, reading without the daemon
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// With --record: replace the file if it is there
+    #[arg(long, requires = "record")]
+    pub force: bool,
     /// Who reads.
     #[command(flatten)]
     pub reader: Reader,

@@ -29,7 +29,7 @@ fn knowing(command: Command) -> Command {
         it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
             .mut_arg("sort", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
     });
-    ["sample", "watch", "record", "replay"].into_iter().fold(command, |command, name| {
+    ["sample", "watch", "record", "replay", "export"].into_iter().fold(command, |command, name| {
         command.mut_subcommand(name, |it| {
             it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&all)))
                 .mut_arg("sort", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))

@@ -6,6 +6,7 @@ use super::args::Reader;
 use super::client::found;
 use super::exit::Failure;
 use super::output::say;
+use super::recording::Course;
 use crate::backend::{Backend, select};
 use crate::client::{Client, Error};
 use crate::meter::account::CAPABILITIES;
@@ -14,8 +15,10 @@ use crate::meter::totals::totals;
 use crate::model::id::Pid;
 use crate::model::sample::{Note, Sample, Source};
 use crate::model::want::Want;
+use crate::record::Existing;
 use crate::sys::readable;
 use crate::wire::answer::Totals;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long after the end of the command the final records of its descendants are waited for.
@@ -36,6 +39,7 @@ pub struct Here {
     backend: Box<dyn Backend>,
     notes: Vec<Note>,
     family: Family,
+    course: Option<Course>,
 }
 
 impl Count {
@@ -50,8 +54,15 @@ impl Count {
                 Err(error) => return Err(error.into()),
             }
         }
-        let (backend, notes) = select::open(reader.backend, &CAPABILITIES, 0)?;
-        Ok(Self::Here(Box::new(Here { backend, notes, family: Family::of(Pid(0)) })))
+        Ok(Self::Here(Box::new(Here::open(reader)?)))
+    }
+
+    /// The same, with every look recorded. The daemon counts a family and does not tell of its
+    /// members, so it is not asked.
+    pub fn recorded(reader: &Reader, file: (&Path, Existing, Duration)) -> Result<Self, Failure> {
+        let mut here = Here::open(reader)?;
+        here.course = Some(Course::create(file, here.backend.source())?);
+        Ok(Self::Here(Box::new(here)))
     }
 
     /// The command has started.
@@ -106,9 +117,17 @@ impl Count {
 }
 
 impl Here {
+    fn open(reader: &Reader) -> Result<Self, Failure> {
+        let (backend, notes) = select::open(reader.backend, &CAPABILITIES, 0)?;
+        Ok(Self { backend, notes, family: Family::of(Pid(0)), course: None })
+    }
+
     fn look(&mut self) -> Result<Sample, Failure> {
         let sample = self.backend.read(&Want { processes: true, ..Want::default() })?;
         self.family.learn(&sample.processes, &sample.dying);
+        if let Some(course) = &mut self.course {
+            course.put(&sample, &self.family, &mut *self.backend);
+        }
         Ok(sample)
     }
 
@@ -125,6 +144,9 @@ impl Here {
             }
             std::thread::sleep(SETTLE_EVERY);
         };
+        if let Some(course) = self.course.take() {
+            course.finish();
+        }
         let source = self.backend.source();
         // What /proc cannot give is of every process, and says nothing of this command.
         let told = sample.notes.into_iter().filter(|_| source == Source::Ebpf);

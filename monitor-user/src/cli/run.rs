@@ -10,6 +10,7 @@ use super::count::Count;
 use super::exit::{Exit, Failure};
 use super::log;
 use super::output::{self, Output};
+use super::recording::existing;
 use super::report::{Outcome, Report};
 use crate::model::id::Pid;
 use crate::sys::{files, memory, readable, wait};
@@ -27,7 +28,10 @@ const EVERY: Duration = Duration::from_secs(1);
 pub fn run(args: &Run) -> Result<u8, Failure> {
     log::start(0);
     let runtime = runtime()?;
-    let mut count = runtime.block_on(Count::open(&args.reader))?;
+    let mut count = match &args.record {
+        Some(path) => Count::recorded(&args.reader, (path, existing(args.force), EVERY))?,
+        None => runtime.block_on(Count::open(&args.reader))?,
+    };
     // Before the command: a path that cannot be written shall not cost the report of a long run.
     let file = args.output.as_deref().map(Output::whole).transpose()?;
     memory::forget_peak();

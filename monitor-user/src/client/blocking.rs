@@ -3,7 +3,9 @@
 //! Nothing runs between two calls: events wait in the socket, and what finds no room there is
 //! dropped and counted by the daemon.
 
-use super::{Accounting, Cancel, Error, Examination, FileWatch, Heartbeat, Hello, Leased};
+use super::{
+    Accounting, Cancel, Error, Examination, FileWatch, Flight, Handed, Heartbeat, Hello, Leased,
+};
 use super::{Listed, Own, Request, Sampled, Told, Totals};
 use std::path::Path;
 use std::sync::Arc;
@@ -110,6 +112,11 @@ impl Client {
     /// How each capability is served there.
     pub fn probes(&self) -> Result<Examination, Error> {
         self.runtime.block_on(self.client.probes())
+    }
+
+    /// A part of what the flight recorder kept; see [`super::Client::flight`].
+    pub fn flight(&self, params: Flight) -> Result<Handed, Error> {
+        self.runtime.block_on(self.client.flight(params))
     }
 
     /// What the daemon itself uses, holds and refused.

@@ -20,9 +20,9 @@ pub mod tool;
 pub use crate::meter::examination::Examination;
 pub use crate::model::request::{NodeName, Rank, Request, Target};
 pub use crate::model::status::{Refusal, Status};
-pub use crate::wire::answer::{Accounting, Command, Hello, Leased, Left, Listed, Totals};
+pub use crate::wire::answer::{Accounting, Command, Handed, Hello, Leased, Left, Listed, Totals};
 pub use crate::wire::event::{Alert, Event, Reason};
-pub use crate::wire::params::{Cancel, FileWatch, Heartbeat};
+pub use crate::wire::params::{Cancel, FileWatch, Flight, Heartbeat};
 pub use crate::wire::status::Own;
 pub use error::Error;
 pub use series::{Series, Told};
@@ -160,6 +160,12 @@ impl Client {
     /// How each capability is served there.
     pub async fn probes(&self) -> Result<Examination, Error> {
         self.ask(&Call::Probes).await
+    }
+
+    /// A part of what the flight recorder kept: first what was asked for, then what each answer
+    /// says is next.
+    pub async fn flight(&self, params: Flight) -> Result<Handed, Error> {
+        self.ask(&Call::Flight(params)).await
     }
 
     /// What the daemon itself uses, holds and refused.

@@ -117,6 +117,9 @@ impl Loop {
                 self.clients.reply(to, &tag, Ok(self.own()));
             }
             Output::Asked { to, tag, about: About::Probes } => self.examine(to, tag),
+            Output::Asked { to, tag, about: About::Flight(asked) } => {
+                self.send(Job::Hand { to, tag, asked });
+            }
         }
     }
 

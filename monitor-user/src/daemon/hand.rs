@@ -148,6 +148,12 @@ impl Hand {
     }
 }
 
+impl Drop for Hand {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// The thread, from inside.
 struct Inside {
     queue: Receiver<Job>,

@@ -10,6 +10,7 @@ mod clients;
 pub mod config;
 mod dead;
 mod files;
+mod flight;
 mod hand;
 mod heart;
 mod missed;
@@ -124,6 +125,7 @@ pub async fn serve(
         told: Vec::new(),
         settings,
     };
+    it.send(sampler::Job::Keep(it.settings.loaded.config.keeping));
     // Other nodes ask for ranks wherever they are.
     if it.link.is_some() {
         it.send(sampler::Job::Ranks);

@@ -23,6 +23,7 @@ impl Loop {
             Done::Claimed(settled) => return Some(Input::Claimed(settled)),
             Done::Ranks(ranks) => self.announce(ranks),
             Done::Scraped(sight, encoding, result) => self.collected((sight, encoding), &result),
+            Done::Handed(to, tag, handed) => self.clients.reply(to, &tag, handed),
             Done::Examined(found) => {
                 for (to, tag) in std::mem::take(&mut self.examining) {
                     self.clients.reply(to, &tag, Ok::<_, Refusal>(&found));
@@ -109,6 +110,7 @@ impl Loop {
         let policy = Policy { hidden: self.settings.hidden, grants: config.grants.clone() };
         self.cluster.limit(own_files(config.limits));
         self.clients.rule(config.door, policy);
+        self.send(Job::Keep(config.keeping));
         self.account.limit(config.budget);
         // Only what is new begins anew.
         if *self.exposed != config.exposed {

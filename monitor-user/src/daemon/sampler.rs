@@ -3,10 +3,12 @@
 //! In: views. Out: the same views, with what they saw. A slow reading delays those who wait for
 //! it and nobody else, because calls are answered by another thread.
 
+use super::config::Keeping;
 use super::dead::Dead;
+use super::flight::{self, Recorder};
 use crate::backend::host::Host;
 use crate::backend::{Backend, hold};
-use crate::engine::{Key, Look};
+use crate::engine::{Conn, Key, Look};
 use crate::format::exposition::Encoding;
 use crate::meter::census::Claim;
 use crate::meter::examination::{Examination, Found};
@@ -23,6 +25,9 @@ use crate::serve::http::Sight;
 use crate::serve::metrics;
 use crate::sys::pidfd::Ends;
 use crate::sys::{clock, readable};
+use crate::wire::answer::Handed;
+use crate::wire::call::Tag;
+use crate::wire::params;
 use crate::wire::status::Own;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,6 +49,17 @@ pub enum Job {
     Claims(Vec<(Key, Claim)>),
     /// Metrics.
     Scrape(Box<ScrapeJob>),
+    /// Keep the last minutes, or no more.
+    Keep(Keeping),
+    /// A part of them for somebody.
+    Hand {
+        /// Whom.
+        to: Conn,
+        /// The tag of his call.
+        tag: Tag,
+        /// Which part.
+        asked: params::Flight,
+    },
     /// How each capability is served.
     Examine,
     /// The same for our own account, without looking at the host.
@@ -65,6 +81,8 @@ pub enum Done {
     Ranks(Vec<Rank>),
     /// Metrics, or why there are none.
     Scraped(Sight, Encoding, Result<Vec<u8>, String>),
+    /// A part of what was kept.
+    Handed(Conn, Tag, Result<Handed, Refusal>),
     /// What it found.
     Examined(Box<Examination>),
     /// What each capability did until now.
@@ -114,7 +132,8 @@ impl Sampler {
         let (back, done) = unbounded_channel();
         let (rounds, ends) = (Rounds::new(backend, opening), Ends::new()?);
         let (dead, collectors) = (Dead::default(), HashMap::new());
-        let reader = Reader { rounds, back, ends, dead, collectors, counting: None };
+        let recorder = None;
+        let reader = Reader { rounds, back, ends, dead, collectors, recorder, counting: None };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
@@ -144,6 +163,8 @@ struct Reader {
     dead: Dead,
     /// The eyes of those who collect metrics, and what is exposed to them.
     collectors: HashMap<Sight, (Arc<Exposed>, Eye)>,
+    /// Keeps the last minutes, if they are wanted.
+    recorder: Option<Recorder>,
     /// Held while the kernel counts the run time of programs.
     counting: Option<OwnedFd>,
 }
@@ -156,6 +177,7 @@ impl Reader {
         loop {
             let due = self.rounds.due().map(super::instant);
             let again = self.dead.due().map(super::instant);
+            let record = self.recorder.as_ref().map(|it| super::instant(it.due()));
             tokio::select! {
                 biased;
                 job = queue.recv() => match job {
@@ -165,6 +187,7 @@ impl Reader {
                 () = records(wake.as_ref()) => self.rounds.backend().drain(),
                 () = records(ends.as_ref()) => self.dead.take(&self.ends.ended(), clock::boot()),
                 () = super::until(again) => self.settle(),
+                () = super::until(record) => self.record(),
                 () = super::until(due) => self.rounds.tend(clock::boot()),
             }
             if let Some(ranks) = self.rounds.news() {
@@ -188,6 +211,11 @@ impl Reader {
                 let seen = self.scrape(*job).map_err(|refusal| refusal.message);
                 self.tell(Done::Scraped(sight, encoding, seen));
             }
+            Job::Keep(keeping) => self.keep(keeping),
+            Job::Hand { to, tag, asked } => {
+                let handed = self.recorder.as_mut().map(|it| it.hand(asked));
+                self.tell(Done::Handed(to, tag, handed.ok_or_else(flight::off)));
+            }
             Job::Examine => {
                 let found = Box::new(self.examine());
                 self.tell(Done::Examined(found));
@@ -200,6 +228,20 @@ impl Reader {
                 }
                 self.tell(Done::Accounted(probes));
             }
+        }
+    }
+
+    /// What was kept stays, unless it is to be kept otherwise.
+    fn keep(&mut self, keeping: Keeping) {
+        if self.recorder.as_ref().is_none_or(|it| it.keeping() != keeping) {
+            let backend = self.rounds.backend().source().name();
+            self.recorder = Recorder::new(keeping, backend, clock::boot());
+        }
+    }
+
+    fn record(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.look(&mut self.rounds, clock::boot());
         }
     }
 

@@ -106,7 +106,11 @@ impl Engine {
     ) -> Result<Answer, Refusal> {
         let every = self.window(params.every_ns)?;
         let heart = Heart::new(now, every, params.drops, params.repeat);
-        let watch = Watch::Heart { pid: params.pid.unwrap_or(caller.pid), heart };
+        let pid = params.pid.unwrap_or(caller.pid);
+        if pid == 0 {
+            return Err(Refusal::bad("pid 0: the id of a process, or none for the caller"));
+        }
+        let watch = Watch::Heart { pid, heart };
         let code = params.code.unwrap_or(HEARTBEAT_ALERT);
         self.set(caller, params.id, (every, code, range(params.range.as_deref())?, watch))
     }

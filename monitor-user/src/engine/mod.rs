@@ -23,12 +23,14 @@ pub use caller::{Caller, Conn, Limits};
 use crate::meter::census::Claim;
 use crate::meter::eye::Eye;
 use crate::meter::file::Stat;
+use crate::meter::veil::Veil;
 use crate::meter::view::Seen;
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
 use crate::model::want::Capability;
 use crate::wire::call::{Call, Tag};
 use crate::wire::event::Event;
+use crate::wire::params::Flight;
 use account::Accounts;
 use agenda::Agenda;
 use alarm::Alarm;
@@ -109,6 +111,8 @@ pub enum About {
     Probes,
     /// What the service uses.
     Service,
+    /// What the flight recorder kept.
+    Flight(Flight),
 }
 
 /// One view, on its way to a reading or back.
@@ -257,6 +261,11 @@ impl Engine {
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
             Call::Probes => asked((from, &tag), About::Probes, out),
             Call::Status => asked((from, &tag), About::Service, out),
+            // It has everybody's processes in full.
+            Call::Flight(_) if caller.veil != Veil::None => {
+                Err(Refusal::denied("the flight recorder has all processes: it takes observe-all"))
+            }
+            Call::Flight(params) => asked((from, &tag), About::Flight(params), out),
             Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {
@@ -314,7 +323,7 @@ impl Engine {
                     continue;
                 }
                 // Whoever collects metrics asks without a monitor.
-                Eye::Scrape(_) => continue,
+                Eye::Scrape(_) | Eye::Whole(_) => continue,
             };
             let Some(monitor) = self.monitors.get_mut(&look.key) else { continue };
             monitor.view = Some(view);

@@ -6,7 +6,7 @@
 mod csv;
 mod events;
 pub mod exposition;
-mod grid;
+pub mod grid;
 mod happened;
 pub mod human;
 mod json;

@@ -3,6 +3,7 @@
 use super::account::Account;
 use super::scrape::Scrape;
 use super::view::{Reading, Seen, View};
+use super::whole::Whole;
 use crate::backend::Backend;
 use crate::model::id::{Identity, Pid};
 use crate::model::sample::Process;
@@ -18,6 +19,8 @@ pub enum Eye {
     Account(Box<Account>),
     /// For whoever collects metrics.
     Scrape(Box<Scrape>),
+    /// For whoever wants all of it.
+    Whole(Box<Whole>),
 }
 
 impl Eye {
@@ -27,6 +30,7 @@ impl Eye {
             Self::View(view) => view.want(),
             Self::Account(account) => account.want(),
             Self::Scrape(scrape) => scrape.want(),
+            Self::Whole(whole) => whole.want(),
         }
     }
 
@@ -40,6 +44,7 @@ impl Eye {
             Self::View(view) => view.see(reading, backend),
             Self::Account(account) => account.see(reading),
             Self::Scrape(scrape) => scrape.see(reading, backend),
+            Self::Whole(whole) => Ok(whole.see(reading, backend)),
         }
     }
 
@@ -47,7 +52,7 @@ impl Eye {
     pub fn few(&self) -> Option<Vec<Pid>> {
         match self {
             Self::View(view) => view.few(),
-            Self::Account(_) | Self::Scrape(_) => None,
+            Self::Account(_) | Self::Scrape(_) | Self::Whole(_) => None,
         }
     }
 
@@ -55,7 +60,7 @@ impl Eye {
     pub fn finds_all(&self, processes: &[Process]) -> bool {
         match self {
             Self::View(view) => view.finds_all(processes),
-            Self::Account(_) | Self::Scrape(_) => true,
+            Self::Account(_) | Self::Scrape(_) | Self::Whole(_) => true,
         }
     }
 

@@ -173,6 +173,11 @@ impl Family {
         process.ended() && self.kin.parent(process).is_some()
     }
 
+    /// Whether a process belongs or belonged.
+    pub fn has(&self, id: Identity) -> bool {
+        self.members.contains(&id)
+    }
+
     /// How many processes belonged, the root included.
     pub fn started(&self) -> usize {
         self.members.len()

@@ -66,7 +66,8 @@ pub fn arrange(takes: &[Param], args: &[Arg]) -> Result<Vec<Expr>, Misfit> {
     let exprs = args.iter().map(|arg| arg.expr.clone());
     let mut exprs: Vec<Expr> = exprs.collect();
     if let Some((Param { kind: Kind::Many(Kind::Any), .. }, before)) = takes.split_last()
-        && exprs.len() > takes.len()
+        && exprs.len() != takes.len()
+        && exprs.len() >= before.len()
     {
         let rest = exprs.split_off(before.len());
         exprs.push(Expr::list(rest));
@@ -270,6 +271,7 @@ mod tests {
         check(PRINT, r#"1 [] print(1,2.5,"x")"#, r#"[1,2.5,"x"]"#);
         check(PRINT, "1 [] print([1,2])", "[1,2]");
         check(PRINT, "1 [] print([1],[2])", "[[1],[2]]");
+        check(PRINT, "1 [] print()", "[]");
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub struct Header {
     /// What was recorded, in words: the options that were given.
     #[serde(default)]
     pub selection: String,
+    /// The number of its first sample: of what a flight recorder kept, not 0.
+    #[serde(default)]
+    pub first: u64,
     /// Processors of the node.
     #[serde(default)]
     pub processors: u32,
@@ -55,6 +58,7 @@ impl Default for Header {
             started_unix_ns: 0,
             every_ns: 0,
             selection: String::new(),
+            first: 0,
             processors: 0,
             sheets: ours(),
         }

@@ -13,6 +13,7 @@ mod block;
 mod change;
 mod codec;
 mod error;
+mod flight;
 mod frame;
 mod header;
 mod index;
@@ -30,11 +31,12 @@ mod writer;
 
 pub use block::Limits;
 pub use error::Error;
+pub use flight::{Flight, Next};
 pub use header::{Header, VERSION};
 pub use recording::{Recording, Span};
 pub use replay::Replay;
 pub use roll::{Options, Roll, Room};
-pub use writer::{Existing, Writer};
+pub use writer::{Existing, Writer, create};
 
 #[cfg(test)]
 mod tests;

@@ -86,6 +86,7 @@ impl Recording {
             due: 0,
             missing: 0,
         };
+        it.due = it.header.first;
         it.entries.sort_by_key(|it| (it.stretch.seq, it.kind != Kind::Block));
         Ok(it)
     }
@@ -112,11 +113,16 @@ impl Recording {
         Some(Span { first, last, samples })
     }
 
+    /// Whether its last samples are not in a block yet: somebody writes it, or was killed.
+    pub fn at_work(&self) -> bool {
+        self.entries.last().is_none_or(|it| it.kind != Kind::Block)
+    }
+
     /// What is missing behind the last sample, once that was given.
     pub fn at_end(&self) -> Vec<Note> {
         let path = self.path.display();
         let end = self.entries.iter().map(|it| it.stretch.end());
-        let end = end.chain([self.told]).max().unwrap_or(0);
+        let end = end.chain([self.told, self.due]).max().unwrap_or(0);
         let damaged = end.saturating_sub(self.due);
         let damaged = (damaged > 0)
             .then(|| Note::missing(format!("the last {damaged} samples are damaged in {path}")));
@@ -168,7 +174,7 @@ impl Recording {
         self.next = place;
         (self.reading, self.held, self.missing) = (None, None, 0);
         self.due = match place {
-            0 => 0,
+            0 => self.header.first,
             _ => self.entries.get(place).map_or(0, |it| it.stretch.seq),
         };
     }

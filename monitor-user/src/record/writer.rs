@@ -53,7 +53,7 @@ pub struct Writer {
 impl Writer {
     /// Makes the file, for its owner only. A link in its place is not followed.
     pub fn create(path: &Path, existing: Existing, header: &Header) -> Result<Self, Error> {
-        let file = open(path, existing)?;
+        let file = create(path, existing)?;
         let encoder = Encoder::default();
         let open = Open::new(Limits::default(), encoder.streams());
         let mut it = Self {
@@ -182,7 +182,8 @@ impl Writer {
     }
 }
 
-fn open(path: &Path, existing: Existing) -> Result<File, Error> {
+/// Makes a file for its owner only, in place of what is there or not at all.
+pub fn create(path: &Path, existing: Existing) -> Result<File, Error> {
     let refused = |act, source| Error::File { act, path: path.to_owned(), source };
     if existing == Existing::Replace {
         match std::fs::remove_file(path) {

@@ -52,7 +52,16 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
             process::migrate::ROWS,
         ],
     ),
-    ("Events", &[event::life::ROWS, event::signal::ROWS, event::hold::ROWS, event::errand::ROWS]),
+    (
+        "Events",
+        &[
+            event::life::ROWS,
+            event::signal::ROWS,
+            event::hold::ROWS,
+            event::errand::ROWS,
+            event::migration::ROWS,
+        ],
+    ),
     ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),

@@ -2,6 +2,8 @@
 //!
 //! The answer to `monitor` is an event with a status; see `wire::event`.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -121,4 +123,26 @@ pub struct Left {
     pub comm: String,
     /// It has ended indeed, but nobody has waited for it.
     pub zombie: bool,
+}
+
+/// A part of what the flight recorder kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handed {
+    /// Its bytes, in base 64.
+    pub base64: String,
+    /// What to ask for next; nothing, if this is the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<super::params::Flight>,
+}
+
+impl Handed {
+    /// Of these bytes.
+    pub fn new(bytes: &[u8], next: Option<super::params::Flight>) -> Self {
+        Self { base64: STANDARD.encode(bytes), next }
+    }
+
+    /// Its bytes, or why they are none.
+    pub fn bytes(&self) -> Result<Vec<u8>, String> {
+        STANDARD.decode(&self.base64).map_err(|error| format!("base64: {error}"))
+    }
 }

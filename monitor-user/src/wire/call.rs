@@ -4,7 +4,7 @@
 //! JSON-RPC 2.0 gives it. Lengths are bounded before this sees a line; nesting is bounded by the
 //! parser.
 
-use super::params::{Cancel, FileWatch, Heartbeat, Named, Register, Sum};
+use super::params::{Cancel, FileWatch, Flight, Heartbeat, Named, Register, Sum};
 use crate::model::request::Request;
 use crate::model::status::{Refusal, Status};
 use serde::{Deserialize, Serialize};
@@ -58,6 +58,8 @@ pub enum Call {
     Probes,
     /// What the service itself uses and holds.
     Status,
+    /// A part of what the flight recorder kept.
+    Flight(Flight),
 }
 
 /// Why a line is not a call.
@@ -91,7 +93,7 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order in which the manual tells them.
-pub const METHODS: [&str; 14] = [
+pub const METHODS: [&str; 15] = [
     "hello",
     "monitor",
     "cancel",
@@ -106,6 +108,7 @@ pub const METHODS: [&str; 14] = [
     "sum",
     "probes",
     "status",
+    "flight",
 ];
 
 impl Call {
@@ -151,6 +154,7 @@ impl Call {
             "sum" => Self::Sum(read(params)?),
             "probes" => Self::Probes,
             "status" => Self::Status,
+            "flight" => Self::Flight(read(params)?),
             other => {
                 let unknown = crate::model::name::position("method", METHODS.into_iter(), other);
                 let message = unknown.err().map(|it| it.to_string()).unwrap_or_default();
@@ -176,6 +180,7 @@ impl Call {
             Self::Sum(_) => "sum",
             Self::Probes => "probes",
             Self::Status => "status",
+            Self::Flight(_) => "flight",
         }
     }
 
@@ -189,6 +194,7 @@ impl Call {
             Self::File(params) => line(tag, self.method(), Some(params)),
             Self::Register(params) => line(tag, self.method(), Some(params)),
             Self::Sum(params) => line(tag, self.method(), Some(params)),
+            Self::Flight(params) => line(tag, self.method(), Some(params)),
             Self::Hello | Self::List | Self::Beat | Self::Account | Self::Probes | Self::Status => {
                 line::<()>(tag, self.method(), None)
             }

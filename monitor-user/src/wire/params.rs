@@ -27,6 +27,22 @@ pub struct Named {
     pub id: String,
 }
 
+/// Parameters of `flight`. All but the first are as the answer before gave them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Flight {
+    /// How much time; all that is kept, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_ns: Option<u64>,
+    /// Where it goes on; its beginning, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<u64>,
+    /// And at which byte of that.
+    pub at: u64,
+    /// And where it ends.
+    pub until: u64,
+}
+
 /// Parameters of `heartbeat` (`PMIX_MONITOR_HEARTBEAT`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

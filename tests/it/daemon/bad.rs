@@ -9,6 +9,7 @@ use std::io::Read as _;
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
+const UNREACH: i64 = -25;
 const BAD_PARAM: i64 = -27;
 const OUT_OF_RESOURCE: i64 = -29;
 const NOT_FOUND: i64 = -46;
@@ -38,8 +39,8 @@ const ROWS: &[(&str, i64, &str)] = &[
     (r#"{"targets":[{"pid":0}]}"#, BAD_PARAM, "pid 0"),
     (r#"{"targets":[{"pid":-2}]}"#, BAD_PARAM, "pid -2"),
     (r#"{"targets":[{"pid":99}]}"#, NOT_FOUND, "99"),
-    (r#"{"targets":[{"pid":1234,"node":"elsewhere"}]}"#, NOT_FOUND, "elsewhere"),
-    (r#"{"targets":[{"node":7}]}"#, NOT_FOUND, "7"),
+    (r#"{"targets":[{"pid":1234,"node":"elsewhere"}]}"#, UNREACH, "elsewhere"),
+    (r#"{"targets":[{"node":7}]}"#, UNREACH, "node 7"),
     (r#"{"targets":[{"node":[]}]}"#, BAD_PARAM, "targets[0]"),
     (r#"{"group_by":"jobs"}"#, BAD_PARAM, "\"job\""),
     (r#"{"keep_ns":1}"#, BAD_PARAM, "group_by"),
@@ -79,7 +80,7 @@ const OTHERS: &[(&str, &str, i64, &str)] = &[
     ("heartbeat", r#"{"every_ns":1000000000,"pid":0}"#, BAD_PARAM, "pid 0"),
     ("heartbeat", r#"{"every_ns":1000000000,"pid":-7}"#, BAD_PARAM, "pid"),
     ("heartbeat", r#"{"every_ns":1000000000,"drops":-1}"#, BAD_PARAM, "drops"),
-    ("heartbeat", r#"{"every_ns":1000000000,"range":"world"}"#, NOT_SUPPORTED, "world"),
+    ("heartbeat", r#"{"every_ns":1000000000,"range":"world"}"#, BAD_PARAM, "world"),
     ("heartbeat", r#"{"every_ns":1000000000,"id":""}"#, BAD_PARAM, "name"),
     ("file", r#"{"path":"/etc/passwd","size":true}"#, BAD_PARAM, "every_ns"),
     ("file", r#"{"every_ns":1000000000,"size":true}"#, BAD_PARAM, "path"),
@@ -96,7 +97,7 @@ const OTHERS: &[(&str, &str, i64, &str)] = &[
     ("attach", r#"{"id":"none"}"#, NOT_FOUND, "none"),
     ("renew", r#"{"id":"none"}"#, NOT_FOUND, "none"),
     ("sum", "{}", BAD_PARAM, "pid"),
-    ("sum", r#"{"pid":99}"#, NOT_FOUND, "99"),
+    ("sum", r#"{"pid":99}"#, NOT_FOUND, "without account"),
 ];
 
 #[track_caller]

@@ -1,6 +1,7 @@
 //! Requests at the door of the service: sessions, events, and who may what.
 
 use crate::served::Served;
+use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 
 /// A child that ends when it is told to, or with the test.
@@ -67,6 +68,25 @@ fn the_end_of_a_process_is_told_with_its_number() {
     assert_eq!(talk.line(), Some(format!("3 [0] print(0,[{pid}])")));
     let gone = format!("5 [0] process_info(301,0,\"process {pid} has ended\")");
     assert_eq!(talk.ask(&format!("5 [] process_info({pid},0)")), gone);
+}
+
+#[test]
+fn a_child_of_an_attached_process_is_told_and_attached() {
+    let service = Served::start("procfs");
+    let mut talk = service.connect();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "read go; tail -f /dev/null & read on; kill $!"]);
+    let mut shell = Cat(shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
+    let pid = shell.0.id();
+    assert_eq!(talk.ask(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
+    assert_eq!(talk.ask("2 [] new_process(): 3 [$0] print($1)"), "2 [0] new_process(0)");
+    assert_eq!(talk.ask("4 [] enable(2)"), "4 [0] enable(0)");
+    shell.0.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    let told = talk.line().unwrap();
+    let child: u32 =
+        told.strip_prefix("3 [0] print(0,[").unwrap().trim_end_matches("])").parse().unwrap();
+    let both = talk.ask("5 [] process_info([],0)");
+    assert_eq!(both, format!("5 [0] process_info(0,2,[{},{}])", pid.min(child), pid.max(child)));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 mod command;
 mod crash;
+mod flight;
+mod report;
 mod same;
 
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@
 
 use super::terminal::Terminal;
 use crate::deadline::until;
+use crate::served::Served;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
@@ -56,6 +57,31 @@ fn alone_on_a_terminal_the_program_is_the_screen() {
     terminal.shows("test-stats");
     terminal.types("q");
     assert_eq!(terminal.ends().code(), Some(0));
+}
+
+#[test]
+fn the_daemon_tells_who_has_no_backend_of_his_own() {
+    let served = Served::start("test");
+    let socket = served.socket().to_str().unwrap();
+    let terminal = Terminal::start(&["top", "--every", "250ms", "--socket", socket], (120, 40));
+    terminal.shows("by the daemon");
+    terminal.shows("test-stats --fixed");
+    // Two readings later the table has rates, and the daemon's own cost is known.
+    until(|| terminal.text().contains(" 0.0 ").then_some(()));
+    terminal.shows("daemon");
+    terminal.types("\r");
+    terminal.shows("command test-stats --fixed");
+    // By itself: with a letter behind it, it is that letter with Alt.
+    terminal.types("\x1b");
+    until(|| (!terminal.text().contains("command test-stats")).then_some(()));
+    terminal.types("guser\r");
+    terminal.shows("PROCS ENDED");
+    terminal.shows("1000");
+    terminal.types("\r");
+    terminal.shows("/user = \"");
+    terminal.shows("test-stats");
+    drop(served);
+    terminal.shows("the daemon went away");
 }
 
 #[test]

@@ -50,6 +50,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("serde", ANYWHERE),
     ("serde_json", &["format/", "wire/", "engine/", "serve/", "client/", "cli/", "record/"]),
     ("serde_path_to_error", &["wire/"]),
+    ("base64", &["wire/"]),
     ("crc32c", &["record/"]),
     ("csv", &["format/"]),
     ("crossterm", &["serve/tui/"]),

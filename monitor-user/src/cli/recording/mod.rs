@@ -1,7 +1,11 @@
 //! Commands around recordings: one file each.
 //!
-//! `record` writes what is read, `replay` reads what was written as if it happened now.
+//! `record` writes what is read, `replay` reads what was written as if it happened now,
+//! `report` tells what used what, `export` gives it to other programs,
+//! `save` fetches one that the daemon has kept.
 
+mod course;
+mod export;
 mod feed;
 mod here;
 mod player;
@@ -9,11 +13,17 @@ mod progress;
 mod record;
 mod relayed;
 mod replay;
+mod report;
+mod save;
 mod when;
 pub mod words;
 
-pub use record::record;
+pub use course::Course;
+pub use export::export;
+pub use record::{existing, record};
 pub use replay::replay;
+pub use report::report;
+pub use save::save;
 
 use super::exit::{Exit, Failure};
 use crate::record::Error;

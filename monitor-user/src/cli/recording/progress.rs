@@ -3,7 +3,10 @@
 use crate::format::human;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long nobody asks.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The line that is written over.
 pub struct Progress {
@@ -23,6 +26,14 @@ impl Progress {
             let line = line(self.start.elapsed().as_secs_f64(), (samples, bytes), processes);
             // Who does not listen misses nothing.
             let _ = write!(std::io::stderr().lock(), "\r{line}\x1b[K");
+        }
+    }
+
+    /// Says how much of something is done, once it takes long enough that somebody asks.
+    pub fn part(&self, what: &str, (done, whole): (u64, u64)) {
+        if self.shown && self.start.elapsed() > PATIENCE {
+            let percent = u128::from(done) * 100 / u128::from(whole.max(1));
+            let _ = write!(std::io::stderr().lock(), "\r{what} {percent}%\x1b[K");
         }
     }
 

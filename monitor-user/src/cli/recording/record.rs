@@ -18,6 +18,7 @@ use crate::cli::plan::Plan;
 use crate::format::Form;
 use crate::model::id::Ns;
 use crate::record::{Existing, Header, Options, Roll};
+use std::time::Duration;
 
 /// Records until it is over.
 pub fn record(words: &Record) -> Result<Exit, Failure> {
@@ -62,18 +63,12 @@ fn possible(words: &Record) -> Result<(), Failure> {
 pub(super) fn feed(words: &Record, node: &str, backend: &str) -> Result<Feed, Failure> {
     let header = Header {
         node: node.to_owned(),
-        backend: backend.to_owned(),
-        boot_id: host::boot_id(),
-        started_unix_ns: crate::sys::clock::now().unix.0,
-        every_ns: Ns::from(words.every).0,
         selection: selection(&words.reading),
-        processors: std::thread::available_parallelism()
-            .map_or(0, |it| u32::try_from(it.get()).unwrap_or(0)),
-        ..Header::default()
+        ..header(backend, words.every)
     };
     let options = Options {
         path: words.file.clone(),
-        existing: if words.force { Existing::Replace } else { Existing::Keep },
+        existing: existing(words.force),
         most_bytes: words.max_size,
         most_time: words.max_time.map(Ns::from),
         kept: words.rotate,
@@ -88,4 +83,23 @@ pub(super) fn count(words: &Record) -> Option<u64> {
         u64::try_from(intervals).unwrap_or(u64::MAX).saturating_add(1)
     });
     by_time.into_iter().chain(words.count).min()
+}
+
+/// What a recording that is begun here and now says of itself.
+pub(super) fn header(backend: &str, every: Duration) -> Header {
+    Header {
+        node: host::name().to_string(),
+        backend: backend.to_owned(),
+        boot_id: host::boot_id(),
+        started_unix_ns: crate::sys::clock::now().unix.0,
+        every_ns: Ns::from(every).0,
+        processors: std::thread::available_parallelism()
+            .map_or(0, |it| u32::try_from(it.get()).unwrap_or(0)),
+        ..Header::default()
+    }
+}
+
+/// What becomes of a file that is there.
+pub const fn existing(force: bool) -> Existing {
+    if force { Existing::Replace } else { Existing::Keep }
 }

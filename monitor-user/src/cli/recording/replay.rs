@@ -2,8 +2,9 @@
 
 use super::player::Player;
 use super::when::between;
-use super::words::{Replay as Words, Speed};
+use super::words::{Part, Replay as Words, Speed};
 use crate::backend::Backend;
+use crate::cli::args::Reading;
 use crate::cli::client::runtime;
 use crate::cli::columns::Pace;
 use crate::cli::exit::{Exit, Failure};
@@ -13,34 +14,46 @@ use crate::cli::pace;
 use crate::cli::pipeline::Pipeline;
 use crate::cli::plan::Plan;
 use crate::cli::watch::draws;
+use crate::meter::plan::COSTLY;
 use crate::model::id::Ns;
 use crate::record::{Recording, Replay};
+use std::path::Path;
 
 /// Plays it.
 pub fn replay(words: &Words) -> Result<Exit, Failure> {
-    let mut plan = Plan::resolve(&words.reading, Pace::Again)?;
+    let drawn = draws(&words.reading);
+    let speed = words.speed.unwrap_or(if drawn { Speed::Times(1.0) } else { Speed::Max });
+    play(&words.file, &words.reading, (speed, &words.part, words.count))
+}
+
+/// Plays a part of a file at a speed, so many samples at most.
+pub fn play(
+    file: &Path,
+    reading: &Reading,
+    (speed, part, count): (Speed, &Part, Option<u64>),
+) -> Result<Exit, Failure> {
+    let mut plan = Plan::resolve(reading, Pace::Again)?;
     log::start(0);
-    let mut recording = Recording::open(&words.file)?;
+    let mut recording = Recording::open(file)?;
     let Some(span) = recording.span() else {
-        return Err(Failure::failed(format!("{} has no sample", words.file.display())));
+        return Err(Failure::failed(format!("{} has no sample", file.display())));
     };
-    let between = between(&words.part, &span)?;
+    let between = between(part, &span)?;
     // What was recorded is there for nothing.
-    if words.reading.fields.is_empty() {
-        plan.want.costly = crate::meter::plan::COSTLY.to_vec();
+    if reading.fields.is_empty() {
+        plan.want.costly = COSTLY.to_vec();
     }
     // The sample before the first that is shown, so that the first has its rates.
     recording.seek(Ns(between.from.0.saturating_sub(1)))?;
-    let output = words.reading.output.clone().map_or(Output::Stream, Output::Later);
-    let drawn = draws(&words.reading);
+    let output = reading.output.clone().map_or(Output::Stream, Output::Later);
+    let drawn = draws(reading);
     let backend: Box<dyn Backend> = Box::new(Replay::new(recording));
     let pipeline = Pipeline::over((backend, Vec::new()), plan, output::paint(&output))?;
     runtime()?.block_on(async {
         pace::run_with(|| {
             // Only once signals are heeded: they would leave the terminal as it is drawn on.
             let output = if drawn { Output::Screen(Screen::open()?) } else { output };
-            let speed = words.speed.unwrap_or(if drawn { Speed::Times(1.0) } else { Speed::Max });
-            Player::new(pipeline, output, (speed, between, words.count))
+            Player::new(pipeline, output, (speed, between, count))
         })
         .await
     })

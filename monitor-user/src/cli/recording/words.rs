@@ -1,8 +1,12 @@
 //! The words of the commands around recordings, as they were written.
 
-use crate::cli::args::{Reader, Reading, interval};
+use crate::cli::args::{Reader, Reading, interval, names};
 use crate::cli::exit;
+use crate::cli::words::Daemon;
+use crate::format::Form;
+use crate::meter::ledger::Of;
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,6 +74,77 @@ pub struct Replay {
     /// Stop after so many samples
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
+}
+
+/// `report`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Report {
+    /// The recording
+    pub file: PathBuf,
+    /// What is told apart
+    #[arg(long, value_name = "WHAT", default_value = "command",
+        value_parser = names::<Of>(&Of::NAMES))]
+    pub by: Of,
+    /// Show only the first so many; files have more
+    #[arg(long, value_name = "N", default_value = "20")]
+    pub top: usize,
+    /// Which part of it.
+    #[command(flatten)]
+    pub part: Part,
+    /// Form of the output
+    #[arg(long, default_value = "table",
+        value_parser = PossibleValuesParser::new(["table", "json"]))]
+    pub format: String,
+    /// Draw the course of the largest into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write a page with plots and tables into this file; it needs nothing from elsewhere
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// `export`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+#[command(mut_args(of_an_export))]
+pub struct Export {
+    /// The recording
+    pub file: PathBuf,
+    /// What of it.
+    #[command(flatten)]
+    pub reading: Reading,
+    /// Which part of it.
+    #[command(flatten)]
+    pub part: Part,
+}
+
+/// `save`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Save {
+    /// The file to write; its owner alone may read it
+    pub file: PathBuf,
+    /// Only the last so much time; else all that is kept
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub last: Option<Duration>,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub force: bool,
+    /// Which daemon.
+    #[command(flatten)]
+    pub daemon: Daemon,
+}
+
+/// What an export may be: what other programs read.
+fn of_an_export(argument: clap::Arg) -> clap::Arg {
+    match argument.get_id().as_str() {
+        "format" => argument.default_value("csv").value_parser(
+            PossibleValuesParser::new(["csv", "json"]).try_map(|it| it.parse::<Form>()),
+        ),
+        "pmix" => argument.hide(true),
+        _ => argument,
+    }
 }
 
 /// A part of a recording.

@@ -10,7 +10,8 @@ use crate::model::id::Ns;
 use crate::model::sample::Process;
 use crate::serve::tui::demand::Demand;
 use crate::serve::tui::feed::{Cost, Feed, Inside, News, Told};
-use crate::sys::{clock, memory};
+use crate::serve::tui::own::{Own, share};
+use crate::sys::clock;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -76,7 +77,7 @@ enum Came {
 impl Asker {
     fn new(client: Client, demands: watch::Receiver<Demand>, sender: mpsc::Sender<Told>) -> Self {
         let (table, focus, about) = (None, None, None);
-        let costs = Costs { client: client.clone(), used: None, own: None };
+        let costs = Costs { client: client.clone(), own: Own::default(), daemon: None };
         Self { client, demands, sender, table, focus, about, costs, begun: false }
     }
 
@@ -168,7 +169,7 @@ impl Asker {
         // The same node: its clock since boot is ours.
         let now = clock::now();
         rates.sample.set_boot(now.boot.since(now.unix.since(rates.sample.at.unix)));
-        let (cost, probes) = self.costs.at(rates.sample.at.boot).await?;
+        let (cost, probes) = self.costs.at(rates.sample.at.boot).await;
         let matched = event.matched.and_then(|it| usize::try_from(it).ok());
         let focus = self.about.as_deref().cloned();
         let inside = Inside::of(demand.focus);
@@ -215,9 +216,8 @@ fn garbled(error: serde_json::Error) -> Error {
 /// What this program and the daemon cost.
 struct Costs {
     client: Client,
-    /// What we had used at a time.
-    used: Option<(Ns, Ns)>,
-    own: Option<Account>,
+    own: Own,
+    daemon: Option<Account>,
 }
 
 /// What the daemon told of itself.
@@ -229,41 +229,30 @@ struct Account {
 }
 
 impl Costs {
-    async fn at(&mut self, at: Ns) -> Result<(Vec<Cost>, Arc<[Entry]>), Error> {
-        let probes = self.account(at).await?;
-        let mut cost = vec![self.own_part(at)];
-        cost.extend(self.own.as_ref().map(|own| own.cost));
-        Ok((cost, probes))
-    }
-
-    fn own_part(&mut self, at: Ns) -> Cost {
-        let cpu = clock::own_cpu();
-        let before = self.used.replace((at, cpu)).filter(|(before, _)| at > *before);
-        let percent = |(before, used): (Ns, Ns)| share(cpu.since(used), at.since(before));
-        let cpu_percent = before.map(percent);
-        Cost { who: "self", cpu_percent, rss_bytes: memory::resident_bytes() }
-    }
-
-    /// Asks the daemon what it costs, and how its probes are, now and then.
-    async fn account(&mut self, at: Ns) -> Result<Arc<[Entry]>, Error> {
-        if let Some(own) = self.own.as_ref().filter(|own| at.since(own.at) < STATUS_WITHIN) {
-            return Ok(Arc::clone(&own.probes));
+    async fn at(&mut self, at: Ns) -> (Vec<Cost>, Arc<[Entry]>) {
+        if self.daemon.as_ref().is_none_or(|it| at.since(it.at) >= STATUS_WITHIN)
+            && let Ok(account) = self.account(at).await
+        {
+            self.daemon = Some(account);
         }
+        let mut cost = vec![self.own.look()];
+        cost.extend(self.daemon.as_ref().map(|it| it.cost));
+        let probes = self.daemon.as_ref().map(|it| Arc::clone(&it.probes));
+        (cost, probes.unwrap_or_default())
+    }
+
+    /// Asks the daemon what it costs, and how its probes are. One that cannot be asked just now is
+    /// waited for by the series.
+    async fn account(&self, at: Ns) -> Result<Account, Error> {
         let status = self.client.status().await?;
-        let probes: Arc<[Entry]> = self.client.probes().await?.capabilities.into();
-        let before = self.own.as_ref().filter(|own| at > own.at);
+        let probes = self.client.probes().await?.capabilities.into();
+        let before = self.daemon.as_ref().filter(|it| at > it.at);
         let cpu = Ns(status.cpu_ns);
         let cost = Cost {
             who: "daemon",
-            cpu_percent: before.map(|own| share(cpu.since(own.cpu), at.since(own.at))),
+            cpu_percent: before.map(|it| share(cpu.since(it.cpu), at.since(it.at))),
             rss_bytes: Some(status.rss_bytes),
         };
-        self.own = Some(Account { at, cpu, cost, probes: Arc::clone(&probes) });
-        Ok(probes)
+        Ok(Account { at, cpu, cost, probes })
     }
-}
-
-/// Hundredths of a processor.
-fn share(used: Ns, of: Ns) -> f64 {
-    used.0 as f64 / of.0 as f64 * 100.0
 }

@@ -51,6 +51,8 @@ pub enum Letter {
         /// By number.
         slots: Vec<(u64, Slot)>,
     },
+    /// Somebody waits for the view that you begin.
+    Hello,
     /// A view has begun.
     View {
         /// Which.

@@ -24,6 +24,8 @@ use view::Change;
 
 /// How long a gap may last before what is missing is fetched.
 const PATIENCE: Ns = Ns(100_000_000);
+/// The end of a view that was not told yet.
+const UNKNOWN: u64 = u64::MAX;
 /// Slots that are kept for those who miss one.
 const KEPT: usize = 4096;
 
@@ -109,6 +111,7 @@ impl Order {
             Letter::Fetch { first, last } => self.give(from, first, last, &mut out),
             Letter::Gather { view } => self.show(from, view, &mut out),
             Letter::Held { view, slots } => self.shown(from, (view, slots), now, &mut out),
+            Letter::Hello => self.welcome(from, &mut out),
             Letter::View { view, base } => self.adopt(view, base, now, &mut out),
         }
         out
@@ -202,6 +205,10 @@ impl Order {
 
     /// Fetches what is missing, or tells how far it goes.
     fn mend(&mut self, now: Ns, out: &mut Vec<Out>) {
+        if self.base == Some(UNKNOWN) {
+            self.since = Some(now);
+            return out.push(Out::Send(self.sequencer(), Letter::Hello));
+        }
         if self.sequencer() == self.own {
             let (view, seq) = (self.view, self.issued);
             out.extend(self.others().map(|to| Out::Send(to, Letter::UpTo { view, seq })));

@@ -165,6 +165,23 @@ fn a_node_that_comes_begins_with_what_comes_next() {
 }
 
 #[test]
+fn who_is_asked_before_the_others_know_of_him_is_served_when_they_do() {
+    let mut world = World::new(1);
+    world.nodes.insert(Node(1), Order::new(Node(1)));
+    world.done.insert(Node(1), Vec::new());
+    let both = vec![Node(0), Node(1)];
+    let out = world.nodes.get_mut(&Node(1)).unwrap().meet(world.now, both.clone());
+    world.take(Node(1), out);
+    world.propose(1, "early");
+    (0..9).for_each(|_| world.chance());
+    assert!(world.done[&Node(1)].is_empty());
+    let out = world.nodes.get_mut(&Node(0)).unwrap().meet(world.now, both);
+    world.take(Node(0), out);
+    world.settle();
+    world.all_did(1);
+}
+
+#[test]
 fn the_order_goes_on_when_the_node_that_gives_numbers_is_lost() {
     for seed in 0..200 {
         let mut world = World::new(4);

@@ -4,7 +4,7 @@
 //! what they have seen, gives everybody what he lacks, and begins the new view after it. A number
 //! whose parcel nobody has that lives is left empty: nobody that lives has executed it.
 
-use super::{Letter, Order, Out, Slot};
+use super::{Letter, Order, Out, Slot, UNKNOWN};
 use crate::model::id::Ns;
 use crate::omis::Node;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ impl Order {
         let was_alone = self.members.len() == 1;
         self.members = members;
         if self.sequencer() != self.own {
-            self.follow(was_alone);
+            self.follow(was_alone, now, &mut out);
         } else if gave_numbers {
             self.view += 1;
             self.begin(now, &mut out);
@@ -45,10 +45,11 @@ impl Order {
     }
 
     /// Another node gives the numbers; whoever was alone has no part in what was before.
-    fn follow(&mut self, was_alone: bool) {
+    fn follow(&mut self, was_alone: bool, now: Ns, out: &mut Vec<Out>) {
         self.change = None;
-        // Until its view is here, nothing is proposed.
-        self.base = Some(u64::MAX);
+        // Until its view is here, nothing is proposed. It may not know yet that we are there.
+        (self.base, self.since) = (Some(UNKNOWN), Some(now));
+        out.push(Out::Send(self.sequencer(), Letter::Hello));
         if was_alone {
             (self.view, self.oldest, self.next) = (0, 0, 1);
             self.held.clear();
@@ -123,6 +124,13 @@ impl Order {
         out.extend(self.others().map(|to| Out::Send(to, Letter::View { view, base })));
         self.base = Some(base);
         self.end_view(now, out);
+    }
+
+    /// Somebody waits for the view.
+    pub(super) fn welcome(&self, to: Node, out: &mut Vec<Out>) {
+        if self.gives_numbers() && self.members.contains(&to) {
+            out.push(Out::Send(to, Letter::View { view: self.view, base: self.issued }));
+        }
     }
 
     /// Another node has begun a view.

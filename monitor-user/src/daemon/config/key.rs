@@ -1,6 +1,7 @@
 //! Every key of the configuration: one list behind the check, the listing and the manual.
 
 use super::{Config, rule, value};
+use crate::model::id::Ns;
 use toml::de::DeValue;
 
 /// A key.
@@ -148,6 +149,29 @@ pub const KEYS: &[Key] = &[
         meaning: "time over which that is measured",
         set: |it, value| value::duration(value).map(|ns| it.budget.window.0 = ns),
         show: |it| value::written_duration(it.budget.window.0),
+    },
+    Key {
+        section: "flight",
+        name: "keep",
+        meaning: "how much of the past is always there (monitor save), or off",
+        set: |it, value| match value.as_str() {
+            Some("off") => {
+                it.keeping.keep = Ns(0);
+                Ok(())
+            }
+            _ => value::duration(value).map(|ns| it.keeping.keep = Ns(ns)),
+        },
+        show: |it| match it.keeping.keep {
+            Ns(0) => "\"off\"".into(),
+            Ns(keep) => value::written_duration(keep),
+        },
+    },
+    Key {
+        section: "flight",
+        name: "every",
+        meaning: "time from one sample of it to the next",
+        set: |it, value| value::duration(value).map(|ns| it.keeping.every = Ns(ns)),
+        show: |it| value::written_duration(it.keeping.every.0),
     },
     Key {
         section: "http",

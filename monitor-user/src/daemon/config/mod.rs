@@ -13,6 +13,7 @@ use crate::backend::select::Choice;
 use crate::engine::Limits;
 use crate::meter::budget;
 use crate::meter::scrape::Exposed;
+use crate::model::id::Ns;
 use crate::model::name;
 use crate::serve::door;
 use crate::serve::http::Listen;
@@ -49,6 +50,23 @@ pub struct Config {
     pub http: Listen,
     /// What is exposed as metrics.
     pub exposed: Exposed,
+    /// What the flight recorder keeps.
+    pub keeping: Keeping,
+}
+
+/// What the flight recorder keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keeping {
+    /// How much time; nothing, if it is off.
+    pub keep: Ns,
+    /// From one sample to the next.
+    pub every: Ns,
+}
+
+impl Default for Keeping {
+    fn default() -> Self {
+        Self { keep: Ns(0), every: Ns(1_000_000_000) }
+    }
 }
 
 impl Default for Config {
@@ -63,6 +81,7 @@ impl Default for Config {
             budget: budget::Limits::default(),
             http: Listen::default(),
             exposed: Exposed::default(),
+            keeping: Keeping::default(),
         }
     }
 }

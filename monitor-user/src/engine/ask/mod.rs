@@ -19,6 +19,8 @@ mod packet;
 mod run;
 mod seat;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod visit;
 
 pub use packet::{Answered, Packet, PartId, Spoken, What};

@@ -87,6 +87,10 @@ impl Subject for Process {
     fn text(&self, field: ProcessField) -> Option<Cow<'_, str>> {
         match field {
             ProcessField::Comm => Some(self.comm()),
+            // As in groups: one without a name has his number.
+            ProcessField::User if self.text.user.is_none() => {
+                Some(Cow::Owned(self.row.get(ProcessField::Uid)?.to_string()))
+            }
             _ => match self.value(field)? {
                 Value::Text(text) => Some(Cow::Borrowed(text)),
                 Value::Letter(letter) => Some(Cow::Owned(letter.into())),

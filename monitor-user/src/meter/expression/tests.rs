@@ -50,6 +50,13 @@ fn texts_are_compared_whole_or_by_a_part() {
 }
 
 #[test]
+fn a_user_without_a_name_has_his_number() {
+    let mut process = Process::default();
+    process.row.set(ProcessField::Uid, 1000);
+    assert!(parse("user = 1000").expect("it makes sense").admits(&process));
+}
+
+#[test]
 fn a_word_alone_is_looked_for_in_the_name() {
     check("solver", true);
     check("\"mpi_\" and not sshd", true);

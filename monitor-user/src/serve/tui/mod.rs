@@ -18,6 +18,7 @@ pub mod feed;
 pub mod key;
 pub mod local;
 pub mod look;
+pub mod own;
 pub mod played;
 mod reader;
 pub mod run;

@@ -4,7 +4,8 @@
 //! read is decided by `local`.
 
 use super::demand::Demand;
-use super::feed::{Cost, Inside, News};
+use super::feed::{Inside, News};
+use super::own::Own;
 use crate::backend::select::Opened;
 use crate::backend::{Backend, Error};
 use crate::meter::examination::Entry;
@@ -18,7 +19,7 @@ use crate::model::rates;
 use crate::model::sample::{Note, Process, Sample, Source, Text};
 use crate::model::want::Want;
 use crate::record::{Recording, Replay};
-use crate::sys::{clock, memory};
+use crate::sys::clock;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -42,8 +43,7 @@ pub struct Reader<B: Backend + ?Sized> {
     last: Arc<News>,
     begun: bool,
     health: Option<(Ns, Arc<[Entry]>)>,
-    /// What we had used at a time.
-    used: Option<(Ns, Ns)>,
+    own: Own,
 }
 
 impl Reader<dyn Backend> {
@@ -78,7 +78,7 @@ impl<B: Backend + ?Sized> Reader<B> {
             last: Arc::default(),
             begun: false,
             health: None,
-            used: None,
+            own: Own::default(),
             demand: demand.clone(),
         };
         it.demand(demand);
@@ -138,7 +138,7 @@ impl<B: Backend + ?Sized> Reader<B> {
             focus,
             matched: None,
             inside,
-            cost: vec![self.cost(at)],
+            cost: vec![self.own.look()],
             probes: self.health(at),
             place: None,
             rates: rates::Rates { groups, ..rates },
@@ -158,14 +158,6 @@ impl<B: Backend + ?Sized> Reader<B> {
         let [one] = one;
         let job = sample.processes[at].text.job.clone();
         Some(Text { job, ..one.text })
-    }
-
-    fn cost(&mut self, at: Ns) -> Cost {
-        let cpu = clock::own_cpu();
-        let before = self.used.replace((at, cpu)).filter(|(before, _)| at > *before);
-        let percent =
-            |(before, used): (Ns, Ns)| cpu.since(used).0 as f64 / at.since(before).0 as f64 * 100.0;
-        Cost { who: "self", cpu_percent: before.map(percent), rss_bytes: memory::resident_bytes() }
     }
 
     fn health(&mut self, at: Ns) -> Arc<[Entry]> {

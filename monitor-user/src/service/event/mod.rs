@@ -5,6 +5,7 @@
 pub mod errand;
 pub mod hold;
 pub mod life;
+pub mod migration;
 pub mod signal;
 
 use super::ctx::Ctx;

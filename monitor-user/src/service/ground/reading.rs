@@ -151,7 +151,8 @@ impl<B: Backend + ?Sized> Reading<B> {
         let mut now = BTreeSet::new();
         for it in &sample.processes {
             if !known.contains(&it.id) {
-                self.tell_born(it, sample.at.boot);
+                let parent = it.parent.or_else(|| parent(it, sample));
+                self.tell_born(it.id, parent, sample.at.boot);
             }
             if it.ended() {
                 codes.insert(it.id, it.row.get(ProcessField::ExitCode));
@@ -173,10 +174,10 @@ impl<B: Backend + ?Sized> Reading<B> {
         self.occurred(Topic::Signalled, event.target, event.at, told);
     }
 
-    fn tell_born(&mut self, it: &Process, at: Ns) {
-        self.waiting.push(Happening::Born { child: it.id, parent: it.parent });
-        let told = [Told::Process(it.id)].into();
-        self.occurred(Topic::Born, it.id, at, told);
+    fn tell_born(&mut self, child: Identity, parent: Option<Identity>, at: Ns) {
+        self.waiting.push(Happening::Born { child, parent });
+        let told = [Told::Process(child)].into();
+        self.occurred(Topic::Born, child, at, told);
     }
 
     fn tell_ended(&mut self, codes: &HashMap<Identity, Option<u64>>) {
@@ -209,6 +210,13 @@ impl<B: Backend + ?Sized> Reading<B> {
             held: None,
         }));
     }
+}
+
+/// Who made it, where that was not seen: whom it names now, unless he began later.
+fn parent(child: &Process, sample: &Sample) -> Option<Identity> {
+    let ppid = child.row.get(ProcessField::Ppid).and_then(|pid| u32::try_from(pid).ok())?;
+    let parent = sample.processes.iter().find(|it| it.id.pid == Pid(ppid) && !it.ended())?;
+    (parent.id.start <= child.id.start).then_some(parent.id)
 }
 
 /// What must be attached for these.

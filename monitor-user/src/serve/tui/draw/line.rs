@@ -4,6 +4,7 @@ use crate::serve::tui::look::{Look, Role};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use std::borrow::Cow;
 use unicode_width::UnicodeWidthStr;
 
 /// A line that is being written.
@@ -34,6 +35,7 @@ impl<'b> Line<'b> {
     pub fn styled(&mut self, style: Style, text: &str) -> &mut Self {
         if self.left() > 0 {
             let most = self.left().into();
+            let text = if self.look.ascii { letters(text) } else { Cow::Borrowed(text) };
             (self.x, _) = self.buffer.set_stringn(self.x, self.y, text, most, style);
         }
         self
@@ -99,6 +101,14 @@ impl<'b> Line<'b> {
     }
 }
 
+/// A text for a terminal that has letters alone.
+fn letters(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    text.chars().map(|it| if it.is_ascii() { it } else { '?' }).collect()
+}
+
 /// The sign of a share. Anything more than nothing is seen.
 pub fn level(levels: &ratatui::symbols::bar::Set<'static>, share: f64) -> &'static str {
     match share {
@@ -111,5 +121,43 @@ pub fn level(levels: &ratatui::symbols::bar::Set<'static>, share: f64) -> &'stat
         ..0.8125 => levels.three_quarters,
         ..0.9375 => levels.seven_eighths,
         _ => levels.full,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(ascii: bool, write: impl FnOnce(&mut Line<'_>)) -> String {
+        let area = Rect::new(0, 0, 10, 1);
+        let mut buffer = Buffer::empty(area);
+        let look = Look { ascii, ..Look::default() };
+        write(&mut Line::new(&mut buffer, look, area));
+        (0..10).map(|x| buffer[(x, 0)].symbol().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_number_is_whole_or_is_not_there() {
+        let text = written(false, |line| {
+            line.text(Role::Text, "123456 ").whole(&[(Role::Text, "50"), (Role::Text, "58")]);
+        });
+        assert_eq!(text, "123456    ");
+    }
+
+    #[test]
+    fn names_of_other_scripts_become_letters_where_there_are_no_others() {
+        let write = |line: &mut Line<'_>| {
+            let _ = line.text(Role::Text, "a\u{e9}b");
+        };
+        assert_eq!(written(true, write), "a?b       ");
+        assert_eq!(written(false, write), "a\u{e9}b       ");
+    }
+
+    #[test]
+    fn nothing_is_written_beyond_the_end_or_moves_the_cursor() {
+        let text = written(false, |line| {
+            line.text(Role::Text, "a\x1b[2J").skip(20).text(Role::Text, "x").bar(0.5, 9);
+        });
+        assert_eq!(text, "a[2J      ");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::prompt::{Prompt, Purpose};
 use super::{Effect, Panel, State};
+use crate::format::human;
 use crate::model::field::ProcessField;
 use crate::model::id::Identity;
 use crate::serve::tui::act::{Act, What};
@@ -18,7 +19,11 @@ impl State {
         let why = match self.chosen() {
             _ if self.news.place.is_some() => "this is a recording: there is nobody to act on",
             Some(it) if it.ended() => "this process has ended",
-            Some(it) => return Some((it.id, it.comm().into_owned())),
+            Some(it) => {
+                let mut name = String::new();
+                human::escaped(&it.comm(), &mut name);
+                return Some((it.id, name));
+            }
             None if self.view.by.is_some() => "a group: open it with Enter, and choose a process",
             None => "there is no process to act on",
         };

@@ -51,7 +51,9 @@ fn summary(state: &State, area: Rect, buffer: &mut Buffer) {
     let width = u16::try_from(right.width()).unwrap_or(u16::MAX);
     let left = Rect { width: area.width.saturating_sub(width + 1), ..area };
     let mut line = Line::new(buffer, state.look, left);
-    line.text(Role::Title, &sample.node).skip(1);
+    let mut node = String::new();
+    human::escaped(&sample.node, &mut node);
+    line.text(Role::Title, &node).skip(1);
     if !state.begun {
         line.text(Role::Dim, "reading ...");
         return;

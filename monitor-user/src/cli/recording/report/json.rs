@@ -1,0 +1,82 @@
+//! A report as one JSON object: every entry, exact integers, what is not known left out.
+
+use super::{Told, length, percent};
+use crate::cli::exit::Failure;
+use crate::meter::ledger::{COUNTED, Entry, Spread};
+use crate::model::field::{Category, ProcessField as F};
+use serde_json::{Map, Value, json};
+
+/// Counts changes after which an old reader would misread.
+const SCHEMA_VERSION: u32 = 1;
+
+/// The object, on a line.
+pub fn json(told: &Told<'_>) -> Result<String, Failure> {
+    let (ledger, header) = (told.ledger, told.header);
+    let (first, last, samples) = ledger.span().unwrap_or_default();
+    let entries: Vec<_> = ledger.entries().iter().map(|(_, it)| entry(it, told)).collect();
+    let brief = ledger.briefly().into_iter().map(
+        |(name, it)| json!({ "name": &**name, "processes": it.processes, "cpu_ns": it.cpu.0 }),
+    );
+    let report = json!({
+        "schema_version": SCHEMA_VERSION,
+        "node": header.node,
+        "backend": header.backend,
+        "processors": header.processors,
+        "from_unix_ns": first.unix.0,
+        "to_unix_ns": last.unix.0,
+        "length_ns": length(ledger).0,
+        "samples": samples,
+        "by": told.by.name(),
+        "total": entry(ledger.total(), told),
+        "entries": entries,
+        "not_listed": ledger.unlisted(),
+        "brief": brief.collect::<Vec<_>>(),
+        "notes": told.notes,
+    });
+    let text = serde_json::to_string(&report).map_err(Failure::failed)?;
+    Ok(text + "\n")
+}
+
+fn entry(it: &Entry, told: &Told<'_>) -> Value {
+    let mut map = Map::new();
+    let mut put = |name: &str, value: Value| drop(map.insert(name.to_owned(), value));
+    put("name", json!(&*it.name));
+    if let Some(id) = it.id {
+        put("pid", json!(id.pid.0));
+        put("start_time_ns", json!(id.start.0));
+    }
+    for (name, text) in [("user", &it.user), ("job", &it.job), ("cmdline", &it.cmdline)] {
+        text.iter().for_each(|text| put(name, json!(&**text)));
+    }
+    put("first_unix_ns", json!(it.first.unix.0));
+    put("last_unix_ns", json!(it.last.unix.0));
+    put("samples", json!(it.samples));
+    put("processes", json!(it.processes));
+    put("ended", json!(it.ended));
+    for field in COUNTED {
+        it.used(field).into_iter().for_each(|used| put(field.field().name, json!(used)));
+    }
+    if let Some(cpu) = it.used(F::CpuTime) {
+        let mean = cpu as f64 / length(told.ledger).0.max(1) as f64 * 100.0;
+        put("cpu_percent_mean", json!((mean * 1e3).round() / 1e3));
+    }
+    for (name, value) in spread("cpu_percent", "", &it.cpu) {
+        put(&name, json!(percent(value)));
+    }
+    for (name, kib) in spread("rss", "_bytes", &it.resident) {
+        put(&name, json!(kib << 10));
+    }
+    Value::Object(map)
+}
+
+fn spread(before: &str, after: &str, of: &Spread) -> impl Iterator<Item = (String, u64)> {
+    let values = [
+        ("p50", of.percentile(50.0)),
+        ("p95", of.percentile(95.0)),
+        ("p99", of.percentile(99.0)),
+        ("max", of.largest()),
+    ];
+    let named =
+        move |(name, value): (&str, Option<u64>)| Some((format!("{before}_{name}{after}"), value?));
+    values.into_iter().filter_map(named).collect::<Vec<_>>().into_iter()
+}

@@ -1,0 +1,134 @@
+//! A report for people.
+
+use super::{Told, course, length, percent};
+use crate::format::grid::{Column, Grid, Side};
+use crate::format::human::{escaped, scaled, span};
+use crate::meter::ledger::{Entry, Of};
+use crate::model::field::ProcessField as F;
+use crate::model::group::By;
+use crate::model::id::Ns;
+use std::fmt::Write;
+
+/// Commands of short lives that are named.
+const BRIEF: usize = 5;
+
+/// The report in lines of this width. Writing to a `String` cannot fail.
+pub fn text(told: &Told<'_>, room: usize) -> String {
+    let (header, ledger) = (told.header, told.ledger);
+    let mut out = String::new();
+    let _ = write!(out, "{}  {}  ", header.node, header.backend);
+    let _ = writeln!(out, "{} processors\n{}", header.processors, course(ledger));
+    total(told, &mut out);
+    out.push('\n');
+    let mut grid = Grid::default();
+    grid.begin(columns(told.by).into_iter());
+    let entries = ledger.entries();
+    for (_, entry) in entries.iter().take(told.top) {
+        row(entry, told, &mut grid);
+    }
+    grid.titles(room, &mut out);
+    out.push('\n');
+    for row in 0..grid.rows() {
+        grid.row(row, room, &mut out);
+        out.push('\n');
+    }
+    let more = entries.len().saturating_sub(told.top) as u64 + ledger.unlisted();
+    if more > 0 {
+        let _ = writeln!(out, "and {more} more that used less");
+    }
+    brief(told, &mut out);
+    out
+}
+
+fn bytes(value: Option<u64>, out: &mut String) {
+    match value {
+        Some(bytes) => scaled(bytes as f64, 1024.0, out),
+        None => out.push('-'),
+    }
+}
+
+fn total(told: &Told<'_>, out: &mut String) {
+    let total = told.ledger.total();
+    let cpu = total.used(F::CpuTime).unwrap_or(0);
+    span(cpu as f64, out);
+    let busy = cpu as f64 / length(told.ledger).0.max(1) as f64;
+    let most = percent(total.cpu.largest().unwrap_or(0)) / 100.0;
+    let _ = write!(out, " of CPU, {busy:.2} processors busy on average, {most:.2} at most; ");
+    bytes(total.used(F::ReadBytes), out);
+    out.push_str(" read, ");
+    bytes(total.used(F::WrittenBytes), out);
+    out.push_str(" written\n");
+}
+
+fn columns(of: Of) -> Vec<Column> {
+    let right = |title| Column { title, least: 0, side: Side::Right };
+    let first = match of {
+        Of::Process => &["PID"][..],
+        Of::Group(_) => &["PROCS", "ENDED"],
+    };
+    let name = match of {
+        Of::Process => "COMMAND",
+        Of::Group(By::Job) => "JOB",
+        Of::Group(By::User) => "USER",
+        Of::Group(By::Comm) => "COMMAND",
+        Of::Group(By::Cgroup) => "CGROUP",
+        Of::Group(By::Container) => "CONTAINER",
+        Of::Group(By::Rule) => "RULE",
+    };
+    let rest = ["CPU", "CPU%", "P50", "P95", "MAX", "RSS P95", "MAX", "READ", "WRITTEN"];
+    let columns = first.iter().chain(&rest).map(|title| right(title));
+    columns.chain([Column { title: name, least: 0, side: Side::Left }]).collect()
+}
+
+fn row(entry: &Entry, told: &Told<'_>, grid: &mut Grid) {
+    match entry.id {
+        Some(id) => grid.cell(|out| out.push_str(&id.pid.0.to_string())),
+        None => {
+            grid.cell(|out| out.push_str(&entry.processes.to_string()));
+            grid.cell(|out| out.push_str(&entry.ended.to_string()));
+        }
+    }
+    let cpu = entry.used(F::CpuTime);
+    grid.cell(|out| match cpu {
+        Some(cpu) => span(cpu as f64, out),
+        None => out.push('-'),
+    });
+    let mean = cpu.map(|cpu| cpu as f64 / length(told.ledger).0.max(1) as f64 * 100.0);
+    let spread = [entry.cpu.percentile(50.0), entry.cpu.percentile(95.0), entry.cpu.largest()];
+    for value in [mean].into_iter().chain(spread.map(|it| it.map(percent))) {
+        grid.cell(|out| match value {
+            Some(value) => out.push_str(&format!("{value:.1}")),
+            None => out.push('-'),
+        });
+    }
+    for value in [entry.resident.percentile(95.0), entry.resident.largest()] {
+        grid.cell(|out| bytes(value.map(|kib| kib << 10), out));
+    }
+    for field in [F::ReadBytes, F::WrittenBytes] {
+        grid.cell(|out| bytes(entry.used(field), out));
+    }
+    grid.cell(|out| escaped(&entry.name, out));
+}
+
+/// Those who came and went between two samples.
+fn brief(told: &Told<'_>, out: &mut String) {
+    let all = told.ledger.briefly();
+    let processes: u64 = all.iter().map(|(_, it)| it.processes).sum();
+    if processes == 0 {
+        return;
+    }
+    let cpu = Ns(all.iter().map(|(_, it)| it.cpu.0).sum());
+    let _ = write!(out, "\n{processes} processes lived from one sample to the next at most: ");
+    span(cpu.0 as f64, out);
+    out.push_str(" of CPU\n ");
+    for (name, it) in all.iter().take(BRIEF) {
+        out.push(' ');
+        escaped(name, out);
+        let _ = write!(out, " x{} ", it.processes);
+        span(it.cpu.0 as f64, out);
+        out.push(',');
+    }
+    out.truncate(out.trim_end_matches(',').len());
+    let more = all.len().saturating_sub(BRIEF);
+    out.push_str(&if more > 0 { format!(", {more} more\n") } else { "\n".into() });
+}

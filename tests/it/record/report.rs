@@ -1,0 +1,163 @@
+//! What used what, told from a recording.
+
+use super::{Folder, printed, run, text};
+use crate::root::privilege::granted;
+use monitor::backend::Backend;
+use monitor::backend::canned::Canned;
+use monitor::model::field::ProcessField;
+use monitor::model::want::{Devices, Want};
+use monitor::record::{Existing, Header, Writer};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// The example world over so many samples, half a second from one to the next.
+fn example(folder: &Folder, samples: usize) -> PathBuf {
+    let world = include_str!("../../../docs/examples/world.txt");
+    let hostile = "\nprocess 666 comm=<b>&x uid=0 cpu_ns/s=1ms\n";
+    let mut canned = Canned::scripted(&(world.to_owned() + hostile)).unwrap();
+    let want = Want {
+        processes: true,
+        node: true,
+        disks: Devices::All,
+        nets: Devices::All,
+        costly: vec![ProcessField::Cgroup],
+        ..Want::default()
+    };
+    let file = folder.file("r");
+    let header = Header { node: "node7".into(), processors: 2, ..Header::default() };
+    let mut writer = Writer::create(&file, Existing::Keep, &header).unwrap();
+    for _ in 0..samples {
+        let mut sample = canned.read(&want).unwrap();
+        canned.describe(&mut sample.processes, &want);
+        writer.append(&sample).unwrap();
+    }
+    writer.finish().unwrap();
+    file
+}
+
+fn json(words: &[&str]) -> Value {
+    serde_json::from_str(&printed(words)).unwrap()
+}
+
+fn entry<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let entries = report["entries"].as_array().unwrap();
+    entries.iter().find(|it| it["name"] == name).unwrap()
+}
+
+#[test]
+fn each_thing_is_told_by_what_it_used() {
+    let folder = Folder::new();
+    let file = example(&folder, 21);
+    for by in ["process", "command"] {
+        let report = json(&["report", text(&file), "--by", by, "--format", "json"]);
+        assert_eq!(report["length_ns"], 10_000_000_000_u64);
+        let solver = entry(&report, "solver");
+        assert_eq!(solver["cpu_ns"], 15_000_000_000_u64, "{by}");
+        assert_eq!(solver["cpu_percent_mean"], 150.0);
+        assert_eq!(solver["cpu_percent_max"], 150.0);
+        assert_eq!(solver["rss_max_bytes"], 512_u64 << 20);
+        let written = solver["written_bytes"].as_u64().unwrap();
+        assert!(written.abs_diff(40 << 20) <= 1, "{written}");
+        assert_eq!(entry(&report, "true")["ended"], 1);
+        assert_eq!(entry(&report, "stage")["rss_max_bytes"], 2_u64 << 20);
+        assert_eq!(report["total"]["written_bytes"], written);
+        assert_eq!(report["brief"][0]["name"], "true");
+    }
+    let cgroups = json(&["report", text(&file), "--by", "cgroup", "--format", "json"]);
+    // The helper is there too, by the one that made it.
+    assert_eq!(entry(&cgroups, "/job/7")["cpu_ns"], 15_001_000_000_u64);
+}
+
+#[test]
+fn a_part_counts_for_itself() {
+    let folder = Folder::new();
+    let file = example(&folder, 21);
+    let words = ["report", text(&file), "--format", "json", "--from", "+2s", "--to", "+6s"];
+    let report = json(&words);
+    assert_eq!(entry(&report, "solver")["cpu_ns"], 6_000_000_000_u64);
+    assert_eq!(report["samples"], 9);
+}
+
+#[test]
+fn a_table_is_eighty_columns_wide_and_says_of_what() {
+    let folder = Folder::new();
+    let file = example(&folder, 21);
+    let table = printed(&["report", text(&file)]);
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    assert!(table.starts_with("node7  "), "{table}");
+    for part in ["15s of CPU, 1.50 processors busy on average", "solver", "1 processes lived"] {
+        assert!(table.contains(part), "{part} in {table}");
+    }
+    let one = printed(&["report", text(&file), "--by", "process", "--top", "1"]);
+    assert!(one.contains("200 ") && one.contains("and 4 more that used less"), "{one}");
+}
+
+#[test]
+fn a_page_and_its_plots_need_nothing_from_elsewhere() {
+    let folder = Folder::new();
+    let file = example(&folder, 61);
+    let (svg, html) = (folder.file("p.svg"), folder.file("p.html"));
+    let _table = printed(&["report", text(&file), "--svg", text(&svg), "--html", text(&html)]);
+    let svg = std::fs::read_to_string(svg).unwrap();
+    let html = std::fs::read_to_string(html).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"));
+    for text in [&svg, &html] {
+        let foreign = text.replace("http://www.w3.org/2000/svg", "");
+        assert!(!foreign.contains("://") && !text.contains("<script") && !text.contains("<b>"));
+        assert!(text.contains("&lt;b&gt;") && text.contains("CPU, percent of one processor"));
+        assert!(!text.contains("NaN"));
+        // The solver is there throughout, at 150 percent.
+        assert!(text.matches("class=\"area").count() >= 3);
+    }
+}
+
+#[test]
+fn an_export_is_what_a_replay_prints() {
+    let folder = Folder::new();
+    let file = example(&folder, 21);
+    let replayed = printed(&["replay", text(&file), "--format", "csv"]);
+    assert_eq!(printed(&["export", text(&file)]), replayed);
+    let disks = printed(&["export", text(&file), "disk", "--format", "json", "--from", "-1s"]);
+    assert_eq!(disks.lines().count(), 3);
+    assert!(disks.contains("\"written_bytes_per_s\":4194304.0"), "{disks}");
+    let refused = run(&["export", text(&file), "--format", "table"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn a_command_can_be_recorded_as_it_runs() {
+    let folder = Folder::new();
+    let file = folder.file("r");
+    let words = ["run", "--backend", "procfs", "--record", text(&file), "--"];
+    let output = run(&[&words[..], &["sh", "-c", "exit 9"]].concat());
+    assert_eq!(output.status.code(), Some(9));
+    let again = run(&[&words[..], &["true"]].concat());
+    assert_eq!(again.status.code(), Some(2), "the file is there already");
+    assert!(printed(&["replay", text(&file), "--format", "json"]).lines().count() >= 1);
+}
+
+#[test]
+fn root_a_recorded_run_has_every_descendant() {
+    if !granted("root_a_recorded_run_has_every_descendant") {
+        return;
+    }
+    let folder = Folder::new();
+    let file = folder.file("r");
+    let script = "i=0; while [ $i -lt 23 ]; do /bin/true; i=$((i+1)); done";
+    let words = ["run", "--backend", "ebpf", "--record", text(&file), "--", "sh", "-c", script];
+    assert!(run(&words).status.success());
+    let lines = printed(&["replay", text(&file), "--format", "json", "--fields", "comm,ended"]);
+    let mut ended = BTreeSet::new();
+    for line in lines.lines() {
+        let sample: Value = serde_json::from_str(line).unwrap();
+        for process in sample["processes"].as_array().unwrap() {
+            assert!(["sh", "true"].contains(&process["comm"].as_str().unwrap()), "{process}");
+            if process["ended"] == true && process["comm"] == "true" {
+                ended.insert(process["pid"].as_u64().unwrap());
+            }
+        }
+    }
+    assert_eq!(ended.len(), 23);
+}
