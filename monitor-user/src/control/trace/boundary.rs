@@ -29,12 +29,11 @@ const ROW: usize = 8;
 /// The longest procedure that is counted off.
 const LONGEST: u64 = 1 << 20;
 
+/// Takes bytes out of code, at an address, that are not the program's.
+pub type Cleaner<'a> = dyn Fn(u64, &mut [u8]) -> Result<(), Trouble> + 'a;
+
 /// Looks; `own` takes bytes that are not the program's out of what was read.
-pub fn boundary(
-    subject: &Subject,
-    address: u64,
-    own: &dyn Fn(u64, &mut [u8]) -> Result<(), Trouble>,
-) -> Result<Boundary, Trouble> {
+pub fn boundary(subject: &Subject, address: u64, own: &Cleaner<'_>) -> Result<Boundary, Trouble> {
     let images = loaded(subject)?;
     let image = images.iter().find(|it| it.range.contains(&address));
     let Some(start) = image.and_then(|image| procedure(subject, image, address)) else {

@@ -15,6 +15,7 @@ use crate::service::ground::answer;
 use crate::service::ground::{Act, Errand, Happening, HeldThread, Sent, Ticket};
 use crate::service::outcome::{Refusal, Told};
 use crate::service::session::right::{SessionId, Tool};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::BorrowedFd;
 
@@ -100,8 +101,8 @@ impl Hands {
             }
         }
         for (ticket, sent) in wanted {
-            if !self.sent.contains_key(&ticket) {
-                let _none = self.sent.insert(ticket, sent.clone());
+            if let Entry::Vacant(place) = self.sent.entry(ticket) {
+                let _own = place.insert(sent.clone());
                 self.send(sent);
             }
         }
