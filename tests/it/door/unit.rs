@@ -57,8 +57,7 @@ fn served(capabilities: &[String]) -> Served {
             None => command.env_remove(key),
         };
     }
-    let served = Served::owned_by(USER.parse().unwrap(), command, "auto");
-    served
+    Served::owned_by(USER.parse().unwrap(), command, "auto")
 }
 
 #[test]
