@@ -1,10 +1,10 @@
 /*
- * A tool in C: asks how many nodes there are, and is told of every process that ends.
+ * A tool in C: asks how many nodes there are, and is called back as its own event is raised.
  *
- *     cc -o omis docs/examples/omis.c -Imonitor-user/include -Ltarget/release -lomis
+ *     cc -o omis docs/examples/omis.c -Imonitor-user/include -Ltarget/release -lomis -pthread
  *     ./omis [COUNT]
  *
- * Ends after COUNT occurrences, 3 if nothing is said.
+ * Raises the event COUNT times, 3 if nothing is said, and ends when all of it was heard.
  */
 #include <omis.h>
 #include <pthread.h>
@@ -17,35 +17,39 @@ struct left {
     int replies;
 };
 
-/* Prints a reply and counts it. */
-static void print(char *reply, void *param) {
-    struct left *left = param;
+/* Prints a reply; it is ours to free. */
+static void print(char *reply) {
     puts(reply ? reply : "no memory");
-    fflush(stdout);
     free(reply);
+}
+
+/* Called with each reply to a request, on a thread of the library. */
+static void heard(char *reply, void *param) {
+    struct left *left = param;
+    print(reply);
     pthread_mutex_lock(&left->lock);
     left->replies--;
     pthread_cond_signal(&left->changed);
     pthread_mutex_unlock(&left->lock);
 }
 
-/* Sends a request and prints its reply. */
-static void ask(const char *request) {
-    char *reply = OMIS_request_block(request);
-    puts(reply ? reply : "no memory");
-    fflush(stdout);
-    free(reply);
-}
-
 int main(int argc, char **argv) {
     struct left left = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
-    /* One more for the definition. */
-    left.replies = 1 + (argc > 1 ? atoi(argv[1]) : 3);
+    int count = argc > 1 ? atoi(argv[1]) : 3;
+    char raise[64];
 
-    ask("1 [] number_of_nodes()");
-    if (OMIS_request("2 [] process_terminated([]): 3 [$0] print(\"ended\",$1)", print, &left) != 0)
+    print(OMIS_request_block("0 [] number_of_nodes()"));
+    print(OMIS_request_block("1 [] define_user_event(7)"));
+
+    /* One reply for the definition, and one for each time. */
+    left.replies = 1 + count;
+    if (OMIS_request("2 [0] user_event(7): 3 [0] print($1)", heard, &left) != 0)
         return 1;
-    ask("4 [] enable(2)");
+    print(OMIS_request_block("4 [0] enable(2)"));
+    for (int i = 1; i <= count; i++) {
+        snprintf(raise, sizeof raise, "%d [0] raise_event(7,[%d])", 4 + i, i);
+        print(OMIS_request_block(raise));
+    }
 
     pthread_mutex_lock(&left.lock);
     while (left.replies > 0)

@@ -12,6 +12,7 @@
 //!  record   L3   samples in a file, and back
 //!  meter    L3   when to read, which rows to show
 //!  backend  L2   eBPF, /proc, canned values: `Sample`
+//!  control  L2   processes under our hand: stopped, steered, looked into
 //!  format   L1   `Rates` as table, CSV, JSON, Prometheus
 //!  wire     L1   calls, answers and events as lines
 //!  omis     L1   the request language: text to data and back
@@ -28,6 +29,8 @@ pub mod sys;
 pub mod wire;
 // L2: who reads.
 pub mod backend;
+// L2: who acts.
+pub mod control;
 // L3: when to read, which rows to show, and what it adds up to; recordings.
 pub mod meter;
 pub mod record;

@@ -1,8 +1,13 @@
-//! Reading and writing lines of the request language.
+//! Reading, writing and answering lines of the request language.
 
 use crate::measure::medians;
 use crate::verdict::{Bar, line};
-use monitor::omis::{Dialect, parse, print};
+use monitor::engine::ask::{Input, Limits, Machine, Output};
+use monitor::model::id::Ns;
+use monitor::omis::{Dialect, Node, parse, print};
+use monitor::service::ctx::Member;
+use monitor::service::ground::scripted::Scripted;
+use monitor::service::session::right::{SessionId, Tool};
 use std::hint::black_box;
 
 /// A stored request, as a debugger sends them: 100 bytes.
@@ -11,6 +16,7 @@ const REQUEST: &str = concat!(
     "12 [$0] print($1,$2,\"received\"); 13 [$0] stack_backtrace($1)",
 );
 const SMALL: &str = "10 [0] stop([1123])";
+const ANSWERED: &str = "10 [] number_of_nodes()";
 const REPLY: &str = "12 [1] print(0,[1123,15,\"got it\"]); \
                      13 [1] stack_backtrace(0,[65032,32768,65100,32800,65200,32832,65300,32864])";
 /// Lines in one measurement.
@@ -23,6 +29,15 @@ pub fn run() {
     let read = |text: &'static str| {
         many(move || drop(parse::request(black_box(text).as_bytes(), Dialect::Extended).unwrap()))
     };
+    let mut machine = Machine::new(member(), Limits::default());
+    let mut ground = Scripted::new("node0").unwrap();
+    let tool = Tool::root(SessionId::default(), 1);
+    let _ = machine.input(Ns(0), Input::Opened(tool, Dialect::Extended), &mut ground);
+    let mut answer = |text: &'static str| {
+        let said = Input::Said(0, black_box(text).as_bytes().to_vec());
+        let reply = machine.input(Ns(0), said, &mut ground);
+        assert!(matches!(black_box(&reply)[..], [Output::Reply(..)]));
+    };
     let taken = medians(
         ROUNDS,
         &mut [
@@ -30,13 +45,18 @@ pub fn run() {
             ("read a small request", read(SMALL)),
             ("read a reply", many(|| drop(parse::reply(black_box(REPLY).as_bytes()).unwrap()))),
             ("write a reply", many(|| drop(print::reply(black_box(&reply), Dialect::Extended)))),
+            ("parse, bind and answer a request", many(|| answer(ANSWERED))),
         ],
     );
-    let lengths = [REQUEST.len(), SMALL.len(), REPLY.len(), REPLY.len()];
-    let bars = [Bar::AtMost(2.0), Bar::None, Bar::None, Bar::None];
+    let lengths = [REQUEST.len(), SMALL.len(), REPLY.len(), REPLY.len(), ANSWERED.len()];
+    let bars = [Bar::AtMost(2.0), Bar::None, Bar::None, Bar::None, Bar::AtMost(5.0)];
     for (((name, taken), length), bar) in taken.iter().zip(lengths).zip(bars) {
         line(&format!("{name} of {length} bytes"), taken / LINES as f64, "us", bar);
     }
+}
+
+fn member() -> Member {
+    Member { node: Node(0), name: "node0".into() }
 }
 
 fn many<'a>(mut once: impl FnMut() + 'a) -> Box<dyn FnMut() + 'a> {

@@ -16,6 +16,7 @@ mod scrape;
 mod service;
 mod snapshot;
 mod switch;
+mod top;
 mod verdict;
 mod watch;
 
@@ -26,6 +27,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("switch", switch::run),
     ("watch", watch::run),
     ("peers", peers::run),
+    ("top", top::run),
     ("language", language::run),
     ("service", service::run),
     ("rules", rules::run),

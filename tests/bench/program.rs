@@ -5,8 +5,13 @@
 
 use crate::load::ids;
 use monitor::sys::files;
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::File;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
@@ -28,6 +33,24 @@ impl Program {
         let mut child = command.spawn()?;
         let readers = child.stdout.take().map(drain).into_iter();
         let readers = readers.chain(child.stderr.take().map(drain)).collect();
+        Ok(Self { child, readers })
+    }
+
+    /// Starts it on a terminal of its own of 120 columns and 40 lines; gives what it draws to
+    /// somebody who looks at it.
+    pub fn on_terminal(
+        command: &mut Command,
+        look: impl FnMut(&[u8]) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        files::leave_limit(command);
+        let (master, other) = terminal()?;
+        let end = || other.try_clone().map(Stdio::from);
+        command.stdin(end()?).stdout(end()?).stderr(end()?);
+        command.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR");
+        let child = command.spawn()?;
+        // The command keeps its ends until others are set.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let readers = vec![spawn(move || watch(master, look))];
         Ok(Self { child, readers })
     }
 
@@ -96,6 +119,26 @@ fn drain(mut output: impl Read + Send + 'static) -> JoinHandle<()> {
     spawn(move || {
         let _ = std::io::copy(&mut output, &mut std::io::sink());
     })
+}
+
+/// Reads what is drawn until nobody draws any more.
+fn watch(mut master: File, mut look: impl FnMut(&[u8])) {
+    let mut buffer = [0; 1 << 16];
+    while let Ok(n @ 1..) = master.read(&mut buffer) {
+        look(&buffer[..n]);
+    }
+}
+
+/// Both ends of a new terminal.
+fn terminal() -> std::io::Result<(File, OwnedFd)> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&master, size)?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let other = open(ptsname(&master, Vec::new())?, flags, Mode::empty())?;
+    Ok((File::from(master), other))
 }
 
 fn cpu_ns(pid: u32) -> f64 {

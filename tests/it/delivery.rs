@@ -139,6 +139,20 @@ fn a_file_keeps_what_it_had_until_there_is_a_sample() {
 }
 
 #[test]
+fn the_file_of_a_run_has_what_it_had_until_the_command_has_ended() {
+    let (dir, path) = kept("run");
+    let run = |command: &str| {
+        let mut it = monitor(&format!("run --format json --output {path} -- {command}"));
+        it.env("MONITOR_BACKEND", "procfs").output().expect("it runs")
+    };
+    assert_eq!(run("/nowhere").status.code(), Some(127));
+    assert_eq!(content(&path), "before");
+    assert_eq!(run(&format!("cat {path}")).stdout, b"before");
+    assert!(content(&path).starts_with("{\"schema_version\""), "{}", content(&path));
+    std::fs::remove_dir_all(dir).expect("the folder was ours");
+}
+
+#[test]
 fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
     use std::os::unix::fs::PermissionsExt;
     let (dir, path) = kept("whole");

@@ -1,9 +1,13 @@
-//! The cases of `tests/request`: a world, requests, replies, in memory and on a scripted clock.
+//! The cases of `tests/request`: worlds, requests, replies, in memory and on a scripted clock.
 //!
 //! The examples of all services are such cases too. A case is text; tests/request/README.md says
-//! how it is read.
+//! how it is read. Nodes are joined by the switch that stays in memory.
 
-use monitor::engine::ask::{Input, Limits, Machine, Output};
+use monitor::cluster::link::{Link, Port, Switch};
+use monitor::cluster::message::Message;
+use monitor::cluster::request::{Act, Requests};
+use monitor::cluster::scope;
+use monitor::engine::ask::{Input, Limits};
 use monitor::model::id::Ns;
 use monitor::omis::{Dialect, Node};
 use monitor::service::ctx::Member;
@@ -11,38 +15,72 @@ use monitor::service::ground::Happenings;
 use monitor::service::ground::scripted::Scripted;
 use monitor::service::registry;
 use monitor::service::session::right::{SessionId, Tool};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::Path;
+
+struct Place {
+    requests: Requests,
+    ground: Scripted,
+    port: Port,
+}
 
 struct Case {
     place: String,
     now: Ns,
-    ground: Scripted,
-    machine: Machine,
-    conn: u64,
-    replies: VecDeque<String>,
+    switch: Switch,
+    nodes: BTreeMap<u32, Place>,
+    /// By name: the node and the connection.
+    tools: BTreeMap<String, (u32, u64)>,
+    tool: String,
+    replies: BTreeMap<(u32, u64), VecDeque<String>>,
+}
+
+fn member(node: u32) -> Member {
+    Member { node: Node(node), name: format!("node{node}") }
 }
 
 impl Case {
     fn new(place: &str) -> Self {
-        let own = Member { node: Node(0), name: "node0".into() };
         let mut it = Self {
             place: place.into(),
             now: Ns(0),
-            ground: Scripted::new("node0").unwrap(),
-            machine: Machine::new(own, Limits::default()),
-            conn: 0,
-            replies: VecDeque::new(),
+            switch: Switch::default(),
+            nodes: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            tool: String::new(),
+            replies: BTreeMap::new(),
         };
-        it.open(Dialect::Extended);
+        it.come(0);
+        it.open("a", 0, Dialect::Extended);
         it
     }
 
-    fn open(&mut self, dialect: Dialect) {
-        self.conn += 1;
-        let session = SessionId { entry: 0, conn: self.conn };
-        self.input(Input::Opened(Tool::root(session, 1), dialect));
+    /// A node comes, and all learn of it.
+    fn come(&mut self, node: u32) {
+        let name = format!("node{node}");
+        let ground = Scripted::new(&name).unwrap();
+        let requests = Requests::alone(member(node), Limits::default());
+        let port = self.switch.join(scope::Node { name, number: node, ..scope::Node::default() });
+        self.nodes.insert(node, Place { requests, ground, port });
+        self.meet();
+    }
+
+    fn meet(&mut self) {
+        let members: Vec<Member> = self.nodes.keys().copied().map(member).collect();
+        let nodes: Vec<u32> = self.nodes.keys().copied().collect();
+        for node in nodes {
+            self.input(node, Input::Members(members.clone()));
+        }
+        self.settle();
+    }
+
+    fn open(&mut self, name: &str, node: u32, dialect: Dialect) {
+        let conn = self.tools.len() as u64;
+        self.tools.insert(name.into(), (node, conn));
+        self.tool = name.into();
+        let tool = Tool::root(SessionId { entry: node, conn }, 1);
+        self.input(node, Input::Opened(tool, dialect));
     }
 
     fn line(&mut self, number: usize, line: &str) {
@@ -51,55 +89,131 @@ impl Case {
             "" | "#" => {}
             ">" => {
                 self.nothing_left(number);
-                self.input(Input::Said(self.conn, text.as_bytes().to_vec()));
+                self.say(text);
             }
             "<" => {
-                let got = self.replies.pop_front();
+                let got = self.replies.entry(self.tools[&self.tool]).or_default().pop_front();
                 assert_eq!(got.as_deref(), Some(text), "{}:{number}", self.place);
             }
             "attach" => {
-                self.input(Input::Said(self.conn, format!("0 [0] attach({text})").into_bytes()));
-                assert_eq!(self.replies.pop_front().as_deref(), Some("0 [0] attach(0)"));
+                let node = self.tools[&self.tool].0;
+                self.say(&format!("0 [{node}] attach({text})"));
+                let got = self.replies.entry(self.tools[&self.tool]).or_default().pop_front();
+                assert_eq!(got, Some(format!("0 [{node}] attach(0)")));
             }
-            "strict" => self.open(Dialect::Strict),
+            "strict" => self.open("strict", 0, Dialect::Strict),
+            "nodes" => (1..text.parse().unwrap()).for_each(|node| self.come(node)),
+            "come" => self.come(text.parse().unwrap()),
+            "go" => {
+                let node: u32 = text.parse().unwrap();
+                self.nodes.remove(&node);
+                self.meet();
+            }
+            "tool" => self.turn(text),
+            "leave" => {
+                let (node, conn) = self.tools.remove(text).unwrap();
+                self.input(node, Input::Closed(conn));
+                self.settle();
+            }
             "at" => {
                 self.nothing_left(number);
                 let (time, rest) = text.split_once(' ').unwrap_or((text, ""));
                 self.at(time);
                 self.happen(number, rest);
-                let happened = self.ground.happened(self.now);
-                self.input(Input::Happened(happened));
+                self.look();
             }
             _ => self.happen(number, line),
         }
     }
 
+    /// `a`, or `b 1` if it is new: a tool, and the node that it is connected to.
+    fn turn(&mut self, text: &str) {
+        match text.split_once(' ') {
+            Some((name, node)) => self.open(name, node.parse().unwrap(), Dialect::Extended),
+            None => self.tool = text.into(),
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        let (node, conn) = self.tools[&self.tool];
+        self.input(node, Input::Said(conn, text.as_bytes().to_vec()));
+        self.settle();
+    }
+
     fn at(&mut self, time: &str) {
         let ms: u64 = time.strip_suffix("ms").unwrap().parse().unwrap();
         self.now = Ns(ms * 1_000_000);
-        self.ground.pass(self.now);
+        for place in self.nodes.values_mut() {
+            place.ground.pass(self.now);
+        }
     }
 
+    /// `1: end 7` happens on node 1, a line without a number on node 0.
     fn happen(&mut self, number: usize, line: &str) {
-        let happened = self.ground.happen(line);
+        let (node, line) = match line.split_once(": ") {
+            Some((node, line)) => (node.parse().unwrap(), line),
+            None => (0, line),
+        };
+        let happened = self.nodes.get_mut(&node).unwrap().ground.happen(line);
         happened.unwrap_or_else(|why| panic!("{}:{number}: {why}", self.place));
     }
 
-    fn input(&mut self, input: Input) {
-        for output in self.machine.input(self.now, input, &mut self.ground) {
-            match output {
-                Output::Reply(conn, line) | Output::Told(conn, line) => {
-                    assert_eq!(conn, self.conn, "{}: another tool is told", self.place);
-                    self.replies.push_back(line);
+    /// What happened is told, and deadlines are kept.
+    fn look(&mut self) {
+        let nodes: Vec<u32> = self.nodes.keys().copied().collect();
+        for node in nodes {
+            let happened = self.nodes.get_mut(&node).unwrap().ground.happened(self.now);
+            self.input(node, Input::Happened(happened));
+            self.input(node, Input::Tick);
+        }
+        self.settle();
+    }
+
+    fn input(&mut self, node: u32, input: Input) {
+        let place = self.nodes.get_mut(&node).unwrap();
+        let acts = place.requests.input(self.now, input, &mut place.ground);
+        self.act(node, acts);
+    }
+
+    fn act(&mut self, node: u32, acts: Vec<Act>) {
+        for act in acts {
+            match act {
+                Act::Reply(conn, line) | Act::Told(conn, line) => {
+                    self.replies.entry((node, conn)).or_default().push_back(line);
                 }
-                other => panic!("{}: for another node: {other:?}", self.place),
+                Act::Send(Node(to), letter) => {
+                    let port = &mut self.nodes.get_mut(&node).unwrap().port;
+                    // Who is gone hears nothing.
+                    let _ = port.send(&format!("node{to}"), Message::Request { letter });
+                }
+            }
+        }
+    }
+
+    /// Lets all letters arrive.
+    fn settle(&mut self) {
+        let nodes: Vec<u32> = self.nodes.keys().copied().collect();
+        let mut is_quiet = false;
+        while !is_quiet {
+            is_quiet = true;
+            for node in &nodes {
+                while let Ok((from, message)) =
+                    self.nodes.get_mut(node).unwrap().port.arrivals().try_recv()
+                {
+                    is_quiet = false;
+                    let Message::Request { letter } = message else { continue };
+                    let from = Node(from.strip_prefix("node").unwrap().parse().unwrap());
+                    let place = self.nodes.get_mut(node).unwrap();
+                    let acts = place.requests.receive(self.now, (from, letter), &mut place.ground);
+                    self.act(*node, acts);
+                }
             }
         }
     }
 
     #[track_caller]
     fn nothing_left(&self, number: usize) {
-        let left = &self.replies;
+        let left: Vec<&String> = self.replies.values().flatten().collect();
         assert!(left.is_empty(), "{}:{number}: nobody waits for {left:?}", self.place);
     }
 }

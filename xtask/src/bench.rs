@@ -6,8 +6,10 @@
 use crate::{Outcome, step};
 
 /// The benches, as `tests/bench/main.rs` lists them.
-pub const NAMES: &[&str] =
-    &["snapshot", "procfs", "switch", "watch", "peers", "language", "service", "rules", "record"];
+pub const NAMES: &[&str] = &[
+    "snapshot", "procfs", "switch", "watch", "peers", "top", "language", "service", "rules",
+    "record",
+];
 
 /// Builds with optimisations and runs.
 pub fn run(name: Option<&str>) -> Outcome {

@@ -14,8 +14,10 @@ struct Page {
     arguments: &'static [&'static str],
 }
 
-const PAGES: &[Page] =
-    &[Page { path: "docs/FIELDS.md", arguments: &["fields", "--format=markdown"] }];
+const PAGES: &[Page] = &[
+    Page { path: "docs/FIELDS.md", arguments: &["fields", "--format=markdown"] },
+    Page { path: "docs/SERVICES.md", arguments: &["services", "--format=markdown"] },
+];
 
 /// `docs` or `docs --check`.
 pub fn run(option: Option<&str>) -> Outcome {

@@ -60,7 +60,8 @@ mod program {
         arguments.as_ptr().cast_mut().cast()
     }
 
-    /// `(parent, child)`, in the parent's context: parent, child, child's thread.
+    /// `(parent, child)`, in the parent's context: parent, child, child's thread, and when the parent
+    /// started.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_fork")]
     fn fork(arguments: &[u64; 2]) -> i32 {
@@ -74,7 +75,8 @@ mod program {
         }
         let (parent_id, child_id) = (parent.tgid(), child.tgid());
         member::inherit(parent_id, child_id);
-        let ids = [u64::from(parent_id), u64::from(child_id), u64::from(child.tid()), 0, 0, 0];
+        let start = parent.leader().start_boottime_ns();
+        let ids = [u64::from(parent_id), u64::from(child_id), u64::from(child.tid()), start, 0, 0];
         let mut frame = Frame::new(context(arguments), child, ids);
         frame.other = parent_id;
         frame.run_hook(hook::FORK);
@@ -134,7 +136,8 @@ mod program {
     }
 
     /// `(preempt, prev, next, …)`, with the run queue locked: both processes, both threads,
-    /// whether the first was preempted, and its state. The run is about the first.
+    /// whether the first was preempted, and its state; then when the second one's process started.
+    /// The run is about the first.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_switch")]
     fn switch(arguments: &[u64; 3]) -> i32 {
@@ -153,6 +156,7 @@ mod program {
         ];
         let mut frame = Frame::new(context(arguments), prev, told);
         frame.other = next.tgid();
+        frame.arguments[6] = next.leader().start_boottime_ns();
         frame.may_allocate = 0;
         frame.run_hook(hook::SWITCH);
         0

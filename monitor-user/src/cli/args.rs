@@ -59,6 +59,8 @@ pub enum Command {
     Events(words::Events),
     /// Ask in the request language, and print the replies
     Ask(words::Ask),
+    /// The manual of what can be asked for
+    Services(words::Services),
     /// Serve the tools of this node: one reader for all of them
     Serve(Serve),
     /// What the service of this node uses, holds and refused
@@ -69,10 +71,27 @@ pub enum Command {
     Fields(Fields),
     /// Tell what works here, by which hook, at what cost, and what is missing
     Doctor(Doctor),
+    /// Act on processes for a user: started by the service, with a socket as its input
+    #[command(hide = true)]
+    Hand(Hand),
     /// Print the completions of a shell
     Completions(Completions),
     /// Print the manual page, or write all of them to a folder
     Man(Man),
+}
+
+/// `hand`.
+#[derive(Debug, Args)]
+pub struct Hand {
+    /// The user whose rights it takes
+    #[arg(long)]
+    pub uid: Option<u32>,
+    /// His group
+    #[arg(long, requires = "uid")]
+    pub gid: Option<u32>,
+    /// His other groups
+    #[arg(long, requires = "uid", value_delimiter = ',', num_args = 0..)]
+    pub groups: Vec<u32>,
 }
 
 /// `sample`.

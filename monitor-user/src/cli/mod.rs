@@ -16,6 +16,7 @@ mod events;
 pub mod exit;
 mod fields;
 mod follow;
+mod hand;
 mod list;
 mod log;
 mod output;
@@ -30,6 +31,7 @@ mod run;
 mod sample;
 mod seen;
 mod serve;
+mod services;
 mod settings;
 mod start;
 mod status;
@@ -75,11 +77,13 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Cancel(args)) => list::cancel(&args),
         Some(Command::Events(args)) => events::events(&args),
         Some(Command::Ask(args)) => ask::ask(&args),
+        Some(Command::Services(args)) => services::services(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Status(args)) => status::status(&args),
         Some(Command::Config(args)) => config::config(&args),
         Some(Command::Fields(args)) => fields::fields(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Hand(args)) => hand::hand(&args),
         Some(Command::Completions(args)) => complete::completions(&args),
         Some(Command::Man(args)) => complete::man(&args),
         None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {

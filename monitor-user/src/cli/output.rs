@@ -5,7 +5,7 @@
 //! before there is a frame.
 
 use super::exit::{Exit, Failure};
-use super::replace::replace;
+use super::replace::{self, replace};
 use crate::format::{Paint, Room};
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Seek, Write};
@@ -42,6 +42,27 @@ impl Output {
     pub fn file(path: &Path) -> Result<Self, Failure> {
         let file = File::create(path).map_err(|error| refused(path, &error))?;
         Ok(Self::File(path.to_owned(), file))
+    }
+
+    /// A file that has what it had until its first frame. One that cannot be written is told now.
+    pub fn later(path: &Path) -> Result<Self, Failure> {
+        Self::kept(path, Self::Later)
+    }
+
+    /// The same with one frame.
+    pub fn whole(path: &Path) -> Result<Self, Failure> {
+        Self::kept(path, Self::Whole)
+    }
+
+    fn kept(path: &Path, then: fn(PathBuf) -> Self) -> Result<Self, Failure> {
+        match std::fs::metadata(path) {
+            // A pipe is opened once: its reader takes a second opening for the end.
+            Ok(it) if !it.is_file() => Self::file(path),
+            _ => match replace::possible(path) {
+                Ok(()) => Ok(then(path.to_owned())),
+                Err(error) => Err(refused(path, &error)),
+            },
+        }
     }
 
     /// The room for a frame. A screen may change it between two.

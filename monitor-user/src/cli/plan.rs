@@ -77,13 +77,6 @@ impl Plan {
     }
 }
 
-impl Plan {
-    /// Whether the daemon cannot be asked for it.
-    pub fn only_here(&self) -> bool {
-        self.layout.signals && !as_sent(self.form)
-    }
-}
-
 /// Whether a form is what a daemon would send.
 const fn as_sent(form: Form) -> bool {
     matches!(form, Form::Json | Form::Pmix)

@@ -4,7 +4,7 @@
 //! its name. What has no content to keep (a device, a pipe), has further names, or stands where no
 //! file can be made beside it, is written in place.
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,14 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match beside {
         Some((beside, file)) => beside.take_over(file, bytes, before.as_ref(), &path),
         None => File::create(&path)?.write_all(bytes),
+    }
+}
+
+/// Whether the file can be given content; what it has is not touched.
+pub fn possible(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Beside::of(path).map(drop),
+        opened => opened.map(drop),
     }
 }
 

@@ -33,7 +33,7 @@ pub fn run(args: &Run) -> Result<u8, Failure> {
         None => runtime.block_on(Count::open(&args.reader))?,
     };
     // Before the command: a path that cannot be written shall not cost the report of a long run.
-    let file = args.output.as_deref().map(Output::file).transpose()?;
+    let file = args.output.as_deref().map(Output::whole).transpose()?;
     memory::forget_peak();
     let start = Instant::now();
     let child = match command(args).spawn() {

@@ -16,7 +16,6 @@ pub fn sample(words: &Sample) -> Result<Exit, Failure> {
     let probe_log = probe_log(&words.probe_log);
     log::start(probe_log);
     if probe_log == 0
-        && !plan.only_here()
         && let Some(exit) = runtime()?.block_on(relayed(words, &plan))?
     {
         return Ok(exit);

@@ -26,7 +26,7 @@ pub fn start(words: &Start) -> Result<Exit, Failure> {
         ..plan.request.clone()
     };
     // Before it runs: a file that cannot be written shall not leave a monitor behind.
-    let output = words.reading.output.as_deref().map_or(Ok(Output::Stream), Output::file)?;
+    let output = words.reading.output.as_deref().map_or(Ok(Output::Stream), Output::later)?;
     runtime()?.block_on(async {
         let client = connect(words.daemon.socket.as_deref()).await?;
         let series = client.start(&request).await?;

@@ -76,10 +76,19 @@ fn table(own: &Own) -> String {
 
 /// Writing to a `String` cannot fail.
 fn listener(http: &Http, out: &mut String) {
-    let _ = writeln!(out, "{:<14} {}", "HTTP", http.address);
+    let _ = writeln!(out, "{:<14} {}", "page", page(http));
     let _ = writeln!(out, "{:<14} {}", "its token", http.token);
     let held = format!("{} connections, {} requests", http.connections, http.requests);
     let _ = writeln!(out, "{:<14} {held}; refused {}", "", counts(&http.refused));
+}
+
+/// The address of the page, with the token for who can read it. A browser keeps to itself what
+/// stands behind `#`.
+fn page(http: &Http) -> String {
+    match std::fs::read_to_string(&http.token) {
+        Ok(token) => format!("{}/#token={}", http.address, token.trim()),
+        Err(_) => format!("{}/", http.address),
+    }
 }
 
 fn span(ns: u64) -> String {

@@ -30,7 +30,7 @@ pub fn watch(words: &Watch) -> Result<Exit, Failure> {
     let runtime = runtime()?;
     let output = words.reading.output.clone().map_or(Output::Stream, Output::Later);
     let client = match probe_log {
-        0 if !plan.only_here() => runtime.block_on(found(&words.reader))?,
+        0 => runtime.block_on(found(&words.reader))?,
         _ => None,
     };
     if let Some(client) = client {

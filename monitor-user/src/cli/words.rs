@@ -127,3 +127,15 @@ pub struct Ask {
     #[command(flatten)]
     pub reader: Reader,
 }
+
+/// `services`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Services {
+    /// One service; all of them, if absent
+    pub name: Option<String>,
+    /// Form of the output
+    #[arg(long, default_value = "text",
+        value_parser = PossibleValuesParser::new(["text", "json", "markdown"]))]
+    pub format: String,
+}

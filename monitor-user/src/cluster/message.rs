@@ -1,5 +1,6 @@
 //! What nodes say to each other. Plain data, so that any link can carry it.
 
+use super::order::Letter;
 use crate::model::request::Request;
 use crate::model::status::{Refusal, Status};
 use crate::wire::event::Event;
@@ -50,6 +51,76 @@ pub enum Message {
         /// Which.
         tickets: Vec<Ticket>,
     },
+    /// About requests of the language.
+    Request {
+        /// What.
+        letter: RequestLetter,
+    },
+}
+
+/// What nodes say to each other about requests of the language.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestLetter {
+    /// About the one order.
+    Order(Letter),
+    /// What a node answers to its part.
+    Answer(WrittenAnswer),
+    /// A reply for a tool of the node that this is sent to.
+    Spoken(WrittenReply),
+}
+
+/// Something that nodes shall do (`engine::ask::Packet`), as it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// The node that waits for answers.
+    pub from: u32,
+    /// The list that this is a part of.
+    pub course: u64,
+    /// Which part.
+    pub member: usize,
+    /// The node of the tool.
+    pub entry: u32,
+    /// Its connection there.
+    pub conn: u64,
+    /// Its user, group and process.
+    pub ids: [u32; 3],
+    /// With whose eyes it sees, and whether others are hidden; sees all, if absent.
+    pub eyes: Option<(u32, u32, bool)>,
+    /// On whose processes it may act: 0 nobody's, 1 its own, 2 all.
+    pub reach: u8,
+    /// Whether it speaks OMIS 1.0 to the letter.
+    pub is_strict: bool,
+    /// How deep in events that raise each other.
+    pub depth: u32,
+    /// The request; empty, if the tool has gone.
+    pub request: String,
+}
+
+/// An answer, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenAnswer {
+    /// The list.
+    pub course: u64,
+    /// Which part of it.
+    pub member: usize,
+    /// A basic reply, with the node, the status and the results.
+    pub answer: String,
+    /// Why it was refused.
+    pub reason: Option<(i32, String)>,
+}
+
+/// A reply for a tool, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenReply {
+    /// The node of the tool.
+    pub entry: u32,
+    /// Its connection there.
+    pub conn: u64,
+    /// The line.
+    pub reply: String,
+    /// Whether it is told at an event.
+    pub is_told: bool,
 }
 
 /// For whom a node asks: users are the same on all nodes.

@@ -10,6 +10,8 @@ mod gather;
 mod guest;
 pub mod link;
 pub mod message;
+pub mod order;
+pub mod request;
 pub mod scope;
 
 use crate::engine::{Answer, Conn, Engine, Input, Key, Limits, Output};
@@ -192,6 +194,8 @@ impl Cluster {
             }
             Message::Event { ticket, event } => self.told(ticket, event, acts),
             Message::Cancelled { ticket } => self.part_cancelled(ticket, acts),
+            // Those are for the thread that acts.
+            Message::Request { .. } => {}
         }
     }
 

@@ -5,10 +5,11 @@ use super::Loop;
 use super::sampler::{Job, Work};
 use crate::cluster::Act;
 use crate::cluster::link::Letter;
-use crate::cluster::message::Message;
+use crate::cluster::message::{Message, RequestLetter};
 use crate::engine::{About, Answer, Input, Look, Output};
 use crate::model::id::Ns;
 use crate::model::request::Rank;
+use crate::omis::Node;
 use crate::sys::clock;
 
 impl Loop {
@@ -32,9 +33,41 @@ impl Loop {
 
     /// What another node sent.
     pub(super) fn receive(&mut self, (from, message): Letter) -> Option<Input> {
+        let message = match message {
+            Message::Request { letter } => {
+                self.meet();
+                let number = self.members.iter().find(|it| it.name == from).map(|it| it.node);
+                if let Some(number) = number {
+                    self.hand.letter(number, letter);
+                }
+                return None;
+            }
+            other => other,
+        };
         let acts = self.cluster.receive(clock::boot(), &from, message);
         self.act(acts);
         None
+    }
+
+    /// Tells the thread that acts which nodes there are, if they are others than before.
+    pub(super) fn meet(&mut self) {
+        let Some(link) = &self.link else { return };
+        let mut members: Vec<_> = link.others().iter().map(super::member).collect();
+        members.push(super::member(&self.settings.node));
+        members.sort_by_key(|it| it.node);
+        if members != self.members {
+            self.members.clone_from(&members);
+            self.hand.meet(members);
+        }
+    }
+
+    /// Sends what the thread that acts has to say.
+    pub(super) fn write(&mut self, to: Node, letter: RequestLetter) {
+        let name = self.members.iter().find(|it| it.node == to).map(|it| it.name.clone());
+        if let (Some(name), Some(link)) = (name, &mut self.link) {
+            // Whoever is out of reach is missed by those who wait for him, at their deadline.
+            let _ = link.send(&name, Message::Request { letter });
+        }
     }
 
     /// Tells the other nodes which ranks are here.

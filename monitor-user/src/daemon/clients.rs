@@ -3,12 +3,13 @@
 //! In: streams and lines. Out: inputs for the engine; lines into outboxes. Knows no monitor.
 
 use crate::engine::{Caller, Conn, Input};
+use crate::meter::veil::Veil;
 use crate::model::status::Refusal;
 use crate::serve::door::Limits;
 use crate::serve::line::{Arrival, Line, converse, is_request};
 use crate::serve::outbox::Outbox;
 use crate::serve::policy::{Class, Peer, Policy};
-use crate::service::session::right::{SessionId, Tool};
+use crate::service::session::right::{Reach, SessionId, Tool};
 use crate::sys::peer;
 use crate::wire::call::{Call, Fault, Tag};
 use crate::wire::event::Event;
@@ -108,6 +109,26 @@ impl Clients {
         let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees, acts };
         self.all.insert(conn, Client { uid, outbox, tool, asks: false });
         Some(Input::Opened(Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil }))
+    }
+
+    /// Takes a connection from within, which has its lines from this outbox.
+    pub fn admit(
+        &mut self,
+        peer: &Peer,
+        (veil, outbox): (Veil, Arc<Outbox>),
+    ) -> Result<(Conn, Input), String> {
+        let (uid, conn) = (peer.uid, self.next);
+        // Whether he may ask was decided with his veil.
+        let others = self.all.values().filter(|it| it.uid != 0).count();
+        let own = self.all.values().filter(|it| it.uid == uid).count();
+        self.limits.refuse(uid, own, others).map_or(Ok(()), Err)?;
+        self.next += 1;
+        // It only looks: nothing from within acts on a process.
+        let (session, acts) = (SessionId { entry: self.node, conn }, Reach::Nobody);
+        let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees: veil, acts };
+        self.all.insert(conn, Client { uid, outbox, tool, asks: false });
+        let opened = Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil };
+        Ok((conn, Input::Opened(opened)))
     }
 
     fn refusal(&self, peer: &Peer) -> Option<(&'static str, Refusal)> {

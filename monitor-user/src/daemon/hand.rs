@@ -1,15 +1,17 @@
 //! The thread that acts: requests of the language in, reply lines out.
 //!
-//! It owns the machine of requests and the ground that they act on, and waits for lines, for what
+//! It owns the requests of this node and the ground that they act on, and waits for lines, for what
 //! happens, and for deadlines, never for a reading of the other thread: an event must be acted on
 //! in microseconds. Lines go straight into the outboxes of their connections.
 
 use super::missed::Missed;
 use crate::backend::select::Choice;
+use crate::cluster::message::RequestLetter;
+use crate::cluster::request::{Act, Requests};
 use crate::engine::Conn;
-use crate::engine::ask::{Input, Limits, Machine, Output};
+use crate::engine::ask::{Input, Limits};
 use crate::model::id::Ns;
-use crate::omis::Dialect;
+use crate::omis::{Dialect, Node};
 use crate::serve::line::Line;
 use crate::serve::outbox::Outbox;
 use crate::service::ctx::Member;
@@ -27,6 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
 
 /// Line of lines that may wait for the thread before connections are read no further.
 const WAITING: usize = 8 << 20;
@@ -38,7 +41,12 @@ enum Job {
     Opened(Tool, Arc<Outbox>),
     Said(Conn, Line),
     Closed(Conn),
+    Members(Vec<Member>),
+    Letter(Node, RequestLetter),
 }
+
+/// What the thread has to say to another node.
+pub type Outgoing = (Node, RequestLetter);
 
 /// The thread, from outside.
 pub struct Hand {
@@ -57,7 +65,11 @@ struct Room {
 
 impl Hand {
     /// Starts it, on a node whose processes this backend will read.
-    pub fn start(own: Member, choice: Choice) -> io::Result<Self> {
+    pub fn start(
+        own: Member,
+        choice: Choice,
+        outgoing: UnboundedSender<Outgoing>,
+    ) -> io::Result<Self> {
         let (jobs, queue) = channel();
         let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let room = Arc::new(Room::default());
@@ -65,7 +77,8 @@ impl Hand {
             queue,
             bell: Arc::clone(&bell),
             room: Arc::clone(&room),
-            machine: Machine::new(own, Limits::default()),
+            requests: Requests::alone(own, Limits::default()),
+            outgoing,
             ground: Live::new(choice),
             choice,
             outboxes: HashMap::new(),
@@ -89,6 +102,16 @@ impl Hand {
     /// A connection that had said a request has closed.
     pub fn closed(&self, conn: Conn) {
         self.tell(Job::Closed(conn));
+    }
+
+    /// There are these nodes from now on.
+    pub fn meet(&self, members: Vec<Member>) {
+        self.tell(Job::Members(members));
+    }
+
+    /// Another node has written.
+    pub fn letter(&self, from: Node, letter: RequestLetter) {
+        self.tell(Job::Letter(from, letter));
     }
 
     /// Whether more may be said.
@@ -130,7 +153,8 @@ struct Inside {
     queue: Receiver<Job>,
     bell: Arc<OwnedFd>,
     room: Arc<Room>,
-    machine: Machine,
+    requests: Requests,
+    outgoing: UnboundedSender<Outgoing>,
     ground: Live,
     choice: Choice,
     outboxes: HashMap<Conn, Arc<Outbox>>,
@@ -161,6 +185,11 @@ impl Inside {
                 self.input(Input::Said(conn, line.to_vec()));
             }
             Job::Closed(conn) => self.closed(conn),
+            Job::Members(members) => self.input(Input::Members(members)),
+            Job::Letter(from, letter) => {
+                let acts = self.requests.receive(clock::boot(), (from, letter), &mut self.ground);
+                self.act(acts);
+            }
         }
     }
 
@@ -168,7 +197,7 @@ impl Inside {
         self.input(Input::Closed(conn));
         self.outboxes.remove(&conn);
         self.missed.forget(conn);
-        if self.machine.n_sessions() == 0 {
+        if self.requests.n_sessions() == 0 {
             // Nobody needs the backend any more.
             self.ground = Live::new(self.choice);
         }
@@ -184,7 +213,7 @@ impl Inside {
 
     /// Waits for a line, for what happens, or for what is due.
     fn wait(&mut self) {
-        let due = [self.machine.due(), self.ground.due(), self.missed.due(AGAIN)];
+        let due = [self.requests.due(), self.ground.due(), self.missed.due(AGAIN)];
         let due = due.into_iter().flatten().min();
         let left = due.map(|due| due.since(clock::boot()));
         let left = left.and_then(|left| {
@@ -210,28 +239,32 @@ impl Inside {
                 self.input(Input::Happened(happened));
             }
         }
-        if self.machine.due().is_some_and(|due| due <= now) {
+        if self.requests.due().is_some_and(|due| due <= now) {
             self.input(Input::Tick);
         }
         self.missed.tell(now, &self.outboxes);
     }
 
     fn input(&mut self, input: Input) {
-        let now = clock::boot();
-        for output in self.machine.input(now, input, &mut self.ground) {
-            match output {
-                Output::Reply(conn, line) => {
+        let acts = self.requests.input(clock::boot(), input, &mut self.ground);
+        self.act(acts);
+    }
+
+    fn act(&mut self, acts: Vec<Act>) {
+        for act in acts {
+            match act {
+                Act::Reply(conn, line) => {
                     if let Some(outbox) = self.outboxes.get(&conn) {
                         outbox.reply(ended(line));
                     }
                 }
-                Output::Told(conn, line) => {
+                Act::Told(conn, line) => {
                     if let Some(outbox) = self.outboxes.get(&conn) {
-                        self.missed.pass(conn, outbox, ended(line), now);
+                        self.missed.pass(conn, outbox, ended(line), clock::boot());
                     }
                 }
-                // There are no other nodes.
-                Output::Order(_) | Output::Answer(..) | Output::Speak(..) => {}
+                // The loop is gone only if the service ends.
+                Act::Send(to, letter) => drop(self.outgoing.send((to, letter))),
             }
         }
     }

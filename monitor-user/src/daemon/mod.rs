@@ -39,7 +39,7 @@ use account::Account;
 use clients::{Clients, Said};
 use config::{Config, Loaded};
 use files::Files;
-use hand::Hand;
+use hand::{Hand, Outgoing};
 use heart::{Ask, Heart};
 use reload::Reload;
 use sampler::{Done, Sampler};
@@ -47,7 +47,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 use web::Web;
 
@@ -101,12 +101,15 @@ pub async fn serve(
     web.open(&settings.loaded.config, &settings.socket).await?;
     let name = settings.node.name.as_str().into();
     let own = member(&settings.node);
+    let (outgoing, letters) = unbounded_channel();
     let (sender, arrivals) = channel(ARRIVALS);
     let mut it = Loop {
         cluster: Cluster::alone(Engine::new(name, own_files(limits)), settings.node.clone()),
         link: settings.link.take(),
         clients: Clients::new(door, policy, own.node.0, sender),
-        hand: Hand::start(own, settings.loaded.config.backend)?,
+        hand: Hand::start(own, settings.loaded.config.backend, outgoing)?,
+        letters,
+        members: Vec::new(),
         sampler: Sampler::start(backend, opening)?,
         files: Files::default(),
         account: Account::new(budget),
@@ -139,7 +142,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// This node as the request language knows it.
+/// A node as the request language knows it.
 fn member(node: &Node) -> Member {
     Member { node: crate::omis::Node(node.number), name: node.name.clone() }
 }
@@ -156,6 +159,10 @@ struct Loop {
     link: Option<Box<dyn Link>>,
     clients: Clients,
     hand: Hand,
+    /// What the thread that acts has to say to other nodes.
+    letters: UnboundedReceiver<Outgoing>,
+    /// The nodes that it knows of.
+    members: Vec<Member>,
     sampler: Sampler,
     files: Files,
     account: Account,
@@ -218,6 +225,10 @@ impl Loop {
             looked = self.files.next() => Woken::Input(Some(looked)),
             () = until(due) => Woken::Input(Some(Input::Tick)),
             ask = self.heart.beat() => Woken::Beat(ask),
+            Some((to, letter)) = self.letters.recv() => {
+                self.write(to, letter);
+                Woken::Input(None)
+            }
             letter = arrived(self.link.as_mut()) => Woken::Letter(letter),
             ask = self.web.asked() => Woken::Web(ask),
             () = self.hand.room(), if !self.hand.has_room() => Woken::Input(None),
@@ -240,6 +251,7 @@ impl Loop {
                 Said::Input(it) => input = Some(it),
                 Said::Closed(conn) => self.hand.closed(conn),
                 Said::Request(conn, line, first) => {
+                    self.meet();
                     if let Some((tool, outbox)) = first {
                         self.hand.opened(tool, outbox);
                     }

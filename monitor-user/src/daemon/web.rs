@@ -5,11 +5,15 @@
 
 use super::Loop;
 use super::sampler::{Job, ScrapeJob};
+use crate::engine::Conn;
 use crate::format::exposition::Encoding;
 use crate::meter::veil::Veil;
 use crate::model::want::Capability;
 use crate::serve::http::{Ask, Door, Shared, Sight};
+use crate::serve::line::Arrival;
+use crate::serve::outbox::Outbox;
 use crate::serve::policy::{Class, Peer, Policy};
+use crate::sys::rights;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -84,7 +88,33 @@ impl Loop {
     pub(super) fn hear(&mut self, ask: Ask) {
         match ask {
             Ask::Metrics { sight, encoding, reply } => self.collect(sight, encoding, reply),
+            Ask::Join { sight, outbox, reply } => {
+                let joined = self.join(sight, outbox);
+                // Whoever went meanwhile is seen off when he leaves.
+                let _ = reply.send(joined);
+            }
+            Ask::Say { conn, line } => self.say(Arrival::Line(conn, line)),
+            Ask::Leave { conn } => self.say(Arrival::Closed(conn)),
         }
+    }
+
+    fn say(&mut self, arrival: Arrival) {
+        if let Some(input) = self.arrived(arrival) {
+            self.input(input);
+        }
+    }
+
+    /// A connection from within: of this service itself, or of a user who owns nothing.
+    fn join(&mut self, sight: Sight, outbox: Arc<Outbox>) -> Result<Conn, String> {
+        let veil = self.sight(sight).ok_or("users are not granted \"observe-own\" here")?;
+        let (uid, pid) = match sight {
+            Sight::Full => (rights::own_user(), std::process::id()),
+            Sight::Open => (NOBODY, std::process::id()),
+        };
+        let peer = Peer { uid, gid: uid, pid, groups: Vec::new() };
+        let (conn, input) = self.clients.admit(&peer, (veil, outbox))?;
+        self.input(input);
+        Ok(conn)
     }
 
     /// Orders an exposition, unless the same is under way.

@@ -205,7 +205,26 @@ mod tests {
     use super::super::{Input, Limits};
     use super::*;
     use crate::meter::veil::{Eyes, Veil};
+    use crate::model::request::Rank;
     use crate::wire::call::Call;
+
+    #[test]
+    fn only_root_asks_in_the_name_of_another() {
+        let mut engine = Engine::new("n".into(), Limits::default());
+        let mut refused = |uid| {
+            let veil = if uid == 0 { Veil::None } else { Veil::Own(Eyes { uid, gid: uid }) };
+            let caller = Caller { conn: uid.into(), uid, gid: uid, pid: 70, veil };
+            let _opened = engine.input(Ns(0), Input::Opened(caller));
+            let proxy = Some(Rank { namespace: "job".into(), rank: Some(1) });
+            let call = Call::Monitor(Request { proxy, ..Request::default() }.into());
+            let called = Input::Called { from: uid.into(), tag: Some(Tag::Number(0)), call };
+            engine.input(Ns(0), called).into_iter().find_map(|it| match it {
+                Output::Reply { answer: Err(why), .. } => Some(why.status),
+                _ => None,
+            })
+        };
+        assert_eq!((refused(7), refused(0)), (Some(Status::NoPermissions), None));
+    }
 
     #[test]
     fn books_of_groups_are_kept_for_so_many_monitors_of_a_user() {

@@ -58,9 +58,9 @@ fn write(sample: &Sample, event: &Event, out: &mut String) -> std::fmt::Result {
 
 fn who(sample: &Sample, id: Identity, out: &mut String) -> std::fmt::Result {
     write!(out, "{}", id.pid.0)?;
-    if let Ok(index) = sample.processes.binary_search_by_key(&id, |process| process.id) {
+    if let Some(name) = sample.name_of(id) {
         out.push(' ');
-        human::escaped(&sample.processes[index].comm(), out);
+        human::escaped(&name, out);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! delivery), `target`, `outcome` (not at delivery).
 
 use super::{Frame, events};
-use crate::model::event::{Event, Outcome, Signal, What};
+use crate::model::event::{Event, Signal, What};
 use crate::model::id::Identity;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -35,7 +35,7 @@ impl Serialize for One<'_> {
                 if let Some(sender) = sender {
                     map.serialize_entry("sender", &self.who(*sender))?;
                 }
-                map.serialize_entry("outcome", word(*outcome))?;
+                map.serialize_entry("outcome", outcome.name())?;
             }
             What::SignalDelivered { signal } => self.signal(&mut map, "delivered", signal)?,
         }
@@ -76,20 +76,9 @@ impl Serialize for Who<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("pid", &self.id.pid.0)?;
         map.serialize_entry("start_time_ns", &self.id.start.0)?;
-        let processes = &self.frame.rates.sample.processes;
-        if let Ok(index) = processes.binary_search_by_key(&self.id, |process| process.id) {
-            map.serialize_entry("comm", &processes[index].comm())?;
+        if let Some(name) = self.frame.rates.sample.name_of(self.id) {
+            map.serialize_entry("comm", &name)?;
         }
         map.end()
-    }
-}
-
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Queued => "queued",
-        Outcome::Ignored => "ignored",
-        Outcome::AlreadyPending => "already_pending",
-        Outcome::Overflowed => "overflowed",
-        Outcome::Stripped => "stripped",
     }
 }

@@ -3,7 +3,9 @@
 //! Five columns are enough for any quantity. Exact values are for the other forms.
 
 use crate::model::field::{Field, Unit, Value};
+use crate::model::id::Ns;
 use std::fmt::Write;
+use std::time::{Duration, SystemTime};
 
 /// Appends a value in its unit. Writing to a `String` cannot fail.
 pub fn value(field: &Field, value: Value<'_>, out: &mut String) {
@@ -49,6 +51,12 @@ pub fn span(ns: f64, out: &mut String) {
     };
     let decimals = usize::from(count < 9.95 && unit != "ns");
     let _ = write!(out, "{count:.decimals$}{unit}");
+}
+
+/// Appends a point on the realtime clock, to the second.
+pub fn moment(unix: Ns, out: &mut String) {
+    let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(unix.0);
+    let _ = write!(out, "{}", humantime::format_rfc3339_seconds(at));
 }
 
 /// Appends two numbers: how often the small unit fills the large one, and the rest.

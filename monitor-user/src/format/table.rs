@@ -14,7 +14,6 @@ use crate::model::group::Grouped;
 use crate::model::sample::Process;
 use anstyle::Style;
 use std::fmt::Write;
-use std::time::{Duration, SystemTime};
 
 const HEADING: Style = Style::new().bold();
 const ENDED: Style = Style::new().dimmed();
@@ -76,8 +75,9 @@ impl Table {
             self.text.push_str("  over ");
             human::span(interval.0 as f64, &mut self.text);
         }
-        let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(sample.at.unix.0);
-        let _ = writeln!(self.text, "  {}", humantime::format_rfc3339_seconds(at));
+        self.text.push_str("  ");
+        human::moment(sample.at.unix, &mut self.text);
+        self.text.push('\n');
     }
 
     /// The node, its disks and its interfaces, as far as the scope goes.

@@ -223,3 +223,25 @@ fn who_lived_between_two_looks_at_jobs_counts_where_its_parent_does() {
     let [rates] = world.round([&mut jobs]);
     assert_eq!(told(groups(&rates)), [("mpi:job", 1, 1, 7 * MS)]);
 }
+
+#[test]
+fn signals_of_anothers_process_are_told_to_nobody_but_root() {
+    let mut world = World::new(
+        "process 7 uid=1000 gid=1000\nprocess 8 uid=1001 gid=1001
+         at 1s signal 7 10\nat 1s signal 8 12",
+    );
+    let request = Request {
+        capabilities: vec!["signals".into()],
+        fields: Some(vec!["pid".into()]),
+        ..Request::default()
+    };
+    let view = |veil| View::new(Plan::of(&request).expect("a plan"), veil);
+    let mut user = view(Veil::Own(Eyes { uid: 1000, gid: 1000 }));
+    let mut root = view(Veil::None);
+    let _first = world.round([&mut user, &mut root]);
+    let told = world.round([&mut user, &mut root]).map(|rates| {
+        let targets = rates.sample.events.iter().map(|it| it.target.pid.0);
+        targets.collect::<Vec<_>>()
+    });
+    assert_eq!(told, [vec![7], vec![7, 8]]);
+}

@@ -16,6 +16,7 @@ use super::target::{Absence, Namespaces, Watched};
 use super::veil::{self, Veil};
 use crate::backend::Backend;
 use crate::format::{Format, Frame, Layout, Paint, Room};
+use crate::model::event::Event;
 use crate::model::field::ProcessField;
 use crate::model::group::Grouped;
 use crate::model::histogram::Latencies;
@@ -26,6 +27,7 @@ use crate::model::scope::Scope;
 use crate::model::status::Refusal;
 use crate::model::want::{Capability, Want};
 use crate::sys::pidfd::Held;
+use std::collections::HashSet;
 
 /// What every view of a reading looks at.
 pub struct Reading<'a> {
@@ -253,12 +255,16 @@ impl View {
         sample.processes.sort_by_key(|it| it.id);
     }
 
-    /// What happened to its processes.
+    /// What its processes took or sent, as far as he may look into them: `/proc` tells nobody of
+    /// the signals of another's process.
     fn events(&self, reading: &Reading<'_>, sample: &mut Sample) {
         let (events, missed) = reading.past.events(self.seat.as_ref());
-        let own = |id: &Identity| sample.processes.iter().any(|it| it.id == *id);
-        let mine: Vec<_> = events.filter(|event| own(&event.target)).cloned().collect();
-        sample.events = mine;
+        let own = sample.processes.iter().filter(|it| self.veil.opens(it)).map(|it| it.id);
+        let own: HashSet<Identity> = own.collect();
+        let of_own = |event: &&Event| {
+            own.contains(&event.target) || event.sender().is_some_and(|it| own.contains(&it))
+        };
+        sample.events = events.filter(of_own).cloned().collect();
         if missed > 0 {
             let text = format!("{missed} events went unseen: more than are kept for a tick");
             sample.notes.push(Note::missing(text));

@@ -130,6 +130,27 @@ pub enum Outcome {
     Stripped,
 }
 
+impl Outcome {
+    const ALL: [Self; 5] =
+        [Self::Queued, Self::Ignored, Self::AlreadyPending, Self::Overflowed, Self::Stripped];
+
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Ignored => "ignored",
+            Self::AlreadyPending => "already_pending",
+            Self::Overflowed => "overflowed",
+            Self::Stripped => "stripped",
+        }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Signal;

@@ -22,13 +22,15 @@ pub enum By {
     Comm,
     /// Their cgroup.
     Cgroup,
+    /// Their container, as the path of their cgroup tells it.
+    Container,
     /// The first rule that they fit. Nobody asks for it by name: rules are configured.
     Rule,
 }
 
 impl By {
     /// The names that one can ask for, in the order of the enum.
-    pub const NAMES: [&str; 4] = ["job", "user", "comm", "cgroup"];
+    pub const NAMES: [&str; 5] = ["job", "user", "comm", "cgroup", "container"];
 
     /// Its name in `--group-by` and in every output.
     pub const fn name(self) -> &'static str {
@@ -44,7 +46,7 @@ impl By {
             Self::Job => ProcessField::Job,
             Self::User => ProcessField::User,
             Self::Comm | Self::Rule => ProcessField::Comm,
-            Self::Cgroup => ProcessField::Cgroup,
+            Self::Cgroup | Self::Container => ProcessField::Cgroup,
         }
     }
 }
@@ -53,7 +55,7 @@ impl std::str::FromStr for By {
     type Err = Unknown;
 
     fn from_str(text: &str) -> Result<Self, Unknown> {
-        const ALL: [By; 4] = [By::Job, By::User, By::Comm, By::Cgroup];
+        const ALL: [By; 5] = [By::Job, By::User, By::Comm, By::Cgroup, By::Container];
         Ok(ALL[name::position("group", Self::NAMES.into_iter(), text)?])
     }
 }

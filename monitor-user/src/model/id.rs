@@ -1,9 +1,12 @@
 //! Quantities and identities that must not be confused with bare numbers.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A span of time, or a point on a clock that the name of the variable tells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
+)]
 pub struct Ns(pub u64);
 
 impl Ns {
@@ -26,13 +29,17 @@ impl From<Duration> for Ns {
 }
 
 /// Process id in the initial pid namespace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
+)]
 pub struct Pid(pub u32);
 
 /// A process or a thread, for ever: an id is reused, the pair with its start is not.
 ///
 /// The order is that of the kernel's task list, so that two samples can be merged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
+)]
 pub struct Identity {
     /// The process id, or the thread id of a thread's row.
     pub pid: Pid,

@@ -41,7 +41,8 @@ pub struct Request {
     /// Only processes in one of these cgroups or below it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<String>,
-    /// Adds processes up: `job`, `user`, `comm` or `cgroup`; the sample has groups instead.
+    /// Adds processes up: `job`, `user`, `comm`, `cgroup` or `container`; the sample has groups
+    /// instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_by: Option<String>,
     /// How long a group is kept after its last process; five minutes, if absent.

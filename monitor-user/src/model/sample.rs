@@ -10,6 +10,8 @@ use super::field::{Kind, ProcessField, Value};
 use super::histogram::Latencies;
 use super::id::{Identity, Ns};
 use super::job::Origin;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Which backend read it.
@@ -73,12 +75,33 @@ pub struct Sample {
     pub node_stats: Option<Node>,
     /// What happened since the last sample, if a capability that tells of events was asked for.
     pub events: Vec<Event>,
+    /// Names of processes that events speak of, as a daemon told them.
+    pub names: BTreeMap<Identity, Arc<str>>,
     /// The histograms of all processes that were asked for, since somebody asked for them.
     pub latencies: Latencies,
     /// What is missing, and why: one sentence each.
     pub notes: Vec<Note>,
     /// What each BPF program had to drop since it was loaded.
     pub lost: Vec<Lost>,
+}
+
+impl Sample {
+    /// Says what the time of it, and of what happened before it, was on `CLOCK_BOOTTIME`.
+    pub fn set_boot(&mut self, boot: Ns) {
+        let before = std::mem::replace(&mut self.at.boot, boot);
+        for event in &mut self.events {
+            event.at = boot.since(before.since(event.at));
+        }
+    }
+
+    /// The name of a process, if it is known.
+    pub fn name_of(&self, id: Identity) -> Option<Cow<'_, str>> {
+        if let Some(name) = self.names.get(&id) {
+            return Some(Cow::Borrowed(name));
+        }
+        let index = self.processes.binary_search_by_key(&id, |process| process.id).ok()?;
+        Some(self.processes[index].comm())
+    }
 }
 
 /// A process, or one of its threads.

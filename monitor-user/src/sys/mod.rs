@@ -15,5 +15,7 @@ pub mod place;
 pub mod priority;
 pub mod readable;
 pub mod rights;
+pub mod spawn;
+pub mod trace;
 pub mod user;
 pub mod wait;

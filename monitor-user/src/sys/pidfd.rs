@@ -5,7 +5,7 @@
 //! after it was opened.
 
 use crate::model::id::Pid;
-use rustix::event::{PollFd, PollFlags, epoll, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{
     Pid as RawPid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process,
 };
@@ -30,6 +30,9 @@ struct PidfdInfo {
 
 const _: () = assert!(size_of::<PidfdInfo>() == 64);
 
+/// `PIDFD_THREAD` of include/uapi/linux/pidfd.h: a thread that leads no process, since 6.9.
+const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
+
 /// A process, held.
 #[derive(Debug)]
 pub struct Held(OwnedFd);
@@ -40,7 +43,12 @@ impl Held {
         Ok(Self(pidfd_open(raw(pid)?, PidfdFlags::empty())?))
     }
 
-    /// Sends it a signal.
+    /// Holds a thread, where the kernel can.
+    pub fn thread(tid: Pid) -> io::Result<Self> {
+        Ok(Self(pidfd_open(raw(tid)?, PIDFD_THREAD)?))
+    }
+
+    /// Sends it a signal, a real-time one too.
     pub fn signal(&self, number: u32) -> io::Result<()> {
         let number = i32::try_from(number).ok().and_then(NonZeroI32::new);
         let number = number.ok_or(io::ErrorKind::InvalidInput)?;
@@ -53,16 +61,16 @@ impl Held {
     /// Gives it another nice value. There is no call for that by descriptor: it is made by number
     /// while the process is known to live, and so has its number.
     pub fn renice(&self, pid: Pid, value: i32) -> io::Result<()> {
-        if self.has_ended()? {
+        if self.has_ended() {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(setpriority_process(Some(raw(pid)?), value)?)
     }
 
-    fn has_ended(&self) -> io::Result<bool> {
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    /// Whether it has ended; it may still have to be waited for.
+    pub fn has_ended(&self) -> bool {
         let mut ends = [PollFd::new(&self.0, PollFlags::IN)];
-        Ok(poll(&mut ends, Some(&now))? > 0)
+        matches!(poll(&mut ends, Some(&Timespec::default())), Ok(1..))
     }
 
     /// How it ended, as `wait(2)` tells it, where the kernel says it to those who did not wait.
@@ -81,6 +89,13 @@ impl Held {
             signal => 128 + signal,
         })
     }
+}
+
+/// Sends a signal to one thread of a process, by number: for kernels that hold no threads.
+pub fn thread_kill(process: i32, thread: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: three numbers; the kernel reads no memory of ours.
+    let rc = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn raw(pid: Pid) -> io::Result<RawPid> {
@@ -109,10 +124,11 @@ impl Ends {
     pub fn ended(&self) -> Vec<u64> {
         let mut events = Vec::with_capacity(64);
         let mut marks = Vec::new();
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        while let Ok(1..) =
-            epoll::wait(&self.0, rustix::buffer::spare_capacity(&mut events), Some(&now))
-        {
+        while let Ok(1..) = epoll::wait(
+            &self.0,
+            rustix::buffer::spare_capacity(&mut events),
+            Some(&Timespec::default()),
+        ) {
             marks.extend(events.drain(..).map(|event| event.data.u64()));
         }
         marks

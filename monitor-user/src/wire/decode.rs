@@ -3,6 +3,7 @@
 //! In: the object that `format::json` writes. Out: rows with the rates that the service set. What
 //! this version does not know is left out; what is of another kind than its field says is absent.
 
+use super::signal;
 use crate::model::field::{Category, Kind, ProcessField, Row};
 use crate::model::group::{Group, Grouped};
 use crate::model::id::{Identity, Ns, Pid};
@@ -24,6 +25,11 @@ pub fn rates(json: &str) -> Result<Rates, serde_json::Error> {
         ..Sample::default()
     };
     sample.at.unix = Ns(number("time_unix_ns").unwrap_or(0));
+    // The other node's clock is not told: what happened has the time of this one.
+    sample.at.boot = sample.at.unix;
+    let names = &mut sample.names;
+    let events = list_of(&object, "events").filter_map(|it| signal::event(it, names));
+    sample.events = events.collect();
     let groups = object.contains_key("groups").then(|| grouped(&object));
     Ok(Rates { interval: number("interval_ns").map(Ns), sample, groups })
 }

@@ -9,6 +9,7 @@ pub mod decode;
 pub mod event;
 pub mod params;
 pub mod reply;
+mod signal;
 pub mod status;
 
 /// Longest line that is read, its end not counted.

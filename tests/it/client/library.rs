@@ -1,5 +1,6 @@
 //! The client library, against a daemon with fixed values.
 
+use crate::root::workload::Guarded;
 use crate::served::Served;
 use monitor::client::{Alert, Cancel, Client, Error, FileWatch, Heartbeat, Request, Status};
 use monitor::client::{Target, Told, blocking};
@@ -118,6 +119,26 @@ fn a_series_goes_on_after_a_restart_and_tells_of_the_gap() {
     assert!(matches!(series.next(), Some(Ok(Told::Back(_)))));
     assert!(matches!(series.next(), Some(Ok(Told::Event(event))) if event.seq == 0));
     assert_eq!(client.list().expect("a list").len(), 1);
+}
+
+#[test]
+fn who_ended_while_no_daemon_was_there_is_unknown_and_not_zero() {
+    let mut service = Served::start("procfs");
+    let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
+    let mut worker = Guarded::sh("read x");
+    let pid = worker.pid().0;
+    let targets = vec![Target::Pid { pid: pid.into(), node: None }];
+    let fields = Some(vec!["cpu_ns".into()]);
+    let asked = Request { targets, part: "proc".into(), fields, ..request("a", 20) };
+    let mut series = client.start(&asked).expect("a series");
+    assert!(matches!(series.next(), Some(Ok(Told::Event(_)))));
+    service.kill();
+    worker.tell("end");
+    worker.0.wait().expect("it ends");
+    service.restart();
+    let told = series.find(|told| !matches!(told, Ok(Told::Event(_) | Told::Away)));
+    let Some(Err(Error::Refused(why))) = told else { panic!("{told:?}") };
+    assert_eq!((why.status, why.message), (Status::NotFound, format!("no process {pid}")));
 }
 
 #[test]

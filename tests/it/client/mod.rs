@@ -4,3 +4,4 @@ mod ask;
 mod command;
 mod library;
 mod manual;
+mod tool;

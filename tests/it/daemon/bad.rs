@@ -38,6 +38,13 @@ const ROWS: &[(&str, i64, &str)] = &[
     (r#"{"targets":[{"pid":0}]}"#, BAD_PARAM, "pid 0"),
     (r#"{"targets":[{"pid":-2}]}"#, BAD_PARAM, "pid -2"),
     (r#"{"targets":[{"pid":99}]}"#, NOT_FOUND, "99"),
+    (r#"{"targets":[{"pid":1234,"node":"elsewhere"}]}"#, NOT_FOUND, "elsewhere"),
+    (r#"{"targets":[{"node":7}]}"#, NOT_FOUND, "7"),
+    (r#"{"targets":[{"node":[]}]}"#, BAD_PARAM, "targets[0]"),
+    (r#"{"group_by":"jobs"}"#, BAD_PARAM, "\"job\""),
+    (r#"{"keep_ns":1}"#, BAD_PARAM, "group_by"),
+    (r#"{"sort":"cmdline"}"#, BAD_PARAM, "cmdline"),
+    (r#"{"capabilities":["blok"]}"#, BAD_PARAM, "\"block\""),
     (r#"{"targets":[{"namespace":"job","rank":3}]}"#, NOT_FOUND, "job"),
     (r#"{"targets":[{"namespace":"job","rank":-3}]}"#, BAD_PARAM, "targets[0]"),
     // Names.
@@ -63,6 +70,35 @@ const ROWS: &[(&str, i64, &str)] = &[
     ("7", BAD_PARAM, "monitor"),
 ];
 
+/// The same of the other calls: the method first.
+const OTHERS: &[(&str, &str, i64, &str)] = &[
+    ("heartbeat", "{}", BAD_PARAM, "every_ns"),
+    ("heartbeat", r#"{"every_ns":null}"#, BAD_PARAM, "every_ns"),
+    ("heartbeat", r#"{"every_ns":0}"#, BAD_PARAM, "every_ns"),
+    ("heartbeat", r#"{"every_ns":1}"#, OUT_OF_RESOURCE, "\"period\""),
+    ("heartbeat", r#"{"every_ns":1000000000,"pid":0}"#, BAD_PARAM, "pid 0"),
+    ("heartbeat", r#"{"every_ns":1000000000,"pid":-7}"#, BAD_PARAM, "pid"),
+    ("heartbeat", r#"{"every_ns":1000000000,"drops":-1}"#, BAD_PARAM, "drops"),
+    ("heartbeat", r#"{"every_ns":1000000000,"range":"world"}"#, NOT_SUPPORTED, "world"),
+    ("heartbeat", r#"{"every_ns":1000000000,"id":""}"#, BAD_PARAM, "name"),
+    ("file", r#"{"path":"/etc/passwd","size":true}"#, BAD_PARAM, "every_ns"),
+    ("file", r#"{"every_ns":1000000000,"size":true}"#, BAD_PARAM, "path"),
+    ("file", r#"{"path":null,"every_ns":1000000000,"size":true}"#, BAD_PARAM, "path"),
+    ("file", r#"{"path":"a","every_ns":1000000000,"size":true}"#, BAD_PARAM, "full path"),
+    ("file", r#"{"path":"/etc/passwd","every_ns":1000000000}"#, BAD_PARAM, "size, access or"),
+    ("register", r#"{"rank":0}"#, BAD_PARAM, "namespace"),
+    ("register", r#"{"namespace":"job"}"#, BAD_PARAM, "rank"),
+    ("register", r#"{"namespace":"job","rank":-1}"#, BAD_PARAM, "rank"),
+    ("register", r#"{"namespace":"","rank":0}"#, BAD_PARAM, "name"),
+    ("register", r#"{"namespace":"job","rank":0,"pid":99}"#, NOT_FOUND, "99"),
+    ("cancel", r#"{"id":7}"#, BAD_PARAM, "id"),
+    ("cancel", r#"{"id":"none"}"#, NOT_FOUND, "none"),
+    ("attach", r#"{"id":"none"}"#, NOT_FOUND, "none"),
+    ("renew", r#"{"id":"none"}"#, NOT_FOUND, "none"),
+    ("sum", "{}", BAD_PARAM, "pid"),
+    ("sum", r#"{"pid":99}"#, NOT_FOUND, "99"),
+];
+
 #[track_caller]
 fn check(got: &Value, code: i64, names: &str, of: &str) {
     let message = got["error"]["message"].as_str().unwrap_or_default();
@@ -77,6 +113,9 @@ fn every_bad_request_has_its_typed_error_that_names_what_is_wrong() {
     let mut client = service.connect();
     for (params, code, names) in ROWS {
         check(&client.call("monitor", params), *code, names, params);
+    }
+    for (method, params, code, names) in OTHERS {
+        check(&client.call(method, params), *code, names, &format!("{method} {params}"));
     }
     let long = format!(r#"{{"id":"{}"}}"#, "x".repeat(256));
     check(&client.call("monitor", &long), BAD_PARAM, "name", "a long name");

@@ -36,6 +36,8 @@ pub struct Event {
     pub stack_bytes: u32,
     /// When, on `CLOCK_BOOTTIME`.
     pub at_boottime_ns: u64,
+    /// When its process started, on the same clock.
+    pub start_boottime_ns: u64,
     /// Address of the probed instruction; 0 at a tracepoint.
     pub ip: u64,
     /// The stack pointer; 0 at a tracepoint.
@@ -44,7 +46,7 @@ pub struct Event {
     pub values: [u64; MAX_VALUES],
 }
 
-const _: () = assert!(size_of::<Event>() == 48 + 8 * MAX_VALUES);
+const _: () = assert!(size_of::<Event>() == 56 + 8 * MAX_VALUES);
 
 /// The same, with texts and a stack.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -60,4 +62,4 @@ pub struct LongEvent {
     pub stack: [u64; FRAMES],
 }
 
-const _: () = assert!(size_of::<LongEvent>() == 112 + 8 + 256 + 256);
+const _: () = assert!(size_of::<LongEvent>() == 120 + 8 + 256 + 256);

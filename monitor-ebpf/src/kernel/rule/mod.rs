@@ -50,7 +50,7 @@ pub struct Frame {
     /// When it happened, once somebody has asked; 0 before.
     at_ns: u64,
     /// What a list can ask for.
-    arguments: [u64; PLACES],
+    pub arguments: [u64; PLACES],
     run: Run,
 }
 

@@ -52,6 +52,7 @@ impl Frame {
         event.cpu = clock::processor();
         event.stack_bytes = 0;
         event.at_boottime_ns = self.now_ns();
+        event.start_boottime_ns = self.task.leader().start_boottime_ns();
         (event.ip, event.sp) = (self.ip, self.sp);
         event.values = self.run.values;
     }

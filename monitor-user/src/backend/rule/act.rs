@@ -185,7 +185,7 @@ pub enum Receiver {
 /// One act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// `to` = an argument of the place, 0 to 5.
+    /// `to` = an argument of the place, 0 to 7.
     Argument(Value, u8, Width),
     /// `to` = what is known.
     Source(Value, Source),

@@ -31,7 +31,7 @@ pub enum Place {
     Entry(Site),
     /// The return of a function that begins there; its result.
     Return(Site),
-    /// A process was made: parent, child. Its list is for either.
+    /// A process was made: parent, child, its thread, start of the parent. Its list is for either.
     Fork,
     /// A program was executed: pid.
     Exec,
@@ -42,7 +42,8 @@ pub enum Place {
     /// A signal was taken: pid, number.
     SignalDeliver,
     /// A CPU goes to another thread: old pid, new pid, old thread, new thread, whether the old one
-    /// was preempted, its state. The thread is the old one, and the list is for either process.
+    /// was preempted, its state, start of the new process. The thread is the old one, and the list
+    /// is for either process.
     Switch,
     /// A thread is made runnable: pid, thread.
     Wakeup,

@@ -2,7 +2,7 @@
 
 use super::ListId;
 use super::act::MAX_VALUES;
-use crate::model::id::{Ns, Pid};
+use crate::model::id::{Identity, Ns, Pid};
 
 /// What one run told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Told {
     /// When, on `CLOCK_BOOTTIME`.
     pub at: Ns,
     /// The process that it happened to.
-    pub pid: Pid,
+    pub process: Identity,
     /// The thread.
     pub tid: Pid,
     /// The processor.

@@ -12,40 +12,56 @@ use crate::backend::select;
 use crate::meter::expression;
 use crate::meter::{fields, plan};
 use crate::model::field::ProcessField;
+use crate::record::Recording;
+use crate::serve::tui::demand::Demand;
 use crate::serve::tui::local::Local;
 use crate::serve::tui::look::{Look, Theme};
+use crate::serve::tui::played::Played;
 use crate::serve::tui::run::{Ended, Top};
 use crate::serve::tui::state::{Condition, PACE, View};
 use std::io::IsTerminal;
+use std::time::Duration;
 
 /// Shows the screen until somebody has enough.
 pub fn top(words: &Words) -> Result<Exit, Failure> {
-    let view = view(words)?;
+    let mut view = view(words)?;
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         let why = "top needs a terminal for keys and screen: use monitor watch or sample";
         return Err(Failure::usage(why));
     }
     log::start(0);
-    runtime()?.block_on(async {
-        let client = found(&words.reader).await?;
+    let recording = words.replay.as_deref().map(Recording::open).transpose()?;
+    if let (Some(recording), None) = (&recording, words.every) {
+        let every = Duration::from_nanos(recording.header().every_ns);
+        view.every = every.clamp(PACE[0], PACE[1]);
+    }
+    let ended = runtime()?.block_on(async {
+        let client = match recording {
+            Some(_) => None,
+            None => found(&words.reader).await?,
+        };
         let mut top = Top::open(look(words), view).map_err(|error| cannot(&error))?;
         top.draw().map_err(|error| cannot(&error))?;
         let demand = top.state().demand();
-        let ended = match client {
-            Some(client) => top.run(&mut Relayed::new(client, demand)).await,
-            None => {
-                let capabilities = plan::Plan::of(&demand.request())?.capabilities;
-                let opened = select::open(words.reader.backend, &capabilities, 0)?;
-                let mut local = Local::new(opened, demand).map_err(|error| cannot(&error))?;
-                top.run(&mut local).await
-            }
+        let ended = match (recording, client) {
+            (Some(recording), _) => top.run(&mut Played::new(recording, &demand)?).await,
+            (None, Some(client)) => top.run(&mut Relayed::new(client, demand)).await,
+            (None, None) => top.run(&mut local(words, demand)?).await,
         };
-        match ended.map_err(|error| cannot(&error))? {
-            Ended::Quit | Ended::Gone => Ok(Exit::Ok),
-            Ended::Interrupted => Ok(Exit::Interrupted),
-            Ended::Over(why) => Err(Failure::failed(why)),
-        }
-    })
+        ended.map_err(|error| cannot(&error))
+    });
+    match ended? {
+        Ended::Quit | Ended::Gone => Ok(Exit::Ok),
+        Ended::Interrupted => Ok(Exit::Interrupted),
+        Ended::Over(why) => Err(Failure::failed(why)),
+    }
+}
+
+/// A backend here. Needs a running event loop.
+fn local(words: &Words, demand: Demand) -> Result<Local, Failure> {
+    let capabilities = plan::Plan::of(&demand.request())?.capabilities;
+    let opened = select::open(words.reader.backend, &capabilities, 0)?;
+    Local::new(opened, demand).map_err(|error| cannot(&error))
 }
 
 fn cannot(error: &std::io::Error) -> Failure {
@@ -55,7 +71,7 @@ fn cannot(error: &std::io::Error) -> Failure {
 /// What the words ask to see.
 fn view(words: &Words) -> Result<View, Failure> {
     let mut view = View { tree: words.tree, by: words.group_by, ..View::default() };
-    view.every = words.every.clamp(PACE[0], PACE[1]);
+    view.every = words.every.unwrap_or(view.every).clamp(PACE[0], PACE[1]);
     if let Some(sort) = &words.sort {
         view.order = plan::order(sort)?;
     }

@@ -3,7 +3,7 @@
 //! A task of its own asks and listens, so that a key never interrupts an answer. What is asked for
 //! anew replaces the series before; a daemon that goes away is waited for, and both are said.
 
-use crate::client::{Client, Error, Request, Series, Target, Told as Event};
+use crate::client::{Client, Error, Request, Series, Told as Event};
 use crate::format::human;
 use crate::meter::examination::Entry;
 use crate::model::id::Ns;
@@ -30,8 +30,7 @@ impl Relayed {
     pub fn new(client: Client, demand: Demand) -> Self {
         let (demand, demands) = watch::channel(demand);
         let (sender, told) = mpsc::channel(WAITING);
-        let asker = Asker { client, demands, sender, used: None, own: None };
-        let _task = tokio::spawn(asker.run());
+        let _task = tokio::spawn(Asker::new(client, demands, sender).run());
         Self { demand, told }
     }
 }
@@ -52,6 +51,170 @@ struct Asker {
     client: Client,
     demands: watch::Receiver<Demand>,
     sender: mpsc::Sender<Told>,
+    /// Of the table, and of the process whose details are shown: what was asked for, and by whom
+    /// it is answered.
+    table: Option<(Request, Series)>,
+    focus: Option<(Request, Series)>,
+    /// What was told of that process last.
+    about: Option<Box<Process>>,
+    costs: Costs,
+    begun: bool,
+}
+
+/// What came first.
+enum Came {
+    /// Something else is wanted.
+    Demand,
+    /// Nobody listens any more.
+    Alone,
+    /// Of the table.
+    Table(Option<Event>),
+    /// Of the one process; nothing, when it has ended.
+    Focus(Option<Box<Process>>),
+}
+
+impl Asker {
+    fn new(client: Client, demands: watch::Receiver<Demand>, sender: mpsc::Sender<Told>) -> Self {
+        let (table, focus, about) = (None, None, None);
+        let costs = Costs { client: client.clone(), used: None, own: None };
+        Self { client, demands, sender, table, focus, about, costs, begun: false }
+    }
+
+    async fn run(mut self) {
+        if let Err(error) = self.follow().await {
+            let _ = self.sender.send(Told::Ended(error.to_string())).await;
+        }
+    }
+
+    async fn follow(&mut self) -> Result<(), Error> {
+        loop {
+            let demand = self.demands.borrow_and_update().clone();
+            self.ask(&demand).await?;
+            loop {
+                let told = match self.next().await? {
+                    Came::Demand => break,
+                    Came::Alone => return Ok(()),
+                    Came::Focus(process) => {
+                        // One that has ended is shown as it was last.
+                        if process.is_none() {
+                            self.focus = None;
+                        }
+                        self.about = process.or(self.about.take());
+                        continue;
+                    }
+                    Came::Table(event) => self.told(event, &demand).await?,
+                };
+                if let Some(told) = told
+                    && self.sender.send(told).await.is_err()
+                {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Asks for what is not asked for yet, and lets go of what is not wanted any more.
+    async fn ask(&mut self, demand: &Demand) -> Result<(), Error> {
+        let table = (!demand.frozen).then(|| demand.request_of_table());
+        let focus = demand.request_of_focus().filter(|_| !demand.frozen);
+        let of = |it: &Option<(Request, Series)>| it.as_ref().map(|(request, _)| request.clone());
+        if of(&self.table) != table {
+            self.table = begin(&self.client, table).await?;
+        }
+        if of(&self.focus) != focus {
+            self.about = None;
+            // One that ended meanwhile has no details to be told.
+            self.focus = begin(&self.client, focus).await.unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<Came, Error> {
+        tokio::select! {
+            biased;
+            changed = self.demands.changed() => {
+                Ok(if changed.is_ok() { Came::Demand } else { Came::Alone })
+            }
+            process = of(self.focus.as_mut()) => process.map(Came::Focus),
+            event = next(self.table.as_mut()) => event.map(Came::Table),
+        }
+    }
+
+    /// What an event of the table is to the screen.
+    async fn told(&mut self, event: Option<Event>, demand: &Demand) -> Result<Option<Told>, Error> {
+        let event = match event {
+            None => return Ok(Some(Told::Ended("the daemon tells no more".into()))),
+            Some(Event::Away) => {
+                let text = "the daemon went away; waiting for it to come back";
+                return Ok(Some(Told::Said(text.into())));
+            }
+            Some(Event::Back(after)) => {
+                let mut text = String::from("the daemon was away for ");
+                human::span(after.as_nanos() as f64, &mut text);
+                return Ok(Some(Told::Said(text + ": of that time nothing is known")));
+            }
+            Some(Event::Event(event)) => event,
+        };
+        if let Some(reason) = event.ended {
+            let why = event.message.clone().unwrap_or_else(|| format!("{reason:?}"));
+            return Ok(Some(Told::Ended(format!("the daemon ended the series: {why}"))));
+        }
+        let Some(mut rates) = event.rates().map_err(garbled)? else { return Ok(None) };
+        // What is asked for anew has no rates at first: what is on the screen stays until then.
+        if rates.interval.is_none() && std::mem::replace(&mut self.begun, true) {
+            return Ok(None);
+        }
+        rates.sample.relayed = true;
+        // The same node: its clock since boot is ours.
+        let now = clock::now();
+        rates.sample.set_boot(now.boot.since(now.unix.since(rates.sample.at.unix)));
+        let (cost, probes) = self.costs.at(rates.sample.at.boot).await?;
+        let matched = event.matched.and_then(|it| usize::try_from(it).ok());
+        let focus = self.about.as_deref().cloned();
+        let inside = Inside::of(demand.focus);
+        let news = News { rates, matched, focus, inside, cost, probes, place: None };
+        Ok(Some(Told::News(Arc::new(news))))
+    }
+}
+
+async fn begin(
+    client: &Client,
+    request: Option<Request>,
+) -> Result<Option<(Request, Series)>, Error> {
+    let Some(request) = request else { return Ok(None) };
+    let series = client.start(&request).await?;
+    Ok(Some((request, series)))
+}
+
+async fn next(series: Option<&mut (Request, Series)>) -> Result<Option<Event>, Error> {
+    let Some((_, series)) = series else { return std::future::pending().await };
+    series.next().await
+}
+
+/// The next of one process; nothing, when it has ended.
+async fn of(series: Option<&mut (Request, Series)>) -> Result<Option<Box<Process>>, Error> {
+    let Some((_, series)) = series else { return std::future::pending().await };
+    loop {
+        let event = match series.next().await? {
+            Some(Event::Event(event)) => event,
+            Some(_) => continue,
+            None => return Ok(None),
+        };
+        let rates = event.rates().map_err(garbled)?;
+        let process = rates.and_then(|it| it.sample.processes.into_iter().next());
+        if process.is_some() || event.ended.is_some() {
+            return Ok(process.map(Box::new));
+        }
+    }
+}
+
+fn garbled(error: serde_json::Error) -> Error {
+    Error::Garbled { why: error.to_string() }
+}
+
+/// What this program and the daemon cost.
+struct Costs {
+    client: Client,
     /// What we had used at a time.
     used: Option<(Ns, Ns)>,
     own: Option<Account>,
@@ -65,110 +228,20 @@ struct Account {
     probes: Arc<[Entry]>,
 }
 
-/// Why a series is left.
-enum Left {
-    /// Something else is wanted.
-    Demand,
-    /// Nobody listens any more.
-    Alone,
-}
-
-impl Asker {
-    async fn run(mut self) {
-        loop {
-            let demand = self.demands.borrow_and_update().clone();
-            match self.follow(&demand).await {
-                Ok(Left::Demand) => {}
-                Ok(Left::Alone) => return,
-                Err(error) => {
-                    let _ = self.sender.send(Told::Ended(error.to_string())).await;
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Tells of one series until something else is wanted.
-    async fn follow(&mut self, demand: &Demand) -> Result<Left, Error> {
-        if demand.frozen {
-            return Ok(self.changed().await);
-        }
-        let mut series = self.client.start(&demand.request()).await?;
-        let mut focus = match focus(demand) {
-            Some(request) => Some(self.client.start(&request).await?),
-            None => None,
-        };
-        let mut about = None;
-        loop {
-            tokio::select! {
-                biased;
-                left = changed(&mut self.demands) => return Ok(left),
-                event = of(focus.as_mut()) => match event? {
-                    Some(process) => about = Some(*process),
-                    // It has ended: what is known of it stays.
-                    None => focus = None,
-                },
-                event = series.next() => {
-                    let Some(event) = event? else { return Ok(self.changed().await) };
-                    let Some(told) = self.told(event, demand, about.clone()).await? else {
-                        continue;
-                    };
-                    if self.sender.send(told).await.is_err() {
-                        return Ok(Left::Alone);
-                    }
-                }
-            }
-        }
-    }
-
-    async fn changed(&mut self) -> Left {
-        changed(&mut self.demands).await
-    }
-
-    /// What an event of the series is to the screen.
-    async fn told(
-        &mut self,
-        event: Event,
-        demand: &Demand,
-        focus: Option<Process>,
-    ) -> Result<Option<Told>, Error> {
-        let event = match event {
-            Event::Away => {
-                let text = "the daemon went away; waiting for it to come back";
-                return Ok(Some(Told::Said(text.into())));
-            }
-            Event::Back(after) => {
-                let mut text = String::from("the daemon was away for ");
-                human::span(after.as_nanos() as f64, &mut text);
-                return Ok(Some(Told::Said(text + ": of that time nothing is known")));
-            }
-            Event::Event(event) => event,
-        };
-        if let Some(reason) = event.ended {
-            let why = event.message.clone().unwrap_or_else(|| format!("{reason:?}"));
-            return Ok(Some(Told::Ended(format!("the daemon ended the series: {why}"))));
-        }
-        let garbled = |error: serde_json::Error| Error::Garbled { why: error.to_string() };
-        let Some(mut rates) = event.rates().map_err(garbled)? else { return Ok(None) };
-        rates.sample.relayed = true;
-        // The same node: its clock since boot is ours.
-        let now = clock::now();
-        rates.sample.at.boot = now.boot.since(now.unix.since(rates.sample.at.unix));
-        let at = rates.sample.at.boot;
+impl Costs {
+    async fn at(&mut self, at: Ns) -> Result<(Vec<Cost>, Arc<[Entry]>), Error> {
         let probes = self.account(at).await?;
-        let mut cost = vec![self.cost(at)];
+        let mut cost = vec![self.own_part(at)];
         cost.extend(self.own.as_ref().map(|own| own.cost));
-        let matched = event.matched.and_then(|it| usize::try_from(it).ok());
-        let inside = Inside::of(demand.focus);
-        let news = News { rates, matched, focus, inside, cost, probes, place: None };
-        Ok(Some(Told::News(Arc::new(news))))
+        Ok((cost, probes))
     }
 
-    fn cost(&mut self, at: Ns) -> Cost {
+    fn own_part(&mut self, at: Ns) -> Cost {
         let cpu = clock::own_cpu();
         let before = self.used.replace((at, cpu)).filter(|(before, _)| at > *before);
         let percent = |(before, used): (Ns, Ns)| share(cpu.since(used), at.since(before));
-        Cost { who: "self", cpu_percent: before.map(percent), rss_bytes: memory::resident_bytes() }
+        let cpu_percent = before.map(percent);
+        Cost { who: "self", cpu_percent, rss_bytes: memory::resident_bytes() }
     }
 
     /// Asks the daemon what it costs, and how its probes are, now and then.
@@ -177,7 +250,7 @@ impl Asker {
             return Ok(Arc::clone(&own.probes));
         }
         let status = self.client.status().await?;
-        let examination = self.client.probes().await?;
+        let probes: Arc<[Entry]> = self.client.probes().await?.capabilities.into();
         let before = self.own.as_ref().filter(|own| at > own.at);
         let cpu = Ns(status.cpu_ns);
         let cost = Cost {
@@ -185,7 +258,6 @@ impl Asker {
             cpu_percent: before.map(|own| share(cpu.since(own.cpu), at.since(own.at))),
             rss_bytes: Some(status.rss_bytes),
         };
-        let probes: Arc<[Entry]> = examination.capabilities.into();
         self.own = Some(Account { at, cpu, cost, probes: Arc::clone(&probes) });
         Ok(probes)
     }
@@ -194,44 +266,4 @@ impl Asker {
 /// Hundredths of a processor.
 fn share(used: Ns, of: Ns) -> f64 {
     used.0 as f64 / of.0 as f64 * 100.0
-}
-
-async fn changed(demands: &mut watch::Receiver<Demand>) -> Left {
-    match demands.changed().await {
-        Ok(()) => Left::Demand,
-        Err(_) => Left::Alone,
-    }
-}
-
-/// What is asked for of the one process whose details are shown: all that is known of it.
-fn focus(demand: &Demand) -> Option<Request> {
-    let (id, _) = demand.focus?;
-    Some(Request {
-        part: "proc".into(),
-        every_ns: Some(Ns::from(demand.every).0),
-        targets: vec![Target::Pid { pid: id.pid.0.into(), node: None }],
-        threads: demand.threads(),
-        capabilities: demand.capabilities(),
-        ..Request::default()
-    })
-}
-
-/// The next of one process; nothing, when it has ended.
-async fn of(series: Option<&mut Series>) -> Result<Option<Box<Process>>, Error> {
-    let Some(series) = series else { return std::future::pending().await };
-    loop {
-        let event = match series.next().await? {
-            Some(Event::Event(event)) => event,
-            Some(_) => continue,
-            None => return Ok(None),
-        };
-        let garbled = |error: serde_json::Error| Error::Garbled { why: error.to_string() };
-        let process =
-            event.rates().map_err(garbled)?.and_then(|it| it.sample.processes.into_iter().next());
-        match process {
-            Some(process) => return Ok(Some(Box::new(process))),
-            None if event.ended.is_some() => return Ok(None),
-            None => {}
-        }
-    }
 }

@@ -6,15 +6,19 @@ use crate::model::group::By;
 use crate::serve::tui::key;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// `top`.
 #[derive(Debug, Parser)]
 #[command(after_help = exit::HELP, after_long_help = keys())]
 pub struct Top {
-    /// Time from one reading to the next, such as 500ms, 1s or 2m
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
-    pub every: Duration,
+    /// Time from one reading to the next, such as 500ms or 2m; 1s, or that of the recording
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub every: Option<Duration>,
+    /// Play this recording as if it happened now; [ and ] go back and forward in it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["local", "socket", "backend"])]
+    pub replay: Option<PathBuf>,
     /// Show only what fits this condition, such as: cpu > 10 and comm ~ mpi
     #[arg(long, value_name = "CONDITION")]
     pub filter: Option<String>,

@@ -204,7 +204,7 @@ pub const KEYS: &[Key] = &[
     Key {
         section: "metrics",
         name: "group_by",
-        meaning: "what names the group of a process: job, user, comm or cgroup",
+        meaning: "what names the group of a process: job, user, comm, cgroup or container",
         set: |it, value| {
             let by = value::text(value)?.parse();
             by.map(|by| it.exposed.by = by).map_err(|why| format!("{why}"))

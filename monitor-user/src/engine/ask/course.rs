@@ -78,7 +78,7 @@ impl Machine {
     }
 
     /// Runs stages until one has to be waited for, or none is left.
-    fn advance(&mut self, key: u64, turn: &mut Turn<'_>) {
+    pub(super) fn advance(&mut self, key: u64, turn: &mut Turn<'_>) {
         while let Some(course) = self.courses.get_mut(&key) {
             if !course.waiting.is_empty() {
                 course.deadline = Ns(turn.now.0.saturating_add(DEADLINE.0));

@@ -45,7 +45,7 @@ impl Machine {
     }
 
     /// Runs whatever waits for this, in one session or in all.
-    fn occurred(
+    pub(super) fn occurred(
         &mut self,
         it: &Occurrence,
         (only, depth): (Option<SessionId>, u32),

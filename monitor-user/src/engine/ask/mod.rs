@@ -14,6 +14,7 @@ mod clerk;
 mod course;
 mod fill;
 mod fire;
+mod meet;
 mod packet;
 mod run;
 mod seat;
@@ -153,7 +154,7 @@ impl Machine {
             Input::Ordered(packet) => self.visited(packet, &mut turn),
             Input::Answered(answered) => self.answered(answered, &mut turn),
             Input::Spoken(spoken) => self.speak(spoken, &mut turn),
-            Input::Members(members) => self.members = members,
+            Input::Members(members) => self.meet(members, &mut turn),
             Input::Tick => {}
         }
         self.settle(&mut turn);

@@ -14,7 +14,7 @@ pub use parse::parse;
 
 use super::filter::like;
 use crate::model::field::{ProcessField, Value};
-use crate::model::group::Group;
+use crate::model::group::{By, Group};
 use crate::model::sample::Process;
 use std::borrow::Cow;
 
@@ -106,7 +106,7 @@ impl Subject for Group {
     }
 
     fn text(&self, field: ProcessField) -> Option<Cow<'_, str>> {
-        (field == self.by.field()).then(|| Cow::Borrowed(&*self.name))
+        (field == self.by.field() && self.by != By::Container).then(|| Cow::Borrowed(&*self.name))
     }
 
     fn name(&self) -> Cow<'_, str> {

@@ -7,6 +7,7 @@
 use super::rule::Rules;
 use crate::meter::filter::Filter;
 use crate::meter::growth::Growths;
+use crate::meter::job;
 use crate::meter::kin::Kin;
 use crate::model::field::ProcessField;
 use crate::model::group::{By, NONE};
@@ -117,6 +118,11 @@ fn name(by: By, process: &Process) -> Option<Arc<str>> {
             process.text.job.clone().or_else(|| process.text.origin.as_ref().map(|_| NONE.into()))
         }
         By::Cgroup => process.text.cgroup.clone(),
+        // One whose cgroup was read and is of no container is in none.
+        By::Container => {
+            let cgroup = process.text.cgroup.as_deref()?;
+            Some(job::container(cgroup).unwrap_or_else(|| NONE.into()))
+        }
         By::User => process.text.user.clone().or_else(|| {
             let uid = process.row.get(ProcessField::Uid)?;
             Some(uid.to_string().into())

@@ -93,6 +93,14 @@ pub struct Unit {
     pub user: Option<u32>,
 }
 
+/// The container that a path of the unified hierarchy is of, such as `docker:` and its id.
+pub fn container(path: &str) -> Option<Arc<str>> {
+    let mut it = Membership::default();
+    cgroup::fill(&mut it, &format!("0::{path}"));
+    let Container { runtime, id } = it.container?;
+    Some(format!("{}:{id}", runtime.unwrap_or("container")).into())
+}
+
 impl Membership {
     /// What an origin tells. The path of a cgroup is the word of the system, an environment that
     /// of the process; so the path counts, and the environment fills what it leaves open.

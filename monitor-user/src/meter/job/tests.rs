@@ -44,6 +44,17 @@ fn origin(cgroups: &str, environ: &str) -> Origin {
 }
 
 #[test]
+fn the_container_of_a_path_is_told_with_who_made_it() {
+    let id = "0123456789abcdef".repeat(4);
+    let of = |path: &str| container(path).map(|it| it.to_string());
+    let docker = format!("/system.slice/docker-{id}.scope");
+    assert_eq!(of(&docker), Some(format!("docker:{id}")));
+    let pod = format!("/kubepods/burstable/pod1/{id}");
+    assert_eq!(of(&pod), Some(format!("container:{id}")));
+    assert_eq!(of("/system.slice/ssh.service"), None);
+}
+
+#[test]
 fn each_recorded_case_is_what_it_says() {
     let mut cases = 0;
     for case in CASES.split("\n\n") {

@@ -9,11 +9,12 @@ category! {
     /// A field of a group.
     GroupField {
         By: "by", "BY", None, Text, Label,
-            "What its processes have in common: job, user, comm or cgroup",
+            "What its processes have in common: job, user, comm, cgroup or container",
             "--group-by", "--group-by";
         Name: "name", "NAME", None, Text, Label,
             "Its name; (none) for processes without, (other) for those beyond the most groups",
-            "job, user, comm or cgroup", "job, user, comm or cgroup";
+            "job, user, comm, cgroup or container",
+            "job, user, comm, cgroup or container";
         Processes: "processes", "PROCS", Count, Number, Gauge,
             "Processes in it that live", "counted", "counted";
         Ended: "ended", "ENDED", Count, Number, Counter,

@@ -6,20 +6,30 @@
 
 mod admission;
 mod body;
+mod feed;
 mod guard;
+mod guest;
+mod live;
+mod message;
 mod negotiation;
+mod page;
 mod patience;
 mod place;
 mod route;
 mod secret;
+mod table;
 mod tls;
 
 pub use place::{Listen, Sight};
 pub use secret::Secret;
 
+use crate::engine::Conn;
 use crate::format::exposition::Encoding;
+use crate::serve::outbox::Outbox;
 use crate::wire::status::Http;
 use admission::Admission;
+use bytes::Bytes;
+use feed::Feed;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -56,6 +66,27 @@ pub enum Ask {
         /// Where they go, or why there are none.
         reply: oneshot::Sender<Result<Vec<u8>, String>>,
     },
+    /// A connection from within.
+    Join {
+        /// What may be seen.
+        sight: Sight,
+        /// Where its lines go.
+        outbox: Arc<Outbox>,
+        /// Its number, or why it is refused.
+        reply: oneshot::Sender<Result<Conn, String>>,
+    },
+    /// A call on it.
+    Say {
+        /// Which.
+        conn: Conn,
+        /// The call.
+        line: Bytes,
+    },
+    /// Its end.
+    Leave {
+        /// Which.
+        conn: Conn,
+    },
 }
 
 /// The listener.
@@ -72,6 +103,8 @@ pub struct Shared {
     secret: Secret,
     asks: mpsc::Sender<Ask>,
     admission: Admission,
+    /// For who has proved something, and for who has not.
+    feeds: [Feed; 2],
 }
 
 impl Door {
@@ -88,7 +121,8 @@ impl Door {
         let listener = bound(address).map_err(|why| taken(address, &why))?;
         let address = listener.local_addr()?;
         let admission = Admission::new(listen.connections);
-        let shared = Shared { listen: listen.clone(), address, secret, asks, admission };
+        let (listen, feeds) = (listen.clone(), Default::default());
+        let shared = Shared { listen, address, secret, asks, admission, feeds };
         Ok(Some(Self { listener, tls, shared: Arc::new(shared) }))
     }
 

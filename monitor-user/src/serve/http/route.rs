@@ -4,12 +4,16 @@
 //! site may be loaded into it, and that nobody may keep it but as it says.
 
 use super::body::Content;
-use super::{Ask, Shared, guard, negotiation};
+use super::guest::Guest;
+use super::{Ask, Shared, Sight, guard, live, negotiation, page};
 use crate::format::exposition::Encoding;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
+use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -54,7 +58,7 @@ impl Answer {
 
 /// Answers a request. `known` is somebody with a certificate.
 pub async fn answer(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     request: &Request<Incoming>,
     known: bool,
 ) -> Response<Content> {
@@ -71,7 +75,7 @@ pub async fn answer(
 type Refused = (StatusCode, String);
 
 async fn found(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     request: &Request<Incoming>,
     known: bool,
 ) -> Result<Answer, Refused> {
@@ -80,6 +84,7 @@ async fn found(
     guard::proper(request.method(), headers).map_err(told)?;
     guard::host(&shared.listen, request.uri(), headers).map_err(told)?;
     let sight = || guard::sight((&shared.listen, &shared.secret), headers, known).map_err(told);
+    let query = request.uri().query().unwrap_or_default();
     match request.uri().path() {
         "/metrics" => {
             let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
@@ -88,8 +93,30 @@ async fn found(
             metrics(shared, |reply| Ask::Metrics { sight, encoding, reply }, (encoding, media))
                 .await
         }
-        _ => Err((StatusCode::NOT_FOUND, "there is /metrics here".to_owned())),
+        "/feed" => events(shared.feeds[sight()? as usize].show(shared, sight()?).await),
+        "/process" => watch(shared, sight()?, live::process(query)).await,
+        "/latency" => watch(shared, sight()?, live::latency(query)).await,
+        path => page::asset(path)
+            .ok_or_else(|| (StatusCode::NOT_FOUND, "there are / and /metrics here".to_owned())),
     }
+}
+
+/// A monitor of one viewer's own.
+async fn watch(
+    shared: &Shared,
+    sight: Sight,
+    asked: Result<Value, String>,
+) -> Result<Answer, Refused> {
+    let asked = asked.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    let guest = Guest::join(shared, sight).await;
+    events(guest.map(|guest| live::run(guest, asked)))
+}
+
+/// Events as they come.
+fn events(from: Result<Receiver<Bytes>, String>) -> Result<Answer, Refused> {
+    let queue = from.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why))?;
+    let (status, content) = (StatusCode::OK, Content::Live(queue));
+    Ok(Answer { status, media: "text/event-stream; charset=utf-8", content })
 }
 
 async fn metrics(

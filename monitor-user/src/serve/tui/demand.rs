@@ -9,7 +9,7 @@ use crate::meter::order::{Direction, Order};
 use crate::model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
 use crate::model::group::{By, sum};
 use crate::model::id::{Identity, Ns};
-use crate::model::request::Request;
+use crate::model::request::{Request, Target};
 use crate::model::want::Capability;
 use std::time::Duration;
 
@@ -115,12 +115,41 @@ impl Demand {
             part: "all".into(),
             fields: Some(fields),
             every_ns: Some(Ns::from(self.every).0),
-            sort: Some(format!("{sign}{}", self.order.field.field().name)),
+            sort: self.sorts().then(|| format!("{sign}{}", self.order.field.field().name)),
             group_by: self.by.map(|by| by.name().into()),
             top: self.top,
             capabilities: self.capabilities(),
             ..Request::default()
         }
+    }
+
+    /// Whether rows can be sorted as they shall: groups have what adds up, and no more.
+    fn sorts(&self) -> bool {
+        self.by.is_none() || sum(self.order.field).is_some()
+    }
+
+    /// The same without what only the open page needs.
+    pub fn request_of_table(&self) -> Request {
+        Request { capabilities: Vec::new(), ..self.request() }
+    }
+
+    /// All that is known of the process whose details are shown.
+    pub fn request_of_focus(&self) -> Option<Request> {
+        let (id, _) = self.focus?;
+        // PSS is left out: for it the kernel walks page tables.
+        let cheap = |it: &ProcessField| !matches!(it, ProcessField::Pss | ProcessField::Job);
+        let all: Vec<_> = ProcessField::all().filter(cheap).collect();
+        let mut fields = Vec::new();
+        qualify("proc", &all, &mut fields);
+        Some(Request {
+            part: "proc".into(),
+            fields: Some(fields),
+            every_ns: Some(Ns::from(self.every).0),
+            targets: vec![Target::Pid { pid: id.pid.0.into(), node: None }],
+            threads: self.threads(),
+            capabilities: self.capabilities(),
+            ..Request::default()
+        })
     }
 
     /// What the open page needs beyond the columns.
@@ -188,9 +217,11 @@ mod tests {
 
     #[test]
     fn groups_are_asked_for_what_adds_up() {
-        for by in [By::Job, By::User, By::Comm, By::Cgroup] {
+        for by in [By::Job, By::User, By::Comm, By::Cgroup, By::Container] {
             let demand = Demand { by: Some(by), ..demand(&[ProcessField::Pid]) };
             assert!(plan(&demand).grouping.is_some());
+            let order = Order { field: ProcessField::Pid, ..ORDER };
+            assert!(plan(&Demand { order, ..demand }).grouping.is_some());
         }
     }
 }

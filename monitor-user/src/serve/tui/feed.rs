@@ -7,7 +7,7 @@ use super::demand::Demand;
 use super::state::Tab;
 use crate::backend::procfs::inside::{self, Connection, Signals};
 use crate::meter::examination::Entry;
-use crate::model::id::Identity;
+use crate::model::id::{Identity, Ns};
 use crate::model::rates::Rates;
 use crate::model::sample::Process;
 use std::future::Future;
@@ -54,6 +54,12 @@ pub struct Inside {
 }
 
 impl Inside {
+    /// What a recording has of it: nothing.
+    pub fn recorded() -> Self {
+        let why = || Some("a recording does not have them".to_owned());
+        Self { connections: why().map(Err), signals: why().map(Err) }
+    }
+
     /// Looks up what the open page shows.
     pub fn of(focus: Option<(Identity, Tab)>) -> Self {
         let pid = |id: Identity| id.pid.0;
@@ -83,6 +89,8 @@ pub struct Cost {
 /// A place in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
+    /// When this was, on the realtime clock.
+    pub unix: Ns,
     /// Since its beginning.
     pub at: Duration,
     /// How long it is.
@@ -97,8 +105,8 @@ pub trait Feed {
     /// Waits for what comes next. Nothing is lost if the future is dropped.
     fn next(&mut self) -> impl Future<Output = Told>;
 
-    /// Goes that far forward or back in a recording; says why it cannot.
-    fn seek(&mut self, _: i64) -> Result<(), &'static str> {
-        Err("this is live: only a recording has a past to go back to")
+    /// Goes so many steps forward or back in a recording; says why it cannot.
+    fn seek(&mut self, _: i64) -> Result<(), String> {
+        Err("this is live: only a recording has a past to go back to".into())
     }
 }

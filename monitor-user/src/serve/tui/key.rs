@@ -72,6 +72,10 @@ pub enum Action {
     SeekBack,
     /// Forward in a recording.
     SeekForward,
+    /// Far back in a recording.
+    LeapBack,
+    /// Far forward in a recording.
+    LeapForward,
     /// Draw everything anew.
     Redraw,
     /// Give the terminal back for a while.
@@ -137,7 +141,7 @@ pub const BINDINGS: &[Binding] = &[
     row(&[key('>'), key('.')], Action::SortRight, "", "sort by the column further right"),
     row(&[key('r')], Action::Reverse, "", "turn the order round"),
     row(&[key('t'), f(5)], Action::Tree, "tree", "parents and their children, or a flat list"),
-    row(&[key('g')], Action::Group, "group", "add up by job, user, command or cgroup"),
+    row(&[key('g')], Action::Group, "group", "add up by job, user, command, cgroup or container"),
     row(&[key('c'), f(2)], Action::Columns, "columns", "choose the columns"),
     row(&[key(' ')], Action::Freeze, "freeze", "stand still, or go on"),
     row(&[key('-')], Action::Slower, "", "read half as often"),
@@ -150,8 +154,10 @@ pub const BINDINGS: &[Binding] = &[
     row(&[key('X')], Action::Continue, "", "let it continue (SIGCONT), after a question"),
     row(&[key('n'), f(7)], Action::Nice, "", "change its nice value, after a question"),
     row(&[key('p')], Action::Probes, "", "health of the probes, and what the monitor costs"),
-    row(&[key('[')], Action::SeekBack, "", "back in a recording"),
-    row(&[key(']')], Action::SeekForward, "", "forward in a recording"),
+    row(&[key('[')], Action::SeekBack, "", "ten readings back in a recording"),
+    row(&[key(']')], Action::SeekForward, "", "ten readings forward in a recording"),
+    row(&[key('{')], Action::LeapBack, "", "a hundred readings back"),
+    row(&[key('}')], Action::LeapForward, "", "a hundred readings forward"),
     row(&[ctrl('l')], Action::Redraw, "", "draw everything anew"),
     row(&[ctrl('z')], Action::Suspend, "", "back to the shell for a while"),
 ];
@@ -172,10 +178,10 @@ pub fn names(row: &Binding) -> String {
 
 /// A key as people call it.
 pub fn name((code, modifiers): Chord) -> String {
-    let name = match code {
+    match code {
         KeyCode::Char(' ') => "Space".into(),
         KeyCode::Char(letter) if modifiers.contains(KeyModifiers::CONTROL) => {
-            return format!("Ctrl-{}", letter.to_ascii_uppercase());
+            format!("Ctrl-{}", letter.to_ascii_uppercase())
         }
         KeyCode::Char(letter) => letter.to_string(),
         KeyCode::F(number) => format!("F{number}"),
@@ -183,8 +189,7 @@ pub fn name((code, modifiers): Chord) -> String {
         KeyCode::PageUp => "PgUp".into(),
         KeyCode::PageDown => "PgDn".into(),
         other => format!("{other:?}"),
-    };
-    name
+    }
 }
 
 #[cfg(test)]

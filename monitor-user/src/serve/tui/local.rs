@@ -6,6 +6,7 @@
 use super::demand::Demand;
 use super::feed::{Feed, Told};
 use super::reader::Reader;
+use crate::backend::Backend;
 use crate::backend::select::Opened;
 use crate::sys::readable;
 use std::io;
@@ -20,7 +21,7 @@ const SOONEST: Duration = Duration::from_millis(250);
 
 /// A backend and its pace.
 pub struct Local {
-    reader: Reader,
+    reader: Reader<dyn Backend>,
     wake: Option<AsyncFd<OwnedFd>>,
     every: Duration,
     frozen: bool,
@@ -33,7 +34,7 @@ impl Local {
     /// Of a backend that was opened for this. Needs a running event loop.
     pub fn new(opened: Opened, demand: Demand) -> io::Result<Self> {
         let (every, frozen) = (demand.every, demand.frozen);
-        let reader = Reader::new(opened, demand);
+        let reader = Reader::live(opened, &demand);
         let wake = reader.wake()?.map(readable::readable).transpose()?;
         Ok(Self { reader, wake, every, frozen, last: None, due: Instant::now(), over: false })
     }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! `state` and `draw` are pure: no clock, no terminal, no backend. `feed` says where numbers come
-//! from: a backend here (`local`), a daemon or a recording (above). `run` ties them to a terminal.
+//! from: a backend here (`local`), a recording (`played`), a daemon (above). `run` ties them to a
+//! terminal.
 
 pub mod act;
 pub mod column;
@@ -17,6 +18,7 @@ pub mod feed;
 pub mod key;
 pub mod local;
 pub mod look;
+pub mod played;
 mod reader;
 pub mod run;
 pub mod state;

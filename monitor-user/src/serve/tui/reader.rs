@@ -15,8 +15,9 @@ use crate::model::field::{Category, ProcessField, Role};
 use crate::model::group::By;
 use crate::model::id::Ns;
 use crate::model::rates;
-use crate::model::sample::{Note, Process, Sample, Source};
+use crate::model::sample::{Note, Process, Sample, Source, Text};
 use crate::model::want::Want;
+use crate::record::{Recording, Replay};
 use crate::sys::{clock, memory};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -28,8 +29,10 @@ const OF_FOCUS: [ProcessField; 4] =
     [ProcessField::Cmdline, ProcessField::Cgroup, ProcessField::User, ProcessField::Path];
 
 /// A backend, and what must be remembered between two readings.
-pub struct Reader {
-    backend: Box<dyn Backend>,
+pub struct Reader<B: Backend + ?Sized> {
+    backend: Box<B>,
+    /// Whether what it reads happens now: then more can be looked up.
+    is_live: bool,
     /// Why it is not a better one.
     opening: Vec<Note>,
     demand: Demand,
@@ -43,11 +46,31 @@ pub struct Reader {
     used: Option<(Ns, Ns)>,
 }
 
-impl Reader {
+impl Reader<dyn Backend> {
     /// Of a backend that was opened for this.
-    pub fn new((backend, opening): Opened, demand: Demand) -> Self {
+    pub fn live((backend, opening): Opened, demand: &Demand) -> Self {
+        Self::new(backend, opening, (true, demand))
+    }
+}
+
+impl Reader<Replay> {
+    /// Of a recording.
+    pub fn played(replay: Replay, demand: &Demand) -> Self {
+        Self::new(Box::new(replay), Vec::new(), (false, demand))
+    }
+
+    /// The recording, to seek in it: what comes next has nothing before it.
+    pub fn seek(&mut self) -> &mut Recording {
+        self.begun = false;
+        self.backend.recording_mut()
+    }
+}
+
+impl<B: Backend + ?Sized> Reader<B> {
+    fn new(backend: Box<B>, opening: Vec<Note>, (is_live, demand): (bool, &Demand)) -> Self {
         let mut it = Self {
             backend,
+            is_live,
             opening,
             want: Want::default(),
             jobs: Jobs::default(),
@@ -58,7 +81,7 @@ impl Reader {
             used: None,
             demand: demand.clone(),
         };
-        it.demand(&demand);
+        it.demand(demand);
         it
     }
 
@@ -106,11 +129,15 @@ impl Reader {
             let at = rates.sample.processes.binary_search_by_key(&id, |it| it.id).ok()?;
             Some(Process { text, ..rates.sample.processes[at].clone() })
         });
-        let at = rates.sample.at.boot;
+        let at = clock::boot();
+        let inside = match self.is_live {
+            true => Inside::of(self.demand.focus),
+            false => Inside::recorded(),
+        };
         let news = News {
             focus,
             matched: None,
-            inside: Inside::of(self.demand.focus),
+            inside,
             cost: vec![self.cost(at)],
             probes: self.health(at),
             place: None,
@@ -122,7 +149,7 @@ impl Reader {
     }
 
     /// The texts of the process whose details are shown.
-    fn focus(&mut self, sample: &Sample) -> Option<crate::model::sample::Text> {
+    fn focus(&mut self, sample: &Sample) -> Option<Text> {
         let (id, _) = self.demand.focus?;
         let at = sample.processes.binary_search_by_key(&id, |it| it.id).ok()?;
         let mut one = [sample.processes[at].clone()];
@@ -130,7 +157,7 @@ impl Reader {
         self.backend.describe(&mut one, &Want { costly, ..Want::default() });
         let [one] = one;
         let job = sample.processes[at].text.job.clone();
-        Some(crate::model::sample::Text { job, ..one.text })
+        Some(Text { job, ..one.text })
     }
 
     fn cost(&mut self, at: Ns) -> Cost {

@@ -130,7 +130,7 @@ impl Top {
             Effect::Act(act) => act.perform().unwrap_or_else(|why| why),
             Effect::Seek(steps) => match feed.seek(steps) {
                 Ok(()) => return Ok(None),
-                Err(why) => why.into(),
+                Err(why) => why,
             },
         };
         let _ = self.state.take(Input::Said(said));

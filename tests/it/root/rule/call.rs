@@ -34,7 +34,9 @@ fn root_23_calls_are_23_events_with_arguments_and_results() {
     assert_eq!(arguments, (1..=23).map(|n: i64| -n).collect::<Vec<_>>());
     let results: Vec<u64> = of(exit).map(|it| it.values[0]).collect();
     assert_eq!(results, (1..=23).collect::<Vec<_>>());
-    assert!(of(entry).all(|it| it.pid == pid && it.values[1] == u64::from(pid.0) && it.ip != 0));
+    assert!(
+        of(entry).all(|it| it.process.pid == pid && it.values[1] == u64::from(pid.0) && it.ip != 0)
+    );
     assert_eq!((scene.runs(entry), scene.runs(exit), told.len()), (23, 23, 46));
 }
 

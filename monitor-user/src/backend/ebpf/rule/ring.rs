@@ -5,7 +5,7 @@
 
 use crate::backend::rule::told::{Told, Why};
 use crate::backend::rule::{ListId, Reader};
-use crate::model::id::{Ns, Pid};
+use crate::model::id::{Identity, Ns, Pid};
 use aya::maps::{MapData, RingBuf};
 use monitor_ebpf::abi::rule::record::{Event, FRAMES, KIND_STORM, KIND_TOLD, LongEvent};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -44,7 +44,7 @@ fn told(bytes: &[u8]) -> Option<Told> {
         why,
         list: ListId(event.list),
         at: Ns(event.at_boottime_ns),
-        pid: Pid(event.pid),
+        process: Identity { pid: Pid(event.pid), start: Ns(event.start_boottime_ns) },
         tid: Pid(event.tid),
         cpu: event.cpu,
         ip: event.ip,
@@ -75,7 +75,7 @@ mod tests {
     fn a_cut_or_unknown_record_is_left_out() {
         let event = Event { kind: KIND_TOLD, list: 5, ..Event::default() };
         assert_eq!(told(event.as_bytes()).unwrap().list, ListId(5));
-        assert_eq!(told(&event.as_bytes()[..111]), None);
+        assert_eq!(told(&event.as_bytes()[..119]), None);
         assert_eq!(told(Event { kind: 77, ..event }.as_bytes()), None);
     }
 

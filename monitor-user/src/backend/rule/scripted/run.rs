@@ -6,7 +6,7 @@ use crate::backend::rule::act::{
 };
 use crate::backend::rule::told::{Told, Why};
 use crate::backend::rule::{ListId, Place};
-use crate::model::id::Pid;
+use crate::model::id::{Identity, Ns, Pid};
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
@@ -117,7 +117,7 @@ impl Scripted {
                 self.change(cell, |held| held.map_or(value, |held| pick(held, value)));
             }
             Act::Histogram(id, of) => {
-                let value = crate::model::id::Ns(run.get(of));
+                let value = Ns(run.get(of));
                 self.histograms.entry(id.0).or_default().note(value);
             }
             Act::Begin(..) | Act::End(..) | Act::Running(..) => return self.time(run, act),
@@ -182,7 +182,7 @@ impl Scripted {
             why: Why::Asked,
             list: run.id,
             at: self.now,
-            pid: run.at.pid,
+            process: Identity { pid: run.at.pid, start: Ns(0) },
             tid: run.at.tid,
             cpu: 0,
             ip: 0,

@@ -7,25 +7,13 @@ use crate::serve::tui::key::{BINDINGS, names};
 use crate::serve::tui::look::Role;
 use crate::serve::tui::state::State;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Size;
 
 const WIDTH: u16 = 76;
+const TITLE: &str = "Help: Up and Down scroll, other keys close it";
 
 /// Draws it from this line on.
 pub fn draw(state: &State, from: u16, buffer: &mut Buffer) {
-    let lines = lines();
-    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = panel::frame(
-        state,
-        "Help: Up and Down scroll, other keys close it",
-        Size { width: WIDTH, height },
-        buffer,
-    );
-    let most = lines.len().saturating_sub(inside.height.into());
-    let shown = lines.iter().skip(usize::from(from).min(most));
-    for ((role, text), area) in shown.zip(inside.rows()) {
-        super::line::Line::new(buffer, state.look, area).text(*role, text);
-    }
+    panel::lines(state, (TITLE, WIDTH), (&lines(), from), buffer);
 }
 
 /// Its lines.

@@ -40,7 +40,7 @@ pub fn at(state: &State, x: u16, y: u16) -> Option<Hit> {
                 false => Some(Hit::Beside),
             }
         }
-        Panel::Help(_) | Panel::Probes | Panel::Ask(_) => Some(Hit::Beside),
+        Panel::Help(_) | Panel::Probes(_) | Panel::Ask(_) => Some(Hit::Beside),
         Panel::Prompt(_) => None,
     }
 }

@@ -39,6 +39,17 @@ impl<'b> Line<'b> {
         self
     }
 
+    /// Writes texts that belong together if all of them fit: half a number is another number.
+    pub fn whole(&mut self, texts: &[(Role, &str)]) -> &mut Self {
+        let cells: usize = texts.iter().map(|(_, text)| text.width()).sum();
+        if cells <= usize::from(self.left()) {
+            for (role, text) in texts {
+                self.text(*role, text);
+            }
+        }
+        self
+    }
+
     /// Writes a text at the right end of so many cells.
     pub fn right(&mut self, role: Role, text: &str, cells: u16) -> &mut Self {
         let width = u16::try_from(text.width()).unwrap_or(u16::MAX);

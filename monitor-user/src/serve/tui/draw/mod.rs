@@ -35,7 +35,7 @@ pub fn draw(state: &State, buffer: &mut Buffer) {
     match &state.panel {
         Panel::None | Panel::Prompt(_) => {}
         Panel::Help(line) => help::draw(state, *line, buffer),
-        Panel::Probes => probes::draw(state, buffer),
+        Panel::Probes(line) => probes::draw(state, *line, buffer),
         Panel::Menu(menu) => panel::menu(state, menu, buffer),
         Panel::Ask(act) => panel::ask(state, act, buffer),
     }

@@ -26,6 +26,22 @@ pub fn frame(state: &State, title: &str, wanted: Size, buffer: &mut Buffer) -> R
     inside
 }
 
+/// A box of lines in the middle, as high as it must be, from this line on.
+pub fn lines(
+    state: &State,
+    (title, width): (&str, u16),
+    (lines, from): (&[(Role, String)], u16),
+    buffer: &mut Buffer,
+) {
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let inside = frame(state, title, Size { width, height }, buffer);
+    let most = lines.len().saturating_sub(inside.height.into());
+    let shown = lines.iter().skip(usize::from(from).min(most));
+    for ((role, text), area) in shown.zip(inside.rows()) {
+        Line::new(buffer, state.look, area).text(*role, text);
+    }
+}
+
 const ASCII: border::Set<'static> = border::Set {
     top_left: "+",
     top_right: "+",

@@ -1,24 +1,17 @@
 //! Health of the probes, and what the monitor costs.
 
-use super::line::Line;
 use super::panel;
 use crate::format::human;
 use crate::format::wrap::wrap;
 use crate::serve::tui::look::Role;
 use crate::serve::tui::state::State;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Size;
 
 const WIDTH: u16 = 78;
 
-/// Draws them.
-pub fn draw(state: &State, buffer: &mut Buffer) {
-    let lines = lines(state);
-    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = panel::frame(state, "Probes and cost", Size { width: WIDTH, height }, buffer);
-    for ((role, text), area) in lines.iter().zip(inside.rows()) {
-        Line::new(buffer, state.look, area).skip(1).text(*role, text);
-    }
+/// Draws them from this line on.
+pub fn draw(state: &State, from: u16, buffer: &mut Buffer) {
+    panel::lines(state, ("Probes and cost", WIDTH), (&lines(state), from), buffer);
 }
 
 fn lines(state: &State) -> Vec<(Role, String)> {

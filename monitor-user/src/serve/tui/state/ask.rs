@@ -16,6 +16,7 @@ impl State {
     /// Who is under the bar; says why, if there is nobody to act on.
     pub(super) fn target(&mut self) -> Option<(Identity, String)> {
         let why = match self.chosen() {
+            _ if self.news.place.is_some() => "this is a recording: there is nobody to act on",
             Some(it) if it.ended() => "this process has ended",
             Some(it) => return Some((it.id, it.comm().into_owned())),
             None if self.view.by.is_some() => "a group: open it with Enter, and choose a process",

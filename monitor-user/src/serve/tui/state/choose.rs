@@ -7,7 +7,7 @@ use super::{Condition, Effect, Panel, State};
 use crate::meter::expression;
 use crate::meter::order::Order;
 use crate::model::field::{Category, ProcessField};
-use crate::model::group::NONE;
+use crate::model::group::{By, NONE};
 use crate::serve::tui::act::{Act, What};
 use crate::serve::tui::column;
 use crate::serve::tui::key::Action;
@@ -81,7 +81,7 @@ impl State {
             None => {
                 let is_text =
                     |it: &ProcessField| matches!(it, ProcessField::Comm | ProcessField::Cmdline);
-                let end = columns.iter().position(|it| is_text(it)).unwrap_or(columns.len());
+                let end = columns.iter().position(is_text).unwrap_or(columns.len());
                 columns.insert(if is_text(&field) { columns.len() } else { end }, field);
             }
         }
@@ -106,7 +106,14 @@ impl State {
             self.said = Some("these have nothing in common that could be asked for".into());
             return;
         }
-        let text = format!("{} = {:?}", by.field().field().name, group.name);
+        let text = match by {
+            // Its id is a part of the path.
+            By::Container => {
+                let id = group.name.rsplit(':').next().unwrap_or_default();
+                format!("cgroup ~ {id}")
+            }
+            _ => format!("{} = {:?}", by.field().field().name, group.name),
+        };
         if let Ok(expression) = expression::parse(&text) {
             self.view.condition = Some(Condition { text, expression });
             self.view.by = None;

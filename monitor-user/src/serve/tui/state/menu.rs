@@ -145,6 +145,7 @@ pub fn groups(now: Option<By>) -> Vec<Entry> {
         (Some(By::User), "user", "real user"),
         (Some(By::Comm), "command", "command name"),
         (Some(By::Cgroup), "cgroup", "path in the unified hierarchy"),
+        (Some(By::Container), "container", "as the path of the cgroup tells it"),
     ];
     let entry = |(by, label, note): (Option<By>, &str, &'static str)| Entry {
         choice: Choice::By(by),

@@ -29,17 +29,20 @@ use super::demand::{self, Demand};
 use super::feed::{News, Told};
 use super::look::Look;
 use crate::model::field::ProcessField;
-use crate::model::sample::Process;
+use crate::model::sample::{Note, Process};
 use crossterm::event::{KeyEvent, MouseEvent};
 use menu::Menu;
 use prompt::Prompt;
 use ratatui::layout::Size;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use trend::Trends;
 
 /// Rows that a daemon is asked for beyond those that can be seen.
 const MORE_ROWS: usize = 256;
+/// Most notes that are remembered as said.
+const MOST_NOTES: usize = 256;
 /// How often is read, at least and at most.
 pub const PACE: [Duration; 2] = [Duration::from_millis(125), Duration::from_secs(64)];
 
@@ -81,8 +84,8 @@ pub enum Panel {
     None,
     /// The keys, from this line on.
     Help(u16),
-    /// Health and cost.
-    Probes,
+    /// Health and cost, from this line on.
+    Probes(u16),
     /// Something is being chosen.
     Menu(Menu),
     /// Something is being typed.
@@ -116,6 +119,10 @@ pub struct State {
     pub tab: Option<Tab>,
     /// One sentence for people.
     pub said: Option<String>,
+    /// The next reading is of a time that was asked for.
+    sought: bool,
+    /// Notes that were said already.
+    told: HashSet<String>,
 }
 
 impl State {
@@ -133,6 +140,8 @@ impl State {
             panel: Panel::None,
             tab: None,
             said: None,
+            sought: false,
+            told: HashSet::new(),
         }
     }
 
@@ -155,15 +164,39 @@ impl State {
 
     /// Takes in a reading. What stands still keeps the one that it has.
     fn learn(&mut self, news: Arc<News>) {
-        if self.view.frozen && self.begun {
+        if self.view.frozen && self.begun && !std::mem::take(&mut self.sought) {
             return;
         }
         self.news = news;
         self.begun = true;
+        self.heed();
         self.arrange();
         let mut trends = std::mem::take(&mut self.trends);
         trends.learn(&self.news, self.seen());
         self.trends = trends;
+    }
+
+    /// Says aloud, once, what a reading has to tell: why it is not a better one, what is missing.
+    /// All of it stands with the probes.
+    fn heed(&mut self) {
+        let words = |text: &str| text.split(|it: char| it.is_ascii_digit()).collect::<String>();
+        let notes = &self.news.rates.sample.notes;
+        let new: Vec<&Note> =
+            notes.iter().filter(|it| !self.told.contains(&words(&it.text))).collect();
+        let Some(first) = new.first() else { return };
+        let more = if new.len() > 1 {
+            format!("  (and {} more: p)", new.len() - 1)
+        } else {
+            String::new()
+        };
+        let said = format!("{}{more}", first.text);
+        let told: Vec<String> = new.iter().map(|it| words(&it.text)).collect();
+        // What counts differently each time would fill it: it begins anew then.
+        if self.told.len() > MOST_NOTES {
+            self.told.clear();
+        }
+        self.told.extend(told);
+        self.said = Some(said);
     }
 
     /// Makes the rows anew, because a reading came or something else shall be shown.

@@ -28,8 +28,10 @@ impl State {
                 let last = menu.left().count().saturating_sub(1);
                 menu.at = if down { (menu.at + 1).min(last) } else { menu.at.saturating_sub(1) };
             }
-            Panel::Help(line) => *line = if down { *line + 1 } else { line.saturating_sub(1) },
-            Panel::Probes | Panel::Prompt(_) | Panel::Ask(_) => {}
+            Panel::Help(line) | Panel::Probes(line) => {
+                *line = if down { line.saturating_add(1) } else { line.saturating_sub(1) };
+            }
+            Panel::Prompt(_) | Panel::Ask(_) => {}
         }
     }
 

@@ -7,6 +7,8 @@ use crate::meter::order::{Direction, Order};
 use crate::serve::tui::key::{self, Action};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+/// More lines than any box has: who draws it stops at its last.
+const LINES: u16 = 400;
 /// Lines that the wheel moves.
 const WHEEL: usize = 3;
 
@@ -19,8 +21,8 @@ impl State {
         self.said = None;
         match std::mem::take(&mut self.panel) {
             Panel::None => self.act(key::action(event)?),
-            Panel::Help(line) => self.help(line, event),
-            Panel::Probes => self.close_on(event),
+            Panel::Help(line) => self.page_through(Panel::Help, line, event),
+            Panel::Probes(line) => self.page_through(Panel::Probes, line, event),
             Panel::Menu(menu) => self.choose(menu, event),
             Panel::Prompt(prompt) => self.type_in(prompt, event),
             Panel::Ask(act) => self.answer(act, event),
@@ -33,10 +35,12 @@ impl State {
             Action::Quit => return Some(Effect::Quit),
             Action::Suspend => return Some(Effect::Suspend),
             Action::Redraw => return Some(Effect::Redraw),
-            Action::SeekBack => return Some(Effect::Seek(-1)),
-            Action::SeekForward => return Some(Effect::Seek(1)),
+            Action::SeekBack => return Some(self.seek(-1)),
+            Action::SeekForward => return Some(self.seek(1)),
+            Action::LeapBack => return Some(self.seek(-10)),
+            Action::LeapForward => return Some(self.seek(10)),
             Action::Help => self.panel = Panel::Help(0),
-            Action::Probes => self.panel = Panel::Probes,
+            Action::Probes => self.panel = Panel::Probes(0),
             Action::Back => self.back(),
             Action::Up => self.go(self.cursor.at.saturating_sub(1)),
             Action::Down => self.go(self.cursor.at + 1),
@@ -68,6 +72,15 @@ impl State {
             Action::Stop | Action::Continue | Action::Nice => self.ask(action),
         }
         None
+    }
+
+    /// Another time: what was before it is no history of it, and is shown though all stands still.
+    fn seek(&mut self, steps: i64) -> Effect {
+        if self.news.place.is_some() {
+            self.trends = Default::default();
+            self.sought = true;
+        }
+        Effect::Seek(steps)
     }
 
     /// Closes what is open, the last thing first.
@@ -160,18 +173,18 @@ impl State {
         }
     }
 
-    fn help(&mut self, line: u16, event: KeyEvent) -> Option<Effect> {
-        let last = u16::try_from(key::BINDINGS.len()).unwrap_or(u16::MAX) + 24;
+    /// Scrolls a box of lines, or closes it.
+    fn page_through(&mut self, of: fn(u16) -> Panel, line: u16, event: KeyEvent) -> Option<Effect> {
         let page = self.size.height / 2;
         let line = match event.code {
             KeyCode::Up => line.saturating_sub(1),
-            KeyCode::Down => (line + 1).min(last),
+            KeyCode::Down => line + 1,
             KeyCode::PageUp => line.saturating_sub(page),
-            KeyCode::PageDown | KeyCode::Char(' ') => (line + page).min(last),
+            KeyCode::PageDown | KeyCode::Char(' ') => line + page,
             KeyCode::Home => 0,
             _ => return self.close_on(event),
         };
-        self.panel = Panel::Help(line);
+        self.panel = of(line.min(LINES));
         None
     }
 

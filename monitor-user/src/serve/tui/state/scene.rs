@@ -1,7 +1,10 @@
 //! A scene for tests of the screen: a world that a script describes, read as often as wanted.
 
 use super::{Effect, Input, State, View};
+use crate::backend::Backend;
 use crate::backend::canned::Canned;
+use crate::model::sample::Sample;
+use crate::model::want::{Devices, Want};
 use crate::serve::tui::feed::{Cost, News, Told};
 use crate::serve::tui::look::Look;
 use crate::serve::tui::reader::Reader;
@@ -12,11 +15,25 @@ use std::sync::Arc;
 /// A node with a job of three ranks, a service, a shell, and a helper that no reading meets alive.
 const WORLD: &str = include_str!("world.txt");
 
+/// The first samples of it, with all there is to know.
+pub fn samples(count: usize) -> Vec<Sample> {
+    let want = Want {
+        processes: true,
+        threads: true,
+        node: true,
+        disks: Devices::All,
+        nets: Devices::All,
+        ..Want::default()
+    };
+    let mut backend = Canned::scripted(WORLD).expect("a script that makes sense");
+    (0..count).map(|_| backend.read(&want).expect("the script can be read")).collect()
+}
+
 /// A screen and what feeds it.
 pub struct Scene {
     /// The state.
     pub state: State,
-    reader: Reader,
+    reader: Reader<dyn Backend>,
 }
 
 impl Scene {
@@ -24,7 +41,7 @@ impl Scene {
     pub fn new(width: u16, height: u16) -> Self {
         let state = State::new(Size { width, height }, Look::default(), View::default());
         let backend = Canned::scripted(WORLD).expect("a script that makes sense");
-        let reader = Reader::new((Box::new(backend), Vec::new()), state.demand());
+        let reader = Reader::live((Box::new(backend), Vec::new()), &state.demand());
         Self { state, reader }
     }
 

@@ -5,8 +5,9 @@ mod processors;
 
 use super::line::Line;
 use crate::format::human;
+use crate::meter::examination::Entry;
 use crate::model::field::{Category, NodeField, Row};
-use crate::model::sample::Node;
+use crate::model::sample::{Node, Source};
 use crate::serve::tui::look::Role;
 use crate::serve::tui::state::State;
 use crate::serve::tui::state::layout::cpus;
@@ -15,6 +16,7 @@ use crate::serve::tui::state::trend::memory;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
 
 /// Draws the lines above the table.
 pub fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
@@ -46,7 +48,7 @@ fn shown<F: Category, const N: usize>(row: &Row<F, N>, field: F) -> String {
 fn summary(state: &State, area: Rect, buffer: &mut Buffer) {
     let (news, sample) = (&state.news, &state.news.rates.sample);
     let right = cost(state);
-    let width = u16::try_from(right.chars().count()).unwrap_or(u16::MAX);
+    let width = u16::try_from(right.width()).unwrap_or(u16::MAX);
     let left = Rect { width: area.width.saturating_sub(width + 1), ..area };
     let mut line = Line::new(buffer, state.look, left);
     line.text(Role::Title, &sample.node).skip(1);
@@ -55,25 +57,27 @@ fn summary(state: &State, area: Rect, buffer: &mut Buffer) {
         return;
     }
     line.text(Role::Accent, sample.source.name());
-    line.text(Role::Dim, if sample.relayed { ", by the daemon" } else { "" });
+    line.whole(&[(Role::Dim, if sample.relayed { ", by the daemon" } else { "" })]);
     if let Some(place) = news.place {
-        line.skip(1).text(Role::Title, &format!("at {} of {}", span(place.at), span(place.of)));
+        let mut when = String::from(" ");
+        human::moment(place.unix, &mut when);
+        line.whole(&[(Role::Title, &when)]);
+        line.whole(&[(Role::Title, &format!(" {} of {}", span(place.at), span(place.of)))]);
     }
     if state.view.frozen {
-        line.skip(1).text(Role::Chosen, " FROZEN ");
+        line.skip(1).whole(&[(Role::Chosen, " FROZEN ")]);
     }
     if let Some(node) = &sample.node_stats {
-        line.text(Role::Dim, "  up ").text(Role::Text, &shown(&node.row, NodeField::Uptime));
-        line.text(Role::Dim, "  load");
-        for field in [NodeField::Load1, NodeField::Load5, NodeField::Load15] {
-            line.skip(1).text(Role::Text, &shown(&node.row, field));
-        }
+        let up = shown(&node.row, NodeField::Uptime);
+        line.whole(&[(Role::Dim, "  up "), (Role::Text, &up)]);
+        let loads = [NodeField::Load1, NodeField::Load5, NodeField::Load15];
+        let loads = loads.map(|field| shown(&node.row, field)).join(" ");
+        line.whole(&[(Role::Dim, "  load "), (Role::Text, &loads)]);
     }
-    let counts = counts(&news.rates);
-    let living = news.matched.map_or(counts.living, |matched| matched.max(counts.living));
     if news.rates.groups.is_none() {
-        line.text(Role::Dim, "  ").text(Role::Text, &living.to_string());
-        line.text(Role::Dim, " processes");
+        let living = counts(&news.rates).living;
+        let living = news.matched.map_or(living, |matched| matched.max(living)).to_string();
+        line.whole(&[(Role::Dim, "  "), (Role::Text, &living), (Role::Dim, " processes")]);
     }
     Line::new(buffer, state.look, area).to(area.right() - width).text(Role::Dim, &right);
 }
@@ -97,14 +101,18 @@ fn cost(state: &State) -> String {
             text.push(' ');
         }
     }
-    let bad = state.news.probes.iter().filter(|it| ["no", "failed"].contains(&&*it.state)).count();
-    let _ = match bad {
-        _ if !state.begun => Ok(()),
-        0 => write!(text, "probes ok"),
-        1 => write!(text, "1 probe out"),
-        _ => write!(text, "{bad} probes out"),
-    };
-    text
+    text + probes(state)
+}
+
+/// How the probes are, in a word: of those that were asked for.
+fn probes(state: &State) -> &'static str {
+    let is_out = |it: &Entry| ["no", "failed"].contains(&&*it.state);
+    match state.news.rates.sample.source {
+        _ if !state.begun => "",
+        Source::Procfs => "no probes",
+        _ if state.news.probes.iter().any(is_out) => "probe out: p",
+        _ => "probes ok",
+    }
 }
 
 fn memory_and_pressure((state, node): (&State, &Node), area: Rect, buffer: &mut Buffer) {
@@ -116,7 +124,7 @@ fn memory_and_pressure((state, node): (&State, &Node), area: Rect, buffer: &mut 
     };
     let mut share = |name: &str, used: f64, total: f64, cells: u16| {
         line.text(Role::Accent, name).skip(1).bar(used / total.max(1.0), cells).skip(1);
-        line.text(Role::Text, &format!("{}/{}", bytes(used), bytes(total))).skip(2);
+        line.whole(&[(Role::Text, &format!("{}/{}", bytes(used), bytes(total)))]).skip(2);
     };
     let cells = (area.width / 8).clamp(6, 20);
     if let Some((used, total)) = memory(&state.news.rates) {
@@ -126,15 +134,14 @@ fn memory_and_pressure((state, node): (&State, &Node), area: Rect, buffer: &mut 
     if let (Some(total), Some(free)) = (swap(NodeField::SwapTotal), swap(NodeField::SwapFree)) {
         share("swap", (total - free).max(0.0), total, cells / 2);
     }
-    line.text(Role::Accent, "stall");
     let stalls = [
-        ("cpu", NodeField::PsiCpuPercent),
-        ("mem", NodeField::PsiMemoryPercent),
-        ("io", NodeField::PsiIoPercent),
+        ("stall cpu ", NodeField::PsiCpuPercent),
+        (" mem ", NodeField::PsiMemoryPercent),
+        (" io ", NodeField::PsiIoPercent),
     ];
     for (name, field) in stalls {
-        line.text(Role::Dim, &format!(" {name} ")).text(Role::Text, &shown(&node.row, field));
-        line.text(Role::Text, if node.row.get(field).is_some() { "%" } else { "" });
+        let unit = if node.row.get(field).is_some() { "%" } else { "" };
+        line.whole(&[(Role::Accent, name), (Role::Text, &(shown(&node.row, field) + unit))]);
     }
     came_and_went(state, area, buffer);
 }

@@ -109,7 +109,9 @@ fn pairs((state, process): (&State, &Process), fields: &[F], area: Rect, buffer:
 
 /// Says at the lower right how many did not fit.
 fn more((state, all, shown): (&State, usize, usize), area: Rect, buffer: &mut Buffer) {
-    let (Some(hidden), Some(last)) = (all.checked_sub(shown), area.rows().last()) else { return };
+    let (Some(hidden), Some(last)) = (all.checked_sub(shown), area.rows().next_back()) else {
+        return;
+    };
     if hidden > 0 {
         let text = format!(" and {hidden} more ");
         let width = u16::try_from(text.len()).unwrap_or(0);

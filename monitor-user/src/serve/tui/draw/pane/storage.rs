@@ -42,7 +42,9 @@ pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffe
         match histogram {
             Some(histogram) => latencies(state, (histogram, name), area, buffer),
             None => {
-                let text = format!(" {name}: none counted yet");
+                let relayed = state.news.rates.sample.relayed;
+                let why = if relayed { "the daemon tells percentiles" } else { "none counted yet" };
+                let text = format!(" {name}: {why}");
                 let _ = Line::new(buffer, state.look, area).text(Role::Dim, &text);
             }
         }

@@ -1,0 +1,153 @@
+//! What a hand has done and not undone, kept where it survives the hand.
+//!
+//! In: acts with their answers, and what happened. Out: the acts that undo all of it.
+
+use super::super::act::{Act, Done, Happened, Method, Patch, Target, Tool, What};
+use super::super::trouble::Trouble;
+use crate::model::id::Identity;
+use crate::sys::pidfd::Held;
+use rustix::process::Signal;
+use std::collections::{BTreeMap, BTreeSet};
+
+const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
+
+/// What is held and set.
+#[derive(Default)]
+pub struct Ledger(BTreeMap<Identity, Entry>);
+
+#[derive(Default)]
+struct Entry {
+    stopped: BTreeMap<Tool, Method>,
+    /// Threads of it were traced, and may have debug registers of ours.
+    traced: BTreeSet<Tool>,
+    patches: Vec<Patch>,
+}
+
+impl Ledger {
+    /// An act was answered.
+    pub fn enter(&mut self, tool: Tool, act: &Act, answer: &Result<Done, Trouble>) {
+        match (act, answer) {
+            (Act::Stop(Target { process, thread: None }), Ok(Done::Stopped(method))) => {
+                let _again = self.entry(*process).stopped.insert(tool, method.clone());
+            }
+            (Act::Start(program), Ok(Done::Started(id))) if program.stopped => {
+                let _none = self.entry(*id).stopped.insert(tool, Method::Signal);
+            }
+            (Act::Continue(Target { process, thread: None }), Ok(_)) => {
+                let _held = self.entry(*process).stopped.remove(&tool);
+            }
+            (Act::Break(target, ..), Ok(Done::Placed(patch))) => {
+                let entry = self.entry(target.process);
+                let _again = entry.traced.insert(tool);
+                entry.patches.extend(patch.filter(|it| !entry.patches.contains(it)));
+            }
+            (
+                Act::Next(target, ..) | Act::Finish(target, ..) | Act::Call(target, ..),
+                Ok(Done::It),
+            ) => {
+                let _again = self.entry(target.process).traced.insert(tool);
+            }
+            (Act::Forget, _) => self.forget(tool),
+            _ => {}
+        }
+        self.0.retain(|_, entry| !entry.is_empty());
+    }
+
+    /// What has ended needs no undoing.
+    pub fn happened(&mut self, happened: &Happened) {
+        if happened.what == What::Ended {
+            let _ended = self.0.remove(&happened.target.process);
+        }
+    }
+
+    /// Lets run what our own rights reach; it does no harm to do it twice.
+    pub fn undo_here(&self) {
+        for (id, entry) in &self.0 {
+            for method in entry.stopped.values() {
+                let _refused = match method {
+                    Method::Freezer(folder) => std::fs::write(folder.join("cgroup.freeze"), "0"),
+                    Method::Already | Method::Trace => Ok(()),
+                    Method::Signal => Held::open(id.pid).and_then(|it| it.signal(CONTINUE)),
+                };
+            }
+        }
+    }
+
+    /// What another hand does to undo it all.
+    pub fn acts(&self) -> Vec<Act> {
+        let mut acts = Vec::new();
+        for (id, entry) in &self.0 {
+            if !entry.traced.is_empty() {
+                acts.push(Act::Recover(*id, entry.patches.clone()));
+            }
+            if entry.stopped.values().any(|it| *it == Method::Signal) {
+                acts.push(Act::Kill(Target::from(*id), Signal::CONT.as_raw()));
+            }
+        }
+        acts
+    }
+
+    /// That nothing is held any more, for those who held it.
+    pub fn ended(&self) -> Vec<Happened> {
+        let told = |id: &Identity| Happened {
+            target: Target::from(*id),
+            wanted: None,
+            what: What::Failed(Trouble::HandLost),
+        };
+        self.0.keys().map(told).collect()
+    }
+
+    fn entry(&mut self, id: Identity) -> &mut Entry {
+        self.0.entry(id).or_default()
+    }
+
+    /// Bytes stay in the list: putting back what is back already changes nothing.
+    fn forget(&mut self, tool: Tool) {
+        for entry in self.0.values_mut() {
+            let _held = entry.stopped.remove(&tool);
+            let _traced = entry.traced.remove(&tool);
+        }
+    }
+}
+
+impl Entry {
+    fn is_empty(&self) -> bool {
+        self.stopped.is_empty() && self.traced.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::{Ns, Pid};
+
+    const ID: Identity = Identity { pid: Pid(7), start: Ns(1) };
+    const ONE: Tool = Tool(1);
+    const OTHER: Tool = Tool(2);
+
+    #[test]
+    fn what_nobody_holds_any_more_needs_no_undoing() {
+        let mut ledger = Ledger::default();
+        let (stop, go) = (Act::Stop(ID.into()), Act::Continue(ID.into()));
+        let stopped = Ok(Done::Stopped(Method::Signal));
+        ledger.enter(ONE, &stop, &stopped);
+        ledger.enter(OTHER, &stop, &stopped);
+        ledger.enter(ONE, &go, &Ok(Done::It));
+        assert_eq!(ledger.acts(), [Act::Kill(ID.into(), 18)]);
+        ledger.enter(OTHER, &go, &Err(Trouble::Gone));
+        assert_eq!(ledger.acts().len(), 1, "it was not let go");
+        ledger.enter(OTHER, &go, &Ok(Done::It));
+        assert_eq!(ledger.acts(), []);
+    }
+
+    #[test]
+    fn a_byte_is_put_back_by_the_next_hand() {
+        let mut ledger = Ledger::default();
+        let patch = Patch { address: 16, original: 0x55 };
+        let set = Act::Break(ID.into(), 16, super::super::super::act::Mark(3));
+        ledger.enter(ONE, &set, &Ok(Done::Placed(Some(patch))));
+        assert_eq!(ledger.acts(), [Act::Recover(ID, vec![patch])]);
+        ledger.enter(ONE, &Act::Forget, &Ok(Done::It));
+        assert_eq!(ledger.acts(), []);
+    }
+}

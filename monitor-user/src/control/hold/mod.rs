@@ -1,0 +1,219 @@
+//! Processes that stand still because tools want it, and for whom they do.
+//!
+//! In: who wants which process stopped, or let go. Out: that it is, in all its threads, and how.
+//! A process is let run when its last holder lets go, unless it stood still before the first came.
+//! Single threads are `trace`'s.
+
+mod freezer;
+
+use super::act::{Happened, Method, Target, Tool, What};
+use super::patience::Patience;
+use super::subject::Subject;
+use super::trouble::Trouble;
+use crate::model::id::Identity;
+use freezer::Freezer;
+use rustix::process::Signal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const STOP: u32 = Signal::STOP.as_raw().cast_unsigned();
+const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
+/// How often it is looked whether somebody else has let a process run. Nothing wakes us: only its
+/// parent is told (waitpid(2)).
+pub const LOOK: Duration = Duration::from_millis(20);
+
+/// All that stand still.
+#[derive(Default)]
+pub struct Holds(BTreeMap<Identity, Hold>);
+
+struct Hold {
+    subject: Subject,
+    means: Means,
+    holders: BTreeSet<Tool>,
+    /// It stood still before the first holder came, so none of them lets it run.
+    before: bool,
+}
+
+enum Means {
+    Freezer(Freezer),
+    Signal,
+}
+
+impl Holds {
+    /// Stops a process for a tool.
+    pub fn stop(
+        &mut self,
+        tool: Tool,
+        subject: Subject,
+        patience: &mut Patience<'_>,
+        turn: &mut dyn FnMut(),
+    ) -> Result<Method, Trouble> {
+        let id = subject.id;
+        if let Some(hold) = self.0.get_mut(&id) {
+            let _again = hold.holders.insert(tool);
+            return Ok(hold.method());
+        }
+        let hold = Hold::begin(subject, tool, patience, turn)?;
+        let method = hold.method();
+        let _none = self.0.insert(id, hold);
+        Ok(method)
+    }
+
+    /// Lets go of it for a tool.
+    pub fn release(&mut self, tool: Tool, id: Identity) -> Result<(), Trouble> {
+        let hold = self.0.get_mut(&id).filter(|hold| hold.holders.contains(&tool));
+        let hold = hold.ok_or_else(|| Trouble::state("this tool has not stopped the process"))?;
+        if hold.holders.len() > 1 {
+            let _other = hold.holders.remove(&tool);
+            return Ok(());
+        }
+        hold.end()?;
+        let _ended = self.0.remove(&id);
+        Ok(())
+    }
+
+    /// One that was started stopped is held already.
+    pub fn adopt(&mut self, tool: Tool, subject: Subject) {
+        let holders = BTreeSet::from([tool]);
+        let hold = Hold { means: Means::Signal, holders, before: false, subject };
+        let _none = self.0.insert(hold.subject.id, hold);
+    }
+
+    /// Whether a tool may let a thread of the process run an errand, while the rest stands still.
+    pub fn may_run(&mut self, tool: Tool, id: Identity) -> Result<(), Trouble> {
+        let Some(hold) = self.0.get_mut(&id) else { return Ok(()) };
+        if hold.holders.iter().any(|holder| *holder != tool) {
+            return Err(Trouble::Locked);
+        }
+        hold.soften()
+    }
+
+    /// The tool has gone.
+    pub fn forget(&mut self, tool: Tool) {
+        let its = |hold: &Hold| hold.holders.contains(&tool);
+        let ids: Vec<_> = self.0.iter().filter(|(_, hold)| its(hold)).map(|(id, _)| *id).collect();
+        for id in ids {
+            // One that cannot be let go has ended.
+            let _gone = self.release(tool, id);
+        }
+    }
+
+    /// Lets all of them run.
+    pub fn undo(&mut self) {
+        for hold in std::mem::take(&mut self.0).into_values() {
+            let _gone = hold.end();
+        }
+    }
+
+    /// Stops again what somebody else has let run, and forgets what has ended.
+    /// A process that runs an errand for us is let be.
+    pub fn turn(&mut self, busy: &dyn Fn(Identity) -> bool, told: &mut Vec<Happened>) {
+        let mut say = |id: Identity, what| {
+            told.push(Happened { target: Target::from(id), wanted: None, what });
+        };
+        self.0.retain(|id, hold| {
+            if hold.subject.held.has_ended() {
+                say(*id, What::Ended);
+                return false;
+            }
+            if !busy(*id) && hold.escaped() && hold.subject.held.signal(STOP).is_ok() {
+                // Who let it run also let go of what stopped it before us.
+                hold.before = false;
+                say(*id, What::StoppedAgain);
+            }
+            true
+        });
+    }
+
+    /// Whether somebody must look from time to time.
+    pub fn must_look(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+impl Hold {
+    fn begin(
+        subject: Subject,
+        tool: Tool,
+        patience: &mut Patience<'_>,
+        turn: &mut dyn FnMut(),
+    ) -> Result<Self, Trouble> {
+        let holders = BTreeSet::from([tool]);
+        let before = is_still(&subject);
+        if let Some(freezer) = Freezer::of(&subject).filter(|_| !before)
+            && freezer.freeze(&subject, patience)
+        {
+            return Ok(Self { means: Means::Freezer(freezer), holders, before, subject });
+        }
+        let sent = subject.held.signal(STOP);
+        sent.map_err(|error| Trouble::of("stopping the process", &error))?;
+        let hold = Self { means: Means::Signal, holders, before, subject };
+        if let Err(trouble) = hold.wait(patience, turn) {
+            let _gone = hold.end();
+            return Err(trouble);
+        }
+        Ok(hold)
+    }
+
+    /// Until every thread stands still.
+    fn wait(&self, patience: &mut Patience<'_>, turn: &mut dyn FnMut()) -> Result<(), Trouble> {
+        while !is_still(&self.subject) {
+            if self.subject.held.has_ended() {
+                return Err(Trouble::Gone);
+            }
+            patience.wait("stopping all its threads")?;
+            turn();
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> Result<(), Trouble> {
+        match &self.means {
+            Means::Freezer(freezer) => freezer.thaw(),
+            Means::Signal if self.before => Ok(()),
+            Means::Signal => {
+                let sent = self.subject.held.signal(CONTINUE);
+                sent.map_err(|error| Trouble::of("continuing the process", &error))
+            }
+        }
+    }
+
+    /// A frozen thread cannot be stepped: a signal holds the process from here on.
+    fn soften(&mut self) -> Result<(), Trouble> {
+        if let Means::Freezer(freezer) = &self.means {
+            // It comes to the signal before it comes to its own instructions.
+            let sent = self.subject.held.signal(STOP);
+            sent.map_err(|error| Trouble::of("stopping the process", &error))?;
+            freezer.thaw()?;
+            self.means = Means::Signal;
+        }
+        Ok(())
+    }
+
+    fn escaped(&self) -> bool {
+        let runs = |state: char| matches!(state, 'R' | 'S' | 'D');
+        // The first thread tells, as a signal continues all of them; if it has ended, any other.
+        match (&self.means, self.subject.stat().map(|stat| stat.state)) {
+            (Means::Signal, Ok('Z')) => {
+                self.subject.threads().iter().any(|(_, stat)| runs(stat.state))
+            }
+            (Means::Signal, Ok(state)) => runs(state),
+            _ => false,
+        }
+    }
+
+    fn method(&self) -> Method {
+        match &self.means {
+            Means::Freezer(freezer) => Method::Freezer(freezer.folder().to_owned()),
+            Means::Signal if self.before => Method::Already,
+            Means::Signal => Method::Signal,
+        }
+    }
+}
+
+/// Whether all threads are stopped, traced or at their end.
+fn is_still(subject: &Subject) -> bool {
+    let threads = subject.threads();
+    let still = |state: char| matches!(state, 'T' | 't' | 'Z' | 'X');
+    !threads.is_empty() && threads.iter().all(|(_, stat)| still(stat.state))
+}

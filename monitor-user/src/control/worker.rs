@@ -1,0 +1,314 @@
+//! Who does the acts, with the rights of this process, on one thread for ever.
+//!
+//! In: orders. Out: what was done or why not; later, what happened. Everything that it holds, sets
+//! and traces is undone by `undo`, which a hand calls when nobody listens to it any more.
+
+use super::act::{Act, Done, Happened, Method, Names, Order, Program, Site, Target, Tool};
+use super::hold::{self, Holds};
+use super::loader;
+use super::machine::{Floats, Registers};
+use super::memory;
+use super::patience::Patience;
+use super::signal;
+use super::site;
+use super::start;
+use super::subject::Subject;
+use super::trace::{Place, Tracer, Traces, Wish};
+use super::trouble::Trouble;
+use super::unwind;
+use crate::model::id::Identity;
+use crate::sys::trace::status;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long an act may take: a thread deep in the kernel stops only when it comes out.
+const ACT_AT_MOST: Duration = Duration::from_secs(2);
+/// Most registers that can be meant.
+const REGISTERS: u16 = 64;
+
+/// Does acts.
+#[derive(Default)]
+pub struct Worker {
+    holds: Holds,
+    traces: Traces,
+    sites: Vec<Site>,
+    /// What was started here and must be waited for when it ends.
+    children: Vec<i32>,
+    told: Vec<Happened>,
+    line: Option<OwnedFd>,
+}
+
+type Answer = Result<Done, Trouble>;
+
+impl Worker {
+    /// One that gives up any wait when the other end of this line has gone.
+    pub fn on(line: OwnedFd) -> Self {
+        let mut worker = Self::default();
+        worker.line = Some(line);
+        worker
+    }
+
+    /// Does what is asked.
+    pub fn obey(&mut self, order: &Order) -> Answer {
+        let tool = order.tool;
+        match &order.act {
+            Act::Stop(target) => self.stop(tool, target),
+            Act::Continue(target) => self.go_on(tool, target),
+            Act::Kill(target, number) => done(signal::kill(&open(target)?, target, *number)),
+            Act::Nice(target, value) => done(signal::nice(&open(target)?, target, *value)),
+            Act::Read(target, address, bytes) => self.read(target, *address, *bytes),
+            Act::Write(target, address, bytes) => self.write(target, *address, bytes),
+            Act::Integers(target, first, count) => self.integers(target, *first, *count),
+            Act::SetIntegers(target, first, values) => self.set_integers(target, *first, values),
+            Act::Floats(target, first, count) => self.floats(target, *first, *count),
+            Act::SetFloats(target, first, values) => self.set_floats(target, *first, values),
+            Act::Goto(target, address) => self.goto(target, *address),
+            Act::Backtrace(target, most, names) => self.backtrace(target, *most, *names),
+            Act::Loader(target) => Ok(Done::Images(loader::images(&open(target)?)?)),
+            Act::Start(program) => self.start(tool, program),
+            Act::Recover(id, patches) => {
+                let (traces, mut patience) = (&mut self.traces, patience(self.line.as_ref()));
+                done(traces.recover(Subject::open(*id)?, patches, &mut patience))
+            }
+            Act::Sites(sites) => {
+                self.sites.clone_from(sites);
+                Ok(Done::It)
+            }
+            Act::Forget => {
+                self.traces.forget(tool);
+                self.holds.forget(tool);
+                Ok(Done::It)
+            }
+            _ => self.send(tool, &order.act),
+        }
+    }
+
+    /// The acts that something comes of later.
+    fn send(&mut self, tool: Tool, act: &Act) -> Answer {
+        let (target, mark) = match act {
+            Act::Break(target, _, mark)
+            | Act::Step(target, mark)
+            | Act::Next(target, mark)
+            | Act::Finish(target, mark)
+            | Act::Call(target, mark, ..)
+            | Act::Watch(target, mark)
+            | Act::Unset(target, mark)
+            | Act::Release(target, mark)
+            | Act::Deliver(target, mark) => (target, *mark),
+            _ => return Err(Trouble::state("this act is none that something comes of")),
+        };
+        let subject = open(target)?;
+        let wish = Wish { tool, mark, tid: subject.thread(target)? };
+        let who = (tool, mark);
+        let mut patience = patience(self.line.as_ref());
+        if matches!(act, Act::Step(..) | Act::Next(..) | Act::Finish(..) | Act::Call(..)) {
+            self.holds.may_run(tool, subject.id)?;
+        }
+        let (traces, id) = (&mut self.traces, subject.id);
+        let sent = match act {
+            Act::Break(_, address, _) => {
+                let place = Place { address: *address, sites: &self.sites };
+                let placed = traces.set(subject, place, who, &mut patience);
+                return placed.map(Done::Placed);
+            }
+            Act::Step(..) => traces.step(&wish, subject, &mut patience),
+            Act::Next(..) => traces.next(&wish, subject, &mut patience),
+            Act::Finish(..) => traces.finish(&wish, subject, &mut patience),
+            Act::Call(.., procedure, arguments) => {
+                traces.call(&wish, subject, (*procedure, arguments), &mut patience)
+            }
+            Act::Watch(..) => traces.watch(subject, who),
+            Act::Unset(..) => traces.unset(who, id),
+            Act::Deliver(..) => traces.go_on(&wish, id, true),
+            _ => traces.go_on(&wish, id, false),
+        };
+        done(sent)
+    }
+
+    /// Takes in what has happened since; call it when a child or traced thread has changed, and at
+    /// the time that `next` says.
+    pub fn turn(&mut self) {
+        self.traces.turn(&mut self.told);
+        let traces = &self.traces;
+        self.holds.turn(&|id| traces.is_out(id), &mut self.told);
+        // Of one that is traced all statuses are for its tracer, its end too.
+        self.children.retain(|pid| traces.has(*pid) || matches!(status(*pid), Ok(None)));
+    }
+
+    /// When to look again, if nothing happens before.
+    pub fn next(&self) -> Option<Instant> {
+        let look = self.holds.must_look().then(|| Instant::now() + hold::LOOK);
+        [look, self.traces.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// What has happened and was not told yet.
+    pub fn told(&mut self) -> Vec<Happened> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// Leaves every process as it was found, when this process ends.
+    pub fn undo(&mut self) {
+        self.leave(Tracer::Ends);
+    }
+
+    fn leave(&mut self, tracer: Tracer) {
+        self.traces.undo(tracer);
+        self.holds.undo();
+    }
+
+    fn stop(&mut self, tool: Tool, target: &Target) -> Answer {
+        let subject = open(target)?;
+        let mut patience = patience(self.line.as_ref());
+        if target.thread.is_some() {
+            let tid = subject.thread(target)?;
+            self.traces.hold(tool, subject, tid, &mut patience)?;
+            return Ok(Done::Stopped(Method::Trace));
+        }
+        let (traces, told) = (&mut self.traces, &mut self.told);
+        let mut turn = || traces.turn(told);
+        self.holds.stop(tool, subject, &mut patience, &mut turn).map(Done::Stopped)
+    }
+
+    fn go_on(&mut self, tool: Tool, target: &Target) -> Answer {
+        let subject = open(target)?;
+        match target.thread {
+            Some(_) => {
+                let tid = subject.thread(target)?;
+                done(self.traces.release(tool, subject.id, tid))
+            }
+            None => done(self.holds.release(tool, subject.id)),
+        }
+    }
+
+    fn read(&mut self, target: &Target, address: u64, bytes: u64) -> Answer {
+        let subject = open(target)?;
+        let (mut read, fault) = match memory::read(&subject, address, bytes) {
+            Err(Trouble::Fault { address, done }) => (done, Some(address)),
+            other => (other?, None),
+        };
+        let range = address..address + read.len() as u64;
+        let patches = self.traces.patches(subject.id);
+        memory::unpatched(address, &mut read, &patches);
+        memory::unpatched(address, &mut read, &site::patches(&subject, &self.sites, &range)?);
+        match fault {
+            Some(address) => Err(Trouble::Fault { address, done: read }),
+            None => Ok(Done::Bytes(read)),
+        }
+    }
+
+    /// Bytes of ours stay where they are; what is written there comes when they go.
+    fn write(&mut self, target: &Target, address: u64, bytes: &[u8]) -> Answer {
+        let subject = open(target)?;
+        let end = address.checked_add(bytes.len() as u64);
+        let range = address..end.ok_or_else(|| Trouble::Range("beyond the last address".into()))?;
+        if !site::patches(&subject, &self.sites, &range)?.is_empty() {
+            let why = "a kernel probe is there; disable the requests that set it first";
+            return Err(Trouble::Unsafe(why.into()));
+        }
+        let ours = self.traces.patches(subject.id);
+        let mut over = bytes.to_vec();
+        for patch in ours.iter().filter(|it| range.contains(&it.address)) {
+            let place = usize::try_from(patch.address - address).unwrap_or(0);
+            over[place] = super::trace::TRAP;
+        }
+        memory::write(&subject, address, &over)?;
+        self.traces.overwrite(subject.id, address, bytes);
+        Ok(Done::It)
+    }
+
+    /// Does something with a thread that stands.
+    fn standing<T>(
+        &mut self,
+        target: &Target,
+        act: impl FnOnce(&Subject, i32) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let subject = open(target)?;
+        let tid = subject.thread(target)?;
+        let mut patience = patience(self.line.as_ref());
+        self.traces.look(subject, tid, &mut patience, |traced| act(&traced.subject, tid))
+    }
+
+    fn integers(&mut self, target: &Target, first: u16, count: u16) -> Answer {
+        let numbers = numbers(first, count)?;
+        let registers = self.standing(target, |_, tid| Registers::of(tid))?;
+        numbers.map(|it| registers.get(it)).collect::<Result<_, _>>().map(Done::Integers)
+    }
+
+    fn set_integers(&mut self, target: &Target, first: u16, values: &[u64]) -> Answer {
+        let numbers = numbers(first, u16::try_from(values.len()).unwrap_or(u16::MAX))?;
+        done(self.standing(target, |_, tid| {
+            let mut registers = Registers::of(tid)?;
+            numbers.zip(values).try_for_each(|(number, value)| registers.put(number, *value))?;
+            registers.set(tid)
+        }))
+    }
+
+    fn floats(&mut self, target: &Target, first: u16, count: u16) -> Answer {
+        let numbers = numbers(first, count)?;
+        let floats = self.standing(target, |_, tid| Floats::of(tid))?;
+        numbers.map(|it| floats.get(it)).collect::<Result<_, _>>().map(Done::Floats)
+    }
+
+    fn set_floats(&mut self, target: &Target, first: u16, values: &[f64]) -> Answer {
+        let numbers = numbers(first, u16::try_from(values.len()).unwrap_or(u16::MAX))?;
+        done(self.standing(target, |_, tid| {
+            let mut floats = Floats::of(tid)?;
+            numbers.zip(values).try_for_each(|(number, value)| floats.put(number, *value))?;
+            floats.set(tid)
+        }))
+    }
+
+    fn goto(&mut self, target: &Target, address: u64) -> Answer {
+        done(self.standing(target, |subject, tid| {
+            super::trace::code(subject, address)?;
+            let mut registers = Registers::of(tid)?;
+            registers.set_pc(address);
+            registers.set(tid)
+        }))
+    }
+
+    fn backtrace(&mut self, target: &Target, most: u16, names: Names) -> Answer {
+        let frames = self.standing(target, |subject, tid| {
+            unwind::backtrace(subject, &Registers::of(tid)?, most)
+        })?;
+        // The thread runs again while files are read.
+        Ok(Done::Frames(unwind::told(&open(target)?, frames, names)))
+    }
+
+    fn start(&mut self, tool: Tool, program: &Program) -> Answer {
+        let mut patience = patience(self.line.as_ref());
+        let subject = start::start(program, &mut patience)?;
+        let id: Identity = subject.id;
+        self.children.push(subject.pid());
+        if program.stopped {
+            self.holds.adopt(tool, subject);
+        }
+        Ok(Done::Started(id))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.leave(Tracer::Stays);
+    }
+}
+
+fn open(target: &Target) -> Result<Subject, Trouble> {
+    Subject::open(target.process)
+}
+
+fn done(acted: Result<(), Trouble>) -> Answer {
+    acted.map(|()| Done::It)
+}
+
+fn patience(line: Option<&OwnedFd>) -> Patience<'_> {
+    let line: Option<BorrowedFd<'_>> = line.map(|it| it.as_fd());
+    Patience::new(ACT_AT_MOST, line)
+}
+
+/// Register numbers, of which there are not many.
+fn numbers(first: u16, count: u16) -> Result<std::ops::Range<u16>, Trouble> {
+    let end = first.checked_add(count).filter(|_| (1..=REGISTERS).contains(&count));
+    let end = end.ok_or_else(|| Trouble::Range(format!("1 to {REGISTERS} registers at once")))?;
+    Ok(first..end)
+}

@@ -1,0 +1,188 @@
+//! One monitor of everybody, shown to all viewers of the page: however many watch, it is read and
+//! compared once.
+//!
+//! In: viewers as they come and go. Out: events for each: the table as a whole, then what changes.
+//! Who falls behind is told the whole again, and that is counted. The monitor begins with the
+//! first viewer and ends a little after the last.
+
+use super::guest::Guest;
+use super::message::{Message, frame};
+use super::table::{COLUMNS, Table};
+use super::{Shared, Sight};
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::mpsc;
+
+/// Changes that may wait for a viewer.
+const BEHIND: usize = 8;
+/// Samples after the last viewer has gone before the monitor ends.
+const LINGER: u32 = 5;
+/// Samples from one question about the service to the next.
+const OWN: u32 = 5;
+
+/// What is read of the node beside the processes.
+const NODE: [&str; 29] = [
+    "node.uptime_ns",
+    "node.cpus",
+    "node.load1",
+    "node.load5",
+    "node.load15",
+    "node.mem_total_bytes",
+    "node.mem_available_bytes",
+    "node.swap_total_bytes",
+    "node.swap_free_bytes",
+    "node.tasks_running",
+    "node.tasks_blocked",
+    "node.cpu_user_percent",
+    "node.cpu_system_percent",
+    "node.cpu_idle_percent",
+    "node.cpu_iowait_percent",
+    "node.cpu_steal_percent",
+    "node.psi_cpu_some_percent",
+    "node.psi_memory_some_percent",
+    "node.psi_io_some_percent",
+    "node.context_switches_per_s",
+    "node.processes_created_per_s",
+    "cpu.user_percent",
+    "cpu.system_percent",
+    "cpu.idle_percent",
+    "disk.read_bytes_per_s",
+    "disk.written_bytes_per_s",
+    "disk.busy_percent",
+    "net.received_bytes_per_s",
+    "net.sent_bytes_per_s",
+];
+
+/// Tags of its calls.
+const MONITOR: u64 = 0;
+const ASKED: [(u64, &str); 3] = [(1, "status"), (2, "probes"), (3, "list")];
+
+/// The feed for one kind of sight.
+#[derive(Clone, Default)]
+pub struct Feed(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    table: Table,
+    /// What the service last said of itself, by tag.
+    own: [Option<Bytes>; ASKED.len()],
+    /// Where changes go; nobody reads, if absent.
+    viewers: Option<broadcast::Sender<Bytes>>,
+}
+
+impl Feed {
+    /// Shows it to one more viewer.
+    pub async fn show(
+        &self,
+        shared: &Arc<Shared>,
+        sight: Sight,
+    ) -> Result<mpsc::Receiver<Bytes>, String> {
+        let missing = self.lock().viewers.is_none();
+        if missing {
+            let guest = Guest::join(shared, sight).await?;
+            self.begin(guest);
+        }
+        let (sender, receiver) = mpsc::channel(2);
+        drop(tokio::spawn(self.clone().tell(sender, Arc::clone(shared))));
+        Ok(receiver)
+    }
+
+    /// Reads, unless somebody else began meanwhile.
+    fn begin(&self, guest: Guest) {
+        let mut state = self.lock();
+        if state.viewers.is_none() {
+            let (sender, _) = broadcast::channel(BEHIND);
+            *state = State { viewers: Some(sender), ..State::default() };
+            drop(tokio::spawn(self.clone().read(guest)));
+        }
+    }
+
+    async fn read(self, guest: Guest) {
+        let fields: Vec<_> = COLUMNS.iter().chain(&NODE).collect();
+        let params = json!({"part": "all", "fields": fields, "every_ns": 1_000_000_000});
+        guest.call(MONITOR, "monitor", &params).await;
+        let (mut samples, mut alone) = (0, 0);
+        while let Some(lines) = guest.hear().await {
+            for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                let Some(viewers) = self.hear(line) else { continue };
+                alone = if viewers == 0 { alone + 1 } else { 0 };
+                if samples % OWN == 0 {
+                    for (tag, method) in ASKED {
+                        guest.call(tag, method, &Value::Object(Default::default())).await;
+                    }
+                }
+                samples += 1;
+            }
+            if alone >= LINGER {
+                break;
+            }
+        }
+        self.lock().viewers = None;
+    }
+
+    /// Takes a line; says how many viewers there are, if it was a sample.
+    fn hear(&self, line: &[u8]) -> Option<usize> {
+        let message = Message::of(line)?;
+        let mut state = self.lock();
+        let asked = ASKED.iter().position(|(tag, _)| message.id == Some(*tag));
+        let (event, is_sample) = match (asked, message.error) {
+            (Some(at), None) => {
+                let says = message.result.map_or("null", RawValue::get);
+                let event = frame(ASKED[at].1, says);
+                state.own[at] = Some(event.clone());
+                (event, false)
+            }
+            (_, Some(error)) => (frame("refused", error.get()), false),
+            (None, None) => {
+                let sample = message.sample()?.0?;
+                (frame("change", &state.table.take(sample.get())?), true)
+            }
+        };
+        let viewers = state.viewers.as_ref()?;
+        // Nobody may be there just now.
+        let _ = viewers.send(event);
+        is_sample.then(|| viewers.receiver_count())
+    }
+
+    /// Tells one viewer, until he goes or the feed ends.
+    async fn tell(self, viewer: mpsc::Sender<Bytes>, shared: Arc<Shared>) {
+        loop {
+            let Some((all, mut changes)) = self.whole() else { return };
+            if viewer.send(all).await.is_err() {
+                return;
+            }
+            let lagged = loop {
+                match changes.recv().await {
+                    Ok(event) => {
+                        if viewer.send(event).await.is_err() {
+                            return;
+                        }
+                    }
+                    Err(RecvError::Lagged(_)) => break true,
+                    Err(RecvError::Closed) => break false,
+                }
+            };
+            if !lagged {
+                return;
+            }
+            shared.admission.count("viewer fell behind");
+        }
+    }
+
+    /// All there is, and where what changes after that comes from.
+    fn whole(&self) -> Option<(Bytes, broadcast::Receiver<Bytes>)> {
+        let state = self.lock();
+        let changes = state.viewers.as_ref()?.subscribe();
+        let mut all = frame("whole", &state.table.whole()).to_vec();
+        state.own.iter().flatten().for_each(|it| all.extend_from_slice(it));
+        Some((all.into(), changes))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is whole, whatever became of who made it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,64 @@
+//! The files of the page, part of the program: nothing is loaded from another place.
+//!
+//! In: a path. Out: a file and what it is. The chart library is uPlot 1.6.32 as it was published;
+//! its licence and its sum stand beside it, and a test holds the sum.
+
+use super::route::Answer;
+
+/// A path, what it is, and the file.
+type Asset = (&'static str, &'static str, &'static [u8]);
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+const ASSETS: &[Asset] = &[
+    ("/", "text/html; charset=utf-8", include_bytes!("page/index.html")),
+    ("/style.css", STYLE, include_bytes!("page/style.css")),
+    ("/icon.svg", "image/svg+xml", include_bytes!("page/icon.svg")),
+    ("/app.js", SCRIPT, include_bytes!("page/app.js")),
+    ("/charts.js", SCRIPT, include_bytes!("page/charts.js")),
+    ("/details.js", SCRIPT, include_bytes!("page/details.js")),
+    ("/events.js", SCRIPT, include_bytes!("page/events.js")),
+    ("/filter.js", SCRIPT, include_bytes!("page/filter.js")),
+    ("/heat.js", SCRIPT, include_bytes!("page/heat.js")),
+    ("/node.js", SCRIPT, include_bytes!("page/node.js")),
+    ("/service.js", SCRIPT, include_bytes!("page/service.js")),
+    ("/store.js", SCRIPT, include_bytes!("page/store.js")),
+    ("/table.js", SCRIPT, include_bytes!("page/table.js")),
+    ("/units.js", SCRIPT, include_bytes!("page/units.js")),
+    ("/uplot.js", SCRIPT, include_bytes!("page/vendor/uplot.js")),
+    ("/uplot.css", STYLE, include_bytes!("page/vendor/uplot.css")),
+];
+
+/// The file of that path.
+pub fn asset(path: &str) -> Option<Answer> {
+    let (_, media, bytes) = ASSETS.iter().find(|it| it.0 == path)?;
+    Some(Answer::whole(media, *bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sha2::{Digest, Sha256};
+    use std::fmt::Write;
+
+    #[test]
+    fn what_is_not_ours_is_as_it_was_published() {
+        let sums = include_str!("page/vendor/SHA256SUMS");
+        for name in ["uplot.js", "uplot.css"] {
+            let (.., bytes) =
+                ASSETS.iter().find(|it| it.0 == format!("/{name}")).expect("it is there");
+            let mut sum = String::new();
+            Sha256::digest(bytes).iter().for_each(|byte| write!(sum, "{byte:02x}").expect("text"));
+            assert!(sums.contains(&format!("{sum}  {name}\n")), "{name}: {sum}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_another_place() {
+        for (path, _, bytes) in ASSETS.iter().filter(|it| !it.0.starts_with("/uplot")) {
+            let text = String::from_utf8_lossy(bytes).replace("http://www.w3.org/2000/svg", "");
+            assert!(!text.contains("http://") && !text.contains("https://"), "{path}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+// The page: joins the feed, the table, the details and the panels. In: events of the service and
+// keys of the user. `/` filters, Escape closes, 1 to 4 choose a panel.
+
+import { Details } from "/details.js";
+import { keep, listen, token } from "/events.js";
+import { Heat } from "/heat.js";
+import { Node } from "/node.js";
+import { Service } from "/service.js";
+import { Store } from "/store.js";
+import { Table } from "/table.js";
+
+const by = (id) => document.getElementById(id);
+
+function themed(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+}
+
+themed(localStorage.getItem("theme"));
+// What is drawn has the colours of when it was drawn.
+const again = () => { store.changed(); latency.drawn.forEach((it) => it.heat.draw()); };
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+by("theme").addEventListener("click", () => {
+  const next = { null: "dark", dark: "light", light: null }[localStorage.getItem("theme")];
+  if (next) localStorage.setItem("theme", next); else localStorage.removeItem("theme");
+  themed(next);
+  again();
+});
+
+// The part of an address behind # is not sent to anybody; it need not stay on the screen either.
+const given = /^#token=(\w+)$/.exec(location.hash);
+if (given) {
+  keep(given[1]);
+  history.replaceState(null, "", location.pathname);
+}
+
+const store = new Store();
+const details = new Details(store);
+const table = new Table(store, (key) => details.open(key));
+const [node, service] = [new Node(), new Service()];
+const feed = {
+  whole: (it) => store.whole(it), change: (it) => store.change(it),
+  status: (it) => service.status(it), probes: (it) => service.examined(it), list: (it) => service.list(it),
+  refused: (it) => said(it.message, "waiting"),
+};
+
+function said(text, state) {
+  by("state").textContent = text;
+  by("state").dataset.state = state;
+}
+
+store.changed = () => {
+  const { head } = store;
+  if (!head.t) return;
+  said(`live, ${new Date(head.t / 1e6).toLocaleTimeString()}`, "live");
+  by("name").textContent = head.node;
+  by("backend").textContent = head.backend;
+  by("sight").hidden = Boolean(token());
+  document.title = `${head.node} · monitor`;
+  by("notes").replaceChildren(...head.notes.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  node.show(head);
+  table.update();
+  details.show();
+};
+
+let stop = () => {};
+function begin() {
+  stop();
+  stop = listen("/feed", (event, data) => feed[event]?.(data), said);
+}
+begin();
+
+by("token").addEventListener("click", () => by("ask").showModal());
+by("ask").addEventListener("close", () => {
+  if (by("ask").returnValue !== "yes") return;
+  keep(by("secret").value.trim());
+  by("secret").value = "";
+  begin();
+});
+
+const latency = {
+  maps: [
+    { of: "block", name: "block_read", title: "Block reads, from submission to completion" },
+    { of: "block", name: "block_write", title: "Block writes, the same" },
+    { of: "run-queue", name: "run_queue", title: "Waits for a processor" },
+  ],
+  stops: [],
+  drawn: [],
+  open() {
+    const place = by("latency");
+    place.className = "panel";
+    const text = document.createElement("p");
+    text.className = "dim";
+    text.textContent = "Counted while this panel is open, by hooks that are attached for it; they run for each block request and each context switch.";
+    const drawn = this.maps.map((it) => ({ ...it, heat: new Heat(it.title) }));
+    this.drawn = drawn;
+    place.replaceChildren(text, ...drawn.map((it) => it.heat.element));
+    this.stops = ["block", "run-queue"].map((of) => listen(`/latency?of=${of}`, (event, sample) => {
+      if (event === "refused") text.textContent = sample.message;
+      for (const it of drawn.filter((map) => map.of === of && sample.histograms)) it.heat.take(sample.histograms[it.name] ?? []);
+    }, (why) => { text.textContent = why; }));
+  },
+  close() { this.stops.forEach((stop) => stop()); [this.stops, this.drawn] = [[], []]; },
+};
+
+const tabs = [...document.querySelectorAll("[role=tab]")];
+function choose(tab) {
+  latency.close();
+  for (const it of tabs) {
+    it.ariaSelected = String(it === tab);
+    it.tabIndex = it === tab ? 0 : -1;
+    by(it.getAttribute("aria-controls")).hidden = it !== tab;
+  }
+  if (tab.id === "tab-latency") latency.open();
+}
+tabs.forEach((tab, at) => {
+  tab.tabIndex = at ? -1 : 0;
+  tab.addEventListener("click", () => choose(tab));
+  tab.addEventListener("keydown", (it) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[it.key];
+    if (!step) return;
+    const next = tabs[(at + step + tabs.length) % tabs.length];
+    choose(next);
+    next.focus();
+  });
+});
+
+document.addEventListener("keydown", (it) => {
+  if (it.key === "Escape" && !by("ask").open) {
+    if (details.key) details.close(); else by("words").value && (by("words").value = "", table.filter());
+    by("scroll").focus();
+  }
+  if (it.target instanceof HTMLInputElement || it.ctrlKey || it.metaKey || it.altKey) return;
+  if (it.key === "/") { it.preventDefault(); choose(tabs[0]); by("words").focus(); }
+  const tab = tabs[Number(it.key) - 1];
+  if (tab) { choose(tab); tab.focus(); }
+});

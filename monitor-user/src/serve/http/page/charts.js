@@ -1,0 +1,34 @@
+// Plots over time with uPlot, in the colours of the page. In: an element, series, data. Out: a plot
+// that can be given new data.
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+/** The last so many seconds, up to the newest value. */
+function lately(last, seconds) {
+  const end = last ?? Date.now() / 1000;
+  return [end - seconds, end];
+}
+
+/** `series`: name, colour, and how a value is written. */
+export function plot(inside, { height, series, top, seconds, legend = true }) {
+  const axis = { stroke: () => colour("dim"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+  const write = series[0].write;
+  const options = {
+    width: Math.max(120, inside.clientWidth), height, cursor: { y: false }, legend: { show: legend },
+    scales: { x: { range: (_, low, high) => lately(high, seconds) }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, top ?? 0) || 1] } },
+    axes: [{ ...axis, size: 22 }, { ...axis, size: 64, values: (_, ticks) => ticks.map(write) }],
+    series: [{ value: "{HH}:{mm}:{ss}" }, ...series.map((it) => ({
+      label: it.label, stroke: () => colour(it.colour), width: 1.5, points: { show: false },
+      value: (_, value) => it.write(value),
+    }))],
+  };
+  const drawn = new uPlot(options, [[], ...series.map(() => [])], inside);
+  const resized = new ResizeObserver(() => {
+    if (inside.clientWidth > 0) drawn.setSize({ width: inside.clientWidth, height });
+  });
+  resized.observe(inside);
+  return {
+    show: (data) => drawn.setData(data),
+    end: () => { resized.disconnect(); drawn.destroy(); },
+  };
+}

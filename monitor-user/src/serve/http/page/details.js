@@ -1,0 +1,86 @@
+// One process: what it is, what it did lately, everything that is known of it. In: its row, and a
+// feed of its own while it is looked at. Out: the panel beside the table; Escape closes it.
+
+import { plot } from "/charts.js";
+import { listen } from "/events.js";
+import { HISTORY } from "/store.js";
+import * as units from "/units.js";
+
+const PLOTS = [
+  { title: "CPU", top: 1, series: [{ label: "CPU", colour: "blue", write: units.percent, at: 1 }] },
+  { title: "Resident memory", series: [{ label: "memory", colour: "green", write: units.bytes, at: 2 }] },
+  {
+    title: "Storage", top: 1024,
+    series: [{ label: "read", colour: "blue", write: units.rate, at: 3 }, { label: "write", colour: "orange", write: units.rate, at: 4 }],
+  },
+];
+
+export class Details {
+  constructor(store) {
+    this.store = store;
+    this.place = document.getElementById("details");
+    this.plots = [];
+  }
+
+  open(key) {
+    const row = this.store.rows.get(key);
+    if (!row) return;
+    this.close();
+    this.key = key;
+    this.store.watch(row);
+    this.place.hidden = false;
+    this.place.innerHTML = `
+      <header><h2></h2><span class="grow"></span><button type="button" title="Escape">close</button></header>
+      <p class="dim" role="status"></p><div class="plots"></div>
+      <div class="card"><h2>All that is known</h2><dl></dl></div>`;
+    const name = row.values[this.store.column("comm")];
+    this.place.querySelector("h2").textContent = `${name}, process ${row.values[0]}`;
+    this.place.querySelector("button").addEventListener("click", () => this.close());
+    this.plots = PLOTS.map((it) => this.plot(it));
+    this.stop = listen(`/process?pid=${row.values[0]}`, (event, sample) => this.heard(event, sample), (text) => this.say(text));
+    this.show();
+  }
+
+  plot({ title, series, top }) {
+    const card = document.createElement("div");
+    card.className = "card";
+    card.innerHTML = "<h2></h2><div></div>";
+    card.firstChild.textContent = title;
+    this.place.querySelector(".plots").append(card);
+    const drawn = plot(card.lastChild, { height: 100, series, top, seconds: HISTORY });
+    return { drawn, at: series.map((it) => it.at) };
+  }
+
+  say(text) { this.place.querySelector("[role=status]").textContent = text; }
+
+  /** With each change of the table. */
+  show() {
+    const row = this.key && this.store.rows.get(this.key);
+    if (!row) return;
+    const past = this.store.past(row);
+    for (const { drawn, at } of this.plots) drawn.show([past[0], ...at.map((it) => past[it])]);
+  }
+
+  heard(event, sample) {
+    if (event === "refused") { this.say(sample.message ?? "it is gone"); return; }
+    const process = sample?.processes?.find((it) => `${it.pid}:${it.start_time_ns}` === this.key);
+    if (!process) { this.say("it has ended"); this.stop?.(); return; }
+    this.say(process.ended ? "it has ended; these are its last numbers" : "");
+    const list = this.place.querySelector("dl");
+    const pairs = Object.entries(process).filter(([, value]) => typeof value !== "object");
+    list.replaceChildren(...pairs.flatMap(([name, value]) => {
+      const [term, says] = [document.createElement("dt"), document.createElement("dd")];
+      term.textContent = name;
+      says.textContent = units.field(name, value);
+      return [term, says];
+    }));
+  }
+
+  close() {
+    this.stop?.();
+    this.plots.forEach((it) => it.drawn.end());
+    [this.key, this.stop, this.plots] = [null, null, []];
+    this.place.hidden = true;
+    this.place.replaceChildren();
+  }
+}

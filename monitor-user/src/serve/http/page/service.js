@@ -1,0 +1,91 @@
+// What the service says of itself: how each capability is served, what it costs, who it works for.
+// In: its answers to status, probes and list. Out: tables.
+
+import * as units from "/units.js";
+
+function table(title, heads, rows, empty) {
+  const card = document.createElement("div");
+  card.className = "scroll";
+  const name = document.createElement("h2");
+  name.textContent = title;
+  card.append(name);
+  if (!rows.length) {
+    const text = document.createElement("p");
+    text.className = "dim";
+    text.textContent = empty ?? "nothing";
+    card.append(text);
+    return card;
+  }
+  const drawn = document.createElement("table");
+  const line = (tag, cells) => {
+    const row = document.createElement("tr");
+    for (const cell of cells) {
+      const element = document.createElement(tag);
+      element.textContent = cell?.text ?? cell ?? "";
+      if (cell?.of) element.className = cell.of;
+      row.append(element);
+    }
+    return row;
+  };
+  const [head, body] = [drawn.createTHead(), drawn.createTBody()];
+  if (heads.length) head.append(line("th", heads));
+  rows.forEach((it) => body.append(line("td", it)));
+  card.append(drawn);
+  return card;
+}
+
+const SHADE = { active: "good", exact: "good", fallback: "", off: "dim", no: "bad", failed: "bad" };
+const listed = (counts) => Object.entries(counts ?? {}).map(([kind, n]) => `${units.count(n)} ${kind}`).join(", ") || "nothing";
+
+export class Service {
+  constructor() {
+    this.cost = document.createElement("div");
+    this.probes = document.createElement("div");
+    const place = document.getElementById("service");
+    place.classList.add("panel");
+    place.append(this.cost, this.probes);
+    this.monitors = document.getElementById("monitors");
+    this.monitors.classList.add("panel");
+  }
+
+  status(own) {
+    const share = (it) => units.percent(it * 100).replace(" %", "");
+    const used = own.budget.used === undefined ? "not measured yet" : `${(own.budget.used * 100).toFixed(2)} % used`;
+    const since = this.before && (own.cpu_ns - this.before.cpu_ns) / (own.uptime_ns - this.before.uptime_ns) * 100;
+    this.before = own;
+    this.cost.replaceChildren(table("Own cost", [], [
+      ["version", own.version],
+      ["up", units.span(own.uptime_ns)],
+      ["CPU, own", since === undefined ? units.span(own.cpu_ns) : `${units.span(own.cpu_ns)}, now ${since.toFixed(2)} % of a processor`],
+      ["CPU, hooks", `${own.bpf_run_estimated ? "about " : ""}${units.span(own.bpf_run_ns)}`],
+      ["budget", `${used}; at most ${share(own.budget.share)} % of the machine`],
+      ["given up", { text: own.budget.shed.join(", ") || "nothing", of: own.budget.shed.length ? "bad" : "" }],
+      ["memory", `${units.bytes(own.rss_bytes)}, BPF maps ${units.bytes(own.map_bytes)}`],
+      ["readings, samples", `${units.count(own.readings)}, ${units.count(own.samples)}`],
+      ["late", `half ${units.span(own.late_p50_ns)}, 99 in 100 ${units.span(own.late_p99_ns)}, at most ${units.span(own.late_max_ns)}`],
+      ["connections, monitors", `${units.count(own.connections)}, ${units.count(own.monitors)}`],
+      ["dropped samples", { text: units.count(own.dropped), of: own.dropped ? "bad" : "" }],
+      ["lost records", { text: listed(own.lost), of: Object.keys(own.lost ?? {}).length ? "bad" : "" }],
+      ["refused", listed(own.refused)],
+      ["HTTP", own.http ? `${units.count(own.http.connections)} connections, ${units.count(own.http.requests)} requests; refused ${listed(own.http.refused)}` : "–"],
+    ]));
+  }
+
+  examined(found) {
+    this.probes.replaceChildren(
+      table("Probes", ["capability", "state", "hooks", "events", "cost of one", "lost", "maps", "why and what would help"],
+        found.capabilities.map((it) => [
+          it.name, { text: it.state, of: SHADE[it.state] ?? "" }, it.hooks.join(", "), units.count(it.events),
+          it.ns_per_event === undefined ? "–" : `${it.estimated ? "about " : ""}${units.span(it.ns_per_event)}`,
+          { text: units.count(it.lost), of: it.lost ? "bad" : "" }, units.bytes(it.map_bytes), [it.why, it.fix].filter(Boolean).join("; "),
+        ])),
+      table("This machine", ["what", "found", "takes away", "would help"], found.host.map((it) => [it.name, it.value, it.blocks, it.fix])),
+    );
+  }
+
+  list(all) {
+    this.monitors.replaceChildren(table("Monitors", ["name", "user", "requestor", "period", "samples", "missed", "kept events"],
+      all.map((it) => [it.id, units.plain(it.uid), units.plain(it.requestor), units.span(it.period_ns), units.count(it.samples), units.count(it.missed), units.count(it.kept)]),
+      "there is none that may be seen"));
+  }
+}

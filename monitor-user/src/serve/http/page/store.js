@@ -1,0 +1,74 @@
+// All processes as the service last told them, and what each did lately. In: messages of the feed.
+// Out: rows, and one call for each change. A process is its id and its start, so a reused id is
+// another one.
+
+export const HISTORY = 300;
+
+export class Store {
+  constructor() {
+    this.columns = [];
+    this.rows = new Map();
+    this.head = { t: null, stats: null, notes: [] };
+    this.times = [];
+    this.changed = () => {};
+  }
+
+  column(name) { return this.columns.indexOf(name); }
+
+  whole(message) {
+    this.columns = message.columns;
+    const before = this.rows;
+    this.rows = new Map();
+    for (const values of message.rows) {
+      const key = `${values[0]}:${values[1]}`;
+      this.rows.set(key, { key, values, past: before.get(key)?.past, fresh: false });
+    }
+    this.take(message);
+  }
+
+  change(message) {
+    for (const row of this.rows.values()) row.fresh = false;
+    for (const [pid, start] of message.gone) this.rows.delete(`${pid}:${start}`);
+    for (const values of message.new) {
+      const key = `${values[0]}:${values[1]}`;
+      this.rows.set(key, { key, values, past: undefined, fresh: true });
+    }
+    for (const set of message.set) {
+      const row = this.rows.get(`${set[0]}:${set[1]}`);
+      for (let at = 2; row && at < set.length; at += 2) row.values[set[at]] = set[at + 1];
+    }
+    this.take(message);
+  }
+
+  take(message) {
+    this.head = message;
+    if (message.t) {
+      this.times.push(message.t / 1e9);
+      if (this.times.length > HISTORY) this.times.shift();
+      this.remember();
+    }
+    this.changed();
+  }
+
+  /** What is plotted of a process is kept from when it first did something, or was looked at. */
+  remember() {
+    const at = ["cpu_percent", "rss_bytes", "read_bytes_per_s", "written_bytes_per_s"].map((it) => this.column(it));
+    for (const row of this.rows.values()) {
+      if (!row.past && !(row.values[at[0]] > 0)) continue;
+      row.past ??= at.map(() => []);
+      at.forEach((column, place) => {
+        const past = row.past[place];
+        past.push(row.values[column]);
+        if (past.length > HISTORY) past.shift();
+      });
+    }
+  }
+
+  /** Times and values of what is kept of a process. */
+  past(row) {
+    const length = row.past?.[0].length ?? 0;
+    return [this.times.slice(this.times.length - length), ...(row.past ?? [[], [], [], []])];
+  }
+
+  watch(row) { row.past ??= [[], [], [], []]; }
+}

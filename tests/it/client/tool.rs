@@ -1,0 +1,96 @@
+//! Tools of the request language in Rust, Python and C: the examples of the manual, each beside a
+//! daemon with fixed values.
+
+use crate::served::{Folder, Served};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+#[path = "../../../docs/examples/tool.rs"]
+mod example;
+
+/// What is said as an event of the tool's own is raised twice.
+const RAISED: [&str; 5] =
+    ["1 [0] define_user_event(0)", "2 [0] user_event(0)", "4 [0] enable(0)", "", ""];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn the_example_in_rust_hears_every_occurrence() {
+    let service = Served::start("test");
+    assert_eq!(example::nodes(service.socket()).expect("a reply"), "1 [0] number_of_nodes(0,1)");
+    let heard = example::raised(service.socket()).expect("replies");
+    assert_eq!(
+        heard,
+        ["2 [0] user_event(0)", r#"3 [0] print(0,["a"])"#, r#"3 [0] print(0,["b"])"#]
+    );
+}
+
+#[test]
+fn the_example_in_python_prints_replies_and_occurrences() {
+    let service = Served::start("test");
+    let mut command = Command::new("python3");
+    command.arg(root().join("docs/examples/omis.py")).arg(service.socket()).args([
+        "1 [] define_user_event(7)",
+        "2 [0] user_event(7): 3 [0] print($1)",
+        "4 [0] enable(2)",
+        "5 [0] raise_event(7,[8])",
+    ]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("python3 is there");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let heard: Vec<String> = lines.take(5).map(|line| line.expect("text")).collect();
+    assert_eq!(heard[..3], RAISED[..3]);
+    assert_eq!(heard[3..], ["5 [0] raise_event(0)", "3 [0] print(0,[8])"]);
+    // It waits for more.
+    child.kill().expect("it is there");
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn the_example_in_c_waits_and_is_called_back() {
+    let service = Served::start("test");
+    let folder = Folder::new();
+    let library = library(&folder);
+    let program = folder.join("omis");
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&program);
+    compile
+        .arg(root().join("docs/examples/omis.c"))
+        .arg("-I")
+        .arg(root().join("monitor-user/include"));
+    compile.arg("-L").arg(&library).arg("-lomis");
+    assert!(compile.status().expect("cc is there").success());
+    let mut run = Command::new(&program);
+    run.arg("2").env("LD_LIBRARY_PATH", &library).env("MONITOR_SOCKET", service.socket());
+    let out = run.output().expect("it runs");
+    assert!(out.status.success(), "{out:?}");
+    let said = String::from_utf8(out.stdout).expect("text");
+    let said: Vec<&str> = said.lines().collect();
+    assert_eq!(said[0], "0 [0] number_of_nodes(0,1)");
+    for line in RAISED.iter().filter(|line| !line.is_empty()) {
+        assert!(said.contains(line), "{line} is not in {said:?}");
+    }
+    let mut called = said.iter().filter(|line| line.starts_with("3 [0] print"));
+    assert_eq!(called.next(), Some(&"3 [0] print(0,[1])"));
+    assert_eq!(called.next(), Some(&"3 [0] print(0,[2])"));
+
+    // Nobody listens there: both procedures say so, in the form of a reply.
+    let out = run.env("MONITOR_SOCKET", "/nowhere").output().expect("it runs");
+    assert_eq!(out.status.code(), Some(1));
+    let said = String::from_utf8(out.stdout).expect("text");
+    assert!(said.starts_with("0 [] error(201,0,\"no daemon answers at /nowhere"), "{said}");
+}
+
+/// The folder of `libomis.so`, by both of its names.
+fn library(folder: &Folder) -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    let built = build.args(["build", "--locked", "--package=monitor-capi"]).current_dir(root());
+    assert!(built.stderr(Stdio::null()).status().expect("cargo runs").success());
+    let target = Path::new(env!("CARGO_BIN_EXE_monitor")).with_file_name("libomis.so");
+    for name in ["libomis.so", "libomis.so.1"] {
+        std::os::unix::fs::symlink(&target, folder.join(name)).expect("a link");
+    }
+    folder.join("")
+}

@@ -1,0 +1,140 @@
+//! Whoever is killed, nothing stays stopped, and no byte of ours stays.
+
+use super::target::{ONE, OTHER, Target, does, until};
+use super::user::remote;
+use crate::deadline;
+use crate::root::privilege::granted;
+use monitor::control::hand::Remote;
+use monitor::control::{Act, Done, Hand as _, Mark, Trouble, What};
+use std::os::fd::AsFd as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Everything runs on within this.
+const WITHIN: Duration = Duration::from_secs(1);
+/// Where nobody comes by himself.
+const PLACES: [&str; 6] = ["sum", "scale", "crash", "forever", "landing", "deep"];
+
+/// Two stopped processes, eight held threads in others, twenty breakpoints.
+struct Scene {
+    stopped: [Target; 2],
+    threads: Target,
+    broken: Vec<Target>,
+    sums: Vec<u64>,
+}
+
+impl Scene {
+    fn new(hand: &mut Remote) -> Self {
+        let stopped = [Target::new("spin", 2), Target::new("spin", 1)];
+        for target in &stopped {
+            let _stopped = does(hand, Act::Stop(target.whole()));
+        }
+        let threads = Target::new("spin", 8);
+        for place in 0..8 {
+            let _stopped = hand.act(OTHER, Act::Stop(threads.thread(place))).unwrap();
+        }
+        // One that is held by an event, one in code without a file, one in the midst of a call.
+        let broken = vec![
+            Target::new("slow", 2),
+            Target::new("jit", 1),
+            Target::new("wait", 2),
+            Target::new("slow", 1),
+        ];
+        let sums = broken.iter().map(Target::code_sum).collect();
+        let mut set = 0;
+        for target in &broken {
+            for place in PLACES.iter().take(5 - usize::from(set >= 15)) {
+                set += 1;
+                let _placed = does(hand, Act::Break(target.whole(), target.at(place), Mark(set)));
+            }
+        }
+        let _placed = does(hand, Act::Break(broken[0].whole(), broken[0].at("tick"), Mark(100)));
+        let _hit = until(hand, Mark(100));
+        let made = Act::Break(broken[1].whole(), broken[1].at("made"), Mark(101));
+        assert_eq!(does(hand, made), Done::Placed(None));
+        let forever = broken[3].at("forever") + 8;
+        let _called = hand.act(ONE, Act::Call(broken[3].whole(), Mark(102), forever, Vec::new()));
+        Self { stopped, threads, broken, sums }
+    }
+
+    /// All runs, nothing of ours is left. Gives how long that took.
+    fn is_as_before(mut self, since: Instant) -> Duration {
+        let all = || self.stopped.iter().chain([&self.threads]).chain(&self.broken);
+        let runs = |it: &Target| !it.states().contains(['T', 't']) && !it.is_traced();
+        deadline::until(|| all().all(runs).then_some(()));
+        let took = since.elapsed();
+        for thread in 0..8 {
+            self.threads.until_counts(thread);
+        }
+        for target in &self.stopped {
+            target.until_counts(0);
+        }
+        let sums: Vec<u64> = self.broken.iter().map(Target::code_sum).collect();
+        assert_eq!(sums, self.sums, "the code is what it was");
+        for target in [&self.broken[0], &self.broken[1], &self.broken[3]] {
+            target.until_counts(0);
+        }
+        for target in &mut self.broken {
+            assert_eq!(target.ended(), None, "nobody died of it");
+        }
+        took
+    }
+}
+
+#[test]
+fn root_when_the_daemon_is_killed_everything_runs_on_within_a_second() {
+    if !granted("root_when_the_daemon_is_killed_everything_runs_on_within_a_second") {
+        return;
+    }
+    let mut hand = remote(None);
+    let scene = Scene::new(&mut hand);
+    // What the kernel does with the socket of a daemon that was killed.
+    let socket = hand.as_fd().try_clone_to_owned().unwrap();
+    let since = Instant::now();
+    std::os::unix::net::UnixStream::from(socket).shutdown(std::net::Shutdown::Both).unwrap();
+    let took = scene.is_as_before(since);
+    println!("all ran on after {took:?}");
+    assert!(took < WITHIN, "{took:?}");
+}
+
+#[test]
+fn root_when_the_hand_is_killed_another_undoes_what_it_did() {
+    if !granted("root_when_the_hand_is_killed_another_undoes_what_it_did") {
+        return;
+    }
+    let mut hand = remote(None);
+    let stopped = Target::new("spin", 2);
+    let broken = Target::new("wait", 2);
+    let sum = broken.code_sum();
+    let _stopped = does(&mut hand, Act::Stop(stopped.whole()));
+    let _placed = does(&mut hand, Act::Break(broken.whole(), broken.at("tick"), Mark(1)));
+    assert_ne!(broken.code_sum(), sum);
+    let killed = hand.pid();
+    let done = Command::new("kill").args(["-9", &killed.to_string()]).status().unwrap();
+    assert!(done.success());
+    let told = deadline::until(|| {
+        Some(hand.happened())
+            .filter(|it| it.iter().any(|it| it.what == What::Failed(Trouble::HandLost)))
+    });
+    assert!(!told.is_empty());
+    assert_ne!(hand.pid(), killed);
+    stopped.until_counts(0);
+    deadline::until(|| (broken.code_sum() == sum && !broken.is_traced()).then_some(()));
+    // The next hand does what it is asked.
+    let _stopped = does(&mut hand, Act::Stop(stopped.whole()));
+    assert!(stopped.stands());
+}
+
+#[test]
+fn root_a_hand_that_is_told_to_end_undoes_everything_first() {
+    if !granted("root_a_hand_that_is_told_to_end_undoes_everything_first") {
+        return;
+    }
+    let mut hand = remote(None);
+    let scene = Scene::new(&mut hand);
+    let since = Instant::now();
+    let done = Command::new("kill").args(["-TERM", &hand.pid().to_string()]).status().unwrap();
+    assert!(done.success());
+    let took = scene.is_as_before(since);
+    assert!(took < WITHIN, "{took:?}");
+}

@@ -1,0 +1,15 @@
+//! Acts on real processes: a small program of our own, `tests/fixture/control/target.c`.
+
+mod bad;
+mod breakpoint;
+mod call;
+mod errand;
+mod guardian;
+mod memory;
+mod register;
+mod stack;
+mod start;
+mod stop;
+mod target;
+mod user;
+mod watch;

@@ -1,0 +1,57 @@
+//! Backtraces and loader information.
+
+use super::target::{Target, does, hand, program};
+use crate::deadline;
+use monitor::control::{Act, Done, Frame, Image, Names};
+
+fn frames(target: &Target, names: Names) -> Vec<Frame> {
+    deadline::until(|| (target.states() == "S").then_some(()));
+    match does(&mut hand(), Act::Backtrace(target.whole(), 64, names)) {
+        Done::Frames(frames) => frames,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_stack_without_frame_pointers_is_walked_to_its_end() {
+    let target = Target::new("dive", 1);
+    let frames = frames(&target, Names::With);
+    let names: Vec<&str> = frames.iter().filter_map(|it| it.name.as_deref()).collect();
+    // Six times `deep`, with what called it, and above that what began the program.
+    let first = names.iter().position(|name| *name == "deep").unwrap();
+    assert_eq!(
+        names[first..first + 8],
+        ["deep", "deep", "deep", "deep", "deep", "deep", "dive", "main"]
+    );
+    assert!(names.contains(&"_start"), "{names:?}");
+    assert!(frames.windows(2).all(|pair| pair[0].frame <= pair[1].frame), "{frames:x?}");
+}
+
+#[test]
+fn no_more_frames_are_told_than_are_wanted() {
+    let target = Target::new("dive", 1);
+    let all = frames(&target, Names::Without);
+    assert!(all.iter().all(|it| it.name.is_none()));
+    let Done::Frames(few) = does(&mut hand(), Act::Backtrace(target.whole(), 3, Names::Without))
+    else {
+        panic!()
+    };
+    assert_eq!(few, all[..3]);
+}
+
+#[test]
+fn every_object_is_told_with_its_parts() {
+    let target = Target::new("slow", 1);
+    let Done::Images(images) = does(&mut hand(), Act::Loader(target.whole())) else { panic!() };
+    let named = |name: &str| -> &Image {
+        images.iter().find(|it| String::from_utf8_lossy(&it.path).contains(name)).unwrap()
+    };
+    let own = named(program().file_name().unwrap().to_str().unwrap());
+    let within = |part: (u64, u64), address: u64| (part.0..part.0 + part.1).contains(&address);
+    assert!(within(own.code, target.at("tick")));
+    assert!(within(own.data, target.at("text")), "it has a first value");
+    assert!(within(own.bss, target.at("counters")), "it has none");
+    assert!(!within(own.code, target.at("fixed")) && !within(own.data, target.at("fixed")));
+    assert_eq!(named("libc.so").build_id.len(), 20);
+    assert!(within(named("[vdso]").code, named("[vdso]").code.0));
+}

@@ -1,0 +1,233 @@
+//! The program that tests act on, and a hand to act with.
+
+use crate::deadline;
+use monitor::control::subject::{Subject, raw, thread_identity};
+use monitor::control::{
+    Act, Done, Hand, Happened, Mark, Target as Whom, Tool, Trouble, What, Worker,
+};
+use monitor::model::id::{Identity, Pid};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+/// Two tools that know nothing of each other.
+pub const ONE: Tool = Tool(1);
+pub const OTHER: Tool = Tool(2);
+
+/// The program, built once.
+pub fn program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixture/control/target.c");
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("control-target");
+        // Another test process may be at it too: each builds its own and puts it there whole.
+        let own = built.with_extension(std::process::id().to_string());
+        // Frame pointers are what most programs do not have.
+        let words = ["-O1", "-fomit-frame-pointer", "-pthread", "-o"];
+        let done = Command::new("cc").args(words).arg(&own).arg(source).status();
+        assert!(done.expect("a C compiler is there").success());
+        std::fs::rename(&own, &built).expect("it is ours");
+        built
+    })
+}
+
+/// One running.
+pub struct Target {
+    child: Child,
+    places: HashMap<String, u64>,
+}
+
+impl Target {
+    /// Does this in so many threads, all of which are there.
+    pub fn new(way: &str, threads: usize) -> Self {
+        let it = Self::run(Command::new(program()).args([way, &threads.to_string()]));
+        deadline::until(|| (it.tids().len() == threads).then_some(()));
+        it
+    }
+
+    /// One that is started like this.
+    pub fn run(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut it = Self { child, places: HashMap::new() };
+        let mut line = String::new();
+        let output = it.child.stdout.take().unwrap();
+        let _bytes =
+            std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
+        it.places = line.split_whitespace().map(place).collect();
+        it
+    }
+
+    /// Which process it is.
+    pub fn id(&self) -> Identity {
+        Subject::now(Pid(self.child.id())).unwrap().id
+    }
+
+    /// As whom acts mean.
+    pub fn whole(&self) -> Whom {
+        self.id().into()
+    }
+
+    /// One of its threads, the first being 0.
+    pub fn thread(&self, place: usize) -> Whom {
+        let tid = self.tids()[place];
+        let thread = thread_identity(raw(Pid(self.child.id())), raw(Pid(tid)));
+        Whom { process: self.id(), thread }
+    }
+
+    /// Their numbers.
+    pub fn tids(&self) -> Vec<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().flatten();
+        let mut tids: Vec<u32> =
+            tasks.map(|it| it.file_name().to_str().unwrap().parse().unwrap()).collect();
+        tids.sort_unstable();
+        tids
+    }
+
+    /// Where one of its parts is.
+    pub fn at(&self, name: &str) -> u64 {
+        self.places[name]
+    }
+
+    /// A number of it, as the kernel has it.
+    pub fn number(&self, address: u64) -> u64 {
+        use std::os::unix::fs::FileExt as _;
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.child.id())).unwrap();
+        let mut bytes = [0; 8];
+        memory.read_exact_at(&mut bytes, address).unwrap();
+        u64::from_le_bytes(bytes)
+    }
+
+    /// What one of its threads has counted.
+    pub fn count(&self, thread: u64) -> u64 {
+        self.number(self.at("counters") + 8 * thread)
+    }
+
+    /// Waits until a thread counts on.
+    pub fn until_counts(&self, thread: u64) {
+        let before = self.count(thread);
+        deadline::until(|| (self.count(thread) > before).then_some(()));
+    }
+
+    /// The states of its threads.
+    pub fn states(&self) -> String {
+        let state = |tid: &u32| {
+            let path = format!("/proc/{}/task/{tid}/stat", self.child.id());
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('X')
+        };
+        self.tids().iter().map(state).collect()
+    }
+
+    /// Whether all threads stand.
+    pub fn stands(&self) -> bool {
+        self.states().chars().all(|state| matches!(state, 'T' | 't'))
+    }
+
+    /// Whether any of its threads is traced.
+    pub fn is_traced(&self) -> bool {
+        let traced = |tid: &u32| {
+            let path = format!("/proc/{}/task/{tid}/status", self.child.id());
+            std::fs::read_to_string(path).is_ok_and(|text| !text.contains("TracerPid:\t0\n"))
+        };
+        self.tids().iter().any(traced)
+    }
+
+    /// A sum over its code, as it is in memory.
+    pub fn code_sum(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hasher as _};
+        use std::os::unix::fs::FileExt as _;
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.child.id())).unwrap();
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.child.id())).unwrap();
+        let mut sum = DefaultHasher::new();
+        for line in maps.lines().filter(|it| it.contains("r-xp") && it.contains('/')) {
+            let (from, rest) = line.split_once('-').unwrap();
+            let to = rest.split_once(' ').unwrap().0;
+            let hex = |text| u64::from_str_radix(text, 16).unwrap();
+            let mut bytes = vec![0; usize::try_from(hex(to) - hex(from)).unwrap()];
+            memory.read_exact_at(&mut bytes, hex(from)).unwrap();
+            sum.write(&bytes);
+        }
+        sum.finish()
+    }
+
+    /// Sends a signal as a shell would.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Ends it, and waits for that.
+    pub fn end(&mut self) -> std::process::ExitStatus {
+        let _ended = self.child.kill();
+        self.child.wait().unwrap()
+    }
+
+    /// Ends it, without waiting: who traces it has to see that first.
+    pub fn end_slowly(&mut self) {
+        let _ended = self.child.kill();
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+fn place(pair: &str) -> (String, u64) {
+    let (name, address) = pair.split_once("=0x").unwrap();
+    (name.to_owned(), u64::from_str_radix(address, 16).unwrap())
+}
+
+/// A hand with our own rights, on this thread.
+pub fn hand() -> Worker {
+    Worker::default()
+}
+
+/// Does something that must go well.
+#[track_caller]
+pub fn does(hand: &mut dyn Hand, act: Act) -> Done {
+    hand.act(ONE, act).unwrap()
+}
+
+/// Does something that must not.
+#[track_caller]
+pub fn refuses(hand: &mut dyn Hand, act: Act) -> Trouble {
+    hand.act(ONE, act).unwrap_err()
+}
+
+thread_local! {
+    /// What happened and no test has asked for yet.
+    static SEEN: RefCell<Vec<Happened>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Waits until something happens under a name.
+#[track_caller]
+pub fn until(hand: &mut dyn Hand, mark: Mark) -> Happened {
+    deadline::until(|| {
+        SEEN.with_borrow_mut(|seen| {
+            seen.extend(hand.happened());
+            let place = seen.iter().position(|it| it.wanted == Some((ONE, mark)))?;
+            Some(seen.remove(place))
+        })
+    })
+}
+
+/// Nothing happens until the condition holds, while the hand does its turns.
+#[track_caller]
+pub fn meanwhile(hand: &mut dyn Hand, mut holds: impl FnMut() -> bool) -> Vec<What> {
+    let mut seen = Vec::new();
+    deadline::until(|| {
+        seen.extend(hand.happened().into_iter().map(|it| it.what));
+        holds().then_some(())
+    });
+    seen
+}

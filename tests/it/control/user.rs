@@ -1,0 +1,135 @@
+//! A hand in a process of its own has the rights of its user and no others.
+
+use super::target::{ONE, Target, does, program, refuses, until};
+use crate::deadline;
+use crate::root::privilege::granted;
+use monitor::control::hand::{Remote, User};
+use monitor::control::{Act, Done, Hand as _, Mark, Method, Program, Trouble, What};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+const UID: u32 = 54_321;
+
+pub fn remote(user: Option<User>) -> Remote {
+    Remote::start(Path::new(env!("CARGO_BIN_EXE_monitor")), user).unwrap()
+}
+
+fn user() -> User {
+    User { uid: UID, gid: UID, groups: vec![UID + 1] }
+}
+
+/// One of that user's own. The program lies where he may not look, so it is given to him open.
+fn own(way: &str, threads: usize) -> Target {
+    let copy = std::env::temp_dir().join(format!("monitor-control-{}", std::process::id()));
+    if !copy.exists() {
+        let _bytes = std::fs::copy(program(), &copy).unwrap();
+    }
+    Target::run(Command::new(copy).args([way, &threads.to_string()]).uid(UID).gid(UID))
+}
+
+#[test]
+fn root_a_hand_has_become_its_user() {
+    if !granted("root_a_hand_has_become_its_user") {
+        return;
+    }
+    let mut hand = remote(Some(user()));
+    let _answered = hand.act(ONE, Act::Forget).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", hand.pid())).unwrap();
+    let line = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(line("Uid:"), vec![UID.to_string(); 4]);
+    assert_eq!(line("Gid:"), vec![UID.to_string(); 4]);
+    assert_eq!(line("Groups:"), [(UID + 1).to_string()]);
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+        assert_eq!(line(set), ["0000000000000000"], "{set}");
+    }
+}
+
+#[test]
+fn root_a_users_hand_acts_on_his_own_and_on_nobody_elses() {
+    if !granted("root_a_users_hand_acts_on_his_own_and_on_nobody_elses") {
+        return;
+    }
+    let mut hand = remote(Some(user()));
+    let (mine, foreign) = (own("spin", 2), Target::new("spin", 1));
+    assert_eq!(does(&mut hand, Act::Stop(mine.whole())), Done::Stopped(Method::Signal));
+    assert!(mine.stands());
+    let _released = does(&mut hand, Act::Continue(mine.whole()));
+    mine.until_counts(0);
+    let whole = foreign.whole();
+    for act in [
+        Act::Stop(whole),
+        Act::Kill(whole, 15),
+        Act::Nice(whole, 5),
+        Act::Read(whole, foreign.at("text"), 1),
+        Act::Write(whole, foreign.at("text"), vec![1]),
+        Act::Integers(whole, 0, 1),
+        Act::Loader(whole),
+        Act::Break(whole, foreign.at("tick"), Mark(1)),
+        Act::Step(whole, Mark(1)),
+        Act::Watch(whole, Mark(1)),
+    ] {
+        let refused = refuses(&mut hand, act.clone());
+        assert!(matches!(refused, Trouble::Denied { .. }), "{act:?}: {refused:?}");
+    }
+    foreign.until_counts(0);
+}
+
+#[test]
+fn root_what_a_hand_starts_is_its_users() {
+    if !granted("root_what_a_hand_starts_is_its_users") {
+        return;
+    }
+    let mut hand = remote(Some(user()));
+    let wanted = Program {
+        path: "/bin/sleep".into(),
+        arguments: vec![b"60".to_vec()],
+        environment: None,
+        folder: None,
+        streams: [None, None, None],
+        stopped: true,
+    };
+    let Done::Started(id) = does(&mut hand, Act::Start(wanted)) else { panic!() };
+    use std::os::unix::fs::MetadataExt as _;
+    let owner = std::fs::metadata(format!("/proc/{}", id.pid.0)).unwrap().uid();
+    assert_eq!(owner, UID);
+    let _killed = does(&mut hand, Act::Kill(id.into(), 9));
+    deadline::until(|| (!Path::new(&format!("/proc/{}", id.pid.0)).exists()).then_some(()));
+}
+
+#[test]
+fn root_everything_works_over_the_socket_too() {
+    if !granted("root_everything_works_over_the_socket_too") {
+        return;
+    }
+    let mut hand = remote(Some(user()));
+    let target = own("slow", 1);
+    let (whole, tick) = (target.whole(), target.at("tick"));
+    let _placed = does(&mut hand, Act::Break(whole, tick, Mark(1)));
+    for _ in 0..23 {
+        let hit = until(&mut hand, Mark(1));
+        assert_eq!(hit.what, What::Breakpoint(tick));
+        let _released = does(&mut hand, Act::Release(hit.target, Mark(1)));
+    }
+    // A frame as large as they come.
+    let most = 4 << 20;
+    let refused = refuses(&mut hand, Act::Read(whole, target.at("text"), most));
+    assert!(matches!(refused, Trouble::Fault { .. }));
+    let refused = refuses(&mut hand, Act::Write(whole, 16, vec![7; 4 << 20]));
+    assert!(matches!(refused, Trouble::Fault { .. }));
+}
+
+#[test]
+fn a_hand_that_is_started_by_hand_says_what_it_is_for() {
+    let got = Command::new(env!("CARGO_BIN_EXE_monitor"))
+        .arg("hand")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(got.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&got.stderr).into_owned();
+    assert!(said.starts_with("monitor: `hand` is started by the service"), "{said}");
+}

@@ -1,0 +1,159 @@
+//! The page in a browser: it loads, updates, sorts, filters, and shows a process that the test
+//! started; nothing is wrong on its console.
+
+use super::browser::Browser;
+use super::get::Web;
+use crate::root::privilege::granted;
+use std::process::{Child, Command, Stdio};
+
+/// A process that computes until the test ends.
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Self {
+        let loop_for_ever = "while :; do :; done";
+        let mut command = Command::new("nice");
+        command.args(["-n", "19", "sh", "-c", loop_for_ever, "busy-for-the-page"]);
+        Self(command.stdin(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The texts of a column of what is drawn.
+fn column(title: &str) -> String {
+    format!(
+        "(() => {{ const at = [...document.querySelectorAll('#scroll th')]\
+         .findIndex((it) => it.textContent === '{title}');\
+         return [...document.querySelectorAll('#scroll tbody tr[data-key]')]\
+         .map((it) => it.cells[at].textContent) }})()"
+    )
+}
+
+/// Waits for the next sample.
+fn tick(browser: &mut Browser) {
+    let before = browser.value("document.getElementById('state').textContent");
+    browser.until(&format!("document.getElementById('state').textContent !== {before}"));
+}
+
+const LIVE: &str = "document.getElementById('state')?.dataset.state === 'live'";
+
+fn search(browser: &mut Browser, words: &str) {
+    let set = format!(
+        "(() => {{ const it = document.getElementById('words'); it.value = {words:?};\
+         it.dispatchEvent(new Event('input')); return true }})()"
+    );
+    let _ = browser.value(&set);
+}
+
+#[test]
+fn root_the_page_shows_a_process_that_was_started_and_says_what_is_wrong_with_a_filter() {
+    const TEST: &str = "root_the_page_shows_a_process_that_was_started";
+    if !granted(TEST) {
+        return;
+    }
+    let web = Web::reading("", "ebpf");
+    let token = web.token().replace("Authorization: Bearer ", "");
+    let address = format!("http://{}/#token={token}", web.address);
+    let Some(mut browser) = Browser::open(TEST, &address) else { return };
+    browser.until(LIVE);
+    assert_eq!(browser.value("location.hash"), "");
+    assert_eq!(browser.value("document.getElementById('backend').textContent"), "ebpf");
+    let busy = Busy::start();
+    search(&mut browser, "busy-for-the-page cpu>1");
+    browser.until(&format!("{}.length === 1", column("PID")));
+    assert_eq!(browser.value(&format!("{}[0]", column("PID"))), busy.0.id().to_string());
+    browser.picture("filtered-light");
+    let shown = browser.value("document.getElementById('count').textContent");
+    assert!(shown.as_str().unwrap().starts_with("1 of "), "{shown}");
+    search(&mut browser, "cpu>x");
+    let wrong = browser.value("document.getElementById('wrong').textContent");
+    assert_eq!(wrong, "cpu>x\n    ^ a number is wanted, such as 5 or 100M");
+    search(&mut browser, "busy-for-the-page");
+    details(&mut browser, busy);
+    assert_eq!(browser.errors, Vec::<String>::new());
+}
+
+/// The row is chosen by keys, its details come, and its end is seen.
+fn details(browser: &mut Browser, busy: Busy) {
+    browser.until(&format!("{}.length === 1", column("PID")));
+    let _ = browser.value("document.getElementById('scroll').focus()");
+    browser.key("ArrowDown");
+    browser.key("Enter");
+    browser.until("document.querySelectorAll('#details dd').length > 30");
+    browser.until("document.querySelectorAll('#details canvas').length === 3");
+    let title = browser.value("document.querySelector('#details h2').textContent");
+    assert_eq!(title, format!("sh, process {}", busy.0.id()));
+    search(browser, "");
+    browser.theme("dark");
+    (0..3).for_each(|_| tick(browser));
+    browser.picture("details-dark");
+    drop(busy);
+    browser.until("document.querySelector('#details [role=status]').textContent.includes('ended')");
+    browser.key("Escape");
+    browser.until("document.getElementById('details').hidden");
+}
+
+#[test]
+fn root_the_page_sorts_updates_and_shows_latencies_probes_and_what_it_costs() {
+    const TEST: &str = "root_the_page_sorts_updates_and_shows_latencies";
+    if !granted(TEST) {
+        return;
+    }
+    let web = Web::reading("", "ebpf");
+    let token = web.token().replace("Authorization: Bearer ", "");
+    let address = format!("http://{}/#token={token}", web.address);
+    let Some(mut browser) = Browser::open(TEST, &address) else { return };
+    browser.until(LIVE);
+    tick(&mut browser);
+    let _ = browser.value("document.querySelector('th[data-name=pid] button').click()");
+    let pids = browser.value(&column("PID"));
+    let pids: Vec<u32> = pids.as_array().unwrap().iter().map(number).collect();
+    assert!(pids.len() > 5 && pids.is_sorted(), "{pids:?}");
+    let _ = browser.value("document.querySelector('th[data-name=pid] button').click()");
+    browser.until(&format!(
+        "{}.map(Number).every((it, at, all) => !at || it <= all[at - 1])",
+        column("PID")
+    ));
+    let _ = browser.value("document.querySelector('th[data-name=cpu_percent] button').click()");
+    browser.picture("processes-light");
+    browser.size(800, 700);
+    browser.picture("processes-800");
+    browser.size(1280, 800);
+    browser.key("2");
+    let captions = "[...document.querySelectorAll('#latency figcaption')]";
+    browser.until(&format!("{captions}.some((it) => /[1-9]/.test(it.textContent))"));
+    browser.theme("dark");
+    (0..2).for_each(|_| tick(&mut browser));
+    browser.picture("latency-dark");
+    browser.key("3");
+    browser.until("document.querySelectorAll('#monitors tbody tr').length >= 1");
+    browser.picture("monitors-dark");
+    browser.key("4");
+    browser.until("document.getElementById('service').textContent.includes('tp_btf/')");
+    browser.theme("light");
+    browser.picture("service-light");
+    assert_eq!(browser.errors, Vec::<String>::new());
+}
+
+fn number(text: &serde_json::Value) -> u32 {
+    text.as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn without_the_token_the_page_says_so_and_a_wrong_one_is_forgotten() {
+    let web = Web::with("");
+    let address = format!("http://{}/#token=0123456789abcdef0123456789abcdef", web.address);
+    let Some(mut browser) = Browser::open("without_the_token", &address) else { return };
+    browser.until(LIVE);
+    assert_eq!(browser.value("document.getElementById('sight').hidden"), false);
+    assert_eq!(browser.value("sessionStorage.getItem('monitor-token')"), serde_json::Value::Null);
+    browser.picture("stranger");
+    // That the wrong one was refused is all that the browser has to say.
+    assert!(browser.errors.iter().all(|it| it.contains("401")), "{:?}", browser.errors);
+}
