@@ -4,7 +4,7 @@ use super::{Told, course, length, percent};
 use crate::format::grid::{Column, Grid, Side};
 use crate::format::human::{escaped, scaled, span};
 use crate::meter::ledger::{Entry, Of};
-use crate::model::field::ProcessField as F;
+use crate::model::field::{Category, ProcessField as F};
 use crate::model::group::By;
 use crate::model::id::Ns;
 use std::fmt::Write;
@@ -68,12 +68,8 @@ fn columns(of: Of) -> Vec<Column> {
     };
     let name = match of {
         Of::Process => "COMMAND",
-        Of::Group(By::Job) => "JOB",
-        Of::Group(By::User) => "USER",
-        Of::Group(By::Comm) => "COMMAND",
-        Of::Group(By::Cgroup) => "CGROUP",
-        Of::Group(By::Container) => "CONTAINER",
         Of::Group(By::Rule) => "RULE",
+        Of::Group(by) => by.field().field().title,
     };
     let rest = ["CPU", "CPU%", "P50", "P95", "MAX", "RSS P95", "MAX", "READ", "WRITTEN"];
     let columns = first.iter().chain(&rest).map(|title| right(title));
