@@ -5,7 +5,7 @@
 
 use super::recording::words as recording;
 use super::top::words::Top;
-use super::{exit, words};
+use super::{exit, when, words};
 use crate::backend::select::Choice;
 use crate::format::{Form, Scope};
 use crate::model::group::By;
@@ -53,6 +53,8 @@ pub enum Command {
     Events(words::Events),
     /// Ask in the request language, and print the replies
     Ask(words::Ask),
+    /// Print, count, time or stop: when a function is called, a signal comes, a program ends
+    When(when::words::When),
     /// Serve the tools of this node: one reader for all of them
     Serve(Serve),
     /// What the service of this node uses, holds and refused

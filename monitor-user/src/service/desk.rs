@@ -6,6 +6,7 @@ use super::outcome::{Refusal, Told};
 use super::session::number::Numbers;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::{RequestId, Value};
+use crate::probe::tap::Tap;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +52,18 @@ pub enum Topic {
     NodeWent,
     /// A user's own event.
     User(i64),
+    /// A library function was called, or returned.
+    Called(Tap),
+}
+
+impl Topic {
+    /// The function whose calls are looked out for.
+    pub const fn tap(&self) -> Option<&Tap> {
+        match self {
+            Self::Called(tap) => Some(tap),
+            _ => None,
+        }
+    }
 }
 
 /// Something that occurred on this node.

@@ -42,7 +42,7 @@ pub use session::Session;
 pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Scope", &[scope::ROWS]),
     ("Processes", &[process::info::ROWS]),
-    ("Events", &[event::life::ROWS, event::signal::ROWS]),
+    ("Events", &[event::life::ROWS, event::signal::ROWS, event::call::ROWS]),
     ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),

@@ -5,6 +5,7 @@
 //! once is begun, and reported later under its ticket.
 
 pub mod act;
+pub mod call;
 pub mod fact;
 pub mod happening;
 pub mod live;
@@ -14,6 +15,7 @@ mod reading;
 pub mod scripted;
 
 pub use act::{Act, Acts};
+pub use call::Calls;
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Happening, Happenings};
 pub use message::Messages;
@@ -23,6 +25,6 @@ pub use process::Processes;
 pub type Ticket = u64;
 
 /// A node.
-pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Send {}
+pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Calls + Send {}
 
-impl<T: Processes + Facts + Acts + Happenings + Messages + Send> Ground for T {}
+impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Send> Ground for T {}

@@ -3,6 +3,7 @@
 //! In: which backend shall read. Out: its processes, its facts, what happens on it. The backend is
 //! opened when it is first needed: who never asks about a process costs nothing.
 
+mod call;
 mod fact;
 mod message;
 
@@ -21,17 +22,19 @@ use crate::service::desk::Topic;
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
 use std::collections::BTreeSet;
+use std::os::fd::BorrowedFd;
 
 /// This node.
 pub struct Live {
     choice: Choice,
     reading: Option<Reading<dyn Backend>>,
+    calls: call::Listening,
 }
 
 impl Live {
     /// As this backend will see it.
-    pub const fn new(choice: Choice) -> Self {
-        Self { choice, reading: None }
+    pub fn new(choice: Choice) -> Self {
+        Self { choice, reading: None, calls: call::Listening::default() }
     }
 
     fn reading(&mut self) -> Result<&mut Reading<dyn Backend>, Refusal> {
@@ -95,12 +98,14 @@ impl Acts for Live {
 impl Happenings for Live {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
-            Topic::User(_) | Topic::NodeCame | Topic::NodeWent => Ok(()),
+            // Whether a function can be watched was seen in the processes that were named.
+            Topic::User(_) | Topic::NodeCame | Topic::NodeWent | Topic::Called(_) => Ok(()),
             _ => self.reading()?.can(topic),
         }
     }
 
     fn watch(&mut self, topics: &BTreeSet<Topic>) {
+        self.calls.watch(topics, self.choice);
         // Who could not open it was told so when he attached a process.
         if let (false, Ok(reading)) = (topics.is_empty(), self.reading()) {
             reading.watch(topics);
@@ -109,11 +114,22 @@ impl Happenings for Live {
         }
     }
 
+    fn follow(&mut self, processes: &BTreeSet<Identity>) {
+        self.calls.follow(processes);
+    }
+
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        self.calls.wake()
+    }
+
     fn due(&self) -> Option<Ns> {
-        self.reading.as_ref().and_then(Reading::due)
+        let reading = self.reading.as_ref().and_then(Reading::due);
+        [reading, self.calls.due()].into_iter().flatten().min()
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
-        self.reading.as_mut().map(|it| it.happened(now)).unwrap_or_default()
+        let mut happened = self.reading.as_mut().map(|it| it.happened(now)).unwrap_or_default();
+        happened.extend(self.calls.happened(now));
+        happened
     }
 }

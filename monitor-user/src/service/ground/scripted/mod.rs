@@ -4,6 +4,8 @@
 //! and happenings on every machine. Acts change the script's world as the system would change ours,
 //! as far as a state and a nice value go.
 
+mod call;
+
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
 use super::process::Processes;
@@ -25,17 +27,25 @@ use std::collections::{BTreeSet, HashMap};
 pub struct Scripted {
     reading: Reading<Canned>,
     queues: HashMap<Pid, Vec<Message>>,
+    calls: call::Script,
 }
 
 impl Scripted {
     /// A node of that name, with nobody on it.
     pub fn new(name: &str) -> Result<Self, Malformed> {
         let backend = Canned::scripted(&format!("host {name}\nevery 0ms"))?;
-        Ok(Self { reading: Reading::new(Box::new(backend)), queues: HashMap::new() })
+        Ok(Self {
+            reading: Reading::new(Box::new(backend)),
+            queues: HashMap::new(),
+            calls: call::Script::default(),
+        })
     }
 
     /// Lets something happen.
     pub fn happen(&mut self, line: &str) -> Result<(), Malformed> {
+        if self.calls.take(line, &mut self.reading) {
+            return Ok(());
+        }
         match message(line) {
             Some((pid, message)) => self.queues.entry(pid).or_default().push(message),
             None => return self.reading.backend.happen(line),
@@ -166,6 +176,8 @@ impl Happenings for Scripted {
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
-        self.reading.happened(now)
+        let mut happened = self.reading.happened(now);
+        happened.extend(self.calls.happened());
+        happened
     }
 }
