@@ -5,7 +5,7 @@
 
 use super::recording::words as recording;
 use super::top::words::Top;
-use super::{exit, words};
+use super::{exit, when, words};
 use crate::backend::select::Choice;
 use crate::format::{Form, Scope};
 use crate::model::group::By;
@@ -61,6 +61,8 @@ pub enum Command {
     Ask(words::Ask),
     /// The manual of what can be asked for
     Services(words::Services),
+    /// Print, count, time or stop: when a function is called, a signal comes, a program ends
+    When(when::words::When),
     /// Serve the tools of this node: one reader for all of them
     Serve(Serve),
     /// What the service of this node uses, holds and refused

@@ -39,6 +39,7 @@ mod target;
 mod top;
 mod usage;
 mod watch;
+mod when;
 mod words;
 
 use args::{Cli, Command};
@@ -78,6 +79,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Events(args)) => events::events(&args),
         Some(Command::Ask(args)) => ask::ask(&args),
         Some(Command::Services(args)) => services::services(&args),
+        Some(Command::When(args)) => when::when(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Status(args)) => status::status(&args),
         Some(Command::Config(args)) => config::config(&args),

@@ -4,7 +4,7 @@
 //! appended. A form walks the field list and knows no field by name; it reads and writes no file.
 
 mod csv;
-mod events;
+pub mod events;
 pub mod exposition;
 pub mod grid;
 mod happened;

@@ -11,7 +11,7 @@ use super::site::{self, Site};
 use super::wanted::{Place, Wanted};
 use crate::model::id::Pid;
 use crate::model::name::nearest;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,20 +49,35 @@ pub fn in_file(path: &Path, wanted: &Wanted) -> Result<Vec<Site>, Error> {
 /// Where a variable of a library is in a process.
 pub fn variable(proc: &Path, pid: Pid, library: &str, name: &str) -> Result<u64, Error> {
     let wanted = Wanted::from_text(&format!("{library}:{name}"))?;
-    let (files, _) = mapped::files(proc, pid)?;
-    // The linker may have given the program a copy, which then is the one in use. Programs are
-    // mapped below their libraries.
-    let libraries = files.iter().skip(1).filter(|it| wanted.accepts(&it.image.file.path));
-    let mut found = files.iter().take(1).chain(libraries).filter_map(|it| {
-        let all = it.image.symbols(|other| other == name).ok()?;
-        let symbol = all.into_iter().find(|symbol| symbol.kind == Kind::Variable)?;
-        Some(it.bias.wrapping_add(symbol.address))
-    });
-    found.next().ok_or_else(|| Error::Missing {
+    let names = HashSet::from([name]);
+    let found = variables(proc, pid, &names, |path| wanted.accepts(path))?;
+    found.get(name).copied().ok_or_else(|| Error::Missing {
         name: name.to_owned(),
         place: format!("process {}", pid.0),
         hint: String::new(),
     })
+}
+
+/// Where variables are in a process, in its program or in the libraries that are accepted.
+pub fn variables(
+    proc: &Path,
+    pid: Pid,
+    names: &HashSet<&str>,
+    accepts: impl Fn(&Path) -> bool,
+) -> Result<HashMap<String, u64>, Error> {
+    let (files, _) = mapped::files(proc, pid)?;
+    let mut found = HashMap::new();
+    // The linker may have given the program a copy, which then is the one in use. Programs are
+    // mapped below their libraries.
+    let libraries = files.iter().skip(1).filter(|it| accepts(&it.image.file.path));
+    for file in files.iter().take(1).chain(libraries) {
+        let all = file.image.symbols(|name| names.contains(name)).unwrap_or_default();
+        for symbol in all.into_iter().filter(|it| it.kind == Kind::Variable) {
+            let address = file.bias.wrapping_add(symbol.address);
+            _ = found.entry(symbol.name).or_insert(address);
+        }
+    }
+    Ok(found)
 }
 
 fn in_image(image: &Image, wanted: &Wanted) -> Result<Vec<Site>, Error> {

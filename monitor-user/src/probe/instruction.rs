@@ -18,6 +18,8 @@ pub struct Instruction {
     pub effect: Effect,
     /// Where it may jump; a call comes back and is none.
     pub jump: Option<u64>,
+    /// What it loads, if that is a constant or stands at a fixed distance.
+    pub load: Option<Load>,
     mnemonic: Mnemonic,
 }
 
@@ -35,6 +37,15 @@ pub enum Effect {
     Stepped,
     /// The kernel sets no breakpoint there.
     Refused(&'static str),
+}
+
+/// A value that an instruction loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// This one.
+    Constant(i64),
+    /// What stands at this address of the file.
+    At(u64),
 }
 
 impl Instruction {
@@ -62,7 +73,23 @@ fn instruction(decoded: &Decoded, bytes: &[u8]) -> Instruction {
         length: bytes.len() as u64,
         effect: effect(decoded.mnemonic(), bytes),
         jump: (is_branch && !is_call).then(|| decoded.near_branch_target()),
+        load: load(decoded),
         mnemonic: decoded.mnemonic(),
+    }
+}
+
+fn load(decoded: &Decoded) -> Option<Load> {
+    if decoded.mnemonic() != Mnemonic::Mov {
+        return None;
+    }
+    match decoded.op1_kind() {
+        OpKind::Memory if decoded.is_ip_rel_memory_operand() => {
+            Some(Load::At(decoded.ip_rel_memory_address()))
+        }
+        OpKind::Immediate32to64 | OpKind::Immediate64 => {
+            Some(Load::Constant(decoded.immediate(1).cast_signed()))
+        }
+        _ => None,
     }
 }
 

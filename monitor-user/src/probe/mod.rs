@@ -12,6 +12,7 @@
 pub mod elf;
 pub mod error;
 pub mod mapped;
+pub mod memory;
 pub mod opened;
 // Code.
 pub mod function;
@@ -23,6 +24,8 @@ pub mod wanted;
 // What calls mean, and the messages that they leave in a process.
 pub mod description;
 pub mod queue;
+// Calls as they happen.
+pub mod tap;
 
 pub use error::Error;
 pub use site::Site;

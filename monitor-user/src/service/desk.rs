@@ -7,6 +7,7 @@ use super::outcome::{Refusal, Told};
 use super::session::number::Numbers;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::{RequestId, Value};
+use crate::probe::tap::Tap;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -54,6 +55,18 @@ pub enum Topic {
     User(i64),
     /// A thread is where it was sent, or came to where it is waited for.
     Sent(Sent),
+    /// A library function was called, or returned.
+    Called(Tap),
+}
+
+impl Topic {
+    /// The function whose calls are looked out for.
+    pub const fn tap(&self) -> Option<&Tap> {
+        match self {
+            Self::Called(tap) => Some(tap),
+            _ => None,
+        }
+    }
 }
 
 /// Something that occurred on this node.

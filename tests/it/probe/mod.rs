@@ -7,3 +7,5 @@ mod mpi;
 mod pvm;
 mod queue;
 mod site;
+mod tap;
+mod when;

@@ -102,7 +102,7 @@ fn root_a_queue_of_system_v_is_read_without_taking_anything() {
     queue::put(proc, pid, 7, b"new").unwrap();
     assert_eq!(heads(pid)[3], (None, 7, 3));
     queue::take(proc, pid, 1).unwrap();
-    program.tell("end");
+    drop(program.0.stdin.take());
     assert!(program.0.wait().unwrap().success());
 }
 

@@ -205,6 +205,7 @@ offsets! {
     CallOffsets in "CALL_REGISTERS" {
         di: "pt_regs.di",
         sp: "pt_regs.sp",
+        thread: "task_struct.thread.fsbase" | "task_struct.thread.uw.tp_value",
         all: "pt_regs.regs" | "pt_regs.user_regs.regs",
     }
 }

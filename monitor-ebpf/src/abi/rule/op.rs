@@ -74,6 +74,11 @@ pub const SIGNAL: u8 = 20;
 /// `to` = `from` if that process is in set `index`, else -1.
 pub const OURS: u8 = 21;
 
+/// As [`MEMORY`], without sign; what cannot be read is [`MISSING`], and the run goes on.
+pub const PEEK: u8 = 22;
+/// No address, and no number of fewer than 64 bits.
+pub const MISSING: u64 = 0x8000_0000_0bad_0bad;
+
 /// What [`SOURCE`] can say.
 pub mod source {
     /// Thread group id of the process that the event is about.
@@ -88,6 +93,8 @@ pub mod source {
     pub const IP: u32 = 4;
     /// The stack pointer.
     pub const SP: u32 = 5;
+    /// Where the variables of the thread are: on x86 the base of `fs`.
+    pub const THREAD_POINTER: u32 = 6;
 }
 
 /// How many bytes a value has, and whether it has a sign.

@@ -2,7 +2,7 @@
 //! counted for a value that nobody has seen.
 
 use super::{Frame, Then};
-use crate::abi::rule::op::{Op, cut, receiver};
+use crate::abi::rule::op::{MISSING, Op, cut, receiver};
 use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_send_signal, bpf_send_signal_thread};
 
 impl Frame {
@@ -21,6 +21,20 @@ impl Frame {
         }
         self.set(it.to, cut(value, it.how));
         Then::GoOn
+    }
+
+    /// The same, and the run goes on whatever comes of it. No branch and no cut: the verifier goes
+    /// each way with all that can follow.
+    #[inline(always)]
+    pub(super) fn peek(&mut self, it: &Op) {
+        let mut value = 0u64;
+        let from = self.value(it.from).wrapping_add(it.value);
+        let to = (&raw mut value).cast();
+        // SAFETY: the helper writes at most the eight bytes of the value; zeroes, if it fails.
+        let outcome = unsafe { bpf_probe_read_user(to, bytes(it.how), from as *const _) };
+        // All bits, if it failed with a negative number.
+        let failed = (outcome >> 63) as u64;
+        self.set(it.to, value | (failed & MISSING));
     }
 
     /// Sends a signal to whom it happened to.

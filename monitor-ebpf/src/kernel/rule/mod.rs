@@ -225,6 +225,7 @@ impl Frame {
     fn act_rarely(&mut self, it: &Op) -> Then {
         match it.code {
             op::MEMORY => return self.fetch_memory(it),
+            op::PEEK => self.peek(it),
             op::MIN => self.extreme(it, cell::Extreme::Least),
             op::MAX => self.extreme(it, cell::Extreme::Most),
             op::RUNNING => self.set(it.to, u64::from(self.is_running(it))),
@@ -259,6 +260,7 @@ impl Frame {
             op::source::CPU => u64::from(clock::processor()),
             op::source::IP => self.ip,
             op::source::SP => self.sp,
+            op::source::THREAD_POINTER => register::thread_pointer(self.task),
             _ => 0,
         }
     }

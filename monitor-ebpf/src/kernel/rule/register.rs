@@ -34,6 +34,14 @@ fn other(registers: *const u8, number: u32) -> u64 {
     if all == ABSENT { 0 } else { probe(registers, all + 8 * number) }
 }
 
+/// Where the variables of a thread are. The kernel keeps it for a thread that runs, too, as long
+/// as that was set by a system call, as C libraries do.
+#[inline(always)]
+pub fn thread_pointer(task: Task) -> u64 {
+    let at = constant!(CALL_REGISTERS.thread);
+    if at == ABSENT { 0 } else { load(task.as_ptr(), at) }
+}
+
 /// A call that begins.
 #[inline(always)]
 pub fn entry(registers: *const u8) -> Frame {

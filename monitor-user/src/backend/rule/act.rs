@@ -11,6 +11,8 @@ use monitor_ebpf::abi::rule::op::{self, compare, width};
 pub const MAX_ACTS: usize = rule::MAX_OPS;
 /// Values of one list.
 pub const MAX_VALUES: usize = rule::MAX_VALUES;
+/// A value that could not be read.
+pub const MISSING: u64 = rule::op::MISSING;
 /// Texts that one record holds.
 pub const MAX_TEXTS: usize = rule::record::TEXTS;
 
@@ -129,6 +131,8 @@ pub enum Source {
     Ip,
     /// The stack pointer.
     Sp,
+    /// Where the variables of the thread are.
+    ThreadPointer,
 }
 
 /// How a value is compared with a constant, as signed numbers.
@@ -194,6 +198,8 @@ pub enum Act {
     /// `to` = memory of the process, so many bytes from where a value points. Where it cannot be
     /// read the list ends.
     Memory(Value, Value, i64, Width),
+    /// The same, without sign; where it cannot be read `to` is [`MISSING`], and the list goes on.
+    Peek(Value, Value, i64, Width),
     /// The list ends here, unless the comparison holds.
     Filter(Value, Compare, i64),
     /// A sum grows by one.

@@ -26,7 +26,7 @@ mod visit;
 pub use packet::{Answered, Packet, PartId, Spoken, What};
 
 use super::Conn;
-use crate::model::id::Ns;
+use crate::model::id::{Identity, Ns};
 use crate::omis::{Dialect, Node, Reply, RequestId, parse, print};
 use crate::service::ctx::Member;
 use crate::service::desk::Topic;
@@ -112,6 +112,8 @@ pub struct Machine {
     raised: VecDeque<Raised>,
     /// What the ground was last told to look out for.
     watched: BTreeSet<Topic>,
+    /// Whose calls the ground was last told to look out for.
+    followed: BTreeSet<Identity>,
     /// Whether that may have changed.
     is_stale: bool,
     next: u64,
@@ -138,6 +140,7 @@ impl Machine {
             shared: Shared::default(),
             raised: VecDeque::new(),
             watched: BTreeSet::new(),
+            followed: BTreeSet::new(),
             is_stale: false,
             next: 0,
         }
@@ -238,6 +241,21 @@ impl Machine {
                 turn.ground.watch(&topics);
                 self.watched = topics;
             }
+        }
+        self.follow(turn);
+    }
+
+    /// Whose calls matter: those of everybody whom a session observes that waits for calls.
+    fn follow(&mut self, turn: &mut Turn<'_>) {
+        if self.followed.is_empty() && !self.watched.iter().any(|it| it.tap().is_some()) {
+            return;
+        }
+        let waits = |seat: &&Seat| seat.stored.topics().any(|it| it.tap().is_some());
+        let waiting = self.seats.values().filter(waits);
+        let followed = waiting.flat_map(|it| it.session.scope.members()).collect();
+        if followed != self.followed {
+            turn.ground.follow(&followed);
+            self.followed = followed;
         }
     }
 

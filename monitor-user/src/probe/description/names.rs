@@ -2,6 +2,7 @@
 //!
 //! In: rows of name, number and the bits that count. Out: the name of a number, or its names.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// The names of one type.
@@ -34,18 +35,6 @@ pub enum Number {
 }
 
 impl Names {
-    /// The same, with the addresses of a process; names that it lacks are left out.
-    pub fn bound(&self, mut address: impl FnMut(&str) -> Option<u64>) -> Self {
-        let bind = |row: &Row| {
-            let number = match &row.number {
-                Number::Is(number) => Some(*number),
-                Number::AddressOf(name) => address(name),
-            };
-            number.map(|number| Row { number: Number::Is(number), ..row.clone() })
-        };
-        Self { are_flags: self.are_flags, rows: self.rows.iter().filter_map(bind).collect() }
-    }
-
     /// The name of a number, in so many bits; its names, where several can hold.
     pub fn of(&self, number: u64, bits: u64) -> Option<String> {
         let fits = |row: &&Row| match row.number {
@@ -68,6 +57,23 @@ impl Names {
             _ = write!(text, "{separator}{left:#x}");
         }
         Some(text)
+    }
+
+    /// The name of the variable that this is the address of.
+    pub fn of_address(&self, number: u64, of: &HashMap<String, u64>) -> Option<&str> {
+        let is_it = |row: &&Row| match &row.number {
+            Number::AddressOf(name) => of.get(name) == Some(&number),
+            Number::Is(_) => false,
+        };
+        self.rows.iter().find(is_it).map(|row| row.name.as_str())
+    }
+
+    /// The variables whose addresses have names.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().filter_map(|row| match &row.number {
+            Number::AddressOf(name) => Some(name.as_str()),
+            Number::Is(_) => None,
+        })
     }
 
     /// The number of a name.

@@ -110,8 +110,10 @@ fn a_handle_has_the_name_of_the_variable_that_it_points_to() {
     let all = Descriptions::shipped();
     let send = call(&all, "libmpi.so.40", "MPI_Send").inputs();
     let Kind::Named(names, width) = &send[5].kind else { panic!("{:?}", send[5]) };
-    let bound = names.bound(|name| (name == "ompi_mpi_comm_world").then_some(0x5000));
-    assert_eq!(bound.of(0x5000, width.bits()).as_deref(), Some("MPI_COMM_WORLD"));
+    let addresses = [("ompi_mpi_comm_world".to_owned(), 0x5000)].into();
+    assert_eq!(names.of_address(0x5000, &addresses), Some("MPI_COMM_WORLD"));
+    assert_eq!(names.of_address(0x6000, &addresses), None);
+    assert!(names.variables().any(|it| it == "ompi_mpi_comm_world"));
     assert_eq!(names.of(0x5000, width.bits()), None);
 }
 

@@ -29,6 +29,8 @@ const PAGE: u64 = 4095;
 pub struct Image {
     /// The file.
     pub file: Arc<Opened>,
+    /// The address at which a program begins.
+    pub entry: u64,
     segments: Vec<Segment>,
     sections: Vec<SectionHeader64<Little>>,
     /// Which section has the names of the sections.
@@ -74,7 +76,8 @@ impl Image {
         // A file may have lost the sections, which only linkers and debuggers need.
         let sections = headers(&file, header.e_shoff.get(Little), header.e_shnum.get(Little));
         let names_in = usize::from(header.e_shstrndx.get(Little));
-        Ok(Self { segments, sections: sections.unwrap_or_default(), names_in, file })
+        let (sections, entry) = (sections.unwrap_or_default(), header.e_entry.get(Little));
+        Ok(Self { segments, sections, names_in, entry, file })
     }
 
     /// Where in the file the code at this address is.

@@ -4,15 +4,14 @@
 //! Reads memory and changes nothing. What is still in a socket, or with a daemon of the library,
 //! is in no queue yet.
 
-pub mod memory;
 mod openmpi;
 mod posix;
 mod pvm;
 mod sysv;
 
 use super::error::Error;
+use super::memory::Memory;
 use crate::model::id::Pid;
-use memory::Memory;
 use std::path::Path;
 
 pub use sysv::{put, take};

@@ -5,11 +5,11 @@
 //! those of Open MPI 4.1 (ompi/communicator, ompi/mca/pml/ob1); that a process has them is seen
 //! before anything is believed. What a transport keeps to itself (UCX, libfabric) is not there.
 
-use super::memory::Memory;
 use super::{Depth, LONGEST, Message, ring, settled};
 use crate::model::id::Pid;
 use crate::probe::error::Error;
 use crate::probe::find::variable;
+use crate::probe::memory::Memory;
 use std::path::Path;
 
 /// The table of all communicators.

@@ -3,11 +3,11 @@
 //! In: a process. Out: the list that `pvmrxlist` is the head of. The structures are `struct pmsg`
 //! and `struct frag` of its sources (src/pmsg.h, src/pvmfrag.h) on 64-bit machines.
 
-use super::memory::Memory;
 use super::{Depth, LONGEST, Message, ring, settled};
 use crate::model::id::Pid;
 use crate::probe::error::Error;
 use crate::probe::find::variable;
+use crate::probe::memory::Memory;
 use std::path::Path;
 
 /// The head of the queue.

@@ -2,6 +2,7 @@
 //!
 //! An event service is called when a request is stored, and says what to watch for.
 
+pub mod call;
 pub mod errand;
 pub mod hold;
 pub mod life;

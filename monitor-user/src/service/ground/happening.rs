@@ -38,6 +38,9 @@ pub trait Happenings {
     /// From now on these are looked out for, and no others.
     fn watch(&mut self, topics: &BTreeSet<Topic>);
 
+    /// From now on these processes matter to somebody who waits for calls.
+    fn follow(&mut self, _: &BTreeSet<Identity>) {}
+
     /// Becomes readable when something has happened that should be told at once.
     fn wake(&self) -> Option<BorrowedFd<'_>> {
         None

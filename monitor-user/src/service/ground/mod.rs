@@ -6,6 +6,7 @@
 
 pub mod act;
 mod answer;
+pub mod call;
 pub mod fact;
 mod fake;
 pub mod happening;
@@ -16,6 +17,7 @@ mod reading;
 pub mod scripted;
 
 pub use act::{Act, Acts, Errand, HeldThread, Sent};
+pub use call::Calls;
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Happening, Happenings};
 pub use message::Messages;
@@ -25,6 +27,6 @@ pub use process::Processes;
 pub type Ticket = u64;
 
 /// A node.
-pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Send {}
+pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Calls + Send {}
 
-impl<T: Processes + Facts + Acts + Happenings + Messages + Send> Ground for T {}
+impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Send> Ground for T {}

@@ -46,6 +46,9 @@ fn code(act: &Act) -> Op {
         Act::Memory(to, at, offset, how) => {
             Op { from: at.0, value: bits(offset), how: how.code(), ..gives(op::MEMORY, to) }
         }
+        Act::Peek(to, at, offset, how) => {
+            Op { from: at.0, value: bits(offset), how: how.code(), ..gives(op::PEEK, to) }
+        }
         Act::Filter(of, how, value) => {
             Op { how: how.code(), value: bits(value), ..takes(op::FILTER, 0, of) }
         }
@@ -91,6 +94,7 @@ const fn source(it: Source) -> u32 {
         Source::Cpu => source::CPU,
         Source::Ip => source::IP,
         Source::Sp => source::SP,
+        Source::ThreadPointer => source::THREAD_POINTER,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Happened, NO_VALUES, Scripted};
 use crate::backend::rule::act::{
-    Act, CellKind, MAX_TEXTS, MAX_VALUES, Recorded, Set, Source, Timer, Value, Whose,
+    Act, CellKind, MAX_TEXTS, MAX_VALUES, MISSING, Recorded, Set, Source, Timer, Value, Whose,
 };
 use crate::backend::rule::told::{Told, Why};
 use crate::backend::rule::{ListId, Place};
@@ -99,6 +99,11 @@ impl Scripted {
                 let Some(value) = self.memory.get(&address) else { return self.fault(run) };
                 run.set(to, how.cut(*value));
             }
+            Act::Peek(to, from, offset, how) => {
+                let address = run.get(from).wrapping_add_signed(offset);
+                let value = self.memory.get(&address).map(|value| how.cut(*value));
+                run.set(to, value.unwrap_or(MISSING));
+            }
             Act::Filter(of, how, with) if !how.holds(run.get(of), with) => return Then::End,
             Act::Filter(..) | Act::Raise(..) => {}
             Act::Count(cell) => self.change(cell, |held| held.unwrap_or(0).wrapping_add(1)),
@@ -144,7 +149,7 @@ impl Scripted {
             Source::Pid => run.at.pid.0 as u64,
             Source::Tid => run.at.tid.0 as u64,
             Source::Time => self.now.0,
-            Source::Cpu | Source::Ip | Source::Sp => 0,
+            Source::Cpu | Source::Ip | Source::Sp | Source::ThreadPointer => 0,
         }
     }
 

@@ -3,6 +3,7 @@
 //! In: which backend shall read. Out: its processes, its facts, what happens on it. The backend is
 //! opened when it is first needed: who never asks about a process costs nothing.
 
+mod call;
 mod fact;
 mod hands;
 mod message;
@@ -33,12 +34,13 @@ pub struct Live {
     choice: Choice,
     reading: Option<Reading<dyn Backend>>,
     hands: Hands,
+    calls: call::Listening,
 }
 
 impl Live {
     /// As this backend will see it.
     pub fn new(choice: Choice) -> Self {
-        Self { choice, reading: None, hands: Hands::default() }
+        Self { choice, reading: None, hands: Hands::default(), calls: call::Listening::default() }
     }
 
     fn reading(&mut self) -> Result<&mut Reading<dyn Backend>, Refusal> {
@@ -115,7 +117,8 @@ impl Acts for Live {
 impl Happenings for Live {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
-            Topic::User(_) | Topic::NodeCame | Topic::NodeWent => Ok(()),
+            // Whether a function can be watched was seen in the processes that were named.
+            Topic::User(_) | Topic::NodeCame | Topic::NodeWent | Topic::Called(_) => Ok(()),
             Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
             _ => self.reading()?.can(topic),
         }
@@ -123,6 +126,7 @@ impl Happenings for Live {
 
     fn watch(&mut self, topics: &BTreeSet<Topic>) {
         self.hands.watch(topics);
+        self.calls.watch(topics, self.choice);
         // Who could not open it was told so when he attached a process.
         if let (false, Ok(reading)) = (topics.is_empty(), self.reading()) {
             reading.watch(topics);
@@ -131,17 +135,23 @@ impl Happenings for Live {
         }
     }
 
+    fn follow(&mut self, processes: &BTreeSet<Identity>) {
+        self.calls.follow(processes);
+    }
+
     fn wake(&self) -> Option<BorrowedFd<'_>> {
-        self.hands.wake()
+        // Beside a hand, calls are looked for when they are due.
+        self.hands.wake().or_else(|| self.calls.wake())
     }
 
     fn due(&self) -> Option<Ns> {
         let read = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
-        [read, self.hands.due()].into_iter().flatten().min()
+        [read, self.hands.due(), self.calls.due()].into_iter().flatten().min()
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
         let mut all = self.hands.happened(now);
+        all.extend(self.calls.happened(now));
         let due = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
         if let Some(reading) = self.reading.as_mut().filter(|_| due.is_some_and(|due| due <= now)) {
             all.extend(reading.happened(now));

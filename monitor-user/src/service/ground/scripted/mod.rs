@@ -4,6 +4,8 @@
 //! and happenings on every machine. Acts change the script's world as the system would change ours,
 //! as far as a state and a nice value go.
 
+mod call;
+
 use super::act::{Each, Program};
 use super::answer;
 use super::fact::{Facts, NodeFacts};
@@ -33,6 +35,7 @@ pub struct Scripted {
     fake: Fake,
     /// How many were started.
     n_started: u32,
+    calls: call::Script,
 }
 
 impl Scripted {
@@ -44,11 +47,15 @@ impl Scripted {
             queues: HashMap::new(),
             fake: Fake::default(),
             n_started: 0,
+            calls: call::Script::default(),
         })
     }
 
     /// Lets something happen.
     pub fn happen(&mut self, line: &str) -> Result<(), Malformed> {
+        if self.calls.take(line, &mut self.reading) {
+            return Ok(());
+        }
         match message(line) {
             Some((pid, message)) => self.queues.entry(pid).or_default().push(message),
             None => return self.reading.backend.happen(line),
@@ -209,6 +216,7 @@ impl Happenings for Scripted {
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
         let mut all = self.fake.happened();
+        all.extend(self.calls.happened());
         all.extend(self.reading.happened(now));
         all
     }

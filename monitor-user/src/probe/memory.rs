@@ -3,8 +3,8 @@
 //! In: a process and an address. Out: what is there. Held open, it is the memory of the program
 //! that ran when it was opened: after another one was executed there is nothing in it any more.
 
+use super::error::Error;
 use crate::model::id::Pid;
-use crate::probe::error::Error;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};

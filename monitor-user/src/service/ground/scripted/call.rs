@@ -1,0 +1,69 @@
+//! Library calls of a script: which functions there are, and who calls them.
+//!
+//! `callable PID NAME`: the process has it. `call PID NAME VALUE…` and `return PID NAME VALUE…`: it
+//! was called, and returned, with these values.
+
+use super::Scripted;
+use crate::backend::canned::Canned;
+use crate::model::id::{Identity, Ns, Pid};
+use crate::omis::{Status, Value};
+use crate::probe::tap::Tap;
+use crate::probe::tap::plan::Edge;
+use crate::service::desk::{Occurrence, Topic};
+use crate::service::ground::reading::Reading;
+use crate::service::ground::{Calls, Happening};
+use crate::service::outcome::{Refusal, Told};
+use std::collections::BTreeSet;
+
+/// What the script said of calls.
+#[derive(Default)]
+pub(super) struct Script {
+    callable: BTreeSet<(Pid, String)>,
+    waiting: Vec<Happening>,
+}
+
+impl Script {
+    /// Takes a line, if it is about calls.
+    pub(super) fn take(&mut self, line: &str, reading: &mut Reading<Canned>) -> bool {
+        self.taken(line, reading).is_some()
+    }
+
+    /// What was called since.
+    pub(super) fn happened(&mut self) -> Vec<Happening> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn taken(&mut self, line: &str, reading: &mut Reading<Canned>) -> Option<()> {
+        let mut words = line.split(' ');
+        let (verb, pid) = (words.next()?, Pid(words.next()?.parse().ok()?));
+        let name = words.next()?.to_owned();
+        let edge = match verb {
+            "callable" => {
+                let _is_new = self.callable.insert((pid, name));
+                return Some(());
+            }
+            "call" => Edge::Start,
+            "return" => Edge::End,
+            _ => return None,
+        };
+        let id = reading.look(&[pid]).ok()?.first()?.id;
+        let numbers: Option<Vec<i64>> = words.map(|word| word.parse().ok()).collect();
+        let values = numbers?.into_iter().map(|number| Told::Value(Value::from(number)));
+        let told = [Told::Process(id)].into_iter().chain(values).collect();
+        let (topic, process) = (Topic::Called(Tap { name, edge }), Some(id));
+        let (at, thread, pc) = (Ns(0), None, None);
+        let occurrence = Occurrence { topic, at, process, thread, pc, told, held: None };
+        self.waiting.push(Happening::Occurred(occurrence));
+        Some(())
+    }
+}
+
+impl Calls for Scripted {
+    fn has(&mut self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
+        if self.calls.callable.contains(&(id.pid, tap.name.clone())) {
+            return Ok(());
+        }
+        let text = format!("no function {} in process {}", tap.name, id.pid.0);
+        Err(Refusal::new(Status::NO_SUCH_OBJECT, text))
+    }
+}

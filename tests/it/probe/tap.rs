@@ -1,0 +1,216 @@
+//! Calls of libraries as they happen: each one is told, with its values and no other.
+
+use super::fixture::Build;
+use super::mpi::Ranks;
+use super::pvm::Pvm;
+use crate::root::privilege::granted;
+use crate::root::workload::Guarded;
+use monitor::backend::ebpf::rule::KernelRules;
+use monitor::model::id::Pid;
+use monitor::probe::description::Descriptions;
+use monitor::probe::tap::plan::Edge;
+use monitor::probe::tap::{Called, News, Tap, Taps};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+const OWN: &str = "library \"calls\";
+    struct pair { int first @ 0; string word @ 8; short last @ 16; };
+    int eight(int a, long b, short c, unsigned char d, int e, int f, int g, out pair *out,
+              out int *last);";
+
+fn program(test: &str) -> Option<Guarded> {
+    let words = ["-O1", "-fno-builtin"];
+    let path = Build { test, source: "calls.c", product: "calls", words: &words }.done()?;
+    let mut program = Guarded::run(&mut Command::new(path));
+    assert_eq!(program.line(), "ready");
+    Some(program)
+}
+
+/// Taps on both ends of these functions in these processes.
+fn taps(names: &[&str], pids: &[Pid]) -> Taps {
+    let mut all = Descriptions::shipped();
+    all.add(Path::new("own.calls"), OWN).unwrap();
+    let rules = Box::new(KernelRules::open().unwrap());
+    let mut taps = Taps::new(Path::new("/proc"), rules, Arc::new(all)).unwrap();
+    let both =
+        |name: &&str| [Edge::Start, Edge::End].map(|edge| Tap { name: (*name).to_owned(), edge });
+    taps.set(&names.iter().flat_map(both).collect());
+    taps.follow(&pids.iter().copied().collect());
+    taps
+}
+
+/// Everything that was called until now, at one edge.
+fn calls(taps: &mut Taps) -> [Vec<Called>; 2] {
+    let news = taps.news(usize::MAX);
+    let called = news.into_iter().map(|it| match it {
+        News::Called(it) => it,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(taps.n_lost(), 0);
+    let (start, end) = called.partition(|it| it.tap.edge == Edge::Start);
+    [start, end]
+}
+
+/// The values of a call, as they are shown.
+fn shown(called: &Called) -> Vec<String> {
+    let values = called.plan.told.iter().zip(&called.values);
+    values.map(|(told, heard)| heard.shown(told)).collect()
+}
+
+#[test]
+fn root_23_calls_that_fail_tell_why() {
+    const TEST: &str = "root_23_calls_that_fail_tell_why";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(mut program) = program(TEST) else { return };
+    let mut taps = taps(&["libc:open"], &[program.pid()]);
+    program.tell("open 23");
+    assert_eq!(program.line(), "done");
+    let [start, end] = calls(&mut taps);
+    let want = |n| [format!("\"/nonexistent/{n}\""), "O_RDWR|O_CREAT".to_owned()];
+    assert_eq!(start.iter().map(shown).collect::<Vec<_>>(), (0..23).map(want).collect::<Vec<_>>());
+    assert_eq!(end.iter().map(shown).collect::<Vec<_>>(), vec![["-1", "2"]; 23]);
+    assert!(start.iter().chain(&end).all(|it| it.pid == program.pid() && it.tid == it.pid));
+}
+
+#[test]
+fn root_what_a_buffer_holds_is_told_as_far_as_its_length() {
+    const TEST: &str = "root_what_a_buffer_holds_is_told_as_far_as_its_length";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(mut program) = program(TEST) else { return };
+    let mut taps = taps(&["libc:write", "libc:read"], &[program.pid()]);
+    program.tell("pipe 23");
+    assert_eq!(program.line(), "done");
+    let [start, end] = calls(&mut taps);
+    let is = |name: &'static str| move |it: &&Called| it.tap.name == name;
+    // Its own words to us go through the same function, and come last.
+    let written: Vec<_> = start.iter().filter(is("libc:write")).take(23).collect();
+    // What we tell it comes in pieces of fewer bytes, or of words.
+    let is_told = |it: &&Called| it.values[0].raw >= Some(5) && it.values[2].text.is_some();
+    let is_data =
+        |it: &&Called| it.values[2].text.as_ref().is_some_and(|it| !it.starts_with(b"pipe"));
+    let read = end.iter().filter(is("libc:read")).filter(is_told).filter(is_data);
+    let read: Vec<_> = read.collect();
+    for (n, it) in (0..).zip(&written) {
+        let bytes = vec![n; 5 * usize::from(n)];
+        assert_eq!(it.values[1].text.as_deref(), Some(&bytes[..]));
+        assert_eq!(it.values[2].raw, Some(5 * u64::from(n)));
+    }
+    assert_eq!(written.len(), 23);
+    for (n, it) in (1..23).zip(&read) {
+        let bytes = vec![n; 5 * usize::from(n)];
+        assert_eq!(it.values[0].raw, Some(5 * u64::from(n)), "{it:?}");
+        assert_eq!(it.values[1].raw, Some(0), "it did not fail");
+        assert_eq!(it.values[2].text.as_deref(), Some(&bytes[..]));
+    }
+}
+
+#[test]
+fn root_arguments_on_the_stack_and_what_is_written_through_pointers_are_told() {
+    const TEST: &str = "root_arguments_on_the_stack_and_what_is_written_through_pointers_are_told";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(mut program) = program(TEST) else { return };
+    let mut taps = taps(&["eight"], &[program.pid()]);
+    program.tell("eight 23");
+    assert_eq!(program.line(), "done");
+    let [start, end] = calls(&mut taps);
+    assert_eq!((start.len(), end.len()), (23, 23));
+    for (n, (start, end)) in (0..).zip(start.iter().zip(&end)) {
+        let want = [n, -n, n, 200, n, 1, 1000].map(|it: i64| it.to_string());
+        assert_eq!(shown(start), want);
+        let want = [-n, 1000 + n].map(|it| it.to_string());
+        let [result, first, word, rest @ ..] = &shown(end)[..] else { panic!("{end:?}") };
+        assert_eq!([result, first], want.each_ref());
+        assert_eq!(word, "\"word\"");
+        assert_eq!(rest, [-n, 201 + n].map(|it| it.to_string()));
+    }
+}
+
+#[test]
+fn root_nobody_else_is_told_of_and_nothing_is_left() {
+    const TEST: &str = "root_nobody_else_is_told_of_and_nothing_is_left";
+    if !granted(TEST) {
+        return;
+    }
+    let (Some(mut meant), Some(mut other)) = (program(TEST), program(TEST)) else { return };
+    let mut taps = taps(&["libc:open"], &[meant.pid()]);
+    for program in [&mut other, &mut meant] {
+        program.tell("open 5");
+        assert_eq!(program.line(), "done");
+    }
+    let [start, _] = calls(&mut taps);
+    assert_eq!(start.iter().map(|it| it.pid).collect::<Vec<_>>(), [meant.pid(); 5]);
+    taps.set(&[].into());
+    meant.tell("open 5");
+    assert_eq!(meant.line(), "done");
+    assert!(taps.news(usize::MAX).is_empty());
+}
+
+#[test]
+fn root_23_messages_of_pvm_are_23_calls_with_their_values() {
+    const TEST: &str = "root_23_messages_of_pvm_are_23_calls_with_their_values";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(pvm) = Pvm::start(TEST) else { return };
+    let (mut sender, mut receiver) = (pvm.task(), pvm.task());
+    let names = ["pvm_send", "pvm_bufinfo", "libpvm3:mesg_input"];
+    let mut taps = taps(&names, &[sender.pid(), receiver.pid()]);
+    let _sent = sender.does(&format!("many 23 {} 100", receiver.tid));
+    for n in 0..23 {
+        let _took = receiver.does(&format!("receive {} {}", sender.tid, 100 + n));
+    }
+    let [start, end] = calls(&mut taps);
+    let of = |all: &[Called], name: &str| -> Vec<Vec<String>> {
+        all.iter().filter(|it| it.tap.name == name).map(shown).collect()
+    };
+    let to = |n: i64| if n < 0 { format!("{n}") } else { n.to_string() };
+    let sends: Vec<_> = (0..23).map(|n| vec![to(receiver.tid), to(100 + n)]).collect();
+    assert_eq!(of(&start, "pvm_send"), sends);
+    assert_eq!(of(&end, "pvm_send"), vec![["PvmOk"]; 23]);
+    let infos: Vec<_> = (0..23)
+        .map(|n| vec!["PvmOk".to_owned(), to(10 * n), to(100 + n), to(sender.tid)])
+        .collect();
+    assert_eq!(of(&end, "pvm_bufinfo"), infos);
+    let arrived: Vec<_> = start
+        .iter()
+        .filter(|it| it.tap.name == "libpvm3:mesg_input" && it.pid == receiver.pid())
+        .map(|it| shown(it)[..3].to_vec())
+        .filter(|it| it[0] == to(sender.tid))
+        .collect();
+    let want: Vec<_> = (0..23).map(|n| vec![to(sender.tid), to(100 + n), to(10 * n)]).collect();
+    assert_eq!(arrived, want);
+}
+
+#[test]
+fn root_23_messages_of_open_mpi_are_23_calls_with_their_values() {
+    const TEST: &str = "root_23_messages_of_open_mpi_are_23_calls_with_their_values";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(mut ranks) = Ranks::start(TEST) else { return };
+    let mut taps = taps(&["MPI_Send", "MPI_Recv"], &ranks.pids);
+    ranks.do_it("go 23");
+    let [start, end] = calls(&mut taps);
+    let of = |all: &[Called], name: &str, rank: usize, from: usize, to: usize| -> Vec<_> {
+        let mine = all.iter().filter(|it| it.tap.name == name && it.pid == ranks.pids[rank]);
+        mine.map(|it| shown(it)[from..to].to_vec()).collect()
+    };
+    let text = |it: [i64; 3]| it.map(|it| it.to_string()).to_vec();
+    let sends: Vec<_> = (0..23).map(|n| text([10 + n, 1, 100 + n])).collect();
+    let sent = start.iter().filter(|it| it.tap.name == "MPI_Send" && it.pid == ranks.pids[0]);
+    let values = |it: &Called| [1, 3, 4].map(|at| shown(it)[at].clone()).to_vec();
+    assert_eq!(sent.map(values).collect::<Vec<_>>(), sends);
+    assert_eq!(of(&end, "MPI_Send", 0, 0, 1), vec![["MPI_SUCCESS"]; 23]);
+    // The seventh argument is on the stack, and what it points to is written by the call.
+    let received = of(&end, "MPI_Recv", 1, 2, 5);
+    assert_eq!(received, (0..23).map(|n| text([0, 100 + n, 0])).collect::<Vec<_>>());
+    let asked = of(&start, "MPI_Recv", 1, 0, 1);
+    assert_eq!(asked, vec![["256"]; 23]);
+}

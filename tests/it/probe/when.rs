@@ -1,0 +1,103 @@
+//! `monitor when`: lines as it happens, and the table at the end.
+
+use super::fixture::Build;
+use crate::root::privilege::granted;
+use crate::root::workload::Guarded;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+fn program(test: &str) -> Option<PathBuf> {
+    let words = ["-O1", "-fno-builtin"];
+    Build { test, source: "calls.c", product: "calls", words: &words }.done()
+}
+
+fn when(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
+    command.arg("when").args(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Waits until it says so.
+fn until_it_watches(watch: &mut Guarded) {
+    let mut said = BufReader::new(watch.0.stderr.as_mut().unwrap()).lines();
+    let is_it = |line: &String| line.contains("watching");
+    assert!(said.by_ref().map(Result::unwrap).any(|line| is_it(&line)));
+}
+
+#[test]
+fn root_a_command_is_watched_from_its_first_instruction() {
+    const TEST: &str = "root_a_command_is_watched_from_its_first_instruction";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(path) = program(TEST) else { return };
+    let path = path.to_str().unwrap();
+    let output = when(&["call libc:open", "print,count,time", "--", path, "23"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let calls: Vec<&str> = out.lines().filter(|it| it.contains("/nonexistent/")).collect();
+    assert_eq!(calls.len(), 23, "{out}");
+    let last = "libc:open(path=\"/nonexistent/22\", flags=O_RDWR|O_CREAT)";
+    assert!(calls[22].ends_with(last), "{}", calls[22]);
+    let row: Vec<&str> = out.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!((&row[..3], row.len()), (&["call", "libc:open", "23"][..], 5), "{out}");
+}
+
+#[test]
+fn root_signals_are_printed_and_counted_by_name() {
+    const TEST: &str = "root_signals_are_printed_and_counted_by_name";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(path) = program(TEST) else { return };
+    let mut target = Guarded::run(&mut Command::new(path));
+    assert_eq!(target.line(), "ready");
+    let pid = target.pid().0.to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
+    let words = ["when", "signal WINCH,USR1", "print,count", "--lines", "23", "--pid", &pid];
+    let mut watch = Guarded::run(command.args(words).stderr(Stdio::piped()));
+    until_it_watches(&mut watch);
+    target.tell("raise 23");
+    assert_eq!(target.line(), "done");
+    let lines: Vec<String> = (0..26).map(|_| watch.line()).collect();
+    assert!(lines[..23].iter().all(|it| it.ends_with("calls SIGWINCH")), "{lines:?}");
+    assert!(lines[24].starts_with("SIGWINCH") && lines[25].starts_with("SIGUSR1"), "{lines:?}");
+    assert_eq!(watch.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn root_a_process_is_stopped_as_it_calls_abort() {
+    const TEST: &str = "root_a_process_is_stopped_as_it_calls_abort";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(path) = program(TEST) else { return };
+    let mut target = Guarded::run(&mut Command::new(path));
+    assert_eq!(target.line(), "ready");
+    let pid = target.pid().0.to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
+    let words = ["when", "call abort", "print,stop", "--lines", "1", "--pid", &pid];
+    let mut watch = Guarded::run(command.args(words).stderr(Stdio::piped()));
+    until_it_watches(&mut watch);
+    target.tell("abort 1");
+    assert!(watch.line().ends_with("abort()"));
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    assert!(status.contains("State:\tT"), "{status}");
+    assert_eq!(watch.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_before_anything_is_started() {
+    let error = |words: &[&str]| {
+        let output = when(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        text(&output.stderr)
+    };
+    assert!(error(&["explode", "print", "--pid", "1"]).contains("unknown event"));
+    assert!(error(&["exec", "dance", "--pid", "1"]).contains("unknown action"));
+    assert!(error(&["signal", "time", "--pid", "1"]).contains("only calls take time"));
+}
