@@ -22,6 +22,6 @@ pub fn raised(socket: &Path) -> Result<[String; 3], Error> {
     })?;
     tool.request_block("4 [0] enable(2)")?;
     tool.request_block("5 [0] raise_event(7,\"a\"); 6 [0] raise_event(7,\"b\")")?;
-    let mut next = || replies.recv().map_err(|_| Error::Lost);
+    let next = || replies.recv().map_err(|_| Error::Lost);
     Ok([next()?, next()?, next()?])
 }

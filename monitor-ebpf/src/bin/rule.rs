@@ -60,8 +60,8 @@ mod program {
         arguments.as_ptr().cast_mut().cast()
     }
 
-    /// `(parent, child)`, in the parent's context: parent, child, child's thread, and when the parent
-    /// started.
+    /// `(parent, child)`, in the parent's context: parent, child, child's thread, and when the
+    /// parent started.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_fork")]
     fn fork(arguments: &[u64; 2]) -> i32 {

@@ -45,12 +45,12 @@ impl Memory {
 
     /// Eight bytes: an address or a large number.
     pub fn word(&self, address: u64) -> Result<u64, Error> {
-        Ok(self.array(address).map(u64::from_le_bytes)?)
+        self.array(address).map(u64::from_le_bytes)
     }
 
     /// Four bytes: an `int`.
     pub fn int(&self, address: u64) -> Result<i32, Error> {
-        Ok(self.array(address).map(i32::from_le_bytes)?)
+        self.array(address).map(i32::from_le_bytes)
     }
 
     fn array<const N: usize>(&self, address: u64) -> Result<[u8; N], Error> {

@@ -60,7 +60,7 @@ fn receive(
 
 /// Whether a path leads to a queue of POSIX.
 pub fn is_queue(path: &Path) -> bool {
-    statfs(path).is_ok_and(|it| i64::from(it.f_type) == QUEUES)
+    statfs(path).is_ok_and(|it| it.f_type == QUEUES)
 }
 
 /// How many messages wait in it.

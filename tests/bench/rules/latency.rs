@@ -39,7 +39,11 @@ fn percentiles(runs_first: bool) -> (f64, f64, bool) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().unwrap().get() {
-            let _ = scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+            let _ = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            });
         }
         let reading = scope.spawn(|| {
             let is_first = runs_first && priority::run_first().is_ok();

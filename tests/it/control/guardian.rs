@@ -58,7 +58,7 @@ impl Scene {
     }
 
     /// All runs, nothing of ours is left. Gives how long that took.
-    fn is_as_before(mut self, since: Instant) -> Duration {
+    fn stands_again(mut self, since: Instant) -> Duration {
         let all = || self.stopped.iter().chain([&self.threads]).chain(&self.broken);
         let runs = |it: &Target| !it.states().contains(['T', 't']) && !it.is_traced();
         deadline::until(|| all().all(runs).then_some(()));
@@ -92,7 +92,7 @@ fn root_when_the_daemon_is_killed_everything_runs_on_within_a_second() {
     let socket = hand.as_fd().try_clone_to_owned().unwrap();
     let since = Instant::now();
     std::os::unix::net::UnixStream::from(socket).shutdown(std::net::Shutdown::Both).unwrap();
-    let took = scene.is_as_before(since);
+    let took = scene.stands_again(since);
     println!("all ran on after {took:?}");
     assert!(took < WITHIN, "{took:?}");
 }
@@ -135,6 +135,6 @@ fn root_a_hand_that_is_told_to_end_undoes_everything_first() {
     let since = Instant::now();
     let done = Command::new("kill").args(["-TERM", &hand.pid().to_string()]).status().unwrap();
     assert!(done.success());
-    let took = scene.is_as_before(since);
+    let took = scene.stands_again(since);
     assert!(took < WITHIN, "{took:?}");
 }

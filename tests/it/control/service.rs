@@ -108,7 +108,7 @@ fn root_the_stack_and_the_objects_are_told() {
     let frames = numbers(&told(&mut talk, &format!("stack_backtrace({pid})")));
     let deep = target.at("deep");
     let within = frames.chunks(2).filter(|it| (deep..deep + 32).contains(&it[0])).count();
-    assert!(frames.len() % 2 == 0 && within >= 6, "{frames:x?}");
+    assert!(frames.len().is_multiple_of(2) && within >= 6, "{frames:x?}");
     let objects = told(&mut talk, &format!("loader_information({pid})"));
     let own = format!("loader_information(0,[\"{}\",\"\",", program().display());
     assert!(objects.starts_with(&own) && objects.contains("libc.so"), "{objects}");

@@ -132,7 +132,7 @@ fn names<'i>(are_flags: bool) -> impl Parser<&'i str, Item, winnow::error::ErrMo
 
 fn row(input: &mut &str) -> ModalResult<Row> {
     let name = name.parse_next(input)?;
-    let _ = cut_err(sign('=')).parse_next(input)?;
+    cut_err(sign('=')).parse_next(input)?;
     let address = preceded(sign('&'), name_of_symbol).map(Err);
     let number = alt((number.map(Ok), address)).context(wanted("a number or `&` and a name"));
     let number = cut_err(number).parse_next(input)?;
@@ -152,7 +152,7 @@ fn record(input: &mut &str) -> ModalResult<Item> {
 
 fn function(input: &mut &str) -> ModalResult<Function> {
     let (result, name) = (kind, cut_err(name)).parse_next(input)?;
-    let _ = cut_err(sign('(')).parse_next(input)?;
+    cut_err(sign('(')).parse_next(input)?;
     let nobody = (word("void"), sign(')')).map(|_| Vec::new());
     let rest = opt(preceded(opt(sign(',')), (literal("..."), space)));
     let some = terminated(separated(0.., parameter, sign(',')), (rest, cut_err(sign(')'))));

@@ -32,7 +32,8 @@ fn root_23_forks_are_23_events_with_parent_and_child() {
     assert!(born.iter().all(|(parent, _)| *parent == target), "{born:?}");
     let mut children: Vec<_> = born.iter().map(|(_, child)| (*child, 3 << 8)).collect();
     let mut ended = dead;
-    (children.sort_unstable(), ended.sort_unstable());
+    children.sort_unstable();
+    ended.sort_unstable();
     assert_eq!(children, ended, "each child ended with its code");
     assert_eq!((scene.runs(fork), scene.runs(exit)), (23, 23));
 }

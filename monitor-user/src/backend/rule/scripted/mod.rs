@@ -45,12 +45,15 @@ pub struct Scripted {
     lists: BTreeMap<ListId, Listed>,
     cells: HashMap<u32, Counter>,
     histograms: HashMap<u32, Histogram>,
-    calls: HashMap<(u32, Pid), Vec<(Ns, [u64; 3])>>,
+    calls: HashMap<(u32, Pid), Vec<Begun>>,
     sets: HashMap<u32, BTreeSet<Pid>>,
     inherited: BTreeSet<u32>,
     told: Arc<Mutex<VecDeque<Told>>>,
     made: u32,
 }
+
+/// A call that has not returned: when it began, and what was saved of it.
+type Begun = (Ns, [u64; 3]);
 
 struct Listed {
     list: List,
