@@ -206,7 +206,7 @@ fn root_threads_step_finish_and_call_for_a_request() {
     assert_eq!(talk.ask(&request), "20 [0] call_procedure(0)");
     assert_eq!(talk.ask("22 [0] enable(20)"), "22 [0] enable(0)");
     assert_eq!(talk.line().unwrap(), format!("21 [0] print(0,[{pid},10.0])"));
-    assert!(target.stands());
+    deadline::until(|| target.stands().then_some(()));
     assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
     target.until_counts(1);
 }

@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_line_says_time_samples_and_bytes() {
-        let wanted = "recording 1m03s  63 samples  1012 processes  410KB, 6.5KB/s";
-        assert_eq!(line(63.0, (63, 420_000), 1012), wanted);
+        let wanted = "recording 2m03s  123 samples  1012 processes  410KB, 3.3KB/s";
+        assert_eq!(line(123.0, (123, 420_000), 1012), wanted);
     }
 }

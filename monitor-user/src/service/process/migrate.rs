@@ -5,11 +5,8 @@ use crate::omis::Status;
 use crate::omis::kind::{Kind, Param};
 use crate::service::outcome::{Done, Outcome, Refusal};
 use crate::service::row::{self, Level, Row};
-use std::path::Path;
 
 const ANYWHERE: Row = Row { level: Level::Anywhere, ..CONTROLLED };
-/// Where packages put it.
-const PLACES: &[&str] = &["/usr/sbin/criu", "/usr/bin/criu", "/usr/local/sbin/criu"];
 
 /// The services.
 pub const ROWS: &[Row] = &[
@@ -27,12 +24,10 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "migrate_process",
         takes: &[TID, Param { name: "node", kind: Kind::Node }],
-        help: "Refused: it needs CRIU 4.1 or newer on both nodes, a free process id on the other, \
-               and no connection to anybody who stays. The refusal says whether CRIU is here.",
-        act: row::Act::Manipulation(|_, _| match PLACES.iter().find(|it| Path::new(it).exists()) {
-            Some(place) => refused(&format!("{place} is not asked by this version")),
-            None => refused("it needs CRIU, which is not installed here"),
-        }),
+        help: "Refused: CRIU is not asked yet, and without it no process can be moved.",
+        examples: &["process 7\nattach 7\n> 10 [0] migrate_process(7,1)\n\
+                     < 10 [0] migrate_process(402,0,\"no process is moved: CRIU is not asked yet\")"],
+        act: row::Act::Manipulation(|_, _| refused("no process is moved: CRIU is not asked yet")),
         ..ANYWHERE
     },
 ];
