@@ -32,8 +32,10 @@ pub fn is_in(process: u32, set: u32) -> bool {
 pub fn inherit(parent: u32, child: u32) {
     let Some(member) = MEMBERS.get_ptr(&parent) else { return };
     let Some(inherited) = INHERITED.get_ptr(0) else { return };
-    // SAFETY: both are one integer.
-    let sets = unsafe { (*member).sets & *inherited };
+    // SAFETY: a row is one integer.
+    let own = unsafe { (*member).sets };
+    // SAFETY: so is this.
+    let sets = own & unsafe { *inherited };
     if sets != 0 && MEMBERS.insert(&child, &Member { sets }, u64::from(BPF_NOEXIST)).is_err() {
         loss::table_full();
     }

@@ -49,8 +49,8 @@ impl Frame {
         call.since_ns = 0;
         let now_ns = self.now_ns();
         self.set(it.to, now_ns.wrapping_sub(since_ns));
-        for n in 0..kept.len() {
-            self.set(it.to.wrapping_add(n as u8 + 1), kept[n]);
+        for (place, value) in (1..).zip(kept) {
+            self.set(it.to.wrapping_add(place), value);
         }
         Then::GoOn
     }

@@ -26,7 +26,8 @@ pub const ROWS: &[Row] = &[
         takes: &[TID, Param { name: "node", kind: Kind::Node }],
         help: "Refused: CRIU is not asked yet, and without it no process can be moved.",
         examples: &["process 7\nattach 7\n> 10 [0] migrate_process(7,1)\n\
-                     < 10 [0] migrate_process(402,0,\"no process is moved: CRIU is not asked yet\")"],
+                     < 10 [0] migrate_process(402,0,\"no process is moved: CRIU is not asked \
+                     yet\")"],
         act: row::Act::Manipulation(|_, _| refused("no process is moved: CRIU is not asked yet")),
         ..ANYWHERE
     },
