@@ -12,8 +12,10 @@ impl Sleepers {
     /// Starts so many that the node has at least `total` processes.
     pub fn up_to(total: usize) -> Self {
         let sleep = |_| {
-            let mut command = Command::new("sleep");
-            files::leave_limit(command.arg("infinity").stdin(Stdio::null()));
+            // Whoever kills the bench shall not find thousands of them tomorrow.
+            let mut command = Command::new("setpriv");
+            command.args(["--pdeathsig", "KILL", "sleep", "infinity"]);
+            files::leave_limit(command.stdin(Stdio::null()));
             command.spawn().unwrap()
         };
         Self((processes()..total).map(sleep).collect())
