@@ -140,7 +140,7 @@ impl Hold {
         turn: &mut dyn FnMut(),
     ) -> Result<Self, Trouble> {
         let holders = BTreeSet::from([tool]);
-        let before = is_still(&subject);
+        let before = was_stopped(&subject);
         if let Some(freezer) = Freezer::of(&subject).filter(|_| !before)
             && freezer.freeze(&subject, patience)
         {
@@ -214,7 +214,17 @@ impl Hold {
 
 /// Whether all threads are stopped, traced or at their end.
 fn is_still(subject: &Subject) -> bool {
+    stand(subject, &['T', 't', 'Z', 'X'])
+}
+
+/// Whether a signal has stopped it. A thread that is held for an event stands too, and goes on when
+/// the event is over.
+fn was_stopped(subject: &Subject) -> bool {
+    stand(subject, &['T', 'Z', 'X'])
+}
+
+/// Whether all threads are in one of these states, see proc_pid_stat(5).
+fn stand(subject: &Subject, states: &[char]) -> bool {
     let threads = subject.threads();
-    let still = |state: char| matches!(state, 'T' | 't' | 'Z' | 'X');
-    !threads.is_empty() && threads.iter().all(|(_, stat)| still(stat.state))
+    !threads.is_empty() && threads.iter().all(|(_, stat)| states.contains(&stat.state))
 }
