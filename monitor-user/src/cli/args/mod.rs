@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use parse::{interval, names};
-pub use reading::{Printed, Reader, Reading};
+pub use reading::{Printed, ProbeLog, Reader, Reading};
 pub use service::{Config, ConfigCommand, Serve, Status};
 
 /// Knows exactly what every process of this node uses, and costs almost nothing.
@@ -110,10 +110,9 @@ pub struct Sample {
     /// Who reads.
     #[command(flatten)]
     pub reader: Reader,
-    /// What the programs in the kernel log
-    #[arg(long, value_name = "LEVEL", default_value = "off",
-        value_parser = PossibleValuesParser::new(LEVELS), help_heading = "Who reads")]
-    pub probe_log: String,
+    /// What is logged.
+    #[command(flatten)]
+    pub log: ProbeLog,
 }
 
 /// `watch`.
@@ -126,25 +125,15 @@ pub struct Watch {
     /// Who reads.
     #[command(flatten)]
     pub reader: Reader,
-    /// What the programs in the kernel log
-    #[arg(long, value_name = "LEVEL", default_value = "off",
-        value_parser = PossibleValuesParser::new(LEVELS), help_heading = "Who reads")]
-    pub probe_log: String,
+    /// What is logged.
+    #[command(flatten)]
+    pub log: ProbeLog,
     /// Time from one reading to the next, such as 100ms, 1s or 2m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub every: Duration,
     /// Stop after so many readings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-}
-
-/// Levels of `--probe-log`; their place is what the programs are told.
-pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-
-/// The level of a name.
-pub fn probe_log(name: &str) -> u8 {
-    let level = LEVELS.iter().position(|level| *level == name);
-    level.and_then(|level| u8::try_from(level).ok()).unwrap_or(0)
 }
 
 /// `run`.

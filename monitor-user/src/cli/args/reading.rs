@@ -117,6 +117,26 @@ pub struct Printed {
     pub format: String,
 }
 
+/// What those log that read here.
+#[derive(Clone, Debug, Args)]
+pub struct ProbeLog {
+    /// What the programs in the kernel log
+    #[arg(long, value_name = "LEVEL", default_value = "off",
+        value_parser = PossibleValuesParser::new(LEVELS), help_heading = "Who reads")]
+    pub probe_log: String,
+}
+
+/// Levels of `--probe-log`; their place is what the programs are told.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+impl ProbeLog {
+    /// The level, as the programs are told it.
+    pub fn level(&self) -> u8 {
+        let level = LEVELS.iter().position(|level| *level == self.probe_log);
+        level.and_then(|level| u8::try_from(level).ok()).unwrap_or(0)
+    }
+}
+
 impl Reading {
     /// The form of the output.
     pub const fn form(&self) -> Form {
