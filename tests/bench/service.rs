@@ -38,7 +38,7 @@ pub fn run() {
     gone(&daemon);
 }
 
-/// How soon the monitors of a requestor go that is gone: a kill closes its connections, as this does.
+/// How soon the monitors of a requestor go that is gone: a kill closes its connections.
 fn gone(daemon: &Daemon) {
     const MONITORS: usize = 53;
     let (mut asker, mut replies) = daemon.connect();

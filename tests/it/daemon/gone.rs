@@ -1,7 +1,7 @@
 //! A requestor that is killed, and a service that is.
 //!
-//! How soon all is over is printed, and held to a bar by the bench of the service: a machine that is
-//! busy with other tests needs longer.
+//! How soon all is over is printed, and held to a bar by the bench of the service: a machine that
+//! is busy with other tests needs longer.
 
 use crate::deadline;
 use crate::root::privilege::granted;
