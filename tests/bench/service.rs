@@ -12,6 +12,7 @@ use monitor::model::id::Pid;
 use monitor::model::want::{Capability, Want};
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
@@ -34,6 +35,34 @@ pub fn run() {
     monitors(&daemon, "spread", 10.0);
     monitors(&daemon, "aligned", 50.0);
     everybody(&daemon);
+    gone(&daemon);
+}
+
+/// How soon the monitors of a requestor go that is gone: a kill closes its connections.
+fn gone(daemon: &Daemon) {
+    const MONITORS: usize = 53;
+    let (mut asker, mut replies) = daemon.connect();
+    let mut left = || {
+        asker.write_all(b"{\"id\":0,\"method\":\"list\"}\n").unwrap();
+        let mut text = String::new();
+        let _bytes = replies.read_line(&mut text).unwrap();
+        text.matches(r#""period_ns""#).count()
+    };
+    let (mut writer, _unread) = daemon.connect();
+    for n in 0..MONITORS {
+        let params = format!(r#""id":"gone{n}","every_ns":10000000,"fields":{FIELDS}"#);
+        writer.write_all(call(n, &params).as_bytes()).unwrap();
+    }
+    while left() < MONITORS {
+        sleep(Duration::from_millis(10));
+    }
+    writer.shutdown(Shutdown::Both).unwrap();
+    let start = Instant::now();
+    while left() > 0 {
+        sleep(Duration::from_millis(1));
+    }
+    let took = start.elapsed().as_secs_f64() * 1e3;
+    line("53 monitors gone after a kill -9 of their requestor", took, "ms", Bar::AtMost(1000.0));
 }
 
 /// A service with a socket of its own.

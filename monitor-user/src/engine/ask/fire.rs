@@ -39,8 +39,7 @@ impl Machine {
             let Some(raised) = self.raised.remove(place) else { return };
             let told = raised.params.into_iter().map(Told::Value).collect();
             let topic = Topic::User(raised.number);
-            let (at, process, thread, pc) = (turn.now, None, None, None);
-            let occurrence = Occurrence { topic, at, process, thread, pc, told, held: None };
+            let occurrence = Occurrence::new(topic, turn.now, told);
             self.occurred(&occurrence, (raised.session, raised.depth), turn);
         }
     }

@@ -102,17 +102,11 @@ impl Listening {
             News::Called(it) => {
                 let process = self.identity(it.pid)?;
                 let topic = Topic::Called((*it.tap).clone());
-                let told = told(process, &it);
-                let (at, thread, pc) = (it.at, Some(it.tid), Some(it.pc));
-                let process = Some(process);
                 Some(Happening::Occurred(Occurrence {
-                    topic,
-                    at,
-                    process,
-                    thread,
-                    pc,
-                    told,
-                    held: None,
+                    process: Some(process),
+                    thread: Some(it.tid),
+                    pc: Some(it.pc),
+                    ..Occurrence::new(topic, it.at, told(process, &it))
                 }))
             }
             News::Storm(tap) => {

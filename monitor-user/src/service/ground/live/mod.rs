@@ -7,7 +7,6 @@ mod call;
 mod fact;
 mod hands;
 mod message;
-mod order;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
