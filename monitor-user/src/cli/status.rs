@@ -15,15 +15,10 @@ pub fn status(words: &Status) -> Result<Exit, Failure> {
         let client = connect(words.socket.as_deref()).await?;
         Ok::<_, Failure>(client.status().await?)
     })?;
-    let text = match words.format.as_str() {
-        "json" => {
-            let mut text = serde_json::to_string(&own).expect("strings and numbers always fit");
-            text.push('\n');
-            text
-        }
-        _ => table(&own),
-    };
-    output::print(text.as_bytes())
+    if words.printed.is_json() {
+        return output::print(output::json(&own)?.as_bytes());
+    }
+    output::print(table(&own).as_bytes())
 }
 
 fn table(own: &Own) -> String {

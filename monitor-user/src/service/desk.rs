@@ -185,6 +185,11 @@ impl Watch {
 }
 
 impl Occurrence {
+    /// Of this kind, then, telling this; who met it, and where, is said beside it.
+    pub const fn new(topic: Topic, at: Ns, told: Arc<[Told]>) -> Self {
+        Self { topic, at, process: None, thread: None, pc: None, told, held: None }
+    }
+
     /// What it tells, in the numbers of a session.
     pub fn values(&self, numbers: &mut Numbers) -> Vec<Value> {
         let value = |told: &Told| match told {

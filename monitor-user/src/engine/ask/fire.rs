@@ -40,8 +40,7 @@ impl Machine {
             let Some(raised) = self.raised.remove(place) else { return };
             let told = raised.params.into_iter().map(Told::Value).collect();
             let topic = Topic::User(raised.number);
-            let (at, process, thread, pc) = (turn.now, None, None, None);
-            let occurrence = Occurrence { topic, at, process, thread, pc, told, held: None };
+            let occurrence = Occurrence::new(topic, turn.now, told);
             self.occurred(&occurrence, (raised.session, raised.depth), turn);
         }
     }
@@ -118,9 +117,8 @@ impl Machine {
     /// A process has begun another program, and may be one like those that somebody waits for.
     fn executed(&mut self, id: Identity, turn: &mut Turn<'_>) {
         for session in self.join(id, turn) {
-            let (process, told) = (Some(id), [Told::Process(id)].into());
-            let (topic, at, thread, pc) = (Topic::Born, turn.now, None, None);
-            let it = Occurrence { topic, at, process, thread, pc, told, held: None };
+            let told = Occurrence::new(Topic::Born, turn.now, [Told::Process(id)].into());
+            let it = Occurrence { process: Some(id), ..told };
             self.occurred(&it, (Some(session), 0), turn);
         }
     }

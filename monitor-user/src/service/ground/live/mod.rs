@@ -6,7 +6,6 @@
 mod fact;
 mod hands;
 mod message;
-mod order;
 mod rule;
 
 use super::act::Each;

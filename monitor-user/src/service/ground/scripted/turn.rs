@@ -39,7 +39,6 @@ impl Scripted {
 }
 
 fn occurred(topic: Topic, who: Identity, told: impl Iterator<Item = Told>) -> Happening {
-    let (at, process, thread, pc) = (Ns(0), Some(who), None, None);
-    let told = told.collect();
-    Happening::Occurred(Occurrence { topic, at, process, thread, pc, told, held: None })
+    let it = Occurrence::new(topic, Ns(0), told.collect());
+    Happening::Occurred(Occurrence { process: Some(who), ..it })
 }

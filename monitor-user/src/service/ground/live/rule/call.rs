@@ -37,11 +37,12 @@ impl Ruled {
     pub(super) fn called(&self, it: &Called) -> Option<Happening> {
         let process = self.caller(it.pid)?;
         let topic = Topic::Called((*it.tap).clone());
-        let told = told(process, it);
-        let (at, thread, pc) = (it.at, Some(it.tid), Some(it.pc));
-        let process = Some(process);
-        let it = Occurrence { topic, at, process, thread, pc, told, held: None };
-        Some(Happening::Occurred(it))
+        Some(Happening::Occurred(Occurrence {
+            process: Some(process),
+            thread: Some(it.tid),
+            pc: Some(it.pc),
+            ..Occurrence::new(topic, it.at, told(process, it))
+        }))
     }
 
     /// Who that is; a child that nobody has told of yet is looked up.

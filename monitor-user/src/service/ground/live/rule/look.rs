@@ -188,8 +188,8 @@ fn occurred(
     (process, at, thread): (Identity, Ns, Option<Pid>),
     told: Vec<Told>,
 ) -> Happening {
-    let (process, pc, told) = (Some(process), None, told.into());
-    Happening::Occurred(Occurrence { topic, at, process, thread, pc, told, held: None })
+    let it = Occurrence::new(topic, at, told.into());
+    Happening::Occurred(Occurrence { process: Some(process), thread, ..it })
 }
 
 #[cfg(test)]
