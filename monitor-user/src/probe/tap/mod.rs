@@ -143,6 +143,11 @@ impl Taps {
         })
     }
 
+    /// The rules that the taps are among: what others add to them is told as [`News::Other`].
+    pub fn rules(&mut self) -> &mut dyn Rules {
+        &mut *self.rules
+    }
+
     /// Becomes readable when something was told.
     pub fn wake(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.reader.as_ref().and_then(|reader| reader.wake())
