@@ -243,8 +243,11 @@ impl Machine {
                 self.watched = topics;
             }
         }
-        let scopes = self.seats.values_mut().map(|seat| &mut seat.session.scope);
-        let has_moved = scopes.fold(false, |moved, scope| scope.take_change() || moved);
+        let mut has_moved = false;
+        for seat in self.seats.values_mut() {
+            // Each is asked: the question takes its change away.
+            has_moved |= seat.session.scope.take_change();
+        }
         if is_stale || has_moved {
             self.follow(turn);
         }
