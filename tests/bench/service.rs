@@ -204,8 +204,13 @@ fn monitors(daemon: &Daemon, phases: &str, bar: f64) {
         .collect();
     sleep(from.saturating_duration_since(Instant::now()));
     let before = daemon.program.bytes("VmRSS:");
-    let (percent, ()) = daemon.percent(|| sleep(measured));
-    let grown = daemon.program.bytes("VmRSS:") - before;
+    let (percent, half) = daemon.percent(|| {
+        sleep(measured / 2);
+        let half = daemon.program.bytes("VmRSS:");
+        sleep(measured / 2);
+        half
+    });
+    let after = daemon.program.bytes("VmRSS:");
     let mut all = Heard::default();
     for (writer, hearer) in hearers {
         let heard = hearer.join().unwrap();
@@ -223,7 +228,8 @@ fn monitors(daemon: &Daemon, phases: &str, bar: f64) {
     line(&what("lateness p50"), quantile(&mut all.late_ms, 0.5), "ms", Bar::None);
     line(&what("lateness p99"), quantile(&mut all.late_ms, 0.99), "ms", Bar::AtMost(bar));
     line(&what("CPU"), percent, "% core", Bar::AtMost(5.0));
-    line(&what("memory grown"), grown / 1e6, "MB", Bar::AtMost(2.0));
+    line(&what("memory grown"), (after - before) / 1e6, "MB", Bar::AtMost(2.0));
+    line(&what("in the second half"), (after - half) / 1e6, "MB", Bar::AtMost(0.5));
 }
 
 /// Reads events until a time.

@@ -1,7 +1,8 @@
 //! `cargo xtask pictures`: the pictures of README and docs, from real runs on this machine.
 //!
-//! In: the tests that can draw (`tests/it/picture.rs`, `tests/it/web/page.rs`). Out: `docs/pictures`,
-//! for the eye of whoever commits them: no check compares them, because no two runs are the same.
+//! In: the tests that can draw (`tests/it/picture.rs`, `tests/it/web/page.rs`). Out:
+//! `docs/pictures`, for the eye of whoever commits them: no check compares them, because no two
+//! runs are the same.
 
 use crate::workspace::{cannot, root};
 use crate::{Outcome, step};
