@@ -57,6 +57,8 @@ pub enum Topic {
     Sent(Sent),
     /// A library function was called, or returned.
     Called(Tap),
+    /// A message that a service has marked was received.
+    Received,
 }
 
 impl Topic {
@@ -66,6 +68,11 @@ impl Topic {
             Self::Called(tap) => Some(tap),
             _ => None,
         }
+    }
+
+    /// Whether it is seen by calls, for which must be known whose calls matter.
+    pub const fn is_of_calls(&self) -> bool {
+        matches!(self, Self::Called(_) | Self::Received)
     }
 }
 

@@ -247,10 +247,10 @@ impl Machine {
 
     /// Whose calls matter: those of everybody whom a session observes that waits for calls.
     fn follow(&mut self, turn: &mut Turn<'_>) {
-        if self.followed.is_empty() && !self.watched.iter().any(|it| it.tap().is_some()) {
+        if self.followed.is_empty() && !self.watched.iter().any(Topic::is_of_calls) {
             return;
         }
-        let waits = |seat: &&Seat| seat.stored.topics().any(|it| it.tap().is_some());
+        let waits = |seat: &&Seat| seat.stored.topics().any(|it| it.is_of_calls());
         let waiting = self.seats.values().filter(waits);
         let followed = waiting.flat_map(|it| it.session.scope.members()).collect();
         if followed != self.followed {

@@ -4,6 +4,7 @@
 //! the first tap is wanted, so that who never asks for a call pays nothing.
 
 use super::Live;
+use super::marked::Marked;
 use crate::backend::ebpf::rule::KernelRules;
 use crate::backend::procfs;
 use crate::backend::select::Choice;
@@ -13,10 +14,11 @@ use crate::probe::description::Descriptions;
 use crate::probe::description::call::Kind;
 use crate::probe::description::told::Told as Meaning;
 use crate::probe::tap::heard::Heard;
+use crate::probe::tap::plan::Edge;
 use crate::probe::tap::{Called, News, Refusal as TapRefusal, Tap, Taps};
 use crate::service::desk::{Occurrence, Topic};
 use crate::service::ground::Happening;
-use crate::service::ground::call::Calls;
+use crate::service::ground::call::{ARRIVAL, Calls, RECEIPT};
 use crate::service::ground::reading;
 use crate::service::outcome::{Refusal, Told};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +40,8 @@ pub(super) struct Listening {
     processes: BTreeMap<Pid, Identity>,
     n_lost: u64,
     looked: Ns,
+    /// While somebody waits for the receipt of marked messages.
+    marked: Option<Marked>,
 }
 
 impl Listening {
@@ -56,7 +60,14 @@ impl Listening {
 
     /// Exactly these are wanted.
     pub(super) fn watch(&mut self, topics: &BTreeSet<Topic>, choice: Choice) {
-        let wanted: BTreeSet<Tap> = topics.iter().filter_map(Topic::tap).cloned().collect();
+        let mut wanted: BTreeSet<Tap> = topics.iter().filter_map(Topic::tap).cloned().collect();
+        self.marked = match topics.contains(&Topic::Received) {
+            true => Some(self.marked.take().unwrap_or_default()),
+            false => None,
+        };
+        if self.marked.is_some() {
+            wanted.extend([ARRIVAL, RECEIPT].map(start));
+        }
         if wanted.is_empty() && self.taps.is_none() {
             return;
         }
@@ -92,36 +103,40 @@ impl Listening {
         let lost = n_lost.saturating_sub(self.n_lost);
         self.n_lost = n_lost;
         let mut happened: Vec<Happening> =
-            news.into_iter().filter_map(|it| self.happening(it)).collect();
+            news.into_iter().flat_map(|it| self.happenings(it)).collect();
         happened.extend((lost > 0).then_some(Happening::Lost(lost)));
         happened
     }
 
-    fn happening(&mut self, news: News) -> Option<Happening> {
+    fn happenings(&mut self, news: News) -> Vec<Happening> {
         match news {
-            News::Called(it) => {
-                let process = self.identity(it.pid)?;
-                let topic = Topic::Called((*it.tap).clone());
-                let told = told(process, &it);
-                let (at, thread, pc) = (it.at, Some(it.tid), Some(it.pc));
-                let process = Some(process);
-                Some(Happening::Occurred(Occurrence {
-                    topic,
-                    at,
-                    process,
-                    thread,
-                    pc,
-                    told,
-                    held: None,
-                }))
-            }
+            News::Called(it) => self.called(&it).unwrap_or_default(),
             News::Storm(tap) => {
                 tracing::warn!("{} is called too often: its tap was switched off", tap.name);
-                None
+                Vec::new()
             }
             // There is no other list.
-            News::Other(_) => None,
+            News::Other(_) => Vec::new(),
         }
+    }
+
+    /// What a call means, besides that it was made.
+    fn called(&mut self, it: &Called) -> Option<Vec<Happening>> {
+        let process = self.identity(it.pid)?;
+        let topic = Topic::Called((*it.tap).clone());
+        let mut all = vec![occurred(it, process, topic, told(process, it))];
+        let Some(marked) = &mut self.marked else { return Some(all) };
+        if *it.tap == start(ARRIVAL) {
+            all.extend(marked.arrived(it).then_some(Happening::Lost(1)));
+        } else if *it.tap == start(RECEIPT)
+            && let Some(message) = marked.received(it)
+        {
+            let values = [message.sender, message.tag, message.mark];
+            let values = values.map(|it| Told::Value(Value::from(it)));
+            let told = [Told::Process(process)].into_iter().chain(values).collect();
+            all.push(occurred(it, process, Topic::Received, told));
+        }
+        Some(all)
     }
 
     /// Who that is; a child that nobody has told of yet is looked up.
@@ -147,6 +162,15 @@ impl Calls for Live {
         }
         Ok(())
     }
+}
+
+fn start(name: &str) -> Tap {
+    Tap { name: name.to_owned(), edge: Edge::Start }
+}
+
+fn occurred(it: &Called, process: Identity, topic: Topic, told: Arc<[Told]>) -> Happening {
+    let (at, thread, pc, process) = (it.at, Some(it.tid), Some(it.pc), Some(process));
+    Happening::Occurred(Occurrence { topic, at, process, thread, pc, told, held: None })
 }
 
 fn descriptions() -> Result<Descriptions, Refusal> {

@@ -6,6 +6,7 @@
 mod call;
 mod fact;
 mod hands;
+mod marked;
 mod message;
 mod order;
 
@@ -118,7 +119,8 @@ impl Happenings for Live {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
             // Whether a function can be watched was seen in the processes that were named.
-            Topic::User(_) | Topic::NodeCame | Topic::NodeWent | Topic::Called(_) => Ok(()),
+            Topic::User(_) | Topic::NodeCame | Topic::NodeWent => Ok(()),
+            Topic::Called(_) | Topic::Received => Ok(()),
             Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
             _ => self.reading()?.can(topic),
         }
