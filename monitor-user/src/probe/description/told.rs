@@ -94,6 +94,15 @@ fn values(index: usize, it: &Parameter) -> Vec<Told> {
 }
 
 impl Told {
+    /// The number that these bits are, of what is one; an address is.
+    pub fn number(&self, raw: u64) -> Option<i128> {
+        match &self.kind {
+            Kind::Number(width) | Kind::Named(_, width) => Some(width.number(raw)),
+            Kind::Address | Kind::Text => Some(raw.into()),
+            Kind::Nothing | Kind::Float(_) | Kind::Record(_) => None,
+        }
+    }
+
     /// The value for people: names for numbers, quotes for texts.
     pub fn shown(&self, raw: u64, text: Option<&[u8]>) -> String {
         match &self.kind {

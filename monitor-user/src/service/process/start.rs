@@ -54,10 +54,10 @@ pub const ROWS: &[Row] = &[
                that of the monitor's hand; the files for input, output and errors, or \"\" for \
                nothing to read and output thrown away. Files are opened as the user who asks; \
                output goes to their end. An extension: OMIS leaves these open.",
-        examples: &["> 10 [0] start_options(\"/tmp\",[\"A=b\"],[\"\",\"/tmp/out\"])\n\
-                     < 10 [0] start_options(0)\n> 11 [0] start_options(\"tmp\",[],[])\n\
-                     < 11 [0] start_options(105,0,\"\\\"tmp\\\" is no whole path: it must begin with \
-                     a slash\")\n> 12 [0] start_options(\"\",[\"A\"],[])\n\
+        examples: &["> 10 [0] start_options(\"/srv\",[\"A=b\"],[\"\",\"/srv/out\"])\n\
+                     < 10 [0] start_options(0)\n> 11 [0] start_options(\"srv\",[],[])\n\
+                     < 11 [0] start_options(105,0,\"\\\"srv\\\" is no whole path: it must begin \
+                     with a slash\")\n> 12 [0] start_options(\"\",[\"A\"],[])\n\
                      < 12 [0] start_options(105,0,\"\\\"A\\\" is no variable: write \
                      \\\"NAME=VALUE\\\"\")"],
         act: row::Act::Manipulation(|ctx, args| options(ctx, args).into()),
