@@ -8,10 +8,9 @@ use crate::omis::{Status, Value};
 use crate::probe::tap::Tap;
 use crate::probe::tap::plan::Edge;
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Check, Occurrence, Topic, Watch};
-use crate::service::outcome::{Refusal, Told};
+use crate::service::desk::{Check, Topic, Watch};
+use crate::service::outcome::Refusal;
 use crate::service::row::{Act, Given, Level, Right, Row};
-use std::sync::Arc;
 
 const TID: Given = Given { name: "tid", kind: "integer" };
 const TAKES: &[Param] = &[
@@ -102,15 +101,9 @@ fn call(ctx: &mut Ctx<'_>, args: &[Value], edge: Edge) -> Result<Watch, Refusal>
 
 fn arrived(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Watch, Refusal> {
     let tap = Tap { name: ARRIVALS.to_owned(), edge: Edge::Start };
-    let number = |it: &Occurrence, place: usize| match it.told.get(place) {
-        Some(Told::Value(value)) => value.integer::<i64>(),
-        _ => None,
-    };
     // What libraries say to themselves comes from a daemon, or has a tag below zero.
-    let check = move |it: &Occurrence| {
-        number(it, 1) != Some(DAEMON) && number(it, 2).is_none_or(|tag| tag >= 0)
-    };
-    let watch = tapped(ctx, &args[0], &tap, Topic::Called(tap.clone()), Some(Arc::new(check)));
+    let check = Check::All(vec![Check::Not(1, Value::from(DAEMON)), Check::AtLeast(2, 0)]);
+    let watch = tapped(ctx, &args[0], &tap, Topic::Called(tap.clone()), Some(check));
     watch.map_err(|why| only_in("messages are seen to arrive in PVM 3.4 and Open MPI 4 alone", why))
 }
 

@@ -1,12 +1,12 @@
 //! Messages put into a queue and taken out: `insert_message`, `remove_message`.
 
 use crate::omis::kind::{Kind, Param};
-use crate::omis::{Status, Value};
+use crate::omis::Value;
 use crate::probe::queue::Change;
 use crate::service::ctx::Ctx;
 use crate::service::ground;
 use crate::service::outcome::{Done, Outcome, Refusal, outcome};
-use crate::service::row::{Act, Level, Right, Row};
+use crate::service::row::{self, Act, Level, Right, Row};
 
 /// The services.
 pub const ROWS: &[Row] = &[
@@ -54,22 +54,25 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
+/// What a number that is none is said not to be.
+const POSITION: &str = "position; the first is 0";
+
 fn insert(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [named, content, position] = args else { unreachable!("the row takes three parameters") };
     let process = ctx.process(named)?;
-    let position: i64 = position.integer().ok_or_else(|| nowhere(position))?;
-    let position = match position {
+    let position = match row::integer::<i64>(position, POSITION)? {
         -1 => None,
-        other => Some(usize::try_from(other).map_err(|_| nowhere(&args[2]))?),
+        _ => Some(row::integer(position, POSITION)?),
     };
-    let change = ctx.ground.insert(process.id, position, &bytes(content)?)?;
+    let content = content.bytes().unwrap_or_default();
+    let change = ctx.ground.insert(process.id, position, &content)?;
     Ok(changed(ctx, named, change))
 }
 
 fn remove(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [named, position] = args else { unreachable!("the row takes two parameters") };
     let process = ctx.process(named)?;
-    let position: usize = position.integer().ok_or_else(|| nowhere(position))?;
+    let position: usize = row::integer(position, POSITION)?;
     let change = ctx.ground.remove(process.id, position)?;
     Ok(changed(ctx, named, change))
 }
@@ -83,17 +86,4 @@ pub(super) fn changed(ctx: &mut Ctx<'_>, named: &Value, change: Change) -> Outco
             ctx.act(&list, &ground::Act::Work(work), |ctx, report| ctx.acknowledge(report))
         }
     }
-}
-
-fn bytes(content: &Value) -> Result<Vec<u8>, Refusal> {
-    let wrong = || Refusal::new(Status::RANGE, "a message is bytes, from 0 to 255");
-    match content {
-        Value::Binary(binary) => Ok(binary.as_bytes().to_vec()),
-        Value::List(items) => items.iter().map(|it| it.integer().ok_or_else(wrong)).collect(),
-        other => other.integer().map(|byte| vec![byte]).ok_or_else(wrong),
-    }
-}
-
-fn nowhere(position: &Value) -> Refusal {
-    Refusal::new(Status::RANGE, format!("{position} is no position; the first is 0"))
 }

@@ -6,12 +6,11 @@ use crate::omis::{Status, Value};
 use crate::probe::tap::Tap;
 use crate::probe::tap::plan::Edge;
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Occurrence, Topic, Watch};
+use crate::service::desk::{Check, Topic, Watch};
 use crate::service::event::call::{only_in, tapped};
 use crate::service::ground::call::RECEIPT;
-use crate::service::outcome::{Outcome, Refusal, Told, outcome};
-use crate::service::row::{Act, Given, Level, Right, Row};
-use std::sync::Arc;
+use crate::service::outcome::{Outcome, Refusal, outcome};
+use crate::service::row::{self, Act, Given, Level, Right, Row};
 
 /// The services.
 pub const ROWS: &[Row] = &[
@@ -73,17 +72,15 @@ fn tag(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
         Refusal::new(Status::RANGE, text)
     };
     let number: i32 = mark.integer().filter(|mark| *mark != 0).ok_or_else(wrong)?;
-    let nowhere = || Refusal::new(Status::RANGE, format!("{buffer} is no address"));
-    let buffer: u64 = buffer.integer().ok_or_else(nowhere)?;
+    let buffer: u64 = row::integer(buffer, "address")?;
     let change = ctx.ground.mark(process.id, buffer, number)?;
     Ok(changed(ctx, named, change))
 }
 
 fn received(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Watch, Refusal> {
     let [list, mark] = args else { unreachable!("the row takes two parameters") };
-    let mark = mark.clone();
-    let check = move |it: &Occurrence| it.told.get(3) == Some(&Told::Value(mark.clone()));
+    let check = Check::OneOf(3, vec![mark.clone()]);
     let tap = Tap { name: RECEIPT.to_owned(), edge: Edge::Start };
-    tapped(ctx, list, &tap, Topic::Received, Some(Arc::new(check)))
+    tapped(ctx, list, &tap, Topic::Received, Some(check))
         .map_err(|why| only_in("messages are marked in PVM 3.4 alone", why))
 }

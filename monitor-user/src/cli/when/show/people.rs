@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// A line for what happened, with the time since the beginning.
 pub fn line(it: &Event, begin: Ns) -> String {
     let mut line = format!("{:12.6} {:>7} ", it.at.since(begin).seconds(), it.pid.0);
-    human::escaped(it.comm.as_deref().unwrap_or_default(), &mut line);
+    human::escaped(it.comm.as_deref().unwrap_or("-"), &mut line);
     line.push(' ');
     match &it.what {
         What::Call { edge, name, values } => {

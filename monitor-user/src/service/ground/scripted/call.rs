@@ -51,9 +51,8 @@ impl Script {
         let numbers: Option<Vec<i64>> = words.map(|word| word.parse().ok()).collect();
         let values = numbers?.into_iter().map(|number| Told::Value(Value::from(number)));
         let told = [Told::Process(id)].into_iter().chain(values).collect();
-        let (at, process, thread, pc) = (Ns(0), Some(id), None, None);
-        let occurrence = Occurrence { topic, at, process, thread, pc, told, held: None };
-        self.waiting.push(Happening::Occurred(occurrence));
+        let it = Occurrence { process: Some(id), ..Occurrence::new(topic, Ns(0), told) };
+        self.waiting.push(Happening::Occurred(it));
         Some(())
     }
 }
