@@ -58,6 +58,12 @@ impl Recording {
         // Whoever opens a pipe without this waits for its other end.
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(refused)?;
+        Self::of(file, path)
+    }
+
+    /// Of a file that is open; `path` is what it is called.
+    pub fn of(file: File, path: &Path) -> Result<Self, Error> {
+        let refused = |source| Error::File { act: "read", path: path.to_owned(), source };
         let about = file.metadata().map_err(refused)?;
         if !about.is_file() {
             let why = "it is not a regular file";

@@ -62,6 +62,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("anstream", &["cli/"]),
     ("humantime", &["format/", "daemon/", "cli/"]),
     ("strsim", &["model/"]),
+    ("percent_encoding", &["serve/http/"]),
     ("subtle", &["serve/http/"]),
     ("tokio", &["cluster/link.rs", "serve/", "client/", "daemon/", "cli/", "sys/readable.rs"]),
     ("tokio_rustls", &["serve/http/"]),

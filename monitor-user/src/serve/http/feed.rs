@@ -5,10 +5,12 @@
 //! Who falls behind is told the whole again, and that is counted. The monitor begins with the
 //! first viewer and ends a little after the last.
 
+use super::fits::Shown;
 use super::guest::Guest;
 use super::message::{Message, frame};
 use super::table::{COLUMNS, Table};
 use super::{Shared, Sight};
+use crate::meter::expression::Expression;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -58,7 +60,9 @@ const NODE: [&str; 29] = [
 
 /// Tags of its calls.
 const MONITOR: u64 = 0;
-const ASKED: [(u64, &str); 3] = [(1, "status"), (2, "probes"), (3, "list")];
+const ASKED: [(u64, &str); 4] = [(1, "status"), (2, "probes"), (3, "list"), (4, "rules")];
+/// Those of them that are asked for with each sample: what they tell changes as fast.
+const OFTEN: &str = "rules";
 
 /// The feed for one kind of sight.
 #[derive(Clone, Default)]
@@ -105,14 +109,32 @@ impl Feed {
         shared: &Arc<Shared>,
         sight: Sight,
     ) -> Result<mpsc::Receiver<Bytes>, String> {
+        self.open(shared, sight).await?;
+        let (sender, receiver) = mpsc::channel(2);
+        drop(tokio::spawn(self.clone().tell(sender, Arc::clone(shared))));
+        Ok(receiver)
+    }
+
+    /// Shows one viewer who of it fits a condition.
+    pub async fn filter(
+        &self,
+        (shared, sight): (&Arc<Shared>, Sight),
+        condition: Expression,
+    ) -> Result<mpsc::Receiver<Bytes>, String> {
+        self.open(shared, sight).await?;
+        let (sender, receiver) = mpsc::channel(2);
+        drop(tokio::spawn(self.clone().sift(sender, condition)));
+        Ok(receiver)
+    }
+
+    /// Begins, unless it has.
+    async fn open(&self, shared: &Shared, sight: Sight) -> Result<(), String> {
         let missing = self.lock().viewers.is_none();
         if missing {
             let guest = Guest::join(shared, sight).await?;
             self.begin(guest);
         }
-        let (sender, receiver) = mpsc::channel(2);
-        drop(tokio::spawn(self.clone().tell(sender, Arc::clone(shared))));
-        Ok(receiver)
+        Ok(())
     }
 
     /// Reads, unless somebody else began meanwhile.
@@ -141,10 +163,9 @@ impl Feed {
                     }
                 };
                 alone = if viewers == 0 { alone + 1 } else { 0 };
-                if samples % OWN == 0 {
-                    for (tag, method) in ASKED {
-                        guest.call(tag, method, &Value::Object(Default::default())).await;
-                    }
+                let is_due = |method| samples % OWN == 0 || method == OFTEN;
+                for (tag, method) in ASKED.into_iter().filter(|it| is_due(it.1)) {
+                    guest.call(tag, method, &Value::Object(Default::default())).await;
                 }
                 samples += 1;
             }
@@ -166,8 +187,11 @@ impl Feed {
         }
         if let Some(at) = asked {
             let event = frame(ASKED[at].1, message.result.map_or("null", RawValue::get));
-            state.own[at] = Some(event.clone());
-            state.tell(event);
+            // What stays as it was is not told again.
+            if state.own[at].as_ref() != Some(&event) {
+                state.own[at] = Some(event.clone());
+                state.tell(event);
+            }
             return Heard::Other;
         }
         let Some((sample, over)) = message.sample() else { return Heard::Other };
@@ -200,6 +224,27 @@ impl Feed {
                 return;
             }
             shared.admission.count("viewer fell behind");
+        }
+    }
+
+    /// Tells one viewer who fits, whenever these are others.
+    async fn sift(self, viewer: mpsc::Sender<Bytes>, condition: Expression) {
+        let Some((_, mut changes)) = self.whole() else { return };
+        let mut told = None;
+        loop {
+            let fits = self.lock().table.fits(|row| condition.admits(&Shown(row)));
+            if fits.is_some() && fits != told {
+                let event = frame("fits", fits.as_deref().unwrap_or_default());
+                if viewer.send(event).await.is_err() {
+                    return;
+                }
+                told = fits;
+            }
+            tokio::select! {
+                // Who missed some sees all of it at the next.
+                change = changes.recv() => if matches!(change, Err(RecvError::Closed)) { return },
+                () = viewer.closed() => return,
+            }
         }
     }
 

@@ -7,8 +7,10 @@
 mod admission;
 mod body;
 mod feed;
+mod fits;
 mod guard;
 mod guest;
+mod history;
 mod live;
 mod message;
 mod negotiation;
@@ -44,7 +46,7 @@ use std::time::Duration;
 use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 /// How long a connection may say nothing, and a request take to arrive.
@@ -104,6 +106,8 @@ pub struct Shared {
     secret: Secret,
     asks: mpsc::Sender<Ask>,
     admission: Admission,
+    /// Who reads the past: one at a time.
+    past: Semaphore,
     /// For who has proved something, and for who has not.
     feeds: [Feed; 2],
 }
@@ -123,7 +127,8 @@ impl Door {
         let address = listener.local_addr()?;
         let admission = Admission::new(listen.connections);
         let (listen, feeds) = (listen.clone(), Default::default());
-        let shared = Shared { listen, address, secret, asks, admission, feeds };
+        let past = Semaphore::new(1);
+        let shared = Shared { listen, address, secret, asks, admission, past, feeds };
         Ok(Some(Self { listener, tls, shared: Arc::new(shared) }))
     }
 

@@ -5,7 +5,7 @@
 
 use super::body::{Content, Live};
 use super::guest::Guest;
-use super::{Ask, Shared, Sight, guard, live, negotiation, page};
+use super::{Ask, Shared, Sight, fits, guard, history, live, negotiation, page};
 use crate::format::exposition::Encoding;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -94,7 +94,20 @@ async fn found(
                 .await
         }
         "/feed" => events(shared.feeds[sight()? as usize].show(shared, sight()?).await),
+        "/fits" => {
+            let feed = &shared.feeds[sight()? as usize];
+            events(match fits::condition(query) {
+                Ok(condition) => feed.filter((shared, sight()?), condition).await,
+                // No refusal: who types has a right to mistakes, and a browser would log it.
+                Err(why) => Ok(fits::wrong(&why)),
+            })
+        }
         "/process" => watch(shared, sight()?, live::process(query)).await,
+        "/history" => {
+            let told = history::told(shared, sight()?, query).await;
+            let told = told.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+            Ok(Answer::whole("application/json", told))
+        }
         "/latency" => watch(shared, sight()?, live::latency(query)).await,
         path => page::asset(path)
             .ok_or_else(|| (StatusCode::NOT_FOUND, "there are / and /metrics here".to_owned())),

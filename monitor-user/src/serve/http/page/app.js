@@ -2,7 +2,7 @@
 // keys of the user. `/` filters, Escape closes, 1 to 4 choose a panel.
 
 import { Details } from "/details.js";
-import { keep, listen, token } from "/events.js";
+import { keep, listen, once, token } from "/events.js";
 import { Heat } from "/heat.js";
 import { Node } from "/node.js";
 import { Service } from "/service.js";
@@ -41,6 +41,7 @@ const [node, service] = [new Node(), new Service()];
 const feed = {
   whole: (it) => store.whole(it), change: (it) => store.change(it),
   status: (it) => service.status(it), probes: (it) => service.examined(it), list: (it) => service.list(it),
+  rules: (it) => service.rules(it),
   refused: (it) => said(it.message, "waiting"),
 };
 
@@ -66,6 +67,7 @@ store.changed = () => {
 let stop = () => {};
 function begin() {
   stop();
+  once("/history").then((it) => node.remember(it), () => {});
   stop = listen("/feed", (event, data) => feed[event]?.(data), said);
 }
 begin();

@@ -19,6 +19,15 @@ export class Node {
     this.data = [[], [], []];
   }
 
+  /** What the service kept of the time before the page was opened. */
+  remember(course) {
+    if (!course?.t.length) return;
+    const end = this.data[0][0] ?? Infinity;
+    const kept = course.t.filter((it) => it < end - 0.5).length;
+    const before = [course.t, ...course.values].map((it) => it.slice(0, kept));
+    this.data = this.data.map((it, at) => [...before[at], ...it].slice(-KEPT));
+  }
+
   show(head) {
     const stats = head.stats;
     if (!stats) return;
