@@ -136,11 +136,18 @@ pub struct Save {
     pub daemon: Daemon,
 }
 
+fn form_of_an_export(name: String) -> Result<Form, String> {
+    if cfg!(not(feature = "parquet")) && name == "parquet" {
+        return Err("this program was built without it: build one with --features parquet".into());
+    }
+    name.parse().map_err(|why: crate::model::name::Unknown| why.to_string())
+}
+
 /// What an export may be: what other programs read.
 fn of_an_export(argument: clap::Arg) -> clap::Arg {
     match argument.get_id().as_str() {
         "format" => argument.default_value("csv").value_parser(
-            PossibleValuesParser::new(["csv", "json"]).try_map(|it| it.parse::<Form>()),
+            PossibleValuesParser::new(["csv", "json", "parquet"]).try_map(form_of_an_export),
         ),
         "pmix" => argument.hide(true),
         _ => argument,
