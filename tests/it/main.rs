@@ -12,6 +12,7 @@ mod deadline;
 mod delivery;
 mod door;
 mod language;
+mod picture;
 mod probe;
 mod record;
 mod request;

@@ -2,4 +2,4 @@
 
 mod rule;
 mod screen;
-mod terminal;
+pub mod terminal;

@@ -19,7 +19,7 @@ pub mod scripted;
 pub use act::{Act, Acts, Errand, HeldThread, Sent};
 pub use call::Calls;
 pub use fact::{Facts, NodeFacts};
-pub use happening::{Happening, Happenings};
+pub use happening::{Followed, Happening, Happenings};
 pub use message::Messages;
 pub use process::Processes;
 
