@@ -46,6 +46,7 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
         hidden: hidden(),
         node: own_node(),
         link: None,
+        dial: None,
         reload: Box::new(reload),
         log,
     };

@@ -8,6 +8,7 @@ mod metrics;
 mod page;
 mod pushed;
 mod refused;
+mod replay;
 mod rules;
 mod secure;
 mod shipped;

@@ -50,7 +50,7 @@ fn tick(browser: &mut Browser) {
     browser.until(&format!("document.getElementById('state').textContent !== {before}"));
 }
 
-const LIVE: &str = "document.getElementById('state')?.dataset.state === 'live'";
+pub const LIVE: &str = "document.getElementById('state')?.dataset.state === 'live'";
 
 pub fn search(browser: &mut Browser, words: &str) {
     let set = format!(

@@ -7,6 +7,7 @@ use crate::format::Form;
 use crate::meter::ledger::Of;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -74,6 +75,10 @@ pub struct Replay {
     /// Stop after so many samples
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
+    /// Show it as a page that a browser opens there, with a bar to go to and fro
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
+        conflicts_with_all = ["count", "output", "format"])]
+    pub page: Option<SocketAddr>,
 }
 
 /// `report`.

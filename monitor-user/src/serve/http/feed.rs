@@ -9,7 +9,7 @@ use super::fits::Shown;
 use super::guest::Guest;
 use super::message::{Message, frame};
 use super::table::{COLUMNS, Table};
-use super::{Shared, Sight};
+use super::{Dial, Shared, Sight};
 use crate::meter::expression::Expression;
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -63,6 +63,9 @@ const MONITOR: u64 = 0;
 const ASKED: [(u64, &str); 4] = [(1, "status"), (2, "probes"), (3, "list"), (4, "rules")];
 /// Those of them that are asked for with each sample: what they tell changes as fast.
 const OFTEN: &str = "rules";
+/// From one sample to the next; of a recording sooner, so that another time in it is there at once.
+const EVERY: u64 = 1_000_000_000;
+const EVERY_OF_RECORDING: u64 = 250_000_000;
 
 /// The feed for one kind of sight.
 #[derive(Clone, Default)]
@@ -73,10 +76,41 @@ struct State {
     table: Table,
     /// What the service last said of itself, by tag.
     own: [Option<Bytes>; ASKED.len()],
+    /// Where in a recording this is.
+    place: Place,
     /// All of it, for those who come before the next change.
     whole: Option<Bytes>,
     /// Where changes go; nobody reads, if absent.
     viewers: Option<broadcast::Sender<Bytes>>,
+}
+
+/// Where in a recording this is, and what of it is shown.
+#[derive(Default)]
+struct Place {
+    dial: Option<Arc<Dial>>,
+    /// How often its hand had been put elsewhere, and which sample was heard, by its time.
+    heard: (u64, u64),
+}
+
+impl Place {
+    /// Whether a sample is shown: one that was read since the hand was put elsewhere, but the
+    /// first, whose rates are over the time that was passed over; and each once.
+    fn shows(&mut self, sample: &str) -> bool {
+        let Some(dial) = &self.dial else { return true };
+        let Ok(Time { time_unix_ns }) = serde_json::from_str(sample) else { return false };
+        let (turned, read) = dial.reached();
+        if time_unix_ns != read.0 {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.heard, (turned, time_unix_ns));
+        before.0 == turned && before.1 != time_unix_ns
+    }
+}
+
+/// When a sample was taken.
+#[derive(serde::Deserialize)]
+struct Time {
+    time_unix_ns: u64,
 }
 
 /// What a line was.
@@ -132,24 +166,26 @@ impl Feed {
         let missing = self.lock().viewers.is_none();
         if missing {
             let guest = Guest::join(shared, sight).await?;
-            self.begin(guest);
+            self.begin(guest, shared.dial.clone());
         }
         Ok(())
     }
 
     /// Reads, unless somebody else began meanwhile.
-    fn begin(&self, guest: Guest) {
+    fn begin(&self, guest: Guest, dial: Option<Arc<Dial>>) {
         let mut state = self.lock();
         if state.viewers.is_none() {
             let (sender, _) = broadcast::channel(BEHIND);
-            *state = State { viewers: Some(sender), ..State::default() };
-            drop(tokio::spawn(self.clone().read(guest)));
+            let every = if dial.is_some() { EVERY_OF_RECORDING } else { EVERY };
+            let place = Place { dial, ..Place::default() };
+            *state = State { viewers: Some(sender), place, ..State::default() };
+            drop(tokio::spawn(self.clone().read(guest, every)));
         }
     }
 
-    async fn read(self, guest: Guest) {
+    async fn read(self, guest: Guest, every_ns: u64) {
         let fields: Vec<_> = COLUMNS.iter().chain(&NODE).collect();
-        let params = json!({"part": "all", "fields": fields, "every_ns": 1_000_000_000});
+        let params = json!({"part": "all", "fields": fields, "every_ns": every_ns});
         guest.call(MONITOR, "monitor", &params).await;
         let (mut samples, mut alone) = (0, 0);
         while let Some(lines) = guest.hear().await {
@@ -195,6 +231,10 @@ impl Feed {
             return Heard::Other;
         }
         let Some((sample, over)) = message.sample() else { return Heard::Other };
+        if let Some(dial) = state.place.dial.clone() {
+            state.tell(frame("place", &dial.place()));
+        }
+        let sample = sample.filter(|it| state.place.shows(it.get()));
         if let Some(change) = sample.and_then(|it| state.table.take(it.get())) {
             state.tell(frame("change", &change));
         }

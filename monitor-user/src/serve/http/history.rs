@@ -67,9 +67,17 @@ fn whose(query: &str) -> Result<Whose, String> {
 
 async fn read(shared: &Shared, whose: Whose) -> Result<Course, String> {
     let _turn = shared.past.acquire().await.map_err(|why| why.to_string())?;
-    let (file, until) = (kept(shared).await?, Ns(u64::MAX));
+    let (file, until) = match &shared.dial {
+        Some(dial) => (None, dial.now().0),
+        None => (Some(kept(shared).await?), Ns(u64::MAX)),
+    };
+    let dial = shared.dial.clone();
     let reading = tokio::task::spawn_blocking(move || {
-        let mut recording = Recording::of(file, "the flight recorder".as_ref())?;
+        let mut recording = match (file, dial) {
+            (Some(file), _) => Recording::of(file, "the flight recorder".as_ref())?,
+            (None, Some(dial)) => Recording::open(dial.path())?,
+            (None, None) => return Ok(Course::default()),
+        };
         let until = recording.span().map_or(until, |span| span.last.unix.min(until));
         course(&mut recording, until, whose)
     });

@@ -6,6 +6,7 @@
 
 mod admission;
 mod body;
+mod dial;
 mod feed;
 mod fits;
 mod guard;
@@ -23,6 +24,7 @@ mod secret;
 mod table;
 mod tls;
 
+pub use dial::Dial;
 pub use place::{Listen, Sight};
 pub use secret::Secret;
 
@@ -108,15 +110,18 @@ pub struct Shared {
     admission: Admission,
     /// Who reads the past: one at a time.
     past: Semaphore,
+    /// Where in a recording this is; absent where it happens now.
+    dial: Option<Arc<Dial>>,
     /// For who has proved something, and for who has not.
     feeds: [Feed; 2],
 }
 
 impl Door {
-    /// Listens, if that is configured and may be. `beside` is the folder of the service's socket.
+    /// Listens, if that is configured and may be. `beside` is the folder of the service's socket;
+    /// with a dial, a recording is shown.
     pub async fn open(
         listen: &Listen,
-        beside: &Path,
+        (beside, dial): (&Path, Option<Arc<Dial>>),
         asks: mpsc::Sender<Ask>,
     ) -> io::Result<Option<Self>> {
         let Some(address) = listen.address else { return Ok(None) };
@@ -128,7 +133,7 @@ impl Door {
         let admission = Admission::new(listen.connections);
         let (listen, feeds) = (listen.clone(), Default::default());
         let past = Semaphore::new(1);
-        let shared = Shared { listen, address, secret, asks, admission, past, feeds };
+        let shared = Shared { listen, address, secret, asks, admission, past, dial, feeds };
         Ok(Some(Self { listener, tls, shared: Arc::new(shared) }))
     }
 

@@ -44,6 +44,9 @@ export class Details {
     this.show();
   }
 
+  /** Of the same process, at another time. */
+  again() { if (this.key) this.open(this.key); }
+
   plot({ title, series, top }) {
     const card = document.createElement("div");
     card.className = "card";

@@ -19,6 +19,9 @@ export class Node {
     this.data = [[], [], []];
   }
 
+  /** Another time: what was before it is no history of it. */
+  forget() { this.data = [[], [], []]; }
+
   /** What the service kept of the time before the page was opened. */
   remember(course) {
     if (!course?.t.length) return;
@@ -31,7 +34,7 @@ export class Node {
   show(head) {
     const stats = head.stats;
     if (!stats) return;
-    this.processors(stats);
+    this.processors(stats, head);
     this.lines("cpu", [
       ["load 1/5/15 min", [stats.load1, stats.load5, stats.load15].map((it) => it?.toFixed(1) ?? "–").join(" ")],
       ["tasks running", units.count(stats.tasks_running)],
@@ -51,7 +54,7 @@ export class Node {
     this.devices(stats);
   }
 
-  processors(stats) {
+  processors(stats, head) {
     const cpus = stats.cpus instanceof Array ? stats.cpus : [];
     while (this.bars.childElementCount > cpus.length) this.bars.lastChild.remove();
     cpus.forEach((cpu, at) => {
@@ -71,7 +74,7 @@ export class Node {
       height: 120, seconds: KEPT, legend: false, top: 100 * Math.max(1, cpus.length),
       series: [{ label: "user", colour: "blue", write: units.percent }, { label: "kernel", colour: "orange", write: units.percent }],
     });
-    [Date.now() / 1000, stats.cpu_user_percent, stats.cpu_system_percent].forEach((it, at) => {
+    [head.t / 1e9, stats.cpu_user_percent, stats.cpu_system_percent].forEach((it, at) => {
       this.data[at].push(it);
       if (this.data[at].length > KEPT) this.data[at].shift();
     });
