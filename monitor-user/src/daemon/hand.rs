@@ -15,6 +15,7 @@ use crate::omis::{Dialect, Node};
 use crate::serve::line::Line;
 use crate::serve::outbox::Outbox;
 use crate::service::ctx::Member;
+use crate::service::diag::Settings;
 use crate::service::ground::Happenings;
 use crate::service::ground::live::Live;
 use crate::service::session::right::Tool;
@@ -43,6 +44,7 @@ enum Job {
     Closed(Conn),
     Members(Vec<Member>),
     Letter(Node, RequestLetter),
+    Diagnoses(Settings),
 }
 
 /// What the thread has to say to another node.
@@ -107,6 +109,11 @@ impl Hand {
     /// There are these nodes from now on.
     pub fn meet(&self, members: Vec<Member>) {
         self.tell(Job::Members(members));
+    }
+
+    /// The administrator's word on unusual events.
+    pub fn configure(&self, settings: Settings) {
+        self.tell(Job::Diagnoses(settings));
     }
 
     /// Another node has written.
@@ -192,6 +199,7 @@ impl Inside {
             }
             Job::Closed(conn) => self.closed(conn),
             Job::Members(members) => self.input(Input::Members(members)),
+            Job::Diagnoses(settings) => self.input(Input::Diagnoses(settings)),
             Job::Letter(from, letter) => {
                 let acts = self.requests.receive(clock::boot(), (from, letter), &mut self.ground);
                 self.act(acts);

@@ -2,6 +2,7 @@
 //!
 //! Pure data and arithmetic. Nothing here reads a file, knows a backend or prints.
 
+pub mod diagnosis;
 pub mod event;
 pub mod field;
 pub mod group;

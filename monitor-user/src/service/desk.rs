@@ -3,9 +3,11 @@
 //! The engine implements it, since it runs what is stored; services name things by their numbers.
 
 use super::counter::Shelf;
+use super::diag::Book;
 use super::ground::{HeldThread, Sent};
 use super::outcome::{Refusal, Told};
 use super::session::number::Numbers;
+use crate::format::diagnosis::Form;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::{RequestId, Value};
 use crate::probe::tap::Tap;
@@ -40,6 +42,8 @@ pub trait Desk {
     fn shelf(&self) -> &Shelf;
     /// The same, to be changed.
     fn shelf_mut(&mut self) -> &mut Shelf;
+    /// The unusual events of the node.
+    fn diagnoses(&mut self) -> &mut Book;
 }
 
 /// A kind of occurrence: what has to be looked out for.
@@ -65,6 +69,8 @@ pub enum Topic {
     Sent(Sent),
     /// A library function was called, or returned.
     Called(Tap),
+    /// An unusual event was traced; its line is in this form.
+    Diagnosed(Form),
 }
 
 impl Topic {

@@ -21,6 +21,7 @@ pub mod row;
 pub mod session;
 // The services, by object.
 pub mod counter;
+pub mod diag;
 mod event;
 mod extension;
 mod hardware;
@@ -69,4 +70,5 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Monitor objects", &[object::ROWS]),
     ("Miscellaneous", &[print::ROWS, extension::ROWS]),
     ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
+    ("Unusual events", &[diag::row::ROWS]),
 ];

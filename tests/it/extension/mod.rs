@@ -1,6 +1,7 @@
 //! The services with a prefix, on real processes.
 
 mod counter;
+mod unusual;
 
 use crate::probe::fixture::Build;
 use crate::root::workload::Guarded;

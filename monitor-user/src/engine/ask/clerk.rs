@@ -5,6 +5,7 @@ use crate::omis::define::{Definition, Definitions};
 use crate::omis::{Node, RequestId, Status, Value};
 use crate::service::counter::Shelf;
 use crate::service::desk::SHARED;
+use crate::service::diag::Book;
 use crate::service::session::right::SessionId;
 use crate::service::{Desk, Refusal, Registry};
 use std::collections::{BTreeSet, VecDeque};
@@ -44,6 +45,8 @@ pub struct Clerk<'m> {
     pub most_raised: usize,
     /// The instruments of the node.
     pub shelf: &'m mut Shelf,
+    /// Its unusual events.
+    pub diagnoses: &'m mut Book,
     /// Which services there are.
     pub registry: &'m Registry,
     /// This node.
@@ -145,6 +148,10 @@ impl Desk for Clerk<'_> {
 
     fn shelf_mut(&mut self) -> &mut Shelf {
         self.shelf
+    }
+
+    fn diagnoses(&mut self) -> &mut Book {
+        self.diagnoses
     }
 
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal> {

@@ -12,6 +12,7 @@
 mod bind;
 mod clerk;
 mod course;
+mod diagnose;
 mod fill;
 mod fire;
 mod meet;
@@ -31,6 +32,7 @@ use crate::omis::{Dialect, Node, Reply, RequestId, parse, print};
 use crate::service::counter::Shelf;
 use crate::service::ctx::Member;
 use crate::service::desk::Topic;
+use crate::service::diag::{Book, Settings};
 use crate::service::ground::{Ground, Happening, Ticket};
 use crate::service::session::right::{SessionId, Tool};
 use crate::service::{Later, Registry};
@@ -61,6 +63,8 @@ pub enum Input {
     Spoken(Spoken),
     /// There are other nodes than before.
     Members(Vec<Member>),
+    /// The administrator's word on unusual events.
+    Diagnoses(Settings),
     /// Time has passed.
     Tick,
 }
@@ -111,6 +115,10 @@ pub struct Machine {
     acts: HashMap<Ticket, (run::Place, SessionId, Later)>,
     shared: Shared,
     shelf: Shelf,
+    diagnoses: Book,
+    /// Of whom was asked whether they call MPI_Finalize, and who does.
+    asked: BTreeSet<(Identity, bool)>,
+    finalizing: BTreeSet<Identity>,
     raised: VecDeque<Raised>,
     /// What the ground was last told to look out for.
     watched: BTreeSet<Topic>,
@@ -141,6 +149,9 @@ impl Machine {
             acts: HashMap::new(),
             shared: Shared::default(),
             shelf: Shelf::default(),
+            diagnoses: Book::default(),
+            asked: BTreeSet::new(),
+            finalizing: BTreeSet::new(),
             raised: VecDeque::new(),
             watched: BTreeSet::new(),
             followed: BTreeSet::new(),
@@ -163,6 +174,7 @@ impl Machine {
             Input::Answered(answered) => self.answered(answered, &mut turn),
             Input::Spoken(spoken) => self.speak(spoken, &mut turn),
             Input::Members(members) => self.meet(members, &mut turn),
+            Input::Diagnoses(settings) => self.diagnoses.set(settings, now),
             Input::Tick => {}
         }
         self.settle(&mut turn);
@@ -171,7 +183,8 @@ impl Machine {
 
     /// When it must be given an input, if nothing happens before.
     pub fn due(&self) -> Option<Ns> {
-        self.courses.values().map(|it| it.deadline).min()
+        let courses = self.courses.values().map(|it| it.deadline).min();
+        [courses, self.diagnoses.due()].into_iter().flatten().min()
     }
 
     /// Whether anything is looked out for.
@@ -228,6 +241,7 @@ impl Machine {
         let Some(seat) = self.seats.remove(&id) else { return };
         turn.ground.release(&seat.session.tool);
         drop(self.shelf.leave(id));
+        self.last_words(id, turn);
         self.courses.retain(|_, it| it.session != id);
         self.acts.retain(|_, (_, session, _)| *session != id);
         self.raised.retain(|it| it.session != Some(id));
@@ -237,6 +251,8 @@ impl Machine {
     /// All that follows: events that were raised, deadlines, what must be looked out for.
     fn settle(&mut self, turn: &mut Turn<'_>) {
         self.expire(turn);
+        self.run_raised(turn);
+        self.diagnose(turn);
         self.run_raised(turn);
         if std::mem::take(&mut self.is_stale) {
             self.drop_orphans();
@@ -256,7 +272,8 @@ impl Machine {
         }
         let waits = |seat: &&Seat| seat.stored.topics().any(|it| it.tap().is_some());
         let waiting = self.seats.values().filter(waits);
-        let followed = waiting.flat_map(|it| it.session.scope.members()).collect();
+        let followed = waiting.flat_map(|it| it.session.scope.members());
+        let followed = followed.chain(self.finalizing()).collect();
         if followed != self.followed {
             turn.ground.follow(&followed);
             self.followed = followed;
@@ -283,6 +300,7 @@ impl Machine {
             }
             topics.extend(seat.stored.topics());
         }
+        topics.extend(self.diagnosed_topics());
         topics
     }
 

@@ -126,6 +126,7 @@ impl Machine {
             raised: &mut self.raised,
             most_raised: self.limits.raised,
             shelf: &mut self.shelf,
+            diagnoses: &mut self.diagnoses,
             registry: &self.registry,
             node: self.node,
             session: call.session,

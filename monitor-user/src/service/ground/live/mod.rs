@@ -8,6 +8,7 @@ mod fact;
 mod hands;
 mod message;
 mod order;
+mod unusual;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
@@ -35,12 +36,19 @@ pub struct Live {
     reading: Option<Reading<dyn Backend>>,
     hands: Hands,
     calls: call::Listening,
+    unusuals: unusual::Unusuals,
 }
 
 impl Live {
     /// As this backend will see it.
     pub fn new(choice: Choice) -> Self {
-        Self { choice, reading: None, hands: Hands::default(), calls: call::Listening::default() }
+        Self {
+            choice,
+            reading: None,
+            hands: Hands::default(),
+            calls: call::Listening::default(),
+            unusuals: unusual::Unusuals::new(choice),
+        }
     }
 
     fn reading(&mut self) -> Result<&mut Reading<dyn Backend>, Refusal> {
@@ -119,6 +127,7 @@ impl Happenings for Live {
         match topic {
             // Whether a function can be watched was seen in the processes that were named.
             Topic::User(_) | Topic::NodeCame | Topic::NodeWent | Topic::Called(_) => Ok(()),
+            Topic::Diagnosed(_) => Ok(()),
             Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
             _ => self.reading()?.can(topic),
         }
