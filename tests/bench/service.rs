@@ -12,6 +12,7 @@ use monitor::model::id::Pid;
 use monitor::model::want::{Capability, Want};
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
@@ -34,6 +35,34 @@ pub fn run() {
     monitors(&daemon, "spread", 10.0);
     monitors(&daemon, "aligned", 50.0);
     everybody(&daemon);
+    gone(&daemon);
+}
+
+/// How soon the monitors of a requestor go that is gone: a kill closes its connections.
+fn gone(daemon: &Daemon) {
+    const MONITORS: usize = 53;
+    let (mut asker, mut replies) = daemon.connect();
+    let mut left = || {
+        asker.write_all(b"{\"id\":0,\"method\":\"list\"}\n").unwrap();
+        let mut text = String::new();
+        let _bytes = replies.read_line(&mut text).unwrap();
+        text.matches(r#""period_ns""#).count()
+    };
+    let (mut writer, _unread) = daemon.connect();
+    for n in 0..MONITORS {
+        let params = format!(r#""id":"gone{n}","every_ns":10000000,"fields":{FIELDS}"#);
+        writer.write_all(call(n, &params).as_bytes()).unwrap();
+    }
+    while left() < MONITORS {
+        sleep(Duration::from_millis(10));
+    }
+    writer.shutdown(Shutdown::Both).unwrap();
+    let start = Instant::now();
+    while left() > 0 {
+        sleep(Duration::from_millis(1));
+    }
+    let took = start.elapsed().as_secs_f64() * 1e3;
+    line("53 monitors gone after a kill -9 of their requestor", took, "ms", Bar::AtMost(1000.0));
 }
 
 /// A service with a socket of its own.
@@ -175,8 +204,13 @@ fn monitors(daemon: &Daemon, phases: &str, bar: f64) {
         .collect();
     sleep(from.saturating_duration_since(Instant::now()));
     let before = daemon.program.bytes("VmRSS:");
-    let (percent, ()) = daemon.percent(|| sleep(measured));
-    let grown = daemon.program.bytes("VmRSS:") - before;
+    let (percent, half) = daemon.percent(|| {
+        sleep(measured / 2);
+        let half = daemon.program.bytes("VmRSS:");
+        sleep(measured / 2);
+        half
+    });
+    let after = daemon.program.bytes("VmRSS:");
     let mut all = Heard::default();
     for (writer, hearer) in hearers {
         let heard = hearer.join().unwrap();
@@ -194,7 +228,8 @@ fn monitors(daemon: &Daemon, phases: &str, bar: f64) {
     line(&what("lateness p50"), quantile(&mut all.late_ms, 0.5), "ms", Bar::None);
     line(&what("lateness p99"), quantile(&mut all.late_ms, 0.99), "ms", Bar::AtMost(bar));
     line(&what("CPU"), percent, "% core", Bar::AtMost(5.0));
-    line(&what("memory grown"), grown / 1e6, "MB", Bar::AtMost(2.0));
+    line(&what("memory grown"), (after - before) / 1e6, "MB", Bar::AtMost(2.0));
+    line(&what("in the second half"), (after - half) / 1e6, "MB", Bar::AtMost(0.5));
 }
 
 /// Reads events until a time.

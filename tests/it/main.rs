@@ -13,6 +13,7 @@ mod delivery;
 mod door;
 mod extension;
 mod language;
+mod picture;
 mod probe;
 mod record;
 mod request;

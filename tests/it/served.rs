@@ -38,6 +38,10 @@ impl Folder {
         Self(path)
     }
 
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -10,6 +10,7 @@ mod build_ebpf;
 mod ci;
 mod dist;
 mod docs;
+mod pictures;
 mod step;
 mod test;
 mod tidy;
@@ -79,6 +80,12 @@ const CHORES: &[Chore] = &[
         takes: &["--check"],
         help: "Write the generated pages; --check compares them and follows links",
         run: docs::run,
+    },
+    Chore {
+        name: "pictures",
+        takes: &[],
+        help: "Take the pictures in docs/pictures anew, from real runs; as root, with Chromium",
+        run: pictures::run,
     },
 ];
 

@@ -40,7 +40,7 @@ fn of_service(words: &Doctor) -> Result<Option<Examination>, Failure> {
 }
 
 fn told(report: &Examination, words: &Doctor) -> Result<Exit, Failure> {
-    let text = if words.format == "json" { json(report) } else { table(report) };
+    let text = if words.printed.is_json() { output::json(report)? } else { table(report) };
     output::print(text.as_bytes())?;
     Ok(if report.degraded { Exit::Degraded } else { Exit::Ok })
 }
@@ -51,12 +51,6 @@ fn examine(words: &Doctor) -> Result<Found, Failure> {
     let want = Want { processes: true, ..Want::default() };
     notes.extend(backend.read(&want)?.notes);
     Ok(Found { backend: backend.source().name(), probes: backend.examine(), notes })
-}
-
-fn json(report: &Examination) -> String {
-    let mut text = serde_json::to_string(report).expect("strings and numbers always fit");
-    text.push('\n');
-    text
 }
 
 /// Columns before running text.

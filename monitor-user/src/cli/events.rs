@@ -45,10 +45,10 @@ async fn all(client: &Client, words: &Events) -> Result<Exit, Failure> {
 }
 
 fn pen(words: &Events) -> Pen {
-    match words.format.as_str() {
-        "json" => Pen::events(),
-        _ => Pen::tables(output::paint(&Output::Stream)),
+    if words.printed.is_json() {
+        return Pen::events();
     }
+    Pen::tables(output::paint(&Output::Stream))
 }
 
 async fn print(series: Series, follow: bool, pen: Pen) -> Result<Exit, Failure> {

@@ -25,7 +25,7 @@ const CATEGORIES: [(&str, &[Field]); 7] = [
 /// Lists every field.
 pub fn fields(words: &Fields) -> Result<Exit, Failure> {
     let text = match words.format.as_str() {
-        "json" => json(),
+        "json" => json()?,
         "markdown" => markdown(),
         _ => table(),
     };
@@ -47,7 +47,7 @@ struct Entry {
     procfs: &'static str,
 }
 
-fn json() -> String {
+fn json() -> Result<String, Failure> {
     let entries = CATEGORIES.iter().flat_map(|&(category, fields)| {
         fields.iter().map(move |field| Entry {
             category,
@@ -60,10 +60,7 @@ fn json() -> String {
             procfs: field.procfs,
         })
     });
-    let entries: Vec<_> = entries.collect();
-    let mut text = serde_json::to_string(&entries).expect("strings always fit");
-    text.push('\n');
-    text
+    output::json(&entries.collect::<Vec<_>>())
 }
 
 /// Name, unit and meaning on a line; the sources below. Writing to a `String` cannot fail.
@@ -149,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_field_stands_in_every_form() {
-        let (table, json, markdown) = (table(), json(), markdown());
+        let (table, json, markdown) = (table(), json().expect("strings fit"), markdown());
         for field in CATEGORIES.iter().flat_map(|(_, fields)| fields.iter()) {
             assert!(table.contains(&format!("  {} ", field.name)), "{}", field.name);
             assert!(json.contains(&format!("\"name\":\"{}\"", field.name)), "{}", field.name);

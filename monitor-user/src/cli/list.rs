@@ -13,9 +13,8 @@ pub fn list(words: &List) -> Result<Exit, Failure> {
         let client = connect(words.daemon.socket.as_deref()).await?;
         Ok::<_, Failure>(client.list().await?)
     })?;
-    if words.format == "json" {
-        let text = serde_json::to_string(&listed).map_err(Failure::failed)?;
-        return output::print((text + "\n").as_bytes());
+    if words.printed.is_json() {
+        return output::print(output::json(&listed)?.as_bytes());
     }
     output::print(table(&listed).as_bytes())
 }

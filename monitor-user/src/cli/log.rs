@@ -47,7 +47,7 @@ fn targets(level: LevelFilter) -> Targets {
     Targets::new().with_default(level).with_targets(loader)
 }
 
-/// Starts the log, if it is wanted. The programs' level is that of `args::LEVELS`.
+/// Starts the log, if it is wanted. The programs' level is that of `--probe-log`.
 pub fn start(probe_log: u8) {
     let probes = match probe_log {
         0 => LevelFilter::OFF,

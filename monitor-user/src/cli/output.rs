@@ -7,6 +7,7 @@
 use super::exit::{Exit, Failure};
 use super::replace::{self, replace};
 use crate::format::{Paint, Room};
+use serde::Serialize;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -208,6 +209,11 @@ pub fn paint(output: &Output) -> Paint {
 /// Prints a text that is known whole.
 pub fn print(text: &[u8]) -> Result<Exit, Failure> {
     write_out(text).map(|_| Exit::Ok)
+}
+
+/// A line of JSON.
+pub fn json(told: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(told).map(|text| text + "\n").map_err(Failure::failed)
 }
 
 /// Prints a report beside the data of somebody else. If nobody listens, nothing is lost.

@@ -6,6 +6,7 @@
 use super::exit::{Exit, Failure};
 use super::output::Reader;
 use crate::model::id::Ns;
+use crate::model::sample::Note;
 use crate::sys::readable;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -47,6 +48,12 @@ pub enum Ended {
     Interrupted,
     /// It was told to end.
     Terminated,
+}
+
+/// What is told of turns that came too late to be done, if there were any.
+pub fn left_out(missed: u64) -> Option<Note> {
+    let text = format!("{missed} readings left out: the one before took longer than the interval");
+    (missed > 0).then(|| Note::remark(text))
 }
 
 /// Works until the end.

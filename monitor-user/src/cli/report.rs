@@ -83,6 +83,8 @@ impl<'a> Report<'a> {
         if !it.exact() {
             // Sampling misses the short-lived; the kernel's sum over waited-for children does not.
             it.raise(F::CpuTime, outcome.usage.cpu.0);
+            it.raise(F::UserTime, outcome.usage.user.0);
+            it.raise(F::SystemTime, outcome.usage.system.0);
             it.raise(F::PeakRss, outcome.usage.peak_rss_bytes);
         }
         it.notes = totals.notes.iter().cloned().chain(remains(totals)).collect();

@@ -57,15 +57,11 @@ pub fn run(args: &Run) -> Result<u8, Failure> {
 
 /// Text to standard error and JSON to standard output, or either to a file.
 fn put(report: &Report<'_>, form: Form, file: Option<Output>) -> Result<(), Failure> {
-    let json = || {
-        let text = serde_json::to_string(report).map_err(Failure::failed)?;
-        Ok::<_, Failure>(text + "\n")
-    };
     match (file, form) {
         (None, Form::Text) => output::report(&report.text()),
-        (None, Form::Json) => drop(output::print(json()?.as_bytes())?),
+        (None, Form::Json) => drop(output::print(output::json(report)?.as_bytes())?),
         (Some(mut file), Form::Text) => drop(file.put(report.text().as_bytes())?),
-        (Some(mut file), Form::Json) => drop(file.put(json()?.as_bytes())?),
+        (Some(mut file), Form::Json) => drop(file.put(output::json(report)?.as_bytes())?),
     }
     Ok(())
 }

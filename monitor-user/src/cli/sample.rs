@@ -1,6 +1,6 @@
 //! `monitor sample`: one reading, one frame; by the daemon, if one answers.
 
-use super::args::{Sample, probe_log};
+use super::args::Sample;
 use super::client::{found, runtime};
 use super::columns::Pace;
 use super::exit::{Exit, Failure};
@@ -13,7 +13,7 @@ use super::plan::Plan;
 /// Reads once.
 pub fn sample(words: &Sample) -> Result<Exit, Failure> {
     let plan = Plan::resolve(&words.reading, Pace::Once)?;
-    let probe_log = probe_log(&words.probe_log);
+    let probe_log = words.log.level();
     log::start(probe_log);
     if probe_log == 0
         && let Some(exit) = runtime()?.block_on(relayed(words, &plan))?

@@ -5,7 +5,7 @@ use super::client::{connect, runtime};
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::format::human;
-use crate::wire::status::{Http, Own};
+use crate::wire::status::{Http, Otlp, Own};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -15,23 +15,36 @@ pub fn status(words: &Status) -> Result<Exit, Failure> {
         let client = connect(words.socket.as_deref()).await?;
         Ok::<_, Failure>(client.status().await?)
     })?;
-    let text = match words.format.as_str() {
-        "json" => {
-            let mut text = serde_json::to_string(&own).expect("strings and numbers always fit");
-            text.push('\n');
-            text
-        }
-        _ => table(&own),
-    };
-    output::print(text.as_bytes())
+    if words.printed.is_json() {
+        return output::print(output::json(&own)?.as_bytes());
+    }
+    output::print(table(&own).as_bytes())
 }
 
+/// Writing to a `String` cannot fail.
 fn table(own: &Own) -> String {
     let mut out = String::new();
+    for (name, value) in costs(own).into_iter().chain(work(own)) {
+        let _ = writeln!(out, "{name:<14} {value}");
+    }
+    if let Some(http) = &own.http {
+        listener(http, &mut out);
+    }
+    if let Some(otlp) = &own.otlp {
+        pushed(otlp, &mut out);
+    }
+    if own.bpf_run_estimated {
+        out.push_str("~ estimated: events, times a cost that was measured elsewhere\n");
+    }
+    out
+}
+
+/// Who it is, and what it uses.
+fn costs(own: &Own) -> Vec<(&'static str, String)> {
     let sign = if own.bpf_run_estimated { "~" } else { "" };
     let used =
         own.budget.used.map_or("not measured yet".into(), |used| format!("{} used", percent(used)));
-    let rows = [
+    vec![
         ("version", own.version.clone()),
         ("node", own.node.clone()),
         ("pid", own.pid.to_string()),
@@ -43,47 +56,36 @@ fn table(own: &Own) -> String {
         ("given up", list(&own.budget.shed)),
         ("memory", bytes(own.rss_bytes)),
         ("BPF maps", bytes(own.map_bytes)),
+    ]
+}
+
+/// What it does, and what it could not do.
+fn work(own: &Own) -> Vec<(&'static str, String)> {
+    let late = format!(
+        "half {}, 99 in 100 {}, at most {}",
+        span(own.late_p50_ns),
+        span(own.late_p99_ns),
+        span(own.late_max_ns)
+    );
+    vec![
         ("connections", own.connections.to_string()),
         ("monitors", own.monitors.to_string()),
         ("queued", bytes(own.queue_bytes)),
         ("readings", own.readings.to_string()),
         ("samples", own.samples.to_string()),
-        (
-            "late",
-            format!(
-                "half {}, 99 in 100 {}, at most {}",
-                span(own.late_p50_ns),
-                span(own.late_p99_ns),
-                span(own.late_max_ns)
-            ),
-        ),
+        ("late", late),
         ("dropped", own.dropped.to_string()),
         ("lost", counts(&own.lost)),
         ("refused", counts(&own.refused)),
-    ];
-    for (name, value) in rows {
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(out, "{name:<14} {value}");
-    }
-    if let Some(http) = &own.http {
-        listener(http, &mut out);
-    }
-    if let Some(otlp) = &own.otlp {
-        let state = otlp.trouble.as_deref().unwrap_or("all is well");
-        let (pushed, failed) = (otlp.pushed, otlp.failed);
-        let _ = writeln!(
-            out,
-            "{:<14} {}: {pushed} pushed, {failed} failed; {state}",
-            "OTLP", otlp.endpoint
-        );
-    }
-    if own.bpf_run_estimated {
-        out.push_str("~ estimated: events, times a cost that was measured elsewhere\n");
-    }
-    out
+    ]
 }
 
-/// Writing to a `String` cannot fail.
+fn pushed(otlp: &Otlp, out: &mut String) {
+    let state = otlp.trouble.as_deref().unwrap_or("all is well");
+    let Otlp { endpoint, pushed, failed, .. } = otlp;
+    let _ = writeln!(out, "{:<14} {endpoint}: {pushed} pushed, {failed} failed; {state}", "OTLP");
+}
+
 fn listener(http: &Http, out: &mut String) {
     let _ = writeln!(out, "{:<14} {}", "page", page(http));
     let _ = writeln!(out, "{:<14} {}", "its token", http.token);

@@ -1,14 +1,14 @@
 //! `monitor watch`: readings at a steady pace until somebody has enough; by the daemon, if one
 //! answers.
 
-use super::args::{Reading, Watch, probe_log};
+use super::args::{Reading, Watch};
 use super::client::{found, runtime};
 use super::columns::Pace;
 use super::exit::{Exit, Failure};
 use super::follow::{Drawn, Follow};
 use super::log;
 use super::output::{self, Output, Reader, Screen};
-use super::pace::{self, Ended, Work};
+use super::pace::{self, Ended, Work, left_out};
 use super::pen::Pen;
 use super::pipeline::Pipeline;
 use super::plan::Plan;
@@ -16,7 +16,6 @@ use crate::client::{Client, Error, Request, Status};
 use crate::format::Form;
 use crate::meter::schedule::Schedule;
 use crate::model::id::Ns;
-use crate::model::sample::Note;
 use std::os::fd::OwnedFd;
 
 /// Rows that a screen is given beyond its lines: it may grow.
@@ -25,7 +24,7 @@ const MORE_ROWS: usize = 256;
 /// Reads until it is stopped or has done its count.
 pub fn watch(words: &Watch) -> Result<Exit, Failure> {
     let plan = Plan::resolve(&words.reading, Pace::Again)?;
-    let probe_log = probe_log(&words.probe_log);
+    let probe_log = words.log.level();
     log::start(probe_log);
     let runtime = runtime()?;
     let output = words.reading.output.clone().map_or(Output::Stream, Output::Later);
@@ -101,11 +100,8 @@ impl Work for Here {
     }
 
     fn taken(&mut self, now: Ns) {
-        match self.schedule.taken(now) {
-            0 => {}
-            missed => self.pipeline.note(Note::remark(format!(
-                "{missed} readings left out: the one before took longer than the interval"
-            ))),
+        if let Some(note) = left_out(self.schedule.taken(now)) {
+            self.pipeline.note(note);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The words of the commands that need a daemon, as they were written.
 
-use super::args::{Reader, Reading, interval};
+use super::args::{Printed, Reader, Reading, interval};
 use super::exit;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -52,10 +52,9 @@ pub struct Start {
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct List {
-    /// Form of the output
-    #[arg(long, default_value = "table",
-        value_parser = PossibleValuesParser::new(["table", "json"]))]
-    pub format: String,
+    /// How it is printed.
+    #[command(flatten)]
+    pub printed: Printed,
     /// Which daemon.
     #[command(flatten)]
     pub daemon: Daemon,
@@ -88,10 +87,9 @@ pub struct Events {
     /// Go on with what comes
     #[arg(long)]
     pub follow: bool,
-    /// Form of the output
-    #[arg(long, default_value = "table",
-        value_parser = PossibleValuesParser::new(["table", "json"]))]
-    pub format: String,
+    /// How it is printed.
+    #[command(flatten)]
+    pub printed: Printed,
     /// Which daemon.
     #[command(flatten)]
     pub daemon: Daemon,

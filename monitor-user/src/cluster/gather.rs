@@ -118,19 +118,35 @@ impl Cluster {
             Ok(id) => id,
             Err(refusal) => return super::refuse(from, tag, refusal, acts),
         };
-        let whom = Whom { uid: caller.uid, gid: caller.gid, pid: caller.pid };
         let key = self.number();
         let mut gather = Gather {
             conn: from,
             uid: caller.uid,
             pid: caller.pid,
-            id: id.clone(),
+            id,
             periodic: request.every_ns.is_some(),
             tag,
             deadline: Some(Ns(now.0.saturating_add(DEADLINE.0))),
             parts: BTreeMap::new(),
             cancel: None,
         };
+        let whom = Whom { uid: caller.uid, gid: caller.gid, pid: caller.pid };
+        let asks = self.asks((key, &mut gather), whom, parts);
+        self.gathers.insert(key, gather);
+        let nobody = asks.is_empty();
+        asks.into_iter().for_each(|(node, ask)| self.send(now, &node, ask, acts));
+        if nobody {
+            self.conclude(key, now, acts);
+        }
+    }
+
+    /// What is asked of which node. Who is not asked has answered.
+    fn asks(
+        &mut self,
+        (key, gather): (u64, &mut Gather),
+        caller: Whom,
+        parts: BTreeMap<String, Result<Request, Refusal>>,
+    ) -> Vec<(String, Message)> {
         let mut asks = Vec::new();
         for (node, part) in parts {
             let state = match part {
@@ -138,21 +154,16 @@ impl Cluster {
                     let ticket = self.number();
                     self.tickets.insert(ticket, (key, node.clone()));
                     // A lease is held by the asking node's word, not by the part.
-                    let part = Request { id: Some(id.clone()), lease_ns: None, ..part };
+                    let part = Request { id: Some(gather.id.clone()), lease_ns: None, ..part };
                     let request = Box::new(part);
-                    asks.push((node.clone(), Message::Ask { ticket, caller: whom, request }));
+                    asks.push((node.clone(), Message::Ask { ticket, caller, request }));
                     State::Waiting(ticket)
                 }
                 Err(refusal) => State::Over(NodeAnswer::failed(&node, &refusal)),
             };
             gather.parts.insert(node, state);
         }
-        self.gathers.insert(key, gather);
-        let nobody = asks.is_empty();
-        asks.into_iter().for_each(|(node, ask)| self.send(now, &node, ask, acts));
-        if nobody {
-            self.conclude(key, now, acts);
-        }
+        asks
     }
 
     fn gather_name(

@@ -236,10 +236,11 @@ impl Inside {
             Some(Timespec { tv_sec: seconds, tv_nsec: nanoseconds })
         });
         let mut fds = vec![PollFd::new(&*self.bell, PollFlags::IN)];
-        fds.extend(self.ground.wake().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let wakes = self.ground.wakes().into_iter();
+        fds.extend(wakes.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         // Interrupted by a signal, it looks, and waits again.
         let _ = poll(&mut fds, left.as_ref());
-        let is_woken = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
+        let is_woken = fds[1..].iter().any(|fd| !fd.revents().is_empty());
         drop(fds);
         let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
         self.look(is_woken);

@@ -89,42 +89,11 @@ impl Settings {
 
 /// Serves until it is told to end.
 pub async fn serve(
-    mut settings: Settings,
+    settings: Settings,
     backend: Box<dyn Backend>,
     opening: Vec<Note>,
 ) -> std::io::Result<()> {
-    let listening = Listening::at(&settings.socket).await?;
-    let Config { limits, door, grants, budget, .. } = settings.loaded.config.clone();
-    let policy = Policy { hidden: settings.hidden, grants };
-    let exposed = Arc::new(settings.loaded.config.exposed.clone());
-    let mut web = Web::new();
-    web.open(&settings.loaded.config, &settings.socket).await?;
-    let name = settings.node.name.as_str().into();
-    let own = member(&settings.node);
-    let (outgoing, letters) = unbounded_channel();
-    let (sender, arrivals) = channel(ARRIVALS);
-    let mut it = Loop {
-        cluster: Cluster::alone(Engine::new(name, own_files(limits)), settings.node.clone()),
-        link: settings.link.take(),
-        clients: Clients::new(door, policy, own.node.0, sender),
-        hand: Hand::start(own, settings.loaded.config.backend, outgoing)?,
-        letters,
-        members: Vec::new(),
-        sampler: Sampler::start(backend, opening)?,
-        files: Files::default(),
-        account: Account::new(budget),
-        heart: Heart::new(Duration::from_nanos(budget.window.0)),
-        examining: Vec::new(),
-        web,
-        exposed,
-        listening,
-        arrivals,
-        terminate: signal(SignalKind::terminate())?,
-        interrupt: signal(SignalKind::interrupt())?,
-        hangup: signal(SignalKind::hangup())?,
-        told: Vec::new(),
-        settings,
-    };
+    let mut it = Loop::begin(settings, backend, opening).await?;
     it.send(sampler::Job::Keep(it.settings.loaded.config.keeping));
     it.hand.configure(it.settings.loaded.config.diag.clone());
     // Other nodes ask for ranks wherever they are.
@@ -135,11 +104,7 @@ pub async fn serve(
     heart::ready(&it.status_line());
     it.run().await;
     heart::stopping();
-    it.files.stop();
-    it.hand.stop();
-    it.web.close().await;
-    it.clients.finish().await;
-    it.sampler.stop();
+    it.end().await;
     Ok(())
 }
 
@@ -193,6 +158,55 @@ enum Woken {
 }
 
 impl Loop {
+    /// All of it, listening.
+    async fn begin(
+        mut settings: Settings,
+        backend: Box<dyn Backend>,
+        opening: Vec<Note>,
+    ) -> std::io::Result<Self> {
+        let listening = Listening::at(&settings.socket).await?;
+        let Config { limits, door, grants, budget, .. } = settings.loaded.config.clone();
+        let policy = Policy { hidden: settings.hidden, grants };
+        let exposed = Arc::new(settings.loaded.config.exposed.clone());
+        let mut web = Web::new();
+        web.open(&settings.loaded.config, &settings.socket).await?;
+        let name = settings.node.name.as_str().into();
+        let own = member(&settings.node);
+        let (outgoing, letters) = unbounded_channel();
+        let (sender, arrivals) = channel(ARRIVALS);
+        Ok(Self {
+            cluster: Cluster::alone(Engine::new(name, own_files(limits)), settings.node.clone()),
+            link: settings.link.take(),
+            clients: Clients::new(door, policy, own.node.0, sender),
+            hand: Hand::start(own, settings.loaded.config.backend, outgoing)?,
+            letters,
+            members: Vec::new(),
+            sampler: Sampler::start(backend, opening)?,
+            files: Files::default(),
+            account: Account::new(budget),
+            heart: Heart::new(Duration::from_nanos(budget.window.0)),
+            examining: Vec::new(),
+            web,
+            exposed,
+            listening,
+            arrivals,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            told: Vec::new(),
+            settings,
+        })
+    }
+
+    /// Ends the threads and the conversations.
+    async fn end(mut self) {
+        self.files.stop();
+        self.hand.stop();
+        self.web.close().await;
+        self.clients.finish().await;
+        self.sampler.stop();
+    }
+
     async fn run(&mut self) {
         loop {
             let input = match self.woken().await {

@@ -8,7 +8,7 @@ use super::view::{Reading, Seen};
 use crate::backend::Backend;
 use crate::model::field::ProcessField;
 use crate::model::sample::{Note, Sample};
-use crate::model::want::{Devices, Want};
+use crate::model::want::Want;
 
 /// The eye.
 pub struct Whole {
@@ -20,17 +20,13 @@ pub struct Whole {
 impl Default for Whole {
     fn default() -> Self {
         let want = Want {
-            processes: true,
             costly: vec![
                 ProcessField::Cmdline,
                 ProcessField::Cgroup,
                 ProcessField::User,
                 ProcessField::Job,
             ],
-            node: true,
-            disks: Devices::All,
-            nets: Devices::All,
-            ..Want::default()
+            ..Want::whole()
         };
         Self { want, seat: None, sample: None }
     }

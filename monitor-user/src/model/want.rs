@@ -86,6 +86,12 @@ pub struct Want {
 }
 
 impl Want {
+    /// All processes, the node and its devices, without what costs extra.
+    pub fn whole() -> Self {
+        let devices = || Devices::All;
+        Self { processes: true, node: true, disks: devices(), nets: devices(), ..Self::default() }
+    }
+
     /// Whether a field that costs extra is wanted.
     pub fn wants(&self, field: ProcessField) -> bool {
         self.costly.contains(&field)

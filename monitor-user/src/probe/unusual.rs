@@ -28,9 +28,12 @@ pub struct Unusual {
     pub delay_seconds: u64,
 }
 
+/// Probes with their places, and why others have none.
+pub type Found = (Vec<(Arc<Unusual>, Site)>, Vec<Error>);
+
 /// The probes in the files that a process has mapped, with places for them. Those that have none
 /// are told beside.
-pub fn in_process(proc: &Path, pid: Pid) -> Result<(Vec<(Arc<Unusual>, Site)>, Vec<Error>), Error> {
+pub fn in_process(proc: &Path, pid: Pid) -> Result<Found, Error> {
     let (files, mut failed) = mapped::files(proc, pid)?;
     let mut found = Vec::new();
     for file in &files {

@@ -8,7 +8,7 @@ use crate::backend::Backend;
 use crate::backend::canned::Canned;
 use crate::model::id::Ns;
 use crate::model::sample::Sample;
-use crate::model::want::{Devices, Want};
+use crate::model::want::Want;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -45,13 +45,7 @@ impl Drop for Scratch {
 fn samples(count: usize) -> Vec<Sample> {
     let world = include_str!("../../../docs/examples/world.txt");
     let mut canned = Canned::scripted(world).expect("an example");
-    let want = Want {
-        processes: true,
-        node: true,
-        disks: Devices::All,
-        nets: Devices::All,
-        ..Want::default()
-    };
+    let want = Want::whole();
     (0..count).map(|_| canned.read(&want).expect("it never fails")).collect()
 }
 

@@ -12,7 +12,6 @@ use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::{RequestId, Value};
 use crate::probe::tap::Tap;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 /// The first number of an object that all tools share.
@@ -71,6 +70,24 @@ pub enum Topic {
     Called(Tap),
     /// An unusual event was traced; its line is in this form.
     Diagnosed(Form),
+    /// A thread began to wait.
+    Blocked,
+    /// A thread was woken.
+    Unblocked,
+    /// A processor went from one thread to another.
+    Scheduled,
+}
+
+/// What of processes must be followed so that a topic is seen, where the kernel can tell one
+/// process from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    /// Births, ends and signals: of all that are attached.
+    Lives,
+    /// Who runs and who waits: too frequent to be told of anybody who is not meant.
+    Turns,
+    /// Calls of functions.
+    Calls,
 }
 
 impl Topic {
@@ -79,6 +96,22 @@ impl Topic {
         match self {
             Self::Called(tap) => Some(tap),
             _ => None,
+        }
+    }
+
+    /// What of processes it is about; nothing, if it is about none or comes of an act.
+    pub const fn sort(&self) -> Option<Sort> {
+        match self {
+            Self::Born | Self::Ended | Self::Signalled => Some(Sort::Lives),
+            Self::Blocked | Self::Unblocked | Self::Scheduled => Some(Sort::Turns),
+            Self::Called(_) => Some(Sort::Calls),
+            Self::Stopped
+            | Self::Continued
+            | Self::NodeCame
+            | Self::NodeWent
+            | Self::User(_)
+            | Self::Sent(_)
+            | Self::Diagnosed(_) => None,
         }
     }
 }
@@ -113,11 +146,31 @@ pub enum Whose {
     These(BTreeSet<Identity>),
 }
 
-/// A condition on what an occurrence tells.
-pub type Check = Arc<dyn Fn(&Occurrence) -> bool + Send + Sync>;
+/// A condition on a value that an occurrence tells, by its place from 0.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Check {
+    /// It is one of these.
+    OneOf(usize, Vec<Value>),
+    /// It is not this.
+    Not(usize, Value),
+}
+
+impl Check {
+    /// Whether it holds.
+    pub fn holds(&self, it: &Occurrence) -> bool {
+        let value = |place: usize| match it.told.get(place) {
+            Some(Told::Value(value)) => Some(value),
+            Some(Told::Process(_)) | None => None,
+        };
+        match self {
+            Self::OneOf(place, these) => value(*place).is_some_and(|it| these.contains(it)),
+            Self::Not(place, this) => value(*place) != Some(this),
+        }
+    }
+}
 
 /// What a request waits for.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Watch {
     /// The kind of occurrence.
     pub topic: Topic,
@@ -140,11 +193,18 @@ impl Watch {
             Whose::Attached => it.process.is_some_and(is_attached),
             Whose::These(these) => it.process.is_some_and(|id| these.contains(&id)),
         };
-        is_meant && self.topic == it.topic && self.check.as_ref().is_none_or(|check| check(it))
+        is_meant
+            && self.topic == it.topic
+            && self.check.as_ref().is_none_or(|check| check.holds(it))
     }
 }
 
 impl Occurrence {
+    /// Of this kind, then, telling this; who met it, and where, is said beside it.
+    pub const fn new(topic: Topic, at: Ns, told: Arc<[Told]>) -> Self {
+        Self { topic, at, process: None, thread: None, pc: None, told, held: None }
+    }
+
     /// What it tells, in the numbers of a session.
     pub fn values(&self, numbers: &mut Numbers) -> Vec<Value> {
         let value = |told: &Told| match told {
@@ -152,15 +212,5 @@ impl Occurrence {
             Told::Value(value) => value.clone(),
         };
         self.told.iter().map(value).collect()
-    }
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch")
-            .field("topic", &self.topic)
-            .field("whose", &self.whose)
-            .field("check", &self.check.is_some())
-            .finish()
     }
 }

@@ -63,23 +63,24 @@ pub const ROWS: &[Row] = &[
 ];
 
 const FLAGS: &[Flag] = &[
-    flag(0, "architecture", "string", "as `uname -m` names it"),
-    flag(1, "number_of_cpus", "integer", "processors on line"),
-    flag(2, "used_cpus", "integer", "processors that attached processes run on or last ran on"),
-    flag(3, "avail_memory", "integer", "memory that can be had, in bytes"),
-    flag(4, "used_memory", "integer", "resident memory of attached processes, in bytes"),
-    flag(
+    Flag::new(0, "architecture", "string", "as `uname -m` names it"),
+    Flag::new(1, "number_of_cpus", "integer", "processors on line"),
+    Flag::new(
+        2,
+        "used_cpus",
+        "integer",
+        "processors that attached processes run on or last ran on",
+    ),
+    Flag::new(3, "avail_memory", "integer", "memory that can be had, in bytes"),
+    Flag::new(4, "used_memory", "integer", "resident memory of attached processes, in bytes"),
+    Flag::new(
         5,
         "avail_disk",
         "integer",
         "disk space that users can have for temporary files, in bytes",
     ),
-    flag(6, "cpu_speed", "integer", "highest frequency of a processor, in MHz"),
+    Flag::new(6, "cpu_speed", "integer", "highest frequency of a processor, in MHz"),
 ];
-
-const fn flag(bit: u8, name: &'static str, kind: &'static str, help: &'static str) -> Flag {
-    Flag { bit, name, kind, help }
-}
 
 fn number_of_nodes(ctx: &mut Ctx<'_>, _: &[Value]) -> Outcome {
     let number = u64::try_from(ctx.members.len()).unwrap_or(u64::MAX);

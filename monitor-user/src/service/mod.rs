@@ -59,6 +59,7 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
         &[
             event::life::ROWS,
             event::signal::ROWS,
+            event::wait::ROWS,
             event::call::ROWS,
             event::hold::ROWS,
             event::errand::ROWS,

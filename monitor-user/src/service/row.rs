@@ -176,6 +176,27 @@ pub fn flags(arg: Option<&Value>, known: &[Flag]) -> Result<u64, Refusal> {
     })
 }
 
+/// A parameter in the type that the system has for it.
+pub fn integer<T: TryFrom<i128>>(value: &Value, what: &str) -> Result<T, Refusal> {
+    let wrong = || Refusal::new(Status::RANGE, format!("{value} is no {what}"));
+    value.integer().ok_or_else(wrong)
+}
+
+/// A parameter as a word of 64 bits; a negative number is its two's complement.
+pub fn word(value: &Value) -> Result<u64, Refusal> {
+    match value.integer::<i64>() {
+        Some(negative) => Ok(negative.cast_unsigned()),
+        None => integer(value, "word of 64 bits"),
+    }
+}
+
+impl Flag {
+    /// A row of a table of bits.
+    pub const fn new(bit: u8, name: &'static str, kind: &'static str, help: &'static str) -> Self {
+        Self { bit, name, kind, help }
+    }
+}
+
 impl Given {
     /// Whatever the caller was given.
     pub const ANY: Self = Self { name: "params", kind: "any..." };

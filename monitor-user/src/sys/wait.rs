@@ -10,6 +10,10 @@ use std::process::ExitStatus;
 pub struct Usage {
     /// User and system time; exact, as each part is scaled to the time on a CPU.
     pub cpu: Ns,
+    /// The part in programs.
+    pub user: Ns,
+    /// The part in the kernel.
+    pub system: Ns,
     /// Largest resident size of any of them, in bytes.
     pub peak_rss_bytes: u64,
 }
@@ -31,9 +35,14 @@ pub fn wait(child: Pid) -> io::Result<(ExitStatus, Usage)> {
             return Err(error);
         }
     }
-    let cpu = nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime);
-    let peak = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
-    Ok((ExitStatus::from_raw(status), Usage { cpu: Ns(cpu), peak_rss_bytes: peak }))
+    let (user, system) = (nanoseconds(usage.ru_utime), nanoseconds(usage.ru_stime));
+    let usage = Usage {
+        cpu: Ns(user + system),
+        user: Ns(user),
+        system: Ns(system),
+        peak_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+    };
+    Ok((ExitStatus::from_raw(status), usage))
 }
 
 fn nanoseconds(time: libc::timeval) -> u64 {

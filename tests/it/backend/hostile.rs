@@ -5,7 +5,7 @@ use monitor::backend::Backend;
 use monitor::backend::procfs::{Procfs, Root};
 use monitor::model::field::ProcessField;
 use monitor::model::sample::Sample;
-use monitor::model::want::{Devices, Want};
+use monitor::model::want::Want;
 use std::fs;
 
 /// Rounds of spoiling every file of the tree.
@@ -46,15 +46,8 @@ impl Random {
 }
 
 fn everything() -> Want {
-    Want {
-        processes: true,
-        threads: true,
-        costly: vec![ProcessField::Pss, ProcessField::Cmdline, ProcessField::Cgroup],
-        node: true,
-        disks: Devices::All,
-        nets: Devices::All,
-        ..Want::default()
-    }
+    let costly = vec![ProcessField::Pss, ProcessField::Cmdline, ProcessField::Cgroup];
+    Want { threads: true, costly, ..Want::whole() }
 }
 
 fn read(tree: &Copy) -> Sample {

@@ -117,8 +117,8 @@ fn who_holds_a_thread_too_long_is_told_and_it_runs_on() {
     let (target, mut hand) = (Target::new("slow", 1), hand());
     let whole = target.whole();
     let _placed = does(&mut hand, Act::Break(whole, target.at("tick"), MARK));
-    let before = target.count(0);
     assert!(matches!(until(&mut hand, MARK).what, What::Breakpoint(_)));
+    let before = target.count(0);
     assert!(matches!(until(&mut hand, MARK).what, What::Overdue(_)));
     let _next = until(&mut hand, MARK);
     assert_eq!(target.count(0), before + 1);

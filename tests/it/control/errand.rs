@@ -1,6 +1,7 @@
 //! One instruction, one statement, to the end of a procedure.
 
 use super::target::{ONE, OTHER, Target, does, hand, meanwhile, refuses, until};
+use crate::deadline;
 use monitor::control::{Act, Done, Hand as _, Mark, Target as Whom, Trouble, What, Worker};
 
 const BREAK: Mark = Mark(1);
@@ -69,14 +70,15 @@ fn next_takes_a_call_as_a_whole() {
     let mut places = Vec::new();
     loop {
         let _sent = does(&mut hand, Act::Next(thread, MARK));
-        let seen = meanwhile(&mut hand, {
-            let mut looks = 0;
-            move || {
-                looks += 1;
-                looks > 50
-            }
+        let stepped = deadline::until(|| {
+            let place = hand.happened().into_iter().find_map(|it| match it.what {
+                What::Stepped(place) => Some(place),
+                _ => None,
+            });
+            // Who has arrived is held; who sleeps is within the call.
+            place.map(Some).or_else(|| (target.states() == "S").then_some(None))
         });
-        let Some(What::Stepped(place)) = seen.into_iter().next() else { break };
+        let Some(place) = stepped else { break };
         assert!((deep..deep + 64).contains(&place), "it was not followed into the call");
         places.push(place);
         let _released = does(&mut hand, Act::Release(thread, MARK));

@@ -51,12 +51,7 @@ fn who_is_let_run_by_somebody_else_is_stopped_again() {
     let before = target.count(0);
     target.signal("CONT");
     deadline::until(|| (target.count(0) > before).then_some(()));
-    let mut again = false;
     let _seen = meanwhile(&mut hand, || target.stands());
-    deadline::until(|| {
-        let _stopped = target.stands().then(|| again = true);
-        again.then_some(())
-    });
     let _released = does(&mut hand, Act::Continue(target.whole()));
     target.until_counts(0);
 }

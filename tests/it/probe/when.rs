@@ -21,6 +21,17 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// A target that waits to be told what to do, and `monitor when` that has begun to watch it.
+fn watched(program: PathBuf, words: &[&str]) -> (Guarded, Guarded) {
+    let mut target = Guarded::run(&mut Command::new(program));
+    assert_eq!(target.line(), "ready");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
+    command.arg("when").args(words).args(["--pid", &target.pid().0.to_string()]);
+    let mut watch = Guarded::run(command.stderr(Stdio::piped()));
+    until_it_watches(&mut watch);
+    (target, watch)
+}
+
 /// Waits until it says so.
 fn until_it_watches(watch: &mut Guarded) {
     let mut said = BufReader::new(watch.0.stderr.as_mut().unwrap()).lines();
@@ -54,13 +65,8 @@ fn root_signals_are_printed_and_counted_by_name() {
         return;
     }
     let Some(path) = program(TEST) else { return };
-    let mut target = Guarded::run(&mut Command::new(path));
-    assert_eq!(target.line(), "ready");
-    let pid = target.pid().0.to_string();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
-    let words = ["when", "signal WINCH,USR1", "print,count", "--lines", "23", "--pid", &pid];
-    let mut watch = Guarded::run(command.args(words).stderr(Stdio::piped()));
-    until_it_watches(&mut watch);
+    let words = ["signal WINCH,USR1", "print,count", "--lines", "23"];
+    let (mut target, mut watch) = watched(path, &words);
     target.tell("raise 23");
     assert_eq!(target.line(), "done");
     let lines: Vec<String> = (0..26).map(|_| watch.line()).collect();
@@ -76,16 +82,10 @@ fn root_a_process_is_stopped_as_it_calls_abort() {
         return;
     }
     let Some(path) = program(TEST) else { return };
-    let mut target = Guarded::run(&mut Command::new(path));
-    assert_eq!(target.line(), "ready");
-    let pid = target.pid().0.to_string();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
-    let words = ["when", "call abort", "print,stop", "--lines", "1", "--pid", &pid];
-    let mut watch = Guarded::run(command.args(words).stderr(Stdio::piped()));
-    until_it_watches(&mut watch);
+    let (mut target, mut watch) = watched(path, &["call abort", "print,stop", "--lines", "1"]);
     target.tell("abort 1");
     assert!(watch.line().ends_with("abort()"));
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", target.pid().0)).unwrap();
     assert!(status.contains("State:\tT"), "{status}");
     assert_eq!(watch.0.wait().unwrap().code(), Some(0));
 }

@@ -14,7 +14,7 @@ fn refused(words: &[&str], code: i32, part: &str) {
 #[test]
 fn what_is_there_stays_and_what_is_none_is_told() {
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     std::fs::write(&file, "mine").unwrap();
     let record = ["record", text(&file), "--backend", "test", "--count", "2", "--every", "1ms"];
     refused(&record, 2, "is there already: choose another name, or --force");
@@ -39,13 +39,13 @@ fn what_is_of_an_output_is_for_replay() {
 #[test]
 fn a_limit_ends_it_or_begins_another_file() {
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     let record = |more: &[&str]| {
         let words = ["record", text(&file), "--backend", "test", "--every", "1ms", "--force"];
         assert_eq!(printed(&[&words[..], more].concat()), "");
     };
     let samples = |name: &str| {
-        let mut recording = Recording::open(&folder.file(name)).ok()?;
+        let mut recording = Recording::open(&folder.join(name)).ok()?;
         let first = recording.next().unwrap().unwrap().at.boot.0 / 1_000_000_000;
         Some((first, recording.span().unwrap().samples))
     };
@@ -64,7 +64,7 @@ fn a_limit_ends_it_or_begins_another_file() {
 #[test]
 fn a_replay_waits_as_long_as_it_took() {
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     let words = ["record", text(&file), "--backend", "test", "--every", "1ms", "--count", "4"];
     assert_eq!(printed(&words), "");
     let start = std::time::Instant::now();

@@ -6,7 +6,7 @@ use crate::root::privilege::granted;
 use monitor::backend::Backend;
 use monitor::backend::canned::Canned;
 use monitor::model::id::Ns;
-use monitor::model::want::{Devices, Want};
+use monitor::model::want::Want;
 use monitor::record::{Existing, Header, Limits, Recording, Writer};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -18,14 +18,7 @@ const KILLS: usize = 100;
 
 fn canned() -> (Canned, Want) {
     let world = include_str!("../../../docs/examples/world.txt");
-    let want = Want {
-        processes: true,
-        node: true,
-        disks: Devices::All,
-        nets: Devices::All,
-        ..Want::default()
-    };
-    (Canned::scripted(world).unwrap(), want)
+    (Canned::scripted(world).unwrap(), Want::whole())
 }
 
 /// Writes samples until it is killed, and says after each how many there are. It is a test so
@@ -73,7 +66,7 @@ fn killed_after(file: &Path, samples: usize) -> usize {
 fn killed_a_hundred_times_it_never_loses_what_was_written() {
     let folder = Folder::new();
     for kill in 0..KILLS {
-        let file = folder.file(&kill.to_string());
+        let file = folder.join(&kill.to_string());
         let said = killed_after(&file, 1 + kill % 31);
         let mut recording = Recording::open(&file).unwrap();
         let (mut canned, want) = canned();
@@ -101,7 +94,7 @@ fn root_a_full_disk_ends_it_with_a_word_and_keeps_the_rest() {
         "$2" replay "$1/r" --format csv --fields pid | sort -u -t, -k1,1 | wc -l
     "#;
     let output = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh", text(&folder.0)])
+        .args(["--mount", "sh", "-c", script, "sh", text(folder.path())])
         .arg(env!("CARGO_BIN_EXE_monitor"))
         .output()
         .unwrap();
@@ -119,7 +112,7 @@ fn root_a_full_disk_ends_it_with_a_word_and_keeps_the_rest() {
 #[test]
 fn one_that_is_written_can_be_read_meanwhile() {
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     let mut child = Command::new(env!("CARGO_BIN_EXE_monitor"))
         .args(["record", text(&file), "--backend", "test", "--every", "2ms"])
         .stderr(Stdio::piped())

@@ -10,7 +10,7 @@ const KEEPING: &str = "[flight]\nkeep = \"40s\"\nevery = \"100ms\"\n";
 /// The span of what was kept, as the service hands it out.
 fn saved(served: &Served, more: &[&str]) -> Option<(Span, usize)> {
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     let words = ["save", text(&file), "--socket", text(served.socket())];
     let got = run(&[&words[..], more].concat());
     let said = String::from_utf8_lossy(&got.stderr).into_owned();
@@ -46,7 +46,7 @@ fn the_last_time_is_there_and_no_more() {
 fn without_it_the_refusal_says_what_to_do_and_leaves_no_file() {
     let served = Served::with("");
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     let got = run(&["save", text(&file), "--socket", text(served.socket())]);
     let said = String::from_utf8_lossy(&got.stderr);
     assert!(

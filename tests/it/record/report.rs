@@ -5,7 +5,7 @@ use crate::root::privilege::granted;
 use monitor::backend::Backend;
 use monitor::backend::canned::Canned;
 use monitor::model::field::ProcessField;
-use monitor::model::want::{Devices, Want};
+use monitor::model::want::Want;
 use monitor::record::{Existing, Header, Writer};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -16,15 +16,8 @@ fn example(folder: &Folder, samples: usize) -> PathBuf {
     let world = include_str!("../../../docs/examples/world.txt");
     let hostile = "\nprocess 666 comm=<b>&x uid=0 cpu_ns/s=1ms\n";
     let mut canned = Canned::scripted(&(world.to_owned() + hostile)).unwrap();
-    let want = Want {
-        processes: true,
-        node: true,
-        disks: Devices::All,
-        nets: Devices::All,
-        costly: vec![ProcessField::Cgroup],
-        ..Want::default()
-    };
-    let file = folder.file("r");
+    let want = Want { costly: vec![ProcessField::Cgroup], ..Want::whole() };
+    let file = folder.join("r");
     let header = Header { node: "node7".into(), processors: 2, ..Header::default() };
     let mut writer = Writer::create(&file, Existing::Keep, &header).unwrap();
     for _ in 0..samples {
@@ -97,7 +90,7 @@ fn a_table_is_eighty_columns_wide_and_says_of_what() {
 fn a_page_and_its_plots_need_nothing_from_elsewhere() {
     let folder = Folder::new();
     let file = example(&folder, 61);
-    let (svg, html) = (folder.file("p.svg"), folder.file("p.html"));
+    let (svg, html) = (folder.join("p.svg"), folder.join("p.html"));
     let _table = printed(&["report", text(&file), "--svg", text(&svg), "--html", text(&html)]);
     let svg = std::fs::read_to_string(svg).unwrap();
     let html = std::fs::read_to_string(html).unwrap();
@@ -129,7 +122,7 @@ fn an_export_is_what_a_replay_prints() {
 #[test]
 fn a_command_can_be_recorded_as_it_runs() {
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     let words = ["run", "--backend", "procfs", "--record", text(&file), "--"];
     let output = run(&[&words[..], &["sh", "-c", "exit 9"]].concat());
     assert_eq!(output.status.code(), Some(9));
@@ -144,7 +137,7 @@ fn root_a_recorded_run_has_every_descendant() {
         return;
     }
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     let script = "i=0; while [ $i -lt 23 ]; do /bin/true; i=$((i+1)); done";
     let words = ["run", "--backend", "ebpf", "--record", text(&file), "--", "sh", "-c", script];
     assert!(run(&words).status.success());

@@ -25,7 +25,7 @@ fn everything() -> Want {
 #[test]
 fn a_watch_and_its_replay_print_the_same() {
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     let words = ["record", text(&file), "--backend", "test", "--every", "3ms", "--count", "67"];
     assert_eq!(printed(&words), "");
     for more in [
@@ -58,7 +58,7 @@ fn in_time(text: &str) -> String {
 #[test]
 fn a_part_of_a_replay_is_that_part_of_the_whole() {
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     let words = ["record", text(&file), "--backend", "test", "--every", "3ms", "--count", "90"];
     assert_eq!(printed(&words), "");
     let whole = printed(&["replay", text(&file), "--format", "json"]);
@@ -94,7 +94,7 @@ fn lines(backend: &mut dyn Backend, readings: usize, mut also: impl FnMut(&Sampl
 #[track_caller]
 fn check(mut backend: impl Backend) {
     let folder = Folder::new();
-    let file = folder.file("r");
+    let file = folder.join("r");
     let mut writer = Writer::create(&file, Existing::Keep, &Header::default()).unwrap();
     let live = lines(&mut backend, 7, |sample| writer.append(sample).unwrap());
     writer.finish().unwrap();

@@ -1,4 +1,4 @@
 //! The screen in a terminal of its own: keys in, what is seen out.
 
 mod screen;
-mod terminal;
+pub mod terminal;

@@ -76,6 +76,16 @@ impl Terminal {
         self.shown.lock().unwrap().screen().contents()
     }
 
+    /// The same with its colours, as a terminal is told them, down to the last line with a letter.
+    pub fn drawn(&self) -> String {
+        let shown = self.shown.lock().unwrap();
+        let screen = shown.screen();
+        let lines = screen.contents().lines().count();
+        let rows = screen.rows_formatted(0, screen.size().1.get()).take(lines);
+        let rows = rows.map(|row| spaced(&row) + "\x1b[0m");
+        rows.collect::<Vec<_>>().join("\n")
+    }
+
     /// Waits until this is seen.
     #[track_caller]
     pub fn shows(&self, wanted: &str) -> String {
@@ -132,6 +142,23 @@ impl Drop for Terminal {
         let _ = self.child.wait();
         self.close();
     }
+}
+
+/// A row with spaces where it only moves the cursor on (CUF, `CSI n C`).
+fn spaced(row: &str) -> String {
+    let mut parts = row.split("\x1b[");
+    let mut spaced = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (number, rest) = part.split_at(part.find(|it: char| !it.is_ascii_digit()).unwrap_or(0));
+        match rest.strip_prefix('C') {
+            Some(rest) => {
+                spaced.extend(std::iter::repeat_n(' ', number.parse().unwrap_or(1)));
+                spaced += rest;
+            }
+            None => spaced += &format!("\x1b[{part}"),
+        }
+    }
+    spaced
 }
 
 /// Both ends of a new terminal.

@@ -35,6 +35,14 @@ fn column(title: &str) -> String {
     )
 }
 
+/// The page, live, of somebody who has the token; none where there is no browser.
+fn opened(test: &str, web: &Web) -> Option<Browser> {
+    let token = web.token().replace("Authorization: Bearer ", "");
+    let mut browser = Browser::open(test, &format!("http://{}/#token={token}", web.address))?;
+    browser.until(LIVE);
+    Some(browser)
+}
+
 /// Waits for the next sample.
 fn tick(browser: &mut Browser) {
     let before = browser.value("document.getElementById('state').textContent");
@@ -58,10 +66,7 @@ fn root_the_page_shows_a_process_that_was_started_and_says_what_is_wrong_with_a_
         return;
     }
     let web = Web::reading("", "ebpf");
-    let token = web.token().replace("Authorization: Bearer ", "");
-    let address = format!("http://{}/#token={token}", web.address);
-    let Some(mut browser) = Browser::open(TEST, &address) else { return };
-    browser.until(LIVE);
+    let Some(mut browser) = opened(TEST, &web) else { return };
     assert_eq!(browser.value("location.hash"), "");
     assert_eq!(browser.value("document.getElementById('backend').textContent"), "ebpf");
     let busy = Busy::start();
@@ -106,10 +111,7 @@ fn root_the_page_sorts_updates_and_shows_latencies_probes_and_what_it_costs() {
         return;
     }
     let web = Web::reading("", "ebpf");
-    let token = web.token().replace("Authorization: Bearer ", "");
-    let address = format!("http://{}/#token={token}", web.address);
-    let Some(mut browser) = Browser::open(TEST, &address) else { return };
-    browser.until(LIVE);
+    let Some(mut browser) = opened(TEST, &web) else { return };
     tick(&mut browser);
     let _ = browser.value("document.querySelector('th[data-name=pid] button').click()");
     let pids = browser.value(&column("PID"));

@@ -2,7 +2,7 @@
 //!
 //! A list runs if it is enabled, the process is in its set, and it has not run too often.
 
-use super::{Frame, Raised, member, tell, unknown_zero};
+use super::{Frame, Raised, copy, member, tell, unknown_zero};
 use crate::abi::rule::op::Op;
 use crate::abi::rule::{
     Burst, Hook, LISTS_PER_HOOK, List, MAX_LISTS, MAX_OPS, MAX_PENDING, MAX_RAISED, Tally, hook,
@@ -103,7 +103,9 @@ impl Frame {
             return false;
         }
         let Raised { hook, parameters } = self.run.pending[0];
-        self.run.pending[0] = self.run.pending[1];
+        let [first, second] = &mut self.run.pending;
+        first.hook = second.hook;
+        copy(&mut first.parameters, &second.parameters);
         self.run.n_pending -= 1;
         (self.run.hook, self.run.next) = (hook as u32, unknown_zero() as u32);
         for (argument, parameter) in self.arguments.iter_mut().zip(parameters) {

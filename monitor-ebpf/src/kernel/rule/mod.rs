@@ -98,13 +98,34 @@ fn unknown_zero() -> u64 {
     unsafe { core::ptr::read_volatile(ZERO.get()) }
 }
 
+/// Copies word by word; the compiler would call a function that does it byte by byte.
+#[inline(always)]
+fn copy<const N: usize>(to: &mut [u64; N], from: &[u64; N]) {
+    for n in 0..N {
+        // SAFETY: a reference is valid and aligned.
+        unsafe { core::ptr::write_volatile(&raw mut to[n], from[n]) };
+    }
+}
+
 impl Frame {
     /// Something that happened to a task, in its own context.
     #[inline(always)]
     pub fn new(context: *mut c_void, task: Task, arguments: [u64; ARGUMENTS]) -> Self {
+        Self::at(context, task, arguments, (0, 0))
+    }
+
+    /// The same at an instruction, with a stack pointer.
+    #[inline(always)]
+    fn at(
+        context: *mut c_void,
+        task: Task,
+        arguments: [u64; ARGUMENTS],
+        (ip, sp): (u64, u64),
+    ) -> Self {
         let pid = task.tgid();
-        let [a, b, c, d, e, f] = arguments;
         let zero = unknown_zero();
+        // With zeroes that it knows the compiler would call a function that clears byte by byte.
+        let [a, b, c, d, e, f] = arguments.map(|it| it | zero);
         Self {
             context,
             task,
@@ -112,8 +133,8 @@ impl Frame {
             tid: task.tid(),
             other: pid,
             may_allocate: 1,
-            ip: 0,
-            sp: 0,
+            ip: ip | zero,
+            sp: sp | zero,
             at_ns: zero,
             arguments: [a, b, c, d, e, f, zero, zero],
             run: Run {

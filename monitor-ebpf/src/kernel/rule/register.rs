@@ -45,28 +45,40 @@ pub fn thread_pointer(task: Task) -> u64 {
 /// A call that begins.
 #[inline(always)]
 pub fn entry(registers: *const u8) -> Frame {
-    let mut arguments = [0; ARGUMENTS];
-    for n in 0..ARGUMENTS {
-        arguments[n] =
-            if is_x86() { load(registers, X86_ARGUMENTS[n]) } else { other(registers, n as u32) };
+    let [a, b, c, d, e, f] = X86_ARGUMENTS;
+    if is_x86() {
+        let at = |offset| load(registers, offset);
+        frame(registers, [at(a), at(b), at(c), at(d), at(e), at(f)], x86_place(registers))
+    } else {
+        let at = |number| other(registers, number);
+        frame(registers, [at(0), at(1), at(2), at(3), at(4), at(5)], arm_place(registers))
     }
-    frame(registers, arguments)
 }
 
 /// A call that has returned: its result is the first argument.
 #[inline(always)]
 pub fn exit(registers: *const u8) -> Frame {
-    let result = if is_x86() { load(registers, X86_RESULT) } else { other(registers, 0) };
-    frame(registers, [result, 0, 0, 0, 0, 0])
+    if is_x86() {
+        let result = load(registers, X86_RESULT);
+        frame(registers, [result, 0, 0, 0, 0, 0], x86_place(registers))
+    } else {
+        frame(registers, [other(registers, 0), 0, 0, 0, 0, 0], arm_place(registers))
+    }
+}
+
+/// Instruction and stack pointer.
+#[inline(always)]
+fn x86_place(registers: *const u8) -> (u64, u64) {
+    (load(registers, X86_IP), load(registers, X86_SP))
 }
 
 #[inline(always)]
-fn frame(registers: *const u8, arguments: [u64; ARGUMENTS]) -> Frame {
-    let mut frame = Frame::new(registers.cast_mut().cast::<c_void>(), Task::current(), arguments);
-    (frame.ip, frame.sp) = if is_x86() {
-        (load(registers, X86_IP), load(registers, X86_SP))
-    } else {
-        (other(registers, ARM_PC), other(registers, ARM_SP))
-    };
-    frame
+fn arm_place(registers: *const u8) -> (u64, u64) {
+    (other(registers, ARM_PC), other(registers, ARM_SP))
+}
+
+#[inline(always)]
+fn frame(registers: *const u8, arguments: [u64; ARGUMENTS], place: (u64, u64)) -> Frame {
+    let context = registers.cast_mut().cast::<c_void>();
+    Frame::at(context, Task::current(), arguments, place)
 }

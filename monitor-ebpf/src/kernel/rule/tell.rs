@@ -3,7 +3,7 @@
 //! A record is short, or long if texts or a stack are asked for. The reader is woken at once if
 //! the rule says so; else when a quarter of the ring is used, and comes by itself before that.
 
-use super::{Frame, clock};
+use super::{Frame, clock, copy};
 use crate::abi::rule::op::{Op, told};
 use crate::abi::rule::record::{
     Event, FRAMES, KIND_STORM, KIND_TOLD, LongEvent, TEXT_BYTES, TEXTS,
@@ -54,7 +54,7 @@ impl Frame {
         event.at_boottime_ns = self.now_ns();
         event.start_boottime_ns = self.task.leader().start_boottime_ns();
         (event.ip, event.sp) = (self.ip, self.sp);
-        event.values = self.run.values;
+        copy(&mut event.values, &self.run.values);
     }
 
     /// The texts of the first values of the mask.

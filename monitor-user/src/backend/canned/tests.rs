@@ -5,15 +5,8 @@ use crate::model::id::Pid;
 use crate::model::rates::rates;
 
 fn all() -> Want {
-    Want {
-        processes: true,
-        threads: true,
-        costly: vec![ProcessField::Pss, ProcessField::Cmdline],
-        node: true,
-        disks: Devices::All,
-        nets: Devices::All,
-        ..Want::default()
-    }
+    let costly = vec![ProcessField::Pss, ProcessField::Cmdline];
+    Want { threads: true, costly, ..Want::whole() }
 }
 
 fn script(text: &str) -> Canned {

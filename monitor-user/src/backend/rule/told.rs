@@ -3,6 +3,8 @@
 use super::ListId;
 use super::act::MAX_VALUES;
 use crate::model::id::{Identity, Ns, Pid};
+/// What became of a list's runs since it was added. All but the first should be zero.
+pub use monitor_ebpf::abi::rule::Tally;
 
 /// What one run told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,23 +42,16 @@ pub enum Why {
     Storm,
 }
 
-/// What became of a list's runs since it was added. All but the first should be zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Times that it was begun for a process of its set.
-    pub runs: u64,
-    /// Records that found the ring full.
-    pub lost_records: u64,
-    /// Ends without a beginning, and beginnings that found no memory.
-    pub lost_times: u64,
-    /// Events that were raised in vain: too many waited.
-    pub lost_raises: u64,
-    /// Runs that ended where memory could not be read.
-    pub faults: u64,
-    /// Extremes that may be missing a value.
-    pub contended: u64,
-    /// Times that it was switched off because it ran too often.
-    pub storms: u64,
-    /// Signals that the kernel refused to send.
-    pub unsent: u64,
+/// What became of all these runs together.
+pub fn sum(tallies: impl IntoIterator<Item = Tally>) -> Tally {
+    tallies.into_iter().fold(Tally::default(), |sum, it| Tally {
+        runs: sum.runs + it.runs,
+        lost_records: sum.lost_records + it.lost_records,
+        lost_times: sum.lost_times + it.lost_times,
+        lost_raises: sum.lost_raises + it.lost_raises,
+        faults: sum.faults + it.faults,
+        contended: sum.contended + it.contended,
+        storms: sum.storms + it.storms,
+        unsent: sum.unsent + it.unsent,
+    })
 }

@@ -63,12 +63,12 @@ impl Way for Local {
     fn look(&mut self) -> Option<Duration> {
         let now = clock::boot();
         let is_due = self.ground.due().is_some_and(|due| due <= now);
-        let happened = match is_due || self.ground.wake().is_some_and(is_readable) {
+        let happened = match is_due || self.ground.wakes().into_iter().any(is_readable) {
             true => self.ground.happened(now),
             false => Vec::new(),
         };
         self.input(Input::Happened(happened));
-        if self.ground.wake().is_some() {
+        if !self.ground.wakes().is_empty() {
             return Some(LOOK);
         }
         let due = [self.machine.due(), self.ground.due()].into_iter().flatten().min()?;

@@ -6,7 +6,7 @@ use super::words::Record;
 use crate::backend::{Backend, select};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Reader, say};
-use crate::cli::pace::{Ended, Work};
+use crate::cli::pace::{Ended, Work, left_out};
 use crate::cli::plan::Plan;
 use crate::cli::target::Targets;
 use crate::meter::job::Jobs;
@@ -77,11 +77,8 @@ impl Work for Here {
     }
 
     fn taken(&mut self, now: Ns) {
-        match self.schedule.taken(now) {
-            0 => {}
-            missed => self.feed.note(Note::remark(format!(
-                "{missed} readings left out: the one before took longer than the interval"
-            ))),
+        if let Some(note) = left_out(self.schedule.taken(now)) {
+            self.feed.note(note);
         }
     }
 

@@ -53,11 +53,6 @@ impl Machine {
         self.diagnoses.end(id, turn.now);
     }
 
-    /// Those for which something was counted, and who call MPI_Finalize.
-    pub(super) fn finalizing(&self) -> impl Iterator<Item = Identity> {
-        self.finalizing.iter().copied()
-    }
-
     /// What is looked out for on behalf of the book.
     pub(super) fn diagnosed_topics(&self) -> Option<Topic> {
         (!self.finalizing.is_empty()).then(finalize)

@@ -25,6 +25,7 @@ impl Machine {
                     self.finalized(&it, turn);
                 }
                 Happening::Born { child, parent } => self.born(child, parent, turn),
+                Happening::Executed(id) => self.executed(id, turn),
                 Happening::Ended(id) => {
                     self.last_of(id, turn);
                     self.ended(id);
@@ -45,8 +46,7 @@ impl Machine {
             let Some(raised) = self.raised.remove(place) else { return };
             let told = raised.params.into_iter().map(Told::Value).collect();
             let topic = Topic::User(raised.number);
-            let (at, process, thread, pc) = (turn.now, None, None, None);
-            let occurrence = Occurrence { topic, at, process, thread, pc, told, held: None };
+            let occurrence = Occurrence::new(topic, turn.now, told);
             self.occurred(&occurrence, (raised.session, raised.depth), turn);
         }
     }
@@ -113,21 +113,41 @@ impl Machine {
 
     /// A process came: into the scope of whoever observes its parent, or waits for one like it.
     fn born(&mut self, child: Identity, parent: Option<Identity>, turn: &mut Turn<'_>) {
-        let mut like = None;
         for seat in self.seats.values_mut() {
+            // Who has it now, need not be asked below whether he waits for one like it.
+            let _joins = seat.session.scope.born(child, parent);
+        }
+        let _sessions = self.join(child, turn);
+    }
+
+    /// A process has begun another program, and may be one like those that somebody waits for.
+    fn executed(&mut self, id: Identity, turn: &mut Turn<'_>) {
+        for session in self.join(id, turn) {
+            let told = Occurrence::new(Topic::Born, turn.now, [Told::Process(id)].into());
+            let it = Occurrence { process: Some(id), ..told };
+            self.occurred(&it, (Some(session), 0), turn);
+        }
+    }
+
+    /// A process joins the sessions that wait for one like it, and did not have it.
+    fn join(&mut self, id: Identity, turn: &mut Turn<'_>) -> Vec<SessionId> {
+        let (mut like, mut joined) = (None, Vec::new());
+        for (session, seat) in &mut self.seats {
             let scope = &mut seat.session.scope;
-            if scope.born(child, parent) || scope.n_joins() == 0 {
+            if scope.n_joins() == 0 || scope.has(id) {
                 continue;
             }
             let seen = like.get_or_insert_with(|| {
-                let mut seen = turn.ground.look(&[child.pid]).unwrap_or_default();
+                let mut seen = turn.ground.look(&[id.pid]).unwrap_or_default();
                 turn.ground.describe(&mut seen);
                 seen
             });
             if seen.iter().any(|it| scope.admits(it)) {
-                scope.attach(child);
+                scope.attach(id);
+                joined.push(*session);
             }
         }
+        joined
     }
 
     fn ended(&mut self, id: Identity) {

@@ -5,12 +5,10 @@
 
 use super::packet::{Packet, PartId, What};
 use super::{Machine, Output, Turn};
-use crate::model::id::Ns;
 use crate::omis::{Arg, Basic, Expr, Name, Node, NodeRef, Request, Spot, Status, Value};
 use crate::service::ctx::Member;
 use crate::service::desk::{Occurrence, Topic};
 use crate::service::{Refusal, Told};
-use std::sync::Arc;
 
 impl Machine {
     /// These nodes are there from now on.
@@ -76,8 +74,7 @@ impl Machine {
     }
 
     fn node_event(&mut self, topic: Topic, node: Node, turn: &mut Turn<'_>) {
-        let (at, told): (Ns, Arc<[Told]>) = (turn.now, [Told::Value(node.0.into())].into());
-        let it = Occurrence { topic, at, process: None, thread: None, pc: None, told, held: None };
+        let it = Occurrence::new(topic, turn.now, [Told::Value(node.0.into())].into());
         self.occurred(&it, (None, 0), turn);
     }
 }

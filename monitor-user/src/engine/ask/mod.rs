@@ -31,9 +31,9 @@ use crate::model::id::{Identity, Ns};
 use crate::omis::{Dialect, Node, Reply, RequestId, parse, print};
 use crate::service::counter::Shelf;
 use crate::service::ctx::Member;
-use crate::service::desk::Topic;
+use crate::service::desk::{Sort, Topic};
 use crate::service::diag::{Book, Settings};
-use crate::service::ground::{Ground, Happening, Ticket};
+use crate::service::ground::{Followed, Ground, Happening, Ticket};
 use crate::service::session::right::{SessionId, Tool};
 use crate::service::{Later, Registry};
 use clerk::{Raised, Shared};
@@ -122,8 +122,8 @@ pub struct Machine {
     raised: VecDeque<Raised>,
     /// What the ground was last told to look out for.
     watched: BTreeSet<Topic>,
-    /// Whose calls the ground was last told to look out for.
-    followed: BTreeSet<Identity>,
+    /// In whom it was last told to look out.
+    followed: Followed,
     /// Whether that may have changed.
     is_stale: bool,
     next: u64,
@@ -154,7 +154,7 @@ impl Machine {
             finalizing: BTreeSet::new(),
             raised: VecDeque::new(),
             watched: BTreeSet::new(),
-            followed: BTreeSet::new(),
+            followed: Followed::default(),
             is_stale: false,
             next: 0,
         }
@@ -254,7 +254,8 @@ impl Machine {
         self.run_raised(turn);
         self.diagnose(turn);
         self.run_raised(turn);
-        if std::mem::take(&mut self.is_stale) {
+        let is_stale = std::mem::take(&mut self.is_stale);
+        if is_stale {
             self.drop_orphans();
             let topics = self.topics();
             if topics != self.watched {
@@ -262,18 +263,33 @@ impl Machine {
                 self.watched = topics;
             }
         }
-        self.follow(turn);
+        let mut has_moved = false;
+        for seat in self.seats.values_mut() {
+            // Each is asked: the question takes its change away.
+            has_moved |= seat.session.scope.take_change();
+        }
+        if is_stale || has_moved {
+            self.follow(turn);
+        }
     }
 
-    /// Whose calls matter: those of everybody whom a session observes that waits for calls.
+    /// In whom is looked out: in everybody whom a session observes, for what it waits for.
     fn follow(&mut self, turn: &mut Turn<'_>) {
-        if self.followed.is_empty() && !self.watched.iter().any(|it| it.tap().is_some()) {
-            return;
+        let mut followed = Followed::default();
+        for seat in self.seats.values() {
+            let scope = &seat.session.scope;
+            followed.strangers |= scope.n_joins() > 0;
+            let mut sorts: BTreeSet<Sort> =
+                seat.stored.topics().filter_map(|it| it.sort()).collect();
+            sorts.extend((!scope.is_empty()).then_some(Sort::Lives));
+            for sort in sorts {
+                followed.of.entry(sort).or_default().extend(scope.members());
+            }
         }
-        let waits = |seat: &&Seat| seat.stored.topics().any(|it| it.tap().is_some());
-        let waiting = self.seats.values().filter(waits);
-        let followed = waiting.flat_map(|it| it.session.scope.members());
-        let followed = followed.chain(self.finalizing()).collect();
+        let finalizing = self.finalizing.iter().copied();
+        if !self.finalizing.is_empty() {
+            followed.of.entry(Sort::Calls).or_default().extend(finalizing);
+        }
         if followed != self.followed {
             turn.ground.follow(&followed);
             self.followed = followed;

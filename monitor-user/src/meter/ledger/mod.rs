@@ -14,7 +14,7 @@ use super::filter::Filter;
 use super::group::{Groups, Limits};
 use crate::model::field::node::NodeRow;
 use crate::model::field::{GroupField, NodeField, ProcessField};
-use crate::model::group::By;
+use crate::model::group::{By, Group};
 use crate::model::id::{Identity, Ns};
 use crate::model::name::{self, Unknown};
 use crate::model::sample::{Instant, Process, Sample};
@@ -132,7 +132,7 @@ impl Ledger {
                 plot.memory(sample.at.unix, used_memory(&node.row));
             }
         }
-        self.groups(sample, first, interval);
+        self.groups(sample, interval);
         if self.of == Of::Process {
             for process in &sample.processes {
                 self.process(process, began, (sample.at, interval));
@@ -144,7 +144,7 @@ impl Ledger {
         (self.before, self.samples) = (sample.at, self.samples + 1);
     }
 
-    fn groups(&mut self, sample: &Sample, first: bool, interval: Ns) {
+    fn groups(&mut self, sample: &Sample, interval: Ns) {
         let grouped = self.groups.learn(sample, &self.filter);
         let mut sums = [None; COUNTED.len()];
         let (mut resident, mut living) = (0, 0);
@@ -153,29 +153,13 @@ impl Ledger {
             for (sum, own) in sums.iter_mut().zip(counters) {
                 *sum = own.map_or(*sum, |own| Some(sum.unwrap_or(0) + own));
             }
-            let rss = group.row.get(ProcessField::Rss);
-            let count = |field| group.head.get(field).unwrap_or(0);
-            resident += rss.unwrap_or(0);
-            living += count(GroupField::Processes);
-            if self.of == Of::Process {
-                continue;
-            }
-            let key = Key::Group(Arc::clone(&group.name));
-            let new = || Entry::new(Arc::clone(&group.name), sample.at);
-            let entry = self.entries.entry(key.clone()).or_insert_with(new);
-            if first {
-                entry.begin_at(counters);
-                entry.ended_before = count(GroupField::Ended);
-            }
-            let grown = entry.grow(counters);
-            let here = (count(GroupField::Processes), rss);
-            entry.see(sample.at, interval, grown, here);
-            entry.ended = count(GroupField::Ended) - entry.ended_before;
-            if let Some(plot) = &mut self.plot {
-                plot.grow(&key, grown);
+            resident += group.row.get(ProcessField::Rss).unwrap_or(0);
+            living += group.head.get(GroupField::Processes).unwrap_or(0);
+            if self.of != Of::Process {
+                self.group(group, (sample.at, interval));
             }
         }
-        if first {
+        if self.samples == 0 {
             self.total.begin_at(sums);
             self.total.first = sample.at;
         }
@@ -183,6 +167,25 @@ impl Ledger {
         self.total.see(sample.at, interval, grown, (living, Some(resident)));
         if let Some(plot) = &mut self.plot {
             plot.total(grown);
+        }
+    }
+
+    fn group(&mut self, group: &Group, (at, interval): (Instant, Ns)) {
+        let counters = COUNTED.map(|field| group.row.get(field));
+        let count = |field| group.head.get(field).unwrap_or(0);
+        let key = Key::Group(Arc::clone(&group.name));
+        let new = || Entry::new(Arc::clone(&group.name), at);
+        let entry = self.entries.entry(key.clone()).or_insert_with(new);
+        if self.samples == 0 {
+            entry.begin_at(counters);
+            entry.ended_before = count(GroupField::Ended);
+        }
+        let grown = entry.grow(counters);
+        let here = (count(GroupField::Processes), group.row.get(ProcessField::Rss));
+        entry.see(at, interval, grown, here);
+        entry.ended = count(GroupField::Ended) - entry.ended_before;
+        if let Some(plot) = &mut self.plot {
+            plot.grow(&key, grown);
         }
     }
 

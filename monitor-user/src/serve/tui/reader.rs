@@ -106,6 +106,34 @@ impl<B: Backend + ?Sized> Reader<B> {
 
     /// Reads once.
     pub fn read(&mut self) -> Result<Arc<News>, Error> {
+        let sample = self.sample()?;
+        let groups = self.groups.as_mut().map(|(_, it)| it.learn(&sample, &Default::default()));
+        let focus = self.focus(&sample);
+        let rates = match self.begun {
+            true => rates::rates(&self.last.rates.sample, sample),
+            false => rates::first(sample),
+        };
+        let focus = focus.and_then(|text| {
+            let (id, _) = self.demand.focus?;
+            let at = rates.sample.processes.binary_search_by_key(&id, |it| it.id).ok()?;
+            Some(Process { text, ..rates.sample.processes[at].clone() })
+        });
+        let news = News {
+            focus,
+            matched: None,
+            inside: self.inside(),
+            cost: vec![self.own.look()],
+            probes: self.health(clock::boot()),
+            place: None,
+            rates: rates::Rates { groups, ..rates },
+        };
+        self.begun = true;
+        self.last = Arc::new(news);
+        Ok(Arc::clone(&self.last))
+    }
+
+    /// All that is wanted of one moment, with its texts.
+    fn sample(&mut self) -> Result<Sample, Error> {
         let mut sample = self.backend.read(&self.want)?;
         sample.notes.splice(..0, self.opening.iter().cloned());
         if !self.want.costly.is_empty() {
@@ -118,34 +146,11 @@ impl<B: Backend + ?Sized> Reader<B> {
         if self.begun && sample.source == Source::Procfs {
             add_gone(&self.last.rates.sample.processes, &mut sample.processes);
         }
-        let groups = self.groups.as_mut().map(|(_, it)| it.learn(&sample, &Default::default()));
-        let focus = self.focus(&sample);
-        let rates = match self.begun {
-            true => rates::rates(&self.last.rates.sample, sample),
-            false => rates::first(sample),
-        };
-        let focus = focus.and_then(|text| {
-            let (id, _) = self.demand.focus?;
-            let at = rates.sample.processes.binary_search_by_key(&id, |it| it.id).ok()?;
-            Some(Process { text, ..rates.sample.processes[at].clone() })
-        });
-        let at = clock::boot();
-        let inside = match self.is_live {
-            true => Inside::of(self.demand.focus),
-            false => Inside::recorded(),
-        };
-        let news = News {
-            focus,
-            matched: None,
-            inside,
-            cost: vec![self.own.look()],
-            probes: self.health(at),
-            place: None,
-            rates: rates::Rates { groups, ..rates },
-        };
-        self.begun = true;
-        self.last = Arc::new(news);
-        Ok(Arc::clone(&self.last))
+        Ok(sample)
+    }
+
+    fn inside(&self) -> Inside {
+        if self.is_live { Inside::of(self.demand.focus) } else { Inside::recorded() }
     }
 
     /// The texts of the process whose details are shown.

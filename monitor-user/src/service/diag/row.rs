@@ -82,8 +82,8 @@ pub const ROWS: &[Row] = &[
         help: "Lists the events that are counted for this tool: the process (-1 for the node), \
                the name, the thresholds that hold, how often it happened since it was told last, \
                and in all.",
-        examples: &["> 10 [0] diag_event(\"retransmit\",1000,60); 11 [0] diag_list()\n\
-                     < 10 [0] diag_event(0); 11 [0] diag_list(0,[-1,\"retransmit\",1000,60.0,1,1])"],
+        examples: &["> 10 [0] diag_event(\"full\",1000,60); 11 [0] diag_list()\n\
+                     < 10 [0] diag_event(0); 11 [0] diag_list(0,[-1,\"full\",1000,60.0,1,1])"],
         act: Act::Synchronous(list),
         ..BLANK
     },
@@ -104,8 +104,8 @@ pub const ROWS: &[Row] = &[
         examples: &[
             "> 10 [0] diag_traced(\"text\"): 11 [0] print($1,$5)\n< 10 [0] diag_traced(0)\n\
                      > 12 [0] enable(10)\n< 12 [0] enable(0)\n\
-                     at 1000ms\n> 13 [0] diag_event(\"full\",1,60)\n< 13 [0] diag_event(0)\n\
-                     < 11 [0] print(0,[\"[1970-01-01T00:00:01Z] 1 warnings : full [host node0]\",1])",
+                     at 1000ms\n> 13 [0] diag_event(\"x\",1,60)\n< 13 [0] diag_event(0)\n\
+                     < 11 [0] print(0,[\"[1970-01-01T00:00:01Z] 1 warnings : x [host node0]\",1])",
         ],
         act: Act::Event(traced),
         ..BLANK

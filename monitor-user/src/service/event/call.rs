@@ -8,10 +8,9 @@ use crate::omis::{Status, Value};
 use crate::probe::tap::Tap;
 use crate::probe::tap::plan::Edge;
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Check, Occurrence, Topic, Watch};
-use crate::service::outcome::{Refusal, Told};
+use crate::service::desk::{Check, Topic, Watch};
+use crate::service::outcome::Refusal;
 use crate::service::row::{Act, Given, Level, Right, Row};
-use std::sync::Arc;
 
 const TID: Given = Given { name: "tid", kind: "integer" };
 const TAKES: &[Param] = &[
@@ -94,11 +93,8 @@ fn call(ctx: &mut Ctx<'_>, args: &[Value], edge: Edge) -> Result<Watch, Refusal>
 
 fn arrived(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Watch, Refusal> {
     let tap = Tap { name: ARRIVAL.to_owned(), edge: Edge::Start };
-    let check = |it: &Occurrence| match it.told.get(1) {
-        Some(Told::Value(sender)) => sender.integer() != Some(DAEMON),
-        _ => true,
-    };
-    tapped(ctx, &args[0], tap, Some(Arc::new(check))).map_err(|why| match why.status {
+    let check = Check::Not(1, Value::from(DAEMON));
+    tapped(ctx, &args[0], tap, Some(check)).map_err(|why| match why.status {
         Status::NO_SUCH_OBJECT => {
             let text = format!("messages are seen to arrive in PVM 3.4 alone: {}", why.text);
             Refusal::new(Status::UNSUPPORTED, text)

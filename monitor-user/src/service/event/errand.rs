@@ -10,10 +10,12 @@ use crate::service::desk::{Topic, Watch, Whose};
 use crate::service::ground::act::Argument;
 use crate::service::ground::{Errand, Sent};
 use crate::service::outcome::Refusal;
-use crate::service::row::{Act, Given, Right, Row};
+use crate::service::row::{self, Act, Given, Right, Row};
 
 const TID: Param = Param { name: "tid", kind: Kind::Process };
 const ADDR: Param = Param { name: "addr", kind: Kind::Integer };
+/// What a number that is none is said not to be.
+const ADDRESS: &str = "address";
 const GIVEN: Given = Given { name: "tid", kind: "integer" };
 const OF_ONE: Row = Row { gives: &[GIVEN], right: Right::Control, ..Row::BLANK };
 
@@ -84,14 +86,14 @@ pub const ROWS: &[Row] = &[
 ];
 
 fn breakpoint(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Watch, Refusal> {
-    let errand = Errand::Break(address(&args[1])?);
+    let errand = Errand::Break(row::integer(&args[1], ADDRESS)?);
     sent(ctx, &args[0], errand)
 }
 
 fn call(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Watch, Refusal> {
     let values = args[2].list().unwrap_or_default();
     let arguments = values.iter().map(argument).collect::<Result<_, _>>()?;
-    let errand = Errand::Call(address(&args[1])?, arguments);
+    let errand = Errand::Call(row::integer(&args[1], ADDRESS)?, arguments);
     send(ctx, &args[0], errand)
 }
 
@@ -110,20 +112,9 @@ fn sent(ctx: &mut Ctx<'_>, list: &Value, errand: Errand) -> Result<Watch, Refusa
     Ok(Watch { topic: Topic::Sent(sent), whose, check: None })
 }
 
-fn address(value: &Value) -> Result<u64, Refusal> {
-    let wrong = || Refusal::new(Status::RANGE, format!("{value} is no address"));
-    value.integer().ok_or_else(wrong)
-}
-
 fn argument(value: &Value) -> Result<Argument, Refusal> {
     match value {
-        Value::Integer(number) => {
-            let signed = number.get::<i64>().map(i64::cast_unsigned);
-            let word = signed.or_else(|| number.get::<u64>());
-            word.map(Argument::Integer).ok_or_else(|| {
-                Refusal::new(Status::RANGE, format!("{value} is no word of 64 bits"))
-            })
-        }
+        Value::Integer(_) => row::word(value).map(Argument::Integer),
         Value::Float(number) => Ok(Argument::Float(number.0)),
         Value::Text(text) => Ok(Argument::Bytes(text.as_bytes().to_vec())),
         Value::Binary(bytes) => Ok(Argument::Bytes(bytes.as_bytes().to_vec())),

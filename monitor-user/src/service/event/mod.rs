@@ -8,6 +8,7 @@ pub mod hold;
 pub mod life;
 pub mod migration;
 pub mod signal;
+pub mod wait;
 
 use super::ctx::Ctx;
 use super::desk::{Check, Topic, Watch, Whose};

@@ -4,10 +4,9 @@ use super::on;
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Occurrence, Topic, Watch};
-use crate::service::outcome::{Refusal, Told};
+use crate::service::desk::{Check, Topic, Watch};
+use crate::service::outcome::Refusal;
 use crate::service::row::{Act, Given, Right, Row};
-use std::sync::Arc;
 
 /// The services.
 pub const ROWS: &[Row] = &[Row {
@@ -30,9 +29,6 @@ pub const ROWS: &[Row] = &[Row {
 fn process_signal(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Watch, Refusal> {
     let [list, signals] = args else { unreachable!("the row takes two parameters") };
     let wanted = signals.list().unwrap_or_default().to_vec();
-    let check = move |it: &Occurrence| match it.told.get(1) {
-        Some(Told::Value(signal)) => wanted.is_empty() || wanted.contains(signal),
-        _ => false,
-    };
-    on(ctx, list, Topic::Signalled, Some(Arc::new(check)))
+    let check = (!wanted.is_empty()).then_some(Check::OneOf(1, wanted));
+    on(ctx, list, Topic::Signalled, check)
 }

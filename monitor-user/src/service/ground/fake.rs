@@ -70,9 +70,8 @@ impl Fake {
             _ => self.stopped.remove(&id),
         };
         if changed {
-            let told = [Told::Process(id)].into();
-            let (at, process) = (Ns(0), Some(id));
-            let it = Occurrence { topic, at, process, thread: None, pc: None, told, held: None };
+            let told = Occurrence::new(topic, Ns(0), [Told::Process(id)].into());
+            let it = Occurrence { process: Some(id), ..told };
             self.waiting.push(Happening::Occurred(it));
         }
     }

@@ -3,9 +3,9 @@
 use super::Ticket;
 use super::act::Each;
 use crate::model::id::{Identity, Ns};
-use crate::service::desk::{Occurrence, Topic};
+use crate::service::desk::{Occurrence, Sort, Topic};
 use crate::service::outcome::Refusal;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 
 /// Something that happened.
@@ -20,6 +20,8 @@ pub enum Happening {
         /// Who made it.
         parent: Option<Identity>,
     },
+    /// A process has begun another program; told while strangers are followed.
+    Executed(Identity),
     /// A process ended; told while ends are looked out for.
     Ended(Identity),
     /// An act that was begun has ended.
@@ -30,6 +32,15 @@ pub enum Happening {
     Lost(u64),
 }
 
+/// In whom events are looked out for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// By what of them somebody waits for.
+    pub of: BTreeMap<Sort, BTreeSet<Identity>>,
+    /// Whether somebody waits for processes that nobody who is followed has made.
+    pub strangers: bool,
+}
+
 /// Who tells what happens.
 pub trait Happenings {
     /// Whether these can be looked out for here; the reason, if not.
@@ -38,12 +49,12 @@ pub trait Happenings {
     /// From now on these are looked out for, and no others.
     fn watch(&mut self, topics: &BTreeSet<Topic>);
 
-    /// From now on these processes matter to somebody who waits for calls.
-    fn follow(&mut self, _: &BTreeSet<Identity>) {}
+    /// From now on these processes matter, and no others.
+    fn follow(&mut self, _: &Followed) {}
 
-    /// Becomes readable when something has happened that should be told at once.
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
-        None
+    /// One of these becomes readable when something has happened that should be told at once.
+    fn wakes(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 
     /// When it must be asked what happened, if nothing wakes before; never, if absent.

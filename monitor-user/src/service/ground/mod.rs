@@ -21,7 +21,7 @@ pub use act::{Act, Acts, Errand, HeldThread, Sent};
 pub use call::Calls;
 pub use diagnose::Diagnoses;
 pub use fact::{Facts, NodeFacts};
-pub use happening::{Happening, Happenings};
+pub use happening::{Followed, Happening, Happenings};
 pub use message::Messages;
 pub use process::Processes;
 

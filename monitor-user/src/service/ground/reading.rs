@@ -199,16 +199,8 @@ impl<B: Backend + ?Sized> Reading<B> {
         if !self.topics.contains(&topic) {
             return;
         }
-        let (process, thread, pc) = (Some(id), None, None);
-        self.waiting.push(Happening::Occurred(Occurrence {
-            topic,
-            at,
-            process,
-            thread,
-            pc,
-            told,
-            held: None,
-        }));
+        let it = Occurrence { process: Some(id), ..Occurrence::new(topic, at, told) };
+        self.waiting.push(Happening::Occurred(it));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::omis::{Status, Value};
 use crate::probe::queue::{Depth, Queue};
 use crate::service::ctx::Ctx;
 use crate::service::outcome::{Done, Refusal};
-use crate::service::row::{Act, Level, Right, Row};
+use crate::service::row::{self, Act, Level, Right, Row};
 
 /// The services.
 pub const ROWS: &[Row] = &[
@@ -46,10 +46,13 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
+/// What a number that is none is said not to be.
+const POSITION: &str = "position; the first is 0";
+
 fn insert(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
     let [named, content, position] = args else { unreachable!("the row takes three parameters") };
     let process = ctx.process(named)?;
-    let position: i64 = position.integer().ok_or_else(|| nowhere(position))?;
+    let position: i64 = row::integer(position, POSITION)?;
     let length = match ctx.ground.queue(process.id, Depth::Heads)? {
         Queue::Messages(messages) => i64::try_from(messages.len()).unwrap_or(i64::MAX),
         Queue::Length(length) => i64::try_from(length).unwrap_or(i64::MAX),
@@ -58,27 +61,14 @@ fn insert(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
         let text = format!("a message goes to the end only, which is position {length} or -1");
         return Err(Refusal::new(Status::UNSUPPORTED, text));
     }
-    ctx.ground.append(process.id, &bytes(content)?)?;
+    ctx.ground.append(process.id, &content.bytes().unwrap_or_default())?;
     Ok(Done::ok())
 }
 
 fn remove(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
     let [named, position] = args else { unreachable!("the row takes two parameters") };
     let process = ctx.process(named)?;
-    let position: usize = position.integer().ok_or_else(|| nowhere(position))?;
+    let position: usize = row::integer(position, POSITION)?;
     ctx.ground.remove(process.id, position)?;
     Ok(Done::ok())
-}
-
-fn bytes(content: &Value) -> Result<Vec<u8>, Refusal> {
-    let wrong = || Refusal::new(Status::RANGE, "a message is bytes, from 0 to 255");
-    match content {
-        Value::Binary(binary) => Ok(binary.as_bytes().to_vec()),
-        Value::List(items) => items.iter().map(|it| it.integer().ok_or_else(wrong)).collect(),
-        other => other.integer().map(|byte| vec![byte]).ok_or_else(wrong),
-    }
-}
-
-fn nowhere(position: &Value) -> Refusal {
-    Refusal::new(Status::RANGE, format!("{position} is no position; the first is 0"))
 }

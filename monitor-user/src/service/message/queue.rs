@@ -59,16 +59,17 @@ const CONTENTS: u8 = 3;
 const TAGGED: u8 = 4;
 
 const FLAGS: &[Flag] = &[
-    flag(0, "sender", "integer", "as the library numbers it: task of PVM, rank; -1 if unknown"),
-    flag(1, "msgtag", "integer", "the tag; of System V the type"),
-    flag(2, "size", "integer", "length in bytes"),
-    flag(CONTENTS, "contents", "integer*", "the bytes, as many as are there; at most 1 MiB"),
-    flag(TAGGED, "tagged_by_monitor", "integer, integer", "not served, see `tag_message`"),
+    Flag::new(
+        0,
+        "sender",
+        "integer",
+        "as the library numbers it: task of PVM, rank; -1 if unknown",
+    ),
+    Flag::new(1, "msgtag", "integer", "the tag; of System V the type"),
+    Flag::new(2, "size", "integer", "length in bytes"),
+    Flag::new(CONTENTS, "contents", "integer*", "the bytes, as many as are there; at most 1 MiB"),
+    Flag::new(TAGGED, "tagged_by_monitor", "integer, integer", "not served, see `tag_message`"),
 ];
-
-const fn flag(bit: u8, name: &'static str, kind: &'static str, help: &'static str) -> Flag {
-    Flag { bit, name, kind, help }
-}
 
 fn queue_info(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
     let [named, flags] = args else { unreachable!("the row takes two parameters") };

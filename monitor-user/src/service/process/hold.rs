@@ -1,12 +1,12 @@
 //! Stopping processes and letting them go; signals and nice values.
 
-use super::{CONTROLLED, integer};
+use super::CONTROLLED;
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Act;
 use crate::service::outcome::{Done, Outcome, Refusal};
-use crate::service::row::{self, Row};
+use crate::service::row::{self, Row, integer};
 
 const LIST: Param = Param { name: "tid_list", kind: Kind::Many(&Kind::Process) };
 

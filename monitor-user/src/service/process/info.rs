@@ -31,20 +31,16 @@ pub const ROWS: &[Row] = &[Row {
 }];
 
 const FLAGS: &[Flag] = &[
-    flag(0, "pid", "integer", "process id on its node"),
-    flag(1, "argv", "string*", "path and arguments"),
-    flag(2, "scheduling_state", "integer", STATES),
-    flag(3, "memory_size", "integer", "resident memory, in bytes"),
-    flag(4, "priority", "integer", "nice value"),
-    flag(5, "user_time", "floating", "time in user mode, in seconds"),
-    flag(6, "system_time", "floating", "time in the kernel, in seconds"),
+    Flag::new(0, "pid", "integer", "process id on its node"),
+    Flag::new(1, "argv", "string*", "path and arguments"),
+    Flag::new(2, "scheduling_state", "integer", STATES),
+    Flag::new(3, "memory_size", "integer", "resident memory, in bytes"),
+    Flag::new(4, "priority", "integer", "nice value"),
+    Flag::new(5, "user_time", "floating", "time in user mode, in seconds"),
+    Flag::new(6, "system_time", "floating", "time in the kernel, in seconds"),
 ];
 const STATES: &str = "0 unknown, 1 running, 2 runnable, 3 sleeping, 4 waiting for a device, \
                       5 stopped by us, 6 stopped by others, 7 traced, 8 ended and not waited for";
-
-const fn flag(bit: u8, name: &'static str, kind: &'static str, help: &'static str) -> Flag {
-    Flag { bit, name, kind, help }
-}
 
 fn process_info(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
     info(ctx, args).into()

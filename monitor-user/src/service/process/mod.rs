@@ -37,9 +37,3 @@ fn tell(_: &mut Ctx<'_>, report: Report) -> Done {
         None => Refusal::new(Status::NO_SUCH_OBJECT, "no process is named").into(),
     }
 }
-
-/// A parameter in the type that the system has for it.
-fn integer<T: TryFrom<i128>>(value: &Value, what: &str) -> Result<T, Refusal> {
-    let wrong = || Refusal::new(Status::RANGE, format!("{value} is no {what}"));
-    value.integer().ok_or_else(wrong)
-}

@@ -2,13 +2,13 @@
 //!
 //! Numbers are the DWARF numbers of the processor's psABI; docs/CONTROL.md lists those of x86-64.
 
-use super::{CONTROLLED, TID, integer, to_one};
+use super::{CONTROLLED, TID, to_one};
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Act;
 use crate::service::outcome::{Outcome, Refusal};
-use crate::service::row::{self, Given, Level, Row};
+use crate::service::row::{self, Given, Level, Row, integer};
 
 const REG: Param = Param { name: "reg", kind: Kind::Integer };
 const NUM: Param = Param { name: "num", kind: Kind::Integer };
@@ -96,11 +96,6 @@ fn read(ctx: &mut Ctx<'_>, args: &[Value], act: fn(u16, u16) -> Act) -> Outcome 
     to_one(ctx, &args[0], act)
 }
 
-/// Words of 64 bits; a negative number is its two's complement.
 fn words(values: &Value) -> Result<Vec<u64>, Refusal> {
-    let word = |value: &Value| match value.integer::<i64>() {
-        Some(negative) => Ok(negative.cast_unsigned()),
-        None => integer::<u64>(value, "word of 64 bits"),
-    };
-    values.list().unwrap_or_default().iter().map(word).collect()
+    values.list().unwrap_or_default().iter().map(row::word).collect()
 }

@@ -17,28 +17,39 @@ pub struct Scope {
     members: BTreeSet<Identity>,
     /// Whoever is like one of these joins as he comes to be.
     joins: Vec<Filter>,
+    /// Whether it is another scope than when this was asked last.
+    is_changed: bool,
 }
 
 impl Scope {
     /// Observes a process.
     pub fn attach(&mut self, id: Identity) {
-        self.members.insert(id);
+        self.is_changed |= self.members.insert(id);
     }
 
     /// Observes it no more; whether it was.
     pub fn detach(&mut self, id: Identity) -> bool {
-        self.members.remove(&id)
+        let was_there = self.members.remove(&id);
+        self.is_changed |= was_there;
+        was_there
     }
 
     /// Observes nobody, and nobody who comes.
     pub fn clear(&mut self) {
         self.members.clear();
         self.joins.clear();
+        self.is_changed = true;
     }
 
     /// Lets whoever is like this join from now on.
     pub fn join(&mut self, like: Filter) {
         self.joins.push(like);
+        self.is_changed = true;
+    }
+
+    /// Whether it has changed since this was asked last.
+    pub fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
     }
 
     /// How many kinds of processes join as they come to be.
@@ -54,12 +65,16 @@ impl Scope {
     /// A process came to be: a child of a member is one too. Whether it is.
     pub fn born(&mut self, child: Identity, parent: Option<Identity>) -> bool {
         let inherits = parent.is_some_and(|parent| self.has(parent));
-        inherits && self.members.insert(child)
+        let joins = inherits && self.members.insert(child);
+        self.is_changed |= joins;
+        joins
     }
 
     /// A process ended.
     pub fn ended(&mut self, id: Identity) {
+        let before = self.members.len();
         self.members.retain(|it| !is_same(*it, id));
+        self.is_changed |= self.members.len() != before;
     }
 
     /// Whether it is observed.

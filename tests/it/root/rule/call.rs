@@ -3,7 +3,7 @@
 use super::{RECORD, Scene};
 use crate::deadline;
 use crate::root::privilege::granted;
-use crate::root::undo::programs;
+use crate::root::undo::{programs, programs_of};
 use monitor::backend::ebpf::rule::KernelRules;
 use monitor::backend::rule::act::{
     Act, CellKind, Compare, MAX_VALUES, Recorded, Source, Value, Width,
@@ -136,7 +136,8 @@ fn root_what_was_attached_leaves_the_code_as_it_was() {
     if !granted("root_what_was_attached_leaves_the_code_as_it_was") {
         return;
     }
-    let before = programs();
+    let own = || programs_of(std::process::id());
+    let before = own();
     let mut scene = Scene::new();
     let labs = scene.function("labs");
     let address = scene.target.does("it = ctypes.cast(l.labs, ctypes.c_void_p).value");
@@ -151,7 +152,7 @@ fn root_what_was_attached_leaves_the_code_as_it_was() {
     let _ = scene.list(Place::Return(labs), &[RECORD]);
     let _ = scene.list(Place::Fork, &[RECORD]);
     assert_ne!(code(), untouched);
-    let ours: BTreeSet<u32> = programs().difference(&before).copied().collect();
+    let ours: BTreeSet<u32> = own().difference(&before).copied().collect();
     assert!(ours.len() >= 4, "{ours:?}");
     // Of the scene, only the rules go.
     scene.rules = KernelRules::open().unwrap();

@@ -3,6 +3,7 @@
 //! The target is a Python process that calls the C library as it is told; nobody else's calls
 //! count, because each list is for the set that the target is in.
 
+mod asked;
 mod call;
 mod event;
 mod limit;

@@ -92,9 +92,12 @@ fn root_an_area_is_the_level_times_the_time() {
     let at = |n: usize| i64::try_from(told[n].at.0).unwrap();
     let changed = 3 * (at(1) - at(0)) + 5 * (at(2) - at(1));
     let set = 3 * (at(1) - at(0)) + 2 * (at(2) - at(1)) - 5 * (at(3) - at(2));
+    // The clock is read once for the cell and once for the record. How far that may be off goes
+    // by the time in all, at a level of 5: an area may be next to nothing, being a difference.
+    let most = 5 * (at(3) - at(0)) / 50;
     let near = |cell, want: i64| {
         let held = scene.rules.cell(cell).unwrap();
-        assert!((held - want).abs() < want.abs() / 50, "{held}, not {want}");
+        assert!((held - want).abs() < most, "{held}, not {want}");
     };
     near(area, changed);
     near(level, set);

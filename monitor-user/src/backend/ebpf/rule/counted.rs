@@ -5,7 +5,7 @@ use crate::backend::Error;
 use crate::backend::ebpf::object::Object;
 use crate::backend::rule::ListId;
 use crate::backend::rule::act::{Cell, CellKind, HistogramId};
-use crate::backend::rule::told::Tally;
+use crate::backend::rule::told::{self, Tally};
 use crate::model::histogram::Histogram;
 use crate::sys::clock;
 use monitor_ebpf::abi::{histogram, rule as abi};
@@ -68,15 +68,5 @@ pub fn histogram(object: &Object, id: HistogramId) -> Histogram {
 
 /// What became of a list's runs.
 pub fn tally(object: &Object, id: ListId) -> Tally {
-    let parts = map::get_all::<abi::Tally>(object, abi::TALLIES, id.0);
-    parts.iter().fold(Tally::default(), |sum, part| Tally {
-        runs: sum.runs + part.runs,
-        lost_records: sum.lost_records + part.lost_records,
-        lost_times: sum.lost_times + part.lost_times,
-        lost_raises: sum.lost_raises + part.lost_raises,
-        faults: sum.faults + part.faults,
-        contended: sum.contended + part.contended,
-        storms: sum.storms + part.storms,
-        unsent: sum.unsent + part.unsent,
-    })
+    told::sum(map::get_all(object, abi::TALLIES, id.0))
 }

@@ -2,6 +2,7 @@
 
 use super::{Told, length, percent};
 use crate::cli::exit::Failure;
+use crate::cli::output;
 use crate::meter::ledger::{COUNTED, Entry, Spread};
 use crate::model::field::{Category, ProcessField as F};
 use serde_json::{Map, Value, json};
@@ -33,8 +34,7 @@ pub fn json(told: &Told<'_>) -> Result<String, Failure> {
         "brief": brief.collect::<Vec<_>>(),
         "notes": told.notes,
     });
-    let text = serde_json::to_string(&report).map_err(Failure::failed)?;
-    Ok(text + "\n")
+    output::json(&report)
 }
 
 fn entry(it: &Entry, told: &Told<'_>) -> Value {

@@ -4,7 +4,7 @@ use super::{Effect, Input, State, View};
 use crate::backend::Backend;
 use crate::backend::canned::Canned;
 use crate::model::sample::Sample;
-use crate::model::want::{Devices, Want};
+use crate::model::want::Want;
 use crate::serve::tui::feed::{Cost, News, Told};
 use crate::serve::tui::look::Look;
 use crate::serve::tui::reader::Reader;
@@ -17,14 +17,7 @@ const WORLD: &str = include_str!("world.txt");
 
 /// The first samples of it, with all there is to know.
 pub fn samples(count: usize) -> Vec<Sample> {
-    let want = Want {
-        processes: true,
-        threads: true,
-        node: true,
-        disks: Devices::All,
-        nets: Devices::All,
-        ..Want::default()
-    };
+    let want = Want { threads: true, ..Want::whole() };
     let mut backend = Canned::scripted(WORLD).expect("a script that makes sense");
     (0..count).map(|_| backend.read(&want).expect("the script can be read")).collect()
 }

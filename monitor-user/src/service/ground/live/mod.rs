@@ -3,27 +3,29 @@
 //! In: which backend shall read. Out: its processes, its facts, what happens on it. The backend is
 //! opened when it is first needed: who never asks about a process costs nothing.
 
-mod call;
 mod fact;
 mod hands;
 mod message;
-mod order;
+mod rule;
 mod unusual;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
 use super::process::Processes;
 use super::reading::{self, Reading};
-use super::{Act, Acts, Happening, Happenings, HeldThread, Ticket};
+use super::{Act, Acts, Calls, Followed, Happening, Happenings, HeldThread, Ticket};
 use crate::backend::select::{self, Choice};
 use crate::backend::{Backend, procfs};
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::{Process, Source};
 use crate::model::want::Capability;
-use crate::service::desk::Topic;
+use crate::omis::Status;
+use crate::probe::tap::Tap;
+use crate::service::desk::{Sort, Topic};
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
 use hands::Hands;
+use rule::Ruled;
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
@@ -35,20 +37,18 @@ pub struct Live {
     choice: Choice,
     reading: Option<Reading<dyn Backend>>,
     hands: Hands,
-    calls: call::Listening,
+    ruled: Option<Ruled>,
+    /// Why the kernel runs no rules, once it was tried.
+    unruled: Option<Refusal>,
     unusuals: unusual::Unusuals,
 }
 
 impl Live {
     /// As this backend will see it.
     pub fn new(choice: Choice) -> Self {
-        Self {
-            choice,
-            reading: None,
-            hands: Hands::default(),
-            calls: call::Listening::default(),
-            unusuals: unusual::Unusuals::new(choice),
-        }
+        let unusuals = unusual::Unusuals::new(choice);
+        let hands = Hands::default();
+        Self { choice, reading: None, hands, ruled: None, unruled: None, unusuals }
     }
 
     fn reading(&mut self) -> Result<&mut Reading<dyn Backend>, Refusal> {
@@ -65,6 +65,25 @@ impl Live {
 }
 
 impl Live {
+    /// The rules of the kernel, or why there are none.
+    fn ruled(&mut self) -> Result<&mut Ruled, Refusal> {
+        if !matches!(self.choice, Choice::Auto | Choice::Ebpf) {
+            let text = "what happens between two readings is seen by eBPF only: see monitor doctor";
+            return Err(Refusal::new(Status::UNSUPPORTED, text));
+        }
+        if let Some(why) = &self.unruled {
+            return Err(why.clone());
+        }
+        if self.ruled.is_none() {
+            let opened = Ruled::open().inspect_err(|why| {
+                tracing::warn!("events are found between two readings: {why}");
+                self.unruled = Some(why.clone());
+            });
+            self.ruled = Some(opened?);
+        }
+        Ok(self.ruled.as_mut().expect("it was opened above"))
+    }
+
     /// While a thread is held, its actions come before a reading, which takes long from `/proc`.
     fn put_off(&self, due: Ns) -> Option<Ns> {
         let later = if self.hands.holds_any() { PUT_OFF.0 } else { 0 };
@@ -122,45 +141,62 @@ impl Acts for Live {
     }
 }
 
+impl Calls for Live {
+    fn has(&mut self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
+        self.ruled()?.has(tap, id)
+    }
+}
+
 impl Happenings for Live {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
-        match topic {
-            // Whether a function can be watched was seen in the processes that were named.
-            Topic::User(_) | Topic::NodeCame | Topic::NodeWent | Topic::Called(_) => Ok(()),
-            Topic::Diagnosed(_) => Ok(()),
-            Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
-            _ => self.reading()?.can(topic),
+        match topic.sort() {
+            // Who stops, comes and goes on, or is told by the tools themselves, is always seen.
+            None => Ok(()),
+            Some(Sort::Calls | Sort::Turns) => self.ruled().map(drop),
+            Some(Sort::Lives) if self.ruled().is_ok() => Ok(()),
+            Some(Sort::Lives) => self.reading()?.can(topic),
         }
     }
 
     fn watch(&mut self, topics: &BTreeSet<Topic>) {
         self.hands.watch(topics);
-        self.calls.watch(topics, self.choice);
-        // Who could not open it was told so when he attached a process.
-        if let (false, Ok(reading)) = (topics.is_empty(), self.reading()) {
-            reading.watch(topics);
+        let mut left = topics.clone();
+        let wants = topics.iter().any(|topic| topic.sort().is_some());
+        // Who could not have it was told so when he defined the event.
+        let _tried = wants.then(|| self.ruled().is_ok());
+        if let Some(ruled) = &mut self.ruled {
+            let seen = ruled.watch(topics);
+            left.retain(|topic| !seen.contains(topic));
+        }
+        // What the kernel does not tell is read.
+        left.retain(|topic| topic.sort() == Some(Sort::Lives));
+        if let (false, Ok(reading)) = (left.is_empty(), self.reading()) {
+            reading.watch(&left);
         } else if let Some(reading) = &mut self.reading {
-            reading.watch(topics);
+            reading.watch(&left);
         }
     }
 
-    fn follow(&mut self, processes: &BTreeSet<Identity>) {
-        self.calls.follow(processes);
+    fn follow(&mut self, followed: &Followed) {
+        if let Some(ruled) = &mut self.ruled {
+            ruled.follow(followed);
+        }
     }
 
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
-        // Beside a hand, calls are looked for when they are due.
-        self.hands.wake().or_else(|| self.calls.wake())
+    fn wakes(&self) -> Vec<BorrowedFd<'_>> {
+        let rules = self.ruled.as_ref().and_then(Ruled::wake);
+        [self.hands.wake(), rules].into_iter().flatten().collect()
     }
 
     fn due(&self) -> Option<Ns> {
         let read = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
-        [read, self.hands.due(), self.calls.due()].into_iter().flatten().min()
+        let ruled = self.ruled.as_ref().and_then(Ruled::due);
+        [read, self.hands.due(), ruled].into_iter().flatten().min()
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
         let mut all = self.hands.happened(now);
-        all.extend(self.calls.happened(now));
+        all.extend(self.ruled.as_mut().map(|it| it.happened(now)).unwrap_or_default());
         let due = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
         if let Some(reading) = self.reading.as_mut().filter(|_| due.is_some_and(|due| due <= now)) {
             all.extend(reading.happened(now));

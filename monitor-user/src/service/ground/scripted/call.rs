@@ -50,10 +50,9 @@ impl Script {
         let numbers: Option<Vec<i64>> = words.map(|word| word.parse().ok()).collect();
         let values = numbers?.into_iter().map(|number| Told::Value(Value::from(number)));
         let told = [Told::Process(id)].into_iter().chain(values).collect();
-        let (topic, process) = (Topic::Called(Tap { name, edge }), Some(id));
-        let (at, thread, pc) = (Ns(0), None, None);
-        let occurrence = Occurrence { topic, at, process, thread, pc, told, held: None };
-        self.waiting.push(Happening::Occurred(occurrence));
+        let topic = Topic::Called(Tap { name, edge });
+        let it = Occurrence { process: Some(id), ..Occurrence::new(topic, Ns(0), told) };
+        self.waiting.push(Happening::Occurred(it));
         Some(())
     }
 }

@@ -5,6 +5,7 @@
 //! as far as a state and a nice value go.
 
 mod call;
+mod turn;
 
 use super::act::{Each, Program};
 use super::answer;
@@ -12,7 +13,7 @@ use super::fact::{Facts, NodeFacts};
 use super::fake::Fake;
 use super::process::Processes;
 use super::reading::Reading;
-use super::{Act, Acts, Diagnoses, Happening, Happenings, Messages, Ticket};
+use super::{Act, Acts, Diagnoses, Followed, Happening, Happenings, Messages, Ticket};
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
@@ -36,6 +37,8 @@ pub struct Scripted {
     /// How many were started.
     n_started: u32,
     calls: call::Script,
+    followed: Followed,
+    turned: Vec<Happening>,
 }
 
 impl Scripted {
@@ -48,12 +51,18 @@ impl Scripted {
             fake: Fake::default(),
             n_started: 0,
             calls: call::Script::default(),
+            followed: Followed::default(),
+            turned: Vec::new(),
         })
     }
 
     /// Lets something happen.
     pub fn happen(&mut self, line: &str) -> Result<(), Malformed> {
         if self.calls.take(line, &mut self.reading) {
+            return Ok(());
+        }
+        if let Some(happening) = self.turn(line) {
+            self.turned.push(happening);
             return Ok(());
         }
         match message(line) {
@@ -213,6 +222,10 @@ impl Happenings for Scripted {
         self.reading.watch(topics);
     }
 
+    fn follow(&mut self, followed: &Followed) {
+        self.followed.clone_from(followed);
+    }
+
     fn due(&self) -> Option<Ns> {
         self.reading.due()
     }
@@ -220,6 +233,7 @@ impl Happenings for Scripted {
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
         let mut all = self.fake.happened();
         all.extend(self.calls.happened());
+        all.append(&mut self.turned);
         all.extend(self.reading.happened(now));
         all
     }

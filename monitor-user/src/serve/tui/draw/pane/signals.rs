@@ -8,7 +8,7 @@ use crate::serve::tui::draw::line::Line;
 use crate::serve::tui::look::Role;
 use crate::serve::tui::state::State;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Rect, Rows};
 
 /// Draws it.
 pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffer) {
@@ -29,6 +29,11 @@ pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffe
         let mut it = Line::new(buffer, state.look, line);
         it.text(Role::Accent, &format!(" {name:<8} ")).text(Role::Text, &names(mask));
     }
+    came((state, process), lines, area, buffer);
+}
+
+/// The signals since the reading before: a title, and what fits below it.
+fn came((state, process): (&State, &Process), mut lines: Rows, area: Rect, buffer: &mut Buffer) {
     let Some(title) = lines.next() else { return };
     let events = &state.news.rates.sample.events;
     let mine: Vec<_> = events.iter().filter(|it| it.target == process.id).collect();
@@ -40,16 +45,19 @@ pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffe
     let shown = usize::from(area.height).saturating_sub(5);
     let n_events = mine.len();
     for (event, line) in mine.into_iter().zip(lines) {
-        let text = match &event.what {
-            What::SignalGenerated { signal, sender, .. } => {
-                let from = sender.map_or_else(|| "the kernel".into(), |it| it.pid.0.to_string());
-                format!("  {} from {from}", one(signal.number))
-            }
-            What::SignalDelivered { signal } => format!("  {} taken", one(signal.number)),
-        };
-        Line::new(buffer, state.look, line).text(Role::Text, &text);
+        Line::new(buffer, state.look, line).text(Role::Text, &told(&event.what));
     }
     more((state, n_events, shown), area, buffer);
+}
+
+fn told(what: &What) -> String {
+    match what {
+        What::SignalGenerated { signal, sender, .. } => {
+            let from = sender.map_or_else(|| "the kernel".into(), |it| it.pid.0.to_string());
+            format!("  {} from {from}", one(signal.number))
+        }
+        What::SignalDelivered { signal } => format!("  {} taken", one(signal.number)),
+    }
 }
 
 /// The names of the signals of a mask.

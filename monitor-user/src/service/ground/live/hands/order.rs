@@ -1,7 +1,7 @@
-//! Acts of the request language as orders to a hand.
+//! Acts and errands of the request language as orders to a hand.
 
-use crate::control::{self, Target};
-use crate::service::ground::Act;
+use crate::control::{self, Mark, Target};
+use crate::service::ground::{Act, Errand};
 
 /// An act on one process, as a hand has it.
 pub fn order(act: &Act, target: Target) -> control::Act {
@@ -22,5 +22,18 @@ pub fn order(act: &Act, target: Target) -> control::Act {
         Act::Backtrace(names) => control::Act::Backtrace(target, u16::MAX, *names),
         Act::Loader => control::Act::Loader(target),
         Act::Start(program) => control::Act::Start(program.clone()),
+    }
+}
+
+/// An errand of one process, as a hand has it; what comes of it bears the mark.
+pub fn errand(errand: &Errand, target: Target, mark: Mark) -> control::Act {
+    match errand {
+        Errand::Break(address) => control::Act::Break(target, *address, mark),
+        Errand::Step => control::Act::Step(target, mark),
+        Errand::Next => control::Act::Next(target, mark),
+        Errand::Finish => control::Act::Finish(target, mark),
+        Errand::Call(procedure, arguments) => {
+            control::Act::Call(target, mark, *procedure, arguments.clone())
+        }
     }
 }

@@ -3,6 +3,9 @@
 //! An alarm is a monitor that tells only when something did not happen in time. It has a name in
 //! the same list, and goes with its connection. Files are looked at by somebody else.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Answer, Caller, Conn, Engine, Key, Output};
 use crate::meter::beat::{Heart, Missed};
 use crate::meter::file::{Changes, Stat, Watched};
@@ -34,6 +37,21 @@ pub struct Alarm {
     code: i32,
     range: Range,
     watch: Watch,
+}
+
+/// What it was asked to look out for, and whom it tells.
+struct Terms {
+    every: Ns,
+    code: i32,
+    range: Range,
+    watch: Watch,
+}
+
+/// What it tells, before it is known who is there to hear it.
+struct Told {
+    owner: Conn,
+    range: Range,
+    event: Event,
 }
 
 /// Who is told.
@@ -82,9 +100,9 @@ impl Alarm {
         }
     }
 
-    fn tell(&mut self, node: &str, alert: Alert) -> Event {
+    fn tell(&mut self, node: &str, alert: Alert) -> Told {
         self.seq += 1;
-        Event {
+        let event = Event {
             id: self.id.clone(),
             seq: self.seq,
             code: Some(self.code),
@@ -92,7 +110,8 @@ impl Alarm {
             node: node.to_owned(),
             alert: Some(alert),
             ..Event::default()
-        }
+        };
+        Told { owner: self.owner, range: self.range, event }
     }
 }
 
@@ -112,7 +131,8 @@ impl Engine {
         }
         let watch = Watch::Heart { pid, heart };
         let code = params.code.unwrap_or(HEARTBEAT_ALERT);
-        self.set(caller, params.id, (every, code, range(params.range.as_deref())?, watch))
+        let range = range(params.range.as_deref())?;
+        self.set(caller, params.id, Terms { every, code, range, watch })
     }
 
     /// Watches that a file changes.
@@ -140,7 +160,7 @@ impl Engine {
         let watched = Watched::new(changes, params.drops, params.repeat);
         let watch = Watch::File { path: params.path, watched, due: now, out: false };
         let code = params.code.unwrap_or(FILE_ALERT);
-        self.set(caller, params.id, (every, code, Range::Requestor, watch))
+        self.set(caller, params.id, Terms { every, code, range: Range::Requestor, watch })
     }
 
     fn window(&self, every_ns: u64) -> Result<Ns, Refusal> {
@@ -155,7 +175,7 @@ impl Engine {
         &mut self,
         caller: &Caller,
         id: Option<String>,
-        (every, code, range, watch): (Ns, i32, Range, Watch),
+        Terms { every, code, range, watch }: Terms,
     ) -> Result<Answer, Refusal> {
         self.room(caller)?;
         let id = match id {
@@ -198,7 +218,7 @@ impl Engine {
                         let (pid, late_ns) = (*pid, late.0);
                         let alert =
                             Alert::Heartbeat { pid, missed_windows: windows, late_ns, beats };
-                        told.push((alarm.owner, alarm.range, alarm.tell(&self.node, alert)));
+                        told.push(alarm.tell(&self.node, alert));
                     }
                 }
                 Watch::File { path, due, out: away, .. } if !*away && *due <= now => {
@@ -223,11 +243,11 @@ impl Engine {
         let Some(unchanged) = watched.look(stat) else { return };
         let size = watched.last().map(|stat| stat.size);
         let alert = Alert::File { path: path.clone(), unchanged, size };
-        let told = (alarm.owner, alarm.range, alarm.tell(&self.node, alert));
+        let told = alarm.tell(&self.node, alert);
         self.alert(told, out);
     }
 
-    fn alert(&self, (owner, range, event): (Conn, Range, Event), out: &mut Vec<Output>) {
+    fn alert(&self, Told { owner, range, event }: Told, out: &mut Vec<Output>) {
         let uid = self.callers.get(&owner).map(|it| it.uid);
         let hears = |it: &&Caller| match range {
             Range::Requestor => it.conn == owner,
@@ -243,156 +263,5 @@ fn range(name: Option<&str>) -> Result<Range, Refusal> {
         None | Some("requestor") => Ok(Range::Requestor),
         Some("user") => Ok(Range::User),
         Some(other) => Err(Refusal::bad(format!("range {other:?}: requestor, or user"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::{Input, Limits};
-    use crate::meter::veil::{Eyes, Veil};
-    use crate::wire::call::{Call, Tag};
-    use crate::wire::params::Cancel;
-
-    const S: u64 = 1_000_000_000;
-
-    fn caller(conn: Conn, uid: u32, pid: u32) -> Caller {
-        Caller { conn, uid, gid: uid, pid, veil: Veil::Own(Eyes { uid, gid: uid }) }
-    }
-
-    /// Connections 1 and 2 of user 7, processes 100 and 200; connection 3 of user 8.
-    fn engine() -> Engine {
-        let mut it = Engine::new("n".into(), Limits::default());
-        for caller in [caller(1, 7, 100), caller(2, 7, 200), caller(3, 8, 300)] {
-            assert!(it.input(Ns(0), Input::Opened(caller)).is_empty());
-        }
-        it
-    }
-
-    fn call(engine: &mut Engine, at: u64, from: Conn, call: Call) -> Vec<Output> {
-        engine.input(Ns(at), Input::Called { from, tag: Some(Tag::Number(1)), call })
-    }
-
-    fn heartbeat(pid: Option<u32>, range: Option<&str>) -> Call {
-        let range = range.map(str::to_owned);
-        let (id, every_ns) = (Some("h".to_owned()), S);
-        Call::Heartbeat(Heartbeat { id, pid, every_ns, drops: 1, repeat: false, code: None, range })
-    }
-
-    fn told(out: Vec<Output>) -> Vec<(Conn, i32, u64)> {
-        let event = |it| match it {
-            Output::Event { to, event } => {
-                let Some(Alert::Heartbeat { missed_windows, .. }) = event.alert else {
-                    return None;
-                };
-                Some((to, event.code?, missed_windows))
-            }
-            _ => None,
-        };
-        out.into_iter().filter_map(event).collect()
-    }
-
-    #[test]
-    fn a_missing_beat_is_told_to_who_watches() {
-        let mut engine = engine();
-        let _set = call(&mut engine, 0, 2, heartbeat(Some(100), None));
-        let _beat = call(&mut engine, S / 2, 1, Call::Beat);
-        assert_eq!(told(engine.input(Ns(S), Input::Tick)), []);
-        assert_eq!(told(engine.input(Ns(2 * S), Input::Tick)), []);
-        assert_eq!(engine.due(), Some(Ns(3 * S)));
-        assert_eq!(told(engine.input(Ns(3 * S), Input::Tick)), [(2, -109, 2)]);
-    }
-
-    #[test]
-    fn a_beat_counts_for_all_who_watch_and_only_from_the_same_user() {
-        let mut engine = engine();
-        let _set = call(&mut engine, 0, 2, heartbeat(Some(100), None));
-        let _set = call(&mut engine, 0, 1, heartbeat(None, None));
-        let _set = call(&mut engine, 0, 3, heartbeat(Some(100), None));
-        for second in 0..4 {
-            let _beat = call(&mut engine, second * S + 1, 1, Call::Beat);
-            assert_eq!(told(engine.input(Ns(second * S + 2), Input::Tick)), []);
-        }
-        let late: Vec<_> = told(engine.input(Ns(9 * S), Input::Tick));
-        assert_eq!(late.iter().map(|it| it.0).collect::<Vec<_>>(), [2, 1]);
-    }
-
-    #[test]
-    fn others_of_the_same_user_are_told_if_that_was_asked_for() {
-        let mut engine = engine();
-        let _set = call(&mut engine, 0, 1, heartbeat(None, Some("user")));
-        let mut hearers: Vec<_> =
-            told(engine.input(Ns(2 * S), Input::Tick)).into_iter().map(|it| it.0).collect();
-        hearers.sort_unstable();
-        assert_eq!(hearers, [1, 2]);
-    }
-
-    #[test]
-    fn a_file_is_looked_at_again_and_again_and_told_of_when_it_stays() {
-        let mut engine = engine();
-        let watch = FileWatch {
-            id: None,
-            path: "/a".into(),
-            every_ns: S,
-            drops: 2,
-            size: true,
-            access: false,
-            modify: false,
-            repeat: false,
-            code: Some(5),
-        };
-        let out = call(&mut engine, 0, 1, Call::File(watch));
-        let stat = Some(Stat { size: 9, accessed: Ns(0), modified: Ns(0) });
-        let looks = |out: &[Output]| {
-            let at = out.iter().find_map(|it| match it {
-                Output::LookAt(at) => Some((at.key, at.path.clone(), at.uid)),
-                _ => None,
-            });
-            at.expect("somebody shall look")
-        };
-        let (key, path, uid) = looks(&out);
-        assert_eq!((path.as_str(), uid), ("/a", 7));
-        assert!(engine.input(Ns(1), Input::Looked(key, stat)).is_empty());
-        for second in [1, 2] {
-            let _again = looks(&engine.input(Ns(second * S), Input::Tick));
-            let out = engine.input(Ns(second * S + 1), Input::Looked(key, stat));
-            let codes: Vec<_> = out
-                .iter()
-                .filter_map(|it| match it {
-                    Output::Event { to: 1, event } => event.code,
-                    _ => None,
-                })
-                .collect();
-            assert_eq!(codes, if second == 2 { vec![5] } else { vec![] });
-        }
-    }
-
-    #[test]
-    fn an_alarm_is_cancelled_like_any_monitor_and_goes_with_its_connection() {
-        let mut engine = engine();
-        let _set = call(&mut engine, 0, 1, heartbeat(None, None));
-        let again = call(&mut engine, 0, 1, heartbeat(None, None));
-        assert!(matches!(&again[..], [Output::Reply { answer: Err(why), .. }]
-            if why.status == Status::Exists));
-        let which = Cancel { id: Some("h".into()), ..Cancel::default() };
-        let out = call(&mut engine, 1, 1, Call::Cancel(which));
-        assert!(matches!(&out[..], [Output::Reply { answer: Ok(Answer::Cancelled { .. }), .. }]));
-        let _set = call(&mut engine, 2, 2, heartbeat(None, None));
-        let _closed = engine.input(Ns(3), Input::Closed(2));
-        assert_eq!((told(engine.input(Ns(9 * S), Input::Tick)), engine.due()), (vec![], None));
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        let mut engine = engine();
-        let file = |path: &str, size, every_ns| {
-            let text = format!(r#"{{"path":"{path}","every_ns":{every_ns},"size":{size}}}"#);
-            Call::File(serde_json::from_str(&text).expect("parameters"))
-        };
-        for wrong in [file("/a", false, S), file("a", true, S), file("/a", true, 0)] {
-            let out = call(&mut engine, 0, 1, wrong);
-            assert!(matches!(&out[..], [Output::Reply { answer: Err(why), .. }]
-                if why.status == Status::BadParam));
-        }
     }
 }

@@ -1,0 +1,115 @@
+//! Acts on processes: orders to a hand, one report of all their answers, and who holds whom.
+//!
+//! In: acts of tools, answers of hands. Out: reports, and that a process was stopped or released.
+
+use super::order::order;
+use super::{Hands, Order};
+use crate::control::{self, Done, Target, Trouble};
+use crate::model::id::{Identity, Ns};
+use crate::service::desk::{Occurrence, Topic};
+use crate::service::ground::act::Each;
+use crate::service::ground::answer;
+use crate::service::ground::{Act, Happening, Ticket};
+use crate::service::outcome::Told;
+use crate::service::session::right::{SessionId, Tool};
+
+/// An act on several processes.
+pub(super) struct Pending {
+    tool: Tool,
+    kind: Kind,
+    left: usize,
+    each: Each,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Stop,
+    Continue,
+    Other,
+}
+
+impl Hands {
+    /// Begins an act on these; the answers come as `Happening::Acted`.
+    pub fn act(&mut self, ticket: Ticket, tool: &Tool, act: &Act, on: &[Identity]) -> Option<Each> {
+        if let Err(why) = self.ready(tool) {
+            let nobody = [Identity::default()];
+            let on = if on.is_empty() { &nobody[..] } else { on };
+            return Some(on.iter().map(|id| (*id, Err(why.clone()))).collect());
+        }
+        let kind = match act {
+            Act::Stop => Kind::Stop,
+            Act::Continue => Kind::Continue,
+            _ => Kind::Other,
+        };
+        let nobody = [Identity::default()];
+        let on = if matches!(act, Act::Start(_)) { &nobody[..] } else { on };
+        let orders: Vec<(Identity, control::Act)> =
+            on.iter().map(|id| (*id, order(act, self.target(tool, act, *id)))).collect();
+        let pending = Pending { tool: *tool, kind, left: orders.len(), each: Vec::new() };
+        let _none = self.tickets.insert(ticket, pending);
+        for (id, order) in orders {
+            self.order(tool, order, Order::Act(ticket, id));
+        }
+        None
+    }
+
+    pub(super) fn acted(&mut self, ticket: Ticket, id: Identity, answer: Result<Done, Trouble>) {
+        let Some(pending) = self.tickets.get_mut(&ticket) else { return };
+        let id = match &answer {
+            Ok(Done::Started(started)) => *started,
+            _ => id,
+        };
+        let (kind, session, is_done) = (pending.kind, pending.tool.session, answer.is_ok());
+        pending.each.push((id, answer.map(answer::values).map_err(answer::refusal)));
+        pending.left -= 1;
+        let each = (pending.left == 0).then(|| std::mem::take(&mut pending.each));
+        if let Some(each) = each {
+            let _pending = self.tickets.remove(&ticket);
+            self.waiting.push(Happening::Acted(ticket, each));
+        }
+        match kind {
+            Kind::Stop if is_done => self.stopped(session, id),
+            Kind::Continue if is_done => self.released(session, id),
+            _ => {}
+        }
+    }
+
+    fn stopped(&mut self, session: SessionId, id: Identity) {
+        let holders = self.stopped.entry(id).or_default();
+        let is_first = holders.is_empty();
+        let _again = holders.insert(session);
+        if is_first {
+            self.occur(Topic::Stopped, id);
+        }
+    }
+
+    pub(super) fn released(&mut self, session: SessionId, id: Identity) {
+        let Some(holders) = self.stopped.get_mut(&id) else { return };
+        let held = holders.remove(&session);
+        if held && holders.is_empty() {
+            let _nobody = self.stopped.remove(&id);
+            self.occur(Topic::Continued, id);
+        }
+    }
+
+    fn occur(&mut self, topic: Topic, id: Identity) {
+        let told = Occurrence::new(topic, Ns(0), [Told::Process(id)].into());
+        let it = Occurrence { process: Some(id), ..told };
+        self.waiting.push(Happening::Occurred(it));
+    }
+
+    /// A thread that an event holds is the one that is looked into.
+    fn target(&self, tool: &Tool, act: &Act, id: Identity) -> Target {
+        let of_thread = matches!(
+            act,
+            Act::Integers(..)
+                | Act::SetIntegers(..)
+                | Act::Floats(..)
+                | Act::SetFloats(..)
+                | Act::Goto(_)
+                | Act::Backtrace(_)
+        );
+        let held = self.held.get(&(tool.session, id)).filter(|_| of_thread);
+        held.copied().unwrap_or_else(|| Target::from(id))
+    }
+}

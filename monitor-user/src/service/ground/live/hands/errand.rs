@@ -1,0 +1,127 @@
+//! Errands: threads that are sent out, or waited for, and held until the actions are done.
+//!
+//! In: which errands are wanted, and what the hands tell of them. Out: occurrences. An errand is a
+//! topic of its own, so it goes out when its request is enabled, and comes back when nobody waits.
+
+use super::{Hands, Order, order};
+use crate::control::{self, Happened, Mark, Target, What};
+use crate::model::id::Ns;
+use crate::omis::{Status, Value};
+use crate::service::desk::{Occurrence, Topic};
+use crate::service::ground::answer;
+use crate::service::ground::{Errand, Happening, HeldThread, Sent, Ticket};
+use crate::service::outcome::{Refusal, Told};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Hands {
+    /// From now on these errands are out, and no others.
+    pub fn watch(&mut self, topics: &BTreeSet<Topic>) {
+        let wanted = topics.iter().filter_map(|topic| match topic {
+            Topic::Sent(sent) => Some((sent.ticket, sent)),
+            _ => None,
+        });
+        let wanted: BTreeMap<Ticket, &Sent> = wanted.collect();
+        let gone: Vec<Ticket> =
+            self.sent.keys().filter(|it| !wanted.contains_key(it)).copied().collect();
+        let gone: Vec<Sent> = gone.iter().filter_map(|it| self.sent.remove(it)).collect();
+        for sent in gone {
+            for id in &sent.on {
+                let unset = control::Act::Unset((*id).into(), Mark(sent.ticket));
+                self.order(&sent.tool, unset, Order::Aside);
+            }
+        }
+        for (ticket, sent) in wanted {
+            if let Entry::Vacant(place) = self.sent.entry(ticket) {
+                let _own = place.insert(sent.clone());
+                self.send(sent);
+            }
+        }
+    }
+
+    /// The thread that an event held goes on.
+    pub fn go_on(&mut self, held: &HeldThread) {
+        let key = (held.tool.session, held.target.process);
+        if self.held.get(&key) == Some(&held.target) {
+            let _held = self.held.remove(&key);
+        }
+        let release = control::Act::Release(held.target, Mark(held.ticket));
+        self.order(&held.tool, release, Order::Aside);
+    }
+
+    pub(super) fn told(&mut self, it: &Happened, now: Ns) {
+        let sent = it.wanted.and_then(|(_, mark)| self.sent.get(&mark.0)).cloned();
+        let process = it.target.process;
+        let value = |value: Value| Told::Value(value);
+        let (pc, mut told) = match &it.what {
+            What::Breakpoint(pc) | What::Stepped(pc) => (Some(*pc), Vec::new()),
+            What::Finished(result) => (None, vec![value((*result).into())]),
+            What::Called(integer, float) => {
+                (None, vec![value((*integer).into()), value((*float).into())])
+            }
+            What::Overdue(_) | What::Failed(_) => return self.failed(sent, it),
+            What::Ended => {
+                let _holders = self.stopped.remove(&process);
+                return;
+            }
+            What::Held | What::StoppedAgain => return,
+        };
+        let Some(sent) = sent else {
+            // The request was taken back meanwhile: nobody else lets the thread go.
+            return self.let_go_unwanted(it);
+        };
+        told.insert(0, Told::Process(process));
+        let held = HeldThread { ticket: sent.ticket, tool: sent.tool, target: it.target };
+        let _before = self.held.insert((sent.tool.session, process), it.target);
+        self.waiting.push(Happening::Occurred(Occurrence {
+            topic: Topic::Sent(sent),
+            at: now,
+            process: Some(process),
+            thread: it.target.thread.map(|thread| thread.pid),
+            pc,
+            told: told.into(),
+            held: Some(held),
+        }));
+    }
+
+    fn failed(&mut self, sent: Option<Sent>, it: &Happened) {
+        let why = match &it.what {
+            What::Failed(trouble) => answer::refusal(trouble.clone()),
+            What::Overdue(most) => {
+                let text = format!("the actions took longer than {most:?}: the thread runs on");
+                Refusal::new(Status::TIMEOUT, text)
+            }
+            _ => return,
+        };
+        match sent {
+            Some(sent) => self.waiting.push(Happening::Failed(Topic::Sent(sent), why)),
+            // The hand was lost, and with it everybody's hold.
+            None => {
+                let _holders = self.stopped.remove(&it.target.process);
+            }
+        }
+    }
+
+    fn let_go_unwanted(&mut self, it: &Happened) {
+        let Some((number, mark)) = it.wanted else { return };
+        let release = control::Act::Release(it.target, mark);
+        // Whichever hand it was: the others know nothing of that mark.
+        for uid in self.users.all() {
+            let _number = self.users.of(uid).map(|hand| hand.order(number, release.clone()));
+        }
+    }
+
+    fn send(&mut self, sent: &Sent) {
+        if let Err(why) = self.ready(&sent.tool) {
+            return self.waiting.push(Happening::Failed(Topic::Sent(sent.clone()), why));
+        }
+        for id in &sent.on {
+            // A thread that an event holds goes on from there; a breakpoint is for all of them.
+            let held = self.held.get(&(sent.tool.session, *id)).copied();
+            let goes_on = held.filter(|_| !matches!(sent.errand, Errand::Break(_)));
+            let target = goes_on.unwrap_or_else(|| Target::from(*id));
+            let order = order::errand(&sent.errand, target, Mark(sent.ticket));
+            self.order(&sent.tool, order, Order::Errand(sent.ticket));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The hands of this node: one for each user who acts, and who waits for what from them.
+//!
+//! In: acts and errands of tools. Out: happenings, as the hands tell them. Nothing here waits but
+//! the start of a hand. A tool is a number to them; whom it may touch was looked at before, and
+//! the kernel looks again at the hand.
+
+mod act;
+mod errand;
+mod order;
+
+use crate::control::hand::Users;
+use crate::control::{self, Done, Hand as _, Target, Trouble};
+use crate::model::id::{Identity, Ns};
+use crate::omis::Status;
+use crate::service::desk::Topic;
+use crate::service::ground::answer;
+use crate::service::ground::{Happening, Sent, Ticket};
+use crate::service::outcome::Refusal;
+use crate::service::session::right::{SessionId, Tool};
+use act::Pending;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::fd::BorrowedFd;
+
+/// All hands.
+#[derive(Default)]
+pub struct Hands {
+    users: Users,
+    tools: BTreeMap<SessionId, control::Tool>,
+    /// Orders without an answer, by user and number.
+    open: HashMap<(u32, u64), Order>,
+    tickets: HashMap<Ticket, Pending>,
+    sent: BTreeMap<Ticket, Sent>,
+    held: BTreeMap<(SessionId, Identity), Target>,
+    /// Who holds which process; it stopped for the first and runs after the last.
+    stopped: BTreeMap<Identity, BTreeSet<SessionId>>,
+    waiting: Vec<Happening>,
+}
+
+/// An order that was given.
+enum Order {
+    /// Part of an act, on this process.
+    Act(Ticket, Identity),
+    /// An errand of a stored request.
+    Errand(Ticket),
+    /// Nobody waits for its answer.
+    Aside,
+}
+
+impl Hands {
+    /// A tool has gone.
+    pub fn release(&mut self, tool: &Tool) {
+        self.sent.retain(|_, sent| sent.tool.session != tool.session);
+        self.held.retain(|(session, _), _| *session != tool.session);
+        let of_it: Vec<Identity> =
+            self.stopped.iter().filter(|it| it.1.contains(&tool.session)).map(|it| *it.0).collect();
+        for id in of_it {
+            self.released(tool.session, id);
+        }
+        if self.tools.contains_key(&tool.session) {
+            self.order(tool, control::Act::Forget, Order::Aside);
+            let _number = self.tools.remove(&tool.session);
+        }
+    }
+
+    /// Readable when there is something.
+    pub fn wake(&self) -> Option<BorrowedFd<'_>> {
+        self.users.wake()
+    }
+
+    /// Now, if something waits already.
+    pub fn due(&self) -> Option<Ns> {
+        (!self.waiting.is_empty()).then_some(Ns(0))
+    }
+
+    /// What the hands have told.
+    pub fn happened(&mut self, now: Ns) -> Vec<Happening> {
+        for uid in self.users.all() {
+            self.listen(uid, now);
+        }
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn listen(&mut self, uid: u32, now: Ns) {
+        let Some(hand) = self.users.of(uid) else { return };
+        let happened = hand.happened();
+        self.users.hear(uid);
+        let numbers: Vec<u64> =
+            self.open.keys().filter(|(own, _)| *own == uid).map(|(_, number)| *number).collect();
+        for number in numbers {
+            let answer = self.users.of(uid).and_then(|hand| hand.answer(number));
+            if let Some(answer) = answer {
+                self.answered(uid, number, answer);
+            }
+        }
+        for it in happened {
+            self.told(&it, now);
+        }
+    }
+
+    fn answered(&mut self, uid: u32, number: u64, answer: Result<Done, Trouble>) {
+        match self.open.remove(&(uid, number)) {
+            Some(Order::Act(ticket, id)) => self.acted(ticket, id, answer),
+            Some(Order::Errand(ticket)) => {
+                if let (Err(trouble), Some(sent)) = (answer, self.sent.get(&ticket)) {
+                    let topic = Topic::Sent(sent.clone());
+                    self.waiting.push(Happening::Failed(topic, answer::refusal(trouble)));
+                }
+            }
+            // What could not be undone has ended, or was undone already.
+            Some(Order::Aside) | None => {}
+        }
+    }
+
+    fn order(&mut self, tool: &Tool, act: control::Act, what: Order) {
+        let next = control::Tool(self.tools.values().map(|it| it.0).max().unwrap_or(0) + 1);
+        let number = *self.tools.entry(tool.session).or_insert(next);
+        if let Some(hand) = self.users.of(tool.uid) {
+            let order = hand.order(number, act);
+            let _none = self.open.insert((tool.uid, order), what);
+        }
+    }
+
+    /// Whether a thread waits for actions.
+    pub fn holds_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Starts the hand of a user, if there is none.
+    fn ready(&mut self, tool: &Tool) -> Result<(), Refusal> {
+        self.users.ready(tool.uid, tool.gid).map_err(|why| {
+            let text = format!("no hand of user {} can be started: {why}", tool.uid);
+            Refusal::new(Status::PERMISSION, text)
+        })
+    }
+}

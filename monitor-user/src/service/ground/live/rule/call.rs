@@ -1,0 +1,89 @@
+//! Library calls of this node's processes: what a record of one tells.
+//!
+//! In: a call that a tap has seen. Out: an occurrence, in the values of the language.
+
+use super::Ruled;
+use crate::backend::procfs;
+use crate::model::id::{Identity, Pid};
+use crate::omis::{Text, Value};
+use crate::probe::description::Descriptions;
+use crate::probe::description::call::Kind;
+use crate::probe::description::told::Told as Meaning;
+use crate::probe::tap::heard::Heard;
+use crate::probe::tap::{Called, Refusal as TapRefusal, Tap};
+use crate::service::desk::{Occurrence, Topic};
+use crate::service::ground::{Happening, reading};
+use crate::service::outcome::{Refusal, Told};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Descriptions that people add.
+const FOLDER: &str = "/etc/monitor/calls";
+
+impl Ruled {
+    /// Whether a call can be seen in a process.
+    pub(crate) fn has(&self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
+        let sites = self.taps.check(tap, id.pid).map_err(|refusal| match refusal {
+            TapRefusal::Place(error) => Refusal::from(error),
+            TapRefusal::Kernel(error) => reading::failed(error),
+        })?;
+        for warning in sites.iter().filter_map(|site| site.pace.warning()) {
+            tracing::warn!("{}: {warning}", tap.name);
+        }
+        Ok(())
+    }
+
+    /// A call as an event; nothing, if its process is gone and was never heard of.
+    pub(super) fn called(&self, it: &Called) -> Option<Happening> {
+        let process = self.caller(it.pid)?;
+        let topic = Topic::Called((*it.tap).clone());
+        Some(Happening::Occurred(Occurrence {
+            process: Some(process),
+            thread: Some(it.tid),
+            pc: Some(it.pc),
+            ..Occurrence::new(topic, it.at, told(process, it))
+        }))
+    }
+
+    /// Who that is; a child that nobody has told of yet is looked up.
+    fn caller(&self, pid: Pid) -> Option<Identity> {
+        if let Some(id) = self.callers.get(&pid) {
+            return Some(*id);
+        }
+        let start = procfs::started(pid)?;
+        Some(Identity { pid, start })
+    }
+}
+
+/// The descriptions of calls that there are.
+pub(super) fn descriptions() -> Result<Descriptions, Refusal> {
+    let mut all = Descriptions::shipped();
+    let folder = Path::new(FOLDER);
+    if folder.is_dir() {
+        all.add_folder(folder)?;
+    }
+    Ok(all)
+}
+
+/// What a call tells: the process, then its values.
+fn told(process: Identity, called: &Called) -> Arc<[Told]> {
+    let values = called.plan.told.iter().zip(&called.values);
+    let values = values.map(|(meaning, heard)| Told::Value(value(meaning, heard)));
+    [Told::Process(process)].into_iter().chain(values).collect()
+}
+
+/// A value as the language has it; an empty list where there is none.
+fn value(meaning: &Meaning, heard: &Heard) -> Value {
+    let Some(raw) = heard.raw else { return Value::List(Vec::new()) };
+    match (&meaning.kind, &heard.text) {
+        (_, Some(text)) => Value::Text(Text::from(text.clone())),
+        (Kind::Number(width) | Kind::Named(_, width), None) => {
+            let number = width.number(raw);
+            match i64::try_from(number) {
+                Ok(number) => Value::from(number),
+                Err(_) => Value::from(width.cut(raw)),
+            }
+        }
+        _ => Value::from(raw),
+    }
+}

@@ -1,0 +1,219 @@
+//! What the kernel sees of this node's processes by itself: lives, signals, turns, calls.
+//!
+//! ```text
+//!  topics, processes -> looks (lists of the kernel, a set for each sort) and taps (calls)
+//!  records of these  -> happenings, in the order in which they happened
+//! ```
+//!
+//! Opened when a process is first followed, so that who never asks for an event pays nothing.
+//! Where the kernel runs no rules, the backend's readings tell what they can.
+
+mod call;
+mod look;
+
+use crate::backend::ebpf::rule::KernelRules;
+use crate::backend::procfs;
+use crate::backend::rule::act::Set;
+use crate::backend::rule::told::{Told as Record, Why};
+use crate::backend::rule::{Children, ListId};
+use crate::model::id::{Identity, Ns, Pid};
+use crate::probe::tap::{News, Tap, Taps};
+use crate::service::desk::{Sort, Topic};
+use crate::service::ground::happening::Followed;
+use crate::service::ground::{Happening, reading};
+use crate::service::outcome::Refusal;
+use crate::sys::pidfd::Held;
+use look::Look;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How soon is looked for records that wake nobody.
+const LOOK: Ns = Ns(5_000_000);
+/// How soon is looked for records that were lost.
+const LOOK_FOR_LOSSES: Ns = Ns(100_000_000);
+/// Most records that are taken at once; the rest is taken at once after it.
+const MOST: usize = 4096;
+
+/// The rules of a node, for the events of its tools.
+pub(super) struct Ruled {
+    taps: Taps,
+    sets: BTreeMap<Sort, Set>,
+    topics: BTreeSet<Topic>,
+    looks: BTreeMap<Look, ListId>,
+    /// What a list is for; some that were removed are still told of.
+    meant: HashMap<ListId, Look>,
+    followed: Followed,
+    /// Those whose calls matter, by pid.
+    callers: BTreeMap<Pid, Identity>,
+    /// Who had ended before the kernel knew that he matters.
+    gone: Vec<Identity>,
+    lost: HashMap<ListId, u64>,
+    n_lost_calls: u64,
+    looked: Ns,
+    looked_for_losses: Ns,
+}
+
+impl Ruled {
+    /// Of this kernel.
+    pub(super) fn open() -> Result<Self, Refusal> {
+        let rules = KernelRules::open().map_err(reading::failed)?;
+        let descriptions = Arc::new(call::descriptions()?);
+        let taps = Taps::new(Path::new("/proc"), Box::new(rules), descriptions);
+        let mut taps = taps.map_err(reading::failed)?;
+        let mut sets = BTreeMap::new();
+        for sort in [Sort::Lives, Sort::Turns] {
+            let set = taps.rules().make_set(Children::Included).map_err(reading::failed)?;
+            let _before = sets.insert(sort, set);
+        }
+        Ok(Self {
+            taps,
+            sets,
+            topics: BTreeSet::new(),
+            looks: BTreeMap::new(),
+            meant: HashMap::new(),
+            followed: Followed::default(),
+            callers: BTreeMap::new(),
+            gone: Vec::new(),
+            lost: HashMap::new(),
+            n_lost_calls: 0,
+            looked: Ns(0),
+            looked_for_losses: Ns(0),
+        })
+    }
+
+    /// From now on these are looked out for. Which of them are seen.
+    pub(super) fn watch(&mut self, topics: &BTreeSet<Topic>) -> BTreeSet<Topic> {
+        let wanted: BTreeSet<Tap> = topics.iter().filter_map(Topic::tap).cloned().collect();
+        self.taps.set(&wanted);
+        self.topics.clone_from(topics);
+        self.settle();
+        let strangers = self.followed.strangers;
+        let is_seen = |topic: &&Topic| {
+            let looks = Look::of(topic, strangers);
+            let has_all = looks.iter().all(|look| self.looks.contains_key(look));
+            topic.tap().is_some() || (!looks.is_empty() && has_all)
+        };
+        topics.iter().filter(is_seen).cloned().collect()
+    }
+
+    /// In these, and for those who come to be.
+    pub(super) fn follow(&mut self, followed: &Followed) {
+        let nobody = BTreeSet::new();
+        let before = std::mem::replace(&mut self.followed, followed.clone());
+        for (&sort, &set) in &self.sets {
+            let (old, new) = (before.of.get(&sort), followed.of.get(&sort));
+            let (old, new) = (old.unwrap_or(&nobody), new.unwrap_or(&nobody));
+            for gone in old.difference(new) {
+                self.taps.rules().exclude(set, gone.pid);
+            }
+            for came in new.difference(old) {
+                if let Err(error) = self.taps.rules().include(set, came.pid) {
+                    tracing::warn!(pid = came.pid.0, %error, "its events are not seen");
+                }
+                self.gone.extend((sort == Sort::Lives && has_ended(*came)).then_some(*came));
+            }
+        }
+        let callers = followed.of.get(&Sort::Calls).unwrap_or(&nobody);
+        self.callers = callers.iter().map(|id| (id.pid, *id)).collect();
+        self.taps.follow(&self.callers.keys().copied().collect());
+        self.settle();
+    }
+
+    /// Sets the lists that are needed, and takes the others away.
+    fn settle(&mut self) {
+        let wanted = Look::all(&self.topics, self.followed.strangers);
+        let known: Vec<Look> = self.looks.keys().copied().collect();
+        for unwanted in known.iter().filter(|look| !wanted.contains(look)) {
+            if let Some(list) = self.looks.remove(unwanted) {
+                self.taps.rules().remove(list);
+                let _lost = self.lost.remove(&list);
+            }
+        }
+        for look in wanted {
+            if self.looks.contains_key(&look) {
+                continue;
+            }
+            let set = look.sort().and_then(|sort| self.sets.get(&sort).copied());
+            let rules = self.taps.rules();
+            match rules.add(&look.list(set)) {
+                Ok(list) => {
+                    rules.enable(list);
+                    let _before = self.looks.insert(look, list);
+                    let _before = self.meant.insert(list, look);
+                }
+                Err(error) => tracing::warn!(?look, %error, "the kernel does not look out for it"),
+            }
+        }
+    }
+
+    pub(super) fn wake(&self) -> Option<BorrowedFd<'_>> {
+        self.taps.wake()
+    }
+
+    pub(super) fn due(&self) -> Option<Ns> {
+        let after = |at: Ns, pace: Ns| Ns(at.0.saturating_add(pace.0));
+        if !self.gone.is_empty() || self.looks.keys().any(|look| look.is_frequent()) {
+            return Some(after(self.looked, LOOK));
+        }
+        let is_set = self.taps.is_set() || !self.looks.is_empty();
+        is_set.then(|| after(self.looked_for_losses, LOOK_FOR_LOSSES))
+    }
+
+    /// What happened since.
+    pub(super) fn happened(&mut self, now: Ns) -> Vec<Happening> {
+        self.looked = now;
+        let mut happened = Vec::new();
+        for news in self.taps.news(MOST) {
+            match news {
+                News::Called(it) => happened.extend(self.called(&it)),
+                News::Storm(tap) => {
+                    tracing::warn!("{} is called too often: its tap was switched off", tap.name);
+                }
+                News::Other(record) => happened.extend(self.other(&record)),
+            }
+        }
+        self.tell_gone(now, &mut happened);
+        if now.since(self.looked_for_losses) >= LOOK_FOR_LOSSES {
+            self.looked_for_losses = now;
+            let n_lost = self.newly_lost();
+            happened.extend((n_lost > 0).then_some(Happening::Lost(n_lost)));
+        }
+        happened
+    }
+
+    fn other(&self, record: &Record) -> Vec<Happening> {
+        let look = self.meant.get(&record.list).filter(|_| record.why == Why::Asked);
+        look.map(|look| look.happened(record)).unwrap_or_default()
+    }
+
+    /// Those of whose end the kernel has not told, because it did not know them yet.
+    fn tell_gone(&mut self, now: Ns, happened: &mut Vec<Happening>) {
+        for id in std::mem::take(&mut self.gone) {
+            if !happened.contains(&Happening::Ended(id)) {
+                happened.extend(look::ended(id, now, None));
+            }
+        }
+    }
+
+    fn newly_lost(&mut self) -> u64 {
+        let calls = self.taps.n_lost();
+        let mut n_lost = calls.saturating_sub(self.n_lost_calls);
+        self.n_lost_calls = calls;
+        for list in self.looks.values() {
+            let records = self.taps.runs(*list).lost_records;
+            let before = self.lost.insert(*list, records).unwrap_or(0);
+            n_lost += records.saturating_sub(before);
+        }
+        n_lost
+    }
+}
+
+/// Whether a process has ended; of one that cannot be asked, it is not known.
+fn has_ended(id: Identity) -> bool {
+    match Held::open(id.pid) {
+        Ok(held) => held.has_ended(),
+        Err(_) => procfs::started(id.pid).is_none(),
+    }
+}

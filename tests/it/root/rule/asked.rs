@@ -1,0 +1,166 @@
+//! Requests for events that rules look out for: what a tool is told is what happened, in its order.
+
+use super::LIBRARY;
+use crate::deadline;
+use crate::root::actor::Actor;
+use crate::root::privilege::granted;
+use crate::served::Folder;
+use monitor::backend::select::Choice;
+use monitor::engine::ask::{Input, Limits, Machine, Output};
+use monitor::omis::{Dialect, Node};
+use monitor::service::ctx::Member;
+use monitor::service::ground::Happenings as _;
+use monitor::service::ground::live::Live;
+use monitor::service::session::right::{SessionId, Tool};
+use monitor::sys::clock;
+
+/// A tool, and a process for it to observe.
+struct Tooled {
+    machine: Machine,
+    ground: Live,
+    target: Actor,
+    lines: Vec<String>,
+}
+
+impl Tooled {
+    /// Attached to a process that has loaded the C library.
+    fn new() -> Self {
+        let mut it = Self::alone();
+        it.says(&format!("1 [0] attach([{}])", it.pid()), "1 [0] attach(0)");
+        it
+    }
+
+    /// Attached to nobody.
+    fn alone() -> Self {
+        let own = Member { node: Node(0), name: "node0".into() };
+        let mut target = Actor::new();
+        let _ = target.does(LIBRARY);
+        let (machine, ground) = (Machine::new(own, Limits::default()), Live::new(Choice::Ebpf));
+        let mut it = Self { machine, ground, target, lines: Vec::new() };
+        let session = SessionId { entry: 0, conn: 1 };
+        it.input(Input::Opened(Tool::root(session, 1), Dialect::Extended));
+        it
+    }
+
+    fn pid(&self) -> u32 {
+        self.target.pid().0
+    }
+
+    /// Says a line, and is answered so.
+    #[track_caller]
+    fn says(&mut self, line: &str, want: &str) {
+        self.lines.clear();
+        self.input(Input::Said(1, line.as_bytes().to_vec()));
+        assert_eq!(self.lines, [want]);
+        self.lines.clear();
+    }
+
+    /// Stores and enables a request.
+    #[track_caller]
+    fn waits(&mut self, id: u32, event: &str, actions: &str) {
+        let name = event.split('(').next().unwrap();
+        self.says(&format!("{id} [0] {event}: {actions}"), &format!("{id} [0] {name}(0)"));
+        self.says(&format!("9 [0] enable({id})"), "9 [0] enable(0)");
+    }
+
+    /// Waits until so many lines were told.
+    #[track_caller]
+    fn told(&mut self, n: usize) -> Vec<String> {
+        deadline::until(|| {
+            let happened = self.ground.happened(clock::boot());
+            self.input(Input::Happened(happened));
+            (self.lines.len() >= n).then_some(())
+        });
+        std::mem::take(&mut self.lines)
+    }
+
+    fn input(&mut self, input: Input) {
+        for output in self.machine.input(clock::boot(), input, &mut self.ground) {
+            match output {
+                Output::Reply(_, line) | Output::Told(_, line) => self.lines.push(line),
+                other => panic!("for another node: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn root_a_tool_is_told_of_23_children_and_how_each_ended() {
+    if !granted("root_a_tool_is_told_of_23_children_and_how_each_ended") {
+        return;
+    }
+    let mut tool = Tooled::new();
+    tool.waits(10, "new_process()", "11 [0] print([$1])");
+    tool.waits(20, "process_terminated([])", "21 [0] print([$1,$2])");
+    let _ = tool.target.does("pids = []");
+    let _ = tool
+        .target
+        .does("for n in range(23): pids.append(os.fork() or os._exit(n)), os.waitpid(pids[-1], 0)");
+    let pids: Vec<u64> = (0..23).map(|n| tool.target.does(&format!("it = pids[{n}]"))).collect();
+    let lines = (0..).zip(pids).flat_map(|(n, pid): (u64, u64)| {
+        [format!("11 [0] print(0,[{pid}])"), format!("21 [0] print(0,[{pid},{n}])")]
+    });
+    assert_eq!(tool.told(46), lines.collect::<Vec<_>>());
+}
+
+#[test]
+fn root_a_tool_is_told_of_23_signals_by_their_numbers() {
+    if !granted("root_a_tool_is_told_of_23_signals_by_their_numbers") {
+        return;
+    }
+    let mut tool = Tooled::new();
+    let pid = tool.pid();
+    tool.waits(10, &format!("process_signal([{pid}],[])"), "11 [0] print([$1,$2])");
+    tool.waits(20, "process_signal([],[40])", "21 [0] print([$2])");
+    let _ = tool.target.does("for n in range(34, 57): signal.signal(n, lambda *_: None)");
+    let _ = tool.target.does("for n in range(34, 57): os.kill(os.getpid(), n)");
+    let told = tool.told(24);
+    let all = told.iter().filter(|line| line.starts_with("11 ")).cloned().collect::<Vec<_>>();
+    let want: Vec<_> = (34..57).map(|n| format!("11 [0] print(0,[{pid},{n}])")).collect();
+    assert_eq!(all, want);
+    assert_eq!(told.iter().filter(|line| *line == "21 [0] print(0,[40])").count(), 1);
+}
+
+#[test]
+fn root_a_process_joins_by_the_name_of_the_program_that_it_begins() {
+    if !granted("root_a_process_joins_by_the_name_of_the_program_that_it_begins") {
+        return;
+    }
+    let mut tool = Tooled::alone();
+    let folder = Folder::new();
+    let name = format!("joins-{}", std::process::id());
+    let path = folder.join(&name);
+    std::os::unix::fs::symlink("/bin/sleep", &path).unwrap();
+    tool.says(&format!("1 [0] attach_command(\"{name}\")"), "1 [0] attach_command(0,[])");
+    tool.waits(10, "new_process()", "11 [0] print([$1])");
+    tool.waits(20, "process_terminated([])", "21 [0] print([$1,$2])");
+    let begin = format!("p = subprocess.Popen([{path:?}, '999']); it = p.pid");
+    let pid = tool.target.does(&begin);
+    assert_eq!(tool.told(1), [format!("11 [0] print(0,[{pid}])")]);
+    let _ = tool.target.does("p.kill(); p.wait()");
+    assert_eq!(tool.told(1), [format!("21 [0] print(0,[{pid},137])")]);
+}
+
+#[test]
+fn root_a_tool_is_told_who_waits_and_who_has_the_processor() {
+    if !granted("root_a_tool_is_told_who_waits_and_who_has_the_processor") {
+        return;
+    }
+    let mut tool = Tooled::new();
+    let pid = tool.pid();
+    tool.waits(10, "process_blocked([])", "11 [0] print($1)");
+    tool.waits(20, "process_unblocked([])", "21 [0] print($1)");
+    tool.waits(30, "scheduling()", "31 [0] print([$1,$2])");
+    // Some hosts run no program while their first process is current: a few may be hidden.
+    let _ = tool.target.does("it = sum(l.usleep(1000) for n in range(40))");
+    let mut told = Vec::new();
+    let count = |told: &[String], line: &str| told.iter().filter(|it| *it == line).count();
+    let (blocked, woken) = (format!("11 [0] print(0,[{pid}])"), format!("21 [0] print(0,[{pid}])"));
+    deadline::until(|| {
+        told.extend(tool.told(0));
+        (count(&told, &blocked) >= 23 && count(&told, &woken) >= 23).then_some(())
+    });
+    let off = count(&told, &format!("31 [0] print(0,[{pid},-1])"));
+    let on = count(&told, &format!("31 [0] print(0,[-1,{pid}])"));
+    assert!(off >= 23 && on >= 23, "{off} times off a processor, {on} times on one");
+}
