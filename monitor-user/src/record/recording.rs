@@ -54,23 +54,15 @@ pub struct Recording {
 impl Recording {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let refused = |source| Error::File { act: "read", path: path.to_owned(), source };
-        // Whoever opens a pipe without this waits for its other end.
-        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(refused)?;
-        let about = file.metadata().map_err(refused)?;
-        if !about.is_file() {
-            let why = "it is not a regular file";
-            return Err(Error::Foreign { path: path.to_owned(), why });
-        }
-        let (header, samples_at) = read_header(&file, path, about.len())?;
+        let (file, length) = regular(path)?;
+        let (header, samples_at) = read_header(&file, path, length)?;
         let decoder = Decoder::new(&header.sheets).ok_or_else(|| Error::Damaged {
             path: path.to_owned(),
             what: "its header names sheets that cannot be".into(),
         })?;
-        let found = match index::load(&file, about.len()) {
+        let found = match index::load(&file, length) {
             Some(entries) => Found { entries, ..Found::default() },
-            None => scan::scan(&file, samples_at, about.len()).map_err(refused)?,
+            None => scan::scan(&file, samples_at, length).map_err(|it| unread(path, it))?,
         };
         let mut it = Self {
             path: path.to_owned(),
@@ -235,6 +227,24 @@ impl Recording {
     }
 }
 
+/// The file, open, and its length. No pipe: it cannot be seeked in.
+fn regular(path: &Path) -> Result<(File, u64), Error> {
+    // Whoever opens a pipe without this waits for its other end.
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = file.map_err(|it| unread(path, it))?;
+    let about = file.metadata().map_err(|it| unread(path, it))?;
+    if !about.is_file() {
+        let why = "it is not a regular file";
+        return Err(Error::Foreign { path: path.to_owned(), why });
+    }
+    Ok((file, about.len()))
+}
+
+fn unread(path: &Path, source: std::io::Error) -> Error {
+    Error::File { act: "read", path: path.to_owned(), source }
+}
+
 /// The header, and where the samples begin.
 fn read_header(file: &File, path: &Path, length: u64) -> Result<(Header, u64), Error> {
     let path = || path.to_owned();
@@ -254,7 +264,7 @@ fn read_header(file: &File, path: &Path, length: u64) -> Result<(Header, u64), E
             return Ok((header, at));
         }
         at = scan::next_mark(file, at + 1, length.min(HEADER_BYTES as u64))
-            .map_err(|source| Error::File { act: "read", path: path(), source })?;
+            .map_err(|it| unread(&path(), it))?;
     }
     Err(match known {
         true => Error::Damaged { path: path(), what: "its header is cut or damaged".into() },
