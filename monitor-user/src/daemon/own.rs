@@ -112,6 +112,7 @@ impl Loop {
         self.clients.rule(config.door, policy);
         self.send(Job::Keep(config.keeping));
         self.account.limit(config.budget);
+        self.hand.configure(config.diag.clone());
         // Only what is new begins anew.
         if *self.exposed != config.exposed {
             self.exposed = Arc::new(config.exposed.clone());

@@ -7,6 +7,7 @@
 pub mod act;
 mod answer;
 pub mod call;
+pub mod diagnose;
 pub mod fact;
 mod fake;
 pub mod happening;
@@ -18,6 +19,7 @@ pub mod scripted;
 
 pub use act::{Act, Acts, Errand, HeldThread, Sent};
 pub use call::Calls;
+pub use diagnose::Diagnoses;
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
 pub use message::Messages;
@@ -27,6 +29,9 @@ pub use process::Processes;
 pub type Ticket = u64;
 
 /// A node.
-pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Calls + Send {}
+pub trait Ground:
+    Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Send
+{
+}
 
-impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Send> Ground for T {}
+impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Send> Ground for T {}

@@ -7,6 +7,7 @@ mod fact;
 mod hands;
 mod message;
 mod rule;
+mod unusual;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
@@ -39,12 +40,15 @@ pub struct Live {
     ruled: Option<Ruled>,
     /// Why the kernel runs no rules, once it was tried.
     unruled: Option<Refusal>,
+    unusuals: unusual::Unusuals,
 }
 
 impl Live {
     /// As this backend will see it.
     pub fn new(choice: Choice) -> Self {
-        Self { choice, reading: None, hands: Hands::default(), ruled: None, unruled: None }
+        let unusuals = unusual::Unusuals::new(choice);
+        let hands = Hands::default();
+        Self { choice, reading: None, hands, ruled: None, unruled: None, unusuals }
     }
 
     fn reading(&mut self) -> Result<&mut Reading<dyn Backend>, Refusal> {
