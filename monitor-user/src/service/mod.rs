@@ -27,6 +27,7 @@ mod message;
 mod object;
 mod print;
 mod process;
+mod recording;
 mod scope;
 // What others could not do, as refusals.
 mod probed;
@@ -67,5 +68,5 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),
-    ("Miscellaneous", &[print::ROWS, extension::ROWS]),
+    ("Miscellaneous", &[print::ROWS, extension::ROWS, recording::ROWS]),
 ];

@@ -14,6 +14,7 @@ pub mod live;
 pub mod message;
 pub mod process;
 mod reading;
+pub mod recorder;
 pub mod scripted;
 
 pub use act::{Act, Acts, Errand, HeldThread, Sent};
@@ -22,11 +23,15 @@ pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
 pub use message::Messages;
 pub use process::Processes;
+pub use recorder::Recorder;
 
 /// By which an act that goes on is known.
 pub type Ticket = u64;
 
 /// A node.
-pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Calls + Send {}
+pub trait Ground:
+    Processes + Facts + Acts + Happenings + Messages + Calls + Recorder + Send
+{
+}
 
-impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Send> Ground for T {}
+impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Recorder + Send> Ground for T {}
