@@ -19,6 +19,7 @@ use crate::service::ctx::Member;
 use crate::service::diag::Settings;
 use crate::service::ground::Happenings;
 use crate::service::ground::live::Live;
+use crate::service::ground::live::recorder::Service;
 use crate::service::session::right::Tool;
 use crate::sys::clock;
 use crate::wire::call::Tag;
@@ -83,7 +84,7 @@ impl Hand {
     /// Starts it, on a node whose processes this backend will read.
     pub fn start(
         own: Member,
-        choice: Choice,
+        (choice, service): (Choice, Service),
         outgoing: UnboundedSender<Outgoing>,
     ) -> io::Result<Self> {
         let (jobs, queue) = channel();
@@ -95,8 +96,9 @@ impl Hand {
             room: Arc::clone(&room),
             requests: Requests::alone(own, Limits::default()),
             outgoing,
-            ground: Live::new(choice),
+            ground: Live::of(choice, service.clone()),
             choice,
+            service,
             outboxes: HashMap::new(),
             missed: Missed::default(),
         };
@@ -189,6 +191,7 @@ struct Inside {
     outgoing: UnboundedSender<Outgoing>,
     ground: Live,
     choice: Choice,
+    service: Service,
     outboxes: HashMap<Conn, Arc<Outbox>>,
     missed: Missed,
 }
@@ -239,7 +242,7 @@ impl Inside {
         self.missed.forget(conn);
         if self.requests.n_sessions() == 0 {
             // Nobody needs the backend any more.
-            self.ground = Live::new(self.choice);
+            self.ground = Live::of(self.choice, self.service.clone());
         }
     }
 

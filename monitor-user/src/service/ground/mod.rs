@@ -15,6 +15,7 @@ pub mod live;
 pub mod message;
 pub mod process;
 mod reading;
+pub mod recorder;
 pub mod scripted;
 
 pub use act::{Act, Acts, Errand, HeldThread, Sent};
@@ -24,14 +25,18 @@ pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
 pub use message::Messages;
 pub use process::Processes;
+pub use recorder::Recorder;
 
 /// By which an act that goes on is known.
 pub type Ticket = u64;
 
 /// A node.
 pub trait Ground:
-    Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Send
+    Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Recorder + Send
 {
 }
 
-impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Send> Ground for T {}
+impl<T> Ground for T where
+    T: Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Recorder + Send
+{
+}
