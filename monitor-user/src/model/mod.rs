@@ -17,3 +17,4 @@ pub mod sample;
 pub mod scope;
 pub mod status;
 pub mod want;
+pub mod whose;

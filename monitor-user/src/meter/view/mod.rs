@@ -27,6 +27,7 @@ use crate::model::sample::{Node, Note, Process, Sample};
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
 use crate::model::want::{Capability, Want};
+use crate::model::whose::Whose;
 use crate::sys::pidfd::Held;
 
 /// What every view of a reading looks at.
@@ -128,6 +129,11 @@ impl View {
     /// of them are enough.
     pub fn few(&self) -> Option<Vec<Pid>> {
         self.watched.pids().filter(|_| self.plain)
+    }
+
+    /// Whose page tables it is about: of those that it watches, those that he may look into.
+    pub fn pss_of(&self) -> Whose {
+        Whose { pids: self.watched.pids(), eyes: self.veil.eyes() }
     }
 
     /// Whether nobody of them is missing.
