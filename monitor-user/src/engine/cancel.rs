@@ -123,7 +123,7 @@ impl Engine {
             monitor.end(reason, None, (&self.node, out));
         }
         monitor.cancelled = true;
-        match monitor.view.is_some() {
+        match monitor.view.is_some() || monitor.ended.is_some() {
             true => self.remove(key, out),
             false => self.note(key),
         }

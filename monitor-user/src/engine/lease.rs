@@ -13,7 +13,8 @@ impl Engine {
         }
     }
 
-    /// Gives a monitor to this connection, with all that it kept.
+    /// Gives a monitor to this connection, with all that it kept. One that has ended is forgotten
+    /// with that.
     pub(super) fn attach(
         &mut self,
         caller: &Caller,
@@ -26,7 +27,10 @@ impl Engine {
         let events = monitor.kept.take();
         let answer = leased(monitor, events.len());
         out.extend(events.into_iter().map(|event| Output::Event { to: caller.conn, event }));
-        self.note(key);
+        match monitor.ended.is_some() {
+            true => self.remove(key, out),
+            false => self.note(key),
+        }
         Ok(answer)
     }
 

@@ -332,7 +332,11 @@ impl Engine {
                 Some(seen) => monitor.take(seen, (now, &self.node), out),
                 None => false,
             };
-            if over {
+            if over && !monitor.cancelled && monitor.awaited() {
+                let capabilities = monitor.rest();
+                self.release(capabilities);
+                self.note(look.key);
+            } else if over {
                 self.remove(look.key, out);
             } else {
                 self.note(look.key);
@@ -358,13 +362,18 @@ impl Engine {
         self.note(key);
     }
 
-    /// Forgets a monitor, and answers those who wait for its end.
-    fn remove(&mut self, key: Key, out: &mut Vec<Output>) {
-        let removed = self.monitors.remove(&key);
-        for capability in removed.into_iter().flat_map(|it| it.capabilities) {
+    /// A monitor needs these no more.
+    fn release(&mut self, capabilities: Vec<Capability>) {
+        for capability in capabilities {
             let left = self.needed.remove(&capability).unwrap_or(0).saturating_sub(1);
             self.needed.extend((left > 0).then_some((capability, left)));
         }
+    }
+
+    /// Forgets a monitor, and answers those who wait for its end.
+    fn remove(&mut self, key: Key, out: &mut Vec<Output>) {
+        let removed = self.monitors.remove(&key);
+        self.release(removed.map(|it| it.capabilities).unwrap_or_default());
         self.note(key);
         for pending in &mut self.cancels {
             pending.left.remove(&key);

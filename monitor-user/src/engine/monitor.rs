@@ -51,6 +51,8 @@ pub struct Monitor {
     pub lease: Option<Ns>,
     /// When it ends, if nobody comes for it.
     pub expires: Option<Ns>,
+    /// Why it ended while nobody listened: what it has to tell is kept until its lease is over.
+    pub ended: Option<Reason>,
     /// It has been cancelled, and its view is not back yet.
     pub cancelled: bool,
     /// Somebody whom it watches has ended: it looks before its time …
@@ -159,6 +161,20 @@ impl Monitor {
             return Some(Reason::TargetsGone);
         }
         (self.every.is_some() && self.schedule.due().is_none()).then_some(Reason::Count)
+    }
+
+    /// It is over, and keeps only what it has to tell, for whoever comes for it. Gives back what
+    /// was attached for it.
+    pub fn rest(&mut self) -> Vec<Capability> {
+        self.view = None;
+        self.grouped = false;
+        self.ended = self.kept.events.back().and_then(|last| last.ended);
+        std::mem::take(&mut self.capabilities)
+    }
+
+    /// Whether it has something to tell that nobody has come for, and may still come.
+    pub fn awaited(&self) -> bool {
+        self.owner.is_none() && self.expires.is_some() && !self.kept.events.is_empty()
     }
 
     /// A reading that failed as a whole ends it; a first one is refused.
