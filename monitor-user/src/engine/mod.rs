@@ -184,7 +184,7 @@ impl Engine {
             Input::Seen(looks) => self.seen(looks, now, &mut out),
             Input::Looked(key, stat) => self.looked(key, stat, &mut out),
             Input::Ended(keys) => self.hurry(&keys),
-            Input::Claimed(settled) => self.claimed(settled, &mut out),
+            Input::Claimed(settled) => self.claimed(settled, now, &mut out),
             Input::Tick => {}
             Input::Shutdown => self.shut_down(&mut out),
         }
@@ -251,7 +251,7 @@ impl Engine {
             Call::List => Ok(Some(Answer::List(self.list(&caller, now)))),
             Call::Attach(named) => self.attach(&caller, &named.id, out).map(Some),
             Call::Renew(named) => self.renew(&caller, &named.id, now).map(Some),
-            Call::Heartbeat(params) => self.heartbeat(&caller, params, now).map(Some),
+            Call::Heartbeat(params) => self.heartbeat((&caller, tag.clone()), params, now),
             Call::Beat => {
                 self.beat(&caller, now);
                 Ok(Some(Answer::Heard {}))
@@ -269,13 +269,18 @@ impl Engine {
             Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {
-            *self.refused.entry(refusal.status.name()).or_default() += 1;
-            let (uid, pid) = (caller.uid, caller.pid);
-            tracing::info!(uid, pid, method, status = refusal.status.name(), "{refusal}");
+            self.note_refusal(&caller, method, refusal);
         }
         if let (Some(tag), Some(answer)) = (tag, answer.transpose()) {
             out.insert(place, Output::Reply { to: from, tag, answer });
         }
+    }
+
+    /// Counts a refusal, and writes it into the log.
+    fn note_refusal(&mut self, caller: &Caller, method: &str, refusal: &Refusal) {
+        *self.refused.entry(refusal.status.name()).or_default() += 1;
+        let (uid, pid) = (caller.uid, caller.pid);
+        tracing::info!(uid, pid, method, status = refusal.status.name(), "{refusal}");
     }
 
     /// Hands out the views of all monitors that are due. One reading at a time: who comes due

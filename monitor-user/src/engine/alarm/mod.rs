@@ -6,11 +6,12 @@
 #[cfg(test)]
 mod tests;
 
+use super::register::{By, What};
 use super::{Answer, Caller, Conn, Engine, Key, Output};
 use crate::meter::beat::{Heart, Missed};
 use crate::meter::file::{Changes, Stat, Watched};
 use crate::meter::plan;
-use crate::model::id::Ns;
+use crate::model::id::{Ns, Pid};
 use crate::model::status::{Refusal, Status};
 use crate::wire::event::{Alert, Event};
 use crate::wire::params::{FileWatch, Heartbeat};
@@ -116,8 +117,28 @@ impl Alarm {
 }
 
 impl Engine {
-    /// Watches that somebody beats.
+    /// Watches that somebody beats. Whether a process of that number is there, and his, is found
+    /// out first; of the caller himself it is known.
     pub(super) fn heartbeat(
+        &mut self,
+        (caller, tag): By<'_>,
+        params: Heartbeat,
+        now: Ns,
+    ) -> Result<Option<Answer>, Refusal> {
+        self.window(params.every_ns)?;
+        range(params.range.as_deref())?;
+        match params.pid.filter(|pid| *pid != caller.pid) {
+            None => self.promise(caller, params, now).map(Some),
+            Some(0) => Err(Refusal::bad("pid 0: the id of a process, or none for the caller")),
+            Some(pid) => {
+                self.put((caller, tag), (Pid(pid), None), What::Heart(params), now)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Windows are counted from now on.
+    pub(super) fn promise(
         &mut self,
         caller: &Caller,
         params: Heartbeat,
@@ -126,9 +147,6 @@ impl Engine {
         let every = self.window(params.every_ns)?;
         let heart = Heart::new(now, every, params.drops, params.repeat);
         let pid = params.pid.unwrap_or(caller.pid);
-        if pid == 0 {
-            return Err(Refusal::bad("pid 0: the id of a process, or none for the caller"));
-        }
         let watch = Watch::Heart { pid, heart };
         let code = params.code.unwrap_or(HEARTBEAT_ALERT);
         let range = range(params.range.as_deref())?;
