@@ -9,7 +9,7 @@ impl Engine {
     /// Ends the monitors whose lease has run out.
     pub(super) fn expire(&mut self, now: Ns, out: &mut Vec<Output>) {
         for key in self.leases.until(now) {
-            self.finish(key, None, out);
+            self.finish(key, (None, now), out);
         }
     }
 

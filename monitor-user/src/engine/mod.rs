@@ -26,6 +26,7 @@ use crate::meter::file::Stat;
 use crate::meter::veil::Veil;
 use crate::meter::view::Seen;
 use crate::model::id::Ns;
+use crate::model::sample::Instant;
 use crate::model::status::Refusal;
 use crate::model::want::Capability;
 use crate::wire::call::{Call, Tag};
@@ -35,7 +36,7 @@ use account::Accounts;
 use agenda::Agenda;
 use alarm::Alarm;
 use cancel::Pending;
-use monitor::{Monitor, SLACK};
+use monitor::{Monitor, SLACK, Teller};
 use register::Claims;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -131,6 +132,8 @@ pub type Key = u64;
 /// The monitors of one node.
 pub struct Engine {
     node: Arc<str>,
+    /// The realtime clock less the one that inputs have: for what is told without a reading.
+    epoch: Ns,
     limits: Limits,
     callers: HashMap<Conn, Caller>,
     monitors: BTreeMap<Key, Monitor>,
@@ -156,6 +159,7 @@ impl Engine {
     pub fn new(node: Arc<str>, limits: Limits) -> Self {
         Self {
             node,
+            epoch: Ns(0),
             limits,
             callers: HashMap::new(),
             monitors: BTreeMap::new(),
@@ -182,17 +186,27 @@ impl Engine {
                 self.called((from, tag), call, now, &mut out);
             }
             Input::Seen(looks) => self.seen(looks, now, &mut out),
-            Input::Looked(key, stat) => self.looked(key, stat, &mut out),
+            Input::Looked(key, stat) => self.looked(key, stat, now, &mut out),
             Input::Ended(keys) => self.hurry(&keys),
             Input::Claimed(settled) => self.claimed(settled, now, &mut out),
             Input::Tick => {}
-            Input::Shutdown => self.shut_down(&mut out),
+            Input::Shutdown => self.shut_down(now, &mut out),
         }
         self.expire(now, &mut out);
         self.ring(now, &mut out);
         self.look(now, &mut out);
         self.claim(now, &mut out);
         out
+    }
+
+    /// What both clocks show.
+    pub const fn set_clock(&mut self, now: Instant) {
+        self.epoch = now.unix.since(now.boot);
+    }
+
+    /// A time of an input on the realtime clock.
+    const fn unix(&self, now: Ns) -> Ns {
+        Ns(now.0.saturating_add(self.epoch.0))
     }
 
     /// When it must be given an input, if nothing happens before.
@@ -247,7 +261,7 @@ impl Engine {
         let answer = match call {
             Call::Hello => Ok(Some(Answer::hello(&self.node, &caller))),
             Call::Monitor(request) => self.start(&caller, tag.clone(), *request, (now, out)),
-            Call::Cancel(which) => self.cancel(&caller, tag.clone(), &which, out),
+            Call::Cancel(which) => self.cancel((&caller, tag.clone()), &which, now, out),
             Call::List => Ok(Some(Answer::List(self.list(&caller, now)))),
             Call::Attach(named) => self.attach(&caller, &named.id, out).map(Some),
             Call::Renew(named) => self.renew(&caller, &named.id, now).map(Some),
@@ -320,6 +334,7 @@ impl Engine {
     /// The views are back.
     fn seen(&mut self, looks: Vec<Look>, now: Ns, out: &mut Vec<Output>) {
         self.looking = false;
+        let unix = self.unix(now);
         for look in looks {
             let view = match look.view {
                 Eye::View(view) => view,
@@ -334,7 +349,7 @@ impl Engine {
             monitor.view = Some(view);
             let over = match look.seen {
                 Some(_) if monitor.cancelled => true,
-                Some(seen) => monitor.take(seen, (now, &self.node), out),
+                Some(seen) => monitor.take(seen, (now, Teller { node: &self.node, unix }), out),
                 None => false,
             };
             if over && !monitor.cancelled && monitor.awaited() {

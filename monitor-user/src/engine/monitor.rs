@@ -17,6 +17,15 @@ const SLACK_PART: u64 = 20;
 /// … and no longer than this.
 pub const SLACK: Ns = Ns(4_000_000);
 
+/// Who tells, and when, where no reading says so.
+#[derive(Clone, Copy)]
+pub struct Teller<'a> {
+    /// The node.
+    pub node: &'a Arc<str>,
+    /// The realtime clock.
+    pub unix: Ns,
+}
+
 /// A monitor.
 pub struct Monitor {
     /// Its name.
@@ -121,7 +130,7 @@ impl Monitor {
     pub fn take(
         &mut self,
         seen: Result<Seen, Refusal>,
-        (now, node): (Ns, &Arc<str>),
+        (now, by): (Ns, Teller<'_>),
         out: &mut Vec<Output>,
     ) -> bool {
         let hurried = std::mem::take(&mut self.hurried);
@@ -136,7 +145,7 @@ impl Monitor {
         self.missed += self.every.map_or(0, |_| missed);
         let seen = match seen {
             Ok(seen) => seen,
-            Err(refusal) => return self.failed(refusal, node, out),
+            Err(refusal) => return self.failed(refusal, by, out),
         };
         let ended = self.ended(&seen);
         let event = Event {
@@ -146,7 +155,7 @@ impl Monitor {
             partial: seen.partial,
             ended,
             sample: raw(seen.json),
-            ..self.event(node)
+            ..self.event(by)
         };
         self.seq += 1;
         match self.first.take() {
@@ -178,12 +187,12 @@ impl Monitor {
     }
 
     /// A reading that failed as a whole ends it; a first one is refused.
-    fn failed(&mut self, refusal: Refusal, node: &Arc<str>, out: &mut Vec<Output>) -> bool {
+    fn failed(&mut self, refusal: Refusal, by: Teller<'_>, out: &mut Vec<Output>) -> bool {
         match (self.first.take(), self.owner) {
             (Some(tag), Some(to)) => {
                 out.push(Output::Reply { to, tag, answer: Err(refusal) });
             }
-            _ => self.end(Reason::Failed, Some(refusal.message), (node, out)),
+            _ => self.end(Reason::Failed, Some(refusal.message), (by, out)),
         }
         true
     }
@@ -201,20 +210,21 @@ impl Monitor {
         &mut self,
         reason: Reason,
         message: Option<String>,
-        (node, out): (&Arc<str>, &mut Vec<Output>),
+        (by, out): (Teller<'_>, &mut Vec<Output>),
     ) {
-        let event = Event { ended: Some(reason), message, ..self.event(node) };
+        let event = Event { ended: Some(reason), message, ..self.event(by) };
         self.tell(event, out);
     }
 
-    fn event(&self, node: &Arc<str>) -> Event {
+    fn event(&self, by: Teller<'_>) -> Event {
         Event {
             id: self.id.clone(),
             seq: self.seq,
             code: self.code,
             period_ns: self.every.map(|every| every.0),
             missed: self.missed,
-            node: node.to_string(),
+            node: by.node.to_string(),
+            time_unix_ns: by.unix.0,
             ..Event::default()
         }
     }

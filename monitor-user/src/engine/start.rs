@@ -26,7 +26,7 @@ impl Engine {
         self.bearable(&plan, &request)?;
         self.affordable(caller, plan.every)?;
         self.room_for_groups(caller, &plan)?;
-        let id = self.name(caller, &request, out)?;
+        let id = self.name(caller, &request, (now, out))?;
         let every = plan.every;
         let count = every.map_or(Some(1), |_| request.count);
         let monitor = Monitor {
@@ -128,7 +128,7 @@ impl Engine {
         &mut self,
         caller: &Caller,
         request: &Request,
-        out: &mut Vec<Output>,
+        (now, out): (Ns, &mut Vec<Output>),
     ) -> Result<String, Refusal> {
         let Some(id) = &request.id else {
             return Ok(self.free_name(caller));
@@ -144,7 +144,7 @@ impl Engine {
             let text = format!("monitor {id:?} {text}, or ask to replace it");
             return Err(Refusal::new(Status::Exists, text));
         }
-        self.finish(key, Some(Reason::Replaced), out);
+        self.finish(key, (Some(Reason::Replaced), now), out);
         Ok(id.clone())
     }
 

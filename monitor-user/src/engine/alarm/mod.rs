@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::monitor::Teller;
 use super::register::{By, What};
 use super::{Answer, Caller, Conn, Engine, Key, Output};
 use crate::meter::beat::{Heart, Missed};
@@ -101,14 +102,15 @@ impl Alarm {
         }
     }
 
-    fn tell(&mut self, node: &str, alert: Alert) -> Told {
+    fn tell(&mut self, by: Teller<'_>, alert: Alert) -> Told {
         self.seq += 1;
         let event = Event {
             id: self.id.clone(),
             seq: self.seq,
             code: Some(self.code),
             period_ns: Some(self.every.0),
-            node: node.to_owned(),
+            node: by.node.to_string(),
+            time_unix_ns: by.unix.0,
             alert: Some(alert),
             ..Event::default()
         };
@@ -229,6 +231,7 @@ impl Engine {
     /// Time has passed.
     pub(super) fn ring(&mut self, now: Ns, out: &mut Vec<Output>) {
         let mut told = Vec::new();
+        let unix = self.unix(now);
         for (key, alarm) in &mut self.alarms {
             match &mut alarm.watch {
                 Watch::Heart { pid, heart } => {
@@ -236,7 +239,7 @@ impl Engine {
                         let (pid, late_ns) = (*pid, late.0);
                         let alert =
                             Alert::Heartbeat { pid, missed_windows: windows, late_ns, beats };
-                        told.push(alarm.tell(&self.node, alert));
+                        told.push(alarm.tell(Teller { node: &self.node, unix }, alert));
                     }
                 }
                 Watch::File { path, due, out: away, .. } if !*away && *due <= now => {
@@ -253,7 +256,8 @@ impl Engine {
     }
 
     /// Somebody has looked at a file.
-    pub(super) fn looked(&mut self, key: Key, stat: Option<Stat>, out: &mut Vec<Output>) {
+    pub(super) fn looked(&mut self, key: Key, stat: Option<Stat>, now: Ns, out: &mut Vec<Output>) {
+        let unix = self.unix(now);
         // It may have been cancelled meanwhile.
         let Some(alarm) = self.alarms.get_mut(&key) else { return };
         let Watch::File { path, watched, out: away, .. } = &mut alarm.watch else { return };
@@ -261,7 +265,7 @@ impl Engine {
         let Some(unchanged) = watched.look(stat) else { return };
         let size = watched.last().map(|stat| stat.size);
         let alert = Alert::File { path: path.clone(), unchanged, size };
-        let told = alarm.tell(&self.node, alert);
+        let told = alarm.tell(Teller { node: &self.node, unix }, alert);
         self.alert(told, out);
     }
 

@@ -1,6 +1,6 @@
 //! What a monitor has to tell as it ends while nobody listens.
 
-use super::scene::{MS, S, Scene, Told, pids};
+use super::scene::{BEGUN, MS, S, Scene, Told, pids};
 use crate::engine::Input;
 use serde_json::{Value, json};
 
@@ -80,4 +80,29 @@ fn its_name_is_taken_until_it_is_read_cancelled_or_replaced() {
     let told = scene.call(4, 8, "cancel", r#"{"id":"a"}"#);
     assert_eq!(told, [Told::Reply(4, 8, json!({ "cancelled": ["a"] }))]);
     assert!(scene.engine.is_empty());
+}
+
+#[test]
+fn who_is_told_of_an_end_or_of_a_missing_beat_is_told_when() {
+    let mut scene = Scene::of(WORLD);
+    let periodic = format!(r#"{{"id":"a","every_ns":{},"replace":true}}"#, 3600 * S);
+    let _first = scene.monitor(1, &periodic);
+    let _told = scene.at(S);
+    let replaced = scene.call(1, 8, "monitor", &periodic);
+    let _told = scene.at(2 * S);
+    let cancelled = scene.call(2, 8, "cancel", r#"{"id":"a","requestor":101}"#);
+    let _set = scene.call(1, 8, "heartbeat", &format!(r#"{{"every_ns":{S}}}"#));
+    let missed = scene.at(3 * S);
+    let _first = scene.monitor(1, &periodic);
+    let _told = scene.at(3 * S + MS);
+    scene.input(Input::Shutdown);
+    let ended = scene.at(4 * S);
+    let times = [replaced, cancelled, missed, ended].map(|told| {
+        let times = told.into_iter().filter_map(|it| match it {
+            Told::Event(1, event) => event["time_unix_ns"].as_u64(),
+            _ => None,
+        });
+        times.map(|it| it - BEGUN).next()
+    });
+    assert_eq!(times, [Some(S), Some(2 * S), Some(3 * S), Some(3 * S + MS)]);
 }
