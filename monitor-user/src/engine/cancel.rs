@@ -60,7 +60,9 @@ impl Engine {
         });
         for key in &keys {
             // Whoever gets its events is told, unless he did it himself.
-            let other = self.monitors.get(key).is_some_and(|it| it.owner != Some(caller.conn));
+            let owner = self.monitors.get(key).map(|it| it.owner);
+            let owner = owner.or_else(|| Some(Some(self.alarms.get(key)?.owner)));
+            let other = owner.is_some_and(|owner| owner != Some(caller.conn));
             self.finish(*key, (other.then_some(Reason::Cancelled), now), out);
         }
         if keys.is_empty() {
@@ -122,7 +124,9 @@ impl Engine {
     ) {
         let unix = self.unix(now);
         let Some(monitor) = self.monitors.get_mut(&key) else {
-            self.alarms.remove(&key);
+            let by = Teller { node: &self.node, unix };
+            let alarm = self.alarms.remove(&key);
+            out.extend(alarm.zip(told).map(|(alarm, reason)| alarm.end(reason, by)));
             return self.remove(key, out);
         };
         if let Some(reply) = monitor.unanswered() {
@@ -162,7 +166,7 @@ impl Engine {
 
     /// The service ends: everybody is told.
     pub(super) fn shut_down(&mut self, now: Ns, out: &mut Vec<Output>) {
-        let keys: Vec<Key> = self.monitors.keys().copied().collect();
+        let keys: Vec<Key> = self.monitors.keys().chain(self.alarms.keys()).copied().collect();
         for key in keys {
             self.finish(key, (Some(Reason::Shutdown), now), out);
         }

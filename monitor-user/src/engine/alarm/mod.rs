@@ -14,7 +14,7 @@ use crate::meter::file::{Changes, Stat, Watched};
 use crate::meter::plan;
 use crate::model::id::{Ns, Pid};
 use crate::model::status::{Refusal, Status};
-use crate::wire::event::{Alert, Event};
+use crate::wire::event::{Alert, Event, Reason};
 use crate::wire::params::{FileWatch, Heartbeat};
 
 /// `PMIX_MONITOR_HEARTBEAT_ALERT` of pmix_common.h.
@@ -104,17 +104,26 @@ impl Alarm {
 
     fn tell(&mut self, by: Teller<'_>, alert: Alert) -> Told {
         self.seq += 1;
-        let event = Event {
+        let event = Event { alert: Some(alert), ..self.event(by) };
+        Told { owner: self.owner, range: self.range, event }
+    }
+
+    /// That it is over, for who asked for it.
+    pub fn end(&self, reason: Reason, by: Teller<'_>) -> Output {
+        let event = Event { ended: Some(reason), ..self.event(by) };
+        Output::Event { to: self.owner, event }
+    }
+
+    fn event(&self, by: Teller<'_>) -> Event {
+        Event {
             id: self.id.clone(),
             seq: self.seq,
             code: Some(self.code),
             period_ns: Some(self.every.0),
             node: by.node.to_string(),
             time_unix_ns: by.unix.0,
-            alert: Some(alert),
             ..Event::default()
-        };
-        Told { owner: self.owner, range: self.range, event }
+        }
     }
 }
 

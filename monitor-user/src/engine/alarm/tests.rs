@@ -174,6 +174,27 @@ fn an_alarm_is_cancelled_like_any_monitor_and_goes_with_its_connection() {
     assert_eq!((told(engine.input(Ns(9 * S), Input::Tick)), engine.due()), (vec![], None));
 }
 
+/// Who is told why an alarm has ended.
+fn ends(out: Vec<Output>) -> Vec<(Conn, Option<Reason>)> {
+    let end = |it| match it {
+        Output::Event { to, event } => Some((to, event.ended)),
+        _ => None,
+    };
+    out.into_iter().filter_map(end).collect()
+}
+
+#[test]
+fn who_has_an_alarm_is_told_when_somebody_else_or_the_service_ends_it() {
+    let mut engine = engine();
+    let _set = call(&mut engine, 0, 1, heartbeat(None, Some("user")));
+    let which = Cancel { id: Some("h".into()), requestor: Some(100), ..Cancel::default() };
+    let out = call(&mut engine, 1, 2, Call::Cancel(which));
+    assert_eq!(ends(out), [(1, Some(Reason::Cancelled))]);
+    let _set = call(&mut engine, 2, 1, heartbeat(None, Some("user")));
+    assert_eq!(ends(engine.input(Ns(3), Input::Shutdown)), [(1, Some(Reason::Shutdown))]);
+    assert_eq!(engine.due(), None);
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let mut engine = engine();
