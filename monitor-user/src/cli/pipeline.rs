@@ -66,7 +66,8 @@ impl Pipeline {
         if backend.source() == Source::Ebpf && !has_host_pids() {
             columns::name_inside(&mut plan.layout);
         }
-        let told = matches!(plan.form, Form::Csv | Form::Prometheus).then(HashSet::new);
+        let told =
+            matches!(plan.form, Form::Csv | Form::Prometheus | Form::Pmix).then(HashSet::new);
         Ok(Self {
             backend,
             targets,

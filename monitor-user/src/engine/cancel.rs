@@ -60,9 +60,9 @@ impl Engine {
         });
         for key in &keys {
             // Whoever gets its events is told, unless he did it himself.
-            let owner = self.monitors.get(key).map(|it| it.owner);
-            let owner = owner.or_else(|| Some(Some(self.alarms.get(key)?.owner)));
-            let other = owner.is_some_and(|owner| owner != Some(caller.conn));
+            let alarm = || Some(self.alarms.get(key)?.owner);
+            let owner = self.monitors.get(key).map_or_else(alarm, |it| it.owner);
+            let other = owner.is_some_and(|owner| owner != caller.conn);
             self.finish(*key, (other.then_some(Reason::Cancelled), now), out);
         }
         if keys.is_empty() {

@@ -153,6 +153,7 @@ impl Monitor {
             time_unix_ns: seen.unix.0,
             matched: u64::try_from(seen.matched).ok(),
             partial: seen.partial,
+            notes: seen.notes,
             ended,
             sample: raw(seen.json),
             ..self.event(by)

@@ -17,7 +17,7 @@ use super::session::Session;
 use super::target::{Namespaces, Watched};
 use super::veil::Veil;
 use crate::backend::Backend;
-use crate::format::{Format, Frame, Layout, Paint, Room};
+use crate::format::{Form, Format, Frame, Layout, Paint, Room};
 use crate::model::field::ProcessField;
 use crate::model::group::Grouped;
 use crate::model::histogram::Latencies;
@@ -55,6 +55,8 @@ pub struct Seen {
     pub matched: usize,
     /// Something that was asked for is missing.
     pub partial: bool,
+    /// What is to be said of it where its form has no room for notes.
+    pub notes: Vec<String>,
     /// Somebody of them has ended since it looked last.
     pub ended: bool,
     /// All that it was to look at is gone.
@@ -221,8 +223,12 @@ impl View {
         let unix = rates.sample.at.unix;
         let partial = rates.sample.notes.iter().any(|note| note.partial);
         let looks = matches!(self.plan.layout.scope, Scope::Processes | Scope::All);
+        let notes = match self.plan.form {
+            Form::Pmix => rates.sample.notes.iter().map(|note| note.text.clone()).collect(),
+            _ => Vec::new(),
+        };
         let (ended, gone) = (self.ended, looks && self.watched.gone());
-        Seen { json, unix, matched, partial, ended, gone }
+        Seen { json, unix, matched, partial, notes, ended, gone }
     }
 }
 
