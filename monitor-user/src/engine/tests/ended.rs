@@ -75,7 +75,8 @@ fn its_name_is_taken_until_it_is_read_cancelled_or_replaced() {
     let mut scene = left(&asked(r#""count":2"#, 60));
     let _told = scene.at(4 * S);
     let again = scene.monitor(4, r#"{"id":"a"}"#);
-    let why = r#"monitor "a" has ended, and its events are kept: read or cancel it, or ask to replace it"#;
+    let why = "monitor \"a\" has ended, and its events are kept: read or cancel it, or ask to \
+               replace it";
     assert_eq!((&again["error"], &again["message"]), (&json!("EXISTS"), &json!(why)));
     let told = scene.call(4, 8, "cancel", r#"{"id":"a"}"#);
     assert_eq!(told, [Told::Reply(4, 8, json!({ "cancelled": ["a"] }))]);
