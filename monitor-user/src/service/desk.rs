@@ -2,6 +2,7 @@
 //!
 //! The engine implements it, since it runs what is stored; services name things by their numbers.
 
+use super::counter::Shelf;
 use super::ground::{HeldThread, Sent};
 use super::outcome::{Refusal, Told};
 use super::session::number::Numbers;
@@ -10,6 +11,9 @@ use crate::omis::{RequestId, Value};
 use crate::probe::tap::Tap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The first number of an object that all tools share.
+pub const SHARED: i64 = 1 << 30;
 
 /// The stored requests and the events of one session on one node.
 pub trait Desk {
@@ -31,6 +35,10 @@ pub trait Desk {
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal>;
     /// The prefixes of the extensions that are there.
     fn prefixes(&self) -> Vec<String>;
+    /// The instruments of the node.
+    fn shelf(&self) -> &Shelf;
+    /// The same, to be changed.
+    fn shelf_mut(&mut self) -> &mut Shelf;
 }
 
 /// A kind of occurrence: what has to be looked out for.

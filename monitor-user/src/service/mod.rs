@@ -20,6 +20,7 @@ pub mod registry;
 pub mod row;
 pub mod session;
 // The services, by object.
+pub mod counter;
 mod event;
 mod extension;
 mod hardware;
@@ -68,4 +69,5 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),
     ("Miscellaneous", &[print::ROWS, extension::ROWS]),
+    ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
 ];

@@ -3,12 +3,12 @@
 use super::stored::{Rule, Stored};
 use crate::omis::define::{Definition, Definitions};
 use crate::omis::{Node, RequestId, Status, Value};
+use crate::service::counter::Shelf;
+use crate::service::desk::SHARED;
 use crate::service::session::right::SessionId;
 use crate::service::{Desk, Refusal, Registry};
 use std::collections::{BTreeSet, VecDeque};
 
-/// The first number of an event that all tools share.
-const SHARED: i64 = 1 << 30;
 /// How deep events may raise each other.
 pub const MOST_DEEP: u32 = 64;
 
@@ -42,6 +42,8 @@ pub struct Clerk<'m> {
     pub raised: &'m mut VecDeque<Raised>,
     /// Most of them.
     pub most_raised: usize,
+    /// The instruments of the node.
+    pub shelf: &'m mut Shelf,
     /// Which services there are.
     pub registry: &'m Registry,
     /// This node.
@@ -135,6 +137,14 @@ impl Desk for Clerk<'_> {
 
     fn prefixes(&self) -> Vec<String> {
         self.registry.prefixes().map(str::to_owned).collect()
+    }
+
+    fn shelf(&self) -> &Shelf {
+        self.shelf
+    }
+
+    fn shelf_mut(&mut self) -> &mut Shelf {
+        self.shelf
     }
 
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal> {

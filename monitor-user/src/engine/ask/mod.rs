@@ -28,6 +28,7 @@ pub use packet::{Answered, Packet, PartId, Spoken, What};
 use super::Conn;
 use crate::model::id::Ns;
 use crate::omis::{Dialect, Node, Reply, RequestId, parse, print};
+use crate::service::counter::Shelf;
 use crate::service::ctx::Member;
 use crate::service::desk::{Sort, Topic};
 use crate::service::ground::{Followed, Ground, Happening, Ticket};
@@ -109,6 +110,7 @@ pub struct Machine {
     /// Acts that go on: who waits for each.
     acts: HashMap<Ticket, (run::Place, SessionId, Later)>,
     shared: Shared,
+    shelf: Shelf,
     raised: VecDeque<Raised>,
     /// What the ground was last told to look out for.
     watched: BTreeSet<Topic>,
@@ -138,6 +140,7 @@ impl Machine {
             courses: BTreeMap::new(),
             acts: HashMap::new(),
             shared: Shared::default(),
+            shelf: Shelf::default(),
             raised: VecDeque::new(),
             watched: BTreeSet::new(),
             followed: Followed::default(),
@@ -224,6 +227,7 @@ impl Machine {
     fn forget(&mut self, id: SessionId, turn: &mut Turn<'_>) {
         let Some(seat) = self.seats.remove(&id) else { return };
         turn.ground.release(&seat.session.tool);
+        drop(self.shelf.leave(id));
         self.courses.retain(|_, it| it.session != id);
         self.acts.retain(|_, (_, session, _)| *session != id);
         self.raised.retain(|it| it.session != Some(id));

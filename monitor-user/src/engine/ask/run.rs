@@ -125,6 +125,7 @@ impl Machine {
             shared: &mut self.shared,
             raised: &mut self.raised,
             most_raised: self.limits.raised,
+            shelf: &mut self.shelf,
             registry: &self.registry,
             node: self.node,
             session: call.session,
