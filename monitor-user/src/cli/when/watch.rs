@@ -289,7 +289,7 @@ impl Watch {
     fn line(&mut self, news: &News) -> Option<String> {
         match news {
             News::Called(it) => Some(self.show.call(it)).filter(|_| self.actions.print),
-            News::Storm(tap) => {
+            News::Storm(tap, _) => {
                 say(&format!("{} is called too often: it is not watched any more", tap.name));
                 None
             }

@@ -10,9 +10,11 @@ pub mod call;
 pub mod fact;
 mod fake;
 pub mod happening;
+pub mod list;
 pub mod live;
 pub mod message;
 pub mod process;
+mod program;
 mod reading;
 pub mod scripted;
 
@@ -20,6 +22,7 @@ pub use act::{Act, Acts, Errand, HeldThread, Sent};
 pub use call::Calls;
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
+pub use list::{Lists, Members, Program, Programs, RuleKey};
 pub use message::Messages;
 pub use process::Processes;
 
@@ -27,6 +30,6 @@ pub use process::Processes;
 pub type Ticket = u64;
 
 /// A node.
-pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Calls + Send {}
+pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Calls + Lists + Send {}
 
-impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Send> Ground for T {}
+impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Lists + Send> Ground for T {}

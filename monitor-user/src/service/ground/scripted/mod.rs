@@ -13,7 +13,7 @@ use super::fact::{Facts, NodeFacts};
 use super::fake::Fake;
 use super::process::Processes;
 use super::reading::Reading;
-use super::{Act, Acts, Followed, Happening, Happenings, Messages, Ticket};
+use super::{Act, Acts, Followed, Happening, Happenings, Lists, Messages, Ticket};
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
@@ -205,6 +205,8 @@ impl Messages for Scripted {
         Ok(())
     }
 }
+
+impl Lists for Scripted {}
 
 impl Happenings for Scripted {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {

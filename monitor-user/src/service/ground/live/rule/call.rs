@@ -3,8 +3,7 @@
 //! In: a call that a tap has seen. Out: an occurrence, in the values of the language.
 
 use super::Ruled;
-use crate::backend::procfs;
-use crate::model::id::{Identity, Pid};
+use crate::model::id::Identity;
 use crate::omis::{Text, Value};
 use crate::probe::description::Descriptions;
 use crate::probe::description::call::Kind;
@@ -23,35 +22,41 @@ const FOLDER: &str = "/etc/monitor/calls";
 impl Ruled {
     /// Whether a call can be seen in a process.
     pub(crate) fn has(&self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
-        let sites = self.taps.check(tap, id.pid).map_err(|refusal| match refusal {
-            TapRefusal::Place(error) => Refusal::from(error),
-            TapRefusal::Kernel(error) => reading::failed(error),
-        })?;
+        let sites = self.taps.check(tap, id.pid).map_err(refusal)?;
         for warning in sites.iter().filter_map(|site| site.pace.warning()) {
             tracing::warn!("{}: {warning}", tap.name);
         }
         Ok(())
     }
 
-    /// A call as an event; nothing, if its process is gone and was never heard of.
+    /// A call as an event, or as one that the kernel has run a program at.
     pub(super) fn called(&self, it: &Called) -> Option<Happening> {
-        let process = self.caller(it.pid)?;
-        let topic = Topic::Called((*it.tap).clone());
-        Some(Happening::Occurred(Occurrence {
-            process: Some(process),
-            thread: Some(it.tid),
-            pc: Some(it.pc),
-            ..Occurrence::new(topic, it.at, told(process, it))
-        }))
-    }
-
-    /// Who that is; a child that nobody has told of yet is looked up.
-    fn caller(&self, pid: Pid) -> Option<Identity> {
-        if let Some(id) = self.callers.get(&pid) {
-            return Some(*id);
+        let occurrence = occurrence(it);
+        match it.rider {
+            None => Some(Happening::Occurred(occurrence)),
+            Some(serial) => {
+                let rule = self.placement.rider(serial)?;
+                Some(Happening::Ran { rule, serial, it: occurrence })
+            }
         }
-        let start = procfs::started(pid)?;
-        Some(Identity { pid, start })
+    }
+}
+
+fn occurrence(it: &Called) -> Occurrence {
+    let process = Identity { pid: it.pid, start: it.start };
+    Occurrence {
+        process: Some(process),
+        thread: Some(it.tid),
+        pc: Some(it.pc),
+        ..Occurrence::new(Topic::Called((*it.tap).clone()), it.at, told(process, it))
+    }
+}
+
+/// What a tap could not do.
+pub(super) fn refusal(why: TapRefusal) -> Refusal {
+    match why {
+        TapRefusal::Place(error) => Refusal::from(error),
+        TapRefusal::Kernel(error) => reading::failed(error),
     }
 }
 
