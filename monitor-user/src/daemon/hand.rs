@@ -10,6 +10,7 @@ use crate::cluster::message::RequestLetter;
 use crate::cluster::request::{Act, Requests};
 use crate::engine::Conn;
 use crate::engine::ask::{Input, Limits};
+use crate::meter::veil::Veil;
 use crate::model::id::Ns;
 use crate::omis::{Dialect, Node};
 use crate::serve::line::Line;
@@ -19,6 +20,8 @@ use crate::service::ground::Happenings;
 use crate::service::ground::live::Live;
 use crate::service::session::right::Tool;
 use crate::sys::clock;
+use crate::wire::call::Tag;
+use crate::wire::reply;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::HashMap;
@@ -43,6 +46,17 @@ enum Job {
     Closed(Conn),
     Members(Vec<Member>),
     Letter(Node, RequestLetter),
+    Rules(Viewer, Tag),
+}
+
+/// Who wants to know what runs here.
+pub struct Viewer {
+    /// Where he is told.
+    pub outbox: Arc<Outbox>,
+    /// His user.
+    pub uid: u32,
+    /// What he sees.
+    pub sees: Veil,
 }
 
 /// What the thread has to say to another node.
@@ -107,6 +121,11 @@ impl Hand {
     /// There are these nodes from now on.
     pub fn meet(&self, members: Vec<Member>) {
         self.tell(Job::Members(members));
+    }
+
+    /// Somebody wants to know what runs here.
+    pub fn rules(&self, viewer: Viewer, tag: Tag) {
+        self.tell(Job::Rules(viewer, tag));
     }
 
     /// Another node has written.
@@ -191,12 +210,19 @@ impl Inside {
                 self.input(Input::Said(conn, line.to_vec()));
             }
             Job::Closed(conn) => self.closed(conn),
+            Job::Rules(viewer, tag) => self.answer(&viewer, &tag),
             Job::Members(members) => self.input(Input::Members(members)),
             Job::Letter(from, letter) => {
                 let acts = self.requests.receive(clock::boot(), (from, letter), &mut self.ground);
                 self.act(acts);
             }
         }
+    }
+
+    /// Everybody sees his own, and who sees everything sees all.
+    fn answer(&self, viewer: &Viewer, tag: &Tag) {
+        let is_shown = |it: &Tool| viewer.sees == Veil::None || it.uid == viewer.uid;
+        viewer.outbox.reply(reply::good(tag, self.requests.rules(is_shown)));
     }
 
     fn closed(&mut self, conn: Conn) {

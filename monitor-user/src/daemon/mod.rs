@@ -28,7 +28,7 @@ use crate::meter::scrape::Exposed;
 use crate::model::id::Ns;
 use crate::model::sample::Note;
 use crate::model::want::Capability;
-use crate::serve::http;
+use crate::serve::http::{self, Dial};
 use crate::serve::line::Arrival;
 use crate::serve::policy::{Hidden, Policy};
 use crate::serve::socket::Listening;
@@ -66,6 +66,8 @@ pub struct Settings {
     pub node: Node,
     /// The way to them, if there is one.
     pub link: Option<Box<dyn Link>>,
+    /// Where in a recording this is, if the backend plays one.
+    pub dial: Option<Arc<Dial>>,
     /// Reads the configuration again.
     pub reload: Reload,
     /// Lets the log say as much as its argument names.
@@ -81,6 +83,7 @@ impl Settings {
             hidden: Hidden::Nothing,
             node,
             link: None,
+            dial: None,
             reload: Box::new(|| Ok(Loaded::default())),
             log: Box::new(|_| {}),
         }
@@ -168,7 +171,7 @@ impl Loop {
         let policy = Policy { hidden: settings.hidden, grants };
         let exposed = Arc::new(settings.loaded.config.exposed.clone());
         let mut web = Web::new();
-        web.open(&settings.loaded.config, &settings.socket).await?;
+        web.open(&settings.loaded.config, (&settings.socket, settings.dial.take())).await?;
         let name = settings.node.name.as_str().into();
         let own = member(&settings.node);
         let (outgoing, letters) = unbounded_channel();

@@ -111,6 +111,8 @@ pub enum About {
     Probes,
     /// What the service uses.
     Service,
+    /// Requests that wait for their events.
+    Rules,
     /// What the flight recorder kept.
     Flight(Flight),
 }
@@ -259,6 +261,7 @@ impl Engine {
             Call::File(params) => self.file(&caller, params, now).map(Some),
             Call::Account => self.account(&caller, tag.clone(), now),
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
+            Call::Rules => asked((from, &tag), About::Rules, out),
             Call::Probes => asked((from, &tag), About::Probes, out),
             Call::Status => asked((from, &tag), About::Service, out),
             // It has everybody's processes in full.

@@ -96,6 +96,8 @@ pub enum Topic {
     Sent(Sent),
     /// A library function was called, or returned.
     Called(Tap),
+    /// A message that a service has marked was received.
+    Received,
     /// A thread began to wait.
     Blocked,
     /// A thread was woken.
@@ -130,7 +132,7 @@ impl Topic {
         match self {
             Self::Born | Self::Ended | Self::Signalled => Some(Sort::Lives),
             Self::Blocked | Self::Unblocked | Self::Scheduled => Some(Sort::Turns),
-            Self::Called(_) => Some(Sort::Calls),
+            Self::Called(_) | Self::Received => Some(Sort::Calls),
             Self::Stopped
             | Self::Continued
             | Self::NodeCame
@@ -178,6 +180,10 @@ pub enum Check {
     OneOf(usize, Vec<Value>),
     /// It is not this.
     Not(usize, Value),
+    /// It is a whole number that is not below this.
+    AtLeast(usize, i64),
+    /// All of these hold.
+    All(Vec<Self>),
 }
 
 impl Check {
@@ -190,6 +196,10 @@ impl Check {
         match self {
             Self::OneOf(place, these) => value(*place).is_some_and(|it| these.contains(it)),
             Self::Not(place, this) => value(*place) != Some(this),
+            Self::AtLeast(place, least) => {
+                value(*place).and_then(Value::integer::<i64>).is_some_and(|it| it >= *least)
+            }
+            Self::All(all) => all.iter().all(|check| check.holds(it)),
         }
     }
 }

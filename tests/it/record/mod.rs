@@ -3,6 +3,8 @@
 mod command;
 mod crash;
 mod flight;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod report;
 mod same;
 

@@ -39,6 +39,21 @@ pub struct Alarm {
     watch: Watch,
 }
 
+/// What it was asked to look out for, and whom it tells.
+struct Terms {
+    every: Ns,
+    code: i32,
+    range: Range,
+    watch: Watch,
+}
+
+/// What it tells, before it is known who is there to hear it.
+struct Told {
+    owner: Conn,
+    range: Range,
+    event: Event,
+}
+
 /// Who is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Range {
@@ -85,9 +100,9 @@ impl Alarm {
         }
     }
 
-    fn tell(&mut self, node: &str, alert: Alert) -> Event {
+    fn tell(&mut self, node: &str, alert: Alert) -> Told {
         self.seq += 1;
-        Event {
+        let event = Event {
             id: self.id.clone(),
             seq: self.seq,
             code: Some(self.code),
@@ -95,7 +110,8 @@ impl Alarm {
             node: node.to_owned(),
             alert: Some(alert),
             ..Event::default()
-        }
+        };
+        Told { owner: self.owner, range: self.range, event }
     }
 }
 
@@ -115,7 +131,8 @@ impl Engine {
         }
         let watch = Watch::Heart { pid, heart };
         let code = params.code.unwrap_or(HEARTBEAT_ALERT);
-        self.set(caller, params.id, (every, code, range(params.range.as_deref())?, watch))
+        let range = range(params.range.as_deref())?;
+        self.set(caller, params.id, Terms { every, code, range, watch })
     }
 
     /// Watches that a file changes.
@@ -143,7 +160,7 @@ impl Engine {
         let watched = Watched::new(changes, params.drops, params.repeat);
         let watch = Watch::File { path: params.path, watched, due: now, out: false };
         let code = params.code.unwrap_or(FILE_ALERT);
-        self.set(caller, params.id, (every, code, Range::Requestor, watch))
+        self.set(caller, params.id, Terms { every, code, range: Range::Requestor, watch })
     }
 
     fn window(&self, every_ns: u64) -> Result<Ns, Refusal> {
@@ -158,7 +175,7 @@ impl Engine {
         &mut self,
         caller: &Caller,
         id: Option<String>,
-        (every, code, range, watch): (Ns, i32, Range, Watch),
+        Terms { every, code, range, watch }: Terms,
     ) -> Result<Answer, Refusal> {
         self.room(caller)?;
         let id = match id {
@@ -201,7 +218,7 @@ impl Engine {
                         let (pid, late_ns) = (*pid, late.0);
                         let alert =
                             Alert::Heartbeat { pid, missed_windows: windows, late_ns, beats };
-                        told.push((alarm.owner, alarm.range, alarm.tell(&self.node, alert)));
+                        told.push(alarm.tell(&self.node, alert));
                     }
                 }
                 Watch::File { path, due, out: away, .. } if !*away && *due <= now => {
@@ -226,11 +243,11 @@ impl Engine {
         let Some(unchanged) = watched.look(stat) else { return };
         let size = watched.last().map(|stat| stat.size);
         let alert = Alert::File { path: path.clone(), unchanged, size };
-        let told = (alarm.owner, alarm.range, alarm.tell(&self.node, alert));
+        let told = alarm.tell(&self.node, alert);
         self.alert(told, out);
     }
 
-    fn alert(&self, (owner, range, event): (Conn, Range, Event), out: &mut Vec<Output>) {
+    fn alert(&self, Told { owner, range, event }: Told, out: &mut Vec<Output>) {
         let uid = self.callers.get(&owner).map(|it| it.uid);
         let hears = |it: &&Caller| match range {
             Range::Requestor => it.conn == owner,

@@ -21,6 +21,7 @@ mod program;
 mod run;
 mod seat;
 mod stored;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod visit;

@@ -231,7 +231,9 @@ impl<'w> Book<'w> {
 
 /// Whether the kernel could run anything of it.
 fn is_candidate(it: &Wanted) -> bool {
-    let is_seen = it.topic.sort().is_some() || matches!(it.topic, Topic::User(_));
+    // A receipt is what two calls mean together.
+    let is_direct = it.topic.sort().is_some() && it.topic != Topic::Received;
+    let is_seen = is_direct || matches!(it.topic, Topic::User(_));
     let is_checked = match &it.check {
         None => true,
         Some(Check::OneOf(place, values)) => {
@@ -239,7 +241,7 @@ fn is_candidate(it: &Wanted) -> bool {
             let are_numbers = values.iter().all(|value| value.integer::<i64>().is_some());
             values.len() <= MOST_CHOICES && are_numbers && knows(&it.topic, Operand::Told(place))
         }
-        Some(Check::Not(..)) => false,
+        Some(Check::Not(..) | Check::AtLeast(..) | Check::All(_)) => false,
     };
     let joins = it.waits_for_strangers && it.topic == Topic::Born;
     is_seen && is_checked && !joins && !it.is_refused

@@ -9,10 +9,13 @@ use crate::probe::description::Descriptions;
 use crate::probe::description::call::Kind;
 use crate::probe::description::told::Told as Meaning;
 use crate::probe::tap::heard::Heard;
+use crate::probe::tap::plan::Edge;
 use crate::probe::tap::{Called, Refusal as TapRefusal, Tap};
 use crate::service::desk::{Occurrence, Topic};
+use crate::service::ground::call::{ARRIVAL, RECEIPT};
 use crate::service::ground::{Happening, reading};
 use crate::service::outcome::{Refusal, Told};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,26 +32,29 @@ impl Ruled {
         Ok(())
     }
 
-    /// A call as an event, or as one that the kernel has run a program at.
-    pub(super) fn called(&self, it: &Called) -> Option<Happening> {
-        let occurrence = occurrence(it);
-        match it.rider {
-            None => Some(Happening::Occurred(occurrence)),
-            Some(serial) => {
-                let rule = self.placement.rider(serial)?;
-                Some(Happening::Ran { rule, serial, it: occurrence })
-            }
+    /// A call as an event, or as one that the kernel has run a program at; and what else it means.
+    pub(super) fn called(&mut self, it: &Called) -> Vec<Happening> {
+        let process = Identity { pid: it.pid, start: it.start };
+        let topic = Topic::Called((*it.tap).clone());
+        let called = occurrence(it, process, topic, told(process, it));
+        if let Some(serial) = it.rider {
+            let rule = self.placement.rider(serial);
+            let ran = rule.map(|rule| Happening::Ran { rule, serial, it: called });
+            return ran.into_iter().collect();
         }
-    }
-}
-
-fn occurrence(it: &Called) -> Occurrence {
-    let process = Identity { pid: it.pid, start: it.start };
-    Occurrence {
-        process: Some(process),
-        thread: Some(it.tid),
-        pc: Some(it.pc),
-        ..Occurrence::new(Topic::Called((*it.tap).clone()), it.at, told(process, it))
+        let mut all = vec![Happening::Occurred(called)];
+        let Some(marked) = &mut self.marked else { return all };
+        if *it.tap == start(ARRIVAL) {
+            all.extend(marked.arrived(it).then_some(Happening::Lost(1)));
+        } else if *it.tap == start(RECEIPT)
+            && let Some(message) = marked.received(it)
+        {
+            let values = [message.sender, message.tag, message.mark];
+            let values = values.map(|it| Told::Value(Value::from(it)));
+            let told = [Told::Process(process)].into_iter().chain(values).collect();
+            all.push(Happening::Occurred(occurrence(it, process, Topic::Received, told)));
+        }
+        all
     }
 }
 
@@ -57,6 +63,28 @@ pub(super) fn refusal(why: TapRefusal) -> Refusal {
     match why {
         TapRefusal::Place(error) => Refusal::from(error),
         TapRefusal::Kernel(error) => reading::failed(error),
+    }
+}
+
+/// The taps that topics need.
+pub(super) fn taps(topics: &BTreeSet<Topic>) -> BTreeSet<Tap> {
+    let mut taps: BTreeSet<Tap> = topics.iter().filter_map(Topic::tap).cloned().collect();
+    if topics.contains(&Topic::Received) {
+        taps.extend([ARRIVAL, RECEIPT].map(start));
+    }
+    taps
+}
+
+fn start(name: &str) -> Tap {
+    Tap { name: name.to_owned(), edge: Edge::Start }
+}
+
+fn occurrence(it: &Called, process: Identity, topic: Topic, told: Arc<[Told]>) -> Occurrence {
+    Occurrence {
+        process: Some(process),
+        thread: Some(it.tid),
+        pc: Some(it.pc),
+        ..Occurrence::new(topic, it.at, told)
     }
 }
 
