@@ -25,6 +25,11 @@ impl Spread {
         self.counts.saturating_record(number);
     }
 
+    /// Counts a number so many times.
+    pub fn note_many(&mut self, number: u64, count: u64) {
+        self.counts.saturating_record_n(number, count);
+    }
+
     /// Numbers that so many per cent are not above; none, if there are no numbers.
     pub fn percentiles<const N: usize>(&self, percents: [f64; N]) -> Option<[u64; N]> {
         let at = |percent| self.counts.value_at_percentile(percent);

@@ -17,6 +17,11 @@ use std::sync::Arc;
 /// The first number of an object that all tools share.
 pub const SHARED: i64 = 1 << 30;
 
+/// Whether an object of this number is shared by all tools, or a session's own.
+pub const fn is_shared(number: i64) -> bool {
+    number >= SHARED
+}
+
 /// The stored requests and the events of one session on one node.
 pub trait Desk {
     /// Lets a stored request run when its event occurs.
@@ -25,6 +30,8 @@ pub trait Desk {
     fn disable(&mut self, id: RequestId) -> Result<(), Refusal>;
     /// Forgets it.
     fn delete(&mut self, id: RequestId) -> Result<(), Refusal>;
+    /// Where each of its actions is run, as they stand.
+    fn places(&self, id: RequestId) -> Result<Vec<Run>, Refusal>;
     /// Makes an event of the user's own.
     fn define_event(&mut self, number: i64) -> Result<(), Refusal>;
     /// Forgets it, and every request that waits for it.
@@ -43,6 +50,31 @@ pub trait Desk {
     fn shelf_mut(&mut self) -> &mut Shelf;
     /// The unusual events of the node.
     fn diagnoses(&mut self) -> &mut Book;
+}
+
+/// Where an action of a stored request is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Run {
+    /// In the kernel, at the event.
+    Kernel,
+    /// In user space, with what the kernel has copied at the event.
+    Copy,
+    /// In user space, while the thread that met the event is held.
+    Held,
+    /// In user space, after the event: what it is about may have changed.
+    After,
+}
+
+impl Run {
+    /// Its name in replies.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Copy => "copy",
+            Self::Held => "held",
+            Self::After => "after",
+        }
+    }
 }
 
 /// A kind of occurrence: what has to be looked out for.

@@ -3,6 +3,7 @@
 //! ```text
 //!  row     what the service is called, takes, gives and needs: checked before it is called
 //!  ctx     what it is given: the session, the ground, the desk, its parameters' objects
+//!  kernel  what an action is when the kernel runs it at the event itself
 //!  ground  what services act on: processes, the node, acts, happenings (live, or a script)
 //!  session what is remembered of a tool on one node: who, which processes, by which numbers
 //! ```
@@ -15,6 +16,7 @@
 pub mod ctx;
 pub mod desk;
 pub mod ground;
+pub mod kernel;
 pub mod outcome;
 pub mod registry;
 pub mod row;

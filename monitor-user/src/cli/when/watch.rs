@@ -294,7 +294,7 @@ impl Watch {
     fn shown(&mut self, news: &News) -> Option<Shown> {
         match news {
             News::Called(it) => Some(self.show.call(it)).filter(|_| self.actions.print),
-            News::Storm(tap) => {
+            News::Storm(tap, _) => {
                 say(&format!("{} is called too often: it is not watched any more", tap.name));
                 None
             }

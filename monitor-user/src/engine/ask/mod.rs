@@ -11,12 +11,14 @@
 
 mod bind;
 mod clerk;
+mod compile;
 mod course;
 mod diagnose;
 mod fill;
 mod fire;
 mod meet;
 mod packet;
+mod program;
 mod run;
 mod seat;
 mod stored;
@@ -125,6 +127,8 @@ pub struct Machine {
     watched: BTreeSet<Topic>,
     /// In whom it was last told to look out.
     followed: Followed,
+    /// Whether the kernel was given any request.
+    has_programs: bool,
     /// Whether that may have changed.
     is_stale: bool,
     next: u64,
@@ -156,6 +160,7 @@ impl Machine {
             raised: VecDeque::new(),
             watched: BTreeSet::new(),
             followed: Followed::default(),
+            has_programs: false,
             is_stale: false,
             next: 0,
         }
@@ -241,7 +246,9 @@ impl Machine {
     fn forget(&mut self, id: SessionId, turn: &mut Turn<'_>) {
         let Some(seat) = self.seats.remove(&id) else { return };
         turn.ground.release(&seat.session.tool);
-        drop(self.shelf.leave(id));
+        for it in self.shelf.leave(id) {
+            turn.ground.forget_meters(it.number);
+        }
         self.last_words(id, turn);
         self.courses.retain(|_, it| it.session != id);
         self.acts.retain(|_, (_, session, _)| *session != id);
@@ -255,9 +262,10 @@ impl Machine {
         self.run_raised(turn);
         self.diagnose(turn);
         self.run_raised(turn);
-        let is_stale = std::mem::take(&mut self.is_stale);
+        let is_stale = std::mem::take(&mut self.is_stale) | self.shelf.take_change();
         if is_stale {
             self.drop_orphans();
+            self.program(turn);
             let topics = self.topics();
             if topics != self.watched {
                 turn.ground.watch(&topics);
@@ -268,6 +276,9 @@ impl Machine {
         for seat in self.seats.values_mut() {
             // Each is asked: the question takes its change away.
             has_moved |= seat.session.scope.take_change();
+        }
+        if has_moved && !is_stale && self.has_programs {
+            self.program(turn);
         }
         if is_stale || has_moved {
             self.follow(turn);

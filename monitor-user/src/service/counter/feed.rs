@@ -2,7 +2,7 @@
 
 use super::instrument::Instrument;
 use super::stopwatch::Stopwatch;
-use super::{BLANK, NAME, named};
+use super::{BLANK, NAME, kernel, named};
 use crate::backend::rule::act::Whose;
 use crate::model::id::Ns;
 use crate::omis::kind::{Kind, Param};
@@ -29,6 +29,7 @@ pub const ROWS: &[Row] = &[
                      > 14 [0] cnt_read(\"sent\",62)\n\
                      < 14 [0] cnt_read(0,[\"sent\",\"bytes\",2,120,20,100])"],
         act: Act::Manipulation(|ctx, args| number(ctx, args, Instrument::add)),
+        kernel: Some(kernel::add),
         ..BLANK
     },
     Row {
@@ -73,6 +74,7 @@ pub const ROWS: &[Row] = &[
                      < 15 [0] enable(0); 16 [0] enable(0)\nat 1ms call 7 f\nat 4ms return 7 f 0\n\
                      > 17 [0] cnt_read(\"t\",14)\n< 17 [0] cnt_read(0,[\"t\",\"ns\",1,3000000])"],
         act: Act::Manipulation(|ctx, args| timer(ctx, args, Stopwatch::start)),
+        kernel: Some(kernel::start),
         ..BLANK
     },
     Row {
@@ -84,6 +86,7 @@ pub const ROWS: &[Row] = &[
                      < 10 [0] cnt_create(0); 11 [0] cnt_stop(0)\n\
                      > 12 [0] cnt_read(\"t\",1540)\n< 12 [0] cnt_read(0,[\"t\",0,0,1])"],
         act: Act::Manipulation(|ctx, args| timer(ctx, args, Stopwatch::stop)),
+        kernel: Some(kernel::stop),
         ..BLANK
     },
 ];

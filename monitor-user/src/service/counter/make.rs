@@ -88,12 +88,22 @@ fn create(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
 
 fn delete(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
     let session = ctx.session.tool.session;
-    each(ctx, args, |ctx, name| ctx.desk.shelf_mut().delete(session, name).map(drop))
+    each(ctx, args, |ctx, name| {
+        let gone = ctx.desk.shelf_mut().delete(session, name)?;
+        ctx.ground.forget_meters(gone.number);
+        Ok(())
+    })
 }
 
 fn reset(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
     let now = ctx.now;
-    each(ctx, args, |ctx, name| named(ctx, name).map(|it| it.reset(now)))
+    each(ctx, args, |ctx, name| {
+        let it = named(ctx, name)?;
+        it.reset(now);
+        let number = it.number;
+        ctx.ground.forget_meters(number);
+        Ok(())
+    })
 }
 
 /// Does something to each that is named.

@@ -12,6 +12,7 @@
 mod area;
 pub mod feed;
 pub mod instrument;
+mod kernel;
 pub mod make;
 pub mod read;
 pub mod shelf;

@@ -32,6 +32,8 @@ type Place = (Option<SessionId>, Label);
 pub struct Shelf {
     instruments: BTreeMap<Place, Instrument>,
     last: u64,
+    /// Whether there are others than when this was asked last.
+    is_changed: bool,
 }
 
 impl Shelf {
@@ -53,6 +55,7 @@ impl Shelf {
             return Err(Refusal::new(Status::RESOURCE, text));
         }
         self.last += 1;
+        self.is_changed = true;
         let _none = self.instruments.insert(place, Instrument::new(self.last, kind, unit, now));
         Ok(())
     }
@@ -76,7 +79,14 @@ impl Shelf {
     /// Takes it away.
     pub fn delete(&mut self, session: SessionId, name: &Value) -> Result<Instrument, Refusal> {
         let place = place(session, name)?;
-        self.instruments.remove(&place).ok_or_else(|| unknown(name))
+        let gone = self.instruments.remove(&place).ok_or_else(|| unknown(name));
+        self.is_changed |= gone.is_ok();
+        gone
+    }
+
+    /// Whether instruments came or went since this was asked last.
+    pub fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
     }
 
     /// The names that a session can use: its own, then those that are shared.

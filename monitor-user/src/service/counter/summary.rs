@@ -2,13 +2,14 @@
 //!
 //! In: numbers. Out: what they come to. Knows no unit.
 
+use crate::model::histogram::Histogram;
 use crate::model::spread::Spread;
 
 /// The percentiles that are told.
 pub const PERCENTS: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// Numbers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// How many.
     pub count: u64,
@@ -35,6 +36,14 @@ impl Summary {
         self.most = Some(self.most.map_or(number, |most| most.max(number)));
         if let (Some(spread), Ok(number)) = (&mut self.spread, u64::try_from(number)) {
             spread.note(number);
+        }
+    }
+
+    /// Sorts in numbers that were counted by size elsewhere, each as the largest of its size.
+    pub fn add_sizes(&mut self, sizes: &Histogram) {
+        let Some(spread) = &mut self.spread else { return };
+        for (low, high, count) in sizes.buckets() {
+            spread.note_many(if high.0 == u64::MAX { low.0 } else { high.0 }, count);
         }
     }
 

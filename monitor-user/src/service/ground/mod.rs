@@ -11,9 +11,11 @@ pub mod diagnose;
 pub mod fact;
 mod fake;
 pub mod happening;
+pub mod list;
 pub mod live;
 pub mod message;
 pub mod process;
+mod program;
 mod reading;
 pub mod recorder;
 pub mod scripted;
@@ -23,6 +25,7 @@ pub use call::Calls;
 pub use diagnose::Diagnoses;
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
+pub use list::{Lists, Members, Program, Programs, RuleKey};
 pub use message::Messages;
 pub use process::Processes;
 pub use recorder::Recorder;
@@ -32,11 +35,20 @@ pub type Ticket = u64;
 
 /// A node.
 pub trait Ground:
-    Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Recorder + Send
+    Processes + Facts + Acts + Happenings + Messages + Calls + Lists + Diagnoses + Recorder + Send
 {
 }
 
 impl<T> Ground for T where
-    T: Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Recorder + Send
+    T: Processes
+        + Facts
+        + Acts
+        + Happenings
+        + Messages
+        + Calls
+        + Lists
+        + Diagnoses
+        + Recorder
+        + Send
 {
 }

@@ -122,7 +122,7 @@ impl Unusuals {
             Act::Filter(slot, Compare::Equal, pid),
             Act::Count(cell),
         ];
-        let list = List { place: Place::Entry(place), set: None, limit: None, acts };
+        let list = List::new(Place::Entry(place), None, acts);
         let list = match rules.add(&list) {
             Ok(list) => list,
             Err(error) => {

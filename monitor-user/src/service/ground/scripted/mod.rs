@@ -13,7 +13,9 @@ use super::fact::{Facts, NodeFacts};
 use super::fake::Fake;
 use super::process::Processes;
 use super::reading::Reading;
-use super::{Act, Acts, Diagnoses, Followed, Happening, Happenings, Messages, Recorder, Ticket};
+use super::{
+    Act, Acts, Diagnoses, Followed, Happening, Happenings, Lists, Messages, Recorder, Ticket,
+};
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
@@ -237,6 +239,7 @@ impl Messages for Scripted {
 }
 
 impl Diagnoses for Scripted {}
+impl Lists for Scripted {}
 
 impl Happenings for Scripted {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
