@@ -7,10 +7,11 @@
 //!
 //! In: names of functions and the processes that matter. Out: calls. A tap is set in every file in
 //! which one of the processes has the function; processes that execute something else, or load a
-//! library, are looked at again when that is asked for.
+//! library, are looked at again.
 
 mod errno;
 pub mod heard;
+mod load;
 mod manner;
 pub mod newcomer;
 mod place;
@@ -115,6 +116,8 @@ pub struct Taps {
     manners: BTreeMap<Tap, Manner>,
     lists: HashMap<ListId, (Arc<Tap>, Arc<Plan>)>,
     newcomers: Option<Newcomers>,
+    /// Tells that a process has begun a program; while taps are set.
+    begins: Option<ListId>,
 }
 
 impl Taps {
@@ -140,6 +143,7 @@ impl Taps {
             manners,
             lists,
             newcomers,
+            begins: None,
         })
     }
 
@@ -180,6 +184,7 @@ impl Taps {
         for tap in Vec::from_iter(self.taps.keys().cloned()) {
             match self.place(&tap, pid) {
                 Ok(_) | Err(Refusal::Place(Error::Missing { .. } | Error::Gone { .. })) => {}
+                Err(Refusal::Place(Error::Unloaded { .. })) => {}
                 Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
             }
         }
@@ -203,6 +208,7 @@ impl Taps {
         for tap in wanted {
             _ = self.taps.entry(Arc::new(tap.clone())).or_default();
         }
+        self.heed_loads();
         for pid in self.followed.clone() {
             self.look_again(pid);
         }
@@ -212,6 +218,7 @@ impl Taps {
     pub fn add_tap(&mut self, tap: Tap, manner: Manner) {
         _ = self.manners.insert(tap.clone(), manner);
         _ = self.taps.entry(Arc::new(tap)).or_default();
+        self.heed_loads();
         for pid in self.followed.clone() {
             self.look_again(pid);
         }
@@ -258,13 +265,17 @@ impl Taps {
         let mut records = Vec::new();
         _ = reader.read(most, &mut |record| records.push(record));
         let mut news = Vec::with_capacity(records.len());
+        let mut changed = BTreeSet::new();
         for record in records {
-            if let Some((tap, plan)) = self.lists.get(&record.list) {
+            if self.is_load(&record) {
+                _ = changed.insert(record.process.pid);
+            } else if let Some((tap, plan)) = self.lists.get(&record.list) {
                 news.push(News::told(tap, plan, &record));
             } else if !self.welcome(&record) {
                 news.push(News::Other(record));
             }
         }
+        changed.into_iter().for_each(|pid| self.look_again(pid));
         news
     }
 

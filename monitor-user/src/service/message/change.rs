@@ -1,7 +1,7 @@
 //! Messages put into a queue and taken out: `insert_message`, `remove_message`.
 
-use crate::omis::kind::{Kind, Param};
 use crate::omis::Value;
+use crate::omis::kind::{Kind, Param};
 use crate::probe::queue::Change;
 use crate::service::ctx::Ctx;
 use crate::service::ground;

@@ -6,6 +6,7 @@ use super::Ruled;
 use crate::backend::procfs;
 use crate::model::id::{Identity, Pid};
 use crate::omis::{Text, Value};
+use crate::probe::Error;
 use crate::probe::description::Descriptions;
 use crate::probe::description::call::Kind;
 use crate::probe::description::told::Told as Meaning;
@@ -26,10 +27,12 @@ const FOLDER: &str = "/etc/monitor/calls";
 impl Ruled {
     /// Whether a call can be seen in a process.
     pub(crate) fn has(&self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
-        let sites = self.taps.check(tap, id.pid).map_err(|refusal| match refusal {
-            TapRefusal::Place(error) => Refusal::from(error),
-            TapRefusal::Kernel(error) => reading::failed(error),
-        })?;
+        let sites = match self.taps.check(tap, id.pid) {
+            Ok(sites) => sites,
+            Err(TapRefusal::Place(Error::Unloaded { .. })) => return Ok(()),
+            Err(TapRefusal::Place(error)) => return Err(error.into()),
+            Err(TapRefusal::Kernel(error)) => return Err(reading::failed(error)),
+        };
         for warning in sites.iter().filter_map(|site| site.pace.warning()) {
             tracing::warn!("{}: {warning}", tap.name);
         }
