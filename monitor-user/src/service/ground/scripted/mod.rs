@@ -13,7 +13,7 @@ use super::fact::{Facts, NodeFacts};
 use super::fake::Fake;
 use super::process::Processes;
 use super::reading::Reading;
-use super::{Act, Acts, Followed, Happening, Happenings, Messages, Ticket};
+use super::{Act, Acts, Diagnoses, Followed, Happening, Happenings, Messages, Recorder, Ticket};
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
@@ -25,6 +25,7 @@ use crate::service::desk::Topic;
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 /// Who is started has the numbers behind this one.
 const FIRST_STARTED: u32 = 100;
@@ -199,6 +200,18 @@ impl Acts for Scripted {
     fn release(&mut self, _: &Tool) {}
 }
 
+impl Recorder for Scripted {
+    fn save(
+        &mut self,
+        _: Ticket,
+        _: &Tool,
+        (file, _): (&Path, Option<Ns>),
+    ) -> Result<Option<Each>, Refusal> {
+        let name = Value::from(file.display().to_string().as_str());
+        Ok(Some(vec![(Identity::default(), Ok(vec![name]))]))
+    }
+}
+
 impl Messages for Scripted {
     fn queue(&mut self, id: Identity, _: Depth) -> Result<Queue, Refusal> {
         Ok(Queue::Messages(self.queues.get(&id.pid).cloned().unwrap_or_default()))
@@ -236,10 +249,13 @@ impl Messages for Scripted {
     }
 }
 
+impl Diagnoses for Scripted {}
+
 impl Happenings for Scripted {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
             Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
+            Topic::Diagnosed(_) => Ok(()),
             _ => self.reading.can(topic),
         }
     }
