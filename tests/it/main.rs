@@ -12,6 +12,7 @@ mod deadline;
 mod delivery;
 mod door;
 mod extension;
+mod fuzz;
 mod language;
 mod picture;
 mod probe;

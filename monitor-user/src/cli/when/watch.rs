@@ -23,10 +23,11 @@ use crate::meter::filter::Filter;
 use crate::model::histogram::Percentiles;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::want::Want;
+use crate::probe;
 use crate::probe::description::Descriptions;
 use crate::probe::tap::newcomer::go_on;
 use crate::probe::tap::plan::Edge;
-use crate::probe::tap::{Manner, News, Tap, Taps};
+use crate::probe::tap::{Manner, News, Refusal, Tap, Taps};
 use crate::sys::{clock, readable};
 use std::path::Path;
 use std::process::Child;
@@ -182,6 +183,10 @@ impl Watch {
                     for warning in sites.iter().filter_map(|site| site.pace.warning()) {
                         say(&format!("{name}: {warning}"));
                     }
+                }
+                Err(Refusal::Place(error @ probe::Error::Unloaded { .. })) => {
+                    n_found += 1;
+                    say(&format!("{error}: it is watched from when it is loaded"));
                 }
                 Err(refusal) => refused = Some(refusal),
             }

@@ -7,10 +7,11 @@
 //!
 //! In: names of functions and the processes that matter. Out: calls. A tap is set in every file in
 //! which one of the processes has the function; processes that execute something else, or load a
-//! library, are looked at again when that is asked for.
+//! library, are looked at again.
 
 mod errno;
 pub mod heard;
+mod load;
 mod manner;
 pub mod newcomer;
 mod place;
@@ -126,6 +127,8 @@ pub struct Taps {
     lists: HashMap<ListId, Meaning>,
     riders: BTreeMap<u64, rider::Mounted>,
     newcomers: Option<Newcomers>,
+    /// Tells that a process has begun a program; while taps are set.
+    begins: Option<ListId>,
 }
 
 impl Taps {
@@ -152,6 +155,7 @@ impl Taps {
             lists,
             riders,
             newcomers,
+            begins: None,
         })
     }
 
@@ -192,6 +196,7 @@ impl Taps {
         for tap in Vec::from_iter(self.taps.keys().cloned()) {
             match self.place(&tap, pid) {
                 Ok(_) | Err(Refusal::Place(Error::Missing { .. } | Error::Gone { .. })) => {}
+                Err(Refusal::Place(Error::Unloaded { .. })) => {}
                 Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
             }
         }
@@ -216,6 +221,7 @@ impl Taps {
         for tap in wanted {
             _ = self.taps.entry(Arc::new(tap.clone())).or_default();
         }
+        self.heed_loads();
         for pid in self.followed.clone() {
             self.look_again(pid);
         }
@@ -225,6 +231,7 @@ impl Taps {
     pub fn add_tap(&mut self, tap: Tap, manner: Manner) {
         _ = self.manners.insert(tap.clone(), manner);
         _ = self.taps.entry(Arc::new(tap)).or_default();
+        self.heed_loads();
         for pid in self.followed.clone() {
             self.look_again(pid);
         }
@@ -271,13 +278,17 @@ impl Taps {
         let mut records = Vec::new();
         _ = reader.read(most, &mut |record| records.push(record));
         let mut news = Vec::with_capacity(records.len());
+        let mut changed = BTreeSet::new();
         for record in records {
-            if let Some(meaning) = self.lists.get(&record.list) {
+            if self.is_load(&record) {
+                _ = changed.insert(record.process.pid);
+            } else if let Some(meaning) = self.lists.get(&record.list) {
                 news.push(News::told(meaning, &record));
             } else if !self.welcome(&record) {
                 news.push(News::Other(record));
             }
         }
+        changed.into_iter().for_each(|pid| self.look_again(pid));
         news
     }
 

@@ -166,6 +166,10 @@ impl Acts for Live {
         self.hands.go_on(held);
     }
 
+    fn has_stopped(&self, id: Identity) -> bool {
+        self.hands.has_stopped(id)
+    }
+
     fn release(&mut self, tool: &Tool) {
         self.hands.release(tool);
     }

@@ -110,7 +110,11 @@ impl Scripted {
         self.happen(&format!("process {} state={state}", pid.0)).map_err(refused)?;
         let found = self.look(&[pid])?.into_iter().next();
         let nobody = || Refusal::new(Status::INTERNAL, "the script started nobody");
-        found.map(|it| it.id).ok_or_else(nobody)
+        let id = found.map(|it| it.id).ok_or_else(nobody)?;
+        if program.stopped {
+            self.fake.begins_stopped(id);
+        }
+        Ok(id)
     }
 }
 
@@ -183,7 +187,16 @@ impl Acts for Scripted {
             let id = *started.as_ref().unwrap_or(&Identity::default());
             return Some(vec![(id, started.map(|_| Vec::new()))]);
         }
+        if *act == Act::Checkpoint {
+            let why =
+                Refusal::new(Status::UNSUPPORTED, "CRIU is not installed: the script has none");
+            return Some(vec![(Identity::default(), Err(why))]);
+        }
         Some(on.iter().map(|id| (*id, self.act_on(act, *id))).collect())
+    }
+
+    fn has_stopped(&self, id: Identity) -> bool {
+        self.fake.has_stopped(id)
     }
 
     fn release(&mut self, _: &Tool) {}

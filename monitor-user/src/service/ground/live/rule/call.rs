@@ -5,6 +5,7 @@
 use super::Ruled;
 use crate::model::id::Identity;
 use crate::omis::{Text, Value};
+use crate::probe::Error;
 use crate::probe::description::Descriptions;
 use crate::probe::description::call::Kind;
 use crate::probe::description::told::Told as Meaning;
@@ -25,7 +26,11 @@ const FOLDER: &str = "/etc/monitor/calls";
 impl Ruled {
     /// Whether a call can be seen in a process.
     pub(crate) fn has(&self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
-        let sites = self.taps.check(tap, id.pid).map_err(refusal)?;
+        let sites = match self.taps.check(tap, id.pid) {
+            Ok(sites) => sites,
+            Err(TapRefusal::Place(Error::Unloaded { .. })) => return Ok(()),
+            Err(other) => return Err(refusal(other)),
+        };
         for warning in sites.iter().filter_map(|site| site.pace.warning()) {
             tracing::warn!("{}: {warning}", tap.name);
         }
