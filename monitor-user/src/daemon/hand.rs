@@ -16,6 +16,7 @@ use crate::omis::{Dialect, Node};
 use crate::serve::line::Line;
 use crate::serve::outbox::Outbox;
 use crate::service::ctx::Member;
+use crate::service::diag::Settings;
 use crate::service::ground::Happenings;
 use crate::service::ground::live::Live;
 use crate::service::ground::live::recorder::Service;
@@ -47,6 +48,7 @@ enum Job {
     Closed(Conn),
     Members(Vec<Member>),
     Letter(Node, RequestLetter),
+    Diagnoses(Settings),
     Rules(Viewer, Tag),
 }
 
@@ -128,6 +130,11 @@ impl Hand {
     /// Somebody wants to know what runs here.
     pub fn rules(&self, viewer: Viewer, tag: Tag) {
         self.tell(Job::Rules(viewer, tag));
+    }
+
+    /// The administrator's word on unusual events.
+    pub fn configure(&self, settings: Settings) {
+        self.tell(Job::Diagnoses(settings));
     }
 
     /// Another node has written.
@@ -215,6 +222,7 @@ impl Inside {
             Job::Closed(conn) => self.closed(conn),
             Job::Rules(viewer, tag) => self.answer(&viewer, &tag),
             Job::Members(members) => self.input(Input::Members(members)),
+            Job::Diagnoses(settings) => self.input(Input::Diagnoses(settings)),
             Job::Letter(from, letter) => {
                 let acts = self.requests.receive(clock::boot(), (from, letter), &mut self.ground);
                 self.act(acts);

@@ -100,6 +100,7 @@ pub async fn serve(
 ) -> std::io::Result<()> {
     let mut it = Loop::begin(settings, backend, opening).await?;
     it.keep(it.settings.loaded.config.keeping);
+    it.hand.configure(it.settings.loaded.config.diag.clone());
     // Other nodes ask for ranks wherever they are.
     if it.link.is_some() {
         it.send(sampler::Job::Ranks);

@@ -120,6 +120,7 @@ impl Loop {
         self.clients.rule(config.door, policy);
         self.keep(config.keeping);
         self.account.limit(config.budget);
+        self.hand.configure(config.diag.clone());
         // Only what is new begins anew.
         if *self.exposed != config.exposed {
             self.exposed = Arc::new(config.exposed.clone());

@@ -2,14 +2,20 @@
 //!
 //! The engine implements it, since it runs what is stored; services name things by their numbers.
 
+use super::counter::Shelf;
+use super::diag::Book;
 use super::ground::{HeldThread, Sent};
 use super::outcome::{Refusal, Told};
 use super::session::number::Numbers;
+use crate::format::diagnosis::Form;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::{RequestId, Value};
 use crate::probe::tap::Tap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The first number of an object that all tools share.
+pub const SHARED: i64 = 1 << 30;
 
 /// The stored requests and the events of one session on one node.
 pub trait Desk {
@@ -31,6 +37,12 @@ pub trait Desk {
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal>;
     /// The prefixes of the extensions that are there.
     fn prefixes(&self) -> Vec<String>;
+    /// The instruments of the node.
+    fn shelf(&self) -> &Shelf;
+    /// The same, to be changed.
+    fn shelf_mut(&mut self) -> &mut Shelf;
+    /// The unusual events of the node.
+    fn diagnoses(&mut self) -> &mut Book;
 }
 
 /// A kind of occurrence: what has to be looked out for.
@@ -56,6 +68,8 @@ pub enum Topic {
     Sent(Sent),
     /// A library function was called, or returned.
     Called(Tap),
+    /// An unusual event was traced; its line is in this form.
+    Diagnosed(Form),
     /// A message that a service has marked was received.
     Received,
     /// A thread began to wait.
@@ -98,7 +112,8 @@ impl Topic {
             | Self::NodeCame
             | Self::NodeWent
             | Self::User(_)
-            | Self::Sent(_) => None,
+            | Self::Sent(_)
+            | Self::Diagnosed(_) => None,
         }
     }
 }

@@ -20,6 +20,8 @@ pub mod registry;
 pub mod row;
 pub mod session;
 // The services, by object.
+pub mod counter;
+pub mod diag;
 mod event;
 mod extension;
 mod hardware;
@@ -69,4 +71,6 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),
     ("Miscellaneous", &[print::ROWS, extension::ROWS, recording::ROWS]),
+    ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
+    ("Unusual events", &[diag::row::ROWS]),
 ];

@@ -7,6 +7,7 @@
 pub mod act;
 mod answer;
 pub mod call;
+pub mod diagnose;
 pub mod fact;
 mod fake;
 pub mod happening;
@@ -19,6 +20,7 @@ pub mod scripted;
 
 pub use act::{Act, Acts, Errand, HeldThread, Sent};
 pub use call::Calls;
+pub use diagnose::Diagnoses;
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
 pub use message::Messages;
@@ -30,8 +32,11 @@ pub type Ticket = u64;
 
 /// A node.
 pub trait Ground:
-    Processes + Facts + Acts + Happenings + Messages + Calls + Recorder + Send
+    Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Recorder + Send
 {
 }
 
-impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Recorder + Send> Ground for T {}
+impl<T> Ground for T where
+    T: Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Recorder + Send
+{
+}

@@ -8,6 +8,7 @@ mod hands;
 mod message;
 pub mod recorder;
 mod rule;
+mod unusual;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
@@ -42,6 +43,7 @@ pub struct Live {
     ruled: Option<Ruled>,
     /// Why the kernel runs no rules, once it was tried.
     unruled: Option<Refusal>,
+    unusuals: unusual::Unusuals,
     /// Files of the flight recorder that are being written, if there is one.
     saving: Option<Saving>,
 }
@@ -49,8 +51,9 @@ pub struct Live {
 impl Live {
     /// As this backend will see it.
     pub fn new(choice: Choice) -> Self {
+        let unusuals = unusual::Unusuals::new(choice);
         let (reading, ruled, unruled, saving) = (None, None, None, None);
-        Self { choice, reading, hands: Hands::default(), ruled, unruled, saving }
+        Self { choice, reading, hands: Hands::default(), ruled, unruled, unusuals, saving }
     }
 
     /// The same for the tools of a service.

@@ -13,7 +13,7 @@ use super::fact::{Facts, NodeFacts};
 use super::fake::Fake;
 use super::process::Processes;
 use super::reading::Reading;
-use super::{Act, Acts, Followed, Happening, Happenings, Messages, Recorder, Ticket};
+use super::{Act, Acts, Diagnoses, Followed, Happening, Happenings, Messages, Recorder, Ticket};
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
@@ -236,10 +236,13 @@ impl Messages for Scripted {
     }
 }
 
+impl Diagnoses for Scripted {}
+
 impl Happenings for Scripted {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
             Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
+            Topic::Diagnosed(_) => Ok(()),
             _ => self.reading.can(topic),
         }
     }
