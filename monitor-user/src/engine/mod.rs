@@ -22,7 +22,7 @@ pub use caller::{Caller, Conn, Limits};
 
 use crate::meter::census::Claim;
 use crate::meter::eye::Eye;
-use crate::meter::file::Stat;
+use crate::meter::file::{Stat, Unseen};
 use crate::meter::veil::Veil;
 use crate::meter::view::Seen;
 use crate::model::id::Ns;
@@ -58,8 +58,8 @@ pub enum Input {
     },
     /// The views come back from a reading.
     Seen(Vec<Look>),
-    /// Somebody looked at a file; nothing, if it cannot be.
-    Looked(Key, Option<Stat>),
+    /// Somebody looked at a file.
+    Looked(Key, Result<Stat, Unseen>),
     /// Somebody whom these watch has ended, and his last record is there.
     Ended(Vec<Key>),
     /// What became of claims.
@@ -270,7 +270,7 @@ impl Engine {
                 self.beat(&caller, now);
                 Ok(Some(Answer::Heard {}))
             }
-            Call::File(params) => self.file(&caller, params, now).map(Some),
+            Call::File(params) => self.file((&caller, tag.clone()), params, now),
             Call::Account => self.account(&caller, tag.clone(), now),
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
             Call::Probes => asked((from, &tag), About::Probes, out),
