@@ -31,6 +31,13 @@ const ROWS: &[(&str, i64, &str)] = &[
     (r#"{"part":"disk","disks":7}"#, BAD_PARAM, "disks"),
     (r#"{"part":"disk","disks":[7]}"#, BAD_PARAM, "disks[0]"),
     (r#"{"part":"net","nets":[null]}"#, BAD_PARAM, "nets[0]"),
+    // An empty list is neither everything nor nothing.
+    (r#"{"targets":[]}"#, BAD_PARAM, "targets"),
+    (r#"{"comms":[]}"#, BAD_PARAM, "comms"),
+    (r#"{"uids":[]}"#, BAD_PARAM, "uids"),
+    (r#"{"cgroups":[]}"#, BAD_PARAM, "cgroups"),
+    (r#"{"part":"disk","disks":[]}"#, BAD_PARAM, "disks"),
+    (r#"{"part":"net","nets":[]}"#, BAD_PARAM, "nets"),
     (r#"{"feilds":["cpu_ns"]}"#, BAD_PARAM, "feilds"),
     // Targets.
     (r#"{"targets":7}"#, BAD_PARAM, "targets"),
