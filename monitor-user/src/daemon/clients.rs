@@ -4,7 +4,7 @@
 
 use crate::engine::{Caller, Conn, Input};
 use crate::meter::veil::Veil;
-use crate::model::status::Refusal;
+use crate::model::status::{Refusal, Status};
 use crate::serve::door::Limits;
 use crate::serve::line::{Arrival, Line, converse, is_request};
 use crate::serve::outbox::Outbox;
@@ -165,7 +165,8 @@ impl Clients {
                 Some(Said::Input(Input::Called { from: conn, tag, call }))
             }
             Err(fault) => {
-                *self.refused.entry("malformed call").or_default() += 1;
+                let kind = Status::of(fault.code).map_or("malformed call", Status::name);
+                *self.refused.entry(kind).or_default() += 1;
                 self.line(conn, |outbox| outbox.reply(reply::faulty(&fault)));
                 None
             }

@@ -185,7 +185,10 @@ impl Engine {
             Input::Called { from, tag, call } => {
                 self.called((from, tag), call, now, &mut out);
             }
-            Input::Seen(looks) => self.seen(looks, now, &mut out),
+            Input::Seen(looks) => {
+                self.seen(looks, now, &mut out);
+                self.note_refused(&out);
+            }
             Input::Looked(key, stat) => self.looked(key, stat, now, &mut out),
             Input::Ended(keys) => self.hurry(&keys),
             Input::Claimed(settled) => self.claimed(settled, now, &mut out),
@@ -287,6 +290,21 @@ impl Engine {
         }
         if let (Some(tag), Some(answer)) = (tag, answer.transpose()) {
             out.insert(place, Output::Reply { to: from, tag, answer });
+        }
+    }
+
+    /// The same of first samples that could not be had: these are all the replies there are.
+    fn note_refused(&mut self, out: &[Output]) {
+        for output in out {
+            let Output::Reply { to, answer: Err(refusal), .. } = output else { continue };
+            self.refuse(*to, "monitor", refusal);
+        }
+    }
+
+    /// Counts a refusal to somebody, and writes it into the log.
+    pub fn refuse(&mut self, to: Conn, method: &str, refusal: &Refusal) {
+        if let Some(caller) = self.callers.get(&to).cloned() {
+            self.note_refusal(&caller, method, refusal);
         }
     }
 

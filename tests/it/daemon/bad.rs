@@ -111,6 +111,10 @@ const OTHERS: &[(&str, &str, i64, &str)] = &[
 fn check(got: &Value, code: i64, names: &str, of: &str) {
     let message = got["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(got["error"]["code"], code, "{of}: {got}");
+    // Of whatever has a status, its name is told too.
+    let status = monitor::model::status::Status::of(i32::try_from(code).unwrap());
+    let name = status.map_or(Value::Null, |it| it.name().into());
+    assert_eq!(got["error"]["data"]["status"], name, "{of}: {got}");
     assert!(message.contains(names), "{of}: {message:?} does not name {names:?}");
     assert!(!message.contains('\n') && message.len() < 400, "{of}: {message}");
 }
@@ -154,6 +158,19 @@ fn what_is_no_call_is_answered_and_the_connection_goes_on() {
     let _ = client.say(deep.as_bytes());
     assert!(client.hear().unwrap()["error"]["code"].as_i64().unwrap() < 0);
     assert_eq!(client.call("hello", "{}")["result"]["service"], "monitor");
+}
+
+#[test]
+fn a_refusal_is_counted_under_its_status() {
+    let service = Served::start("test");
+    let mut client = service.connect();
+    for params in [r#"{"fields":7}"#, r#"{"fields":[]}"#, r#"{"targets":[{"pid":99}]}"#, "7"] {
+        let _told = client.refusal("monitor", params);
+    }
+    let _told = client.refusal("presuse", "{}");
+    let refused = service.status()["refused"].clone();
+    let want = serde_json::json!({ "BAD_PARAM": 3, "NOT_FOUND": 1, "malformed call": 1 });
+    assert_eq!(refused, want);
 }
 
 #[test]

@@ -86,9 +86,7 @@ impl Engine {
         out.extend(tag.map(|tag| Output::Reply { to, tag, answer }));
         let Some(refusal) = refusal else { return true };
         self.alarms.remove(&key);
-        if let Some(caller) = self.callers.get(&to).cloned() {
-            self.note_refusal(&caller, "file", &refusal);
-        }
+        self.refuse(to, "file", &refusal);
         false
     }
 }
