@@ -29,6 +29,9 @@ use tokio::time::timeout;
 /// How long a client that does not read can hold up the end of the service.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// Faults of one connection that are written into the log one by one.
+const FAULTS: u64 = 64;
+
 /// All connections.
 pub struct Clients {
     all: HashMap<Conn, Client>,
@@ -52,6 +55,8 @@ struct Client {
     tool: Tool,
     /// Whether it has said a request.
     asks: bool,
+    /// Lines of it that were no calls.
+    faults: u64,
 }
 
 /// What came of what a connection said.
@@ -107,7 +112,7 @@ impl Clients {
         let (veil, acts) = (self.policy.veil(&peer), self.policy.reach(&peer));
         let (session, sees) = (SessionId { entry: self.node, conn }, veil);
         let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees, acts };
-        self.all.insert(conn, Client { uid, outbox, tool, asks: false });
+        self.all.insert(conn, Client { uid, outbox, tool, asks: false, faults: 0 });
         Some(Input::Opened(Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil }))
     }
 
@@ -126,7 +131,7 @@ impl Clients {
         // It only looks: nothing from within acts on a process.
         let (session, acts) = (SessionId { entry: self.node, conn }, Reach::Nobody);
         let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees: veil, acts };
-        self.all.insert(conn, Client { uid, outbox, tool, asks: false });
+        self.all.insert(conn, Client { uid, outbox, tool, asks: false, faults: 0 });
         let opened = Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil };
         Ok((conn, Input::Opened(opened)))
     }
@@ -167,9 +172,20 @@ impl Clients {
             Err(fault) => {
                 let kind = Status::of(fault.code).map_or("malformed call", Status::name);
                 *self.refused.entry(kind).or_default() += 1;
+                self.log_fault(conn, &fault);
                 self.line(conn, |outbox| outbox.reply(reply::faulty(&fault)));
                 None
             }
+        }
+    }
+
+    /// Writes into the log what was no call: of a connection that says nothing else, less and less.
+    fn log_fault(&mut self, conn: Conn, fault: &Fault) {
+        let Some(client) = self.all.get_mut(&conn) else { return };
+        client.faults += 1;
+        let Client { uid, faults, tool: Tool { pid, .. }, .. } = client;
+        if *faults <= FAULTS || faults.is_power_of_two() {
+            tracing::info!(uid, pid, faults, "no call: {}", fault.message);
         }
     }
 

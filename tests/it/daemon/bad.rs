@@ -174,6 +174,31 @@ fn a_refusal_is_counted_under_its_status() {
 }
 
 #[test]
+fn a_refusal_is_in_the_log_with_who_and_why_and_a_flood_is_not() {
+    let service = Served::start("test");
+    let mut client = service.connect();
+    let why = [
+        ("monitor", r#"{"fields":[]}"#),
+        ("monitor", r#"{"every_ns":"1s"}"#),
+        ("monitor", r#"{"targets":[{"pid":99}]}"#),
+        ("presuse", "{}"),
+    ]
+    .map(|(method, params)| client.refusal(method, params));
+    let (uid, pid) = (rustix::process::getuid().as_raw(), std::process::id());
+    let told = |log: &str, why: &String| {
+        let who = [format!("uid={uid}"), format!("pid={pid}")];
+        log.lines().any(|line| line.contains(why) && who.iter().all(|it| line.contains(it)))
+    };
+    let all = || why.iter().all(|why| told(&service.log(), why)).then_some(());
+    crate::deadline::until(all);
+    for _ in 0..1000 {
+        let _told = client.refusal("flood", "{}");
+    }
+    let lines = service.log().lines().filter(|line| line.contains("\"flood\"")).count();
+    assert!((1..100).contains(&lines), "{lines}");
+}
+
+#[test]
 fn a_line_without_end_is_cut_off_in_bounded_memory() {
     let service = Served::start("test");
     let mut other = service.connect();
