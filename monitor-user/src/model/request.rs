@@ -118,7 +118,11 @@ fn some_filled<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 
 /// A target of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "a target is {\"pid\":N}, {\"namespace\":\"NAME\",\"rank\":N} or {\"node\":\"NAME\"}"
+)]
 pub enum Target {
     /// A process by node and process id (`PMIX_MONITOR_TARGET_PIDS`).
     Pid {
@@ -139,7 +143,7 @@ pub enum Target {
 
 /// A process of a parallel job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with namespace and rank")]
 pub struct Rank {
     /// Its namespace.
     pub namespace: String,
@@ -150,7 +154,7 @@ pub struct Rank {
 
 /// A node by its name or its number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a node is a name or a number")]
 pub enum NodeName {
     /// Its number.
     Number(u32),

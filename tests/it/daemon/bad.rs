@@ -116,6 +116,8 @@ fn check(got: &Value, code: i64, names: &str, of: &str) {
     let name = status.map_or(Value::Null, |it| it.name().into());
     assert_eq!(got["error"]["data"]["status"], name, "{of}: {got}");
     assert!(message.contains(names), "{of}: {message:?} does not name {names:?}");
+    let ours = ["struct ", "enum ", "untagged"].iter().all(|it| !message.contains(it));
+    assert!(ours, "{of}: {message:?} speaks of how it is made");
     assert!(!message.contains('\n') && message.len() < 400, "{of}: {message}");
 }
 
