@@ -164,8 +164,14 @@ impl Cluster {
                 self.pass(now, Input::Called { from, tag, call }, acts);
             }
             Ok(Scope::Nodes(parts)) => self.gather((from, tag), *request, parts, (now, acts)),
-            Err(refusal) => refuse(from, tag, refusal, acts),
+            Err(refusal) => self.refuse(from, tag, refusal, acts),
         }
+    }
+
+    /// Refuses a request that never came to the engine.
+    fn refuse(&mut self, to: Conn, tag: Option<Tag>, refusal: Refusal, acts: &mut Vec<Act>) {
+        self.engine.refuse(to, "monitor", &refusal);
+        reply(to, tag, Err(refusal), acts);
     }
 
     /// Gives an input to the engine, and what comes of it to whom it is for.
@@ -228,11 +234,6 @@ impl Cluster {
         self.next += 1;
         self.next
     }
-}
-
-/// Refuses a call.
-fn refuse(to: Conn, tag: Option<Tag>, refusal: Refusal, acts: &mut Vec<Act>) {
-    reply(to, tag, Err(refusal), acts);
 }
 
 /// Answers a call, if it wants an answer.

@@ -14,6 +14,7 @@ use crate::model::want::Capability;
 use crate::serve::policy::Policy;
 use crate::wire::call::Tag;
 use crate::wire::status::Own;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -132,7 +133,10 @@ impl Loop {
 
     /// The service's own numbers.
     pub(super) fn own(&self) -> Own {
-        let refused = self.cluster.engine().refused().iter().chain(self.clients.refused());
+        let mut refused = BTreeMap::new();
+        for (kind, n) in self.cluster.engine().refused().iter().chain(self.clients.refused()) {
+            *refused.entry((*kind).to_owned()).or_default() += n;
+        }
         let config = self.settings.loaded.path.as_ref();
         Own {
             node: self.settings.node.name.clone(),
@@ -141,7 +145,7 @@ impl Loop {
             monitors: self.cluster.engine().len() as u64,
             queue_bytes: self.clients.queued() as u64,
             dropped: self.clients.dropped(),
-            refused: refused.map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
+            refused,
             http: self.web.status(),
             otlp: self.web.pushed(),
             ..self.account.own()

@@ -125,8 +125,11 @@ impl Engine {
         let unix = self.unix(now);
         let Some(monitor) = self.monitors.get_mut(&key) else {
             let by = Teller { node: &self.node, unix };
-            let alarm = self.alarms.remove(&key);
-            out.extend(alarm.zip(told).map(|(alarm, reason)| alarm.end(reason, by)));
+            let told = self
+                .alarms
+                .remove(&key)
+                .and_then(|mut alarm| alarm.unanswered().or_else(|| Some(alarm.end(told?, by))));
+            out.extend(told);
             return self.remove(key, out);
         };
         if let Some(reply) = monitor.unanswered() {

@@ -22,7 +22,7 @@ pub use caller::{Caller, Conn, Limits};
 
 use crate::meter::census::Claim;
 use crate::meter::eye::Eye;
-use crate::meter::file::Stat;
+use crate::meter::file::{Stat, Unseen};
 use crate::meter::veil::Veil;
 use crate::meter::view::Seen;
 use crate::model::id::Ns;
@@ -58,8 +58,8 @@ pub enum Input {
     },
     /// The views come back from a reading.
     Seen(Vec<Look>),
-    /// Somebody looked at a file; nothing, if it cannot be.
-    Looked(Key, Option<Stat>),
+    /// Somebody looked at a file.
+    Looked(Key, Result<Stat, Unseen>),
     /// Somebody whom these watch has ended, and his last record is there.
     Ended(Vec<Key>),
     /// What became of claims.
@@ -187,7 +187,10 @@ impl Engine {
             Input::Called { from, tag, call } => {
                 self.called((from, tag), call, now, &mut out);
             }
-            Input::Seen(looks) => self.seen(looks, now, &mut out),
+            Input::Seen(looks) => {
+                self.seen(looks, now, &mut out);
+                self.note_refused(&out);
+            }
             Input::Looked(key, stat) => self.looked(key, stat, now, &mut out),
             Input::Ended(keys) => self.hurry(&keys),
             Input::Claimed(settled) => self.claimed(settled, now, &mut out),
@@ -272,7 +275,7 @@ impl Engine {
                 self.beat(&caller, now);
                 Ok(Some(Answer::Heard {}))
             }
-            Call::File(params) => self.file(&caller, params, now).map(Some),
+            Call::File(params) => self.file((&caller, tag.clone()), params, now),
             Call::Account => self.account(&caller, tag.clone(), now),
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
             Call::Rules => asked((from, &tag), About::Rules, out),
@@ -290,6 +293,21 @@ impl Engine {
         }
         if let (Some(tag), Some(answer)) = (tag, answer.transpose()) {
             out.insert(place, Output::Reply { to: from, tag, answer });
+        }
+    }
+
+    /// The same of first samples that could not be had: these are all the replies there are.
+    fn note_refused(&mut self, out: &[Output]) {
+        for output in out {
+            let Output::Reply { to, answer: Err(refusal), .. } = output else { continue };
+            self.refuse(*to, "monitor", refusal);
+        }
+    }
+
+    /// Counts a refusal to somebody, and writes it into the log.
+    pub fn refuse(&mut self, to: Conn, method: &str, refusal: &Refusal) {
+        if let Some(caller) = self.callers.get(&to).cloned() {
+            self.note_refusal(&caller, method, refusal);
         }
     }
 

@@ -86,6 +86,9 @@ impl Engine {
 
     /// Limits of pace.
     fn bearable(&self, plan: &Plan, request: &Request) -> Result<(), Refusal> {
+        if request.every_ns == Some(0) {
+            return Err(Refusal::bad("every_ns 0: leave it out for one sample"));
+        }
         if let Some(every) = request.every_ns {
             match plan.want.wants(ProcessField::Pss) {
                 true => self.limits.slowest_costly(every)?,

@@ -13,7 +13,7 @@ use crate::model::field::{Category as _, ProcessField};
 use crate::model::id::{Ns, Pid};
 use crate::model::name;
 use crate::model::pmix::Named as _;
-use crate::model::request::{Rank, Request, Target};
+use crate::model::request::{EMPTY, Rank, Request, Target};
 use crate::model::scope::Scope;
 use crate::model::status::{Refusal, Status};
 use crate::model::want::{Capability, Devices, Want};
@@ -120,7 +120,12 @@ fn fitting(request: &Request, scope: Scope) -> Result<(), Refusal> {
         Target::Rank(rank) => Some(&rank.namespace),
         _ => None,
     });
-    let devices = [&request.disks, &request.nets].into_iter().flatten().flatten();
+    let devices = [("disks", &request.disks), ("nets", &request.nets)];
+    let empty = |&&(_, list): &&(_, &Option<Vec<_>>)| list.as_ref().is_some_and(Vec::is_empty);
+    if let Some((key, _)) = devices.iter().find(empty) {
+        return Err(Refusal::bad(format!("{key}: {EMPTY}")));
+    }
+    let devices = devices.iter().filter_map(|(_, list)| list.as_ref()).flatten();
     for name in devices.chain(request.id.iter()).chain(ranks) {
         proper(name)?;
     }
@@ -286,6 +291,8 @@ mod tests {
         let disk = Request { part: "disk".into(), ..Request::default() };
         let long = Request { disks: Some(vec!["x".repeat(256)]), ..disk };
         assert!(Plan::of(&long).is_err());
+        let none = Request { nets: Some(Vec::new()), ..Request::default() };
+        refused(&none, "nets: an empty list; leave it out for all");
         let control = Request { nets: Some(vec!["a\n".into()]), ..Request::default() };
         assert!(Plan::of(&control).is_err_and(|it| it.message.starts_with("name \"a\\n\"")));
     }

@@ -92,8 +92,11 @@ pub enum Alert {
     File {
         /// Which.
         path: String,
-        /// Looks in a row that found it as it was.
+        /// Looks in a row that found it as it was, or did not find it.
         unchanged: u64,
+        /// It is not there any more, or cannot be looked at.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        missing: bool,
         /// Its size in bytes, if it could be looked at.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<u64>,

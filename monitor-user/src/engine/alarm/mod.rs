@@ -1,8 +1,9 @@
 //! Alarms: a beat that does not come, a file that does not change.
 //!
 //! An alarm is a monitor that tells only when something did not happen in time. It has a name in
-//! the same list, and goes with its connection. Files are looked at by somebody else.
+//! the same list, and goes with its connection.
 
+mod file;
 #[cfg(test)]
 mod tests;
 
@@ -10,17 +11,16 @@ use super::monitor::Teller;
 use super::register::{By, What};
 use super::{Answer, Caller, Conn, Engine, Key, Output};
 use crate::meter::beat::{Heart, Missed};
-use crate::meter::file::{Changes, Stat, Watched};
+use crate::meter::file::Watched;
 use crate::meter::plan;
 use crate::model::id::{Ns, Pid};
 use crate::model::status::{Refusal, Status};
+use crate::wire::call::Tag;
 use crate::wire::event::{Alert, Event, Reason};
-use crate::wire::params::{FileWatch, Heartbeat};
+use crate::wire::params::Heartbeat;
 
 /// `PMIX_MONITOR_HEARTBEAT_ALERT` of pmix_common.h.
 const HEARTBEAT_ALERT: i32 = -109;
-/// `PMIX_MONITOR_FILE_ALERT`.
-const FILE_ALERT: i32 = -110;
 
 /// An alarm.
 pub struct Alarm {
@@ -77,6 +77,10 @@ enum Watch {
         due: Ns,
         /// Somebody is looking.
         out: bool,
+        /// Whether it was looked at before; the first look is the answer.
+        begun: bool,
+        /// The tag of the call, until it is answered.
+        first: Option<Tag>,
     },
 }
 
@@ -100,6 +104,14 @@ impl Alarm {
             Watch::Heart { heart, .. } => Some(heart.due()),
             Watch::File { due, out, .. } => (!out).then_some(*due),
         }
+    }
+
+    /// The reply to the call that began it, if it ends before its first look.
+    pub fn unanswered(&mut self) -> Option<Output> {
+        let Watch::File { first, .. } = &mut self.watch else { return None };
+        let (to, tag) = (self.owner, first.take()?);
+        let text = format!("monitor {:?} ended before its first look", self.id);
+        Some(Output::Reply { to, tag, answer: Err(Refusal::new(Status::NotAvailable, text)) })
     }
 
     fn tell(&mut self, by: Teller<'_>, alert: Alert) -> Told {
@@ -162,34 +174,6 @@ impl Engine {
         let code = params.code.unwrap_or(HEARTBEAT_ALERT);
         let range = range(params.range.as_deref())?;
         self.set(caller, params.id, Terms { every, code, range, watch })
-    }
-
-    /// Watches that a file changes.
-    pub(super) fn file(
-        &mut self,
-        caller: &Caller,
-        params: FileWatch,
-        now: Ns,
-    ) -> Result<Answer, Refusal> {
-        let every = self.window(params.every_ns)?;
-        let changes = Changes { size: params.size, access: params.access, modify: params.modify };
-        if !changes.any() {
-            return Err(Refusal::bad("file: say what counts: size, access or modify"));
-        }
-        if !params.path.starts_with('/') || params.path.contains('\0') {
-            let path = &params.path;
-            return Err(Refusal::bad(format!("path {path:?}: the full path of a file")));
-        }
-        if self.limits.files_of.is_some_and(|only| only != caller.uid) {
-            return Err(Refusal::denied(
-                "file: the service cannot look with your rights: it needs CAP_SETUID, \
-                 CAP_SETGID for that",
-            ));
-        }
-        let watched = Watched::new(changes, params.drops, params.repeat);
-        let watch = Watch::File { path: params.path, watched, due: now, out: false };
-        let code = params.code.unwrap_or(FILE_ALERT);
-        self.set(caller, params.id, Terms { every, code, range: Range::Requestor, watch })
     }
 
     fn window(&self, every_ns: u64) -> Result<Ns, Refusal> {
@@ -262,20 +246,6 @@ impl Engine {
             }
         }
         told.into_iter().for_each(|it| self.alert(it, out));
-    }
-
-    /// Somebody has looked at a file.
-    pub(super) fn looked(&mut self, key: Key, stat: Option<Stat>, now: Ns, out: &mut Vec<Output>) {
-        let unix = self.unix(now);
-        // It may have been cancelled meanwhile.
-        let Some(alarm) = self.alarms.get_mut(&key) else { return };
-        let Watch::File { path, watched, out: away, .. } = &mut alarm.watch else { return };
-        *away = false;
-        let Some(unchanged) = watched.look(stat) else { return };
-        let size = watched.last().map(|stat| stat.size);
-        let alert = Alert::File { path: path.clone(), unchanged, size };
-        let told = alarm.tell(Teller { node: &self.node, unix }, alert);
-        self.alert(told, out);
     }
 
     fn alert(&self, Told { owner, range, event }: Told, out: &mut Vec<Output>) {

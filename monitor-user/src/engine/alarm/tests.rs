@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::{Input, Limits};
+use crate::meter::file::{Stat, Unseen};
 use crate::meter::veil::{Eyes, Veil};
 use crate::wire::call::{Call, Tag};
 use crate::wire::params::Cancel;
@@ -119,32 +120,72 @@ fn others_of_the_same_user_are_told_if_that_was_asked_for() {
     assert_eq!(hearers, [1, 2]);
 }
 
+/// A watch for the size of a file, to be told of after so many looks.
+fn file(drops: u32) -> Call {
+    let text =
+        format!(r#"{{"id":"f","path":"/a","every_ns":{S},"drops":{drops},"size":true,"code":5}}"#);
+    Call::File(serde_json::from_str(&text).expect("parameters"))
+}
+
+/// The file that somebody shall look at.
+#[track_caller]
+fn looks(out: &[Output]) -> (Key, String, u32) {
+    let at = out.iter().find_map(|it| match it {
+        Output::LookAt(at) => Some((at.key, at.path.clone(), at.uid)),
+        _ => None,
+    });
+    at.expect("somebody shall look")
+}
+
+#[test]
+fn who_may_not_look_at_a_file_is_refused_at_the_first_look() {
+    let mut engine = engine();
+    let (key, ..) = looks(&call(&mut engine, 0, 1, file(1)));
+    let out = engine.input(Ns(1), Input::Looked(key, Err(Unseen::Denied)));
+    assert!(matches!(&out[..], [Output::Reply { to: 1, answer: Err(why), .. }]
+        if why.status == Status::NoPermissions && why.message.contains("/a")));
+    assert_eq!((engine.due(), engine.refused()["NO_PERMISSIONS"]), (None, 1));
+}
+
+#[test]
+fn one_that_is_not_there_yet_is_waited_for_and_told_of_when_it_goes() {
+    let mut engine = engine();
+    let (key, ..) = looks(&call(&mut engine, 0, 1, file(1)));
+    let there = Ok(Stat { size: 9, accessed: Ns(0), modified: Ns(0) });
+    let looked = [Err(Unseen::Missing), there, Err(Unseen::Missing)];
+    let alerts = looked.into_iter().zip(0..).filter_map(|(stat, second)| {
+        let _look = engine.input(Ns(second * S), Input::Tick);
+        let out = engine.input(Ns(second * S + 1), Input::Looked(key, stat));
+        out.into_iter().find_map(|it| match it {
+            Output::Event { event, .. } => event.alert,
+            _ => None,
+        })
+    });
+    let gone = Alert::File { path: "/a".into(), unchanged: 1, missing: true, size: None };
+    assert_eq!(alerts.collect::<Vec<_>>(), [gone]);
+}
+
+#[test]
+fn one_that_is_cancelled_before_its_first_look_is_answered_all_the_same() {
+    let mut engine = engine();
+    let (key, ..) = looks(&call(&mut engine, 0, 1, file(1)));
+    let out = call(&mut engine, 1, 1, Call::Cancel(Cancel::default()));
+    assert!(matches!(&out[..], [
+        Output::Reply { answer: Err(why), .. },
+        Output::Reply { answer: Ok(Answer::Cancelled { .. }), .. },
+    ] if why.status == Status::NotAvailable));
+    assert!(engine.input(Ns(2), Input::Looked(key, Err(Unseen::Missing))).is_empty());
+}
+
 #[test]
 fn a_file_is_looked_at_again_and_again_and_told_of_when_it_stays() {
     let mut engine = engine();
-    let watch = FileWatch {
-        id: None,
-        path: "/a".into(),
-        every_ns: S,
-        drops: 2,
-        size: true,
-        access: false,
-        modify: false,
-        repeat: false,
-        code: Some(5),
-    };
-    let out = call(&mut engine, 0, 1, Call::File(watch));
-    let stat = Some(Stat { size: 9, accessed: Ns(0), modified: Ns(0) });
-    let looks = |out: &[Output]| {
-        let at = out.iter().find_map(|it| match it {
-            Output::LookAt(at) => Some((at.key, at.path.clone(), at.uid)),
-            _ => None,
-        });
-        at.expect("somebody shall look")
-    };
+    let out = call(&mut engine, 0, 1, file(2));
+    let stat = Ok(Stat { size: 9, accessed: Ns(0), modified: Ns(0) });
     let (key, path, uid) = looks(&out);
     assert_eq!((path.as_str(), uid), ("/a", 7));
-    assert!(engine.input(Ns(1), Input::Looked(key, stat)).is_empty());
+    let out = engine.input(Ns(1), Input::Looked(key, stat));
+    assert!(matches!(&out[..], [Output::Reply { to: 1, answer: Ok(Answer::Set { .. }), .. }]));
     for second in [1, 2] {
         let _again = looks(&engine.input(Ns(second * S), Input::Tick));
         let out = engine.input(Ns(second * S + 1), Input::Looked(key, stat));
