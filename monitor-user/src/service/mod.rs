@@ -22,8 +22,10 @@ pub mod session;
 // The services, by object.
 pub mod counter;
 pub mod diag;
+mod disk;
 mod event;
 mod extension;
+pub mod guest;
 mod hardware;
 mod message;
 mod object;
@@ -69,7 +71,8 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),
-    ("Miscellaneous", &[print::ROWS, extension::ROWS]),
+    ("Miscellaneous", &[print::ROWS, extension::ROWS, guest::ROWS]),
     ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
     ("Unusual events", &[diag::row::ROWS]),
+    ("Files and disks", &[disk::ROWS]),
 ];

@@ -8,6 +8,7 @@ pub mod act;
 mod answer;
 pub mod call;
 pub mod diagnose;
+pub mod disk;
 pub mod fact;
 mod fake;
 pub mod happening;
@@ -20,6 +21,7 @@ pub mod scripted;
 pub use act::{Act, Acts, Errand, HeldThread, Sent};
 pub use call::Calls;
 pub use diagnose::Diagnoses;
+pub use disk::Disks;
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
 pub use message::Messages;
@@ -30,8 +32,11 @@ pub type Ticket = u64;
 
 /// A node.
 pub trait Ground:
-    Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Send
+    Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Disks + Send
 {
 }
 
-impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Send> Ground for T {}
+impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Disks + Send> Ground
+    for T
+{
+}
