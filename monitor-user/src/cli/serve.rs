@@ -47,6 +47,7 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
         hidden: hidden(),
         node: own_node(),
         link: None,
+        dial: None,
         reload: Box::new(reload),
         log,
     };

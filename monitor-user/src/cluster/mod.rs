@@ -17,6 +17,7 @@ pub mod scope;
 use crate::engine::{Answer, Conn, Engine, Input, Key, Limits, Output};
 use crate::model::id::Ns;
 use crate::model::request::{Rank, Request};
+use crate::model::sample::Instant;
 use crate::model::status::Refusal;
 use crate::wire::call::{Call, Tag};
 use gather::Gather;
@@ -103,6 +104,11 @@ impl Cluster {
         let remote = self.gathers.values().any(|it| it.has_others(&self.own.name));
         let renewal = remote.then_some(Ns(self.renewed.0 + RENEW.0));
         self.engine.due().into_iter().chain(deadlines).chain(leases).chain(renewal).min()
+    }
+
+    /// What both clocks show.
+    pub const fn set_clock(&mut self, now: Instant) {
+        self.engine.set_clock(now);
     }
 
     /// Takes an input; says what is to be done.

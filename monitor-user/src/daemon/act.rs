@@ -18,8 +18,16 @@ impl Loop {
         if let (Input::Called { .. }, Some(link)) = (&input, &self.link) {
             self.cluster.meet(link.others());
         }
-        let acts = self.cluster.input(clock::boot(), input);
+        let now = self.now();
+        let acts = self.cluster.input(now, input);
         self.act(acts);
+    }
+
+    /// The time for whom it is a value; both clocks, as the realtime clock may be set.
+    fn now(&mut self) -> Ns {
+        let now = clock::now();
+        self.cluster.set_clock(now);
+        now.boot
     }
 
     /// Tells the thread when something else is needed than before: ahead of who looks for it.
@@ -44,7 +52,8 @@ impl Loop {
             }
             other => other,
         };
-        let acts = self.cluster.receive(clock::boot(), &from, message);
+        let now = self.now();
+        let acts = self.cluster.receive(now, &from, message);
         self.act(acts);
         None
     }
@@ -115,6 +124,11 @@ impl Loop {
             Output::Claims(claims) => self.send(Job::Claims(claims)),
             Output::Asked { to, tag, about: About::Service } => {
                 self.clients.reply(to, &tag, Ok(self.own()));
+            }
+            Output::Asked { to, tag, about: About::Rules } => {
+                if let Some(viewer) = self.clients.viewer(to) {
+                    self.hand.rules(viewer, tag);
+                }
             }
             Output::Asked { to, tag, about: About::Probes } => self.examine(to, tag),
             Output::Asked { to, tag, about: About::Flight(asked) } => {

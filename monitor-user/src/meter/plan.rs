@@ -17,6 +17,7 @@ use crate::model::request::{Rank, Request, Target};
 use crate::model::scope::Scope;
 use crate::model::status::{Refusal, Status};
 use crate::model::want::{Capability, Devices, Want};
+use crate::model::whose::Whose;
 
 /// Fields that are read only if they are shown.
 pub const COSTLY: [ProcessField; 6] = [
@@ -234,6 +235,8 @@ fn want(
         pids,
         threads: request.threads,
         costly: COSTLY.into_iter().filter(shown).collect(),
+        // Who looks knows of whom.
+        pss_of: Whose::default(),
         node: scope.node() && (every || !(layout.node.is_empty() && layout.cpus.is_empty())),
         disks: devices(scope.disks() && !layout.disks.is_empty(), request.disks.as_ref()),
         nets: devices(scope.nets() && !layout.nets.is_empty(), request.nets.as_ref()),

@@ -19,3 +19,4 @@ pub mod scope;
 pub mod spread;
 pub mod status;
 pub mod want;
+pub mod whose;

@@ -54,15 +54,20 @@ pub struct Recording {
 impl Recording {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let (file, length) = regular(path)?;
-        let (header, samples_at) = read_header(&file, path, length)?;
+        Self::of(opened(path)?, path)
+    }
+
+    /// Of a file that is open; `path` is what it is called.
+    pub fn of(file: File, path: &Path) -> Result<Self, Error> {
+        let bytes = length_of(&file, path)?;
+        let (header, samples_at) = read_header(&file, path, bytes)?;
         let decoder = Decoder::new(&header.sheets).ok_or_else(|| Error::Damaged {
             path: path.to_owned(),
             what: "its header names sheets that cannot be".into(),
         })?;
-        let found = match index::load(&file, length) {
+        let found = match index::load(&file, bytes) {
             Some(entries) => Found { entries, ..Found::default() },
-            None => scan::scan(&file, samples_at, length).map_err(|it| unread(path, it))?,
+            None => scan::scan(&file, samples_at, bytes).map_err(|it| unread(path, it))?,
         };
         let mut it = Self {
             path: path.to_owned(),
@@ -227,18 +232,21 @@ impl Recording {
     }
 }
 
-/// The file, open, and its length. No pipe: it cannot be seeked in.
-fn regular(path: &Path) -> Result<(File, u64), Error> {
+fn opened(path: &Path) -> Result<File, Error> {
     // Whoever opens a pipe without this waits for its other end.
     let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
-    let file = file.map_err(|it| unread(path, it))?;
+    file.map_err(|it| unread(path, it))
+}
+
+/// The length of a regular file. No pipe: it cannot be seeked in.
+fn length_of(file: &File, path: &Path) -> Result<u64, Error> {
     let about = file.metadata().map_err(|it| unread(path, it))?;
     if !about.is_file() {
         let why = "it is not a regular file";
         return Err(Error::Foreign { path: path.to_owned(), why });
     }
-    Ok((file, about.len()))
+    Ok(about.len())
 }
 
 fn unread(path: &Path, source: std::io::Error) -> Error {

@@ -31,6 +31,7 @@ mod message;
 mod object;
 mod print;
 mod process;
+mod recording;
 mod scope;
 // What others could not do, as refusals.
 mod probed;
@@ -71,7 +72,7 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),
-    ("Miscellaneous", &[print::ROWS, extension::ROWS, guest::ROWS]),
+    ("Miscellaneous", &[print::ROWS, extension::ROWS, guest::ROWS, recording::ROWS]),
     ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
     ("Unusual events", &[diag::row::ROWS]),
     ("Files and disks", &[disk::ROWS]),

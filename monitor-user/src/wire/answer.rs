@@ -2,6 +2,7 @@
 //!
 //! The answer to `monitor` is an event with a status; see `wire::event`.
 
+use super::event::Reason;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -57,9 +58,35 @@ pub struct Listed {
     pub attached: bool,
     /// Events kept for who will.
     pub kept: usize,
+    /// Why it has ended; it is there until somebody has come for what it kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Reason>,
     /// How long its lease still runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_left_ns: Option<u64>,
+}
+
+/// A request that waits for its event, as `rules` tells of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// The number of the session, which is one connection.
+    pub session: u64,
+    /// Its user.
+    pub uid: u32,
+    /// The process at its other end.
+    pub requestor: u32,
+    /// The number of the event in its session.
+    pub id: i64,
+    /// What is waited for, as the language writes it.
+    pub event: String,
+    /// What is done then.
+    pub actions: String,
+    /// Where the actions can be done at the nearest.
+    pub level: String,
+    /// Whether it runs when its event occurs.
+    pub enabled: bool,
+    /// How often it did.
+    pub occurrences: u64,
 }
 
 /// To `attach` and `renew`.

@@ -53,9 +53,12 @@ pub struct Event {
     /// Rows that there were to choose from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<u64>,
-    /// Something that was asked for is missing; the notes of the sample say what.
+    /// Something that was asked for is missing; the notes of the sample, or these, say what.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// Notes on a sample that has no room for them: one in the form of PMIx.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Why it is the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Reason>,

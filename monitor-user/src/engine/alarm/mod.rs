@@ -6,13 +6,15 @@
 #[cfg(test)]
 mod tests;
 
+use super::monitor::Teller;
+use super::register::{By, What};
 use super::{Answer, Caller, Conn, Engine, Key, Output};
 use crate::meter::beat::{Heart, Missed};
 use crate::meter::file::{Changes, Stat, Watched};
 use crate::meter::plan;
-use crate::model::id::Ns;
+use crate::model::id::{Ns, Pid};
 use crate::model::status::{Refusal, Status};
-use crate::wire::event::{Alert, Event};
+use crate::wire::event::{Alert, Event, Reason};
 use crate::wire::params::{FileWatch, Heartbeat};
 
 /// `PMIX_MONITOR_HEARTBEAT_ALERT` of pmix_common.h.
@@ -100,24 +102,54 @@ impl Alarm {
         }
     }
 
-    fn tell(&mut self, node: &str, alert: Alert) -> Told {
+    fn tell(&mut self, by: Teller<'_>, alert: Alert) -> Told {
         self.seq += 1;
-        let event = Event {
+        let event = Event { alert: Some(alert), ..self.event(by) };
+        Told { owner: self.owner, range: self.range, event }
+    }
+
+    /// That it is over, for who asked for it.
+    pub fn end(&self, reason: Reason, by: Teller<'_>) -> Output {
+        let event = Event { ended: Some(reason), ..self.event(by) };
+        Output::Event { to: self.owner, event }
+    }
+
+    fn event(&self, by: Teller<'_>) -> Event {
+        Event {
             id: self.id.clone(),
             seq: self.seq,
             code: Some(self.code),
             period_ns: Some(self.every.0),
-            node: node.to_owned(),
-            alert: Some(alert),
+            node: by.node.to_string(),
+            time_unix_ns: by.unix.0,
             ..Event::default()
-        };
-        Told { owner: self.owner, range: self.range, event }
+        }
     }
 }
 
 impl Engine {
-    /// Watches that somebody beats.
+    /// Watches that somebody beats. Whether a process of that number is there, and his, is found
+    /// out first; of the caller himself it is known.
     pub(super) fn heartbeat(
+        &mut self,
+        (caller, tag): By<'_>,
+        params: Heartbeat,
+        now: Ns,
+    ) -> Result<Option<Answer>, Refusal> {
+        self.window(params.every_ns)?;
+        range(params.range.as_deref())?;
+        match params.pid.filter(|pid| *pid != caller.pid) {
+            None => self.promise(caller, params, now).map(Some),
+            Some(0) => Err(Refusal::bad("pid 0: the id of a process, or none for the caller")),
+            Some(pid) => {
+                self.put((caller, tag), (Pid(pid), None), What::Heart(params), now)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Windows are counted from now on.
+    pub(super) fn promise(
         &mut self,
         caller: &Caller,
         params: Heartbeat,
@@ -126,9 +158,6 @@ impl Engine {
         let every = self.window(params.every_ns)?;
         let heart = Heart::new(now, every, params.drops, params.repeat);
         let pid = params.pid.unwrap_or(caller.pid);
-        if pid == 0 {
-            return Err(Refusal::bad("pid 0: the id of a process, or none for the caller"));
-        }
         let watch = Watch::Heart { pid, heart };
         let code = params.code.unwrap_or(HEARTBEAT_ALERT);
         let range = range(params.range.as_deref())?;
@@ -211,6 +240,7 @@ impl Engine {
     /// Time has passed.
     pub(super) fn ring(&mut self, now: Ns, out: &mut Vec<Output>) {
         let mut told = Vec::new();
+        let unix = self.unix(now);
         for (key, alarm) in &mut self.alarms {
             match &mut alarm.watch {
                 Watch::Heart { pid, heart } => {
@@ -218,7 +248,7 @@ impl Engine {
                         let (pid, late_ns) = (*pid, late.0);
                         let alert =
                             Alert::Heartbeat { pid, missed_windows: windows, late_ns, beats };
-                        told.push(alarm.tell(&self.node, alert));
+                        told.push(alarm.tell(Teller { node: &self.node, unix }, alert));
                     }
                 }
                 Watch::File { path, due, out: away, .. } if !*away && *due <= now => {
@@ -235,7 +265,8 @@ impl Engine {
     }
 
     /// Somebody has looked at a file.
-    pub(super) fn looked(&mut self, key: Key, stat: Option<Stat>, out: &mut Vec<Output>) {
+    pub(super) fn looked(&mut self, key: Key, stat: Option<Stat>, now: Ns, out: &mut Vec<Output>) {
+        let unix = self.unix(now);
         // It may have been cancelled meanwhile.
         let Some(alarm) = self.alarms.get_mut(&key) else { return };
         let Watch::File { path, watched, out: away, .. } = &mut alarm.watch else { return };
@@ -243,7 +274,7 @@ impl Engine {
         let Some(unchanged) = watched.look(stat) else { return };
         let size = watched.last().map(|stat| stat.size);
         let alert = Alert::File { path: path.clone(), unchanged, size };
-        let told = alarm.tell(&self.node, alert);
+        let told = alarm.tell(Teller { node: &self.node, unix }, alert);
         self.alert(told, out);
     }
 

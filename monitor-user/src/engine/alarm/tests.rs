@@ -25,6 +25,22 @@ fn call(engine: &mut Engine, at: u64, from: Conn, call: Call) -> Vec<Output> {
     engine.input(Ns(at), Input::Called { from, tag: Some(Tag::Number(1)), call })
 }
 
+/// The same, where the process that is named is found, and is the caller's.
+fn called(engine: &mut Engine, at: u64, from: Conn, it: Call) -> Vec<Output> {
+    let mut out = call(engine, at, from, it);
+    let mut due = at;
+    while !out.iter().any(|it| matches!(it, Output::Claims(_))) {
+        due = engine.due().expect("a claim waits").0;
+        out = engine.input(Ns(due), Input::Tick);
+    }
+    let claims = out.into_iter().find_map(|it| match it {
+        Output::Claims(claims) => Some(claims),
+        _ => None,
+    });
+    let settled = claims.expect("claims").into_iter().map(|(key, _)| (key, Ok(()))).collect();
+    engine.input(Ns(due), Input::Claimed(settled))
+}
+
 fn heartbeat(pid: Option<u32>, range: Option<&str>) -> Call {
     let range = range.map(str::to_owned);
     let (id, every_ns) = (Some("h".to_owned()), S);
@@ -47,7 +63,7 @@ fn told(out: Vec<Output>) -> Vec<(Conn, i32, u64)> {
 #[test]
 fn a_missing_beat_is_told_to_who_watches() {
     let mut engine = engine();
-    let _set = call(&mut engine, 0, 2, heartbeat(Some(100), None));
+    let _set = called(&mut engine, 0, 2, heartbeat(Some(100), None));
     let _beat = call(&mut engine, S / 2, 1, Call::Beat);
     assert_eq!(told(engine.input(Ns(S), Input::Tick)), []);
     assert_eq!(told(engine.input(Ns(2 * S), Input::Tick)), []);
@@ -58,15 +74,39 @@ fn a_missing_beat_is_told_to_who_watches() {
 #[test]
 fn a_beat_counts_for_all_who_watch_and_only_from_the_same_user() {
     let mut engine = engine();
-    let _set = call(&mut engine, 0, 2, heartbeat(Some(100), None));
+    let _set = called(&mut engine, 0, 2, heartbeat(Some(100), None));
     let _set = call(&mut engine, 0, 1, heartbeat(None, None));
-    let _set = call(&mut engine, 0, 3, heartbeat(Some(100), None));
+    let _set = called(&mut engine, 0, 3, heartbeat(Some(100), None));
     for second in 0..4 {
         let _beat = call(&mut engine, second * S + 1, 1, Call::Beat);
         assert_eq!(told(engine.input(Ns(second * S + 2), Input::Tick)), []);
     }
     let late: Vec<_> = told(engine.input(Ns(9 * S), Input::Tick));
     assert_eq!(late.iter().map(|it| it.0).collect::<Vec<_>>(), [2, 1]);
+}
+
+#[test]
+fn a_process_that_is_not_there_or_of_another_is_not_watched_for() {
+    let mut engine = engine();
+    let out = call(&mut engine, 0, 2, heartbeat(Some(999), None));
+    let [Output::Claims(claims)] = &out[..] else { panic!("it is looked for, and no more") };
+    let [(key, claim)] = &claims[..] else { panic!("one") };
+    assert_eq!((claim.pid, claim.uid, &claim.rank), (Pid(999), 7, &None));
+    let refusal = Refusal::absent("no process 999");
+    let out = engine.input(Ns(1), Input::Claimed(vec![(*key, Err(refusal.clone()))]));
+    assert!(matches!(&out[..], [Output::Reply { to: 2, answer: Err(why), .. }] if *why == refusal));
+    assert_eq!(told(engine.input(Ns(9 * S), Input::Tick)), []);
+    assert_eq!(engine.refused()["NOT_FOUND"], 1);
+}
+
+#[test]
+fn one_who_goes_before_it_is_found_leaves_no_alarm() {
+    let mut engine = engine();
+    let out = call(&mut engine, 0, 2, heartbeat(Some(100), None));
+    let [Output::Claims(claims)] = &out[..] else { panic!("it is looked for") };
+    assert!(engine.input(Ns(1), Input::Closed(2)).is_empty());
+    assert!(engine.input(Ns(2), Input::Claimed(vec![(claims[0].0, Ok(()))])).is_empty());
+    assert_eq!(engine.due(), None);
 }
 
 #[test]
@@ -132,6 +172,27 @@ fn an_alarm_is_cancelled_like_any_monitor_and_goes_with_its_connection() {
     let _set = call(&mut engine, 2, 2, heartbeat(None, None));
     let _closed = engine.input(Ns(3), Input::Closed(2));
     assert_eq!((told(engine.input(Ns(9 * S), Input::Tick)), engine.due()), (vec![], None));
+}
+
+/// Who is told why an alarm has ended.
+fn ends(out: Vec<Output>) -> Vec<(Conn, Option<Reason>)> {
+    let end = |it| match it {
+        Output::Event { to, event } => Some((to, event.ended)),
+        _ => None,
+    };
+    out.into_iter().filter_map(end).collect()
+}
+
+#[test]
+fn who_has_an_alarm_is_told_when_somebody_else_or_the_service_ends_it() {
+    let mut engine = engine();
+    let _set = call(&mut engine, 0, 1, heartbeat(None, Some("user")));
+    let which = Cancel { id: Some("h".into()), requestor: Some(100), ..Cancel::default() };
+    let out = call(&mut engine, 1, 2, Call::Cancel(which));
+    assert_eq!(ends(out), [(1, Some(Reason::Cancelled))]);
+    let _set = call(&mut engine, 2, 1, heartbeat(None, Some("user")));
+    assert_eq!(ends(engine.input(Ns(3), Input::Shutdown)), [(1, Some(Reason::Shutdown))]);
+    assert_eq!(engine.due(), None);
 }
 
 #[test]

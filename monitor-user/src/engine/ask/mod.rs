@@ -21,6 +21,7 @@ mod packet;
 mod run;
 mod seat;
 mod stored;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod visit;

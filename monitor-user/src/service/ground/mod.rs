@@ -16,6 +16,7 @@ pub mod live;
 pub mod message;
 pub mod process;
 mod reading;
+pub mod recorder;
 pub mod scripted;
 
 pub use act::{Act, Acts, Errand, HeldThread, Sent};
@@ -26,17 +27,27 @@ pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
 pub use message::Messages;
 pub use process::Processes;
+pub use recorder::Recorder;
 
 /// By which an act that goes on is known.
 pub type Ticket = u64;
 
 /// A node.
 pub trait Ground:
-    Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Disks + Send
+    Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Recorder + Disks + Send
 {
 }
 
-impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Diagnoses + Disks + Send> Ground
-    for T
+impl<T> Ground for T where
+    T: Processes
+        + Facts
+        + Acts
+        + Happenings
+        + Messages
+        + Calls
+        + Diagnoses
+        + Recorder
+        + Disks
+        + Send
 {
 }

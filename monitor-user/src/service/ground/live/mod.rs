@@ -7,6 +7,7 @@ mod disk;
 mod fact;
 mod hands;
 mod message;
+pub mod recorder;
 mod rule;
 mod unusual;
 
@@ -14,7 +15,7 @@ use super::act::Each;
 use super::fact::{Facts, NodeFacts};
 use super::process::Processes;
 use super::reading::{self, Reading};
-use super::{Act, Acts, Calls, Followed, Happening, Happenings, HeldThread, Ticket};
+use super::{Act, Acts, Calls, Followed, Happening, Happenings, HeldThread, Recorder, Ticket};
 use crate::backend::select::{self, Choice};
 use crate::backend::{Backend, procfs};
 use crate::model::id::{Identity, Ns, Pid};
@@ -26,9 +27,11 @@ use crate::service::desk::{Sort, Topic};
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
 use hands::Hands;
+use recorder::{Saving, Service};
 use rule::Ruled;
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 
 /// How much later a reading may be while a thread waits for actions.
 const PUT_OFF: Ns = Ns(1_000_000_000);
@@ -42,14 +45,21 @@ pub struct Live {
     /// Why the kernel runs no rules, once it was tried.
     unruled: Option<Refusal>,
     unusuals: unusual::Unusuals,
+    /// Files of the flight recorder that are being written, if there is one.
+    saving: Option<Saving>,
 }
 
 impl Live {
     /// As this backend will see it.
     pub fn new(choice: Choice) -> Self {
         let unusuals = unusual::Unusuals::new(choice);
-        let hands = Hands::default();
-        Self { choice, reading: None, hands, ruled: None, unruled: None, unusuals }
+        let (reading, ruled, unruled, saving) = (None, None, None, None);
+        Self { choice, reading, hands: Hands::default(), ruled, unruled, unusuals, saving }
+    }
+
+    /// The same for the tools of a service.
+    pub fn of(choice: Choice, service: Service) -> Self {
+        Self { saving: Some(Saving::new(service)), ..Self::new(choice) }
     }
 
     fn reading(&mut self) -> Result<&mut Reading<dyn Backend>, Refusal> {
@@ -114,6 +124,26 @@ impl Processes for Live {
             Source::Ebpf | Source::Procfs => procfs::arguments(id.pid),
             Source::Test | Source::Unsupported => reading.arguments(id),
         }
+    }
+}
+
+impl Recorder for Live {
+    fn save(
+        &mut self,
+        ticket: Ticket,
+        tool: &Tool,
+        wanted: (&Path, Option<Ns>),
+    ) -> Result<Option<Each>, Refusal> {
+        let Some(saving) = &mut self.saving else {
+            let text = "only the service of a node keeps a flight recorder: see monitor serve";
+            return Err(Refusal::new(Status::UNSUPPORTED, text));
+        };
+        let program = saving.begin(ticket, wanted)?;
+        let begun = self.hands.act(ticket, tool, &Act::Start(program), &[]);
+        if begun.is_some() {
+            saving.give_up(ticket);
+        }
+        Ok(begun)
     }
 }
 
@@ -192,11 +222,15 @@ impl Happenings for Live {
     fn due(&self) -> Option<Ns> {
         let read = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
         let ruled = self.ruled.as_ref().and_then(Ruled::due);
-        [read, self.hands.due(), ruled].into_iter().flatten().min()
+        let saved = self.saving.as_ref().and_then(Saving::due);
+        [read, self.hands.due(), ruled, saved].into_iter().flatten().min()
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
         let mut all = self.hands.happened(now);
+        if let Some(saving) = &mut self.saving {
+            all = saving.happened(all, now);
+        }
         all.extend(self.ruled.as_mut().map(|it| it.happened(now)).unwrap_or_default());
         let due = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
         if let Some(reading) = self.reading.as_mut().filter(|_| due.is_some_and(|due| due <= now)) {

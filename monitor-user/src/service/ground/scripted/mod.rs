@@ -14,7 +14,7 @@ use super::fact::{Facts, NodeFacts};
 use super::fake::Fake;
 use super::process::Processes;
 use super::reading::Reading;
-use super::{Act, Acts, Diagnoses, Followed, Happening, Happenings, Messages, Ticket};
+use super::{Act, Acts, Diagnoses, Followed, Happening, Happenings, Messages, Recorder, Ticket};
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
@@ -26,6 +26,7 @@ use crate::service::desk::Topic;
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 /// Who is started has the numbers behind this one.
 const FIRST_STARTED: u32 = 100;
@@ -185,6 +186,18 @@ impl Acts for Scripted {
     }
 
     fn release(&mut self, _: &Tool) {}
+}
+
+impl Recorder for Scripted {
+    fn save(
+        &mut self,
+        _: Ticket,
+        _: &Tool,
+        (file, _): (&Path, Option<Ns>),
+    ) -> Result<Option<Each>, Refusal> {
+        let name = Value::from(file.display().to_string().as_str());
+        Ok(Some(vec![(Identity::default(), Ok(vec![name]))]))
+    }
 }
 
 impl Messages for Scripted {
