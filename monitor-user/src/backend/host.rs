@@ -44,6 +44,42 @@ pub fn disk_space(folder: &Path) -> Option<u64> {
     Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
+/// A file system that is mounted from a device.
+pub struct Mounted {
+    /// Where.
+    pub path: PathBuf,
+    /// The device.
+    pub source: String,
+}
+
+/// Those that are mounted from devices of this node, each once.
+pub fn mounted() -> std::io::Result<Vec<Mounted>> {
+    let failed = |why: procfs::ProcError| std::io::Error::other(why.to_string());
+    let all = procfs::process::Process::myself().and_then(|it| it.mountinfo()).map_err(failed)?;
+    let mut seen = std::collections::HashSet::new();
+    let mut found = Vec::new();
+    for it in all {
+        let source = it.mount_source.unwrap_or_default();
+        if source.starts_with("/dev/") && seen.insert(it.majmin) {
+            found.push(Mounted { path: it.mount_point, source });
+        }
+    }
+    Ok(found)
+}
+
+/// Of the file system of a folder: its size, what is free, what users may have, in bytes; how many
+/// files there can be, and how many more.
+pub fn space(folder: &Path) -> Option<[u64; 5]> {
+    let it = rustix::fs::statvfs(folder).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(it.f_frsize);
+    Some([bytes(it.f_blocks), bytes(it.f_bfree), bytes(it.f_bavail), it.f_files, it.f_ffree])
+}
+
+/// The numbers of a device as people write them.
+pub fn device(number: u64) -> String {
+    format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
+}
+
 /// Its addresses, and the name that every node has for itself.
 pub fn addresses() -> Vec<String> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();

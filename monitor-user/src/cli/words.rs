@@ -132,6 +132,9 @@ pub struct Ask {
 pub struct Services {
     /// One service; all of them, if absent
     pub name: Option<String>,
+    /// Whose tools bring services, too.
+    #[command(flatten)]
+    pub daemon: Daemon,
     /// Form of the output
     #[arg(long, default_value = "text",
         value_parser = PossibleValuesParser::new(["text", "json", "markdown"]))]

@@ -4,9 +4,11 @@
 
 use super::counter::Shelf;
 use super::diag::Book;
-use super::ground::{HeldThread, Sent};
-use super::outcome::{Refusal, Told};
+use super::ground::{HeldThread, Sent, Ticket};
+use super::guest::Brought;
+use super::outcome::{Done, Refusal, Told};
 use super::session::number::Numbers;
+use super::session::right::SessionId;
 use crate::format::diagnosis::Form;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::{RequestId, Value};
@@ -44,6 +46,17 @@ pub trait Desk {
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal>;
     /// The prefixes of the extensions that are there.
     fn prefixes(&self) -> Vec<String>;
+    /// Takes in services that a tool of a user brings.
+    fn bring(
+        &mut self,
+        owner: (SessionId, u32),
+        prefix: String,
+        services: Vec<Brought>,
+    ) -> Result<(), Refusal>;
+    /// Those that are brought for this user.
+    fn brought(&self, uid: u32) -> Vec<Brought>;
+    /// Answers a call of a service that this tool brings.
+    fn answer(&mut self, call: Ticket, done: Done) -> Result<(), Refusal>;
     /// The instruments of the node.
     fn shelf(&self) -> &Shelf;
     /// The same, to be changed.

@@ -24,8 +24,10 @@ pub mod session;
 // The services, by object.
 pub mod counter;
 pub mod diag;
+mod disk;
 mod event;
 mod extension;
+pub mod guest;
 mod hardware;
 mod message;
 mod object;
@@ -72,7 +74,8 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),
-    ("Miscellaneous", &[print::ROWS, extension::ROWS, recording::ROWS]),
+    ("Miscellaneous", &[print::ROWS, extension::ROWS, guest::ROWS, recording::ROWS]),
     ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
     ("Unusual events", &[diag::row::ROWS]),
+    ("Files and disks", &[disk::ROWS]),
 ];

@@ -4,23 +4,36 @@
 //! prefix; its rows begin with it, and no name is there twice.
 
 use super::GROUPS;
+use super::guest::{BROUGHT, Brought};
 use super::outcome::Refusal;
 use super::row::Row;
+use super::session::right::SessionId;
 use crate::model::name;
 use crate::omis::Status;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Every service that there is.
 #[derive(Clone, Debug)]
 pub struct Registry {
     rows: HashMap<&'static str, &'static Row>,
     prefixes: BTreeSet<&'static str>,
+    /// What tools bring, by prefix.
+    brought: BTreeMap<String, Guest>,
+}
+
+/// A tool that brings services.
+#[derive(Clone, Debug)]
+struct Guest {
+    session: SessionId,
+    uid: u32,
+    services: Vec<Brought>,
 }
 
 impl Registry {
     /// Those that are built in.
     pub fn built_in() -> Self {
-        let mut it = Self { rows: HashMap::new(), prefixes: BTreeSet::new() };
+        let mut it =
+            Self { rows: HashMap::new(), prefixes: BTreeSet::new(), brought: BTreeMap::new() };
         for row in all() {
             it.insert(row).expect("a test registers every row that is built in");
         }
@@ -29,7 +42,44 @@ impl Registry {
 
     /// The service of that name.
     pub fn row(&self, name: &str) -> Option<&'static Row> {
-        self.rows.get(name).copied()
+        self.rows.get(name).copied().or_else(|| self.owner(name).map(|_| &BROUGHT))
+    }
+
+    /// Who brings the service of that name, and of which user.
+    pub fn owner(&self, name: &str) -> Option<(SessionId, u32)> {
+        let mut guests = self.brought.values();
+        let guest = guests.find(|it| it.services.iter().any(|service| service.name == name))?;
+        Some((guest.session, guest.uid))
+    }
+
+    /// Takes in what a tool of a user brings.
+    pub fn bring(
+        &mut self,
+        (session, uid): (SessionId, u32),
+        prefix: String,
+        services: Vec<Brought>,
+    ) -> Result<(), Refusal> {
+        let overlaps = |other: &str| other.starts_with(&prefix) || prefix.starts_with(other);
+        let is_taken = self.brought.keys().any(|it| overlaps(it))
+            || self.prefixes().any(overlaps)
+            || self.rows.keys().any(|name| name.starts_with(&prefix));
+        if is_taken {
+            let text = format!("names that begin with {prefix} belong to somebody already");
+            return Err(Refusal::new(Status::EXISTS, text));
+        }
+        let _none = self.brought.insert(prefix, Guest { session, uid, services });
+        Ok(())
+    }
+
+    /// A tool has gone, and what it brought with it.
+    pub fn withdraw(&mut self, session: SessionId) {
+        self.brought.retain(|_, it| it.session != session);
+    }
+
+    /// What is brought for this user, by name of the prefix.
+    pub fn brought(&self, uid: u32) -> Vec<Brought> {
+        let is_for = |it: &&Guest| it.uid == 0 || uid == 0 || it.uid == uid;
+        self.brought.values().filter(is_for).flat_map(|it| it.services.clone()).collect()
     }
 
     /// The name most like this one.
@@ -40,8 +90,8 @@ impl Registry {
     }
 
     /// The prefixes of extensions that are there.
-    pub fn prefixes(&self) -> impl Iterator<Item = &'static str> {
-        self.prefixes.iter().copied()
+    pub fn prefixes(&self) -> impl Iterator<Item = &str> {
+        self.prefixes.iter().copied().chain(self.brought.keys().map(String::as_str))
     }
 
     fn insert(&mut self, row: &'static Row) -> Result<(), Refusal> {

@@ -1,6 +1,8 @@
 //! The services with a prefix, on real processes.
 
 mod counter;
+mod disk;
+mod guest;
 mod unusual;
 
 use crate::probe::fixture::Build;

@@ -22,7 +22,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("aya_obj", &["backend/ebpf/"]),
     ("log", &["backend/ebpf/"]),
     ("tracing_subscriber", &["cli/log.rs"]),
-    ("procfs", &["backend/procfs/", "control/"]),
+    ("procfs", &["backend/procfs/", "backend/host.rs", "control/"]),
     ("blazesym", &["control/unwind.rs"]),
     ("framehop", &["control/unwind.rs"]),
     ("postcard", &["control/hand/"]),

@@ -3,6 +3,7 @@
 //! In: nothing but the list. Out: prototypes as the specification writes them, the manual, and
 //! examples, each of which is run as a test; docs/SERVICES.md is what `--format markdown` prints.
 
+mod brought;
 mod json;
 mod markdown;
 
@@ -27,7 +28,7 @@ pub fn services(words: &Services) -> Result<Exit, Failure> {
         "json" => json::print(&wanted),
         "markdown" => markdown::print(&wanted),
         _ if words.name.is_some() => page(wanted[0]),
-        _ => overview(),
+        _ => overview(&brought::brought(words.daemon.socket.as_deref())),
     };
     output::print(text.as_bytes())
 }
@@ -42,7 +43,7 @@ fn found(written: &str) -> Result<&'static Row, Failure> {
 }
 
 /// Every service in a line, by object.
-fn overview() -> String {
+fn overview(brought: &[[String; 3]]) -> String {
     let mut out = String::new();
     for (group, lists) in GROUPS {
         // Writing to a `String` cannot fail.
@@ -52,6 +53,7 @@ fn overview() -> String {
         }
         out.push('\n');
     }
+    out.push_str(&brought::overview(brought));
     out.push_str("monitor services NAME tells more of one.\n");
     out
 }

@@ -1,13 +1,16 @@
 //! The desk of a session: what services do to stored requests and to events of the user's.
 
+use super::guest::Guests;
 use super::stored::{Rule, Stored};
 use crate::omis::define::{Definition, Definitions};
 use crate::omis::{Node, RequestId, Status, Value};
 use crate::service::counter::Shelf;
 use crate::service::desk::{Run, is_shared};
 use crate::service::diag::Book;
+use crate::service::ground::Ticket;
+use crate::service::guest::Brought;
 use crate::service::session::right::SessionId;
-use crate::service::{Desk, Refusal, Registry};
+use crate::service::{Desk, Done, Refusal, Registry};
 use std::collections::{BTreeSet, VecDeque};
 
 /// How deep events may raise each other.
@@ -48,7 +51,9 @@ pub struct Clerk<'m> {
     /// Its unusual events.
     pub diagnoses: &'m mut Book,
     /// Which services there are.
-    pub registry: &'m Registry,
+    pub registry: &'m mut Registry,
+    /// Calls that wait for tools.
+    pub guests: &'m mut Guests,
     /// This node.
     pub node: Node,
     /// Whose desk.
@@ -147,6 +152,23 @@ impl Desk for Clerk<'_> {
 
     fn prefixes(&self) -> Vec<String> {
         self.registry.prefixes().map(str::to_owned).collect()
+    }
+
+    fn bring(
+        &mut self,
+        owner: (SessionId, u32),
+        prefix: String,
+        services: Vec<Brought>,
+    ) -> Result<(), Refusal> {
+        self.registry.bring(owner, prefix, services)
+    }
+
+    fn brought(&self, uid: u32) -> Vec<Brought> {
+        self.registry.brought(uid)
+    }
+
+    fn answer(&mut self, call: Ticket, done: Done) -> Result<(), Refusal> {
+        self.guests.answer(self.session, call, done)
     }
 
     fn shelf(&self) -> &Shelf {

@@ -16,6 +16,7 @@ mod course;
 mod diagnose;
 mod fill;
 mod fire;
+mod guest;
 mod meet;
 mod packet;
 mod program;
@@ -41,6 +42,7 @@ use crate::service::session::right::{SessionId, Tool};
 use crate::service::{Later, Registry};
 use clerk::{Raised, Shared};
 use course::Course;
+use guest::Guests;
 use seat::Seat;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -118,6 +120,7 @@ pub struct Machine {
     acts: HashMap<Ticket, (run::Place, SessionId, Later)>,
     shared: Shared,
     shelf: Shelf,
+    guests: Guests,
     diagnoses: Book,
     /// Of whom was asked whether they call MPI_Finalize, and who does.
     asked: BTreeSet<(Identity, bool)>,
@@ -154,6 +157,7 @@ impl Machine {
             acts: HashMap::new(),
             shared: Shared::default(),
             shelf: Shelf::default(),
+            guests: Guests::default(),
             diagnoses: Book::default(),
             asked: BTreeSet::new(),
             finalizing: BTreeSet::new(),
@@ -250,6 +254,8 @@ impl Machine {
             turn.ground.forget_meters(it.number);
         }
         self.last_words(id, turn);
+        self.registry.withdraw(id);
+        self.guests.leave(id);
         self.courses.retain(|_, it| it.session != id);
         self.acts.retain(|_, (_, session, _)| *session != id);
         self.raised.retain(|it| it.session != Some(id));
@@ -258,6 +264,7 @@ impl Machine {
 
     /// All that follows: events that were raised, deadlines, what must be looked out for.
     fn settle(&mut self, turn: &mut Turn<'_>) {
+        self.pass_answers(turn);
         self.expire(turn);
         self.run_raised(turn);
         self.diagnose(turn);

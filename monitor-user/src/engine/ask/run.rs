@@ -59,6 +59,12 @@ impl Machine {
             Err(fault) => return Some(refusal(&fault).into()),
         };
         let ticket = self.number();
+        if let (What::Do(basic), Some(owner)) = (&what, self.brought_by(session, &what)) {
+            return match owner {
+                Ok(owner) => self.forward((session, owner), (basic, args), (ticket, place), turn),
+                Err(why) => Some(why.into()),
+            };
+        }
         let call = Call { session, row, after, depth, ticket };
         match (row.act, what) {
             (Act::Manipulation(run) | Act::Synchronous(run), What::Do(_)) => {
@@ -95,7 +101,7 @@ impl Machine {
     }
 
     /// Tells who waits.
-    fn settle_place(&mut self, place: Place, done: Done, turn: &mut Turn<'_>) {
+    pub(super) fn settle_place(&mut self, place: Place, done: Done, turn: &mut Turn<'_>) {
         let node = self.node;
         match place {
             Place::Here(part) => self.answered(Answered { node, part, done }, turn),
@@ -127,7 +133,8 @@ impl Machine {
             most_raised: self.limits.raised,
             shelf: &mut self.shelf,
             diagnoses: &mut self.diagnoses,
-            registry: &self.registry,
+            registry: &mut self.registry,
+            guests: &mut self.guests,
             node: self.node,
             session: call.session,
             after: call.after,

@@ -8,6 +8,7 @@ pub mod act;
 mod answer;
 pub mod call;
 pub mod diagnose;
+pub mod disk;
 pub mod fact;
 mod fake;
 pub mod happening;
@@ -23,6 +24,7 @@ pub mod scripted;
 pub use act::{Act, Acts, Errand, HeldThread, Sent};
 pub use call::Calls;
 pub use diagnose::Diagnoses;
+pub use disk::Disks;
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
 pub use list::{Lists, Members, Program, Programs, RuleKey};
@@ -35,7 +37,17 @@ pub type Ticket = u64;
 
 /// A node.
 pub trait Ground:
-    Processes + Facts + Acts + Happenings + Messages + Calls + Lists + Diagnoses + Recorder + Send
+    Processes
+    + Facts
+    + Acts
+    + Happenings
+    + Messages
+    + Calls
+    + Lists
+    + Diagnoses
+    + Recorder
+    + Disks
+    + Send
 {
 }
 
@@ -49,6 +61,7 @@ impl<T> Ground for T where
         + Lists
         + Diagnoses
         + Recorder
+        + Disks
         + Send
 {
 }

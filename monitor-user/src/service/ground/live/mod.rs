@@ -3,6 +3,7 @@
 //! In: which backend shall read. Out: its processes, its facts, what happens on it. The backend is
 //! opened when it is first needed: who never asks about a process costs nothing.
 
+mod disk;
 mod fact;
 mod hands;
 mod message;

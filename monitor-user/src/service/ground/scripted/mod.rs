@@ -5,6 +5,7 @@
 //! as far as a state and a nice value go.
 
 mod call;
+mod disk;
 mod turn;
 
 use super::act::{Each, Program};
