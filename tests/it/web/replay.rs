@@ -25,6 +25,8 @@ impl Shown {
         assert!(record.args(["--count", "100"]).output().unwrap().status.success());
         let mut command = monitor();
         command.arg("replay").arg(&file).args(["--page", "--speed", speed]);
+        // It is killed at the end: what it leaves goes with our folder.
+        command.env("XDG_RUNTIME_DIR", folder.path());
         let mut program = Guarded::run(command.stderr(Stdio::piped()));
         let mut said = BufReader::new(program.0.stderr.take().unwrap()).lines();
         let line = said.find_map(|line| line.ok().filter(|it| it.contains("#token="))).unwrap();
