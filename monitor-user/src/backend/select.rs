@@ -10,6 +10,7 @@ use super::unsupported::Unsupported;
 use super::{Backend, Error};
 use crate::model::name::{self, Unknown};
 use crate::model::sample::Note;
+use crate::model::shortfall::FROM_PROC;
 use crate::model::want::Capability;
 
 /// Which backend is wanted.
@@ -84,7 +85,7 @@ fn best(wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {
         Err(error) => error,
     };
     let (backend, mut notes) = open(Choice::Procfs, wanted, probe_log)?;
-    notes.push(Note::remark(format!("read from /proc instead of eBPF: {error}")));
+    notes.push(Note::remark(format!("{FROM_PROC}{error}")));
     let lacking: Vec<_> = wanted.iter().filter(|it| it.opt_in()).map(|it| it.name()).collect();
     if !lacking.is_empty() {
         notes.push(Note::missing(format!("no {}: only eBPF counts that", lacking.join(", "))));

@@ -15,5 +15,6 @@ pub mod rates;
 pub mod request;
 pub mod sample;
 pub mod scope;
+pub mod shortfall;
 pub mod status;
 pub mod want;
