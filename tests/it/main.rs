@@ -18,6 +18,7 @@ mod record;
 mod request;
 mod root;
 mod served;
+mod shortfall;
 mod talk;
 mod top;
 mod web;

@@ -40,6 +40,8 @@ pub mod origin;
 mod pressure;
 pub mod text;
 
+pub use self::health::lacking;
+
 use self::descriptors::Buffer;
 use self::entry::Entry;
 use self::listing::Listing;
