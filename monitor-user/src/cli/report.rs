@@ -230,7 +230,9 @@ impl Serialize for Report<'_> {
         if self.exact() {
             map.serialize_entry("processes_started", &totals.processes_started)?;
         }
-        map.serialize_entry("processes_running", &totals.left.len())?;
+        let zombies = totals.left.iter().filter(|it| it.zombie).count();
+        map.serialize_entry("processes_running", &(totals.left.len() - zombies))?;
+        map.serialize_entry("processes_zombie", &zombies)?;
         self.serialize_fields(&mut map)?;
         map.serialize_entry("notes", &self.notes)?;
         map.end()
