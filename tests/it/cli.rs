@@ -166,6 +166,20 @@ fn completions_know_the_fields_and_the_backends() {
 }
 
 #[test]
+fn completions_offer_fields_of_every_command_that_takes_them_and_no_internal_one() {
+    let text = String::from_utf8(run(&["completions", "bash"]).stdout).expect("text");
+    let part = |command: &str| text.split(&format!("monitor__subcmd__{command})")).nth(1);
+    let of_start = part("start").and_then(|rest| rest.split("monitor__subcmd__").next());
+    assert!(of_start.is_some_and(|it| it.contains("cpu_percent")), "{of_start:?}");
+    for shell in ["bash", "zsh", "fish"] {
+        let text = String::from_utf8(run(&["completions", shell]).stdout).expect("text");
+        let word = |line: &str| line.split(|it: char| !it.is_alphanumeric()).any(|it| it == "hand");
+        assert_eq!(text.lines().find(|line| word(line)), None, "{shell}");
+        assert!(text.contains("--version") || text.contains("-l version"), "{shell}");
+    }
+}
+
+#[test]
 fn the_names_of_pmix_are_understood_and_printed() {
     let words = ["sample", "--local", "--backend", "test", "--pmix", "--fields", "PMIX_PROC_RSS"];
     let got = run(&words);
