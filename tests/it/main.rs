@@ -17,6 +17,7 @@ mod probe;
 mod record;
 mod request;
 mod root;
+mod run;
 mod served;
 mod shortfall;
 mod talk;
