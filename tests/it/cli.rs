@@ -166,6 +166,59 @@ fn completions_know_the_fields_and_the_backends() {
 }
 
 #[test]
+fn completions_offer_fields_of_every_command_that_takes_them_and_no_internal_one() {
+    let text = String::from_utf8(run(&["completions", "bash"]).stdout).expect("text");
+    let part = |command: &str| text.split(&format!("monitor__subcmd__{command})")).nth(1);
+    let of_start = part("start").and_then(|rest| rest.split("monitor__subcmd__").next());
+    assert!(of_start.is_some_and(|it| it.contains("cpu_percent")), "{of_start:?}");
+    for shell in ["bash", "zsh", "fish"] {
+        let text = String::from_utf8(run(&["completions", shell]).stdout).expect("text");
+        let word = |line: &str| line.split(|it: char| !it.is_alphanumeric()).any(|it| it == "hand");
+        assert_eq!(text.lines().find(|line| word(line)), None, "{shell}");
+        assert!(text.contains("--version") || text.contains("-l version"), "{shell}");
+    }
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let (long, short) = (run(&["help", "sample"]), run(&["sample", "--help"]));
+    assert_eq!((long.status.code(), &long.stdout), (Some(0), &short.stdout));
+    refused(&["help", "smaple"], r#"monitor: unknown command "smaple"; did you mean "sample"?"#);
+}
+
+#[test]
+fn one_field_can_be_asked_for() {
+    let got = run(&["fields", "cpu_ns", "--format", "json"]);
+    let fields: serde_json::Value = serde_json::from_slice(&got.stdout).expect("JSON");
+    assert_eq!(fields.as_array().map(Vec::len), Some(1));
+    assert_eq!((&fields[0]["category"], &fields[0]["name"]), (&"process".into(), &"cpu_ns".into()));
+    refused(&["fields", "rss"], r#"monitor: unknown field "rss"; did you mean "rss_bytes"?"#);
+}
+
+#[test]
+fn what_is_unlike_everything_is_not_taken_for_something() {
+    refused(
+        &["sample", "--sort", "foo"],
+        r#"monitor: unknown field "foo"; monitor fields lists them"#,
+    );
+}
+
+#[test]
+fn colour_is_for_terminals_and_no_color_takes_it_from_them() {
+    for words in [&["watch", "--backend", "test", "--count", "1"][..], &["doctor", "--local"]] {
+        let coloured = |no_color: Option<&str>| {
+            let mut it = monitor(words);
+            // As on a terminal.
+            it.env("CLICOLOR_FORCE", "1").env_remove("NO_COLOR");
+            it.envs(no_color.map(|value| ("NO_COLOR", value)));
+            it.output().expect("it runs").stdout.contains(&0x1b)
+        };
+        assert_eq!(coloured(None), words[0] == "watch", "{words:?}");
+        assert!(!coloured(Some("1")), "{words:?}");
+    }
+}
+
+#[test]
 fn the_names_of_pmix_are_understood_and_printed() {
     let words = ["sample", "--local", "--backend", "test", "--pmix", "--fields", "PMIX_PROC_RSS"];
     let got = run(&words);

@@ -5,11 +5,12 @@
 
 use super::canned::Canned;
 use super::ebpf::Ebpf;
-use super::procfs::{Procfs, Root};
+use super::procfs::{self, Procfs, Root};
 use super::unsupported::Unsupported;
 use super::{Backend, Error};
 use crate::model::name::{self, Unknown};
 use crate::model::sample::Note;
+use crate::model::shortfall::FROM_PROC;
 use crate::model::want::Capability;
 
 /// Which backend is wanted.
@@ -63,17 +64,19 @@ pub fn open(choice: Choice, wanted: &[Capability], probe_log: u8) -> Result<Open
     Ok((backend, Vec::new()))
 }
 
-/// `/proc`, with the list of sockets where TCP is wanted and there is one.
+/// `/proc`, with the list of sockets where TCP is wanted and there is one; and what of the wanted
+/// it cannot give.
 fn procfs(wanted: &[Capability]) -> Result<Opened, Error> {
     let open = || Procfs::open(Root::default());
+    let mut notes: Vec<Note> = procfs::lacking(wanted).into_iter().collect();
     if !wanted.contains(&Capability::Tcp) {
-        return Ok((Box::new(open()?), Vec::new()));
+        return Ok((Box::new(open()?), notes));
     }
     match open()?.with_tcp() {
-        Ok(backend) => Ok((Box::new(backend), Vec::new())),
+        Ok(backend) => Ok((Box::new(backend), notes)),
         Err(error) => {
-            let note = Note::remark(format!("no TCP counters: {error}"));
-            Ok((Box::new(open()?), vec![note]))
+            notes.push(Note::remark(format!("no TCP counters: {error}")));
+            Ok((Box::new(open()?), notes))
         }
     }
 }
@@ -84,11 +87,7 @@ fn best(wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {
         Err(error) => error,
     };
     let (backend, mut notes) = open(Choice::Procfs, wanted, probe_log)?;
-    notes.push(Note::remark(format!("read from /proc instead of eBPF: {error}")));
-    let lacking: Vec<_> = wanted.iter().filter(|it| it.opt_in()).map(|it| it.name()).collect();
-    if !lacking.is_empty() {
-        notes.push(Note::missing(format!("no {}: only eBPF counts that", lacking.join(", "))));
-    }
+    notes.insert(0, Note::remark(format!("{FROM_PROC}{error}")));
     Ok((backend, notes))
 }
 

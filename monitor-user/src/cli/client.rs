@@ -9,6 +9,7 @@ use super::output::say;
 use crate::backend::select::Choice;
 use crate::client::{Client, Error};
 use crate::model::status::{Refusal, Status};
+use crate::sys::place;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -34,11 +35,15 @@ pub async fn connect(named: Option<&Path>) -> Result<Client, Failure> {
 
 /// The daemon, for a command that can do without.
 pub async fn found(reader: &Reader) -> Result<Option<Client>, Failure> {
-    let here = reader.local
-        || reader.backend != Choice::Auto
-        || std::env::var_os("MONITOR_BACKEND").is_some();
-    if here {
-        return Ok(None);
+    let forced = std::env::var_os("MONITOR_BACKEND").is_some();
+    if reader.local || reader.backend != Choice::Auto || forced {
+        // What the environment names is for the commands that ask.
+        let named = reader.socket.is_some() && reader.socket != place::named();
+        return match named {
+            true if reader.local => Err(contradicted("--local")),
+            true if !forced => Err(contradicted("--backend")),
+            _ => Ok(None),
+        };
     }
     if reader.socket.is_some() {
         return connect(reader.socket.as_deref()).await.map(Some);
@@ -55,6 +60,11 @@ pub async fn found(reader: &Reader) -> Result<Option<Client>, Failure> {
             Ok(None)
         }
     }
+}
+
+/// Reading here, and whom to ask.
+fn contradicted(here: &str) -> Failure {
+    Failure::usage(format!("{here} reads here, --socket asks a daemon: choose one"))
 }
 
 impl From<Error> for Failure {
@@ -80,6 +90,14 @@ impl From<Refusal> for Failure {
             Status::Unreach | Status::NotAvailable => Exit::NoDaemon,
             _ => Exit::Failed,
         };
-        Self { message: refusal.message, exit }
+        Self { message: as_option(refusal.message), exit }
+    }
+}
+
+/// A time that a call has in nanoseconds has an option of the same name here.
+fn as_option(message: String) -> String {
+    match message.split_once("_ns: ") {
+        Some((name @ ("every" | "lease" | "keep"), why)) => format!("--{name}: {why}"),
+        _ => message,
     }
 }

@@ -10,8 +10,17 @@ use clap::{Command, CommandFactory};
 /// Prints the completions of a shell.
 pub fn completions(words: &Completions) -> Result<Exit, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(words.shell, &mut knowing(Cli::command()), "monitor", &mut text);
+    clap_complete::generate(words.shell, &mut knowing(told(&Cli::command())), "monitor", &mut text);
     output::print(&text)
+}
+
+/// The definition without what is not for people: shells would offer it.
+fn told(command: &Command) -> Command {
+    let commands = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
+    Command::new("monitor")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(command.get_arguments().cloned())
+        .subcommands(commands)
 }
 
 /// The definition with the names of fields in it. The parser itself takes any, and tells later
@@ -29,14 +38,17 @@ fn knowing(command: Command) -> Command {
         it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
             .mut_arg("sort", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
     });
-    ["sample", "watch", "record", "replay", "export"].into_iter().fold(command, |command, name| {
-        command.mut_subcommand(name, |it| {
-            it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&all)))
-                .mut_arg("sort", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
-                .mut_arg("uid", |arg| arg.value_hint(ValueHint::Username))
-                .mut_arg("device", |arg| arg.value_hint(ValueHint::Other))
-        })
-    })
+    ["sample", "watch", "start", "record", "replay", "export"].into_iter().fold(
+        command,
+        |command, name| {
+            command.mut_subcommand(name, |it| {
+                it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&all)))
+                    .mut_arg("sort", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
+                    .mut_arg("uid", |arg| arg.value_hint(ValueHint::Username))
+                    .mut_arg("device", |arg| arg.value_hint(ValueHint::Other))
+            })
+        },
+    )
 }
 
 /// Prints the manual page, or writes that of each command too.

@@ -12,16 +12,16 @@ use std::fmt::Write;
 pub fn config(words: &Words) -> Result<Exit, Failure> {
     match &words.command {
         ConfigCommand::Check { file } => {
-            let loaded = Loaded::read(file.as_deref()).map_err(settings::told)?;
+            let loaded = Loaded::read(file.path()).map_err(settings::told)?;
             let text = match &loaded.path {
                 Some(path) => format!("{}: nothing is wrong\n", path.display()),
                 None => "there is no configuration: the defaults hold\n".into(),
             };
             output::print(text.as_bytes())
         }
-        ConfigCommand::Show { config, socket, backend } => {
+        ConfigCommand::Show { file, socket, backend } => {
             let said = Said { socket: socket.clone(), backend: *backend, log: log::wanted() };
-            let loaded = settings::read(config.as_deref(), &said).map_err(settings::told)?;
+            let loaded = settings::read(file.path(), &said).map_err(settings::told)?;
             output::print(shown(&loaded, &said)?.as_bytes())
         }
     }

@@ -7,6 +7,7 @@ use super::client::found;
 use super::exit::Failure;
 use super::output::say;
 use super::recording::Course;
+use super::report::{Counted, WAIT};
 use crate::backend::{Backend, select};
 use crate::client::{Client, Error};
 use crate::meter::account::CAPABILITIES;
@@ -65,6 +66,14 @@ impl Count {
         Ok(Self::Here(Box::new(here)))
     }
 
+    /// Who counts, as the report tells it.
+    pub const fn by(&self) -> Counted {
+        match self {
+            Self::Daemon(_) => Counted::ByDaemon,
+            Self::Here(_) => Counted::Here,
+        }
+    }
+
     /// The command has started.
     pub fn begin(&mut self, child: Pid) -> Result<(), Failure> {
         if let Self::Here(here) = self {
@@ -110,7 +119,7 @@ impl Count {
             Self::Daemon(client) => Ok(client.sum(child.0).await.unwrap_or_else(|error| {
                 // The command has ended: what its parent knows of it is told all the same.
                 let note = format!("{error}: only CPU and memory are known, as wait(2) tells them");
-                Totals { backend: "wait".into(), notes: vec![note], ..Totals::default() }
+                Totals { backend: WAIT.into(), notes: vec![note], ..Totals::default() }
             })),
         }
     }

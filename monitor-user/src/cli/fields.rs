@@ -8,6 +8,7 @@ use crate::model::field::{
     BlockField, Category, CpuField, DiskField, Field, GroupField, NetField, NodeField,
     ProcessField, Role,
 };
+use crate::model::name;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -22,14 +23,30 @@ const CATEGORIES: [(&str, &[Field]); 7] = [
     ("net", NetField::FIELDS),
 ];
 
-/// Lists every field.
+/// A category, and those of its fields that are listed.
+type Listed = (&'static str, Vec<&'static Field>);
+
+/// Lists every field, or one: in each category that has it.
 pub fn fields(words: &Fields) -> Result<Exit, Failure> {
+    let listed = listed(words.name.as_deref())?;
     let text = match words.format.as_str() {
-        "json" => json()?,
-        "markdown" => markdown(),
-        _ => table(),
+        "json" => json(&listed)?,
+        "markdown" => markdown(&listed),
+        _ => table(&listed),
     };
     output::print(text.as_bytes())
+}
+
+fn listed(name: Option<&str>) -> Result<Vec<Listed>, Failure> {
+    let all = CATEGORIES.iter().flat_map(|(_, fields)| fields.iter().map(|field| field.name));
+    if let Some(name) = name {
+        let _ = name::position("field", all, name).map_err(Failure::usage)?;
+    }
+    let asked = |field: &&Field| name.is_none_or(|name| name == field.name);
+    let of = |&(category, fields): &(&'static str, &'static [Field])| {
+        (category, fields.iter().filter(asked).collect())
+    };
+    Ok(CATEGORIES.iter().map(of).filter(|(_, fields): &Listed| !fields.is_empty()).collect())
 }
 
 /// A field as JSON tells it.
@@ -47,8 +64,8 @@ struct Entry {
     procfs: &'static str,
 }
 
-fn json() -> Result<String, Failure> {
-    let entries = CATEGORIES.iter().flat_map(|&(category, fields)| {
+fn json(listed: &[Listed]) -> Result<String, Failure> {
+    let entries = listed.iter().flat_map(|&(category, ref fields)| {
         fields.iter().map(move |field| Entry {
             category,
             name: field.name,
@@ -64,9 +81,9 @@ fn json() -> Result<String, Failure> {
 }
 
 /// Name, unit and meaning on a line; the sources below. Writing to a `String` cannot fail.
-fn table() -> String {
+fn table(listed: &[Listed]) -> String {
     let mut out = String::new();
-    for (category, fields) in CATEGORIES {
+    for (category, fields) in listed {
         let _ = writeln!(out, "{}", category.to_uppercase());
         for field in fields {
             let _ = write!(out, "  {:<27} {:<7} ", field.name, field.unit.name());
@@ -80,9 +97,9 @@ fn table() -> String {
 }
 
 /// The page `docs/FIELDS.md`. Writing to a `String` cannot fail.
-fn markdown() -> String {
+fn markdown(listed: &[Listed]) -> String {
     let mut out = String::from(PREFACE);
-    for (category, fields) in CATEGORIES {
+    for (category, fields) in listed {
         let title = category[..1].to_uppercase() + &category[1..];
         let _ = writeln!(out, "\n## {title}\n\n| field | unit | kind | meaning | eBPF | /proc |");
         out.push_str("|---|---|---|---|---|---|\n");
@@ -146,12 +163,23 @@ mod tests {
 
     #[test]
     fn every_field_stands_in_every_form() {
-        let (table, json, markdown) = (table(), json().expect("strings fit"), markdown());
+        let all = listed(None).expect("all");
+        let (table, json) = (table(&all), json(&all).expect("strings fit"));
+        let markdown = markdown(&all);
         for field in CATEGORIES.iter().flat_map(|(_, fields)| fields.iter()) {
             assert!(table.contains(&format!("  {} ", field.name)), "{}", field.name);
             assert!(json.contains(&format!("\"name\":\"{}\"", field.name)), "{}", field.name);
             assert!(markdown.contains(&format!("\n| `{}` |", field.name)), "{}", field.name);
         }
+    }
+
+    #[test]
+    fn one_field_is_listed_in_every_category_that_has_it() {
+        let one = listed(Some("read_bytes")).expect("there is one");
+        let of: Vec<_> = one.iter().map(|(category, _)| *category).collect();
+        assert_eq!(of, ["process", "process on a disk", "disk"]);
+        let told = listed(Some("rss")).expect_err("there is none").message;
+        assert_eq!(told, r#"unknown field "rss"; did you mean "rss_bytes"?"#);
     }
 
     #[test]
@@ -161,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_table_has_eighty_columns() {
-        let table = table();
+        let table = table(&listed(None).expect("all"));
         let long = table.lines().find(|line| line.chars().count() > 80);
         assert_eq!(long, None);
     }

@@ -13,7 +13,7 @@ use crate::meter::group::Groups;
 use crate::meter::need::Reason;
 use crate::meter::pick::Picker;
 use crate::meter::plan;
-use crate::model::field::{Category, ProcessField};
+use crate::model::field::{Category, GroupField, ProcessField};
 use crate::model::group::sum;
 use crate::model::id::Ns;
 use crate::model::request::{Request, Target};
@@ -41,6 +41,7 @@ impl Plan {
     /// Resolves the words, or says which of them make no sense.
     pub fn resolve(words: &Reading, pace: Pace) -> Result<Self, Failure> {
         possible(words)?;
+        let words = &ungrouped(words)?;
         let switches = switches(words);
         let shown = layout(words, &switches, pace)?;
         let request = Request {
@@ -114,6 +115,24 @@ fn possible(words: &Reading) -> Result<(), Failure> {
 
 const fn has_devices(part: Scope) -> bool {
     matches!(part, Scope::Disks | Scope::Nets)
+}
+
+/// The words without fields of groups, which are told of every group and are of nothing else.
+fn ungrouped(words: &Reading) -> Result<Reading, Failure> {
+    let of_group =
+        |name: &String| GroupField::named(name).is_some() && ProcessField::named(name).is_none();
+    let mut rest = words.clone();
+    let of_groups: Vec<_> = rest.fields.extract_if(.., |name| of_group(name)).collect();
+    let Some(name) = of_groups.first().filter(|_| words.part.processes()) else {
+        return Ok(words.clone());
+    };
+    match words.group_by {
+        None => Err(Failure::usage(format!("{name} is of a group: --group-by tells it"))),
+        Some(_) if rest.fields.is_empty() => Err(Failure::usage(format!(
+            "{name} is told of every group: name what to add up of its processes"
+        ))),
+        Some(_) => Ok(rest),
+    }
 }
 
 /// The first option given that speaks of processes.
@@ -277,6 +296,15 @@ mod tests {
         refused("disk --signals", "--signals is of processes, not of disk");
         refused("--pmix --group-by job", "group_by with pmix: PMIx has no names for groups");
         refused("--sort cmdline", "cannot sort by cmdline: choose a number or comm");
+    }
+
+    #[test]
+    fn fields_of_groups_are_told_of_every_group_and_of_nothing_else() {
+        refused("--fields pid,processes", "processes is of a group: --group-by tells it");
+        let why = "processes is told of every group: name what to add up of its processes";
+        refused("--group-by job --fields processes", why);
+        let plan = plan("--group-by job --fields processes,cpu_ns,lost").expect("a plan");
+        assert_eq!(plan.layout.processes, [ProcessField::CpuTime]);
     }
 
     #[test]

@@ -21,6 +21,18 @@ const SCHEMA_VERSION: u32 = 1;
 /// Words of the command, and command names of descendants, that the text repeats.
 const WORDS: usize = 6;
 
+/// The source where only the parent knows something.
+pub const WAIT: &str = "wait";
+
+/// Who counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// This program.
+    Here,
+    /// The daemon.
+    ByDaemon,
+}
+
 /// How a run came out.
 pub struct Outcome<'a> {
     /// The command and its arguments.
@@ -33,6 +45,8 @@ pub struct Outcome<'a> {
     pub usage: Usage,
     /// What it and all its descendants used.
     pub totals: Totals,
+    /// Who counted.
+    pub counted: Counted,
 }
 
 /// The lines of the text, each with the fields that it names.
@@ -117,7 +131,7 @@ impl<'a> Report<'a> {
 
     /// What was run, how it ended, when.
     fn head(&self) -> String {
-        let Outcome { command, status, wall, totals, .. } = self.outcome;
+        let Outcome { command, status, wall, totals, counted, .. } = self.outcome;
         let mut out = String::from("\n");
         for word in command.iter().take(WORDS) {
             human::escaped(&word.to_string_lossy(), &mut out);
@@ -131,7 +145,10 @@ impl<'a> Report<'a> {
         };
         out.push_str(" after ");
         human::span(wall.as_nanos() as f64, &mut out);
-        let _ = writeln!(out, "  [{}]", totals.backend);
+        // Where it went away meanwhile, there is only what wait(2) tells here.
+        let is_theirs = *counted == Counted::ByDaemon && totals.backend != WAIT;
+        let by = if is_theirs { ", by the daemon" } else { "" };
+        let _ = writeln!(out, "  [{}{by}]", totals.backend);
         out
     }
 
@@ -230,7 +247,9 @@ impl Serialize for Report<'_> {
         if self.exact() {
             map.serialize_entry("processes_started", &totals.processes_started)?;
         }
-        map.serialize_entry("processes_running", &totals.left.len())?;
+        let zombies = totals.left.iter().filter(|it| it.zombie).count();
+        map.serialize_entry("processes_running", &(totals.left.len() - zombies))?;
+        map.serialize_entry("processes_zombie", &zombies)?;
         self.serialize_fields(&mut map)?;
         map.serialize_entry("notes", &self.notes)?;
         map.end()

@@ -49,8 +49,9 @@ pub fn run(args: &Run) -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(format!("cannot wait for the command: {error}")))?;
     usage.peak_rss_bytes = usage.peak_rss_bytes.filter(|peak| *peak > ours);
     let wall = start.elapsed();
+    let counted = count.by();
     let totals = runtime.block_on(count.totals(child))?;
-    let outcome = Outcome { command: &args.command, status, wall, usage, totals };
+    let outcome = Outcome { command: &args.command, status, wall, usage, totals, counted };
     if let Err(failure) = put(&Report::of(&outcome), args.format, file) {
         // The command has ended: its code says more than that of its report.
         output::say(&failure.message);

@@ -2,9 +2,11 @@
 //!
 //! clap knows what is wrong; it tells it in five lines. Help and version pass through.
 
+use super::args::Cli;
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::model::name;
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error;
 
@@ -29,12 +31,13 @@ fn line(error: &clap::Error) -> String {
             let what = option(&written(InvalidArg));
             unknown(&what, &written(InvalidValue), &valid(error, ContextKind::ValidValue))
         }
-        ErrorKind::InvalidSubcommand if written(InvalidSubcommand) == "help" => {
-            "there is no command \"help\"; see monitor --help".into()
-        }
         ErrorKind::InvalidSubcommand => {
-            let commands = super::args::command_names();
+            let (_, commands) = within(error);
             unknown("command", &written(InvalidSubcommand), &commands)
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            let (name, commands) = within(error);
+            format!("{name} needs a command: there are {}", commands.join(", "))
         }
         ErrorKind::ValueValidation => {
             let why = plain(&error.source().map(ToString::to_string).unwrap_or_default());
@@ -56,19 +59,35 @@ fn line(error: &clap::Error) -> String {
 fn too_much(error: &clap::Error, written: &str) -> String {
     match text(error, ContextKind::SuggestedArg) {
         Some(nearest) => unknown("option", written, &[nearest]),
-        None if error.render().to_string().contains("-- <COMMAND>") => {
-            "-- goes before the command: monitor run -- COMMAND ARGS...".into()
-        }
         None if written.starts_with('-') => {
             format!("there is no option {written:?}; see monitor --help")
+        }
+        None if error.render().to_string().contains("-- <COMMAND>") => {
+            "-- goes before the command: monitor run -- COMMAND ARGS...".into()
         }
         None => format!("{written:?} is a word too many; see monitor --help"),
     }
 }
 
+/// The command that wants another after it, and those that there are.
+fn within(error: &clap::Error) -> (String, Vec<String>) {
+    let text = error.render().to_string();
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
+    let words = usage.into_iter().flat_map(str::split_whitespace);
+    let mut command = Cli::command();
+    let mut name = String::from("monitor");
+    for word in words.skip(1).take_while(|word| !word.starts_with(['[', '<', '-'])) {
+        name = format!("{name} {word}");
+        command = command.find_subcommand(word).cloned().unwrap_or(command);
+    }
+    let told = command.get_subcommands().filter(|it| !it.is_hide_set());
+    (name, told.map(|it| it.get_name().to_owned()).collect())
+}
+
 /// What the standard library and clap say of a number, in words.
 fn plain(why: &str) -> String {
     match why {
+        _ if why.starts_with('-') => "below zero".into(),
         _ if why.contains("invalid digit") => "write a whole number".into(),
         _ if why.contains(" is not in 1..") => "the least is 1".into(),
         _ if why.contains(" is not in ") || why.contains("too large") => "too large".into(),
@@ -77,18 +96,9 @@ fn plain(why: &str) -> String {
 }
 
 fn unknown(what: &str, written: &str, valid: &[String]) -> String {
-    let alike = valid.iter().any(|name| name::likeness(name, written) >= ALIKE);
-    if !alike && !valid.is_empty() {
-        return format!("unknown {what} {written:?}: there are {}", valid.join(", "));
-    }
-    match name::nearest(valid.iter().map(String::as_str), written) {
-        Some(nearest) => format!("unknown {what} {written:?}; did you mean {nearest:?}?"),
-        None => format!("unknown {what} {written:?}"),
-    }
+    let hint = name::hint(what, valid.iter().map(String::as_str), written);
+    format!("unknown {what} {written:?}{hint}")
 }
-
-/// From here on a name is likely to be meant; below, all are listed.
-const ALIKE: f64 = 0.6;
 
 /// What an option is the name of: `format` of `--format <FORMAT>`.
 fn option(argument: &str) -> String {
@@ -114,7 +124,6 @@ fn first_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::args::Cli;
     use super::*;
     use clap::Parser;
 
@@ -137,7 +146,8 @@ mod tests {
     #[test]
     fn an_unknown_option_or_command_too() {
         check("sample --theads", r#"unknown option "--theads"; did you mean "--threads"?"#);
-        check("help", "there is no command \"help\"; see monitor --help");
+        check("config shwo", r#"unknown command "shwo"; did you mean "show"?"#);
+        check("config nope", r#"unknown command "nope": there are check, show"#);
         check("sampel", r#"unknown command "sampel"; did you mean "sample"?"#);
     }
 
@@ -145,6 +155,12 @@ mod tests {
     fn a_command_that_is_missing_is_told() {
         check("run true", "-- goes before the command: monitor run -- COMMAND ARGS...");
         check("run", "<COMMAND>... is missing; see monitor --help");
+        check("run --foo -- true", r#"there is no option "--foo"; see monitor --help"#);
+        check(
+            "run --fromat json -- true",
+            r#"unknown option "--fromat"; did you mean "--format"?"#,
+        );
+        check("config", "monitor config needs a command: there are check, show");
     }
 
     #[test]
@@ -153,6 +169,7 @@ mod tests {
         check("watch --every fast", r#"every "fast": write a time such as 100ms, 1s or 2m"#);
         check("sample --pid x", r#"pid "x": write a whole number"#);
         check("watch --count 0", r#"count "0": the least is 1"#);
+        check("sample --pid=-1", r#"pid "-1": below zero"#);
         check("sample --pid 99999999999", r#"pid "99999999999": too large"#);
     }
 

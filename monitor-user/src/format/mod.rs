@@ -131,7 +131,7 @@ impl std::str::FromStr for Form {
 }
 
 /// At most three decimals: finer is noise, and the text stays short. What is no number is absent.
-fn rounded(number: f64) -> Option<f64> {
+pub fn rounded(number: f64) -> Option<f64> {
     number.is_finite().then(|| (number * 1e3).round() / 1e3)
 }
 

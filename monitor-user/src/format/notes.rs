@@ -6,18 +6,19 @@
 
 use super::{Frame, grid, human, wrap};
 use crate::model::sample::Lost;
+use crate::model::shortfall::Fold;
 use std::fmt::Write;
 
 const LABEL: &str = "note: ";
 /// The notes get one line of a screen in so many.
 const SHARE: usize = 3;
 
-/// The notes of the sample, then what was lost.
-pub fn text(frame: &Frame<'_>) -> String {
+/// The notes of the sample, those of a missing privilege in one line; then what was lost.
+pub fn text(frame: &Frame<'_>, fold: &mut Fold) -> String {
     let sample = &frame.rates.sample;
     let lost = sample.lost.iter().filter(|it| it.ring_full + it.table_full > 0).map(loss);
-    let notes = sample.notes.iter().map(|note| note.text.clone()).chain(lost);
-    let notes: Vec<_> = notes.map(|note| escaped(&note)).collect();
+    let notes = fold.folded(sample.notes.iter().map(|note| note.text.clone()).collect());
+    let notes: Vec<_> = notes.into_iter().chain(lost).map(|note| escaped(&note)).collect();
     let whole = paragraphs(&notes, frame.room.columns);
     match frame.room.lines.map(|lines| (lines / SHARE).max(1)) {
         Some(most) if whole.lines().count() > most => short(&notes, frame.room.columns, most),
@@ -76,7 +77,7 @@ mod tests {
         let rates = rates::first(Sample { notes, ..Sample::default() });
         let room = Room { columns: 40, lines };
         let frame = Frame { rates: &rates, processes: &[], matched: 0, events: &[], room };
-        assert_eq!(text(&frame), want);
+        assert_eq!(text(&frame, &mut Fold::default()), want);
     }
 
     const LONG: &str = "read from /proc instead of eBPF: it needs CAP_BPF";

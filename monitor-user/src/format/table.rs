@@ -12,6 +12,7 @@ use super::{Format, Frame, Layout, Paint, Room, events, human, notes};
 use crate::model::field::{Category, Field, GroupField, Kind, ProcessField, Role, Unit};
 use crate::model::group::Grouped;
 use crate::model::sample::Process;
+use crate::model::shortfall::Fold;
 use anstyle::Style;
 use std::fmt::Write;
 
@@ -25,6 +26,7 @@ pub struct Table {
     paint: Paint,
     grid: Grid,
     text: String,
+    fold: Fold,
     written: bool,
 }
 
@@ -36,7 +38,7 @@ impl Format for Table {
         }
         self.summary(frame);
         self.devices(frame);
-        let notes = notes::text(frame);
+        let notes = notes::text(frame, &mut self.fold);
         let events = if self.layout.signals { events::text(frame) } else { String::new() };
         let below = notes.lines().count() + events.lines().count();
         if let Some(grouped) = &frame.rates.groups {
@@ -55,7 +57,8 @@ impl Format for Table {
 impl Table {
     /// With these columns.
     pub fn new(layout: Layout, paint: Paint) -> Self {
-        Self { layout, paint, grid: Grid::default(), text: String::new(), written: false }
+        let (grid, text, fold) = (Grid::default(), String::new(), Fold::default());
+        Self { layout, paint, grid, text, fold, written: false }
     }
 
     /// Where, by which backend, how many, since when, when. Writing to a `String` cannot fail.

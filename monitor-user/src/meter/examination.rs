@@ -6,6 +6,7 @@
 
 use super::need;
 use crate::backend::host::Host;
+use crate::format::rounded;
 use crate::model::probe::{Health, Probe};
 use crate::model::sample::Note;
 use serde::{Deserialize, Serialize};
@@ -151,7 +152,7 @@ impl Entry {
             with: probe.with.map(|it| it.name().into()),
             hooks: probe.hooks.clone(),
             events: own(probe.events),
-            ns_per_event: probe.cost.map(|cost| cost.ns_per_event),
+            ns_per_event: probe.cost.and_then(|cost| rounded(cost.ns_per_event)),
             estimated: probe.cost.map(|cost| cost.estimated),
             lost: own(probe.lost),
             map_bytes: own(probe.map_bytes),

@@ -16,6 +16,7 @@ pub mod rates;
 pub mod request;
 pub mod sample;
 pub mod scope;
+pub mod shortfall;
 pub mod spread;
 pub mod status;
 pub mod want;

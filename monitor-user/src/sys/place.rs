@@ -1,9 +1,11 @@
 //! Where a daemon and its clients meet: the paths of its socket, in the order in which they are
 //! tried.
 //!
-//! In: a path that was named, the environment, the user. Out: paths. Opens nothing.
+//! In: a path that was named, the environment, the user. Out: paths. Opens nothing; of a
+//! socket that another user left in the environment of root it looks whose it is.
 
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Where a privileged daemon listens.
@@ -15,8 +17,15 @@ pub const VARIABLE: &str = "MONITOR_SOCKET";
 pub fn candidates(named: Option<&Path>) -> Vec<PathBuf> {
     match named {
         Some(path) => vec![path.to_owned()],
-        None => std::iter::once(PathBuf::from(SYSTEM)).chain(of_user()).collect(),
+        None => std::iter::once(PathBuf::from(SYSTEM)).chain(of_user().filter(ours)).collect(),
     }
+}
+
+/// Whether who listens there is no other user. Root keeps the environment of whom it was before
+/// (su, sudo -E), and would see with his eyes.
+fn ours(path: &PathBuf) -> bool {
+    let ours = rustix::process::geteuid();
+    !ours.is_root() || std::fs::metadata(path).is_ok_and(|it| it.uid() == ours.as_raw())
 }
 
 /// What the environment names.

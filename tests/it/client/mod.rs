@@ -5,3 +5,4 @@ mod command;
 mod library;
 mod manual;
 mod tool;
+mod words;

@@ -62,6 +62,23 @@ fn what_holds_is_shown_with_where_it_came_from_and_can_be_read_back() {
 }
 
 #[test]
+fn a_file_is_named_in_either_way_to_either_command() {
+    let folder = Folder::new();
+    let path = folder.join("monitor.toml");
+    write(&path, "[limits]\nlease = \"forever\"\n");
+    for words in [&["config", "check"][..], &["config", "check", "--config"], &["config", "show"]] {
+        let got = run(words, &path);
+        let said = String::from_utf8(got.stderr).unwrap();
+        let why = "\"forever\": wanted a time such as \"10ms\" or \"7d\"; units are ns, us, ms, s, m, \
+                   h and d";
+        assert!(said.ends_with(&format!("limits.lease: {why}\n")), "{said}");
+        assert_eq!(got.status.code(), Some(2));
+    }
+    let both = run(&["config", "show", "--config", "/a"], &path);
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
 fn a_hangup_takes_a_good_file_and_leaves_the_old_one_for_a_wrong_one() {
     let served = Served::with("[limits]\nmonitors = 1\n");
     let start = |id: &str| {

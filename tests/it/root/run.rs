@@ -1,6 +1,7 @@
 //! `monitor run`: the whole program, from the command to the report.
 
 use super::privilege::granted;
+use crate::served::Folder;
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -53,6 +54,27 @@ fn root_a_daemon_that_goes_on_is_named_and_counted() {
     assert_eq!(report["processes_running"], 1);
     let notes = report["notes"].to_string();
     assert!(notes.contains("still running"), "{notes}");
+}
+
+#[test]
+fn root_a_zombie_is_counted_apart_from_what_still_runs() {
+    if !granted("root_a_zombie_is_counted_apart_from_what_still_runs") {
+        return;
+    }
+    let folder = Folder::new();
+    let zombie = folder.join("pid");
+    // What is left behind never waits for the child that it has.
+    let (output, report) = run(&format!(
+        "(true & echo $! >{0}; exec sleep 1000 >/dev/null 2>&1) & s=$!; \
+         until read -r z <{0} && grep -q '^State:.Z' /proc/$z/status; do :; done 2>/dev/null; \
+         echo $s",
+        zombie.display()
+    ));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let pid = rustix::process::Pid::from_raw(said.lines().next().unwrap().parse().unwrap());
+    rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
+    let counts = [&report["processes_running"], &report["processes_zombie"]];
+    assert_eq!(counts, [&Value::from(1), &Value::from(1)], "{report}");
 }
 
 #[test]

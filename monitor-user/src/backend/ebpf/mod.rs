@@ -248,7 +248,13 @@ impl Backend for Ebpf {
         health::exercise();
         // A reading that fails leaves the snapshot's cost estimated.
         let _ = self.read(&Want { processes: true, ..Want::default() });
-        self.probes()
+        let mut probes = self.probes();
+        // Rules are loaded by who has some; here they are tried.
+        if self.asked.contains(&Capability::LibraryCalls) {
+            let of_calls = |it: &&mut Probe| it.capability == Capability::LibraryCalls;
+            probes.iter_mut().filter(of_calls).for_each(|it| *it = rule::trial::tried());
+        }
+        probes
     }
 
     fn statistics(&self) -> Option<OwnedFd> {

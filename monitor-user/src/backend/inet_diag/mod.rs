@@ -13,6 +13,7 @@ use super::Error;
 use super::tcp::{Carried, plus};
 use crate::model::id::{Identity, Ns};
 use crate::model::sample::{Note, Process};
+use crate::model::shortfall::NO_TCP;
 use dump::{Dump, Socket};
 use holder::{Holders, Sight};
 use monitor_ebpf::abi::tcp::{Counters, Totals};
@@ -85,7 +86,7 @@ impl InetDiag {
         self.kept.retain(|holder, _| self.holders.lives(*holder));
         Ok((hidden > 0).then(|| {
             Note::remark(format!(
-                "no TCP counters of {hidden} processes: what others have open needs CAP_SYS_PTRACE"
+                "{NO_TCP}{hidden} processes: what others have open needs CAP_SYS_PTRACE"
             ))
         }))
     }

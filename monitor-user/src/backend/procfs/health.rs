@@ -4,6 +4,7 @@
 
 use crate::backend::inet_diag;
 use crate::model::probe::{Health, Probe};
+use crate::model::sample::Note;
 use crate::model::want::Capability;
 
 /// How `/proc` serves a capability.
@@ -14,12 +15,20 @@ pub fn probe(capability: Capability) -> Probe {
             vec!["/proc/<pid>/{stat,status,io,schedstat}".to_owned()],
         ),
         Capability::Block => (
-            "bytes from the kernel's I/O accounting: no devices, no requests, no latencies",
+            "read_bytes and written_bytes from the kernel's I/O accounting in place of block_*: no \
+             devices, no requests, no latencies",
             vec!["/proc/<pid>/io".to_owned()],
         ),
         _ => return Probe { health: unsupported(), ..Probe::off(capability) },
     };
     fallback(capability, why, hooks)
+}
+
+/// What to say of those that are there only where somebody asked for them, and not from `/proc`.
+pub fn lacking(wanted: &[Capability]) -> Option<Note> {
+    let lacking: Vec<_> = wanted.iter().filter(|it| it.opt_in()).map(|it| it.name()).collect();
+    let told = || Note::missing(format!("no {}: only eBPF counts that", lacking.join(", ")));
+    (!lacking.is_empty()).then(told)
 }
 
 /// How TCP is served where sockets are listed.

@@ -40,6 +40,8 @@ pub mod origin;
 mod pressure;
 pub mod text;
 
+pub use self::health::lacking;
+
 use self::descriptors::Buffer;
 use self::entry::Entry;
 use self::listing::Listing;
@@ -53,6 +55,7 @@ use crate::model::field::ProcessField;
 use crate::model::id::{Ns, Pid};
 use crate::model::probe::Probe;
 use crate::model::sample::{Note, Process, Sample, Source};
+use crate::model::shortfall::SHORT_LIVED;
 use crate::model::want::{Capability, Want};
 use crate::sys::clock;
 use rustix::fs::{Mode, OFlags, open};
@@ -217,10 +220,7 @@ impl Procfs {
     fn introduce(&mut self, want: &Want) -> Vec<Note> {
         let mut notes: Vec<Note> = self.hidden.iter().cloned().collect();
         if !std::mem::replace(&mut self.told, true) {
-            notes.push(Note::remark(
-                "processes that start and end between two samples are missed: \
-                 /proc shows only those that live",
-            ));
+            notes.push(Note::remark(format!("{SHORT_LIVED}: /proc shows only those that live")));
             if !self.kernel.schedstat {
                 notes.push(Note::remark(
                     "no run_delay_ns and run_count: this kernel lacks CONFIG_SCHED_INFO",

@@ -6,6 +6,7 @@
 use super::descriptors::File;
 use super::scan::Malformed;
 use crate::model::sample::Note;
+use crate::model::shortfall::NO_IO;
 use rustix::io::Errno;
 use std::fmt;
 
@@ -66,7 +67,7 @@ impl Trouble {
         let mut notes = Vec::new();
         if self.io_denied > 0 {
             notes.push(Note::remark(format!(
-                "no I/O counters of {}: /proc/<pid>/io of other users needs \
+                "{NO_IO}{}: /proc/<pid>/io of other users needs \
                  CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
                 processes(self.io_denied)
             )));

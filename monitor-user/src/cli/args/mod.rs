@@ -25,7 +25,7 @@ pub use service::{Config, ConfigCommand, Serve, Status};
 /// Without a command it shows the screen of top, on a terminal.
 #[derive(Debug, Parser)]
 #[command(name = "monitor", version, after_help = exit::HELP)]
-#[command(disable_help_subcommand = true, max_term_width = 80)]
+#[command(max_term_width = 80)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -73,7 +73,7 @@ pub enum Command {
     Status(Status),
     /// Check the configuration of the service, or show what holds
     Config(Config),
-    /// List every field: name, unit, meaning, source
+    /// List every field, or one: name, unit, meaning, source
     Fields(Fields),
     /// Tell what works here, by which hook, at what cost, and what is missing
     Doctor(Doctor),
@@ -179,6 +179,8 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct Fields {
+    /// One field; all of them, if absent
+    pub name: Option<String>,
     /// Form of the output
     #[arg(long, default_value = "table",
         value_parser = PossibleValuesParser::new(["table", "json", "markdown"]))]
@@ -209,12 +211,6 @@ pub struct Completions {
 pub struct Man {
     /// Write monitor.1, monitor-sample.1, … there
     pub dir: Option<PathBuf>,
-}
-
-/// The names of the commands.
-pub fn command_names() -> Vec<String> {
-    let cli = <Cli as clap::CommandFactory>::command();
-    cli.get_subcommands().map(|command| command.get_name().to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::reading::Printed;
 use crate::backend::select::Choice;
 use crate::cli::exit;
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `serve`.
 #[derive(Debug, Args)]
@@ -48,14 +48,15 @@ pub struct Config {
 pub enum ConfigCommand {
     /// Tell every error with its line and key; exit code 2 if there is one
     Check {
-        /// The file; the one that the service would read, if absent
-        file: Option<PathBuf>,
+        /// Which.
+        #[command(flatten)]
+        file: ConfigFile,
     },
     /// Print what holds, and where each value comes from
     Show {
-        /// The file; the one that the service would read, if absent
-        #[arg(long, value_name = "FILE")]
-        config: Option<PathBuf>,
+        /// Which.
+        #[command(flatten)]
+        file: ConfigFile,
         /// Where it would listen
         #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
         socket: Option<PathBuf>,
@@ -64,4 +65,21 @@ pub enum ConfigCommand {
             value_parser = names::<Choice>(&Choice::NAMES))]
         backend: Option<Choice>,
     },
+}
+
+/// A configuration, named in either way.
+#[derive(Debug, Args)]
+pub struct ConfigFile {
+    /// The file; the one that the service would read, if absent
+    pub file: Option<PathBuf>,
+    /// The same, as serve takes it
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    pub config: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    /// The file, if one was named.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_deref().or(self.config.as_deref())
+    }
 }

@@ -37,8 +37,8 @@ fn found(written: &str) -> Result<&'static Row, Failure> {
     let row = registry::all().find(|row| row.names().any(|name| name == written));
     row.ok_or_else(|| {
         let names = registry::all().map(|row| row.name);
-        let nearest = name::nearest(names, written).unwrap_or_default();
-        Failure::usage(format!("unknown service {written:?}; did you mean {nearest:?}?"))
+        let hint = name::hint("service", names, written);
+        Failure::usage(format!("unknown service {written:?}{hint}"))
     })
 }
 

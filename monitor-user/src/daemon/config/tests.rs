@@ -34,7 +34,11 @@ fn every_fault_is_told_with_its_line_and_key() {
             (2, "limits.monitrs", r#"unknown key "monitrs"; did you mean "monitors"?"#),
             (3, "limits.period", "wanted a time such as \"10ms\" or \"7d\", found integer"),
             (4, "polcy", r#"unknown section "polcy"; did you mean "policy"?"#),
-            (6, "log.level", r#"unknown level "loud"; did you mean "off"?"#),
+            (
+                6,
+                "log.level",
+                r#"unknown level "loud": there are off, error, warn, info, debug, trace"#,
+            ),
         ],
     );
 }

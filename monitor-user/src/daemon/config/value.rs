@@ -60,7 +60,8 @@ pub fn written_path(path: Option<&Path>) -> String {
 pub fn duration(value: &DeValue<'_>) -> Result<u64, String> {
     const WANT: &str = "a time such as \"10ms\" or \"7d\"";
     let text = value.as_str().ok_or_else(|| wanted(WANT, value))?;
-    let time = humantime::parse_duration(text).map_err(|why| format!("{text:?}: {why}"))?;
+    let wrong = |_| format!("{text:?}: wanted {WANT}; units are ns, us, ms, s, m, h and d");
+    let time = humantime::parse_duration(text).map_err(wrong)?;
     match u64::try_from(time.as_nanos()) {
         Ok(ns @ 1..) => Ok(ns),
         _ => Err(format!("{text:?}: longer than nothing, shorter than 580 years")),

@@ -4,6 +4,7 @@
 //! chooses nobody by what he uses: that is done when it is shown.
 
 use super::{Reading, View};
+use crate::backend::procfs::lacking;
 use crate::meter::target::Absence;
 use crate::meter::veil;
 use crate::model::event::Event;
@@ -37,6 +38,9 @@ impl View {
             let partial = self.plan.capabilities.contains(capability);
             Note { text: text.clone(), partial }
         }));
+        if sample.source == Source::Procfs {
+            sample.notes.extend(lacking(&self.plan.capabilities));
+        }
         if self.plan.want.processes {
             self.processes(reading, &mut sample);
         }

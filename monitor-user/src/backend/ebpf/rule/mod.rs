@@ -10,6 +10,7 @@ mod map;
 mod member;
 mod places;
 mod ring;
+pub mod trial;
 
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
