@@ -11,6 +11,7 @@ mod daemon;
 mod deadline;
 mod delivery;
 mod door;
+mod extension;
 mod language;
 mod picture;
 mod probe;

@@ -15,6 +15,9 @@ pub const EXITED: &str = "EXITED";
 /// Name of the table that keeps what ended threads waited for a CPU, by process.
 pub const WAITED: &str = "WAITED";
 
+/// Name of the table that keeps the peak that a process had as it executed its first program.
+pub const INHERITED: &str = "INHERITED";
+
 /// `kind` of a [`Fork`].
 pub const KIND_FORK: u32 = 1;
 /// `kind` of an [`Exec`].
@@ -85,7 +88,9 @@ pub struct End {
     pub zero: u32,
     /// When it was freed, nanoseconds on `CLOCK_BOOTTIME`.
     pub at_boottime_ns: u64,
-    /// Highest resident set, in pages, that it reached in all its images.
+    /// Highest resident set, in pages, that its programs reached. Before 6.16, and of a process
+    /// that was there before the hooks, it is the kernel's, which begins with the peak of the
+    /// process that it is a copy of.
     pub max_rss_pages: u64,
     /// What ended threads waited, the leader not among them.
     pub waited: Waited,

@@ -11,7 +11,7 @@ fn main() {}
 
 #[cfg(target_arch = "bpf")]
 mod program {
-    use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
+    use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST};
     use aya_ebpf::helpers::generated::{bpf_ktime_get_boot_ns, bpf_probe_read_kernel_str};
     use aya_ebpf::macros::map;
     use aya_ebpf::maps::{HashMap, RingBuf};
@@ -21,7 +21,11 @@ mod program {
         End, Exec, Fork, KIND_END, KIND_EXEC, KIND_EXIT, KIND_FORK, PATH_BYTES, ProgramOffsets,
         Waited,
     };
-    use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, table, task::Task};
+    use monitor_ebpf::kernel::iter::Step;
+    use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, rss, table, task::Task};
+
+    /// What an insertion gives when the table is full: `E2BIG`.
+    const NO_ROOM: i32 = -7;
 
     /// Set by the loader.
     #[unsafe(no_mangle)]
@@ -39,6 +43,21 @@ mod program {
     /// when it is needed.
     #[map]
     static EXITED: HashMap<Owner, End> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+
+    /// Peaks, in pages, that processes had as they executed their first program: those of whom
+    /// they are copies. Few at a time, as above.
+    #[map]
+    static INHERITED: HashMap<Owner, u64> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+
+    /// Learns where each CPU counts its share of resident pages; runs once.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "iter/task")]
+    fn learn(step: &Step) -> i32 {
+        if step.meta.seq_num == 0 {
+            rss::learn_cpu_offsets();
+        }
+        0
+    }
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_fork")]
@@ -63,6 +82,9 @@ mod program {
         let path: *const u8 = load(program as *const u8, constant!(PROGRAM.filename));
         let owner = task.owner();
         debug!((), "exec in process {}", owner.tgid);
+        if INHERITED.insert(owner, task.max_rss_pages(), BPF_NOEXIST.into()) == Err(NO_ROOM) {
+            loss::table_full();
+        }
         emit::<Exec>(|slot| {
             slot.kind = KIND_EXEC;
             slot.owner = owner;
@@ -114,9 +136,21 @@ mod program {
         let end = unsafe { &mut *row };
         fill(end, leader, Waited::NONE);
         end.kind = KIND_EXIT;
+        end.max_rss_pages = own_peak(task, owner);
         if !task.is_leader() {
             end.process.dead.add(&task.sums());
         }
+    }
+
+    /// What its programs reached. The kernel's peak begins with the copy that the process was
+    /// before it executed any; where that was larger, the memory of the last program is looked at,
+    /// which is still there at this hook since 6.16.
+    #[inline(always)]
+    fn own_peak(task: Task, owner: Owner) -> u64 {
+        let most = task.max_rss_pages();
+        // SAFETY: a number.
+        let inherited = INHERITED.get_ptr(owner).map_or(0, |row| unsafe { *row });
+        if most > inherited { most } else { task.resident_pages().unwrap_or(most) }
     }
 
     #[unsafe(no_mangle)]
@@ -128,9 +162,15 @@ mod program {
             // SAFETY: a row is plain integers, and no thread of a freed process can change it.
             let waited = WAITED.get_ptr(owner).map_or(Waited::NONE, |row| unsafe { *row });
             debug!((), "end of process {}", owner.tgid);
-            let is_told = emit(|slot| fill(slot, task, waited));
-            // A process that never ended a thread has no row; nothing to say about it.
+            // SAFETY: as above; without a row it was to exit before the hook was attached.
+            let peak = EXITED.get_ptr(owner).map(|row| unsafe { (*row).max_rss_pages });
+            let is_told = emit(|slot| {
+                fill(slot, task, waited);
+                slot.max_rss_pages = peak.unwrap_or(slot.max_rss_pages);
+            });
+            // A process that never ended a thread, or never executed a program, has no row.
             let _ = WAITED.remove(owner);
+            let _ = INHERITED.remove(owner);
             if is_told {
                 // None if it was to exit before the hook was attached.
                 let _ = EXITED.remove(owner);

@@ -60,6 +60,12 @@ fn as_number(pointer: *const u8) -> u64 {
     unsafe { core::ptr::read_volatile(slot) as u64 }
 }
 
+/// Whether [`pages`] leaves nothing out.
+#[inline(always)]
+pub fn is_exact(task: &TaskOffsets) -> bool {
+    constant!(task.mm_rss_plain) != ABSENT || cpus() > 0
+}
+
 /// The four counts of `mm` (file, anonymous, swap entries, shared memory); zeroes for no `mm`.
 #[inline(always)]
 pub fn pages(mm: *const u8, task: &TaskOffsets) -> [i64; 4] {

@@ -144,6 +144,19 @@ impl Task {
         load(self.signal(), constant!(TASK.sig_maxrss))
     }
 
+    /// The most that its memory had, in pages; nothing without memory, or where CPUs hold back
+    /// more than can be added up.
+    #[inline(always)]
+    pub fn resident_pages(self) -> Option<u64> {
+        let mm: *const u8 = load(self.0, constant!(TASK.mm));
+        if mm.is_null() || !rss::is_exact(&TASK) {
+            return None;
+        }
+        let [file, anonymous, _swap, shared] = rss::pages(mm, &TASK);
+        let now = (file + anonymous + shared).max(0).cast_unsigned();
+        Some(now.max(load(mm, constant!(TASK.mm_hiwater_rss))))
+    }
+
     /// Fills the record of one thread.
     #[inline(always)]
     pub fn read_thread(self, out: &mut Thread) {

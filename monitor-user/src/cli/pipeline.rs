@@ -66,8 +66,9 @@ impl Pipeline {
         if backend.source() == Source::Ebpf && !has_host_pids() {
             columns::name_inside(&mut plan.layout);
         }
-        let told =
-            matches!(plan.form, Form::Csv | Form::Prometheus | Form::Pmix).then(HashSet::new);
+        let is_silent =
+            plan.form.of_rows().is_some() || matches!(plan.form, Form::Prometheus | Form::Pmix);
+        let told = is_silent.then(HashSet::new);
         Ok(Self {
             backend,
             targets,
@@ -110,6 +111,13 @@ impl Pipeline {
         };
         let at = sample.at;
         self.take(sample, room).map(|frame| Some((at, frame)))
+    }
+
+    /// What must stand behind the last sample.
+    pub fn finish(&mut self) -> &[u8] {
+        self.frame.clear();
+        self.format.finish(&mut self.frame);
+        &self.frame
     }
 
     /// What a recording should have had behind its last sample.

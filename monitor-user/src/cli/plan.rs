@@ -89,12 +89,14 @@ fn possible(words: &Reading) -> Result<(), Failure> {
         let why = format!("{device:?} after {part}: devices are named after disk or net");
         return Err(Failure::usage(why));
     }
-    if words.form() == Form::Csv && words.part == Scope::All {
-        let why = "csv has rows of one kind: choose proc, node, disk or net instead of all";
-        return Err(Failure::usage(why));
+    let of_rows = words.form().of_rows();
+    if let (Some(form), Scope::All) = (of_rows, words.part) {
+        return Err(Failure::usage(format!(
+            "{form} has rows of one kind: choose proc, node, disk or net instead of all"
+        )));
     }
-    if words.signals && matches!(words.form(), Form::Csv | Form::Prometheus) {
-        let form = Form::NAMES[words.form() as usize];
+    let prometheus = (words.form() == Form::Prometheus).then_some("prometheus");
+    if let (Some(form), true) = (of_rows.or(prometheus), words.signals) {
         return Err(Failure::usage(format!(
             "{form} has no place for --signals: use table or json"
         )));

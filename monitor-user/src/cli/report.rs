@@ -85,7 +85,9 @@ impl<'a> Report<'a> {
             it.raise(F::CpuTime, outcome.usage.cpu.0);
             it.raise(F::UserTime, outcome.usage.user.0);
             it.raise(F::SystemTime, outcome.usage.system.0);
-            it.raise(F::PeakRss, outcome.usage.peak_rss_bytes);
+            if let Some(peak) = outcome.usage.peak_rss_bytes {
+                it.raise(F::PeakRss, peak);
+            }
         }
         it.notes = totals.notes.iter().cloned().chain(remains(totals)).collect();
         it

@@ -40,11 +40,14 @@ pub fn run(args: &Run) -> Result<u8, Failure> {
         Ok(child) => Pid(child.id()),
         Err(error) => return not_started(&args.command[0], &error),
     };
+    // A copy of us until it was the command, so its peak cannot be told apart below ours.
+    let ours = memory::peak_bytes().unwrap_or(0);
     count.begin(child)?;
     let pidfd = open(child)?;
     runtime.block_on(watch(&mut count, pidfd))?;
-    let (status, usage) = wait::wait(child)
+    let (status, mut usage) = wait::wait(child)
         .map_err(|error| Failure::failed(format!("cannot wait for the command: {error}")))?;
+    usage.peak_rss_bytes = usage.peak_rss_bytes.filter(|peak| *peak > ours);
     let wall = start.elapsed();
     let totals = runtime.block_on(count.totals(child))?;
     let outcome = Outcome { command: &args.command, status, wall, usage, totals };

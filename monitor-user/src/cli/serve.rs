@@ -16,6 +16,7 @@ use crate::model::scope::Scope;
 use crate::serve::policy::Hidden;
 use crate::sys::files;
 use std::path::Path;
+use tokio::runtime::Runtime;
 
 /// Files that are looked at at the same time; a file system that hangs holds up one of them.
 const FILE_LOOKS: usize = 16;
@@ -46,17 +47,19 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
         hidden: hidden(),
         node: own_node(),
         link: None,
+        dial: None,
         reload: Box::new(reload),
         log,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(FILE_LOOKS)
-        .build();
-    let runtime = runtime.map_err(|error| failed("start the event loop", &error))?;
-    let served = runtime.block_on(daemon::serve(settings, backend, opening));
+    let served = runtime()?.block_on(daemon::serve(settings, backend, opening));
     served.map_err(|error| failed(&format!("serve on {}", path.display()), &error))?;
     Ok(Exit::Ok)
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().max_blocking_threads(FILE_LOOKS).build();
+    runtime.map_err(|error| failed("start the event loop", &error))
 }
 
 /// This node, under all its names.

@@ -19,7 +19,7 @@ pub fn told(error: &clap::Error) -> Result<Exit, Failure> {
 }
 
 fn line(error: &clap::Error) -> String {
-    use ContextKind::{InvalidArg, InvalidSubcommand, InvalidValue, SuggestedArg};
+    use ContextKind::{InvalidArg, InvalidSubcommand, InvalidValue};
     let written = |kind| text(error, kind).unwrap_or_default();
     match error.kind() {
         ErrorKind::InvalidValue if written(InvalidValue).is_empty() => {
@@ -40,16 +40,7 @@ fn line(error: &clap::Error) -> String {
             let why = plain(&error.source().map(ToString::to_string).unwrap_or_default());
             format!("{} {:?}: {why}", option(&written(InvalidArg)), written(InvalidValue))
         }
-        ErrorKind::UnknownArgument => match text(error, SuggestedArg) {
-            Some(nearest) => unknown("option", &written(InvalidArg), &[nearest]),
-            None if error.render().to_string().contains("-- <COMMAND>") => {
-                "-- goes before the command: monitor run -- COMMAND ARGS...".into()
-            }
-            None if written(InvalidArg).starts_with('-') => {
-                format!("there is no option {:?}; see monitor --help", written(InvalidArg))
-            }
-            None => format!("{:?} is a word too many; see monitor --help", written(InvalidArg)),
-        },
+        ErrorKind::UnknownArgument => too_much(error, &written(InvalidArg)),
         // Of an option that another one requires clap tells only the name.
         ErrorKind::MissingRequiredArgument if valid(error, InvalidArg)[..] == ["--disk"] => {
             "--writeback needs --disk too".into()
@@ -58,6 +49,20 @@ fn line(error: &clap::Error) -> String {
             format!("{} is missing; see monitor --help", valid(error, InvalidArg).join(", "))
         }
         _ => first_line(&error.render().to_string()),
+    }
+}
+
+/// A word that nobody knows.
+fn too_much(error: &clap::Error, written: &str) -> String {
+    match text(error, ContextKind::SuggestedArg) {
+        Some(nearest) => unknown("option", written, &[nearest]),
+        None if error.render().to_string().contains("-- <COMMAND>") => {
+            "-- goes before the command: monitor run -- COMMAND ARGS...".into()
+        }
+        None if written.starts_with('-') => {
+            format!("there is no option {written:?}; see monitor --help")
+        }
+        None => format!("{written:?} is a word too many; see monitor --help"),
     }
 }
 

@@ -4,6 +4,7 @@
 //! versions, no defaults for what is missing.
 
 use super::trouble::Trouble;
+use super::work::Work;
 use crate::model::id::Identity;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -84,6 +85,8 @@ pub enum Act {
     Finish(Target, Mark),
     /// Call a procedure in the thread.
     Call(Target, Mark, u64, Vec<Argument>),
+    /// Do all of this while every thread stands.
+    Work(Target, Work),
     /// Be ready to hold any thread of the process when `SIGURG` comes from a kernel program.
     Watch(Target, Mark),
     /// Forget a breakpoint, an errand or a watch.

@@ -27,6 +27,7 @@ mod site;
 mod start;
 mod trace;
 mod unwind;
+pub mod work;
 mod worker;
 // Who does it.
 pub mod hand;
@@ -37,4 +38,5 @@ pub use act::{
 };
 pub use hand::Hand;
 pub use trouble::Trouble;
+pub use work::{Deed, Term, Work};
 pub use worker::Worker;

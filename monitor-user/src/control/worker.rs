@@ -3,7 +3,7 @@
 //! In: orders. Out: what was done or why not; later, what happened. Everything that it holds, sets
 //! and traces is undone by `undo`, which a hand calls when nobody listens to it any more.
 
-use super::act::{Act, Done, Happened, Method, Names, Order, Program, Site, Target, Tool};
+use super::act::{Act, Done, Happened, Mark, Method, Names, Order, Program, Site, Target, Tool};
 use super::hold::{self, Holds};
 use super::loader;
 use super::machine::{Floats, Registers};
@@ -16,6 +16,7 @@ use super::subject::Subject;
 use super::trace::{Place, Tracer, Traces, Wish};
 use super::trouble::Trouble;
 use super::unwind;
+use super::work::Work;
 use crate::model::id::Identity;
 use crate::sys::trace::status;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -23,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// How long an act may take: a thread deep in the kernel stops only when it comes out.
 const ACT_AT_MOST: Duration = Duration::from_secs(2);
+/// What the calls of a work are called: no tool has one of that name.
+const WORK: Mark = Mark(u64::MAX);
 /// Most registers that can be meant.
 const REGISTERS: u16 = 64;
 
@@ -66,6 +69,7 @@ impl Worker {
             Act::Backtrace(target, most, names) => self.backtrace(target, *most, *names),
             Act::Loader(target) => Ok(Done::Images(loader::images(&open(target)?)?)),
             Act::Start(program) => self.start(tool, program),
+            Act::Work(target, work) => self.work(tool, target, work),
             Act::Recover(id, patches) => {
                 let (traces, mut patience) = (&mut self.traces, patience(self.line.as_ref()));
                 done(traces.recover(Subject::open(*id)?, patches, &mut patience))
@@ -273,6 +277,14 @@ impl Worker {
         })?;
         // The thread runs again while files are read.
         Ok(Done::Frames(unwind::told(&open(target)?, frames, names)))
+    }
+
+    fn work(&mut self, tool: Tool, target: &Target, work: &Work) -> Answer {
+        let subject = open(target)?;
+        self.holds.may_run(tool, subject.id)?;
+        let wish = Wish { tool, mark: WORK, tid: subject.pid() };
+        let mut patience = patience(self.line.as_ref());
+        done(self.traces.work(&wish, subject, work, &mut patience))
     }
 
     fn start(&mut self, tool: Tool, program: &Program) -> Answer {

@@ -125,6 +125,11 @@ impl Loop {
             Output::Asked { to, tag, about: About::Service } => {
                 self.clients.reply(to, &tag, Ok(self.own()));
             }
+            Output::Asked { to, tag, about: About::Rules } => {
+                if let Some(viewer) = self.clients.viewer(to) {
+                    self.hand.rules(viewer, tag);
+                }
+            }
             Output::Asked { to, tag, about: About::Probes } => self.examine(to, tag),
             Output::Asked { to, tag, about: About::Flight(asked) } => {
                 self.send(Job::Hand { to, tag, asked });

@@ -2,6 +2,7 @@
 //!
 //! In: streams and lines. Out: inputs for the engine; lines into outboxes. Knows no monitor.
 
+use super::hand::Viewer;
 use crate::engine::{Caller, Conn, Input};
 use crate::meter::veil::Veil;
 use crate::model::status::{Refusal, Status};
@@ -209,6 +210,13 @@ impl Clients {
             Err(refusal) => reply::refused(tag, &refusal),
         };
         self.line(to, |outbox| outbox.reply(line));
+    }
+
+    /// Somebody who is there, for whoever answers him beside this.
+    pub fn viewer(&self, conn: Conn) -> Option<Viewer> {
+        let client = self.all.get(&conn)?;
+        let (outbox, sees) = (Arc::clone(&client.outbox), client.tool.sees);
+        Some(Viewer { outbox, uid: client.uid, sees })
     }
 
     /// Tells an event.

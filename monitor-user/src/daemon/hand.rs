@@ -10,15 +10,20 @@ use crate::cluster::message::RequestLetter;
 use crate::cluster::request::{Act, Requests};
 use crate::engine::Conn;
 use crate::engine::ask::{Input, Limits};
+use crate::meter::veil::Veil;
 use crate::model::id::Ns;
 use crate::omis::{Dialect, Node};
 use crate::serve::line::Line;
 use crate::serve::outbox::Outbox;
 use crate::service::ctx::Member;
+use crate::service::diag::Settings;
 use crate::service::ground::Happenings;
 use crate::service::ground::live::Live;
+use crate::service::ground::live::recorder::Service;
 use crate::service::session::right::Tool;
 use crate::sys::clock;
+use crate::wire::call::Tag;
+use crate::wire::reply;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::HashMap;
@@ -43,6 +48,18 @@ enum Job {
     Closed(Conn),
     Members(Vec<Member>),
     Letter(Node, RequestLetter),
+    Diagnoses(Settings),
+    Rules(Viewer, Tag),
+}
+
+/// Who wants to know what runs here.
+pub struct Viewer {
+    /// Where he is told.
+    pub outbox: Arc<Outbox>,
+    /// His user.
+    pub uid: u32,
+    /// What he sees.
+    pub sees: Veil,
 }
 
 /// What the thread has to say to another node.
@@ -67,7 +84,7 @@ impl Hand {
     /// Starts it, on a node whose processes this backend will read.
     pub fn start(
         own: Member,
-        choice: Choice,
+        (choice, service): (Choice, Service),
         outgoing: UnboundedSender<Outgoing>,
     ) -> io::Result<Self> {
         let (jobs, queue) = channel();
@@ -79,8 +96,9 @@ impl Hand {
             room: Arc::clone(&room),
             requests: Requests::alone(own, Limits::default()),
             outgoing,
-            ground: Live::new(choice),
+            ground: Live::of(choice, service.clone()),
             choice,
+            service,
             outboxes: HashMap::new(),
             missed: Missed::default(),
         };
@@ -107,6 +125,16 @@ impl Hand {
     /// There are these nodes from now on.
     pub fn meet(&self, members: Vec<Member>) {
         self.tell(Job::Members(members));
+    }
+
+    /// Somebody wants to know what runs here.
+    pub fn rules(&self, viewer: Viewer, tag: Tag) {
+        self.tell(Job::Rules(viewer, tag));
+    }
+
+    /// The administrator's word on unusual events.
+    pub fn configure(&self, settings: Settings) {
+        self.tell(Job::Diagnoses(settings));
     }
 
     /// Another node has written.
@@ -163,6 +191,7 @@ struct Inside {
     outgoing: UnboundedSender<Outgoing>,
     ground: Live,
     choice: Choice,
+    service: Service,
     outboxes: HashMap<Conn, Arc<Outbox>>,
     missed: Missed,
 }
@@ -191,12 +220,20 @@ impl Inside {
                 self.input(Input::Said(conn, line.to_vec()));
             }
             Job::Closed(conn) => self.closed(conn),
+            Job::Rules(viewer, tag) => self.answer(&viewer, &tag),
             Job::Members(members) => self.input(Input::Members(members)),
+            Job::Diagnoses(settings) => self.input(Input::Diagnoses(settings)),
             Job::Letter(from, letter) => {
                 let acts = self.requests.receive(clock::boot(), (from, letter), &mut self.ground);
                 self.act(acts);
             }
         }
+    }
+
+    /// Everybody sees his own, and who sees everything sees all.
+    fn answer(&self, viewer: &Viewer, tag: &Tag) {
+        let is_shown = |it: &Tool| viewer.sees == Veil::None || it.uid == viewer.uid;
+        viewer.outbox.reply(reply::good(tag, self.requests.rules(is_shown)));
     }
 
     fn closed(&mut self, conn: Conn) {
@@ -205,7 +242,7 @@ impl Inside {
         self.missed.forget(conn);
         if self.requests.n_sessions() == 0 {
             // Nobody needs the backend any more.
-            self.ground = Live::new(self.choice);
+            self.ground = Live::of(self.choice, self.service.clone());
         }
     }
 

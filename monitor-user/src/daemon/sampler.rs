@@ -220,15 +220,18 @@ impl Reader {
                 let found = Box::new(self.examine());
                 self.tell(Done::Examined(found));
             }
-            Job::Account { counted } => {
-                let probes = self.rounds.backend().probes();
-                self.counting = None;
-                if counted {
-                    self.counting = self.rounds.backend().statistics();
-                }
-                self.tell(Done::Accounted(probes));
-            }
+            Job::Account { counted } => self.account(counted),
         }
+    }
+
+    /// What the probes have counted; whether the kernel counts their time is set anew.
+    fn account(&mut self, counted: bool) {
+        let probes = self.rounds.backend().probes();
+        self.counting = None;
+        if counted {
+            self.counting = self.rounds.backend().statistics();
+        }
+        self.tell(Done::Accounted(probes));
     }
 
     /// What was kept stays, unless it is to be kept otherwise.

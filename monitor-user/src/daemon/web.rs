@@ -10,7 +10,7 @@ use crate::format::exposition::Encoding;
 use crate::meter::veil::Veil;
 use crate::model::want::Capability;
 use crate::serve::http::push::{self, Pushed};
-use crate::serve::http::{Ask, Door, Shared, Sight};
+use crate::serve::http::{Ask, Dial, Door, Shared, Sight};
 use crate::serve::line::Arrival;
 use crate::serve::outbox::Outbox;
 use crate::serve::policy::{Class, Peer, Policy};
@@ -52,9 +52,13 @@ impl Web {
     }
 
     /// Listens, if that is configured.
-    pub async fn open(&mut self, config: &super::Config, socket: &Path) -> std::io::Result<()> {
+    pub async fn open(
+        &mut self,
+        config: &super::Config,
+        (socket, dial): (&Path, Option<Arc<Dial>>),
+    ) -> std::io::Result<()> {
         let beside = socket.parent().unwrap_or(Path::new("."));
-        let door = Door::open(&config.http, beside, self.sender.clone()).await?;
+        let door = Door::open(&config.http, (beside, dial), self.sender.clone()).await?;
         if let Some(door) = door {
             let shared = door.shared();
             tracing::info!(address = shared.status().address, "listening for HTTP");

@@ -112,6 +112,8 @@ pub enum About {
     Probes,
     /// What the service uses.
     Service,
+    /// Requests that wait for their events.
+    Rules,
     /// What the flight recorder kept.
     Flight(Flight),
 }
@@ -276,6 +278,7 @@ impl Engine {
             Call::File(params) => self.file((&caller, tag.clone()), params, (now, out)),
             Call::Account => self.account(&caller, tag.clone(), now),
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
+            Call::Rules => asked((from, &tag), About::Rules, out),
             Call::Probes => asked((from, &tag), About::Probes, out),
             Call::Status => asked((from, &tag), About::Service, out),
             // It has everybody's processes in full.

@@ -4,6 +4,7 @@
 //! appended. A form walks the field list and knows no field by name; it reads and writes no file.
 
 mod csv;
+pub mod diagnosis;
 pub mod events;
 pub mod exposition;
 pub mod grid;
@@ -13,6 +14,8 @@ mod json;
 mod layout;
 mod notes;
 mod object;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod pmix;
 mod prometheus;
 mod table;
@@ -63,6 +66,9 @@ pub enum Paint {
 pub trait Format {
     /// Appends a frame: whole lines, so that what is written is always valid.
     fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>);
+
+    /// Appends what must stand at the end; most forms have nothing there.
+    fn finish(&mut self, _: &mut Vec<u8>) {}
 }
 
 /// The forms there are.
@@ -78,11 +84,24 @@ pub enum Form {
     Prometheus,
     /// JSON under the keys and in the units of PMIx.
     Pmix,
+    /// Columns, compressed; a file as a whole, and never a stream.
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 impl Form {
-    /// Their names, in the order of the enum.
+    /// Those that can be printed sample by sample, in the order of the enum.
     pub const NAMES: [&str; 5] = ["table", "json", "csv", "prometheus", "pmix"];
+
+    /// Its name, if it has rows of one kind only, each with the same fields.
+    pub const fn of_rows(self) -> Option<&'static str> {
+        match self {
+            Self::Csv => Some("csv"),
+            #[cfg(feature = "parquet")]
+            Self::Parquet => Some("parquet"),
+            _ => None,
+        }
+    }
 
     /// Makes a writer of this form.
     pub fn writer(self, layout: Layout, paint: Paint) -> Box<dyn Format + Send> {
@@ -92,6 +111,8 @@ impl Form {
             Self::Csv => Box::new(csv::Csv::new(layout)),
             Self::Prometheus => Box::new(prometheus::Prometheus::new(layout)),
             Self::Pmix => Box::new(pmix::Pmix::new(layout)),
+            #[cfg(feature = "parquet")]
+            Self::Parquet => Box::new(parquet::Parquet::new(layout)),
         }
     }
 }
@@ -100,6 +121,10 @@ impl std::str::FromStr for Form {
     type Err = Unknown;
 
     fn from_str(text: &str) -> Result<Self, Unknown> {
+        #[cfg(feature = "parquet")]
+        if text == "parquet" {
+            return Ok(Self::Parquet);
+        }
         const ALL: [Form; 5] = [Form::Table, Form::Json, Form::Csv, Form::Prometheus, Form::Pmix];
         Ok(ALL[name::position("format", Self::NAMES.into_iter(), text)?])
     }

@@ -65,6 +65,26 @@ pub fn variables(
     names: &HashSet<&str>,
     accepts: impl Fn(&Path) -> bool,
 ) -> Result<HashMap<String, u64>, Error> {
+    addresses(proc, pid, names, accepts, |kind| kind == Kind::Variable)
+}
+
+/// Where functions are in a process, likewise.
+pub fn procedures(
+    proc: &Path,
+    pid: Pid,
+    names: &HashSet<&str>,
+    accepts: impl Fn(&Path) -> bool,
+) -> Result<HashMap<String, u64>, Error> {
+    addresses(proc, pid, names, accepts, |kind| kind == Kind::Function)
+}
+
+fn addresses(
+    proc: &Path,
+    pid: Pid,
+    names: &HashSet<&str>,
+    accepts: impl Fn(&Path) -> bool,
+    is_meant: impl Fn(Kind) -> bool,
+) -> Result<HashMap<String, u64>, Error> {
     let (files, _) = mapped::files(proc, pid)?;
     let mut found = HashMap::new();
     // The linker may have given the program a copy, which then is the one in use. Programs are
@@ -72,7 +92,7 @@ pub fn variables(
     let libraries = files.iter().skip(1).filter(|it| accepts(&it.image.file.path));
     for file in files.iter().take(1).chain(libraries) {
         let all = file.image.symbols(|name| names.contains(name)).unwrap_or_default();
-        for symbol in all.into_iter().filter(|it| it.kind == Kind::Variable) {
+        for symbol in all.into_iter().filter(|it| is_meant(it.kind)) {
             let address = file.bias.wrapping_add(symbol.address);
             _ = found.entry(symbol.name).or_insert(address);
         }
@@ -92,7 +112,7 @@ fn in_image(image: &Image, wanted: &Wanted) -> Result<Vec<Site>, Error> {
             Ok(vec![site::inside(image, address)?])
         }
         Place::Function { name, version, distance } => {
-            let mut symbols = image.symbols(|other| other == name)?;
+            let mut symbols = image.symbols(|other| name.split('|').any(|name| name == other))?;
             symbols.retain(|it| !matches!(it.kind, Kind::Variable | Kind::ThreadVariable));
             let is_meant = |it: &Symbol| version.is_none() || it.version == *version;
             // The table for debuggers may leave the version out.

@@ -1,6 +1,6 @@
 //! What people and tools write for a place in code.
 //!
-//! In: `[FILE:]FUNCTION[@VERSION][+DISTANCE]` or `[FILE:]0xOFFSET`. Out: the parts.
+//! In: `[FILE:]FUNCTION[|FUNCTION…][@VERSION][+DISTANCE]` or `[FILE:]0xOFFSET`. Out: the parts.
 //! A file is a path, or the name of a library with or without what follows its `.so`.
 
 use super::error::Error;
@@ -20,7 +20,7 @@ pub struct Wanted {
 pub enum Place {
     /// A function, or so many bytes behind its beginning.
     Function {
-        /// Its name.
+        /// Its name, or several with `|` between them.
         name: String,
         /// Its version; all there are, if absent.
         version: Option<String>,
@@ -31,7 +31,7 @@ pub enum Place {
     Offset(u64),
 }
 
-const WANT: &str = "write [FILE:]FUNCTION[@VERSION][+DISTANCE] or [FILE:]0xOFFSET";
+const WANT: &str = "write [FILE:]FUNCTION[|FUNCTION][@VERSION][+DISTANCE] or [FILE:]0xOFFSET";
 
 impl Wanted {
     /// Reads it.

@@ -54,23 +54,20 @@ pub struct Recording {
 impl Recording {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let refused = |source| Error::File { act: "read", path: path.to_owned(), source };
-        // Whoever opens a pipe without this waits for its other end.
-        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(refused)?;
-        let about = file.metadata().map_err(refused)?;
-        if !about.is_file() {
-            let why = "it is not a regular file";
-            return Err(Error::Foreign { path: path.to_owned(), why });
-        }
-        let (header, samples_at) = read_header(&file, path, about.len())?;
+        Self::of(opened(path)?, path)
+    }
+
+    /// Of a file that is open; `path` is what it is called.
+    pub fn of(file: File, path: &Path) -> Result<Self, Error> {
+        let bytes = length_of(&file, path)?;
+        let (header, samples_at) = read_header(&file, path, bytes)?;
         let decoder = Decoder::new(&header.sheets).ok_or_else(|| Error::Damaged {
             path: path.to_owned(),
             what: "its header names sheets that cannot be".into(),
         })?;
-        let found = match index::load(&file, about.len()) {
+        let found = match index::load(&file, bytes) {
             Some(entries) => Found { entries, ..Found::default() },
-            None => scan::scan(&file, samples_at, about.len()).map_err(refused)?,
+            None => scan::scan(&file, samples_at, bytes).map_err(|it| unread(path, it))?,
         };
         let mut it = Self {
             path: path.to_owned(),
@@ -235,6 +232,27 @@ impl Recording {
     }
 }
 
+fn opened(path: &Path) -> Result<File, Error> {
+    // Whoever opens a pipe without this waits for its other end.
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    file.map_err(|it| unread(path, it))
+}
+
+/// The length of a regular file. No pipe: it cannot be seeked in.
+fn length_of(file: &File, path: &Path) -> Result<u64, Error> {
+    let about = file.metadata().map_err(|it| unread(path, it))?;
+    if !about.is_file() {
+        let why = "it is not a regular file";
+        return Err(Error::Foreign { path: path.to_owned(), why });
+    }
+    Ok(about.len())
+}
+
+fn unread(path: &Path, source: std::io::Error) -> Error {
+    Error::File { act: "read", path: path.to_owned(), source }
+}
+
 /// The header, and where the samples begin.
 fn read_header(file: &File, path: &Path, length: u64) -> Result<(Header, u64), Error> {
     let path = || path.to_owned();
@@ -254,7 +272,7 @@ fn read_header(file: &File, path: &Path, length: u64) -> Result<(Header, u64), E
             return Ok((header, at));
         }
         at = scan::next_mark(file, at + 1, length.min(HEADER_BYTES as u64))
-            .map_err(|source| Error::File { act: "read", path: path(), source })?;
+            .map_err(|it| unread(&path(), it))?;
     }
     Err(match known {
         true => Error::Damaged { path: path(), what: "its header is cut or damaged".into() },

@@ -36,6 +36,14 @@ impl Replay {
         &mut self.recording
     }
 
+    /// As much of a sample as a reader would have given, for who has read it himself.
+    pub fn wanted(&mut self, mut sample: Sample, want: &Want) -> Sample {
+        let all = std::mem::take(&mut sample.processes);
+        sample.processes = self.processes(all, want);
+        sample.node_stats = sample.node_stats.and_then(|all| node(all, want, &mut sample.notes));
+        sample
+    }
+
     fn processes(&mut self, all: Vec<Process>, want: &Want) -> Vec<Process> {
         self.texts.clear();
         if !want.processes {
@@ -68,16 +76,13 @@ impl Backend for Replay {
     fn read(&mut self, want: &Want) -> Result<Sample, Error> {
         let next = self.recording.next();
         let what = || self.recording.path().display().to_string();
-        let mut sample = next
+        let sample = next
             .map_err(|error| {
                 let want = format!("a recording that can be read: {error}");
                 Error::Malformed { what: what(), want }
             })?
             .ok_or_else(|| Error::Over { what: what(), missing: self.recording.at_end() })?;
-        let all = std::mem::take(&mut sample.processes);
-        sample.processes = self.processes(all, want);
-        sample.node_stats = sample.node_stats.and_then(|all| node(all, want, &mut sample.notes));
-        Ok(sample)
+        Ok(self.wanted(sample, want))
     }
 
     fn describe(&mut self, processes: &mut [Process], want: &Want) {

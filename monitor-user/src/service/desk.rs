@@ -2,14 +2,20 @@
 //!
 //! The engine implements it, since it runs what is stored; services name things by their numbers.
 
+use super::counter::Shelf;
+use super::diag::Book;
 use super::ground::{HeldThread, Sent};
 use super::outcome::{Refusal, Told};
 use super::session::number::Numbers;
+use crate::format::diagnosis::Form;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::{RequestId, Value};
 use crate::probe::tap::Tap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The first number of an object that all tools share.
+pub const SHARED: i64 = 1 << 30;
 
 /// The stored requests and the events of one session on one node.
 pub trait Desk {
@@ -31,6 +37,12 @@ pub trait Desk {
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal>;
     /// The prefixes of the extensions that are there.
     fn prefixes(&self) -> Vec<String>;
+    /// The instruments of the node.
+    fn shelf(&self) -> &Shelf;
+    /// The same, to be changed.
+    fn shelf_mut(&mut self) -> &mut Shelf;
+    /// The unusual events of the node.
+    fn diagnoses(&mut self) -> &mut Book;
 }
 
 /// A kind of occurrence: what has to be looked out for.
@@ -56,6 +68,10 @@ pub enum Topic {
     Sent(Sent),
     /// A library function was called, or returned.
     Called(Tap),
+    /// An unusual event was traced; its line is in this form.
+    Diagnosed(Form),
+    /// A message that a service has marked was received.
+    Received,
     /// A thread began to wait.
     Blocked,
     /// A thread was woken.
@@ -90,13 +106,14 @@ impl Topic {
         match self {
             Self::Born | Self::Ended | Self::Signalled => Some(Sort::Lives),
             Self::Blocked | Self::Unblocked | Self::Scheduled => Some(Sort::Turns),
-            Self::Called(_) => Some(Sort::Calls),
+            Self::Called(_) | Self::Received => Some(Sort::Calls),
             Self::Stopped
             | Self::Continued
             | Self::NodeCame
             | Self::NodeWent
             | Self::User(_)
-            | Self::Sent(_) => None,
+            | Self::Sent(_)
+            | Self::Diagnosed(_) => None,
         }
     }
 }
@@ -138,6 +155,10 @@ pub enum Check {
     OneOf(usize, Vec<Value>),
     /// It is not this.
     Not(usize, Value),
+    /// It is a whole number that is not below this.
+    AtLeast(usize, i64),
+    /// All of these hold.
+    All(Vec<Self>),
 }
 
 impl Check {
@@ -150,6 +171,10 @@ impl Check {
         match self {
             Self::OneOf(place, these) => value(*place).is_some_and(|it| these.contains(it)),
             Self::Not(place, this) => value(*place) != Some(this),
+            Self::AtLeast(place, least) => {
+                value(*place).and_then(Value::integer::<i64>).is_some_and(|it| it >= *least)
+            }
+            Self::All(all) => all.iter().all(|check| check.holds(it)),
         }
     }
 }

@@ -20,6 +20,8 @@ pub mod registry;
 pub mod row;
 pub mod session;
 // The services, by object.
+pub mod counter;
+pub mod diag;
 mod event;
 mod extension;
 mod hardware;
@@ -27,6 +29,7 @@ mod message;
 mod object;
 mod print;
 mod process;
+mod recording;
 mod scope;
 // What others could not do, as refusals.
 mod probed;
@@ -67,5 +70,7 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),
-    ("Miscellaneous", &[print::ROWS, extension::ROWS]),
+    ("Miscellaneous", &[print::ROWS, extension::ROWS, recording::ROWS]),
+    ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
+    ("Unusual events", &[diag::row::ROWS]),
 ];

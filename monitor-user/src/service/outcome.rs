@@ -121,6 +121,11 @@ impl From<Result<Done, Refusal>> for Outcome {
     }
 }
 
+/// An outcome, or the refusal as one.
+pub fn outcome(result: Result<Outcome, Refusal>) -> Outcome {
+    result.unwrap_or_else(|refusal| Done::from(refusal).into())
+}
+
 /// The outcome of a service that served a list: done if all were, partly done if some were, and
 /// refused if none was. Where extensions are allowed, `PARTIAL` lists who failed and with which
 /// status.

@@ -63,8 +63,31 @@ pub fn is_queue(path: &Path) -> bool {
     statfs(path).is_ok_and(|it| it.f_type == QUEUES)
 }
 
+/// Puts a message into it, with the lowest priority.
+pub fn enqueue(queue: &OwnedFd, content: &[u8]) -> io::Result<()> {
+    let (from, length) = (content.as_ptr().cast(), content.len());
+    // SAFETY: the buffer holds as many bytes as are said.
+    let rc = unsafe { libc::mq_send(queue.as_raw_fd(), from, length, 0) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes the first message out of it.
+pub fn dequeue(queue: &OwnedFd) -> io::Result<()> {
+    let longest = usize::try_from(attributes(queue)?.mq_msgsize).map_err(io::Error::other)?;
+    let mut room = vec![0u8; longest];
+    let (to, none) = (room.as_mut_ptr().cast(), std::ptr::null_mut());
+    // SAFETY: the buffer has room for the longest message; where none is wanted, the priority is
+    // not written.
+    let rc = unsafe { libc::mq_receive(queue.as_raw_fd(), to, longest, none) };
+    if rc >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// How many messages wait in it.
 pub fn queue_length(queue: &OwnedFd) -> io::Result<u64> {
+    u64::try_from(attributes(queue)?.mq_curmsgs).map_err(io::Error::other)
+}
+
+fn attributes(queue: &OwnedFd) -> io::Result<libc::mq_attr> {
     let mut found = std::mem::MaybeUninit::<libc::mq_attr>::zeroed();
     // SAFETY: on Linux a queue is a descriptor, and the call writes one structure.
     let rc = unsafe { libc::mq_getattr(queue.as_raw_fd(), found.as_mut_ptr()) };
@@ -72,6 +95,5 @@ pub fn queue_length(queue: &OwnedFd) -> io::Result<u64> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: zeroes are such a structure, whatever of it was written.
-    let found = unsafe { found.assume_init() };
-    u64::try_from(found.mq_curmsgs).map_err(io::Error::other)
+    Ok(unsafe { found.assume_init() })
 }

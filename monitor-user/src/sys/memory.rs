@@ -27,6 +27,13 @@ pub fn resident_bytes() -> Option<u64> {
     Some(pages * u64::try_from(rustix::param::page_size()).ok()?)
 }
 
+/// Our own highest resident memory in bytes, since it was last forgotten.
+pub fn peak_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(kib.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
+}
+
 /// Lifts the limit of locked memory, which BPF maps were charged to before 5.11. Newer kernels
 /// charge them to the cgroup, so there nothing is changed.
 pub fn lift_lock_limit() {

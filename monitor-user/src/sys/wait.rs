@@ -14,8 +14,8 @@ pub struct Usage {
     pub user: Ns,
     /// The part in the kernel.
     pub system: Ns,
-    /// Largest resident size of any of them, in bytes.
-    pub peak_rss_bytes: u64,
+    /// Largest resident size of any of them, in bytes, as far as it is their own.
+    pub peak_rss_bytes: Option<u64>,
 }
 
 /// Waits until the child ends, and reaps it.
@@ -40,7 +40,7 @@ pub fn wait(child: Pid) -> io::Result<(ExitStatus, Usage)> {
         cpu: Ns(user + system),
         user: Ns(user),
         system: Ns(system),
-        peak_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+        peak_rss_bytes: u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024),
     };
     Ok((ExitStatus::from_raw(status), usage))
 }

@@ -66,6 +66,29 @@ pub struct Listed {
     pub lease_left_ns: Option<u64>,
 }
 
+/// A request that waits for its event, as `rules` tells of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// The number of the session, which is one connection.
+    pub session: u64,
+    /// Its user.
+    pub uid: u32,
+    /// The process at its other end.
+    pub requestor: u32,
+    /// The number of the event in its session.
+    pub id: i64,
+    /// What is waited for, as the language writes it.
+    pub event: String,
+    /// What is done then.
+    pub actions: String,
+    /// Where the actions can be done at the nearest.
+    pub level: String,
+    /// Whether it runs when its event occurs.
+    pub enabled: bool,
+    /// How often it did.
+    pub occurrences: u64,
+}
+
 /// To `attach` and `renew`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leased {

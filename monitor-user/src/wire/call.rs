@@ -38,6 +38,8 @@ pub enum Call {
     Cancel(Cancel),
     /// The caller's monitors.
     List,
+    /// Requests that wait for their events.
+    Rules,
     /// Takes over a monitor that runs on a lease, with what it has to tell.
     Attach(Named),
     /// Lets a lease begin anew.
@@ -93,11 +95,12 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order in which the manual tells them.
-pub const METHODS: [&str; 15] = [
+pub const METHODS: [&str; 16] = [
     "hello",
     "monitor",
     "cancel",
     "list",
+    "rules",
     "attach",
     "renew",
     "heartbeat",
@@ -144,6 +147,7 @@ impl Call {
             "monitor" => Self::Monitor(read(params)?),
             "cancel" => Self::Cancel(read(params)?),
             "list" => Self::List,
+            "rules" => Self::Rules,
             "attach" => Self::Attach(read(params)?),
             "renew" => Self::Renew(read(params)?),
             "heartbeat" => Self::Heartbeat(read(params)?),
@@ -170,6 +174,7 @@ impl Call {
             Self::Monitor(_) => "monitor",
             Self::Cancel(_) => "cancel",
             Self::List => "list",
+            Self::Rules => "rules",
             Self::Attach(_) => "attach",
             Self::Renew(_) => "renew",
             Self::Heartbeat(_) => "heartbeat",
@@ -195,9 +200,13 @@ impl Call {
             Self::Register(params) => line(tag, self.method(), Some(params)),
             Self::Sum(params) => line(tag, self.method(), Some(params)),
             Self::Flight(params) => line(tag, self.method(), Some(params)),
-            Self::Hello | Self::List | Self::Beat | Self::Account | Self::Probes | Self::Status => {
-                line::<()>(tag, self.method(), None)
-            }
+            Self::Hello
+            | Self::List
+            | Self::Rules
+            | Self::Beat
+            | Self::Account
+            | Self::Probes
+            | Self::Status => line::<()>(tag, self.method(), None),
         };
         line.push(b'\n');
         line

@@ -257,6 +257,34 @@ fn root_stops_and_continues_are_events_for_every_tool() {
 }
 
 #[test]
+fn root_a_program_is_started_with_the_options_of_its_session() {
+    if !granted("root_a_program_is_started_with_the_options_of_its_session") {
+        return;
+    }
+    let folder = crate::served::Folder::new();
+    let (served, output) = (Served::start("ebpf"), folder.join("told"));
+    let mut talk = served.connect();
+    let wanted =
+        format!("start_options(\"/usr\",[\"COLOUR=green\"],[\"\",\"{}\"])", output.display());
+    assert_eq!(told(&mut talk, &wanted), "start_options(0)");
+    let script = "start(\"/bin/sh\",[\"-c\",\"echo $COLOUR $(pwd); env | wc -l; cat\"])";
+    let started = told(&mut talk, script);
+    assert!(started.starts_with("start(0,"), "{started}");
+    // The shell adds PWD by itself, and some add more.
+    let text = deadline::until(|| {
+        let text = std::fs::read_to_string(&output).unwrap_or_default();
+        (text.lines().count() == 2).then_some(text)
+    });
+    let (first, count) = text.split_once('\n').unwrap();
+    assert_eq!(first, "green /usr");
+    assert!(count.trim().parse::<u32>().unwrap() <= 5, "{text}");
+    // Another session has its own, and this one forgets them when it is told so.
+    assert_eq!(told(&mut talk, "start_options(\"\",[],[])"), "start_options(0)");
+    let refused = told(&mut talk, "start_options(\"/\",[],[\"\",\"\",\"\",\"\"])");
+    assert!(refused.starts_with("start_options(105,"), "{refused}");
+}
+
+#[test]
 fn root_who_is_not_granted_to_act_does_not() {
     if !granted("root_who_is_not_granted_to_act_does_not") {
         return;

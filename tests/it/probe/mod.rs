@@ -3,6 +3,7 @@
 mod find;
 pub mod fixture;
 mod hostile;
+mod message;
 mod mpi;
 mod pvm;
 mod queue;

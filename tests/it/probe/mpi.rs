@@ -1,4 +1,4 @@
-//! Two ranks of Open MPI on this machine, for a test.
+//! Two ranks of an MPI library on this machine, for a test.
 
 use super::fixture::folder;
 use crate::root::privilege::skip;
@@ -7,8 +7,28 @@ use monitor::model::id::Pid;
 use std::path::Path;
 use std::process::Command;
 
-const COMPILER: &str = "/usr/bin/mpicc.openmpi";
-const STARTER: &str = "/usr/bin/mpirun.openmpi";
+/// A library, by the programs that Debian has for it.
+pub struct Library {
+    compiler: &'static str,
+    starter: &'static str,
+    words: &'static str,
+    packages: &'static str,
+}
+
+/// Open MPI with its own matching.
+pub const OPEN_MPI: Library = Library {
+    compiler: "/usr/bin/mpicc.openmpi",
+    starter: "/usr/bin/mpirun.openmpi",
+    words: "--allow-run-as-root --oversubscribe -np 2 --mca pml ob1 --mca btl self,vader",
+    packages: "Open MPI (apt install openmpi-bin libopenmpi-dev)",
+};
+/// MPICH.
+pub const MPICH: Library = Library {
+    compiler: "/usr/bin/mpicc.mpich",
+    starter: "/usr/bin/mpirun.mpich",
+    words: "-np 2",
+    packages: "MPICH (apt install mpich libmpich-dev)",
+};
 
 /// The ranks, and who has started them.
 pub struct Ranks {
@@ -18,20 +38,20 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Starts them; says why not where there is no Open MPI, or fails where a skip is not allowed.
-    pub fn start(test: &str) -> Option<Self> {
-        if !Path::new(COMPILER).exists() || !Path::new(STARTER).exists() {
-            skip(test, "needs Open MPI (apt install openmpi-bin libopenmpi-dev)");
+    /// Starts them; says why not where the library is not, or fails where a skip is not allowed.
+    pub fn start(test: &str, library: &Library) -> Option<Self> {
+        if [library.compiler, library.starter].iter().any(|it| !Path::new(it).exists()) {
+            skip(test, &format!("needs {}", library.packages));
             return None;
         }
         let program = folder(test).join("ranks");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixture/code/mpi.c");
-        let built = Command::new(COMPILER).arg("-O1").arg("-o").arg(&program).arg(source).output();
+        let built =
+            Command::new(library.compiler).arg("-O1").arg("-o").arg(&program).arg(source).output();
         let built = built.unwrap();
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        let words = "--allow-run-as-root --oversubscribe -np 2 --mca pml ob1 --mca btl self,vader";
-        let mut command = Command::new(STARTER);
-        command.args(words.split(' ')).arg(program);
+        let mut command = Command::new(library.starter);
+        command.args(library.words.split(' ')).arg(program);
         let mut starter = Guarded::run(&mut command);
         let mut pids = [Pid(0); 2];
         for _ in 0..2 {

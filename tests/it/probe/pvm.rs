@@ -67,7 +67,17 @@ impl Task {
 
     /// Tells it to do something, and gives its answer.
     pub fn does(&mut self, what: &str) -> String {
+        self.begins(what);
+        self.answers()
+    }
+
+    /// Tells it to do something that may take long.
+    pub fn begins(&mut self, what: &str) {
         self.process.tell(what);
+    }
+
+    /// What it says when that is done.
+    pub fn answers(&mut self) -> String {
         self.process.line()
     }
 }

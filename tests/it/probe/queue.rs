@@ -1,13 +1,13 @@
 //! Queues of real libraries and of the system: what waits in them, without taking it.
 
 use super::fixture::Build;
-use super::mpi::Ranks;
+use super::mpi::{OPEN_MPI, Ranks};
 use super::pvm::Pvm;
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
 use monitor::model::id::Pid;
 use monitor::probe::Error;
-use monitor::probe::queue::{self, Depth, Message, Queue};
+use monitor::probe::queue::{self, Change, Depth, Message, Queue};
 use std::path::Path;
 use std::process::Command;
 
@@ -69,7 +69,7 @@ fn root_unexpected_messages_of_open_mpi_are_told() {
     if !granted(TEST) {
         return;
     }
-    let Some(mut ranks) = Ranks::start(TEST) else { return };
+    let Some(mut ranks) = Ranks::start(TEST, &OPEN_MPI) else { return };
     assert_eq!(heads(ranks.pids[1]), []);
     ranks.do_it("fill 5");
     let want: Vec<_> =
@@ -97,24 +97,37 @@ fn root_a_queue_of_system_v_is_read_without_taking_anything() {
     assert_eq!(heads(pid), [(None, 1, 1), (None, 2, 2), (None, 1, 3)]);
     assert_eq!(messages(pid, Depth::Contents)[1].content, b"ba");
     // Somebody else becomes the last to read when he takes something: it is not his queue yet.
-    let error = queue::take(proc, pid, 2).unwrap_err().to_string();
+    let error = queue::remove(proc, pid, 2).unwrap_err().to_string();
     assert!(error.contains("first of each type"), "{error}");
-    queue::put(proc, pid, 7, b"new").unwrap();
-    assert_eq!(heads(pid)[3], (None, 7, 3));
-    queue::take(proc, pid, 1).unwrap();
+    let error = queue::insert(proc, pid, Some(1), b"new").unwrap_err().to_string();
+    assert!(error.contains("at the end only"), "{error}");
+    assert_eq!(queue::insert(proc, pid, Some(3), b"new").unwrap(), Change::Done);
+    assert_eq!(heads(pid)[3], (None, 1, 3));
+    assert_eq!(queue::remove(proc, pid, 1).unwrap(), Change::Done);
     drop(program.0.stdin.take());
     assert!(program.0.wait().unwrap().success());
 }
 
 #[test]
-fn root_of_a_queue_of_posix_the_length_is_known() {
-    const TEST: &str = "root_of_a_queue_of_posix_the_length_is_known";
+fn root_a_queue_of_posix_has_a_length_takes_at_its_end_and_gives_from_its_head() {
+    const TEST: &str =
+        "root_a_queue_of_posix_has_a_length_takes_at_its_end_and_gives_from_its_head";
     if !granted(TEST) {
         return;
     }
     let Some(program) = with_queue(TEST, "posix") else { return };
-    let found = queue::of(Path::new("/proc"), program.pid(), Depth::Heads).unwrap();
-    assert_eq!(found, Queue::Length(3));
+    let (proc, pid) = (Path::new("/proc"), program.pid());
+    let length = || queue::of(proc, pid, Depth::Heads).unwrap();
+    assert_eq!(length(), Queue::Length(3));
+    assert_eq!(queue::insert(proc, pid, None, b"new").unwrap(), Change::Done);
+    assert_eq!(length(), Queue::Length(4));
+    let error = queue::remove(proc, pid, 1).unwrap_err().to_string();
+    assert!(error.contains("the first only"), "{error}");
+    for left in (0..4).rev() {
+        assert_eq!(queue::remove(proc, pid, 0).unwrap(), Change::Done);
+        assert_eq!(length(), Queue::Length(left));
+    }
+    assert!(queue::remove(proc, pid, 0).is_err());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Calls of libraries as they happen: each one is told, with its values and no other.
 
 use super::fixture::Build;
-use super::mpi::Ranks;
+use super::mpi::{Library, MPICH, OPEN_MPI, Ranks};
 use super::pvm::Pvm;
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
@@ -191,10 +191,20 @@ fn root_23_messages_of_pvm_are_23_calls_with_their_values() {
 #[test]
 fn root_23_messages_of_open_mpi_are_23_calls_with_their_values() {
     const TEST: &str = "root_23_messages_of_open_mpi_are_23_calls_with_their_values";
-    if !granted(TEST) {
+    messages_of_mpi_are_calls(TEST, &OPEN_MPI);
+}
+
+#[test]
+fn root_23_messages_of_mpich_are_23_calls_with_their_values() {
+    const TEST: &str = "root_23_messages_of_mpich_are_23_calls_with_their_values";
+    messages_of_mpi_are_calls(TEST, &MPICH);
+}
+
+fn messages_of_mpi_are_calls(test: &str, library: &Library) {
+    if !granted(test) {
         return;
     }
-    let Some(mut ranks) = Ranks::start(TEST) else { return };
+    let Some(mut ranks) = Ranks::start(test, library) else { return };
     let mut taps = taps(&["MPI_Send", "MPI_Recv"], &ranks.pids);
     ranks.do_it("go 23");
     let [start, end] = calls(&mut taps);

@@ -3,6 +3,7 @@
 use super::fixture::Build;
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
+use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -88,6 +89,49 @@ fn root_a_process_is_stopped_as_it_calls_abort() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", target.pid().0)).unwrap();
     assert!(status.contains("State:\tT"), "{status}");
     assert_eq!(watch.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn root_programs_are_told_an_object_for_each_event_and_one_at_the_end() {
+    const TEST: &str = "root_programs_are_told_an_object_for_each_event_and_one_at_the_end";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(path) = program(TEST) else { return };
+    let path = path.to_str().unwrap();
+    let words = ["call libc:open", "print,time", "--format", "json", "--", path, "23"];
+    let output = when(&words);
+    let lines = text(&output.stdout);
+    let all: Vec<Value> = lines.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
+    let is_ours = |it: &&Value| {
+        it["values"][0]["value"].as_str().is_some_and(|it| it.starts_with("/nonexistent/"))
+    };
+    let calls: Vec<&Value> = all.iter().filter(is_ours).collect();
+    assert_eq!(calls.len(), 23, "{lines}");
+    assert_eq!(
+        (&calls[22]["event"], &calls[22]["function"]),
+        (&json!("call"), &json!("libc:open"))
+    );
+    assert_eq!(calls[22]["values"][0], json!({ "name": "path", "value": "/nonexistent/22" }));
+    let flags = json!({ "name": "flags", "value": 66, "shown": "O_RDWR|O_CREAT" });
+    assert_eq!(calls[22]["values"][1], flags);
+    assert!(calls[22]["time_unix_ns"].as_u64() > Some(1_700_000_000_000_000_000));
+    let last = all.last().unwrap();
+    assert_eq!((&last["event"], &last["lost"]), (&json!("summary"), &json!(0)));
+    let count = &last["counts"][0];
+    assert_eq!((&count["what"], &count["count"]), (&json!("call libc:open"), &json!(23)));
+    assert!(count["p50_ns"].as_u64() <= count["p99_ns"].as_u64());
+}
+
+#[test]
+fn root_how_a_process_ended_is_told_to_programs() {
+    if !granted("root_how_a_process_ended_is_told_to_programs") {
+        return;
+    }
+    let words = ["end", "print", "--format", "json", "--", "/bin/sh", "-c", "exit 3"];
+    let lines = text(&when(&words).stdout);
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["event"], &first["exit_code"]), (&json!("end"), &json!(3)), "{lines}");
 }
 
 #[test]

@@ -3,7 +3,10 @@
 mod command;
 mod crash;
 mod flight;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod report;
+mod rule;
 mod same;
 
 pub use crate::served::Folder;

@@ -152,5 +152,5 @@ fn root_a_recorded_run_has_every_descendant() {
             }
         }
     }
-    assert_eq!(ended.len(), 23);
+    assert_eq!(ended.len(), 23, "{lines}");
 }

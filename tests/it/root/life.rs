@@ -87,6 +87,57 @@ fn root_an_ended_process_keeps_its_code_parent_path_and_peak() {
     assert!(seen.iter().all(|it| it.row.get(F::PeakRss).unwrap() > 100_000));
 }
 
+/// Since then the memory of who exits can still be looked at.
+const MEMORY_AT_EXIT: &str = "6.16";
+
+#[test]
+fn root_the_peak_of_a_program_is_its_own_and_not_that_of_who_started_it() {
+    if !granted("root_the_peak_of_a_program_is_its_own_and_not_that_of_who_started_it") {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes]);
+    // One that does little, and one that needs as much again.
+    let child = Guarded::python(
+        "import os,sys\n\
+         held=bytearray(os.urandom(1))*(64<<20)\n\
+         more='held=bytearray(b\"x\")*(128<<20)'\n\
+         for argv in ['/bin/true'], [sys.executable, '-c', more]:\n  \
+           pid=os.fork()\n  \
+           if pid == 0: os.execv(argv[0], argv)\n  \
+           os.waitpid(pid, 0)",
+    );
+    let mut peaks = Vec::new();
+    until(&mut backend, &processes(), |sample| {
+        let mine = |it: &&monitor::model::sample::Process| {
+            it.ended() && it.parent.is_some_and(|parent| parent.pid == child.pid())
+        };
+        let ended = sample.processes.iter().filter(mine);
+        peaks.extend(ended.map(|it| (it.id.start, it.comm, it.row.get(F::PeakRss).unwrap() >> 20)));
+        // What makes `python3` the program that it is may have children of its own before.
+        peaks.sort_unstable();
+        let first = peaks.iter().position(|(_, comm, _)| comm.starts_with(b"true\0"));
+        peaks.drain(..first.unwrap_or(peaks.len()));
+        peaks.len() == 2
+    });
+    let [(_, _, little), (_, _, much)] = peaks[..] else { panic!("{peaks:?}") };
+    println!("{little} MiB and {much} MiB, started by one of more than 64 MiB");
+    assert!((128..160).contains(&much));
+    let uname = rustix::system::uname();
+    if is_before(&uname.release().to_string_lossy(), MEMORY_AT_EXIT) {
+        assert!(little >= 64, "the kernel's own, which begins with the copy");
+    } else {
+        assert!((1..16).contains(&little));
+    }
+}
+
+/// Whether a release of the kernel is older than another.
+fn is_before(release: &str, other: &str) -> bool {
+    let parts = |text: &str| -> Vec<u32> {
+        text.split(['.', '-']).map_while(|it| it.parse().ok()).take(2).collect()
+    };
+    parts(release) < parts(other)
+}
+
 #[test]
 fn root_what_does_not_fit_into_the_ring_is_counted() {
     if !granted("root_what_does_not_fit_into_the_ring_is_counted") {

@@ -3,10 +3,13 @@
 mod browser;
 mod collector;
 mod get;
+mod history;
 mod metrics;
 mod page;
 mod pushed;
 mod refused;
+mod replay;
+mod rules;
 mod secure;
 mod shipped;
 mod viewer;

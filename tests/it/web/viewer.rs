@@ -8,19 +8,25 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
 /// A viewer who reads.
-struct Viewer(BufReader<TcpStream>);
+pub struct Viewer(BufReader<TcpStream>);
 
 impl Viewer {
-    fn of(web: &Web, path: &str) -> Self {
+    /// Who has the token.
+    pub fn of(web: &Web, path: &str) -> Self {
+        Self::with(web, path, &web.token())
+    }
+
+    /// With this header.
+    pub fn with(web: &Web, path: &str, token: &str) -> Self {
         let mut stream = web.connect();
-        let (host, token) = (web.address, web.token());
+        let host = web.address;
         // A body of 1.0 has no chunks, whose heads would stand in the middle of events.
         write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n{token}\r\n\r\n").unwrap();
         Self(BufReader::new(stream))
     }
 
     /// The next event of that name.
-    fn event(&mut self, name: &str) -> Value {
+    pub fn event(&mut self, name: &str) -> Value {
         let mut is_it = false;
         loop {
             let mut line = String::new();
@@ -92,4 +98,19 @@ fn viewers_who_never_read_hold_up_nobody() {
     assert!(web.served.resident_bytes().saturating_sub(before) < 16 << 20);
     drop(deaf);
     until(|| (web.served.status()["http"]["connections"].as_u64()? <= 1).then_some(()));
+}
+
+#[test]
+fn who_fits_a_condition_is_told_and_a_mistake_at_its_place() {
+    let web = Web::with("");
+    let mut viewer = Viewer::of(&web, "/fits?filter=comm%20~%20stats");
+    let fits = viewer.event("fits");
+    assert_eq!((fits.as_array().unwrap().len(), &fits[0][0]), (1, &1234.into()));
+    let mut nobody = Viewer::of(&web, "/fits?filter=rss%20%3E%201000G");
+    assert_eq!(nobody.event("fits"), Value::Array(vec![]));
+    let mut wrong = Viewer::of(&web, "/fits?filter=cpu%20%3E%20x");
+    let wrong = wrong.event("wrong");
+    assert_eq!(wrong["at"], 6, "{wrong}");
+    let mut stranger = Viewer::with(&web, "/fits?filter=stats", "X-Nothing: 1");
+    assert!(stranger.event("fits").is_array());
 }

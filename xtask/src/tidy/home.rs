@@ -62,6 +62,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("anstream", &["cli/"]),
     ("humantime", &["format/", "daemon/", "cli/"]),
     ("strsim", &["model/"]),
+    ("parquet", &["format/parquet.rs"]),
+    ("percent_encoding", &["serve/http/"]),
     ("subtle", &["serve/http/"]),
     ("tokio", &["cluster/link.rs", "serve/", "client/", "daemon/", "cli/", "sys/readable.rs"]),
     ("tokio_rustls", &["serve/http/"]),

@@ -70,6 +70,17 @@ impl Kernel {
         T::read_from_bytes(offsets.as_bytes()).ok()
     }
 
+    /// Whether each CPU holds back a part of resident sizes: since 6.2.
+    pub fn counts_rss_per_cpu(&self) -> bool {
+        self.record::<task::TaskOffsets>().is_none_or(|offsets| offsets.mm_rss_plain == ABSENT)
+    }
+
+    /// The CPUs whose parts programs add up; 0 where there are none, or too many.
+    pub fn rss_cpus(&self) -> u32 {
+        let few = self.machine.cpus as usize <= task::EXACT_CPUS;
+        if few && self.counts_rss_per_cpu() { self.machine.cpus } else { 0 }
+    }
+
     /// The first member of a record of offsets that the running kernel does not have.
     pub fn lacks<T: Offsets>(&self) -> Option<&'static str> {
         let (_, offsets) = self.offsets.iter().find(|(symbol, _)| *symbol == T::SYMBOL)?;

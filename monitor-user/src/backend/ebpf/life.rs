@@ -8,6 +8,7 @@ use super::kernel::Kernel;
 use super::object::{Object, Record, Settings};
 use super::owner;
 use super::part::Part;
+use super::snapshot::LEARN;
 use crate::backend::Error;
 use crate::model::field::ProcessField as F;
 use crate::model::id::{Identity, Ns};
@@ -15,6 +16,7 @@ use crate::model::sample::{Birth, Process, Sample};
 use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::life::{self, End, Exec, Fork, KIND_END, KIND_EXEC, KIND_FORK, Waited};
+use monitor_ebpf::abi::task::RSS_CPUS;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -56,9 +58,11 @@ impl Life {
     /// Loads and attaches the hooks.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
         let machine = kernel.machine;
-        let sizes = [(life::RING, machine.ring_bytes()), (life::WAITED, machine.rows())];
-        let settings = Settings { constants: &[], sizes: &sizes };
+        let rows = [life::WAITED, life::INHERITED].map(|table| (table, machine.rows()));
+        let sizes = [(life::RING, machine.ring_bytes()), rows[0], rows[1]];
+        let settings = Settings { constants: &[(RSS_CPUS, kernel.rss_cpus())], sizes: &sizes };
         let mut object = Object::load("life", kernel, &settings)?;
+        LEARN.run(&mut object, kernel)?;
         for (program, hook) in [
             ("fork", "sched_process_fork"),
             ("exec", "sched_process_exec"),
@@ -166,6 +170,7 @@ impl Life {
         let Record(end) = table.get(&key, 0).ok()?;
         // Gone already, if the final record arrives just now: then that is told, once.
         table.remove(&key).ok()?;
+        self.object.remove_rows::<Owner, u64>(life::INHERITED, std::iter::once(key.0));
         Some(decode::ended(&end))
     }
 }

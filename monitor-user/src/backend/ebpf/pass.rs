@@ -3,6 +3,7 @@
 //! In: a loaded `iter/…` program. Out: the bytes that it wrote, aligned for any record.
 //! Knows nothing of records.
 
+use super::kernel::Kernel;
 use super::object::{Object, refused_program};
 use crate::backend::Error;
 use crate::model::id::Pid;
@@ -94,6 +95,15 @@ impl IterProgram {
     pub fn load(&self, object: &mut Object, btf: &aya::Btf) -> Result<(), Error> {
         let iter: &mut Iter = object.program(self.name)?;
         iter.load(self.walks, btf).map_err(|error| refused_program(&self.hook(), error))
+    }
+
+    /// Loads it and lets it pass once, for what it finds out; without CPUs to ask it finds nothing.
+    pub fn run(&self, object: &mut Object, kernel: &Kernel) -> Result<(), Error> {
+        if kernel.rss_cpus() > 0 {
+            self.load(object, &kernel.btf)?;
+            let _nothing = Buffer::new().pass(object, self)?;
+        }
+        Ok(())
     }
 
     /// Its hook, as `doctor` prints it.

@@ -10,11 +10,11 @@ use super::pass::{Buffer, IterProgram};
 use crate::backend::Error;
 use crate::model::id::Pid;
 use crate::model::sample::Process;
-use monitor_ebpf::abi::offset::ABSENT;
-use monitor_ebpf::abi::task::{self, EXACT_CPUS, KIND_PROCESS, KIND_THREAD, RSS_CPUS, TaskOffsets};
+use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
 use zerocopy::FromBytes;
 
-const LEARN: IterProgram = IterProgram { name: "learn", walks: "task", map: None };
+/// Learns where each CPU counts its share of resident pages; of every object that reads them.
+pub const LEARN: IterProgram = IterProgram { name: "learn", walks: "task", map: None };
 const SNAPSHOT: IterProgram = IterProgram { name: "snapshot", walks: "task", map: None };
 
 /// The loaded iterator and the buffer it is read into.
@@ -34,19 +34,13 @@ const COST_OF_ONE: usize = 16;
 impl Snapshot {
     /// Loads the iterator and prepares what it needs once.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
-        let per_cpu = counts_per_cpu(kernel);
-        let exact_rss = !per_cpu || kernel.machine.cpus as usize <= EXACT_CPUS;
-        let cpus = if per_cpu && exact_rss { kernel.machine.cpus } else { 0 };
-        let settings = Settings { constants: &[(RSS_CPUS, cpus)], sizes: &[] };
+        let settings = Settings { constants: &[(RSS_CPUS, kernel.rss_cpus())], sizes: &[] };
         let mut object = Object::load("snapshot", kernel, &settings)?;
-        let mut buffer = Buffer::new();
-        if cpus > 0 {
-            LEARN.load(&mut object, &kernel.btf)?;
-            let _nothing = buffer.pass(&mut object, &LEARN)?;
-        }
+        LEARN.run(&mut object, kernel)?;
         SNAPSHOT.load(&mut object, &kernel.btf)?;
         object.hooked(SNAPSHOT.hook());
-        Ok(Self { object, buffer, exact_rss, found: 0, walks_one: true })
+        let exact_rss = !kernel.counts_rss_per_cpu() || kernel.rss_cpus() > 0;
+        Ok(Self { object, buffer: Buffer::new(), exact_rss, found: 0, walks_one: true })
     }
 
     /// Whether resident sizes include what each CPU has not handed over.
@@ -81,11 +75,6 @@ impl Snapshot {
         self.walks_one = processes.as_ref().is_some_and(meant);
         processes.filter(|_| self.walks_one)
     }
-}
-
-/// Whether each CPU holds back a part of resident sizes: since 6.2.
-fn counts_per_cpu(kernel: &Kernel) -> bool {
-    kernel.record::<TaskOffsets>().is_none_or(|offsets| offsets.mm_rss_plain == ABSENT)
 }
 
 /// Whether the rows of threads are wanted, or only their sum.

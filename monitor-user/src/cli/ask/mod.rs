@@ -5,8 +5,8 @@
 //! when the one before has its reply.
 
 mod input;
-mod local;
-mod remote;
+pub mod local;
+pub mod remote;
 mod talk;
 mod verdict;
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 use talk::Talk;
 
 /// Something that came in.
-enum Came {
+pub enum Came {
     /// A line to say.
     Said(Vec<u8>),
     /// There are no more of them.
@@ -30,7 +30,7 @@ enum Came {
 }
 
 /// The way to a monitor. What it answers comes in as `Came::Heard`.
-trait Way {
+pub trait Way: Send {
     /// Says a line.
     fn say(&mut self, line: &[u8]) -> Result<(), Failure>;
 

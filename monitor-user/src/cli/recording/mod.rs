@@ -8,6 +8,7 @@ mod course;
 mod export;
 mod feed;
 mod here;
+mod page;
 mod player;
 mod progress;
 mod record;
@@ -15,6 +16,7 @@ mod relayed;
 mod replay;
 mod report;
 mod save;
+mod stage;
 mod when;
 pub mod words;
 

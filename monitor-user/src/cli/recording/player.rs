@@ -91,6 +91,11 @@ impl Work for Player {
     }
 
     fn finish(&mut self, ended: Ended) -> Result<Exit, Failure> {
+        let end = self.pipeline.finish();
+        if !end.is_empty() {
+            // Who has gone misses the end too.
+            let _reader = self.output.put(end)?;
+        }
         Ok(match (ended, self.exit) {
             (Ended::Interrupted, _) => Exit::Interrupted,
             (_, Exit::Ok) => self.pipeline.exit(),

@@ -1,5 +1,6 @@
 //! `monitor replay FILE`: a recording printed as `watch` would have printed it.
 
+use super::page;
 use super::player::Player;
 use super::when::between;
 use super::words::{Part, Replay as Words, Speed};
@@ -16,14 +17,28 @@ use crate::cli::plan::Plan;
 use crate::cli::watch::draws;
 use crate::meter::plan::COSTLY;
 use crate::model::id::Ns;
-use crate::record::{Recording, Replay};
+use crate::record::{Recording, Replay, Span};
 use std::path::Path;
 
 /// Plays it.
 pub fn replay(words: &Words) -> Result<Exit, Failure> {
+    if let Some(address) = words.page {
+        log::start(0);
+        let (recording, span) = opened(&words.file)?;
+        let speed = words.speed.unwrap_or(Speed::Times(1.0));
+        return page::show(recording, address, (span, between(&words.part, &span)?, speed));
+    }
     let drawn = draws(&words.reading);
     let speed = words.speed.unwrap_or(if drawn { Speed::Times(1.0) } else { Speed::Max });
     play(&words.file, &words.reading, (speed, &words.part, words.count))
+}
+
+/// A recording that has something to show, and from when to when.
+fn opened(file: &Path) -> Result<(Recording, Span), Failure> {
+    let recording = Recording::open(file)?;
+    let none = || Failure::failed(format!("{} has no sample", file.display()));
+    let span = recording.span().ok_or_else(none)?;
+    Ok((recording, span))
 }
 
 /// Plays a part of a file at a speed, so many samples at most.
@@ -34,10 +49,7 @@ pub fn play(
 ) -> Result<Exit, Failure> {
     let mut plan = Plan::resolve(reading, Pace::Again)?;
     log::start(0);
-    let mut recording = Recording::open(file)?;
-    let Some(span) = recording.span() else {
-        return Err(Failure::failed(format!("{} has no sample", file.display())));
-    };
+    let (mut recording, span) = opened(file)?;
     let between = between(part, &span)?;
     // What was recorded is there for nothing.
     if reading.fields.is_empty() {

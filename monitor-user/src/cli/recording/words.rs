@@ -7,6 +7,7 @@ use crate::format::Form;
 use crate::meter::ledger::Of;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -74,6 +75,10 @@ pub struct Replay {
     /// Stop after so many samples
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
+    /// Show it as a page that a browser opens there, with a bar to go to and fro
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
+        conflicts_with_all = ["count", "output", "format"])]
+    pub page: Option<SocketAddr>,
 }
 
 /// `report`.
@@ -136,11 +141,18 @@ pub struct Save {
     pub daemon: Daemon,
 }
 
+fn form_of_an_export(name: String) -> Result<Form, String> {
+    if cfg!(not(feature = "parquet")) && name == "parquet" {
+        return Err("this program was built without it: build one with --features parquet".into());
+    }
+    name.parse().map_err(|why: crate::model::name::Unknown| why.to_string())
+}
+
 /// What an export may be: what other programs read.
 fn of_an_export(argument: clap::Arg) -> clap::Arg {
     match argument.get_id().as_str() {
         "format" => argument.default_value("csv").value_parser(
-            PossibleValuesParser::new(["csv", "json"]).try_map(|it| it.parse::<Form>()),
+            PossibleValuesParser::new(["csv", "json", "parquet"]).try_map(form_of_an_export),
         ),
         "pmix" => argument.hide(true),
         _ => argument,

@@ -1,9 +1,11 @@
 //! `monitor top`: the screen, fed by the daemon of this node, or by a backend here.
 
 mod relayed;
+mod rule;
 pub mod words;
 
 use self::relayed::Relayed;
+use self::rule::Ruled;
 use self::words::Top as Words;
 use super::client::{found, runtime};
 use super::exit::{Exit, Failure};
@@ -45,8 +47,14 @@ pub fn top(words: &Words) -> Result<Exit, Failure> {
         let demand = top.state().demand();
         let ended = match (recording, client) {
             (Some(recording), _) => top.run(&mut Played::new(recording, &demand)?).await,
-            (None, Some(client)) => top.run(&mut Relayed::new(client, demand)).await,
-            (None, None) => top.run(&mut local(words, demand)?).await,
+            (None, Some(client)) => {
+                let feed = Relayed::new(client, demand);
+                top.run(&mut Ruled::relayed(feed, &words.reader)).await
+            }
+            (None, None) => {
+                let feed = local(words, demand)?;
+                top.run(&mut Ruled::local(feed, &words.reader)).await
+            }
         };
         ended.map_err(|error| cannot(&error))
     });

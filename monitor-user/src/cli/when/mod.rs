@@ -6,7 +6,7 @@
 
 mod action;
 mod command;
-mod event;
+pub mod event;
 mod show;
 mod watch;
 pub mod words;

@@ -9,7 +9,7 @@ use super::super::output::{Output, Reader, say};
 use super::action::Actions;
 use super::command;
 use super::event::Event;
-use super::show::{Row, Show, table};
+use super::show::{Event as Shown, Form, Row, Show};
 use super::words::When;
 use crate::backend::Backend as _;
 use crate::backend::ebpf::rule::KernelRules;
@@ -21,7 +21,7 @@ use crate::backend::rule::told::Told as Record;
 use crate::backend::rule::{ListId, Place};
 use crate::meter::filter::Filter;
 use crate::model::histogram::Percentiles;
-use crate::model::id::{Identity, Pid};
+use crate::model::id::{Identity, Ns, Pid};
 use crate::model::want::Want;
 use crate::probe::description::Descriptions;
 use crate::probe::tap::newcomer::go_on;
@@ -61,6 +61,8 @@ struct Watch {
     histogram: Option<HistogramId>,
     lists: Vec<Listed>,
     show: Show,
+    /// These always get a summary, which tells that nothing more comes.
+    is_for_programs: bool,
     out: Output,
     n_lines: u64,
 }
@@ -98,6 +100,7 @@ impl Watch {
         }
         let rules = Box::new(KernelRules::open()?);
         let taps = Taps::new(Path::new("/proc"), rules, Arc::new(descriptions))?;
+        let now = clock::now();
         Ok(Self {
             taps,
             actions,
@@ -106,7 +109,8 @@ impl Watch {
             tap: None,
             histogram: None,
             lists: Vec::new(),
-            show: Show::new(clock::boot()),
+            show: Show::new(words.form(), now.boot, Ns(now.unix.0.saturating_sub(now.boot.0))),
+            is_for_programs: words.form() == Form::Json,
             out: Output::Stream,
             n_lines: 0,
         })
@@ -274,19 +278,20 @@ impl Watch {
                 return Ok(Reader::There);
             }
             for it in news {
-                let Some(line) = self.line(&it) else { continue };
+                let Some(shown) = self.shown(&it) else { continue };
                 if words.lines.is_some_and(|most| self.n_lines >= most) {
                     break;
                 }
                 self.n_lines += 1;
-                if self.out.put(format!("{line}\n").as_bytes())? == Reader::Gone {
+                let line = self.show.line(&shown) + "\n";
+                if self.out.put(line.as_bytes())? == Reader::Gone {
                     return Ok(Reader::Gone);
                 }
             }
         }
     }
 
-    fn line(&mut self, news: &News) -> Option<String> {
+    fn shown(&mut self, news: &News) -> Option<Shown> {
         match news {
             News::Called(it) => Some(self.show.call(it)).filter(|_| self.actions.print),
             News::Storm(tap) => {
@@ -297,7 +302,7 @@ impl Watch {
         }
     }
 
-    fn other(&mut self, it: &Record) -> Option<String> {
+    fn other(&mut self, it: &Record) -> Option<Shown> {
         let kind = self.lists.iter().find(|list| list.id == it.list)?.kind;
         let value = it.values[usize::from(NUMBER.0)];
         Some(match kind {
@@ -327,8 +332,8 @@ impl Watch {
             let count = self.taps.count(list.count);
             rows.push(Row { what: list.what.clone(), count, times: None });
         }
-        if self.actions.count || self.actions.time {
-            let _reader = self.out.put(table(&rows).as_bytes())?;
+        if self.actions.count || self.actions.time || self.is_for_programs {
+            let _reader = self.out.put(self.show.summary(&rows, n_lost).as_bytes())?;
         }
         if n_lost > 0 {
             say(&format!("{n_lost} records were lost: they came faster than they were printed"));

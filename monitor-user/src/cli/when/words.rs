@@ -2,7 +2,9 @@
 
 use super::super::args::interval;
 use super::super::exit;
+use super::show::Form;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,10 +52,21 @@ pub struct When {
     /// Stop watching after so many lines
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub lines: Option<u64>,
+    /// Form of the output
+    #[arg(long, default_value = "table",
+        value_parser = PossibleValuesParser::new(["table", "json"]))]
+    pub format: String,
     /// Read descriptions of libraries from this folder too
     #[arg(long, value_name = "FOLDER")]
     pub calls: Vec<PathBuf>,
     /// Start this command, and watch it and its children from the first instruction
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "comm"])]
     pub command: Vec<OsString>,
+}
+
+impl When {
+    /// For whom it is written.
+    pub fn form(&self) -> Form {
+        if self.format == "json" { Form::Json } else { Form::People }
+    }
 }

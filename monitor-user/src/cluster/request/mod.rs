@@ -14,6 +14,8 @@ use crate::model::id::Ns;
 use crate::omis::Node;
 use crate::service::ctx::Member;
 use crate::service::ground::Ground;
+use crate::service::session::right::Tool;
+use crate::wire::answer;
 use std::collections::VecDeque;
 
 /// Whatever is to be done.
@@ -85,6 +87,11 @@ impl Requests {
     /// When it must be given an input, if nothing happens before.
     pub fn due(&self) -> Option<Ns> {
         self.machine.due().into_iter().chain(self.order.due()).min()
+    }
+
+    /// The stored requests of those whose may be told of.
+    pub fn rules(&self, is_shown: impl Fn(&Tool) -> bool) -> Vec<answer::Rule> {
+        self.machine.rules(is_shown)
     }
 
     /// How many tools there are, those of other nodes included.

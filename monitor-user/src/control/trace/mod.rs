@@ -16,6 +16,7 @@ mod stop;
 mod traced;
 mod tracee;
 mod undo;
+mod work;
 
 use super::act::{Argument, Happened, Mark, Patch, Tool};
 use super::machine::{self, Registers};
@@ -190,13 +191,7 @@ impl Traces {
         patience: &mut Patience<'_>,
     ) -> Sent {
         self.send(wish, subject, patience, |traced| {
-            let subject = &traced.subject;
-            // Nobody comes a second time to where the program began.
-            let auxv = tell("reading its auxiliary vector", subject.proc()?.auxv())?;
-            let address = *auxv.get(&ENTRY).ok_or_else(|| Trouble::state("it has no entry"))?;
-            let before = machine::begin(subject, wish.tid, (procedure, address), arguments)?;
-            let until = Instant::now() + CALL_AT_MOST;
-            Ok(Way::Call { address, before: Box::new(before), until })
+            called(traced, wish.tid, (procedure, arguments))
         })
     }
 
@@ -271,6 +266,21 @@ impl Traces {
     fn sweep(&mut self) {
         self.0.retain(|_, traced| !traced.threads.is_empty() || !traced.told.is_empty());
     }
+}
+
+/// Makes a stopped thread begin a procedure.
+fn called(
+    traced: &Traced,
+    tid: i32,
+    (procedure, arguments): (u64, &[Argument]),
+) -> Result<Way, Trouble> {
+    let subject = &traced.subject;
+    // Nobody comes a second time to where the program began.
+    let auxv = tell("reading its auxiliary vector", subject.proc()?.auxv())?;
+    let address = *auxv.get(&ENTRY).ok_or_else(|| Trouble::state("it has no entry"))?;
+    let before = machine::begin(subject, tid, (procedure, address), arguments)?;
+    let until = Instant::now() + CALL_AT_MOST;
+    Ok(Way::Call { address, before: Box::new(before), until })
 }
 
 /// Refuses an address at which there is no code.

@@ -3,12 +3,13 @@
 use super::stored::{Rule, Stored};
 use crate::omis::define::{Definition, Definitions};
 use crate::omis::{Node, RequestId, Status, Value};
+use crate::service::counter::Shelf;
+use crate::service::desk::SHARED;
+use crate::service::diag::Book;
 use crate::service::session::right::SessionId;
 use crate::service::{Desk, Refusal, Registry};
 use std::collections::{BTreeSet, VecDeque};
 
-/// The first number of an event that all tools share.
-const SHARED: i64 = 1 << 30;
 /// How deep events may raise each other.
 pub const MOST_DEEP: u32 = 64;
 
@@ -42,6 +43,10 @@ pub struct Clerk<'m> {
     pub raised: &'m mut VecDeque<Raised>,
     /// Most of them.
     pub most_raised: usize,
+    /// The instruments of the node.
+    pub shelf: &'m mut Shelf,
+    /// Its unusual events.
+    pub diagnoses: &'m mut Book,
     /// Which services there are.
     pub registry: &'m Registry,
     /// This node.
@@ -135,6 +140,18 @@ impl Desk for Clerk<'_> {
 
     fn prefixes(&self) -> Vec<String> {
         self.registry.prefixes().map(str::to_owned).collect()
+    }
+
+    fn shelf(&self) -> &Shelf {
+        self.shelf
+    }
+
+    fn shelf_mut(&mut self) -> &mut Shelf {
+        self.shelf
+    }
+
+    fn diagnoses(&mut self) -> &mut Book {
+        self.diagnoses
     }
 
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal> {

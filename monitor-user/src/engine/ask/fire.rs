@@ -20,10 +20,16 @@ impl Machine {
     pub(super) fn happened(&mut self, happenings: Vec<Happening>, turn: &mut Turn<'_>) {
         for it in happenings {
             match it {
-                Happening::Occurred(it) => self.occurred(&it, (None, 0), turn),
+                Happening::Occurred(it) => {
+                    self.occurred(&it, (None, 0), turn);
+                    self.finalized(&it, turn);
+                }
                 Happening::Born { child, parent } => self.born(child, parent, turn),
                 Happening::Executed(id) => self.executed(id, turn),
-                Happening::Ended(id) => self.ended(id),
+                Happening::Ended(id) => {
+                    self.last_of(id, turn);
+                    self.ended(id);
+                }
                 Happening::Failed(topic, why) => self.failed(&topic, &why, turn),
                 Happening::Acted(ticket, each) => self.acted(ticket, each, turn),
                 Happening::Lost(n_lost) => self.lost(n_lost, turn),

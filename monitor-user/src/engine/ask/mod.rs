@@ -12,6 +12,7 @@
 mod bind;
 mod clerk;
 mod course;
+mod diagnose;
 mod fill;
 mod fire;
 mod meet;
@@ -19,6 +20,7 @@ mod packet;
 mod run;
 mod seat;
 mod stored;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod visit;
@@ -26,10 +28,12 @@ mod visit;
 pub use packet::{Answered, Packet, PartId, Spoken, What};
 
 use super::Conn;
-use crate::model::id::Ns;
+use crate::model::id::{Identity, Ns};
 use crate::omis::{Dialect, Node, Reply, RequestId, parse, print};
+use crate::service::counter::Shelf;
 use crate::service::ctx::Member;
 use crate::service::desk::{Sort, Topic};
+use crate::service::diag::{Book, Settings};
 use crate::service::ground::{Followed, Ground, Happening, Ticket};
 use crate::service::session::right::{SessionId, Tool};
 use crate::service::{Later, Registry};
@@ -60,6 +64,8 @@ pub enum Input {
     Spoken(Spoken),
     /// There are other nodes than before.
     Members(Vec<Member>),
+    /// The administrator's word on unusual events.
+    Diagnoses(Settings),
     /// Time has passed.
     Tick,
 }
@@ -109,6 +115,11 @@ pub struct Machine {
     /// Acts that go on: who waits for each.
     acts: HashMap<Ticket, (run::Place, SessionId, Later)>,
     shared: Shared,
+    shelf: Shelf,
+    diagnoses: Book,
+    /// Of whom was asked whether they call MPI_Finalize, and who does.
+    asked: BTreeSet<(Identity, bool)>,
+    finalizing: BTreeSet<Identity>,
     raised: VecDeque<Raised>,
     /// What the ground was last told to look out for.
     watched: BTreeSet<Topic>,
@@ -138,6 +149,10 @@ impl Machine {
             courses: BTreeMap::new(),
             acts: HashMap::new(),
             shared: Shared::default(),
+            shelf: Shelf::default(),
+            diagnoses: Book::default(),
+            asked: BTreeSet::new(),
+            finalizing: BTreeSet::new(),
             raised: VecDeque::new(),
             watched: BTreeSet::new(),
             followed: Followed::default(),
@@ -160,6 +175,7 @@ impl Machine {
             Input::Answered(answered) => self.answered(answered, &mut turn),
             Input::Spoken(spoken) => self.speak(spoken, &mut turn),
             Input::Members(members) => self.meet(members, &mut turn),
+            Input::Diagnoses(settings) => self.diagnoses.set(settings, now),
             Input::Tick => {}
         }
         self.settle(&mut turn);
@@ -168,7 +184,8 @@ impl Machine {
 
     /// When it must be given an input, if nothing happens before.
     pub fn due(&self) -> Option<Ns> {
-        self.courses.values().map(|it| it.deadline).min()
+        let courses = self.courses.values().map(|it| it.deadline).min();
+        [courses, self.diagnoses.due()].into_iter().flatten().min()
     }
 
     /// Whether anything is looked out for.
@@ -224,6 +241,8 @@ impl Machine {
     fn forget(&mut self, id: SessionId, turn: &mut Turn<'_>) {
         let Some(seat) = self.seats.remove(&id) else { return };
         turn.ground.release(&seat.session.tool);
+        drop(self.shelf.leave(id));
+        self.last_words(id, turn);
         self.courses.retain(|_, it| it.session != id);
         self.acts.retain(|_, (_, session, _)| *session != id);
         self.raised.retain(|it| it.session != Some(id));
@@ -233,6 +252,8 @@ impl Machine {
     /// All that follows: events that were raised, deadlines, what must be looked out for.
     fn settle(&mut self, turn: &mut Turn<'_>) {
         self.expire(turn);
+        self.run_raised(turn);
+        self.diagnose(turn);
         self.run_raised(turn);
         let is_stale = std::mem::take(&mut self.is_stale);
         if is_stale {
@@ -266,6 +287,10 @@ impl Machine {
                 followed.of.entry(sort).or_default().extend(scope.members());
             }
         }
+        let finalizing = self.finalizing.iter().copied();
+        if !self.finalizing.is_empty() {
+            followed.of.entry(Sort::Calls).or_default().extend(finalizing);
+        }
         if followed != self.followed {
             turn.ground.follow(&followed);
             self.followed = followed;
@@ -292,6 +317,7 @@ impl Machine {
             }
             topics.extend(seat.stored.topics());
         }
+        topics.extend(self.diagnosed_topics());
         topics
     }
 

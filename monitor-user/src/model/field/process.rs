@@ -110,7 +110,9 @@ category! {
         Vsize: "vsize_bytes", "VSIZE", Bytes, Number, Gauge,
             "Mapped address space", "mm->total_vm", "status VmSize";
         PeakRss: "peak_rss_bytes", "PEAK RSS", Bytes, Number, Gauge,
-            "Highest resident memory", "mm->hiwater_rss, signal->maxrss", "status VmHWM";
+            "Highest resident memory; of an ended process that of its programs, before Linux 6.16 \
+             at least that of the process it was a copy of",
+            "mm->hiwater_rss, signal->maxrss", "status VmHWM";
         PeakVsize: "peak_vsize_bytes", "PEAK VSIZE", Bytes, Number, Gauge,
             "Highest mapped address space", "mm->hiwater_vm", "status VmPeak";
         ReadBytes: "read_bytes", "READ", Bytes, Number, Counter,

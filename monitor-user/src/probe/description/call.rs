@@ -119,7 +119,31 @@ pub struct Member {
     /// What it is; no structure.
     pub kind: Kind,
     /// Where it is.
+    pub reach: Reach,
+    /// How much less than what stands there is told.
+    pub less: u32,
+}
+
+/// The way from an address to a value: so many bytes behind it; where the way goes on, that is the
+/// next address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// The first step.
     pub offset: u32,
+    /// The next ones.
+    pub onward: [Option<u32>; 2],
+}
+
+impl Reach {
+    /// One step.
+    pub const fn at(offset: u32) -> Self {
+        Self { offset, onward: [None; 2] }
+    }
+
+    /// All steps.
+    pub fn steps(self) -> impl Iterator<Item = u32> {
+        [Some(self.offset)].into_iter().chain(self.onward).flatten()
+    }
 }
 
 /// How long a buffer is.

@@ -11,6 +11,8 @@ use winnow::error::{ContextError, StrContext, StrContextValue};
 use winnow::token::{literal, one_of, take_till, take_until, take_while};
 use winnow::{ModalResult, Parser};
 
+/// Most steps to a member.
+const MOST_STEPS: usize = 3;
 /// Most bytes of a description.
 const LONGEST: usize = 1 << 20;
 
@@ -24,9 +26,18 @@ pub enum Item {
     /// A type whose values have names.
     Names { name: String, base: Option<Type>, are_flags: bool, rows: Vec<Row> },
     /// A structure: its members and where they are.
-    Record(String, Vec<(Type, String, u64)>),
+    Record(String, Vec<Member>),
     /// A function.
     Function(Function),
+}
+
+/// A member of a structure: the steps to it, and how much less than it is told.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub kind: Type,
+    pub name: String,
+    pub steps: Vec<u64>,
+    pub less: Option<u64>,
 }
 
 /// A type by its words, and how many stars follow.
@@ -143,8 +154,11 @@ fn row(input: &mut &str) -> ModalResult<Row> {
 fn record(input: &mut &str) -> ModalResult<Item> {
     let name = name.parse_next(input)?;
     sign('{').parse_next(input)?;
-    let member = (kind, self::name, preceded(cut_err(sign('@')), number), sign(';'));
-    let member = member.map(|(kind, name, offset, ())| (kind, name, offset));
+    let arrow = || (literal("->"), space);
+    let steps = preceded(cut_err(sign('@')), separated(1..=MOST_STEPS, number, arrow()));
+    let less = opt(preceded(sign('-'), cut_err(number)));
+    let member = (kind, self::name, steps, less, cut_err(sign(';')));
+    let member = member.map(|(kind, name, steps, less, ())| Member { kind, name, steps, less });
     let members = repeat(0.., member).parse_next(input)?;
     closed(input)?;
     Ok(Item::Record(name, members))

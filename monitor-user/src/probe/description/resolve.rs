@@ -4,7 +4,7 @@
 //! nobody has declared.
 
 use super::Library;
-use super::call::{Call, Kind, Length, Member, Parameter, Record, Way, Width};
+use super::call::{Call, Kind, Length, Member, Parameter, Reach, Record, Way, Width};
 use super::names::{Names, Number, Row};
 use super::parse::{self, Function, Item, Type};
 use std::collections::HashMap;
@@ -57,13 +57,18 @@ impl Types {
         Ok(())
     }
 
-    fn member(&self, (kind, name, offset): (Type, String, u64)) -> Result<Member, String> {
-        let kind = self.kind(&kind)?;
+    fn member(&self, it: parse::Member) -> Result<Member, String> {
+        let (name, kind) = (it.name, self.kind(&it.kind)?);
         if matches!(kind, Kind::Record(_) | Kind::Nothing) {
             return Err(format!("the member {name} must be a number, a text or an address"));
         }
-        let offset = u32::try_from(offset).map_err(|_| format!("{name} is too far behind"))?;
-        Ok(Member { name, kind, offset })
+        let far = |step: u64| u32::try_from(step).map_err(|_| format!("{name} is too far behind"));
+        let less = far(it.less.unwrap_or(0))?;
+        let mut steps = it.steps.into_iter().map(far);
+        let offset = steps.next().transpose()?.unwrap_or(0);
+        let onward = [steps.next().transpose()?, steps.next().transpose()?];
+        drop(steps);
+        Ok(Member { name, kind, reach: Reach { offset, onward }, less })
     }
 
     /// What a value of a type is.

@@ -1,6 +1,6 @@
 //! Descriptions: ours are read, wrong ones say where, and values are shown as C would write them.
 
-use super::call::{Kind, Seat};
+use super::call::{Kind, Reach, Seat};
 use super::told::From;
 use super::*;
 
@@ -50,7 +50,7 @@ fn two_libraries_of_one_interface_are_told_apart() {
         let status = receive.outputs().into_iter().filter(|it| it.name.starts_with("status."));
         status.map(|it| (it.name, it.from)).collect::<Vec<_>>()
     };
-    let at = |name: &str, offset| (format!("status.{name}"), From::Pointee(6, offset));
+    let at = |name: &str, offset| (format!("status.{name}"), From::Pointee(6, Reach::at(offset)));
     let own = [at("MPI_SOURCE", 0), at("MPI_TAG", 4), at("MPI_ERROR", 8)];
     assert_eq!(offsets("libmpi.so.40.30.4"), own);
     let other = [at("MPI_SOURCE", 8), at("MPI_TAG", 12), at("MPI_ERROR", 16)];
@@ -64,7 +64,7 @@ fn a_library_inside_a_program_is_known_by_its_mark() {
     assert!(all.call("a.out", "pvm_send", |_| false).is_none());
     assert!(all.call("a.out", "pvm_send", |name| name == "pvmmytid").is_some());
     let receive = all.call("a.out", "MPI_Recv", |name| name == "MPIR_Process").unwrap();
-    assert!(matches!(&receive.outputs()[2].from, From::Pointee(6, 8)));
+    assert!(matches!(&receive.outputs()[2].from, From::Pointee(6, it) if *it == Reach::at(8)));
 }
 
 #[test]
@@ -78,6 +78,15 @@ fn arguments_sit_where_the_calling_convention_puts_them() {
     let [a, b, c, d, e, g] = register;
     let x = Seat::OutOfReach;
     assert_eq!(seats, [a, x, b, c, d, e, g, Seat::Stack(8), x, Seat::Stack(16)]);
+}
+
+#[test]
+fn a_member_may_lie_behind_further_pointers() {
+    let text = "library \"l\"; struct far { int it @ 8 -> 0 -> 4 - 14; }; void f(in far *x);";
+    let told = call(&described(text).unwrap(), "l", "f").inputs();
+    let reach = Reach { offset: 8, onward: [Some(0), Some(4)] };
+    assert_eq!((told[0].from, told[0].less), (From::Pointee(0, reach), 14));
+    check("library \"l\"; struct far { int it @ 1 -> 2 -> 3 -> 4; };", "line 1: found `> 4; };`");
 }
 
 #[test]

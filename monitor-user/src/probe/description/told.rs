@@ -4,7 +4,7 @@
 //! an argument points to, the result. The order is that of OMIS: `$2` of `pvm_send` is its first
 //! input.
 
-use super::call::{Call, Kind, Length, Parameter, Way};
+use super::call::{Call, Kind, Length, Parameter, Reach, Way};
 use std::fmt::Write as _;
 
 /// The name of what a function gives.
@@ -23,6 +23,8 @@ pub struct Told {
     pub from: From,
     /// How many bytes there are, if it is a buffer.
     pub length: Option<Length>,
+    /// How much less than what was read is told.
+    pub less: u32,
 }
 
 /// Where a value comes from.
@@ -34,8 +36,8 @@ pub enum From {
     Errno,
     /// The argument with this number.
     Argument(usize),
-    /// What the argument with this number points to, so many bytes behind.
-    Pointee(usize, u32),
+    /// What is reached from where the argument with this number points to.
+    Pointee(usize, Reach),
 }
 
 impl Call {
@@ -46,7 +48,8 @@ impl Call {
 
     /// What is known as it returns: the result, why it failed, what it wrote.
     pub fn outputs(&self) -> Vec<Told> {
-        let own = |name: &str, kind, from| Told { name: name.into(), kind, from, length: None };
+        let own =
+            |name: &str, kind, from| Told { name: name.into(), kind, from, length: None, less: 0 };
         let mut all = Vec::new();
         if self.result != Kind::Nothing {
             all.push(own(RESULT, self.result.clone(), From::Result));
@@ -72,21 +75,34 @@ fn values(index: usize, it: &Parameter) -> Vec<Told> {
         kind: kind.clone(),
         from,
         length: it.length.clone(),
+        less: 0,
     };
     match &it.kind {
         Kind::Record(record) => {
             let member = |member: &super::call::Member| {
                 let name = format!("{}.{}", it.name, member.name);
-                told(name, &member.kind, From::Pointee(index, member.offset))
+                let told = told(name, &member.kind, From::Pointee(index, member.reach));
+                Told { less: member.less, ..told }
             };
             record.members.iter().map(member).collect()
         }
-        kind if it.is_pointed => vec![told(it.name.clone(), kind, From::Pointee(index, 0))],
+        kind if it.is_pointed => {
+            vec![told(it.name.clone(), kind, From::Pointee(index, Reach::at(0)))]
+        }
         kind => vec![told(it.name.clone(), kind, From::Argument(index))],
     }
 }
 
 impl Told {
+    /// The number that these bits are, of what is one; an address is.
+    pub fn number(&self, raw: u64) -> Option<i128> {
+        match &self.kind {
+            Kind::Number(width) | Kind::Named(_, width) => Some(width.number(raw)),
+            Kind::Address | Kind::Text => Some(raw.into()),
+            Kind::Nothing | Kind::Float(_) | Kind::Record(_) => None,
+        }
+    }
+
     /// The value for people: names for numbers, quotes for texts.
     pub fn shown(&self, raw: u64, text: Option<&[u8]>) -> String {
         match &self.kind {

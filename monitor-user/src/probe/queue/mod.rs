@@ -11,10 +11,9 @@ mod sysv;
 
 use super::error::Error;
 use super::memory::Memory;
+use crate::control::Work;
 use crate::model::id::Pid;
 use std::path::Path;
-
-pub use sysv::{put, take};
 
 /// Most messages of a queue that are told.
 pub const MOST: usize = 65_536;
@@ -32,6 +31,17 @@ pub struct Message {
     pub bytes: u64,
     /// What is in it, if that was asked for.
     pub content: Vec<u8>,
+    /// What a monitor has marked it with.
+    pub mark: Option<i32>,
+}
+
+/// How a queue is changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// The system did it.
+    Done,
+    /// By this, in the process itself.
+    Work(Work),
 }
 
 /// A queue.
@@ -81,6 +91,68 @@ pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64), Error> {
             why: "other libraries have none: what is sent is an argument of the call, see \
                   start_lib_call",
         }),
+    }
+}
+
+/// Puts a message into the queue, at a position of those that are told, or at its end.
+pub fn insert(
+    proc: &Path,
+    pid: Pid,
+    position: Option<usize>,
+    content: &[u8],
+) -> Result<Change, Error> {
+    match keeper(proc, pid)? {
+        Keeper::Pvm => pvm::insertion(proc, pid, position, content).map(Change::Work),
+        Keeper::OpenMpi => Err(FROM_OUTSIDE),
+        Keeper::SystemV => {
+            let length = sysv::messages(proc, pid, Depth::Heads)?.len();
+            at_end(position, length)?;
+            sysv::put(proc, pid, content).map(|()| Change::Done)
+        }
+        Keeper::Posix => {
+            let length = posix::length(proc, pid)?;
+            at_end(position, usize::try_from(length).unwrap_or(usize::MAX))?;
+            posix::put(proc, pid, content).map(|()| Change::Done)
+        }
+    }
+}
+
+/// Takes the message at a position out, and drops it.
+pub fn remove(proc: &Path, pid: Pid, position: usize) -> Result<Change, Error> {
+    match keeper(proc, pid)? {
+        Keeper::Pvm => pvm::removal(proc, pid, position).map(Change::Work),
+        Keeper::OpenMpi => Err(FROM_OUTSIDE),
+        Keeper::SystemV => sysv::take(proc, pid, position).map(|()| Change::Done),
+        Keeper::Posix => posix::take(proc, pid, position).map(|()| Change::Done),
+    }
+}
+
+/// Marks the message that a process is about to send: see `pvm::marking`.
+pub fn mark(proc: &Path, pid: Pid, buffer: u64, mark: i32) -> Result<Change, Error> {
+    match keeper(proc, pid)? {
+        Keeper::Pvm => pvm::marking(proc, pid, buffer, mark).map(Change::Work),
+        _ => Err(Error::Lacking {
+            what: "place for a mark in a message of this library",
+            why: "only PVM has one that nobody else uses; wait for its own tag with end_lib_call",
+        }),
+    }
+}
+
+/// MPI.
+const FROM_OUTSIDE: Error = Error::Lacking {
+    what: "way to change the queue of Open MPI",
+    why: "it numbers the messages of each sender, and one more or less ends the program",
+};
+
+/// The kernel takes messages at the end only.
+fn at_end(position: Option<usize>, length: usize) -> Result<(), Error> {
+    match position {
+        Some(position) if position != length => Err(Error::Lacking {
+            what: "way to put a message between others of the system's",
+            why: "the kernel takes them at the end only, and to take all out and put them back \
+                  could lose them",
+        }),
+        _ => Ok(()),
     }
 }
 

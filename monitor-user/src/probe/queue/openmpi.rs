@@ -138,6 +138,7 @@ fn message(memory: &Memory, at: u64, depth: Depth) -> Result<Message, Error> {
         tag: memory.int(at + fragment::TAG)?.into(),
         bytes: if is_whole { here } else { memory.word(at + fragment::WHOLE)? },
         content: Vec::new(),
+        mark: None,
     };
     if depth == Depth::Contents && is_whole {
         let data = memory.word(at + fragment::DATA)? + MATCH_HEADER;

@@ -25,6 +25,38 @@ pub fn read_by(proc: &Path, pid: Pid) -> Result<Vec<PathBuf>, Error> {
 
 /// How many messages wait.
 pub fn length(proc: &Path, pid: Pid) -> Result<u64, Error> {
+    on(proc, pid, "mq_getattr", ipc::queue_length)
+}
+
+/// Puts a message at the end: it has the lowest priority.
+pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<(), Error> {
+    on(proc, pid, "mq_send", |queue| ipc::enqueue(queue, content))
+}
+
+/// Takes the first message out; the kernel gives out no other.
+pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<(), Error> {
+    if u64::try_from(position).is_ok_and(|position| position >= length(proc, pid).unwrap_or(0)) {
+        return Err(Error::Lacking {
+            what: "message at this position",
+            why: "the queue is shorter",
+        });
+    }
+    if position > 0 {
+        return Err(Error::Lacking {
+            what: "way to take this message alone",
+            why: "the kernel gives out the first only; take those before it first",
+        });
+    }
+    on(proc, pid, "mq_receive", ipc::dequeue)
+}
+
+/// Does something with the one queue of a process, without waiting.
+fn on<T>(
+    proc: &Path,
+    pid: Pid,
+    call: &'static str,
+    act: impl FnOnce(&OwnedFd) -> std::io::Result<T>,
+) -> Result<T, Error> {
     let found = read_by(proc, pid)?;
     let [path] = &found[..] else {
         return Err(Error::Lacking {
@@ -33,7 +65,9 @@ pub fn length(proc: &Path, pid: Pid) -> Result<u64, Error> {
         });
     };
     let failed = |call, source| Error::File { call, path: path.clone(), source };
-    let queue = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    // Opened anew, so that not waiting is ours alone.
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let queue = rustix::fs::open(path, flags, Mode::empty());
     let queue: OwnedFd = queue.map_err(|errno| failed("open", errno.into()))?;
-    ipc::queue_length(&queue).map_err(|source| failed("mq_getattr", source))
+    act(&queue).map_err(|source| failed(call, source))
 }

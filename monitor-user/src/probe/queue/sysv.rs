@@ -10,6 +10,9 @@ use crate::sys::ipc;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+/// The type of a message that is put in: nothing says another one.
+const TYPE: i64 = 1;
+
 /// Numbers of the queues that a process was the last to read.
 pub fn read_by(proc: &Path, pid: Pid) -> Result<Vec<i32>, Error> {
     // A kernel may have been built without them.
@@ -39,6 +42,7 @@ pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, Err
             tag: kind,
             bytes: content.len() as u64,
             content,
+            mark: None,
         })
         .map(|message| match depth {
             Depth::Contents => message,
@@ -48,9 +52,9 @@ pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, Err
 }
 
 /// Puts a message at the end of the queue.
-pub fn put(proc: &Path, pid: Pid, tag: i64, content: &[u8]) -> Result<(), Error> {
+pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<(), Error> {
     let queue = one(proc, pid)?;
-    ipc::send_message(queue, tag, content).map_err(|source| refused("msgsnd", queue, source))
+    ipc::send_message(queue, TYPE, content).map_err(|source| refused("msgsnd", queue, source))
 }
 
 /// Takes the message at a position out of the queue, if it is the first of its type: the kernel

@@ -42,6 +42,7 @@ pub fn values(plan: &Plan, record: &Record) -> Vec<Heard> {
         });
     }
     for (heard, told) in all.iter_mut().zip(&plan.told) {
+        heard.raw = heard.raw.map(|raw| raw.wrapping_sub(told.less.into()));
         // Of a call that succeeded it is that of another call.
         if told.from == From::Errno && result.map(u64::cast_signed) != plan.fails {
             heard.raw = heard.raw.map(|_| 0);

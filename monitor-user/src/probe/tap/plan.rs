@@ -6,7 +6,7 @@
 //! place is told as no value, and the order stays.
 
 use crate::backend::rule::act::{self, Act, MAX_ACTS, MAX_TEXTS, Recorded, Source, Timer, Value};
-use crate::probe::description::call::{Call, Kind, Seat, Width};
+use crate::probe::description::call::{Call, Kind, Reach, Seat, Width};
 use crate::probe::description::told::{From, Told};
 
 /// Values that an entry keeps for the return.
@@ -105,8 +105,8 @@ impl Plan {
     /// Fetches an input into a place.
     fn fetch(&mut self, it: &Told, at: u8, seats: &[Seat]) -> Slot {
         let to = Value(at);
-        let (width, offset) = match it.from {
-            From::Pointee(_, offset) => (act::Width::Whole, Some(offset)),
+        let (width, reach) = match it.from {
+            From::Pointee(_, reach) => (act::Width::Whole, Some(reach)),
             _ => (width(&it.kind), None),
         };
         match seat(it, seats) {
@@ -116,8 +116,8 @@ impl Plan {
             }
             Some(Seat::OutOfReach) | None => return Slot::Nowhere,
         }
-        if let Some(offset) = offset {
-            self.entry.push(Act::Peek(to, to, offset.into(), self::width(&it.kind)));
+        if let Some(reach) = reach {
+            self.entry.extend(peeks(to, to, reach, &it.kind));
         }
         Slot::Value(at)
     }
@@ -141,10 +141,10 @@ impl Plan {
                 From::Result => plan.result(it),
                 From::Errno => plan.errno(means.errno),
                 From::Argument(index) => place(&kept, index).map_or(Slot::Nowhere, Slot::Value),
-                From::Pointee(index, offset) => {
+                From::Pointee(index, reach) => {
                     let own = place(&kept, index);
                     let to = own.filter(|_| is_last(index)).or_else(|| spare.pop());
-                    plan.pointee(own, to, offset, &it.kind)
+                    plan.pointee(own, to, reach, &it.kind)
                 }
             };
             plan.slots.push(texts(it, slot, &mut recorded));
@@ -193,15 +193,26 @@ impl Plan {
         Slot::Value(ERRNO)
     }
 
-    fn pointee(&mut self, own: Option<u8>, to: Option<u8>, offset: u32, kind: &Kind) -> Slot {
+    fn pointee(&mut self, own: Option<u8>, to: Option<u8>, reach: Reach, kind: &Kind) -> Slot {
         let (Some(own), Some(to)) = (own, to) else { return Slot::Nowhere };
         // One act is left for the record.
-        if self.exit.len() + 1 >= MAX_ACTS {
+        if self.exit.len() + reach.steps().count() >= MAX_ACTS {
             return Slot::Nowhere;
         }
-        self.exit.push(Act::Peek(Value(to), Value(own), offset.into(), width(kind)));
+        self.exit.extend(peeks(Value(to), Value(own), reach, kind));
         Slot::Value(to)
     }
+}
+
+/// Goes the way to a value; on it are whole addresses.
+fn peeks(to: Value, from: Value, reach: Reach, kind: &Kind) -> Vec<Act> {
+    let last = reach.steps().count() - 1;
+    let step = |(at, offset): (usize, u32)| {
+        let from = if at == 0 { from } else { to };
+        let width = if at == last { width(kind) } else { act::Width::Whole };
+        Act::Peek(to, from, offset.into(), width)
+    };
+    reach.steps().enumerate().map(step).collect()
 }
 
 /// Where a kept argument is at the return.

@@ -5,10 +5,12 @@
 //! Who falls behind is told the whole again, and that is counted. The monitor begins with the
 //! first viewer and ends a little after the last.
 
+use super::fits::Shown;
 use super::guest::Guest;
 use super::message::{Message, frame};
 use super::table::{COLUMNS, Table};
-use super::{Shared, Sight};
+use super::{Dial, Shared, Sight};
+use crate::meter::expression::Expression;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -58,7 +60,12 @@ const NODE: [&str; 29] = [
 
 /// Tags of its calls.
 const MONITOR: u64 = 0;
-const ASKED: [(u64, &str); 3] = [(1, "status"), (2, "probes"), (3, "list")];
+const ASKED: [(u64, &str); 4] = [(1, "status"), (2, "probes"), (3, "list"), (4, "rules")];
+/// Those of them that are asked for with each sample: what they tell changes as fast.
+const OFTEN: &str = "rules";
+/// From one sample to the next; of a recording sooner, so that another time in it is there at once.
+const EVERY: u64 = 1_000_000_000;
+const EVERY_OF_RECORDING: u64 = 250_000_000;
 
 /// The feed for one kind of sight.
 #[derive(Clone, Default)]
@@ -69,10 +76,41 @@ struct State {
     table: Table,
     /// What the service last said of itself, by tag.
     own: [Option<Bytes>; ASKED.len()],
+    /// Where in a recording this is.
+    place: Place,
     /// All of it, for those who come before the next change.
     whole: Option<Bytes>,
     /// Where changes go; nobody reads, if absent.
     viewers: Option<broadcast::Sender<Bytes>>,
+}
+
+/// Where in a recording this is, and what of it is shown.
+#[derive(Default)]
+struct Place {
+    dial: Option<Arc<Dial>>,
+    /// How often its hand had been put elsewhere, and which sample was heard, by its time.
+    heard: (u64, u64),
+}
+
+impl Place {
+    /// Whether a sample is shown: one that was read since the hand was put elsewhere, but the
+    /// first, whose rates are over the time that was passed over; and each once.
+    fn shows(&mut self, sample: &str) -> bool {
+        let Some(dial) = &self.dial else { return true };
+        let Ok(Time { time_unix_ns }) = serde_json::from_str(sample) else { return false };
+        let (turned, read) = dial.reached();
+        if time_unix_ns != read.0 {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.heard, (turned, time_unix_ns));
+        before.0 == turned && before.1 != time_unix_ns
+    }
+}
+
+/// When a sample was taken.
+#[derive(serde::Deserialize)]
+struct Time {
+    time_unix_ns: u64,
 }
 
 /// What a line was.
@@ -105,29 +143,49 @@ impl Feed {
         shared: &Arc<Shared>,
         sight: Sight,
     ) -> Result<mpsc::Receiver<Bytes>, String> {
-        let missing = self.lock().viewers.is_none();
-        if missing {
-            let guest = Guest::join(shared, sight).await?;
-            self.begin(guest);
-        }
+        self.open(shared, sight).await?;
         let (sender, receiver) = mpsc::channel(2);
         drop(tokio::spawn(self.clone().tell(sender, Arc::clone(shared))));
         Ok(receiver)
     }
 
+    /// Shows one viewer who of it fits a condition.
+    pub async fn filter(
+        &self,
+        (shared, sight): (&Arc<Shared>, Sight),
+        condition: Expression,
+    ) -> Result<mpsc::Receiver<Bytes>, String> {
+        self.open(shared, sight).await?;
+        let (sender, receiver) = mpsc::channel(2);
+        drop(tokio::spawn(self.clone().sift(sender, condition)));
+        Ok(receiver)
+    }
+
+    /// Begins, unless it has.
+    async fn open(&self, shared: &Shared, sight: Sight) -> Result<(), String> {
+        let missing = self.lock().viewers.is_none();
+        if missing {
+            let guest = Guest::join(shared, sight).await?;
+            self.begin(guest, shared.dial.clone());
+        }
+        Ok(())
+    }
+
     /// Reads, unless somebody else began meanwhile.
-    fn begin(&self, guest: Guest) {
+    fn begin(&self, guest: Guest, dial: Option<Arc<Dial>>) {
         let mut state = self.lock();
         if state.viewers.is_none() {
             let (sender, _) = broadcast::channel(BEHIND);
-            *state = State { viewers: Some(sender), ..State::default() };
-            drop(tokio::spawn(self.clone().read(guest)));
+            let every = if dial.is_some() { EVERY_OF_RECORDING } else { EVERY };
+            let place = Place { dial, ..Place::default() };
+            *state = State { viewers: Some(sender), place, ..State::default() };
+            drop(tokio::spawn(self.clone().read(guest, every)));
         }
     }
 
-    async fn read(self, guest: Guest) {
+    async fn read(self, guest: Guest, every_ns: u64) {
         let fields: Vec<_> = COLUMNS.iter().chain(&NODE).collect();
-        let params = json!({"part": "all", "fields": fields, "every_ns": 1_000_000_000});
+        let params = json!({"part": "all", "fields": fields, "every_ns": every_ns});
         guest.call(MONITOR, "monitor", &params).await;
         let (mut samples, mut alone) = (0, 0);
         while let Some(lines) = guest.hear().await {
@@ -141,10 +199,9 @@ impl Feed {
                     }
                 };
                 alone = if viewers == 0 { alone + 1 } else { 0 };
-                if samples % OWN == 0 {
-                    for (tag, method) in ASKED {
-                        guest.call(tag, method, &Value::Object(Default::default())).await;
-                    }
+                let is_due = |method| samples % OWN == 0 || method == OFTEN;
+                for (tag, method) in ASKED.into_iter().filter(|it| is_due(it.1)) {
+                    guest.call(tag, method, &Value::Object(Default::default())).await;
                 }
                 samples += 1;
             }
@@ -166,11 +223,18 @@ impl Feed {
         }
         if let Some(at) = asked {
             let event = frame(ASKED[at].1, message.result.map_or("null", RawValue::get));
-            state.own[at] = Some(event.clone());
-            state.tell(event);
+            // What stays as it was is not told again.
+            if state.own[at].as_ref() != Some(&event) {
+                state.own[at] = Some(event.clone());
+                state.tell(event);
+            }
             return Heard::Other;
         }
         let Some((sample, over)) = message.sample() else { return Heard::Other };
+        if let Some(dial) = state.place.dial.clone() {
+            state.tell(frame("place", &dial.place()));
+        }
+        let sample = sample.filter(|it| state.place.shows(it.get()));
         if let Some(change) = sample.and_then(|it| state.table.take(it.get())) {
             state.tell(frame("change", &change));
         }
@@ -200,6 +264,27 @@ impl Feed {
                 return;
             }
             shared.admission.count("viewer fell behind");
+        }
+    }
+
+    /// Tells one viewer who fits, whenever these are others.
+    async fn sift(self, viewer: mpsc::Sender<Bytes>, condition: Expression) {
+        let Some((_, mut changes)) = self.whole() else { return };
+        let mut told = None;
+        loop {
+            let fits = self.lock().table.fits(|row| condition.admits(&Shown(row)));
+            if fits.is_some() && fits != told {
+                let event = frame("fits", fits.as_deref().unwrap_or_default());
+                if viewer.send(event).await.is_err() {
+                    return;
+                }
+                told = fits;
+            }
+            tokio::select! {
+                // Who missed some sees all of it at the next.
+                change = changes.recv() => if matches!(change, Err(RecvError::Closed)) { return },
+                () = viewer.closed() => return,
+            }
         }
     }
 

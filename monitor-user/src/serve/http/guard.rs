@@ -18,6 +18,11 @@ pub fn proper(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD: nothing is changed here"));
     }
+    bare(headers)
+}
+
+/// Refuses what brings a body.
+pub fn bare(headers: &HeaderMap) -> Result<(), Refusal> {
     let length = headers.get(CONTENT_LENGTH).is_some_and(|it| it != "0");
     if length || headers.contains_key(TRANSFER_ENCODING) {
         return Err((StatusCode::PAYLOAD_TOO_LARGE, "a request here has no body"));

@@ -65,12 +65,14 @@ fn event(line: &[u8]) -> Option<(Bytes, bool)> {
     Some((frame(if over { "last" } else { "sample" }, says), over))
 }
 
-fn value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+/// What a query says of a name.
+pub fn value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     let mut pairs = query.split('&').filter_map(|it| it.split_once('='));
     pairs.find(|it| it.0 == name).map(|it| it.1)
 }
 
-fn number(query: &str, name: &str) -> Result<u32, String> {
+/// The number of a process that it says.
+pub fn number(query: &str, name: &str) -> Result<u32, String> {
     let value = value(query, name).unwrap_or_default();
     value.parse().map_err(|_| format!("{name}={value:?}: the number of a process"))
 }

@@ -6,9 +6,12 @@
 
 mod admission;
 mod body;
+mod dial;
 mod feed;
+mod fits;
 mod guard;
 mod guest;
+mod history;
 mod live;
 mod message;
 mod negotiation;
@@ -21,6 +24,7 @@ mod secret;
 mod table;
 mod tls;
 
+pub use dial::Dial;
 pub use place::{Listen, Sight};
 pub use secret::Secret;
 
@@ -44,7 +48,7 @@ use std::time::Duration;
 use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 /// How long a connection may say nothing, and a request take to arrive.
@@ -104,15 +108,20 @@ pub struct Shared {
     secret: Secret,
     asks: mpsc::Sender<Ask>,
     admission: Admission,
+    /// Who reads the past: one at a time.
+    past: Semaphore,
+    /// Where in a recording this is; absent where it happens now.
+    dial: Option<Arc<Dial>>,
     /// For who has proved something, and for who has not.
     feeds: [Feed; 2],
 }
 
 impl Door {
-    /// Listens, if that is configured and may be. `beside` is the folder of the service's socket.
+    /// Listens, if that is configured and may be. `beside` is the folder of the service's socket;
+    /// with a dial, a recording is shown.
     pub async fn open(
         listen: &Listen,
-        beside: &Path,
+        (beside, dial): (&Path, Option<Arc<Dial>>),
         asks: mpsc::Sender<Ask>,
     ) -> io::Result<Option<Self>> {
         let Some(address) = listen.address else { return Ok(None) };
@@ -123,7 +132,8 @@ impl Door {
         let address = listener.local_addr()?;
         let admission = Admission::new(listen.connections);
         let (listen, feeds) = (listen.clone(), Default::default());
-        let shared = Shared { listen, address, secret, asks, admission, feeds };
+        let past = Semaphore::new(1);
+        let shared = Shared { listen, address, secret, asks, admission, past, dial, feeds };
         Ok(Some(Self { listener, tls, shared: Arc::new(shared) }))
     }
 

@@ -22,6 +22,7 @@ const ASSETS: &[Asset] = &[
     ("/filter.js", SCRIPT, include_bytes!("page/filter.js")),
     ("/heat.js", SCRIPT, include_bytes!("page/heat.js")),
     ("/node.js", SCRIPT, include_bytes!("page/node.js")),
+    ("/replay.js", SCRIPT, include_bytes!("page/replay.js")),
     ("/service.js", SCRIPT, include_bytes!("page/service.js")),
     ("/store.js", SCRIPT, include_bytes!("page/store.js")),
     ("/table.js", SCRIPT, include_bytes!("page/table.js")),

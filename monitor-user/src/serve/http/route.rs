@@ -5,7 +5,7 @@
 
 use super::body::{Content, Live};
 use super::guest::Guest;
-use super::{Ask, Shared, Sight, guard, live, negotiation, page};
+use super::{Ask, Shared, Sight, fits, guard, history, live, negotiation, page};
 use crate::format::exposition::Encoding;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -81,10 +81,23 @@ async fn found(
 ) -> Result<Answer, Refused> {
     let told = |(status, why): guard::Refusal| (status, why.to_owned());
     let headers = request.headers();
-    guard::proper(request.method(), headers).map_err(told)?;
+    // Of a recording, and of nothing else, a viewer may turn the hand.
+    let turned = shared.dial.as_ref().filter(|_| is_turn(request));
+    match turned {
+        Some(_) => guard::bare(headers),
+        None => guard::proper(request.method(), headers),
+    }
+    .map_err(told)?;
     guard::host(&shared.listen, request.uri(), headers).map_err(told)?;
     let sight = || guard::sight((&shared.listen, &shared.secret), headers, known).map_err(told);
     let query = request.uri().query().unwrap_or_default();
+    if let Some(dial) = turned {
+        return match sight()? {
+            Sight::Full => dial.turn(query).map_err(|why| (StatusCode::BAD_REQUEST, why)),
+            Sight::Open => Err((StatusCode::FORBIDDEN, "it takes the token".to_owned())),
+        }
+        .map(|()| Answer::whole("text/plain; charset=utf-8", ""));
+    }
     match request.uri().path() {
         "/metrics" => {
             let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
@@ -94,11 +107,28 @@ async fn found(
                 .await
         }
         "/feed" => events(shared.feeds[sight()? as usize].show(shared, sight()?).await),
+        "/fits" => {
+            let feed = &shared.feeds[sight()? as usize];
+            events(match fits::condition(query) {
+                Ok(condition) => feed.filter((shared, sight()?), condition).await,
+                // No refusal: who types has a right to mistakes, and a browser would log it.
+                Err(why) => Ok(fits::wrong(&why)),
+            })
+        }
         "/process" => watch(shared, sight()?, live::process(query)).await,
+        "/history" => {
+            let told = history::told(shared, sight()?, query).await;
+            let told = told.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+            Ok(Answer::whole("application/json", told))
+        }
         "/latency" => watch(shared, sight()?, live::latency(query)).await,
         path => page::asset(path)
             .ok_or_else(|| (StatusCode::NOT_FOUND, "there are / and /metrics here".to_owned())),
     }
+}
+
+fn is_turn(request: &Request<Incoming>) -> bool {
+    *request.method() == Method::POST && request.uri().path() == "/seek"
 }
 
 /// A monitor of one viewer's own.

@@ -34,7 +34,7 @@ pub const COLUMNS: [&str; 18] = [
 /// A process, by id and start.
 type Key = (u64, u64);
 /// Its values as they are written; absent where they are.
-type Row = [Option<Box<str>>; COLUMNS.len()];
+pub type Row = [Option<Box<str>>; COLUMNS.len()];
 
 /// The table.
 #[derive(Default)]
@@ -91,6 +91,17 @@ impl Table {
         let Change { set, new, gone } = change;
         let head = &self.head;
         Some(format!("{{{head},\"set\":[{set}],\"new\":[{new}],\"gone\":[{gone}]}}"))
+    }
+
+    /// Those who fit, by id and start; nothing, before there is anybody.
+    pub fn fits(&self, is_fit: impl Fn(&Row) -> bool) -> Option<String> {
+        let fit = self.rows.iter().filter(|(_, row)| is_fit(row));
+        let mut list = String::new();
+        for ((pid, start), _) in fit {
+            comma(&mut list);
+            let _ = write!(list, "[{pid},{start}]");
+        }
+        (!self.head.is_empty()).then(|| format!("[{list}]"))
     }
 
     /// All of it.
@@ -256,10 +267,13 @@ mod tests {
     #[test]
     fn who_comes_later_gets_what_the_others_have_by_then() {
         let mut table = Table::default();
+        assert_eq!(table.fits(|_| true), None);
         assert!(table.whole().starts_with("{\"t\":null,\"columns\":[\"pid\","));
         let _ = change(&mut table, FIRST);
         let _ = change(&mut table, &FIRST.replace("10", "12"));
         let whole: Value = serde_json::from_str(&table.whole()).expect("JSON");
+        assert_eq!(table.fits(|row| row[10].as_deref() == Some("12")).as_deref(), Some("[[1,5]]"));
+        assert_eq!(table.fits(|_| false).as_deref(), Some("[]"));
         assert_eq!((&whole["rows"][0][10], &whole["t"]), (&json!(12), &json!(7)));
     }
 

@@ -4,6 +4,7 @@
 //! sees it: it shows the news that it was given last.
 
 use super::demand::Demand;
+use super::rule::{Order, Rules};
 use super::state::Tab;
 use crate::backend::procfs::inside::{self, Connection, Signals};
 use crate::meter::examination::Entry;
@@ -19,6 +20,8 @@ use std::time::Duration;
 pub enum Told {
     /// A reading.
     News(Arc<News>),
+    /// How the rules stand that were started here.
+    Rules(Rules),
     /// One sentence for people; the numbers stay as they were.
     Said(String),
     /// There will be no more, for this reason.
@@ -108,5 +111,10 @@ pub trait Feed {
     /// Goes so many steps forward or back in a recording; says why it cannot.
     fn seek(&mut self, _: i64) -> Result<(), String> {
         Err("this is live: only a recording has a past to go back to".into())
+    }
+
+    /// Starts or removes a rule; says why it cannot.
+    fn rule(&mut self, _: Order) -> Result<(), String> {
+        Err("this is a recording: there is nobody to watch".into())
     }
 }

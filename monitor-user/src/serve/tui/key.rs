@@ -66,6 +66,10 @@ pub enum Action {
     Continue,
     /// Change its nice value.
     Nice,
+    /// Start a rule on the process.
+    Watch,
+    /// Remove a rule.
+    Unwatch,
     /// Health of the probes and what the monitor costs.
     Probes,
     /// Back in a recording.
@@ -153,6 +157,8 @@ pub const BINDINGS: &[Binding] = &[
     row(&[key('x')], Action::Stop, "", "stop the process (SIGSTOP), after a question"),
     row(&[key('X')], Action::Continue, "", "let it continue (SIGCONT), after a question"),
     row(&[key('n'), f(7)], Action::Nice, "", "change its nice value, after a question"),
+    row(&[key('w')], Action::Watch, "", "watch calls of a function or signals of the process"),
+    row(&[key('W')], Action::Unwatch, "", "remove such a rule; all go when this ends"),
     row(&[key('p')], Action::Probes, "", "health of the probes, and what the monitor costs"),
     row(&[key('[')], Action::SeekBack, "", "ten readings back in a recording"),
     row(&[key(']')], Action::SeekForward, "", "ten readings forward in a recording"),

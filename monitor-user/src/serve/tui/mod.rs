@@ -21,6 +21,7 @@ pub mod look;
 pub mod own;
 pub mod played;
 mod reader;
+pub mod rule;
 pub mod run;
 pub mod state;
 mod terminal;

@@ -132,6 +132,10 @@ impl Top {
                 Ok(()) => return Ok(None),
                 Err(why) => why,
             },
+            Effect::Rule(order) => match feed.rule(order) {
+                Ok(()) => return Ok(None),
+                Err(why) => why,
+            },
         };
         let _ = self.state.take(Input::Said(said));
         Ok(None)

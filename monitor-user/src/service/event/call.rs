@@ -28,10 +28,10 @@ pub const ROWS: &[Row] = &[
         level: Level::Kernel,
         help: "Occurs when one of the processes has called a library function, or one of its \
                own, and not yet done anything in it. The name may be that of the function, or \
-               LIBRARY:FUNCTION@VERSION, or FILE:0xOFFSET. `$2` and so on are what goes in, in \
-               the order of the description of the library (docs/DESCRIPTIONS.md); of a function \
-               that nobody has described only the process is told. A value that could not be \
-               read is an empty list.",
+               LIBRARY:FUNCTION@VERSION, or FILE:0xOFFSET; `f|g` is any of several. `$2` and so \
+               on are what goes in, in the order of the description of the library \
+               (docs/DESCRIPTIONS.md); of a function that nobody has described only the process \
+               is told. A value that could not be read is an empty list.",
         examples: &["process 7\nattach 7\ncallable 7 pvm_send\n\
                      > 10 [0] start_lib_call([7],\"pvm_send\"): 11 [0] print([$1,$2,$3])\n\
                      < 10 [0] start_lib_call(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
@@ -68,54 +68,69 @@ pub const ROWS: &[Row] = &[
         right: Right::Control,
         level: Level::Kernel,
         help: "Occurs when the library of PVM 3.4 has put a message into the queue of one of the \
-               processes. Of other libraries and of queues of the system it is refused: what \
-               arrives there is seen as it is received, see `end_lib_call`.",
-        examples: &["process 7\nattach 7\ncallable 7 libpvm3:mesg_input\n\
+               processes, or a transport of Open MPI 4 has handed one to its matching (pml/ob1). \
+               `sender` is a task of PVM, or a rank in the communicator of the message. Of other \
+               libraries it is refused: what arrives there is seen as it is received, see \
+               `end_lib_call`. Of queues of the system too: it would take a program at every \
+               system call.",
+        examples: &["process 7\nattach 7\n\
+                     callable 7 mesg_input|mca_pml_ob1_recv_frag_callback_match|\
+                     mca_pml_ob1_recv_frag_callback_rndv|mca_pml_ob1_recv_frag_callback_rget\n\
                      > 10 [0] message_arrived([7]): 11 [0] print([$1,$2,$3,$4])\n\
                      < 10 [0] message_arrived(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
-                     at 1ms call 7 libpvm3:mesg_input 262147 100 4\n\
-                     < 11 [0] print(0,[7,262147,100,4])"],
+                     at 1ms call 7 mesg_input|mca_pml_ob1_recv_frag_callback_match|\
+                     mca_pml_ob1_recv_frag_callback_rndv|mca_pml_ob1_recv_frag_callback_rget \
+                     262147 100 4\n< 11 [0] print(0,[7,262147,100,4])"],
         act: Act::Event(arrived),
         ..Row::BLANK
     },
 ];
 
-/// Where every message of PVM comes by.
-pub const ARRIVAL: &str = "libpvm3:mesg_input";
-/// Who sends what the library and its daemon say to each other.
+/// Where every message comes by: of PVM, and of Open MPI by the way in which it was sent.
+const ARRIVALS: &str = "mesg_input|mca_pml_ob1_recv_frag_callback_match|\
+                        mca_pml_ob1_recv_frag_callback_rndv|mca_pml_ob1_recv_frag_callback_rget";
+/// Who sends what the library of PVM and its daemon say to each other.
 const DAEMON: i64 = -2_147_483_648;
 
 fn call(ctx: &mut Ctx<'_>, args: &[Value], edge: Edge) -> Result<Watch, Refusal> {
     let [list, name] = args else { unreachable!("the row takes two parameters") };
     let Value::Text(name) = name else { unreachable!("the row takes a string") };
-    tapped(ctx, list, Tap { name: name.to_str_lossy().into_owned(), edge }, None)
+    let tap = Tap { name: name.to_str_lossy().into_owned(), edge };
+    tapped(ctx, list, &tap, Topic::Called(tap.clone()), None)
 }
 
 fn arrived(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Watch, Refusal> {
-    let tap = Tap { name: ARRIVAL.to_owned(), edge: Edge::Start };
-    let check = Check::Not(1, Value::from(DAEMON));
-    tapped(ctx, &args[0], tap, Some(check)).map_err(|why| match why.status {
+    let tap = Tap { name: ARRIVALS.to_owned(), edge: Edge::Start };
+    // What libraries say to themselves comes from a daemon, or has a tag below zero.
+    let check = Check::All(vec![Check::Not(1, Value::from(DAEMON)), Check::AtLeast(2, 0)]);
+    let watch = tapped(ctx, &args[0], &tap, Topic::Called(tap.clone()), Some(check));
+    watch.map_err(|why| only_in("messages are seen to arrive in PVM 3.4 and Open MPI 4 alone", why))
+}
+
+/// A function that only one library has is missing.
+pub(in crate::service) fn only_in(what: &str, why: Refusal) -> Refusal {
+    match why.status {
         Status::NO_SUCH_OBJECT => {
-            let text = format!("messages are seen to arrive in PVM 3.4 alone: {}", why.text);
-            Refusal::new(Status::UNSUPPORTED, text)
+            Refusal::new(Status::UNSUPPORTED, format!("{what}: {}", why.text))
         }
         _ => why,
-    })
+    }
 }
 
 /// A watch on a function that each of the processes has. One that is attached later, or loads a
 /// library later, may get it yet.
-fn tapped(
+pub(in crate::service) fn tapped(
     ctx: &mut Ctx<'_>,
     list: &Value,
-    tap: Tap,
+    tap: &Tap,
+    topic: Topic,
     check: Option<Check>,
 ) -> Result<Watch, Refusal> {
     let chosen = ctx.processes(list)?;
     let mut refused = None;
     let mut n_found = 0;
     for it in &chosen.served {
-        match ctx.ground.has(&tap, it.id) {
+        match ctx.ground.has(tap, it.id) {
             Ok(()) => n_found += 1,
             // Of several some may be other programs.
             Err(why) if why.status == Status::NO_SUCH_OBJECT => refused = Some(why),
@@ -124,6 +139,6 @@ fn tapped(
     }
     match refused {
         Some(why) if n_found == 0 => Err(why),
-        _ => on(ctx, list, Topic::Called(tap), check),
+        _ => on(ctx, list, topic, check),
     }
 }

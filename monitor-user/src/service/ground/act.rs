@@ -4,7 +4,7 @@
 //! looked at before; the system looks again.
 
 use super::Ticket;
-pub use crate::control::{Argument, Names, Program, Target};
+pub use crate::control::{Argument, Names, Program, Target, Work};
 use crate::model::id::Identity;
 use crate::omis::Value;
 use crate::service::outcome::Refusal;
@@ -41,6 +41,8 @@ pub enum Act {
     Backtrace(Names),
     /// What is loaded in it.
     Loader,
+    /// Do all of this in it while every thread of it stands.
+    Work(Work),
     /// Start a program; it is done to nobody, and the new process stands for it.
     Start(Program),
 }

@@ -1,7 +1,7 @@
 //! The messages that wait in a process.
 
 use crate::model::id::Identity;
-use crate::probe::queue::{Depth, Queue};
+use crate::probe::queue::{Change, Depth, Queue};
 use crate::service::outcome::Refusal;
 
 /// Who knows the queues of processes.
@@ -12,9 +12,17 @@ pub trait Messages {
     /// Where the message is that is about to be sent, and how long it is so far.
     fn send_buffer(&mut self, id: Identity) -> Result<(u64, u64), Refusal>;
 
-    /// Puts a message at the end.
-    fn append(&mut self, id: Identity, content: &[u8]) -> Result<(), Refusal>;
+    /// Puts a message at a position, or at the end.
+    fn insert(
+        &mut self,
+        id: Identity,
+        position: Option<usize>,
+        content: &[u8],
+    ) -> Result<Change, Refusal>;
 
     /// Takes the message at a position out.
-    fn remove(&mut self, id: Identity, position: usize) -> Result<(), Refusal>;
+    fn remove(&mut self, id: Identity, position: usize) -> Result<Change, Refusal>;
+
+    /// Marks the message that is about to be sent, which is at this address or wherever it is.
+    fn mark(&mut self, id: Identity, buffer: u64, mark: i32) -> Result<Change, Refusal>;
 }

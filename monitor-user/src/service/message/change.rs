@@ -1,10 +1,11 @@
 //! Messages put into a queue and taken out: `insert_message`, `remove_message`.
 
+use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
-use crate::omis::{Status, Value};
-use crate::probe::queue::{Depth, Queue};
+use crate::probe::queue::Change;
 use crate::service::ctx::Ctx;
-use crate::service::outcome::{Done, Refusal};
+use crate::service::ground;
+use crate::service::outcome::{Done, Outcome, Refusal, outcome};
 use crate::service::row::{self, Act, Level, Right, Row};
 
 /// The services.
@@ -18,14 +19,19 @@ pub const ROWS: &[Row] = &[
         ],
         right: Right::Control,
         level: Level::HoldProcess,
-        help: "Puts a message into the queue of a process. The kernel takes messages at the end \
-               only, so `pos` is -1 or the length of the queue. It is done for queues of System V; \
-               the message has type 1. PVM and MPI keep their queues in the memory of the process, \
-               where nothing is changed from outside.",
+        help: "Puts a message into the queue of a process, at position `pos`, from 0, or at the \
+               end, which is -1. Of PVM 3.4 it is one of raw bytes with tag 0 from task 0, in the \
+               context of the process; the process is made to call the library, so no thread of it \
+               may be inside the library, as one that waits in `pvm_recv` is: then it is refused \
+               with WRONG_STATE. Queues of the system get it at their end only, those of System V \
+               with type 1, those of POSIX with priority 0: to take messages out and put them back \
+               would lose them if the monitor were killed. Of Open MPI it is refused: its messages \
+               are numbered by their senders. MPICH tells nothing of its queues.",
         examples: &["process 7\nattach 7\nmessage 7 sender=1 tag=5 content=a\n\
-                     > 10 [0] insert_message(7,[98,99],-1)\n< 10 [0] insert_message(0)\n\
-                     > 11 [0] queue_info(7,6)\n< 11 [0] queue_info(0,2,[5,1,1,2])"],
-        act: Act::Manipulation(|ctx, args| insert(ctx, args).into()),
+                     > 10 [0] insert_message(7,[98,99],0); 11 [0] insert_message(7,#1:63,-1)\n\
+                     < 10 [0] insert_message(0); 11 [0] insert_message(0)\n\
+                     > 12 [0] queue_info(7,6)\n< 12 [0] queue_info(0,3,[0,2,5,1,0,1])"],
+        act: Act::Manipulation(|ctx, args| outcome(insert(ctx, args))),
         ..Row::BLANK
     },
     Row {
@@ -37,11 +43,13 @@ pub const ROWS: &[Row] = &[
         right: Right::Control,
         level: Level::HoldProcess,
         help: "Takes the message at a position, from 0, out of the queue of a process, and drops \
-               it. It is done for queues of System V, where it must be the first of its type.",
+               it. Of PVM 3.4 no thread may be inside the library, see `insert_message`. Of queues \
+               of System V it must be the first of its type, of those of POSIX the first: the \
+               kernel gives out no other. Of MPI it is refused.",
         examples: &["process 7\nattach 7\nmessage 7 sender=1 tag=5 content=a\n\
                      > 10 [0] remove_message(7,0)\n< 10 [0] remove_message(0)\n\
                      > 11 [0] queue_info(7,0)\n< 11 [0] queue_info(0,0,[])"],
-        act: Act::Manipulation(|ctx, args| remove(ctx, args).into()),
+        act: Act::Manipulation(|ctx, args| outcome(remove(ctx, args))),
         ..Row::BLANK
     },
 ];
@@ -49,26 +57,33 @@ pub const ROWS: &[Row] = &[
 /// What a number that is none is said not to be.
 const POSITION: &str = "position; the first is 0";
 
-fn insert(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
+fn insert(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [named, content, position] = args else { unreachable!("the row takes three parameters") };
     let process = ctx.process(named)?;
-    let position: i64 = row::integer(position, POSITION)?;
-    let length = match ctx.ground.queue(process.id, Depth::Heads)? {
-        Queue::Messages(messages) => i64::try_from(messages.len()).unwrap_or(i64::MAX),
-        Queue::Length(length) => i64::try_from(length).unwrap_or(i64::MAX),
+    let position = match row::integer::<i64>(position, POSITION)? {
+        -1 => None,
+        _ => Some(row::integer(position, POSITION)?),
     };
-    if position != -1 && position != length {
-        let text = format!("a message goes to the end only, which is position {length} or -1");
-        return Err(Refusal::new(Status::UNSUPPORTED, text));
-    }
-    ctx.ground.append(process.id, &content.bytes().unwrap_or_default())?;
-    Ok(Done::ok())
+    let content = content.bytes().unwrap_or_default();
+    let change = ctx.ground.insert(process.id, position, &content)?;
+    Ok(changed(ctx, named, change))
 }
 
-fn remove(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
+fn remove(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [named, position] = args else { unreachable!("the row takes two parameters") };
     let process = ctx.process(named)?;
     let position: usize = row::integer(position, POSITION)?;
-    ctx.ground.remove(process.id, position)?;
-    Ok(Done::ok())
+    let change = ctx.ground.remove(process.id, position)?;
+    Ok(changed(ctx, named, change))
+}
+
+/// What the system has not done, the process is made to do.
+pub(super) fn changed(ctx: &mut Ctx<'_>, named: &Value, change: Change) -> Outcome {
+    match change {
+        Change::Done => Done::ok().into(),
+        Change::Work(work) => {
+            let list = Value::List(vec![named.clone()]);
+            ctx.act(&list, &ground::Act::Work(work), |ctx, report| ctx.acknowledge(report))
+        }
+    }
 }

@@ -28,11 +28,15 @@ pub const ROWS: &[Row] = &[
                queue of System V or POSIX that the process reads. Of a queue of POSIX only the \
                length can be told, and of MPICH nothing. What is still in a socket, or with a \
                daemon of the library, has not arrived.",
-        examples: &["process 7\nattach 7\nmessage 7 sender=262146 tag=100 content=abcd\n\
+        examples: &[
+            "process 7\nattach 7\nmessage 7 sender=262146 tag=100 content=abcd\n\
                      message 7 sender=262146 tag=101 content=x\n> 10 [0] queue_info(7,7)\n\
                      < 10 [0] queue_info(0,2,[262146,100,4,262146,101,1])\n\
                      > 11 [0] queue_info(7,10)\n\
-                     < 11 [0] queue_info(0,2,[100,#4:61626364,101,#1:78])"],
+                     < 11 [0] queue_info(0,2,[100,#4:61626364,101,#1:78])",
+            "process 7\nattach 7\nmessage 7 tag=100\nmessage 7 tag=101 mark=5\n\
+             > 10 [0] queue_info(7,18)\n< 10 [0] queue_info(0,2,[100,0,0,101,1,5])",
+        ],
         act: Act::Synchronous(|ctx, args| queue_info(ctx, args).into()),
         ..Row::BLANK
     },
@@ -68,15 +72,14 @@ const FLAGS: &[Flag] = &[
     Flag::new(1, "msgtag", "integer", "the tag; of System V the type"),
     Flag::new(2, "size", "integer", "length in bytes"),
     Flag::new(CONTENTS, "contents", "integer*", "the bytes, as many as are there; at most 1 MiB"),
-    Flag::new(TAGGED, "tagged_by_monitor", "integer, integer", "not served, see `tag_message`"),
+    Flag::new(TAGGED, "tagged_by_monitor", "integer, integer", TAGGED_HELP),
 ];
+
+const TAGGED_HELP: &str = "1 and what `tag_message` has put on it, or 0 and 0";
 
 fn queue_info(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
     let [named, flags] = args else { unreachable!("the row takes two parameters") };
     let flags = row::flags(Some(flags), FLAGS)?;
-    if flags >> TAGGED & 1 == 1 {
-        return Err(super::tag::refusal());
-    }
     let process = ctx.process(named)?;
     let depth = if flags >> CONTENTS & 1 == 1 { Depth::Contents } else { Depth::Heads };
     let messages = match ctx.ground.queue(process.id, depth)? {
@@ -96,12 +99,14 @@ fn queue_info(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
     let dialect = ctx.session.dialect;
     let wanted = FLAGS.iter().filter(|flag| flags >> flag.bit & 1 == 1);
     let told =
-        messages.iter().flat_map(|it| wanted.clone().map(|flag| told(it, flag.bit, dialect)));
+        messages.iter().flat_map(|it| wanted.clone().flat_map(|flag| told(it, flag.bit, dialect)));
     Ok(Done::with(vec![Value::from(length), Value::List(told.collect())]))
 }
 
-fn told(it: &Message, bit: u8, dialect: Dialect) -> Value {
-    match bit {
+fn told(it: &Message, bit: u8, dialect: Dialect) -> Vec<Value> {
+    let is_marked = u8::from(it.mark.is_some());
+    let told = match bit {
+        TAGGED => return vec![is_marked.into(), it.mark.unwrap_or(0).into()],
         0 => Value::from(it.sender.unwrap_or(-1)),
         1 => Value::from(it.tag),
         2 => Value::from(it.bytes),
@@ -111,7 +116,8 @@ fn told(it: &Message, bit: u8, dialect: Dialect) -> Value {
                 Value::List(it.content.iter().map(|byte| Value::from(*byte)).collect())
             }
         },
-    }
+    };
+    vec![told]
 }
 
 fn message_buffer(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {

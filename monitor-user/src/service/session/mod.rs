@@ -8,6 +8,7 @@ pub mod right;
 pub mod scope;
 
 use super::outcome::Refusal;
+use super::process::start::Options;
 use super::row::Right;
 use crate::model::id::Identity;
 use crate::model::sample::Process;
@@ -27,12 +28,20 @@ pub struct Session {
     pub scope: Scope,
     /// How processes are called.
     pub numbers: Numbers,
+    /// What programs get that it starts.
+    pub start: Options,
 }
 
 impl Session {
     /// A tool that observes nothing yet.
     pub fn new(tool: Tool, dialect: Dialect) -> Self {
-        Self { tool, dialect, scope: Scope::default(), numbers: Numbers::default() }
+        Self {
+            tool,
+            dialect,
+            scope: Scope::default(),
+            numbers: Numbers::default(),
+            start: Options::default(),
+        }
     }
 
     /// Takes a process into the scope.

@@ -2,9 +2,10 @@
 // keys of the user. `/` filters, Escape closes, 1 to 4 choose a panel.
 
 import { Details } from "/details.js";
-import { keep, listen, token } from "/events.js";
+import { keep, listen, once, token } from "/events.js";
 import { Heat } from "/heat.js";
 import { Node } from "/node.js";
+import { Replay } from "/replay.js";
 import { Service } from "/service.js";
 import { Store } from "/store.js";
 import { Table } from "/table.js";
@@ -38,9 +39,11 @@ const store = new Store();
 const details = new Details(store);
 const table = new Table(store, (key) => details.open(key));
 const [node, service] = [new Node(), new Service()];
+const replay = new Replay(() => { store.forget(); details.again(); begun(); });
 const feed = {
   whole: (it) => store.whole(it), change: (it) => store.change(it),
   status: (it) => service.status(it), probes: (it) => service.examined(it), list: (it) => service.list(it),
+  rules: (it) => service.rules(it), place: (it) => replay.show(it),
   refused: (it) => said(it.message, "waiting"),
 };
 
@@ -63,9 +66,16 @@ store.changed = () => {
   details.show();
 };
 
+/** Its past is what the service kept. */
+function begun() {
+  node.forget();
+  once("/history").then((it) => node.remember(it), () => {});
+}
+
 let stop = () => {};
 function begin() {
   stop();
+  begun();
   stop = listen("/feed", (event, data) => feed[event]?.(data), said);
 }
 begin();
@@ -131,6 +141,7 @@ document.addEventListener("keydown", (it) => {
     by("scroll").focus();
   }
   if (it.target instanceof HTMLInputElement || it.ctrlKey || it.metaKey || it.altKey) return;
+  if (replay.pressed(it.key)) it.preventDefault();
   if (it.key === "/") { it.preventDefault(); choose(tabs[0]); by("words").focus(); }
   const tab = tabs[Number(it.key) - 1];
   if (tab) { choose(tab); tab.focus(); }

@@ -2,7 +2,7 @@
 // feed of its own while it is looked at. Out: the panel beside the table; Escape closes it.
 
 import { plot } from "/charts.js";
-import { listen } from "/events.js";
+import { listen, once } from "/events.js";
 import { HISTORY } from "/store.js";
 import * as units from "/units.js";
 
@@ -31,15 +31,21 @@ export class Details {
     this.place.hidden = false;
     this.place.innerHTML = `
       <header><h2></h2><span class="grow"></span><button type="button" title="Escape">close</button></header>
-      <p class="dim" role="status"></p><div class="plots"></div>
+      <p class="dim" role="status"></p><div class="plots"></div><p class="dim past"></p>
       <div class="card"><h2>All that is known</h2><dl></dl></div>`;
     const name = row.values[this.store.column("comm")];
     this.place.querySelector("h2").textContent = `${name}, process ${row.values[0]}`;
     this.place.querySelector("button").addEventListener("click", () => this.close());
     this.plots = PLOTS.map((it) => this.plot(it));
+    this.before = null;
+    const [pid, start] = row.values;
+    once(`/history?pid=${pid}&start=${start}`).then((it) => this.remember(key, it), () => {});
     this.stop = listen(`/process?pid=${row.values[0]}`, (event, sample) => this.heard(event, sample), (text) => this.say(text));
     this.show();
   }
+
+  /** Of the same process, at another time. */
+  again() { if (this.key) this.open(this.key); }
 
   plot({ title, series, top }) {
     const card = document.createElement("div");
@@ -58,7 +64,21 @@ export class Details {
     const row = this.key && this.store.rows.get(this.key);
     if (!row) return;
     const past = this.store.past(row);
-    for (const { drawn, at } of this.plots) drawn.show([past[0], ...at.map((it) => past[it])]);
+    // What the service kept, up to where our own begins.
+    const end = past[0][0] ?? Infinity;
+    const kept = this.before?.t.filter((it) => it < end - 0.5).length ?? 0;
+    const before = (at) => (kept ? (at ? this.before.values[at - 1] : this.before.t).slice(0, kept) : []);
+    for (const { drawn, at } of this.plots) drawn.show([0, ...at].map((it) => [...before(it), ...past[it]]));
+  }
+
+  /** What was before the page was opened, or why that is not known. */
+  remember(key, course) {
+    if (key !== this.key || !course) return;
+    this.before = course.t.length ? course : null;
+    const says = this.place.querySelector(".past");
+    says.textContent = course.why ? `its past begins now: ${course.why}` : "";
+    says.dataset.kept = String(course.t.length);
+    this.show();
   }
 
   heard(event, sample) {

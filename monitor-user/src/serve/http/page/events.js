@@ -19,9 +19,9 @@ export function listen(path, heard, state = () => {}) {
         const answer = await fetch(path, { headers, signal: control.signal, cache: "no-store" });
         if (!answer.ok) {
           state((await answer.text()).trim(), "waiting");
+          if (answer.status === 400) return;
           // A token of a service that has ended: what anybody may see is better than nothing.
           if (answer.status === 401 && token()) keep(null);
-          if (answer.status === 400) return;
         } else {
           pause = 500;
           await read(answer.body.getReader(), heard);
@@ -34,6 +34,13 @@ export function listen(path, heard, state = () => {}) {
     }
   })();
   return () => control.abort();
+}
+
+/** What a path gives as JSON; nothing, where it gives none. */
+export async function once(path) {
+  const headers = token() ? { Authorization: `Bearer ${token()}` } : {};
+  const answer = await fetch(path, { headers, cache: "no-store" });
+  return answer.ok ? answer.json() : null;
 }
 
 async function read(reader, heard) {

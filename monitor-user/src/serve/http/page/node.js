@@ -19,10 +19,22 @@ export class Node {
     this.data = [[], [], []];
   }
 
+  /** Another time: what was before it is no history of it. */
+  forget() { this.data = [[], [], []]; }
+
+  /** What the service kept of the time before the page was opened. */
+  remember(course) {
+    if (!course?.t.length) return;
+    const end = this.data[0][0] ?? Infinity;
+    const kept = course.t.filter((it) => it < end - 0.5).length;
+    const before = [course.t, ...course.values].map((it) => it.slice(0, kept));
+    this.data = this.data.map((it, at) => [...before[at], ...it].slice(-KEPT));
+  }
+
   show(head) {
     const stats = head.stats;
     if (!stats) return;
-    this.processors(stats);
+    this.processors(stats, head);
     this.lines("cpu", [
       ["load 1/5/15 min", [stats.load1, stats.load5, stats.load15].map((it) => it?.toFixed(1) ?? "–").join(" ")],
       ["tasks running", units.count(stats.tasks_running)],
@@ -42,7 +54,7 @@ export class Node {
     this.devices(stats);
   }
 
-  processors(stats) {
+  processors(stats, head) {
     const cpus = stats.cpus instanceof Array ? stats.cpus : [];
     while (this.bars.childElementCount > cpus.length) this.bars.lastChild.remove();
     cpus.forEach((cpu, at) => {
@@ -62,7 +74,7 @@ export class Node {
       height: 120, seconds: KEPT, legend: false, top: 100 * Math.max(1, cpus.length),
       series: [{ label: "user", colour: "blue", write: units.percent }, { label: "kernel", colour: "orange", write: units.percent }],
     });
-    [Date.now() / 1000, stats.cpu_user_percent, stats.cpu_system_percent].forEach((it, at) => {
+    [head.t / 1e9, stats.cpu_user_percent, stats.cpu_system_percent].forEach((it, at) => {
       this.data[at].push(it);
       if (this.data[at].length > KEPT) this.data[at].shift();
     });

@@ -46,6 +46,9 @@ export class Service {
     place.append(this.cost, this.probes);
     this.monitors = document.getElementById("monitors");
     this.monitors.classList.add("panel");
+    this.listed = document.createElement("div");
+    this.ruled = document.createElement("div");
+    this.monitors.append(this.listed, this.ruled);
   }
 
   status(own) {
@@ -84,8 +87,15 @@ export class Service {
   }
 
   list(all) {
-    this.monitors.replaceChildren(table("Monitors", ["name", "user", "requestor", "period", "samples", "missed", "kept events"],
+    this.listed.replaceChildren(table("Monitors", ["name", "user", "requestor", "period", "samples", "missed", "kept events"],
       all.map((it) => [it.id, units.plain(it.uid), units.plain(it.requestor), units.span(it.period_ns), units.count(it.samples), units.count(it.missed), units.count(it.kept)]),
+      "there is none that may be seen"));
+  }
+
+  rules(all) {
+    this.ruled.replaceChildren(table("Rules", ["session", "user", "requestor", "event", "actions", "level", "state", "occurrences"],
+      all.map((it) => [units.plain(it.session), units.plain(it.uid), units.plain(it.requestor), it.event, it.actions, it.level,
+        it.enabled ? "enabled" : { text: "disabled", of: "dim" }, { text: units.count(it.occurrences), of: "number" }]),
       "there is none that may be seen"));
   }
 }

@@ -70,5 +70,11 @@ export class Store {
     return [this.times.slice(this.times.length - length), ...(row.past ?? [[], [], [], []])];
   }
 
+  /** Another time: what was before it is no history of it. */
+  forget() {
+    this.times = [];
+    for (const row of this.rows.values()) row.past = row.past && [[], [], [], []];
+  }
+
   watch(row) { row.past ??= [[], [], [], []]; }
 }

@@ -2,7 +2,7 @@
 // In: the store. Out: rows, a choice. Keys: arrows, Page, Home, End choose; Enter shows.
 
 import * as units from "/units.js";
-import { parse, Wrong } from "/filter.js";
+import { Filter } from "/filter.js";
 
 const ROW = 20;
 const COLUMNS = [
@@ -32,7 +32,7 @@ export class Table {
     this.sort = JSON.parse(localStorage.getItem("sort") ?? "null") ?? { name: "cpu_percent", up: false };
     this.key = null;
     this.list = [];
-    this.fits = () => true;
+    this.sieve = new Filter(() => this.update(), (text, at, why) => this.mistake(text, at, why));
     this.heading();
     this.words.addEventListener("input", () => this.filter());
     document.getElementById("filter").addEventListener("submit", (it) => it.preventDefault());
@@ -78,17 +78,12 @@ export class Table {
     }
   }
 
-  filter() {
+  filter() { this.sieve.set(this.words.value); }
+
+  /** At the place where the text is wrong; what was right before still holds. */
+  mistake(text, at, why) {
     const wrong = document.getElementById("wrong");
-    wrong.textContent = "";
-    try {
-      this.fits = parse(this.words.value);
-    } catch (why) {
-      if (!(why instanceof Wrong)) throw why;
-      // What was right before still holds.
-      wrong.textContent = `${this.words.value}\n${" ".repeat(why.at)}^ ${why.message}`;
-    }
-    this.update();
+    wrong.textContent = why ? `${text}\n${" ".repeat(at)}^ ${why}` : "";
   }
 
   /** Anew from the store: which rows, in which order. */
@@ -96,7 +91,7 @@ export class Table {
     const { store, sort } = this;
     const places = new Map(store.columns.map((name, at) => [name, at]));
     const at = places.get(sort.name);
-    const list = [...store.rows.values()].filter((row) => this.fits((name) => row.values[places.get(name)]));
+    const list = [...store.rows.values()].filter((row) => this.sieve.fits(row));
     const side = sort.up ? 1 : -1;
     const compare = (a, b) => {
       const [x, y] = [a.values[at] ?? null, b.values[at] ?? null];

@@ -37,6 +37,9 @@ pub fn draw(state: &State, areas: Areas, buffer: &mut Buffer) {
 fn label(prompt: Option<&Prompt>) -> String {
     match prompt.map(|it| &it.purpose) {
         Some(Purpose::Nice(id, name)) => format!("nice value of {} ({name}): ", id.pid.0),
+        Some(Purpose::Watch(id, name)) => {
+            format!("watch in {} ({name}), call FUNCTION or signal: ", id.pid.0)
+        }
         _ => "filter: ".into(),
     }
 }

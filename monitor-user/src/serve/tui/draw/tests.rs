@@ -4,9 +4,11 @@
 //! `MONITOR_BLESS=1 cargo test` writes the files anew; what changed is then seen in the diff.
 
 use super::draw;
+use crate::serve::tui::feed::Told;
 use crate::serve::tui::look::{Look, Theme};
-use crate::serve::tui::state::scene::Scene;
-use crossterm::event::KeyCode::{Down, Enter, Esc, Tab};
+use crate::serve::tui::state::Input;
+use crate::serve::tui::state::scene::{Scene, rules};
+use crossterm::event::KeyCode::{BackTab, Down, Enter, Esc, Tab};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
@@ -149,6 +151,22 @@ fn the_pages_of_the_details() {
     let _ = scene.press(&[Tab, Tab, Tab]);
     scene.read(2);
     check("threads", &scene);
+}
+
+#[test]
+fn rules_and_how_they_stand() {
+    let mut scene = Scene::after(3, (80, 24));
+    let _ = scene.types("w");
+    check("watch", &scene);
+    let _ = scene.press(&[Esc, Down, Enter, BackTab]);
+    check("no-rules", &scene);
+    let mine = scene.state.chosen().expect("somebody").id;
+    let mut rules = rules().to_vec();
+    rules.iter_mut().filter(|it| it.id.pid == mine.pid).for_each(|it| it.id = mine);
+    let _ = scene.state.take(Input::Told(Told::Rules(rules.into())));
+    check("rules", &scene);
+    let _ = scene.types("W");
+    check("unwatch", &scene);
 }
 
 #[test]

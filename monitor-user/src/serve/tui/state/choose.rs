@@ -3,7 +3,7 @@
 use super::menu::{self, Choice, Entry, Menu, Picked, Purpose};
 use super::prompt::{self, Prompt, Typed};
 use super::row::Of;
-use super::{Condition, Effect, Panel, State};
+use super::{Condition, Effect, Panel, State, Tab};
 use crate::meter::expression;
 use crate::meter::order::Order;
 use crate::model::field::{Category, ProcessField};
@@ -11,6 +11,7 @@ use crate::model::group::{By, NONE};
 use crate::serve::tui::act::{Act, What};
 use crate::serve::tui::column;
 use crate::serve::tui::key::Action;
+use crate::serve::tui::rule;
 use crossterm::event::KeyEvent;
 
 impl State {
@@ -27,6 +28,11 @@ impl State {
                 let (id, name) = self.target()?;
                 (Purpose::Signal(id, name), menu::signals())
             }
+            Action::Unwatch if self.rules.is_empty() => {
+                self.said = Some("nothing is watched: w starts a rule".into());
+                return None;
+            }
+            Action::Unwatch => (Purpose::Unwatch, menu::rules(&self.rules)),
             _ => (Purpose::Group, menu::groups(self.view.by)),
         };
         Some(Menu::new(purpose, entries))
@@ -44,12 +50,12 @@ impl State {
         match menu.press(event) {
             Picked::Closed => {}
             Picked::Moved => self.open(menu),
-            Picked::Choice(choice) => self.chose(menu, choice),
+            Picked::Choice(choice) => return self.chose(menu, choice),
         }
         None
     }
 
-    pub(super) fn chose(&mut self, mut menu: Menu, choice: Choice) {
+    pub(super) fn chose(&mut self, mut menu: Menu, choice: Choice) -> Option<Effect> {
         match (choice, &menu.purpose) {
             (Choice::Field(field), Purpose::Columns) => {
                 self.toggle(field);
@@ -68,8 +74,10 @@ impl State {
                 let act = Act { id: *id, name: name.clone(), what: What::Signal(number) };
                 self.panel = Panel::Ask(act);
             }
+            (Choice::Rule(number), _) => return Some(Effect::Rule(rule::Order::Remove(number))),
             _ => {}
         }
+        None
     }
 
     /// Shows or hides a column; a new one stands before the text that takes the rest of the line.
@@ -130,7 +138,7 @@ impl State {
                 }
             }
             Typed::Done if prompt.fault().is_some() => self.panel = Panel::Prompt(prompt),
-            Typed::Done => self.typed(prompt),
+            Typed::Done => return self.typed(prompt),
             Typed::Edited => {
                 self.preview(&prompt);
                 self.panel = Panel::Prompt(prompt);
@@ -152,10 +160,22 @@ impl State {
         self.arrange();
     }
 
-    fn typed(&mut self, prompt: Prompt) {
-        if let (prompt::Purpose::Nice(id, name), Ok(value)) = (&prompt.purpose, prompt.nice()) {
-            let act = Act { id: *id, name: name.clone(), what: What::Nice(value) };
-            self.panel = Panel::Ask(act);
+    fn typed(&mut self, prompt: Prompt) -> Option<Effect> {
+        let nice = prompt.nice();
+        match prompt.purpose {
+            prompt::Purpose::Nice(id, name) => {
+                let act = Act { id, name, what: What::Nice(nice.ok()?) };
+                self.panel = Panel::Ask(act);
+                None
+            }
+            prompt::Purpose::Watch(id, name) => {
+                // What becomes of it is seen there.
+                self.tab = Some(Tab::Rules);
+                self.go(self.cursor.at);
+                let event = prompt.text.trim().to_owned();
+                Some(Effect::Rule(rule::Order::Start { id, name, event }))
+            }
+            prompt::Purpose::Filter(_) => None,
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::model::event::Signal;
 use crate::model::field::{Category, ProcessField};
 use crate::model::group::By;
 use crate::model::id::Identity;
+use crate::serve::tui::rule::Rule;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// What is chosen.
@@ -17,6 +18,8 @@ pub enum Purpose {
     Columns,
     /// Which signal a process gets.
     Signal(Identity, String),
+    /// Which rule is removed.
+    Unwatch,
 }
 
 /// What an entry stands for.
@@ -28,6 +31,8 @@ pub enum Choice {
     By(Option<By>),
     /// A signal.
     Signal(u32),
+    /// A rule, by its number.
+    Rule(u32),
 }
 
 /// An entry.
@@ -87,6 +92,7 @@ impl Menu {
             Purpose::Sort => "Sort by".into(),
             Purpose::Group => "Add up by".into(),
             Purpose::Columns => "Columns: Space shows or hides".into(),
+            Purpose::Unwatch => "Remove the rule".into(),
             Purpose::Signal(id, name) => format!("Signal to {} ({name})", id.pid.0),
         }
     }
@@ -154,6 +160,17 @@ pub fn groups(now: Option<By>) -> Vec<Entry> {
         on: by == now,
     };
     all.map(entry).into()
+}
+
+/// Entries for every rule.
+pub fn rules(all: &[Rule]) -> Vec<Entry> {
+    let entry = |it: &Rule| Entry {
+        choice: Choice::Rule(it.number),
+        label: format!("{} in {} ({})", it.event, it.id.pid.0, it.name),
+        note: "",
+        on: false,
+    };
+    all.iter().map(entry).collect()
 }
 
 /// What people send most often comes first.

@@ -28,6 +28,7 @@ use super::column;
 use super::demand::{self, Demand};
 use super::feed::{News, Told};
 use super::look::Look;
+use super::rule::{Order, Rules};
 use crate::model::field::ProcessField;
 use crate::model::sample::{Note, Process};
 use crossterm::event::{KeyEvent, MouseEvent};
@@ -74,6 +75,8 @@ pub enum Effect {
     Act(Act),
     /// Go so many steps forward or back in a recording.
     Seek(i64),
+    /// Start or remove a rule.
+    Rule(Order),
 }
 
 /// What is over the table.
@@ -111,6 +114,8 @@ pub struct State {
     pub rows: Vec<Row>,
     /// Where the bar is.
     pub cursor: Cursor,
+    /// The rules that were started here.
+    pub rules: Rules,
     /// What was, for plots.
     pub trends: Trends,
     /// What is over the table.
@@ -136,6 +141,7 @@ impl State {
             begun: false,
             rows: Vec::new(),
             cursor: Cursor::default(),
+            rules: Rules::default(),
             trends: Trends::default(),
             panel: Panel::None,
             tab: None,
@@ -155,6 +161,7 @@ impl State {
                 self.settle();
             }
             Input::Told(Told::News(news)) => self.learn(news),
+            Input::Told(Told::Rules(rules)) => self.rules = rules,
             Input::Told(Told::Said(text) | Told::Ended(text)) | Input::Said(text) => {
                 self.said = Some(text);
             }

@@ -53,7 +53,7 @@ impl State {
                 if let Panel::Menu(mut menu) = std::mem::take(&mut self.panel) {
                     menu.at = at;
                     match menu.picked() {
-                        Picked::Choice(choice) => self.chose(menu, choice),
+                        Picked::Choice(choice) => return self.chose(menu, choice),
                         Picked::Moved | Picked::Closed => self.open(menu),
                     }
                 }

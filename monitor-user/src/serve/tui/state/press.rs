@@ -53,7 +53,8 @@ impl State {
                 self.view.left = (self.view.left + 1).min(self.columns().len().saturating_sub(1));
             }
             Action::Filter => self.ask_for_condition(),
-            Action::Sort | Action::Group | Action::Columns | Action::Signal => {
+            Action::Watch => self.ask_for_event(),
+            Action::Sort | Action::Group | Action::Columns | Action::Signal | Action::Unwatch => {
                 self.panel = self.menu(action).map_or(Panel::None, Panel::Menu);
             }
             Action::SortLeft => self.sort_beside(-1),
@@ -114,6 +115,13 @@ impl State {
         let now = self.view.condition.clone();
         let text = now.as_ref().map(|it| it.text.clone()).unwrap_or_default();
         self.panel = Panel::Prompt(Prompt::new(prompt::Purpose::Filter(now), &text));
+    }
+
+    fn ask_for_event(&mut self) {
+        if let Some((id, name)) = self.target() {
+            let purpose = prompt::Purpose::Watch(id, name);
+            self.panel = Panel::Prompt(Prompt::new(purpose, "call "));
+        }
     }
 
     /// Sorts by a field; once more by the same turns the order round.

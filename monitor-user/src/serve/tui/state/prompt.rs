@@ -11,6 +11,8 @@ pub enum Purpose {
     Filter(Option<super::Condition>),
     /// The nice value of a process.
     Nice(Identity, String),
+    /// What is watched in a process.
+    Watch(Identity, String),
 }
 
 /// A line that is being typed.
@@ -60,6 +62,8 @@ impl Prompt {
             Purpose::Filter(_) => self.condition()?.err(),
             Purpose::Nice(..) if self.text.trim().is_empty() => None,
             Purpose::Nice(..) => self.nice().err(),
+            // Whoever watches says what he does not know.
+            Purpose::Watch(..) => None,
         }
     }
 

@@ -3,11 +3,13 @@
 use super::{Effect, Input, State, View};
 use crate::backend::Backend;
 use crate::backend::canned::Canned;
+use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::Sample;
 use crate::model::want::Want;
 use crate::serve::tui::feed::{Cost, News, Told};
 use crate::serve::tui::look::Look;
 use crate::serve::tui::reader::Reader;
+use crate::serve::tui::rule::{Last, Rule, Rules, Standing};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Size;
 use std::sync::Arc;
@@ -20,6 +22,31 @@ pub fn samples(count: usize) -> Vec<Sample> {
     let want = Want { threads: true, ..Want::whole() };
     let mut backend = Canned::scripted(WORLD).expect("a script that makes sense");
     (0..count).map(|_| backend.read(&want).expect("the script can be read")).collect()
+}
+
+/// Rules as a monitor would tell of them: one that runs, one that cannot, one of somebody else.
+pub fn rules() -> Rules {
+    let of = |number, pid, (event, count)| Rule {
+        number,
+        id: Identity { pid: Pid(pid), start: Ns(0) },
+        name: "mpi_solver".into(),
+        event: String::from(event),
+        count,
+        per_s: None,
+        times: None,
+        lost: 0,
+        last: Vec::new(),
+        state: Standing::Runs,
+    };
+    let calls = Rule {
+        per_s: Some(1234.5),
+        times: Some([Ns(1_200), Ns(3_400_000)]),
+        last: vec![Last { at: Ns(0), text: "thread 302".into() }],
+        ..of(1, 302, ("call MPI_Send", 23_456))
+    };
+    let state = Standing::Over("cannot be had here".into());
+    let refused = Rule { state, ..of(3, 302, ("call MPI_Nothing", 0)) };
+    [calls, of(2, 301, ("signal", 2)), refused].into()
 }
 
 /// A screen and what feeds it.

@@ -1,6 +1,6 @@
 //! What keys, mouse and readings do to the state.
 
-use super::scene::Scene;
+use super::scene::{Scene, rules};
 use super::*;
 use crate::serve::tui::act::What;
 use crossterm::event::KeyCode::{Backspace, Char, Down, End, Enter, Esc, Home, Tab as TabKey, Up};
@@ -173,6 +173,23 @@ fn a_nice_value_is_typed_and_asked_about() {
 }
 
 #[test]
+fn a_rule_is_typed_seen_in_the_details_and_removed_from_a_list() {
+    let mut scene = Scene::after(2, SIZE);
+    let _ = scene.press(&[Down]);
+    assert_eq!(scene.types("W"), None);
+    assert!(scene.state.said.as_deref().is_some_and(|it| it.starts_with("nothing is watched")));
+    let _ = scene.types("wMPI_Send");
+    let Some(Effect::Rule(Order::Start { id, event, .. })) = scene.press(&[Enter]) else {
+        panic!("it is started")
+    };
+    assert_eq!((id.pid.0, event.as_str()), (302, "call MPI_Send"));
+    assert_eq!(scene.state.tab, Some(Tab::Rules));
+    let _ = scene.state.take(Input::Told(Told::Rules(rules())));
+    let _ = scene.types("Wsignal");
+    assert_eq!(scene.press(&[Enter]), Some(Effect::Rule(Order::Remove(2))));
+}
+
+#[test]
 fn nobody_can_act_on_one_who_has_ended_or_on_a_group() {
     let mut scene = Scene::after(3, SIZE);
     let gone = scene.state.rows.iter().position(|row| row.mark == Mark::Gone).expect("one");
@@ -209,6 +226,8 @@ fn details_follow_their_process_and_name_the_page() {
     let _ = scene.press(&[TabKey, TabKey, TabKey, TabKey]);
     assert_eq!(scene.state.tab, Some(Tab::Threads));
     assert!(scene.state.demand().threads());
+    let _ = scene.press(&[TabKey]);
+    assert_eq!(scene.state.tab, Some(Tab::Rules));
     let _ = scene.press(&[TabKey]);
     assert_eq!(scene.state.tab, Some(Tab::Overview));
     let _ = scene.press(&[Esc]);

@@ -19,12 +19,20 @@ pub enum Tab {
     Signals,
     /// Its threads.
     Threads,
+    /// Rules that were started here.
+    Rules,
 }
 
 impl Tab {
     /// All of them, from left to right.
-    pub const ALL: [Self; 5] =
-        [Self::Overview, Self::Storage, Self::Connections, Self::Signals, Self::Threads];
+    pub const ALL: [Self; 6] = [
+        Self::Overview,
+        Self::Storage,
+        Self::Connections,
+        Self::Signals,
+        Self::Threads,
+        Self::Rules,
+    ];
 
     /// What is written on it.
     pub const fn title(self) -> &'static str {
@@ -34,6 +42,7 @@ impl Tab {
             Self::Connections => "Connections",
             Self::Signals => "Signals",
             Self::Threads => "Threads",
+            Self::Rules => "Rules",
         }
     }
 

@@ -3,13 +3,10 @@
 use super::Live;
 use crate::model::id::{Identity, Pid};
 use crate::probe::error::Error;
-use crate::probe::queue::{self, Depth, Queue};
+use crate::probe::queue::{self, Change, Depth, Queue};
 use crate::service::ground::message::Messages;
 use crate::service::outcome::Refusal;
 use std::path::Path;
-
-/// The type of a message of System V that is put in: nothing says another one.
-const TYPE: i64 = 1;
 
 impl Messages for Live {
     fn queue(&mut self, id: Identity, depth: Depth) -> Result<Queue, Refusal> {
@@ -20,12 +17,21 @@ impl Messages for Live {
         here(id, queue::send_buffer)
     }
 
-    fn append(&mut self, id: Identity, content: &[u8]) -> Result<(), Refusal> {
-        here(id, |proc, pid| queue::put(proc, pid, TYPE, content))
+    fn insert(
+        &mut self,
+        id: Identity,
+        position: Option<usize>,
+        content: &[u8],
+    ) -> Result<Change, Refusal> {
+        here(id, |proc, pid| queue::insert(proc, pid, position, content))
     }
 
-    fn remove(&mut self, id: Identity, position: usize) -> Result<(), Refusal> {
-        here(id, |proc, pid| queue::take(proc, pid, position))
+    fn remove(&mut self, id: Identity, position: usize) -> Result<Change, Refusal> {
+        here(id, |proc, pid| queue::remove(proc, pid, position))
+    }
+
+    fn mark(&mut self, id: Identity, buffer: u64, mark: i32) -> Result<Change, Refusal> {
+        here(id, |proc, pid| queue::mark(proc, pid, buffer, mark))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Library calls of a script: which functions there are, and who calls them.
 //!
 //! `callable PID NAME`: the process has it. `call PID NAME VALUE…` and `return PID NAME VALUE…`: it
-//! was called, and returned, with these values.
+//! was called, and returned, with these values. `received PID SENDER TAG MARK`: it received a
+//! marked message.
 
 use super::Scripted;
 use crate::backend::canned::Canned;
@@ -36,21 +37,20 @@ impl Script {
     fn taken(&mut self, line: &str, reading: &mut Reading<Canned>) -> Option<()> {
         let mut words = line.split(' ');
         let (verb, pid) = (words.next()?, Pid(words.next()?.parse().ok()?));
-        let name = words.next()?.to_owned();
-        let edge = match verb {
+        let topic = match verb {
             "callable" => {
-                let _is_new = self.callable.insert((pid, name));
+                let _is_new = self.callable.insert((pid, words.next()?.to_owned()));
                 return Some(());
             }
-            "call" => Edge::Start,
-            "return" => Edge::End,
+            "call" => Topic::Called(Tap { name: words.next()?.to_owned(), edge: Edge::Start }),
+            "return" => Topic::Called(Tap { name: words.next()?.to_owned(), edge: Edge::End }),
+            "received" => Topic::Received,
             _ => return None,
         };
         let id = reading.look(&[pid]).ok()?.first()?.id;
         let numbers: Option<Vec<i64>> = words.map(|word| word.parse().ok()).collect();
         let values = numbers?.into_iter().map(|number| Told::Value(Value::from(number)));
         let told = [Told::Process(id)].into_iter().chain(values).collect();
-        let topic = Topic::Called(Tap { name, edge });
         let it = Occurrence { process: Some(id), ..Occurrence::new(topic, Ns(0), told) };
         self.waiting.push(Happening::Occurred(it));
         Some(())

@@ -13,18 +13,19 @@ use super::fact::{Facts, NodeFacts};
 use super::fake::Fake;
 use super::process::Processes;
 use super::reading::Reading;
-use super::{Act, Acts, Followed, Happening, Happenings, Messages, Ticket};
+use super::{Act, Acts, Diagnoses, Followed, Happening, Happenings, Messages, Recorder, Ticket};
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::Process;
 use crate::omis::{Status, Value};
 use crate::probe;
-use crate::probe::queue::{Depth, Message, Queue};
+use crate::probe::queue::{Change, Depth, Message, Queue};
 use crate::service::desk::Topic;
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 /// Who is started has the numbers behind this one.
 const FIRST_STARTED: u32 = 100;
@@ -111,7 +112,7 @@ impl Scripted {
     }
 }
 
-/// A message that waits: `message PID sender=N tag=N content=TEXT`.
+/// A message that waits: `message PID sender=N tag=N content=TEXT mark=N`.
 fn message(line: &str) -> Option<(Pid, Message)> {
     let mut words = line.strip_prefix("message ")?.split(' ');
     let pid = Pid(words.next()?.parse().ok()?);
@@ -121,11 +122,19 @@ fn message(line: &str) -> Option<(Pid, Message)> {
             ("sender", number) => message.sender = Some(number.parse().ok()?),
             ("tag", number) => message.tag = number.parse().ok()?,
             ("content", text) => message.content = text.into(),
+            ("mark", number) => message.mark = number.parse().ok(),
             _ => return None,
         }
     }
     message.bytes = u64::try_from(message.content.len()).ok()?;
     Some((pid, message))
+}
+
+fn within(position: usize, length: usize) -> Result<(), Refusal> {
+    if position < length {
+        return Ok(());
+    }
+    Err(Refusal::new(Status::UNSUPPORTED, "no message at this position: the queue is shorter"))
 }
 
 fn exit_code(act: &Act) -> i32 {
@@ -178,6 +187,18 @@ impl Acts for Scripted {
     fn release(&mut self, _: &Tool) {}
 }
 
+impl Recorder for Scripted {
+    fn save(
+        &mut self,
+        _: Ticket,
+        _: &Tool,
+        (file, _): (&Path, Option<Ns>),
+    ) -> Result<Option<Each>, Refusal> {
+        let name = Value::from(file.display().to_string().as_str());
+        Ok(Some(vec![(Identity::default(), Ok(vec![name]))]))
+    }
+}
+
 impl Messages for Scripted {
     fn queue(&mut self, id: Identity, _: Depth) -> Result<Queue, Refusal> {
         Ok(Queue::Messages(self.queues.get(&id.pid).cloned().unwrap_or_default()))
@@ -188,28 +209,40 @@ impl Messages for Scripted {
         Err(probe::Error::Lacking { what, why }.into())
     }
 
-    fn append(&mut self, id: Identity, content: &[u8]) -> Result<(), Refusal> {
+    fn insert(
+        &mut self,
+        id: Identity,
+        position: Option<usize>,
+        content: &[u8],
+    ) -> Result<Change, Refusal> {
         let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
-        let message = Message { tag: 1, bytes, content: content.to_vec(), sender: None };
-        self.queues.entry(id.pid).or_default().push(message);
-        Ok(())
+        let queue = self.queues.entry(id.pid).or_default();
+        let position = position.unwrap_or(queue.len());
+        within(position, queue.len() + 1)?;
+        let content = content.to_vec();
+        queue.insert(position, Message { sender: Some(0), bytes, content, ..Message::default() });
+        Ok(Change::Done)
     }
 
-    fn remove(&mut self, id: Identity, position: usize) -> Result<(), Refusal> {
+    fn remove(&mut self, id: Identity, position: usize) -> Result<Change, Refusal> {
         let queue = self.queues.entry(id.pid).or_default();
-        if position >= queue.len() {
-            let text = format!("the queue has {} messages", queue.len());
-            return Err(Refusal::new(Status::RANGE, text));
-        }
+        within(position, queue.len())?;
         drop(queue.remove(position));
-        Ok(())
+        Ok(Change::Done)
+    }
+
+    fn mark(&mut self, _: Identity, _: u64, _: i32) -> Result<Change, Refusal> {
+        Ok(Change::Done)
     }
 }
+
+impl Diagnoses for Scripted {}
 
 impl Happenings for Scripted {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
             Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
+            Topic::Diagnosed(_) => Ok(()),
             _ => self.reading.can(topic),
         }
     }

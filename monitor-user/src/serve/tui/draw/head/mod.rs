@@ -8,6 +8,7 @@ use crate::format::human;
 use crate::meter::examination::Entry;
 use crate::model::field::{Category, NodeField, Row};
 use crate::model::sample::{Node, Source};
+use crate::serve::tui::feed::Place;
 use crate::serve::tui::look::Role;
 use crate::serve::tui::state::State;
 use crate::serve::tui::state::layout::cpus;
@@ -60,21 +61,14 @@ fn summary(state: &State, area: Rect, buffer: &mut Buffer) {
     }
     line.text(Role::Accent, sample.source.name());
     line.whole(&[(Role::Dim, if sample.relayed { ", by the daemon" } else { "" })]);
-    if let Some(place) = news.place {
-        let mut when = String::from(" ");
-        human::moment(place.unix, &mut when);
-        line.whole(&[(Role::Title, &when)]);
-        line.whole(&[(Role::Title, &format!(" {} of {}", span(place.at), span(place.of)))]);
+    if let Some(it) = news.place {
+        place(it, &mut line);
     }
     if state.view.frozen {
         line.skip(1).whole(&[(Role::Chosen, " FROZEN ")]);
     }
     if let Some(node) = &sample.node_stats {
-        let up = shown(&node.row, NodeField::Uptime);
-        line.whole(&[(Role::Dim, "  up "), (Role::Text, &up)]);
-        let loads = [NodeField::Load1, NodeField::Load5, NodeField::Load15];
-        let loads = loads.map(|field| shown(&node.row, field)).join(" ");
-        line.whole(&[(Role::Dim, "  load "), (Role::Text, &loads)]);
+        load(node, &mut line);
     }
     if news.rates.groups.is_none() {
         let living = counts(&news.rates).living;
@@ -82,6 +76,23 @@ fn summary(state: &State, area: Rect, buffer: &mut Buffer) {
         line.whole(&[(Role::Dim, "  "), (Role::Text, &living), (Role::Dim, " processes")]);
     }
     Line::new(buffer, state.look, area).to(area.right() - width).text(Role::Dim, &right);
+}
+
+/// Where in a recording this is.
+fn place(it: Place, line: &mut Line<'_>) {
+    let mut when = String::from(" ");
+    human::moment(it.unix, &mut when);
+    line.whole(&[(Role::Title, &when)]);
+    line.whole(&[(Role::Title, &format!(" {} of {}", span(it.at), span(it.of)))]);
+}
+
+/// How long the node is up, and what waits on it.
+fn load(node: &Node, line: &mut Line<'_>) {
+    let up = shown(&node.row, NodeField::Uptime);
+    line.whole(&[(Role::Dim, "  up "), (Role::Text, &up)]);
+    let loads = [NodeField::Load1, NodeField::Load5, NodeField::Load15];
+    let loads = loads.map(|field| shown(&node.row, field)).join(" ");
+    line.whole(&[(Role::Dim, "  load "), (Role::Text, &loads)]);
 }
 
 fn span(time: std::time::Duration) -> String {

@@ -3,6 +3,7 @@
 
 mod connections;
 mod overview;
+mod rules;
 mod signals;
 mod storage;
 mod threads;
@@ -35,6 +36,7 @@ pub fn draw(state: &State, (area, tab): (Rect, Tab), buffer: &mut Buffer) {
         Tab::Connections => connections::draw(state, inside, buffer),
         Tab::Signals => signals::draw((state, process), inside, buffer),
         Tab::Threads => threads::draw((state, process), inside, buffer),
+        Tab::Rules => rules::draw((state, process), inside, buffer),
     }
 }
 

@@ -21,6 +21,7 @@ pub fn order(act: &Act, target: Target) -> control::Act {
         Act::Goto(address) => control::Act::Goto(target, *address),
         Act::Backtrace(names) => control::Act::Backtrace(target, u16::MAX, *names),
         Act::Loader => control::Act::Loader(target),
+        Act::Work(work) => control::Act::Work(target, work.clone()),
         Act::Start(program) => control::Act::Start(program.clone()),
     }
 }

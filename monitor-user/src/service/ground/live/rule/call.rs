@@ -10,10 +10,13 @@ use crate::probe::description::Descriptions;
 use crate::probe::description::call::Kind;
 use crate::probe::description::told::Told as Meaning;
 use crate::probe::tap::heard::Heard;
+use crate::probe::tap::plan::Edge;
 use crate::probe::tap::{Called, Refusal as TapRefusal, Tap};
 use crate::service::desk::{Occurrence, Topic};
+use crate::service::ground::call::{ARRIVAL, RECEIPT};
 use crate::service::ground::{Happening, reading};
 use crate::service::outcome::{Refusal, Told};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,16 +36,24 @@ impl Ruled {
         Ok(())
     }
 
-    /// A call as an event; nothing, if its process is gone and was never heard of.
-    pub(super) fn called(&self, it: &Called) -> Option<Happening> {
-        let process = self.caller(it.pid)?;
+    /// A call as an event, and what else it means; nothing, if its process is gone and was never
+    /// heard of.
+    pub(super) fn called(&mut self, it: &Called) -> Vec<Happening> {
+        let Some(process) = self.caller(it.pid) else { return Vec::new() };
         let topic = Topic::Called((*it.tap).clone());
-        Some(Happening::Occurred(Occurrence {
-            process: Some(process),
-            thread: Some(it.tid),
-            pc: Some(it.pc),
-            ..Occurrence::new(topic, it.at, told(process, it))
-        }))
+        let mut all = vec![occurred(it, process, topic, told(process, it))];
+        let Some(marked) = &mut self.marked else { return all };
+        if *it.tap == start(ARRIVAL) {
+            all.extend(marked.arrived(it).then_some(Happening::Lost(1)));
+        } else if *it.tap == start(RECEIPT)
+            && let Some(message) = marked.received(it)
+        {
+            let values = [message.sender, message.tag, message.mark];
+            let values = values.map(|it| Told::Value(Value::from(it)));
+            let told = [Told::Process(process)].into_iter().chain(values).collect();
+            all.push(occurred(it, process, Topic::Received, told));
+        }
+        all
     }
 
     /// Who that is; a child that nobody has told of yet is looked up.
@@ -53,6 +64,28 @@ impl Ruled {
         let start = procfs::started(pid)?;
         Some(Identity { pid, start })
     }
+}
+
+/// The taps that topics need.
+pub(super) fn taps(topics: &BTreeSet<Topic>) -> BTreeSet<Tap> {
+    let mut taps: BTreeSet<Tap> = topics.iter().filter_map(Topic::tap).cloned().collect();
+    if topics.contains(&Topic::Received) {
+        taps.extend([ARRIVAL, RECEIPT].map(start));
+    }
+    taps
+}
+
+fn start(name: &str) -> Tap {
+    Tap { name: name.to_owned(), edge: Edge::Start }
+}
+
+fn occurred(it: &Called, process: Identity, topic: Topic, told: Arc<[Told]>) -> Happening {
+    Happening::Occurred(Occurrence {
+        process: Some(process),
+        thread: Some(it.tid),
+        pc: Some(it.pc),
+        ..Occurrence::new(topic, it.at, told)
+    })
 }
 
 /// The descriptions of calls that there are.

@@ -10,6 +10,7 @@
 
 mod call;
 mod look;
+mod marked;
 
 use crate::backend::ebpf::rule::KernelRules;
 use crate::backend::procfs;
@@ -17,13 +18,14 @@ use crate::backend::rule::act::Set;
 use crate::backend::rule::told::{Told as Record, Why};
 use crate::backend::rule::{Children, ListId};
 use crate::model::id::{Identity, Ns, Pid};
-use crate::probe::tap::{News, Tap, Taps};
+use crate::probe::tap::{News, Taps};
 use crate::service::desk::{Sort, Topic};
 use crate::service::ground::happening::Followed;
 use crate::service::ground::{Happening, reading};
 use crate::service::outcome::Refusal;
 use crate::sys::pidfd::Held;
 use look::Look;
+use marked::Marked;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -51,6 +53,8 @@ pub(super) struct Ruled {
     gone: Vec<Identity>,
     lost: HashMap<ListId, u64>,
     n_lost_calls: u64,
+    /// While somebody waits for the receipt of marked messages.
+    marked: Option<Marked>,
     looked: Ns,
     looked_for_losses: Ns,
 }
@@ -78,6 +82,7 @@ impl Ruled {
             gone: Vec::new(),
             lost: HashMap::new(),
             n_lost_calls: 0,
+            marked: None,
             looked: Ns(0),
             looked_for_losses: Ns(0),
         })
@@ -85,15 +90,16 @@ impl Ruled {
 
     /// From now on these are looked out for. Which of them are seen.
     pub(super) fn watch(&mut self, topics: &BTreeSet<Topic>) -> BTreeSet<Topic> {
-        let wanted: BTreeSet<Tap> = topics.iter().filter_map(Topic::tap).cloned().collect();
-        self.taps.set(&wanted);
+        self.taps.set(&call::taps(topics));
+        let waits = topics.contains(&Topic::Received);
+        self.marked = waits.then(|| self.marked.take().unwrap_or_default());
         self.topics.clone_from(topics);
         self.settle();
         let strangers = self.followed.strangers;
         let is_seen = |topic: &&Topic| {
             let looks = Look::of(topic, strangers);
             let has_all = looks.iter().all(|look| self.looks.contains_key(look));
-            topic.tap().is_some() || (!looks.is_empty() && has_all)
+            topic.sort() == Some(Sort::Calls) || (!looks.is_empty() && has_all)
         };
         topics.iter().filter(is_seen).cloned().collect()
     }

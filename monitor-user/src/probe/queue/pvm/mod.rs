@@ -3,12 +3,16 @@
 //! In: a process. Out: the list that `pvmrxlist` is the head of. The structures are `struct pmsg`
 //! and `struct frag` of its sources (src/pmsg.h, src/pvmfrag.h) on 64-bit machines.
 
+mod change;
+
 use super::{Depth, LONGEST, Message, ring, settled};
 use crate::model::id::Pid;
 use crate::probe::error::Error;
 use crate::probe::find::variable;
 use crate::probe::memory::Memory;
 use std::path::Path;
+
+pub use change::{insertion, marking, removal};
 
 /// The head of the queue.
 pub const QUEUE: &str = "pvmrxlist";
@@ -18,9 +22,13 @@ const LIBRARY: &str = "libpvm3";
 /// Members of a message.
 mod message {
     pub const NEXT: u64 = 0;
+    pub const BEFORE: u64 = 8;
     pub const PIECES: u64 = 24;
     pub const LENGTH: u64 = 48;
+    pub const CONTEXT: u64 = 52;
     pub const TAG: u64 = 56;
+    /// Its wait id, which only daemons use among themselves; we mark messages with it.
+    pub const MARK: u64 = 60;
     pub const SOURCE: u64 = 64;
 }
 
@@ -87,6 +95,7 @@ fn message(memory: &Memory, at: u64, depth: Depth) -> Result<Message, Error> {
         tag: memory.int(at + message::TAG)?.into(),
         bytes: u64::try_from(length).unwrap_or(0),
         content: Vec::new(),
+        mark: Some(memory.int(at + message::MARK)?).filter(|mark| *mark != 0),
     };
     if depth == Depth::Contents {
         pieces(memory, at, |address, length| {

@@ -1,0 +1,167 @@
+//! Services on the messages of real libraries: put in, taken out, marked, told as they arrive.
+
+use super::mpi::{OPEN_MPI, Ranks};
+use super::pvm::{Pvm, Task};
+use crate::root::privilege::granted;
+use crate::served::Served;
+use crate::talk::Talk;
+
+/// A tool that observes these.
+fn tool(served: &Served, pids: &[u32]) -> Talk {
+    let mut talk = served.connect();
+    let list: Vec<String> = pids.iter().map(u32::to_string).collect();
+    assert_eq!(talk.ask(&format!("1 [0] attach([{}])", list.join(","))), "1 [0] attach(0)");
+    talk
+}
+
+/// The reply to a request, without what is the same in all of them.
+#[track_caller]
+fn told(talk: &mut Talk, request: &str) -> String {
+    let line = talk.ask(&format!("2 [0] {request}"));
+    line.strip_prefix("2 [0] ").unwrap_or(&line).to_owned()
+}
+
+/// An event that prints what it tells, from now on.
+#[track_caller]
+fn watch(talk: &mut Talk, event: &str, values: &str) {
+    let stored = talk.ask(&format!("10 [0] {event}: 11 [0] print([{values}])"));
+    assert!(stored.ends_with("(0)"), "{stored}");
+    assert_eq!(talk.ask("12 [0] enable(10)"), "12 [0] enable(0)");
+}
+
+/// Two tasks; three messages with tags from 100 on wait in the second.
+fn tasks(pvm: &Pvm) -> (Task, Task) {
+    let (mut sender, mut receiver) = (pvm.task(), pvm.task());
+    let _sent = sender.does(&format!("many 3 {} 100", receiver.tid));
+    crate::deadline::until(|| (receiver.does("probe 102") == "1").then_some(()));
+    (sender, receiver)
+}
+
+#[test]
+fn root_messages_are_put_into_the_queue_of_a_task_of_pvm_and_taken_out() {
+    const TEST: &str = "root_messages_are_put_into_the_queue_of_a_task_of_pvm_and_taken_out";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(pvm) = Pvm::start(TEST) else { return };
+    let (sender, mut receiver) = tasks(&pvm);
+    let (served, pid) = (Served::start("ebpf"), receiver.pid().0);
+    let mut talk = tool(&served, &[pid]);
+    for (bytes, position) in [("#5:68656c6c6f", "1"), ("[97,98]", "-1"), ("[]", "0")] {
+        let reply = told(&mut talk, &format!("insert_message({pid},{bytes},{position})"));
+        assert_eq!(reply, "insert_message(0)");
+    }
+    let from = sender.tid;
+    let want = format!("0,0,0,{from},100,0,0,0,5,{from},101,10,{from},102,20,0,0,2");
+    let reply = told(&mut talk, &format!("queue_info({pid},7)"));
+    assert_eq!(reply, format!("queue_info(0,6,[{want}])"));
+    // The empty one, and 101, which is fourth then.
+    for position in [0, 2] {
+        let reply = told(&mut talk, &format!("remove_message({pid},{position})"));
+        assert_eq!(reply, "remove_message(0)");
+    }
+    let beyond = told(&mut talk, &format!("remove_message({pid},4)"));
+    assert!(beyond.starts_with("remove_message(402,"), "{beyond}");
+    assert_eq!(receiver.does("text 0"), "0 0 hello");
+    assert_eq!(receiver.does("text 0"), "0 0 ab");
+    assert_eq!(receiver.does("probe 101"), "0");
+    let rest = receiver.does(&format!("receive {from} 102"));
+    assert!(rest.ends_with(&format!(" 20 102 {from}")), "{rest}");
+}
+
+#[test]
+fn root_a_task_that_waits_inside_pvm_gets_no_message_from_outside() {
+    const TEST: &str = "root_a_task_that_waits_inside_pvm_gets_no_message_from_outside";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(pvm) = Pvm::start(TEST) else { return };
+    let (mut sender, mut receiver) = tasks(&pvm);
+    let (served, pid) = (Served::start("ebpf"), receiver.pid().0);
+    let mut talk = tool(&served, &[pid]);
+    receiver.begins("text 777");
+    let refused = crate::deadline::until(|| {
+        let reply = told(&mut talk, &format!("insert_message({pid},[1],-1)"));
+        (reply != "insert_message(0)").then_some(reply)
+    });
+    assert!(refused.contains("(303,") && refused.contains("inside the library"), "{refused}");
+    let _sent = sender.does(&format!("send {} 777 3", receiver.tid));
+    assert_eq!(receiver.answers(), format!("777 {} xxx", sender.tid));
+}
+
+#[test]
+fn root_a_marked_message_of_pvm_is_told_as_it_is_received_and_no_other() {
+    const TEST: &str = "root_a_marked_message_of_pvm_is_told_as_it_is_received_and_no_other";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(pvm) = Pvm::start(TEST) else { return };
+    let (mut sender, mut receiver) = (pvm.task(), pvm.task());
+    let (served, from, to) = (Served::start("ebpf"), sender.pid().0, receiver.pid().0);
+    let mut talk = tool(&served, &[from, to]);
+    watch(&mut talk, &format!("tagged_message_recv([{to}],-5)"), "$1,$2,$3");
+    let unpacked = told(&mut talk, &format!("tag_message({from},0,5)"));
+    assert!(unpacked.starts_with("tag_message(402,"), "{unpacked}");
+    for (tag, mark) in [(300, None), (301, Some(-5)), (302, Some(7)), (303, Some(-5))] {
+        assert_eq!(sender.does("pack 8"), "0");
+        let buffer = told(&mut talk, &format!("message_buffer({from})"));
+        let buffer = buffer.strip_prefix("message_buffer(0,").unwrap().split(',').next().unwrap();
+        if let Some(mark) = mark {
+            let reply = told(&mut talk, &format!("tag_message({from},{buffer},{mark})"));
+            assert_eq!(reply, "tag_message(0)");
+        }
+        assert_eq!(sender.does(&format!("post {} {tag}", receiver.tid)), "0");
+    }
+    let elsewhere = told(&mut talk, &format!("tag_message({from},4096,5)"));
+    assert!(elsewhere.starts_with("tag_message(402,"), "{elsewhere}");
+    crate::deadline::until(|| (receiver.does("probe 303") == "1").then_some(()));
+    let info = told(&mut talk, &format!("queue_info({to},18)"));
+    assert_eq!(info, "queue_info(0,4,[300,0,0,301,1,-5,302,1,7,303,1,-5])");
+    for tag in [303, 302, 301, 300] {
+        let _received = receiver.does(&format!("receive -1 {tag}"));
+    }
+    for tag in [303, 301] {
+        let want = format!("11 [0] print(0,[{to},{},{tag}])", sender.tid);
+        assert_eq!(talk.line(), Some(want));
+    }
+}
+
+#[test]
+fn root_each_message_that_arrives_in_open_mpi_is_told() {
+    const TEST: &str = "root_each_message_that_arrives_in_open_mpi_is_told";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(mut ranks) = Ranks::start(TEST, &OPEN_MPI) else { return };
+    let (served, to) = (Served::start("ebpf"), ranks.pids[1].0);
+    let mut talk = tool(&served, &[to]);
+    watch(&mut talk, &format!("message_arrived([{to}])"), "$1,$2,$3,$4");
+    ranks.do_it("fill 23");
+    let small = (0..23).map(|n| (300 + n, 8 * (10 + n)));
+    // The large one arrives as a header that tells how long it is.
+    for (tag, bytes) in small.chain([(900, 8 * 65536), (999, 8)]) {
+        let want = format!("11 [0] print(0,[{to},0,{tag},{bytes}])");
+        assert_eq!(talk.line(), Some(want));
+    }
+    let refused = told(&mut talk, &format!("insert_message({to},[1],-1)"));
+    assert!(refused.starts_with("insert_message(402,"), "{refused}");
+}
+
+#[test]
+fn root_messages_that_arrive_in_pvm_are_told_and_its_daemon_is_not() {
+    const TEST: &str = "root_messages_that_arrive_in_pvm_are_told_and_its_daemon_is_not";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(pvm) = Pvm::start(TEST) else { return };
+    let (mut sender, mut receiver) = (pvm.task(), pvm.task());
+    let (served, to) = (Served::start("ebpf"), receiver.pid().0);
+    let mut talk = tool(&served, &[to]);
+    watch(&mut talk, "message_arrived([])", "$1,$2,$3,$4");
+    let _sent = sender.does(&format!("many 23 {} 100", receiver.tid));
+    crate::deadline::until(|| (receiver.does("probe 122") == "1").then_some(()));
+    for n in 0..23 {
+        let want = format!("11 [0] print(0,[{to},{},{},{}])", sender.tid, 100 + n, 10 * n);
+        assert_eq!(talk.line(), Some(want));
+    }
+}

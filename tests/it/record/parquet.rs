@@ -1,0 +1,65 @@
+//! A recording as Parquet: the same cells as in CSV, to the digit.
+
+use super::{printed, run, text};
+use crate::served::Folder;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::Field;
+use std::fs::File;
+use std::path::Path;
+
+/// The cells of a row as CSV writes them; three decimals are enough there.
+fn cell(field: &Field) -> String {
+    match field {
+        Field::Null => String::new(),
+        Field::Bool(yes) => yes.to_string(),
+        Field::Long(n) => n.to_string(),
+        Field::ULong(n) => n.to_string(),
+        Field::Double(x) => format!("{}", (x * 1e3).round() / 1e3),
+        Field::Str(text) => text.clone(),
+        other => panic!("{other:?} is of no kind that a field has"),
+    }
+}
+
+fn rows(path: &Path) -> Vec<Vec<String>> {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let names = schema.columns().iter().map(|it| it.name().to_owned()).collect();
+    let cells = reader.get_row_iter(None).unwrap().map(|row| {
+        let row = row.unwrap();
+        row.get_column_iter().map(|(_, field)| cell(field)).collect()
+    });
+    std::iter::once(names).chain(cells).collect()
+}
+
+/// Lines of CSV without quotes, as the backend of tests has none.
+fn lines(csv: &str) -> Vec<Vec<String>> {
+    csv.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn every_cell_is_as_in_csv() {
+    let folder = Folder::new();
+    let file = folder.join("r");
+    let words = ["record", text(&file), "--local", "--backend", "test", "--every", "10ms"];
+    printed(&[&words[..], &["--count", "23"]].concat());
+    for part in [&["proc"][..], &["node"], &["disk"], &["net"], &["proc", "--group-by", "user"]] {
+        let to = folder.join("p");
+        let export = [&["export", text(&file)], part].concat();
+        let csv = printed(&[&export[..], &["--format", "csv"]].concat());
+        printed(&[&export[..], &["--format", "parquet", "--output", text(&to)]].concat());
+        let (got, want) = (rows(&to), lines(&csv));
+        assert_eq!(got, want, "{part:?}");
+        assert!(got.len() >= 23, "{part:?}");
+    }
+}
+
+#[test]
+fn what_has_no_rows_of_one_kind_is_refused() {
+    let folder = Folder::new();
+    let file = folder.join("r");
+    let words = ["record", text(&file), "--local", "--backend", "test", "--every", "10ms"];
+    printed(&[&words[..], &["--count", "1"]].concat());
+    let got = run(&["export", text(&file), "all", "--format", "parquet"]);
+    let said = String::from_utf8_lossy(&got.stderr);
+    assert!(said.contains("parquet has rows of one kind"), "{said}");
+}

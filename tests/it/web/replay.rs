@@ -1,0 +1,84 @@
+//! `monitor replay FILE --page`: a recording in a browser, as if it happened now.
+
+use super::browser::Browser;
+use super::page::LIVE;
+use crate::root::workload::Guarded;
+use crate::served::{Folder, monitor};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+/// A page over a recording of 100 seconds; its CPU time grows by a second in each.
+struct Shown {
+    program: Guarded,
+    address: String,
+    token: String,
+    _folder: Folder,
+}
+
+impl Shown {
+    fn new(speed: &str) -> Self {
+        let folder = Folder::new();
+        let file = folder.join("r");
+        let mut record = monitor();
+        record.arg("record").arg(&file).args(["--local", "--backend", "test", "--every", "5ms"]);
+        assert!(record.args(["--count", "100"]).output().unwrap().status.success());
+        let mut command = monitor();
+        command.arg("replay").arg(&file).args(["--page", "--speed", speed]);
+        let mut program = Guarded::run(command.stderr(Stdio::piped()));
+        let mut said = BufReader::new(program.0.stderr.take().unwrap()).lines();
+        let line = said.find_map(|line| line.ok().filter(|it| it.contains("#token="))).unwrap();
+        let at = line.find("http://").unwrap();
+        let address = line[at..].split_whitespace().next().unwrap();
+        let (address, token) = address.split_once("/#token=").unwrap();
+        let (address, token) = (address.replace("http://", ""), token.to_owned());
+        Self { program, address, token, _folder: folder }
+    }
+
+    fn seek(&self, query: &str, token: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(
+            stream,
+            "POST /seek?{query} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\
+             Authorization: Bearer {token}\r\nContent-Length: 0\r\n\r\n",
+            self.address
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_whitespace().nth(1).unwrap().to_owned()
+    }
+}
+
+#[test]
+fn a_recording_is_a_page_that_can_be_gone_back_and_forward_in() {
+    let shown = Shown::new("1");
+    assert!(shown.program.pid().0 > 0);
+    assert_eq!(shown.seek("by=1", "0123456789abcdef0123456789abcdef"), "401");
+    assert_eq!(shown.seek("by=x", &shown.token), "400");
+    let address = format!("http://{}/#token={}", shown.address, shown.token);
+    let Some(mut browser) = Browser::open("a_recording_is_a_page", &address) else { return };
+    browser.until(LIVE);
+    browser.until("document.getElementById('replay').hidden === false");
+    browser.until(
+        "document.querySelector('#scroll tbody tr[data-key]')?.cells[4].textContent.includes('%')",
+    );
+    let at = "Number(document.querySelector('#replay input').value)";
+    let first = "Number(document.querySelector('#replay input').min)";
+    let since = format!("Math.round(({at} - {first}) / 1000)");
+    browser.until(&format!("{since} >= 2 && {since} < 40"));
+    // It stands still where it is put, and has rates there.
+    assert_eq!(shown.seek("speed=0", &shown.token), "200");
+    browser.key("}");
+    browser.until(&format!("{since} === 99"));
+    browser.key("[");
+    browser.until(&format!("{since} === 89"));
+    let state = "document.getElementById('state').textContent";
+    let there = browser.value(&format!("new Date({first} + 89000).toLocaleTimeString()"));
+    browser.until(&format!("{state}.endsWith({there})"));
+    browser.until(
+        "document.querySelector('#scroll tbody tr[data-key]').cells[4].textContent.includes('%')",
+    );
+    browser.picture("replay-light");
+    assert_eq!(browser.errors, Vec::<String>::new());
+}
