@@ -21,8 +21,12 @@ pub fn list(words: &List) -> Result<Exit, Failure> {
 
 /// Cancels.
 pub fn cancel(words: &Cancel) -> Result<Exit, Failure> {
-    let which =
-        client::Cancel { id: words.name.clone(), all: words.all, requestor: words.requestor };
+    let which = client::Cancel {
+        id: words.name.clone(),
+        all: words.all,
+        requestor: words.requestor,
+        ..client::Cancel::default()
+    };
     let ended = runtime()?.block_on(async {
         let client = connect(words.daemon.socket.as_deref()).await?;
         Ok::<_, Failure>(client.cancel(&which).await?)

@@ -87,6 +87,7 @@ impl Engine {
         let asked = |it: &Mark<'_>| which.requestor.is_none_or(|pid| pid == it.pid);
         let all: Vec<Key> = named().filter(may).filter(asked).map(|it| it.key).collect();
         match all.len() {
+            0 if which.idempotent => Ok(all),
             0 => Err(Refusal::absent(format!("no monitor {id:?} of yours"))),
             1 => Ok(all),
             n => Err(Refusal::bad(format!(

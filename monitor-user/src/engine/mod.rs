@@ -270,12 +270,12 @@ impl Engine {
             Call::List => Ok(Some(Answer::List(self.list(&caller, now)))),
             Call::Attach(named) => self.attach(&caller, &named.id, out).map(Some),
             Call::Renew(named) => self.renew(&caller, &named.id, now).map(Some),
-            Call::Heartbeat(params) => self.heartbeat((&caller, tag.clone()), params, now),
+            Call::Heartbeat(params) => self.heartbeat((&caller, tag.clone()), params, (now, out)),
             Call::Beat => {
                 self.beat(&caller, now);
                 Ok(Some(Answer::Heard {}))
             }
-            Call::File(params) => self.file((&caller, tag.clone()), params, now),
+            Call::File(params) => self.file((&caller, tag.clone()), params, (now, out)),
             Call::Account => self.account(&caller, tag.clone(), now),
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
             Call::Rules => asked((from, &tag), About::Rules, out),

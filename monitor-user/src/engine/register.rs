@@ -146,7 +146,7 @@ impl Engine {
             let method = what.method();
             let answer = result.and_then(|()| match what {
                 What::Rank(params) => Ok(Answer::Registered(params)),
-                What::Heart(params) => self.promise(&caller, params, now),
+                What::Heart(params) => self.promise(&caller, params, (now, out)),
             });
             if let Err(refusal) = &answer {
                 self.note_refusal(&caller, method, refusal);

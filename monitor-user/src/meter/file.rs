@@ -2,8 +2,8 @@
 //!
 //! The rule of PMIx (`PMIX_MONITOR_FILE`): the first look is what it is compared with; later, a
 //! look that finds nothing changed of what was asked for is a miss; after so many misses in a
-//! row somebody is told. A file that is not there yet is waited for; one that goes away, or cannot be
-//! looked at any more, is a miss, and its return a change. Opens nothing.
+//! row somebody is told. A file that is not there yet is waited for; one that goes away, or cannot
+//! be looked at any more, is a miss, and its return a change. Opens nothing.
 
 use crate::model::id::Ns;
 

@@ -121,7 +121,7 @@ fn some_filled<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 #[serde(
     untagged,
     deny_unknown_fields,
-    expecting = "a target is {\"pid\":N}, {\"namespace\":\"NAME\",\"rank\":N} or {\"node\":\"NAME\"}"
+    expecting = "a target is {\"pid\":N}, {\"namespace\":\"JOB\",\"rank\":N} or {\"node\":\"NAME\"}"
 )]
 pub enum Target {
     /// A process by node and process id (`PMIX_MONITOR_TARGET_PIDS`).

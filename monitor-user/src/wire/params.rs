@@ -17,6 +17,9 @@ pub struct Cancel {
     /// Of the requestor with this process id, if several use the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requestor: Option<u32>,
+    /// That there is none of that name is no error.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub idempotent: bool,
 }
 
 /// Parameters that are a name.
@@ -64,6 +67,9 @@ pub struct Heartbeat {
     /// Number that the alert carries; that of PMIx, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
+    /// Takes the place of one with the same id.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
     /// Who is told: `requestor`, or `user`, everybody of the same user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
@@ -98,6 +104,9 @@ pub struct FileWatch {
     /// Number that the alert carries; that of PMIx, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
+    /// Takes the place of one with the same id.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
 }
 
 /// Parameters of `register`.

@@ -238,6 +238,7 @@ fn an_alarm_arrives_and_a_beat_keeps_it_away() {
             drops: 1,
             repeat: false,
             code: Some(7),
+            replace: false,
             range: None,
         };
         client.beat().await.expect("it is heard");
@@ -268,6 +269,7 @@ fn a_file_that_does_not_change_is_told_of() {
         modify: false,
         repeat: false,
         code: None,
+        replace: false,
     };
     let mut series = client.file(&params).expect("a watch");
     let Some(Ok(Told::Event(event))) = series.next() else { panic!("an alert") };

@@ -21,7 +21,7 @@ impl Engine {
         &mut self,
         (caller, first): By<'_>,
         params: FileWatch,
-        now: Ns,
+        (now, out): (Ns, &mut Vec<Output>),
     ) -> Result<Option<Answer>, Refusal> {
         let every = self.window(params.every_ns)?;
         let changes = Changes { size: params.size, access: params.access, modify: params.modify };
@@ -42,7 +42,8 @@ impl Engine {
         let (path, begun) = (params.path, false);
         let watch = Watch::File { path, watched, due: now, out: false, begun, first };
         let code = params.code.unwrap_or(FILE_ALERT);
-        self.set(caller, params.id, Terms { every, code, range: Range::Requestor, watch })?;
+        let (id, replace, range) = (params.id, params.replace, Range::Requestor);
+        self.set(caller, Terms { id, replace, every, code, range, watch }, (now, out))?;
         Ok(None)
     }
 

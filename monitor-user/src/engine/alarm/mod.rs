@@ -43,6 +43,8 @@ pub struct Alarm {
 
 /// What it was asked to look out for, and whom it tells.
 struct Terms {
+    id: Option<String>,
+    replace: bool,
     every: Ns,
     code: i32,
     range: Range,
@@ -146,12 +148,12 @@ impl Engine {
         &mut self,
         (caller, tag): By<'_>,
         params: Heartbeat,
-        now: Ns,
+        (now, out): (Ns, &mut Vec<Output>),
     ) -> Result<Option<Answer>, Refusal> {
         self.window(params.every_ns)?;
         range(params.range.as_deref())?;
         match params.pid.filter(|pid| *pid != caller.pid) {
-            None => self.promise(caller, params, now).map(Some),
+            None => self.promise(caller, params, (now, out)).map(Some),
             Some(0) => Err(Refusal::bad("pid 0: the id of a process, or none for the caller")),
             Some(pid) => {
                 self.put((caller, tag), (Pid(pid), None), What::Heart(params), now)?;
@@ -165,7 +167,7 @@ impl Engine {
         &mut self,
         caller: &Caller,
         params: Heartbeat,
-        now: Ns,
+        (now, out): (Ns, &mut Vec<Output>),
     ) -> Result<Answer, Refusal> {
         let every = self.window(params.every_ns)?;
         let heart = Heart::new(now, every, params.drops, params.repeat);
@@ -173,7 +175,8 @@ impl Engine {
         let watch = Watch::Heart { pid, heart };
         let code = params.code.unwrap_or(HEARTBEAT_ALERT);
         let range = range(params.range.as_deref())?;
-        self.set(caller, params.id, Terms { every, code, range, watch })
+        let (id, replace) = (params.id, params.replace);
+        self.set(caller, Terms { id, replace, every, code, range, watch }, (now, out))
     }
 
     fn window(&self, every_ns: u64) -> Result<Ns, Refusal> {
@@ -187,8 +190,8 @@ impl Engine {
     fn set(
         &mut self,
         caller: &Caller,
-        id: Option<String>,
-        Terms { every, code, range, watch }: Terms,
+        Terms { id, replace, every, code, range, watch }: Terms,
+        (now, out): (Ns, &mut Vec<Output>),
     ) -> Result<Answer, Refusal> {
         self.room(caller)?;
         let id = match id {
@@ -196,11 +199,12 @@ impl Engine {
             None => self.free_name(caller),
         };
         plan::proper(&id)?;
-        if self.find(caller, &id).is_some() {
-            return Err(Refusal::new(
-                Status::Exists,
-                format!("monitor {id:?} is there already: cancel it"),
-            ));
+        if let Some(key) = self.find(caller, &id) {
+            if !replace {
+                let why = "is there already: cancel it, or ask to replace it";
+                return Err(Refusal::new(Status::Exists, format!("monitor {id:?} {why}")));
+            }
+            self.finish(key, (Some(Reason::Replaced), now), out);
         }
         let answer = Answer::Set { id: id.clone() };
         let (owner, uid, pid) = (caller.conn, caller.uid, caller.pid);

@@ -45,7 +45,8 @@ fn called(engine: &mut Engine, at: u64, from: Conn, it: Call) -> Vec<Output> {
 fn heartbeat(pid: Option<u32>, range: Option<&str>) -> Call {
     let range = range.map(str::to_owned);
     let (id, every_ns) = (Some("h".to_owned()), S);
-    Call::Heartbeat(Heartbeat { id, pid, every_ns, drops: 1, repeat: false, code: None, range })
+    let (drops, repeat, code, replace) = (1, false, None, false);
+    Call::Heartbeat(Heartbeat { id, pid, every_ns, drops, repeat, code, replace, range })
 }
 
 fn told(out: Vec<Output>) -> Vec<(Conn, i32, u64)> {
@@ -234,6 +235,34 @@ fn who_has_an_alarm_is_told_when_somebody_else_or_the_service_ends_it() {
     let _set = call(&mut engine, 2, 1, heartbeat(None, Some("user")));
     assert_eq!(ends(engine.input(Ns(3), Input::Shutdown)), [(1, Some(Reason::Shutdown))]);
     assert_eq!(engine.due(), None);
+}
+
+#[test]
+fn who_asks_to_replace_gets_the_name_of_an_alarm() {
+    let mut engine = engine();
+    let _set = call(&mut engine, 0, 1, heartbeat(None, None));
+    let Call::Heartbeat(params) = heartbeat(None, None) else { panic!("of a heart") };
+    let again = Call::Heartbeat(Heartbeat { replace: true, ..params });
+    let out = call(&mut engine, S / 2, 1, again);
+    assert!(out.iter().any(|it| matches!(it, Output::Reply { answer: Ok(_), .. })));
+    assert_eq!(ends(out), [(1, Some(Reason::Replaced))]);
+    // Its windows are those of the new one.
+    assert_eq!(told(engine.input(Ns(2 * S), Input::Tick)), []);
+    assert_eq!(told(engine.input(Ns(5 * S / 2), Input::Tick)), [(1, -109, 2)]);
+}
+
+#[test]
+fn to_cancel_what_is_not_there_is_an_error_unless_that_may_be() {
+    let mut engine = engine();
+    let mut cancel = |idempotent| {
+        let which = Cancel { id: Some("none".into()), idempotent, ..Cancel::default() };
+        let mut out = call(&mut engine, 0, 1, Call::Cancel(which));
+        match out.pop() {
+            Some(Output::Reply { answer, .. }) => answer.map(drop).map_err(|why| why.status),
+            _ => panic!("one answer"),
+        }
+    };
+    assert_eq!((cancel(false), cancel(true)), (Err(Status::NotFound), Ok(())));
 }
 
 #[test]
