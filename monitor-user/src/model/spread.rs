@@ -22,7 +22,10 @@ impl Default for Spread {
 impl Spread {
     /// Counts a number.
     pub fn note(&mut self, number: u64) {
-        self.counts.saturating_record(number);
+        // It grows to hold the number; what it could not grow for counts as its largest.
+        if self.counts.record(number).is_err() {
+            self.counts.saturating_record(number);
+        }
     }
 
     /// Numbers that so many per cent are not above; none, if there are no numbers.
