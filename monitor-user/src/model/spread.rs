@@ -22,7 +22,10 @@ impl Default for Spread {
 impl Spread {
     /// Counts a number.
     pub fn note(&mut self, number: u64) {
-        self.counts.saturating_record(number);
+        // It grows to hold the number; what it could not grow for counts as its largest.
+        if self.counts.record(number).is_err() {
+            self.counts.saturating_record(number);
+        }
     }
 
     /// Counts a number so many times.
