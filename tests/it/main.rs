@@ -11,6 +11,8 @@ mod daemon;
 mod deadline;
 mod delivery;
 mod door;
+mod extension;
+mod fuzz;
 mod language;
 mod picture;
 mod probe;

@@ -48,7 +48,7 @@ fn table(listed: &[Listed]) -> String {
             shown(&it.id),
             it.uid,
             it.requestor,
-            time(it.period_ns),
+            it.ended.map_or_else(|| time(it.period_ns), |_| "ended".to_owned()),
             it.samples,
             it.missed,
             it.kept,

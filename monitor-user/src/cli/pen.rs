@@ -80,6 +80,7 @@ impl Pen {
     pub fn write(&mut self, event: &Event, room: Room) -> Result<&[u8], Failure> {
         self.frame.clear();
         self.heed(event);
+        let mut of_sample = Vec::new();
         match &mut self.nib {
             Nib::Event => {
                 serde_json::to_writer(&mut self.frame, event).map_err(Failure::failed)?;
@@ -89,10 +90,11 @@ impl Pen {
                 let sample = event.sample.as_ref().map(|it| it.get().as_bytes());
                 self.frame.extend_from_slice(sample.unwrap_or_default());
                 self.frame.extend(sample.map(|_| b'\n'));
+                of_sample = event.notes.iter().map(|it| Note::remark(it.as_str())).collect();
             }
             Nib::Format(_) | Nib::Table(_) => self.rows(event, room)?,
         }
-        self.tell(&[]);
+        self.tell(&of_sample);
         Ok(&self.frame)
     }
 
@@ -146,7 +148,10 @@ impl Pen {
     /// Processes that were named and are not there.
     fn absent(&mut self, event: &Event) {
         let sample = event.sample.as_ref().map(|it| it.get()).unwrap_or_default();
-        let absent = |pid: &&u32| sample.contains(&format!("\"no process {pid}\""));
+        let absent = |pid: &&u32| {
+            let text = format!("no process {pid}");
+            sample.contains(&format!("{text:?}")) || event.notes.contains(&text)
+        };
         let absent: Vec<_> = self.pids.iter().filter(absent).map(u32::to_string).collect();
         if !absent.is_empty() {
             let text = format!("no process {}", absent.join(", "));

@@ -66,7 +66,8 @@ impl Pipeline {
         if backend.source() == Source::Ebpf && !has_host_pids() {
             columns::name_inside(&mut plan.layout);
         }
-        let is_silent = plan.form.of_rows().is_some() || plan.form == Form::Prometheus;
+        let is_silent =
+            plan.form.of_rows().is_some() || matches!(plan.form, Form::Prometheus | Form::Pmix);
         let told = is_silent.then(HashSet::new);
         Ok(Self {
             backend,

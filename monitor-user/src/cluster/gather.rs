@@ -116,7 +116,7 @@ impl Cluster {
         let Some(caller) = self.engine.caller(from).cloned() else { return };
         let id = match self.gather_name(from, &request, now, acts) {
             Ok(id) => id,
-            Err(refusal) => return super::refuse(from, tag, refusal, acts),
+            Err(refusal) => return self.refuse(from, tag, refusal, acts),
         };
         let key = self.number();
         let mut gather = Gather {

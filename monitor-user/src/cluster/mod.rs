@@ -17,6 +17,7 @@ pub mod scope;
 use crate::engine::{Answer, Conn, Engine, Input, Key, Limits, Output};
 use crate::model::id::Ns;
 use crate::model::request::{Rank, Request};
+use crate::model::sample::Instant;
 use crate::model::status::Refusal;
 use crate::wire::call::{Call, Tag};
 use gather::Gather;
@@ -105,6 +106,11 @@ impl Cluster {
         self.engine.due().into_iter().chain(deadlines).chain(leases).chain(renewal).min()
     }
 
+    /// What both clocks show.
+    pub const fn set_clock(&mut self, now: Instant) {
+        self.engine.set_clock(now);
+    }
+
     /// Takes an input; says what is to be done.
     pub fn input(&mut self, now: Ns, input: Input) -> Vec<Act> {
         let mut acts = Vec::new();
@@ -158,8 +164,14 @@ impl Cluster {
                 self.pass(now, Input::Called { from, tag, call }, acts);
             }
             Ok(Scope::Nodes(parts)) => self.gather((from, tag), *request, parts, (now, acts)),
-            Err(refusal) => refuse(from, tag, refusal, acts),
+            Err(refusal) => self.refuse(from, tag, refusal, acts),
         }
+    }
+
+    /// Refuses a request that never came to the engine.
+    fn refuse(&mut self, to: Conn, tag: Option<Tag>, refusal: Refusal, acts: &mut Vec<Act>) {
+        self.engine.refuse(to, "monitor", &refusal);
+        reply(to, tag, Err(refusal), acts);
     }
 
     /// Gives an input to the engine, and what comes of it to whom it is for.
@@ -222,11 +234,6 @@ impl Cluster {
         self.next += 1;
         self.next
     }
-}
-
-/// Refuses a call.
-fn refuse(to: Conn, tag: Option<Tag>, refusal: Refusal, acts: &mut Vec<Act>) {
-    reply(to, tag, Err(refusal), acts);
 }
 
 /// Answers a call, if it wants an answer.

@@ -75,6 +75,8 @@ pub enum Act {
     Loader(Target),
     /// Start a program.
     Start(Program),
+    /// Say whether processes can be dumped here.
+    Checkpoint,
     /// Tell when a thread comes to this address.
     Break(Target, u64, Mark),
     /// One instruction.
@@ -192,6 +194,8 @@ pub enum Done {
     Started(Identity),
     /// A breakpoint is set; the byte that it took the place of, if it took one.
     Placed(Option<Patch>),
+    /// It works, in this version.
+    Version(String),
 }
 
 /// One frame of a stack.

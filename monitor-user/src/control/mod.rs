@@ -17,6 +17,7 @@ pub mod trouble;
 mod patience;
 pub mod subject;
 // What is done.
+mod checkpoint;
 mod hold;
 mod image;
 mod loader;

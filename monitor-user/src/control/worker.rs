@@ -4,6 +4,7 @@
 //! and traces is undone by `undo`, which a hand calls when nobody listens to it any more.
 
 use super::act::{Act, Done, Happened, Mark, Method, Names, Order, Program, Site, Target, Tool};
+use super::checkpoint;
 use super::hold::{self, Holds};
 use super::loader;
 use super::machine::{Floats, Registers};
@@ -69,6 +70,10 @@ impl Worker {
             Act::Backtrace(target, most, names) => self.backtrace(target, *most, *names),
             Act::Loader(target) => Ok(Done::Images(loader::images(&open(target)?)?)),
             Act::Start(program) => self.start(tool, program),
+            Act::Checkpoint => {
+                let version = checkpoint::check(&mut patience(self.line.as_ref()))?;
+                Ok(Done::Version(version))
+            }
             Act::Work(target, work) => self.work(tool, target, work),
             Act::Recover(id, patches) => {
                 let (traces, mut patience) = (&mut self.traces, patience(self.line.as_ref()));

@@ -18,8 +18,16 @@ impl Loop {
         if let (Input::Called { .. }, Some(link)) = (&input, &self.link) {
             self.cluster.meet(link.others());
         }
-        let acts = self.cluster.input(clock::boot(), input);
+        let now = self.now();
+        let acts = self.cluster.input(now, input);
         self.act(acts);
+    }
+
+    /// The time for whom it is a value; both clocks, as the realtime clock may be set.
+    fn now(&mut self) -> Ns {
+        let now = clock::now();
+        self.cluster.set_clock(now);
+        now.boot
     }
 
     /// Tells the thread when something else is needed than before: ahead of who looks for it.
@@ -44,7 +52,8 @@ impl Loop {
             }
             other => other,
         };
-        let acts = self.cluster.receive(clock::boot(), &from, message);
+        let now = self.now();
+        let acts = self.cluster.receive(now, &from, message);
         self.act(acts);
         None
     }

@@ -5,7 +5,7 @@
 use super::hand::Viewer;
 use crate::engine::{Caller, Conn, Input};
 use crate::meter::veil::Veil;
-use crate::model::status::Refusal;
+use crate::model::status::{Refusal, Status};
 use crate::serve::door::Limits;
 use crate::serve::line::{Arrival, Line, converse, is_request};
 use crate::serve::outbox::Outbox;
@@ -30,6 +30,9 @@ use tokio::time::timeout;
 /// How long a client that does not read can hold up the end of the service.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// Faults of one connection that are written into the log one by one.
+const FAULTS: u64 = 64;
+
 /// All connections.
 pub struct Clients {
     all: HashMap<Conn, Client>,
@@ -53,6 +56,8 @@ struct Client {
     tool: Tool,
     /// Whether it has said a request.
     asks: bool,
+    /// Lines of it that were no calls.
+    faults: u64,
 }
 
 /// What came of what a connection said.
@@ -108,7 +113,7 @@ impl Clients {
         let (veil, acts) = (self.policy.veil(&peer), self.policy.reach(&peer));
         let (session, sees) = (SessionId { entry: self.node, conn }, veil);
         let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees, acts };
-        self.all.insert(conn, Client { uid, outbox, tool, asks: false });
+        self.all.insert(conn, Client { uid, outbox, tool, asks: false, faults: 0 });
         Some(Input::Opened(Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil }))
     }
 
@@ -127,7 +132,7 @@ impl Clients {
         // It only looks: nothing from within acts on a process.
         let (session, acts) = (SessionId { entry: self.node, conn }, Reach::Nobody);
         let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees: veil, acts };
-        self.all.insert(conn, Client { uid, outbox, tool, asks: false });
+        self.all.insert(conn, Client { uid, outbox, tool, asks: false, faults: 0 });
         let opened = Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil };
         Ok((conn, Input::Opened(opened)))
     }
@@ -166,10 +171,22 @@ impl Clients {
                 Some(Said::Input(Input::Called { from: conn, tag, call }))
             }
             Err(fault) => {
-                *self.refused.entry("malformed call").or_default() += 1;
+                let kind = Status::of(fault.code).map_or("malformed call", Status::name);
+                *self.refused.entry(kind).or_default() += 1;
+                self.log_fault(conn, &fault);
                 self.line(conn, |outbox| outbox.reply(reply::faulty(&fault)));
                 None
             }
+        }
+    }
+
+    /// Writes into the log what was no call: of a connection that says nothing else, less and less.
+    fn log_fault(&mut self, conn: Conn, fault: &Fault) {
+        let Some(client) = self.all.get_mut(&conn) else { return };
+        client.faults += 1;
+        let Client { uid, faults, tool: Tool { pid, .. }, .. } = client;
+        if *faults <= FAULTS || faults.is_power_of_two() {
+            tracing::info!(uid, pid, faults, "no call: {}", fault.message);
         }
     }
 

@@ -4,9 +4,10 @@
 //! watch, and neither a call nor a reading.
 
 use crate::engine::{Input, LookAt};
-use crate::meter::file::Stat;
+use crate::meter::file::{Stat, Unseen};
 use crate::model::id::Ns;
 use crate::sys::rights;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use tokio::task::JoinSet;
 
@@ -24,7 +25,7 @@ impl Files {
             if let Err(error) = &stat {
                 tracing::warn!(uid = at.uid, "cannot look with the rights of a user: {error}");
             }
-            Input::Looked(at.key, stat.ok().flatten())
+            Input::Looked(at.key, stat.unwrap_or(Err(Unseen::Denied)))
         });
     }
 
@@ -43,12 +44,15 @@ impl Files {
     }
 }
 
-fn stat(path: &str) -> Option<Stat> {
-    let meta = std::fs::metadata(path).ok()?;
+fn stat(path: &str) -> Result<Stat, Unseen> {
+    let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => Unseen::Denied,
+        _ => Unseen::Missing,
+    })?;
     let ns = |seconds: i64, ns: i64| {
         Ns(u64::try_from(seconds.saturating_mul(1_000_000_000).saturating_add(ns)).unwrap_or(0))
     };
-    Some(Stat {
+    Ok(Stat {
         size: meta.size(),
         accessed: ns(meta.atime(), meta.atime_nsec()),
         modified: ns(meta.mtime(), meta.mtime_nsec()),

@@ -16,8 +16,10 @@ use crate::omis::{Dialect, Node};
 use crate::serve::line::Line;
 use crate::serve::outbox::Outbox;
 use crate::service::ctx::Member;
+use crate::service::diag::Settings;
 use crate::service::ground::Happenings;
 use crate::service::ground::live::Live;
+use crate::service::ground::live::recorder::Service;
 use crate::service::session::right::Tool;
 use crate::sys::clock;
 use crate::wire::call::Tag;
@@ -46,6 +48,7 @@ enum Job {
     Closed(Conn),
     Members(Vec<Member>),
     Letter(Node, RequestLetter),
+    Diagnoses(Settings),
     Rules(Viewer, Tag),
 }
 
@@ -81,7 +84,7 @@ impl Hand {
     /// Starts it, on a node whose processes this backend will read.
     pub fn start(
         own: Member,
-        choice: Choice,
+        (choice, service): (Choice, Service),
         outgoing: UnboundedSender<Outgoing>,
     ) -> io::Result<Self> {
         let (jobs, queue) = channel();
@@ -93,8 +96,9 @@ impl Hand {
             room: Arc::clone(&room),
             requests: Requests::alone(own, Limits::default()),
             outgoing,
-            ground: Live::new(choice),
+            ground: Live::of(choice, service.clone()),
             choice,
+            service,
             outboxes: HashMap::new(),
             missed: Missed::default(),
         };
@@ -126,6 +130,11 @@ impl Hand {
     /// Somebody wants to know what runs here.
     pub fn rules(&self, viewer: Viewer, tag: Tag) {
         self.tell(Job::Rules(viewer, tag));
+    }
+
+    /// The administrator's word on unusual events.
+    pub fn configure(&self, settings: Settings) {
+        self.tell(Job::Diagnoses(settings));
     }
 
     /// Another node has written.
@@ -182,6 +191,7 @@ struct Inside {
     outgoing: UnboundedSender<Outgoing>,
     ground: Live,
     choice: Choice,
+    service: Service,
     outboxes: HashMap<Conn, Arc<Outbox>>,
     missed: Missed,
 }
@@ -212,6 +222,7 @@ impl Inside {
             Job::Closed(conn) => self.closed(conn),
             Job::Rules(viewer, tag) => self.answer(&viewer, &tag),
             Job::Members(members) => self.input(Input::Members(members)),
+            Job::Diagnoses(settings) => self.input(Input::Diagnoses(settings)),
             Job::Letter(from, letter) => {
                 let acts = self.requests.receive(clock::boot(), (from, letter), &mut self.ground);
                 self.act(acts);
@@ -231,7 +242,7 @@ impl Inside {
         self.missed.forget(conn);
         if self.requests.n_sessions() == 0 {
             // Nobody needs the backend any more.
-            self.ground = Live::new(self.choice);
+            self.ground = Live::of(self.choice, self.service.clone());
         }
     }
 

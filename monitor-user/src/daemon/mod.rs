@@ -33,6 +33,7 @@ use crate::serve::line::Arrival;
 use crate::serve::policy::{Hidden, Policy};
 use crate::serve::socket::Listening;
 use crate::service::ctx::Member;
+use crate::service::ground::live::recorder::Service;
 use crate::sys::{clock, rights};
 use crate::wire::call::Tag;
 use account::Account;
@@ -45,6 +46,7 @@ use reload::Reload;
 use sampler::{Done, Sampler};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
@@ -97,7 +99,8 @@ pub async fn serve(
     opening: Vec<Note>,
 ) -> std::io::Result<()> {
     let mut it = Loop::begin(settings, backend, opening).await?;
-    it.send(sampler::Job::Keep(it.settings.loaded.config.keeping));
+    it.keep(it.settings.loaded.config.keeping);
+    it.hand.configure(it.settings.loaded.config.diag.clone());
     // Other nodes ask for ranks wherever they are.
     if it.link.is_some() {
         it.send(sampler::Job::Ranks);
@@ -132,6 +135,8 @@ struct Loop {
     /// The nodes that it knows of.
     members: Vec<Member>,
     sampler: Sampler,
+    /// Whether it keeps the last minutes, for the thread that acts.
+    keeps: Arc<AtomicBool>,
     files: Files,
     account: Account,
     heart: Heart,
@@ -174,13 +179,16 @@ impl Loop {
         web.open(&settings.loaded.config, (&settings.socket, settings.dial.take())).await?;
         let name = settings.node.name.as_str().into();
         let own = member(&settings.node);
+        let keeps = Arc::new(AtomicBool::new(false));
+        let own_service = Service { socket: settings.socket.clone(), keeps: Arc::clone(&keeps) };
         let (outgoing, letters) = unbounded_channel();
         let (sender, arrivals) = channel(ARRIVALS);
         Ok(Self {
             cluster: Cluster::alone(Engine::new(name, own_files(limits)), settings.node.clone()),
             link: settings.link.take(),
             clients: Clients::new(door, policy, own.node.0, sender),
-            hand: Hand::start(own, settings.loaded.config.backend, outgoing)?,
+            hand: Hand::start(own, (settings.loaded.config.backend, own_service), outgoing)?,
+            keeps,
             letters,
             members: Vec::new(),
             sampler: Sampler::start(backend, opening)?,

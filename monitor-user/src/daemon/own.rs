@@ -1,19 +1,22 @@
 //! The service about itself: what it uses and holds, what it gives up to stay cheap, its
 //! configuration.
 
-use super::config::Loaded;
+use super::config::{Keeping, Loaded};
 use super::heart::{self, Ask};
 use super::sampler::{Done, Job};
 use super::{Loop, own_files, reload};
 use crate::engine::{Conn, Input};
 use crate::meter::{budget, need};
+use crate::model::id::Ns;
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
 use crate::model::want::Capability;
 use crate::serve::policy::Policy;
 use crate::wire::call::Tag;
 use crate::wire::status::Own;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Loop {
     pub(super) fn done(&mut self, done: Done) -> Option<Input> {
@@ -103,6 +106,12 @@ impl Loop {
         None
     }
 
+    /// Keeps the last minutes, or no more.
+    pub(super) fn keep(&self, keeping: Keeping) {
+        self.keeps.store(keeping.keep > Ns(0), Ordering::Relaxed);
+        self.send(Job::Keep(keeping));
+    }
+
     fn take(&mut self, loaded: Loaded) {
         let reload::Change { config, waits } =
             reload::change(&self.settings.loaded.config, loaded.config);
@@ -110,8 +119,9 @@ impl Loop {
         let policy = Policy { hidden: self.settings.hidden, grants: config.grants.clone() };
         self.cluster.limit(own_files(config.limits));
         self.clients.rule(config.door, policy);
-        self.send(Job::Keep(config.keeping));
+        self.keep(config.keeping);
         self.account.limit(config.budget);
+        self.hand.configure(config.diag.clone());
         // Only what is new begins anew.
         if *self.exposed != config.exposed {
             self.exposed = Arc::new(config.exposed.clone());
@@ -123,7 +133,10 @@ impl Loop {
 
     /// The service's own numbers.
     pub(super) fn own(&self) -> Own {
-        let refused = self.cluster.engine().refused().iter().chain(self.clients.refused());
+        let mut refused = BTreeMap::new();
+        for (kind, n) in self.cluster.engine().refused().iter().chain(self.clients.refused()) {
+            *refused.entry((*kind).to_owned()).or_default() += n;
+        }
         let config = self.settings.loaded.path.as_ref();
         Own {
             node: self.settings.node.name.clone(),
@@ -132,7 +145,7 @@ impl Loop {
             monitors: self.cluster.engine().len() as u64,
             queue_bytes: self.clients.queued() as u64,
             dropped: self.clients.dropped(),
-            refused: refused.map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
+            refused,
             http: self.web.status(),
             otlp: self.web.pushed(),
             ..self.account.own()

@@ -120,6 +120,7 @@ impl Engine {
             missed: it.missed,
             attached: it.owner.is_some(),
             kept: it.kept.events.len(),
+            ended: it.ended,
             lease_left_ns: it.expires.or(it.lease).map(|at| match it.expires {
                 Some(_) => at.since(now).0,
                 None => at.0,
@@ -134,6 +135,7 @@ impl Engine {
             missed: 0,
             attached: true,
             kept: 0,
+            ended: None,
             lease_left_ns: None,
         };
         let alarms = self.alarms.values().filter(|it| caller.root() || it.uid == caller.uid);

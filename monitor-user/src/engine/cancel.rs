@@ -3,6 +3,8 @@
 //! A monitor whose view is away ends when the view is back; whoever cancelled it is answered
 //! then, so that after the answer nothing more is sent.
 
+use super::monitor::Teller;
+use super::register::By;
 use super::{Answer, Caller, Conn, Engine, Key, Output};
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
@@ -41,9 +43,9 @@ impl Engine {
     /// Cancels one or all of the caller's monitors.
     pub(super) fn cancel(
         &mut self,
-        caller: &Caller,
-        tag: Option<Tag>,
+        (caller, tag): By<'_>,
         which: &Cancel,
+        now: Ns,
         out: &mut Vec<Output>,
     ) -> Result<Option<Answer>, Refusal> {
         let keys = self.meant(caller, which)?;
@@ -58,8 +60,10 @@ impl Engine {
         });
         for key in &keys {
             // Whoever gets its events is told, unless he did it himself.
-            let other = self.monitors.get(key).is_some_and(|it| it.owner != Some(caller.conn));
-            self.finish(*key, other.then_some(Reason::Cancelled), out);
+            let alarm = || Some(self.alarms.get(key)?.owner);
+            let owner = self.monitors.get(key).map_or_else(alarm, |it| it.owner);
+            let other = owner.is_some_and(|owner| owner != caller.conn);
+            self.finish(*key, (other.then_some(Reason::Cancelled), now), out);
         }
         if keys.is_empty() {
             out.extend(self.cancels.pop().and_then(Pending::reply));
@@ -112,18 +116,29 @@ impl Engine {
     }
 
     /// Ends a monitor, now or when its view is back.
-    pub(super) fn finish(&mut self, key: Key, told: Option<Reason>, out: &mut Vec<Output>) {
+    pub(super) fn finish(
+        &mut self,
+        key: Key,
+        (told, now): (Option<Reason>, Ns),
+        out: &mut Vec<Output>,
+    ) {
+        let unix = self.unix(now);
         let Some(monitor) = self.monitors.get_mut(&key) else {
-            self.alarms.remove(&key);
+            let by = Teller { node: &self.node, unix };
+            let told = self
+                .alarms
+                .remove(&key)
+                .and_then(|mut alarm| alarm.unanswered().or_else(|| Some(alarm.end(told?, by))));
+            out.extend(told);
             return self.remove(key, out);
         };
         if let Some(reply) = monitor.unanswered() {
             out.push(reply);
         } else if let Some(reason) = told.filter(|_| monitor.owner.is_some()) {
-            monitor.end(reason, None, (&self.node, out));
+            monitor.end(reason, None, (Teller { node: &self.node, unix }, out));
         }
         monitor.cancelled = true;
-        match monitor.view.is_some() {
+        match monitor.view.is_some() || monitor.ended.is_some() {
             true => self.remove(key, out),
             false => self.note(key),
         }
@@ -147,16 +162,16 @@ impl Engine {
                     monitor.expires = Some(Ns(now.0.saturating_add(lease.0)));
                     self.note(key);
                 }
-                None => self.finish(key, None, out),
+                None => self.finish(key, (None, now), out),
             }
         }
     }
 
     /// The service ends: everybody is told.
-    pub(super) fn shut_down(&mut self, out: &mut Vec<Output>) {
-        let keys: Vec<Key> = self.monitors.keys().copied().collect();
+    pub(super) fn shut_down(&mut self, now: Ns, out: &mut Vec<Output>) {
+        let keys: Vec<Key> = self.monitors.keys().chain(self.alarms.keys()).copied().collect();
         for key in keys {
-            self.finish(key, Some(Reason::Shutdown), out);
+            self.finish(key, (Some(Reason::Shutdown), now), out);
         }
     }
 }

@@ -9,11 +9,12 @@ impl Engine {
     /// Ends the monitors whose lease has run out.
     pub(super) fn expire(&mut self, now: Ns, out: &mut Vec<Output>) {
         for key in self.leases.until(now) {
-            self.finish(key, None, out);
+            self.finish(key, (None, now), out);
         }
     }
 
-    /// Gives a monitor to this connection, with all that it kept.
+    /// Gives a monitor to this connection, with all that it kept. One that has ended is forgotten
+    /// with that.
     pub(super) fn attach(
         &mut self,
         caller: &Caller,
@@ -26,7 +27,10 @@ impl Engine {
         let events = monitor.kept.take();
         let answer = leased(monitor, events.len());
         out.extend(events.into_iter().map(|event| Output::Event { to: caller.conn, event }));
-        self.note(key);
+        match monitor.ended.is_some() {
+            true => self.remove(key, out),
+            false => self.note(key),
+        }
         Ok(answer)
     }
 

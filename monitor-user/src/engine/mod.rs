@@ -22,10 +22,11 @@ pub use caller::{Caller, Conn, Limits};
 
 use crate::meter::census::Claim;
 use crate::meter::eye::Eye;
-use crate::meter::file::Stat;
+use crate::meter::file::{Stat, Unseen};
 use crate::meter::veil::Veil;
 use crate::meter::view::Seen;
 use crate::model::id::Ns;
+use crate::model::sample::Instant;
 use crate::model::status::Refusal;
 use crate::model::want::Capability;
 use crate::wire::call::{Call, Tag};
@@ -35,7 +36,7 @@ use account::Accounts;
 use agenda::Agenda;
 use alarm::Alarm;
 use cancel::Pending;
-use monitor::{Monitor, SLACK};
+use monitor::{Monitor, SLACK, Teller};
 use register::Claims;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -57,8 +58,8 @@ pub enum Input {
     },
     /// The views come back from a reading.
     Seen(Vec<Look>),
-    /// Somebody looked at a file; nothing, if it cannot be.
-    Looked(Key, Option<Stat>),
+    /// Somebody looked at a file.
+    Looked(Key, Result<Stat, Unseen>),
     /// Somebody whom these watch has ended, and his last record is there.
     Ended(Vec<Key>),
     /// What became of claims.
@@ -133,6 +134,8 @@ pub type Key = u64;
 /// The monitors of one node.
 pub struct Engine {
     node: Arc<str>,
+    /// The realtime clock less the one that inputs have: for what is told without a reading.
+    epoch: Ns,
     limits: Limits,
     callers: HashMap<Conn, Caller>,
     monitors: BTreeMap<Key, Monitor>,
@@ -158,6 +161,7 @@ impl Engine {
     pub fn new(node: Arc<str>, limits: Limits) -> Self {
         Self {
             node,
+            epoch: Ns(0),
             limits,
             callers: HashMap::new(),
             monitors: BTreeMap::new(),
@@ -183,18 +187,31 @@ impl Engine {
             Input::Called { from, tag, call } => {
                 self.called((from, tag), call, now, &mut out);
             }
-            Input::Seen(looks) => self.seen(looks, now, &mut out),
-            Input::Looked(key, stat) => self.looked(key, stat, &mut out),
+            Input::Seen(looks) => {
+                self.seen(looks, now, &mut out);
+                self.note_refused(&out);
+            }
+            Input::Looked(key, stat) => self.looked(key, stat, now, &mut out),
             Input::Ended(keys) => self.hurry(&keys),
-            Input::Claimed(settled) => self.claimed(settled, &mut out),
+            Input::Claimed(settled) => self.claimed(settled, now, &mut out),
             Input::Tick => {}
-            Input::Shutdown => self.shut_down(&mut out),
+            Input::Shutdown => self.shut_down(now, &mut out),
         }
         self.expire(now, &mut out);
         self.ring(now, &mut out);
         self.look(now, &mut out);
         self.claim(now, &mut out);
         out
+    }
+
+    /// What both clocks show.
+    pub const fn set_clock(&mut self, now: Instant) {
+        self.epoch = now.unix.since(now.boot);
+    }
+
+    /// A time of an input on the realtime clock.
+    const fn unix(&self, now: Ns) -> Ns {
+        Ns(now.0.saturating_add(self.epoch.0))
     }
 
     /// When it must be given an input, if nothing happens before.
@@ -249,16 +266,16 @@ impl Engine {
         let answer = match call {
             Call::Hello => Ok(Some(Answer::hello(&self.node, &caller))),
             Call::Monitor(request) => self.start(&caller, tag.clone(), *request, (now, out)),
-            Call::Cancel(which) => self.cancel(&caller, tag.clone(), &which, out),
+            Call::Cancel(which) => self.cancel((&caller, tag.clone()), &which, now, out),
             Call::List => Ok(Some(Answer::List(self.list(&caller, now)))),
             Call::Attach(named) => self.attach(&caller, &named.id, out).map(Some),
             Call::Renew(named) => self.renew(&caller, &named.id, now).map(Some),
-            Call::Heartbeat(params) => self.heartbeat(&caller, params, now).map(Some),
+            Call::Heartbeat(params) => self.heartbeat((&caller, tag.clone()), params, now),
             Call::Beat => {
                 self.beat(&caller, now);
                 Ok(Some(Answer::Heard {}))
             }
-            Call::File(params) => self.file(&caller, params, now).map(Some),
+            Call::File(params) => self.file((&caller, tag.clone()), params, now),
             Call::Account => self.account(&caller, tag.clone(), now),
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
             Call::Rules => asked((from, &tag), About::Rules, out),
@@ -272,13 +289,33 @@ impl Engine {
             Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {
-            *self.refused.entry(refusal.status.name()).or_default() += 1;
-            let (uid, pid) = (caller.uid, caller.pid);
-            tracing::info!(uid, pid, method, status = refusal.status.name(), "{refusal}");
+            self.note_refusal(&caller, method, refusal);
         }
         if let (Some(tag), Some(answer)) = (tag, answer.transpose()) {
             out.insert(place, Output::Reply { to: from, tag, answer });
         }
+    }
+
+    /// The same of first samples that could not be had: these are all the replies there are.
+    fn note_refused(&mut self, out: &[Output]) {
+        for output in out {
+            let Output::Reply { to, answer: Err(refusal), .. } = output else { continue };
+            self.refuse(*to, "monitor", refusal);
+        }
+    }
+
+    /// Counts a refusal to somebody, and writes it into the log.
+    pub fn refuse(&mut self, to: Conn, method: &str, refusal: &Refusal) {
+        if let Some(caller) = self.callers.get(&to).cloned() {
+            self.note_refusal(&caller, method, refusal);
+        }
+    }
+
+    /// Counts a refusal, and writes it into the log.
+    fn note_refusal(&mut self, caller: &Caller, method: &str, refusal: &Refusal) {
+        *self.refused.entry(refusal.status.name()).or_default() += 1;
+        let (uid, pid) = (caller.uid, caller.pid);
+        tracing::info!(uid, pid, method, status = refusal.status.name(), "{refusal}");
     }
 
     /// Hands out the views of all monitors that are due. One reading at a time: who comes due
@@ -318,6 +355,7 @@ impl Engine {
     /// The views are back.
     fn seen(&mut self, looks: Vec<Look>, now: Ns, out: &mut Vec<Output>) {
         self.looking = false;
+        let unix = self.unix(now);
         for look in looks {
             let view = match look.view {
                 Eye::View(view) => view,
@@ -332,10 +370,14 @@ impl Engine {
             monitor.view = Some(view);
             let over = match look.seen {
                 Some(_) if monitor.cancelled => true,
-                Some(seen) => monitor.take(seen, (now, &self.node), out),
+                Some(seen) => monitor.take(seen, (now, Teller { node: &self.node, unix }), out),
                 None => false,
             };
-            if over {
+            if over && !monitor.cancelled && monitor.awaited() {
+                let capabilities = monitor.rest();
+                self.release(capabilities);
+                self.note(look.key);
+            } else if over {
                 self.remove(look.key, out);
             } else {
                 self.note(look.key);
@@ -361,13 +403,18 @@ impl Engine {
         self.note(key);
     }
 
-    /// Forgets a monitor, and answers those who wait for its end.
-    fn remove(&mut self, key: Key, out: &mut Vec<Output>) {
-        let removed = self.monitors.remove(&key);
-        for capability in removed.into_iter().flat_map(|it| it.capabilities) {
+    /// A monitor needs these no more.
+    fn release(&mut self, capabilities: Vec<Capability>) {
+        for capability in capabilities {
             let left = self.needed.remove(&capability).unwrap_or(0).saturating_sub(1);
             self.needed.extend((left > 0).then_some((capability, left)));
         }
+    }
+
+    /// Forgets a monitor, and answers those who wait for its end.
+    fn remove(&mut self, key: Key, out: &mut Vec<Output>) {
+        let removed = self.monitors.remove(&key);
+        self.release(removed.map(|it| it.capabilities).unwrap_or_default());
         self.note(key);
         for pending in &mut self.cancels {
             pending.left.remove(&key);

@@ -17,6 +17,15 @@ const SLACK_PART: u64 = 20;
 /// … and no longer than this.
 pub const SLACK: Ns = Ns(4_000_000);
 
+/// Who tells, and when, where no reading says so.
+#[derive(Clone, Copy)]
+pub struct Teller<'a> {
+    /// The node.
+    pub node: &'a Arc<str>,
+    /// The realtime clock.
+    pub unix: Ns,
+}
+
 /// A monitor.
 pub struct Monitor {
     /// Its name.
@@ -51,6 +60,8 @@ pub struct Monitor {
     pub lease: Option<Ns>,
     /// When it ends, if nobody comes for it.
     pub expires: Option<Ns>,
+    /// Why it ended while nobody listened: what it has to tell is kept until its lease is over.
+    pub ended: Option<Reason>,
     /// It has been cancelled, and its view is not back yet.
     pub cancelled: bool,
     /// Somebody whom it watches has ended: it looks before its time …
@@ -119,7 +130,7 @@ impl Monitor {
     pub fn take(
         &mut self,
         seen: Result<Seen, Refusal>,
-        (now, node): (Ns, &Arc<str>),
+        (now, by): (Ns, Teller<'_>),
         out: &mut Vec<Output>,
     ) -> bool {
         let hurried = std::mem::take(&mut self.hurried);
@@ -134,7 +145,7 @@ impl Monitor {
         self.missed += self.every.map_or(0, |_| missed);
         let seen = match seen {
             Ok(seen) => seen,
-            Err(refusal) => return self.failed(refusal, node, out),
+            Err(refusal) => return self.failed(refusal, by, out),
         };
         let ended = self.ended(&seen);
         let event = Event {
@@ -142,9 +153,10 @@ impl Monitor {
             time_unix_ns: seen.unix.0,
             matched: u64::try_from(seen.matched).ok(),
             partial: seen.partial,
+            notes: seen.notes,
             ended,
             sample: raw(seen.json),
-            ..self.event(node)
+            ..self.event(by)
         };
         self.seq += 1;
         match self.first.take() {
@@ -161,13 +173,27 @@ impl Monitor {
         (self.every.is_some() && self.schedule.due().is_none()).then_some(Reason::Count)
     }
 
+    /// It is over, and keeps only what it has to tell, for whoever comes for it. Gives back what
+    /// was attached for it.
+    pub fn rest(&mut self) -> Vec<Capability> {
+        self.view = None;
+        self.grouped = false;
+        self.ended = self.kept.events.back().and_then(|last| last.ended);
+        std::mem::take(&mut self.capabilities)
+    }
+
+    /// Whether it has something to tell that nobody has come for, and may still come.
+    pub fn awaited(&self) -> bool {
+        self.owner.is_none() && self.expires.is_some() && !self.kept.events.is_empty()
+    }
+
     /// A reading that failed as a whole ends it; a first one is refused.
-    fn failed(&mut self, refusal: Refusal, node: &Arc<str>, out: &mut Vec<Output>) -> bool {
+    fn failed(&mut self, refusal: Refusal, by: Teller<'_>, out: &mut Vec<Output>) -> bool {
         match (self.first.take(), self.owner) {
             (Some(tag), Some(to)) => {
                 out.push(Output::Reply { to, tag, answer: Err(refusal) });
             }
-            _ => self.end(Reason::Failed, Some(refusal.message), (node, out)),
+            _ => self.end(Reason::Failed, Some(refusal.message), (by, out)),
         }
         true
     }
@@ -185,20 +211,21 @@ impl Monitor {
         &mut self,
         reason: Reason,
         message: Option<String>,
-        (node, out): (&Arc<str>, &mut Vec<Output>),
+        (by, out): (Teller<'_>, &mut Vec<Output>),
     ) {
-        let event = Event { ended: Some(reason), message, ..self.event(node) };
+        let event = Event { ended: Some(reason), message, ..self.event(by) };
         self.tell(event, out);
     }
 
-    fn event(&self, node: &Arc<str>) -> Event {
+    fn event(&self, by: Teller<'_>) -> Event {
         Event {
             id: self.id.clone(),
             seq: self.seq,
             code: self.code,
             period_ns: self.every.map(|every| every.0),
             missed: self.missed,
-            node: node.to_string(),
+            node: by.node.to_string(),
+            time_unix_ns: by.unix.0,
             ..Event::default()
         }
     }

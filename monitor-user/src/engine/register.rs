@@ -1,4 +1,5 @@
-//! A process says that it is a rank, or somebody says it of a process of his.
+//! A process says that it is a rank, or somebody says it of a process of his, or watches for the
+//! beats of one.
 //!
 //! In: the call. Out: a claim; whoever reads processes finds out whose the process is, and the
 //! answer comes then. Claims that come while others are looked into go out together, and no
@@ -12,7 +13,7 @@ use crate::meter::plan;
 use crate::model::id::{Ns, Pid};
 use crate::model::status::Refusal;
 use crate::wire::call::Tag;
-use crate::wire::params::Register;
+use crate::wire::params::{Heartbeat, Register};
 use std::collections::HashMap;
 
 /// From one look into claims to the next.
@@ -37,7 +38,27 @@ struct Waiting {
     to: Conn,
     uid: u32,
     tag: Option<Tag>,
-    params: Register,
+    what: What,
+}
+
+/// What is done when a claim is settled.
+pub enum What {
+    /// The process is this rank.
+    Rank(Register),
+    /// It promises to beat.
+    Heart(Heartbeat),
+}
+
+/// Who claims, and with what his call is answered.
+pub type By<'a> = (&'a Caller, Option<Tag>);
+
+impl What {
+    const fn method(&self) -> &'static str {
+        match self {
+            Self::Rank(_) => "register",
+            Self::Heart(_) => "heartbeat",
+        }
+    }
 }
 
 impl Claims {
@@ -65,15 +86,27 @@ impl Engine {
         if pid == 0 {
             return Err(Refusal::bad("pid 0: the id of a process, or none for the caller"));
         }
-        self.room_for_claim(caller)?;
         let rank = Rank { namespace: params.namespace.as_str().into(), rank };
-        let claim = Claim { pid: Pid(pid), rank, uid: caller.uid, veil: caller.veil, at: now };
+        self.put((caller, tag), (Pid(pid), Some(rank)), What::Rank(params), now)?;
+        Ok(None)
+    }
+
+    /// Takes in that somebody speaks for a process.
+    pub(super) fn put(
+        &mut self,
+        (caller, tag): By<'_>,
+        (pid, rank): (Pid, Option<Rank>),
+        what: What,
+        now: Ns,
+    ) -> Result<(), Refusal> {
+        self.room_for_claim(caller)?;
+        let claim = Claim { pid, rank, uid: caller.uid, veil: caller.veil, at: now };
         let key = self.next_key;
         self.next_key += 1;
-        let waiting = Waiting { to: caller.conn, uid: caller.uid, tag, params };
+        let waiting = Waiting { to: caller.conn, uid: caller.uid, tag, what };
         self.claims.waiting.insert(key, waiting);
         self.claims.new.push((key, claim));
-        Ok(None)
+        Ok(())
     }
 
     fn room_for_claim(&self, caller: &Caller) -> Result<(), Refusal> {
@@ -100,18 +133,24 @@ impl Engine {
     pub(super) fn claimed(
         &mut self,
         settled: Vec<(Key, Result<(), Refusal>)>,
+        now: Ns,
         out: &mut Vec<Output>,
     ) {
         self.claims.out = false;
         for (key, result) in settled {
-            let Some(Waiting { to, tag, params, .. }) = self.claims.waiting.remove(&key) else {
+            let Some(Waiting { to, tag, what, .. }) = self.claims.waiting.remove(&key) else {
                 continue;
             };
-            if let Err(refusal) = &result {
-                *self.refused.entry(refusal.status.name()).or_default() += 1;
-                tracing::info!(method = "register", status = refusal.status.name(), "{refusal}");
+            // Who has gone meanwhile has no alarms, and no answer.
+            let Some(caller) = self.callers.get(&to).cloned() else { continue };
+            let method = what.method();
+            let answer = result.and_then(|()| match what {
+                What::Rank(params) => Ok(Answer::Registered(params)),
+                What::Heart(params) => self.promise(&caller, params, now),
+            });
+            if let Err(refusal) = &answer {
+                self.note_refusal(&caller, method, refusal);
             }
-            let answer = result.map(|()| Answer::Registered(params));
             out.extend(tag.map(|tag| Output::Reply { to, tag, answer }));
         }
     }

@@ -26,7 +26,7 @@ impl Engine {
         self.bearable(&plan, &request)?;
         self.affordable(caller, plan.every)?;
         self.room_for_groups(caller, &plan)?;
-        let id = self.name(caller, &request, out)?;
+        let id = self.name(caller, &request, (now, out))?;
         let every = plan.every;
         let count = every.map_or(Some(1), |_| request.count);
         let monitor = Monitor {
@@ -46,6 +46,7 @@ impl Engine {
             follow: request.follow,
             lease: request.lease_ns.map(Ns),
             expires: None,
+            ended: None,
             cancelled: false,
             hurry: false,
             hurried: false,
@@ -85,6 +86,9 @@ impl Engine {
 
     /// Limits of pace.
     fn bearable(&self, plan: &Plan, request: &Request) -> Result<(), Refusal> {
+        if request.every_ns == Some(0) {
+            return Err(Refusal::bad("every_ns 0: leave it out for one sample"));
+        }
         if let Some(every) = request.every_ns {
             match plan.want.wants(ProcessField::Pss) {
                 true => self.limits.slowest_costly(every)?,
@@ -108,7 +112,8 @@ impl Engine {
     /// The pace of all his monitors together.
     fn affordable(&self, caller: &Caller, every: Option<Ns>) -> Result<(), Refusal> {
         let Some(every) = every else { return Ok(()) };
-        let his = self.monitors.values().filter(|it| it.uid == caller.uid && !it.cancelled);
+        let his = self.monitors.values();
+        let his = his.filter(|it| it.uid == caller.uid && !it.cancelled && it.ended.is_none());
         let sum: f64 = his.filter_map(|it| it.every).chain([every]).map(per_second).sum();
         let most = self.limits.samples_per_second;
         if sum <= most as f64 {
@@ -126,7 +131,7 @@ impl Engine {
         &mut self,
         caller: &Caller,
         request: &Request,
-        out: &mut Vec<Output>,
+        (now, out): (Ns, &mut Vec<Output>),
     ) -> Result<String, Refusal> {
         let Some(id) = &request.id else {
             return Ok(self.free_name(caller));
@@ -134,12 +139,15 @@ impl Engine {
         plan::proper(id)?;
         let Some(key) = self.find(caller, id) else { return Ok(id.clone()) };
         if !request.replace {
-            return Err(Refusal::new(
-                Status::Exists,
-                format!("monitor {id:?} is there already: cancel it, or ask to replace it"),
-            ));
+            let over = self.monitors.get(&key).is_some_and(|it| it.ended.is_some());
+            let text = match over {
+                true => "has ended, and its events are kept: read or cancel it",
+                false => "is there already: cancel it",
+            };
+            let text = format!("monitor {id:?} {text}, or ask to replace it");
+            return Err(Refusal::new(Status::Exists, text));
         }
-        self.finish(key, Some(Reason::Replaced), out);
+        self.finish(key, (Some(Reason::Replaced), now), out);
         Ok(id.clone())
     }
 

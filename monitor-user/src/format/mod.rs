@@ -4,6 +4,7 @@
 //! appended. A form walks the field list and knows no field by name; it reads and writes no file.
 
 mod csv;
+pub mod diagnosis;
 pub mod events;
 pub mod exposition;
 pub mod grid;

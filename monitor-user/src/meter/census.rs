@@ -23,13 +23,13 @@ pub struct Census {
     told: u64,
 }
 
-/// Somebody says that a process is a rank.
+/// Somebody says that a process is a rank, or asks whether he may speak for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The process.
     pub pid: Pid,
-    /// Which rank.
-    pub rank: job::Rank,
+    /// Which rank; none, if he only watches for its beats.
+    pub rank: Option<job::Rank>,
     /// The user who says so.
     pub uid: u32,
     /// What he may see.
@@ -59,12 +59,14 @@ impl Census {
         let process = process.ok_or_else(|| Refusal::absent(format!("no process {pid}")))?;
         let uid = process.row.get(ProcessField::Uid);
         if claim.uid != 0 && uid != Some(u64::from(claim.uid)) {
+            let what = if claim.rank.is_some() { "register it" } else { "watch for its beats" };
             return Err(Refusal::denied(format!(
-                "process {pid} is of another user: only he and root can register it"
+                "process {pid} is of another user: only he and root can {what}"
             )));
         }
+        let Some(rank) = claim.rank.clone() else { return Ok(()) };
         let registry = self.jobs.registry_mut();
-        let held = registry.register(process.id, claim.rank.clone());
+        let held = registry.register(process.id, rank);
         held.map_err(|full| Refusal::limit(full.to_string()))
     }
 
@@ -124,7 +126,7 @@ mod tests {
         /// What becomes of a claim of this user.
         fn claim(&mut self, pid: u32, uid: u32) -> Result<(), Status> {
             let veil = if uid == 0 { Veil::None } else { Veil::Own(Eyes { uid, gid: uid }) };
-            let rank = job::Rank { namespace: "job".into(), rank: pid };
+            let rank = Some(job::Rank { namespace: "job".into(), rank: pid });
             let claim = Claim { pid: Pid(pid), rank, uid, veil, at: self.sample.at.boot };
             self.census.settle(&claim, &self.sample).map_err(|refusal| refusal.status)
         }
@@ -147,9 +149,24 @@ mod tests {
     }
 
     #[test]
+    fn who_only_watches_needs_the_same_right_and_registers_nothing() {
+        let mut world = World::new("process 7 uid=1000\nprocess 8 uid=1001");
+        let mut watch = |pid| {
+            let veil = Veil::Own(Eyes { uid: 1000, gid: 1000 });
+            let at = world.sample.at.boot;
+            let claim = Claim { pid: Pid(pid), rank: None, uid: 1000, veil, at };
+            world.census.settle(&claim, &world.sample).map_err(|refusal| refusal.to_string())
+        };
+        assert_eq!(watch(7), Ok(()));
+        let why = "process 8 is of another user: only he and root can watch for its beats";
+        assert_eq!([watch(8), watch(9)], [Err(why.into()), Err("no process 9".into())]);
+        assert!(world.found().is_empty());
+    }
+
+    #[test]
     fn what_he_may_not_see_is_not_there() {
         let mut world = World::new("process 7 uid=1001");
-        let rank = job::Rank { namespace: "job".into(), rank: 0 };
+        let rank = Some(job::Rank { namespace: "job".into(), rank: 0 });
         let (veil, at) = (Veil::Only(Eyes { uid: 1000, gid: 1000 }), world.sample.at.boot);
         let claim = Claim { pid: Pid(7), rank, uid: 1000, veil, at };
         let refusal = world.census.settle(&claim, &world.sample).expect_err("hidden");

@@ -9,6 +9,7 @@ use crate::model::id::{Identity, Pid};
 use crate::model::sample::Process;
 use crate::model::status::Refusal;
 use crate::model::want::Want;
+use crate::model::whose::Whose;
 use crate::sys::pidfd::Held;
 
 /// What looks at a reading.
@@ -53,6 +54,15 @@ impl Eye {
         match self {
             Self::View(view) => view.few(),
             Self::Account(_) | Self::Scrape(_) | Self::Whole(_) => None,
+        }
+    }
+
+    /// Whose page tables it is about.
+    pub fn pss_of(&self) -> Whose {
+        match self {
+            Self::View(view) => view.pss_of(),
+            Self::Scrape(scrape) => scrape.pss_of(),
+            Self::Account(_) | Self::Whole(_) => Whose::default(),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The rule of PMIx (`PMIX_MONITOR_FILE`): the first look is what it is compared with; later, a
 //! look that finds nothing changed of what was asked for is a miss; after so many misses in a
-//! row somebody is told. A file that cannot be looked at is waited for. Opens nothing.
+//! row somebody is told. A file that is not there yet is waited for; one that goes away, or cannot be
+//! looked at any more, is a miss, and its return a change. Opens nothing.
 
 use crate::model::id::Ns;
 
@@ -15,6 +16,15 @@ pub struct Stat {
     pub accessed: Ns,
     /// Time of the last modification.
     pub modified: Ns,
+}
+
+/// Why a file could not be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unseen {
+    /// It is not there.
+    Missing,
+    /// Who asked may not look.
+    Denied,
 }
 
 /// What counts as a change.
@@ -49,6 +59,8 @@ pub struct Watched {
     drops: u64,
     repeat: bool,
     last: Option<Stat>,
+    /// Whether it was not to be seen when it was last looked for.
+    missing: bool,
     unchanged: u64,
     told: bool,
 }
@@ -57,16 +69,22 @@ impl Watched {
     /// A file of which these changes count.
     pub fn new(changes: Changes, drops: u32, repeat: bool) -> Self {
         let drops = u64::from(drops).max(1);
-        Self { changes, drops, repeat, last: None, unchanged: 0, told: false }
+        Self { changes, drops, repeat, last: None, missing: false, unchanged: 0, told: false }
     }
 
-    /// A look: how many in a row found nothing changed, if somebody is to be told.
+    /// A look: how many in a row found nothing changed, or nothing, if somebody is to be told.
     pub fn look(&mut self, stat: Option<Stat>) -> Option<u64> {
-        let now = stat?;
-        let before = self.last.replace(now)?;
-        if self.changes.between(before, now) {
+        let before = self.last;
+        self.last = stat.or(before);
+        let before = before?;
+        let was_missing = std::mem::replace(&mut self.missing, stat.is_none());
+        let changed = stat.is_some_and(|now| was_missing || self.changes.between(before, now));
+        // That it is gone is news to who was told that it stays as it is.
+        if changed || (self.missing && !was_missing) {
             self.unchanged = 0;
             self.told = false;
+        }
+        if changed {
             return None;
         }
         self.unchanged += 1;
@@ -75,9 +93,9 @@ impl Watched {
         tell.then_some(self.unchanged)
     }
 
-    /// What was seen last.
-    pub const fn last(&self) -> Option<Stat> {
-        self.last
+    /// What the last look saw; nothing, if it is missing.
+    pub fn seen(&self) -> Option<Stat> {
+        self.last.filter(|_| !self.missing)
     }
 }
 
@@ -120,6 +138,18 @@ mod tests {
     #[test]
     fn a_file_that_is_not_there_is_waited_for() {
         let mut file = Watched::new(SIZE, 1, false);
-        assert_eq!(looks(&mut file, &[None, None, stat(1, 0, 0), None, stat(1, 0, 0)])[4], Some(1));
+        let stats = [None, None, stat(1, 0, 0), stat(1, 0, 0)];
+        assert_eq!(looks(&mut file, &stats), [None, None, None, Some(1)]);
+    }
+
+    #[test]
+    fn one_that_is_gone_is_told_of_after_as_many_looks_and_all_is_well_when_it_is_back() {
+        let mut file = Watched::new(SIZE, 2, false);
+        let (there, gone) = (stat(1, 0, 0), None);
+        let stats = [there, there, there, gone, gone, gone, there, there, there];
+        let told = looks(&mut file, &stats[..5]);
+        assert_eq!((told[2], told[4], file.seen()), (Some(2), Some(2), None));
+        assert_eq!(looks(&mut file, &stats[5..]), [None, None, None, Some(2)]);
+        assert_eq!(file.seen(), there);
     }
 }

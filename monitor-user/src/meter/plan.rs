@@ -13,10 +13,11 @@ use crate::model::field::{Category as _, ProcessField};
 use crate::model::id::{Ns, Pid};
 use crate::model::name;
 use crate::model::pmix::Named as _;
-use crate::model::request::{Rank, Request, Target};
+use crate::model::request::{EMPTY, Rank, Request, Target};
 use crate::model::scope::Scope;
 use crate::model::status::{Refusal, Status};
 use crate::model::want::{Capability, Devices, Want};
+use crate::model::whose::Whose;
 
 /// Fields that are read only if they are shown.
 pub const COSTLY: [ProcessField; 6] = [
@@ -119,7 +120,12 @@ fn fitting(request: &Request, scope: Scope) -> Result<(), Refusal> {
         Target::Rank(rank) => Some(&rank.namespace),
         _ => None,
     });
-    let devices = [&request.disks, &request.nets].into_iter().flatten().flatten();
+    let devices = [("disks", &request.disks), ("nets", &request.nets)];
+    let empty = |&&(_, list): &&(_, &Option<Vec<_>>)| list.as_ref().is_some_and(Vec::is_empty);
+    if let Some((key, _)) = devices.iter().find(empty) {
+        return Err(Refusal::bad(format!("{key}: {EMPTY}")));
+    }
+    let devices = devices.iter().filter_map(|(_, list)| list.as_ref()).flatten();
     for name in devices.chain(request.id.iter()).chain(ranks) {
         proper(name)?;
     }
@@ -234,6 +240,8 @@ fn want(
         pids,
         threads: request.threads,
         costly: COSTLY.into_iter().filter(shown).collect(),
+        // Who looks knows of whom.
+        pss_of: Whose::default(),
         node: scope.node() && (every || !(layout.node.is_empty() && layout.cpus.is_empty())),
         disks: devices(scope.disks() && !layout.disks.is_empty(), request.disks.as_ref()),
         nets: devices(scope.nets() && !layout.nets.is_empty(), request.nets.as_ref()),
@@ -283,6 +291,8 @@ mod tests {
         let disk = Request { part: "disk".into(), ..Request::default() };
         let long = Request { disks: Some(vec!["x".repeat(256)]), ..disk };
         assert!(Plan::of(&long).is_err());
+        let none = Request { nets: Some(Vec::new()), ..Request::default() };
+        refused(&none, "nets: an empty list; leave it out for all");
         let control = Request { nets: Some(vec!["a\n".into()]), ..Request::default() };
         assert!(Plan::of(&control).is_err_and(|it| it.message.starts_with("name \"a\\n\"")));
     }

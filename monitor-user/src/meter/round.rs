@@ -176,7 +176,7 @@ impl Rounds {
         if wants().any(|want| want.processes) {
             sample = Some(match self.glance(turns) {
                 Some(sample) => sample,
-                None => self.everybody(&union(wants()))?,
+                None => self.everybody(&union(turns.iter().map(|turn| &*turn.view)))?,
             });
         }
         for want in wants().map(node_want).filter(reads_node) {
@@ -227,9 +227,15 @@ impl Rounds {
 }
 
 /// What must be read for all of them.
-fn union<'a>(wants: impl Iterator<Item = &'a Want>) -> Want {
+fn union<'a>(eyes: impl Iterator<Item = &'a Eye>) -> Want {
     let mut all = Want::default();
-    for want in wants.filter(|want| want.processes) {
+    for eye in eyes.filter(|eye| eye.want().processes) {
+        let want = eye.want();
+        if want.wants(ProcessField::Pss) {
+            let first = !all.wants(ProcessField::Pss);
+            let others = std::mem::take(&mut all.pss_of);
+            all.pss_of = if first { eye.pss_of() } else { others.or(eye.pss_of()) };
+        }
         all.processes = true;
         all.threads |= want.threads;
         for &field in &want.costly {

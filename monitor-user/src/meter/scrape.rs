@@ -16,6 +16,7 @@ use crate::model::request::Request;
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
 use crate::model::want::{Capability, Want};
+use crate::model::whose::Whose;
 
 /// What is exposed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +78,11 @@ impl Scrape {
     /// What must be read for it.
     pub const fn want(&self) -> &Want {
         self.view.want()
+    }
+
+    /// Whose page tables it is about.
+    pub fn pss_of(&self) -> Whose {
+        self.view.pss_of()
     }
 
     /// Looks at a reading. The exposition stands where others have JSON.

@@ -9,6 +9,7 @@ use super::job;
 use crate::model::field::{Category, ProcessField};
 use crate::model::sample::Process;
 use crate::model::status::Status;
+pub use crate::model::whose::Eyes;
 
 /// Whose eyes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,15 +21,6 @@ pub enum Veil {
     Own(Eyes),
     /// Sees his own and no other: `/proc` is mounted with `hidepid`.
     Only(Eyes),
-}
-
-/// A user and the group that he acts as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Eyes {
-    /// The user.
-    pub uid: u32,
-    /// The group.
-    pub gid: u32,
 }
 
 /// Fields that a sentence names at most.
@@ -85,14 +77,22 @@ const OPEN: &[ProcessField] = {
 impl Veil {
     /// Whether he may know that it is there.
     pub fn shows(self, process: &Process) -> bool {
-        !matches!(self, Self::Only(eyes) if !owns(eyes, process))
+        !matches!(self, Self::Only(eyes) if !eyes.own(process))
     }
 
     /// Whether nothing of it is kept from him.
     pub fn opens(self, process: &Process) -> bool {
         match self {
             Self::None => true,
-            Self::Own(eyes) | Self::Only(eyes) => owns(eyes, process),
+            Self::Own(eyes) | Self::Only(eyes) => eyes.own(process),
+        }
+    }
+
+    /// Whose eyes, if not everything is open to them.
+    pub const fn eyes(self) -> Option<Eyes> {
+        match self {
+            Self::None => None,
+            Self::Own(eyes) | Self::Only(eyes) => Some(eyes),
         }
     }
 
@@ -135,12 +135,6 @@ pub fn refusal(hidden: &[ProcessField], processes: usize) -> String {
     };
     let (status, names) = (Status::NoPermissions.name(), names.join(", "));
     format!("{status}: {names}{more} of {processes}: it takes observe-all to see them")
-}
-
-/// Whether the kernel lets these eyes look into it.
-fn owns(eyes: Eyes, process: &Process) -> bool {
-    let is = |field, id| process.row.get(field) == Some(u64::from(id));
-    process.unlent && is(ProcessField::Uid, eyes.uid) && is(ProcessField::Gid, eyes.gid)
 }
 
 #[cfg(test)]

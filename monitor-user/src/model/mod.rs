@@ -2,6 +2,7 @@
 //!
 //! Pure data and arithmetic. Nothing here reads a file, knows a backend or prints.
 
+pub mod diagnosis;
 pub mod event;
 pub mod field;
 pub mod group;
@@ -16,5 +17,7 @@ pub mod request;
 pub mod sample;
 pub mod scope;
 pub mod shortfall;
+pub mod spread;
 pub mod status;
 pub mod want;
+pub mod whose;

@@ -3,7 +3,11 @@
 //! Names are still texts here; `meter::plan` finds the fields, and refuses what makes no sense.
 //! In JSON it is the parameter of `monitor`; an unknown key is refused, not overlooked.
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+
+/// What is said of a list that is empty.
+pub const EMPTY: &str = "an empty list; leave it out for all";
 
 /// A request for statistics (`PMIx_Process_monitor` with resource usage).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,22 +28,22 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// Whom: the union of these; everybody on this node, if there are none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
     pub targets: Vec<Target>,
     /// Only these disks.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_filled")]
     pub disks: Option<Vec<String>>,
     /// Only these interfaces.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_filled")]
     pub nets: Option<Vec<String>>,
     /// Only processes with one of these command names; `*` stands for any letters.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
     pub comms: Vec<String>,
     /// Only processes of these users.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
     pub uids: Vec<u32>,
     /// Only processes in one of these cgroups or below it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "filled")]
     pub cgroups: Vec<String>,
     /// Adds processes up: `job`, `user`, `comm`, `cgroup` or `container`; the sample has groups
     /// instead.
@@ -96,9 +100,29 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Opti
     T::deserialize(from).map(Some)
 }
 
+/// A list that is there names something: who narrows a request down to nothing would else be given
+/// everything.
+fn filled<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    let list = Vec::deserialize(from)?;
+    match list.is_empty() {
+        true => Err(D::Error::custom(EMPTY)),
+        false => Ok(list),
+    }
+}
+
+fn some_filled<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    filled(from).map(Some)
+}
+
 /// A target of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "a target is {\"pid\":N}, {\"namespace\":\"NAME\",\"rank\":N} or {\"node\":\"NAME\"}"
+)]
 pub enum Target {
     /// A process by node and process id (`PMIX_MONITOR_TARGET_PIDS`).
     Pid {
@@ -119,7 +143,7 @@ pub enum Target {
 
 /// A process of a parallel job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with namespace and rank")]
 pub struct Rank {
     /// Its namespace.
     pub namespace: String,
@@ -130,7 +154,7 @@ pub struct Rank {
 
 /// A node by its name or its number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a node is a name or a number")]
 pub enum NodeName {
     /// Its number.
     Number(u32),

@@ -2,6 +2,7 @@
 
 use super::field::ProcessField;
 use super::id::Pid;
+use super::whose::Whose;
 use std::sync::Arc;
 
 /// A capability of the data plane: one BPF object each, loaded and attached by itself.
@@ -77,6 +78,8 @@ pub struct Want {
     pub threads: bool,
     /// Fields that cost extra (`Pss`, `Cmdline`, `Cgroup`, `Path`) and are wanted.
     pub costly: Vec<ProcessField>,
+    /// Whose page tables are walked, if `Pss` is wanted.
+    pub pss_of: Whose,
     /// Load, memory, pressure and processors.
     pub node: bool,
     /// Disks: all, these, or none.

@@ -55,6 +55,16 @@ pub enum Error {
         /// What may have been meant, or what else can be done; begins with its own separator.
         hint: String,
     },
+    /// The file that was named is not there, or not yet.
+    #[error("process {pid} has not loaded {library}; it has mapped {mapped}")]
+    Unloaded {
+        /// The process.
+        pid: u32,
+        /// The library.
+        library: String,
+        /// What it has.
+        mapped: String,
+    },
     /// It is not there to be had.
     #[error("no {what}: {why}")]
     Lacking {

@@ -33,11 +33,15 @@ pub fn in_process(proc: &Path, pid: Pid, wanted: &Wanted) -> Result<Vec<Site>, E
     if !failed.is_empty() {
         return Err(failed.swap_remove(0));
     }
+    let mapped = files.iter().map(|it| it.image.file.name()).collect::<Vec<_>>().join(", ");
+    if let Some(library) = &wanted.file
+        && !files.iter().any(|it| wanted.accepts(&it.image.file.path))
+    {
+        return Err(Error::Unloaded { pid: pid.0, library: library.clone(), mapped });
+    }
     let place = format!("process {}", pid.0);
-    let hint = near.into_iter().find(|hint| !hint.is_empty()).unwrap_or_else(|| {
-        let names = files.iter().map(|it| it.image.file.name());
-        format!("; it has mapped {}", names.collect::<Vec<_>>().join(", "))
-    });
+    let hint = near.into_iter().find(|hint| !hint.is_empty());
+    let hint = hint.unwrap_or_else(|| format!("; it has mapped {mapped}"));
     Err(Error::Missing { name: said(wanted), place, hint })
 }
 

@@ -20,6 +20,7 @@ pub mod instruction;
 pub mod site;
 // From names to sites.
 pub mod find;
+pub mod unusual;
 pub mod wanted;
 // What calls mean, and the messages that they leave in a process.
 pub mod description;

@@ -56,7 +56,7 @@ impl Replay {
             if !want.threads {
                 it.threads.clear();
             }
-            if !want.wants(ProcessField::Pss) {
+            if !want.wants(ProcessField::Pss) || !want.pss_of.means(it) {
                 it.row.clear(ProcessField::Pss);
             }
         }

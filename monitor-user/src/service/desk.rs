@@ -2,14 +2,25 @@
 //!
 //! The engine implements it, since it runs what is stored; services name things by their numbers.
 
+use super::counter::Shelf;
+use super::diag::Book;
 use super::ground::{HeldThread, Sent};
 use super::outcome::{Refusal, Told};
 use super::session::number::Numbers;
+use crate::format::diagnosis::Form;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::{RequestId, Value};
 use crate::probe::tap::Tap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The first number of an object that all tools share.
+pub const SHARED: i64 = 1 << 30;
+
+/// Whether an object of this number is shared by all tools, or a session's own.
+pub const fn is_shared(number: i64) -> bool {
+    number >= SHARED
+}
 
 /// The stored requests and the events of one session on one node.
 pub trait Desk {
@@ -19,6 +30,8 @@ pub trait Desk {
     fn disable(&mut self, id: RequestId) -> Result<(), Refusal>;
     /// Forgets it.
     fn delete(&mut self, id: RequestId) -> Result<(), Refusal>;
+    /// Where each of its actions is run, as they stand.
+    fn places(&self, id: RequestId) -> Result<Vec<Run>, Refusal>;
     /// Makes an event of the user's own.
     fn define_event(&mut self, number: i64) -> Result<(), Refusal>;
     /// Forgets it, and every request that waits for it.
@@ -31,6 +44,37 @@ pub trait Desk {
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal>;
     /// The prefixes of the extensions that are there.
     fn prefixes(&self) -> Vec<String>;
+    /// The instruments of the node.
+    fn shelf(&self) -> &Shelf;
+    /// The same, to be changed.
+    fn shelf_mut(&mut self) -> &mut Shelf;
+    /// The unusual events of the node.
+    fn diagnoses(&mut self) -> &mut Book;
+}
+
+/// Where an action of a stored request is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Run {
+    /// In the kernel, at the event.
+    Kernel,
+    /// In user space, with what the kernel has copied at the event.
+    Copy,
+    /// In user space, while the thread that met the event is held.
+    Held,
+    /// In user space, after the event: what it is about may have changed.
+    After,
+}
+
+impl Run {
+    /// Its name in replies.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Copy => "copy",
+            Self::Held => "held",
+            Self::After => "after",
+        }
+    }
 }
 
 /// A kind of occurrence: what has to be looked out for.
@@ -56,6 +100,8 @@ pub enum Topic {
     Sent(Sent),
     /// A library function was called, or returned.
     Called(Tap),
+    /// An unusual event was traced; its line is in this form.
+    Diagnosed(Form),
     /// A message that a service has marked was received.
     Received,
     /// A thread began to wait.
@@ -98,7 +144,8 @@ impl Topic {
             | Self::NodeCame
             | Self::NodeWent
             | Self::User(_)
-            | Self::Sent(_) => None,
+            | Self::Sent(_)
+            | Self::Diagnosed(_) => None,
         }
     }
 }

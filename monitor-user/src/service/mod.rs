@@ -3,6 +3,7 @@
 //! ```text
 //!  row     what the service is called, takes, gives and needs: checked before it is called
 //!  ctx     what it is given: the session, the ground, the desk, its parameters' objects
+//!  kernel  what an action is when the kernel runs it at the event itself
 //!  ground  what services act on: processes, the node, acts, happenings (live, or a script)
 //!  session what is remembered of a tool on one node: who, which processes, by which numbers
 //! ```
@@ -15,11 +16,14 @@
 pub mod ctx;
 pub mod desk;
 pub mod ground;
+pub mod kernel;
 pub mod outcome;
 pub mod registry;
 pub mod row;
 pub mod session;
 // The services, by object.
+pub mod counter;
+pub mod diag;
 mod event;
 mod extension;
 mod hardware;
@@ -27,6 +31,7 @@ mod message;
 mod object;
 mod print;
 mod process;
+mod recording;
 mod scope;
 // What others could not do, as refusals.
 mod probed;
@@ -67,5 +72,7 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
     ("Hardware", &[hardware::ROWS]),
     ("Monitor objects", &[object::ROWS]),
-    ("Miscellaneous", &[print::ROWS, extension::ROWS]),
+    ("Miscellaneous", &[print::ROWS, extension::ROWS, recording::ROWS]),
+    ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
+    ("Unusual events", &[diag::row::ROWS]),
 ];

@@ -1,7 +1,8 @@
 //! Services about the monitor's own objects: stored requests and users' events (section 8.2).
 
 use super::ctx::Ctx;
-use super::desk::{Desk, Topic, Watch};
+use super::desk::{Desk, Run, Topic, Watch};
+use super::kernel::{Bound, Step};
 use super::outcome::{Done, Outcome, Refusal};
 use super::row::{Act, Given, Level, Row};
 use crate::omis::kind::{Kind, Param};
@@ -19,6 +20,7 @@ pub const ROWS: &[Row] = &[
         help: "Lets the stored request of this number run whenever its event occurs. The number \
                is that of its event. What is enabled already stays so.",
         act: Act::Manipulation(enable),
+        kernel: Some(|it| Some(vec![Step::Enable(request(it)?)])),
         examples: &["> 10 [0] enable(9)\n\
                      < 10 [0] enable(306,0,\"no request 9 is stored on node 0\")"],
         ..Row::BLANK
@@ -35,6 +37,7 @@ pub const ROWS: &[Row] = &[
                      > 15 [0] disable(11); 16 [0] raise_event(5,[2])\n\
                      < 15 [0] disable(0); 16 [0] raise_event(0)"],
         act: Act::Manipulation(disable),
+        kernel: Some(|it| Some(vec![Step::Disable(request(it)?)])),
         ..Row::BLANK
     },
     Row {
@@ -46,6 +49,22 @@ pub const ROWS: &[Row] = &[
                      > 12 [0] delete(10)\n< 12 [0] delete(0)\n> 13 [0] delete(10)\n\
                      < 13 [0] delete(306,0,\"no request 10 is stored on node 0\")"],
         act: Act::Manipulation(delete),
+        ..Row::BLANK
+    },
+    Row {
+        name: "request_level",
+        takes: REQUEST,
+        gives: &[Given { name: "level", kind: "string*" }],
+        help: "Tells where each action of a stored request is run, as they stand: `\"kernel\"`, \
+               at the event itself; `\"copy\"`, by the monitor, with what the kernel copied at \
+               the event; `\"held\"`, by the monitor, while the thread that met the event is \
+               held; `\"after\"`, by the monitor, when what it is about may have changed. An \
+               extension.",
+        examples: &["process 7\nattach 7\n\
+                     > 10 [0] process_terminated([7]): 11 [0] print($1), 12 [0] stop([])\n\
+                     < 10 [0] process_terminated(0)\n> 13 [0] request_level(10)\n\
+                     < 13 [0] request_level(0,[\"copy\",\"after\"])"],
+        act: Act::Synchronous(request_level),
         ..Row::BLANK
     },
     Row {
@@ -72,6 +91,7 @@ pub const ROWS: &[Row] = &[
         examples: &["> 10 [0] raise_event(5,[])\n\
                      < 10 [0] raise_event(304,0,\"no event 5 is defined on node 0\")"],
         act: Act::Manipulation(raise_event),
+        kernel: Some(raise_in_kernel),
         ..Row::BLANK
     },
     Row {
@@ -120,9 +140,29 @@ fn stored(
     act(ctx.desk, RequestId(*id)).map(|()| Done::ok()).into()
 }
 
+fn request_level(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+    let Some(Value::Integer(id)) = args.first() else { unreachable!("the row takes an integer") };
+    let places = ctx.desk.places(RequestId(*id));
+    let names = |places: Vec<Run>| places.into_iter().map(|it| Value::from(it.name())).collect();
+    places.map(|places| Done::with(vec![Value::List(names(places))])).into()
+}
+
 fn raise_event(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
     let params = args.get(1).and_then(Value::list).unwrap_or_default();
     by_number(args, |number| ctx.desk.raise(number, params))
+}
+
+/// The request that is named, if it is written out.
+fn request(it: &Bound<'_>) -> Option<RequestId> {
+    match it.value(0)? {
+        Value::Integer(id) => Some(RequestId(*id)),
+        _ => None,
+    }
+}
+
+fn raise_in_kernel(it: &Bound<'_>) -> Option<Vec<Step>> {
+    let number = it.value(0)?.integer()?;
+    Some(vec![Step::Raise(number, it.operands(1)?)])
 }
 
 fn by_number(args: &[Value], act: impl FnOnce(i64) -> Result<(), Refusal>) -> Outcome {

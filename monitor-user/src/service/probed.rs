@@ -16,7 +16,7 @@ impl From<Error> for Refusal {
             },
             Error::Malformed { .. } => Status::IO,
             Error::Unsupported { .. } | Error::Lacking { .. } => Status::UNSUPPORTED,
-            Error::Missing { .. } => Status::NO_SUCH_OBJECT,
+            Error::Missing { .. } | Error::Unloaded { .. } => Status::NO_SUCH_OBJECT,
             Error::Unsafe { .. } => Status::UNSAFE_SITE,
             Error::Moving => Status::INTERRUPTED,
         };

@@ -5,6 +5,7 @@
 
 use super::ctx::Ctx;
 use super::desk::Watch;
+use super::kernel::Lower;
 use super::outcome::{Done, Outcome, Refusal};
 use crate::omis::kind::Param;
 use crate::omis::{Status, Value};
@@ -28,6 +29,8 @@ pub struct Row {
     pub right: Right,
     /// Where it can be executed when it is the action of an event.
     pub level: Level,
+    /// What it is in the kernel, if the kernel can do it.
+    pub kernel: Option<Lower>,
     /// The manual: a paragraph.
     pub help: &'static str,
     /// Text cases (tests/request/README.md), each of which is run.
@@ -141,6 +144,7 @@ impl Row {
         flags: &[],
         right: Right::Nothing,
         level: Level::Anywhere,
+        kernel: None,
         help: "",
         examples: &[],
         act: Act::Manipulation(|_, _| Outcome::Done(Done::ok())),

@@ -2,6 +2,7 @@
 //!
 //! The answer to `monitor` is an event with a status; see `wire::event`.
 
+use super::event::Reason;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,9 @@ pub struct Listed {
     pub attached: bool,
     /// Events kept for who will.
     pub kept: usize,
+    /// Why it has ended; it is there until somebody has come for what it kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Reason>,
     /// How long its lease still runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_left_ns: Option<u64>,

@@ -19,7 +19,7 @@ pub const METHOD_NOT_FOUND: i32 = -32601;
 
 /// The tag of a call: a number or a text, given back as it came.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "id: a number or a text")]
 pub enum Tag {
     /// A number.
     Number(i64),
@@ -83,7 +83,7 @@ impl Fault {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with method and params")]
 struct Envelope<'a> {
     #[serde(default)]
     jsonrpc: Option<String>,

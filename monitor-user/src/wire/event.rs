@@ -53,9 +53,12 @@ pub struct Event {
     /// Rows that there were to choose from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<u64>,
-    /// Something that was asked for is missing; the notes of the sample say what.
+    /// Something that was asked for is missing; the notes of the sample, or these, say what.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// Notes on a sample that has no room for them: one in the form of PMIx.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Why it is the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Reason>,
@@ -89,8 +92,11 @@ pub enum Alert {
     File {
         /// Which.
         path: String,
-        /// Looks in a row that found it as it was.
+        /// Looks in a row that found it as it was, or did not find it.
         unchanged: u64,
+        /// It is not there any more, or cannot be looked at.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        missing: bool,
         /// Its size in bytes, if it could be looked at.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<u64>,

@@ -1,7 +1,7 @@
 //! What a call gets back: a result, or an error with a number, in one line.
 
 use super::call::{Fault, Tag};
-use crate::model::status::Refusal;
+use crate::model::status::{Refusal, Status};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -45,7 +45,8 @@ pub fn refused(id: &Tag, refusal: &Refusal) -> Vec<u8> {
 
 /// The line for what was no call.
 pub fn faulty(fault: &Fault) -> Vec<u8> {
-    let error = Error { code: fault.code, message: &fault.message, data: None };
+    let data = Status::of(fault.code).map(|status| Data { status: status.name() });
+    let error = Error { code: fault.code, message: &fault.message, data };
     finished(serde_json::to_vec(&Bad { jsonrpc: "2.0", id: fault.tag.as_ref(), error }))
 }
 
@@ -67,6 +68,13 @@ mod tests {
             "{\"jsonrpc\":\"2.0\",\"id\":3,\"error\":{\"code\":-46,\
              \"message\":\"no process 9\",\"data\":{\"status\":\"NOT_FOUND\"}}}\n"
         );
+    }
+
+    #[test]
+    fn a_fault_with_the_number_of_a_status_has_its_name() {
+        let fault = Fault { tag: None, code: Status::BadParam.number(), message: "bad".into() };
+        let text = String::from_utf8(faulty(&fault)).expect("text");
+        assert!(text.contains(r#""code":-27,"message":"bad","data":{"status":"BAD_PARAM"}"#));
     }
 
     #[test]

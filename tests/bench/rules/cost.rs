@@ -100,7 +100,7 @@ impl Bench {
     }
 
     fn add(&mut self, place: Place, acts: Vec<Act>) -> monitor::backend::rule::ListId {
-        let list = List { place, set: Some(self.set), limit: None, acts };
+        let list = List::new(place, Some(self.set), acts);
         let id = self.rules.add(&list).unwrap();
         self.rules.enable(id);
         id

@@ -33,7 +33,7 @@ fn percentiles(runs_first: bool) -> (f64, f64, bool) {
     let mut reader = rules.take_reader().unwrap();
     let urgent = Recorded { urgent: true, ..Recorded::default() };
     let place = Place::Entry(target::site(probed));
-    let list = List { place, set: None, limit: None, acts: vec![Act::Record(urgent)] };
+    let list = List::new(place, None, vec![Act::Record(urgent)]);
     let id = rules.add(&list).unwrap();
     rules.enable(id);
     let is_over = AtomicBool::new(false);

@@ -25,7 +25,7 @@ pub fn run() {
     let mut rules = KernelRules::open().unwrap();
     let mut reader = rules.take_reader().unwrap();
     let place = Place::Entry(target::site(probed));
-    let list = List { place, set: None, limit: None, acts: record().to_vec() };
+    let list = List::new(place, None, record().to_vec());
     let id = rules.add(&list).unwrap();
     rules.enable(id);
     let (is_over, memory) = (AtomicBool::new(false), resident());

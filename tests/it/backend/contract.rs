@@ -7,6 +7,7 @@ use monitor::backend::Backend;
 use monitor::model::field::{Category, Kind, ProcessField, Role};
 use monitor::model::sample::{Process, Sample};
 use monitor::model::want::{Devices, Want};
+use monitor::model::whose::{Eyes, Whose};
 use std::collections::HashSet;
 
 /// Fields that every process has, whoever reads it.
@@ -27,6 +28,7 @@ pub fn check(backend: &mut dyn Backend) {
     threads_are_one_level_below(backend);
     counters_never_go_backwards(backend);
     costly_fields_are_read_only_when_wanted(backend);
+    page_tables_are_walked_of_those_who_are_meant_alone(backend);
     node_parts_come_alone(backend);
     unknown_devices_are_named(backend);
     texts_are_given_when_wanted(backend);
@@ -149,6 +151,21 @@ fn costly_fields_are_read_only_when_wanted(backend: &mut dyn Backend) {
         assert_eq!(process.row.get(ProcessField::Pss), None);
         assert!(process.text.cmdline.is_none() && process.text.cgroup.is_none());
     }
+}
+
+fn page_tables_are_walked_of_those_who_are_meant_alone(backend: &mut dyn Backend) {
+    let mut shares = |pss_of: Whose| {
+        let sample =
+            read(backend, &Want { costly: vec![ProcessField::Pss], pss_of, ..processes() });
+        let has = |it: &&Process| it.row.get(ProcessField::Pss).is_some();
+        sample.processes.iter().filter(has).map(|it| it.id.pid).collect::<Vec<_>>()
+    };
+    let all = shares(Whose::default());
+    let Some(&one) = all.last() else { return };
+    assert_eq!(shares(Whose { pids: Some(vec![one]), eyes: None }), [one]);
+    // No user has this number: it means that none is given (setreuid(2)).
+    let eyes = Some(Eyes { uid: u32::MAX, gid: u32::MAX });
+    assert_eq!(shares(Whose { pids: None, eyes }), []);
 }
 
 fn node_parts_come_alone(backend: &mut dyn Backend) {

@@ -62,6 +62,20 @@ fn a_process_that_is_not_there_ends_it_as_without_a_daemon() {
 }
 
 #[test]
+fn what_a_sample_in_the_form_of_pmix_lacks_is_said_beside_it_here_as_there() {
+    let service = Served::start("test");
+    let words = "sample --backend test --pmix --fields reads disk nosuch";
+    let local = ran(service.command(&format!("{words} --local")));
+    let (code, told, said) = ran(service.command(&words.replace("--backend test ", "")));
+    for (code, told, said) in [local, (code, told, said)] {
+        assert_eq!((code, told.as_str()), (Some(4), "[]\n"), "{said}");
+        assert!(said.starts_with("monitor: no disk nosuch"), "{said:?}");
+    }
+    let (code, _, said) = ran(service.command("sample --pmix --pid 1234,99 --fields rss_bytes"));
+    assert_eq!((code, said.as_str()), (Some(6), "monitor: no process 99\n"));
+}
+
+#[test]
 fn a_watch_by_the_daemon_has_rates_and_its_count() {
     let service = Served::start("test");
     let (code, text, said) =

@@ -274,3 +274,19 @@ fn a_file_that_does_not_change_is_told_of() {
     let Some(Alert::File { path, unchanged, .. }) = event.alert else { panic!("of a file") };
     assert_eq!((path.as_str(), unchanged), ("/proc/version", 2));
 }
+
+#[test]
+fn a_watched_file_that_is_deleted_is_told_of() {
+    let service = Served::start("test");
+    let folder = crate::served::Folder::new();
+    let path = folder.join("file");
+    std::fs::write(&path, "text").expect("a file");
+    let mut talk = service.connect();
+    let params = serde_json::json!({ "path": path, "every_ns": 20_000_000, "modify": true });
+    assert!(talk.result("file", &params)["id"].is_string());
+    let alert = |talk: &mut crate::talk::Talk| talk.event()["alert"].clone();
+    assert_eq!(alert(&mut talk)["unchanged"], 1);
+    std::fs::remove_file(&path).expect("it was there");
+    let gone = alert(&mut talk);
+    assert_eq!((&gone["missing"], &gone["size"]), (&true.into(), &serde_json::Value::Null));
+}

@@ -41,6 +41,8 @@ fn root_processes_are_stopped_continued_signalled_and_reniced() {
     let (mut talk, pid) = tool(&served, &target);
     assert_eq!(told(&mut talk, &format!("stop([{pid}])")), "stop(0)");
     assert!(target.stands());
+    let info = told(&mut talk, &format!("process_info([{pid}],4)"));
+    assert_eq!(info, format!("process_info(0,1,[{pid},5])"), "stopped by us");
     // Another tool holds it too, and goes away.
     let (mut other, _) = tool(&served, &target);
     assert_eq!(told(&mut other, &format!("stop({pid})")), "stop(0)");
@@ -48,6 +50,12 @@ fn root_processes_are_stopped_continued_signalled_and_reniced() {
     assert!(target.stands());
     drop(other);
     target.until_counts(2);
+    // What a shell stops is stopped by others.
+    target.signal("STOP");
+    deadline::until(|| target.stands().then_some(()));
+    let info = told(&mut talk, &format!("process_info([{pid}],4)"));
+    assert_eq!(info, format!("process_info(0,1,[{pid},6])"));
+    target.signal("CONT");
     let refused = told(&mut talk, &format!("continue([{pid}])"));
     assert!(refused.starts_with("continue(303,"), "{refused}");
     assert_eq!(told(&mut talk, &format!("nice([{pid}],7)")), "nice(0)");
@@ -125,7 +133,7 @@ fn root_a_program_is_started_and_observed() {
     let pid = reply.strip_prefix("start_stopped(0,").and_then(|it| it.strip_suffix(')'));
     let pid = pid.unwrap_or_else(|| panic!("{reply}")).to_owned();
     let info = told(&mut talk, "process_info([],6)");
-    assert_eq!(info, format!("process_info(0,1,[{pid},[\"/bin/sleep\",\"60\"],6])"));
+    assert_eq!(info, format!("process_info(0,1,[{pid},[\"/bin/sleep\",\"60\"],5])"));
     assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
     assert_eq!(told(&mut talk, &format!("kill({pid},9)")), "kill(0)");
     let gone = std::path::PathBuf::from(format!("/proc/{pid}"));
@@ -282,6 +290,20 @@ fn root_a_program_is_started_with_the_options_of_its_session() {
     assert_eq!(told(&mut talk, "start_options(\"\",[],[])"), "start_options(0)");
     let refused = told(&mut talk, "start_options(\"/\",[],[\"\",\"\",\"\",\"\"])");
     assert!(refused.starts_with("start_options(105,"), "{refused}");
+}
+
+#[test]
+fn root_what_is_missing_to_move_a_process_is_named() {
+    if !granted("root_what_is_missing_to_move_a_process_is_named") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("spin", 1));
+    let (mut talk, pid) = tool(&served, &target);
+    for request in [format!("migrate_process({pid},0)"), "prepare_checkpoint()".to_owned()] {
+        let refused = told(&mut talk, &request);
+        assert!(refused.contains("(402,0,\"") && refused.contains("CRIU"), "{refused}");
+    }
+    target.until_counts(0);
 }
 
 #[test]

@@ -31,6 +31,13 @@ const ROWS: &[(&str, i64, &str)] = &[
     (r#"{"part":"disk","disks":7}"#, BAD_PARAM, "disks"),
     (r#"{"part":"disk","disks":[7]}"#, BAD_PARAM, "disks[0]"),
     (r#"{"part":"net","nets":[null]}"#, BAD_PARAM, "nets[0]"),
+    // An empty list is neither everything nor nothing.
+    (r#"{"targets":[]}"#, BAD_PARAM, "targets"),
+    (r#"{"comms":[]}"#, BAD_PARAM, "comms"),
+    (r#"{"uids":[]}"#, BAD_PARAM, "uids"),
+    (r#"{"cgroups":[]}"#, BAD_PARAM, "cgroups"),
+    (r#"{"part":"disk","disks":[]}"#, BAD_PARAM, "disks"),
+    (r#"{"part":"net","nets":[]}"#, BAD_PARAM, "nets"),
     (r#"{"feilds":["cpu_ns"]}"#, BAD_PARAM, "feilds"),
     // Targets.
     (r#"{"targets":7}"#, BAD_PARAM, "targets"),
@@ -58,7 +65,8 @@ const ROWS: &[(&str, i64, &str)] = &[
     (r#"{"every_ns":-1}"#, BAD_PARAM, "every_ns"),
     (r#"{"every_ns":0.5}"#, BAD_PARAM, "every_ns"),
     (r#"{"every_ns":1e30}"#, BAD_PARAM, "every_ns"),
-    (r#"{"every_ns":0}"#, OUT_OF_RESOURCE, "\"period\""),
+    (r#"{"every_ns":0}"#, BAD_PARAM, "every_ns 0"),
+    (r#"{"every_ns":1}"#, OUT_OF_RESOURCE, "\"period\""),
     (r#"{"every_ns":1000000000,"count":0}"#, BAD_PARAM, "count"),
     (r#"{"count":3}"#, BAD_PARAM, "count"),
     (r#"{"every_ns":1000000000,"lease_ns":0}"#, BAD_PARAM, "lease_ns"),
@@ -104,7 +112,13 @@ const OTHERS: &[(&str, &str, i64, &str)] = &[
 fn check(got: &Value, code: i64, names: &str, of: &str) {
     let message = got["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(got["error"]["code"], code, "{of}: {got}");
+    // Of whatever has a status, its name is told too.
+    let status = monitor::model::status::Status::of(i32::try_from(code).unwrap());
+    let name = status.map_or(Value::Null, |it| it.name().into());
+    assert_eq!(got["error"]["data"]["status"], name, "{of}: {got}");
     assert!(message.contains(names), "{of}: {message:?} does not name {names:?}");
+    let ours = ["struct ", "enum ", "untagged"].iter().all(|it| !message.contains(it));
+    assert!(ours, "{of}: {message:?} speaks of how it is made");
     assert!(!message.contains('\n') && message.len() < 400, "{of}: {message}");
 }
 
@@ -147,6 +161,44 @@ fn what_is_no_call_is_answered_and_the_connection_goes_on() {
     let _ = client.say(deep.as_bytes());
     assert!(client.hear().unwrap()["error"]["code"].as_i64().unwrap() < 0);
     assert_eq!(client.call("hello", "{}")["result"]["service"], "monitor");
+}
+
+#[test]
+fn a_refusal_is_counted_under_its_status() {
+    let service = Served::start("test");
+    let mut client = service.connect();
+    for params in [r#"{"fields":7}"#, r#"{"fields":[]}"#, r#"{"targets":[{"pid":99}]}"#, "7"] {
+        let _told = client.refusal("monitor", params);
+    }
+    let _told = client.refusal("presuse", "{}");
+    let refused = service.status()["refused"].clone();
+    let want = serde_json::json!({ "BAD_PARAM": 3, "NOT_FOUND": 1, "malformed call": 1 });
+    assert_eq!(refused, want);
+}
+
+#[test]
+fn a_refusal_is_in_the_log_with_who_and_why_and_a_flood_is_not() {
+    let service = Served::start("test");
+    let mut client = service.connect();
+    let why = [
+        ("monitor", r#"{"fields":[]}"#),
+        ("monitor", r#"{"every_ns":"1s"}"#),
+        ("monitor", r#"{"targets":[{"pid":99}]}"#),
+        ("presuse", "{}"),
+    ]
+    .map(|(method, params)| client.refusal(method, params));
+    let (uid, pid) = (rustix::process::getuid().as_raw(), std::process::id());
+    let told = |log: &str, why: &String| {
+        let who = [format!("uid={uid}"), format!("pid={pid}")];
+        log.lines().any(|line| line.contains(why) && who.iter().all(|it| line.contains(it)))
+    };
+    let all = || why.iter().all(|why| told(&service.log(), why)).then_some(());
+    crate::deadline::until(all);
+    for _ in 0..1000 {
+        let _told = client.refusal("flood", "{}");
+    }
+    let lines = service.log().lines().filter(|line| line.contains("\"flood\"")).count();
+    assert!((1..100).contains(&lines), "{lines}");
 }
 
 #[test]

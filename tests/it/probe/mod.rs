@@ -3,6 +3,7 @@
 mod find;
 pub mod fixture;
 mod hostile;
+mod load;
 mod message;
 mod mpi;
 mod pvm;

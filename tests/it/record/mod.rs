@@ -6,6 +6,7 @@ mod flight;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod report;
+mod rule;
 mod same;
 
 pub use crate::served::Folder;

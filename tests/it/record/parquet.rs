@@ -5,7 +5,7 @@ use crate::served::Folder;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The cells of a row as CSV writes them; three decimals are enough there.
 fn cell(field: &Field) -> String {
@@ -36,12 +36,18 @@ fn lines(csv: &str) -> Vec<Vec<String>> {
     csv.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
 }
 
-#[test]
-fn every_cell_is_as_in_csv() {
+/// A recording of 23 samples.
+fn recorded() -> (Folder, PathBuf) {
     let folder = Folder::new();
     let file = folder.join("r");
     let words = ["record", text(&file), "--local", "--backend", "test", "--every", "10ms"];
     printed(&[&words[..], &["--count", "23"]].concat());
+    (folder, file)
+}
+
+#[test]
+fn every_cell_is_as_in_csv() {
+    let (folder, file) = recorded();
     for part in [&["proc"][..], &["node"], &["disk"], &["net"], &["proc", "--group-by", "user"]] {
         let to = folder.join("p");
         let export = [&["export", text(&file)], part].concat();
@@ -55,10 +61,7 @@ fn every_cell_is_as_in_csv() {
 
 #[test]
 fn what_has_no_rows_of_one_kind_is_refused() {
-    let folder = Folder::new();
-    let file = folder.join("r");
-    let words = ["record", text(&file), "--local", "--backend", "test", "--every", "10ms"];
-    printed(&[&words[..], &["--count", "1"]].concat());
+    let (_folder, file) = recorded();
     let got = run(&["export", text(&file), "all", "--format", "parquet"]);
     let said = String::from_utf8_lossy(&got.stderr);
     assert!(said.contains("parquet has rows of one kind"), "{said}");

@@ -19,7 +19,7 @@ fn everything() -> Want {
     let mut costly = monitor::meter::plan::COSTLY.to_vec();
     // The kernel walks page tables for it, of every process.
     costly.retain(|field| *field != ProcessField::Pss);
-    Want { processes: true, threads: true, node: true, disks, nets, costly, pids: None }
+    Want { processes: true, threads: true, node: true, disks, nets, costly, ..Want::default() }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the page shows of the time before it was opened: what the flight recorder kept.
 
 use super::get::Web;
-use super::page::{Busy, column, opened, search};
+use super::page::{Busy, open_details, opened};
 use super::viewer::Viewer;
 use crate::deadline::until;
 use serde_json::{Value, json};
@@ -61,11 +61,7 @@ fn a_page_that_is_opened_later_shows_what_a_process_did_before() {
     let kept = |it: &Value| it["t"].as_array().is_some_and(|it| it.len() >= 10);
     let _ = until(|| Some(course(&web, &query, &web.token())).filter(kept));
     let Some(mut browser) = opened("a_page_that_is_opened_later", &web) else { return };
-    search(&mut browser, "busy-for-the-page");
-    browser.until(&format!("{}.length === 1", column("PID")));
-    let _ = browser.value("document.getElementById('scroll').focus()");
-    browser.key("ArrowDown");
-    browser.key("Enter");
+    open_details(&mut browser, "busy-for-the-page");
     browser.until("Number(document.querySelector('#details .past')?.dataset.kept) >= 10");
     browser.picture("history-light");
     assert_eq!(browser.errors, Vec::<String>::new());

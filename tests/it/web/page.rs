@@ -27,7 +27,7 @@ impl Drop for Busy {
 }
 
 /// The texts of a column of what is drawn.
-pub fn column(title: &str) -> String {
+fn column(title: &str) -> String {
     format!(
         "(() => {{ const at = [...document.querySelectorAll('#scroll th')]\
          .findIndex((it) => it.textContent === '{title}');\
@@ -52,7 +52,7 @@ fn tick(browser: &mut Browser) {
 
 pub const LIVE: &str = "document.getElementById('state')?.dataset.state === 'live'";
 
-pub fn search(browser: &mut Browser, words: &str) {
+fn search(browser: &mut Browser, words: &str) {
     let set = format!(
         "(() => {{ const it = document.getElementById('words'); it.value = {words:?};\
          it.dispatchEvent(new Event('input')); return true }})()"
@@ -83,17 +83,22 @@ fn root_the_page_shows_a_process_that_was_started_and_says_what_is_wrong_with_a_
     assert!(wrong.as_str().unwrap().starts_with("cpu>x\n    ^ "), "{wrong}");
     // What fitted before still does.
     assert_eq!(browser.value(&format!("{}.length", column("PID"))), 1);
-    search(&mut browser, "busy-for-the-page");
     details(&mut browser, busy);
     assert_eq!(browser.errors, Vec::<String>::new());
 }
 
-/// The row is chosen by keys, its details come, and its end is seen.
-fn details(browser: &mut Browser, busy: Busy) {
+/// The one process that fits is chosen by keys.
+pub fn open_details(browser: &mut Browser, words: &str) {
+    search(browser, words);
     browser.until(&format!("{}.length === 1", column("PID")));
     let _ = browser.value("document.getElementById('scroll').focus()");
     browser.key("ArrowDown");
     browser.key("Enter");
+}
+
+/// Its details come, and its end is seen.
+fn details(browser: &mut Browser, busy: Busy) {
+    open_details(browser, "busy-for-the-page");
     browser.until("document.querySelectorAll('#details dd').length > 30");
     browser.until("document.querySelectorAll('#details canvas').length === 3");
     let title = browser.value("document.querySelector('#details h2').textContent");

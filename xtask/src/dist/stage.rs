@@ -19,6 +19,7 @@ const FILES: &[(&str, &str)] = &[
     ("tests/packaging/deb/copyright", "usr/share/doc/monitor/copyright"),
     ("LICENSE", "usr/share/doc/monitor/LICENSE"),
     ("monitor-user/include/omis.h", "usr/include/omis.h"),
+    ("monitor-user/include/monitor_diag.h", "usr/include/monitor_diag.h"),
     ("README.md", "usr/share/doc/monitor/README.md"),
     ("docs/OPERATING.md", "usr/share/doc/monitor/OPERATING.md"),
 ];

@@ -45,7 +45,7 @@ pub const MAX_SETS: u32 = 64;
 pub const LISTS: &str = "LISTS";
 /// Array of `u32`: which version of a list is the one to run.
 pub const VERSIONS: &str = "VERSIONS";
-/// Array of `u32`: whether a list is enabled.
+/// Array of `u32`: whether a list is enabled, or those that are switched by this number.
 pub const ENABLED: &str = "ENABLED";
 /// Array of [`Hook`]: the lists of each tracepoint and each user event.
 pub const HOOKS: &str = "HOOKS";
@@ -104,8 +104,8 @@ pub struct List {
     pub set: u32,
     /// How often it may run in a second before it is switched off; 0 is without limit.
     pub limit: u32,
-    /// Always zero.
-    pub zero: u32,
+    /// The number in [`ENABLED`] by which it is switched: its own, or that of several together.
+    pub switch: u32,
     /// What to do, in order.
     pub ops: [Op; MAX_OPS],
 }

@@ -31,19 +31,17 @@ impl Frame {
     /// Makes a list the one that runs; false if it is not to run.
     #[inline(always)]
     pub fn begin(&mut self, number: u32) -> bool {
-        let (Some(enabled), Some(version)) = (ENABLED.get_ptr(number), VERSIONS.get_ptr(number))
-        else {
-            return false;
-        };
+        let Some(version) = VERSIONS.get_ptr(number) else { return false };
         // SAFETY: elements of an array live as long as the map.
-        if unsafe { *enabled } == 0 {
-            return false;
-        }
-        // SAFETY: as above.
         let version = unsafe { *version } & 1;
         let Some(list) = LISTS.get_ptr(2 * number + version) else { return false };
         // SAFETY: as above; user space does not write the version that is run.
-        let List { set, limit, n_ops, .. } = unsafe { &*list };
+        let List { set, limit, n_ops, switch, .. } = unsafe { &*list };
+        let Some(enabled) = ENABLED.get_ptr(*switch) else { return false };
+        // SAFETY: as above.
+        if unsafe { *enabled } == 0 {
+            return false;
+        }
         let is_ours = member::is_in(self.pid, *set)
             || (self.other != self.pid && member::is_in(self.other, *set));
         if !is_ours || *n_ops == 0 {
@@ -55,7 +53,7 @@ impl Frame {
         if *limit == 0 || is_within(number, *limit, self.now_ns()) {
             return true;
         }
-        self.end_storm();
+        self.end_storm(*switch);
         false
     }
 
@@ -136,8 +134,8 @@ impl Frame {
 
     /// Switches the list off that runs, and says so, once.
     #[inline(always)]
-    fn end_storm(&mut self) {
-        switch(self.run.number, 0);
+    fn end_storm(&mut self, number: u32) {
+        switch(number, 0);
         self.tally(|tally| &mut tally.storms);
         tell::storm(self);
     }

@@ -103,7 +103,7 @@ impl Canned {
             if !want.threads {
                 it.threads.clear();
             }
-            if !want.wants(ProcessField::Pss) {
+            if !want.wants(ProcessField::Pss) || !want.pss_of.means(it) {
                 it.row.clear(ProcessField::Pss);
             }
         }

@@ -166,7 +166,8 @@ impl Ebpf {
         }
         let in_proc = if has_host_pids() { |it: &Process| it.id } else { reader::in_proc };
         if want.wants(F::Pss) {
-            for process in sample.processes.iter_mut().filter(|it| it.row.get(F::Rss).is_some()) {
+            let meant = |it: &&mut Process| it.row.get(F::Rss).is_some() && want.pss_of.means(it);
+            for process in sample.processes.iter_mut().filter(meant) {
                 process.row.set_some(F::Pss, self.texts.pss(in_proc(process)));
             }
         }

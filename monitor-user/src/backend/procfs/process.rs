@@ -123,7 +123,10 @@ impl Pass<'_> {
 
     /// The proportional share, if it is wanted and there is any memory to share.
     fn share(&mut self, process: &mut Process, status: &Status, dir: BorrowedFd<'_>) {
-        if !self.want.wants(ProcessField::Pss) || status.memory.rss.is_none() {
+        if !self.want.wants(ProcessField::Pss)
+            || status.memory.rss.is_none()
+            || !self.want.pss_of.means(process)
+        {
             return;
         }
         let pid = process.id.pid.0;

@@ -9,6 +9,8 @@ use monitor_ebpf::abi::rule::op::{self, compare, width};
 
 /// Acts of one list.
 pub const MAX_ACTS: usize = rule::MAX_OPS;
+/// Events that may wait while the lists of what happened run; one more is lost, and counted.
+pub const MAX_RAISED_AT_ONCE: usize = rule::MAX_PENDING;
 /// Values of one list.
 pub const MAX_VALUES: usize = rule::MAX_VALUES;
 /// A value that could not be read.

@@ -60,8 +60,17 @@ pub struct List {
     pub set: Option<Set>,
     /// Runs in a second at which it switches itself off.
     pub limit: Option<u32>,
+    /// What it is switched by together with others; by itself, if absent.
+    pub switch: Option<ListId>,
     /// What, in order; at most [`act::MAX_ACTS`].
     pub acts: Vec<Act>,
+}
+
+impl List {
+    /// Without a limit, and switched by itself.
+    pub const fn new(place: Place, set: Option<Set>, acts: Vec<Act>) -> Self {
+        Self { place, set, limit: None, switch: None, acts }
+    }
 }
 
 /// A list that is there.
@@ -88,7 +97,9 @@ pub trait Rules: Send {
     /// Takes a process out of a set.
     fn exclude(&mut self, set: Set, process: Pid);
 
-    /// A list, disabled.
+    /// A switch for several lists, off. It is switched and removed as a list is.
+    fn make_switch(&mut self) -> Result<ListId, Error>;
+    /// A list; disabled, unless another's switch is on.
     fn add(&mut self, list: &List) -> Result<ListId, Error>;
     /// Other acts for a list, all at once: a run does the old ones or the new ones.
     fn replace(&mut self, id: ListId, acts: &[Act]) -> Result<(), Error>;

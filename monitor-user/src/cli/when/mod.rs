@@ -31,10 +31,10 @@ pub fn when(words: &When) -> Result<Exit, Failure> {
 
 impl From<probe::Error> for Failure {
     fn from(error: probe::Error) -> Self {
-        use probe::Error::{File, Gone, Missing, Unreadable};
+        use probe::Error::{File, Gone, Missing, Unloaded, Unreadable};
         let exit = match &error {
             Gone { .. } => Exit::NoTarget,
-            Missing { .. } | Unreadable { .. } => Exit::Usage,
+            Missing { .. } | Unloaded { .. } | Unreadable { .. } => Exit::Usage,
             File { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Exit::Denied
             }

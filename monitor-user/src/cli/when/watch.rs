@@ -23,10 +23,11 @@ use crate::meter::filter::Filter;
 use crate::model::histogram::Percentiles;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::want::Want;
+use crate::probe;
 use crate::probe::description::Descriptions;
 use crate::probe::tap::newcomer::go_on;
 use crate::probe::tap::plan::Edge;
-use crate::probe::tap::{Manner, News, Tap, Taps};
+use crate::probe::tap::{Manner, News, Refusal, Tap, Taps};
 use crate::sys::{clock, readable};
 use std::path::Path;
 use std::process::Child;
@@ -183,6 +184,10 @@ impl Watch {
                         say(&format!("{name}: {warning}"));
                     }
                 }
+                Err(Refusal::Place(error @ probe::Error::Unloaded { .. })) => {
+                    n_found += 1;
+                    say(&format!("{error}: it is watched from when it is loaded"));
+                }
                 Err(refusal) => refused = Some(refusal),
             }
         }
@@ -294,7 +299,7 @@ impl Watch {
     fn shown(&mut self, news: &News) -> Option<Shown> {
         match news {
             News::Called(it) => Some(self.show.call(it)).filter(|_| self.actions.print),
-            News::Storm(tap) => {
+            News::Storm(tap, _) => {
                 say(&format!("{} is called too often: it is not watched any more", tap.name));
                 None
             }

@@ -1,6 +1,6 @@
 //! Every key of the configuration: one list behind the check, the listing and the manual.
 
-use super::{Config, rule, value};
+use super::{Config, diag, rule, value};
 use crate::model::id::Ns;
 use toml::de::DeValue;
 
@@ -234,6 +234,20 @@ pub const KEYS: &[Key] = &[
             let names: Vec<_> = it.exposed.histograms.iter().map(|it| it.name()).collect();
             format!("{names:?}")
         },
+    },
+    Key {
+        section: "diag",
+        name: "fold",
+        meaning: "how long what further processes of a job tell is gathered; \"0s\" if it is not",
+        set: |it, value| diag::time(value).map(|time| it.diag.fold = time),
+        show: |it| diag::written_time(it.diag.fold),
+    },
+    Key {
+        section: "diag",
+        name: "events",
+        meaning: "thresholds of unusual events, before those that the events have themselves",
+        set: |it, value| diag::events(value).map(|events| it.diag.events = events),
+        show: |it| diag::written(&it.diag.events),
     },
     Key {
         section: "otlp",

@@ -3,6 +3,7 @@
 //! In: the text of the file. Out: a configuration and where each value came from, or every fault
 //! in it with its line and key. Nothing of a file with a fault is taken.
 
+mod diag;
 mod key;
 mod rule;
 mod value;
@@ -19,6 +20,7 @@ use crate::serve::door;
 use crate::serve::http::Listen;
 use crate::serve::http::push::Push;
 use crate::serve::policy::{Grants, everybody};
+use crate::service::diag::Settings;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
@@ -55,6 +57,8 @@ pub struct Config {
     pub push: Push,
     /// What the flight recorder keeps.
     pub keeping: Keeping,
+    /// When unusual events are told.
+    pub diag: Settings,
 }
 
 /// What the flight recorder keeps.
@@ -85,6 +89,7 @@ impl Default for Config {
             http: Listen::default(),
             exposed: Exposed::default(),
             keeping: Keeping::default(),
+            diag: Settings::default(),
             push: Push::default(),
         }
     }

@@ -1,24 +1,26 @@
 //! Alarms: a beat that does not come, a file that does not change.
 //!
 //! An alarm is a monitor that tells only when something did not happen in time. It has a name in
-//! the same list, and goes with its connection. Files are looked at by somebody else.
+//! the same list, and goes with its connection.
 
+mod file;
 #[cfg(test)]
 mod tests;
 
+use super::monitor::Teller;
+use super::register::{By, What};
 use super::{Answer, Caller, Conn, Engine, Key, Output};
 use crate::meter::beat::{Heart, Missed};
-use crate::meter::file::{Changes, Stat, Watched};
+use crate::meter::file::Watched;
 use crate::meter::plan;
-use crate::model::id::Ns;
+use crate::model::id::{Ns, Pid};
 use crate::model::status::{Refusal, Status};
-use crate::wire::event::{Alert, Event};
-use crate::wire::params::{FileWatch, Heartbeat};
+use crate::wire::call::Tag;
+use crate::wire::event::{Alert, Event, Reason};
+use crate::wire::params::Heartbeat;
 
 /// `PMIX_MONITOR_HEARTBEAT_ALERT` of pmix_common.h.
 const HEARTBEAT_ALERT: i32 = -109;
-/// `PMIX_MONITOR_FILE_ALERT`.
-const FILE_ALERT: i32 = -110;
 
 /// An alarm.
 pub struct Alarm {
@@ -75,6 +77,10 @@ enum Watch {
         due: Ns,
         /// Somebody is looking.
         out: bool,
+        /// Whether it was looked at before; the first look is the answer.
+        begun: bool,
+        /// The tag of the call, until it is answered.
+        first: Option<Tag>,
     },
 }
 
@@ -100,24 +106,62 @@ impl Alarm {
         }
     }
 
-    fn tell(&mut self, node: &str, alert: Alert) -> Told {
+    /// The reply to the call that began it, if it ends before its first look.
+    pub fn unanswered(&mut self) -> Option<Output> {
+        let Watch::File { first, .. } = &mut self.watch else { return None };
+        let (to, tag) = (self.owner, first.take()?);
+        let text = format!("monitor {:?} ended before its first look", self.id);
+        Some(Output::Reply { to, tag, answer: Err(Refusal::new(Status::NotAvailable, text)) })
+    }
+
+    fn tell(&mut self, by: Teller<'_>, alert: Alert) -> Told {
         self.seq += 1;
-        let event = Event {
+        let event = Event { alert: Some(alert), ..self.event(by) };
+        Told { owner: self.owner, range: self.range, event }
+    }
+
+    /// That it is over, for who asked for it.
+    pub fn end(&self, reason: Reason, by: Teller<'_>) -> Output {
+        let event = Event { ended: Some(reason), ..self.event(by) };
+        Output::Event { to: self.owner, event }
+    }
+
+    fn event(&self, by: Teller<'_>) -> Event {
+        Event {
             id: self.id.clone(),
             seq: self.seq,
             code: Some(self.code),
             period_ns: Some(self.every.0),
-            node: node.to_owned(),
-            alert: Some(alert),
+            node: by.node.to_string(),
+            time_unix_ns: by.unix.0,
             ..Event::default()
-        };
-        Told { owner: self.owner, range: self.range, event }
+        }
     }
 }
 
 impl Engine {
-    /// Watches that somebody beats.
+    /// Watches that somebody beats. Whether a process of that number is there, and his, is found
+    /// out first; of the caller himself it is known.
     pub(super) fn heartbeat(
+        &mut self,
+        (caller, tag): By<'_>,
+        params: Heartbeat,
+        now: Ns,
+    ) -> Result<Option<Answer>, Refusal> {
+        self.window(params.every_ns)?;
+        range(params.range.as_deref())?;
+        match params.pid.filter(|pid| *pid != caller.pid) {
+            None => self.promise(caller, params, now).map(Some),
+            Some(0) => Err(Refusal::bad("pid 0: the id of a process, or none for the caller")),
+            Some(pid) => {
+                self.put((caller, tag), (Pid(pid), None), What::Heart(params), now)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Windows are counted from now on.
+    pub(super) fn promise(
         &mut self,
         caller: &Caller,
         params: Heartbeat,
@@ -126,41 +170,10 @@ impl Engine {
         let every = self.window(params.every_ns)?;
         let heart = Heart::new(now, every, params.drops, params.repeat);
         let pid = params.pid.unwrap_or(caller.pid);
-        if pid == 0 {
-            return Err(Refusal::bad("pid 0: the id of a process, or none for the caller"));
-        }
         let watch = Watch::Heart { pid, heart };
         let code = params.code.unwrap_or(HEARTBEAT_ALERT);
         let range = range(params.range.as_deref())?;
         self.set(caller, params.id, Terms { every, code, range, watch })
-    }
-
-    /// Watches that a file changes.
-    pub(super) fn file(
-        &mut self,
-        caller: &Caller,
-        params: FileWatch,
-        now: Ns,
-    ) -> Result<Answer, Refusal> {
-        let every = self.window(params.every_ns)?;
-        let changes = Changes { size: params.size, access: params.access, modify: params.modify };
-        if !changes.any() {
-            return Err(Refusal::bad("file: say what counts: size, access or modify"));
-        }
-        if !params.path.starts_with('/') || params.path.contains('\0') {
-            let path = &params.path;
-            return Err(Refusal::bad(format!("path {path:?}: the full path of a file")));
-        }
-        if self.limits.files_of.is_some_and(|only| only != caller.uid) {
-            return Err(Refusal::denied(
-                "file: the service cannot look with your rights: it needs CAP_SETUID, \
-                 CAP_SETGID for that",
-            ));
-        }
-        let watched = Watched::new(changes, params.drops, params.repeat);
-        let watch = Watch::File { path: params.path, watched, due: now, out: false };
-        let code = params.code.unwrap_or(FILE_ALERT);
-        self.set(caller, params.id, Terms { every, code, range: Range::Requestor, watch })
     }
 
     fn window(&self, every_ns: u64) -> Result<Ns, Refusal> {
@@ -211,6 +224,7 @@ impl Engine {
     /// Time has passed.
     pub(super) fn ring(&mut self, now: Ns, out: &mut Vec<Output>) {
         let mut told = Vec::new();
+        let unix = self.unix(now);
         for (key, alarm) in &mut self.alarms {
             match &mut alarm.watch {
                 Watch::Heart { pid, heart } => {
@@ -218,7 +232,7 @@ impl Engine {
                         let (pid, late_ns) = (*pid, late.0);
                         let alert =
                             Alert::Heartbeat { pid, missed_windows: windows, late_ns, beats };
-                        told.push(alarm.tell(&self.node, alert));
+                        told.push(alarm.tell(Teller { node: &self.node, unix }, alert));
                     }
                 }
                 Watch::File { path, due, out: away, .. } if !*away && *due <= now => {
@@ -232,19 +246,6 @@ impl Engine {
             }
         }
         told.into_iter().for_each(|it| self.alert(it, out));
-    }
-
-    /// Somebody has looked at a file.
-    pub(super) fn looked(&mut self, key: Key, stat: Option<Stat>, out: &mut Vec<Output>) {
-        // It may have been cancelled meanwhile.
-        let Some(alarm) = self.alarms.get_mut(&key) else { return };
-        let Watch::File { path, watched, out: away, .. } = &mut alarm.watch else { return };
-        *away = false;
-        let Some(unchanged) = watched.look(stat) else { return };
-        let size = watched.last().map(|stat| stat.size);
-        let alert = Alert::File { path: path.clone(), unchanged, size };
-        let told = alarm.tell(&self.node, alert);
-        self.alert(told, out);
     }
 
     fn alert(&self, Told { owner, range, event }: Told, out: &mut Vec<Output>) {

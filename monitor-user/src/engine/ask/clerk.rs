@@ -3,12 +3,13 @@
 use super::stored::{Rule, Stored};
 use crate::omis::define::{Definition, Definitions};
 use crate::omis::{Node, RequestId, Status, Value};
+use crate::service::counter::Shelf;
+use crate::service::desk::{Run, is_shared};
+use crate::service::diag::Book;
 use crate::service::session::right::SessionId;
 use crate::service::{Desk, Refusal, Registry};
 use std::collections::{BTreeSet, VecDeque};
 
-/// The first number of an event that all tools share.
-const SHARED: i64 = 1 << 30;
 /// How deep events may raise each other.
 pub const MOST_DEEP: u32 = 64;
 
@@ -42,6 +43,10 @@ pub struct Clerk<'m> {
     pub raised: &'m mut VecDeque<Raised>,
     /// Most of them.
     pub most_raised: usize,
+    /// The instruments of the node.
+    pub shelf: &'m mut Shelf,
+    /// Its unusual events.
+    pub diagnoses: &'m mut Book,
     /// Which services there are.
     pub registry: &'m Registry,
     /// This node.
@@ -58,12 +63,14 @@ pub struct Clerk<'m> {
 
 impl Clerk<'_> {
     fn rule(&mut self, id: RequestId) -> Result<&mut Rule, Refusal> {
-        let node = self.node.0;
         *self.is_stale = true;
-        self.stored.requests.get_mut(&id).ok_or_else(|| {
-            let text = format!("no request {} is stored on node {node}", id.0);
-            Refusal::new(Status::NO_SUCH_REQUEST, text)
-        })
+        let unknown = self.unknown(id);
+        self.stored.requests.get_mut(&id).ok_or(unknown)
+    }
+
+    fn unknown(&self, id: RequestId) -> Refusal {
+        let text = format!("no request {} is stored on node {}", id.0, self.node.0);
+        Refusal::new(Status::NO_SUCH_REQUEST, text)
     }
 
     fn known(&self, number: i64) -> Result<(), Refusal> {
@@ -75,23 +82,28 @@ impl Clerk<'_> {
     }
 
     fn events(&mut self, number: i64) -> &mut BTreeSet<i64> {
-        if number >= SHARED { self.shared } else { &mut self.stored.events }
+        if is_shared(number) { self.shared } else { &mut self.stored.events }
     }
 }
 
 impl Desk for Clerk<'_> {
     fn enable(&mut self, id: RequestId) -> Result<(), Refusal> {
-        self.rule(id).map(|rule| rule.is_enabled = true)
+        self.rule(id).map(|rule| rule.switch(true))
     }
 
     fn disable(&mut self, id: RequestId) -> Result<(), Refusal> {
-        self.rule(id).map(|rule| rule.is_enabled = false)
+        self.rule(id).map(|rule| rule.switch(false))
     }
 
     fn delete(&mut self, id: RequestId) -> Result<(), Refusal> {
         self.rule(id)?;
         self.stored.requests.remove(&id);
         Ok(())
+    }
+
+    fn places(&self, id: RequestId) -> Result<Vec<Run>, Refusal> {
+        let rule = self.stored.requests.get(&id).ok_or_else(|| self.unknown(id))?;
+        Ok(rule.places(self.registry))
     }
 
     fn define_event(&mut self, number: i64) -> Result<(), Refusal> {
@@ -110,7 +122,7 @@ impl Desk for Clerk<'_> {
     }
 
     fn has_event(&self, number: i64) -> bool {
-        if number >= SHARED {
+        if is_shared(number) {
             return self.shared.contains(&number);
         }
         self.stored.events.contains(&number)
@@ -127,7 +139,7 @@ impl Desk for Clerk<'_> {
             let text = format!("{} raised events wait already", self.most_raised);
             return Err(Refusal::new(Status::EVENT_STORM, text));
         }
-        let session = (number < SHARED).then_some(self.session);
+        let session = (!is_shared(number)).then_some(self.session);
         let (params, after) = (params.to_vec(), self.after);
         self.raised.push_back(Raised { session, number, params, depth, after });
         Ok(())
@@ -135,6 +147,18 @@ impl Desk for Clerk<'_> {
 
     fn prefixes(&self) -> Vec<String> {
         self.registry.prefixes().map(str::to_owned).collect()
+    }
+
+    fn shelf(&self) -> &Shelf {
+        self.shelf
+    }
+
+    fn shelf_mut(&mut self) -> &mut Shelf {
+        self.shelf
+    }
+
+    fn diagnoses(&mut self) -> &mut Book {
+        self.diagnoses
     }
 
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal> {

@@ -3,6 +3,7 @@
 //! The next stage begins when every node has answered for the one before, or its deadline has
 //! passed. Errors do not stop the list.
 
+use super::compile::Member;
 use super::fill::Occasion;
 use super::packet::{Answered, Packet, PartId, Spoken, What};
 use super::run::Place;
@@ -10,16 +11,18 @@ use super::{DEADLINE, Machine, Output, Turn, answer_id, is_worth};
 use crate::model::id::Ns;
 use crate::omis::localise::{Located, localise};
 use crate::omis::unify::Gathering;
-use crate::omis::{Arg, Basic, Dialect, Expr, Node, NodeRef, Reply, Request, Status, Value};
+use crate::omis::{Arg, Basic, Dialect, Expr, Node, NodeRef, Reply, Request, Stage, Status, Value};
 use crate::service::ground::HeldThread;
 use crate::service::session::right::SessionId;
 use crate::service::{Done, Refusal};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Something to do in a stage.
 #[derive(Clone, Debug)]
 enum Step {
     Do(What),
+    /// An action that the kernel has done.
+    Done(Basic),
     /// An action that cannot be called.
     Refuse(Basic, Refusal),
 }
@@ -62,15 +65,19 @@ impl Machine {
     pub(super) fn occur(
         &mut self,
         session: SessionId,
-        request: &Request,
+        (request, done): (&Request, &BTreeSet<Member>),
         (occasion, depth): (&Occasion, u32),
         turn: &mut Turn<'_>,
     ) {
-        let step = |action: &Basic| match occasion.fill(action) {
+        let step = |member: Member, action: &Basic| match occasion.fill(action) {
+            _ if done.contains(&member) => Step::Done(action.clone()),
             Ok(basic) => Step::Do(What::Do(basic)),
             Err(why) => Step::Refuse(action.clone(), why),
         };
-        let stages = request.stages.iter().map(|it| it.0.iter().map(step).collect()).collect();
+        let steps = |(s, stage): (usize, &Stage)| {
+            stage.0.iter().enumerate().map(|(m, action)| step((s, m), action)).collect()
+        };
+        let stages = request.stages.iter().enumerate().map(steps).collect();
         let course = Course::new(session, stages, (depth, true));
         self.begin(Course { held: occasion.held, ..course }, turn);
     }
@@ -99,12 +106,13 @@ impl Machine {
         let Some(course) = self.courses.get_mut(&key) else { return };
         let part = PartId { course: key, member: course.gatherings.len() };
         let basic = match &step {
-            Step::Refuse(basic, _) => basic,
+            Step::Refuse(basic, _) | Step::Done(basic) => basic,
             Step::Do(what) => what.basic(),
         };
         course.gatherings.push(Gathering::new(answer_id(basic.id), basic.service.clone()));
         match step {
             Step::Refuse(_, why) => self.add(part, self.node, why.into()),
+            Step::Done(_) => self.add(part, self.node, Done::ok()),
             Step::Do(what) => self.send(part, what, turn),
         }
     }

@@ -4,26 +4,37 @@
 //! the limit allows is disabled, and its tool is told.
 
 use super::clerk::Raised;
+use super::compile::Member;
 use super::fill::Occasion;
 use super::packet::Spoken;
+use super::program::MOST_UNTOLD;
 use super::stored::Rule;
 use super::{Machine, Turn, answer_id};
 use crate::model::id::{Identity, Ns};
 use crate::omis::{Answer, Reply, RequestId, Status, Value};
 use crate::service::desk::{Occurrence, Topic};
-use crate::service::ground::Happening;
+use crate::service::ground::{Happening, RuleKey};
 use crate::service::session::right::SessionId;
 use crate::service::{Refusal, Told};
+use std::collections::BTreeSet;
 
 impl Machine {
     /// Things happened on this node.
     pub(super) fn happened(&mut self, happenings: Vec<Happening>, turn: &mut Turn<'_>) {
         for it in happenings {
             match it {
-                Happening::Occurred(it) => self.occurred(&it, (None, 0), turn),
+                Happening::Occurred(it) => {
+                    self.occurred(&it, (None, 0), turn);
+                    self.finalized(&it, turn);
+                }
                 Happening::Born { child, parent } => self.born(child, parent, turn),
                 Happening::Executed(id) => self.executed(id, turn),
-                Happening::Ended(id) => self.ended(id),
+                Happening::Ended(id) => {
+                    self.last_of(id, turn);
+                    self.ended(id);
+                }
+                Happening::Ran { rule, serial, it } => self.ran((rule, serial), &it, turn),
+                Happening::Stormed(rule, serial) => self.stormed(rule, serial, turn),
                 Happening::Failed(topic, why) => self.failed(&topic, &why, turn),
                 Happening::Acted(ticket, each) => self.acted(ticket, each, turn),
                 Happening::Lost(n_lost) => self.lost(n_lost, turn),
@@ -59,8 +70,10 @@ impl Machine {
             }
             let is_attached = |id| seat.session.scope.has(id);
             let rules = seat.stored.requests.iter();
-            let waiting =
-                rules.filter(|(_, rule)| rule.is_enabled && rule.watch.admits(it, is_attached));
+            let waiting = rules.filter(|(id, rule)| {
+                let is_due = rule.watch.admits(it, is_attached) && !rule.kernel.tells_of(it);
+                is_due && Self::is_on((*session, **id), rule, turn)
+            });
             meant.extend(waiting.map(|(id, rule)| (rule.serial, *session, *id)));
         }
         // Nobody waits for it any more, so nobody lets its thread go.
@@ -69,27 +82,59 @@ impl Machine {
         }
         meant.sort_unstable_by_key(|(serial, ..)| *serial);
         for (_, session, id) in meant {
-            self.fire((session, id), (it, depth), turn);
+            self.fire((session, id), (it, depth), (&BTreeSet::new(), turn));
         }
     }
 
+    /// Whether a request runs: if the kernel has it, only there it is known.
+    fn is_on(key: RuleKey, rule: &Rule, turn: &mut Turn<'_>) -> bool {
+        match rule.kernel.has_it && !rule.kernel.is_asked {
+            true => turn.ground.is_on(key),
+            false => rule.is_enabled,
+        }
+    }
+
+    /// The kernel has run what it can of a request: the rest of its actions is due.
+    fn ran(&mut self, (key, serial): (RuleKey, u64), it: &Occurrence, turn: &mut Turn<'_>) {
+        let rule = self.rule_mut(key).filter(|rule| rule.serial == serial);
+        if let Some(done) = rule.map(|rule| rule.kernel.members.clone()) {
+            self.fire(key, (it, 0), (&done, turn));
+        }
+    }
+
+    /// The kernel has switched a request off, because it ran too often.
+    fn stormed(&mut self, key: RuleKey, serial: u64, turn: &mut Turn<'_>) {
+        if self.rule_mut(key).is_some_and(|rule| rule.serial == serial) {
+            self.stop(key, turn);
+        }
+    }
+
+    /// Disables a request that occurs too often, and says so.
+    fn stop(&mut self, key: RuleKey, turn: &mut Turn<'_>) {
+        let most = self.limits.occurrences;
+        let Some(rule) = self.rule_mut(key) else { return };
+        let most = if rule.kernel.is_silent() { u64::from(MOST_UNTOLD) } else { most };
+        rule.switch(false);
+        self.is_stale = true;
+        let text = format!("more than {most} in a second: disabled");
+        let reply = self.report(key, (Status::EVENT_STORM, text.as_str().into()));
+        self.tell(key.0, reply, turn);
+    }
+
+    /// Runs the actions of a request, but for those that are done.
     fn fire(
         &mut self,
-        (session, id): (SessionId, RequestId),
+        (session, id): RuleKey,
         (it, depth): (&Occurrence, u32),
-        turn: &mut Turn<'_>,
+        (done, turn): (&BTreeSet<Member>, &mut Turn<'_>),
     ) {
         let (node, most) = (self.node, self.limits.occurrences);
         let process = self.number_of(session, it.process);
         let Some(seat) = self.seats.get_mut(&session) else { return };
         let Some(rule) = seat.stored.requests.get_mut(&id) else { return };
         if rule.is_storm(turn.now, most) {
-            rule.is_enabled = false;
-            self.is_stale = true;
             it.held.iter().for_each(|held| turn.ground.go_on(held));
-            let text = format!("more than {most} in a second: disabled");
-            let reply = self.report((session, id), (Status::EVENT_STORM, text.as_str().into()));
-            return self.tell(session, reply, turn);
+            return self.stop((session, id), turn);
         }
         let occasion = Occasion {
             node,
@@ -102,7 +147,7 @@ impl Machine {
             held: it.held,
         };
         let request = std::sync::Arc::clone(&rule.request);
-        self.occur(session, &request, (&occasion, depth), turn);
+        self.occur(session, (&request, done), (&occasion, depth), turn);
     }
 
     /// A process came: into the scope of whoever observes its parent, or waits for one like it.

@@ -15,6 +15,8 @@ impl Machine {
     pub(super) fn meet(&mut self, members: Vec<Member>, turn: &mut Turn<'_>) {
         let before = std::mem::replace(&mut self.members, members);
         self.members.sort_by_key(|it| it.node);
+        // What goes to all nodes may have been for this one alone.
+        self.is_stale = true;
         let is_in = |list: &[Member], node: Node| list.iter().any(|it| it.node == node);
         let went: Vec<Node> = before.iter().map(|it| it.node).collect();
         let went: Vec<Node> =

@@ -11,11 +11,14 @@
 
 mod bind;
 mod clerk;
+mod compile;
 mod course;
+mod diagnose;
 mod fill;
 mod fire;
 mod meet;
 mod packet;
+mod program;
 mod run;
 mod seat;
 mod stored;
@@ -27,10 +30,12 @@ mod visit;
 pub use packet::{Answered, Packet, PartId, Spoken, What};
 
 use super::Conn;
-use crate::model::id::Ns;
+use crate::model::id::{Identity, Ns};
 use crate::omis::{Dialect, Node, Reply, RequestId, parse, print};
+use crate::service::counter::Shelf;
 use crate::service::ctx::Member;
 use crate::service::desk::{Sort, Topic};
+use crate::service::diag::{Book, Settings};
 use crate::service::ground::{Followed, Ground, Happening, Ticket};
 use crate::service::session::right::{SessionId, Tool};
 use crate::service::{Later, Registry};
@@ -61,6 +66,8 @@ pub enum Input {
     Spoken(Spoken),
     /// There are other nodes than before.
     Members(Vec<Member>),
+    /// The administrator's word on unusual events.
+    Diagnoses(Settings),
     /// Time has passed.
     Tick,
 }
@@ -110,11 +117,18 @@ pub struct Machine {
     /// Acts that go on: who waits for each.
     acts: HashMap<Ticket, (run::Place, SessionId, Later)>,
     shared: Shared,
+    shelf: Shelf,
+    diagnoses: Book,
+    /// Of whom was asked whether they call MPI_Finalize, and who does.
+    asked: BTreeSet<(Identity, bool)>,
+    finalizing: BTreeSet<Identity>,
     raised: VecDeque<Raised>,
     /// What the ground was last told to look out for.
     watched: BTreeSet<Topic>,
     /// In whom it was last told to look out.
     followed: Followed,
+    /// Whether the kernel was given any request.
+    has_programs: bool,
     /// Whether that may have changed.
     is_stale: bool,
     next: u64,
@@ -139,9 +153,14 @@ impl Machine {
             courses: BTreeMap::new(),
             acts: HashMap::new(),
             shared: Shared::default(),
+            shelf: Shelf::default(),
+            diagnoses: Book::default(),
+            asked: BTreeSet::new(),
+            finalizing: BTreeSet::new(),
             raised: VecDeque::new(),
             watched: BTreeSet::new(),
             followed: Followed::default(),
+            has_programs: false,
             is_stale: false,
             next: 0,
         }
@@ -161,6 +180,7 @@ impl Machine {
             Input::Answered(answered) => self.answered(answered, &mut turn),
             Input::Spoken(spoken) => self.speak(spoken, &mut turn),
             Input::Members(members) => self.meet(members, &mut turn),
+            Input::Diagnoses(settings) => self.diagnoses.set(settings, now),
             Input::Tick => {}
         }
         self.settle(&mut turn);
@@ -169,7 +189,8 @@ impl Machine {
 
     /// When it must be given an input, if nothing happens before.
     pub fn due(&self) -> Option<Ns> {
-        self.courses.values().map(|it| it.deadline).min()
+        let courses = self.courses.values().map(|it| it.deadline).min();
+        [courses, self.diagnoses.due()].into_iter().flatten().min()
     }
 
     /// Whether anything is looked out for.
@@ -225,6 +246,10 @@ impl Machine {
     fn forget(&mut self, id: SessionId, turn: &mut Turn<'_>) {
         let Some(seat) = self.seats.remove(&id) else { return };
         turn.ground.release(&seat.session.tool);
+        for it in self.shelf.leave(id) {
+            turn.ground.forget_meters(it.number);
+        }
+        self.last_words(id, turn);
         self.courses.retain(|_, it| it.session != id);
         self.acts.retain(|_, (_, session, _)| *session != id);
         self.raised.retain(|it| it.session != Some(id));
@@ -235,9 +260,12 @@ impl Machine {
     fn settle(&mut self, turn: &mut Turn<'_>) {
         self.expire(turn);
         self.run_raised(turn);
-        let is_stale = std::mem::take(&mut self.is_stale);
+        self.diagnose(turn);
+        self.run_raised(turn);
+        let is_stale = std::mem::take(&mut self.is_stale) | self.shelf.take_change();
         if is_stale {
             self.drop_orphans();
+            self.program(turn);
             let topics = self.topics();
             if topics != self.watched {
                 turn.ground.watch(&topics);
@@ -248,6 +276,9 @@ impl Machine {
         for seat in self.seats.values_mut() {
             // Each is asked: the question takes its change away.
             has_moved |= seat.session.scope.take_change();
+        }
+        if has_moved && !is_stale && self.has_programs {
+            self.program(turn);
         }
         if is_stale || has_moved {
             self.follow(turn);
@@ -266,6 +297,10 @@ impl Machine {
             for sort in sorts {
                 followed.of.entry(sort).or_default().extend(scope.members());
             }
+        }
+        let finalizing = self.finalizing.iter().copied();
+        if !self.finalizing.is_empty() {
+            followed.of.entry(Sort::Calls).or_default().extend(finalizing);
         }
         if followed != self.followed {
             turn.ground.follow(&followed);
@@ -293,6 +328,7 @@ impl Machine {
             }
             topics.extend(seat.stored.topics());
         }
+        topics.extend(self.diagnosed_topics());
         topics
     }
 

@@ -125,6 +125,8 @@ impl Machine {
             shared: &mut self.shared,
             raised: &mut self.raised,
             most_raised: self.limits.raised,
+            shelf: &mut self.shelf,
+            diagnoses: &mut self.diagnoses,
             registry: &self.registry,
             node: self.node,
             session: call.session,

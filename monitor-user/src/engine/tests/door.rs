@@ -3,7 +3,9 @@
 use super::scene::{MS, S, Scene};
 use crate::backend::unsupported::Unsupported;
 use crate::model::field::ProcessField;
+use crate::model::id::Pid;
 use crate::model::want::{Capability, Devices, Want};
+use crate::model::whose::{Eyes, Whose};
 use serde_json::json;
 
 const WORLD: &str = "process 7 cpu_ns=1s pss_bytes=5\nprocess 8\nnode load1=1\ndisk sda reads=1";
@@ -35,6 +37,19 @@ fn costly_fields_and_threads_are_read_for_those_who_want_them_alone() {
         wants(&scene)[before..].iter().map(|it| it.wants(ProcessField::Pss)).collect();
     assert_eq!(costly, [false, true]);
     assert!(wants(&scene).iter().all(|it| !it.threads));
+}
+
+#[test]
+fn page_tables_are_walked_of_those_who_are_watched_and_may_be_looked_into() {
+    let mut scene = Scene::of(WORLD);
+    let one = r#"{"fields":["pss_bytes"],"targets":[{"pid":7}]}"#;
+    let got = [(1, one), (3, one), (3, r#"{"fields":["pss_bytes"]}"#)].map(|(conn, request)| {
+        let _told = scene.monitor(conn, request);
+        wants(&scene).pop().unwrap().pss_of
+    });
+    let (pids, eyes) = (Some(vec![Pid(7)]), Some(Eyes { uid: 1000, gid: 1000 }));
+    let of = |pids, eyes| Whose { pids, eyes };
+    assert_eq!(got, [of(pids.clone(), None), of(pids, eyes), of(None, eyes)]);
 }
 
 #[test]

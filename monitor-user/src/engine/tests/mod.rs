@@ -4,6 +4,7 @@
 //! hands out look at a backend that counts what it is asked, and notes what is told to whom.
 
 mod door;
+mod ended;
 mod name;
 mod scene;
 mod series;

@@ -7,7 +7,7 @@ use crate::meter::round::{Rounds, Turn};
 use crate::meter::veil::{Eyes, Veil};
 use crate::model::id::{Ns, Pid};
 use crate::model::probe::Probe;
-use crate::model::sample::{Process, Sample, Source};
+use crate::model::sample::{Instant, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
 use crate::wire::call::{Call, Tag};
 use serde_json::Value;
@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex};
 
 /// A second.
 pub const S: u64 = 1_000_000_000;
+/// What the realtime clock showed as the scene began.
+pub const BEGUN: u64 = 1_800_000_000 * S;
 /// A millisecond.
 pub const MS: u64 = 1_000_000;
 
@@ -206,6 +208,8 @@ impl Scene {
     pub fn input(&mut self, input: Input) {
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
+            let (boot, unix) = (Ns(self.now), Ns(BEGUN + self.now));
+            self.engine.set_clock(Instant { boot, unix });
             for output in self.engine.input(Ns(self.now), input) {
                 match output {
                     Output::Reply { to, tag, answer } => self.told.push(reply(to, &tag, answer)),

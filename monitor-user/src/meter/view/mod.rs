@@ -17,7 +17,7 @@ use super::session::Session;
 use super::target::{Namespaces, Watched};
 use super::veil::Veil;
 use crate::backend::Backend;
-use crate::format::{Format, Frame, Layout, Paint, Room};
+use crate::format::{Form, Format, Frame, Layout, Paint, Room};
 use crate::model::field::ProcessField;
 use crate::model::group::Grouped;
 use crate::model::histogram::Latencies;
@@ -27,6 +27,7 @@ use crate::model::sample::{Node, Note, Process, Sample};
 use crate::model::scope::Scope;
 use crate::model::status::Refusal;
 use crate::model::want::{Capability, Want};
+use crate::model::whose::Whose;
 use crate::sys::pidfd::Held;
 
 /// What every view of a reading looks at.
@@ -54,6 +55,8 @@ pub struct Seen {
     pub matched: usize,
     /// Something that was asked for is missing.
     pub partial: bool,
+    /// What is to be said of it where its form has no room for notes.
+    pub notes: Vec<String>,
     /// Somebody of them has ended since it looked last.
     pub ended: bool,
     /// All that it was to look at is gone.
@@ -128,6 +131,11 @@ impl View {
     /// of them are enough.
     pub fn few(&self) -> Option<Vec<Pid>> {
         self.watched.pids().filter(|_| self.plain)
+    }
+
+    /// Whose page tables it is about: of those that it watches, those that he may look into.
+    pub fn pss_of(&self) -> Whose {
+        Whose { pids: self.watched.pids(), eyes: self.veil.eyes() }
     }
 
     /// Whether nobody of them is missing.
@@ -215,8 +223,12 @@ impl View {
         let unix = rates.sample.at.unix;
         let partial = rates.sample.notes.iter().any(|note| note.partial);
         let looks = matches!(self.plan.layout.scope, Scope::Processes | Scope::All);
+        let notes = match self.plan.form {
+            Form::Pmix => rates.sample.notes.iter().map(|note| note.text.clone()).collect(),
+            _ => Vec::new(),
+        };
         let (ended, gone) = (self.ended, looks && self.watched.gone());
-        Seen { json, unix, matched, partial, ended, gone }
+        Seen { json, unix, matched, partial, notes, ended, gone }
     }
 }
 

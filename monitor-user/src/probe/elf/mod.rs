@@ -3,9 +3,11 @@
 //! In: an open file, which may lie about everything. Out: tables of our own. Written with `object`
 //! and `gimli`; both stay in this folder. Runs nothing, and knows no process.
 
+mod note;
 mod symbol;
 mod unwind;
 
+pub use note::StaticProbe;
 pub use symbol::{Kind, Symbol};
 
 use super::error::Error;

@@ -7,14 +7,16 @@
 //!
 //! In: names of functions and the processes that matter. Out: calls. A tap is set in every file in
 //! which one of the processes has the function; processes that execute something else, or load a
-//! library, are looked at again when that is asked for.
+//! library, are looked at again.
 
 mod errno;
 pub mod heard;
+mod load;
 mod manner;
 pub mod newcomer;
 mod place;
 pub mod plan;
+pub mod rider;
 
 use super::description::Descriptions;
 use super::elf::Image;
@@ -61,8 +63,12 @@ pub struct Tap {
 pub struct Called {
     /// By which tap it was seen.
     pub tap: Arc<Tap>,
+    /// For which rider, if not for the tap itself.
+    pub rider: Option<u64>,
     /// The process.
     pub pid: Pid,
+    /// When that began.
+    pub start: Ns,
     /// Its thread.
     pub tid: Pid,
     /// When, on `CLOCK_BOOTTIME`.
@@ -80,20 +86,22 @@ pub struct Called {
 pub enum News {
     /// A call.
     Called(Called),
-    /// A function is called too often: its tap was switched off.
-    Storm(Arc<Tap>),
+    /// A function is called too often: its tap was switched off, or this rider.
+    Storm(Arc<Tap>, Option<u64>),
     /// What another list told, which somebody has put beside the taps.
     Other(Record),
 }
 
 impl News {
-    fn told(tap: &Arc<Tap>, plan: &Arc<Plan>, record: &Record) -> Self {
+    fn told((tap, plan, rider): &Meaning, record: &Record) -> Self {
         if record.why == Why::Storm {
-            return Self::Storm(Arc::clone(tap));
+            return Self::Storm(Arc::clone(tap), *rider);
         }
         Self::Called(Called {
             tap: Arc::clone(tap),
+            rider: *rider,
             pid: record.process.pid,
+            start: record.process.start,
             tid: record.tid,
             at: record.at,
             pc: record.ip,
@@ -102,6 +110,9 @@ impl News {
         })
     }
 }
+
+/// What a list tells of, and whose it is, if not the tap's.
+type Meaning = (Arc<Tap>, Arc<Plan>, Option<u64>);
 
 /// All taps, and the processes that matter.
 pub struct Taps {
@@ -113,8 +124,11 @@ pub struct Taps {
     followed: BTreeSet<Pid>,
     taps: BTreeMap<Arc<Tap>, HashMap<Spot, Placed>>,
     manners: BTreeMap<Tap, Manner>,
-    lists: HashMap<ListId, (Arc<Tap>, Arc<Plan>)>,
+    lists: HashMap<ListId, Meaning>,
+    riders: BTreeMap<u64, rider::Mounted>,
     newcomers: Option<Newcomers>,
+    /// Tells that a process has begun a program; while taps are set.
+    begins: Option<ListId>,
 }
 
 impl Taps {
@@ -128,7 +142,7 @@ impl Taps {
         let reader = rules.take_reader();
         let (proc, followed) = (proc.to_owned(), BTreeSet::new());
         let (taps, manners, lists) = (BTreeMap::new(), BTreeMap::new(), HashMap::new());
-        let newcomers = None;
+        let (riders, newcomers) = (BTreeMap::new(), None);
         Ok(Self {
             proc,
             rules,
@@ -139,7 +153,9 @@ impl Taps {
             taps,
             manners,
             lists,
+            riders,
             newcomers,
+            begins: None,
         })
     }
 
@@ -155,7 +171,7 @@ impl Taps {
 
     /// Whether any tap is wanted.
     pub fn is_set(&self) -> bool {
-        !self.taps.is_empty()
+        !self.taps.is_empty() || !self.riders.is_empty()
     }
 
     /// From now on these processes matter, and their children, and no others. Taps are set where
@@ -180,9 +196,11 @@ impl Taps {
         for tap in Vec::from_iter(self.taps.keys().cloned()) {
             match self.place(&tap, pid) {
                 Ok(_) | Err(Refusal::Place(Error::Missing { .. } | Error::Gone { .. })) => {}
+                Err(Refusal::Place(Error::Unloaded { .. })) => {}
                 Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
             }
         }
+        self.look_for_riders(pid);
     }
 
     /// What setting a tap in this process would say, and how slow its places are.
@@ -203,6 +221,7 @@ impl Taps {
         for tap in wanted {
             _ = self.taps.entry(Arc::new(tap.clone())).or_default();
         }
+        self.heed_loads();
         for pid in self.followed.clone() {
             self.look_again(pid);
         }
@@ -212,6 +231,7 @@ impl Taps {
     pub fn add_tap(&mut self, tap: Tap, manner: Manner) {
         _ = self.manners.insert(tap.clone(), manner);
         _ = self.taps.entry(Arc::new(tap)).or_default();
+        self.heed_loads();
         for pid in self.followed.clone() {
             self.look_again(pid);
         }
@@ -258,13 +278,17 @@ impl Taps {
         let mut records = Vec::new();
         _ = reader.read(most, &mut |record| records.push(record));
         let mut news = Vec::with_capacity(records.len());
+        let mut changed = BTreeSet::new();
         for record in records {
-            if let Some((tap, plan)) = self.lists.get(&record.list) {
-                news.push(News::told(tap, plan, &record));
+            if self.is_load(&record) {
+                _ = changed.insert(record.process.pid);
+            } else if let Some(meaning) = self.lists.get(&record.list) {
+                news.push(News::told(meaning, &record));
             } else if !self.welcome(&record) {
                 news.push(News::Other(record));
             }
         }
+        changed.into_iter().for_each(|pid| self.look_again(pid));
         news
     }
 

@@ -89,7 +89,7 @@ impl Taps {
 
     /// A list for the processes that matter, which runs from now on.
     pub fn listen(&mut self, place: Place, acts: Vec<Act>) -> Result<ListId, backend::Error> {
-        let id = self.rules.add(&List { place, set: Some(self.set), limit: None, acts })?;
+        let id = self.rules.add(&List::new(place, Some(self.set), acts))?;
         self.rules.enable(id);
         Ok(id)
     }

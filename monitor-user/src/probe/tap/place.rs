@@ -3,9 +3,11 @@
 //! In: a tap, and a process that may have the function. Out: lists, enabled, and what each of them
 //! tells. A file stays open while a list is in it, so that it stays what it was when it was read.
 
+use super::manner::Manner;
 use super::plan::{Edge, Means, Plan};
+use super::rider::{Rider, refused};
 use super::{Refusal, Tap, Taps, errno};
-use crate::backend::rule::act::{Timer, Whose};
+use crate::backend::rule::act::{self as timer, Act, Set, Timer};
 use crate::backend::rule::{self, List, ListId, Part, Place};
 use crate::model::id::Pid;
 use crate::probe::description::call::{Call, Kind};
@@ -28,16 +30,40 @@ pub(super) struct Placed {
     timer: Option<Timer>,
 }
 
+/// What the lists at a place are.
+struct Terms<'t> {
+    tap: &'t Arc<Tap>,
+    whose: Whose,
+    plan: Plan,
+    timer: Option<Timer>,
+    /// At the entry, and at the return.
+    acts: [Vec<Act>; 2],
+    set: Set,
+    most: u32,
+}
+
+/// Whose lists they are.
+enum Whose {
+    /// The tap's own.
+    Tap,
+    /// Those of a rider, by its switch.
+    Rider(u64, ListId),
+}
+
 impl Taps {
     pub(super) fn remove(&mut self, tap: &Arc<Tap>) {
         for placed in self.taps.remove(tap).into_iter().flatten().map(|(_, placed)| placed) {
-            for list in placed.lists {
-                self.rules.remove(list);
-                _ = self.lists.remove(&list);
-            }
-            if let Some(timer) = placed.timer {
-                self.rules.free(Part::Timer(timer));
-            }
+            self.take_away(placed);
+        }
+    }
+
+    pub(super) fn take_away(&mut self, placed: Placed) {
+        for list in placed.lists {
+            self.rules.remove(list);
+            _ = self.lists.remove(&list);
+        }
+        if let Some(timer) = placed.timer {
+            self.rules.free(Part::Timer(timer));
         }
     }
 
@@ -59,47 +85,85 @@ impl Taps {
     }
 
     fn add(&mut self, tap: &Arc<Tap>, site: Site, pid: Pid) -> Result<Placed, Refusal> {
-        let call = self.described(&site)?;
-        let (plan, timer) = self.plan(tap, call.as_deref(), pid)?;
-        let plan = Arc::new(plan);
+        let manner = self.manners.get(tap).copied().unwrap_or_default();
+        let (plan, timer) = self.plan(tap, &site, pid, manner)?;
+        let acts = [plan.entry.clone(), plan.exit.clone()];
+        let (whose, most) = (Whose::Tap, MOST_CALLS);
+        let terms = Terms { tap, whose, plan, timer, acts, set: self.set, most };
+        let placed = self.set_lists(site, terms)?;
+        placed.lists.iter().for_each(|list| self.rules.enable(*list));
+        Ok(placed)
+    }
+
+    /// The lists of a rider at a place.
+    pub(super) fn add_rider(
+        &mut self,
+        (tap, number): (&Arc<Tap>, u64),
+        rider: &Rider,
+        site: Site,
+        pid: Pid,
+    ) -> Result<Placed, Refusal> {
+        let manner = Manner::default();
+        let (plan, timer) = self.plan(tap, &site, pid, manner)?;
+        let own = (rider.make)(&plan).map_err(refused);
+        let own = own.inspect_err(|_| self.free(timer))?;
+        let acts = match tap.edge {
+            Edge::Start => [own, Vec::new()],
+            // What the entry keeps for the return, if that is told.
+            Edge::End if rider.tells => [plan.entry.clone(), own],
+            Edge::End => [Vec::new(), own],
+        };
+        let whose = Whose::Rider(number, rider.switch);
+        let (set, most) = (rider.set, rider.most);
+        self.set_lists(site, Terms { tap, whose, plan, timer, acts, set, most })
+    }
+
+    /// Sets lists at both ends of a function; or none, if one of them is refused.
+    fn set_lists(&mut self, site: Site, terms: Terms<'_>) -> Result<Placed, Refusal> {
+        let plan = Arc::new(terms.plan);
         let place = rule::Site { path: site.file.attach_path(), offset: site.offset };
-        let mut placed = Placed { _site: site, lists: Vec::new(), timer };
-        let wanted =
-            [(&plan.entry, Place::Entry(place.clone())), (&plan.exit, Place::Return(place))];
-        for (acts, place) in wanted.into_iter().filter(|(acts, _)| !acts.is_empty()) {
-            let limit = Some(MOST_CALLS);
-            let list = List { place, set: Some(self.set), limit, acts: acts.clone() };
-            match self.rules.add(&list) {
+        let mut placed = Placed { _site: site, lists: Vec::new(), timer: terms.timer };
+        let (rider, switch) = match terms.whose {
+            Whose::Tap => (None, None),
+            Whose::Rider(number, switch) => (Some(number), Some(switch)),
+        };
+        let places = [Place::Entry(place.clone()), Place::Return(place)];
+        for (acts, place) in terms.acts.into_iter().zip(places).filter(|it| !it.0.is_empty()) {
+            let list = List::new(place, Some(terms.set), acts);
+            match self.rules.add(&List { limit: Some(terms.most), switch, ..list }) {
                 Ok(id) => placed.lists.push(id),
                 Err(error) => {
-                    placed.lists.iter().for_each(|list| self.rules.remove(*list));
-                    timer.into_iter().for_each(|timer| self.rules.free(Part::Timer(timer)));
+                    self.take_away(placed);
                     return Err(error.into());
                 }
             }
         }
         for list in &placed.lists {
-            _ = self.lists.insert(*list, (Arc::clone(tap), Arc::clone(&plan)));
-            self.rules.enable(*list);
+            _ = self.lists.insert(*list, (Arc::clone(terms.tap), Arc::clone(&plan), rider));
         }
         Ok(placed)
+    }
+
+    fn free(&mut self, timer: Option<Timer>) {
+        timer.into_iter().for_each(|timer| self.rules.free(Part::Timer(timer)));
     }
 
     fn plan(
         &mut self,
         tap: &Tap,
-        call: Option<&Call>,
+        site: &Site,
         pid: Pid,
+        manner: Manner,
     ) -> Result<(Plan, Option<Timer>), Refusal> {
-        let manner = self.manners.get(tap).copied().unwrap_or_default();
+        let call = self.described(site)?;
         // Of a function that nobody has described, or that is not told, only that it was called.
         let blank = blank();
-        let call = call.filter(|_| !manner.is_silent).unwrap_or(&blank);
+        let call = call.as_deref().filter(|_| !manner.is_silent).unwrap_or(&blank);
         if tap.edge == Edge::Start {
             return Ok((Plan::start(call).with(tap.edge, manner), None));
         }
         let timer = match Plan::needs_entry(call) || manner.histogram.is_some() {
-            true => Some(self.rules.make_timer(Whose::Thread)?),
+            true => Some(self.rules.make_timer(timer::Whose::Thread)?),
             false => None,
         };
         // Without it the error number is told as no value.

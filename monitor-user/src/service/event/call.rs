@@ -31,7 +31,9 @@ pub const ROWS: &[Row] = &[
                LIBRARY:FUNCTION@VERSION, or FILE:0xOFFSET; `f|g` is any of several. `$2` and so \
                on are what goes in, in the order of the description of the library \
                (docs/DESCRIPTIONS.md); of a function that nobody has described only the process \
-               is told. A value that could not be read is an empty list.",
+               is told. A value that could not be read is an empty list. A LIBRARY that a process \
+               has not loaded yet may be named: it tells from when it is loaded, or a program with \
+               it executed, on; calls in the first milliseconds may be missed.",
         examples: &["process 7\nattach 7\ncallable 7 pvm_send\n\
                      > 10 [0] start_lib_call([7],\"pvm_send\"): 11 [0] print([$1,$2,$3])\n\
                      < 10 [0] start_lib_call(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\

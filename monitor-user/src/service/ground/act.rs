@@ -43,6 +43,8 @@ pub enum Act {
     Loader,
     /// Do all of this in it while every thread of it stands.
     Work(Work),
+    /// Say whether processes can be dumped here; it is done to nobody.
+    Checkpoint,
     /// Start a program; it is done to nobody, and the new process stands for it.
     Start(Program),
 }
@@ -117,6 +119,9 @@ pub trait Acts {
 
     /// The actions of an event are done: the thread that met it goes on.
     fn go_on(&mut self, _: &HeldThread) {}
+
+    /// Whether a tool keeps it from running.
+    fn has_stopped(&self, id: Identity) -> bool;
 
     /// A tool has gone: what it holds is released, what it placed is taken away.
     fn release(&mut self, tool: &Tool);

@@ -16,6 +16,7 @@ const EFAULT: i32 = 14;
 pub fn values(done: Done) -> Vec<Value> {
     match done {
         Done::It | Done::Stopped(_) | Done::Started(_) | Done::Placed(_) => Vec::new(),
+        Done::Version(version) => vec![Value::from(version.as_str())],
         Done::Bytes(bytes) => vec![list(bytes)],
         Done::Integers(values) => vec![list(values)],
         Done::Floats(values) => vec![list(values)],

@@ -76,6 +76,16 @@ impl Fake {
         }
     }
 
+    /// A process was started and has not run.
+    pub fn begins_stopped(&mut self, id: Identity) {
+        let _new = self.stopped.insert(id);
+    }
+
+    /// Whether it was stopped and not let go.
+    pub fn has_stopped(&self, id: Identity) -> bool {
+        self.stopped.contains(&id)
+    }
+
     /// From now on these errands are out.
     pub fn watch(&mut self, topics: &BTreeSet<Topic>) {
         let sent = topics.iter().filter_map(|topic| match topic {

@@ -2,6 +2,7 @@
 
 use super::Ticket;
 use super::act::Each;
+use super::list::RuleKey;
 use crate::model::id::{Identity, Ns};
 use crate::service::desk::{Occurrence, Sort, Topic};
 use crate::service::outcome::Refusal;
@@ -24,6 +25,17 @@ pub enum Happening {
     Executed(Identity),
     /// A process ended; told while ends are looked out for.
     Ended(Identity),
+    /// A program that the kernel runs tells of an event: the rest of its request is due.
+    Ran {
+        /// Which.
+        rule: RuleKey,
+        /// Which of those that had the number.
+        serial: u64,
+        /// The event.
+        it: Occurrence,
+    },
+    /// A program ran too often, and is switched off.
+    Stormed(RuleKey, u64),
     /// An act that was begun has ended.
     Acted(Ticket, Each),
     /// What is looked out for failed, or ended too late; it goes on unless it was an errand.

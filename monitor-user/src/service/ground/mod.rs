@@ -7,26 +7,48 @@
 pub mod act;
 mod answer;
 pub mod call;
+pub mod diagnose;
 pub mod fact;
 mod fake;
 pub mod happening;
+pub mod list;
 pub mod live;
 pub mod message;
 pub mod process;
+mod program;
 mod reading;
+pub mod recorder;
 pub mod scripted;
 
 pub use act::{Act, Acts, Errand, HeldThread, Sent};
 pub use call::Calls;
+pub use diagnose::Diagnoses;
 pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
+pub use list::{Lists, Members, Program, Programs, RuleKey};
 pub use message::Messages;
 pub use process::Processes;
+pub use recorder::Recorder;
 
 /// By which an act that goes on is known.
 pub type Ticket = u64;
 
 /// A node.
-pub trait Ground: Processes + Facts + Acts + Happenings + Messages + Calls + Send {}
+pub trait Ground:
+    Processes + Facts + Acts + Happenings + Messages + Calls + Lists + Diagnoses + Recorder + Send
+{
+}
 
-impl<T: Processes + Facts + Acts + Happenings + Messages + Calls + Send> Ground for T {}
+impl<T> Ground for T where
+    T: Processes
+        + Facts
+        + Acts
+        + Happenings
+        + Messages
+        + Calls
+        + Lists
+        + Diagnoses
+        + Recorder
+        + Send
+{
+}

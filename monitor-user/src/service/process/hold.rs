@@ -19,7 +19,7 @@ pub const ROWS: &[Row] = &[
                tool has stopped stays stopped; only `continue` lets it go, whatever signals it \
                gets. docs/CONTROL.md tells which system calls notice it.",
         examples: &["process 7\nattach 7\n> 10 [0] stop([7])\n< 10 [0] stop(0)\n\
-                     > 11 [0] process_info([7],4)\n< 11 [0] process_info(0,1,[7,6])"],
+                     > 11 [0] process_info([7],4)\n< 11 [0] process_info(0,1,[7,5])"],
         act: row::Act::Manipulation(|ctx, args| {
             ctx.act(&args[0], &Act::Stop, |ctx, report| ctx.acknowledge(report))
         }),

@@ -76,7 +76,10 @@ fn told(ctx: &mut Ctx<'_>, it: &Process, bit: u8) -> Value {
             let arguments = ctx.ground.arguments(it.id).unwrap_or_default();
             Value::List(arguments.into_iter().map(|it| Value::Text(Text::from(it))).collect())
         }
-        2 => Value::from(state(it)),
+        2 => {
+            let is_ours = ctx.ground.has_stopped(it.id);
+            Value::from(state(it, is_ours))
+        }
         3 => number(F::Rss),
         4 => it.row.get(F::Nice).map_or(Value::from(0), |nice| nice.cast_signed().into()),
         5 => Value::from(seconds(F::UserTime)),
@@ -84,16 +87,18 @@ fn told(ctx: &mut Ctx<'_>, it: &Process, bit: u8) -> Value {
     }
 }
 
-/// The state as a number. The system has one letter for who runs and who could.
-fn state(it: &Process) -> u8 {
+/// The state as a number. The system has one letter for who runs and who could, and tells nothing
+/// of who is frozen.
+fn state(it: &Process, is_stopped_by_us: bool) -> u8 {
     let letter = it.row.get(F::State).and_then(|code| u8::try_from(code).ok()).unwrap_or(b'?');
     match letter {
+        b'Z' | b'X' => 8,
+        _ if is_stopped_by_us => 5,
         b'R' => 1,
         b'S' | b'I' => 3,
         b'D' => 4,
         b'T' => 6,
         b't' => 7,
-        b'Z' | b'X' => 8,
         _ => 0,
     }
 }

@@ -38,7 +38,7 @@ pub const ROWS: &[Row] = &[
         gives: &[TID],
         help: "The same, stopped by this tool before its first instruction. An extension.",
         examples: &["> 10 [0] start_stopped(\"/bin/cat\",[\"-\"]); 11 [0] process_info([],4)\n\
-                     < 10 [0] start_stopped(0,101); 11 [0] process_info(0,1,[101,6])"],
+                     < 10 [0] start_stopped(0,101); 11 [0] process_info(0,1,[101,5])"],
         act: row::Act::Manipulation(|ctx, args| start(ctx, args, true)),
         ..ANYWHERE
     },

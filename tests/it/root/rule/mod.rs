@@ -54,7 +54,7 @@ impl Scene {
 
     #[track_caller]
     fn limited(&mut self, place: Place, acts: &[Act], limit: Option<u32>) -> ListId {
-        let list = List { place, set: Some(self.set), limit, acts: acts.to_vec() };
+        let list = List { limit, ..List::new(place, Some(self.set), acts.to_vec()) };
         let id = self.rules.add(&list).unwrap();
         self.rules.enable(id);
         id

@@ -25,7 +25,7 @@ fn root_calls_of_strangers_are_not_counted_and_those_of_children_are() {
     let mut count = |set| {
         let cell = scene.rules.make_cell(CellKind::Sum).unwrap();
         let place = Place::Entry(labs.clone());
-        let list = List { place, set, limit: None, acts: vec![Act::Count(cell)] };
+        let list = List::new(place, set, vec![Act::Count(cell)]);
         let id = scene.rules.add(&list).unwrap();
         scene.rules.enable(id);
         cell

@@ -9,8 +9,8 @@ use crate::backend::rule::act::{
 use monitor_ebpf::abi::rule::op::{self, Op, receiver, source, told, whose};
 use monitor_ebpf::abi::rule::{List, MAX_OPS};
 
-/// A list of these acts.
-pub fn list(acts: &[Act], set: u32, limit: u32) -> Result<List, Error> {
+/// A list of these acts, for a set, with a limit, by a switch.
+pub fn list(acts: &[Act], [set, limit, switch]: [u32; 3]) -> Result<List, Error> {
     if acts.len() > MAX_ACTS {
         let why = format!("it has {} acts, and the kernel runs {MAX_ACTS}", acts.len());
         return Err(unsupported(why, "two lists on the same place do it"));
@@ -24,7 +24,7 @@ pub fn list(acts: &[Act], set: u32, limit: u32) -> Result<List, Error> {
         }
     }
     let n_ops = u32::try_from(acts.len()).unwrap_or(u32::MAX);
-    Ok(List { n_ops, set, limit, zero: 0, ops })
+    Ok(List { n_ops, set, limit, switch, ops })
 }
 
 /// The error for a list that the kernel cannot run.
@@ -118,19 +118,19 @@ mod tests {
 
     #[test]
     fn a_list_that_is_too_long_is_refused_with_what_to_do() {
-        let error = list(&[Act::Constant(Value(0), 1); 17], 0, 0).unwrap_err().to_string();
+        let error = list(&[Act::Constant(Value(0), 1); 17], [0; 3]).unwrap_err().to_string();
         assert!(error.contains("17 acts") && error.contains("two lists"), "{error}");
     }
 
     #[test]
     fn a_value_that_is_not_there_is_refused() {
-        let error = list(&[Act::Constant(Value(8), 1)], 0, 0).unwrap_err().to_string();
+        let error = list(&[Act::Constant(Value(8), 1)], [0; 3]).unwrap_err().to_string();
         assert!(error.contains("above 7"), "{error}");
     }
 
     #[test]
     fn a_negative_constant_keeps_its_sign() {
-        let list = list(&[Act::Filter(Value(3), Compare::Less, -5)], 0, 9).unwrap();
+        let list = list(&[Act::Filter(Value(3), Compare::Less, -5)], [0, 9, 0]).unwrap();
         let op = list.ops[0];
         assert_eq!((op.code, op.from, op.how, op.value), (op::FILTER, 3, compare::LESS, bits(-5)));
         assert_eq!((list.n_ops, list.limit), (1, 9));

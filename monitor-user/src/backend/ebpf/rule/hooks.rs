@@ -40,6 +40,8 @@ pub enum Link {
     Probe(&'static str, UProbeLinkId),
     /// By its row.
     Row(u32),
+    /// Nothing runs it: it is a switch.
+    Nowhere,
 }
 
 impl Hooks {
@@ -73,6 +75,7 @@ impl Hooks {
                 let _ = found.map(|program| program.detach(link));
             }
             Link::Row(row) => self.forget(object, row, id),
+            Link::Nowhere => {}
         }
     }
 

@@ -47,8 +47,8 @@ pub struct KernelRules {
 /// A list that is there.
 struct Listed {
     link: Link,
-    set: u32,
-    limit: u32,
+    /// Its set, its limit and its switch, as the kernel has them.
+    terms: [u32; 3],
     version: u32,
     /// Whether the other version has ever been run, and may be still.
     was_replaced: bool,
@@ -167,21 +167,32 @@ impl Rules for KernelRules {
         member::exclude(&mut self.object, set, process);
     }
 
+    fn make_switch(&mut self) -> Result<ListId, Error> {
+        let id = ListId(self.free.lists.take()?);
+        let nothing = code::list(&[], [0, 0, id.0])?;
+        self.prepare(id, &nothing).inspect_err(|_| self.free.lists.give_back(id.0))?;
+        let (link, terms) = (Link::Nowhere, [0, 0, id.0]);
+        let _ = self.lists.insert(id, Listed { link, terms, version: 0, was_replaced: false });
+        Ok(id)
+    }
+
     fn add(&mut self, list: &List) -> Result<ListId, Error> {
         let (set, limit) = (list.set.map_or(0, |set| set.0), list.limit.unwrap_or(0));
-        let coded = code::list(&list.acts, set, limit)?;
         let id = ListId(self.free.lists.take()?);
+        let terms = [set, limit, list.switch.unwrap_or(id).0];
+        let coded = code::list(&list.acts, terms);
+        let coded = coded.inspect_err(|_| self.free.lists.give_back(id.0))?;
         let link = self.prepare(id, &coded).and_then(|()| self.link(&list.place, id));
         let link = link.inspect_err(|_| self.free.lists.give_back(id.0))?;
-        let _ = self.lists.insert(id, Listed { link, set, limit, version: 0, was_replaced: false });
+        let _ = self.lists.insert(id, Listed { link, terms, version: 0, was_replaced: false });
         Ok(id)
     }
 
     fn replace(&mut self, id: ListId, acts: &[Act]) -> Result<(), Error> {
-        let Some(&Listed { set, limit, version, was_replaced, .. }) = self.lists.get(&id) else {
+        let Some(&Listed { terms, version, was_replaced, .. }) = self.lists.get(&id) else {
             return Err(code::unsupported("there is no such list".into(), "add it"));
         };
-        let coded = code::list(acts, set, limit)?;
+        let coded = code::list(acts, terms)?;
         if was_replaced {
             // A run that was begun before the last time may still read what is written now.
             barrier::settle().map_err(|source| Error::Kernel {

@@ -40,7 +40,7 @@ fn followed() -> Result<Probe, Error> {
     let site = site()?;
     let places = [Place::Entry(site.clone()), Place::Return(site)];
     for (place, count) in places.into_iter().zip(counts) {
-        let list = List { place, set: None, limit: None, acts: vec![Act::Count(count)] };
+        let list = List::new(place, None, vec![Act::Count(count)]);
         let id = rules.add(&list)?;
         rules.enable(id);
     }

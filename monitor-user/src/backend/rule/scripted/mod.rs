@@ -43,6 +43,7 @@ pub struct Scripted {
     /// Signals that lists sent: to whom, which, and whether to the thread alone.
     pub signals: Vec<(Pid, u32, Receiver)>,
     lists: BTreeMap<ListId, Listed>,
+    switches: HashMap<ListId, bool>,
     cells: HashMap<u32, Counter>,
     histograms: HashMap<u32, Histogram>,
     calls: HashMap<(u32, Pid), Vec<Begun>>,
@@ -57,7 +58,6 @@ type Begun = (Ns, [u64; 3]);
 
 struct Listed {
     list: List,
-    is_enabled: bool,
     tally: Tally,
 }
 
@@ -142,10 +142,16 @@ impl Rules for Scripted {
         let _ = self.sets.entry(set.0).or_default().remove(&process);
     }
 
+    fn make_switch(&mut self) -> Result<ListId, Error> {
+        let id = ListId(self.next());
+        let _ = self.switches.insert(id, false);
+        Ok(id)
+    }
+
     fn add(&mut self, list: &List) -> Result<ListId, Error> {
         checked(&list.acts)?;
-        let id = ListId(self.next());
-        let listed = Listed { list: list.clone(), is_enabled: false, tally: Tally::default() };
+        let id = self.make_switch()?;
+        let listed = Listed { list: list.clone(), tally: Tally::default() };
         let _ = self.lists.insert(id, listed);
         Ok(id)
     }
@@ -159,19 +165,20 @@ impl Rules for Scripted {
     }
 
     fn enable(&mut self, id: ListId) {
-        let _ = self.lists.get_mut(&id).map(|listed| listed.is_enabled = true);
+        let _ = self.switches.get_mut(&id).map(|it| *it = true);
     }
 
     fn disable(&mut self, id: ListId) {
-        let _ = self.lists.get_mut(&id).map(|listed| listed.is_enabled = false);
+        let _ = self.switches.get_mut(&id).map(|it| *it = false);
     }
 
     fn is_enabled(&self, id: ListId) -> bool {
-        self.lists.get(&id).is_some_and(|listed| listed.is_enabled)
+        self.switches.get(&id).is_some_and(|it| *it)
     }
 
     fn remove(&mut self, id: ListId) {
         let _ = self.lists.remove(&id);
+        let _ = self.switches.remove(&id);
     }
 
     fn cell(&self, cell: Cell) -> Option<i64> {

@@ -5,7 +5,7 @@ use crate::backend::rule::act::{
     Act, CellKind, MAX_TEXTS, MAX_VALUES, MISSING, Recorded, Set, Source, Timer, Value, Whose,
 };
 use crate::backend::rule::told::{Told, Why};
-use crate::backend::rule::{ListId, Place};
+use crate::backend::rule::{List, ListId, Place, Rules as _};
 use crate::model::id::{Identity, Ns, Pid};
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -65,7 +65,8 @@ impl Scripted {
 
     /// Runs one list; returns what it raised.
     fn run(&mut self, id: ListId, at: &Happened) -> Vec<Happened> {
-        let is_its = |listed: &&super::Listed| listed.is_enabled && listed.list.place == at.place;
+        let is_on = |list: &List| self.is_enabled(list.switch.unwrap_or(id));
+        let is_its = |it: &&super::Listed| it.list.place == at.place && is_on(&it.list);
         let Some(listed) = self.lists.get(&id).filter(is_its) else { return Vec::new() };
         if listed.list.set.is_some_and(|set| !self.is_in(set, at.pid)) {
             return Vec::new();

@@ -14,7 +14,7 @@ fn call() -> Place {
 }
 
 fn list(rules: &mut Scripted, place: Place, acts: &[Act]) -> crate::backend::rule::ListId {
-    let list = List { place, set: None, limit: None, acts: acts.to_vec() };
+    let list = List::new(place, None, acts.to_vec());
     let id = rules.add(&list).unwrap();
     rules.enable(id);
     id
@@ -82,7 +82,7 @@ fn children_of_a_set_are_in_it() {
     let mut rules = Scripted::default();
     let set = rules.make_set(Children::Included).unwrap();
     rules.include(set, Pid(1)).unwrap();
-    let list = List { place: call(), set: Some(set), limit: None, acts: vec![] };
+    let list = List::new(call(), Some(set), vec![]);
     let id = rules.add(&list).unwrap();
     rules.enable(id);
     calls(&mut rules, 0..2);
@@ -91,4 +91,28 @@ fn children_of_a_set_are_in_it() {
     rules.happen(Happened { place: Place::Fork, pid: Pid(5), tid: Pid(5), arguments });
     calls(&mut rules, 0..2);
     assert_eq!(rules.tally(id).runs, 2);
+}
+
+#[test]
+fn lists_of_one_switch_are_switched_together_and_by_another_list() {
+    let mut rules = Scripted::default();
+    let switch = rules.make_switch().unwrap();
+    let counts = [(); 2].map(|()| rules.make_cell(CellKind::Sum).unwrap());
+    for count in counts {
+        let list = List::new(call(), None, vec![Act::Count(count)]);
+        rules.add(&List { switch: Some(switch), ..list }).unwrap();
+    }
+    let off = rules.add(&List::new(Place::Exec, None, vec![Act::Disable(switch)])).unwrap();
+    rules.enable(off);
+    let counted = |rules: &Scripted| counts.map(|count| rules.cell(count));
+    let happens = |rules: &mut Scripted, place| {
+        rules.happen(Happened { place, pid: Pid(7), tid: Pid(7), arguments: [0; 6] });
+    };
+    happens(&mut rules, call());
+    rules.enable(switch);
+    happens(&mut rules, call());
+    happens(&mut rules, Place::Exec);
+    happens(&mut rules, call());
+    assert_eq!(counted(&rules), [Some(1); 2]);
+    assert!(!rules.is_enabled(switch));
 }

@@ -35,8 +35,11 @@ pub struct Desk {
     source: Source,
     told: watch::Receiver<Rules>,
     sender: watch::Sender<Rules>,
-    thread: Option<(Sender<Order>, Sender<Came>, JoinHandle<()>)>,
+    thread: Option<Talking>,
 }
+
+/// The thread: where its orders go, what wakes it, and its end.
+type Talking = (Sender<Order>, Sender<Came>, JoinHandle<()>);
 
 impl Desk {
     /// One that has nothing to do yet.
@@ -57,7 +60,7 @@ impl Desk {
         Ok(())
     }
 
-    fn begin(&self) -> Result<(Sender<Order>, Sender<Came>, JoinHandle<()>), String> {
+    fn begin(&self) -> Result<Talking, String> {
         let (orders, ordered) = channel();
         let (bell, came) = channel();
         let inside = Inside {

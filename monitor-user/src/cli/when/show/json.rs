@@ -94,14 +94,17 @@ fn value(it: &Value) -> Told<'_> {
     let number = it.number.and_then(Number::from_i128).map(serde_json::Value::from);
     let text = it.text.as_ref().map(|it| String::from_utf8_lossy(it).into_owned().into());
     let value: Option<serde_json::Value> = text.or(number);
-    let says_more =
-        |it: &str, value: &serde_json::Value| !value.is_string() && value.to_string() != it;
-    let shown = value.as_ref().filter(|value| says_more(&it.shown, value));
-    Told { name: &it.name, shown: shown.map(|_| it.shown.as_str()), value }
+    // A text is its own picture, and so is a number that has no name.
+    let is_plain = match &value {
+        Some(serde_json::Value::Number(number)) => number.to_string() == it.shown,
+        _ => true,
+    };
+    let shown = (!is_plain).then_some(it.shown.as_str());
+    Told { name: &it.name, value, shown }
 }
 
 fn signal(it: &event::Signal) -> Signal {
-    Signal { number: it.number, name: it.name().map(Into::into) }
+    Signal { number: it.number, name: it.name() }
 }
 
 fn text(it: &impl Serialize) -> String {

@@ -41,16 +41,17 @@ export class Node {
       ["switches", units.each(stats.context_switches_per_s)],
       ["up", units.span(stats.uptime_ns)],
     ]);
-    const used = stats.mem_total_bytes - stats.mem_available_bytes;
+    const known = stats.mem_available_bytes !== undefined && stats.mem_total_bytes > 0;
+    const used = known ? stats.mem_total_bytes - stats.mem_available_bytes : undefined;
     this.lines("memory", [
-      ["used", `${units.bytes(used)}, ${units.percent(100 * used / stats.mem_total_bytes)}`],
+      ["used", known ? `${units.bytes(used)}, ${units.percent(100 * used / stats.mem_total_bytes)}` : undefined],
       ["available", units.bytes(stats.mem_available_bytes)],
       ["in all", units.bytes(stats.mem_total_bytes)],
       ["swap used", stats.swap_total_bytes ? units.bytes(stats.swap_total_bytes - stats.swap_free_bytes) : "there is none"],
     ]);
     const pressure = [["for a processor", stats.psi_cpu_some_percent], ["for memory", stats.psi_memory_some_percent], ["for I/O", stats.psi_io_some_percent]];
-    const known = pressure.some(([, it]) => it !== undefined);
-    this.lines("pressure", known ? pressure.map(([name, it]) => [name, units.percent(it === undefined ? it : Math.min(it, 100))]) : [["", "the kernel does not tell"]]);
+    const told = pressure.some(([, it]) => it !== undefined);
+    this.lines("pressure", told ? pressure.map(([name, it]) => [name, units.percent(it === undefined ? it : Math.min(it, 100))]) : [["", "the kernel does not tell"]]);
     this.devices(stats);
   }
 

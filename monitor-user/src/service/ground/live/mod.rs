@@ -6,13 +6,15 @@
 mod fact;
 mod hands;
 mod message;
+pub mod recorder;
 mod rule;
+mod unusual;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
 use super::process::Processes;
 use super::reading::{self, Reading};
-use super::{Act, Acts, Calls, Followed, Happening, Happenings, HeldThread, Ticket};
+use super::{Act, Acts, Calls, Followed, Happening, Happenings, HeldThread, Recorder, Ticket};
 use crate::backend::select::{self, Choice};
 use crate::backend::{Backend, procfs};
 use crate::model::id::{Identity, Ns, Pid};
@@ -24,9 +26,11 @@ use crate::service::desk::{Sort, Topic};
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
 use hands::Hands;
+use recorder::{Saving, Service};
 use rule::Ruled;
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 
 /// How much later a reading may be while a thread waits for actions.
 const PUT_OFF: Ns = Ns(1_000_000_000);
@@ -39,12 +43,22 @@ pub struct Live {
     ruled: Option<Ruled>,
     /// Why the kernel runs no rules, once it was tried.
     unruled: Option<Refusal>,
+    unusuals: unusual::Unusuals,
+    /// Files of the flight recorder that are being written, if there is one.
+    saving: Option<Saving>,
 }
 
 impl Live {
     /// As this backend will see it.
     pub fn new(choice: Choice) -> Self {
-        Self { choice, reading: None, hands: Hands::default(), ruled: None, unruled: None }
+        let unusuals = unusual::Unusuals::new(choice);
+        let (reading, ruled, unruled, saving) = (None, None, None, None);
+        Self { choice, reading, hands: Hands::default(), ruled, unruled, unusuals, saving }
+    }
+
+    /// The same for the tools of a service.
+    pub fn of(choice: Choice, service: Service) -> Self {
+        Self { saving: Some(Saving::new(service)), ..Self::new(choice) }
     }
 
     fn reading(&mut self) -> Result<&mut Reading<dyn Backend>, Refusal> {
@@ -112,6 +126,26 @@ impl Processes for Live {
     }
 }
 
+impl Recorder for Live {
+    fn save(
+        &mut self,
+        ticket: Ticket,
+        tool: &Tool,
+        wanted: (&Path, Option<Ns>),
+    ) -> Result<Option<Each>, Refusal> {
+        let Some(saving) = &mut self.saving else {
+            let text = "only the service of a node keeps a flight recorder: see monitor serve";
+            return Err(Refusal::new(Status::UNSUPPORTED, text));
+        };
+        let program = saving.begin(ticket, wanted)?;
+        let begun = self.hands.act(ticket, tool, &Act::Start(program), &[]);
+        if begun.is_some() {
+            saving.give_up(ticket);
+        }
+        Ok(begun)
+    }
+}
+
 impl Facts for Live {
     fn node(&mut self) -> Result<NodeFacts, Refusal> {
         let reading = self.reading()?;
@@ -130,6 +164,10 @@ impl Acts for Live {
 
     fn go_on(&mut self, held: &HeldThread) {
         self.hands.go_on(held);
+    }
+
+    fn has_stopped(&self, id: Identity) -> bool {
+        self.hands.has_stopped(id)
     }
 
     fn release(&mut self, tool: &Tool) {
@@ -187,11 +225,15 @@ impl Happenings for Live {
     fn due(&self) -> Option<Ns> {
         let read = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
         let ruled = self.ruled.as_ref().and_then(Ruled::due);
-        [read, self.hands.due(), ruled].into_iter().flatten().min()
+        let saved = self.saving.as_ref().and_then(Saving::due);
+        [read, self.hands.due(), ruled, saved].into_iter().flatten().min()
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
         let mut all = self.hands.happened(now);
+        if let Some(saving) = &mut self.saving {
+            all = saving.happened(all, now);
+        }
         all.extend(self.ruled.as_mut().map(|it| it.happened(now)).unwrap_or_default());
         let due = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
         if let Some(reading) = self.reading.as_mut().filter(|_| due.is_some_and(|due| due <= now)) {

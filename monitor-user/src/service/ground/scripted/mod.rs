@@ -13,7 +13,9 @@ use super::fact::{Facts, NodeFacts};
 use super::fake::Fake;
 use super::process::Processes;
 use super::reading::Reading;
-use super::{Act, Acts, Followed, Happening, Happenings, Messages, Ticket};
+use super::{
+    Act, Acts, Diagnoses, Followed, Happening, Happenings, Lists, Messages, Recorder, Ticket,
+};
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
@@ -25,6 +27,7 @@ use crate::service::desk::Topic;
 use crate::service::outcome::Refusal;
 use crate::service::session::right::Tool;
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 /// Who is started has the numbers behind this one.
 const FIRST_STARTED: u32 = 100;
@@ -107,7 +110,11 @@ impl Scripted {
         self.happen(&format!("process {} state={state}", pid.0)).map_err(refused)?;
         let found = self.look(&[pid])?.into_iter().next();
         let nobody = || Refusal::new(Status::INTERNAL, "the script started nobody");
-        found.map(|it| it.id).ok_or_else(nobody)
+        let id = found.map(|it| it.id).ok_or_else(nobody)?;
+        if program.stopped {
+            self.fake.begins_stopped(id);
+        }
+        Ok(id)
     }
 }
 
@@ -180,10 +187,31 @@ impl Acts for Scripted {
             let id = *started.as_ref().unwrap_or(&Identity::default());
             return Some(vec![(id, started.map(|_| Vec::new()))]);
         }
+        if *act == Act::Checkpoint {
+            let why =
+                Refusal::new(Status::UNSUPPORTED, "CRIU is not installed: the script has none");
+            return Some(vec![(Identity::default(), Err(why))]);
+        }
         Some(on.iter().map(|id| (*id, self.act_on(act, *id))).collect())
     }
 
+    fn has_stopped(&self, id: Identity) -> bool {
+        self.fake.has_stopped(id)
+    }
+
     fn release(&mut self, _: &Tool) {}
+}
+
+impl Recorder for Scripted {
+    fn save(
+        &mut self,
+        _: Ticket,
+        _: &Tool,
+        (file, _): (&Path, Option<Ns>),
+    ) -> Result<Option<Each>, Refusal> {
+        let name = Value::from(file.display().to_string().as_str());
+        Ok(Some(vec![(Identity::default(), Ok(vec![name]))]))
+    }
 }
 
 impl Messages for Scripted {
@@ -223,10 +251,14 @@ impl Messages for Scripted {
     }
 }
 
+impl Diagnoses for Scripted {}
+impl Lists for Scripted {}
+
 impl Happenings for Scripted {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
             Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
+            Topic::Diagnosed(_) => Ok(()),
             _ => self.reading.can(topic),
         }
     }

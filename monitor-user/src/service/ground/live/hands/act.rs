@@ -4,6 +4,7 @@
 
 use super::order::order;
 use super::{Hands, Order};
+use crate::control::subject::key;
 use crate::control::{self, Done, Target, Trouble};
 use crate::model::id::{Identity, Ns};
 use crate::service::desk::{Occurrence, Topic};
@@ -24,6 +25,8 @@ pub(super) struct Pending {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Stop,
+    /// Stopped from the beginning, which is no event.
+    Start,
     Continue,
     Other,
 }
@@ -37,12 +40,13 @@ impl Hands {
             return Some(on.iter().map(|id| (*id, Err(why.clone()))).collect());
         }
         let kind = match act {
+            Act::Start(program) if program.stopped => Kind::Start,
             Act::Stop => Kind::Stop,
             Act::Continue => Kind::Continue,
             _ => Kind::Other,
         };
         let nobody = [Identity::default()];
-        let on = if matches!(act, Act::Start(_)) { &nobody[..] } else { on };
+        let on = if matches!(act, Act::Start(_) | Act::Checkpoint) { &nobody[..] } else { on };
         let orders: Vec<(Identity, control::Act)> =
             on.iter().map(|id| (*id, order(act, self.target(tool, act, *id)))).collect();
         let pending = Pending { tool: *tool, kind, left: orders.len(), each: Vec::new() };
@@ -69,13 +73,16 @@ impl Hands {
         }
         match kind {
             Kind::Stop if is_done => self.stopped(session, id),
+            Kind::Start if is_done => {
+                let _first = self.stopped.entry(key(id)).or_default().insert(session);
+            }
             Kind::Continue if is_done => self.released(session, id),
             _ => {}
         }
     }
 
     fn stopped(&mut self, session: SessionId, id: Identity) {
-        let holders = self.stopped.entry(id).or_default();
+        let holders = self.stopped.entry(key(id)).or_default();
         let is_first = holders.is_empty();
         let _again = holders.insert(session);
         if is_first {
@@ -84,12 +91,17 @@ impl Hands {
     }
 
     pub(super) fn released(&mut self, session: SessionId, id: Identity) {
-        let Some(holders) = self.stopped.get_mut(&id) else { return };
+        let Some(holders) = self.stopped.get_mut(&key(id)) else { return };
         let held = holders.remove(&session);
         if held && holders.is_empty() {
-            let _nobody = self.stopped.remove(&id);
+            let _nobody = self.stopped.remove(&key(id));
             self.occur(Topic::Continued, id);
         }
+    }
+
+    /// Whether a tool keeps a process from running.
+    pub fn has_stopped(&self, id: Identity) -> bool {
+        self.stopped.contains_key(&key(id))
     }
 
     fn occur(&mut self, topic: Topic, id: Identity) {

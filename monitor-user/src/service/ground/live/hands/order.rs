@@ -22,6 +22,7 @@ pub fn order(act: &Act, target: Target) -> control::Act {
         Act::Backtrace(names) => control::Act::Backtrace(target, u16::MAX, *names),
         Act::Loader => control::Act::Loader(target),
         Act::Work(work) => control::Act::Work(target, work.clone()),
+        Act::Checkpoint => control::Act::Checkpoint,
         Act::Start(program) => control::Act::Start(program.clone()),
     }
 }

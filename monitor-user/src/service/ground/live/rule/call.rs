@@ -3,9 +3,9 @@
 //! In: a call that a tap has seen. Out: an occurrence, in the values of the language.
 
 use super::Ruled;
-use crate::backend::procfs;
-use crate::model::id::{Identity, Pid};
+use crate::model::id::Identity;
 use crate::omis::{Text, Value};
+use crate::probe::Error;
 use crate::probe::description::Descriptions;
 use crate::probe::description::call::Kind;
 use crate::probe::description::told::Told as Meaning;
@@ -26,22 +26,28 @@ const FOLDER: &str = "/etc/monitor/calls";
 impl Ruled {
     /// Whether a call can be seen in a process.
     pub(crate) fn has(&self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
-        let sites = self.taps.check(tap, id.pid).map_err(|refusal| match refusal {
-            TapRefusal::Place(error) => Refusal::from(error),
-            TapRefusal::Kernel(error) => reading::failed(error),
-        })?;
+        let sites = match self.taps.check(tap, id.pid) {
+            Ok(sites) => sites,
+            Err(TapRefusal::Place(Error::Unloaded { .. })) => return Ok(()),
+            Err(other) => return Err(refusal(other)),
+        };
         for warning in sites.iter().filter_map(|site| site.pace.warning()) {
             tracing::warn!("{}: {warning}", tap.name);
         }
         Ok(())
     }
 
-    /// A call as an event, and what else it means; nothing, if its process is gone and was never
-    /// heard of.
+    /// A call as an event, or as one that the kernel has run a program at; and what else it means.
     pub(super) fn called(&mut self, it: &Called) -> Vec<Happening> {
-        let Some(process) = self.caller(it.pid) else { return Vec::new() };
+        let process = Identity { pid: it.pid, start: it.start };
         let topic = Topic::Called((*it.tap).clone());
-        let mut all = vec![occurred(it, process, topic, told(process, it))];
+        let called = occurrence(it, process, topic, told(process, it));
+        if let Some(serial) = it.rider {
+            let rule = self.placement.rider(serial);
+            let ran = rule.map(|rule| Happening::Ran { rule, serial, it: called });
+            return ran.into_iter().collect();
+        }
+        let mut all = vec![Happening::Occurred(called)];
         let Some(marked) = &mut self.marked else { return all };
         if *it.tap == start(ARRIVAL) {
             all.extend(marked.arrived(it).then_some(Happening::Lost(1)));
@@ -51,18 +57,17 @@ impl Ruled {
             let values = [message.sender, message.tag, message.mark];
             let values = values.map(|it| Told::Value(Value::from(it)));
             let told = [Told::Process(process)].into_iter().chain(values).collect();
-            all.push(occurred(it, process, Topic::Received, told));
+            all.push(Happening::Occurred(occurrence(it, process, Topic::Received, told)));
         }
         all
     }
+}
 
-    /// Who that is; a child that nobody has told of yet is looked up.
-    fn caller(&self, pid: Pid) -> Option<Identity> {
-        if let Some(id) = self.callers.get(&pid) {
-            return Some(*id);
-        }
-        let start = procfs::started(pid)?;
-        Some(Identity { pid, start })
+/// What a tap could not do.
+pub(super) fn refusal(why: TapRefusal) -> Refusal {
+    match why {
+        TapRefusal::Place(error) => Refusal::from(error),
+        TapRefusal::Kernel(error) => reading::failed(error),
     }
 }
 
@@ -79,13 +84,13 @@ fn start(name: &str) -> Tap {
     Tap { name: name.to_owned(), edge: Edge::Start }
 }
 
-fn occurred(it: &Called, process: Identity, topic: Topic, told: Arc<[Told]>) -> Happening {
-    Happening::Occurred(Occurrence {
+fn occurrence(it: &Called, process: Identity, topic: Topic, told: Arc<[Told]>) -> Occurrence {
+    Occurrence {
         process: Some(process),
         thread: Some(it.tid),
         pc: Some(it.pc),
         ..Occurrence::new(topic, it.at, told)
-    })
+    }
 }
 
 /// The descriptions of calls that there are.

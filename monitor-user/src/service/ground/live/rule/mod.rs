@@ -9,7 +9,7 @@
 //! Where the kernel runs no rules, the backend's readings tell what they can.
 
 mod call;
-mod look;
+mod list;
 mod marked;
 
 use crate::backend::ebpf::rule::KernelRules;
@@ -17,14 +17,15 @@ use crate::backend::procfs;
 use crate::backend::rule::act::Set;
 use crate::backend::rule::told::{Told as Record, Why};
 use crate::backend::rule::{Children, ListId};
-use crate::model::id::{Identity, Ns, Pid};
+use crate::model::id::{Identity, Ns};
 use crate::probe::tap::{News, Taps};
 use crate::service::desk::{Sort, Topic};
 use crate::service::ground::happening::Followed;
+use crate::service::ground::program::Placement;
+use crate::service::ground::program::look::{self, Look};
 use crate::service::ground::{Happening, reading};
 use crate::service::outcome::Refusal;
 use crate::sys::pidfd::Held;
-use look::Look;
 use marked::Marked;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::BorrowedFd;
@@ -47,8 +48,10 @@ pub(super) struct Ruled {
     /// What a list is for; some that were removed are still told of.
     meant: HashMap<ListId, Look>,
     followed: Followed,
-    /// Those whose calls matter, by pid.
-    callers: BTreeMap<Pid, Identity>,
+    /// What the kernel runs of stored requests.
+    placement: Placement,
+    /// What was told before lists were taken away, while it was known what they mean.
+    waiting: Vec<Happening>,
     /// Who had ended before the kernel knew that he matters.
     gone: Vec<Identity>,
     lost: HashMap<ListId, u64>,
@@ -78,7 +81,8 @@ impl Ruled {
             looks: BTreeMap::new(),
             meant: HashMap::new(),
             followed: Followed::default(),
-            callers: BTreeMap::new(),
+            placement: Placement::default(),
+            waiting: Vec::new(),
             gone: Vec::new(),
             lost: HashMap::new(),
             n_lost_calls: 0,
@@ -90,6 +94,7 @@ impl Ruled {
 
     /// From now on these are looked out for. Which of them are seen.
     pub(super) fn watch(&mut self, topics: &BTreeSet<Topic>) -> BTreeSet<Topic> {
+        self.drain();
         self.taps.set(&call::taps(topics));
         let waits = topics.contains(&Topic::Received);
         self.marked = waits.then(|| self.marked.take().unwrap_or_default());
@@ -122,8 +127,7 @@ impl Ruled {
             }
         }
         let callers = followed.of.get(&Sort::Calls).unwrap_or(&nobody);
-        self.callers = callers.iter().map(|id| (id.pid, *id)).collect();
-        self.taps.follow(&self.callers.keys().copied().collect());
+        self.taps.follow(&callers.iter().map(|id| id.pid).collect());
         self.settle();
     }
 
@@ -160,26 +164,21 @@ impl Ruled {
 
     pub(super) fn due(&self) -> Option<Ns> {
         let after = |at: Ns, pace: Ns| Ns(at.0.saturating_add(pace.0));
+        if !self.waiting.is_empty() {
+            return Some(Ns(0));
+        }
         if !self.gone.is_empty() || self.looks.keys().any(|look| look.is_frequent()) {
             return Some(after(self.looked, LOOK));
         }
-        let is_set = self.taps.is_set() || !self.looks.is_empty();
+        let is_set = self.taps.is_set() || !self.looks.is_empty() || !self.placement.is_empty();
         is_set.then(|| after(self.looked_for_losses, LOOK_FOR_LOSSES))
     }
 
     /// What happened since.
     pub(super) fn happened(&mut self, now: Ns) -> Vec<Happening> {
         self.looked = now;
-        let mut happened = Vec::new();
-        for news in self.taps.news(MOST) {
-            match news {
-                News::Called(it) => happened.extend(self.called(&it)),
-                News::Storm(tap) => {
-                    tracing::warn!("{} is called too often: its tap was switched off", tap.name);
-                }
-                News::Other(record) => happened.extend(self.other(&record)),
-            }
-        }
+        self.drain();
+        let mut happened = std::mem::take(&mut self.waiting);
         self.tell_gone(now, &mut happened);
         if now.since(self.looked_for_losses) >= LOOK_FOR_LOSSES {
             self.looked_for_losses = now;
@@ -189,7 +188,30 @@ impl Ruled {
         happened
     }
 
+    /// Takes what was told.
+    fn drain(&mut self) {
+        for news in self.taps.news(MOST) {
+            match news {
+                News::Called(it) => {
+                    let called = self.called(&it);
+                    self.waiting.extend(called);
+                }
+                News::Storm(_, Some(serial)) => {
+                    let rule = self.placement.rider(serial);
+                    self.waiting.extend(rule.map(|rule| Happening::Stormed(rule, serial)));
+                }
+                News::Storm(tap, None) => {
+                    tracing::warn!("{} is called too often: its tap was switched off", tap.name);
+                }
+                News::Other(record) => self.waiting.extend(self.other(&record)),
+            }
+        }
+    }
+
     fn other(&self, record: &Record) -> Vec<Happening> {
+        if let Some(it) = self.placement.heard(record) {
+            return vec![it];
+        }
         let look = self.meant.get(&record.list).filter(|_| record.why == Why::Asked);
         look.map(|look| look.happened(record)).unwrap_or_default()
     }
@@ -207,6 +229,7 @@ impl Ruled {
         let calls = self.taps.n_lost();
         let mut n_lost = calls.saturating_sub(self.n_lost_calls);
         self.n_lost_calls = calls;
+        n_lost += self.placement.newly_lost(&mut self.taps);
         for list in self.looks.values() {
             let records = self.taps.runs(*list).lost_records;
             let before = self.lost.insert(*list, records).unwrap_or(0);

@@ -1,5 +1,7 @@
 //! Requests for events that rules look out for: what a tool is told is what happened, in its order.
 
+mod kernel;
+
 use super::LIBRARY;
 use crate::deadline;
 use crate::root::actor::Actor;

@@ -77,10 +77,11 @@ impl Look {
         let mut acts = self.acts(set);
         let urgent = !self.is_frequent();
         acts.push(Act::Record(Recorded { urgent, ..Recorded::default() }));
-        List { place: self.place(), set, limit: None, acts }
+        List::new(self.place(), set, acts)
     }
 
-    const fn place(self) -> Place {
+    /// Where it runs.
+    pub const fn place(self) -> Place {
         match self {
             Self::Fork | Self::ForkOfAll => Place::Fork,
             Self::Exec => Place::Exec,
@@ -91,7 +92,8 @@ impl Look {
         }
     }
 
-    fn acts(self, set: Option<Set>) -> Vec<Act> {
+    /// What it does before it tells.
+    pub fn acts(self, set: Option<Set>) -> Vec<Act> {
         let argument = |to, from| Act::Argument(Slot(to), from, Width::Whole);
         match (self, set) {
             (Self::Fork | Self::ForkOfAll, _) => vec![argument(0, 0), argument(1, 3)],

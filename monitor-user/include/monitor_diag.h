@@ -1,0 +1,61 @@
+/* Unusual events, for libraries and programs that go on in spite of them.
+ *
+ *     MONITOR_DIAG(srq_full, "adding buffers in the SRQ", 1000, 60);
+ *
+ * marks a place at which something unusual happens. As long as nobody looks, it costs one NOP of
+ * one byte and no data; `diag_watch` of the monitor counts it then in the kernel, and tells it when
+ * it has happened at least `count` times and at most once every `delay` seconds, and once more at
+ * the end of the process. Both numbers are constants, the event is an identifier, the message a
+ * string without `%`, `{`, `"` and backslash.
+ *
+ * The place is a note of SystemTap's form (section .note.stapsdt, provider monitor_diag), which
+ * perf and bpftrace read, too; the message is a note of our own (.note.monitor).
+ */
+#ifndef MONITOR_DIAG_H
+#define MONITOR_DIAG_H
+
+#if defined(__x86_64__) && defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
+
+#define MONITOR_DIAG(event, message, count, delay)                          \
+    __asm__ __volatile__(                                                   \
+        "990:\tnop\n"                                                       \
+        ".pushsection .note.stapsdt,\"?\",\"note\"\n"                       \
+        ".balign 4\n"                                                       \
+        ".4byte 992f-991f, 994f-993f, 3\n"                                  \
+        "991:\t.asciz \"stapsdt\"\n"                                        \
+        "992:\t.balign 4\n"                                                 \
+        "993:\t.8byte 990b\n"                                               \
+        ".8byte _.stapsdt.base\n"                                           \
+        ".8byte 0\n"                                                        \
+        ".asciz \"monitor_diag\"\n"                                         \
+        ".asciz \"" #event "\"\n"                                           \
+        ".asciz \"4@$%c0 4@$%c1\"\n"                                        \
+        "994:\t.balign 4\n"                                                 \
+        ".popsection\n"                                                     \
+        ".pushsection .note.monitor,\"?\",\"note\"\n"                       \
+        ".balign 4\n"                                                       \
+        ".4byte 996f-995f, 998f-997f, 1\n"                                  \
+        "995:\t.asciz \"monitor\"\n"                                        \
+        "996:\t.balign 4\n"                                                 \
+        "997:\t.8byte 990b\n"                                               \
+        ".asciz \"" message "\"\n"                                          \
+        "998:\t.balign 4\n"                                                 \
+        ".popsection\n"                                                     \
+        ".ifndef _.stapsdt.base\n"                                          \
+        ".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n" \
+        ".weak _.stapsdt.base\n"                                            \
+        ".hidden _.stapsdt.base\n"                                          \
+        "_.stapsdt.base:\t.space 1\n"                                       \
+        ".size _.stapsdt.base, 1\n"                                         \
+        ".popsection\n"                                                     \
+        ".endif\n"                                                          \
+        :                                                                   \
+        : "n"((int)(count)), "n"((int)(delay)))
+
+#else
+
+/* Nobody can look here. */
+#define MONITOR_DIAG(event, message, count, delay) ((void)sizeof((count) + (delay)))
+
+#endif
+#endif

@@ -1,0 +1,82 @@
+//! Numbers that were told, as their count, sum, extremes and percentiles.
+//!
+//! In: numbers. Out: what they come to. Knows no unit.
+
+use crate::model::histogram::Histogram;
+use crate::model::spread::Spread;
+
+/// The percentiles that are told.
+pub const PERCENTS: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+
+/// Numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// How many.
+    pub count: u64,
+    /// What they add up to; where that is too much for 64 bits, the most that these hold.
+    pub sum: i64,
+    /// The smallest.
+    pub least: Option<i64>,
+    /// The largest.
+    pub most: Option<i64>,
+    spread: Option<Spread>,
+}
+
+impl Summary {
+    /// One that knows percentiles: of numbers that are not negative.
+    pub fn spread() -> Self {
+        Self { spread: Some(Spread::default()), ..Self::default() }
+    }
+
+    /// Takes a number in.
+    pub fn note(&mut self, number: i64) {
+        self.count += 1;
+        self.sum = self.sum.saturating_add(number);
+        self.least = Some(self.least.map_or(number, |least| least.min(number)));
+        self.most = Some(self.most.map_or(number, |most| most.max(number)));
+        if let (Some(spread), Ok(number)) = (&mut self.spread, u64::try_from(number)) {
+            spread.note(number);
+        }
+    }
+
+    /// Sorts in numbers that were counted by size elsewhere, each as the largest of its size.
+    pub fn add_sizes(&mut self, sizes: &Histogram) {
+        let Some(spread) = &mut self.spread else { return };
+        for (low, high, count) in sizes.buckets() {
+            spread.note_many(if high.0 == u64::MAX { low.0 } else { high.0 }, count);
+        }
+    }
+
+    /// The mean of them.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// Numbers that so many per cent are not above: at most a hundredth too large.
+    pub fn percentiles(&self) -> Option<[u64; 4]> {
+        let highest = self.most.and_then(|most| u64::try_from(most).ok())?;
+        let told = self.spread.as_ref()?.percentiles(PERCENTS)?;
+        Some(told.map(|number| number.min(highest)))
+    }
+
+    /// The same kind, of no numbers.
+    pub fn empty(&self) -> Self {
+        if self.spread.is_some() { Self::spread() } else { Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_a_sum_extremes_a_mean_and_percentiles() {
+        let mut it = Summary::spread();
+        (1..=23).for_each(|number| it.note(number * 10));
+        assert_eq!((it.count, it.sum, it.least, it.most), (23, 2760, Some(10), Some(230)));
+        assert_eq!(it.mean(), Some(120.0));
+        let told = it.percentiles().unwrap();
+        assert!(told[0] == 120 && told[3] == 230, "{told:?}");
+        assert_eq!(it.empty().percentiles(), None);
+    }
+}

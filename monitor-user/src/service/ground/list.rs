@@ -1,0 +1,75 @@
+//! What of stored requests the kernel runs itself, at the event.
+//!
+//! In: programs, all of them each time something about them changes. Out: which it does not take,
+//! and why; what it has counted. What a program tells comes as `Happening::Ran`.
+
+use crate::model::id::{Identity, Ns};
+use crate::omis::RequestId;
+use crate::service::desk::{Check, Topic};
+use crate::service::kernel::{Meter, Metered, Step};
+use crate::service::outcome::Refusal;
+use crate::service::session::right::SessionId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A stored request: whose, and by which number.
+pub type RuleKey = (SessionId, RequestId);
+
+/// All that the kernel shall run, in the order of definition where two are for one event.
+pub type Programs = BTreeMap<RuleKey, Program>;
+
+/// What the kernel does of one request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Which of those that had the number; later ones are higher.
+    pub serial: u64,
+    /// At what.
+    pub topic: Topic,
+    /// Whose.
+    pub whose: Members,
+    /// Only if this holds.
+    pub check: Option<Check>,
+    /// What it does.
+    pub steps: Vec<Step>,
+    /// Whether it tells user space afterwards, where the rest is done.
+    pub tells: bool,
+    /// Runs in a second at which it is switched off.
+    pub most: u32,
+}
+
+/// Whose events a program is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Members {
+    /// Nobody's in particular.
+    Anybody,
+    /// Those of whom a session observes, and of the children that these will have.
+    Attached(SessionId, BTreeSet<Identity>),
+    /// Those of these.
+    These(BTreeSet<Identity>),
+}
+
+/// Who runs programs. Who does not, takes none, and all is done in user space.
+pub trait Lists {
+    /// Runs these from now on, and no others; those that are new are off. Which it does not take.
+    fn run(&mut self, programs: &Programs) -> Vec<(RuleKey, Refusal)> {
+        let why = || Refusal::new(crate::omis::Status::UNSUPPORTED, "no kernel runs rules here");
+        programs.keys().map(|key| (*key, why())).collect()
+    }
+
+    /// Lets a program run, or not; from when on.
+    fn switch(&mut self, _: RuleKey, _: bool) -> Ns {
+        Ns(0)
+    }
+
+    /// Whether it may run: programs switch each other.
+    fn is_on(&mut self, _: RuleKey) -> bool {
+        false
+    }
+
+    /// What the kernel has counted in a meter since it was forgotten last.
+    fn metered(&mut self, _: Meter) -> Metered {
+        Metered::default()
+    }
+
+    /// Forgets what was counted in the meters of a number.
+    fn forget_meters(&mut self, _: u64) {}
+}

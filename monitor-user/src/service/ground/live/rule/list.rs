@@ -1,0 +1,70 @@
+//! Programs of stored requests on this node: its rules, and its taps where they are at calls.
+
+use super::super::Live;
+use super::Ruled;
+use crate::backend::rule::Rules;
+use crate::model::id::Ns;
+use crate::probe::tap::Taps;
+use crate::probe::tap::rider::Rider;
+use crate::service::ground::list::{Lists, Programs, RuleKey};
+use crate::service::ground::program::Kernel;
+use crate::service::kernel::{Meter, Metered};
+use crate::service::outcome::Refusal;
+use crate::sys::clock;
+
+impl Kernel for Taps {
+    fn rules(&mut self) -> &mut dyn Rules {
+        self.rules()
+    }
+
+    fn ride(&mut self, number: u64, rider: Rider) -> Result<(), Refusal> {
+        self.ride(number, rider).map_err(super::call::refusal)
+    }
+
+    fn dismount(&mut self, number: u64) {
+        self.dismount(number);
+    }
+}
+
+impl Ruled {
+    fn run(&mut self, programs: &Programs) -> Vec<(RuleKey, Refusal)> {
+        self.drain();
+        self.placement.run(programs, &mut self.taps)
+    }
+}
+
+impl Lists for Live {
+    fn run(&mut self, programs: &Programs) -> Vec<(RuleKey, Refusal)> {
+        if programs.is_empty() && self.ruled.is_none() {
+            return Vec::new();
+        }
+        match self.ruled() {
+            Ok(ruled) => ruled.run(programs),
+            Err(why) => programs.keys().map(|key| (*key, why.clone())).collect(),
+        }
+    }
+
+    fn switch(&mut self, rule: RuleKey, is_on: bool) -> Ns {
+        let now = clock::boot();
+        if let Some(ruled) = &mut self.ruled {
+            ruled.placement.switch(rule, is_on, &mut ruled.taps);
+        }
+        now
+    }
+
+    fn is_on(&mut self, rule: RuleKey) -> bool {
+        let ruled = self.ruled.as_mut();
+        ruled.is_some_and(|it| it.placement.is_on(rule, &mut it.taps))
+    }
+
+    fn metered(&mut self, meter: Meter) -> Metered {
+        let ruled = self.ruled.as_mut();
+        ruled.map(|it| it.placement.metered(meter, it.taps.rules())).unwrap_or_default()
+    }
+
+    fn forget_meters(&mut self, number: u64) {
+        if let Some(ruled) = &mut self.ruled {
+            ruled.placement.forget_meters(number, &mut ruled.taps);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The steps of a program as acts of a list.
+//!
+//! In: steps, and what the things that they name are to the kernel. Out: acts, with numbers that
+//! are fetched just before they are used into values that nothing else has. Pure.
+
+use super::super::list::Program;
+use crate::backend::rule::ListId;
+use crate::backend::rule::act::{
+    Act, Cell, HistogramId, MAX_ACTS, Timer, UserEvent, Value as Slot,
+};
+use crate::omis::{RequestId, Status};
+use crate::service::kernel::{Meter, MeterKind, Operand, Step};
+use crate::service::outcome::Refusal;
+
+/// The first of the four values that steps use. Those below are the event's own.
+pub const SCRATCH: u8 = 4;
+
+/// What a meter is to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Place {
+    /// A number.
+    Cell(Cell),
+    /// A histogram.
+    Sizes(HistogramId),
+    /// A timer.
+    Timer(Timer),
+}
+
+/// What the kernel knows the things by that steps name.
+pub trait Names {
+    /// A meter; it is made, if it is new.
+    fn meter(&mut self, meter: Meter) -> Result<Place, Refusal>;
+    /// What switches a request; nothing, if the kernel has not got it.
+    fn switch(&self, id: RequestId) -> Option<ListId>;
+    /// An event; it is made, if it is new.
+    fn event(&mut self, number: i64) -> Result<UserEvent, Refusal>;
+}
+
+/// A step: what it has to know, and what it does then.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stepped {
+    fetched: Vec<(Operand, Slot)>,
+    acts: Vec<Act>,
+    /// Whether the list may end here.
+    may_end: bool,
+}
+
+/// Gives names to what a program does.
+pub fn named(program: &Program, names: &mut dyn Names) -> Result<Vec<Stepped>, Refusal> {
+    program.steps.iter().map(|step| stepped(step, names)).collect()
+}
+
+fn stepped(step: &Step, names: &mut dyn Names) -> Result<Stepped, Refusal> {
+    let first = Slot(SCRATCH);
+    let mut may_end = false;
+    let (fetched, acts) = match step {
+        Step::Tell(operand, meters) => (vec![(*operand, first)], told(meters, first, names)?),
+        Step::Begin(meter) => (vec![], vec![Act::Begin(timer(*meter, names)?, first)]),
+        Step::End(meter, meters) => {
+            may_end = true;
+            let mut acts = vec![Act::End(first, timer(*meter, names)?)];
+            acts.extend(told(meters, first, names)?);
+            (vec![], acts)
+        }
+        Step::Enable(id) => (vec![], vec![Act::Enable(switch(*id, names)?)]),
+        Step::Disable(id) => (vec![], vec![Act::Disable(switch(*id, names)?)]),
+        Step::Raise(number, operands) => {
+            // How many there are goes before them: an event tells no more than it was given.
+            let count = i64::try_from(operands.len()).unwrap_or(i64::MAX);
+            let operands = [Operand::Known(count)].into_iter().chain(operands.iter().copied());
+            let event = names.event(*number)?;
+            (operands.zip((SCRATCH..).map(Slot)).collect(), vec![Act::Raise(event, first)])
+        }
+    };
+    Ok(Stepped { fetched, acts, may_end })
+}
+
+/// What tells meters a value.
+fn told(meters: &[Meter], value: Slot, names: &mut dyn Names) -> Result<Vec<Act>, Refusal> {
+    let act = |meter: &Meter| match (meter.kind, names.meter(*meter)?) {
+        (MeterKind::Count, Place::Cell(cell)) => Ok(Act::Count(cell)),
+        (MeterKind::Sum, Place::Cell(cell)) => Ok(Act::Add(cell, value)),
+        (_, Place::Cell(cell)) => Ok(Act::Extreme(cell, value)),
+        (_, Place::Sizes(id)) => Ok(Act::Histogram(id, value)),
+        (_, Place::Timer(_)) => Err(unfit("a timer takes no value")),
+    };
+    meters.iter().map(act).collect()
+}
+
+fn timer(meter: Meter, names: &mut dyn Names) -> Result<Timer, Refusal> {
+    match names.meter(meter)? {
+        Place::Timer(timer) => Ok(timer),
+        Place::Cell(_) | Place::Sizes(_) => Err(unfit("only a timer begins and ends")),
+    }
+}
+
+fn switch(id: RequestId, names: &dyn Names) -> Result<ListId, Refusal> {
+    names.switch(id).ok_or_else(|| unfit("the kernel has not got the request that is named"))
+}
+
+/// The acts of a list: first what is its event's, then the steps, then what tells of it, and last
+/// what may end it.
+pub fn acts(
+    head: Vec<Act>,
+    steps: &[Stepped],
+    tail: Vec<Act>,
+    fetch: &dyn Fn(Operand, Slot) -> Option<Act>,
+) -> Result<Vec<Act>, Refusal> {
+    let mut acts = head;
+    let mut last = Vec::new();
+    for step in steps {
+        let to = if step.may_end { &mut last } else { &mut acts };
+        for (operand, slot) in &step.fetched {
+            let act = fetch(*operand, *slot);
+            to.push(act.ok_or_else(|| unfit("the kernel does not know a number that it takes"))?);
+        }
+        to.extend(&step.acts);
+    }
+    acts.extend(tail);
+    acts.extend(last);
+    match acts.len() {
+        0..=MAX_ACTS => Ok(acts),
+        n => Err(unfit(&format!("it is {n} acts, and the kernel runs {MAX_ACTS}"))),
+    }
+}
+
+/// Why the kernel does not take a program.
+pub fn unfit(why: &str) -> Refusal {
+    Refusal::new(Status::UNSUPPORTED, format!("not run in the kernel: {why}"))
+}

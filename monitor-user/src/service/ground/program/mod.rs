@@ -1,0 +1,300 @@
+//! Programs of stored requests as lists of the kernel, on this node or in a script.
+//!
+//! ```text
+//!  programs -> sets, switches, events, meters -> lists at tracepoints, riders on taps
+//!  records of these lists -> the rest of a request is due
+//! ```
+//!
+//! In: all programs, each time something about them changes. Out: lists, changed as little as can
+//! be: a list that does something else is replaced at once, and misses nothing.
+
+pub mod look;
+pub mod lower;
+mod place;
+mod set;
+
+use super::happening::Happening;
+use super::list::{Program, Programs, RuleKey};
+use crate::backend::rule::act::{CellKind, UserEvent, Whose};
+use crate::backend::rule::told::{Told as Record, Why};
+use crate::backend::rule::{ListId, Part, Rules};
+use crate::model::id::Pid;
+use crate::probe::tap::rider::Rider;
+use crate::service::desk::is_shared;
+use crate::service::ground::reading;
+use crate::service::kernel::{Meter, MeterKind, Metered};
+use crate::service::outcome::Refusal;
+use crate::service::session::right::SessionId;
+use lower::{Names, Place, Stepped};
+use set::Sets;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What runs lists, and knows where functions are.
+pub trait Kernel {
+    /// The rules.
+    fn rules(&mut self) -> &mut dyn Rules;
+    /// Has lists run at calls of a function, also where it is found later.
+    fn ride(&mut self, number: u64, rider: Rider) -> Result<(), Refusal>;
+    /// Takes them away.
+    fn dismount(&mut self, number: u64);
+}
+
+/// An event of a session, or of all.
+type EventKey = (Option<SessionId>, i64);
+
+/// What the kernel runs.
+#[derive(Default)]
+pub struct Placement {
+    placed: BTreeMap<RuleKey, Placed>,
+    sets: Sets,
+    events: BTreeMap<EventKey, UserEvent>,
+    meters: BTreeMap<Meter, Place>,
+    /// Whose a list at a tracepoint or an event is, and which values it is for.
+    owners: HashMap<ListId, RuleKey>,
+    /// Whose lists at calls are.
+    riders: HashMap<u64, RuleKey>,
+}
+
+/// A program that is there.
+struct Placed {
+    program: Program,
+    switch: ListId,
+    steps: Vec<Stepped>,
+    /// At a tracepoint or an event; none at calls.
+    lists: Vec<ListId>,
+    /// Processes that were looked into for the function.
+    pids: BTreeSet<Pid>,
+    n_lost: u64,
+    is_set: bool,
+}
+
+impl Placement {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.placed.is_empty()
+    }
+
+    /// Runs exactly these. Which it does not take.
+    pub fn run(&mut self, wanted: &Programs, kernel: &mut dyn Kernel) -> Vec<(RuleKey, Refusal)> {
+        let carried = self.leave_all_but(wanted, kernel);
+        let mut refused = Vec::new();
+        for (key, program) in wanted {
+            if let Err(why) = self.begin(*key, program, kernel) {
+                refused.push((*key, why));
+            }
+        }
+        let mut in_order: Vec<RuleKey> = self.placed.keys().copied().collect();
+        in_order.sort_by_key(|key| self.placed[key].program.serial);
+        for key in in_order {
+            if let Err(why) = self.settle(key, kernel) {
+                self.leave(key, kernel);
+                refused.push((key, why));
+            }
+        }
+        for key in carried {
+            self.switch(key, true, kernel);
+        }
+        self.free_unused(kernel);
+        refused
+    }
+
+    /// Takes away what is not wanted, or is for something else. Which of the latter were on.
+    fn leave_all_but(&mut self, wanted: &Programs, kernel: &mut dyn Kernel) -> Vec<RuleKey> {
+        let mut carried = Vec::new();
+        let known: Vec<RuleKey> = self.placed.keys().copied().collect();
+        for key in known {
+            let old = &self.placed[&key].program;
+            let new = wanted.get(&key);
+            if new.is_some_and(|new| is_at_the_same(old, new)) {
+                continue;
+            }
+            let is_same = new.is_some_and(|new| new.serial == old.serial);
+            if is_same && self.is_on(key, kernel) {
+                carried.push(key);
+            }
+            self.leave(key, kernel);
+        }
+        carried
+    }
+
+    /// A switch and a set for one that is new; who is in the set, for one that is known.
+    fn begin(
+        &mut self,
+        key: RuleKey,
+        program: &Program,
+        kernel: &mut dyn Kernel,
+    ) -> Result<(), Refusal> {
+        if let Some(placed) = self.placed.get_mut(&key) {
+            self.sets.keep(&program.whose, kernel.rules());
+            placed.program = program.clone();
+            return Ok(());
+        }
+        self.sets.make(&program.whose, kernel.rules())?;
+        let switch = kernel.rules().make_switch().map_err(reading::failed)?;
+        let placed = Placed {
+            program: program.clone(),
+            switch,
+            steps: Vec::new(),
+            lists: Vec::new(),
+            pids: BTreeSet::new(),
+            n_lost: 0,
+            is_set: false,
+        };
+        let _none = self.placed.insert(key, placed);
+        Ok(())
+    }
+
+    fn leave(&mut self, key: RuleKey, kernel: &mut dyn Kernel) {
+        let Some(placed) = self.placed.remove(&key) else { return };
+        kernel.rules().disable(placed.switch);
+        for list in placed.lists {
+            kernel.rules().remove(list);
+            let _owner = self.owners.remove(&list);
+        }
+        kernel.dismount(placed.program.serial);
+        let _owner = self.riders.remove(&placed.program.serial);
+        kernel.rules().remove(placed.switch);
+    }
+
+    /// Lets a program run, or not.
+    pub fn switch(&self, key: RuleKey, is_on: bool, kernel: &mut dyn Kernel) {
+        let Some(placed) = self.placed.get(&key) else { return };
+        match is_on {
+            true => kernel.rules().enable(placed.switch),
+            false => kernel.rules().disable(placed.switch),
+        }
+    }
+
+    /// Whether it may run.
+    pub fn is_on(&self, key: RuleKey, kernel: &mut dyn Kernel) -> bool {
+        self.placed.get(&key).is_some_and(|placed| kernel.rules().is_enabled(placed.switch))
+    }
+
+    /// What a record of one of these lists says; nothing, if it is of another list.
+    pub fn heard(&self, record: &Record) -> Option<Happening> {
+        let key = self.owners.get(&record.list)?;
+        let program = &self.placed.get(key)?.program;
+        if record.why == Why::Storm {
+            return Some(Happening::Stormed(*key, program.serial));
+        }
+        let it = place::occurrence(&program.topic, record)?;
+        Some(Happening::Ran { rule: *key, serial: program.serial, it })
+    }
+
+    /// Whose a rider is.
+    pub fn rider(&self, number: u64) -> Option<RuleKey> {
+        self.riders.get(&number).copied()
+    }
+
+    /// Records and events that were lost since this was asked last, but for those of calls.
+    pub fn newly_lost(&mut self, kernel: &mut dyn Kernel) -> u64 {
+        let mut n_new = 0;
+        for placed in self.placed.values_mut() {
+            let tallies = placed.lists.iter().map(|list| kernel.rules().tally(*list));
+            let n_lost = tallies.map(|it| it.lost_records + it.lost_raises).sum::<u64>();
+            n_new += n_lost.saturating_sub(placed.n_lost);
+            placed.n_lost = n_lost;
+        }
+        n_new
+    }
+
+    /// What the kernel has counted in a meter.
+    pub fn metered(&self, meter: Meter, rules: &dyn Rules) -> Metered {
+        match self.meters.get(&meter) {
+            Some(Place::Cell(cell)) => Metered { value: rules.cell(*cell), ..Metered::default() },
+            Some(Place::Sizes(id)) => Metered { sizes: rules.histogram(*id), ..Metered::default() },
+            Some(Place::Timer(_)) | None => Metered::default(),
+        }
+    }
+
+    /// Has the meters of a number begin anew: lists that name them are given others, at once.
+    pub fn forget_meters(&mut self, number: u64, kernel: &mut dyn Kernel) {
+        let (old, kept) = std::mem::take(&mut self.meters)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(meter, _)| meter.number == number);
+        self.meters = kept;
+        let keys: Vec<RuleKey> = self.placed.keys().copied().collect();
+        for key in keys {
+            if let Err(why) = self.settle(key, kernel) {
+                tracing::warn!("a request is not run in the kernel any more: {why}");
+                self.leave(key, kernel);
+            }
+        }
+        for place in old.into_values() {
+            kernel.rules().free(match place {
+                Place::Cell(cell) => Part::Cell(cell),
+                Place::Sizes(id) => Part::Histogram(id),
+                Place::Timer(timer) => Part::Timer(timer),
+            });
+        }
+    }
+
+    fn free_unused(&mut self, kernel: &mut dyn Kernel) {
+        let programs = self.placed.iter().map(|(key, placed)| (*key, &placed.program));
+        let used: BTreeSet<EventKey> = programs.flat_map(place::events).collect();
+        let unused: Vec<EventKey> =
+            self.events.keys().filter(|key| !used.contains(key)).copied().collect();
+        for event in unused.iter().filter_map(|key| self.events.remove(key)) {
+            kernel.rules().free(Part::Event(event));
+        }
+        let whose = self.placed.values().map(|placed| &placed.program.whose);
+        self.sets.free_all_but(whose, kernel.rules());
+    }
+}
+
+/// Whether two programs are for the same, whatever they do.
+fn is_at_the_same(one: &Program, other: &Program) -> bool {
+    let key = |it: &Program| {
+        let at = (it.serial, it.topic.clone(), it.check.clone());
+        (at, set::key(&it.whose), it.most, it.tells)
+    };
+    key(one) == key(other)
+}
+
+/// The kernel's names of what one request names.
+struct Named<'n> {
+    session: SessionId,
+    placed: &'n BTreeMap<RuleKey, Placed>,
+    events: &'n mut BTreeMap<EventKey, UserEvent>,
+    meters: &'n mut BTreeMap<Meter, Place>,
+    rules: &'n mut dyn Rules,
+}
+
+impl Names for Named<'_> {
+    fn meter(&mut self, meter: Meter) -> Result<Place, Refusal> {
+        if let Some(place) = self.meters.get(&meter) {
+            return Ok(*place);
+        }
+        let mut cell = |kind| self.rules.make_cell(kind).map(Place::Cell);
+        let place = match meter.kind {
+            MeterKind::Count | MeterKind::Sum => cell(CellKind::Sum),
+            MeterKind::Least => cell(CellKind::Least),
+            MeterKind::Most => cell(CellKind::Most),
+            MeterKind::Sizes => self.rules.make_histogram().map(Place::Sizes),
+            MeterKind::ThreadTimer => self.rules.make_timer(Whose::Thread).map(Place::Timer),
+            MeterKind::ProcessTimer => self.rules.make_timer(Whose::Process).map(Place::Timer),
+            MeterKind::NodeTimer => self.rules.make_timer(Whose::Node).map(Place::Timer),
+        };
+        let place = place.map_err(reading::failed)?;
+        let _none = self.meters.insert(meter, place);
+        Ok(place)
+    }
+
+    fn switch(&self, id: crate::omis::RequestId) -> Option<ListId> {
+        self.placed.get(&(self.session, id)).map(|placed| placed.switch)
+    }
+
+    fn event(&mut self, number: i64) -> Result<UserEvent, Refusal> {
+        let key = event_key(self.session, number);
+        if let Some(event) = self.events.get(&key) {
+            return Ok(*event);
+        }
+        let event = self.rules.make_event().map_err(reading::failed)?;
+        let _none = self.events.insert(key, event);
+        Ok(event)
+    }
+}
+
+fn event_key(session: SessionId, number: i64) -> EventKey {
+    ((!is_shared(number)).then_some(session), number)
+}

@@ -1,0 +1,38 @@
+//! The services with a prefix, on real processes.
+
+mod counter;
+mod unusual;
+
+use crate::probe::fixture::Build;
+use crate::root::workload::Guarded;
+use crate::served::Served;
+use crate::talk::Talk;
+use std::process::Command;
+
+/// `calls.c`, running; nothing, where there is no compiler.
+pub fn caller(test: &str) -> Option<Guarded> {
+    let words = ["-O1", "-fno-builtin"];
+    let path = Build { test, source: "calls.c", product: "calls", words: &words }.done()?;
+    let mut program = Guarded::run(&mut Command::new(path));
+    assert_eq!(program.line(), "ready");
+    Some(program)
+}
+
+/// A tool that observes these.
+pub fn tool(served: &Served, pids: &[u32]) -> Talk {
+    let mut talk = served.connect();
+    for pid in pids {
+        assert_eq!(talk.ask(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+    }
+    talk
+}
+
+/// Every one of these is done.
+#[track_caller]
+pub fn done(talk: &mut Talk, requests: &[&str]) {
+    for request in requests {
+        let reply = talk.ask(request);
+        let id = request.split(' ').next().unwrap();
+        assert!(reply.starts_with(&format!("{id} [0] ")) && reply.contains("(0"), "{reply}");
+    }
+}
