@@ -22,15 +22,15 @@ impl Default for Spread {
 impl Spread {
     /// Counts a number.
     pub fn note(&mut self, number: u64) {
-        // It grows to hold the number; what it could not grow for counts as its largest.
-        if self.counts.record(number).is_err() {
-            self.counts.saturating_record(number);
-        }
+        self.note_many(number, 1);
     }
 
     /// Counts a number so many times.
     pub fn note_many(&mut self, number: u64, count: u64) {
-        self.counts.saturating_record_n(number, count);
+        // It grows to hold the number; what it could not grow for counts as its largest.
+        if self.counts.record_n(number, count).is_err() {
+            self.counts.saturating_record_n(number, count);
+        }
     }
 
     /// Numbers that so many per cent are not above; none, if there are no numbers.
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(it.percentiles([50.0]), None);
         [4, 4, 9].into_iter().for_each(|number| it.note(number));
         assert_eq!(it.percentiles([50.0, 90.0]), Some([4, 9]));
-        it.note(1_000_000);
+        it.note_many(1_000_000, 3);
         let [most] = it.percentiles([100.0]).unwrap();
         assert!((1_000_000..1_010_000).contains(&most), "{most}");
     }

@@ -66,7 +66,8 @@ fn a_file_is_named_in_either_way_to_either_command() {
     let folder = Folder::new();
     let path = folder.join("monitor.toml");
     write(&path, "[limits]\nlease = \"forever\"\n");
-    for words in [&["config", "check"][..], &["config", "check", "--config"], &["config", "show"]] {
+    let check = ["config", "check"];
+    for words in [&check[..], &["config", "check", "--config"], &["config", "show"]] {
         let got = run(words, &path);
         let said = String::from_utf8(got.stderr).unwrap();
         let why = "\"forever\": wanted a time such as \"10ms\" or \"7d\"; units are ns, us, ms, s, m, \
