@@ -4,6 +4,7 @@
 //! `MONITOR_PICTURES` names (`cargo xtask pictures`), else in one that goes with the test.
 //! The page is taken by the browser's own test (`web/page.rs`).
 
+use crate::deadline::until;
 use crate::root::privilege::granted;
 use crate::served::Folder;
 use crate::top::terminal::Terminal;
@@ -15,8 +16,8 @@ struct Picture {
     name: &'static str,
     size: (u16, u16),
     words: &'static [&'static str],
-    /// What must be seen before each key; no key ends it where it ends by itself.
-    turns: &'static [(&'static str, &'static str)],
+    /// What must be true of the screen before each key; none where the command ends by itself.
+    turns: &'static [(fn(&str) -> bool, &'static str)],
     /// What must be seen at last.
     shows: &'static str,
 }
@@ -47,17 +48,28 @@ const PICTURES: &[Picture] = &[
         name: "top",
         size: (100, 28),
         words: &["top", "--local", "--every", "500ms"],
-        turns: &[("\u{2582}", "")],
+        turns: &[(has_rates, "")],
         shows: "sha256sum",
     },
     Picture {
         name: "details",
         size: (100, 28),
         words: &["top", "--local", "--every", "500ms", "--filter", "comm ~ sha256"],
-        turns: &[("sha256sum", "\r"), ("last 9 readings", "")],
+        turns: &[(has_rates, "\r"), (has_history, "")],
         shows: "sha256sum",
     },
 ];
+
+/// Whether there was a second reading: the disk says how busy it was.
+fn has_rates(text: &str) -> bool {
+    text.contains("sha256sum") && !text.contains("-%")
+}
+
+/// Whether a plot has something to show: it says of how many readings it is.
+fn has_history(text: &str) -> bool {
+    let numbers = text.split("last ").skip(1).filter_map(|it| it.split(' ').next());
+    numbers.filter_map(|it| it.parse::<u32>().ok()).any(|readings| readings > 8)
+}
 
 /// Those who work: a pipe, a computation, writes to a disk.
 struct Scene(Vec<Child>, #[expect(dead_code, reason = "what is written goes with it")] Folder);
@@ -97,8 +109,8 @@ impl Picture {
     /// What its terminal shows in the end, with colours.
     fn taken(&self) -> String {
         let mut terminal = Terminal::start(self.words, self.size);
-        for (seen, key) in self.turns {
-            let _ = terminal.shows(seen);
+        for (holds, key) in self.turns {
+            until(|| holds(&terminal.text()).then_some(()));
             terminal.types(key);
         }
         if self.turns.is_empty() {

@@ -70,8 +70,8 @@ fn a_file_is_named_in_either_way_to_either_command() {
     for words in [&check[..], &["config", "check", "--config"], &["config", "show"]] {
         let got = run(words, &path);
         let said = String::from_utf8(got.stderr).unwrap();
-        let why = "\"forever\": wanted a time such as \"10ms\" or \"7d\"; units are ns, us, ms, s, m, \
-                   h and d";
+        let why = "\"forever\": wanted a time such as \"10ms\" or \"7d\"; \
+                   units are ns, us, ms, s, m, h and d";
         assert!(said.ends_with(&format!("limits.lease: {why}\n")), "{said}");
         assert_eq!(got.status.code(), Some(2));
     }
