@@ -16,11 +16,14 @@ struct Picture {
     name: &'static str,
     size: (u16, u16),
     words: &'static [&'static str],
-    /// What must be true of the screen before each key; none where the command ends by itself.
-    turns: &'static [(fn(&str) -> bool, &'static str)],
+    /// None where the command ends by itself.
+    turns: &'static [Turn],
     /// What must be seen at last.
     shows: &'static str,
 }
+
+/// What must be true of the screen before a key, and the key.
+type Turn = (fn(&str) -> bool, &'static str);
 
 const PICTURES: &[Picture] = &[
     Picture {

@@ -80,7 +80,9 @@ fn a_watch_by_the_daemon_has_rates_and_its_count() {
     let service = Served::start("test");
     let (code, text, said) =
         ran(service.command("watch --every 20ms --count 3 --format json --fields cpu_percent"));
-    assert_eq!((code, &*said, text.lines().count()), (Some(0), "", 3));
+    assert_eq!((code, text.lines().count()), (Some(0), 3));
+    // A busy machine may be late for the next reading, and says so.
+    assert!(said.lines().all(|line| line.contains("left out")), "{said}");
     assert!(!text.lines().next().is_some_and(|line| line.contains("cpu_percent")));
     assert!(text.lines().last().is_some_and(|line| line.contains("cpu_percent")));
 }
