@@ -231,9 +231,10 @@ impl Inside {
     }
 
     /// Everybody sees his own, and who sees everything sees all.
-    fn answer(&self, viewer: &Viewer, tag: &Tag) {
+    fn answer(&mut self, viewer: &Viewer, tag: &Tag) {
         let is_shown = |it: &Tool| viewer.sees == Veil::None || it.uid == viewer.uid;
-        viewer.outbox.reply(reply::good(tag, self.requests.rules(is_shown)));
+        let rules = self.requests.rules(is_shown, &mut self.ground);
+        viewer.outbox.reply(reply::good(tag, rules));
     }
 
     fn closed(&mut self, conn: Conn) {

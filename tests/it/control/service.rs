@@ -103,6 +103,26 @@ fn root_memory_and_registers_are_read_and_written() {
 }
 
 #[test]
+fn root_a_probe_of_ours_is_not_read_with_the_code() {
+    if !granted("root_a_probe_of_ours_is_not_read_with_the_code") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("dive", 1));
+    deadline::until(|| (target.states() == "S").then_some(()));
+    let (mut talk, pid) = tool(&served, &target);
+    let deep = target.at("deep");
+    let read = format!("read_memory({pid},{deep},16)");
+    let (own, there) = (told(&mut talk, &read), target.number(deep));
+    let event = format!("3 [0] start_lib_call([{pid}],\"deep\"): 4 [0] print($1)");
+    assert_eq!(talk.ask(&event), "3 [0] start_lib_call(0)");
+    assert_eq!(told(&mut talk, "enable(3)"), "enable(0)");
+    assert_ne!(target.number(deep), there, "the probe is there");
+    assert_eq!(told(&mut talk, &read), own);
+    assert_eq!(told(&mut talk, "delete(3)"), "delete(0)");
+    assert_eq!((target.number(deep), told(&mut talk, &read)), (there, own));
+}
+
+#[test]
 fn root_the_stack_and_the_objects_are_told() {
     if !granted("root_the_stack_and_the_objects_are_told") {
         return;

@@ -46,6 +46,19 @@ impl Actions {
         Ok(())
     }
 
+    /// Where each is done.
+    pub fn places(&self) -> String {
+        let kernel =
+            [("count", self.count), ("time", self.time), ("signal", self.signal.is_some())];
+        let kernel: Vec<&str> =
+            kernel.into_iter().filter(|(_, is_it)| *is_it).map(|(name, _)| name).collect();
+        let mut places = Vec::new();
+        places
+            .extend((!kernel.is_empty()).then(|| format!("in the kernel: {}", kernel.join(", "))));
+        places.extend(self.print.then(|| "from a copy: print".to_owned()));
+        places.join("; ")
+    }
+
     /// Whether they can be done at this event.
     pub fn fit(&self, event: &Event) -> Result<(), Failure> {
         match event {
@@ -72,6 +85,14 @@ mod tests {
         let it = Actions::from_text("print,kill SIGUSR1").unwrap();
         assert_eq!((it.print, it.signal), (true, Some(10)));
         assert_eq!(Actions::from_text("stop").unwrap().signal, Some(19));
+    }
+
+    #[test]
+    fn it_is_said_what_the_kernel_does_and_what_is_done_later() {
+        let places = |text| Actions::from_text(text).unwrap().places();
+        assert_eq!(places("print, time,stop"), "in the kernel: time, signal; from a copy: print");
+        assert_eq!(places("count"), "in the kernel: count");
+        assert_eq!(places("print"), "from a copy: print");
     }
 
     #[test]

@@ -45,9 +45,11 @@ pub fn watch(words: &When, event: &Event, actions: &Actions) -> Result<Exit, Fai
     let mut watch = Watch::open(words, *actions)?;
     let found = watch.choose(words)?;
     watch.place(event)?;
-    if watch.child.is_none() {
-        say(&format!("watching {} processes and their children", watch.processes.len()));
-    }
+    let whom = match watch.child {
+        Some(_) => "the command and its children".to_owned(),
+        None => format!("{} processes and their children", watch.processes.len()),
+    };
+    say(&format!("watching {whom}; {}", actions.places()));
     let ended = runtime()?.block_on(watch.run(words));
     watch.close(found, ended?)
 }

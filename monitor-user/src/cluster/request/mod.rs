@@ -90,8 +90,12 @@ impl Requests {
     }
 
     /// The stored requests of those whose may be told of.
-    pub fn rules(&self, is_shown: impl Fn(&Tool) -> bool) -> Vec<answer::Rule> {
-        self.machine.rules(is_shown)
+    pub fn rules(
+        &self,
+        is_shown: impl Fn(&Tool) -> bool,
+        ground: &mut dyn Ground,
+    ) -> Vec<answer::Rule> {
+        self.machine.rules(is_shown, ground)
     }
 
     /// How many tools there are, those of other nodes included.

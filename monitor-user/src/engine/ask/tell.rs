@@ -6,6 +6,7 @@ use super::Machine;
 use super::seat::Seat;
 use super::stored::Rule;
 use crate::omis::{Request, RequestId, print};
+use crate::service::ground::Ground;
 use crate::service::session::right::Tool;
 use crate::service::{Level, Registry};
 use crate::wire::answer;
@@ -13,14 +14,24 @@ use std::sync::Arc;
 
 impl Machine {
     /// The stored requests of those whose may be told of, in the order of their definition.
-    pub fn rules(&self, is_shown: impl Fn(&Tool) -> bool) -> Vec<answer::Rule> {
+    pub fn rules(
+        &self,
+        is_shown: impl Fn(&Tool) -> bool,
+        ground: &mut dyn Ground,
+    ) -> Vec<answer::Rule> {
         let seats = self.seats.values().filter(|it| is_shown(&it.session.tool));
         let mut all: Vec<(u64, answer::Rule)> = Vec::new();
         for seat in seats {
-            let rules = seat.stored.requests.iter();
-            all.extend(
-                rules.map(|(id, rule)| (rule.serial, told(&self.registry, seat, (*id, rule)))),
-            );
+            for (id, rule) in &seat.stored.requests {
+                let mut row = told(&self.registry, seat, (*id, rule));
+                if rule.kernel.has_it {
+                    let key = (seat.session.tool.session, *id);
+                    // What it tells of was counted there, too.
+                    row.occurrences = row.occurrences.max(ground.n_runs(key));
+                    row.enabled = ground.is_on(key);
+                }
+                all.push((rule.serial, row));
+            }
         }
         all.sort_unstable_by_key(|(serial, _)| *serial);
         all.into_iter().map(|(_, rule)| rule).collect()

@@ -169,6 +169,12 @@ impl Taps {
         self.reader.as_ref().and_then(|reader| reader.wake())
     }
 
+    /// Where probes are: files and offsets in them.
+    pub fn spots(&self) -> BTreeSet<Spot> {
+        let taps = self.taps.values().flat_map(HashMap::keys);
+        taps.chain(self.riders.values().flat_map(|it| it.places.keys())).copied().collect()
+    }
+
     /// Whether any tap is wanted.
     pub fn is_set(&self) -> bool {
         !self.taps.is_empty() || !self.riders.is_empty()

@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// Calls of one function in a second, beyond which its tap is switched off by the kernel.
 const MOST_CALLS: u32 = 1_000_000;
 
-/// A place in a file.
-pub(super) type Spot = ((u64, u64), u64);
+/// A place in a file, which is named by its device and inode.
+pub type Spot = ((u64, u64), u64);
 
 /// The lists of a tap at one place.
 pub(super) struct Placed {

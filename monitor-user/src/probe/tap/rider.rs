@@ -72,6 +72,13 @@ impl Taps {
         }
     }
 
+    /// How often its lists have run.
+    pub fn n_rides(&self, number: u64) -> u64 {
+        let places = self.riders.get(&number).into_iter().flat_map(|it| it.places.values());
+        // The last list of a place is that of its edge.
+        places.filter_map(|it| it.lists.last()).map(|list| self.rules.tally(*list).runs).sum()
+    }
+
     /// Looks for the functions of riders in a process.
     pub(super) fn look_for_riders(&mut self, pid: Pid) {
         let meant = self.riders.iter().filter(|(_, it)| it.rider.pids.contains(&pid));

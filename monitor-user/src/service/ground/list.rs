@@ -65,6 +65,11 @@ pub trait Lists {
         false
     }
 
+    /// How often it has run since the kernel has it.
+    fn n_runs(&mut self, _: RuleKey) -> u64 {
+        0
+    }
+
     /// What the kernel has counted in a meter since it was forgotten last.
     fn metered(&mut self, _: Meter) -> Metered {
         Metered::default()

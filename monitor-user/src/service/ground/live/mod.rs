@@ -95,6 +95,13 @@ impl Live {
         Ok(self.ruled.as_mut().expect("it was opened above"))
     }
 
+    /// Tells the hands where the kernel has put probes.
+    fn tell_sites(&mut self) {
+        if let Some(ruled) = &self.ruled {
+            self.hands.know(ruled.sites());
+        }
+    }
+
     /// While a thread is held, its actions come before a reading, which takes long from `/proc`.
     fn put_off(&self, due: Ns) -> Option<Ns> {
         let later = if self.hands.holds_any() { PUT_OFF.0 } else { 0 };
@@ -203,6 +210,7 @@ impl Happenings for Live {
             let seen = ruled.watch(topics);
             left.retain(|topic| !seen.contains(topic));
         }
+        self.tell_sites();
         // What the kernel does not tell is read.
         left.retain(|topic| topic.sort() == Some(Sort::Lives));
         if let (false, Ok(reading)) = (left.is_empty(), self.reading()) {
@@ -216,6 +224,7 @@ impl Happenings for Live {
         if let Some(ruled) = &mut self.ruled {
             ruled.follow(followed);
         }
+        self.tell_sites();
     }
 
     fn wakes(&self) -> Vec<BorrowedFd<'_>> {

@@ -128,3 +128,75 @@ pub fn acts(
 pub fn unfit(why: &str) -> Refusal {
     Refusal::new(Status::UNSUPPORTED, format!("not run in the kernel: {why}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::rule::act::{CellKind, Recorded, Whose};
+
+    /// Everything is there, and is called by what it is for.
+    struct All;
+
+    impl Names for All {
+        fn meter(&mut self, meter: Meter) -> Result<Place, Refusal> {
+            let timer = Timer { index: 1, generation: 1, whose: Whose::Thread };
+            Ok(match meter.kind {
+                MeterKind::ThreadTimer => Place::Timer(timer),
+                _ => Place::Cell(Cell { index: 2, kind: CellKind::Sum }),
+            })
+        }
+
+        fn switch(&self, id: RequestId) -> Option<ListId> {
+            id.0.get::<u32>().filter(|id| *id != 9).map(ListId)
+        }
+
+        fn event(&mut self, _: i64) -> Result<UserEvent, Refusal> {
+            Ok(UserEvent(3))
+        }
+    }
+
+    fn constant(operand: Operand, to: Slot) -> Option<Act> {
+        match operand {
+            Operand::Known(number) => Some(Act::Constant(to, number)),
+            _ => None,
+        }
+    }
+
+    fn lowered(steps: &[Step], tail: Vec<Act>) -> Result<Vec<Act>, String> {
+        let steps: Result<Vec<_>, _> = steps.iter().map(|step| stepped(step, &mut All)).collect();
+        let acts = steps.and_then(|steps| acts(Vec::new(), &steps, tail, &constant));
+        acts.map_err(|why| why.text)
+    }
+
+    fn meter(kind: MeterKind) -> Meter {
+        Meter { number: 1, kind }
+    }
+
+    #[test]
+    fn what_may_end_the_list_stands_behind_what_tells_of_it() {
+        let record = Act::Record(Recorded::default());
+        let end = Step::End(meter(MeterKind::ThreadTimer), vec![meter(MeterKind::Sum)]);
+        let acts = lowered(&[end, Step::Enable(RequestId::default())], vec![record]).unwrap();
+        assert!(matches!(acts[..], [Act::Enable(_), Act::Record(_), Act::End(..), Act::Add(..)]));
+    }
+
+    #[test]
+    fn an_event_is_told_how_many_parameters_it_has() {
+        let raise = Step::Raise(5, vec![Operand::Known(7), Operand::Known(8)]);
+        let [count, first, second, raised] = lowered(&[raise], vec![]).unwrap()[..] else {
+            panic!("it takes four acts")
+        };
+        let constant = |slot, number| Act::Constant(Slot(slot), number);
+        assert_eq!([count, first, second], [constant(4, 2), constant(5, 7), constant(6, 8)]);
+        assert_eq!(raised, Act::Raise(UserEvent(3), Slot(4)));
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_do_is_refused_with_its_reason() {
+        let refused = |steps: &[Step]| lowered(steps, vec![]).unwrap_err();
+        let told = Step::Tell(Operand::Told(2), vec![meter(MeterKind::Sum)]);
+        assert!(refused(std::slice::from_ref(&told)).contains("does not know a number"));
+        let known = Step::Tell(Operand::Known(2), vec![meter(MeterKind::Sum)]);
+        assert!(refused(&vec![known; 9]).contains("18 acts, and the kernel runs 16"));
+    }
+}

@@ -37,6 +37,8 @@ pub trait Kernel {
     fn ride(&mut self, number: u64, rider: Rider) -> Result<(), Refusal>;
     /// Takes them away.
     fn dismount(&mut self, number: u64);
+    /// How often they have run.
+    fn n_rides(&self, number: u64) -> u64;
 }
 
 /// An event of a session, or of all.
@@ -168,6 +170,13 @@ impl Placement {
     /// Whether it may run.
     pub fn is_on(&self, key: RuleKey, kernel: &mut dyn Kernel) -> bool {
         self.placed.get(&key).is_some_and(|placed| kernel.rules().is_enabled(placed.switch))
+    }
+
+    /// How often a program has run.
+    pub fn n_runs(&self, key: RuleKey, kernel: &mut dyn Kernel) -> u64 {
+        let Some(placed) = self.placed.get(&key) else { return 0 };
+        let lists: u64 = placed.lists.iter().map(|list| kernel.rules().tally(*list).runs).sum();
+        lists + kernel.n_rides(placed.program.serial)
     }
 
     /// What a record of one of these lists says; nothing, if it is of another list.

@@ -21,6 +21,9 @@ use act::Pending;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::BorrowedFd;
 
+/// Who gives orders for no tool.
+const NOBODY: control::Tool = control::Tool(0);
+
 /// All hands.
 #[derive(Default)]
 pub struct Hands {
@@ -34,6 +37,8 @@ pub struct Hands {
     /// Who holds which process; it stopped for the first and runs after the last.
     stopped: BTreeMap<Identity, BTreeSet<SessionId>>,
     waiting: Vec<Happening>,
+    /// Where the kernel has put probes: what is read there is what belongs there.
+    sites: Vec<control::Site>,
 }
 
 /// An order that was given.
@@ -125,8 +130,34 @@ impl Hands {
         !self.held.is_empty()
     }
 
+    /// Probes of the kernel are at these places now.
+    pub fn know(&mut self, sites: Vec<control::Site>) {
+        if sites == self.sites {
+            return;
+        }
+        self.sites = sites;
+        for uid in self.users.all() {
+            self.tell_sites(uid);
+        }
+    }
+
+    fn tell_sites(&mut self, uid: u32) {
+        let sites = control::Act::Sites(self.sites.clone());
+        // Nobody waits for the answer: whatever is asked later is done later.
+        let _number = self.users.of(uid).map(|hand| hand.order(NOBODY, sites));
+    }
+
     /// Starts the hand of a user, if there is none.
     fn ready(&mut self, tool: &Tool) -> Result<(), Refusal> {
+        let is_there = self.users.of(tool.uid).is_some();
+        self.start(tool)?;
+        if !is_there && !self.sites.is_empty() {
+            self.tell_sites(tool.uid);
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, tool: &Tool) -> Result<(), Refusal> {
         self.users.ready(tool.uid, tool.gid).map_err(|why| {
             let text = format!("no hand of user {} can be started: {why}", tool.uid);
             Refusal::new(Status::PERMISSION, text)

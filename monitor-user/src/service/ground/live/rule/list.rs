@@ -24,6 +24,10 @@ impl Kernel for Taps {
     fn dismount(&mut self, number: u64) {
         self.dismount(number);
     }
+
+    fn n_rides(&self, number: u64) -> u64 {
+        self.n_rides(number)
+    }
 }
 
 impl Ruled {
@@ -38,10 +42,12 @@ impl Lists for Live {
         if programs.is_empty() && self.ruled.is_none() {
             return Vec::new();
         }
-        match self.ruled() {
+        let refused = match self.ruled() {
             Ok(ruled) => ruled.run(programs),
             Err(why) => programs.keys().map(|key| (*key, why.clone())).collect(),
-        }
+        };
+        self.tell_sites();
+        refused
     }
 
     fn switch(&mut self, rule: RuleKey, is_on: bool) -> Ns {
@@ -55,6 +61,11 @@ impl Lists for Live {
     fn is_on(&mut self, rule: RuleKey) -> bool {
         let ruled = self.ruled.as_mut();
         ruled.is_some_and(|it| it.placement.is_on(rule, &mut it.taps))
+    }
+
+    fn n_runs(&mut self, rule: RuleKey) -> u64 {
+        let ruled = self.ruled.as_mut();
+        ruled.map_or(0, |it| it.placement.n_runs(rule, &mut it.taps))
     }
 
     fn metered(&mut self, meter: Meter) -> Metered {

@@ -17,6 +17,7 @@ use crate::backend::procfs;
 use crate::backend::rule::act::Set;
 use crate::backend::rule::told::{Told as Record, Why};
 use crate::backend::rule::{Children, ListId};
+use crate::control::Site;
 use crate::model::id::{Identity, Ns};
 use crate::probe::tap::{News, Taps};
 use crate::service::desk::{Sort, Topic};
@@ -156,6 +157,12 @@ impl Ruled {
                 Err(error) => tracing::warn!(?look, %error, "the kernel does not look out for it"),
             }
         }
+    }
+
+    /// Where the kernel has put probes for these.
+    pub(super) fn sites(&self) -> Vec<Site> {
+        let spots = self.taps.spots().into_iter();
+        spots.map(|((_, inode), offset)| Site { inode, offset }).collect()
     }
 
     pub(super) fn wake(&self) -> Option<BorrowedFd<'_>> {
