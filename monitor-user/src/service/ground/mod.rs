@@ -51,17 +51,5 @@ pub trait Ground:
 {
 }
 
-impl<T> Ground for T where
-    T: Processes
-        + Facts
-        + Acts
-        + Happenings
-        + Messages
-        + Calls
-        + Lists
-        + Diagnoses
-        + Recorder
-        + Disks
-        + Send
-{
-}
+impl Ground for live::Live {}
+impl Ground for scripted::Scripted {}
