@@ -4,6 +4,7 @@
 //! living who made them and what they execute. Forgets what it was not asked for.
 
 use super::decode;
+use super::ended::{self, Ended};
 use super::kernel::Kernel;
 use super::object::{Object, Record, Settings};
 use super::owner;
@@ -22,10 +23,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
-/// Most ended processes that are kept between two readings: at 10,000 a second, one reading in
-/// six seconds loses none.
-const ENDED_LIMIT: usize = 1 << 16;
-
 /// How long after its end the final record of a process may come. An RCU grace period takes tens
 /// of milliseconds. A record that found the ring full never comes, nor one from where the kernel
 /// lets no program run.
@@ -36,13 +33,11 @@ pub struct Life {
     object: Object,
     ring: RingBuf<MapData>,
     born: HashMap<Identity, Origin>,
-    ended: Vec<Process>,
+    ended: Ended,
     /// Processes that were told by their last words; a final record that comes later is not told.
     told: HashSet<Identity>,
     /// Records that found the ring full, as of when last words were last looked for.
     heard: u64,
-    /// Ended processes beyond [`ENDED_LIMIT`].
-    dropped: u64,
 }
 
 /// What was seen of a process that started while we looked.
@@ -76,10 +71,9 @@ impl Life {
             object,
             ring,
             born: HashMap::new(),
-            ended: Vec::new(),
+            ended: Ended::default(),
             told: HashSet::new(),
             heard: 0,
-            dropped: 0,
         })
     }
 
@@ -106,8 +100,8 @@ impl Life {
         }
     }
 
-    /// Processes that began before the pass and were not found by it. One whose final record does
-    /// not come in time is told by its last words, if it has left any.
+    /// Processes that began before the pass, were not found by it, and have no final record. One
+    /// whose record does not come in time is told by its last words, if it has left any.
     fn dying(&mut self, processes: &[Process], pass: Ns) -> Vec<Birth> {
         let mut dying = Vec::new();
         let mut late = Vec::new();
@@ -151,19 +145,19 @@ impl Life {
 
     /// Makes an ended process of its last words; without any it is lost, and counted.
     fn tell_last_words(&mut self, id: Identity, origin: &Origin) {
-        let Some(mut process) = self.last_words(id) else {
-            self.dropped += 1;
+        let Some((at, mut process)) = self.last_words(id) else {
+            self.ended.dropped += 1;
             return;
         };
         tell(&mut process, origin);
-        self.ended.push(process);
-        if self.told.len() < ENDED_LIMIT {
+        self.ended.push((at, process));
+        if self.told.len() < ended::LIMIT {
             self.told.insert(id);
         }
     }
 
     /// Takes the last words out of their table.
-    fn last_words(&mut self, id: Identity) -> Option<Process> {
+    fn last_words(&mut self, id: Identity) -> Option<(Ns, Process)> {
         let map = self.object.ebpf.map_mut(life::EXITED)?;
         let mut table = Table::<_, Record<Owner>, Record<End>>::try_from(map).ok()?;
         let key = Record(Owner { start_boottime_ns: id.start.0, tgid: id.pid.0, zero: 0 });
@@ -171,7 +165,7 @@ impl Life {
         // Gone already, if the final record arrives just now: then that is told, once.
         table.remove(&key).ok()?;
         self.object.remove_rows::<Owner, u64>(life::INHERITED, std::iter::once(key.0));
-        Some(decode::ended(&end))
+        Some((Ns(end.at_boottime_ns), decode::ended(&end)))
     }
 }
 
@@ -196,13 +190,7 @@ impl Part for Life {
         // What has a final record now is not among the born any more.
         self.tell_unheard(processes, sample.at.boot);
         sample.dying = self.dying(processes, sample.at.boot);
-        let mut ended = before(&mut self.ended, sample.at.boot);
-        if !ended.is_empty() {
-            // One that ended during the pass is in both; its last record is the true one.
-            processes.append(&mut ended);
-            processes.sort_by_key(|process| (process.id, !process.ended()));
-            processes.dedup_by_key(|process| process.id);
-        }
+        sample.dying.extend(self.ended.join(processes, sample.at.boot));
     }
 
     fn complete(&mut self, processes: &mut [Process]) {
@@ -220,15 +208,14 @@ impl Part for Life {
     }
 
     fn drain(&mut self) {
-        let Self { ring, born, ended, told, dropped, .. } = self;
+        let Self { ring, born, ended, told, .. } = self;
         while let Some(item) = ring.next() {
             match u32::read_from_prefix(&item).map(|(kind, _)| kind) {
                 Ok(KIND_FORK) => note_fork(born, &item),
                 Ok(KIND_EXEC) => note_exec(born, &item),
                 Ok(KIND_END) => match end(born, &item) {
-                    Some(process) if told.remove(&process.id) => {}
-                    Some(process) if ended.len() < ENDED_LIMIT => ended.push(process),
-                    Some(_) => *dropped += 1,
+                    Some((_, process)) if told.remove(&process.id) => {}
+                    Some(end) => ended.push(end),
                     None => {}
                 },
                 _ => {} // A kind of a newer program.
@@ -237,14 +224,8 @@ impl Part for Life {
     }
 
     fn dropped(&self) -> u64 {
-        self.dropped
+        self.ended.dropped
     }
-}
-
-/// Those that began before the pass. A later one waits for the next: its parent may be as young,
-/// and would be unknown to whoever asks where the child belongs.
-fn before(ended: &mut Vec<Process>, pass: Ns) -> Vec<Process> {
-    ended.extract_if(.., |process| process.id.start < pass).collect()
 }
 
 fn note_fork(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) {
@@ -262,36 +243,17 @@ fn note_exec(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) {
     }
 }
 
-/// The final record of a process, with what was noted of its origin.
-fn end(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) -> Option<Process> {
+/// The final record of a process, with what was noted of its origin, and when it was freed.
+fn end(born: &mut HashMap<Identity, Origin>, bytes: &[u8]) -> Option<(Ns, Process)> {
     let (end, _) = End::read_from_prefix(bytes).ok()?;
     let mut process = decode::ended(&end);
     if let Some(origin) = born.remove(&process.id) {
         tell(&mut process, &origin);
     }
-    Some(process)
+    Some((Ns(end.at_boottime_ns), process))
 }
 
 fn tell(process: &mut Process, origin: &Origin) {
     process.parent = origin.parent;
     process.text.path.clone_from(&origin.path);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::id::Pid;
-
-    #[test]
-    fn one_that_began_after_the_pass_is_told_with_the_next() {
-        let one = |pid, start| Process {
-            id: Identity { pid: Pid(pid), start: Ns(start) },
-            ..Process::default()
-        };
-        let pids = |all: Vec<Process>| all.iter().map(|it| it.id.pid.0).collect::<Vec<_>>();
-        let mut ended = vec![one(1, 5), one(2, 10), one(3, 7), one(4, 20)];
-        assert_eq!(pids(before(&mut ended, Ns(10))), [1, 3]);
-        assert_eq!(pids(before(&mut ended, Ns(15))), [2]);
-        assert_eq!(pids(ended), [4]);
-    }
 }

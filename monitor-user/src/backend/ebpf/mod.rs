@@ -5,6 +5,7 @@
 
 mod block;
 mod decode;
+mod ended;
 mod exact_cpu;
 mod health;
 mod holder;
