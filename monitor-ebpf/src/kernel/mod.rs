@@ -13,7 +13,6 @@ pub mod queue;
 pub mod request;
 pub mod ring;
 pub mod rss;
-pub mod rule;
 pub mod scratch;
 pub mod sock;
 pub mod storage;

@@ -61,13 +61,16 @@ pub fn changes(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The program binaries: one for each file in `src/bin`, sorted.
+/// The program binaries: one for each file or folder in `src/bin`, sorted.
 pub fn programs(root: &Path) -> Result<Vec<String>, String> {
-    let names = list(&root.join(SOURCES).join("bin"))?.into_iter().filter_map(|path| {
-        let name = path.file_name()?.to_str()?.strip_suffix(".rs")?;
-        Some(name.to_owned())
-    });
-    Ok(names.collect())
+    let folder = root.join(SOURCES).join("bin");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(|error| unreadable(&folder, &error))? {
+        let path = entry.map_err(|error| unreadable(&folder, &error))?.path();
+        names.extend(path.file_stem().and_then(|name| name.to_str()).map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// All lines but the first two.

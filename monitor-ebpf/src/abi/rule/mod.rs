@@ -1,6 +1,6 @@
 //! Rules: lists of actions that the kernel runs itself when something happens.
 //!
-//! A list is at most [`MAX_OPS`] operations ([`op`]), interpreted by `bin/rule.rs`; its number is
+//! A list is at most [`MAX_OPS`] operations ([`op`]), interpreted by `bin/rule`; its number is
 //! the cookie of the probe, or stands in a row of [`HOOKS`]. User space writes lists and reads what
 //! they counted (`backend/ebpf/rule`); what a list wants told goes into [`RING`] as an
 //! [`record::Event`]. What could not be done is counted for each list in [`TALLIES`].

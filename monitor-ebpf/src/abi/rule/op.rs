@@ -1,6 +1,6 @@
 //! Operations of a rule: what the kernel does, one after the other.
 //!
-//! Written by user space, run by `bin/rule.rs`. Each takes values by number, and gives values; an
+//! Written by user space, run by `bin/rule`. Each takes values by number, and gives values; an
 //! unknown one ends the run. What is arithmetic and not kernel stands here as functions, so that
 //! a scripted run in user space and the kernel agree.
 

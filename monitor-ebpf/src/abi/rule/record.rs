@@ -1,6 +1,6 @@
 //! What a rule tells: one record for each run that comes to its `RECORD`.
 //!
-//! Written by `bin/rule.rs` into the ring, read by `backend/ebpf/rule/ring.rs`. One that found the
+//! Written by `bin/rule` into the ring, read by `backend/ebpf/rule/ring.rs`. One that found the
 //! ring full is counted in the list's tally, so that what was offered is what was read and lost.
 
 use super::MAX_VALUES;

@@ -1,4 +1,4 @@
-//! Rules in the kernel: the object of `bin/rule.rs`, its lists, and what they counted.
+//! Rules in the kernel: the object of `bin/rule`, its lists, and what they counted.
 //!
 //! In: lists. Out: probes and tracepoints that run them, and the numbers that they change. What is
 //! attached goes when its last list does, or with this. Nobody's request is known here.

@@ -1,4 +1,4 @@
-//! What lists told: the ring of `bin/rule.rs`.
+//! What lists told: the ring of `bin/rule`.
 //!
 //! In: records. Out: `Told`, in the order of the ring. A record that is cut or of a kind that this
 //! monitor does not know is left out: a newer program made it.

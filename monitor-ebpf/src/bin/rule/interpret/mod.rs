@@ -1,4 +1,4 @@
-//! Rules: one interpreter for all programs of `bin/rule.rs`.
+//! Rules: one interpreter for all programs of `bin/rule`.
 //!
 //! In: something that happened, as a [`Frame`], and the first list or hook to run. Out: cells,
 //! histograms and records. A program runs with preemption on, so another one may run on the same
@@ -13,12 +13,12 @@ pub mod register;
 mod tell;
 mod timer;
 
-use crate::abi::rule::op::{self, Op};
-use crate::abi::rule::{
+use monitor_ebpf::abi::rule::op::{self, Op};
+use monitor_ebpf::abi::rule::{
     LISTS_PER_HOOK, List, MAX_OPS, MAX_PARAMETERS, MAX_PENDING, MAX_STEPS, MAX_VALUES, hook,
 };
-use crate::kernel::scratch::Scratch;
-use crate::kernel::task::Task;
+use monitor_ebpf::kernel::scratch::Scratch;
+use monitor_ebpf::kernel::task::Task;
 use aya_ebpf::helpers::generated::bpf_loop;
 use core::ffi::c_void;
 use core::ptr::null;

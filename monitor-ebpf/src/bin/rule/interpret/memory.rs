@@ -2,7 +2,7 @@
 //! counted for a value that nobody has seen.
 
 use super::{Frame, Then};
-use crate::abi::rule::op::{MISSING, Op, cut, receiver};
+use monitor_ebpf::abi::rule::op::{MISSING, Op, cut, receiver};
 use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_send_signal, bpf_send_signal_thread};
 
 impl Frame {
@@ -57,7 +57,7 @@ impl Frame {
 /// How many bytes a width has. The lower ones come first on every machine that this runs on.
 #[inline(always)]
 fn bytes(how: u8) -> u32 {
-    use crate::abi::rule::op::width::{I8, I16, I32, U8, U16, U32};
+    use monitor_ebpf::abi::rule::op::width::{I8, I16, I32, U8, U16, U32};
     match how {
         U8 | I8 => 1,
         U16 | I16 => 2,

@@ -3,8 +3,8 @@
 //! User space puts processes in; a child is born into the sets of its parent that are inherited;
 //! who ends is taken out.
 
-use crate::abi::rule::{MAX_SETS, Member};
-use crate::kernel::loss;
+use monitor_ebpf::abi::rule::{MAX_SETS, Member};
+use monitor_ebpf::kernel::loss;
 use aya_ebpf::bindings::BPF_NOEXIST;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};

@@ -3,11 +3,11 @@
 //! A list runs if it is enabled, the process is in its set, and it has not run too often.
 
 use super::{Frame, Raised, copy, member, tell, unknown_zero};
-use crate::abi::rule::op::Op;
-use crate::abi::rule::{
+use monitor_ebpf::abi::rule::op::Op;
+use monitor_ebpf::abi::rule::{
     Burst, Hook, LISTS_PER_HOOK, List, MAX_LISTS, MAX_OPS, MAX_PENDING, MAX_RAISED, Tally, hook,
 };
-use crate::kernel::atomic;
+use monitor_ebpf::kernel::atomic;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, PerCpuArray};
 

@@ -2,10 +2,10 @@
 //! wait for one place. Extremes and levels need an exchange, and so a newer instruction (5.12).
 
 use super::Frame;
-use crate::abi::histogram::{BUCKETS, Histogram, bucket};
-use crate::abi::rule::op::Op;
-use crate::abi::rule::{MAX_CELLS, MAX_HISTOGRAMS};
-use crate::kernel::{atomic, forgotten};
+use monitor_ebpf::abi::histogram::{BUCKETS, Histogram, bucket};
+use monitor_ebpf::abi::rule::op::Op;
+use monitor_ebpf::abi::rule::{MAX_CELLS, MAX_HISTOGRAMS};
+use monitor_ebpf::kernel::{atomic, forgotten};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, PerCpuArray};
 

@@ -6,6 +6,9 @@
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
+#[cfg(target_arch = "bpf")]
+mod interpret;
+
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}
 
@@ -14,7 +17,7 @@ mod program {
     use aya_ebpf::helpers::generated::bpf_get_attach_cookie;
     use core::ffi::c_void;
     use monitor_ebpf::abi::rule::hook;
-    use monitor_ebpf::kernel::rule::{Frame, member, register};
+    use crate::interpret::{Frame, member, register};
     use monitor_ebpf::kernel::task::Task;
 
     /// The registers of a probed call.

@@ -5,9 +5,9 @@
 //! as lost; a `longjmp` leaves beginnings that later ones overwrite.
 
 use super::{Frame, Then};
-use crate::abi::rule::op::{Op, whose};
-use crate::abi::rule::{Call, MAX_NESTED, MAX_TIMERS, Timer, Timers};
-use crate::kernel::storage::TaskStorage;
+use monitor_ebpf::abi::rule::op::{Op, whose};
+use monitor_ebpf::abi::rule::{Call, MAX_NESTED, MAX_TIMERS, Timer, Timers};
+use monitor_ebpf::kernel::storage::TaskStorage;
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::Array;
 
@@ -24,7 +24,7 @@ impl Frame {
             return self.tally(|tally| &mut tally.lost_times);
         };
         if timer.generation != it.value {
-            timer.forget(it.value);
+            forget(timer, it.value);
         }
         let call = &mut timer.calls[timer.depth as usize % MAX_NESTED];
         for n in 0..call.kept.len() {
@@ -37,7 +37,7 @@ impl Frame {
     /// A call ends; without its beginning there is nothing to say.
     #[inline(always)]
     pub(super) fn end_call(&mut self, it: &Op) -> Then {
-        let Some(timer) = self.timer(it, false).filter(|timer| timer.is_begun(it)) else {
+        let Some(timer) = self.timer(it, false).filter(|timer| is_begun(timer, it)) else {
             return self.lost_time();
         };
         timer.depth -= 1;
@@ -58,7 +58,7 @@ impl Frame {
     /// Whether a call has begun and not ended.
     #[inline(always)]
     pub fn is_running(&self, it: &Op) -> bool {
-        self.timer(it, false).is_some_and(|timer| timer.is_begun(it))
+        self.timer(it, false).is_some_and(|timer| is_begun(timer, it))
     }
 
     #[inline(always)]
@@ -81,18 +81,16 @@ impl Frame {
     }
 }
 
-impl Timer {
-    /// A number has gone to another timer: what the one before has begun is nobody's.
-    #[inline(always)]
-    fn forget(&mut self, generation: u64) {
-        (self.generation, self.depth) = (generation, 0);
-        for call in &mut self.calls {
-            call.since_ns = 0;
-        }
+/// A number has gone to another timer: what the one before has begun is nobody's.
+#[inline(always)]
+fn forget(timer: &mut Timer, generation: u64) {
+    (timer.generation, timer.depth) = (generation, 0);
+    for call in &mut timer.calls {
+        call.since_ns = 0;
     }
+}
 
-    #[inline(always)]
-    fn is_begun(&self, it: &Op) -> bool {
-        self.generation == it.value && self.depth != 0
-    }
+#[inline(always)]
+fn is_begun(timer: &Timer, it: &Op) -> bool {
+    timer.generation == it.value && timer.depth != 0
 }

@@ -4,10 +4,10 @@
 //! offset in the instruction. The loader says whether they do; elsewhere they are copied.
 
 use super::{ARGUMENTS, Frame};
-use crate::abi::offset::ABSENT;
-use crate::abi::rule::CallOffsets;
-use crate::kernel::task::Task;
-use crate::kernel::{constant, load, probe};
+use monitor_ebpf::abi::offset::ABSENT;
+use monitor_ebpf::abi::rule::CallOffsets;
+use monitor_ebpf::kernel::task::Task;
+use monitor_ebpf::kernel::{constant, load, probe};
 use core::ffi::c_void;
 
 /// Set by the loader.
