@@ -10,14 +10,19 @@ fn main() {}
 
 #[cfg(target_arch = "bpf")]
 mod program {
-    use monitor_ebpf::kernel::payload::{Way, count};
+    use aya_ebpf::macros::map;
+    use monitor_ebpf::kernel::payload::{Sockets, Way, count};
     use monitor_ebpf::kernel::{sock::Sock, task::Task};
+
+    /// Payload by process.
+    #[map]
+    static SOCKETS: Sockets = Sockets::with_max_entries(4096, 0);
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sock_send_length")]
     fn send(&[sock, result, _]: &[u64; 3]) -> i32 {
         let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
-        count(&Task::current().owner(), sock.traffic(), Way::Sent, result as i32);
+        count(&SOCKETS, &Task::current().owner(), sock.traffic(), Way::Sent, result as i32);
         0
     }
 
@@ -26,7 +31,7 @@ mod program {
     fn receive(&[sock, result, flags]: &[u64; 3]) -> i32 {
         let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
         let way = Way::Received(flags as u32);
-        count(&Task::current().owner(), sock.traffic(), way, result as i32);
+        count(&SOCKETS, &Task::current().owner(), sock.traffic(), way, result as i32);
         0
     }
 

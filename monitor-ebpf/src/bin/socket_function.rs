@@ -17,9 +17,13 @@ mod program {
     use aya_ebpf::maps::HashMap;
     use monitor_ebpf::abi::offset::ABSENT;
     use monitor_ebpf::abi::socket::RegisterOffsets;
-    use monitor_ebpf::kernel::payload::{Way, count};
+    use monitor_ebpf::kernel::payload::{Sockets, Way, count};
     use monitor_ebpf::kernel::sock::traffic_of;
     use monitor_ebpf::kernel::{constant, loss, probe, task::Task};
+
+    /// Payload by process.
+    #[map]
+    static SOCKETS: Sockets = Sockets::with_max_entries(4096, 0);
 
     /// Set by the loader.
     #[unsafe(no_mangle)]
@@ -40,7 +44,7 @@ mod program {
     #[inline(always)]
     fn leave(socket: u64, way: Way, result: u64) -> i32 {
         let traffic = traffic_of(socket as *const u8);
-        count(&Task::current_owner_untyped(), traffic, way, result as i32);
+        count(&SOCKETS, &Task::current_owner_untyped(), traffic, way, result as i32);
         0
     }
 

@@ -17,12 +17,16 @@ mod program {
     use aya_ebpf::maps::Array;
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::kernel::packet::{Content, Packet};
-    use monitor_ebpf::kernel::payload::{Way, add};
+    use monitor_ebpf::kernel::payload::{Sockets, Way, add};
     use monitor_ebpf::kernel::storage::SocketStorage;
     use monitor_ebpf::kernel::{atomic, task::Task};
 
     /// What a program says that lets everything pass.
     const PASS: i32 = 1;
+
+    /// Payload by process.
+    #[map]
+    static SOCKETS: Sockets = Sockets::with_max_entries(4096, 0);
 
     /// Whose a socket is; a connection inherits it from its listener.
     #[btf_map]
@@ -69,8 +73,11 @@ mod program {
             note(socket, &sender);
         }
         match MAKERS.existing(socket) {
-            // SAFETY: the storage lives as long as the socket; a torn owner counts for nobody.
-            Some(owner) => add(unsafe { &*owner }, content.traffic, way, content.payload),
+            Some(owner) => {
+                let (traffic, bytes) = (content.traffic, content.payload);
+                // SAFETY: the storage lives as long as the socket; a torn owner counts for nobody.
+                add(&SOCKETS, unsafe { &*owner }, traffic, way, bytes)
+            }
             None => unowned(),
         }
         PASS

@@ -1,13 +1,12 @@
-//! The table of payload by process, for whichever object fills it.
+//! Payload by process, in the table of whichever object fills it.
 
 use super::{atomic, loss, sock::Traffic, table};
 use crate::abi::Owner;
 use crate::abi::socket::{Payload, Totals};
-use aya_ebpf::{macros::map, maps::HashMap};
+use aya_ebpf::maps::HashMap;
 
-/// The loader sets the size.
-#[map]
-static SOCKETS: HashMap<Owner, Totals> = HashMap::with_max_entries(4096, 0);
+/// What each process carried. The loader sets the size.
+pub type Sockets = HashMap<Owner, Totals>;
 
 /// `recvmsg(2)`: the same bytes will be received again.
 const MSG_PEEK: u32 = 2;
@@ -23,18 +22,18 @@ pub enum Way {
 
 /// Counts a call that returned `result`; an error carried nothing.
 #[inline(always)]
-pub fn count(owner: &Owner, traffic: Traffic, way: Way, result: i32) {
+pub fn count(sockets: &Sockets, owner: &Owner, traffic: Traffic, way: Way, result: i32) {
     loss::event();
     if result < 0 || matches!(way, Way::Received(flags) if flags & MSG_PEEK != 0) {
         return;
     }
-    add(owner, traffic, way, u64::from(result.unsigned_abs()));
+    add(sockets, owner, traffic, way, u64::from(result.unsigned_abs()));
 }
 
 /// Adds to what a process carried.
 #[inline(always)]
-pub fn add(owner: &Owner, traffic: Traffic, way: Way, bytes: u64) {
-    let Some(row) = table::row(&SOCKETS, owner) else { return loss::table_full() };
+pub fn add(sockets: &Sockets, owner: &Owner, traffic: Traffic, way: Way, bytes: u64) {
+    let Some(row) = table::row(sockets, owner) else { return loss::table_full() };
     // SAFETY: rows go only when their process has ended; a late addition harms nobody.
     let Totals { sent, received } = unsafe { &mut *row };
     add_to(if matches!(way, Way::Sent) { sent } else { received }, traffic, bytes);

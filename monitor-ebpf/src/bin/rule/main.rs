@@ -14,10 +14,10 @@ fn main() {}
 
 #[cfg(target_arch = "bpf")]
 mod program {
+    use crate::interpret::{Frame, member, register};
     use aya_ebpf::helpers::generated::bpf_get_attach_cookie;
     use core::ffi::c_void;
     use monitor_ebpf::abi::rule::hook;
-    use crate::interpret::{Frame, member, register};
     use monitor_ebpf::kernel::task::Task;
 
     /// The registers of a probed call.

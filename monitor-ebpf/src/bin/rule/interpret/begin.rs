@@ -3,13 +3,13 @@
 //! A list runs if it is enabled, the process is in its set, and it has not run too often.
 
 use super::{Frame, Raised, copy, member, tell, unknown_zero};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{Array, PerCpuArray};
 use monitor_ebpf::abi::rule::op::Op;
 use monitor_ebpf::abi::rule::{
     Burst, Hook, LISTS_PER_HOOK, List, MAX_LISTS, MAX_OPS, MAX_PENDING, MAX_RAISED, Tally, hook,
 };
 use monitor_ebpf::kernel::atomic;
-use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, PerCpuArray};
 
 /// Both versions of each list.
 #[map]

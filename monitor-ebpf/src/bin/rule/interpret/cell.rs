@@ -2,12 +2,12 @@
 //! wait for one place. Extremes and levels need an exchange, and so a newer instruction (5.12).
 
 use super::Frame;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{Array, PerCpuArray};
 use monitor_ebpf::abi::histogram::{BUCKETS, Histogram, bucket};
 use monitor_ebpf::abi::rule::op::Op;
 use monitor_ebpf::abi::rule::{MAX_CELLS, MAX_HISTOGRAMS};
 use monitor_ebpf::kernel::{atomic, forgotten};
-use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, PerCpuArray};
 
 #[map]
 static CELLS: PerCpuArray<u64> = PerCpuArray::with_max_entries(MAX_CELLS, 0);

@@ -3,11 +3,11 @@
 //! User space puts processes in; a child is born into the sets of its parent that are inherited;
 //! who ends is taken out.
 
-use monitor_ebpf::abi::rule::{MAX_SETS, Member};
-use monitor_ebpf::kernel::loss;
 use aya_ebpf::bindings::BPF_NOEXIST;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
+use monitor_ebpf::abi::rule::{MAX_SETS, Member};
+use monitor_ebpf::kernel::loss;
 
 /// By thread group id. The loader sets the size.
 #[map]

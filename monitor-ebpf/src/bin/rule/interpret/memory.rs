@@ -2,8 +2,8 @@
 //! counted for a value that nobody has seen.
 
 use super::{Frame, Then};
-use monitor_ebpf::abi::rule::op::{MISSING, Op, cut, receiver};
 use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_send_signal, bpf_send_signal_thread};
+use monitor_ebpf::abi::rule::op::{MISSING, Op, cut, receiver};
 
 impl Frame {
     /// Reads what a value points to.

@@ -13,15 +13,15 @@ pub mod register;
 mod tell;
 mod timer;
 
+use aya_ebpf::helpers::generated::bpf_loop;
+use core::ffi::c_void;
+use core::ptr::null;
 use monitor_ebpf::abi::rule::op::{self, Op};
 use monitor_ebpf::abi::rule::{
     LISTS_PER_HOOK, List, MAX_OPS, MAX_PARAMETERS, MAX_PENDING, MAX_STEPS, MAX_VALUES, hook,
 };
 use monitor_ebpf::kernel::scratch::Scratch;
 use monitor_ebpf::kernel::task::Task;
-use aya_ebpf::helpers::generated::bpf_loop;
-use core::ffi::c_void;
-use core::ptr::null;
 
 /// Arguments of an event.
 pub const ARGUMENTS: usize = 6;

@@ -4,11 +4,11 @@
 //! offset in the instruction. The loader says whether they do; elsewhere they are copied.
 
 use super::{ARGUMENTS, Frame};
+use core::ffi::c_void;
 use monitor_ebpf::abi::offset::ABSENT;
 use monitor_ebpf::abi::rule::CallOffsets;
 use monitor_ebpf::kernel::task::Task;
 use monitor_ebpf::kernel::{constant, load, probe};
-use core::ffi::c_void;
 
 /// Set by the loader.
 #[unsafe(no_mangle)]

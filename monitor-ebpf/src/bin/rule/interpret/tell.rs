@@ -4,15 +4,15 @@
 //! the rule says so; else when a quarter of the ring is used, and comes by itself before that.
 
 use super::{Frame, clock, copy};
+use aya_ebpf::bindings::{BPF_F_USER_STACK, BPF_RB_FORCE_WAKEUP};
+use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user_str};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::RingBuf;
 use monitor_ebpf::abi::rule::op::{Op, told};
 use monitor_ebpf::abi::rule::record::{
     Event, FRAMES, KIND_STORM, KIND_TOLD, LongEvent, TEXT_BYTES, TEXTS,
 };
 use monitor_ebpf::kernel::ring;
-use aya_ebpf::bindings::{BPF_F_USER_STACK, BPF_RB_FORCE_WAKEUP};
-use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user_str};
-use aya_ebpf::macros::map;
-use aya_ebpf::maps::RingBuf;
 
 /// The loader sets the size.
 #[map]

@@ -5,11 +5,11 @@
 //! as lost; a `longjmp` leaves beginnings that later ones overwrite.
 
 use super::{Frame, Then};
+use aya_ebpf::macros::{btf_map, map};
+use aya_ebpf::maps::Array;
 use monitor_ebpf::abi::rule::op::{Op, whose};
 use monitor_ebpf::abi::rule::{Call, MAX_NESTED, MAX_TIMERS, Timer, Timers};
 use monitor_ebpf::kernel::storage::TaskStorage;
-use aya_ebpf::macros::{btf_map, map};
-use aya_ebpf::maps::Array;
 
 #[btf_map]
 static TIMERS: TaskStorage<Timers> = TaskStorage::new();
