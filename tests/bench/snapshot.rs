@@ -52,7 +52,7 @@ struct Empty(aya::Ebpf);
 impl Empty {
     fn load() -> Self {
         let object = aya::include_bytes_aligned!("../../monitor-ebpf/objects/snapshot.o");
-        let mut ebpf = aya::Ebpf::load(object).unwrap();
+        let mut ebpf = aya::EbpfLoader::new().allow_unsupported_maps().load(object).unwrap();
         let program: &mut Iter = ebpf.program_mut("empty").unwrap().try_into().unwrap();
         program.load("task", &Btf::from_sys_fs().unwrap()).unwrap();
         Self(ebpf)
