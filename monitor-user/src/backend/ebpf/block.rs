@@ -70,7 +70,7 @@ impl Block {
         let write_back = asked.capabilities.contains(&Capability::WriteBack);
         let rows = kernel.machine.rows();
         let settings = Settings {
-            constants: &[(block::WRITE_BACK, u32::from(write_back))],
+            constants: &[(block::WRITE_BACK, if write_back { &1 } else { &0 })],
             sizes: &[
                 (block::USED, rows),
                 (block::LATENCY, rows),
@@ -84,12 +84,12 @@ impl Block {
             // 5.18 renamed it.
             object.attach_first(
                 &[("dirty", "writeback_dirty_folio"), ("dirty", "writeback_dirty_page")],
-                kernel,
+                &kernel.btf,
             )?;
         }
         // Completions first: a request that starts in between would stay in flight for ever.
-        object.attach("complete", "block_rq_complete", kernel)?;
-        object.attach_first(submissions, kernel)?;
+        object.attach("complete", "block_rq_complete", &kernel.btf)?;
+        object.attach_first(submissions, &kernel.btf)?;
         Ok(Self {
             object,
             since: asked.since,

@@ -37,7 +37,7 @@ impl ExactCpu {
         let sizes = [(exact_cpu::ON_CPU, kernel.machine.rows())];
         let settings = Settings { constants: &[], sizes: &sizes };
         let mut object = Object::load("exact_cpu", kernel, &settings)?;
-        object.attach("switch", "sched_switch", kernel)?;
+        object.attach("switch", "sched_switch", &kernel.btf)?;
         Ok(Self { object, since: asked.since, owners: Owners::default() })
     }
 

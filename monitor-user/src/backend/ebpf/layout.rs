@@ -27,9 +27,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Reads the running kernel's types.
-    pub fn of_running_kernel() -> Result<Self, Error> {
-        let data = std::fs::read(VMLINUX).map_err(unreadable)?;
+    /// The running kernel's types, as they were [`read`].
+    pub fn of_running_kernel(data: Vec<u8>) -> Result<Self, Error> {
         Self::parse(data).ok_or_else(|| Error::Malformed {
             what: VMLINUX.into(),
             want: "BTF of version 1 in native byte order".into(),
@@ -149,6 +148,11 @@ fn word_at(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?))
 }
 
+/// What the running kernel shows of its types.
+pub fn read() -> Result<Vec<u8>, Error> {
+    std::fs::read(VMLINUX).map_err(unreadable)
+}
+
 fn unreadable(source: std::io::Error) -> Error {
     if source.kind() == std::io::ErrorKind::NotFound {
         return Error::Unsupported {
@@ -177,7 +181,7 @@ mod tests {
 
     #[test]
     fn members_of_the_running_kernel_are_found() {
-        let Ok(layout) = Layout::of_running_kernel() else { return };
+        let Ok(layout) = read().and_then(Layout::of_running_kernel) else { return };
         let at = |paths| layout.resolve(&Member { paths });
         assert_eq!(at(&["list_head.prev"]), 8);
         assert_eq!(at(&["no_such_struct.x", "list_head.prev"]), 8);

@@ -64,7 +64,7 @@ impl Life {
             ("exit", "sched_process_exit"),
             ("free", "sched_process_free"),
         ] {
-            object.attach(program, hook, kernel)?;
+            object.attach(program, hook, &kernel.btf)?;
         }
         let ring = object.ring(life::RING)?;
         Ok(Self {

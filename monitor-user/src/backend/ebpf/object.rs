@@ -8,7 +8,7 @@ use super::kernel::Kernel;
 use crate::backend::Error;
 use aya::maps::{Array, HashMap as Table, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
-use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
+use aya::{Btf, Ebpf, EbpfError, Pod};
 use aya_log::EbpfLogger;
 use monitor_ebpf::abi::loss::{self, Loss};
 use rustix::io::Errno;
@@ -41,9 +41,6 @@ pub struct Object {
     diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
 }
 
-/// The ring of the programs' own diagnostics, as aya-log names it; a page while they are off.
-const DIAGNOSTICS: (&str, u32) = ("AYA_LOGS", 4096);
-
 /// Why an object uses other hooks than the best.
 #[derive(Clone)]
 pub struct Fallback {
@@ -53,13 +50,13 @@ pub struct Fallback {
     pub exact: bool,
 }
 
-/// What an object is loaded with, besides offsets.
+/// What an object is loaded with, besides offsets. A name means the same in every object.
 #[derive(Default)]
 pub struct Settings<'a> {
     /// Constants by symbol.
-    pub constants: &'a [(&'a str, u32)],
+    pub constants: &'a [(&'static str, &'static u32)],
     /// Sizes of maps by name.
-    pub sizes: &'a [(&'a str, u32)],
+    pub sizes: &'a [(&'static str, u32)],
 }
 
 impl Object {
@@ -75,22 +72,8 @@ impl Object {
             why: "this build has no such object".into(),
             fix: "run `cargo xtask build-ebpf` and build again".into(),
         })?;
-        let mut loader = EbpfLoader::new();
-        loader.btf(None).allow_unsupported_maps();
-        for (symbol, offsets) in &kernel.offsets {
-            loader.override_global(symbol, offsets.as_slice(), false);
-        }
-        for (symbol, value) in settings.constants {
-            loader.override_global(symbol, value, false);
-        }
-        for (map, size) in settings.sizes {
-            loader.map_max_entries(map, *size);
-        }
-        loader.override_global(aya_log::LEVEL, &kernel.log_level, false);
-        if kernel.log_level == 0 {
-            loader.map_max_entries(DIAGNOSTICS.0, DIAGNOSTICS.1);
-        }
-        let mut ebpf = loader.load(bytes).map_err(|error| refused_object(name, error))?;
+        let loaded = kernel.load(bytes, settings);
+        let mut ebpf = loaded.map_err(|error| refused_object(name, error))?;
         // An object that has nothing to say has no such ring.
         let diagnostics =
             (kernel.log_level > 0).then(|| EbpfLogger::init(&mut ebpf).ok()).flatten();
@@ -105,15 +88,10 @@ impl Object {
     }
 
     /// Attaches a program to a typed tracepoint.
-    pub fn attach(
-        &mut self,
-        program: &str,
-        tracepoint: &str,
-        kernel: &Kernel,
-    ) -> Result<(), Error> {
+    pub fn attach(&mut self, program: &str, tracepoint: &str, types: &Btf) -> Result<(), Error> {
         let found: &mut BtfTracePoint = self.program(program)?;
         found
-            .load(tracepoint, &kernel.btf)
+            .load(tracepoint, types)
             .and_then(|()| found.attach().map(drop))
             .map_err(|error| refused_program(tracepoint, error))?;
         self.hooks.push(format!("tp_btf/{tracepoint}"));
@@ -122,10 +100,10 @@ impl Object {
 
     /// Attaches the first of these programs that this kernel takes at its tracepoint. The error
     /// is that of the last tracepoint that this kernel has.
-    pub fn attach_first(&mut self, choices: &[(&str, &str)], kernel: &Kernel) -> Result<(), Error> {
+    pub fn attach_first(&mut self, choices: &[(&str, &str)], types: &Btf) -> Result<(), Error> {
         let mut outcome = Ok(());
         for (program, tracepoint) in choices {
-            match self.attach(program, tracepoint, kernel) {
+            match self.attach(program, tracepoint, types) {
                 Ok(()) => return Ok(()),
                 Err(error) if outcome.is_ok() || !is_absence(&error) => outcome = Err(error),
                 Err(_) => {}

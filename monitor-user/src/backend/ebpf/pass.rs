@@ -99,7 +99,7 @@ impl IterProgram {
 
     /// Loads it and lets it pass once, for what it finds out; without CPUs to ask it finds nothing.
     pub fn run(&self, object: &mut Object, kernel: &Kernel) -> Result<(), Error> {
-        if kernel.rss_cpus() > 0 {
+        if *kernel.rss_cpus() > 0 {
             self.load(object, &kernel.btf)?;
             let _nothing = Buffer::new().pass(object, self)?;
         }

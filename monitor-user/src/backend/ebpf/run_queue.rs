@@ -59,7 +59,7 @@ impl RunQueue {
             ("exec", "sched_process_exec"),
             ("free", "sched_process_free"),
         ] {
-            object.attach(program, hook, kernel)?;
+            object.attach(program, hook, &kernel.btf)?;
         }
         for iterator in [&PREPARE, &LIVING] {
             iterator.load(&mut object, &kernel.btf)?;
@@ -68,7 +68,7 @@ impl RunQueue {
         let mut buffer = Buffer::new();
         let _nothing = buffer.pass(&mut object, &PREPARE)?;
         prepare_first(&object);
-        object.attach("switch", "sched_switch", kernel)?;
+        object.attach("switch", "sched_switch", &kernel.btf)?;
         let (owners, percentiles) = (Owners::default(), Percentiles::default());
         let since = asked.since;
         Ok(Self { object, since, owners, percentiles, buffer, n_waits: 0, n_told: 0 })

@@ -30,8 +30,8 @@ impl Signal {
         let sizes = [(signal::RING, kernel.machine.ring_bytes())];
         let settings = Settings { constants: &[], sizes: &sizes };
         let mut object = Object::load("signal", kernel, &settings)?;
-        object.attach("generate", "signal_generate", kernel)?;
-        object.attach("deliver", "signal_deliver", kernel)?;
+        object.attach("generate", "signal_generate", &kernel.btf)?;
+        object.attach("deliver", "signal_deliver", &kernel.btf)?;
         let ring = object.ring(signal::RING)?;
         Ok(Self { object, ring, events: Vec::new(), dropped: 0 })
     }

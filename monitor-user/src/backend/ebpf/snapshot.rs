@@ -39,7 +39,7 @@ impl Snapshot {
         LEARN.run(&mut object, kernel)?;
         SNAPSHOT.load(&mut object, &kernel.btf)?;
         object.hooked(SNAPSHOT.hook());
-        let exact_rss = !kernel.counts_rss_per_cpu() || kernel.rss_cpus() > 0;
+        let exact_rss = !kernel.counts_rss_per_cpu() || *kernel.rss_cpus() > 0;
         Ok(Self { object, buffer: Buffer::new(), exact_rss, found: 0, walks_one: true })
     }
 

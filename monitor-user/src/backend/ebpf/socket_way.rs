@@ -99,8 +99,8 @@ fn sized<'a>(kernel: &Kernel, maps: &'a mut [(&'static str, u32)]) -> Settings<'
 fn tracepoints(kernel: &Kernel) -> Result<Object, Error> {
     let mut maps = [(socket::TABLE, 0)];
     let mut object = Object::load("socket", kernel, &sized(kernel, &mut maps))?;
-    object.attach("send", "sock_send_length", kernel)?;
-    object.attach("receive", "sock_recv_length", kernel)?;
+    object.attach("send", "sock_send_length", &kernel.btf)?;
+    object.attach("receive", "sock_recv_length", &kernel.btf)?;
     Ok(object)
 }
 

@@ -45,8 +45,8 @@ impl Tcp {
             pass.load(&mut object, &kernel.btf)?;
             object.hooked(pass.hook());
         }
-        object.attach("state", "inet_sock_set_state", kernel)?;
-        object.attach("destroy", "tcp_destroy_sock", kernel)?;
+        object.attach("state", "inet_sock_set_state", &kernel.btf)?;
+        object.attach("destroy", "tcp_destroy_sock", &kernel.btf)?;
         Ok(Self {
             object,
             buffer: Buffer::new(),

@@ -6,7 +6,7 @@
 use super::code::unsupported;
 use super::map;
 use crate::backend::Error;
-use crate::backend::ebpf::kernel::Kernel;
+use crate::backend::ebpf::kernel;
 use crate::backend::ebpf::object::{Object, refused_program};
 use crate::backend::rule::{ListId, Place, Site};
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLinkId, UProbeScope};
@@ -103,16 +103,16 @@ impl Hooks {
             let has_lists = self.rows.get(&row).is_some_and(|lists| !lists.is_empty());
             has_lists || (self.n_sets > 0 && matches!(row, hook::FORK | hook::EXIT))
         };
-        let (mut kernel, attached) = (None, self.attached.clone());
+        let (mut types, attached) = (None, self.attached.clone());
         for &(row, program, tracepoint) in TRACEPOINTS {
             match (needed(row), attached.contains(&row)) {
                 (true, false) => {
                     // The kernel's types are read for the first that needs them.
-                    let kernel = match &mut kernel {
-                        Some(kernel) => kernel,
-                        none => none.insert(Kernel::read(0)?),
+                    let types = match &mut types {
+                        Some(types) => types,
+                        none => none.insert(kernel::types()?),
                     };
-                    object.attach(program, tracepoint, kernel)?;
+                    object.attach(program, tracepoint, types)?;
                     let _ = self.attached.insert(row);
                 }
                 (false, true) => {
@@ -122,7 +122,7 @@ impl Hooks {
                 _ => {}
             }
         }
-        if kernel.take().is_some() {
+        if types.take().is_some() {
             crate::sys::memory::give_back();
         }
         Ok(())
