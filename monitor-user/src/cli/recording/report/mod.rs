@@ -7,7 +7,8 @@ mod json;
 mod page;
 mod text;
 
-use super::progress::Progress;
+use super::progress::Passage;
+use super::replay::{none, opened};
 use super::when::{Between, between, rfc3339};
 use super::words::Report as Words;
 use crate::cli::exit::{Exit, Failure};
@@ -40,15 +41,16 @@ pub(super) struct Told<'a> {
 
 /// Reports.
 pub fn report(words: &Words) -> Result<Exit, Failure> {
-    let mut recording = Recording::open(&words.file)?;
-    let Some(span) = recording.span() else {
-        return Err(Failure::failed(format!("{} has no sample", words.file.display())));
-    };
+    let (mut recording, span) = opened(&words.file)?;
     let between = between(&words.part, &span)?;
     let plots = words.svg.is_some() || words.html.is_some();
     let mut reading = Reading { recording: &mut recording, between, notes: Vec::new() };
     let mut ledger = Ledger::new(words.by, Filter::default());
     reading.pass(&mut ledger)?;
+    if ledger.span().is_none() {
+        let what = format!("{} has no sample of that time", words.file.display());
+        return Err(none(&what, recording.at_end()));
+    }
     if plots && let Some((first, last, samples)) = ledger.span() {
         let keys = ledger.entries().into_iter().take(PLOTTED).map(|(key, _)| key.clone());
         let plot = Plot::new(keys, (first.unix, last.unix), samples);
@@ -97,23 +99,21 @@ impl Reading<'_> {
     fn pass(&mut self, ledger: &mut Ledger) -> Result<(), Failure> {
         self.notes.clear();
         self.recording.seek(self.between.from)?;
-        let progress = Progress::new();
         let span = self.recording.span().unwrap_or_default();
-        let whole =
-            self.between.to.min(span.last.unix).since(span.first.unix.max(self.between.from));
+        let passage = Passage::new(&self.between, &span);
         while let Some(sample) = self.recording.next()? {
             let at = sample.at.unix;
             if at > self.between.to {
-                progress.end();
+                passage.end();
                 return Ok(());
             }
             // What was missing as it was recorded stands in the samples themselves.
             let damaged = sample.notes.iter().filter(|note| note.text.contains("are damaged in"));
             self.notes.extend(damaged.map(|note| note.text.clone()));
             ledger.see(&sample);
-            progress.part("reading", (whole.0 - span.last.unix.since(at).0.min(whole.0), whole.0));
+            passage.at(at);
         }
-        progress.end();
+        passage.end();
         self.notes.extend(self.recording.at_end().into_iter().map(|Note { text, .. }| text));
         Ok(())
     }

@@ -18,6 +18,8 @@ use tokio::sync::watch;
 
 /// From one look at the book to the next.
 const LOOK: Duration = Duration::from_millis(500);
+/// From one look at what happened to the next, at least: sooner it is not seen on a screen.
+const PACE: Duration = Duration::from_millis(20);
 /// Lines that are taken before the book is looked at again.
 const MOST: usize = 4096;
 
@@ -129,7 +131,7 @@ impl Inside {
             let pace = self.way.as_mut().and_then(|way| way.look());
             let left = due.saturating_duration_since(Instant::now());
             // Of a process that has ended, and of rates, only a look tells.
-            let pause = pace.map_or(left, |pace| pace.min(left));
+            let pause = pace.map_or(left, |pace| pace.max(PACE).min(left));
             match self.came.recv_timeout(pause) {
                 Ok(came) => self.take(came),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -152,7 +154,12 @@ impl Inside {
     }
 
     fn carry_out(&mut self, order: Order) {
-        for line in self.book.order(order, clock::boot()) {
+        let lines = self.book.order(order, clock::boot());
+        self.say_all(lines);
+    }
+
+    fn say_all(&mut self, lines: Vec<String>) {
+        for line in lines {
             if let Err(why) = self.say(&line) {
                 self.book.over(&why);
                 self.way = None;
@@ -199,6 +206,10 @@ impl Inside {
 
     fn look(&mut self) {
         self.book.look(|id| hold::alone(id).is_some());
+        if self.way.is_some() {
+            let lines = self.book.ask(clock::boot());
+            self.say_all(lines);
+        }
         let rules = self.book.rules(clock::boot());
         let _ = self.told.send_if_modified(|before| {
             let is_other = *before != rules;
