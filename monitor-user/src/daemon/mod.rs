@@ -191,7 +191,7 @@ impl Loop {
             keeps,
             letters,
             members: Vec::new(),
-            sampler: Sampler::start(backend, opening)?,
+            sampler: Sampler::start((settings.node.number, backend), opening)?,
             files: Files::default(),
             account: Account::new(budget),
             heart: Heart::new(Duration::from_nanos(budget.window.0)),
