@@ -3,12 +3,19 @@
 //! The examples of all services are such cases too. A case is text; tests/request/README.md says
 //! how it is read. Nodes are joined by the switch that stays in memory.
 
+use monitor::backend::canned::Canned;
+use monitor::backend::{Backend, Error};
 use monitor::cluster::link::{Link, Port, Switch};
 use monitor::cluster::message::Message;
 use monitor::cluster::request::{Act, Requests};
 use monitor::cluster::scope;
+use monitor::engine::alone::{Alone, Open};
 use monitor::engine::ask::{Input, Limits};
+use monitor::meter::round::Rounds;
 use monitor::model::id::Ns;
+use monitor::model::probe::Probe;
+use monitor::model::sample::{Process, Sample, Source};
+use monitor::model::want::Want;
 use monitor::omis::{Dialect, Node};
 use monitor::service::ctx::Member;
 use monitor::service::ground::Happenings;
@@ -18,10 +25,12 @@ use monitor::service::session::right::{SessionId, Tool};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 struct Place {
     requests: Requests,
     ground: Scripted,
+    world: World,
     port: Port,
 }
 
@@ -34,6 +43,40 @@ struct Case {
     tools: BTreeMap<String, (u32, u64)>,
     tool: String,
     replies: BTreeMap<(u32, u64), VecDeque<String>>,
+}
+
+/// The world of a node once more, for its monitors, which read for themselves.
+#[derive(Clone)]
+struct World(Arc<Mutex<Canned>>);
+
+impl World {
+    fn new(name: &str) -> Self {
+        let backend = Canned::scripted(&format!("host {name}\nevery 0ms")).unwrap();
+        Self(Arc::new(Mutex::new(backend)))
+    }
+
+    fn open(&self, node: u32) -> Open {
+        let it = self.clone();
+        Box::new(move || Ok(Rounds::new((node, Box::new(it.clone())), Vec::new())))
+    }
+}
+
+impl Backend for World {
+    fn source(&self) -> Source {
+        self.0.lock().unwrap().source()
+    }
+
+    fn probes(&mut self) -> Vec<Probe> {
+        self.0.lock().unwrap().probes()
+    }
+
+    fn read(&mut self, want: &Want) -> Result<Sample, Error> {
+        self.0.lock().unwrap().read(want)
+    }
+
+    fn describe(&mut self, processes: &mut [Process], want: &Want) {
+        self.0.lock().unwrap().describe(processes, want);
+    }
 }
 
 fn member(node: u32) -> Member {
@@ -59,10 +102,12 @@ impl Case {
     /// A node comes, and all learn of it.
     fn come(&mut self, node: u32) {
         let name = format!("node{node}");
-        let ground = Scripted::new(&name).unwrap();
+        let world = World::new(&name);
+        let monitors = Alone::new(name.as_str().into(), Ns(0), world.open(node));
+        let ground = Scripted::new(&name).unwrap().with(Box::new(monitors));
         let requests = Requests::alone(member(node), Limits::default());
         let port = self.switch.join(scope::Node { name, number: node, ..scope::Node::default() });
-        self.nodes.insert(node, Place { requests, ground, port });
+        self.nodes.insert(node, Place { requests, ground, world, port });
         self.meet();
     }
 
@@ -145,6 +190,7 @@ impl Case {
         self.now = Ns(ms * 1_000_000);
         for place in self.nodes.values_mut() {
             place.ground.pass(self.now);
+            place.world.0.lock().unwrap().pass(self.now);
         }
     }
 
@@ -154,7 +200,10 @@ impl Case {
             Some((node, line)) => (node.parse().unwrap(), line),
             None => (0, line),
         };
-        let happened = self.nodes.get_mut(&node).unwrap().ground.happen(line);
+        let place = self.nodes.get_mut(&node).unwrap();
+        // Calls, turns and messages are no readings: only the ground knows them.
+        let _ = place.world.0.lock().unwrap().happen(line);
+        let happened = place.ground.happen(line);
         happened.unwrap_or_else(|why| panic!("{}:{number}: {why}", self.place));
     }
 

@@ -8,8 +8,9 @@ use super::output::say;
 use super::plan::Plan;
 use super::seen;
 use crate::client::{Error, Event};
-use crate::format::{Form, Format, Frame, Paint, Room, human};
+use crate::format::{Form, Format, Frame, Paint, Room, containers, human};
 use crate::model::sample::Note;
+use serde::Deserialize;
 use std::collections::HashSet;
 
 /// What is written of an event.
@@ -100,6 +101,14 @@ impl Pen {
 
     /// Its sample, read back and written in another form.
     fn rows(&mut self, event: &Event, room: Room) -> Result<(), Failure> {
+        let json = event.sample.as_ref().map(|it| it.get()).unwrap_or_default();
+        if let (Nib::Table(_), Some(text)) = (&self.nib, containers::text(json, room)) {
+            self.headline(event, "\n");
+            self.frame.extend_from_slice(text.as_bytes());
+            self.frame.push(b'\n');
+            event.notes.iter().for_each(|it| say(it));
+            return Ok(());
+        }
         let garbled = |error: serde_json::Error| Error::Garbled { why: error.to_string() };
         let Some(mut rates) = event.rates().map_err(garbled)? else { return Ok(()) };
         rates.sample.relayed = true;
@@ -115,10 +124,8 @@ impl Pen {
         match &mut self.nib {
             Nib::Format(format) => format.write(&frame, &mut self.frame),
             Nib::Table(paint) => {
-                let mut name = String::new();
-                human::escaped(&event.id, &mut name);
-                self.frame.extend_from_slice(format!("{name} #{}: ", event.seq).as_bytes());
                 let mut table = Form::Table.writer(seen::layout(&rates.sample), *paint);
+                self.headline(event, " ");
                 table.write(&frame, &mut self.frame);
                 self.frame.push(b'\n');
             }
@@ -126,6 +133,13 @@ impl Pen {
         }
         self.tell(&notes);
         Ok(())
+    }
+
+    /// The name of its monitor and its place in the series.
+    fn headline(&mut self, event: &Event, after: &str) {
+        let mut name = String::new();
+        human::escaped(&event.id, &mut name);
+        self.frame.extend_from_slice(format!("{name} #{}:{after}", event.seq).as_bytes());
     }
 
     /// Remembers what is missing.
@@ -148,16 +162,22 @@ impl Pen {
     /// Processes that were named and are not there.
     fn absent(&mut self, event: &Event) {
         let sample = event.sample.as_ref().map(|it| it.get()).unwrap_or_default();
-        let absent = |pid: &&u32| {
-            let text = format!("no process {pid}");
-            sample.contains(&format!("{text:?}")) || event.notes.contains(&text)
-        };
-        let absent: Vec<_> = self.pids.iter().filter(absent).map(u32::to_string).collect();
+        // A sample in the form of PMIx has none: its notes are those of the event.
+        let Noted { notes } = serde_json::from_str(sample).unwrap_or_default();
+        let notes = || notes.iter().chain(&event.notes);
+        let (mut absent, mut cause) = (Vec::new(), "");
+        for pid in &self.pids {
+            let named = format!("no process {pid}");
+            let rest =
+                |note: &'_ &String| matches!(note.strip_prefix(&named), Some(rest) if ends(rest));
+            let Some(note) = notes().find(rest) else { continue };
+            cause = if cause.is_empty() { &note[named.len()..] } else { cause };
+            self.told.iter_mut().for_each(|told| _ = told.insert(sense(note)));
+            absent.push(pid.to_string());
+        }
         if !absent.is_empty() {
-            let text = format!("no process {}", absent.join(", "));
-            say(&text);
+            say(&format!("no process {}{cause}", absent.join(", ")));
             self.exit = Exit::NoTarget;
-            self.told.iter_mut().for_each(|told| _ = told.insert(sense("no process 1")));
         }
     }
 
@@ -179,6 +199,18 @@ impl Pen {
     pub const fn exit(&self) -> Exit {
         self.exit
     }
+}
+
+/// What of a sample says what is missing.
+#[derive(Default, Deserialize)]
+struct Noted {
+    #[serde(default)]
+    notes: Vec<String>,
+}
+
+/// Whether the name of a process ends here, and not only a number that begins like its own.
+fn ends(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with(": ")
 }
 
 /// A note without its counts: one that only counts differently was told already.

@@ -20,7 +20,7 @@ use crate::meter::session::Session;
 use crate::model::field::{GroupField, ProcessField};
 use crate::model::group::Group;
 use crate::model::id::Ns;
-use crate::model::sample::{Instant, Note, Process, Sample, Source};
+use crate::model::sample::{Instant, Note, Sample, Source};
 use crate::model::want::Want;
 use crate::sys::namespace::has_host_pids;
 use std::collections::HashSet;
@@ -94,7 +94,7 @@ impl Pipeline {
     pub fn turn(&mut self, room: Room) -> Result<&[u8], Failure> {
         let sample = self.backend.read(&self.want)?;
         if self.turns == 0 {
-            self.check_targets(&sample.processes)?;
+            self.check_targets(&sample)?;
         }
         self.take(sample, room)
     }
@@ -182,8 +182,8 @@ impl Pipeline {
     }
 
     /// A process that was named must be there at first. If none is, there is nothing to show.
-    fn check_targets(&mut self, processes: &[Process]) -> Result<(), Failure> {
-        if let Some(message) = self.targets.absent(processes)? {
+    fn check_targets(&mut self, sample: &Sample) -> Result<(), Failure> {
+        if let Some(message) = self.targets.absent(sample)? {
             say(&message);
             self.exit = Exit::NoTarget;
         }
@@ -238,6 +238,7 @@ mod tests {
     use super::*;
     use crate::model::id::{Identity, Pid};
     use crate::model::probe::Probe;
+    use crate::model::sample::Process;
     use clap::Parser;
 
     /// Three processes that use a second of CPU in each second, times their pid.

@@ -7,7 +7,8 @@ use super::exit::{Exit, Failure};
 use super::plan::Plan;
 use crate::backend::{Backend, Error};
 use crate::model::id::Pid;
-use crate::model::sample::Process;
+use crate::model::sample::Sample;
+use crate::model::unseen;
 
 /// The processes that were named.
 #[derive(Default)]
@@ -30,14 +31,16 @@ impl Targets {
     }
 
     /// What to say of those that are not there. If none is, there is nothing to show.
-    pub fn absent(&self, processes: &[Process]) -> Result<Option<String>, Failure> {
-        let there = |host: &Pid| processes.iter().any(|process| process.id.pid == *host);
+    pub fn absent(&self, sample: &Sample) -> Result<Option<String>, Failure> {
+        let there = |host: &Pid| sample.processes.iter().any(|process| process.id.pid == *host);
         let absent = self.named.iter().filter(|(_, host)| !host.as_ref().is_some_and(there));
-        let absent: Vec<_> = absent.map(|(Pid(written), _)| written.to_string()).collect();
+        let absent: Vec<Pid> = absent.map(|(written, _)| *written).collect();
         if absent.is_empty() {
             return Ok(None);
         }
-        let message = format!("no process {}", absent.join(", "));
+        let cause = unseen::cause(&sample.unseen, absent.iter().copied());
+        let names: Vec<_> = absent.iter().map(|Pid(written)| written.to_string()).collect();
+        let message = format!("no process {}{cause}", names.join(", "));
         if absent.len() == self.named.len() {
             return Err(Failure { message, exit: Exit::NoTarget });
         }

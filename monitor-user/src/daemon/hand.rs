@@ -5,6 +5,7 @@
 //! in microseconds. Lines go straight into the outboxes of their connections.
 
 use super::missed::Missed;
+use super::relay::Relay;
 use crate::backend::select::Choice;
 use crate::cluster::message::RequestLetter;
 use crate::cluster::request::{Act, Requests};
@@ -62,6 +63,20 @@ pub struct Viewer {
     pub sees: Veil,
 }
 
+/// The ways from its ground to the rest of the service.
+pub struct Ways {
+    /// To the flight recorder.
+    pub service: Service,
+    /// To the monitors.
+    pub monitors: Relay,
+}
+
+impl Ways {
+    fn ground(&self, choice: Choice) -> Live {
+        Live::of(choice, self.service.clone()).with(Box::new(self.monitors.clone()))
+    }
+}
+
 /// What the thread has to say to another node.
 pub type Outgoing = (Node, RequestLetter);
 
@@ -84,7 +99,7 @@ impl Hand {
     /// Starts it, on a node whose processes this backend will read.
     pub fn start(
         own: Member,
-        (choice, service): (Choice, Service),
+        (choice, ways): (Choice, Ways),
         outgoing: UnboundedSender<Outgoing>,
     ) -> io::Result<Self> {
         let (jobs, queue) = channel();
@@ -96,9 +111,9 @@ impl Hand {
             room: Arc::clone(&room),
             requests: Requests::alone(own, Limits::default()),
             outgoing,
-            ground: Live::of(choice, service.clone()),
+            ground: ways.ground(choice),
             choice,
-            service,
+            ways,
             outboxes: HashMap::new(),
             missed: Missed::default(),
         };
@@ -191,7 +206,7 @@ struct Inside {
     outgoing: UnboundedSender<Outgoing>,
     ground: Live,
     choice: Choice,
-    service: Service,
+    ways: Ways,
     outboxes: HashMap<Conn, Arc<Outbox>>,
     missed: Missed,
 }
@@ -243,7 +258,7 @@ impl Inside {
         self.missed.forget(conn);
         if self.requests.n_sessions() == 0 {
             // Nobody needs the backend any more.
-            self.ground = Live::of(self.choice, self.service.clone());
+            self.ground = self.ways.ground(self.choice);
         }
     }
 

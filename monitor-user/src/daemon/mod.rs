@@ -15,6 +15,7 @@ mod hand;
 mod heart;
 mod missed;
 mod own;
+mod relay;
 pub mod reload;
 pub mod sampler;
 mod web;
@@ -40,8 +41,9 @@ use account::Account;
 use clients::{Clients, Said};
 use config::{Config, Loaded};
 use files::Files;
-use hand::{Hand, Outgoing};
+use hand::{Hand, Outgoing, Ways};
 use heart::{Ask, Heart};
+use relay::Guests;
 use reload::Reload;
 use sampler::{Done, Sampler};
 use std::path::{Path, PathBuf};
@@ -172,6 +174,8 @@ struct Loop {
     /// Who waits for the reader to say how each capability is served.
     examining: Vec<(Conn, Tag)>,
     web: Web,
+    /// Tools of the request language that have monitors.
+    guests: Guests,
     /// What is exposed to those who collect metrics.
     exposed: Arc<Exposed>,
     /// The socket; a service that only a page shows has none.
@@ -191,6 +195,7 @@ enum Woken {
     Done(Done),
     Beat(Ask),
     Web(http::Ask),
+    Guest(relay::Ask),
     Hangup,
 }
 
@@ -214,18 +219,21 @@ impl Loop {
         let own = member(&settings.node);
         let keeps = Arc::new(AtomicBool::new(false));
         let socket = settings.place.socket().map(Path::to_owned);
-        let own_service = Service { socket, keeps: Arc::clone(&keeps) };
+        let service = Service { socket, keeps: Arc::clone(&keeps) };
+        let (monitors, guests) = relay::pair()?;
+        let ways = Ways { service, monitors };
         let (outgoing, letters) = unbounded_channel();
         let (sender, arrivals) = channel(ARRIVALS);
         Ok(Self {
             cluster: Cluster::alone(Engine::new(name, own_files(limits)), settings.node.clone()),
             link: settings.link.take(),
             clients: Clients::new(door, policy, own.node.0, sender),
-            hand: Hand::start(own, (settings.loaded.config.backend, own_service), outgoing)?,
+            hand: Hand::start(own, (settings.loaded.config.backend, ways), outgoing)?,
+            guests,
             keeps,
             letters,
             members: Vec::new(),
-            sampler: Sampler::start(backend, opening)?,
+            sampler: Sampler::start((settings.node.number, backend), opening)?,
             files: Files::default(),
             account: Account::new(budget),
             heart: Heart::new(Duration::from_nanos(budget.window.0)),
@@ -262,6 +270,10 @@ impl Loop {
                     self.hear(ask);
                     None
                 }
+                Woken::Guest(ask) => {
+                    self.relay(ask);
+                    None
+                }
                 Woken::Hangup => self.reload(),
             };
             let Some(input) = input else { continue };
@@ -290,6 +302,7 @@ impl Loop {
             }
             letter = arrived(self.link.as_mut()) => Woken::Letter(letter),
             ask = self.web.asked() => Woken::Web(ask),
+            ask = self.guests.asked() => Woken::Guest(ask),
             () = self.hand.room(), if !self.hand.has_room() => Woken::Input(None),
             Some(arrival) = self.arrivals.recv(), if self.hand.has_room() => {
                 Woken::Input(self.arrived(arrival))

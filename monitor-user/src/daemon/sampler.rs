@@ -127,10 +127,13 @@ pub struct Sampler {
 
 impl Sampler {
     /// Starts the thread with a backend of its own.
-    pub fn start(backend: Box<dyn Backend>, opening: Vec<Note>) -> std::io::Result<Self> {
+    pub fn start(
+        (node, backend): (u32, Box<dyn Backend>),
+        opening: Vec<Note>,
+    ) -> std::io::Result<Self> {
         let (work, queue) = unbounded_channel();
         let (back, done) = unbounded_channel();
-        let (rounds, ends) = (Rounds::new(backend, opening), Ends::new()?);
+        let (rounds, ends) = (Rounds::new((node, backend), opening), Ends::new()?);
         let (dead, collectors) = (Dead::default(), HashMap::new());
         let recorder = None;
         let reader = Reader { rounds, back, ends, dead, collectors, recorder, counting: None };

@@ -7,6 +7,7 @@
 mod account;
 mod agenda;
 mod alarm;
+pub mod alone;
 mod answer;
 pub mod ask;
 mod caller;

@@ -3,6 +3,7 @@
 //! In: `Rates`, the rows chosen to be shown, and a layout that names the fields. Out: bytes,
 //! appended. A form walks the field list and knows no field by name; it reads and writes no file.
 
+pub mod containers;
 mod csv;
 pub mod diagnosis;
 pub mod events;

@@ -1,14 +1,15 @@
 //! A sample under the keys and in the units of PMIx: what `PMIx_Process_monitor` returns.
 //!
 //! One array on each line, a container for each process, or one for the node with containers for
-//! its disks and interfaces in it, one level deep, always. A container begins with what it is of
-//! and ends with the time of the sample, in seconds.
+//! its disks and interfaces in it, one level deep, always. A container begins with what it is of,
+//! asked for or not, and ends with the time of the sample, in seconds. A process has the name of
+//! its rank if it is one; who is none has its number alone.
 
 use super::object::Object;
 use super::{Format, Frame, Layout, rounded};
-use crate::model::field::{Category, Kind, Value};
+use crate::model::field::{Category, Kind, ProcessField, Value};
 use crate::model::pmix::{Named, Shape};
-use crate::model::sample::{Node, Sample};
+use crate::model::sample::{Node, Process, Sample};
 use serde_json::{Map, Value as Json, json};
 
 /// Writes one line for each sample.
@@ -28,13 +29,11 @@ impl Format for Pmix {
         let mut all = Vec::new();
         let sample = &frame.rates.sample;
         if self.layout.scope.processes() {
-            let host = ("pmix.hname", json!(&*sample.node));
-            all.extend(
-                frame
-                    .processes
-                    .iter()
-                    .map(|it| container(it, &self.layout.processes, Some(host.clone()), sample)),
-            );
+            let fields = &self.layout.processes;
+            let fields: Vec<_> =
+                fields.iter().copied().filter(|it| *it != ProcessField::Pid).collect();
+            let of = |it: &Process| container(it, &fields, named(it, sample), sample);
+            all.extend(frame.processes.iter().map(of));
         }
         if let Some(node) = &sample.node_stats {
             self.node(node, sample, &mut all);
@@ -48,14 +47,15 @@ impl Format for Pmix {
 impl Pmix {
     /// The node with its devices; devices alone, if nothing else was asked for.
     fn node(&self, node: &Node, sample: &Sample, all: &mut Vec<Json>) {
-        let disks = node.disks.iter().map(|it| container(it, &self.layout.disks, None, sample));
-        let nets = node.nets.iter().map(|it| container(it, &self.layout.nets, None, sample));
+        let disks =
+            node.disks.iter().map(|it| container(it, &self.layout.disks, Vec::new(), sample));
+        let nets = node.nets.iter().map(|it| container(it, &self.layout.nets, Vec::new(), sample));
         let devices = nets.chain(disks);
         if !self.layout.scope.node() {
             return all.extend(devices);
         }
-        let host = ("pmix.hname", json!(&*sample.node));
-        let mut it = container(node, &self.layout.node, Some(host), sample);
+        let name = vec![host(sample), pair("pmix.nodeid", json!(sample.node_number))];
+        let mut it = container(node, &self.layout.node, name, sample);
         let inner = it.as_object_mut().and_then(|it| it.values_mut().next());
         if let Some(inner) = inner.and_then(Json::as_array_mut) {
             let time = inner.pop();
@@ -66,17 +66,29 @@ impl Pmix {
     }
 }
 
-/// A container: its key, and a list of keys with values.
+fn host(sample: &Sample) -> Json {
+    pair("pmix.hname", json!(&*sample.node))
+}
+
+/// What names a process: its rank, its number, its node.
+fn named(process: &Process, sample: &Sample) -> Vec<Json> {
+    let rank = process.text.rank.as_ref();
+    let rank = rank.map(|it| json!({ "nspace": &*it.namespace, "rank": it.rank }));
+    let rank = rank.map(|it| pair("pmix.procid", it));
+    let pid = process.row.get(ProcessField::Pid).map(|pid| pair("pmix.ppid", json!(pid)));
+    rank.into_iter().chain(pid).chain([host(sample)]).collect()
+}
+
+/// A container: its key, and a list of keys with values, behind those that name it.
 fn container<O: Object>(
     object: &O,
     fields: &[O::Field],
-    host: Option<(&str, Json)>,
+    mut list: Vec<Json>,
     sample: &Sample,
 ) -> Json
 where
     O::Field: Named,
 {
-    let mut list: Vec<Json> = host.into_iter().map(|(key, value)| pair(key, value)).collect();
     for &field in fields {
         let Some(value) = value(object, field) else { continue };
         match field.pmix() {

@@ -13,6 +13,7 @@ use crate::model::id::{Identity, Ns, Pid};
 use crate::model::request::Rank;
 use crate::model::sample::Sample;
 use crate::model::status::Refusal;
+use crate::model::unseen;
 use crate::model::want::Want;
 
 /// What is known of jobs and ranks.
@@ -56,7 +57,12 @@ impl Census {
             it.id.pid == claim.pid && !it.ended() && it.id.start <= claim.at
         };
         let process = sample.processes.iter().find(meant).filter(|it| claim.veil.shows(it));
-        let process = process.ok_or_else(|| Refusal::absent(format!("no process {pid}")))?;
+        let process = process.ok_or_else(|| {
+            let unseen: Vec<_> =
+                claim.veil.unseen().into_iter().chain(sample.unseen.clone()).collect();
+            let cause = unseen::cause(&unseen, std::iter::once(claim.pid));
+            Refusal::absent(format!("no process {pid}{cause}"))
+        })?;
         let uid = process.row.get(ProcessField::Uid);
         if claim.uid != 0 && uid != Some(u64::from(claim.uid)) {
             let what = if claim.rank.is_some() { "register it" } else { "watch for its beats" };
@@ -170,7 +176,7 @@ mod tests {
         let (veil, at) = (Veil::Only(Eyes { uid: 1000, gid: 1000 }), world.sample.at.boot);
         let claim = Claim { pid: Pid(7), rank, uid: 1000, veil, at };
         let refusal = world.census.settle(&claim, &world.sample).expect_err("hidden");
-        assert_eq!(refusal.message, "no process 7");
+        assert!(refusal.message.starts_with("no process 7: /proc is mounted"), "{refusal}");
     }
 
     #[test]

@@ -48,11 +48,11 @@ pub fn named(names: &[String], scope: Scope) -> Result<Layout, Refusal> {
 
 /// All fields that PMIx has names for.
 fn known_to_pmix(mut layout: Layout) -> Layout {
-    layout.processes = ProcessField::NAMES.iter().map(|it| it.field).collect();
-    layout.node = NodeField::NAMES.iter().map(|it| it.field).collect();
+    layout.processes = ProcessField::all_of_pmix();
+    layout.node = NodeField::all_of_pmix();
     layout.cpus.clear();
-    layout.disks = DiskField::NAMES.iter().map(|it| it.field).collect();
-    layout.nets = NetField::NAMES.iter().map(|it| it.field).collect();
+    layout.disks = DiskField::all_of_pmix();
+    layout.nets = NetField::all_of_pmix();
     layout
 }
 
@@ -74,16 +74,22 @@ fn place(layout: &mut Layout, name: &str) -> Result<(), Refusal> {
         _ => (None, name),
     };
     let takes = |category: &str| kind.is_none_or(|kind| kind == category);
-    let taken = (scope.processes() && takes("proc") && push(&mut layout.processes, bare))
-        || (scope.node() && takes("node") && push(&mut layout.node, bare))
+    let taken = (scope.processes() && takes("proc") && push(&mut layout.processes, PID, bare))
+        || (scope.node() && takes("node") && push(&mut layout.node, None, bare))
         || (scope.node() && takes("cpu") && push_cpu(&mut layout.cpus, bare))
-        || (scope.disks() && takes("disk") && push(&mut layout.disks, bare))
-        || (scope.nets() && takes("net") && push(&mut layout.nets, bare));
+        || (scope.disks() && takes("disk") && push(&mut layout.disks, DISK, bare))
+        || (scope.nets() && takes("net") && push(&mut layout.nets, NET, bare));
     if taken { Ok(()) } else { Err(unknown(scope, bare)) }
 }
 
 /// What can stand before a field's name.
 const CATEGORIES: [&str; 5] = ["proc", "node", "cpu", "disk", "net"];
+
+/// What stands for a name of PMIx that adds nothing: what names the object anyway. A node has its
+/// name outside.
+const PID: Option<ProcessField> = Some(ProcessField::Pid);
+const DISK: Option<DiskField> = Some(DiskField::Device);
+const NET: Option<NetField> = Some(NetField::Interface);
 
 /// PMIx has no names for processors.
 fn push_cpu(fields: &mut Vec<CpuField>, name: &str) -> bool {
@@ -92,10 +98,11 @@ fn push_cpu(fields: &mut Vec<CpuField>, name: &str) -> bool {
     field.is_some()
 }
 
-fn push<F: Named>(fields: &mut Vec<F>, name: &str) -> bool {
-    let field: Option<F> = pmix::field(name);
+fn push<F: Named>(fields: &mut Vec<F>, by: Option<F>, name: &str) -> bool {
+    let is_given = F::is_given(name);
+    let field = if is_given { by } else { pmix::field(name) };
     fields.extend(field);
-    field.is_some()
+    is_given || field.is_some()
 }
 
 fn unknown(scope: Scope, written: &str) -> Refusal {
@@ -177,5 +184,17 @@ mod tests {
         assert_eq!(plan.layout.disks, [DiskField::Device, DiskField::ReadBytes]);
         assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
         assert!(order("+PMIX_PROC_RSS").is_ok_and(|it| it.field == ProcessField::Rss));
+    }
+
+    #[test]
+    fn what_is_told_anyway_may_be_named_and_adds_nothing() {
+        let given = ["PMIX_PROCID", "pmix.hname", "PMIX_PROC_SAMPLE_TIME"];
+        let plan = Plan::of(&request("proc", &given)).expect("a plan");
+        assert_eq!(plan.layout.processes, [ProcessField::Pid, ProcessField::StartTime]);
+        let given = ["PMIX_HOSTNAME", "pmix.nodeid", "pmix.disk.samptime"];
+        let plan = Plan::of(&request("node", &given[..2])).expect("a plan");
+        assert!(plan.layout.node.is_empty() && plan.want.node, "its name alone");
+        let plan = Plan::of(&request("node", &given)).expect("a plan");
+        assert!(plan.layout.disks == [DiskField::Device] && !plan.want.node);
     }
 }

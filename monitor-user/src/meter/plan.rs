@@ -226,8 +226,8 @@ fn want(
         Some(grouping) => grouping.needs(*field, &layout.processes),
         None => layout.processes.contains(field),
     };
-    // Ranks are found by what tells of jobs.
-    let ranks = targets.is_some_and(|it| !it.ranks.is_empty());
+    // Ranks are found by what tells of jobs; in PMIx they are what names a process.
+    let ranks = targets.is_some_and(|it| !it.ranks.is_empty()) || request.pmix;
     let shown = |field: &ProcessField| {
         listed(field)
             || (*field == ProcessField::Cgroup && !filter.cgroups.is_empty())
@@ -235,6 +235,8 @@ fn want(
     };
     let pids = targets.filter(|it| it.ranks.is_empty()).map(|it| it.pids.clone());
     let every = request.fields.is_none();
+    let no_device = layout.disks.is_empty() && layout.nets.is_empty();
+    let no_number = layout.node.is_empty() && layout.cpus.is_empty();
     Want {
         processes: scope.processes() && (every || !layout.processes.is_empty()),
         pids,
@@ -242,7 +244,7 @@ fn want(
         costly: COSTLY.into_iter().filter(shown).collect(),
         // Who looks knows of whom.
         pss_of: Whose::default(),
-        node: scope.node() && (every || !(layout.node.is_empty() && layout.cpus.is_empty())),
+        node: scope.node() && (every || !no_number || (no_device && layout.processes.is_empty())),
         disks: devices(scope.disks() && !layout.disks.is_empty(), request.disks.as_ref()),
         nets: devices(scope.nets() && !layout.nets.is_empty(), request.nets.as_ref()),
     }

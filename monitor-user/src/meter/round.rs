@@ -31,6 +31,8 @@ pub struct Turn<'a> {
 /// Who reads for all.
 pub struct Rounds {
     backend: Box<dyn Backend>,
+    /// The number of this node.
+    node: u32,
     opening: Vec<Note>,
     past: Past,
     census: Census,
@@ -47,11 +49,12 @@ pub struct Rounds {
 type NodeRead = (Want, (Option<Node>, Vec<Note>));
 
 impl Rounds {
-    /// With a backend, and what is to be said of it with every sample.
-    pub fn new(backend: Box<dyn Backend>, opening: Vec<Note>) -> Self {
+    /// With the backend of a node of this number, and what is to be said of it with every sample.
+    pub fn new((node, backend): (u32, Box<dyn Backend>), opening: Vec<Note>) -> Self {
         let (past, linger) = (Past::default(), Linger::default());
         Self {
             backend,
+            node,
             opening,
             past,
             census: Census::default(),
@@ -191,6 +194,7 @@ impl Rounds {
             Some(sample) => sample,
             None => self.backend.read(&Want::default())?,
         };
+        sample.node_number = self.node;
         sample.notes.splice(..0, self.opening.iter().cloned());
         Ok(sample)
     }

@@ -11,6 +11,7 @@ use crate::model::id::{Identity, Ns, Pid};
 use crate::model::request::Rank;
 use crate::model::sample::{Birth, Note, Process};
 use crate::model::status::Refusal;
+use crate::model::unseen::{self, Unseen};
 use crate::sys::pidfd::Held;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -189,7 +190,11 @@ impl Watched {
 
     /// At first, each process that was named by its number or rank must be there; a rank that is
     /// waited for may come later.
-    pub fn check(&self, notes: &mut Vec<Note>, waits: bool) -> Result<(), Refusal> {
+    pub fn check(
+        &self,
+        notes: &mut Vec<Note>,
+        (waits, unseen): (bool, &[Unseen]),
+    ) -> Result<(), Refusal> {
         let Some(targets) = &self.targets else { return Ok(()) };
         let there = |pid: &Pid| self.living.keys().chain(&self.told).any(|id| id.pid == *pid);
         let absent: Vec<_> = targets.pids.iter().filter(|pid| !there(pid)).collect();
@@ -197,9 +202,13 @@ impl Watched {
         let missing: Vec<String> = pids.chain(self.vacant.iter().map(named)).collect();
         let nobody = missing.len() == targets.pids.len() + targets.ranks.len();
         if nobody && !(waits && absent.is_empty()) {
-            return Err(Refusal::absent(format!("no {}", missing.join(", "))));
+            let cause = unseen::cause(unseen, absent.into_iter().copied());
+            return Err(Refusal::absent(format!("no {}{cause}", missing.join(", "))));
         }
-        notes.extend(missing.iter().map(|it| Note::missing(format!("no {it}"))));
+        let causes = absent.into_iter().map(|pid| unseen::cause(unseen, std::iter::once(*pid)));
+        let causes = causes.chain(std::iter::repeat(String::new()));
+        let absent = missing.iter().zip(causes);
+        notes.extend(absent.map(|(it, cause)| Note::missing(format!("no {it}{cause}"))));
         Ok(())
     }
 }
@@ -259,12 +268,17 @@ mod tests {
         let mut it = watched(&[7, 9]);
         let _there = turn(&mut it, vec![process(7, 1)], &[]);
         let mut notes = Vec::new();
-        assert_eq!(it.check(&mut notes, false), Ok(()));
+        assert_eq!(it.check(&mut notes, (false, &[])), Ok(()));
         assert_eq!(notes, [Note::missing("no process 9")]);
         let mut none = watched(&[9]);
         let _there = turn(&mut none, vec![process(7, 1)], &[]);
-        let refusal = none.check(&mut notes, false).expect_err("nobody is there");
+        let refusal = none.check(&mut notes, (false, &[])).expect_err("nobody is there");
         assert_eq!(refusal.message, "no process 9");
+        let unseen = [Unseen { pid: Some(Pid(9)), why: "nobody sees it".into() }];
+        let refusal = none.check(&mut notes, (false, &unseen)).expect_err("nobody is there");
+        assert_eq!(refusal.message, "no process 9: nobody sees it");
+        let noted = it.check(&mut notes, (false, &unseen));
+        assert_eq!((noted, &*notes[1].text), (Ok(()), "no process 9: nobody sees it"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::job;
 use crate::model::field::{Category, ProcessField};
 use crate::model::sample::Process;
 use crate::model::status::Status;
+use crate::model::unseen::Unseen;
 pub use crate::model::whose::Eyes;
 
 /// Whose eyes.
@@ -94,6 +95,13 @@ impl Veil {
             Self::None => None,
             Self::Own(eyes) | Self::Only(eyes) => Some(eyes),
         }
+    }
+
+    /// Whom he does not see.
+    pub fn unseen(self) -> Option<Unseen> {
+        let why = "/proc is mounted with hidepid, and keeps other users' from you; ask root for \
+                   \"observe-all\"";
+        matches!(self, Self::Only(_)).then(|| Unseen { pid: None, why: why.into() })
     }
 
     /// Those of these fields that he sees of his own processes alone.

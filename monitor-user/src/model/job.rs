@@ -3,6 +3,8 @@
 //!
 //! Read once for each execution; what it means is told elsewhere.
 
+use std::sync::Arc;
+
 /// The variables that are kept of an environment, in the order in which they are looked up.
 /// Who sets each stands where it is used, in `meter/job/environ.rs`.
 pub const VARIABLES: [&str; 16] = [
@@ -23,6 +25,15 @@ pub const VARIABLES: [&str; 16] = [
     "APPTAINER_CONTAINER",
     "SINGULARITY_CONTAINER",
 ];
+
+/// Which process of a parallel job somebody is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank {
+    /// The namespace: one MPI job, as its runtime calls it.
+    pub namespace: Arc<str>,
+    /// The place in it.
+    pub rank: u32,
+}
 
 /// Where a process comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,5 +19,6 @@ pub mod scope;
 pub mod shortfall;
 pub mod spread;
 pub mod status;
+pub mod unseen;
 pub mod want;
 pub mod whose;

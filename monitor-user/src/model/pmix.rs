@@ -2,7 +2,8 @@
 //!
 //! Each is an alias of one of our fields wherever fields are named; and with `--pmix` a sample is
 //! written under the keys, in the units of the Standard. What PMIx has no name for has one of
-//! ours there, beginning with `monitor.`.
+//! ours there, beginning with `monitor.`. What names an object, and when it was read, is told
+//! whether asked for or not: such a name is known and adds nothing.
 
 use super::field::{Category, DiskField, NetField, NodeField, ProcessField};
 
@@ -38,13 +39,28 @@ pub struct Name<F> {
 pub trait Named: Category {
     /// Its names, in the order of the Standard.
     const NAMES: &'static [Name<Self>];
+    /// What it has no name for, and a sample of all has too.
+    const MORE: &'static [Self];
+    /// Macros and keys of what is always told.
+    const GIVEN: &'static [(&'static str, &'static str)];
     /// The key of a container of them.
     const CONTAINER: &'static str;
 
     /// The field that is meant by a macro or a key.
     fn alias(name: &str) -> Option<Self> {
         let is = |it: &&Name<Self>| it.key == name || it.constant == name;
-        Self::NAMES.iter().find(is).map(|it| it.field)
+        let ours = || Self::named(name.strip_prefix("monitor.")?);
+        Self::NAMES.iter().find(is).map(|it| it.field).or_else(ours)
+    }
+
+    /// Whether this is told whoever asks for it.
+    fn is_given(name: &str) -> bool {
+        Self::GIVEN.iter().any(|(constant, key)| *constant == name || *key == name)
+    }
+
+    /// All that a sample has under the names of PMIx, if nothing was chosen.
+    fn all_of_pmix() -> Vec<Self> {
+        Self::NAMES.iter().map(|it| it.field).chain(Self::MORE.iter().copied()).collect()
     }
 
     /// Its name in PMIx, if it has one.
@@ -55,9 +71,13 @@ pub trait Named: Category {
 
 macro_rules! names {
     ($category:ident, $container:literal,
-        $($constant:literal $key:literal $field:ident $shape:ident;)+) => {
+        $($constant:literal $key:literal $field:ident $shape:ident;)+
+        more $($more:ident)*;
+        given $($given:literal $given_key:literal;)*) => {
         impl Named for $category {
             const CONTAINER: &'static str = $container;
+            const MORE: &'static [Self] = &[$($category::$more),*];
+            const GIVEN: &'static [(&'static str, &'static str)] = &[$(($given, $given_key)),*];
             const NAMES: &'static [Name<Self>] = &[$(Name {
                 constant: $constant,
                 key: $key,
@@ -81,6 +101,11 @@ names! { ProcessField, "pmix.proc.res",
     "PMIX_PROC_VSIZE" "pmix.proc.vsize" Vsize Mebibytes;
     "PMIX_PROC_RSS" "pmix.proc.rss" Rss Mebibytes;
     "PMIX_PROC_PSS" "pmix.proc.pss" Pss Mebibytes;
+    more ;
+    given
+    "PMIX_PROCID" "pmix.procid";
+    "PMIX_HOSTNAME" "pmix.hname";
+    "PMIX_PROC_SAMPLE_TIME" "pmix.proc.samptime";
 }
 
 names! { NodeField, "pmix.node.res",
@@ -95,6 +120,12 @@ names! { NodeField, "pmix.node.res",
     "PMIX_NODE_MEM_SWAP_TOTAL" "pmix.node.mswpt" SwapTotal Mebibytes;
     "PMIX_NODE_MEM_SWAP_FREE" "pmix.node.mswpfree" SwapFree Mebibytes;
     "PMIX_NODE_MEM_MAPPED" "pmix.node.mmap" MemMapped Mebibytes;
+    "MONITOR_NODE_MEM_AVAIL" "monitor.node.mavail" MemAvailable Mebibytes;
+    more PsiCpuSome PsiMemorySome PsiMemoryFull PsiIoSome PsiIoFull;
+    given
+    "PMIX_HOSTNAME" "pmix.hname";
+    "PMIX_NODEID" "pmix.nodeid";
+    "PMIX_NODE_SAMPLE_TIME" "pmix.node.samptime";
 }
 
 names! { DiskField, "pmix.disk.res",
@@ -110,6 +141,9 @@ names! { DiskField, "pmix.disk.res",
     "PMIX_DISK_IO_IN_PROGRESS" "pmix.disk.ios" InFlight Same;
     "PMIX_DISK_IO_MILLISEC" "pmix.disk.ioms" IoTime Milliseconds;
     "PMIX_DISK_IO_WEIGHTED" "pmix.disk.iowght" WeightedTime Milliseconds;
+    more Discards DiscardsMerged DiscardedBytes DiscardTime Flushes FlushTime;
+    given
+    "PMIX_DISK_SAMPLE_TIME" "pmix.disk.samptime";
 }
 
 names! { NetField, "pmix.net.res",
@@ -120,6 +154,9 @@ names! { NetField, "pmix.net.res",
     "PMIX_NET_SENT_BYTES" "pmix.net.sntb" SentBytes Same;
     "PMIX_NET_SENT_PCKTS" "pmix.net.sntp" SentPackets Same;
     "PMIX_NET_SENT_ERRS" "pmix.net.snterr" SentErrors Same;
+    more ReceivedDropped SentDropped;
+    given
+    "PMIX_NET_SAMPLE_TIME" "pmix.net.samptime";
 }
 
 /// The old macro of a value that the Standard calls otherwise.
@@ -143,6 +180,8 @@ mod tests {
         }
         assert_eq!(field("PMIX_NODE_SWAP_TOTAL"), Some(NodeField::SwapTotal));
         assert_eq!(field::<NodeField>("pmix.proc.rss"), None);
+        assert_eq!(field("monitor.node.mavail"), Some(NodeField::MemAvailable));
+        assert_eq!(field("monitor.discards"), Some(DiskField::Discards));
     }
 
     #[test]
@@ -153,5 +192,8 @@ mod tests {
         NodeField::NAMES.iter().for_each(|it| keys(&mut all, it.key));
         DiskField::NAMES.iter().for_each(|it| keys(&mut all, it.key));
         NetField::NAMES.iter().for_each(|it| keys(&mut all, it.key));
+        let given =
+            [ProcessField::GIVEN, &NodeField::GIVEN[1..], DiskField::GIVEN, NetField::GIVEN];
+        given.into_iter().flatten().for_each(|(_, key)| keys(&mut all, key));
     }
 }

@@ -9,7 +9,8 @@ use super::field::process::ProcessRow;
 use super::field::{Kind, ProcessField, Value};
 use super::histogram::Latencies;
 use super::id::{Identity, Ns};
-use super::job::Origin;
+use super::job::{Origin, Rank};
+use super::unseen::Unseen;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,6 +67,8 @@ pub struct Sample {
     pub relayed: bool,
     /// Name of the node.
     pub node: Arc<str>,
+    /// Its number among others; a node alone is node 0.
+    pub node_number: u32,
     /// Processes, in the order of their identities; ended ones (since the last sample) among them.
     pub processes: Vec<Process>,
     /// Processes that have ended and whose final record has not arrived yet: the kernel frees a
@@ -81,6 +84,8 @@ pub struct Sample {
     pub latencies: Latencies,
     /// What is missing, and why: one sentence each.
     pub notes: Vec<Note>,
+    /// Processes that whoever read cannot see.
+    pub unseen: Vec<Unseen>,
     /// What each BPF program had to drop since it was loaded.
     pub lost: Vec<Lost>,
 }
@@ -153,6 +158,8 @@ pub struct Text {
     pub user: Option<Arc<str>>,
     /// What it belongs to, as `meter/job` made it out.
     pub job: Option<Arc<str>>,
+    /// Which rank of a parallel job it is, as `meter/job` made it out.
+    pub rank: Option<Arc<Rank>>,
     /// What tells of its job.
     pub origin: Option<Arc<Origin>>,
 }

@@ -96,6 +96,7 @@ impl Backend for Replay {
                 cgroup: asked(ProcessField::Cgroup, &text.cgroup),
                 user: asked(ProcessField::User, &text.user),
                 job: asked(ProcessField::Job, &text.job),
+                rank: None,
                 origin: None,
             };
         }

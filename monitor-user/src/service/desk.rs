@@ -115,6 +115,10 @@ pub enum Topic {
     Called(Tap),
     /// An unusual event was traced; its line is in this form.
     Diagnosed(Form),
+    /// A monitor of this session gave a sample.
+    Sampled(SessionId),
+    /// One of its monitors has ended.
+    Unsampled(SessionId),
     /// A message that a service has marked was received.
     Received,
     /// A thread began to wait.
@@ -158,6 +162,8 @@ impl Topic {
             | Self::NodeWent
             | Self::User(_)
             | Self::Sent(_)
+            | Self::Sampled(_)
+            | Self::Unsampled(_)
             | Self::Diagnosed(_) => None,
         }
     }

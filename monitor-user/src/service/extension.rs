@@ -38,7 +38,8 @@ pub const ROWS: &[Row] = &[
         name: "extensions",
         gives: &[Given { name: "extension", kind: "string*" }],
         help: "Lists the prefixes of the extensions that are there.",
-        examples: &["> 10 [0] extensions()\n< 10 [0] extensions(0,[\"cnt_\",\"diag_\",\"pio_\"])"],
+        examples: &["> 10 [0] extensions()\n\
+                     < 10 [0] extensions(0,[\"cnt_\",\"diag_\",\"mon_\",\"pio_\"])"],
         act: Act::Synchronous(extensions),
         ..Row::BLANK
     },

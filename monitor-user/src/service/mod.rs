@@ -30,6 +30,7 @@ mod extension;
 pub mod guest;
 mod hardware;
 mod message;
+pub mod monitor;
 mod object;
 mod print;
 mod process;
@@ -78,4 +79,5 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
     ("Unusual events", &[diag::row::ROWS]),
     ("Files and disks", &[disk::ROWS]),
+    ("Monitors", &[monitor::ROWS]),
 ];

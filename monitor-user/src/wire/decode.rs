@@ -77,6 +77,7 @@ fn process(object: &Map<String, Value>) -> Process {
             cgroup: shared("cgroup"),
             user: shared("user"),
             job: shared("job"),
+            rank: None,
             origin: None,
         },
         threads: list(object, "thread_list").map(process).collect(),

@@ -25,6 +25,21 @@ pub enum Reason {
     Replaced,
 }
 
+impl Reason {
+    /// Its name, as it is told.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TargetsGone => "targets_gone",
+            Self::Count => "count",
+            Self::LeaseExpired => "lease_expired",
+            Self::Cancelled => "cancelled",
+            Self::Shutdown => "shutdown",
+            Self::Failed => "failed",
+            Self::Replaced => "replaced",
+        }
+    }
+}
+
 /// An event.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Event {

@@ -218,3 +218,17 @@ fn a_run_whose_daemon_dies_tells_what_its_parent_knows() {
     assert!(report["cpu_ns"].as_u64().is_some_and(|cpu| cpu > 0));
     assert!(report["notes"].to_string().contains("only CPU and memory are known"), "{report}");
 }
+
+#[test]
+fn the_events_of_a_monitor_in_the_form_of_pmix_are_lines_for_people() {
+    let service = Served::start("test");
+    let words = "start p --every 50ms --count 2 --detach --lease 1m --pmix --fields PMIX_PROC_RSS";
+    let (code, _, said) = ran(service.command(words));
+    assert_eq!((code, &*said), (Some(0), ""));
+    let (code, text, said) = ran(service.command("events p --follow"));
+    assert_eq!((code, &*said), (Some(0), ""));
+    let want = "p #0:\npmix.proc.res\n  pmix.ppid 0\n  pmix.hname test-node\n  \
+                monitor.start_time_ns 0\n  pmix.proc.rss 0\n  pmix.proc.samptime 0\n\n";
+    assert!(shape(&text).starts_with(want), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+}

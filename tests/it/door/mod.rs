@@ -3,6 +3,7 @@
 mod budget;
 mod config;
 mod hostile;
+mod limit;
 mod sight;
 mod systemd;
 mod unit;

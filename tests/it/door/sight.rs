@@ -116,6 +116,23 @@ fn compare(backend: &str) {
 }
 
 #[test]
+fn root_the_language_shows_a_user_no_more_than_the_service() {
+    if !able("root_the_language_shows_a_user_no_more_than_the_service") {
+        return;
+    }
+    let served = Served::started("", monitor(), "procfs");
+    let it = Waiting::new("root's", "--reuid 0 --regid 0 --clear-groups", &PLAIN);
+    let pid = it.child.id();
+    let request =
+        format!("1 [0] mon_sample(\"proc\",[\"cpu_ns\",\"read_call_bytes\"],\"targets\",[{pid}])");
+    let seen = served.connect().ask(&request);
+    assert!(seen.starts_with("1 [0] mon_sample(0,") && seen.contains("\"read_call_bytes\","));
+    let seen = as_user(&[], || Talk::to(served.socket()).ask(&request));
+    assert!(seen.starts_with("1 [0] mon_sample(1,") && seen.contains("\"cpu_ns\","), "{seen}");
+    assert!(!seen.contains("\"read_call_bytes\","), "{seen}");
+}
+
+#[test]
 fn root_ebpf_shows_a_user_what_proc_would_and_no_more() {
     if able("root_ebpf_shows_a_user_what_proc_would_and_no_more") {
         compare("ebpf");

@@ -3,6 +3,7 @@
 mod counter;
 mod disk;
 mod guest;
+mod monitor;
 mod unusual;
 
 use crate::probe::fixture::Build;

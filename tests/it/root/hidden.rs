@@ -2,6 +2,7 @@
 //! privilege gets, and what is said about the rest.
 
 use super::privilege::{granted, skip};
+use crate::served::Served;
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -55,7 +56,35 @@ fn root_a_process_that_hidepid_hides_is_not_there() {
     let Some(output) = monitor(name, &["sample", "--pid", "1"]) else { return };
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(6), &b""[..]));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("no process 1"), "{said}");
+    assert!(said.contains("no process 1: /proc is mounted with hidepid="), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn root_why_process_1_is_not_there_is_said_here_and_by_the_service() {
+    let name = "root_why_process_1_is_not_there_is_said_here_and_by_the_service";
+    if !granted(name) {
+        return;
+    }
+    let served = Served::start("ebpf");
+    let sample = |words: &[&str]| {
+        let mut command = crate::served::monitor();
+        command.args(["sample", "--pid", "1", "--fields", "pid"]).args(words);
+        let output = command.env("MONITOR_SOCKET", served.socket()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let hidden = "monitor: no process 1: this kernel shows process 1 to no BPF program; \
+                  --backend procfs reads it\n";
+    // Where the kernel shows it, it is there; nobody else than `/proc` is needed anywhere.
+    let want = match sample(&["--local", "--backend", "ebpf"]) {
+        (Some(0), said) => (Some(0), said),
+        (code, said) => {
+            assert_eq!((code, said.as_str()), (Some(6), hidden));
+            (code, said)
+        }
+    };
+    assert_eq!(sample(&[]), want, "by the service");
+    assert_eq!(sample(&["--local", "--backend", "procfs"]).0, Some(0), "what it says to do");
 }
 
 #[test]

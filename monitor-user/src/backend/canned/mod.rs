@@ -159,6 +159,7 @@ impl Backend for Canned {
                 user: asked(ProcessField::User, &text.user),
                 origin: text.origin.clone().filter(|_| want.wants(ProcessField::Job)),
                 job: process.text.job.take(),
+                rank: process.text.rank.take(),
             };
         }
     }

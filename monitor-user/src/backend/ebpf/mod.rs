@@ -36,6 +36,7 @@ use crate::model::field::ProcessField as F;
 use crate::model::id::{Ns, Pid};
 use crate::model::probe::Probe;
 use crate::model::sample::{Lost, Note, Process, Sample, Source};
+use crate::model::unseen::Unseen;
 use crate::model::want::{Capability, Want};
 use crate::sys::clock;
 use crate::sys::namespace::has_host_pids;
@@ -158,8 +159,10 @@ impl Ebpf {
         // In a container the first process is the container's, whatever its id on the host.
         let first = sample.processes.first();
         if first.is_some_and(|first| first.id.pid != INIT) && has_host_pids() {
-            let text = "this kernel shows process 1 to no BPF program: it is missing here";
-            sample.notes.push(Note::remark(text));
+            let text = "this kernel shows process 1 to no BPF program";
+            sample.notes.push(Note::remark(format!("{text}: it is missing here")));
+            let why = format!("{text}; --backend procfs reads it");
+            sample.unseen.push(Unseen { pid: Some(INIT), why });
         }
         self.texts.keep_only(&sample.processes);
         if let Some(pids) = &want.pids {

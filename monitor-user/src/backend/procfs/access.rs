@@ -6,6 +6,7 @@
 
 use super::scan::{key_and_values, lines};
 use crate::model::sample::Note;
+use crate::model::unseen::Unseen;
 use std::path::Path;
 
 /// `CAP_SYS_PTRACE` of capabilities(7): with it, `hidepid` hides nothing.
@@ -49,15 +50,21 @@ impl Hiding {
 }
 
 /// What is hidden, if anything is.
-pub fn hidden(proc: &Path) -> Option<Note> {
+pub fn hidden(proc: &Path) -> Option<Unseen> {
     let Hiding { level: Some(level), from_us: true, .. } = Hiding::read(proc, proc) else {
         return None;
     };
-    Some(Note::missing(format!(
-        "processes of other users may be missing: {} is mounted with hidepid={level}; \
-         CAP_SYS_PTRACE, or the group of its option gid=, shows them",
+    let why = format!(
+        "{} is mounted with hidepid={level}; CAP_SYS_PTRACE, or the group of its option gid=, \
+         shows them",
         proc.display()
-    )))
+    );
+    Some(Unseen { pid: None, why })
+}
+
+/// The note on it.
+pub fn note(hidden: &Unseen) -> Note {
+    Note::missing(format!("processes of other users may be missing: {}", hidden.why))
 }
 
 /// The options of the mount. See proc(5) and the format of mountinfo in

@@ -56,6 +56,7 @@ use crate::model::id::{Ns, Pid};
 use crate::model::probe::Probe;
 use crate::model::sample::{Note, Process, Sample, Source};
 use crate::model::shortfall::SHORT_LIVED;
+use crate::model::unseen::Unseen;
 use crate::model::want::{Capability, Want};
 use crate::sys::clock;
 use rustix::fs::{Mode, OFlags, open};
@@ -106,7 +107,7 @@ pub struct Procfs {
     /// TCP, if that was asked for.
     tcp: Option<InetDiag>,
     /// What `/proc` itself hides.
-    hidden: Option<Note>,
+    hidden: Option<Unseen>,
     told: bool,
 }
 
@@ -218,7 +219,7 @@ impl Procfs {
 
     /// What is said of the backend itself.
     fn introduce(&mut self, want: &Want) -> Vec<Note> {
-        let mut notes: Vec<Note> = self.hidden.iter().cloned().collect();
+        let mut notes: Vec<Note> = self.hidden.iter().map(access::note).collect();
         if !std::mem::replace(&mut self.told, true) {
             notes.push(Note::remark(format!("{SHORT_LIVED}: /proc shows only those that live")));
             if !self.kernel.schedstat {
@@ -261,6 +262,7 @@ impl Backend for Procfs {
         };
         if want.processes {
             sample.notes = self.introduce(want);
+            sample.unseen.extend(self.hidden.clone());
             sample.processes = self.read_processes(want, &mut sample.notes)?;
             self.read_tcp(&mut sample);
         }

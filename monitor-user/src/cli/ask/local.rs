@@ -3,8 +3,11 @@
 use super::super::exit::Failure;
 use super::{Came, Way};
 use crate::backend::host;
-use crate::backend::select::Choice;
+use crate::backend::select::{self, Choice};
+use crate::engine::alone::Alone;
 use crate::engine::ask::{Input, Limits, Machine, Output};
+use crate::meter::round::Rounds;
+use crate::model::want::Capability;
 use crate::omis::{Dialect, Node};
 use crate::service::ctx::Member;
 use crate::service::ground::Happenings;
@@ -13,6 +16,7 @@ use crate::service::session::right::{SessionId, Tool};
 use crate::sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -30,9 +34,10 @@ impl Local {
     /// One that reads as was chosen.
     pub fn new(choice: Choice, sender: Sender<Came>) -> Self {
         let name = if choice == Choice::Test { "test-node".into() } else { host::name() };
+        let monitors = monitors(choice, &name);
         let own = Member { node: Node(0), name: name.to_string() };
         let machine = Machine::new(own, Limits::default());
-        let mut it = Self { machine, ground: Live::new(choice), sender };
+        let mut it = Self { machine, ground: Live::new(choice).with(monitors), sender };
         let tool = Tool::root(SessionId::default(), std::process::id());
         it.input(Input::Opened(tool, Dialect::Extended));
         it
@@ -46,6 +51,16 @@ impl Local {
             }
         }
     }
+}
+
+/// Monitors that read for themselves: what attaches hooks is asked for by them alone.
+fn monitors(choice: Choice, node: &Arc<str>) -> Box<Alone> {
+    let now = clock::now();
+    let open = move || {
+        let (backend, opening) = select::open(choice, &[Capability::Snapshot], 0)?;
+        Ok(Rounds::new((0, backend), opening))
+    };
+    Box::new(Alone::new(Arc::clone(node), now.unix.since(now.boot), Box::new(open)))
 }
 
 /// Whether it is, now.

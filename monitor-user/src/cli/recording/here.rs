@@ -61,7 +61,7 @@ impl Work for Here {
     fn turn(&mut self) -> Result<Reader, Failure> {
         let mut sample = self.backend.read(&self.want)?;
         if let Some(targets) = self.targets.take()
-            && let Some(message) = targets.absent(&sample.processes)?
+            && let Some(message) = targets.absent(&sample)?
         {
             say(&message);
             sample.notes.push(Note::missing(message));

@@ -136,7 +136,7 @@ impl Scene {
         let noting = Noting { inner, asked: Arc::clone(&asked), glances, found, ended };
         let mut it = Self {
             engine: Engine::new("node7".into(), Limits { kept_events: 3, ..Limits::default() }),
-            rounds: Rounds::new(Box::new(noting), Vec::new()),
+            rounds: Rounds::new((0, Box::new(noting)), Vec::new()),
             asked,
             now: 0,
             told: Vec::new(),

@@ -60,6 +60,7 @@ impl Jobs {
             let told = process.text.job.take();
             let known = self.known.get(&process.id);
             process.text.job = known.and_then(|known| known.job.clone()).or(told);
+            process.text.rank = self.registry.rank(process.id).cloned().map(Arc::new);
             if process.ended() {
                 self.registry.remove(process.id);
             }

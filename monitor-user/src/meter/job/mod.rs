@@ -12,9 +12,10 @@ mod registry;
 #[cfg(test)]
 mod tests;
 
+pub use crate::model::job::Rank;
 pub use learn::Jobs;
 pub use open::forget_environ;
-pub use registry::{Full, Rank, Registry, Which};
+pub use registry::{Full, Registry, Which};
 
 use crate::model::job::Origin;
 use std::sync::Arc;

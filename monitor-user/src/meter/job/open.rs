@@ -11,6 +11,7 @@ use std::sync::Arc;
 /// Takes away what was told by the environment. Of one whose origin was not read nothing is left:
 /// where it got its job from is not known.
 pub fn forget_environ(text: &mut Text) {
+    text.rank = None;
     let Some(origin) = text.origin.take() else {
         text.job = None;
         return;

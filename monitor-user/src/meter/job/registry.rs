@@ -4,6 +4,7 @@
 //! rank or of a whole namespace. At most [`MOST_RANKS`] are held; what found no room is counted.
 
 use crate::model::id::Identity;
+use crate::model::job::Rank;
 use crate::model::sample::Process;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,15 +13,6 @@ use std::sync::Arc;
 
 /// Most processes that are held: sixteen on each of 4,096 processors.
 pub const MOST_RANKS: usize = 65_536;
-
-/// A rank of a namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rank {
-    /// The namespace: one MPI job, as its runtime calls it.
-    pub namespace: Arc<str>,
-    /// The place in it.
-    pub rank: u32,
-}
 
 /// Which ranks of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

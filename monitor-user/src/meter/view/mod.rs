@@ -238,6 +238,7 @@ fn plain(plan: &Plan) -> bool {
     let shown = plan.layout.processes.iter().copied().chain(plan.order.map(|it| it.field));
     !plan.want.threads
         && !plan.want.wants(ProcessField::Pss)
+        && !plan.want.wants(ProcessField::Job)
         && !plan.capabilities.iter().any(|it| it.opt_in())
         && !shown.into_iter().any(need::counted)
 }

@@ -26,6 +26,7 @@ impl View {
             at: reading.sample.at,
             source: reading.sample.source,
             node: reading.sample.node.clone(),
+            node_number: reading.sample.node_number,
             notes: reading.sample.notes.clone(),
             lost: reading.sample.lost.clone(),
             ..Sample::default()
@@ -50,7 +51,9 @@ impl View {
         let few = if self.plan.want.processes { self.watched.pids() } else { Some(Vec::new()) };
         reading.past.seen(&mut self.seat, few);
         if first {
-            self.watched.check(&mut sample.notes, self.plan.follow)?;
+            let unseen = self.veil.unseen().into_iter().chain(reading.sample.unseen.clone());
+            let unseen: Vec<_> = unseen.collect();
+            self.watched.check(&mut sample.notes, (self.plan.follow, &unseen))?;
         }
         Ok(sample)
     }

@@ -129,6 +129,7 @@ impl<'a> View<'a> {
             cgroup: text(ProcessField::Cgroup),
             user: text(ProcessField::User),
             job: text(ProcessField::Job),
+            rank: None,
             origin: None,
         };
         let parent = some(there, N, cells[N]);

@@ -27,6 +27,7 @@ fn process(pid: u32) -> Process {
         cgroup: Some("/".into()),
         user: Some("root".into()),
         job: None,
+        rank: None,
         origin: None,
     };
     it

@@ -15,6 +15,7 @@ pub mod happening;
 pub mod list;
 pub mod live;
 pub mod message;
+pub mod monitors;
 pub mod process;
 mod program;
 mod reading;
@@ -29,6 +30,7 @@ pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
 pub use list::{Lists, Members, Program, Programs, RuleKey};
 pub use message::Messages;
+pub use monitors::Monitors;
 pub use process::Processes;
 pub use recorder::Recorder;
 
@@ -47,6 +49,7 @@ pub trait Ground:
     + Diagnoses
     + Recorder
     + Disks
+    + Monitors
     + Send
 {
 }

@@ -13,9 +13,12 @@ mod unusual;
 
 use super::act::Each;
 use super::fact::{Facts, NodeFacts};
+use super::monitors::NoMonitors;
 use super::process::Processes;
 use super::reading::{self, Reading};
-use super::{Act, Acts, Calls, Followed, Happening, Happenings, HeldThread, Recorder, Ticket};
+use super::{
+    Act, Acts, Calls, Followed, Happening, Happenings, HeldThread, Monitors, Recorder, Ticket,
+};
 use crate::backend::select::{self, Choice};
 use crate::backend::{Backend, procfs};
 use crate::model::id::{Identity, Ns, Pid};
@@ -25,7 +28,8 @@ use crate::omis::Status;
 use crate::probe::tap::Tap;
 use crate::service::desk::{Sort, Topic};
 use crate::service::outcome::Refusal;
-use crate::service::session::right::Tool;
+use crate::service::session::right::{SessionId, Tool};
+use crate::wire::call::Call;
 use hands::Hands;
 use recorder::{Saving, Service};
 use rule::Ruled;
@@ -47,6 +51,8 @@ pub struct Live {
     unusuals: unusual::Unusuals,
     /// Files of the flight recorder that are being written, if there is one.
     saving: Option<Saving>,
+    /// The way to the monitors of the node.
+    monitors: Box<dyn Monitors>,
 }
 
 impl Live {
@@ -54,7 +60,13 @@ impl Live {
     pub fn new(choice: Choice) -> Self {
         let unusuals = unusual::Unusuals::new(choice);
         let (reading, ruled, unruled, saving) = (None, None, None, None);
-        Self { choice, reading, hands: Hands::default(), ruled, unruled, unusuals, saving }
+        let (hands, monitors) = (Hands::default(), Box::new(NoMonitors));
+        Self { choice, reading, hands, ruled, unruled, unusuals, saving, monitors }
+    }
+
+    /// With a way to the monitors of the node.
+    pub fn with(self, monitors: Box<dyn Monitors>) -> Self {
+        Self { monitors, ..self }
     }
 
     /// The same for the tools of a service.
@@ -180,6 +192,7 @@ impl Acts for Live {
 
     fn release(&mut self, tool: &Tool) {
         self.hands.release(tool);
+        self.monitors.leave(tool.session);
     }
 }
 
@@ -229,14 +242,14 @@ impl Happenings for Live {
 
     fn wakes(&self) -> Vec<BorrowedFd<'_>> {
         let rules = self.ruled.as_ref().and_then(Ruled::wake);
-        [self.hands.wake(), rules].into_iter().flatten().collect()
+        [self.hands.wake(), rules, self.monitors.wake()].into_iter().flatten().collect()
     }
 
     fn due(&self) -> Option<Ns> {
         let read = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
         let ruled = self.ruled.as_ref().and_then(Ruled::due);
         let saved = self.saving.as_ref().and_then(Saving::due);
-        [read, self.hands.due(), ruled, saved].into_iter().flatten().min()
+        [read, self.hands.due(), ruled, saved, self.monitors.due()].into_iter().flatten().min()
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
@@ -249,6 +262,21 @@ impl Happenings for Live {
         if let Some(reading) = self.reading.as_mut().filter(|_| due.is_some_and(|due| due <= now)) {
             all.extend(reading.happened(now));
         }
+        all.extend(self.monitors.told(now));
         all
+    }
+}
+
+impl Monitors for Live {
+    fn call(&mut self, at: (Ticket, Ns), tool: &Tool, call: Call) -> Result<Option<Each>, Refusal> {
+        self.monitors.call(at, tool, call)
+    }
+
+    fn leave(&mut self, session: SessionId) {
+        self.monitors.leave(session);
+    }
+
+    fn told(&mut self, now: Ns) -> Vec<Happening> {
+        self.monitors.told(now)
     }
 }

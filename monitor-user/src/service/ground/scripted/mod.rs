@@ -12,10 +12,12 @@ use super::act::{Each, Program};
 use super::answer;
 use super::fact::{Facts, NodeFacts};
 use super::fake::Fake;
+use super::monitors::NoMonitors;
 use super::process::Processes;
 use super::reading::Reading;
 use super::{
-    Act, Acts, Diagnoses, Followed, Happening, Happenings, Lists, Messages, Recorder, Ticket,
+    Act, Acts, Diagnoses, Followed, Happening, Happenings, Lists, Messages, Monitors, Recorder,
+    Ticket,
 };
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
@@ -26,7 +28,8 @@ use crate::probe;
 use crate::probe::queue::{Change, Depth, Message, Queue};
 use crate::service::desk::Topic;
 use crate::service::outcome::Refusal;
-use crate::service::session::right::Tool;
+use crate::service::session::right::{SessionId, Tool};
+use crate::wire::call::Call;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
@@ -43,6 +46,7 @@ pub struct Scripted {
     calls: call::Script,
     followed: Followed,
     turned: Vec<Happening>,
+    monitors: Box<dyn Monitors>,
 }
 
 impl Scripted {
@@ -57,7 +61,13 @@ impl Scripted {
             calls: call::Script::default(),
             followed: Followed::default(),
             turned: Vec::new(),
+            monitors: Box::new(NoMonitors),
         })
+    }
+
+    /// With monitors of the same script.
+    pub fn with(self, monitors: Box<dyn Monitors>) -> Self {
+        Self { monitors, ..self }
     }
 
     /// Lets something happen.
@@ -200,7 +210,9 @@ impl Acts for Scripted {
         self.fake.has_stopped(id)
     }
 
-    fn release(&mut self, _: &Tool) {}
+    fn release(&mut self, tool: &Tool) {
+        self.monitors.leave(tool.session);
+    }
 }
 
 impl Recorder for Scripted {
@@ -259,7 +271,7 @@ impl Happenings for Scripted {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
             Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
-            Topic::Diagnosed(_) => Ok(()),
+            Topic::Diagnosed(_) | Topic::Sampled(_) | Topic::Unsampled(_) => Ok(()),
             _ => self.reading.can(topic),
         }
     }
@@ -274,7 +286,7 @@ impl Happenings for Scripted {
     }
 
     fn due(&self) -> Option<Ns> {
-        self.reading.due()
+        [self.reading.due(), self.monitors.due()].into_iter().flatten().min()
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
@@ -282,6 +294,21 @@ impl Happenings for Scripted {
         all.extend(self.calls.happened());
         all.append(&mut self.turned);
         all.extend(self.reading.happened(now));
+        all.extend(self.monitors.told(now));
         all
+    }
+}
+
+impl Monitors for Scripted {
+    fn call(&mut self, at: (Ticket, Ns), tool: &Tool, call: Call) -> Result<Option<Each>, Refusal> {
+        self.monitors.call(at, tool, call)
+    }
+
+    fn leave(&mut self, session: SessionId) {
+        self.monitors.leave(session);
+    }
+
+    fn told(&mut self, now: Ns) -> Vec<Happening> {
+        self.monitors.told(now)
     }
 }

@@ -1,0 +1,73 @@
+//! A sample in the form of PMIx, for people: a line for each key, below the container it is in.
+//!
+//! In: its JSON, which has no rows that a table could show. Out: text, or nothing, if it is none.
+
+use super::{Room, grid, human};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Spaces for each container that something is in.
+const INDENT: usize = 2;
+
+/// The text of a sample.
+pub fn text(json: &str, room: Room) -> Option<String> {
+    let Ok(Value::Array(all)) = serde_json::from_str(json) else { return None };
+    let mut out = String::new();
+    pairs(&all, 0, room, &mut out);
+    Some(out)
+}
+
+fn pairs(all: &[Value], depth: usize, room: Room, out: &mut String) {
+    for (key, value) in all.iter().filter_map(Value::as_object).flatten() {
+        let mut line = " ".repeat(depth * INDENT);
+        human::escaped(key, &mut line);
+        let inside = value.as_array();
+        if inside.is_none() {
+            line.push(' ');
+            human::escaped(&shown(value), &mut line);
+        }
+        grid::cut(&line, room.columns, out);
+        out.push('\n');
+        pairs(inside.map(Vec::as_slice).unwrap_or_default(), depth + 1, room, out);
+    }
+}
+
+/// A text without quotes, the members of an object side by side.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(members) => {
+            let mut out = String::new();
+            for (key, value) in members {
+                let space = if out.is_empty() { "" } else { " " };
+                // Writing to a `String` cannot fail.
+                let _ = write!(out, "{space}{key}={}", shown(value));
+            }
+            out
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOM: Room = Room { columns: 40, lines: None };
+
+    #[test]
+    fn a_key_stands_below_its_container() {
+        let json = r#"[{"pmix.proc.res":[{"pmix.procid":{"nspace":"job","rank":3}},
+            {"pmix.cmd.line":"a \u001b[2J, and so on until it is too long"}]},
+            {"pmix.node.res":[{"pmix.net.res":[{"pmix.net.rcb":7}]}]}]"#;
+        let want = "pmix.proc.res\n  pmix.procid nspace=job rank=3\n\
+                    \x20 pmix.cmd.line a \\u{1b}[2J, and so on …\n\
+                    pmix.node.res\n  pmix.net.res\n    pmix.net.rcb 7\n";
+        assert_eq!(text(json, ROOM).as_deref(), Some(want));
+    }
+
+    #[test]
+    fn rows_are_none_of_this() {
+        assert_eq!(text(r#"{"processes":[]}"#, ROOM), None);
+    }
+}

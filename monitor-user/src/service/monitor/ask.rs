@@ -1,0 +1,112 @@
+//! What the services of `mon_` say to the monitors of the node, and what they make of the answer.
+
+use super::{heard, value};
+use crate::omis::{Status, Value};
+use crate::service::ctx::Ctx;
+use crate::service::desk::{Check, Topic, Watch};
+use crate::service::outcome::{Done, Later, Outcome, Refusal, Report, Then};
+use crate::service::session::right::SessionId;
+use crate::wire::call::Call;
+use crate::wire::params::Cancel;
+use serde_json::{Value as Json, json};
+
+const SECOND_NS: f64 = 1e9;
+
+/// One sample.
+pub fn sample(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    let [part, fields, options] = args else { unreachable!("the row takes three parameters") };
+    let call = request((part, fields, options), Vec::new())?;
+    say(ctx, call, |_, report| shaped(report, &["sample", "notes"]))
+}
+
+/// A monitor, and its first sample.
+pub fn start(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    let [name, part, fields, every, options] = args else {
+        unreachable!("the row takes five parameters")
+    };
+    let ns = every.float().map(|seconds| seconds * SECOND_NS);
+    let ns = ns.filter(|ns| *ns >= 1.0 && *ns < u64::MAX as f64).ok_or_else(|| {
+        Refusal::new(Status::RANGE, format!("every {every}: wanted seconds, more than 0"))
+    })?;
+    let mut more = vec![("every_ns", json!(ns as u64))];
+    more.extend(text(name).map(|name| ("id", json!(name))));
+    let call = request((part, fields, options), more)?;
+    say(ctx, call, |_, report| shaped(report, &["id", "sample", "notes"]))
+}
+
+/// No more of a monitor, or of all.
+pub fn cancel(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    let call = Call::Cancel(Cancel { id: text(&args[0]), ..Cancel::default() });
+    say(ctx, call, |_, report| shaped(report, &["cancelled"]))
+}
+
+/// The monitors that there are.
+pub fn list(ctx: &mut Ctx<'_>) -> Result<Outcome, Refusal> {
+    say(ctx, Call::List, listed)
+}
+
+fn listed(_: &mut Ctx<'_>, report: Report) -> Done {
+    match answer(report) {
+        Ok(all) => Done::with(vec![all]),
+        Err(why) => why.into(),
+    }
+}
+
+/// What a monitor tells.
+pub fn watch(ctx: &Ctx<'_>, args: &[Value], topic: fn(SessionId) -> Topic) -> Watch {
+    let mut watch = Watch::all(topic(ctx.session.tool.session));
+    watch.check = text(&args[0]).map(|_| Check::OneOf(0, vec![args[0].clone()]));
+    watch
+}
+
+/// A name; nothing, if it is empty.
+fn text(name: &Value) -> Option<String> {
+    let name = name.text().map(|it| it.to_str_lossy().into_owned());
+    name.filter(|name| !name.is_empty())
+}
+
+/// The call that these parameters mean. Which nodes are asked the request itself says.
+fn request(
+    (part, fields, options): (&Value, &Value, &Value),
+    more: Vec<(&str, Json)>,
+) -> Result<Call, Refusal> {
+    let mut params = value::options(options.list().unwrap_or_default())?;
+    let names = fields.list().unwrap_or_default().iter().filter_map(text);
+    let names: Vec<String> = names.collect();
+    let all = [("part", json!(text(part).unwrap_or_default())), ("local_only", json!(true))];
+    let fields = (!names.is_empty()).then(|| ("fields", json!(names)));
+    let all = all.into_iter().chain(fields).chain(more);
+    params.extend(all.map(|(key, value)| (key.to_owned(), value)));
+    let line = json!({ "method": "monitor", "params": params }).to_string();
+    let read = Call::from_line(line.as_bytes());
+    read.map(|(_, call)| call).map_err(|fault| heard::refusal(fault.code, fault.message))
+}
+
+/// Says it to the monitors of the node, in the name of the tool.
+fn say(ctx: &mut Ctx<'_>, call: Call, then: Then) -> Result<Outcome, Refusal> {
+    let tool = ctx.session.tool;
+    Ok(match ctx.ground.call((ctx.ticket, ctx.now), &tool, call)? {
+        Some(each) => then(ctx, Report { each, failed: Vec::new() }).into(),
+        None => Outcome::Later(Later { then, failed: Vec::new() }),
+    })
+}
+
+/// What was answered.
+fn answer(report: Report) -> Result<Value, Refusal> {
+    let first = report.each.into_iter().next().map(|(_, result)| result);
+    let first = first.transpose()?.and_then(|values| values.into_iter().next());
+    first.ok_or_else(|| Refusal::new(Status::INTERNAL, "nothing was answered"))
+}
+
+/// The answer's values of these names; a list of nothing for one that it does not have.
+fn shaped(report: Report, names: &[&str]) -> Done {
+    let answer = match answer(report) {
+        Ok(answer) => answer,
+        Err(why) => return why.into(),
+    };
+    let of = |name: &&str| value::pick(&answer, name).unwrap_or_else(|| Vec::new().into());
+    let is_partial = value::pick(&answer, "status").as_ref().and_then(text);
+    let is_partial = is_partial.as_deref() == Some("PARTIAL_SUCCESS");
+    let status = if is_partial { Status::PARTIAL } else { Status::OK };
+    Done { status, results: names.iter().map(of).collect(), reason: None }
+}

@@ -1,0 +1,155 @@
+//! What the monitoring service says to a tool, as things that happened.
+//!
+//! In: lines of docs/SOCKET.md. Out: the end of a call, or an occurrence. Whoever waits for it the
+//! engine of requests knows.
+
+use super::value;
+use crate::model::id::{Identity, Ns};
+use crate::model::status::Status as Said;
+use crate::omis::{Status, Value};
+use crate::service::desk::{Occurrence, Topic};
+use crate::service::ground::{Happening, Ticket};
+use crate::service::outcome::{Refusal, Told};
+use crate::service::session::right::SessionId;
+use crate::wire::event::Event;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+#[derive(Deserialize)]
+struct Line<'l> {
+    id: Option<Ticket>,
+    #[serde(borrow)]
+    result: Option<&'l RawValue>,
+    error: Option<Fault>,
+    params: Option<Event>,
+}
+
+#[derive(Deserialize)]
+struct Fault {
+    code: i32,
+    message: String,
+}
+
+/// What these lines, which are for a session, tell.
+pub fn happenings(session: SessionId, lines: &[u8]) -> Vec<Happening> {
+    let lines = lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    lines
+        .flat_map(|line| match serde_json::from_slice(line) {
+            Ok(line) => of_line(session, line),
+            Err(why) => {
+                tracing::error!("the monitoring service said what is no line: {why}");
+                Vec::new()
+            }
+        })
+        .collect()
+}
+
+/// How a call ended, for whoever said it under a ticket.
+pub fn ended(ticket: Ticket, result: Result<Value, Refusal>) -> Happening {
+    Happening::Acted(ticket, vec![(Identity::default(), result.map(|it| vec![it]))])
+}
+
+fn of_line(session: SessionId, line: Line<'_>) -> Vec<Happening> {
+    match (line.id, line.params) {
+        (Some(ticket), _) => {
+            let result = match (line.result, line.error) {
+                (Some(result), _) => read(result),
+                (None, Some(fault)) => Err(refusal(fault.code, fault.message)),
+                (None, None) => Err(refusal(Said::Error.number(), "no answer".to_owned())),
+            };
+            vec![ended(ticket, result)]
+        }
+        (None, Some(event)) => occurrences(session, &event),
+        (None, None) => Vec::new(),
+    }
+}
+
+fn read(json: &RawValue) -> Result<Value, Refusal> {
+    value::value(json.get()).map_err(|why| Refusal::new(Status::INTERNAL, why.to_string()))
+}
+
+/// A sample, and that it was the last.
+fn occurrences(session: SessionId, event: &Event) -> Vec<Happening> {
+    let mut all = Vec::new();
+    if let Some(Ok(sample)) = event.sample.as_deref().map(read) {
+        let notes = event.notes.iter().map(|it| Value::from(it.as_str())).collect();
+        let values = vec![
+            Value::from(event.id.as_str()),
+            event.seq.into(),
+            event.missed.into(),
+            event.dropped.into(),
+            sample,
+            Value::List(notes),
+        ];
+        all.push((Topic::Sampled(session), values));
+    }
+    if let Some(reason) = event.ended {
+        let message = event.message.as_deref().unwrap_or_default();
+        let values = vec![event.id.as_str().into(), reason.name().into(), message.into()];
+        all.push((Topic::Unsampled(session), values));
+    }
+    let occurred = |(topic, values): (Topic, Vec<Value>)| {
+        let told = values.into_iter().map(Told::Value).collect();
+        Happening::Occurred(Occurrence::new(topic, Ns(0), told))
+    };
+    all.into_iter().map(occurred).collect()
+}
+
+/// The same refusal in the numbers of the language.
+pub fn refusal(code: i32, message: String) -> Refusal {
+    let status = match Said::of(code) {
+        Some(Said::Success) => Status::OK,
+        Some(Said::PartialSuccess) => Status::PARTIAL,
+        Some(Said::Exists) => Status::EXISTS,
+        Some(Said::NoPermissions) => Status::PERMISSION,
+        Some(Said::Timeout) => Status::TIMEOUT,
+        Some(Said::Unreach) => Status::NODE_DOWN,
+        Some(Said::BadParam) => Status::RANGE,
+        Some(Said::OutOfResource) => Status::RESOURCE,
+        Some(Said::NotFound) => Status::NO_SUCH_OBJECT,
+        Some(Said::NotSupported) => Status::UNSUPPORTED,
+        Some(Said::NotAvailable) => Status::INTERRUPTED,
+        Some(Said::Error) => Status::IO,
+        None => Status::INTERNAL,
+    };
+    Refusal::new(status, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: SessionId = SessionId { entry: 0, conn: 7 };
+
+    #[test]
+    fn a_reply_ends_its_call() {
+        let got = happenings(SESSION, b"{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"a\":1}}\n");
+        assert_eq!(got, [ended(3, Ok(Value::from(vec!["a".into(), 1.into()])))]);
+        let line = br#"{"id":4,"error":{"code":-46,"message":"no process 9"}}"#;
+        let why = Refusal::new(Status::NO_SUCH_OBJECT, "no process 9");
+        assert_eq!(happenings(SESSION, line), [ended(4, Err(why))]);
+    }
+
+    #[test]
+    fn the_last_sample_is_a_sample_and_an_end() {
+        let line = br#"{"method":"event","params":{"id":"x","seq":3,"missed":1,"dropped":2,
+            "node":"n","time_unix_ns":5,"ended":"count","sample":{"processes":[]}}}"#;
+        let line: Vec<u8> = line.iter().copied().filter(|&byte| byte != b'\n').collect();
+        let got = happenings(SESSION, &line);
+        let told = |topic, values: Vec<Value>| {
+            let told = values.into_iter().map(Told::Value).collect();
+            Happening::Occurred(Occurrence::new(topic, Ns(0), told))
+        };
+        let sample = Value::from(vec!["processes".into(), Value::List(Vec::new())]);
+        let (name, none) = (Value::from("x"), Value::List(Vec::new()));
+        let values = vec![name.clone(), 3.into(), 1.into(), 2.into(), sample, none];
+        let ended = vec![name, "count".into(), "".into()];
+        let want = [told(Topic::Sampled(SESSION), values), told(Topic::Unsampled(SESSION), ended)];
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn what_is_no_line_tells_nothing() {
+        assert_eq!(happenings(SESSION, b"}{\n"), []);
+    }
+}

@@ -1,0 +1,62 @@
+//! Limits of one user, through the socket: a refusal says which of them was met.
+
+use crate::served::Served;
+use crate::talk::Talk;
+
+const CONFIG: &str = "[limits]\nmonitors = 2\ngroups = 1\nlease = \"2s\"\nperiod = \"20ms\"\n\
+                      costly_period = \"200ms\"\nregistrations = 1\n";
+
+#[track_caller]
+fn refused(talk: &mut Talk, params: &str, want: &str) {
+    assert_eq!(talk.refusal("monitor", params), want, "{params}");
+}
+
+#[test]
+fn every_refusal_for_a_limit_names_it() {
+    let served = Served::with(CONFIG);
+    let mut talk = served.connect();
+    let every = |rest: &str| format!(r#"{{"fields":["pid"],{rest}}}"#);
+    refused(
+        &mut talk,
+        &every(r#""every_ns":19000000"#),
+        "every_ns: the shortest is 20 ms, the limit \"period\"",
+    );
+    refused(
+        &mut talk,
+        r#"{"fields":["pss_bytes"],"every_ns":199000000}"#,
+        "every_ns: the shortest is 200 ms, the limit \"costly_period\"",
+    );
+    refused(
+        &mut talk,
+        &every(r#""every_ns":1000000000,"lease_ns":2000000001"#),
+        "lease_ns: the longest is 2 s, the limit \"lease\"",
+    );
+    let grouped = r#"{"fields":["cpu_ns"],"group_by":"comm","every_ns":1000000000}"#;
+    let _first = talk.result("monitor", grouped);
+    let want = "user 0 has 1 monitors of groups, the limit \"groups\": cancel some";
+    refused(&mut talk, grouped, want);
+    let second = every(r#""every_ns":1000000000,"lease_ns":2000000000"#);
+    let _second = talk.result("monitor", &second);
+    let want = "user 0 has 2 monitors, the limit \"monitors\": cancel some";
+    refused(&mut talk, &second, want);
+    assert_eq!(talk.result("status", "{}")["refused"]["OUT_OF_RESOURCE"], 5);
+}
+
+#[test]
+fn so_many_registrations_wait_and_the_next_is_told_why_it_does_not() {
+    let served = Served::with(CONFIG);
+    let mut talk = served.connect();
+    // All in one piece: the first waits for a reading as the next one comes.
+    let call = |rank| {
+        format!(
+            "{{\"id\":{rank},\"method\":\"register\",\
+             \"params\":{{\"namespace\":\"job\",\"rank\":{rank},\"pid\":1234}}}}\n"
+        )
+    };
+    talk.say([call(0), call(1)].concat().as_bytes()).unwrap();
+    let answers = [talk.hear().expect("an answer"), talk.hear().expect("an answer")];
+    let of = |rank: u32| answers.iter().find(|it| it["id"] == rank).expect("it is answered");
+    assert_eq!(of(0)["result"]["rank"], 0, "{answers:?}");
+    let want = "1 registrations of user 0 wait, the limit \"registrations\": try again";
+    assert_eq!(of(1)["error"]["message"], want);
+}
