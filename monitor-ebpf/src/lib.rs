@@ -4,7 +4,7 @@
 //! `abi` is plain data: no unsafe code, no pointers, no padding.
 //! `kernel` is the only place that dereferences a kernel pointer; user space never sees it.
 #![no_std]
-#![cfg_attr(target_arch = "bpf", feature(core_intrinsics))]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch, core_intrinsics))]
 #![cfg_attr(not(target_arch = "bpf"), forbid(unsafe_code))]
 #![cfg_attr(
     target_arch = "bpf",

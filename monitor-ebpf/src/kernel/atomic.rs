@@ -12,6 +12,23 @@ pub fn add(place: &mut u64, amount: u64) {
     }
 }
 
+/// Adds, and returns what was there; what is done before it is seen before it. Since 5.12. In
+/// assembly, because the compiler knows it only for processors of 5.1 and later (`v3`), for which
+/// it would write all else differently, too.
+#[inline(always)]
+pub fn fetch_add(place: &mut u64, amount: u64) -> u64 {
+    let mut before = amount;
+    // SAFETY: the place is valid and aligned, as any `&mut u64` is.
+    unsafe {
+        core::arch::asm!(
+            "{0} = atomic_fetch_add((u64 *)({1} + 0), {0})",
+            inout(reg) before,
+            in(reg) place,
+        );
+    }
+    before
+}
+
 /// Puts a value in a place, and returns what was there. Since 5.12.
 #[inline(always)]
 pub fn exchange(place: &mut u64, value: u64) -> u64 {

@@ -6,7 +6,8 @@
 
 use super::counter::Shelf;
 use super::session::Session;
-use crate::model::histogram::Histogram;
+use crate::backend::rule::act::Move;
+use crate::backend::rule::held::{Area, Spread};
 use crate::omis::{Expr, RequestId, Value, Var};
 
 /// Something that tools count in and the kernel can change. What it holds is together what the
@@ -30,8 +31,14 @@ pub enum MeterKind {
     Least,
     /// The largest.
     Most,
-    /// How often each size came: a histogram.
+    /// How often each size came: a histogram of times.
     Sizes,
+    /// The same of numbers, with their sum and extremes.
+    Spread,
+    /// A level, and the area below it.
+    Level,
+    /// The last records.
+    Trace,
     /// A timer of each thread.
     ThreadTimer,
     /// A timer of each process.
@@ -42,11 +49,18 @@ pub enum MeterKind {
 
 /// What the kernel has counted in a meter.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Metered {
-    /// The count, the sum or the extreme; nothing, if the kernel has not counted in it.
-    pub value: Option<i64>,
-    /// The values, of one that counts sizes.
-    pub sizes: Histogram,
+pub enum Metered {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A count, a sum or an extreme.
+    Value(i64),
+    /// The largest of each size, and how many have the size.
+    Sizes(Vec<(u64, u64)>),
+    /// Numbers.
+    Spread(Spread),
+    /// A level.
+    Level(Area),
 }
 
 /// A number that a step takes.
@@ -86,6 +100,13 @@ impl Operand {
 pub enum Step {
     /// These meters are told a value.
     Tell(Operand, Vec<Meter>),
+    /// The level of an instrument, by its number, changes or is set. If the kernel has not got it,
+    /// it begins there at the last.
+    Move(Move<Operand>, u64, i64),
+    /// A trace has a record of these.
+    Record(Vec<Operand>, Meter),
+    /// A signal to whoever meets the event.
+    Signal(u32),
     /// A timer begins.
     Begin(Meter),
     /// A timer ends, and these are told its nanoseconds.
@@ -120,6 +141,21 @@ impl Bound<'_> {
     /// A parameter as a number.
     pub fn operand(&self, place: usize) -> Option<Operand> {
         self.args.get(place).and_then(Operand::from_expr)
+    }
+
+    /// Whether a parameter is the process that meets the event: `$proc`, or the first that it
+    /// tells, which it is of calls and signals.
+    pub fn is_who_meets_it(&self, place: usize) -> bool {
+        let is_it = |expr: &Expr| match expr {
+            Expr::Var(Var::Named(name)) => name.as_str() == "proc",
+            Expr::Var(Var::Position(place)) => *place == 1,
+            Expr::Value(_) | Expr::List(_) => false,
+        };
+        match self.args.get(place) {
+            Some(Expr::List(list)) => matches!(&list[..], [one] if is_it(one)),
+            Some(one) => is_it(one),
+            None => false,
+        }
     }
 
     /// A list as numbers.

@@ -20,3 +20,4 @@ pub mod spawn;
 pub mod trace;
 pub mod user;
 pub mod wait;
+pub mod words;

@@ -5,8 +5,11 @@
 //! they counted (`backend/ebpf/rule`); what a list wants told goes into [`RING`] as an
 //! [`record::Event`]. What could not be done is counted for each list in [`TALLIES`].
 
+pub mod level;
 pub mod op;
 pub mod record;
+pub mod spread;
+pub mod trace;
 
 use super::histogram::Histogram;
 use super::offset::offsets;
@@ -30,10 +33,16 @@ pub const MAX_RAISED: u32 = 16;
 /// Steps of all lists that one event starts; the limits above come first.
 pub const MAX_STEPS: u32 = 1024;
 
-/// Sums, counts, extremes and integrals: `u64` for each CPU.
+/// Sums, counts and extremes: `u64` for each CPU.
 pub const MAX_CELLS: u32 = 4096;
 /// Histograms.
 pub const MAX_HISTOGRAMS: u32 = 64;
+/// Levels with the area below them.
+pub const MAX_LEVELS: u32 = 64;
+/// Spreads.
+pub const MAX_SPREADS: u32 = 16;
+/// Traces.
+pub const MAX_TRACES: u32 = 8;
 /// Timers of threads, processes and the node together.
 pub const MAX_TIMERS: usize = 16;
 /// Calls of one function that are in each other, of which a timer knows the start.
@@ -51,8 +60,16 @@ pub const ENABLED: &str = "ENABLED";
 pub const HOOKS: &str = "HOOKS";
 /// Per-CPU array of `u64`.
 pub const CELLS: &str = "CELLS";
-/// Array of `u64`: what an integrator was last set to; one for each cell.
+/// Array of `u64`: what levels are now. User space changes them, too, in its memory.
 pub const LEVELS: &str = "LEVELS";
+/// Per-CPU array of [`level::Level`].
+pub const AREAS: &str = "AREAS";
+/// Array of `u64`: [`spread::SIZES`] for each spread. In the memory of user space.
+pub const SPREADS: &str = "SPREADS";
+/// Array of `u64`: how many records each trace ever had. In the memory of user space.
+pub const TRACES: &str = "TRACES";
+/// Array of [`trace::Row`]: [`trace::ROWS`] for each trace. In the memory of user space.
+pub const TRACED: &str = "TRACED";
 /// Per-CPU array of [`Histogram`].
 pub const HISTOGRAMS: &str = "HISTOGRAMS";
 /// Per-CPU array of [`Tally`].
@@ -67,6 +84,9 @@ pub const INHERITED: &str = "INHERITED";
 pub const RING: &str = "HAPPENED";
 /// Array of [`Timer`]: those of the whole node.
 pub const NODE_TIMERS: &str = "NODE_TIMERS";
+
+/// `BPF_F_MMAPABLE` (5.5): user space has the array in its memory.
+pub const MAPPED: u32 = 1 << 10;
 
 /// Rows of [`HOOKS`]: none, the tracepoints, then the user events.
 pub mod hook {

@@ -20,7 +20,7 @@ pub struct Op {
     pub from: u8,
     /// How: a width, a comparison, whose timer, what a record holds.
     pub how: u8,
-    /// Number of an argument, source, cell, histogram, timer, list, event or set.
+    /// Number of what is named: an argument, a cell, a timer, a list and so on.
     pub index: u32,
     /// A constant.
     pub value: u64,
@@ -55,10 +55,10 @@ pub const BEGIN: u8 = 11;
 pub const END: u8 = 12;
 /// `to` = whether the timer runs.
 pub const RUNNING: u8 = 13;
-/// The integrator in cells `index` and `index` + 1 changes by `from`.
-pub const INTEGRATE_CHANGE: u8 = 14;
-/// The integrator in cells `index` and `index` + 1 is now `from`.
-pub const INTEGRATE_LEVEL: u8 = 15;
+/// Level `index` changes by `from`; `to` = what it is then.
+pub const LEVEL_CHANGE: u8 = 14;
+/// Level `index` is now `from`, and so is `to`.
+pub const LEVEL: u8 = 15;
 /// A record of all values, and of what `how` says ([`told`]); `from` is a mask of the values that
 /// are addresses of texts, of which the first two are read.
 pub const RECORD: u8 = 16;
@@ -76,6 +76,12 @@ pub const OURS: u8 = 21;
 
 /// As [`MEMORY`], without sign; what cannot be read is [`MISSING`], and the run goes on.
 pub const PEEK: u8 = 22;
+/// Spread `index` has one more of the size of `from`, and its cells from `value` on
+/// ([`super::spread`]) are told it.
+pub const SPREAD: u8 = 23;
+/// Trace `index` has a record of `how` values, `from` and those after it.
+pub const TRACE: u8 = 24;
+
 /// No address, and no number of fewer than 64 bits.
 pub const MISSING: u64 = 0x8000_0000_0bad_0bad;
 

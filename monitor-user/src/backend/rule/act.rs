@@ -15,6 +15,8 @@ pub const MAX_RAISED_AT_ONCE: usize = rule::MAX_PENDING;
 pub const MAX_VALUES: usize = rule::MAX_VALUES;
 /// A value that could not be read.
 pub const MISSING: u64 = rule::op::MISSING;
+/// Values that a record of a trace has.
+pub const MAX_TRACED: usize = rule::trace::MAX_VALUES;
 /// Texts that one record holds.
 pub const MAX_TEXTS: usize = rule::record::TEXTS;
 
@@ -40,11 +42,45 @@ pub enum CellKind {
     Least,
     /// The largest value.
     Most,
-    /// The area below a level, in units of the level times nanoseconds.
-    Area,
 }
 
-/// A histogram.
+/// A level: a number that goes up and down, with the area below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LevelId(pub u32);
+
+/// Numbers by size, each within a hundredth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SpreadId {
+    /// Its place.
+    pub index: u32,
+    /// The first of its cells.
+    pub cells: u32,
+}
+
+/// A trace: the last records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TraceId(pub u32);
+
+/// What becomes of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move<T = i64> {
+    /// It changes by this.
+    By(T),
+    /// It is this.
+    To(T),
+}
+
+impl Move {
+    /// What becomes of this level.
+    pub const fn of(self, level: i64) -> i64 {
+        match self {
+            Self::By(change) => level.wrapping_add(change),
+            Self::To(level) => level,
+        }
+    }
+}
+
+/// A histogram of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HistogramId(pub u32);
 
@@ -219,10 +255,14 @@ pub enum Act {
     End(Value, Timer),
     /// `to` = whether a timer runs.
     Running(Value, Timer),
-    /// The level of an area changes by a value.
-    Change(Cell, Value),
-    /// The level of an area is now a value.
-    Level(Cell, Value),
+    /// A level changes by a value, which is then the level.
+    Change(LevelId, Value),
+    /// A level is now a value.
+    Level(LevelId, Value),
+    /// A spread counts a value.
+    Spread(SpreadId, Value),
+    /// A trace has a record of so many values, from one on; at most [`MAX_TRACED`].
+    Trace(TraceId, Value, u8),
     /// Tells user space all values.
     Record(Recorded),
     /// Another list is enabled.

@@ -5,13 +5,18 @@
 //! request is written, or what its list is for.
 
 pub mod act;
+pub mod held;
 pub mod scripted;
 pub mod told;
 
 use super::Error;
 use crate::model::histogram::Histogram;
 use crate::model::id::Pid;
-use act::{Act, Cell, CellKind, HistogramId, Set, Timer, UserEvent, Whose};
+use act::{
+    Act, Cell, CellKind, HistogramId, LevelId, Move, Set, SpreadId, Timer, TraceId, UserEvent,
+    Whose,
+};
+use held::{Area, Spread, Traced};
 use std::path::PathBuf;
 use told::{Tally, Told};
 
@@ -83,6 +88,12 @@ pub trait Rules: Send {
     fn make_cell(&mut self, kind: CellKind) -> Result<Cell, Error>;
     /// A new histogram without values.
     fn make_histogram(&mut self) -> Result<HistogramId, Error>;
+    /// A new level that is this.
+    fn make_level(&mut self, first: i64) -> Result<LevelId, Error>;
+    /// A new spread without numbers.
+    fn make_spread(&mut self) -> Result<SpreadId, Error>;
+    /// A new trace without records.
+    fn make_trace(&mut self) -> Result<TraceId, Error>;
     /// A new timer that does not run.
     fn make_timer(&mut self, whose: Whose) -> Result<Timer, Error>;
     /// A new set without processes.
@@ -116,6 +127,14 @@ pub trait Rules: Send {
     fn cell(&self, cell: Cell) -> Option<i64>;
     /// What a histogram holds.
     fn histogram(&self, id: HistogramId) -> Histogram;
+    /// Changes a level at once for all lists; its area is theirs alone. What it was before.
+    fn move_level(&mut self, id: LevelId, how: Move) -> i64;
+    /// What lists have done to a level.
+    fn area(&self, id: LevelId) -> Area;
+    /// What a spread holds.
+    fn spread(&self, id: SpreadId) -> Spread;
+    /// What was recorded after the first so many records.
+    fn traced(&self, id: TraceId, after: u64) -> Traced;
     /// What became of a list's runs.
     fn tally(&self, id: ListId) -> Tally;
     /// Who reads what lists tell; there is one.
@@ -146,6 +165,12 @@ pub enum Part {
     Cell(Cell),
     /// See [`Rules::make_histogram`].
     Histogram(HistogramId),
+    /// See [`Rules::make_level`].
+    Level(LevelId),
+    /// See [`Rules::make_spread`].
+    Spread(SpreadId),
+    /// See [`Rules::make_trace`].
+    Trace(TraceId),
     /// See [`Rules::make_timer`].
     Timer(Timer),
     /// See [`Rules::make_set`].

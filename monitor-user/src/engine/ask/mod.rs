@@ -251,7 +251,7 @@ impl Machine {
         let Some(seat) = self.seats.remove(&id) else { return };
         turn.ground.release(&seat.session.tool);
         for it in self.shelf.leave(id) {
-            turn.ground.forget_meters(it.number);
+            turn.ground.free_meters(it.number);
         }
         self.last_words(id, turn);
         self.registry.withdraw(id);

@@ -3,10 +3,12 @@
 //! In: levels, or changes, with their times. Out: what they come to until a time. Times that go
 //! backward add nothing.
 
+use crate::backend::rule::act::Move;
+use crate::backend::rule::held::Area as Kernel;
 use crate::model::id::Ns;
 
 /// A level over time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Area {
     /// How often it changed.
     pub count: u64,
@@ -28,19 +30,35 @@ impl Area {
         Self { count: 0, level, least: level, most: level, began, since: began, sum: 0.0 }
     }
 
-    /// It is this from now on.
-    pub fn set(&mut self, level: i64, now: Ns) {
+    /// The same level, from now on; if others change it too, they say what it is in all.
+    pub fn anew(&self, level: Option<i64>, now: Ns) -> Self {
+        let level = level.unwrap_or(self.level);
+        Self { least: level, most: level, ..Self::new(self.level, now) }
+    }
+
+    /// From now on it is this. Before it was as here, or, if others change it too, as they say.
+    pub fn change(&mut self, how: Move, before: Option<i64>, now: Ns) {
+        let before = before.unwrap_or(self.level);
+        let after = how.of(before);
         self.sum = self.seconds(now);
         self.since = Ns(self.since.0.max(now.0));
         self.count += 1;
-        self.level = level;
+        self.level = self.level.wrapping_add(after.wrapping_sub(before));
+        self.reach(after);
+    }
+
+    /// The level was this some time.
+    pub fn reach(&mut self, level: i64) {
         self.least = self.least.min(level);
         self.most = self.most.max(level);
     }
 
-    /// It is so much more from now on.
-    pub fn change(&mut self, by: i64, now: Ns) {
-        self.set(self.level.saturating_add(by), now);
+    /// Together with what was done to it in the kernel until now.
+    pub fn with(&self, kernel: &Kernel, now: Ns) -> Self {
+        let sum = self.seconds(now) + kernel.until(now) as f64 / 1e9;
+        let since = Ns(self.since.0.max(now.0));
+        let count = self.count + kernel.count;
+        Self { sum, since, count, level: kernel.level, ..*self }
     }
 
     /// The area until now, in units of the level times seconds.
@@ -63,11 +81,14 @@ mod tests {
     fn the_area_below_a_level_grows_with_time() {
         let second = |n: u64| Ns(n * 1_000_000_000);
         let mut it = Area::new(0, second(10));
-        it.set(4, second(11));
-        it.change(-1, second(13));
+        it.change(Move::To(4), None, second(11));
+        it.change(Move::By(-1), None, second(13));
         // 1 s at 0, 2 s at 4, 2 s at 3.
         assert_eq!((it.seconds(second(15)), it.mean(second(15))), (14.0, Some(2.8)));
         assert_eq!((it.count, it.level, it.least, it.most), (2, 3, 0, 4));
+        // Others have made 9 of it, of which 6 are theirs.
+        it.change(Move::To(2), Some(9), second(15));
+        assert_eq!((it.level, it.most, it.seconds(second(16))), (-4, 4, 10.0));
         assert_eq!(Area::new(7, second(1)).mean(second(1)), None);
     }
 }

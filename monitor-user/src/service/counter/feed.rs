@@ -3,7 +3,7 @@
 use super::instrument::Instrument;
 use super::stopwatch::Stopwatch;
 use super::{BLANK, NAME, kernel, named};
-use crate::backend::rule::act::Whose;
+use crate::backend::rule::act::{Move, Whose};
 use crate::model::id::Ns;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Value};
@@ -28,7 +28,7 @@ pub const ROWS: &[Row] = &[
                      at 1ms call 7 pvm_send 1 100\nat 2ms call 7 pvm_send 1 20\n\
                      > 14 [0] cnt_read(\"sent\",62)\n\
                      < 14 [0] cnt_read(0,[\"sent\",\"bytes\",2,120,20,100])"],
-        act: Act::Manipulation(|ctx, args| number(ctx, args, Instrument::add)),
+        act: Act::Manipulation(|ctx, args| number(ctx, args, Move::By)),
         kernel: Some(kernel::add),
         ..BLANK
     },
@@ -41,14 +41,16 @@ pub const ROWS: &[Row] = &[
                      at 1000ms\n> 11 [0] cnt_set(\"q\",4)\n< 11 [0] cnt_set(0)\nat 3000ms\n\
                      > 12 [0] cnt_add(\"q\",-1)\n< 12 [0] cnt_add(0)\nat 4000ms\n\
                      > 13 [0] cnt_read(\"q\",376)\n< 13 [0] cnt_read(0,[\"q\",11.0,0,4,2.75,3])"],
-        act: Act::Manipulation(|ctx, args| number(ctx, args, Instrument::set)),
+        act: Act::Manipulation(|ctx, args| number(ctx, args, Move::To)),
+        kernel: Some(kernel::set),
         ..BLANK
     },
     Row {
         name: "cnt_record",
         takes: &[NAME, Param { name: "values", kind: Kind::Many(&Kind::Any) }],
         help: "Gives numbers to a histogram, or one record of values to a trace, which keeps the \
-               last 16384.",
+               last 16384. Of what the kernel records it keeps the last 2048 itself, and is looked \
+               at ten times a second.",
         examples: &[
             "> 10 [0] cnt_create(\"size\",\"histogram\",\"bytes\")\n< 10 [0] cnt_create(0)\n\
                      > 11 [0] cnt_record(\"size\",4,4,9)\n< 11 [0] cnt_record(0)\n\
@@ -56,6 +58,7 @@ pub const ROWS: &[Row] = &[
                      < 12 [0] cnt_read(0,[\"size\",3,17,[4,9,9,9]])",
         ],
         act: Act::Manipulation(record),
+        kernel: Some(kernel::record),
         ..BLANK
     },
     Row {
@@ -91,20 +94,21 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-fn number(
-    ctx: &mut Ctx<'_>,
-    args: &[Value],
-    act: fn(&mut Instrument, i64, Ns) -> Result<(), Refusal>,
-) -> Outcome {
+fn number(ctx: &mut Ctx<'_>, args: &[Value], how: fn(i64) -> Move) -> Outcome {
     let now = ctx.now;
     let wrong = || Refusal::new(Status::RANGE, "an instrument takes numbers of 63 bits");
-    let number = args[1].integer().ok_or_else(wrong);
-    let done = number.and_then(|number| act(named(ctx, &args[0])?, number, now));
+    let how = args[1].integer().ok_or_else(wrong).map(how);
+    let done = how.and_then(|how| {
+        let number = named(ctx, &args[0])?.number;
+        let before = ctx.ground.move_level(number, how);
+        named(ctx, &args[0])?.change(how, before, now)
+    });
     done.map(|()| Done::ok()).into()
 }
 
 fn record(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
     let (now, values) = (ctx.now, args[1].list().unwrap_or_default());
+    kernel::take_records(ctx, &args[0]);
     named(ctx, &args[0]).and_then(|it| it.record(values, now)).map(|()| Done::ok()).into()
 }
 

@@ -6,7 +6,7 @@ use super::area::Area;
 use super::stopwatch::Stopwatch;
 use super::summary::Summary;
 use super::trace::Trace;
-use crate::backend::rule::act::Whose;
+use crate::backend::rule::act::{Move, Whose};
 use crate::model::id::Ns;
 use crate::omis::{Status, Text, Value};
 use crate::service::outcome::Refusal;
@@ -109,21 +109,13 @@ impl Instrument {
         }
     }
 
-    /// Adds to a counter, or to the level of an integrator.
-    pub fn add(&mut self, number: i64, now: Ns) -> Result<(), Refusal> {
-        match &mut self.shows {
-            Shows::Counter(sum) => sum.note(number),
-            Shows::Integrator(area) => area.change(number, now),
-            _ => return Err(self.kind().other("a counter or an integrator")),
-        }
-        Ok(())
-    }
-
-    /// Sets the sum of a counter, or the level of an integrator.
-    pub fn set(&mut self, number: i64, now: Ns) -> Result<(), Refusal> {
-        match &mut self.shows {
-            Shows::Counter(sum) => sum.sum = number,
-            Shows::Integrator(area) => area.set(number, now),
+    /// Adds to a counter or sets its sum; or changes the level of an integrator, which was before
+    /// what others say who change it, too.
+    pub fn change(&mut self, how: Move, before: Option<i64>, now: Ns) -> Result<(), Refusal> {
+        match (&mut self.shows, how) {
+            (Shows::Counter(sum), Move::By(number)) => sum.note(number),
+            (Shows::Counter(sum), Move::To(number)) => sum.sum = number,
+            (Shows::Integrator(area), how) => area.change(how, before, now),
             _ => return Err(self.kind().other("a counter or an integrator")),
         }
         Ok(())
@@ -154,11 +146,12 @@ impl Instrument {
         }
     }
 
-    /// Shows nothing again. An integrator keeps its level, and who has begun has begun.
-    pub fn reset(&mut self, now: Ns) {
+    /// Shows nothing again. An integrator keeps its level, which is what others say who change it,
+    /// too; and who has begun has begun.
+    pub fn reset(&mut self, level: Option<i64>, now: Ns) {
         match &mut self.shows {
             Shows::Counter(sum) | Shows::Histogram(sum) => *sum = sum.empty(),
-            Shows::Integrator(area) => *area = Area::new(area.level, now),
+            Shows::Integrator(area) => *area = area.anew(level, now),
             Shows::Timer(watch) => {
                 watch.times = watch.times.empty();
                 watch.lost = 0;

@@ -1,7 +1,7 @@
 //! `cnt_create`, `cnt_delete`, `cnt_reset`, `cnt_list`.
 
 use super::instrument::Kind as Sort;
-use super::{BLANK, NAME, NAMES, named};
+use super::{BLANK, NAME, NAMES, kernel, named};
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Text, Value};
 use crate::service::ctx::Ctx;
@@ -90,7 +90,7 @@ fn delete(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
     let session = ctx.session.tool.session;
     each(ctx, args, |ctx, name| {
         let gone = ctx.desk.shelf_mut().delete(session, name)?;
-        ctx.ground.forget_meters(gone.number);
+        ctx.ground.free_meters(gone.number);
         Ok(())
     })
 }
@@ -98,9 +98,9 @@ fn delete(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
 fn reset(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
     let now = ctx.now;
     each(ctx, args, |ctx, name| {
-        let it = named(ctx, name)?;
-        it.reset(now);
-        let number = it.number;
+        let number = named(ctx, name)?.number;
+        let level = kernel::level(number, ctx.ground).map(|it| it.level);
+        named(ctx, name)?.reset(level, now);
         ctx.ground.forget_meters(number);
         Ok(())
     })

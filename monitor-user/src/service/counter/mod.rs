@@ -27,6 +27,7 @@ use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use instrument::Instrument;
 pub use shelf::Shelf;
+pub use trace::Trace;
 
 /// What all of its services are.
 const BLANK: Row = Row { prefix: "cnt_", level: Level::Kernel, ..Row::BLANK };

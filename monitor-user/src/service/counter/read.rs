@@ -1,6 +1,7 @@
 //! `cnt_read`, `cnt_records`: what instruments show.
 
 use super::instrument::{Instrument, Shows};
+use super::kernel::Shown;
 use super::summary::Summary;
 use super::trace::{self, Record};
 use super::{BLANK, NAME, NAMES, kernel, named};
@@ -67,7 +68,13 @@ const FLAGS: &[Flag] = &[
     ),
     flag(8, "level", "integer", "of an integrator"),
     flag(9, "running", "integer", "who was started and not stopped"),
-    flag(10, "lost", "integer", "times without a beginning, records that are gone"),
+    flag(
+        10,
+        "lost",
+        "integer",
+        "times without a beginning, records that are gone, negative numbers that the kernel would \
+         have put into a histogram",
+    ),
 ];
 
 const fn flag(bit: u8, name: &'static str, kind: &'static str, help: &'static str) -> Flag {
@@ -81,12 +88,13 @@ fn read(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
     let (mut out, mut failed) = (Vec::new(), Vec::new());
     let session = ctx.session.tool.session;
     for name in names {
+        kernel::take_records(ctx, name);
         match ctx.desk.shelf().find(session, name) {
             Ok(it) => {
                 out.push(name.clone());
-                let all = kernel::summed(it, ctx.ground);
+                let all = kernel::shown(it, ctx.ground, now);
                 let wanted = FLAGS.iter().filter(|flag| flags >> flag.bit & 1 == 1);
-                out.extend(wanted.map(|flag| told(it, all.as_ref(), flag.bit, now)));
+                out.extend(wanted.map(|flag| told(it, &all, flag.bit, now)));
             }
             Err(why) => failed.push((name.clone(), why)),
         }
@@ -100,31 +108,28 @@ fn read(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
 }
 
 /// What a bit asks for.
-fn told(it: &Instrument, all: Option<&Summary>, bit: u8, now: Ns) -> Value {
+fn told(it: &Instrument, all: &Shown<'_>, bit: u8, now: Ns) -> Value {
     match bit {
         0 => Value::from(it.kind().name()),
         1 => Value::Text(it.unit.clone()),
-        _ => {
-            let shown = all.and_then(|all| summed(all, bit));
-            shown.or_else(|| shown_here(&it.shows, bit, now)).unwrap_or(Value::List(Vec::new()))
-        }
+        _ => shown(all, bit, now).unwrap_or(Value::List(Vec::new())),
     }
 }
 
-/// What the kernel has no part in.
-fn shown_here(shows: &Shows, bit: u8, now: Ns) -> Option<Value> {
-    match (shows, bit) {
-        (Shows::Histogram(sum), _) => summed(sum, bit),
-        (Shows::Timer(watch), 9) => u64::try_from(watch.running()).ok().map(Value::from),
-        (Shows::Timer(watch), 10) => Some(watch.lost.into()),
-        (Shows::Integrator(area), 2) => Some(area.count.into()),
-        (Shows::Integrator(area), 3) => Some(area.seconds(now).into()),
-        (Shows::Integrator(area), 4) => Some(area.least.into()),
-        (Shows::Integrator(area), 5) => Some(area.most.into()),
-        (Shows::Integrator(area), 6) => area.mean(now).map(Value::from),
-        (Shows::Integrator(area), 8) => Some(area.level.into()),
-        (Shows::Trace(trace), 2) => Some(trace.count.into()),
-        (Shows::Trace(trace), 10) => Some(trace.lost.into()),
+fn shown(all: &Shown<'_>, bit: u8, now: Ns) -> Option<Value> {
+    match (all, bit) {
+        (Shown::Timer(watch, _), 9) => u64::try_from(watch.running()).ok().map(Value::from),
+        (Shown::Timer(watch, _), 10) => Some(watch.lost.into()),
+        (Shown::Histogram(sum), 10) => Some(sum.n_refused.into()),
+        (Shown::Counter(sum) | Shown::Histogram(sum) | Shown::Timer(_, sum), _) => summed(sum, bit),
+        (Shown::Integrator(area), 2) => Some(area.count.into()),
+        (Shown::Integrator(area), 3) => Some(area.seconds(now).into()),
+        (Shown::Integrator(area), 4) => Some(area.least.into()),
+        (Shown::Integrator(area), 5) => Some(area.most.into()),
+        (Shown::Integrator(area), 6) => area.mean(now).map(Value::from),
+        (Shown::Integrator(area), 8) => Some(area.level.into()),
+        (Shown::Trace(trace), 2) => Some(trace.count.into()),
+        (Shown::Trace(trace), 10) => Some(trace.lost.into()),
         _ => None,
     }
 }
@@ -145,6 +150,7 @@ fn records(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
     let most = args[1].integer::<usize>().filter(|most| (1..=trace::MOST).contains(most));
     let wrong = || Refusal::new(Status::RANGE, format!("wanted 1 to {} records", trace::MOST));
     let most = most.ok_or_else(wrong)?;
+    kernel::take_records(ctx, &args[0]);
     let it = named(ctx, &args[0])?;
     let Shows::Trace(trace) = &it.shows else { return Err(it.kind().other("a trace")) };
     let record = |it: &Record| {

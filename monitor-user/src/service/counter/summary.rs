@@ -2,7 +2,7 @@
 //!
 //! In: numbers. Out: what they come to. Knows no unit.
 
-use crate::model::histogram::Histogram;
+use crate::backend::rule::held::Spread as Numbers;
 use crate::model::spread::Spread;
 
 /// The percentiles that are told.
@@ -19,6 +19,8 @@ pub struct Summary {
     pub least: Option<i64>,
     /// The largest.
     pub most: Option<i64>,
+    /// Numbers that it does not take, and that nobody could be told so.
+    pub n_refused: u64,
     spread: Option<Spread>,
 }
 
@@ -32,19 +34,32 @@ impl Summary {
     pub fn note(&mut self, number: i64) {
         self.count += 1;
         self.sum = self.sum.saturating_add(number);
-        self.least = Some(self.least.map_or(number, |least| least.min(number)));
-        self.most = Some(self.most.map_or(number, |most| most.max(number)));
+        self.reach(Some(number));
         if let (Some(spread), Ok(number)) = (&mut self.spread, u64::try_from(number)) {
             spread.note(number);
         }
     }
 
     /// Sorts in numbers that were counted by size elsewhere, each as the largest of its size.
-    pub fn add_sizes(&mut self, sizes: &Histogram) {
+    pub fn add_sizes(&mut self, sizes: &[(u64, u64)]) {
         let Some(spread) = &mut self.spread else { return };
-        for (low, high, count) in sizes.buckets() {
-            spread.note_many(if high.0 == u64::MAX { low.0 } else { high.0 }, count);
-        }
+        sizes.iter().for_each(|(largest, count)| spread.note_many(*largest, *count));
+    }
+
+    /// Takes in what was counted elsewhere.
+    pub fn add(&mut self, other: &Numbers) {
+        self.count += other.sizes.iter().map(|(_, count)| count).sum::<u64>();
+        self.sum = self.sum.saturating_add(other.sum);
+        self.reach(other.least);
+        self.reach(other.most);
+        self.n_refused += other.n_refused;
+        self.add_sizes(&other.sizes);
+    }
+
+    /// Some number was this, if there was one.
+    pub fn reach(&mut self, number: Option<i64>) {
+        self.least = [self.least, number].into_iter().flatten().min();
+        self.most = self.most.max(number);
     }
 
     /// The mean of them.

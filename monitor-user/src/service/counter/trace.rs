@@ -40,6 +40,18 @@ impl Trace {
         self.kept.push_back(Record { at, values });
     }
 
+    /// Some were gone before they came here.
+    pub const fn lose(&mut self, n: u64) {
+        self.count += n;
+        self.lost += n;
+    }
+
+    /// Takes over what another has, which is newer.
+    pub fn append(&mut self, newer: Self) {
+        self.lose(newer.lost);
+        newer.kept.into_iter().for_each(|it| self.record(it.at, it.values));
+    }
+
     /// The last so many, the oldest first.
     pub fn last(&self, most: usize) -> impl Iterator<Item = &Record> {
         self.kept.iter().skip(self.kept.len().saturating_sub(most))

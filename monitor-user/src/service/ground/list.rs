@@ -3,8 +3,10 @@
 //! In: programs, all of them each time something about them changes. Out: which it does not take,
 //! and why; what it has counted. What a program tells comes as `Happening::Ran`.
 
+use crate::backend::rule::act::Move;
 use crate::model::id::{Identity, Ns};
 use crate::omis::RequestId;
+use crate::service::counter::Trace;
 use crate::service::desk::{Check, Topic};
 use crate::service::kernel::{Meter, Metered, Step};
 use crate::service::outcome::Refusal;
@@ -75,6 +77,19 @@ pub trait Lists {
         Metered::default()
     }
 
-    /// Forgets what was counted in the meters of a number.
+    /// Changes the level of a number where the kernel has it. What it was before.
+    fn move_level(&mut self, _: u64, _: Move) -> Option<i64> {
+        None
+    }
+
+    /// What the kernel has recorded in the trace of a number since this was asked last.
+    fn take_records(&mut self, _: u64) -> Trace {
+        Trace::default()
+    }
+
+    /// Forgets what was counted in the meters of a number; a level stays what it is.
     fn forget_meters(&mut self, _: u64) {}
+
+    /// Has no such meters any more.
+    fn free_meters(&mut self, _: u64) {}
 }

@@ -5,8 +5,10 @@ use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Act;
+use crate::service::kernel::{Bound, Step};
 use crate::service::outcome::{Done, Outcome, Refusal};
 use crate::service::row::{self, Row, integer};
+use crate::service::session::right::Reach;
 
 const LIST: Param = Param { name: "tid_list", kind: Kind::Many(&Kind::Process) };
 
@@ -44,6 +46,7 @@ pub const ROWS: &[Row] = &[
                runs again, SIGKILL at once.",
         examples: &["process 7\nattach 7\n> 10 [0] kill([7],9)\n< 10 [0] kill(0)"],
         act: row::Act::Manipulation(|ctx, args| numbered(ctx, args, Act::Kill)),
+        kernel: Some(kill_in_kernel),
         ..CONTROLLED
     },
     Row {
@@ -64,6 +67,14 @@ fn numbered(ctx: &mut Ctx<'_>, args: &[Value], act: fn(i32) -> Act) -> Outcome {
         Ok(number) => ctx.act(&args[0], &act(number), |ctx, report| ctx.acknowledge(report)),
         Err(why) => refused(why),
     }
+}
+
+/// A signal to whoever meets the event, by a tool that may send it to anybody: of the others it is
+/// asked when it happens.
+fn kill_in_kernel(it: &Bound<'_>) -> Option<Vec<Step>> {
+    let number = it.value(1)?.integer::<u32>().filter(|number| (1..=64).contains(number))?;
+    let may = it.session.tool.uid == 0 && it.session.tool.acts == Reach::All;
+    (may && it.is_who_meets_it(0)).then(|| vec![Step::Signal(number)])
 }
 
 fn refused(why: Refusal) -> Outcome {

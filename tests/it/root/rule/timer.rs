@@ -2,7 +2,7 @@
 
 use super::{RECORD, Scene};
 use crate::root::privilege::granted;
-use monitor::backend::rule::act::{Act, CellKind, Value, Whose, Width};
+use monitor::backend::rule::act::{Act, Value, Whose, Width};
 use monitor::backend::rule::{Part, Place, Rules as _};
 
 const V0: Value = Value(0);
@@ -79,10 +79,10 @@ fn root_an_area_is_the_level_times_the_time() {
     }
     let mut scene = Scene::new();
     let labs = scene.function("labs");
-    let area = scene.rules.make_cell(CellKind::Area).unwrap();
-    let level = scene.rules.make_cell(CellKind::Area).unwrap();
+    let area = scene.rules.make_level(0).unwrap();
+    let level = scene.rules.make_level(0).unwrap();
     let argument = Act::Argument(V0, 0, Width::I32);
-    let acts = [argument, Act::Change(area, V0), Act::Level(level, V0), RECORD];
+    let acts = [argument, Act::Level(level, V0), Act::Change(area, V0), RECORD];
     let _ = scene.list(Place::Entry(labs), &acts);
     // 3 for a while; then 3 + 2 - 5, or 2 and then -5, which ends at a level of its own; then 0.
     let _ = scene.target.does("import time; it = l.labs(3); time.sleep(0.05)");
@@ -92,13 +92,9 @@ fn root_an_area_is_the_level_times_the_time() {
     let at = |n: usize| i64::try_from(told[n].at.0).unwrap();
     let changed = 3 * (at(1) - at(0)) + 5 * (at(2) - at(1));
     let set = 3 * (at(1) - at(0)) + 2 * (at(2) - at(1)) - 5 * (at(3) - at(2));
-    // The clock is read once for the cell and once for the record. How far that may be off goes
-    // by the time in all, at a level of 5: an area may be next to nothing, being a difference.
-    let most = 5 * (at(3) - at(0)) / 50;
-    let near = |cell, want: i64| {
-        let held = scene.rules.cell(cell).unwrap();
-        assert!((held - want).abs() < most, "{held}, not {want}");
-    };
-    near(area, changed);
-    near(level, set);
+    // The clock is read once for all that a list does.
+    assert_eq!(scene.rules.area(area).until(told[3].at), i128::from(changed));
+    assert_eq!(scene.rules.area(level).until(told[3].at), i128::from(set));
+    let levels: Vec<i64> = told.iter().map(|it| it.values[0].cast_signed()).collect();
+    assert_eq!(levels, [3, 5, 0, 0], "what the level was changed to");
 }

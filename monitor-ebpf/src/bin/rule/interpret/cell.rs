@@ -1,9 +1,9 @@
-//! What rules add up: cells, histograms and integrators, each for this CPU, so that no two CPUs
-//! wait for one place. Extremes and levels need an exchange, and so a newer instruction (5.12).
+//! What rules add up: cells and histograms, each for this CPU, so that no two CPUs wait for one
+//! place. Extremes need an exchange, and so a newer instruction (5.12).
 
 use super::Frame;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, PerCpuArray};
+use aya_ebpf::maps::PerCpuArray;
 use monitor_ebpf::abi::histogram::{BUCKETS, Histogram, bucket};
 use monitor_ebpf::abi::rule::op::Op;
 use monitor_ebpf::abi::rule::{MAX_CELLS, MAX_HISTOGRAMS};
@@ -11,8 +11,6 @@ use monitor_ebpf::kernel::{atomic, forgotten};
 
 #[map]
 static CELLS: PerCpuArray<u64> = PerCpuArray::with_max_entries(MAX_CELLS, 0);
-#[map]
-static LEVELS: Array<u64> = Array::with_max_entries(MAX_CELLS, 0);
 #[map]
 static HISTOGRAMS: PerCpuArray<Histogram> = PerCpuArray::with_max_entries(MAX_HISTOGRAMS, 0);
 
@@ -50,32 +48,19 @@ pub fn note(index: u32, value: u64) {
     }
 }
 
-/// Changes an integrator. Its area until t is t times the sum of all changes, less the sum of each
-/// change times its moment; so two sums that any CPU adds to are enough, and no lock is needed.
-/// Both wrap around, and so does their difference.
-#[inline(always)]
-pub fn integrate(index: u32, change: u64, at_ns: u64) {
-    add(index, change);
-    add(index + 1, change.wrapping_mul(at_ns));
-}
-
-/// Sets an integrator: the change is what lies between the old level and the new.
-#[inline(always)]
-pub fn level(index: u32, value: u64, at_ns: u64) {
-    let Some(level) = LEVELS.get_ptr_mut(index) else { return };
-    // SAFETY: elements of an array live as long as the map.
-    let before = atomic::exchange(unsafe { &mut *level }, value);
-    integrate(index, value.wrapping_sub(before), at_ns);
-}
-
 impl Frame {
     /// Lets a cell have a value if that is beyond what it has.
     #[inline(always)]
     pub fn extreme(&self, it: &Op, which: Extreme) {
-        let Some(cell) = CELLS.get_ptr_mut(it.index) else { return };
+        self.reach(it.index, self.value(it.from), which);
+    }
+
+    /// The same, by number.
+    #[inline(always)]
+    pub fn reach(&self, index: u32, mut value: u64, which: Extreme) {
+        let Some(cell) = CELLS.get_ptr_mut(index) else { return };
         // SAFETY: this CPU's element lives as long as the map.
         let cell = unsafe { &mut *cell };
-        let mut value = self.value(it.from);
         for _ in 0..ATTEMPTS {
             // SAFETY: a reference is valid; another program may have changed the place.
             let now = unsafe { core::ptr::read_volatile(cell) };

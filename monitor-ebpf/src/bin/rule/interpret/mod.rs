@@ -7,11 +7,14 @@
 mod begin;
 mod cell;
 mod clock;
+mod level;
 pub mod member;
 mod memory;
 pub mod register;
+mod spread;
 mod tell;
 mod timer;
+mod trace;
 
 use aya_ebpf::helpers::generated::bpf_loop;
 use core::ffi::c_void;
@@ -250,14 +253,10 @@ impl Frame {
             op::MIN => self.extreme(it, cell::Extreme::Least),
             op::MAX => self.extreme(it, cell::Extreme::Most),
             op::RUNNING => self.set(it.to, u64::from(self.is_running(it))),
-            op::INTEGRATE_CHANGE => {
-                let at_ns = self.now_ns();
-                cell::integrate(it.index, self.value(it.from), at_ns);
-            }
-            op::INTEGRATE_LEVEL => {
-                let at_ns = self.now_ns();
-                cell::level(it.index, self.value(it.from), at_ns);
-            }
+            op::LEVEL_CHANGE => self.move_level(it, level::Move::By),
+            op::LEVEL => self.move_level(it, level::Move::To),
+            op::SPREAD => self.spread(it),
+            op::TRACE => self.trace(it),
             op::ENABLE => begin::switch(it.index, 1),
             op::DISABLE => begin::switch(it.index, 0),
             op::RAISE => self.raise(it),

@@ -4,7 +4,8 @@
 
 use crate::backend::Error;
 use crate::backend::rule::act::{
-    Act, Cell, CellKind, MAX_ACTS, MAX_VALUES, Receiver, Recorded, Source, Timer, Value, Whose,
+    Act, Cell, CellKind, LevelId, MAX_ACTS, MAX_VALUES, Receiver, Recorded, Source, Timer, Value,
+    Whose,
 };
 use monitor_ebpf::abi::rule::op::{self, Op, receiver, source, told, whose};
 use monitor_ebpf::abi::rule::{List, MAX_OPS};
@@ -37,6 +38,7 @@ fn code(act: &Act) -> Op {
     let gives = |code, to: Value| Op { to: to.0, ..new(code) };
     let takes = |code, index, from: Value| Op { index, from: from.0, ..new(code) };
     let changes = |code, cell: Cell, from: Value| takes(code, cell.index, from);
+    let moves = |code, level: LevelId, by: Value| Op { to: by.0, ..takes(code, level.0, by) };
     match *act {
         Act::Argument(to, index, how) => {
             Op { index: index.into(), how: how.code(), ..gives(op::ARGUMENT, to) }
@@ -60,8 +62,10 @@ fn code(act: &Act) -> Op {
         Act::Begin(timer, keep) => timed(takes(op::BEGIN, 0, keep), timer),
         Act::End(to, timer) => timed(gives(op::END, to), timer),
         Act::Running(to, timer) => timed(gives(op::RUNNING, to), timer),
-        Act::Change(cell, by) => changes(op::INTEGRATE_CHANGE, cell, by),
-        Act::Level(cell, is) => changes(op::INTEGRATE_LEVEL, cell, is),
+        Act::Change(level, by) => moves(op::LEVEL_CHANGE, level, by),
+        Act::Level(level, is) => moves(op::LEVEL, level, is),
+        Act::Spread(it, of) => Op { value: it.cells.into(), ..takes(op::SPREAD, it.index, of) },
+        Act::Trace(trace, of, n) => Op { how: n, ..takes(op::TRACE, trace.0, of) },
         Act::Record(it) => Op { from: it.texts, how: recorded(it), ..new(op::RECORD) },
         Act::Enable(list) => Op { index: list.0, ..new(op::ENABLE) },
         Act::Disable(list) => Op { index: list.0, ..new(op::DISABLE) },

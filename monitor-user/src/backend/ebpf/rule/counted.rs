@@ -7,21 +7,12 @@ use crate::backend::rule::ListId;
 use crate::backend::rule::act::{Cell, CellKind, HistogramId};
 use crate::backend::rule::told::{self, Tally};
 use crate::model::histogram::Histogram;
-use crate::sys::clock;
 use monitor_ebpf::abi::{histogram, rule as abi};
-
-/// How many places a cell takes: an area needs the sum of changes, and of changes times moments.
-pub const fn width(kind: CellKind) -> u32 {
-    match kind {
-        CellKind::Sum | CellKind::Least | CellKind::Most => 1,
-        CellKind::Area => 2,
-    }
-}
 
 /// What an extreme is without a value.
 const fn beginning(kind: CellKind) -> i64 {
     match kind {
-        CellKind::Sum | CellKind::Area => 0,
+        CellKind::Sum => 0,
         CellKind::Least => i64::MAX,
         CellKind::Most => i64::MIN,
     }
@@ -30,10 +21,7 @@ const fn beginning(kind: CellKind) -> i64 {
 /// Brings a cell to its beginning.
 pub fn reset_cell(object: &mut Object, cell: Cell) -> Result<(), Error> {
     let Cell { index, kind } = cell;
-    for place in index..index + width(kind) {
-        map::set_all(object, abi::CELLS, place, beginning(kind))?;
-    }
-    map::set(object, abi::LEVELS, index, &0u64)
+    map::set_all(object, abi::CELLS, index, beginning(kind))
 }
 
 /// Takes all values out of a histogram.
@@ -43,16 +31,11 @@ pub fn reset_histogram(object: &mut Object, id: HistogramId) -> Result<(), Error
 
 /// What a cell holds.
 pub fn cell(object: &Object, cell: Cell) -> Option<i64> {
-    let parts = |index| map::get_all::<i64>(object, abi::CELLS, index);
-    let sum = |index| parts(index).into_iter().fold(0, i64::wrapping_add);
+    let parts = map::get_all::<i64>(object, abi::CELLS, cell.index).into_iter();
     let held = match cell.kind {
-        CellKind::Sum => return Some(sum(cell.index)),
-        CellKind::Area => {
-            let now = clock::boot().0.cast_signed();
-            return Some(now.wrapping_mul(sum(cell.index)).wrapping_sub(sum(cell.index + 1)));
-        }
-        CellKind::Least => parts(cell.index).into_iter().min(),
-        CellKind::Most => parts(cell.index).into_iter().max(),
+        CellKind::Sum => return Some(parts.fold(0, i64::wrapping_add)),
+        CellKind::Least => parts.min(),
+        CellKind::Most => parts.max(),
     };
     held.filter(|held| *held != beginning(cell.kind))
 }

@@ -7,6 +7,7 @@ mod code;
 mod counted;
 mod hooks;
 mod map;
+mod mapped;
 mod member;
 mod places;
 mod ring;
@@ -15,15 +16,21 @@ pub mod trial;
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
 use crate::backend::Error;
-use crate::backend::rule::act::{Act, Cell, CellKind, HistogramId, Set, Timer, UserEvent, Whose};
+use crate::backend::rule::act::{
+    Act, Cell, CellKind, HistogramId, LevelId, Move, Set, SpreadId, Timer, TraceId, UserEvent,
+    Whose,
+};
+use crate::backend::rule::held::{Area, Spread, Traced};
 use crate::backend::rule::told::Tally;
 use crate::backend::rule::{Children, List, ListId, Part, Place, Reader, Rules};
 use crate::model::histogram::Histogram;
 use crate::model::id::Pid;
 use crate::sys::barrier;
 use hooks::{Hooks, Link};
+use mapped::Mapped;
 use monitor_ebpf::abi::rule::{
-    self as abi, MAX_CELLS, MAX_HISTOGRAMS, MAX_LISTS, MAX_SETS, MAX_TIMERS, hook,
+    self as abi, MAX_CELLS, MAX_HISTOGRAMS, MAX_LEVELS, MAX_LISTS, MAX_SETS, MAX_SPREADS,
+    MAX_TIMERS, MAX_TRACES, hook, spread,
 };
 use places::Places;
 use ring::Ring;
@@ -35,6 +42,7 @@ const RING_FACTOR: u32 = 4;
 /// The loaded object and who uses what of it.
 pub struct KernelRules {
     object: Object,
+    mapped: Mapped,
     hooks: Hooks,
     lists: BTreeMap<ListId, Listed>,
     free: Free,
@@ -59,6 +67,9 @@ struct Free {
     lists: Places,
     cells: Places,
     histograms: Places,
+    levels: Places,
+    spreads: Places,
+    traces: Places,
     timers: Places,
     sets: Places,
     events: Places,
@@ -81,12 +92,23 @@ impl KernelRules {
             lists: Places::new("lists", MAX_LISTS),
             cells: Places::new("cells", MAX_CELLS),
             histograms: Places::new("histograms", MAX_HISTOGRAMS),
+            levels: Places::new("levels", MAX_LEVELS),
+            spreads: Places::new("spreads", MAX_SPREADS),
+            traces: Places::new("traces", MAX_TRACES),
             timers: Places::new("timers", timers),
             sets: Places::new("sets", MAX_SETS),
             events: Places::new("user events", hook::MAX_USER),
         };
-        let lists = BTreeMap::new();
-        Ok(Self { object, hooks: Hooks::default(), lists, free, reader, n_timers: 0, inherited: 0 })
+        Ok(Self {
+            mapped: Mapped::of(&object)?,
+            object,
+            hooks: Hooks::default(),
+            lists: BTreeMap::new(),
+            free,
+            reader,
+            n_timers: 0,
+            inherited: 0,
+        })
     }
 
     fn write(&mut self, id: ListId, version: u32, list: &abi::List) -> Result<(), Error> {
@@ -113,7 +135,7 @@ impl KernelRules {
 
 impl Rules for KernelRules {
     fn make_cell(&mut self, kind: CellKind) -> Result<Cell, Error> {
-        let index = self.free.cells.take_row(counted::width(kind))?;
+        let index = self.free.cells.take()?;
         counted::reset_cell(&mut self.object, Cell { index, kind })?;
         Ok(Cell { index, kind })
     }
@@ -121,6 +143,27 @@ impl Rules for KernelRules {
     fn make_histogram(&mut self) -> Result<HistogramId, Error> {
         let id = HistogramId(self.free.histograms.take()?);
         counted::reset_histogram(&mut self.object, id)?;
+        Ok(id)
+    }
+
+    fn make_level(&mut self, first: i64) -> Result<LevelId, Error> {
+        let id = LevelId(self.free.levels.take()?);
+        self.mapped.begin_level(&mut self.object, id, first)?;
+        Ok(id)
+    }
+
+    fn make_spread(&mut self) -> Result<SpreadId, Error> {
+        let cells = self.free.cells.take_row(spread::CELLS)?;
+        let index = self.free.spreads.take();
+        let index = index.inspect_err(|_| self.free.cells.give_back_row(cells, spread::CELLS))?;
+        let id = SpreadId { index, cells };
+        self.mapped.begin_spread(&mut self.object, id)?;
+        Ok(id)
+    }
+
+    fn make_trace(&mut self) -> Result<TraceId, Error> {
+        let id = TraceId(self.free.traces.take()?);
+        self.mapped.begin_trace(id);
         Ok(id)
     }
 
@@ -147,11 +190,13 @@ impl Rules for KernelRules {
 
     fn free(&mut self, what: Part) {
         match what {
-            Part::Cell(Cell { index, kind }) => {
-                for place in index..index + counted::width(kind) {
-                    self.free.cells.give_back(place);
-                }
+            Part::Cell(cell) => self.free.cells.give_back(cell.index),
+            Part::Level(id) => self.free.levels.give_back(id.0),
+            Part::Spread(SpreadId { index, cells }) => {
+                self.free.spreads.give_back(index);
+                self.free.cells.give_back_row(cells, spread::CELLS);
             }
+            Part::Trace(id) => self.free.traces.give_back(id.0),
             Part::Histogram(id) => self.free.histograms.give_back(id.0),
             Part::Timer(timer) => self.free.timers.give_back(timer.index),
             Part::Set(set) => self.free_set(set),
@@ -236,6 +281,22 @@ impl Rules for KernelRules {
 
     fn histogram(&self, id: HistogramId) -> Histogram {
         counted::histogram(&self.object, id)
+    }
+
+    fn move_level(&mut self, id: LevelId, how: Move) -> i64 {
+        self.mapped.move_level(id, how)
+    }
+
+    fn area(&self, id: LevelId) -> Area {
+        self.mapped.area(&self.object, id)
+    }
+
+    fn spread(&self, id: SpreadId) -> Spread {
+        self.mapped.spread(&self.object, id)
+    }
+
+    fn traced(&self, id: TraceId, after: u64) -> Traced {
+        self.mapped.traced(id, after)
     }
 
     fn tally(&self, id: ListId) -> Tally {

@@ -33,6 +33,11 @@ impl Places {
         Ok(first)
     }
 
+    /// Gives so many numbers back, from one on.
+    pub fn give_back_row(&mut self, first: u32, n: u32) {
+        (first..first + n).for_each(|number| self.give_back(number));
+    }
+
     /// Gives a number back.
     pub fn give_back(&mut self, number: u32) {
         let _ = self.used.remove(&number);

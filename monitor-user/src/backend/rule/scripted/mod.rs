@@ -8,8 +8,10 @@ mod run;
 mod tests;
 
 use super::act::{
-    Act, Cell, CellKind, HistogramId, MAX_ACTS, MAX_VALUES, Receiver, Set, Timer, UserEvent, Whose,
+    Act, Cell, CellKind, HistogramId, LevelId, MAX_ACTS, MAX_VALUES, Move, Receiver, Set, SpreadId,
+    Timer, TraceId, UserEvent, Whose,
 };
+use super::held::{Area, Record, Spread, Traced};
 use super::told::{Tally, Told};
 use super::{Children, List, ListId, Part, Place, Reader, Rules};
 use crate::backend::Error;
@@ -44,7 +46,10 @@ pub struct Scripted {
     pub signals: Vec<(Pid, u32, Receiver)>,
     lists: BTreeMap<ListId, Listed>,
     switches: HashMap<ListId, bool>,
-    cells: HashMap<u32, Counter>,
+    cells: HashMap<u32, i64>,
+    levels: HashMap<u32, Area>,
+    spreads: HashMap<u32, Spread>,
+    traces: HashMap<u32, Vec<Record>>,
     histograms: HashMap<u32, Histogram>,
     calls: HashMap<(u32, Pid), Vec<Begun>>,
     sets: HashMap<u32, BTreeSet<Pid>>,
@@ -61,14 +66,6 @@ struct Listed {
     tally: Tally,
 }
 
-/// A cell: its sum or extreme, or its level with the area until then.
-#[derive(Default)]
-struct Counter {
-    value: Option<i64>,
-    area: i64,
-    since: Ns,
-}
-
 impl Scripted {
     /// A number that nothing else has.
     fn next(&mut self) -> u32 {
@@ -77,13 +74,36 @@ impl Scripted {
     }
 
     fn change(&mut self, cell: Cell, how: impl FnOnce(Option<i64>) -> i64) {
+        let after = how(self.cells.get(&cell.index).copied());
+        let _before = self.cells.insert(cell.index, after);
+    }
+
+    /// What a list does to a level; what it is then.
+    fn change_level(&mut self, id: LevelId, how: Move) -> i64 {
         let now = self.now;
-        let counter = self.cells.entry(cell.index).or_default();
-        let level = counter.value.unwrap_or(0);
-        let passed = now.since(counter.since).0.cast_signed();
-        counter.area = counter.area.wrapping_add(level.wrapping_mul(passed));
-        counter.since = now;
-        counter.value = Some(how(counter.value));
+        let before = self.move_level(id, how);
+        let area = self.levels.entry(id.0).or_default();
+        let change = area.level - before;
+        area.count += 1;
+        area.changed += change;
+        area.moments += i128::from(change) * i128::from(now.0);
+        area.level
+    }
+
+    fn note(&mut self, id: SpreadId, value: i64) {
+        let spread = self.spreads.entry(id.index).or_default();
+        let Ok(number) = u64::try_from(value) else {
+            spread.n_refused += 1;
+            return;
+        };
+        spread.sum += value;
+        spread.least = Some(spread.least.map_or(value, |least| least.min(value)));
+        spread.most = spread.most.max(Some(value));
+        match spread.sizes.iter_mut().find(|(size, _)| *size == number) {
+            Some((_, count)) => *count += 1,
+            None => spread.sizes.push((number, 1)),
+        }
+        spread.sizes.sort_unstable();
     }
 }
 
@@ -107,6 +127,20 @@ impl Rules for Scripted {
         Ok(HistogramId(self.next()))
     }
 
+    fn make_level(&mut self, first: i64) -> Result<LevelId, Error> {
+        let id = LevelId(self.next());
+        let _none = self.levels.insert(id.0, Area { level: first, ..Area::default() });
+        Ok(id)
+    }
+
+    fn make_spread(&mut self) -> Result<SpreadId, Error> {
+        Ok(SpreadId { index: self.next(), cells: 0 })
+    }
+
+    fn make_trace(&mut self) -> Result<TraceId, Error> {
+        Ok(TraceId(self.next()))
+    }
+
     fn make_timer(&mut self, whose: Whose) -> Result<Timer, Error> {
         Ok(Timer { index: self.next(), generation: 1, whose })
     }
@@ -127,6 +161,9 @@ impl Rules for Scripted {
         match what {
             Part::Cell(cell) => drop(self.cells.remove(&cell.index)),
             Part::Histogram(id) => drop(self.histograms.remove(&id.0)),
+            Part::Level(id) => drop(self.levels.remove(&id.0)),
+            Part::Spread(id) => drop(self.spreads.remove(&id.index)),
+            Part::Trace(id) => drop(self.traces.remove(&id.0)),
             Part::Timer(timer) => self.calls.retain(|(index, _), _| *index != timer.index),
             Part::Set(set) => drop(self.sets.remove(&set.0)),
             Part::Event(_) => {}
@@ -182,19 +219,36 @@ impl Rules for Scripted {
     }
 
     fn cell(&self, cell: Cell) -> Option<i64> {
-        let counter = self.cells.get(&cell.index);
+        let held = self.cells.get(&cell.index).copied();
         match cell.kind {
-            CellKind::Sum => Some(counter.and_then(|it| it.value).unwrap_or(0)),
-            CellKind::Least | CellKind::Most => counter?.value,
-            CellKind::Area => Some(counter.map_or(0, |it| {
-                let passed = self.now.since(it.since).0.cast_signed();
-                it.area.wrapping_add(it.value.unwrap_or(0).wrapping_mul(passed))
-            })),
+            CellKind::Sum => Some(held.unwrap_or(0)),
+            CellKind::Least | CellKind::Most => held,
         }
     }
 
     fn histogram(&self, id: HistogramId) -> Histogram {
         self.histograms.get(&id.0).cloned().unwrap_or_default()
+    }
+
+    fn move_level(&mut self, id: LevelId, how: Move) -> i64 {
+        let area = self.levels.entry(id.0).or_default();
+        let before = area.level;
+        area.level = how.of(before);
+        before
+    }
+
+    fn area(&self, id: LevelId) -> Area {
+        self.levels.get(&id.0).copied().unwrap_or_default()
+    }
+
+    fn spread(&self, id: SpreadId) -> Spread {
+        self.spreads.get(&id.index).cloned().unwrap_or_default()
+    }
+
+    fn traced(&self, id: TraceId, after: u64) -> Traced {
+        let all = self.traces.get(&id.0).map_or(&[][..], Vec::as_slice);
+        let new = usize::try_from(after).map_or(&[][..], |after| &all[after.min(all.len())..]);
+        Traced { n_made: after + new.len() as u64, n_lost: 0, records: new.to_vec() }
     }
 
     fn tally(&self, id: ListId) -> Tally {

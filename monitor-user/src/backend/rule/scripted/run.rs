@@ -2,7 +2,7 @@
 
 use super::{Happened, NO_VALUES, Scripted};
 use crate::backend::rule::act::{
-    Act, CellKind, MAX_TEXTS, MAX_VALUES, MISSING, Recorded, Set, Source, Timer, Value, Whose,
+    Act, CellKind, MAX_TEXTS, MAX_VALUES, MISSING, Move, Recorded, Set, Source, Timer, Value, Whose,
 };
 use crate::backend::rule::told::{Told, Why};
 use crate::backend::rule::{List, ListId, Place, Rules as _};
@@ -108,13 +108,21 @@ impl Scripted {
             Act::Filter(of, how, with) if !how.holds(run.get(of), with) => return Then::End,
             Act::Filter(..) | Act::Raise(..) => {}
             Act::Count(cell) => self.change(cell, |held| held.unwrap_or(0).wrapping_add(1)),
-            Act::Add(cell, of) | Act::Change(cell, of) => {
+            Act::Add(cell, of) => {
                 let by = signed(of);
                 self.change(cell, |held| held.unwrap_or(0).wrapping_add(by));
             }
-            Act::Level(cell, of) => {
-                let level = signed(of);
-                self.change(cell, |_| level);
+            Act::Change(id, by) => {
+                let level = self.change_level(id, Move::By(signed(by)));
+                run.set(by, level.cast_unsigned());
+            }
+            Act::Level(id, is) => {
+                let _level = self.change_level(id, Move::To(signed(is)));
+            }
+            Act::Spread(id, of) => self.note(id, signed(of)),
+            Act::Trace(id, of, n) => {
+                let values = (of.0..of.0 + n).map(|n| run.get(Value(n)).cast_signed()).collect();
+                self.traces.entry(id.0).or_default().push((self.now, values));
             }
             Act::Extreme(cell, of) => {
                 let value = signed(of);

@@ -62,9 +62,8 @@ fn a_raised_event_runs_its_lists_after_the_one_that_raised_it() {
 fn an_end_knows_its_beginning_and_an_area_its_level() {
     let mut rules = Scripted::default();
     let timer = rules.make_timer(Whose::Thread).unwrap();
-    let (took, area) =
-        (rules.make_cell(CellKind::Most).unwrap(), rules.make_cell(CellKind::Area).unwrap());
-    let begin = [ARGUMENT, Act::Begin(timer, V0), Act::Level(area, V0)];
+    let (took, level) = (rules.make_cell(CellKind::Most).unwrap(), rules.make_level(0).unwrap());
+    let begin = [ARGUMENT, Act::Begin(timer, V0), Act::Level(level, V0)];
     let _ = list(&mut rules, call(), &begin);
     let end = [Act::End(V0, timer), Act::Extreme(took, V0)];
     let end = list(&mut rules, Place::Exec, &end);
@@ -74,7 +73,7 @@ fn an_end_knows_its_beginning_and_an_area_its_level() {
     calls(&mut rules, std::iter::once(3));
     rules.now = Ns(700);
     rules.happen(exec);
-    assert_eq!((rules.cell(took), rules.cell(area)), (Some(700), Some(2100)));
+    assert_eq!((rules.cell(took), rules.area(level).until(Ns(700))), (Some(700), 2100));
 }
 
 #[test]

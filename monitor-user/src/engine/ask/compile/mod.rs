@@ -11,6 +11,7 @@ mod raise;
 #[cfg(test)]
 mod tests;
 
+use crate::backend::rule::act::{MAX_TRACED, Move};
 use crate::service::desk::{Check, Topic, is_shared};
 use crate::service::ground::RuleKey;
 use crate::service::kernel::{Operand, Step};
@@ -146,7 +147,15 @@ impl<'w> Book<'w> {
     fn is_possible(&self, at: usize, step: &Step, split_timers: &BTreeSet<u64>) -> bool {
         let it = &self.all[at];
         match step {
-            Step::Tell(operand, _) => knows(&it.topic, *operand),
+            Step::Tell(operand, _) | Step::Move(Move::By(operand) | Move::To(operand), ..) => {
+                knows(&it.topic, *operand)
+            }
+            Step::Record(operands, _) => {
+                operands.len() <= MAX_TRACED
+                    && operands.iter().all(|operand| knows(&it.topic, *operand))
+            }
+            // Elsewhere it is not who meets the event that runs.
+            Step::Signal(_) => matches!(it.topic, Topic::Called(_) | Topic::Signalled),
             Step::Begin(timer) | Step::End(timer, _) => {
                 // Elsewhere the kernel may have no memory for who has begun.
                 let may_begin = matches!(it.topic, Topic::Called(_));

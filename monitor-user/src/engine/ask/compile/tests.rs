@@ -21,7 +21,9 @@ fn wanted(lines: &str) -> Vec<Wanted> {
     let _none = input(Input::Opened(Tool::root(SessionId::default(), 1), Dialect::Extended));
     let first = "1 [0] attach(7); 2 [0] cnt_create(\"n\",\"counter\",\"\"); \
                  3 [0] cnt_create(\"t\",\"thread_timer\",\"\"); 4 [0] define_user_event(5); \
-                 5 [0] define_user_event(6)";
+                 5 [0] define_user_event(6); 6 [0] cnt_create(\"h\",\"histogram\",\"\"); \
+                 7 [0] cnt_create(\"q\",\"integrator\",\"\"); \
+                 8 [0] cnt_create(\"r\",\"trace\",\"\")";
     for line in [first].into_iter().chain(lines.lines().map(str::trim)) {
         let replied = input(said(line));
         let [Output::Reply(_, reply)] = &replied[..] else { panic!("{line}: {replied:?}") };
@@ -134,5 +136,27 @@ fn numbers_that_the_kernel_does_not_know_are_left_to_us() {
          40 [0] process_signal([7],[40]): 41 [0] cnt_add(\"n\",$seq)
          9 [0] enable(10); 9 [0] enable(20); 9 [0] enable(30); 9 [0] enable(40)",
         "10:0.0, 30:0.0",
+    );
+}
+
+#[test]
+fn every_kind_of_instrument_is_fed_in_the_kernel_and_so_are_signals_sent() {
+    check(
+        "10 [0] start_lib_call([7],\"f\"): 11 [0] cnt_record(\"h\",$2), 12 [0] cnt_set(\"q\",$2), \
+                13 [0] cnt_add(\"q\",-1), 14 [0] cnt_record(\"r\",$2,$thread,$time)
+         20 [0] start_lib_call([7],\"f\"): 21 [0] kill($proc,9), 22 [0] kill([$1],10)
+         9 [0] enable(10); 9 [0] enable(20)",
+        "10:0.0 0.1 0.2 0.3, 20:0.0 0.1",
+    );
+}
+
+#[test]
+fn what_is_told_of_a_process_and_who_does_not_run_is_left_to_us() {
+    check(
+        "10 [0] start_lib_call([7],\"f\"): 11 [0] cnt_record(\"r\",$1), 12 [0] cnt_set(\"n\",1), \
+                13 [0] cnt_record(\"r\",1,2,3,4,5), 14 [0] kill([7],9), 15 [0] kill($proc,0)
+         20 [0] process_terminated([7]): 21 [0] kill($proc,9)
+         9 [0] enable(10); 9 [0] enable(20)",
+        "",
     );
 }

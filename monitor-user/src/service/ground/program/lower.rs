@@ -6,7 +6,8 @@
 use super::super::list::Program;
 use crate::backend::rule::ListId;
 use crate::backend::rule::act::{
-    Act, Cell, HistogramId, MAX_ACTS, Timer, UserEvent, Value as Slot,
+    Act, Cell, HistogramId, LevelId, MAX_ACTS, Move, Receiver, SpreadId, Timer, TraceId, UserEvent,
+    Value as Slot,
 };
 use crate::omis::{RequestId, Status};
 use crate::service::kernel::{Meter, MeterKind, Operand, Step};
@@ -15,6 +16,9 @@ use crate::service::outcome::Refusal;
 /// The first of the four values that steps use. Those below are the event's own.
 pub const SCRATCH: u8 = 4;
 
+/// The extremes of a level.
+const EXTREMES: [MeterKind; 2] = [MeterKind::Least, MeterKind::Most];
+
 /// What a meter is to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Place {
@@ -22,6 +26,12 @@ pub enum Place {
     Cell(Cell),
     /// A histogram.
     Sizes(HistogramId),
+    /// A histogram of numbers.
+    Spread(SpreadId),
+    /// A level.
+    Level(LevelId),
+    /// A trace.
+    Trace(TraceId),
     /// A timer.
     Timer(Timer),
 }
@@ -30,6 +40,8 @@ pub enum Place {
 pub trait Names {
     /// A meter; it is made, if it is new.
     fn meter(&mut self, meter: Meter) -> Result<Place, Refusal>;
+    /// The level of a number; one that is new begins there.
+    fn level(&mut self, number: u64, first: i64) -> Result<LevelId, Refusal>;
     /// What switches a request; nothing, if the kernel has not got it.
     fn switch(&self, id: RequestId) -> Option<ListId>;
     /// An event; it is made, if it is new.
@@ -55,6 +67,25 @@ fn stepped(step: &Step, names: &mut dyn Names) -> Result<Stepped, Refusal> {
     let mut may_end = false;
     let (fetched, acts) = match step {
         Step::Tell(operand, meters) => (vec![(*operand, first)], told(meters, first, names)?),
+        Step::Move(how, number, level) => {
+            let id = names.level(*number, *level)?;
+            let (operand, act) = match how {
+                Move::By(operand) => (operand, Act::Change(id, first)),
+                Move::To(operand) => (operand, Act::Level(id, first)),
+            };
+            let mut acts = vec![act];
+            // What the level is then.
+            acts.extend(told(&EXTREMES.map(|kind| Meter { number: *number, kind }), first, names)?);
+            (vec![(*operand, first)], acts)
+        }
+        Step::Record(operands, meter) => {
+            let (n, operands) = (operands.len() as u8, operands.iter().copied());
+            let Place::Trace(id) = names.meter(*meter)? else {
+                return Err(unfit("only a trace has records"));
+            };
+            (operands.zip((SCRATCH..).map(Slot)).collect(), vec![Act::Trace(id, first, n)])
+        }
+        Step::Signal(number) => (vec![], vec![Act::Signal(*number, Receiver::Process)]),
         Step::Begin(meter) => (vec![], vec![Act::Begin(timer(*meter, names)?, first)]),
         Step::End(meter, meters) => {
             may_end = true;
@@ -82,7 +113,10 @@ fn told(meters: &[Meter], value: Slot, names: &mut dyn Names) -> Result<Vec<Act>
         (MeterKind::Sum, Place::Cell(cell)) => Ok(Act::Add(cell, value)),
         (_, Place::Cell(cell)) => Ok(Act::Extreme(cell, value)),
         (_, Place::Sizes(id)) => Ok(Act::Histogram(id, value)),
-        (_, Place::Timer(_)) => Err(unfit("a timer takes no value")),
+        (_, Place::Spread(id)) => Ok(Act::Spread(id, value)),
+        (_, Place::Level(_) | Place::Trace(_) | Place::Timer(_)) => {
+            Err(unfit("it is told in another way"))
+        }
     };
     meters.iter().map(act).collect()
 }
@@ -90,7 +124,7 @@ fn told(meters: &[Meter], value: Slot, names: &mut dyn Names) -> Result<Vec<Act>
 fn timer(meter: Meter, names: &mut dyn Names) -> Result<Timer, Refusal> {
     match names.meter(meter)? {
         Place::Timer(timer) => Ok(timer),
-        Place::Cell(_) | Place::Sizes(_) => Err(unfit("only a timer begins and ends")),
+        _ => Err(unfit("only a timer begins and ends")),
     }
 }
 
@@ -144,6 +178,10 @@ mod tests {
                 MeterKind::ThreadTimer => Place::Timer(timer),
                 _ => Place::Cell(Cell { index: 2, kind: CellKind::Sum }),
             })
+        }
+
+        fn level(&mut self, _: u64, _: i64) -> Result<LevelId, Refusal> {
+            Ok(LevelId(4))
         }
 
         fn switch(&self, id: RequestId) -> Option<ListId> {

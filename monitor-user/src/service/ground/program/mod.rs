@@ -10,22 +10,25 @@
 
 pub mod look;
 pub mod lower;
+mod meter;
 mod place;
 mod set;
 
 use super::happening::Happening;
 use super::list::{Program, Programs, RuleKey};
-use crate::backend::rule::act::{CellKind, UserEvent, Whose};
-use crate::backend::rule::told::{Told as Record, Why};
+use crate::backend::rule::act::{LevelId, Move, UserEvent};
+use crate::backend::rule::told::{Tally, Told as Record, Why};
 use crate::backend::rule::{ListId, Part, Rules};
-use crate::model::id::Pid;
+use crate::model::id::{Ns, Pid};
 use crate::probe::tap::rider::Rider;
+use crate::service::counter::Trace;
 use crate::service::desk::is_shared;
 use crate::service::ground::reading;
-use crate::service::kernel::{Meter, MeterKind, Metered};
+use crate::service::kernel::{Meter, Metered};
 use crate::service::outcome::Refusal;
 use crate::service::session::right::SessionId;
 use lower::{Names, Place, Stepped};
+use meter::Meters;
 use set::Sets;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -50,7 +53,7 @@ pub struct Placement {
     placed: BTreeMap<RuleKey, Placed>,
     sets: Sets,
     events: BTreeMap<EventKey, UserEvent>,
-    meters: BTreeMap<Meter, Place>,
+    meters: Meters,
     /// Whose a list at a tracepoint or an event is, and which values it is for.
     owners: HashMap<ListId, RuleKey>,
     /// Whose lists at calls are.
@@ -195,12 +198,15 @@ impl Placement {
         self.riders.get(&number).copied()
     }
 
-    /// Records and events that were lost since this was asked last, but for those of calls.
+    /// Records, events and signals that were lost since this was asked last, but for those of
+    /// calls. It is asked often, and so traces are looked at, too, before they are overwritten.
     pub fn newly_lost(&mut self, kernel: &mut dyn Kernel) -> u64 {
+        self.meters.look(kernel.rules());
         let mut n_new = 0;
         for placed in self.placed.values_mut() {
             let tallies = placed.lists.iter().map(|list| kernel.rules().tally(*list));
-            let n_lost = tallies.map(|it| it.lost_records + it.lost_raises).sum::<u64>();
+            let lost = |it: Tally| it.lost_records + it.lost_raises + it.unsent;
+            let n_lost = tallies.map(lost).sum::<u64>();
             n_new += n_lost.saturating_sub(placed.n_lost);
             placed.n_lost = n_lost;
         }
@@ -209,19 +215,22 @@ impl Placement {
 
     /// What the kernel has counted in a meter.
     pub fn metered(&self, meter: Meter, rules: &dyn Rules) -> Metered {
-        match self.meters.get(&meter) {
-            Some(Place::Cell(cell)) => Metered { value: rules.cell(*cell), ..Metered::default() },
-            Some(Place::Sizes(id)) => Metered { sizes: rules.histogram(*id), ..Metered::default() },
-            Some(Place::Timer(_)) | None => Metered::default(),
-        }
+        self.meters.read(meter, rules)
+    }
+
+    /// Changes the level of a number; what it was before.
+    pub fn move_level(&self, number: u64, how: Move, rules: &mut dyn Rules) -> Option<i64> {
+        self.meters.move_level(number, how, rules)
+    }
+
+    /// What was recorded in the trace of a number since this was asked last.
+    pub fn take_records(&mut self, number: u64, rules: &dyn Rules) -> Trace {
+        self.meters.take_records(number, rules)
     }
 
     /// Has the meters of a number begin anew: lists that name them are given others, at once.
-    pub fn forget_meters(&mut self, number: u64, kernel: &mut dyn Kernel) {
-        let (old, kept) = std::mem::take(&mut self.meters)
-            .into_iter()
-            .partition::<BTreeMap<_, _>, _>(|(meter, _)| meter.number == number);
-        self.meters = kept;
+    pub fn forget_meters(&mut self, (number, now): (u64, Ns), kernel: &mut dyn Kernel) {
+        let old = self.meters.forget((number, now), kernel.rules());
         let keys: Vec<RuleKey> = self.placed.keys().copied().collect();
         for key in keys {
             if let Err(why) = self.settle(key, kernel) {
@@ -229,12 +238,14 @@ impl Placement {
                 self.leave(key, kernel);
             }
         }
-        for place in old.into_values() {
-            kernel.rules().free(match place {
-                Place::Cell(cell) => Part::Cell(cell),
-                Place::Sizes(id) => Part::Histogram(id),
-                Place::Timer(timer) => Part::Timer(timer),
-            });
+        old.into_iter().for_each(|part| kernel.rules().free(part));
+    }
+
+    /// Has no such meters any more, once no list names them.
+    pub fn free_meters(&mut self, number: u64, kernel: &mut dyn Kernel) {
+        self.meters.leave(number);
+        if self.placed.is_empty() {
+            self.meters.free_left(kernel.rules());
         }
     }
 
@@ -248,6 +259,7 @@ impl Placement {
         }
         let whose = self.placed.values().map(|placed| &placed.program.whose);
         self.sets.free_all_but(whose, kernel.rules());
+        self.meters.free_left(kernel.rules());
     }
 }
 
@@ -265,28 +277,17 @@ struct Named<'n> {
     session: SessionId,
     placed: &'n BTreeMap<RuleKey, Placed>,
     events: &'n mut BTreeMap<EventKey, UserEvent>,
-    meters: &'n mut BTreeMap<Meter, Place>,
+    meters: &'n mut Meters,
     rules: &'n mut dyn Rules,
 }
 
 impl Names for Named<'_> {
     fn meter(&mut self, meter: Meter) -> Result<Place, Refusal> {
-        if let Some(place) = self.meters.get(&meter) {
-            return Ok(*place);
-        }
-        let mut cell = |kind| self.rules.make_cell(kind).map(Place::Cell);
-        let place = match meter.kind {
-            MeterKind::Count | MeterKind::Sum => cell(CellKind::Sum),
-            MeterKind::Least => cell(CellKind::Least),
-            MeterKind::Most => cell(CellKind::Most),
-            MeterKind::Sizes => self.rules.make_histogram().map(Place::Sizes),
-            MeterKind::ThreadTimer => self.rules.make_timer(Whose::Thread).map(Place::Timer),
-            MeterKind::ProcessTimer => self.rules.make_timer(Whose::Process).map(Place::Timer),
-            MeterKind::NodeTimer => self.rules.make_timer(Whose::Node).map(Place::Timer),
-        };
-        let place = place.map_err(reading::failed)?;
-        let _none = self.meters.insert(meter, place);
-        Ok(place)
+        self.meters.make(meter, self.rules)
+    }
+
+    fn level(&mut self, number: u64, first: i64) -> Result<LevelId, Refusal> {
+        self.meters.make_level(number, first, self.rules)
     }
 
     fn switch(&self, id: crate::omis::RequestId) -> Option<ListId> {

@@ -5,14 +5,14 @@ use crate::root::privilege::granted;
 
 impl Tooled {
     /// Says a line, and gives the reply.
-    fn asks(&mut self, line: &str) -> String {
+    pub(super) fn asks(&mut self, line: &str) -> String {
         self.lines.clear();
         self.input(super::Input::Said(1, line.as_bytes().to_vec()));
         self.lines.pop().unwrap()
     }
 
     /// Lets the target call a function with these numbers, which refuses them.
-    fn calls(&mut self, numbers: &str) {
+    pub(super) fn calls(&mut self, numbers: &str) {
         let _ = self.target.does(&format!("for n in {numbers}: l.fdatasync(n)"));
     }
 
@@ -21,7 +21,7 @@ impl Tooled {
         self.asks(&format!("8 [0] cnt_read(\"{name}\",60)"))
     }
 
-    fn begun(&self) -> String {
+    pub(super) fn begun(&self) -> String {
         format!("start_lib_call([{}],\"fdatasync\")", self.pid())
     }
 }

@@ -1,5 +1,6 @@
 //! Requests for events that rules look out for: what a tool is told is what happened, in its order.
 
+mod instrument;
 mod kernel;
 
 use super::LIBRARY;

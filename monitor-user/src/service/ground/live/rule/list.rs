@@ -3,9 +3,11 @@
 use super::super::Live;
 use super::Ruled;
 use crate::backend::rule::Rules;
+use crate::backend::rule::act::Move;
 use crate::model::id::Ns;
 use crate::probe::tap::Taps;
 use crate::probe::tap::rider::Rider;
+use crate::service::counter::Trace;
 use crate::service::ground::list::{Lists, Programs, RuleKey};
 use crate::service::ground::program::Kernel;
 use crate::service::kernel::{Meter, Metered};
@@ -73,9 +75,25 @@ impl Lists for Live {
         ruled.map(|it| it.placement.metered(meter, it.taps.rules())).unwrap_or_default()
     }
 
+    fn move_level(&mut self, number: u64, how: Move) -> Option<i64> {
+        let ruled = self.ruled.as_mut()?;
+        ruled.placement.move_level(number, how, ruled.taps.rules())
+    }
+
+    fn take_records(&mut self, number: u64) -> Trace {
+        let ruled = self.ruled.as_mut();
+        ruled.map(|it| it.placement.take_records(number, it.taps.rules())).unwrap_or_default()
+    }
+
     fn forget_meters(&mut self, number: u64) {
         if let Some(ruled) = &mut self.ruled {
-            ruled.placement.forget_meters(number, &mut ruled.taps);
+            ruled.placement.forget_meters((number, clock::boot()), &mut ruled.taps);
+        }
+    }
+
+    fn free_meters(&mut self, number: u64) {
+        if let Some(ruled) = &mut self.ruled {
+            ruled.placement.free_meters(number, &mut ruled.taps);
         }
     }
 }
