@@ -10,6 +10,9 @@ use crate::sys::clock;
 use crate::sys::pidfd::Held;
 use procfs::process::{Process, Stat};
 use procfs::{ProcError, ProcResult};
+use rustix::process::Signal;
+
+const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
 
 /// A process, held.
 #[derive(Debug)]
@@ -51,6 +54,19 @@ impl Subject {
     /// Its state and start.
     pub fn stat(&self) -> Result<Stat, Trouble> {
         self.proc()?.stat().map_err(|error| told("read /proc/<pid>/stat", error))
+    }
+
+    /// Lets it run again, if a signal has stopped it.
+    pub fn go_on(&self) -> Result<(), Trouble> {
+        let sent = self.held.signal(CONTINUE);
+        sent.map_err(|error| Trouble::of("continuing the process", &error))
+    }
+
+    /// The same, if it stands.
+    pub fn let_run(&self) {
+        if self.threads().iter().any(|(_, stat)| stat.state == 'T') {
+            let _gone = self.go_on();
+        }
     }
 
     /// The threads that it has now, with their states; nobody if it has ended.
@@ -95,6 +111,11 @@ impl Subject {
 pub fn thread_identity(process: i32, tid: i32) -> Option<Identity> {
     let stat = Process::new(process).ok()?.task_from_tid(tid).ok()?.stat().ok()?;
     Some(Identity { pid: Pid(u32::try_from(tid).ok()?), start: start(stat.starttime) })
+}
+
+/// The same as a target; only the process, if the thread has ended.
+pub fn thread_target(process: Identity, tid: Pid) -> Target {
+    Target { process, thread: thread_identity(raw(process.pid), raw(tid)) }
 }
 
 /// The identity as `/proc` has it: whoever names a process may know its start more precisely, and

@@ -5,10 +5,10 @@
 
 use crate::model::id::{Identity, Ns};
 use crate::omis::RequestId;
-use crate::service::desk::{Check, Topic};
+use crate::service::desk::{Check, Run, Topic};
 use crate::service::kernel::{Meter, Metered, Step};
 use crate::service::outcome::Refusal;
-use crate::service::session::right::SessionId;
+use crate::service::session::right::{SessionId, Tool};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A stored request: whose, and by which number.
@@ -32,6 +32,8 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// Whether it tells user space afterwards, where the rest is done.
     pub tells: bool,
+    /// For whom who met the event is held until that is done.
+    pub holds: Option<Tool>,
     /// Runs in a second at which it is switched off.
     pub most: u32,
 }
@@ -63,6 +65,11 @@ pub trait Lists {
     /// Whether it may run: programs switch each other.
     fn is_on(&mut self, _: RuleKey) -> bool {
         false
+    }
+
+    /// How who meets its event is held now, if a program holds anybody.
+    fn hold(&mut self, _: RuleKey) -> Option<Run> {
+        None
     }
 
     /// How often it has run since the kernel has it.

@@ -6,6 +6,7 @@ use crate::backend::rule::Rules;
 use crate::model::id::Ns;
 use crate::probe::tap::Taps;
 use crate::probe::tap::rider::Rider;
+use crate::service::desk::Run;
 use crate::service::ground::list::{Lists, Programs, RuleKey};
 use crate::service::ground::program::Kernel;
 use crate::service::kernel::{Meter, Metered};
@@ -47,6 +48,7 @@ impl Lists for Live {
             Err(why) => programs.keys().map(|key| (*key, why.clone())).collect(),
         };
         self.tell_sites();
+        self.hold_for_programs();
         refused
     }
 
@@ -61,6 +63,10 @@ impl Lists for Live {
     fn is_on(&mut self, rule: RuleKey) -> bool {
         let ruled = self.ruled.as_mut();
         ruled.is_some_and(|it| it.placement.is_on(rule, &mut it.taps))
+    }
+
+    fn hold(&mut self, rule: RuleKey) -> Option<Run> {
+        self.hands.hold_of(rule)
     }
 
     fn n_runs(&mut self, rule: RuleKey) -> u64 {
