@@ -8,10 +8,11 @@ use super::trouble::Trouble;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::sys::clock;
 use crate::sys::pidfd::Held;
-use procfs::process::{Process, Stat};
+use procfs::process::{Process, Stat, Status};
 use procfs::{ProcError, ProcResult};
 use rustix::process::Signal;
 
+const STOP: u32 = Signal::STOP.as_raw().cast_unsigned();
 const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
 
 /// A process, held.
@@ -62,9 +63,19 @@ impl Subject {
         sent.map_err(|error| Trouble::of("continuing the process", &error))
     }
 
-    /// The same, if it stands.
+    /// The same, if it stands, or is about to: a stop may wait for a thread to come out of the
+    /// kernel, or for another tracer of it to hand it on.
     pub fn let_run(&self) {
-        if self.threads().iter().any(|(_, stat)| stat.state == 'T') {
+        let Ok(tasks) = self.proc().and_then(|it| tell("reading its threads", it.tasks())) else {
+            return; // It has ended.
+        };
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let is_stopped = |status: &Status| match status.state.chars().next() {
+            Some('T') => true,
+            Some('t') => status.tracerpid != own,
+            _ => (status.sigpnd | status.shdpnd) >> (STOP - 1) & 1 == 1,
+        };
+        if tasks.flatten().filter_map(|task| task.status().ok()).any(|it| is_stopped(&it)) {
             let _gone = self.go_on();
         }
     }

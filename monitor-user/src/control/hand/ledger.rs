@@ -80,6 +80,7 @@ impl Ledger {
             }
             _ => {}
         }
+        self.0.retain(|_, entry| !entry.is_empty());
     }
 
     /// Lets run what our own rights reach; it does no harm to do it twice.
@@ -164,6 +165,29 @@ mod tests {
         assert_eq!(ledger.acts().len(), 1, "it was not let go");
         ledger.enter(OTHER, &go, &Ok(Done::It));
         assert_eq!(ledger.acts(), []);
+    }
+
+    #[test]
+    fn what_a_program_stopped_is_let_go_unless_its_event_is_over() {
+        let (mut ledger, mark) = (Ledger::default(), Mark(5));
+        let spot = crate::control::Spot { pc: 1, sp: 2 };
+        let stopped = Ok(Done::Stopped(Method::Signal));
+        ledger.enter(ONE, &Act::Catch(ID.into(), mark, spot), &stopped);
+        ledger.enter(ONE, &Act::Stop(ID.into()), &stopped);
+        let release = Act::Release(ID.into(), mark);
+        ledger.enter(ONE, &release, &Ok(Done::It));
+        assert_eq!(ledger.acts(), [Act::Kill(ID.into(), 18)], "it is stopped for the tool itself");
+        ledger.enter(ONE, &Act::Continue(ID.into()), &Ok(Done::It));
+        ledger.enter(ONE, &Act::Catch(ID.into(), mark, spot), &stopped);
+        let what = What::Overdue(std::time::Duration::ZERO);
+        let (target, wanted) = (ID.into(), Some((ONE, mark)));
+        ledger.happened(&Happened { target, wanted, what });
+        assert!(ledger.0.is_empty());
+        // Whom a program may stop, is looked after even if nothing was done to him yet.
+        ledger.enter(ONE, &Act::Watch(ID.into(), mark), &Err(Trouble::Busy { tracer: 1 }));
+        assert_eq!(ledger.ended().len(), 1);
+        ledger.enter(ONE, &Act::Unset(ID.into(), mark), &Ok(Done::It));
+        assert!(ledger.0.is_empty());
     }
 
     #[test]
