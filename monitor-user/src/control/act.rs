@@ -89,11 +89,16 @@ pub enum Act {
     Call(Target, Mark, u64, Vec<Argument>),
     /// Do all of this while every thread stands.
     Work(Target, Work),
-    /// Be ready to hold any thread of the process when `SIGURG` comes from a kernel program.
+    /// Kernel programs stop threads of the process from now on: trace them, so that each can be
+    /// held alone. Should nobody let go whom they have stopped, do, whether it can be traced or not.
     Watch(Target, Mark),
     /// Forget a breakpoint, an errand or a watch.
     Unset(Target, Mark),
-    /// Let a thread that an event held go on; the signal that held it is not for it.
+    /// A kernel program has stopped the process, as the thread came here: hold it for that.
+    Catch(Target, Mark, Spot),
+    /// The event that holds this thread was met here: it may stand a little further.
+    Met(Target, Mark, Spot),
+    /// Let who an event held go on; the signal that held it is not for it.
     Release(Target, Mark),
     /// The same, but the signal was for it after all.
     Deliver(Target, Mark),
@@ -103,6 +108,15 @@ pub enum Act {
     Forget,
     /// Undo what another hand, which died, did to this process.
     Recover(Identity, Vec<Patch>),
+}
+
+/// Where an event was met.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// The instruction.
+    pub pc: u64,
+    /// The stack pointer before it.
+    pub sp: u64,
 }
 
 /// Whether frames get names.
@@ -246,7 +260,7 @@ pub enum What {
     Finished(u64),
     /// The called procedure has returned these; the thread is as it was, and held.
     Called(u64, f64),
-    /// The thread is held by `SIGURG` of a kernel program, or so it seems: see `Deliver`.
+    /// The thread is held by a kernel program, or so it seems: see `Deliver`.
     Held,
     /// It was held for longer than is allowed, and has been let go.
     Overdue(Duration),

@@ -13,7 +13,9 @@
 // What is asked, and what is answered.
 pub mod act;
 pub mod trouble;
-// Whom it is done to, and how long it may take.
+// Whom it is done to, for whom, and how long it may take.
+mod holder;
+mod met;
 mod patience;
 pub mod subject;
 // What is done.
@@ -35,7 +37,7 @@ pub mod hand;
 
 pub use act::{
     Act, Argument, Done, Frame, Happened, Image, Mark, Method, Names, Order, Patch, Program, Site,
-    Target, Tool, What,
+    Spot, Target, Tool, What,
 };
 pub use hand::Hand;
 pub use trouble::Trouble;

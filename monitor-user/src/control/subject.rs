@@ -8,8 +8,12 @@ use super::trouble::Trouble;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::sys::clock;
 use crate::sys::pidfd::Held;
-use procfs::process::{Process, Stat};
+use procfs::process::{Process, Stat, Status};
 use procfs::{ProcError, ProcResult};
+use rustix::process::Signal;
+
+const STOP: u32 = Signal::STOP.as_raw().cast_unsigned();
+const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
 
 /// A process, held.
 #[derive(Debug)]
@@ -51,6 +55,29 @@ impl Subject {
     /// Its state and start.
     pub fn stat(&self) -> Result<Stat, Trouble> {
         self.proc()?.stat().map_err(|error| told("read /proc/<pid>/stat", error))
+    }
+
+    /// Lets it run again, if a signal has stopped it.
+    pub fn go_on(&self) -> Result<(), Trouble> {
+        let sent = self.held.signal(CONTINUE);
+        sent.map_err(|error| Trouble::of("continuing the process", &error))
+    }
+
+    /// The same, if it stands, or is about to: a stop may wait for a thread to come out of the
+    /// kernel, or for another tracer of it to hand it on.
+    pub fn let_run(&self) {
+        let Ok(tasks) = self.proc().and_then(|it| tell("reading its threads", it.tasks())) else {
+            return; // It has ended.
+        };
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let is_stopped = |status: &Status| match status.state.chars().next() {
+            Some('T') => true,
+            Some('t') => status.tracerpid != own,
+            _ => (status.sigpnd | status.shdpnd) >> (STOP - 1) & 1 == 1,
+        };
+        if tasks.flatten().filter_map(|task| task.status().ok()).any(|it| is_stopped(&it)) {
+            let _gone = self.go_on();
+        }
     }
 
     /// The threads that it has now, with their states; nobody if it has ended.
@@ -95,6 +122,11 @@ impl Subject {
 pub fn thread_identity(process: i32, tid: i32) -> Option<Identity> {
     let stat = Process::new(process).ok()?.task_from_tid(tid).ok()?.stat().ok()?;
     Some(Identity { pid: Pid(u32::try_from(tid).ok()?), start: start(stat.starttime) })
+}
+
+/// The same as a target; only the process, if the thread has ended.
+pub fn thread_target(process: Identity, tid: Pid) -> Target {
+    Target { process, thread: thread_identity(raw(process.pid), raw(tid)) }
 }
 
 /// The identity as `/proc` has it: whoever names a process may know its start more precisely, and

@@ -3,12 +3,16 @@
 //! In: orders. Out: what was done or why not; later, what happened. Everything that it holds, sets
 //! and traces is undone by `undo`, which a hand calls when nobody listens to it any more.
 
-use super::act::{Act, Done, Happened, Mark, Method, Names, Order, Program, Site, Target, Tool};
+use super::act::{
+    Act, Done, Happened, Mark, Method, Names, Order, Program, Site, Spot, Target, Tool,
+};
 use super::checkpoint;
-use super::hold::{self, Holds};
+use super::hold::{self, Guards, Holds};
+use super::holder::Cause;
 use super::loader;
-use super::machine::{Floats, Registers};
+use super::machine::Floats;
 use super::memory;
+use super::met::Met;
 use super::patience::Patience;
 use super::signal;
 use super::site;
@@ -19,12 +23,15 @@ use super::trouble::Trouble;
 use super::unwind;
 use super::work::Work;
 use crate::model::id::Identity;
+use crate::sys::pidfd::Held;
 use crate::sys::trace::status;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How long an act may take: a thread deep in the kernel stops only when it comes out.
 const ACT_AT_MOST: Duration = Duration::from_secs(2);
+/// How long the kernel programs of a daemon that was killed are waited for.
+const PROGRAMS_END_WITHIN: Duration = Duration::from_secs(2);
 /// What the calls of a work are called: no tool has one of that name.
 const WORK: Mark = Mark(u64::MAX);
 /// Most registers that can be meant.
@@ -34,21 +41,25 @@ const REGISTERS: u16 = 64;
 #[derive(Default)]
 pub struct Worker {
     holds: Holds,
+    guards: Guards,
     traces: Traces,
+    met: Met,
     sites: Vec<Site>,
     /// What was started here and must be waited for when it ends.
     children: Vec<i32>,
     told: Vec<Happened>,
     line: Option<OwnedFd>,
+    /// Who has kernel programs, which end with it.
+    daemon: Option<Held>,
 }
 
 type Answer = Result<Done, Trouble>;
 
 impl Worker {
-    /// One that gives up any wait when the other end of this line has gone.
-    pub fn on(line: OwnedFd) -> Self {
+    /// One that gives up any wait when the other end of this line has gone, which is the daemon's.
+    pub fn on(line: OwnedFd, daemon: Option<Held>) -> Self {
         let mut worker = Self::default();
-        worker.line = Some(line);
+        (worker.line, worker.daemon) = (Some(line), daemon);
         worker
     }
 
@@ -83,9 +94,16 @@ impl Worker {
                 self.sites.clone_from(sites);
                 Ok(Done::It)
             }
+            Act::Catch(target, mark, spot) => self.catch((tool, *mark), target, *spot),
+            Act::Release(target, mark) if self.holds.holds((tool, *mark), target.process) => {
+                self.leave_event((tool, *mark), target);
+                done(self.holds.let_go((tool, Cause::Event(*mark)), target.process))
+            }
             Act::Forget => {
                 self.traces.forget(tool);
                 self.holds.forget(tool);
+                self.guards.forget(tool);
+                self.met.forget(tool);
                 Ok(Done::It)
             }
             _ => self.send(tool, &order.act),
@@ -102,6 +120,7 @@ impl Worker {
             | Act::Call(target, mark, ..)
             | Act::Watch(target, mark)
             | Act::Unset(target, mark)
+            | Act::Met(target, mark, _)
             | Act::Release(target, mark)
             | Act::Deliver(target, mark) => (target, *mark),
             _ => return Err(Trouble::state("this act is none that something comes of")),
@@ -112,9 +131,14 @@ impl Worker {
         let mut patience = patience(self.line.as_ref());
         if matches!(act, Act::Step(..) | Act::Next(..) | Act::Finish(..) | Act::Call(..)) {
             self.holds.may_run(tool, subject.id)?;
+            self.met.depart(wish.tid);
         }
         let (traces, id) = (&mut self.traces, subject.id);
         let sent = match act {
+            Act::Met(_, _, spot) => {
+                self.met.enter(wish.tid, who, *spot);
+                Ok(())
+            }
             Act::Break(_, address, _) => {
                 let place = Place { address: *address, sites: &self.sites };
                 let placed = traces.set(subject, place, who, &mut patience);
@@ -126,12 +150,41 @@ impl Worker {
             Act::Call(.., procedure, arguments) => {
                 traces.call(&wish, subject, (*procedure, arguments), &mut patience)
             }
-            Act::Watch(..) => traces.watch(subject, who),
-            Act::Unset(..) => traces.unset(who, id),
-            Act::Deliver(..) => traces.go_on(&wish, id, true),
-            _ => traces.go_on(&wish, id, false),
+            Act::Watch(..) => {
+                self.guards.add(open(target)?, who);
+                traces.watch(subject, who)
+            }
+            Act::Unset(..) => {
+                let was_guarded = self.guards.remove(who, id);
+                traces.unset(who, id).or_else(|why| if was_guarded { Ok(()) } else { Err(why) })
+            }
+            _ => {
+                self.met.leave(wish.tid, who);
+                traces.go_on(&wish, id, matches!(act, Act::Deliver(..)))
+            }
         };
         done(sent)
+    }
+
+    /// A process that a kernel program has stopped; or one thread, if it was traced just before.
+    fn catch(&mut self, who: (Tool, Mark), target: &Target, spot: Spot) -> Answer {
+        let subject = open(target)?;
+        let (id, tid) = (subject.id, subject.thread(target)?);
+        let (traces, told) = (&mut self.traces, &mut self.told);
+        let mut is_traced = || {
+            traces.turn(told);
+            traces.has_caught(id, tid)
+        };
+        let caught = self.holds.catch(who, subject, &mut is_traced)?;
+        if caught.is_some() {
+            self.met.enter(tid, who, spot);
+        }
+        Ok(caught.map_or(Done::It, Done::Stopped))
+    }
+
+    fn leave_event(&mut self, who: (Tool, Mark), target: &Target) {
+        let thread = target.thread.unwrap_or(target.process);
+        self.met.leave(super::subject::raw(thread.pid), who);
     }
 
     /// Takes in what has happened since; call it when a child or traced thread has changed, and at
@@ -140,6 +193,7 @@ impl Worker {
         self.traces.turn(&mut self.told);
         let traces = &self.traces;
         self.holds.turn(&|id| traces.is_out(id), &mut self.told);
+        self.holds.expire(Instant::now(), &mut self.told);
         // Of one that is traced all statuses are for its tracer, its end too.
         self.children.retain(|pid| traces.has(*pid) || matches!(status(*pid), Ok(None)));
     }
@@ -147,7 +201,7 @@ impl Worker {
     /// When to look again, if nothing happens before.
     pub fn next(&self) -> Option<Instant> {
         let look = self.holds.must_look().then(|| Instant::now() + hold::LOOK);
-        [look, self.traces.next_deadline()].into_iter().flatten().min()
+        [look, self.traces.next_deadline(), self.holds.next_deadline()].into_iter().flatten().min()
     }
 
     /// What has happened and was not told yet.
@@ -161,8 +215,18 @@ impl Worker {
     }
 
     fn leave(&mut self, tracer: Tracer) {
-        self.traces.undo(tracer);
+        // Before anybody is waited for.
         self.holds.undo();
+        let (guards, daemon) = (&self.guards, self.daemon.as_ref());
+        let until = Instant::now() + PROGRAMS_END_WITHIN;
+        let mut programs_run = || {
+            // Whom they stopped before they ended, is found after it.
+            let is_over = daemon.is_none_or(Held::has_ended) || Instant::now() >= until;
+            guards.let_run();
+            !guards.is_empty() && !is_over
+        };
+        self.traces.undo(tracer, &mut programs_run);
+        self.guards = Guards::default();
     }
 
     fn stop(&mut self, tool: Tool, target: &Target) -> Answer {
@@ -229,38 +293,39 @@ impl Worker {
     fn standing<T>(
         &mut self,
         target: &Target,
-        act: impl FnOnce(&Subject, i32) -> Result<T, Trouble>,
+        act: impl FnOnce(&mut Met, &Subject, i32) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
         let subject = open(target)?;
         let tid = subject.thread(target)?;
         let mut patience = patience(self.line.as_ref());
-        self.traces.look(subject, tid, &mut patience, |traced| act(&traced.subject, tid))
+        let met = &mut self.met;
+        self.traces.look(subject, tid, &mut patience, |traced| act(met, &traced.subject, tid))
     }
 
     fn integers(&mut self, target: &Target, first: u16, count: u16) -> Answer {
         let numbers = numbers(first, count)?;
-        let registers = self.standing(target, |_, tid| Registers::of(tid))?;
+        let registers = self.standing(target, |met, _, tid| met.registers(tid))?;
         numbers.map(|it| registers.get(it)).collect::<Result<_, _>>().map(Done::Integers)
     }
 
     fn set_integers(&mut self, target: &Target, first: u16, values: &[u64]) -> Answer {
         let numbers = numbers(first, u16::try_from(values.len()).unwrap_or(u16::MAX))?;
-        done(self.standing(target, |_, tid| {
-            let mut registers = Registers::of(tid)?;
-            numbers.zip(values).try_for_each(|(number, value)| registers.put(number, *value))?;
-            registers.set(tid)
+        done(self.standing(target, |met, _, tid| {
+            met.change(tid, |registers| {
+                numbers.zip(values).try_for_each(|(number, value)| registers.put(number, *value))
+            })
         }))
     }
 
     fn floats(&mut self, target: &Target, first: u16, count: u16) -> Answer {
         let numbers = numbers(first, count)?;
-        let floats = self.standing(target, |_, tid| Floats::of(tid))?;
+        let floats = self.standing(target, |_, _, tid| Floats::of(tid))?;
         numbers.map(|it| floats.get(it)).collect::<Result<_, _>>().map(Done::Floats)
     }
 
     fn set_floats(&mut self, target: &Target, first: u16, values: &[f64]) -> Answer {
         let numbers = numbers(first, u16::try_from(values.len()).unwrap_or(u16::MAX))?;
-        done(self.standing(target, |_, tid| {
+        done(self.standing(target, |_, _, tid| {
             let mut floats = Floats::of(tid)?;
             numbers.zip(values).try_for_each(|(number, value)| floats.put(number, *value))?;
             floats.set(tid)
@@ -268,17 +333,18 @@ impl Worker {
     }
 
     fn goto(&mut self, target: &Target, address: u64) -> Answer {
-        done(self.standing(target, |subject, tid| {
+        done(self.standing(target, |met, subject, tid| {
             super::trace::code(subject, address)?;
-            let mut registers = Registers::of(tid)?;
-            registers.set_pc(address);
-            registers.set(tid)
+            met.change(tid, |registers| {
+                registers.set_pc(address);
+                Ok(())
+            })
         }))
     }
 
     fn backtrace(&mut self, target: &Target, most: u16, names: Names) -> Answer {
-        let frames = self.standing(target, |subject, tid| {
-            unwind::backtrace(subject, &Registers::of(tid)?, most)
+        let frames = self.standing(target, |met, subject, tid| {
+            unwind::backtrace(subject, &met.registers(tid)?, most)
         })?;
         // The thread runs again while files are read.
         Ok(Done::Frames(unwind::told(&open(target)?, frames, names)))

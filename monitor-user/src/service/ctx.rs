@@ -4,7 +4,8 @@
 //! and whether the caller may have done to them what the row says; so no service asks that itself.
 
 use super::desk::Desk;
-use super::ground::{Act, Ground, Ticket};
+use super::ground::act::{Each, Target};
+use super::ground::{Act, By, Ground, Ticket};
 use super::outcome::{Done, Later, Outcome, Refusal, Report, Then, summed};
 use super::row::Right;
 use super::session::Session;
@@ -41,6 +42,8 @@ pub struct Ctx<'c> {
     pub right: Right,
     /// By which an act that goes on is known.
     pub ticket: Ticket,
+    /// The thread that met the event of which this is an action, as long as it is held.
+    pub held: Option<Target>,
 }
 
 /// The processes that a parameter means: those that may be served, and why the others may not.
@@ -98,10 +101,16 @@ impl Ctx<'_> {
             return self.summed(&chosen.failed, 0).into();
         }
         let failed = chosen.failed;
-        match self.ground.act(self.ticket, &self.session.tool, act, &ids) {
+        match self.order(act, &ids) {
             Some(each) => then(self, Report { each, failed }).into(),
             None => Outcome::Later(Later { then, failed }),
         }
+    }
+
+    /// Has an act done to these, or to nobody, for the tool that asks.
+    pub fn order(&mut self, act: &Act, on: &[Identity]) -> Option<Each> {
+        let by = By { ticket: self.ticket, tool: &self.session.tool, held: self.held };
+        self.ground.act(by, act, on)
     }
 
     /// The outcome for a list of which some were served.

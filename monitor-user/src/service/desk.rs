@@ -74,6 +74,8 @@ pub enum Run {
     Copy,
     /// In user space, while the thread that met the event is held.
     Held,
+    /// In user space, while its process is stopped by a signal.
+    Stopped,
     /// In user space, after the event: what it is about may have changed.
     After,
 }
@@ -85,6 +87,7 @@ impl Run {
             Self::Kernel => "kernel",
             Self::Copy => "copy",
             Self::Held => "held",
+            Self::Stopped => "stopped",
             Self::After => "after",
         }
     }

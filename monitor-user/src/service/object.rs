@@ -58,8 +58,9 @@ pub const ROWS: &[Row] = &[
         help: "Tells where each action of a stored request is run, as they stand: `\"kernel\"`, \
                at the event itself; `\"copy\"`, by the monitor, with what the kernel copied at \
                the event; `\"held\"`, by the monitor, while the thread that met the event is \
-               held; `\"after\"`, by the monitor, when what it is about may have changed. An \
-               extension.",
+               held; `\"stopped\"`, the same while its process is stopped by a signal, because \
+               another debugger traces it or it came just now; `\"after\"`, by the monitor, when \
+               what it is about may have changed. An extension.",
         examples: &["process 7\nattach 7\n\
                      > 10 [0] process_terminated([7]): 11 [0] print($1), 12 [0] stop([])\n\
                      < 10 [0] process_terminated(0)\n> 13 [0] request_level(10)\n\
@@ -143,7 +144,10 @@ fn stored(
 fn request_level(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
     let Some(Value::Integer(id)) = args.first() else { unreachable!("the row takes an integer") };
     let places = ctx.desk.places(RequestId(*id));
-    let names = |places: Vec<Run>| places.into_iter().map(|it| Value::from(it.name())).collect();
+    // How somebody can be held is known where he is.
+    let hold = ctx.ground.hold((ctx.session.tool.session, RequestId(*id))).unwrap_or(Run::Held);
+    let run = |it: Run| if it == Run::Held { hold } else { it };
+    let names = |all: Vec<Run>| all.into_iter().map(|it| Value::from(run(it).name())).collect();
     places.map(|places| Done::with(vec![Value::List(names(places))])).into()
 }
 

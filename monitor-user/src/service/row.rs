@@ -121,6 +121,11 @@ pub enum Level {
 }
 
 impl Level {
+    /// Whether who met the event must not go on before it is done.
+    pub const fn needs_hold(self) -> bool {
+        matches!(self, Self::HoldThread | Self::HoldProcess)
+    }
+
     /// Its name in the manual.
     pub const fn name(self) -> &'static str {
         match self {

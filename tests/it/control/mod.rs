@@ -5,6 +5,7 @@ mod breakpoint;
 mod call;
 mod errand;
 mod guardian;
+mod held;
 mod memory;
 mod register;
 mod service;

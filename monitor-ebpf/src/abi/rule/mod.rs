@@ -221,11 +221,19 @@ const _: () = assert!(size_of::<Timers>() == MAX_TIMERS * (16 + 32 * MAX_NESTED)
 const _: () = assert!(size_of::<Histogram>() < 32 << 10, "an element of per-CPU memory");
 
 offsets! {
+    /// What is done about a signal that is taken.
+    ActionOffsets in "SIGNAL_ACTION" {
+        handler: "k_sigaction.sa.sa_handler",
+    }
+}
+
+offsets! {
     /// Where a probed call finds its registers: by name on x86, by number on other machines.
     CallOffsets in "CALL_REGISTERS" {
         di: "pt_regs.di",
         sp: "pt_regs.sp",
         thread: "task_struct.thread.fsbase" | "task_struct.thread.uw.tp_value",
         all: "pt_regs.regs" | "pt_regs.user_regs.regs",
+        blocked: "task_struct.blocked",
     }
 }

@@ -17,12 +17,16 @@ pub const FRAMES: usize = 32;
 pub const KIND_TOLD: u32 = 1;
 /// `kind` of a record that says that its list ran too often, and is switched off.
 pub const KIND_STORM: u32 = 2;
+/// As [`KIND_TOLD`]; the thread stops for who traces it before it runs on.
+pub const KIND_THREAD_HELD: u32 = 3;
+/// As [`KIND_TOLD`]; the thread stops with its process, as `SIGSTOP` does it, before it runs on.
+pub const KIND_PROCESS_HELD: u32 = 4;
 
 /// A run of a list.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Event {
-    /// [`KIND_TOLD`] or [`KIND_STORM`].
+    /// Why it was written, and whether somebody waits: one of those above.
     pub kind: u32,
     /// Number of the list.
     pub list: u32,

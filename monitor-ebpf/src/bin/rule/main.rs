@@ -14,7 +14,7 @@ fn main() {}
 
 #[cfg(target_arch = "bpf")]
 mod program {
-    use crate::interpret::{Frame, member, register};
+    use crate::interpret::{Frame, delivery, member, register};
     use aya_ebpf::helpers::generated::bpf_get_attach_cookie;
     use core::ffi::c_void;
     use monitor_ebpf::abi::rule::hook;
@@ -131,9 +131,14 @@ mod program {
     #[unsafe(link_section = "tp_btf/signal_deliver")]
     fn signal_deliver(arguments: &[u64; 3]) -> i32 {
         let task = Task::current();
+        if delivery::is_own_stop(arguments[0], arguments[1]) {
+            return 0;
+        }
         let told = [u64::from(task.tgid()), arguments[0], 0, 0, 0, 0];
         let mut frame = Frame::new(context(arguments), task, told);
         frame.may_allocate = 0;
+        // What has no handler ends it, or is nothing to it.
+        frame.may_hold = u32::from(delivery::has_handler(arguments[2]));
         frame.run_hook(hook::SIGNAL_DELIVER);
         0
     }

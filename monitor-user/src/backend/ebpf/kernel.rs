@@ -25,6 +25,7 @@ const RECORDS: &[(&str, &[Member])] = &[
     record::<block::RequestOffsets>(),
     record::<run_queue::RunQueueOffsets>(),
     record::<rule::CallOffsets>(),
+    record::<rule::ActionOffsets>(),
 ];
 
 const fn record<T: Offsets>() -> (&'static str, &'static [Member]) {

@@ -286,4 +286,15 @@ pub struct Recorded {
     pub stack: bool,
     /// The reader is woken at once.
     pub urgent: bool,
+    /// Who met it is held before its next instruction.
+    pub holds: Option<Holding>,
+}
+
+/// How who met something is held; who is in neither set is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Those whose threads are traced: they stop one by one.
+    pub traced: Set,
+    /// Those whom a signal may stop, with all threads.
+    pub stoppable: Set,
 }

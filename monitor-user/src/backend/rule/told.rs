@@ -11,6 +11,8 @@ pub use monitor_ebpf::abi::rule::Tally;
 pub struct Told {
     /// Why.
     pub why: Why,
+    /// Who waits before its next instruction.
+    pub held: Held,
     /// By which list.
     pub list: ListId,
     /// When, on `CLOCK_BOOTTIME`.
@@ -40,6 +42,18 @@ pub enum Why {
     Asked,
     /// The list ran too often, and is switched off.
     Storm,
+}
+
+/// Who waits for user space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Held {
+    /// Nobody.
+    #[default]
+    Nobody,
+    /// The thread, for who traces it.
+    Thread,
+    /// The process: it was sent `SIGSTOP`.
+    Process,
 }
 
 /// What became of all these runs together.

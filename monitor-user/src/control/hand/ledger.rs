@@ -2,8 +2,8 @@
 //!
 //! In: acts with their answers, and what happened. Out: the acts that undo all of it.
 
-use super::super::act::{Act, Done, Happened, Method, Patch, Target, Tool, What};
-use super::super::subject::key;
+use super::super::act::{Act, Done, Happened, Mark, Method, Patch, Target, Tool, What};
+use super::super::subject::{Subject, key};
 use super::super::trouble::Trouble;
 use crate::model::id::Identity;
 use crate::sys::pidfd::Held;
@@ -18,7 +18,10 @@ pub struct Ledger(BTreeMap<Identity, Entry>);
 
 #[derive(Default)]
 struct Entry {
-    stopped: BTreeMap<Tool, Method>,
+    /// For whom, and for which event, if it is for one.
+    stopped: BTreeMap<(Tool, Option<Mark>), Method>,
+    /// Kernel programs may have stopped it.
+    guarded: BTreeSet<(Tool, Mark)>,
     /// Threads of it were traced, and may have debug registers of ours.
     traced: BTreeSet<Tool>,
     patches: Vec<Patch>,
@@ -29,13 +32,26 @@ impl Ledger {
     pub fn enter(&mut self, tool: Tool, act: &Act, answer: &Result<Done, Trouble>) {
         match (act, answer) {
             (Act::Stop(Target { process, thread: None }), Ok(Done::Stopped(method))) => {
-                let _again = self.entry(*process).stopped.insert(tool, method.clone());
+                let _again = self.entry(*process).stopped.insert((tool, None), method.clone());
             }
             (Act::Start(program), Ok(Done::Started(id))) if program.stopped => {
-                let _none = self.entry(*id).stopped.insert(tool, Method::Signal);
+                let _none = self.entry(*id).stopped.insert((tool, None), Method::Signal);
             }
             (Act::Continue(Target { process, thread: None }), Ok(_)) => {
-                let _held = self.entry(*process).stopped.remove(&tool);
+                let _held = self.entry(*process).stopped.remove(&(tool, None));
+            }
+            (Act::Catch(target, mark, _), Ok(Done::Stopped(method))) => {
+                let holder = (tool, Some(*mark));
+                let _again = self.entry(target.process).stopped.insert(holder, method.clone());
+            }
+            (Act::Release(target, mark), _) => {
+                let _held = self.entry(target.process).stopped.remove(&(tool, Some(*mark)));
+            }
+            (Act::Watch(target, mark), _) => {
+                let _again = self.entry(target.process).guarded.insert((tool, *mark));
+            }
+            (Act::Unset(target, mark), _) => {
+                let _found = self.entry(target.process).guarded.remove(&(tool, *mark));
             }
             (Act::Break(target, ..), Ok(Done::Placed(patch))) => {
                 let entry = self.entry(target.process);
@@ -56,9 +72,15 @@ impl Ledger {
 
     /// What has ended needs no undoing.
     pub fn happened(&mut self, happened: &Happened) {
-        if happened.what == What::Ended {
-            let _ended = self.0.remove(&key(happened.target.process));
+        let id = key(happened.target.process);
+        match (&happened.what, happened.wanted, self.0.get_mut(&id)) {
+            (What::Ended, ..) => _ = self.0.remove(&id),
+            (What::Overdue(_), Some((tool, mark)), Some(entry)) => {
+                let _held = entry.stopped.remove(&(tool, Some(mark)));
+            }
+            _ => {}
         }
+        self.0.retain(|_, entry| !entry.is_empty());
     }
 
     /// Lets run what our own rights reach; it does no harm to do it twice.
@@ -70,6 +92,9 @@ impl Ledger {
                     Method::Already | Method::Trace => Ok(()),
                     Method::Signal => Held::open(id.pid).and_then(|it| it.signal(CONTINUE)),
                 };
+            }
+            if let (false, Ok(subject)) = (entry.guarded.is_empty(), Subject::open(*id)) {
+                subject.let_run();
             }
         }
     }
@@ -105,7 +130,8 @@ impl Ledger {
     /// Bytes stay in the list: putting back what is back already changes nothing.
     fn forget(&mut self, tool: Tool) {
         for entry in self.0.values_mut() {
-            let _held = entry.stopped.remove(&tool);
+            entry.stopped.retain(|(own, _), _| *own != tool);
+            entry.guarded.retain(|(own, _)| *own != tool);
             let _traced = entry.traced.remove(&tool);
         }
     }
@@ -113,7 +139,7 @@ impl Ledger {
 
 impl Entry {
     fn is_empty(&self) -> bool {
-        self.stopped.is_empty() && self.traced.is_empty()
+        self.stopped.is_empty() && self.traced.is_empty() && self.guarded.is_empty()
     }
 }
 
@@ -142,10 +168,33 @@ mod tests {
     }
 
     #[test]
+    fn what_a_program_stopped_is_let_go_unless_its_event_is_over() {
+        let (mut ledger, mark) = (Ledger::default(), Mark(5));
+        let spot = crate::control::Spot { pc: 1, sp: 2 };
+        let stopped = Ok(Done::Stopped(Method::Signal));
+        ledger.enter(ONE, &Act::Catch(ID.into(), mark, spot), &stopped);
+        ledger.enter(ONE, &Act::Stop(ID.into()), &stopped);
+        let release = Act::Release(ID.into(), mark);
+        ledger.enter(ONE, &release, &Ok(Done::It));
+        assert_eq!(ledger.acts(), [Act::Kill(ID.into(), 18)], "it is stopped for the tool itself");
+        ledger.enter(ONE, &Act::Continue(ID.into()), &Ok(Done::It));
+        ledger.enter(ONE, &Act::Catch(ID.into(), mark, spot), &stopped);
+        let what = What::Overdue(std::time::Duration::ZERO);
+        let (target, wanted) = (ID.into(), Some((ONE, mark)));
+        ledger.happened(&Happened { target, wanted, what });
+        assert!(ledger.0.is_empty());
+        // Whom a program may stop, is looked after even if nothing was done to him yet.
+        ledger.enter(ONE, &Act::Watch(ID.into(), mark), &Err(Trouble::Busy { tracer: 1 }));
+        assert_eq!(ledger.ended().len(), 1);
+        ledger.enter(ONE, &Act::Unset(ID.into(), mark), &Ok(Done::It));
+        assert!(ledger.0.is_empty());
+    }
+
+    #[test]
     fn a_byte_is_put_back_by_the_next_hand() {
         let mut ledger = Ledger::default();
         let patch = Patch { address: 16, original: 0x55 };
-        let set = Act::Break(ID.into(), 16, super::super::super::act::Mark(3));
+        let set = Act::Break(ID.into(), 16, Mark(3));
         ledger.enter(ONE, &set, &Ok(Done::Placed(Some(patch))));
         assert_eq!(ledger.acts(), [Act::Recover(ID, vec![patch])]);
         ledger.enter(ONE, &Act::Forget, &Ok(Done::It));

@@ -9,6 +9,8 @@ use super::super::trouble::Trouble;
 use super::super::worker::Worker;
 use super::User;
 use super::frame::{CHUNK, Inbox, frame};
+use crate::model::id::Pid;
+use crate::sys::pidfd::Held;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,7 +39,7 @@ pub fn serve(socket: UnixStream, user: Option<&User>) -> io::Result<()> {
     let _already = rustix::process::setsid();
     socket.set_nonblocking(true)?;
     let mut hand = Serving {
-        worker: Worker::on(socket.as_fd().try_clone_to_owned()?),
+        worker: Worker::on(socket.as_fd().try_clone_to_owned()?, daemon()),
         signals: signals()?,
         inbox: Inbox::default(),
         outbox: VecDeque::new(),
@@ -147,6 +149,12 @@ impl Serving {
         }
         Ok(())
     }
+}
+
+/// Who started us, held. If it has died already, whoever is our parent now ends much later.
+fn daemon() -> Option<Held> {
+    let pid = u32::try_from(rustix::process::getppid()?.as_raw_nonzero().get()).ok()?;
+    Held::open(Pid(pid)).ok()
 }
 
 fn signals() -> io::Result<SignalFd> {

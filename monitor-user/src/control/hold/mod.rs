@@ -5,22 +5,27 @@
 //! Single threads are `trace`'s.
 
 mod freezer;
+mod guard;
 
-use super::act::{Happened, Method, Target, Tool, What};
+use super::act::{Happened, Mark, Method, Target, Tool, What};
+use super::holder::{Cause, HELD_AT_MOST};
 use super::patience::Patience;
 use super::subject::{Subject, key};
 use super::trouble::Trouble;
 use crate::model::id::Identity;
 use freezer::Freezer;
+pub use guard::Guards;
 use rustix::process::Signal;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 const STOP: u32 = Signal::STOP.as_raw().cast_unsigned();
-const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
 /// How often it is looked whether somebody else has let a process run. Nothing wakes us: only its
 /// parent is told (waitpid(2)).
 pub const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a process that a kernel program has stopped is waited for: its other threads.
+const STILL_WITHIN: Duration = Duration::from_millis(200);
 
 /// All that stand still.
 #[derive(Default)]
@@ -29,7 +34,10 @@ pub struct Holds(BTreeMap<Identity, Hold>);
 struct Hold {
     subject: Subject,
     means: Means,
-    holders: BTreeSet<Tool>,
+    /// Who, and until when.
+    holders: BTreeMap<(Tool, Cause), Option<Instant>>,
+    /// A kernel program has sent it a signal that stops it, whatever else holds it.
+    caught: bool,
     /// It stood still before the first holder came, so none of them lets it run.
     before: bool,
 }
@@ -50,7 +58,7 @@ impl Holds {
     ) -> Result<Method, Trouble> {
         let id = key(subject.id);
         if let Some(hold) = self.0.get_mut(&id) {
-            let _again = hold.holders.insert(tool);
+            let _again = hold.holders.insert((tool, Cause::Stop), None);
             return Ok(hold.method());
         }
         let hold = Hold::begin(subject, tool, patience, turn)?;
@@ -59,13 +67,58 @@ impl Holds {
         Ok(method)
     }
 
-    /// Lets go of it for a tool.
+    /// Holds a process that a kernel program has stopped, for the event that it did so at. The
+    /// event may have been another's: then `is_else` says so, and nobody is held here.
+    pub fn catch(
+        &mut self,
+        (tool, mark): (Tool, Mark),
+        subject: Subject,
+        is_else: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Method>, Trouble> {
+        let mut patience = Patience::new(STILL_WITHIN, None);
+        while !is_still(&subject) && !is_else() {
+            if subject.held.has_ended() {
+                return Err(Trouble::Gone);
+            }
+            // One whose other threads do not come to a stop is held all the same.
+            if patience.wait("stopping all its threads").is_err() {
+                break;
+            }
+        }
+        if is_else() {
+            return Ok(None);
+        }
+        let hold = self.0.entry(key(subject.id)).or_insert_with(|| Hold {
+            means: Means::Signal,
+            holders: BTreeMap::new(),
+            caught: true,
+            before: false,
+            subject,
+        });
+        hold.caught = true;
+        let until = Some(Instant::now() + HELD_AT_MOST);
+        let _again = hold.holders.insert((tool, Cause::Event(mark)), until);
+        Ok(Some(hold.method()))
+    }
+
+    /// Whether a tool holds a process for an event.
+    pub fn holds(&self, holder: (Tool, Mark), id: Identity) -> bool {
+        let holder = (holder.0, Cause::Event(holder.1));
+        self.0.get(&key(id)).is_some_and(|hold| hold.holders.contains_key(&holder))
+    }
+
+    /// Lets go of it for a tool that has stopped it.
     pub fn release(&mut self, tool: Tool, id: Identity) -> Result<(), Trouble> {
+        self.let_go((tool, Cause::Stop), id)
+    }
+
+    /// Lets go of it for a tool that has, for this.
+    pub fn let_go(&mut self, holder: (Tool, Cause), id: Identity) -> Result<(), Trouble> {
         let id = key(id);
-        let hold = self.0.get_mut(&id).filter(|hold| hold.holders.contains(&tool));
+        let hold = self.0.get_mut(&id).filter(|hold| hold.holders.contains_key(&holder));
         let hold = hold.ok_or_else(|| Trouble::state("this tool has not stopped the process"))?;
         if hold.holders.len() > 1 {
-            let _other = hold.holders.remove(&tool);
+            let _other = hold.holders.remove(&holder);
             return Ok(());
         }
         hold.end()?;
@@ -75,15 +128,15 @@ impl Holds {
 
     /// One that was started stopped is held already.
     pub fn adopt(&mut self, tool: Tool, subject: Subject) {
-        let holders = BTreeSet::from([tool]);
-        let hold = Hold { means: Means::Signal, holders, before: false, subject };
+        let holders = stopped_by(tool);
+        let hold = Hold { means: Means::Signal, holders, caught: false, before: false, subject };
         let _none = self.0.insert(key(hold.subject.id), hold);
     }
 
     /// Whether a tool may let a thread of the process run an errand, while the rest stands still.
     pub fn may_run(&mut self, tool: Tool, id: Identity) -> Result<(), Trouble> {
         let Some(hold) = self.0.get_mut(&key(id)) else { return Ok(()) };
-        if hold.holders.iter().any(|holder| *holder != tool) {
+        if hold.holders.keys().any(|(holder, _)| *holder != tool) {
             return Err(Trouble::Locked);
         }
         hold.soften()
@@ -91,11 +144,13 @@ impl Holds {
 
     /// The tool has gone.
     pub fn forget(&mut self, tool: Tool) {
-        let its = |hold: &Hold| hold.holders.contains(&tool);
-        let ids: Vec<_> = self.0.iter().filter(|(_, hold)| its(hold)).map(|(id, _)| *id).collect();
-        for id in ids {
+        let mut its = Vec::new();
+        for (id, hold) in &self.0 {
+            its.extend(hold.holders.keys().filter(|it| it.0 == tool).map(|it| (*it, *id)));
+        }
+        for (holder, id) in its {
             // One that cannot be let go has ended.
-            let _gone = self.release(tool, id);
+            let _gone = self.let_go(holder, id);
         }
     }
 
@@ -126,6 +181,28 @@ impl Holds {
         });
     }
 
+    /// Lets go of those who are held for an event for too long, and says so.
+    pub fn expire(&mut self, now: Instant, told: &mut Vec<Happened>) {
+        let mut late = Vec::new();
+        for (id, hold) in &self.0 {
+            let over = hold.holders.iter().filter(|(_, until)| until.is_some_and(|it| it <= now));
+            late.extend(over.map(|(holder, _)| (*holder, *id, hold.subject.id)));
+        }
+        for (holder, id, process) in late {
+            // One that cannot be let go has ended.
+            let _gone = self.let_go(holder, id);
+            if let (tool, Cause::Event(mark)) = holder {
+                let (target, wanted) = (Target::from(process), Some((tool, mark)));
+                told.push(Happened { target, wanted, what: What::Overdue(HELD_AT_MOST) });
+            }
+        }
+    }
+
+    /// When somebody is held for too long, if nobody lets him go before.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.0.values().flat_map(|hold| hold.holders.values()).flatten().min().copied()
+    }
+
     /// Whether somebody must look from time to time.
     pub fn must_look(&self) -> bool {
         !self.0.is_empty()
@@ -139,16 +216,16 @@ impl Hold {
         patience: &mut Patience<'_>,
         turn: &mut dyn FnMut(),
     ) -> Result<Self, Trouble> {
-        let holders = BTreeSet::from([tool]);
+        let (holders, caught) = (stopped_by(tool), false);
         let before = was_stopped(&subject);
         if let Some(freezer) = Freezer::of(&subject).filter(|_| !before)
             && freezer.freeze(&subject, patience)
         {
-            return Ok(Self { means: Means::Freezer(freezer), holders, before, subject });
+            return Ok(Self { means: Means::Freezer(freezer), holders, caught, before, subject });
         }
         let sent = subject.held.signal(STOP);
         sent.map_err(|error| Trouble::of("stopping the process", &error))?;
-        let hold = Self { means: Means::Signal, holders, before, subject };
+        let hold = Self { means: Means::Signal, holders, caught, before, subject };
         if let Err(trouble) = hold.wait(patience, turn) {
             let _gone = hold.end();
             return Err(trouble);
@@ -170,12 +247,12 @@ impl Hold {
 
     fn end(&self) -> Result<(), Trouble> {
         match &self.means {
+            Means::Freezer(freezer) if self.caught => {
+                freezer.thaw().and_then(|()| self.subject.go_on())
+            }
             Means::Freezer(freezer) => freezer.thaw(),
             Means::Signal if self.before => Ok(()),
-            Means::Signal => {
-                let sent = self.subject.held.signal(CONTINUE);
-                sent.map_err(|error| Trouble::of("continuing the process", &error))
-            }
+            Means::Signal => self.subject.go_on(),
         }
     }
 
@@ -210,6 +287,10 @@ impl Hold {
             Means::Signal => Method::Signal,
         }
     }
+}
+
+fn stopped_by(tool: Tool) -> BTreeMap<(Tool, Cause), Option<Instant>> {
+    BTreeMap::from([((tool, Cause::Stop), None)])
 }
 
 /// Whether all threads are stopped, traced or at their end.

@@ -4,6 +4,7 @@
 //! 1 rdx, 2 rcx, 3 rbx, 4 rsi, 5 rdi, 6 rbp, 7 rsp, 8 to 15 r8 to r15, 16 the instruction pointer,
 //! 49 the flags, 50 to 55 the segments, 58 and 59 the bases of fs and gs.
 
+use super::super::act::Spot;
 use super::super::trouble::Trouble;
 use crate::sys::trace;
 use zerocopy::IntoBytes as _;
@@ -99,6 +100,11 @@ impl Registers {
     /// Puts it back onto an instruction that our byte stood in front of.
     pub fn back_to(&mut self, pc: u64) {
         self.0[RIP] = pc;
+    }
+
+    /// As if it stood here.
+    pub fn stand_at(&mut self, spot: Spot) {
+        (self.0[RIP], self.0[RSP]) = (spot.pc, spot.sp);
     }
 
     /// The stack pointer.

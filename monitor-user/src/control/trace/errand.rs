@@ -4,8 +4,8 @@
 //! wait for it next. Asks nothing of the kernel.
 
 use super::super::act::{Mark, Tool};
+use super::super::holder::Cause;
 use super::super::machine::Before;
-use super::tracee::Cause;
 use std::collections::BTreeSet;
 use std::time::Instant;
 

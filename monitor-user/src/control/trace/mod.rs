@@ -19,6 +19,7 @@ mod undo;
 mod work;
 
 use super::act::{Argument, Happened, Mark, Patch, Tool};
+use super::holder::Cause;
 use super::machine::{self, Registers};
 use super::patience::Patience;
 use super::subject::{Subject, key, tell};
@@ -30,7 +31,6 @@ use errand::{Errand, Return, Way};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use traced::Traced;
-use tracee::Cause;
 pub use undo::Tracer;
 
 /// How long a procedure may take that a thread was made to call.
@@ -97,14 +97,12 @@ impl Traces {
     pub fn go_on(&mut self, wish: &Wish, id: Identity, delivers: bool) -> Result<(), Trouble> {
         let traced =
             self.0.get_mut(&key(id)).ok_or_else(|| Trouble::state("nothing is held there"))?;
+        let event = (wish.tool, Cause::Event(wish.mark));
         let thread = traced.threads.get_mut(&wish.tid);
-        if let Some(thread) = thread.filter(|_| !delivers) {
-            let event = (wish.tool, Cause::Event(wish.mark));
-            if thread.holders.contains_key(&event) {
-                thread.signal = 0;
-            }
+        if let Some(thread) = thread.filter(|it| it.holders.contains_key(&event)) {
+            thread.heed(delivers);
         }
-        let released = traced.let_go(wish.tid, (wish.tool, Cause::Event(wish.mark)));
+        let released = traced.let_go(wish.tid, event);
         self.sweep();
         released
     }
@@ -146,7 +144,7 @@ impl Traces {
     pub fn unset(&mut self, who: (Tool, Mark), id: Identity) -> Result<(), Trouble> {
         let nothing = || Trouble::state("nothing of this name is set in the process");
         let traced = self.0.get_mut(&key(id)).ok_or_else(nothing)?;
-        let mut found = traced.watches.remove(&who);
+        let mut found = traced.unwatch(|it| *it == who);
         found |= traced.breakpoints.unset(&traced.subject, |it| *it == who)? > 0;
         let out = traced
             .threads
@@ -228,6 +226,12 @@ impl Traces {
     /// Whether the stops of a child of ours are for us to wait for.
     pub fn has(&self, tid: i32) -> bool {
         self.0.values().any(|it| it.threads.contains_key(&tid))
+    }
+
+    /// Whether a thread stands for a kernel program.
+    pub fn has_caught(&self, id: Identity, tid: i32) -> bool {
+        let thread = self.0.get(&key(id)).and_then(|traced| traced.threads.get(&tid));
+        thread.is_some_and(|it| it.caught.is_some())
     }
 
     /// Whether a thread of the process is out for us.

@@ -10,7 +10,7 @@ use super::super::subject::Subject;
 use super::super::trouble::Trouble;
 use super::errand::{Return, Way, was_call};
 use super::traced::Traced;
-use super::tracee::{Kin, Stands, Tracee};
+use super::tracee::{Kin, Stands, Tracee, URGENT};
 use crate::model::id::Pid;
 use crate::sys::trace;
 use rustix::process::Signal;
@@ -29,7 +29,7 @@ const TRACE: i32 = 2;
 const HARDWARE: i32 = 4;
 
 const TRAP: i32 = Signal::TRAP.as_raw();
-const URGENT: i32 = Signal::URG.as_raw();
+const STOPS: i32 = Signal::STOP.as_raw();
 /// What an instruction can raise.
 const FAULTS: [Signal; 5] = [Signal::ILL, Signal::TRAP, Signal::BUS, Signal::FPE, Signal::SEGV];
 
@@ -122,8 +122,8 @@ impl Traced {
 
     fn signalled(&mut self, tid: i32, signal: i32) {
         let code = trace::signal_code(tid).unwrap_or(0);
-        if signal == URGENT && code == BY_KERNEL && !self.watches.is_empty() {
-            self.held(tid, signal);
+        if matches!(signal, URGENT | STOPS) && code == BY_KERNEL && self.is_watched() {
+            self.caught(tid, signal);
         } else if signal == TRAP && self.is_ours(tid, code) {
             self.trapped(tid, code);
         } else if FAULTS.iter().any(|it| it.as_raw() == signal) && self.is_called(tid) {
@@ -137,9 +137,9 @@ impl Traced {
     }
 
     /// A kernel program stopped it, or so it seems: those who wait for that decide.
-    fn held(&mut self, tid: i32, signal: i32) {
+    fn caught(&mut self, tid: i32, signal: i32) {
         if let Some(thread) = self.threads.get_mut(&tid) {
-            thread.signal = signal;
+            (thread.signal, thread.caught) = (0, Some(signal));
         }
         for who in self.watches.iter().copied().collect::<Vec<_>>() {
             self.hold_for(tid, who, What::Held);

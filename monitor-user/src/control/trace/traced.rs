@@ -4,17 +4,18 @@
 //! longer than there is a reason: a breakpoint, a watch, a holder, an errand.
 
 use super::super::act::{Happened, Mark, Target, Tool, What};
+use super::super::holder::{Cause, HELD_AT_MOST};
 use super::super::patience::Patience;
 use super::super::subject::{Subject, thread_identity};
 use super::super::trouble::Trouble;
 use super::breakpoint::Breakpoints;
-use super::tracee::{Cause, Kin, Stands, Tracee};
+use super::tracee::{Kin, Stands, Tracee};
 use crate::sys::trace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How long an event may hold a thread before it is let go and that is told.
-pub const HELD_AT_MOST: Duration = Duration::from_secs(2);
+/// How long after a watch a signal of a kernel program may still come, which is not for the thread.
+const AFTER_WATCH: Duration = Duration::from_millis(2500);
 
 /// A traced process.
 pub struct Traced {
@@ -26,6 +27,8 @@ pub struct Traced {
     pub breakpoints: Breakpoints,
     /// Who waits for kernel programs to stop its threads.
     pub watches: BTreeSet<(Tool, Mark)>,
+    /// Until when they may have done so, now that nobody waits.
+    watched_until: Option<Instant>,
     /// Threads that stand while another steps over a breakpoint.
     pub quiet: Vec<i32>,
     /// What has happened and was not told yet.
@@ -40,6 +43,7 @@ impl Traced {
             threads: BTreeMap::new(),
             breakpoints: Breakpoints::default(),
             watches: BTreeSet::new(),
+            watched_until: None,
             quiet: Vec::new(),
             told: Vec::new(),
         }
@@ -48,6 +52,23 @@ impl Traced {
     /// Whether all threads are traced, to whatever they come.
     pub fn is_kept(&self) -> bool {
         !self.breakpoints.all.is_empty() || !self.watches.is_empty()
+    }
+
+    /// Takes watches away.
+    pub fn unwatch(&mut self, whose: impl Fn(&(Tool, Mark)) -> bool) -> bool {
+        let before = self.watches.len();
+        self.watches.retain(|who| !whose(who));
+        let found = self.watches.len() < before;
+        if found && self.watches.is_empty() {
+            self.watched_until = Some(Instant::now() + AFTER_WATCH);
+        }
+        found
+    }
+
+    /// Whether kernel programs may stop its threads.
+    pub fn is_watched(&self) -> bool {
+        let until = self.watched_until;
+        !self.watches.is_empty() || until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Traces a thread, without stopping it.
@@ -177,7 +198,7 @@ impl Traced {
     /// What a tool wanted here, it wants no more.
     pub fn forget(&mut self, tool: Tool) {
         let _ended = self.breakpoints.unset(&self.subject, |who| who.0 == tool);
-        self.watches.retain(|who| who.0 != tool);
+        let _found = self.unwatch(|who| who.0 == tool);
         for thread in self.threads.values_mut() {
             thread.holders.retain(|(holder, _), _| *holder != tool);
         }

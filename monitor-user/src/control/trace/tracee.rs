@@ -3,13 +3,18 @@
 //! In: requests to the kernel about this thread. Out: the same, with what must be remembered
 //! between them. What a stop means and what comes next is decided in `stop` and `onward`.
 
-use super::super::act::{Mark, Tool};
+use super::super::act::Tool;
+use super::super::holder::Cause;
 use super::super::machine::{self, Slots};
 use super::super::trouble::Trouble;
 use super::errand::Errand;
 use crate::sys::trace::{self, Onward};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::Instant;
+
+/// The one that kernel programs send to a thread that is traced; a socket sends it, too.
+pub const URGENT: i32 = Signal::URG.as_raw();
 
 /// How a thread stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,15 +25,6 @@ pub enum Stands {
     Stopped,
     /// With its process, by somebody's `SIGSTOP`; it must be interrupted to be looked at.
     Listens,
-}
-
-/// Why a tool holds a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// It stopped it.
-    Stop,
-    /// What was called so happened.
-    Event(Mark),
 }
 
 /// What a new thread has to do with the process.
@@ -69,6 +65,8 @@ pub struct Tracee {
     pub passed: Option<(u64, u64)>,
     /// A signal handler runs between that and the step over it.
     pub returns: bool,
+    /// The signal of a kernel program that it stands for; it is not for the thread itself.
+    pub caught: Option<i32>,
     /// Its call is past its time, and it was interrupted for that.
     pub late: bool,
     slots: Slots,
@@ -91,6 +89,7 @@ impl Tracee {
             over: None,
             passed: None,
             returns: false,
+            caught: None,
             late: false,
             slots: Slots::default(),
         }
@@ -104,6 +103,16 @@ impl Tracee {
         }
     }
 
+    /// The signal of a kernel program is not for the thread, unless somebody says that it is one
+    /// that only looks like it. That is told by each who was asked, and who met his event is right.
+    pub fn heed(&mut self, delivers: bool) {
+        match (delivers, self.caught) {
+            (true, Some(URGENT)) => self.signal = URGENT,
+            (false, Some(_)) => (self.signal, self.caught) = (0, Some(0)),
+            _ => {}
+        }
+    }
+
     /// Lets it go on, with its signal.
     pub fn resume(&mut self, onward: Onward) {
         let signal = std::mem::take(&mut self.signal);
@@ -111,6 +120,7 @@ impl Tracee {
             let listens = onward == Onward::Listening;
             self.stands = if listens { Stands::Listens } else { Stands::Runs };
             self.at_group_stop = false;
+            self.caught = None;
         }
     }
 

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// All must run on within a second.
 const WITHIN: Duration = Duration::from_millis(300);
 
+/// How often it is looked for threads that kernel programs have stopped.
+const LOOK: Duration = Duration::from_millis(2);
+
 /// What becomes of the thread that traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracer {
@@ -27,10 +30,15 @@ pub enum Tracer {
 }
 
 impl Traces {
-    /// Leaves everything as it was found.
-    pub fn undo(&mut self, tracer: Tracer) {
+    /// Leaves everything as it was found. As long as kernel programs may stop somebody, threads
+    /// that come to one are let go, too.
+    pub fn undo(&mut self, tracer: Tracer, programs_run: &mut dyn FnMut() -> bool) {
         for traced in self.0.values_mut() {
             traced.begin_undo(tracer);
+        }
+        while programs_run() {
+            self.0.values_mut().for_each(Traced::collect);
+            std::thread::sleep(LOOK);
         }
         let mut patience = Patience::new(WITHIN, None);
         loop {
@@ -74,7 +82,7 @@ impl Traced {
     fn begin_undo(&mut self, tracer: Tracer) {
         // It fails only if the process has ended.
         let _ended = self.breakpoints.unset(&self.subject, |_| true);
-        self.watches.clear();
+        let _found = self.unwatch(|_| true);
         self.quiet.clear();
         for tid in self.threads.keys().copied().collect::<Vec<_>>() {
             if let Some(thread) = self.threads.get_mut(&tid) {

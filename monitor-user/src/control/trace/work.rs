@@ -5,6 +5,7 @@
 //! until the last has returned.
 
 use super::super::act::{Argument, What};
+use super::super::holder::Cause;
 use super::super::machine::Registers;
 use super::super::memory;
 use super::super::patience::Patience;
@@ -14,7 +15,7 @@ use super::super::unwind;
 use super::super::work::{Deed, Term, Work};
 use super::errand::Errand;
 use super::traced::Traced;
-use super::tracee::{Cause, Kin, Stands, Tracee};
+use super::tracee::{Kin, Stands, Tracee};
 use super::{Traces, Wish, called};
 use std::time::Duration;
 

@@ -13,6 +13,7 @@ use crate::omis::localise::{Located, localise};
 use crate::omis::unify::Gathering;
 use crate::omis::{Arg, Basic, Dialect, Expr, Node, NodeRef, Reply, Request, Stage, Status, Value};
 use crate::service::ground::HeldThread;
+use crate::service::ground::act::Target;
 use crate::service::session::right::SessionId;
 use crate::service::{Done, Refusal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -42,6 +43,10 @@ pub struct Course {
     is_occurrence: bool,
     /// A thread that goes on when the list has ended.
     held: Option<HeldThread>,
+    /// Whether it is held in a weaker way than its actions need, or not at all.
+    is_weak: bool,
+    /// The members that need it.
+    weak: BTreeSet<usize>,
 }
 
 impl Machine {
@@ -79,7 +84,8 @@ impl Machine {
         };
         let stages = request.stages.iter().enumerate().map(steps).collect();
         let course = Course::new(session, stages, (depth, true));
-        self.begin(Course { held: occasion.held, ..course }, turn);
+        let (held, is_weak) = (occasion.held, occasion.is_weak);
+        self.begin(Course { held, is_weak, ..course }, turn);
     }
 
     fn begin(&mut self, course: Course, turn: &mut Turn<'_>) {
@@ -105,6 +111,10 @@ impl Machine {
     fn step(&mut self, key: u64, step: Step, turn: &mut Turn<'_>) {
         let Some(course) = self.courses.get_mut(&key) else { return };
         let part = PartId { course: key, member: course.gatherings.len() };
+        if let (true, Step::Do(what)) = (course.is_weak, &step) {
+            let row = self.registry.row(what.basic().service.as_str());
+            course.weak.extend(row.filter(|row| row.level.needs_hold()).map(|_| part.member));
+        }
         let basic = match &step {
             Step::Refuse(basic, _) | Step::Done(basic) => basic,
             Step::Do(what) => what.basic(),
@@ -186,7 +196,8 @@ impl Machine {
         let Some(course) = self.courses.get_mut(&part.course) else { return };
         let dialect = self.seats.get(&course.session).map(|it| it.session.dialect);
         if let Some(gathering) = course.gatherings.get_mut(part.member) {
-            let status = done.status;
+            let is_weak = done.status == Status::OK && course.weak.contains(&part.member);
+            let status = if is_weak { Status::OK_DEGRADED } else { done.status };
             gathering.add(&[node], status, results(done, dialect.unwrap_or_default()));
         }
     }
@@ -270,14 +281,31 @@ impl Machine {
 }
 
 impl Course {
+    /// The thread that its event holds.
+    pub fn held(&self) -> Option<Target> {
+        self.held.map(|held| held.target)
+    }
+
     fn new(
         session: SessionId,
         stages: VecDeque<Vec<Step>>,
         (depth, is_occurrence): (u32, bool),
     ) -> Self {
         let (gatherings, waiting) = (Vec::new(), BTreeMap::new());
-        let deadline = Ns(u64::MAX);
-        Self { session, deadline, stages, gatherings, waiting, depth, is_occurrence, held: None }
+        let (deadline, held) = (Ns(u64::MAX), None);
+        let (is_weak, weak) = (false, BTreeSet::new());
+        Self {
+            session,
+            deadline,
+            stages,
+            gatherings,
+            waiting,
+            depth,
+            is_occurrence,
+            held,
+            is_weak,
+            weak,
+        }
     }
 }
 

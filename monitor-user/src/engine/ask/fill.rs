@@ -25,6 +25,8 @@ pub struct Occasion {
     pub pc: Value,
     /// The thread that waits until the actions are done.
     pub held: Option<HeldThread>,
+    /// Whether it should have been held alone, and stands with its process, or does not stand.
+    pub is_weak: bool,
 }
 
 impl Occasion {

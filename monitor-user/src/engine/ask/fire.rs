@@ -34,6 +34,7 @@ impl Machine {
                     self.ended(id);
                 }
                 Happening::Ran { rule, serial, it } => self.ran((rule, serial), &it, turn),
+                Happening::Overdue(rule, serial, why) => self.overdue((rule, serial), &why, turn),
                 Happening::Stormed(rule, serial) => self.stormed(rule, serial, turn),
                 Happening::Failed(topic, why) => self.failed(&topic, &why, turn),
                 Happening::Acted(ticket, each) => self.acted(ticket, each, turn),
@@ -97,8 +98,17 @@ impl Machine {
     /// The kernel has run what it can of a request: the rest of its actions is due.
     fn ran(&mut self, (key, serial): (RuleKey, u64), it: &Occurrence, turn: &mut Turn<'_>) {
         let rule = self.rule_mut(key).filter(|rule| rule.serial == serial);
-        if let Some(done) = rule.map(|rule| rule.kernel.members.clone()) {
-            self.fire(key, (it, 0), (&done, turn));
+        match rule.map(|rule| rule.kernel.members.clone()) {
+            Some(done) => self.fire(key, (it, 0), (&done, turn)),
+            None => it.held.iter().for_each(|held| turn.ground.go_on(held)),
+        }
+    }
+
+    /// Who was held for a request runs on, and its actions are not done.
+    fn overdue(&mut self, (key, serial): (RuleKey, u64), why: &Refusal, turn: &mut Turn<'_>) {
+        if self.rule_mut(key).is_some_and(|rule| rule.serial == serial) {
+            let reply = self.report(key, (why.status, why.text.as_str().into()));
+            self.tell(key.0, reply, turn);
         }
     }
 
@@ -131,7 +141,9 @@ impl Machine {
         let (node, most) = (self.node, self.limits.occurrences);
         let process = self.number_of(session, it.process);
         let Some(seat) = self.seats.get_mut(&session) else { return };
-        let Some(rule) = seat.stored.requests.get_mut(&id) else { return };
+        let Some(rule) = seat.stored.requests.get_mut(&id) else {
+            return it.held.iter().for_each(|held| turn.ground.go_on(held));
+        };
         if rule.is_storm(turn.now, most) {
             it.held.iter().for_each(|held| turn.ground.go_on(held));
             return self.stop((session, id), turn);
@@ -145,6 +157,7 @@ impl Machine {
             seq: Value::from(rule.seq),
             pc: it.pc.map_or(Value::from(-1), Value::from),
             held: it.held,
+            is_weak: rule.kernel.holds && it.held.is_none_or(|held| held.with_process),
         };
         let request = std::sync::Arc::clone(&rule.request);
         self.occur(session, (&request, done), (&occasion, depth), turn);

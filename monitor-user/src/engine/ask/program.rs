@@ -66,6 +66,7 @@ impl Machine {
                 rule.kernel.since = turn.ground.switch(*key, rule.is_enabled);
             }
             (rule.kernel.has_it, rule.kernel.tells) = (it.is_needed, it.tells);
+            rule.kernel.holds = it.holds;
         }
     }
 
@@ -83,6 +84,7 @@ impl Machine {
                     check: rule.watch.check.clone(),
                     stages: stages.map(|stage| stage.0.iter().map(steps).collect()).collect(),
                     waits_for_strangers: seat.session.scope.n_joins() > 0,
+                    holds: self.holds(rule),
                     is_enabled: rule.is_enabled,
                     is_placed: rule.kernel.has_it,
                     is_refused: rule.kernel.refused.is_some(),
@@ -90,6 +92,17 @@ impl Machine {
             }));
         }
         all
+    }
+
+    /// Whether a request has an action that needs who met its event as he was there, and the kernel
+    /// can stop him.
+    fn holds(&self, rule: &Rule) -> bool {
+        let needs_him = |action: &Basic| {
+            let row = self.registry.row(action.service.as_str());
+            self.is_here(action) && row.is_some_and(|row| row.level.needs_hold())
+        };
+        let can_be = matches!(rule.watch.topic, Topic::Called(_) | Topic::Signalled);
+        can_be && rule.request.stages.iter().flat_map(|stage| &stage.0).any(needs_him)
     }
 
     /// What an action would be in the kernel; nothing, if it cannot be there.
@@ -135,6 +148,7 @@ impl Machine {
             check: rule.watch.check.clone(),
             steps: it.steps.clone(),
             tells: it.tells,
+            holds: it.holds.then_some(seat.session.tool),
             most: if it.tells { told } else { MOST_UNTOLD },
         })
     }

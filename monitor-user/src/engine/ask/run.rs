@@ -10,7 +10,7 @@ use crate::model::id::Identity;
 use crate::omis::{Basic, Fault, Node, Request, RequestId, Status, Value, kind};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Ticket;
-use crate::service::ground::act::Each;
+use crate::service::ground::act::{Each, Target};
 use crate::service::outcome::Report;
 use crate::service::row::Act;
 use crate::service::session::right::SessionId;
@@ -34,6 +34,7 @@ struct Call {
     after: Option<u64>,
     depth: u32,
     ticket: Ticket,
+    held: Option<Target>,
 }
 
 impl Machine {
@@ -65,7 +66,8 @@ impl Machine {
                 Err(why) => Some(why.into()),
             };
         }
-        let call = Call { session, row, after, depth, ticket };
+        let held = after.and_then(|course| self.courses.get(&course)?.held());
+        let call = Call { session, row, after, depth, ticket, held };
         match (row.act, what) {
             (Act::Manipulation(run) | Act::Synchronous(run), What::Do(_)) => {
                 match self.call(call, turn, |ctx| run(ctx, &args))? {
@@ -93,7 +95,7 @@ impl Machine {
     pub(super) fn acted(&mut self, ticket: Ticket, each: Each, turn: &mut Turn<'_>) {
         let Some((place, session, later)) = self.acts.remove(&ticket) else { return };
         let Some(row) = self.registry.row("print") else { return };
-        let call = Call { session, row, after: None, depth: 0, ticket };
+        let call = Call { session, row, after: None, depth: 0, ticket, held: None };
         let report = Report { each, failed: later.failed };
         let done = self.call(call, turn, |ctx| (later.then)(ctx, report));
         let done = done.map(|done| done.unwrap_or_else(Done::from));
@@ -151,6 +153,7 @@ impl Machine {
             desk: &mut clerk,
             right: call.row.right,
             ticket: call.ticket,
+            held: call.held,
         };
         let done = catch_unwind(AssertUnwindSafe(|| run(&mut ctx)));
         self.is_stale |= seat.session.scope.is_empty() != was_empty;

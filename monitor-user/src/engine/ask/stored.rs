@@ -49,6 +49,8 @@ pub struct InKernel {
     pub members: BTreeSet<Member>,
     /// Whether it tells, so that the rest is done here.
     pub tells: bool,
+    /// Whether it stops who met the event, until the rest is done.
+    pub holds: bool,
     /// Whether a tool has switched it, and the kernel does not know yet.
     pub is_asked: bool,
     /// Why the kernel did not take it.
@@ -99,6 +101,7 @@ impl Rule {
             match (&self.watch.topic, level) {
                 _ if self.kernel.members.contains(&member) => Run::Kernel,
                 (Topic::Sent(_), _) => Run::Held,
+                (_, level) if self.kernel.holds && level.needs_hold() => Run::Held,
                 (_, Level::Kernel) => Run::Copy,
                 _ => Run::After,
             }

@@ -75,6 +75,10 @@ pub struct Called {
     pub at: Ns,
     /// The probed instruction; of a return, where it returns to.
     pub pc: u64,
+    /// The stack pointer there.
+    pub sp: u64,
+    /// Who waits there for user space.
+    pub held: told::Held,
     /// What the values are.
     pub plan: Arc<Plan>,
     /// The values.
@@ -105,6 +109,8 @@ impl News {
             tid: record.tid,
             at: record.at,
             pc: record.ip,
+            sp: record.sp,
+            held: record.held,
             plan: Arc::clone(plan),
             values: heard::values(plan, record),
         })

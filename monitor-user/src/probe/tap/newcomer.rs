@@ -23,7 +23,7 @@ const STOP: u32 = 19;
 /// What is done to a process that begins a program.
 const HOLD: [Act; 2] = [
     Act::Signal(STOP, Receiver::Process),
-    Act::Record(Recorded { texts: 0, stack: false, urgent: true }),
+    Act::Record(Recorded { texts: 0, stack: false, urgent: true, holds: None }),
 ];
 
 /// The lists that hold newcomers.

@@ -106,6 +106,19 @@ pub struct HeldThread {
     pub tool: Tool,
     /// The thread.
     pub target: Target,
+    /// Whether it stands with its process, because it could not be held alone.
+    pub with_process: bool,
+}
+
+/// Who wants an act done.
+#[derive(Clone, Copy, Debug)]
+pub struct By<'t> {
+    /// By which the act is known.
+    pub ticket: Ticket,
+    /// The tool.
+    pub tool: &'t Tool,
+    /// The thread that met the event of which this is an action, as long as it is held.
+    pub held: Option<Target>,
 }
 
 /// What became of an act, process by process.
@@ -115,7 +128,7 @@ pub type Each = Vec<(Identity, Result<Vec<Value>, Refusal>)>;
 pub trait Acts {
     /// Does it to these, and says what became of it; or begins it, and says so later with the
     /// ticket, as `Happening::Acted`.
-    fn act(&mut self, ticket: Ticket, tool: &Tool, act: &Act, on: &[Identity]) -> Option<Each>;
+    fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<Each>;
 
     /// The actions of an event are done: the thread that met it goes on.
     fn go_on(&mut self, _: &HeldThread) {}

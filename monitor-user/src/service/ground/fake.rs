@@ -122,7 +122,8 @@ impl Fake {
             }
         };
         let told = [Told::Process(id)].into_iter().chain(rest.into_iter().map(Told::Value));
-        let held = HeldThread { ticket: sent.ticket, tool: sent.tool, target: Target::from(id) };
+        let (tool, target) = (sent.tool, Target::from(id));
+        let held = HeldThread { ticket: sent.ticket, tool, target, with_process: false };
         Occurrence {
             topic: Topic::Sent(sent.clone()),
             at: Ns(0),

@@ -34,6 +34,8 @@ pub enum Happening {
         /// The event.
         it: Occurrence,
     },
+    /// Who was held for an event of a program was let go before its actions were done.
+    Overdue(RuleKey, u64, Refusal),
     /// A program ran too often, and is switched off.
     Stormed(RuleKey, u64),
     /// An act that was begun has ended.

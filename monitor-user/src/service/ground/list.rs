@@ -7,10 +7,10 @@ use crate::backend::rule::act::Move;
 use crate::model::id::{Identity, Ns};
 use crate::omis::RequestId;
 use crate::service::counter::Trace;
-use crate::service::desk::{Check, Topic};
+use crate::service::desk::{Check, Run, Topic};
 use crate::service::kernel::{Meter, Metered, Step};
 use crate::service::outcome::Refusal;
-use crate::service::session::right::SessionId;
+use crate::service::session::right::{SessionId, Tool};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A stored request: whose, and by which number.
@@ -34,6 +34,8 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// Whether it tells user space afterwards, where the rest is done.
     pub tells: bool,
+    /// For whom who met the event is held until that is done.
+    pub holds: Option<Tool>,
     /// Runs in a second at which it is switched off.
     pub most: u32,
 }
@@ -65,6 +67,11 @@ pub trait Lists {
     /// Whether it may run: programs switch each other.
     fn is_on(&mut self, _: RuleKey) -> bool {
         false
+    }
+
+    /// How who meets its event is held now, if a program holds anybody.
+    fn hold(&mut self, _: RuleKey) -> Option<Run> {
+        None
     }
 
     /// How often it has run since the kernel has it.

@@ -22,7 +22,7 @@ mod reading;
 pub mod recorder;
 pub mod scripted;
 
-pub use act::{Act, Acts, Errand, HeldThread, Sent};
+pub use act::{Act, Acts, By, Errand, HeldThread, Sent};
 pub use call::Calls;
 pub use diagnose::Diagnoses;
 pub use disk::Disks;

@@ -43,8 +43,7 @@ pub const ROWS: &[Row] = &[
 
 /// Asks CRIU first.
 fn asked(ctx: &mut Ctx<'_>, then: Then) -> Outcome {
-    let tool = ctx.session.tool;
-    match ctx.ground.act(ctx.ticket, &tool, &Act::Checkpoint, &[]) {
+    match ctx.order(&Act::Checkpoint, &[]) {
         Some(each) => then(ctx, Report { each, failed: Vec::new() }).into(),
         None => Outcome::Later(Later { then, failed: Vec::new() }),
     }

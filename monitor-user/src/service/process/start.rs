@@ -138,7 +138,7 @@ fn start(ctx: &mut Ctx<'_>, args: &[Value], stopped: bool) -> Outcome {
         streams,
         stopped,
     };
-    match ctx.ground.act(ctx.ticket, &tool, &Act::Start(program), &[]) {
+    match ctx.order(&Act::Start(program), &[]) {
         Some(each) => started(ctx, Report { each, failed: Vec::new() }).into(),
         None => Outcome::Later(Later { then: started, failed: Vec::new() }),
     }

@@ -104,7 +104,8 @@ fn root_texts_memory_and_the_stack_are_those_of_the_call() {
         Act::Memory(V1, V0, 1, Width::U8),
         Act::Constant(Value(7), 0),
     ];
-    acts.push(Act::Record(Recorded { texts: 0b1000_0001, stack: true, urgent: false }));
+    let texts = 0b1000_0001;
+    acts.push(Act::Record(Recorded { texts, stack: true, ..Recorded::default() }));
     let id = scene.list(Place::Entry(atoi), &acts);
     let _ = scene.target.does("it = l.atoi(b'1234')");
     let told = scene.told();

@@ -77,7 +77,7 @@ impl Scene {
 }
 
 /// A record of all values.
-const RECORD: Act = Act::Record(Recorded { texts: 0, stack: false, urgent: true });
+const RECORD: Act = Act::Record(Recorded { texts: 0, stack: false, urgent: true, holds: None });
 
 /// Which byte of which file an address of a process is.
 fn site(pid: Pid, address: u64) -> Site {

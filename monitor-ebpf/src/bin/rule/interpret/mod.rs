@@ -7,6 +7,8 @@
 mod begin;
 mod cell;
 mod clock;
+pub mod delivery;
+mod hold;
 mod level;
 pub mod member;
 mod memory;
@@ -46,6 +48,9 @@ pub struct Frame {
     pub other: u32,
     /// Whether storage may be made here: not where a run queue is locked.
     pub may_allocate: u32,
+    /// Whether who it is about runs here, and will run an instruction of its own next.
+    pub may_hold: u32,
+    pad: u32,
     /// Address of the probed instruction, or 0.
     pub ip: u64,
     /// Stack pointer, or 0.
@@ -136,6 +141,8 @@ impl Frame {
             tid: task.tid(),
             other: pid,
             may_allocate: 1,
+            may_hold: zero as u32,
+            pad: zero as u32,
             ip: ip | zero,
             sp: sp | zero,
             at_ns: zero,

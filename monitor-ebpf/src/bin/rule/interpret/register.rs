@@ -42,6 +42,13 @@ pub fn thread_pointer(task: Task) -> u64 {
     if at == ABSENT { 0 } else { load(task.as_ptr(), at) }
 }
 
+/// Whether a thread has blocked a signal, so that it would come later.
+#[inline(always)]
+pub fn blocks(task: Task, signal: u32) -> bool {
+    let at = constant!(CALL_REGISTERS.blocked);
+    at != ABSENT && load::<u64>(task.as_ptr(), at) >> (signal - 1) & 1 == 1
+}
+
 /// A call that begins.
 #[inline(always)]
 pub fn entry(registers: *const u8) -> Frame {
@@ -80,5 +87,7 @@ fn arm_place(registers: *const u8) -> (u64, u64) {
 #[inline(always)]
 fn frame(registers: *const u8, arguments: [u64; ARGUMENTS], place: (u64, u64)) -> Frame {
     let context = registers.cast_mut().cast::<c_void>();
-    Frame::at(context, Task::current(), arguments, place)
+    let mut frame = Frame::at(context, Task::current(), arguments, place);
+    frame.may_hold = 1;
+    frame
 }

@@ -27,7 +27,9 @@ impl Frame {
         if it.from == 0 && it.how & told::STACK == 0 {
             let Some(mut slot) = HAPPENED.reserve::<Event>(0) else { return self.lost_record() };
             // SAFETY: `fill` writes every member.
-            self.fill(unsafe { &mut *slot.as_mut_ptr() }, KIND_TOLD);
+            let event = unsafe { &mut *slot.as_mut_ptr() };
+            self.fill(event, KIND_TOLD);
+            event.kind = self.held(it);
             return slot.submit(wake_flags(it.how));
         }
         let Some(mut slot) = HAPPENED.reserve::<LongEvent>(0) else { return self.lost_record() };
@@ -36,7 +38,14 @@ impl Frame {
         self.fill(&mut long.event, KIND_TOLD);
         self.read_texts(long, it.from);
         self.read_stack(long, it.how);
+        long.event.kind = self.held(it);
         slot.submit(wake_flags(it.how));
+    }
+
+    /// Who is held is told of: there is a place in the ring for it.
+    #[inline(always)]
+    fn held(&self, it: &Op) -> u32 {
+        if it.how & told::HOLDS != 0 { self.hold(it) } else { KIND_TOLD }
     }
 
     #[inline(always)]

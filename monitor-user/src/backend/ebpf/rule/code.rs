@@ -66,7 +66,11 @@ fn code(act: &Act) -> Op {
         Act::Level(level, is) => moves(op::LEVEL, level, is),
         Act::Spread(it, of) => Op { value: it.cells.into(), ..takes(op::SPREAD, it.index, of) },
         Act::Trace(trace, of, n) => Op { how: n, ..takes(op::TRACE, trace.0, of) },
-        Act::Record(it) => Op { from: it.texts, how: recorded(it), ..new(op::RECORD) },
+        Act::Record(it) => {
+            let [traced, stoppable] = it.holds.map_or([0; 2], |it| [it.traced.0, it.stoppable.0]);
+            let how = recorded(it);
+            Op { from: it.texts, how, value: stoppable.into(), index: traced, ..new(op::RECORD) }
+        }
         Act::Enable(list) => Op { index: list.0, ..new(op::ENABLE) },
         Act::Disable(list) => Op { index: list.0, ..new(op::DISABLE) },
         Act::Raise(event, from) => takes(op::RAISE, event.0, from),
@@ -111,7 +115,8 @@ const fn receiver(it: Receiver) -> u8 {
 
 const fn recorded(it: Recorded) -> u8 {
     let wakes = if it.urgent { told::WAKES } else { 0 };
-    wakes | if it.stack { told::STACK } else { 0 }
+    let stack = if it.stack { told::STACK } else { 0 };
+    wakes | stack | if it.holds.is_some() { told::HOLDS } else { 0 }
 }
 
 #[cfg(test)]

@@ -3,11 +3,13 @@
 //! In: records. Out: `Told`, in the order of the ring. A record that is cut or of a kind that this
 //! monitor does not know is left out: a newer program made it.
 
-use crate::backend::rule::told::{Told, Why};
+use crate::backend::rule::told::{Held, Told, Why};
 use crate::backend::rule::{ListId, Reader};
 use crate::model::id::{Identity, Ns, Pid};
 use aya::maps::{MapData, RingBuf};
-use monitor_ebpf::abi::rule::record::{Event, FRAMES, KIND_STORM, KIND_TOLD, LongEvent};
+use monitor_ebpf::abi::rule::record::{
+    Event, FRAMES, KIND_PROCESS_HELD, KIND_STORM, KIND_THREAD_HELD, KIND_TOLD, LongEvent,
+};
 use std::os::fd::{AsFd, BorrowedFd};
 use zerocopy::FromBytes;
 
@@ -35,13 +37,16 @@ impl Reader for Ring {
 
 fn told(bytes: &[u8]) -> Option<Told> {
     let (event, _) = Event::read_from_prefix(bytes).ok()?;
-    let why = match event.kind {
-        KIND_TOLD => Why::Asked,
-        KIND_STORM => Why::Storm,
+    let (why, held) = match event.kind {
+        KIND_TOLD => (Why::Asked, Held::Nobody),
+        KIND_THREAD_HELD => (Why::Asked, Held::Thread),
+        KIND_PROCESS_HELD => (Why::Asked, Held::Process),
+        KIND_STORM => (Why::Storm, Held::Nobody),
         _ => return None,
     };
     let mut told = Told {
         why,
+        held,
         list: ListId(event.list),
         at: Ns(event.at_boottime_ns),
         process: Identity { pid: Pid(event.pid), start: Ns(event.start_boottime_ns) },

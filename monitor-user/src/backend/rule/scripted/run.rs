@@ -4,7 +4,7 @@ use super::{Happened, NO_VALUES, Scripted};
 use crate::backend::rule::act::{
     Act, CellKind, MAX_TEXTS, MAX_VALUES, MISSING, Move, Recorded, Set, Source, Timer, Value, Whose,
 };
-use crate::backend::rule::told::{Told, Why};
+use crate::backend::rule::told::{Held, Told, Why};
 use crate::backend::rule::{List, ListId, Place, Rules as _};
 use crate::model::id::{Identity, Ns, Pid};
 use std::collections::VecDeque;
@@ -194,6 +194,7 @@ impl Scripted {
         let text = |n: u8| self.texts.get(&run.values[usize::from(n)]).cloned();
         let told = Told {
             why: Why::Asked,
+            held: self.held(it, run.at.pid),
             list: run.id,
             at: self.now,
             process: Identity { pid: run.at.pid, start: Ns(0) },
@@ -206,6 +207,14 @@ impl Scripted {
             stack: Vec::new(),
         };
         self.told.lock().unwrap_or_else(PoisonError::into_inner).push_back(told);
+    }
+
+    fn held(&self, it: Recorded, pid: Pid) -> Held {
+        match it.holds {
+            Some(holds) if self.is_in(holds.traced, pid) => Held::Thread,
+            Some(holds) if self.is_in(holds.stoppable, pid) => Held::Process,
+            Some(_) | None => Held::Nobody,
+        }
     }
 }
 

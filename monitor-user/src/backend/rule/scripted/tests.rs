@@ -7,7 +7,7 @@ use crate::model::id::{Ns, Pid};
 
 const V0: Value = Value(0);
 const ARGUMENT: Act = Act::Argument(V0, 0, Width::I32);
-const RECORD: Act = Act::Record(Recorded { texts: 0, stack: false, urgent: false });
+const RECORD: Act = Act::Record(Recorded { texts: 0, stack: false, urgent: false, holds: None });
 
 fn call() -> Place {
     Place::Entry(Site { path: "/lib/libc.so.6".into(), offset: 64 })

@@ -36,6 +36,8 @@ pub struct Wanted {
     pub stages: Vec<Vec<Option<Vec<Step>>>>,
     /// Whether it waits for processes that the kernel does not know before they join.
     pub waits_for_strangers: bool,
+    /// Whether some action needs who met the event as he was there.
+    pub holds: bool,
     /// Whether it runs now.
     pub is_enabled: bool,
     /// Whether the kernel has it already.
@@ -56,6 +58,8 @@ pub struct Compiled {
     pub steps: Vec<Step>,
     /// Whether something is left for user space.
     pub tells: bool,
+    /// Whether who met the event is held until that is done.
+    pub holds: bool,
     /// Whether the kernel would run them at its event.
     pub is_possible: bool,
     /// Whether the kernel needs it now.
@@ -75,7 +79,8 @@ pub fn compile(all: &[Wanted]) -> BTreeMap<RuleKey, Compiled> {
         let steps = book.steps(at).cloned().collect();
         // What waits for events of the tool's own is run there if one is raised there.
         let is_possible = is_needed || !matches!(it.topic, Topic::User(_));
-        (it.key, Compiled { members, steps, tells, is_possible, is_needed })
+        let holds = is_possible && it.holds && is_candidate(it);
+        (it.key, Compiled { members, steps, tells, holds, is_possible, is_needed })
     };
     all.iter().enumerate().map(compiled).collect()
 }
@@ -216,7 +221,8 @@ impl<'w> Book<'w> {
             let it = &self.all[*at];
             let is_user = matches!(it.topic, Topic::User(_));
             let is_wanted = (it.is_enabled || it.is_placed) && !is_user;
-            is_wanted && is_candidate(it) && !self.members[*at].is_empty()
+            let has_work = it.holds || !self.members[*at].is_empty();
+            is_wanted && is_candidate(it) && has_work
         };
         let mut open: Vec<usize> = (0..self.all.len()).filter(is_root).collect();
         let mut needed = BTreeSet::new();

@@ -34,14 +34,19 @@ fn wanted(lines: &str) -> Vec<Wanted> {
     all.map(|it| Wanted { is_refused: false, ..it }).collect()
 }
 
-/// Of each request that the kernel has, the actions that it runs, with `+` if it tells of them.
+/// Of each request that the kernel has, the actions that it runs, with `+` if it tells of them, and
+/// with `*` if it holds who met its event for the rest.
 #[track_caller]
 fn check(lines: &str, want: &str) {
     let all = wanted(lines);
     let mut said = Vec::new();
     for (key, it) in compile(&all).into_iter().filter(|(_, it)| it.is_needed) {
         let members: Vec<String> = it.members.iter().map(|(s, m)| format!("{s}.{m}")).collect();
-        let tells = if it.tells { "+" } else { "" };
+        let tells = match (it.tells, it.holds) {
+            (true, true) => "*",
+            (true, false) => "+",
+            (false, _) => "",
+        };
         said.push(format!("{}:{}{tells}", key.1.0, members.join(" ")));
     }
     assert_eq!(said.join(", "), want);
@@ -54,6 +59,19 @@ fn what_needs_nobody_is_run_in_the_kernel_alone() {
          20 [0] end_lib_call([7],\"f\"): 21 [0] cnt_stop(\"t\",$thread,$time)
          30 [0] enable(10); 31 [0] enable(20)",
         "10:0.0 0.1, 20:0.0",
+    );
+}
+
+#[test]
+fn the_kernel_has_what_needs_who_met_the_event_if_only_to_hold_him() {
+    check(
+        "10 [0] start_lib_call([7],\"f\"): 11 [0] stack_backtrace(7)
+         20 [0] end_lib_call([7],\"f\"): 21 [0] cnt_add(\"n\",1); 22 [0] stop([7])
+         30 [0] process_signal([7],[10]): 31 [0] print($2), 32 [0] read_memory(7,0,1)
+         40 [0] process_terminated([7]): 41 [0] stop([7])
+         50 [0] start_lib_call([7],\"f\"): 51 [0] print($1)
+         9 [0] enable(10); 9 [0] enable(20); 9 [0] enable(30); 9 [0] enable(40); 9 [0] enable(50)",
+        "10:*, 20:0.0*, 30:*",
     );
 }
 

@@ -6,6 +6,7 @@
 mod disk;
 mod fact;
 mod hands;
+mod hold;
 mod message;
 pub mod recorder;
 mod rule;
@@ -17,7 +18,7 @@ use super::monitors::NoMonitors;
 use super::process::Processes;
 use super::reading::{self, Reading};
 use super::{
-    Act, Acts, Calls, Followed, Happening, Happenings, HeldThread, Monitors, Recorder, Ticket,
+    Act, Acts, By, Calls, Followed, Happening, Happenings, HeldThread, Monitors, Recorder, Ticket,
 };
 use crate::backend::select::{self, Choice};
 use crate::backend::{Backend, procfs};
@@ -44,8 +45,9 @@ const PUT_OFF: Ns = Ns(1_000_000_000);
 pub struct Live {
     choice: Choice,
     reading: Option<Reading<dyn Backend>>,
-    hands: Hands,
+    /// Before the hands: its programs stop whom these let go.
     ruled: Option<Ruled>,
+    hands: Hands,
     /// Why the kernel runs no rules, once it was tried.
     unruled: Option<Refusal>,
     unusuals: unusual::Unusuals,
@@ -158,7 +160,8 @@ impl Recorder for Live {
             return Err(Refusal::new(Status::UNSUPPORTED, text));
         };
         let program = saving.begin(ticket, wanted)?;
-        let begun = self.hands.act(ticket, tool, &Act::Start(program), &[]);
+        let by = By { ticket, tool, held: None };
+        let begun = self.hands.act(by, &Act::Start(program), &[]);
         if begun.is_some() {
             saving.give_up(ticket);
         }
@@ -178,8 +181,8 @@ impl Facts for Live {
 }
 
 impl Acts for Live {
-    fn act(&mut self, ticket: Ticket, tool: &Tool, act: &Act, on: &[Identity]) -> Option<Each> {
-        self.hands.act(ticket, tool, act, on)
+    fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<Each> {
+        self.hands.act(by, act, on)
     }
 
     fn go_on(&mut self, held: &HeldThread) {
@@ -249,7 +252,9 @@ impl Happenings for Live {
         let read = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
         let ruled = self.ruled.as_ref().and_then(Ruled::due);
         let saved = self.saving.as_ref().and_then(Saving::due);
-        [read, self.hands.due(), ruled, saved, self.monitors.due()].into_iter().flatten().min()
+        let held = self.hands.held_due();
+        let monitors = self.monitors.due();
+        [read, self.hands.due(), ruled, saved, held, monitors].into_iter().flatten().min()
     }
 
     fn happened(&mut self, now: Ns) -> Vec<Happening> {
@@ -258,6 +263,7 @@ impl Happenings for Live {
             all = saving.happened(all, now);
         }
         all.extend(self.ruled.as_mut().map(|it| it.happened(now)).unwrap_or_default());
+        all.extend(self.held(now));
         let due = self.reading.as_ref().and_then(|it| self.put_off(it.due()?));
         if let Some(reading) = self.reading.as_mut().filter(|_| due.is_some_and(|due| due <= now)) {
             all.extend(reading.happened(now));

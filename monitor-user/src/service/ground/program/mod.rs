@@ -8,11 +8,12 @@
 //! In: all programs, each time something about them changes. Out: lists, changed as little as can
 //! be: a list that does something else is replaced at once, and misses nothing.
 
+pub mod hold;
 pub mod look;
 pub mod lower;
 mod meter;
 mod place;
-mod set;
+pub mod set;
 
 use super::happening::Happening;
 use super::list::{Program, Programs, RuleKey};
@@ -27,6 +28,7 @@ use crate::service::ground::reading;
 use crate::service::kernel::{Meter, Metered};
 use crate::service::outcome::Refusal;
 use crate::service::session::right::SessionId;
+use hold::HoldSets;
 use lower::{Names, Place, Stepped};
 use meter::Meters;
 use set::Sets;
@@ -52,6 +54,7 @@ type EventKey = (Option<SessionId>, i64);
 pub struct Placement {
     placed: BTreeMap<RuleKey, Placed>,
     sets: Sets,
+    holds: HoldSets,
     events: BTreeMap<EventKey, UserEvent>,
     meters: Meters,
     /// Whose a list at a tracepoint or an event is, and which values it is for.
@@ -175,6 +178,12 @@ impl Placement {
         self.placed.get(&key).is_some_and(|placed| kernel.rules().is_enabled(placed.switch))
     }
 
+    /// The requests whose programs hold who meets their event: their serials, for whom, and whom.
+    pub fn holding(&self) -> impl Iterator<Item = (RuleKey, &Program)> {
+        let programs = self.placed.iter().map(|(key, placed)| (*key, &placed.program));
+        programs.filter(|(_, program)| program.holds.is_some())
+    }
+
     /// How often a program has run.
     pub fn n_runs(&self, key: RuleKey, kernel: &mut dyn Kernel) -> u64 {
         let Some(placed) = self.placed.get(&key) else { return 0 };
@@ -260,6 +269,8 @@ impl Placement {
         let whose = self.placed.values().map(|placed| &placed.program.whose);
         self.sets.free_all_but(whose, kernel.rules());
         self.meters.free_left(kernel.rules());
+        let holders = self.placed.values().filter_map(|placed| placed.program.holds);
+        self.holds.free_all_but(&holders.map(|tool| tool.uid).collect(), kernel.rules());
     }
 }
 
@@ -267,7 +278,7 @@ impl Placement {
 fn is_at_the_same(one: &Program, other: &Program) -> bool {
     let key = |it: &Program| {
         let at = (it.serial, it.topic.clone(), it.check.clone());
-        (at, set::key(&it.whose), it.most, it.tells)
+        (at, set::key(&it.whose), it.most, it.tells, it.holds)
     };
     key(one) == key(other)
 }

@@ -5,7 +5,9 @@ use super::look::Look;
 use super::lower::{self, SCRATCH, Stepped, named};
 use super::set::processes;
 use super::{EventKey, Kernel, Named, Placement, event_key};
-use crate::backend::rule::act::{Act, Compare, Recorded, Source, UserEvent, Value as Slot, Width};
+use crate::backend::rule::act::{
+    Act, Compare, Holding, Recorded, Source, UserEvent, Value as Slot, Width,
+};
 use crate::backend::rule::told::Told as Record;
 use crate::backend::rule::{List, Place};
 use crate::model::id::Pid;
@@ -21,13 +23,20 @@ use crate::service::ground::list::{Program, RuleKey};
 use crate::service::ground::reading;
 use crate::service::kernel::{Operand, Step};
 use crate::service::outcome::{self, Refusal};
+use crate::service::session::right::Tool;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Where the parameters of a raised event are: how many, then each.
 const PARAMETERS: [u8; 4] = [0, 1, 2, 3];
 /// A record that wakes its reader.
-const RECORD: Act = Act::Record(Recorded { texts: 0, stack: false, urgent: true });
+const RECORD: Recorded = Recorded { texts: 0, stack: false, urgent: true, holds: None };
+
+/// What a list does, and how it holds who meets its event.
+struct Steps {
+    steps: Vec<Stepped>,
+    holds: Option<Holding>,
+}
 
 impl Placement {
     /// Has the lists of a program do what it says, where it says.
@@ -42,6 +51,8 @@ impl Placement {
             rules: kernel.rules(),
         };
         let steps = named(&program, &mut names)?;
+        let of = |tool: Tool| self.holds.of(tool.uid, kernel.rules());
+        let steps = Steps { steps, holds: program.holds.map(of).transpose()? };
         match &program.topic {
             Topic::Called(tap) => self.settle_rider(key, tap, &program, steps, kernel),
             _ => self.settle_lists(key, &program, steps, kernel),
@@ -52,7 +63,7 @@ impl Placement {
         &mut self,
         key: RuleKey,
         program: &Program,
-        steps: Vec<Stepped>,
+        Steps { steps, holds }: Steps,
         kernel: &mut dyn Kernel,
     ) -> Result<(), Refusal> {
         let set = self.sets.of(&program.whose);
@@ -74,7 +85,8 @@ impl Placement {
                 head.push(fetch(operand, slot).ok_or_else(unknown)?);
                 head.push(Act::Filter(slot, Compare::Equal, value));
             }
-            let tail = program.tells.then_some(RECORD).into_iter().collect();
+            let record = Act::Record(Recorded { holds, ..RECORD });
+            let tail = program.tells.then_some(record).into_iter().collect();
             wanted.push(lower::acts(head, &steps, tail, &fetch)?);
         }
         let Some(placed) = self.placed.get_mut(&key) else { return Ok(()) };
@@ -98,7 +110,7 @@ impl Placement {
         key: RuleKey,
         tap: &Tap,
         program: &Program,
-        steps: Vec<Stepped>,
+        Steps { steps, holds }: Steps,
         kernel: &mut dyn Kernel,
     ) -> Result<(), Refusal> {
         let Some(set) = self.sets.of(&program.whose) else { return Ok(()) };
@@ -114,7 +126,7 @@ impl Placement {
         placed.steps.clone_from(&steps);
         let (check, tells) = (program.check.clone(), program.tells);
         let edge = tap.edge;
-        let make = move |plan: &Plan| ridden(plan, edge, (&steps, check.as_ref(), tells));
+        let make = move |plan: &Plan| ridden(plan, edge, (&steps, check.as_ref(), tells), holds);
         let (tap, switch, most) = (tap.clone(), placed.switch, program.most);
         let _none = self.riders.insert(program.serial, key);
         kernel.ride(
@@ -190,6 +202,7 @@ fn ridden(
     plan: &Plan,
     edge: Edge,
     (steps, check, tells): (&[Stepped], Option<&Check>, bool),
+    holds: Option<Holding>,
 ) -> Result<Vec<Act>, String> {
     let own = if edge == Edge::Start { &plan.entry } else { &plan.exit };
     let fetch = |operand, to| called(plan, own, operand, to);
@@ -202,7 +215,11 @@ fn ridden(
         }
         _ => return Err("it checks for several values".to_owned()),
     }
-    let tail = if tells { own.clone() } else { Vec::new() };
+    let tail = own.iter().filter(|_| tells).map(|act| match act {
+        Act::Record(it) => Act::Record(Recorded { holds, ..*it }),
+        other => *other,
+    });
+    let tail = tail.collect();
     lower::acts(head, steps, tail, &fetch).map_err(|why| why.text)
 }
 

@@ -16,7 +16,7 @@ use super::monitors::NoMonitors;
 use super::process::Processes;
 use super::reading::Reading;
 use super::{
-    Act, Acts, Diagnoses, Followed, Happening, Happenings, Lists, Messages, Monitors, Recorder,
+    Act, Acts, By, Diagnoses, Followed, Happening, Happenings, Lists, Messages, Monitors, Recorder,
     Ticket,
 };
 use crate::backend::canned::{Canned, Malformed};
@@ -192,7 +192,7 @@ impl Facts for Scripted {
 }
 
 impl Acts for Scripted {
-    fn act(&mut self, _: Ticket, _: &Tool, act: &Act, on: &[Identity]) -> Option<Each> {
+    fn act(&mut self, _: By<'_>, act: &Act, on: &[Identity]) -> Option<Each> {
         if let Act::Start(program) = act {
             let started = self.start(program);
             let id = *started.as_ref().unwrap_or(&Identity::default());

@@ -10,7 +10,7 @@ use crate::model::id::{Identity, Ns};
 use crate::service::desk::{Occurrence, Topic};
 use crate::service::ground::act::Each;
 use crate::service::ground::answer;
-use crate::service::ground::{Act, Happening, Ticket};
+use crate::service::ground::{Act, By, Happening, Ticket};
 use crate::service::outcome::Told;
 use crate::service::session::right::{SessionId, Tool};
 
@@ -33,7 +33,8 @@ enum Kind {
 
 impl Hands {
     /// Begins an act on these; the answers come as `Happening::Acted`.
-    pub fn act(&mut self, ticket: Ticket, tool: &Tool, act: &Act, on: &[Identity]) -> Option<Each> {
+    pub fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<Each> {
+        let By { ticket, tool, held } = by;
         if let Err(why) = self.ready(tool) {
             let nobody = [Identity::default()];
             let on = if on.is_empty() { &nobody[..] } else { on };
@@ -48,7 +49,7 @@ impl Hands {
         let nobody = [Identity::default()];
         let on = if matches!(act, Act::Start(_) | Act::Checkpoint) { &nobody[..] } else { on };
         let orders: Vec<(Identity, control::Act)> =
-            on.iter().map(|id| (*id, order(act, self.target(tool, act, *id)))).collect();
+            on.iter().map(|id| (*id, order(act, target(held, act, *id)))).collect();
         let pending = Pending { tool: *tool, kind, left: orders.len(), each: Vec::new() };
         let _none = self.tickets.insert(ticket, pending);
         for (id, order) in orders {
@@ -109,19 +110,19 @@ impl Hands {
         let it = Occurrence { process: Some(id), ..told };
         self.waiting.push(Happening::Occurred(it));
     }
+}
 
-    /// A thread that an event holds is the one that is looked into.
-    fn target(&self, tool: &Tool, act: &Act, id: Identity) -> Target {
-        let of_thread = matches!(
-            act,
-            Act::Integers(..)
-                | Act::SetIntegers(..)
-                | Act::Floats(..)
-                | Act::SetFloats(..)
-                | Act::Goto(_)
-                | Act::Backtrace(_)
-        );
-        let held = self.held.get(&(tool.session, id)).filter(|_| of_thread);
-        held.copied().unwrap_or_else(|| Target::from(id))
-    }
+/// A thread that an event holds is the one that is looked into.
+fn target(held: Option<Target>, act: &Act, id: Identity) -> Target {
+    let of_thread = matches!(
+        act,
+        Act::Integers(..)
+            | Act::SetIntegers(..)
+            | Act::Floats(..)
+            | Act::SetFloats(..)
+            | Act::Goto(_)
+            | Act::Backtrace(_)
+    );
+    let held = held.filter(|it| of_thread && key(it.process) == key(id));
+    held.unwrap_or_else(|| Target::from(id))
 }

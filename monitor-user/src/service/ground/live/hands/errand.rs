@@ -4,6 +4,7 @@
 //! topic of its own, so it goes out when its request is enabled, and comes back when nobody waits.
 
 use super::{Hands, Order, order};
+use crate::control::subject::key;
 use crate::control::{self, Happened, Mark, Target, What};
 use crate::model::id::Ns;
 use crate::omis::{Status, Value};
@@ -11,8 +12,10 @@ use crate::service::desk::{Occurrence, Topic};
 use crate::service::ground::answer;
 use crate::service::ground::{Errand, Happening, HeldThread, Sent, Ticket};
 use crate::service::outcome::{Refusal, Told};
+use crate::service::session::right::Tool;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 impl Hands {
     /// From now on these errands are out, and no others.
@@ -41,10 +44,11 @@ impl Hands {
 
     /// The thread that an event held goes on.
     pub fn go_on(&mut self, held: &HeldThread) {
-        let key = (held.tool.session, held.target.process);
-        if self.held.get(&key) == Some(&held.target) {
-            let _held = self.held.remove(&key);
+        let place = (held.tool.session, key(held.target.process));
+        if let Some(threads) = self.held.get_mut(&place) {
+            threads.retain(|it| *it != held.target);
         }
+        self.held.retain(|_, threads| !threads.is_empty());
         let release = control::Act::Release(held.target, Mark(held.ticket));
         self.order(&held.tool, release, Order::Aside);
     }
@@ -59,20 +63,21 @@ impl Hands {
             What::Called(integer, float) => {
                 (None, vec![value((*integer).into()), value((*float).into())])
             }
+            What::Overdue(_) | What::Failed(_) if self.has_failed(it) => return,
             What::Overdue(_) | What::Failed(_) => return self.failed(sent, it),
             What::Ended => {
                 let _holders = self.stopped.remove(&process);
                 return;
             }
-            What::Held | What::StoppedAgain => return,
+            What::Held => return self.stands(it),
+            What::StoppedAgain => return,
         };
         let Some(sent) = sent else {
             // The request was taken back meanwhile: nobody else lets the thread go.
             return self.let_go_unwanted(it);
         };
         told.insert(0, Told::Process(process));
-        let held = HeldThread { ticket: sent.ticket, tool: sent.tool, target: it.target };
-        let _before = self.held.insert((sent.tool.session, process), it.target);
+        let held = self.keep((sent.ticket, sent.tool), it.target, false);
         self.waiting.push(Happening::Occurred(Occurrence {
             topic: Topic::Sent(sent),
             at: now,
@@ -84,13 +89,22 @@ impl Hands {
         }));
     }
 
+    /// A thread waits until actions are done.
+    pub(super) fn keep(
+        &mut self,
+        (ticket, tool): (Ticket, Tool),
+        target: Target,
+        with_process: bool,
+    ) -> HeldThread {
+        let place = (tool.session, key(target.process));
+        self.held.entry(place).or_default().push(target);
+        HeldThread { ticket, tool, target, with_process }
+    }
+
     fn failed(&mut self, sent: Option<Sent>, it: &Happened) {
         let why = match &it.what {
             What::Failed(trouble) => answer::refusal(trouble.clone()),
-            What::Overdue(most) => {
-                let text = format!("the actions took longer than {most:?}: the thread runs on");
-                Refusal::new(Status::TIMEOUT, text)
-            }
+            What::Overdue(most) => overdue(*most),
             _ => return,
         };
         match sent {
@@ -102,7 +116,7 @@ impl Hands {
         }
     }
 
-    fn let_go_unwanted(&mut self, it: &Happened) {
+    pub(super) fn let_go_unwanted(&mut self, it: &Happened) {
         let Some((number, mark)) = it.wanted else { return };
         let release = control::Act::Release(it.target, mark);
         // Whichever hand it was: the others know nothing of that mark.
@@ -117,11 +131,18 @@ impl Hands {
         }
         for id in &sent.on {
             // A thread that an event holds goes on from there; a breakpoint is for all of them.
-            let held = self.held.get(&(sent.tool.session, *id)).copied();
+            let held = self.held.get(&(sent.tool.session, key(*id)));
+            let held = held.and_then(|threads| threads.last()).copied();
             let goes_on = held.filter(|_| !matches!(sent.errand, Errand::Break(_)));
             let target = goes_on.unwrap_or_else(|| Target::from(*id));
             let order = order::errand(&sent.errand, target, Mark(sent.ticket));
             self.order(&sent.tool, order, Order::Errand(sent.ticket));
         }
     }
+}
+
+/// That somebody was let go before the actions were done.
+pub(super) fn overdue(most: Duration) -> Refusal {
+    let text = format!("the actions took longer than {most:?}: the thread runs on");
+    Refusal::new(Status::TIMEOUT, text)
 }

@@ -6,6 +6,7 @@
 
 mod act;
 mod errand;
+pub mod hold;
 mod order;
 
 use crate::control::hand::Users;
@@ -18,6 +19,7 @@ use crate::service::ground::{Happening, Sent, Ticket};
 use crate::service::outcome::Refusal;
 use crate::service::session::right::{SessionId, Tool};
 use act::Pending;
+use hold::{Caught, Holding};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::BorrowedFd;
 
@@ -33,7 +35,15 @@ pub struct Hands {
     open: HashMap<(u32, u64), Order>,
     tickets: HashMap<Ticket, Pending>,
     sent: BTreeMap<Ticket, Sent>,
-    held: BTreeMap<(SessionId, Identity), Target>,
+    /// Threads that wait until actions are done.
+    held: BTreeMap<(SessionId, Identity), Vec<Target>>,
+    /// Programs of the kernel that stop who meets their event, by serial.
+    holding: BTreeMap<u64, Holding>,
+    /// Whom they have stopped, as they told it, and whom a hand has seen stand.
+    caught: Vec<Caught>,
+    stands: Vec<control::Happened>,
+    /// Whether it has changed how processes are held.
+    has_changed: bool,
     /// Who holds which process; it stopped for the first and runs after the last.
     stopped: BTreeMap<Identity, BTreeSet<SessionId>>,
     waiting: Vec<Happening>,
@@ -47,6 +57,10 @@ enum Order {
     Act(Ticket, Identity),
     /// An errand of a stored request.
     Errand(Ticket),
+    /// To be ready for what a program stops in a process.
+    Watch(u64, Identity),
+    /// To hold whom a program has stopped.
+    Catch(u64, Target),
     /// Nobody waits for its answer.
     Aside,
 }
@@ -55,6 +69,7 @@ impl Hands {
     /// A tool has gone.
     pub fn release(&mut self, tool: &Tool) {
         self.sent.retain(|_, sent| sent.tool.session != tool.session);
+        self.holding.retain(|_, it| it.tool.session != tool.session);
         self.held.retain(|(session, _), _| *session != tool.session);
         let of_it: Vec<Identity> =
             self.stopped.iter().filter(|it| it.1.contains(&tool.session)).map(|it| *it.0).collect();
@@ -111,6 +126,8 @@ impl Hands {
                     self.waiting.push(Happening::Failed(topic, answer::refusal(trouble)));
                 }
             }
+            Some(Order::Watch(serial, id)) => self.watched(serial, id, &answer),
+            Some(Order::Catch(serial, target)) => self.held_with_process(serial, target, answer),
             // What could not be undone has ended, or was undone already.
             Some(Order::Aside) | None => {}
         }

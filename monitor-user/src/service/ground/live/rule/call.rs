@@ -3,6 +3,8 @@
 //! In: a call that a tap has seen. Out: an occurrence, in the values of the language.
 
 use super::Ruled;
+use crate::backend::rule::told::Held;
+use crate::control::Spot;
 use crate::model::id::Identity;
 use crate::omis::{Text, Value};
 use crate::probe::Error;
@@ -43,9 +45,13 @@ impl Ruled {
         let topic = Topic::Called((*it.tap).clone());
         let called = occurrence(it, process, topic, told(process, it));
         if let Some(serial) = it.rider {
-            let rule = self.placement.rider(serial);
-            let ran = rule.map(|rule| Happening::Ran { rule, serial, it: called });
-            return ran.into_iter().collect();
+            let Some(rule) = self.placement.rider(serial) else {
+                self.strays.extend((it.held == Held::Process).then_some(process));
+                return Vec::new();
+            };
+            let ran = Happening::Ran { rule, serial, it: called };
+            let spot = Spot { pc: it.pc, sp: it.sp };
+            return self.unless_held(ran, (it.held, Some(spot))).into_iter().collect();
         }
         let mut all = vec![Happening::Occurred(called)];
         let Some(marked) = &mut self.marked else { return all };

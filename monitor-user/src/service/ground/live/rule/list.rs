@@ -8,6 +8,7 @@ use crate::model::id::Ns;
 use crate::probe::tap::Taps;
 use crate::probe::tap::rider::Rider;
 use crate::service::counter::Trace;
+use crate::service::desk::Run;
 use crate::service::ground::list::{Lists, Programs, RuleKey};
 use crate::service::ground::program::Kernel;
 use crate::service::kernel::{Meter, Metered};
@@ -49,6 +50,7 @@ impl Lists for Live {
             Err(why) => programs.keys().map(|key| (*key, why.clone())).collect(),
         };
         self.tell_sites();
+        self.hold_for_programs();
         refused
     }
 
@@ -63,6 +65,10 @@ impl Lists for Live {
     fn is_on(&mut self, rule: RuleKey) -> bool {
         let ruled = self.ruled.as_mut();
         ruled.is_some_and(|it| it.placement.is_on(rule, &mut it.taps))
+    }
+
+    fn hold(&mut self, rule: RuleKey) -> Option<Run> {
+        self.hands.hold_of(rule)
     }
 
     fn n_runs(&mut self, rule: RuleKey) -> u64 {

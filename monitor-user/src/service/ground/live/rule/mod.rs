@@ -12,21 +12,24 @@ mod call;
 mod list;
 mod marked;
 
+use super::hands::hold::Caught;
 use crate::backend::ebpf::rule::KernelRules;
 use crate::backend::procfs;
 use crate::backend::rule::act::Set;
-use crate::backend::rule::told::{Told as Record, Why};
+use crate::backend::rule::told::{Held, Told as Record, Why};
 use crate::backend::rule::{Children, ListId};
-use crate::control::Site;
+use crate::control::{Site, Spot};
 use crate::model::id::{Identity, Ns};
 use crate::probe::tap::{News, Taps};
 use crate::service::desk::{Sort, Topic};
 use crate::service::ground::happening::Followed;
-use crate::service::ground::program::Placement;
 use crate::service::ground::program::look::{self, Look};
-use crate::service::ground::{Happening, reading};
+use crate::service::ground::program::set::processes;
+use crate::service::ground::program::{Placement, hold};
+use crate::service::ground::{Happening, RuleKey, reading};
 use crate::service::outcome::Refusal;
-use crate::sys::pidfd::Held;
+use crate::service::session::right::Tool;
+use crate::sys::pidfd;
 use marked::Marked;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::BorrowedFd;
@@ -51,6 +54,9 @@ pub(super) struct Ruled {
     followed: Followed,
     /// What the kernel runs of stored requests.
     placement: Placement,
+    /// Who was stopped by programs, and by lists that were taken away before that was read.
+    caught: Vec<Caught>,
+    strays: Vec<Identity>,
     /// What was told before lists were taken away, while it was known what they mean.
     waiting: Vec<Happening>,
     /// Who had ended before the kernel knew that he matters.
@@ -83,6 +89,8 @@ impl Ruled {
             meant: HashMap::new(),
             followed: Followed::default(),
             placement: Placement::default(),
+            caught: Vec::new(),
+            strays: Vec::new(),
             waiting: Vec::new(),
             gone: Vec::new(),
             lost: HashMap::new(),
@@ -195,9 +203,19 @@ impl Ruled {
         happened
     }
 
-    /// Takes what was told.
+    /// Takes all that was told.
     fn drain(&mut self) {
-        for news in self.taps.news(MOST) {
+        loop {
+            let news = self.taps.news(MOST);
+            if news.is_empty() {
+                return;
+            }
+            self.take(news);
+        }
+    }
+
+    fn take(&mut self, news: Vec<News>) {
+        for news in news {
             match news {
                 News::Called(it) => {
                     let called = self.called(&it);
@@ -210,17 +228,56 @@ impl Ruled {
                 News::Storm(tap, None) => {
                     tracing::warn!("{} is called too often: its tap was switched off", tap.name);
                 }
-                News::Other(record) => self.waiting.extend(self.other(&record)),
+                News::Other(record) => {
+                    let other = self.other(&record);
+                    self.waiting.extend(other);
+                }
             }
         }
     }
 
-    fn other(&self, record: &Record) -> Vec<Happening> {
+    fn other(&mut self, record: &Record) -> Vec<Happening> {
         if let Some(it) = self.placement.heard(record) {
-            return vec![it];
+            return self.unless_held(it, (record.held, None)).into_iter().collect();
         }
+        // Its list was taken away meanwhile.
+        self.strays.extend((record.held == Held::Process).then_some(record.process));
         let look = self.meant.get(&record.list).filter(|_| record.why == Why::Asked);
         look.map(|look| look.happened(record)).unwrap_or_default()
+    }
+
+    /// An event, unless who met it is held for it: then it is due when he stands.
+    fn unless_held(
+        &mut self,
+        it: Happening,
+        (how, spot): (Held, Option<Spot>),
+    ) -> Option<Happening> {
+        match it {
+            Happening::Ran { rule, serial, it } if how != Held::Nobody => {
+                self.caught.push(Caught { rule, serial, it, how, spot, is_asked: false });
+                None
+            }
+            other => Some(other),
+        }
+    }
+
+    /// Whom programs have stopped, and whom lists that are gone.
+    pub(super) fn take_caught(&mut self) -> (Vec<Caught>, Vec<Identity>) {
+        (std::mem::take(&mut self.caught), std::mem::take(&mut self.strays))
+    }
+
+    /// The requests that hold who meets their event: by serial, for whom, and whom.
+    pub(super) fn holding(&self) -> Vec<(u64, RuleKey, Tool, BTreeSet<Identity>)> {
+        let programs = self.placement.holding().filter_map(|(rule, program)| {
+            let whom = processes(&program.whose).cloned().unwrap_or_default();
+            Some((program.serial, rule, program.holds?, whom))
+        });
+        programs.collect()
+    }
+
+    /// From now on programs hold these processes so.
+    pub(super) fn hold(&mut self, manners: &hold::Held) {
+        self.placement.hold(manners, self.taps.rules());
     }
 
     /// Those of whose end the kernel has not told, because it did not know them yet.
@@ -248,7 +305,7 @@ impl Ruled {
 
 /// Whether a process has ended; of one that cannot be asked, it is not known.
 fn has_ended(id: Identity) -> bool {
-    match Held::open(id.pid) {
+    match pidfd::Held::open(id.pid) {
         Ok(held) => held.has_ended(),
         Err(_) => procfs::started(id.pid).is_none(),
     }

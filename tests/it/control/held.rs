@@ -1,0 +1,425 @@
+//! Who meets an event of a request is held until its actions are done: they see what was there.
+
+use super::target::{Target, program};
+use crate::deadline;
+use crate::root::privilege::granted;
+use crate::served::Served;
+use crate::talk::Talk;
+use monitor::control::{Act, Hand as _, Mark, Tool, Worker};
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// One that calls `give` so often in so many threads, once it was sent `SIGUSR2`.
+fn giver(threads: usize, calls: u32) -> Target {
+    let it = Target::run(&mut giving("give", threads, calls));
+    deadline::until(|| (it.tids().len() == threads).then_some(()));
+    it
+}
+
+fn giving(way: &str, threads: usize, calls: u32) -> Command {
+    let mut it = Command::new(program());
+    let _ = it.args([way, &threads.to_string(), &calls.to_string()]);
+    it
+}
+
+/// A tool that observes the target.
+fn tool(served: &Served, target: &Target) -> Talk {
+    let mut talk = served.connect();
+    let pid = target.id().pid.0;
+    assert_eq!(talk.ask(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+    talk
+}
+
+/// Stores and enables a request, and waits until its event holds whom it shall.
+#[track_caller]
+fn waits(talk: &mut Talk, (id, event): (u32, &str), actions: &str, levels: &str) {
+    let name = event.split('(').next().unwrap();
+    let stored = talk.ask(&format!("{id} [0] {event}: {actions}"));
+    assert_eq!(stored, format!("{id} [0] {name}(0)"));
+    assert_eq!(talk.ask(&format!("2 [0] enable({id})")), "2 [0] enable(0)");
+    let want = format!("3 [0] request_level(0,[{levels}])");
+    deadline::until(|| (talk.ask(&format!("3 [0] request_level({id})")) == want).then_some(()));
+}
+
+/// Another debugger of the target, which lets it run.
+struct Debugger {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Debugger {
+    fn of(target: &Target) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let (whole, place, told) = (target.whole(), target.at("landing"), Arc::clone(&ends));
+        let thread = std::thread::spawn(move || {
+            let mut hand = Worker::default();
+            let _placed = hand.act(Tool(9), Act::Break(whole, place, Mark(9))).unwrap();
+            while !told.load(Ordering::Relaxed) {
+                let _happened = hand.happened();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        deadline::until(|| target.is_traced().then_some(()));
+        Self { ends, thread: Some(thread) }
+    }
+}
+
+impl Drop for Debugger {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        let _ended = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// A tool that brings a service which it answers when the test wants.
+struct Slow(Talk);
+
+impl Slow {
+    fn new(served: &Served) -> Self {
+        let mut talk = served.connect();
+        let register = "1 [0] extension_register(\"slow_\",[\"slow_one\",\"\",\"Waits.\"])";
+        assert_eq!(talk.ask(register), "1 [0] extension_register(0)");
+        Self(talk)
+    }
+
+    /// The number of the next call.
+    #[track_caller]
+    fn called(&mut self) -> String {
+        let line = self.0.line().expect("a call");
+        assert!(line.starts_with("0 [0] extension_called(0,"), "{line}");
+        line.split(['(', ',']).nth(2).unwrap().to_owned()
+    }
+
+    #[track_caller]
+    fn answer(&mut self, call: &str) {
+        let line = self.0.ask(&format!("1 [0] extension_reply({call},0,[])"));
+        assert_eq!(line, "1 [0] extension_reply(0)");
+    }
+}
+
+/// Whether it runs, and nobody traces it.
+fn is_free(target: &Target) -> bool {
+    !target.states().contains(['T', 't']) && !target.is_traced()
+}
+
+#[test]
+fn root_actions_at_a_call_see_what_it_was_called_with() {
+    if !granted("root_actions_at_a_call_see_what_it_was_called_with") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), giver(1, 300));
+    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    let actions = format!(
+        "11 [0] read_memory({pid},{},8), 12 [0] read_int_registers({pid},5,1), \
+         13 [0] read_int_registers({pid},16,1)",
+        target.at("rooms"),
+    );
+    waits(&mut talk, (10, &event), &actions, "\"held\",\"held\",\"held\"");
+    target.signal("USR2");
+    for n in 0..300 {
+        let digits: Vec<String> = format!("{n:08}").bytes().map(|it| it.to_string()).collect();
+        let want = format!(
+            "11 [0] read_memory(0,[{}]); 12 [0] read_int_registers(0,[{}]); \
+             13 [0] read_int_registers(0,[{}])",
+            digits.join(","),
+            target.at("rooms"),
+            target.at("give"),
+        );
+        assert_eq!(talk.line().as_deref(), Some(&want[..]));
+    }
+    deadline::until(|| (target.number(target.at("counters") + 8 * 32) == 299 * 300).then_some(()));
+}
+
+#[test]
+fn root_each_of_8_threads_at_one_call_is_looked_into_itself() {
+    if !granted("root_each_of_8_threads_at_one_call_is_looked_into_itself") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), giver(8, 23));
+    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    let actions = format!("11 [0] read_int_registers({pid},4,2), 12 [0] stack_backtrace({pid})");
+    waits(&mut talk, (10, &event), &actions, "\"held\",\"held\"");
+    target.signal("USR2");
+    let mut seen = BTreeSet::new();
+    for _ in 0..8 * 23 {
+        let line = talk.line().unwrap();
+        assert!(line.starts_with("11 [0] read_int_registers(0,["), "{line}");
+        let top = format!("12 [0] stack_backtrace(0,[{},", target.at("give"));
+        assert!(line.contains(&top), "{line}");
+        let list = line.split(['[', ']']).nth(3).expect("registers");
+        assert!(seen.insert(list.to_owned()), "{list} again");
+    }
+    let room = |thread: u64| target.at("rooms") + 16 * thread;
+    let all = (0..8).flat_map(|thread| (0..23).map(move |n| format!("{n},{}", room(thread))));
+    assert_eq!(seen, all.collect());
+}
+
+#[test]
+fn root_what_is_written_at_a_return_is_what_returns() {
+    if !granted("root_what_is_written_at_a_return_is_what_returns") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), giver(1, 23));
+    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let event = format!("end_lib_call([{pid}],\"give\")");
+    let actions =
+        format!("11 [0] read_int_registers({pid},0,1), 12 [0] write_int_registers({pid},0,[1000])");
+    waits(&mut talk, (10, &event), &actions, "\"held\",\"held\"");
+    target.signal("USR2");
+    for n in 0..23 {
+        let want =
+            format!("11 [0] read_int_registers(0,[{}]); 12 [0] write_int_registers(0)", 2 * n);
+        assert_eq!(talk.line(), Some(want));
+    }
+    deadline::until(|| (target.number(target.at("counters") + 8 * 32) == 23_000).then_some(()));
+}
+
+#[test]
+fn root_who_is_traced_by_another_is_stopped_with_its_process() {
+    if !granted("root_who_is_traced_by_another_is_stopped_with_its_process") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), giver(2, 23));
+    let debugger = Debugger::of(&target);
+    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    let actions = format!("11 [0] read_memory({pid},{},8)", target.at("rooms"));
+    waits(&mut talk, (10, &event), &actions, "\"stopped\"");
+    target.signal("USR2");
+    for _ in 0..46 {
+        let line = talk.line().unwrap();
+        assert!(line.starts_with("11 [0] read_memory(2,["), "{line}");
+    }
+    let done = |thread| target.count(thread) == 23;
+    deadline::until(|| (done(0) && done(1)).then_some(()));
+    drop(debugger);
+    deadline::until(|| is_free(&target).then_some(()));
+}
+
+#[test]
+fn root_who_waits_too_long_runs_on_and_that_is_told() {
+    if !granted("root_who_waits_too_long_runs_on_and_that_is_told") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), giver(1, 1));
+    let mut slow = Slow::new(&served);
+    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    let actions = format!("11 [0] slow_one(); 12 [0] read_memory({pid},{},1)", target.at("rooms"));
+    waits(&mut talk, (10, &event), &actions, "\"after\",\"held\"");
+    target.signal("USR2");
+    let call = slow.called();
+    assert_eq!(target.count(0), 0, "it is held");
+    let told = talk.line().unwrap();
+    let want = "10 [0] start_lib_call(202,\"the actions took longer than 2s: the thread runs on\")";
+    assert_eq!(told, want);
+    deadline::until(|| (target.count(0) == 1).then_some(()));
+    slow.answer(&call);
+    assert_eq!(talk.line().unwrap(), "11 [0] slow_one(0); 12 [0] read_memory(0,[120])");
+}
+
+#[test]
+fn root_whoever_goes_leaves_nobody_held() {
+    if !granted("root_whoever_goes_leaves_nobody_held") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), giver(1, 40));
+    let (mut slow, pid) = (Slow::new(&served), target.id().pid.0);
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    let actions = format!("11 [0] read_memory({pid},{},1); 12 [0] slow_one()", target.at("rooms"));
+    let levels = "\"held\",\"after\"";
+    let (mut one, mut other) = (tool(&served, &target), tool(&served, &target));
+    waits(&mut one, (10, &event), &actions, levels);
+    waits(&mut other, (10, &event), &actions, levels);
+    target.signal("USR2");
+    let (first, _second) = (slow.called(), slow.called());
+    slow.answer(&first);
+    // The one whose actions are done lets go of what it held, not of what the other holds.
+    let _told = [&mut one, &mut other].map(|talk| talk.say(b"4 [0] print(1)\n").unwrap());
+    assert_eq!(target.count(0), 0);
+    // One held by two, one of whom goes and then the other.
+    drop(one);
+    drop(other);
+    deadline::until(|| (target.count(0) == 40).then_some(()));
+    deadline::until(|| is_free(&target).then_some(()));
+}
+
+#[test]
+fn root_one_that_ends_while_it_is_held_is_forgotten() {
+    if !granted("root_one_that_ends_while_it_is_held_is_forgotten") {
+        return;
+    }
+    let (served, mut target) = (Served::start("ebpf"), giver(1, 1));
+    let mut slow = Slow::new(&served);
+    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    let actions = format!("12 [0] slow_one(); 11 [0] read_memory({pid},{},1)", target.at("rooms"));
+    waits(&mut talk, (10, &event), &actions, "\"after\",\"held\"");
+    target.signal("USR2");
+    let call = slow.called();
+    target.end_slowly();
+    deadline::until(|| target.ended());
+    slow.answer(&call);
+    let line = talk.line().unwrap();
+    assert!(line.starts_with("12 [0] slow_one(0); 11 [0] read_memory(301,"), "{line}");
+    assert_eq!(talk.ask("4 [0] print(1)"), "4 [0] print(0,[1])");
+}
+
+#[test]
+fn root_a_stop_at_a_call_holds_until_its_tool_continues_it() {
+    if !granted("root_a_stop_at_a_call_holds_until_its_tool_continues_it") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), giver(1, 40));
+    let (mut talk, mut other) = (tool(&served, &target), tool(&served, &target));
+    let pid = target.id().pid.0;
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    let actions = format!("11 [0] stop([{pid}]); 12 [0] read_int_registers({pid},4,1)");
+    waits(&mut talk, (10, &event), &actions, "\"held\",\"held\"");
+    target.signal("USR2");
+    for n in 0..3 {
+        let want = format!("11 [0] stop(0); 12 [0] read_int_registers(0,[{n}])");
+        assert_eq!(talk.line(), Some(want));
+        let refused = other.ask(&format!("5 [0] continue([{pid}])"));
+        assert!(refused.starts_with("5 [0] continue(303,"), "{refused}");
+        // From the hold of its event into that of the tool.
+        deadline::until(|| target.stands().then_some(()));
+        assert_eq!(target.count(0), n, "it has not come further");
+        assert_eq!(talk.ask(&format!("5 [0] continue([{pid}])")), "5 [0] continue(0)");
+    }
+}
+
+#[test]
+fn root_a_handler_does_not_run_before_the_actions_of_its_signal() {
+    if !granted("root_a_handler_does_not_run_before_the_actions_of_its_signal") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("spin", 2));
+    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let event = format!("process_signal([{pid}],[10])");
+    let actions = format!("11 [0] read_memory({pid},{},1)", target.at("handled"));
+    waits(&mut talk, (10, &event), &actions, "\"held\"");
+    for n in 0..23u64 {
+        target.signal("USR1");
+        let seen = (10 * n).to_le_bytes()[0];
+        assert_eq!(talk.line(), Some(format!("11 [0] read_memory(0,[{seen}])")));
+        deadline::until(|| (target.number(target.at("handled")) == 10 * (n + 1)).then_some(()));
+    }
+}
+
+#[test]
+fn root_a_thread_that_blocks_every_signal_is_held_too() {
+    if !granted("root_a_thread_that_blocks_every_signal_is_held_too") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::run(&mut giving("deaf", 1, 23)));
+    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    let actions = format!("11 [0] read_int_registers({pid},4,1)");
+    waits(&mut talk, (10, &event), &actions, "\"held\"");
+    target.signal("USR2");
+    for n in 0..23 {
+        assert_eq!(talk.line(), Some(format!("11 [0] read_int_registers(0,[{n}])")));
+    }
+    deadline::until(|| (target.count(0) == 23).then_some(()));
+}
+
+#[test]
+fn root_a_signal_of_the_kernel_that_holds_nobody_is_delivered() {
+    if !granted("root_a_signal_of_the_kernel_that_holds_nobody_is_delivered") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("urge", 1));
+    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    waits(&mut talk, (10, &event), &format!("11 [0] stack_backtrace({pid})"), "\"held\"");
+    let (handled, counted) = (target.number(target.at("handled")) / 23, target.count(0));
+    deadline::until(|| (target.count(0) >= counted + 23).then_some(()));
+    let now = target.number(target.at("handled")) / 23;
+    assert!(now >= handled + 22, "{handled} before, {now} after 23 more");
+}
+
+#[test]
+fn root_when_its_hand_is_killed_a_held_thread_runs_on_and_the_next_is_held_again() {
+    if !granted("root_when_its_hand_is_killed_a_held_thread_runs_on_and_the_next_is_held_again") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), giver(1, 40));
+    let (mut slow, pid) = (Slow::new(&served), target.id().pid.0);
+    let mut talk = tool(&served, &target);
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    let actions = format!("11 [0] read_int_registers({pid},4,1); 12 [0] slow_one()");
+    waits(&mut talk, (10, &event), &actions, "\"held\",\"after\"");
+    target.signal("USR2");
+    let first = slow.called();
+    let children = format!("/proc/{0}/task", served.pid());
+    let hands: Vec<String> = std::fs::read_dir(children)
+        .unwrap()
+        .flatten()
+        .filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok())
+        .flat_map(|it| it.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    assert_eq!(hands.len(), 1, "{hands:?}");
+    assert!(Command::new("kill").args(["-9", &hands[0]]).status().unwrap().success());
+    // The second call comes, so the first was let go; and it is held, one way or the other.
+    let second = slow.called();
+    assert_eq!(target.count(0), 1);
+    [first, second].iter().for_each(|call| slow.answer(call));
+    for _ in 2..40 {
+        let call = slow.called();
+        slow.answer(&call);
+    }
+    deadline::until(|| (target.count(0) == 40).then_some(()));
+    deadline::until(|| {
+        let line = talk.ask("3 [0] request_level(10)");
+        (line == "3 [0] request_level(0,[\"held\",\"after\"])").then_some(())
+    });
+}
+
+/// Kills the service while threads are held at calls, again and again; all runs on.
+fn survives_kills(with_debugger: bool) {
+    for _ in 0..5 {
+        let (mut served, target) = (Served::start("ebpf"), giver(8, 1_000_000_000));
+        let code = target.code_sum();
+        let debugger = with_debugger.then(|| Debugger::of(&target));
+        let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+        let event = format!("start_lib_call([{pid}],\"give\")");
+        let level = if with_debugger { "\"stopped\"" } else { "\"held\"" };
+        let actions = format!("11 [0] stack_backtrace({pid})");
+        waits(&mut talk, (10, &event), &actions, level);
+        target.signal("USR2");
+        for _ in 0..23 {
+            assert!(talk.line().unwrap().starts_with("11 [0] stack_backtrace("));
+        }
+        served.kill();
+        let since = Instant::now();
+        drop(debugger);
+        deadline::until(|| is_free(&target).then_some(()));
+        println!("all ran on after {:?}", since.elapsed());
+        for thread in 0..8 {
+            target.until_counts(thread);
+        }
+        assert!(is_free(&target), "nobody stops it any more");
+        deadline::until(|| (target.code_sum() == code).then_some(()));
+    }
+}
+
+#[test]
+fn root_threads_held_at_calls_run_on_when_the_service_is_killed() {
+    if granted("root_threads_held_at_calls_run_on_when_the_service_is_killed") {
+        survives_kills(false);
+    }
+}
+
+#[test]
+fn root_processes_stopped_at_calls_run_on_when_the_service_is_killed() {
+    if granted("root_processes_stopped_at_calls_run_on_when_the_service_is_killed") {
+        survives_kills(true);
+    }
+}
