@@ -9,7 +9,7 @@ use crate::talk::Talk;
 use monitor::backend::canned::Canned;
 use monitor::cluster::link::{Link, Switch};
 use monitor::cluster::scope::Node;
-use monitor::daemon::{self, Settings};
+use monitor::daemon::{self, Place, Settings};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -35,7 +35,8 @@ impl Daemon {
         let (stop, stopped) = oneshot::channel();
         let place = socket.clone();
         let thread = std::thread::spawn(move || {
-            let settings = Settings { link: Some(port), ..Settings::new(place, node) };
+            let settings =
+                Settings { link: Some(port), ..Settings::new(Place::Socket(place), node) };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a loop").block_on(async {
                 let serving = daemon::serve(settings, Box::new(backend), Vec::new());

@@ -10,7 +10,7 @@ use super::settings::{self, Said};
 use crate::backend::procfs::access::Hiding;
 use crate::backend::{host, select};
 use crate::cluster::scope::Node;
-use crate::daemon::{self, Settings};
+use crate::daemon::{self, Place, Settings};
 use crate::meter::need;
 use crate::model::scope::Scope;
 use crate::serve::policy::Hidden;
@@ -42,7 +42,7 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
         tracing::warn!("{}", note.text);
     }
     let settings = Settings {
-        socket: path.clone(),
+        place: Place::Socket(path.clone()),
         loaded,
         hidden: hidden(),
         node: own_node(),

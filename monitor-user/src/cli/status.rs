@@ -95,7 +95,7 @@ fn listener(http: &Http, out: &mut String) {
 
 /// The address of the page, with the token for who can read it. A browser keeps to itself what
 /// stands behind `#`.
-pub fn page(http: &Http) -> String {
+fn page(http: &Http) -> String {
     match std::fs::read_to_string(&http.token) {
         Ok(token) => format!("{}/#token={}", http.address, token.trim()),
         Err(_) => format!("{}/", http.address),

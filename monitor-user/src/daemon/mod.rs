@@ -44,10 +44,11 @@ use hand::{Hand, Outgoing};
 use heart::{Ask, Heart};
 use reload::Reload;
 use sampler::{Done, Sampler};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
@@ -56,10 +57,38 @@ use web::Web;
 /// Lines that may wait for the loop before connections are read no further.
 const ARRIVALS: usize = 1024;
 
+/// Where a service is found.
+pub enum Place {
+    /// At this socket, by everybody.
+    Socket(PathBuf),
+    /// At its page alone: no file of it is anywhere, so none is left behind. Who started it hears
+    /// the address of the page, with the token that shows all.
+    Page(fn(&str)),
+}
+
+impl Place {
+    /// The socket, if there is one.
+    pub fn socket(&self) -> Option<&Path> {
+        match self {
+            Self::Socket(path) => Some(path),
+            Self::Page(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(out),
+            Self::Page(_) => out.write_str("its page alone"),
+        }
+    }
+}
+
 /// What a service is started with.
 pub struct Settings {
-    /// Where it listens.
-    pub socket: PathBuf,
+    /// Where it is found.
+    pub place: Place,
     /// Its configuration.
     pub loaded: Loaded,
     /// What `/proc` keeps from users.
@@ -78,9 +107,9 @@ pub struct Settings {
 
 impl Settings {
     /// All as it is without a configuration, for a node without others.
-    pub fn new(socket: PathBuf, node: Node) -> Self {
+    pub fn new(place: Place, node: Node) -> Self {
         Self {
-            socket,
+            place,
             loaded: Loaded::default(),
             hidden: Hidden::Nothing,
             node,
@@ -105,7 +134,7 @@ pub async fn serve(
     if it.link.is_some() {
         it.send(sampler::Job::Ranks);
     }
-    tracing::info!(socket = %it.settings.socket.display(), "serving");
+    tracing::info!("serving on {}", it.settings.place);
     heart::ready(&it.status_line());
     it.run().await;
     heart::stopping();
@@ -145,7 +174,8 @@ struct Loop {
     web: Web,
     /// What is exposed to those who collect metrics.
     exposed: Arc<Exposed>,
-    listening: Listening,
+    /// The socket; a service that only a page shows has none.
+    listening: Option<Listening>,
     arrivals: Receiver<Arrival>,
     terminate: Signal,
     interrupt: Signal,
@@ -171,16 +201,20 @@ impl Loop {
         backend: Box<dyn Backend>,
         opening: Vec<Note>,
     ) -> std::io::Result<Self> {
-        let listening = Listening::at(&settings.socket).await?;
+        let listening = match settings.place.socket() {
+            Some(path) => Some(Listening::at(path).await?),
+            None => None,
+        };
         let Config { limits, door, grants, budget, .. } = settings.loaded.config.clone();
         let policy = Policy { hidden: settings.hidden, grants };
         let exposed = Arc::new(settings.loaded.config.exposed.clone());
         let mut web = Web::new();
-        web.open(&settings.loaded.config, (&settings.socket, settings.dial.take())).await?;
+        web.open(&settings.loaded.config, (&settings.place, settings.dial.take())).await?;
         let name = settings.node.name.as_str().into();
         let own = member(&settings.node);
         let keeps = Arc::new(AtomicBool::new(false));
-        let own_service = Service { socket: settings.socket.clone(), keeps: Arc::clone(&keeps) };
+        let socket = settings.place.socket().map(Path::to_owned);
+        let own_service = Service { socket, keeps: Arc::clone(&keeps) };
         let (outgoing, letters) = unbounded_channel();
         let (sender, arrivals) = channel(ARRIVALS);
         Ok(Self {
@@ -260,7 +294,7 @@ impl Loop {
             Some(arrival) = self.arrivals.recv(), if self.hand.has_room() => {
                 Woken::Input(self.arrived(arrival))
             }
-            Ok((stream, _)) = self.listening.listener.accept() => {
+            Ok(stream) = connected(self.listening.as_ref()) => {
                 Woken::Input(self.clients.open(stream))
             }
         }
@@ -298,6 +332,14 @@ fn instant(at: Ns) -> Instant {
 async fn until(due: Option<Instant>) {
     match due {
         Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for somebody who connects; for ever, where there is no socket.
+async fn connected(listening: Option<&Listening>) -> std::io::Result<UnixStream> {
+    match listening {
+        Some(listening) => listening.listener.accept().await.map(|(stream, _)| stream),
         None => std::future::pending().await,
     }
 }

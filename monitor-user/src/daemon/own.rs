@@ -155,10 +155,10 @@ impl Loop {
     /// One line for `systemctl status`.
     pub(super) fn status_line(&self) -> String {
         let shed = self.account.own().budget.shed;
-        let socket = self.settings.socket.display();
+        let place = &self.settings.place;
         match shed.is_empty() {
-            true => format!("serving on {socket}"),
-            false => format!("serving on {socket}; given up: {}", shed.join(", ")),
+            true => format!("serving on {place}"),
+            false => format!("serving on {place}; given up: {}", shed.join(", ")),
         }
     }
 }

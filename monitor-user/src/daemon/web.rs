@@ -3,8 +3,8 @@
 //! In: asks. Out: jobs for the thread that reads, and answers. Who asks for the same metrics while
 //! they are made gets the same; a reading is made when somebody asks, and at no other time.
 
-use super::Loop;
 use super::sampler::{Job, ScrapeJob};
+use super::{Loop, Place};
 use crate::engine::Conn;
 use crate::format::exposition::Encoding;
 use crate::meter::veil::Veil;
@@ -55,13 +55,16 @@ impl Web {
     pub async fn open(
         &mut self,
         config: &super::Config,
-        (socket, dial): (&Path, Option<Arc<Dial>>),
+        (place, dial): (&Place, Option<Arc<Dial>>),
     ) -> std::io::Result<()> {
-        let beside = socket.parent().unwrap_or(Path::new("."));
+        let beside = place.socket().map(|it| it.parent().unwrap_or(Path::new(".")));
         let door = Door::open(&config.http, (beside, dial), self.sender.clone()).await?;
         if let Some(door) = door {
             let shared = door.shared();
             tracing::info!(address = shared.status().address, "listening for HTTP");
+            if let Place::Page(hear) = place {
+                hear(&shared.page());
+            }
             self.shared = Some(shared);
             self.tasks.push(tokio::spawn(door.run()));
         }

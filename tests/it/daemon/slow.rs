@@ -5,7 +5,7 @@ use crate::talk::Talk;
 use monitor::backend::canned::Canned;
 use monitor::backend::{Backend, Error};
 use monitor::cluster::scope::Node;
-use monitor::daemon::{Settings, serve};
+use monitor::daemon::{Place, Settings, serve};
 use monitor::model::probe::Probe;
 use monitor::model::sample::{Process, Sample, Source};
 use monitor::model::want::Want;
@@ -49,7 +49,8 @@ fn a_reading_that_takes_long_delays_neither_hello_nor_list_nor_cancel() {
     let own = socket.clone();
     let service = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let settings = Settings::new(own, Node { name: "n".into(), ..Node::default() });
+        let settings =
+            Settings::new(Place::Socket(own), Node { name: "n".into(), ..Node::default() });
         runtime.block_on(async {
             tokio::select! {
                 served = serve(settings, backend, Vec::new()) => served.unwrap(),

@@ -13,7 +13,7 @@ struct Shown {
     program: Guarded,
     address: String,
     token: String,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Shown {
@@ -25,8 +25,7 @@ impl Shown {
         assert!(record.args(["--count", "100"]).output().unwrap().status.success());
         let mut command = monitor();
         command.arg("replay").arg(&file).args(["--page", "--speed", speed]);
-        // It is killed at the end: what it leaves goes with our folder.
-        command.env("XDG_RUNTIME_DIR", folder.path());
+        command.env("XDG_RUNTIME_DIR", folder.path()).env("TMPDIR", folder.path());
         let mut program = Guarded::run(command.stderr(Stdio::piped()));
         let mut said = BufReader::new(program.0.stderr.take().unwrap()).lines();
         let line = said.find_map(|line| line.ok().filter(|it| it.contains("#token="))).unwrap();
@@ -34,7 +33,7 @@ impl Shown {
         let address = line[at..].split_whitespace().next().unwrap();
         let (address, token) = address.split_once("/#token=").unwrap();
         let (address, token) = (address.replace("http://", ""), token.to_owned());
-        Self { program, address, token, _folder: folder }
+        Self { program, address, token, folder }
     }
 
     fn seek(&self, query: &str, token: &str) -> String {
@@ -50,6 +49,17 @@ impl Shown {
         stream.read_to_string(&mut answer).unwrap();
         answer.split_whitespace().nth(1).unwrap().to_owned()
     }
+}
+
+#[test]
+fn a_page_that_is_killed_leaves_nothing_behind() {
+    let mut shown = Shown::new("1");
+    assert_eq!(shown.seek("by=1", &shown.token), "200");
+    shown.program.0.kill().unwrap();
+    let _ = shown.program.0.wait().unwrap();
+    let left = std::fs::read_dir(shown.folder.path()).unwrap();
+    // The recording itself, which was made there.
+    assert_eq!(left.map(|it| it.unwrap().file_name()).collect::<Vec<_>>(), ["r"]);
 }
 
 #[test]

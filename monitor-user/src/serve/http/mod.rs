@@ -117,11 +117,11 @@ pub struct Shared {
 }
 
 impl Door {
-    /// Listens, if that is configured and may be. `beside` is the folder of the service's socket;
-    /// with a dial, a recording is shown.
+    /// Listens, if that is configured and may be. `beside` is the folder of the service's socket,
+    /// if it has one; with a dial, a recording is shown.
     pub async fn open(
         listen: &Listen,
-        (beside, dial): (&Path, Option<Arc<Dial>>),
+        (beside, dial): (Option<&Path>, Option<Arc<Dial>>),
         asks: mpsc::Sender<Ask>,
     ) -> io::Result<Option<Self>> {
         let Some(address) = listen.address else { return Ok(None) };
@@ -169,13 +169,18 @@ impl Door {
 impl Shared {
     /// The numbers of the listener.
     pub fn status(&self) -> Http {
+        let token = self.secret.path().map_or_else(String::new, |it| it.display().to_string());
+        Http { address: self.origin(), token, ..self.admission.counts() }
+    }
+
+    /// The address of the page, with the token that shows all.
+    pub fn page(&self) -> String {
+        format!("{}/#token={}", self.origin(), self.secret.text())
+    }
+
+    fn origin(&self) -> String {
         let scheme = if self.listen.certificate.is_some() { "https" } else { "http" };
-        let counts = self.admission.counts();
-        Http {
-            address: format!("{scheme}://{}", self.address),
-            token: self.secret.path().display().to_string(),
-            ..counts
-        }
+        format!("{scheme}://{}", self.address)
     }
 }
 

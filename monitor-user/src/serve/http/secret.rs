@@ -1,7 +1,8 @@
 //! The token: who can read its file sees what the service sees.
 //!
-//! In: the path of a file, or the folder where one belongs. Out: whether somebody has it. A file
-//! that others may read is no secret and is refused. One that was made here goes with the service.
+//! In: the path of a file, or the folder where one belongs, if one does. Out: whether somebody has
+//! it. A file that others may read is no secret and is refused. One that was made here goes with
+//! the service.
 
 use rustix::fs::{Mode, OFlags};
 use std::fmt::Write as _;
@@ -17,18 +18,22 @@ const BYTES: usize = 16;
 /// Longest token that is taken from a file.
 const LONGEST: u64 = 4096;
 
-/// A token and its file.
+/// A token, and the file that holds it, if one does.
 pub struct Secret {
     text: String,
-    path: PathBuf,
+    path: Option<PathBuf>,
     /// Whether the file was made here.
     own: bool,
 }
 
 impl Secret {
-    /// What the file says; a file of our own where none is named, or the named one is not there.
-    pub fn of(named: Option<&Path>, beside: &Path) -> io::Result<Self> {
-        let path = named.map_or_else(|| beside.join(NAME), Path::to_owned);
+    /// What the file says; a file of our own where none is named, or the named one is not there;
+    /// no file, where there is no folder for one.
+    pub fn of(named: Option<&Path>, beside: Option<&Path>) -> io::Result<Self> {
+        let path = named.map(Path::to_owned).or_else(|| beside.map(|it| it.join(NAME)));
+        let Some(path) = path else {
+            return Ok(Self { text: random()?, path: None, own: false });
+        };
         let told = |why: io::Error| {
             io::Error::new(why.kind(), format!("the token {}: {why}", path.display()))
         };
@@ -40,12 +45,17 @@ impl Secret {
             Err(why) if why.kind() == io::ErrorKind::NotFound => write(&path).map_err(told)?,
             other => other.map_err(told)?,
         };
-        Ok(Self { text, own: named.is_none(), path })
+        Ok(Self { text, own: named.is_none(), path: Some(path) })
     }
 
     /// Its file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// What it is, for who may know.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether this is it. How long that takes tells nothing of how much of it is right.
@@ -56,9 +66,9 @@ impl Secret {
 
 impl Drop for Secret {
     fn drop(&mut self) {
-        if self.own {
+        if let Some(path) = self.path.as_ref().filter(|_| self.own) {
             // Somebody may have taken it away.
-            let _ = std::fs::remove_file(&self.path);
+            let _ = std::fs::remove_file(path);
         }
     }
 }
@@ -82,7 +92,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn write(path: &Path) -> io::Result<String> {
+fn random() -> io::Result<String> {
     let mut bytes = [0; BYTES];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     let mut text = String::new();
@@ -90,6 +100,11 @@ fn write(path: &Path) -> io::Result<String> {
     for byte in bytes {
         let _ = write!(text, "{byte:02x}");
     }
+    Ok(text)
+}
+
+fn write(path: &Path) -> io::Result<String> {
+    let text = random()?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?;
     writeln!(std::fs::File::from(file), "{text}")?;
@@ -111,12 +126,12 @@ mod tests {
     #[test]
     fn one_of_our_own_is_ours_alone_new_each_time_and_goes_with_us() {
         let folder = folder("secret-own");
-        let first = Secret::of(None, &folder).expect("a token");
-        let mode = std::fs::metadata(first.path()).expect("a file").permissions().mode();
+        let first = Secret::of(None, Some(&folder)).expect("a token");
+        let path = first.path().expect("it has a file").to_owned();
+        let mode = std::fs::metadata(&path).expect("a file").permissions().mode();
         assert_eq!((mode & 0o777, first.text.len()), (0o600, 32));
-        let second = Secret::of(None, &folder).expect("another");
+        let second = Secret::of(None, Some(&folder)).expect("another");
         assert!(second.is(&second.text) && !second.is(&first.text) && !second.is(""));
-        let path = second.path().to_owned();
         drop(second);
         assert!(!path.exists());
         let _ = std::fs::remove_dir_all(folder);
@@ -126,12 +141,12 @@ mod tests {
     fn a_named_one_stays_and_is_refused_if_others_may_read_it() {
         let folder = folder("secret-named");
         let path = folder.join("token");
-        drop(Secret::of(Some(&path), &folder).expect("it is made"));
+        drop(Secret::of(Some(&path), None).expect("it is made"));
         let text = std::fs::read_to_string(&path).expect("it stays");
-        assert!(Secret::of(Some(&path), &folder).expect("it is read").is(text.trim()));
+        assert!(Secret::of(Some(&path), None).expect("it is read").is(text.trim()));
         let readable = std::fs::Permissions::from_mode(0o644);
         std::fs::set_permissions(&path, readable).expect("it is ours");
-        let why = Secret::of(Some(&path), &folder).map(drop).expect_err("it is open");
+        let why = Secret::of(Some(&path), None).map(drop).expect_err("it is open");
         assert!(why.to_string().ends_with("others may read it: chmod 600 it"), "{why}");
         let _ = std::fs::remove_dir_all(folder);
     }

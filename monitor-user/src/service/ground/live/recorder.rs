@@ -28,8 +28,8 @@ const SELF: &str = "/proc/self/exe";
 /// The service whose ground this is.
 #[derive(Clone)]
 pub struct Service {
-    /// Where it listens.
-    pub socket: PathBuf,
+    /// Where it listens, if at a socket.
+    pub socket: Option<PathBuf>,
     /// Whether it keeps the last minutes.
     pub keeps: Arc<AtomicBool>,
 }
@@ -59,10 +59,11 @@ impl Saving {
         ticket: Ticket,
         (file, last): (&Path, Option<Ns>),
     ) -> Result<Program, Refusal> {
-        if !self.service.keeps.load(Ordering::Relaxed) {
+        let keeps = self.service.keeps.load(Ordering::Relaxed);
+        let Some(socket) = self.service.socket.as_ref().filter(|_| keeps) else {
             let text = "the flight recorder is off: set flight.keep in the configuration";
             return Err(Refusal::new(Status::UNSUPPORTED, text));
-        }
+        };
         let now = clock::now();
         let file = match file.as_os_str().as_bytes().ends_with(b"/") {
             true => file.join(format!("flight-{}.mon", now.unix.0 / 1_000_000)),
@@ -77,7 +78,7 @@ impl Saving {
             return Err(Refusal::new(Status::BUSY, text));
         }
         self.begun = Some(now.boot);
-        let socket = self.service.socket.as_os_str().as_bytes().to_vec();
+        let socket = socket.as_os_str().as_bytes().to_vec();
         let bytes = file.as_os_str().as_bytes().to_vec();
         let mut arguments = vec![b"save".to_vec(), bytes, b"--socket".to_vec(), socket];
         if let Some(last) = last {
