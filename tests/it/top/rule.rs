@@ -69,6 +69,11 @@ fn watched(terminal: &Terminal, target: &mut Guarded) {
     target.tell("open 23");
     assert_eq!(target.line(), "done");
     counts(terminal, "call libc:open", "46");
+    // Far more in a second than a tool may be told of, because it is not told of them.
+    target.tell("open 300000");
+    assert_eq!(target.line(), "done");
+    counts(terminal, "call libc:open", "300K");
+    assert!(!terminal.text().contains("disabled"), "{}", terminal.text());
     let pid = Pid::from_raw(terminal.pid().cast_signed()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
     until(|| programs().is_disjoint(&ours).then_some(()));

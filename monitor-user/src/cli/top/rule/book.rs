@@ -1,24 +1,20 @@
 //! The book of the rules: what was asked for, and what the replies come to.
 //!
-//! In: orders, reply lines, the time. Out: lines to say, and how the rules stand. Pure; every
-//! list has its limit.
+//! In: orders, reply lines, the time. Out: lines to say, and how the rules stand. What calls come
+//! to is asked for now and then, once more after the end. Pure; every list has its limit.
 
 use super::wish::{Part, Wish, part};
-use crate::format::{events, human};
+use crate::format::events;
 use crate::model::event::Signal;
-use crate::model::histogram::{Histogram, Percentiles};
 use crate::model::id::{Identity, Ns};
 use crate::omis::{Answer, RequestId, Status, Value, parse};
 use crate::serve::tui::rule::{Last, Order, Rule, Rules, Standing};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Rules at the same time.
 const MOST: usize = 32;
 /// Occurrences of a rule that are kept.
 const KEPT: usize = 8;
-/// Threads of a rule with a call under way, and calls of a thread within each other.
-const THREADS: usize = 4096;
-const DEEP: usize = 64;
 /// From one rate to the next, at least.
 const RATE: Ns = Ns(1_000_000_000);
 
@@ -27,7 +23,6 @@ const RATE: Ns = Ns(1_000_000_000);
 pub struct Book {
     entries: Vec<Entry>,
     n_given: u32,
-    percentiles: Percentiles,
 }
 
 /// A rule, and what must be remembered of it.
@@ -35,9 +30,11 @@ struct Entry {
     rule: Rule,
     wish: Wish,
     last: VecDeque<Last>,
-    /// When calls began that are under way, by thread.
-    begun: HashMap<i64, Vec<u64>>,
-    took: Histogram,
+    /// When its instruments were asked last, whether that was for the last time, and when before
+    /// that they were asked for what is known of them.
+    asked: Ns,
+    was_last: bool,
+    shown: Option<Ns>,
     /// When the rate was computed last, and how many there were.
     before: (Ns, u64),
 }
@@ -87,8 +84,9 @@ impl Book {
             rule,
             wish,
             last: VecDeque::new(),
-            begun: HashMap::new(),
-            took: Histogram::default(),
+            asked: now,
+            was_last: false,
+            shown: None,
             before: (now, 0),
         });
         lines
@@ -133,17 +131,30 @@ impl Book {
         }
     }
 
+    /// The lines that ask what calls have come to by now.
+    pub fn ask(&mut self, now: Ns) -> Vec<String> {
+        let of = |it: &mut Entry| {
+            if it.was_last {
+                return None;
+            }
+            it.was_last = !it.runs();
+            it.asked = now;
+            it.wish.ask(it.rule.number)
+        };
+        self.entries.iter_mut().filter_map(of).collect()
+    }
+
     /// How the rules stand at this time.
     pub fn rules(&mut self, now: Ns) -> Rules {
         let of = |it: &mut Entry| {
-            let since = now.since(it.before.0);
+            let at = it.shown.unwrap_or(now);
+            let since = at.since(it.before.0);
             if it.runs() && since >= RATE {
-                let grown = it.rule.count - it.before.1;
+                let grown = it.rule.count.saturating_sub(it.before.1);
                 it.rule.per_s = Some(grown as f64 / since.seconds());
-                it.before = (now, it.rule.count);
+                it.before = (at, it.rule.count);
             }
-            let times = self.percentiles.of(&it.took, [50.0, 99.0]);
-            Rule { times, last: it.last.iter().cloned().collect(), ..it.rule.clone() }
+            Rule { last: it.last.iter().cloned().collect(), ..it.rule.clone() }
         };
         self.entries.iter_mut().map(of).collect()
     }
@@ -158,7 +169,7 @@ impl Entry {
         let status = answer.status;
         match part {
             Part::Told => self.told(&answer.results),
-            Part::Closed => self.closed(&answer.results),
+            Part::Shown => self.show(&answer.results),
             Part::Event | Part::Attach if status == Status::LOST => {
                 let n = answer.results.first().and_then(Value::integer).unwrap_or(0_u64);
                 self.rule.lost += n;
@@ -177,59 +188,39 @@ impl Entry {
             Part::Attach | Part::Event | Part::On if self.runs() => {
                 self.rule.state = Standing::Over(reason(answer));
             }
-            Part::Attach | Part::Event | Part::Close | Part::On | Part::Aside => {}
+            Part::Attach | Part::Event | Part::Close | Part::On => {}
+            Part::Closed | Part::Aside => {}
         }
     }
 
     fn told(&mut self, results: &[Value]) {
         let [Value::List(values), ..] = results else { return };
         let number = |at: usize| values.get(at).and_then(Value::integer::<u64>);
-        let at = Ns(number(1).unwrap_or(0));
+        let at = Ns(number(0).unwrap_or(0));
         self.rule.count += 1;
         let text = match &self.wish {
             Wish::Signal(_) => {
-                let number = number(2).and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
+                let number = number(1).and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
                 events::name(&Signal { number, code: 0, thread: None })
             }
-            Wish::End => values.get(2).map_or_else(String::new, |code| format!("with {code}")),
-            Wish::Call(_) | Wish::Return(_) => {
-                let thread = values.first().and_then(Value::integer::<i64>).unwrap_or(0);
-                self.begin(thread, at);
-                format!("thread {thread}")
-            }
+            Wish::End => values.get(1).map_or_else(String::new, |code| format!("with {code}")),
+            Wish::Call(_) | Wish::Return(_) => return,
         };
         self.last.push_front(Last { at, text });
         self.last.truncate(KEPT);
     }
 
-    fn begin(&mut self, thread: i64, at: Ns) {
-        if !matches!(self.wish, Wish::Call(_)) {
-            return;
-        }
-        // Calls that never return (longjmp, the end of a thread) leave something behind.
-        if self.begun.len() >= THREADS {
-            self.begun.clear();
-        }
-        let calls = self.begun.entry(thread).or_default();
-        if calls.len() >= DEEP {
-            calls.clear();
-        }
-        calls.push(at.0);
-    }
-
-    fn closed(&mut self, results: &[Value]) {
+    /// The name of each instrument, how many it has, and its percentiles, of which the first is
+    /// half and the third 99 of 100.
+    fn show(&mut self, results: &[Value]) {
         let [Value::List(values), ..] = results else { return };
-        let thread = values.first().and_then(Value::integer::<i64>).unwrap_or(0);
-        let begun = self.begun.get_mut(&thread).and_then(Vec::pop);
-        // One that began before the rule did is not timed.
-        if let (Some(begun), Some(end)) = (begun, values.get(1).and_then(Value::integer::<u64>)) {
-            let took = Ns(end.saturating_sub(begun));
-            self.took.note(took);
-            if let Some(last) = self.last.iter_mut().find(|it| it.at.0 == begun) {
-                last.text.push_str(", ");
-                human::span(took.0 as f64, &mut last.text);
-            }
-        }
+        let mut instruments = values.chunks_exact(3);
+        let Some(calls) = instruments.next().and_then(|it| it[1].integer()) else { return };
+        self.rule.count = calls;
+        self.shown = Some(self.asked);
+        let times = instruments.next().and_then(|it| it[2].list()).unwrap_or_default();
+        let time = |at: usize| times.get(at).and_then(Value::integer).map(Ns);
+        self.rule.times = time(0).zip(time(2)).map(|(half, most)| [half, most]);
     }
 }
 
@@ -265,32 +256,38 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_counted_and_timed_by_thread() {
+    fn calls_are_what_the_instruments_show() {
         let mut book = started("call open");
         let rule = heard(&mut book, &["10 [0] attach(0)", "13 [0] end_lib_call(0)"]);
         assert_eq!(rule.state, Standing::Asked);
+        let asked = book.ask(Ns(2_000_000_000));
+        assert_eq!(asked, ["16 [0] cnt_read([\"calls 1\",\"times 1\"],132)"]);
         let lines = [
             "11 [0] start_lib_call(0)",
             "15 [0] enable(0)",
-            "12 [0] print(0,[7,1000])",
-            "12 [0] print(0,[8,1500])",
-            "14 [0] print(0,[8,1600])",
-            "14 [0] print(0,[7,2000])",
-            "14 [0] print(0,[9,2000])",
+            "16 [0] cnt_read(0,[\"calls 1\",6,[],\"times 1\",5,[100,200,300,300]])",
         ];
         let rule = heard(&mut book, &lines);
-        assert_eq!((rule.count, rule.per_s, &rule.state), (2, None, &Standing::Runs));
-        assert_eq!(book.rules(Ns(2_000_000_000))[0].per_s, Some(1.0));
-        assert_eq!(rule.times.map(|it| it[1].0 >= 1000), Some(true));
-        assert_eq!(rule.last[0], Last { at: Ns(1500), text: "thread 8, 100ns".into() });
+        assert_eq!((rule.count, rule.per_s, &rule.state), (6, Some(3.0), &Standing::Runs));
+        assert_eq!(rule.times, Some([Ns(100), Ns(300)]));
+    }
+
+    #[test]
+    fn after_the_end_they_are_asked_once_more() {
+        let mut book = started("return open");
+        book.look(|_| false);
+        assert_eq!(book.ask(Ns(1)), ["16 [0] cnt_read([\"calls 1\"],132)"]);
+        let rule = heard(&mut book, &["16 [0] cnt_read(0,[\"calls 1\",23,[]])"]);
+        assert_eq!((rule.count, rule.times), (23, None));
+        assert_eq!(book.ask(Ns(2)), [""; 0]);
     }
 
     #[test]
     fn signals_have_names_and_only_the_last_are_kept() {
         let mut book = started("signal");
-        let rule = heard(&mut book, &["12 [0] print(0,[7,5,15])"; 20]);
+        let rule = heard(&mut book, &["12 [0] print(0,[5,15])"; 20]);
         assert_eq!((rule.count, rule.last.len()), (20, KEPT));
-        assert_eq!(rule.last[0].text, "SIGTERM");
+        assert_eq!(rule.last[0], Last { at: Ns(5), text: "SIGTERM".into() });
     }
 
     #[test]
@@ -305,7 +302,7 @@ mod tests {
     fn what_is_removed_is_let_go_of_with_its_process() {
         let mut book = started("signal");
         let lines = book.order(Order::Remove(1), Ns(0));
-        assert_eq!(lines, ["16 [0] delete(11)", "16 [0] detach([7])"]);
+        assert_eq!(lines, ["17 [0] delete(11)", "17 [0] detach([7])"]);
         assert!(book.rules(Ns(0)).is_empty());
     }
 

@@ -152,7 +152,12 @@ impl Inside {
     }
 
     fn carry_out(&mut self, order: Order) {
-        for line in self.book.order(order, clock::boot()) {
+        let lines = self.book.order(order, clock::boot());
+        self.say_all(lines);
+    }
+
+    fn say_all(&mut self, lines: Vec<String>) {
+        for line in lines {
             if let Err(why) = self.say(&line) {
                 self.book.over(&why);
                 self.way = None;
@@ -199,6 +204,10 @@ impl Inside {
 
     fn look(&mut self) {
         self.book.look(|id| hold::alone(id).is_some());
+        if self.way.is_some() {
+            let lines = self.book.ask(clock::boot());
+            self.say_all(lines);
+        }
         let rules = self.book.rules(clock::boot());
         let _ = self.told.send_if_modified(|before| {
             let is_other = *before != rules;
