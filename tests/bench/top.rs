@@ -62,7 +62,7 @@ const OTHERS: &[Peer] = &[
     Peer { name: "atop", package: "apt-get install atop", program: "atop", arguments: &["1"] },
     Peer {
         name: "bottom",
-        package: "cargo install bottom",
+        package: "cargo install bottom --locked --root target/peers",
         program: "btm",
         arguments: &["--rate", "1s"],
     },
