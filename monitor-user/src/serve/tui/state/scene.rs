@@ -41,12 +41,13 @@ pub fn rules() -> Rules {
     let calls = Rule {
         per_s: Some(1234.5),
         times: Some([Ns(1_200), Ns(3_400_000)]),
-        last: vec![Last { at: Ns(0), text: "thread 302".into() }],
         ..of(1, 302, ("call MPI_Send", 23_456))
     };
+    let taken = vec![Last { at: Ns(0), text: "SIGUSR1".into() }];
+    let signals = Rule { last: taken, ..of(4, 302, ("signal USR1", 1)) };
     let state = Standing::Over("cannot be had here".into());
     let refused = Rule { state, ..of(3, 302, ("call MPI_Nothing", 0)) };
-    [calls, of(2, 301, ("signal", 2)), refused].into()
+    [calls, of(2, 301, ("signal", 2)), refused, signals].into()
 }
 
 /// A screen and what feeds it.

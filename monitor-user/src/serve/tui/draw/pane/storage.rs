@@ -1,10 +1,10 @@
-//! Block I/O: what was transferred, and how long requests took.
+//! Block I/O: requests by kind, what they transferred, and how long they took.
 
-use super::{PAIR, pairs};
 use crate::format::human;
 use crate::model::field::ProcessField as F;
 use crate::model::histogram::Histogram;
 use crate::model::sample::Process;
+use crate::serve::tui::column;
 use crate::serve::tui::draw::line::Line;
 use crate::serve::tui::draw::plot;
 use crate::serve::tui::look::Role;
@@ -12,25 +12,41 @@ use crate::serve::tui::state::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-const STORAGE: [F; 12] = [
-    F::BlockReadRate,
-    F::BlockReadBytes,
-    F::BlockReads,
-    F::BlockReadP50,
-    F::BlockReadP99,
-    F::BlockFlushes,
-    F::BlockWrittenRate,
-    F::BlockWrittenBytes,
-    F::BlockWrites,
-    F::BlockWriteP50,
-    F::BlockWriteP99,
-    F::BlockDiscards,
+/// A line for each kind of request, and what it tells in each column; nothing, where that is not
+/// counted.
+const KINDS: [(&str, [Option<F>; 5]); 4] = [
+    (
+        "reads",
+        [
+            Some(F::BlockReads),
+            Some(F::BlockReadBytes),
+            Some(F::BlockReadRate),
+            Some(F::BlockReadP50),
+            Some(F::BlockReadP99),
+        ],
+    ),
+    (
+        "writes",
+        [
+            Some(F::BlockWrites),
+            Some(F::BlockWrittenBytes),
+            Some(F::BlockWrittenRate),
+            Some(F::BlockWriteP50),
+            Some(F::BlockWriteP99),
+        ],
+    ),
+    ("discards", [Some(F::BlockDiscards), Some(F::BlockDiscardedBytes), None, None, None]),
+    ("flushes", [Some(F::BlockFlushes), None, None, None, None]),
 ];
+const TITLES: [&str; 5] = ["REQUESTS", "BYTES", "BYTES/s", "P50", "P99"];
+/// Cells of a name, and of a number.
+const NAME: u16 = 10;
+const NUMBER: u16 = 9;
 
 /// Draws it.
 pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffer) {
-    let above = 12_u16.div_ceil((area.width / PAIR).max(1)).min(area.height);
-    pairs((state, process), &STORAGE, Rect { height: above, ..area }, buffer);
+    let above = 5.min(area.height);
+    counts((state, process), Rect { height: above, ..area }, buffer);
     let below = Rect { y: area.y + above, height: area.height - above, ..area };
     let half = below.width / 2;
     let parts = [
@@ -47,6 +63,27 @@ pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffe
                 let text = format!(" {name}: {why}");
                 let _ = Line::new(buffer, state.look, area).text(Role::Dim, &text);
             }
+        }
+    }
+}
+
+/// How many, how much, how fast, and how long.
+fn counts((state, process): (&State, &Process), area: Rect, buffer: &mut Buffer) {
+    let mut lines = area.rows();
+    let Some(first) = lines.next() else { return };
+    let mut titles = Line::new(buffer, state.look, first);
+    titles.skip(1 + NAME);
+    for title in TITLES {
+        titles.right(Role::Title, title, NUMBER);
+    }
+    let mut text = String::new();
+    for ((name, fields), line) in KINDS.iter().zip(lines) {
+        let mut it = Line::new(buffer, state.look, line);
+        it.skip(1).text(Role::Accent, name).to(line.x + 1 + NAME);
+        for field in fields.iter().map_while(|field| *field) {
+            text.clear();
+            column::of_process(process, field, &mut text);
+            it.right(Role::Text, &text, NUMBER);
         }
     }
 }
