@@ -66,6 +66,14 @@ impl Output {
         }
     }
 
+    /// Whether somebody sees it as it is written.
+    pub fn is_seen(&self) -> bool {
+        match self {
+            Self::Stream | Self::Screen(_) => on_terminal(),
+            Self::File(..) | Self::Later(_) | Self::Whole(_) => false,
+        }
+    }
+
     /// The room for a frame. A screen may change it between two.
     pub fn room(&self) -> Room {
         let stream = Room { columns: width(), lines: None };

@@ -2,6 +2,7 @@
 //!
 //! A frame is made before it is due, so that it is shown when it is.
 
+use super::progress::Passage;
 use super::when::Between;
 use super::words::Speed;
 use crate::cli::exit::{Exit, Failure};
@@ -23,6 +24,8 @@ pub struct Player {
     first: Option<Ns>,
     /// The next frame, and when it is due.
     ready: Option<(Ns, Vec<u8>)>,
+    /// Says how far it is, where nothing else does.
+    passage: Option<Passage>,
     exit: Exit,
 }
 
@@ -32,10 +35,13 @@ impl Player {
         pipeline: Pipeline,
         output: Output,
         (speed, between, count): (Speed, Between, Option<u64>),
+        passage: Passage,
     ) -> Result<Self, Failure> {
         let left = count.unwrap_or(u64::MAX);
         let (first, ready, exit) = (None, None, Exit::Ok);
-        let mut it = Self { pipeline, output, speed, between, left, first, ready, exit };
+        let is_waited_for = speed == Speed::Max && !output.is_seen();
+        let passage = is_waited_for.then_some(passage);
+        let mut it = Self { pipeline, output, speed, between, left, first, ready, passage, exit };
         it.prepare()?;
         Ok(it)
     }
@@ -51,6 +57,9 @@ impl Player {
             };
             if at.unix > self.between.to {
                 return Ok(());
+            }
+            if let Some(passage) = &self.passage {
+                passage.at(at.unix);
             }
             if at.unix >= self.between.from {
                 let frame = frame.to_vec();
@@ -91,6 +100,9 @@ impl Work for Player {
     }
 
     fn finish(&mut self, ended: Ended) -> Result<Exit, Failure> {
+        if let Some(passage) = &self.passage {
+            passage.end();
+        }
         let end = self.pipeline.finish();
         if !end.is_empty() {
             // Who has gone misses the end too.

@@ -1,6 +1,10 @@
-//! How far a recording is, on standard error, where that is a terminal.
+//! How far a recording is, as it is written or read, on standard error where that is a terminal.
 
+use super::when::Between;
 use crate::format::human;
+use crate::model::id::Ns;
+use crate::record::Span;
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
@@ -29,20 +33,54 @@ impl Progress {
         }
     }
 
-    /// Says how much of something is done, once it takes long enough that somebody asks.
-    pub fn part(&self, what: &str, (done, whole): (u64, u64)) {
-        if self.shown && self.start.elapsed() > PATIENCE {
-            let percent = u128::from(done) * 100 / u128::from(whole.max(1));
-            let _ = write!(std::io::stderr().lock(), "\r{what} {percent}%\x1b[K");
-        }
-    }
-
     /// Leaves the line as it is.
     pub fn end(&self) {
         if self.shown {
             let _ = writeln!(std::io::stderr().lock());
         }
     }
+}
+
+/// A recording that is read from some time to another.
+pub struct Passage {
+    start: Instant,
+    shown: bool,
+    from: Ns,
+    to: Ns,
+    /// What was said last, hundredths.
+    said: Cell<Option<u64>>,
+}
+
+impl Passage {
+    /// Through this part of it.
+    pub fn new(between: &Between, span: &Span) -> Self {
+        let (from, to) = (between.from.max(span.first.unix), between.to.min(span.last.unix));
+        let (start, shown) = (Instant::now(), std::io::stderr().is_terminal());
+        Self { start, shown, from, to, said: Cell::new(None) }
+    }
+
+    /// Says how far it is, once it takes long enough that somebody asks.
+    pub fn at(&self, now: Ns) {
+        if !self.shown || self.start.elapsed() < PATIENCE {
+            return;
+        }
+        let part = hundredths(now.since(self.from), self.to.since(self.from));
+        if self.said.replace(Some(part)) != Some(part) {
+            let _ = write!(std::io::stderr().lock(), "\rreading {part}%\x1b[K");
+        }
+    }
+
+    /// Takes away what was said.
+    pub fn end(&self) {
+        if self.said.take().is_some() {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
+
+fn hundredths(done: Ns, whole: Ns) -> u64 {
+    let part = u128::from(done.0.min(whole.0)) * 100 / u128::from(whole.0.max(1));
+    u64::try_from(part).unwrap_or(100)
 }
 
 fn line(seconds: f64, (samples, bytes): (u64, u64), processes: usize) -> String {
@@ -63,5 +101,12 @@ mod tests {
     fn a_line_says_time_samples_and_bytes() {
         let wanted = "recording 2m03s  123 samples  1012 processes  410KB, 3.3KB/s";
         assert_eq!(line(123.0, (123, 420_000), 1012), wanted);
+    }
+
+    #[test]
+    fn a_part_is_never_more_than_the_whole() {
+        let parts = [(0, 0), (1, 3), (3, 3), (4, 3), (u64::MAX, u64::MAX)];
+        let told = parts.map(|(done, whole)| hundredths(Ns(done), Ns(whole)));
+        assert_eq!(told, [0, 33, 100, 100, 100]);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::page;
 use super::player::Player;
+use super::progress::Passage;
 use super::when::between;
 use super::words::{Part, Replay as Words, Speed};
 use crate::backend::Backend;
@@ -65,7 +66,8 @@ pub fn play(
         pace::run_with(|| {
             // Only once signals are heeded: they would leave the terminal as it is drawn on.
             let output = if drawn { Output::Screen(Screen::open()?) } else { output };
-            Player::new(pipeline, output, (speed, between, count))
+            let passage = Passage::new(&between, &span);
+            Player::new(pipeline, output, (speed, between, count), passage)
         })
         .await
     })

@@ -7,7 +7,7 @@ mod json;
 mod page;
 mod text;
 
-use super::progress::Progress;
+use super::progress::Passage;
 use super::when::{Between, between, rfc3339};
 use super::words::Report as Words;
 use crate::cli::exit::{Exit, Failure};
@@ -97,23 +97,21 @@ impl Reading<'_> {
     fn pass(&mut self, ledger: &mut Ledger) -> Result<(), Failure> {
         self.notes.clear();
         self.recording.seek(self.between.from)?;
-        let progress = Progress::new();
         let span = self.recording.span().unwrap_or_default();
-        let whole =
-            self.between.to.min(span.last.unix).since(span.first.unix.max(self.between.from));
+        let passage = Passage::new(&self.between, &span);
         while let Some(sample) = self.recording.next()? {
             let at = sample.at.unix;
             if at > self.between.to {
-                progress.end();
+                passage.end();
                 return Ok(());
             }
             // What was missing as it was recorded stands in the samples themselves.
             let damaged = sample.notes.iter().filter(|note| note.text.contains("are damaged in"));
             self.notes.extend(damaged.map(|note| note.text.clone()));
             ledger.see(&sample);
-            progress.part("reading", (whole.0 - span.last.unix.since(at).0.min(whole.0), whole.0));
+            passage.at(at);
         }
-        progress.end();
+        passage.end();
         self.notes.extend(self.recording.at_end().into_iter().map(|Note { text, .. }| text));
         Ok(())
     }
