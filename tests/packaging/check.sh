@@ -38,6 +38,10 @@ inside dpkg --install /old.deb || wrong "the package cannot be installed"
 inside monitor --version | grep -q '^monitor ' || wrong "monitor --version does not answer"
 inside monitor config check /etc/monitor/monitor.toml || wrong "the configuration is not accepted"
 inside monitor sample --backend procfs --top 1 > /dev/null || wrong "monitor sample fails"
+inside monitor record /r.mon --local --backend test --every 10ms --count 3 ||
+    wrong "monitor record fails"
+inside monitor export /r.mon --format parquet --output /r.parquet || wrong "monitor export fails"
+[ "$(head -c 4 "$work/root/r.parquet")" = PAR1 ] || wrong "the export is no Parquet file"
 inside getent passwd monitor > /dev/null || wrong "there is no user for the service"
 for file in usr/lib/systemd/system/monitor.service usr/share/man/man1/monitor-serve.1.gz \
     usr/share/bash-completion/completions/monitor usr/share/zsh/vendor-completions/_monitor \

@@ -14,7 +14,6 @@ mod json;
 mod layout;
 mod notes;
 mod object;
-#[cfg(feature = "parquet")]
 mod parquet;
 mod pmix;
 mod prometheus;
@@ -85,7 +84,6 @@ pub enum Form {
     /// JSON under the keys and in the units of PMIx.
     Pmix,
     /// Columns, compressed; a file as a whole, and never a stream.
-    #[cfg(feature = "parquet")]
     Parquet,
 }
 
@@ -97,7 +95,6 @@ impl Form {
     pub const fn of_rows(self) -> Option<&'static str> {
         match self {
             Self::Csv => Some("csv"),
-            #[cfg(feature = "parquet")]
             Self::Parquet => Some("parquet"),
             _ => None,
         }
@@ -111,7 +108,6 @@ impl Form {
             Self::Csv => Box::new(csv::Csv::new(layout)),
             Self::Prometheus => Box::new(prometheus::Prometheus::new(layout)),
             Self::Pmix => Box::new(pmix::Pmix::new(layout)),
-            #[cfg(feature = "parquet")]
             Self::Parquet => Box::new(parquet::Parquet::new(layout)),
         }
     }
@@ -121,7 +117,6 @@ impl std::str::FromStr for Form {
     type Err = Unknown;
 
     fn from_str(text: &str) -> Result<Self, Unknown> {
-        #[cfg(feature = "parquet")]
         if text == "parquet" {
             return Ok(Self::Parquet);
         }

@@ -3,7 +3,6 @@
 mod command;
 mod crash;
 mod flight;
-#[cfg(feature = "parquet")]
 mod parquet;
 mod report;
 mod rule;

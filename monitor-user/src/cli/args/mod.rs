@@ -47,7 +47,7 @@ pub enum Command {
     Replay(recording::Replay),
     /// Tell from a recording what used what
     Report(recording::Report),
-    /// Give a recording to other programs, as CSV or JSON
+    /// Give a recording to other programs, as CSV, JSON or Parquet
     Export(recording::Export),
     /// Save what the flight recorder of the daemon kept
     Save(recording::Save),

@@ -6,14 +6,11 @@
 use super::replay::play;
 use super::words::{Export, Speed};
 use crate::cli::exit::{Exit, Failure};
-#[cfg(feature = "parquet")]
 use crate::format::Form;
-#[cfg(feature = "parquet")]
 use std::io::IsTerminal as _;
 
 /// Exports.
 pub fn export(words: &Export) -> Result<Exit, Failure> {
-    #[cfg(feature = "parquet")]
     if words.reading.form() == Form::Parquet
         && words.reading.output.is_none()
         && std::io::stdout().is_terminal()

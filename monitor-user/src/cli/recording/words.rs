@@ -142,9 +142,6 @@ pub struct Save {
 }
 
 fn form_of_an_export(name: String) -> Result<Form, String> {
-    if cfg!(not(feature = "parquet")) && name == "parquet" {
-        return Err("this program was built without it: build one with --features parquet".into());
-    }
     name.parse().map_err(|why: crate::model::name::Unknown| why.to_string())
 }
 
