@@ -61,12 +61,11 @@ fn costs(own: &Own) -> Vec<(&'static str, String)> {
 
 /// What it does, and what it could not do.
 fn work(own: &Own) -> Vec<(&'static str, String)> {
-    let late = format!(
-        "half {}, 99 in 100 {}, at most {}",
-        span(own.late_p50_ns),
-        span(own.late_p99_ns),
-        span(own.late_max_ns)
-    );
+    let [p50, p99, most] = [own.late_p50_ns, own.late_p99_ns, own.late_max_ns].map(span);
+    let late = match own.samples {
+        0 => "no sample yet".to_owned(),
+        _ => format!("half {p50}, 99 in 100 {p99}, at most {most}"),
+    };
     vec![
         ("connections", own.connections.to_string()),
         ("monitors", own.monitors.to_string()),
@@ -111,7 +110,7 @@ fn span(ns: u64) -> String {
 fn bytes(bytes: u64) -> String {
     let mut out = String::new();
     human::scaled(bytes as f64, 1024.0, &mut out);
-    out
+    out + "B"
 }
 
 fn percent(share: f64) -> String {
@@ -136,6 +135,8 @@ mod tests {
         let mut own = Own { bpf_run_ns: 1_500_000, ..Own::default() };
         assert!(table(&own).contains("CPU, hooks     1.5ms\n"));
         assert!(table(&own).contains("refused        nothing\n"));
+        assert!(table(&own).contains("queued         0B\n"));
+        assert!(table(&own).contains("late           no sample yet\n"));
         own.bpf_run_estimated = true;
         own.refused = [("BAD_PARAM".to_owned(), 2)].into();
         assert!(table(&own).contains("CPU, hooks     ~1.5ms\n"));

@@ -134,8 +134,9 @@ impl Account {
             map_bytes: self.probes.iter().map(|it| it.map_bytes).sum(),
             readings: self.readings,
             samples: self.samples,
-            late_p50_ns: p50.0,
-            late_p99_ns: p99.0,
+            // A percentile is the longest of its size, which nobody need have been.
+            late_p50_ns: p50.min(self.latest).0,
+            late_p99_ns: p99.min(self.latest).0,
             late_max_ns: self.latest.0,
             lost: lost.map(|it| (it.capability.name().into(), it.lost)).collect(),
             budget: status::Budget {

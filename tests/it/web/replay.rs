@@ -87,7 +87,8 @@ fn a_recording_is_a_page_that_can_be_gone_back_and_forward_in() {
     browser.until(&format!("{since} === 89"));
     let state = "document.getElementById('state').textContent";
     let there = browser.value(&format!("new Date({first} + 89000).toLocaleTimeString()"));
-    browser.until(&format!("{state}.endsWith({there})"));
+    browser.until(&format!("{state}.startsWith('recorded, ') && {state}.endsWith({there})"));
+    assert_eq!(browser.value("document.getElementById('count').textContent"), "1 process");
     browser.until(
         "document.querySelector('#scroll tbody tr[data-key]').cells[4].textContent.includes('%')",
     );

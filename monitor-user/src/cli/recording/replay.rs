@@ -18,6 +18,7 @@ use crate::cli::plan::Plan;
 use crate::cli::watch::draws;
 use crate::meter::plan::COSTLY;
 use crate::model::id::Ns;
+use crate::model::sample::Note;
 use crate::record::{Recording, Replay, Span};
 use std::path::Path;
 
@@ -35,11 +36,19 @@ pub fn replay(words: &Words) -> Result<Exit, Failure> {
 }
 
 /// A recording that has something to show, and from when to when.
-fn opened(file: &Path) -> Result<(Recording, Span), Failure> {
+pub fn opened(file: &Path) -> Result<(Recording, Span), Failure> {
     let recording = Recording::open(file)?;
-    let none = || Failure::failed(format!("{} has no sample", file.display()));
-    let span = recording.span().ok_or_else(none)?;
-    Ok((recording, span))
+    match recording.span() {
+        Some(span) => Ok((recording, span)),
+        None => Err(none(&format!("{} has no sample", file.display()), recording.at_end())),
+    }
+}
+
+/// There is nothing to show, and this is what is missing.
+pub fn none(what: &str, missing: Vec<Note>) -> Failure {
+    let missing = missing.into_iter().map(|note| note.text);
+    let told: Vec<String> = std::iter::once(what.to_owned()).chain(missing).collect();
+    Failure::failed(told.join(": "))
 }
 
 /// Plays a part of a file at a speed, so many samples at most.

@@ -195,7 +195,8 @@ fn bound(address: SocketAddr) -> io::Result<TcpListener> {
 fn taken(address: SocketAddr, why: &io::Error) -> io::Error {
     let text = match why.kind() {
         io::ErrorKind::AddrInUse => format!(
-            "cannot listen on {address}: another program does; choose another port for http.listen"
+            "cannot listen on {address}: another program does; choose another port \
+             (http.listen, or behind --page)"
         ),
         io::ErrorKind::AddrNotAvailable => {
             format!("cannot listen on {address}: this machine has no such address")

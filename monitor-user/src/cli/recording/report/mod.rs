@@ -8,6 +8,7 @@ mod page;
 mod text;
 
 use super::progress::Passage;
+use super::replay::{none, opened};
 use super::when::{Between, between, rfc3339};
 use super::words::Report as Words;
 use crate::cli::exit::{Exit, Failure};
@@ -40,15 +41,16 @@ pub(super) struct Told<'a> {
 
 /// Reports.
 pub fn report(words: &Words) -> Result<Exit, Failure> {
-    let mut recording = Recording::open(&words.file)?;
-    let Some(span) = recording.span() else {
-        return Err(Failure::failed(format!("{} has no sample", words.file.display())));
-    };
+    let (mut recording, span) = opened(&words.file)?;
     let between = between(&words.part, &span)?;
     let plots = words.svg.is_some() || words.html.is_some();
     let mut reading = Reading { recording: &mut recording, between, notes: Vec::new() };
     let mut ledger = Ledger::new(words.by, Filter::default());
     reading.pass(&mut ledger)?;
+    if ledger.span().is_none() {
+        let what = format!("{} has no sample of that time", words.file.display());
+        return Err(none(&what, recording.at_end()));
+    }
     if plots && let Some((first, last, samples)) = ledger.span() {
         let keys = ledger.entries().into_iter().take(PLOTTED).map(|(key, _)| key.clone());
         let plot = Plot::new(keys, (first.unix, last.unix), samples);

@@ -18,6 +18,8 @@ use tokio::sync::watch;
 
 /// From one look at the book to the next.
 const LOOK: Duration = Duration::from_millis(500);
+/// From one look at what happened to the next, at least: sooner it is not seen on a screen.
+const PACE: Duration = Duration::from_millis(20);
 /// Lines that are taken before the book is looked at again.
 const MOST: usize = 4096;
 
@@ -129,7 +131,7 @@ impl Inside {
             let pace = self.way.as_mut().and_then(|way| way.look());
             let left = due.saturating_duration_since(Instant::now());
             // Of a process that has ended, and of rates, only a look tells.
-            let pause = pace.map_or(left, |pace| pace.min(left));
+            let pause = pace.map_or(left, |pace| pace.max(PACE).min(left));
             match self.came.recv_timeout(pause) {
                 Ok(came) => self.take(came),
                 Err(RecvTimeoutError::Timeout) => {}

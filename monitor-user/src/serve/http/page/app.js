@@ -55,7 +55,7 @@ function said(text, state) {
 store.changed = () => {
   const { head } = store;
   if (!head.t) return;
-  said(`live, ${new Date(head.t / 1e6).toLocaleTimeString()}`, "live");
+  said(`${replay.now ? "recorded" : "live"}, ${new Date(head.t / 1e6).toLocaleTimeString()}`, "live");
   by("name").textContent = head.node;
   by("backend").textContent = head.backend;
   by("sight").hidden = Boolean(token());

@@ -1,6 +1,11 @@
 // Plots over time with uPlot, in the colours of the page. In: an element, series, data. Out: a plot
 // that can be given new data.
 
+import { bytes, rate } from "/units.js";
+
+// Marks of bytes stand at powers of two: 1,000,000 of them would be 977 KiB.
+const DOUBLED = Array.from({ length: 60 }, (_, power) => 2 ** power);
+
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 /** The last so many seconds, up to the newest value. */
@@ -16,7 +21,7 @@ export function plot(inside, { height, series, top, seconds, legend = true }) {
   const options = {
     width: Math.max(120, inside.clientWidth), height, cursor: { y: false }, legend: { show: legend },
     scales: { x: { range: (_, low, high) => lately(high, seconds) }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, top ?? 0) || 1] } },
-    axes: [{ ...axis, size: 22 }, { ...axis, size: 64, values: (_, ticks) => ticks.map(write) }],
+    axes: [{ ...axis, size: 22 }, { ...axis, size: 64, incrs: [bytes, rate].includes(write) ? DOUBLED : undefined, values: (_, ticks) => ticks.map(write) }],
     series: [{ value: "{HH}:{mm}:{ss}" }, ...series.map((it) => ({
       label: it.label, stroke: () => colour(it.colour), width: 1.5, points: { show: false },
       value: (_, value) => it.write(value),

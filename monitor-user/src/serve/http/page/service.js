@@ -65,7 +65,7 @@ export class Service {
       ["given up", { text: own.budget.shed.join(", ") || "nothing", of: own.budget.shed.length ? "bad" : "" }],
       ["memory", `${units.bytes(own.rss_bytes)}, BPF maps ${units.bytes(own.map_bytes)}`],
       ["readings, samples", `${units.count(own.readings)}, ${units.count(own.samples)}`],
-      ["late", `half ${units.span(own.late_p50_ns)}, 99 in 100 ${units.span(own.late_p99_ns)}, at most ${units.span(own.late_max_ns)}`],
+      ["late", own.samples === 0 ? "no sample yet" : `half ${units.span(own.late_p50_ns)}, 99 in 100 ${units.span(own.late_p99_ns)}, at most ${units.span(own.late_max_ns)}`],
       ["connections, monitors", `${units.count(own.connections)}, ${units.count(own.monitors)}`],
       ["dropped samples", { text: units.count(own.dropped), of: own.dropped ? "bad" : "" }],
       ["lost records", { text: listed(own.lost), of: Object.keys(own.lost ?? {}).length ? "bad" : "" }],
@@ -79,8 +79,8 @@ export class Service {
       table("Probes", ["capability", "state", "hooks", "events", "cost of one", "lost", "maps", "why and what would help"],
         found.capabilities.map((it) => [
           it.name, { text: it.state, of: SHADE[it.state] ?? "" }, it.hooks.join(", "), units.count(it.events),
-          it.ns_per_event === undefined ? "–" : `${it.estimated ? "about " : ""}${units.span(it.ns_per_event)}`,
-          { text: units.count(it.lost), of: it.lost ? "bad" : "" }, units.bytes(it.map_bytes), [it.why, it.fix].filter(Boolean).join("; "),
+          { text: it.ns_per_event === undefined ? "–" : `${it.estimated ? "about " : ""}${units.span(it.ns_per_event)}`, of: "whole" },
+          { text: units.count(it.lost), of: it.lost ? "bad" : "" }, { text: units.bytes(it.map_bytes), of: "whole" }, [it.why, it.fix].filter(Boolean).join("; "),
         ])),
       table("This machine", ["what", "found", "takes away", "would help"], found.host.map((it) => [it.name, it.value, it.blocks, it.fix])),
     );

@@ -104,7 +104,7 @@ export class Table {
     this.places = places;
     const all = store.rows.size;
     document.getElementById("count").textContent =
-      list.length === all ? `${units.count(all)} processes` : `${units.count(list.length)} of ${units.count(all)} processes`;
+      `${list.length === all ? "" : `${units.count(list.length)} of `}${units.count(all)} ${all === 1 ? "process" : "processes"}`;
     this.scroll.setAttribute("aria-rowcount", String(list.length));
     this.draw();
   }
