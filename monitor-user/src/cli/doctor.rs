@@ -10,6 +10,7 @@ use super::client::{found, runtime};
 use super::exit::{Exit, Failure};
 use super::log;
 use super::output;
+use super::waiting::Waiting;
 use crate::backend::host::Host;
 use crate::backend::select;
 use crate::format::human;
@@ -47,6 +48,8 @@ fn told(report: &Examination, words: &Doctor) -> Result<Exit, Failure> {
 
 fn examine(words: &Doctor) -> Result<Found, Failure> {
     log::start(0);
+    let waiting = Waiting::new();
+    waiting.say("trying what works here");
     let (mut backend, mut notes) = select::open(words.reader.backend, Capability::ALL, 0)?;
     let want = Want { processes: true, ..Want::default() };
     notes.extend(backend.read(&want)?.notes);

@@ -38,6 +38,7 @@ mod status;
 mod target;
 mod top;
 mod usage;
+mod waiting;
 mod watch;
 mod when;
 mod words;

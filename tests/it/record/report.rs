@@ -86,6 +86,34 @@ fn a_table_is_eighty_columns_wide_and_says_of_what() {
     assert!(one.contains("200 ") && one.contains("and 4 more that used less"), "{one}");
 }
 
+/// Where the first frame behind both headers begins.
+fn behind_headers(bytes: &[u8]) -> usize {
+    let frame = |at: usize| {
+        let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap());
+        at + 64 + usize::try_from(length).unwrap()
+    };
+    frame(frame(16))
+}
+
+#[test]
+fn where_nothing_is_left_to_tell_it_says_what_is_missing_and_no_zeros() {
+    let folder = Folder::new();
+    let file = example(&folder, 23);
+    let whole = std::fs::read(&file).unwrap();
+    let block = behind_headers(&whole);
+    let mut flipped = whole.clone();
+    flipped[block + 70] ^= 1;
+    let cut = format!("has no sample: {} is cut or damaged from byte {block} on", text(&file));
+    let damaged = "has no sample of that time: the last 23 samples are damaged in ".to_owned();
+    for (bytes, why) in [(&whole[..block + 70], cut), (&flipped[..], damaged)] {
+        std::fs::write(&file, bytes).unwrap();
+        let got = run(&["report", text(&file)]);
+        let said = String::from_utf8_lossy(&got.stderr);
+        assert!(said.contains(&why), "{said}");
+        assert_eq!((got.status.code(), got.stdout.len()), (Some(1), 0));
+    }
+}
+
 #[test]
 fn a_page_and_its_plots_need_nothing_from_elsewhere() {
     let folder = Folder::new();

@@ -79,6 +79,7 @@ impl Player {
     }
 
     fn over(&mut self) {
+        self.passage = None;
         for Note { text, .. } in self.pipeline.missing() {
             say(text);
             self.exit = Exit::Partial;
@@ -100,9 +101,7 @@ impl Work for Player {
     }
 
     fn finish(&mut self, ended: Ended) -> Result<Exit, Failure> {
-        if let Some(passage) = &self.passage {
-            passage.end();
-        }
+        self.passage = None;
         let end = self.pipeline.finish();
         if !end.is_empty() {
             // Who has gone misses the end too.

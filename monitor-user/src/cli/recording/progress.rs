@@ -1,6 +1,7 @@
 //! How far a recording is, as it is written or read, on standard error where that is a terminal.
 
 use super::when::Between;
+use crate::cli::waiting::Waiting;
 use crate::format::human;
 use crate::model::id::Ns;
 use crate::record::Span;
@@ -44,10 +45,10 @@ impl Progress {
 /// A recording that is read from some time to another.
 pub struct Passage {
     start: Instant,
-    shown: bool,
     from: Ns,
     to: Ns,
-    /// What was said last, hundredths.
+    waiting: Waiting,
+    /// What was said last.
     said: Cell<Option<u64>>,
 }
 
@@ -55,25 +56,18 @@ impl Passage {
     /// Through this part of it.
     pub fn new(between: &Between, span: &Span) -> Self {
         let (from, to) = (between.from.max(span.first.unix), between.to.min(span.last.unix));
-        let (start, shown) = (Instant::now(), std::io::stderr().is_terminal());
-        Self { start, shown, from, to, said: Cell::new(None) }
+        let (start, waiting) = (Instant::now(), Waiting::new());
+        Self { start, from, to, waiting, said: Cell::new(None) }
     }
 
     /// Says how far it is, once it takes long enough that somebody asks.
     pub fn at(&self, now: Ns) {
-        if !self.shown || self.start.elapsed() < PATIENCE {
+        if self.start.elapsed() < PATIENCE {
             return;
         }
         let part = hundredths(now.since(self.from), self.to.since(self.from));
         if self.said.replace(Some(part)) != Some(part) {
-            let _ = write!(std::io::stderr().lock(), "\rreading {part}%\x1b[K");
-        }
-    }
-
-    /// Takes away what was said.
-    pub fn end(&self) {
-        if self.said.take().is_some() {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+            self.waiting.say(&format!("reading {part}%"));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! News from a recording, as if it happened now: at the pace at which it was made, or another.
 //!
 //! Going back or forward reads the sample before the wanted one too, so that rates are there at
-//! once. At its end it waits for somebody to go back.
+//! once. At its end, and where it stands still, it waits for somebody to go elsewhere, and reads
+//! once more what it shows if more of that is asked for.
 
 use super::demand::Demand;
 use super::feed::{Feed, News, Place, Told};
@@ -22,8 +23,7 @@ pub struct Played {
     span: Span,
     /// How far a step goes.
     step: Ns,
-    every: Duration,
-    frozen: bool,
+    asked: Demand,
     /// A frame is wanted, whatever the pace.
     wanted: bool,
     over: bool,
@@ -42,8 +42,7 @@ impl Played {
             at: span.first.unix,
             span,
             step,
-            every: demand.every,
-            frozen: false,
+            asked: Demand { frozen: false, ..demand.clone() },
             wanted: true,
             over: false,
             due: Instant::now(),
@@ -63,7 +62,7 @@ impl Played {
 
     fn read(&mut self) -> Told {
         self.wanted = false;
-        self.due = Instant::now() + self.every;
+        self.due = Instant::now() + self.asked.every;
         let news = match self.reader.read() {
             Ok(news) => news,
             Err(backend::Error::Over { missing, .. }) => {
@@ -84,13 +83,19 @@ impl Played {
 impl Feed for Played {
     fn demand(&mut self, demand: &Demand) {
         self.reader.demand(demand);
-        (self.every, self.frozen) = (demand.every, demand.frozen);
-        self.due = self.due.min(Instant::now() + self.every);
+        let before = std::mem::replace(&mut self.asked, demand.clone());
+        self.due = self.due.min(Instant::now() + demand.every);
+        let same_pace = Demand { every: demand.every, frozen: demand.frozen, ..before };
+        let over = self.over;
+        // Where it cannot go back to what it shows, that stays as it is.
+        if (over || demand.frozen) && same_pace != *demand && self.go(self.at).is_ok() {
+            self.over = over;
+        }
     }
 
     async fn next(&mut self) -> Told {
         if !self.wanted {
-            match self.frozen || self.over {
+            match self.asked.frozen || self.over {
                 true => std::future::pending().await,
                 false => sleep_until(self.due).await,
             }
@@ -170,6 +175,13 @@ mod tests {
         }
         let Told::Said(text) = next(&mut played) else { panic!("it is over") };
         assert_eq!(text, "the recording is over: [ goes back");
+        let id = samples(1)[0].processes[0].id;
+        let focus = Some((id, crate::serve::tui::state::Tab::Overview));
+        played.demand(&Demand { focus, ..played.asked.clone() });
+        let told = next(&mut played);
+        check(&told, 19, 98.0);
+        let Told::News(news) = told else { panic!("{told:?}") };
+        assert_eq!(news.focus.as_ref().map(|it| it.id), Some(id));
         played.seek(-1).expect("there is a past");
         check(&next(&mut played), 9, 98.0);
         played.seek(-10).expect("the beginning is far enough");

@@ -104,7 +104,6 @@ impl Reading<'_> {
         while let Some(sample) = self.recording.next()? {
             let at = sample.at.unix;
             if at > self.between.to {
-                passage.end();
                 return Ok(());
             }
             // What was missing as it was recorded stands in the samples themselves.
@@ -113,7 +112,6 @@ impl Reading<'_> {
             ledger.see(&sample);
             passage.at(at);
         }
-        passage.end();
         self.notes.extend(self.recording.at_end().into_iter().map(|Note { text, .. }| text));
         Ok(())
     }

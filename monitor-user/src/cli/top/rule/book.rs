@@ -30,10 +30,11 @@ struct Entry {
     rule: Rule,
     wish: Wish,
     last: VecDeque<Last>,
-    /// When its instruments were asked last, whether that was for the last time, and when before
-    /// that they were asked for what is known of them.
+    /// When its instruments were asked last.
     asked: Ns,
+    /// Whether that was for the last time.
     was_last: bool,
+    /// When they were asked for what is known of them.
     shown: Option<Ns>,
     /// When the rate was computed last, and how many there were.
     before: (Ns, u64),
@@ -197,7 +198,6 @@ impl Entry {
         let [Value::List(values), ..] = results else { return };
         let number = |at: usize| values.get(at).and_then(Value::integer::<u64>);
         let at = Ns(number(0).unwrap_or(0));
-        self.rule.count += 1;
         let text = match &self.wish {
             Wish::Signal(_) => {
                 let number = number(1).and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
@@ -206,6 +206,7 @@ impl Entry {
             Wish::End => values.get(1).map_or_else(String::new, |code| format!("with {code}")),
             Wish::Call(_) | Wish::Return(_) => return,
         };
+        self.rule.count += 1;
         self.last.push_front(Last { at, text });
         self.last.truncate(KEPT);
     }

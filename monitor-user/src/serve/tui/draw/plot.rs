@@ -28,7 +28,10 @@ pub fn history(state: &State, id: Identity, area: Rect, buffer: &mut Buffer) {
             Unit::Bytes => human::scaled(most, 1024.0, &mut text),
             _ => text += &format!("{most:.1}%"),
         }
-        text += &format!(", last {shown} readings");
+        match shown {
+            1 => text += ", one reading",
+            _ => text += &format!(", last {shown} readings"),
+        }
         Line::new(buffer, state.look, first).text(Role::Accent, &text);
         let below = Rect { y: area.y + 1, height: each.saturating_sub(1), ..area };
         if state.look.ascii || below.height == 0 {

@@ -169,15 +169,19 @@ impl State {
         None
     }
 
-    /// Takes in a reading. What stands still keeps the one that it has.
+    /// Takes in a reading. What stands still keeps the one that it has, but may be told more of it.
     fn learn(&mut self, news: Arc<News>) {
-        if self.view.frozen && self.begun && !std::mem::take(&mut self.sought) {
+        let is_again = self.begun && self.news.rates.sample.at == news.rates.sample.at;
+        if self.view.frozen && self.begun && !std::mem::take(&mut self.sought) && !is_again {
             return;
         }
         self.news = news;
         self.begun = true;
         self.heed();
         self.arrange();
+        if is_again {
+            return;
+        }
         let mut trends = std::mem::take(&mut self.trends);
         trends.learn(&self.news, self.seen());
         self.trends = trends;
