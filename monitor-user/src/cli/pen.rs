@@ -102,11 +102,11 @@ impl Pen {
     /// Its sample, read back and written in another form.
     fn rows(&mut self, event: &Event, room: Room) -> Result<(), Failure> {
         let json = event.sample.as_ref().map(|it| it.get()).unwrap_or_default();
-        if let (Nib::Table(_), Some(text)) = (&self.nib, containers::text(json, room)) {
+        if let (Nib::Table(_), Some(text)) = (&self.nib, containers::text(json, &event.notes, room))
+        {
             self.headline(event, "\n");
             self.frame.extend_from_slice(text.as_bytes());
             self.frame.push(b'\n');
-            event.notes.iter().for_each(|it| say(it));
             return Ok(());
         }
         let garbled = |error: serde_json::Error| Error::Garbled { why: error.to_string() };

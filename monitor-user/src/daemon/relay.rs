@@ -103,8 +103,13 @@ impl Mail {
 
     /// Waits until there is room.
     async fn room(&self) {
-        while self.lock().bytes >= WAITING {
-            self.emptied.notified().await;
+        loop {
+            // It hears of whatever is taken from here on, also before it waits.
+            let emptied = self.emptied.notified();
+            if self.lock().bytes < WAITING {
+                return;
+            }
+            emptied.await;
         }
     }
 

@@ -1,19 +1,23 @@
 //! A sample in the form of PMIx, for people: a line for each key, below the container it is in.
 //!
-//! In: its JSON, which has no rows that a table could show. Out: text, or nothing, if it is none.
+//! In: its JSON, which has no rows that a table could show, and the notes on it. Out: text, or
+//! nothing, if it is none.
 
-use super::{Room, grid, human};
+use super::{Room, grid, human, notes};
 use serde_json::Value;
 use std::fmt::Write;
 
 /// Spaces for each container that something is in.
 const INDENT: usize = 2;
 
-/// The text of a sample.
-pub fn text(json: &str, room: Room) -> Option<String> {
-    let Ok(Value::Array(all)) = serde_json::from_str(json) else { return None };
+/// The text of a sample, with the notes on it below.
+pub fn text(json: &str, notes: &[String], room: Room) -> Option<String> {
+    // One object is a sample in our own form, which is long: it is not read to see that.
+    let array = json.strip_prefix('[').map(|_| serde_json::from_str(json));
+    let Some(Ok(Value::Array(all))) = array else { return None };
     let mut out = String::new();
     pairs(&all, 0, room, &mut out);
+    out.push_str(&notes::below(notes, room.columns));
     Some(out)
 }
 
@@ -62,12 +66,13 @@ mod tests {
             {"pmix.node.res":[{"pmix.net.res":[{"pmix.net.rcb":7}]}]}]"#;
         let want = "pmix.proc.res\n  pmix.procid nspace=job rank=3\n\
                     \x20 pmix.cmd.line a \\u{1b}[2J, and so on …\n\
-                    pmix.node.res\n  pmix.net.res\n    pmix.net.rcb 7\n";
-        assert_eq!(text(json, ROOM).as_deref(), Some(want));
+                    pmix.node.res\n  pmix.net.res\n    pmix.net.rcb 7\nnote: it is read\n";
+        let notes = ["it is read".to_owned()];
+        assert_eq!(text(json, &notes, ROOM).as_deref(), Some(want));
     }
 
     #[test]
     fn rows_are_none_of_this() {
-        assert_eq!(text(r#"{"processes":[]}"#, ROOM), None);
+        assert_eq!(text(r#"{"processes":[]}"#, &[], ROOM), None);
     }
 }

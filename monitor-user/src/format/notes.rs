@@ -26,6 +26,12 @@ pub fn text(frame: &Frame<'_>, fold: &mut Fold) -> String {
     }
 }
 
+/// Notes below what is no table.
+pub fn below(notes: &[String], columns: usize) -> String {
+    let notes: Vec<String> = notes.iter().map(|note| escaped(note)).collect();
+    paragraphs(&notes, columns)
+}
+
 fn paragraphs(notes: &[String], columns: usize) -> String {
     let mut out = String::new();
     for note in notes {

@@ -227,7 +227,8 @@ fn want(
         None => layout.processes.contains(field),
     };
     // Ranks are found by what tells of jobs; in PMIx they are what names a process.
-    let ranks = targets.is_some_and(|it| !it.ranks.is_empty()) || request.pmix;
+    let named = targets.is_some_and(|it| !it.ranks.is_empty());
+    let ranks = named || (request.pmix && scope.processes());
     let shown = |field: &ProcessField| {
         listed(field)
             || (*field == ProcessField::Cgroup && !filter.cgroups.is_empty())

@@ -151,6 +151,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_reason_has_one_name() {
+        use Reason as R;
+        for reason in [
+            R::TargetsGone,
+            R::Count,
+            R::LeaseExpired,
+            R::Cancelled,
+            R::Shutdown,
+            R::Failed,
+            R::Replaced,
+        ] {
+            assert_eq!(serde_json::json!(reason), reason.name());
+        }
+    }
+
+    #[test]
     fn an_event_tells_which_and_how_late() {
         let event = Event { id: "a".into(), seq: 3, node: "n".into(), ..Event::default() };
         assert_eq!(

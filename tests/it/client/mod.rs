@@ -4,5 +4,6 @@ mod ask;
 mod command;
 mod library;
 mod manual;
+mod pmix;
 mod tool;
 mod words;

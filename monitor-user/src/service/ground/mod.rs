@@ -30,7 +30,7 @@ pub use fact::{Facts, NodeFacts};
 pub use happening::{Followed, Happening, Happenings};
 pub use list::{Lists, Members, Program, Programs, RuleKey};
 pub use message::Messages;
-pub use monitors::Monitors;
+pub use monitors::{Monitored, Monitors};
 pub use process::Processes;
 pub use recorder::Recorder;
 
@@ -49,7 +49,7 @@ pub trait Ground:
     + Diagnoses
     + Recorder
     + Disks
-    + Monitors
+    + Monitored
     + Send
 {
 }

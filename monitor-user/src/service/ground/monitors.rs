@@ -35,6 +35,12 @@ pub trait Monitors: Send {
     fn told(&mut self, now: Ns) -> Vec<Happening>;
 }
 
+/// A node that has monitors.
+pub trait Monitored {
+    /// The way to them.
+    fn monitors(&mut self) -> &mut dyn Monitors;
+}
+
 /// A way that leads nowhere.
 pub struct NoMonitors;
 

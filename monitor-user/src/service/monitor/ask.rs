@@ -71,8 +71,8 @@ fn request(
     more: Vec<(&str, Json)>,
 ) -> Result<Call, Refusal> {
     let mut params = value::options(options.list().unwrap_or_default())?;
-    let names = fields.list().unwrap_or_default().iter().filter_map(text);
-    let names: Vec<String> = names.collect();
+    let names = fields.list().unwrap_or_default().iter().filter_map(Value::text);
+    let names: Vec<_> = names.map(|it| it.to_str_lossy()).collect();
     let all = [("part", json!(text(part).unwrap_or_default())), ("local_only", json!(true))];
     let fields = (!names.is_empty()).then(|| ("fields", json!(names)));
     let all = all.into_iter().chain(fields).chain(more);
@@ -85,7 +85,7 @@ fn request(
 /// Says it to the monitors of the node, in the name of the tool.
 fn say(ctx: &mut Ctx<'_>, call: Call, then: Then) -> Result<Outcome, Refusal> {
     let tool = ctx.session.tool;
-    Ok(match ctx.ground.call((ctx.ticket, ctx.now), &tool, call)? {
+    Ok(match ctx.ground.monitors().call((ctx.ticket, ctx.now), &tool, call)? {
         Some(each) => then(ctx, Report { each, failed: Vec::new() }).into(),
         None => Outcome::Later(Later { then, failed: Vec::new() }),
     })

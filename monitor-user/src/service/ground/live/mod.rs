@@ -18,7 +18,8 @@ use super::monitors::NoMonitors;
 use super::process::Processes;
 use super::reading::{self, Reading};
 use super::{
-    Act, Acts, By, Calls, Followed, Happening, Happenings, HeldThread, Monitors, Recorder, Ticket,
+    Act, Acts, By, Calls, Followed, Happening, Happenings, HeldThread, Monitored, Monitors,
+    Recorder, Ticket,
 };
 use crate::backend::select::{self, Choice};
 use crate::backend::{Backend, procfs};
@@ -29,8 +30,7 @@ use crate::omis::Status;
 use crate::probe::tap::Tap;
 use crate::service::desk::{Sort, Topic};
 use crate::service::outcome::Refusal;
-use crate::service::session::right::{SessionId, Tool};
-use crate::wire::call::Call;
+use crate::service::session::right::Tool;
 use hands::Hands;
 use recorder::{Saving, Service};
 use rule::Ruled;
@@ -273,16 +273,8 @@ impl Happenings for Live {
     }
 }
 
-impl Monitors for Live {
-    fn call(&mut self, at: (Ticket, Ns), tool: &Tool, call: Call) -> Result<Option<Each>, Refusal> {
-        self.monitors.call(at, tool, call)
-    }
-
-    fn leave(&mut self, session: SessionId) {
-        self.monitors.leave(session);
-    }
-
-    fn told(&mut self, now: Ns) -> Vec<Happening> {
-        self.monitors.told(now)
+impl Monitored for Live {
+    fn monitors(&mut self) -> &mut dyn Monitors {
+        &mut *self.monitors
     }
 }

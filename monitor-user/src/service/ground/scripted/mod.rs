@@ -16,8 +16,8 @@ use super::monitors::NoMonitors;
 use super::process::Processes;
 use super::reading::Reading;
 use super::{
-    Act, Acts, By, Diagnoses, Followed, Happening, Happenings, Lists, Messages, Monitors, Recorder,
-    Ticket,
+    Act, Acts, By, Diagnoses, Followed, Happening, Happenings, Lists, Messages, Monitored,
+    Monitors, Recorder, Ticket,
 };
 use crate::backend::canned::{Canned, Malformed};
 use crate::model::field::NodeField;
@@ -28,8 +28,7 @@ use crate::probe;
 use crate::probe::queue::{Change, Depth, Message, Queue};
 use crate::service::desk::Topic;
 use crate::service::outcome::Refusal;
-use crate::service::session::right::{SessionId, Tool};
-use crate::wire::call::Call;
+use crate::service::session::right::Tool;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
@@ -299,16 +298,8 @@ impl Happenings for Scripted {
     }
 }
 
-impl Monitors for Scripted {
-    fn call(&mut self, at: (Ticket, Ns), tool: &Tool, call: Call) -> Result<Option<Each>, Refusal> {
-        self.monitors.call(at, tool, call)
-    }
-
-    fn leave(&mut self, session: SessionId) {
-        self.monitors.leave(session);
-    }
-
-    fn told(&mut self, now: Ns) -> Vec<Happening> {
-        self.monitors.told(now)
+impl Monitored for Scripted {
+    fn monitors(&mut self) -> &mut dyn Monitors {
+        &mut *self.monitors
     }
 }
