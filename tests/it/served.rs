@@ -162,6 +162,11 @@ impl Served {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Waits until it has ended by itself.
+    pub fn ends(&mut self) {
+        let _status = until(|| self.child.try_wait().unwrap());
+    }
+
     /// Kills it, as a crash would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -124,6 +124,13 @@ pub fn thread_identity(process: i32, tid: i32) -> Option<Identity> {
     Some(Identity { pid: Pid(u32::try_from(tid).ok()?), start: start(stat.starttime) })
 }
 
+/// Lets a process run, as [`Subject::let_run`] does; who has ended need not.
+pub fn let_run(id: Identity) {
+    if let Ok(subject) = Subject::open(id) {
+        subject.let_run();
+    }
+}
+
 /// The same as a target; only the process, if the thread has ended.
 pub fn thread_target(process: Identity, tid: Pid) -> Target {
     Target { process, thread: thread_identity(raw(process.pid), raw(tid)) }

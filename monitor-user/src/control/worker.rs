@@ -160,7 +160,12 @@ impl Worker {
             }
             _ => {
                 self.met.leave(wish.tid, who);
-                traces.go_on(&wish, id, matches!(act, Act::Deliver(..)))
+                let let_go = traces.go_on(&wish, id, matches!(act, Act::Deliver(..)));
+                if let_go.is_err() && self.guards.has(id) && !self.holds.has(id) {
+                    // Whoever held it has died, and it stands for nobody any more.
+                    open(target)?.let_run();
+                }
+                let_go
             }
         };
         done(sent)

@@ -382,6 +382,26 @@ fn root_when_its_hand_is_killed_a_held_thread_runs_on_and_the_next_is_held_again
     });
 }
 
+#[test]
+fn root_a_service_that_ends_lets_go_at_once() {
+    if !granted("root_a_service_that_ends_lets_go_at_once") {
+        return;
+    }
+    let (mut served, target) = (Served::start("ebpf"), giver(2, 1_000_000_000));
+    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let event = format!("start_lib_call([{pid}],\"give\")");
+    waits(&mut talk, (10, &event), &format!("11 [0] stack_backtrace({pid})"), "\"held\"");
+    target.signal("USR2");
+    for _ in 0..23 {
+        assert!(talk.line().unwrap().starts_with("11 [0] stack_backtrace(0,"));
+    }
+    served.signal(rustix::process::Signal::TERM);
+    served.ends();
+    deadline::until(|| is_free(&target).then_some(()));
+    target.until_counts(1);
+    assert!(is_free(&target), "nobody stops it any more");
+}
+
 /// Kills the service while threads are held at calls, again and again; all runs on.
 fn survives_kills(with_debugger: bool) {
     for _ in 0..5 {

@@ -235,5 +235,6 @@ offsets! {
         thread: "task_struct.thread.fsbase" | "task_struct.thread.uw.tp_value",
         all: "pt_regs.regs" | "pt_regs.user_regs.regs",
         blocked: "task_struct.blocked",
+        ptrace: "task_struct.ptrace",
     }
 }

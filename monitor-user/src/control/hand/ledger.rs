@@ -3,7 +3,7 @@
 //! In: acts with their answers, and what happened. Out: the acts that undo all of it.
 
 use super::super::act::{Act, Done, Happened, Mark, Method, Patch, Target, Tool, What};
-use super::super::subject::{Subject, key};
+use super::super::subject::key;
 use super::super::trouble::Trouble;
 use crate::model::id::Identity;
 use crate::sys::pidfd::Held;
@@ -93,9 +93,6 @@ impl Ledger {
                     Method::Signal => Held::open(id.pid).and_then(|it| it.signal(CONTINUE)),
                 };
             }
-            if let (false, Ok(subject)) = (entry.guarded.is_empty(), Subject::open(*id)) {
-                subject.let_run();
-            }
         }
     }
 
@@ -111,6 +108,16 @@ impl Ledger {
             }
         }
         acts
+    }
+
+    /// What says that no program stops anybody any more, and who says it.
+    pub fn without_programs(&self) -> Vec<(Tool, Act)> {
+        let unset = |id: Identity, (tool, mark): (Tool, Mark)| (tool, Act::Unset(id.into(), mark));
+        let guarded = |(id, entry): (&Identity, &Entry)| {
+            let id = *id;
+            entry.guarded.iter().map(move |who| unset(id, *who)).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(guarded).collect()
     }
 
     /// That nothing is held any more, for those who held it.

@@ -240,6 +240,10 @@ impl AsFd for Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
+        // Whoever had programs has taken them away by now: it need not wait for their end.
+        for (tool, unset) in self.ledger.without_programs() {
+            let _number = self.order(tool, unset);
+        }
         // The socket closes, so it undoes everything and ends.
         let _closed = self.socket.shutdown(std::net::Shutdown::Both);
         let _status = self.process.wait();

@@ -39,6 +39,11 @@ impl Guards {
         self.0.retain(|_, guard| !guard.whose.is_empty());
     }
 
+    /// Whether a program may stop it.
+    pub fn has(&self, id: Identity) -> bool {
+        self.0.contains_key(&key(id))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -101,6 +101,11 @@ impl Holds {
         Ok(Some(hold.method()))
     }
 
+    /// Whether anybody holds a process.
+    pub fn has(&self, id: Identity) -> bool {
+        self.0.contains_key(&key(id))
+    }
+
     /// Whether a tool holds a process for an event.
     pub fn holds(&self, holder: (Tool, Mark), id: Identity) -> bool {
         let holder = (holder.0, Cause::Event(holder.1));

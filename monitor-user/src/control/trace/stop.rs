@@ -122,7 +122,7 @@ impl Traced {
 
     fn signalled(&mut self, tid: i32, signal: i32) {
         let code = trace::signal_code(tid).unwrap_or(0);
-        if matches!(signal, URGENT | STOPS) && code == BY_KERNEL && self.is_watched() {
+        if code == BY_KERNEL && self.is_watched() && is_for_us(tid, signal) {
             self.caught(tid, signal);
         } else if signal == TRAP && self.is_ours(tid, code) {
             self.trapped(tid, code);
@@ -275,4 +275,11 @@ impl Traced {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a program of the kernel that holds threads one by one sends a thread this signal. The
+/// one that stops goes to those that block the other; else it is for the whole process.
+fn is_for_us(tid: i32, signal: i32) -> bool {
+    let blocks_urgent = || trace::signal_mask(tid).is_ok_and(|mask| mask >> (URGENT - 1) & 1 == 1);
+    signal == URGENT || (signal == STOPS && blocks_urgent())
 }

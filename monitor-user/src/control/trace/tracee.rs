@@ -107,7 +107,7 @@ impl Tracee {
     /// that only looks like it. That is told by each who was asked, and who met his event is right.
     pub fn heed(&mut self, delivers: bool) {
         match (delivers, self.caught) {
-            (true, Some(URGENT)) => self.signal = URGENT,
+            (true, Some(signal)) => self.signal = signal,
             (false, Some(_)) => (self.signal, self.caught) = (0, Some(0)),
             _ => {}
         }

@@ -21,7 +21,9 @@ impl Frame {
         if self.may_hold == 0 {
             return KIND_TOLD;
         }
-        let (signal, kind) = if member::is_in(self.pid, it.index) {
+        // A hand may have died a moment ago: then nobody traces its threads.
+        let is_traced = member::is_in(self.pid, it.index) && register::is_traced(self.task);
+        let (signal, kind) = if is_traced {
             let is_blocked = register::blocks(self.task, URGENT);
             (if is_blocked { STOP } else { URGENT }, KIND_THREAD_HELD)
         } else if member::is_in(self.pid, it.value as u32) {

@@ -49,6 +49,13 @@ pub fn blocks(task: Task, signal: u32) -> bool {
     at != ABSENT && load::<u64>(task.as_ptr(), at) >> (signal - 1) & 1 == 1
 }
 
+/// Whether anybody traces a thread.
+#[inline(always)]
+pub fn is_traced(task: Task) -> bool {
+    let at = constant!(CALL_REGISTERS.ptrace);
+    at != ABSENT && load::<u32>(task.as_ptr(), at) != 0
+}
+
 /// A call that begins.
 #[inline(always)]
 pub fn entry(registers: *const u8) -> Frame {

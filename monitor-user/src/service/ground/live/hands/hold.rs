@@ -1,28 +1,18 @@
-//! Whom programs of the kernel stop at the events of requests, until the actions are done.
+//! Which programs of the kernel stop whom at the events of requests, and who is ready for it.
 //!
-//! ```text
-//!  a program --- signal ---> the thread stops ---> its hand: "it stands"
-//!            \-- record ----------------------------------------------- > the event is due
-//! ```
-//!
-//! In: which programs hold whom; records of theirs, and what the hands tell. Out: events, each with
-//! the thread that waits. The record is there before the thread stands, so what stands without a
-//! record was stopped by somebody else, and gets its signal.
+//! In: programs, and what the hands answer. Out: how each process is held: thread by thread, if a
+//! hand traces it, else by a signal.
 
 use super::errand::overdue;
-use super::{Hands, NOBODY, Order};
-use crate::backend::rule::told;
+use super::{Hands, Order};
 use crate::control::subject::key;
-use crate::control::{self, Done, Happened, Mark, Spot, Target, Trouble, What};
-use crate::model::id::{Identity, Ns};
-use crate::service::desk::{Occurrence, Run};
+use crate::control::{self, Done, Happened, Mark, Trouble, What};
+use crate::model::id::Identity;
+use crate::service::desk::Run;
 use crate::service::ground::program::hold::Held;
 use crate::service::ground::{Happening, RuleKey};
 use crate::service::session::right::Tool;
 use std::collections::BTreeMap;
-
-/// How long a thread that was sent a signal may take to stand: a few microseconds, as a rule.
-const STANDS_WITHIN: Ns = Ns(2_000_000_000);
 
 /// A program that stops who meets its event.
 #[derive(Clone, Debug)]
@@ -46,23 +36,6 @@ pub enum Manner {
     Denied,
 }
 
-/// A program has told of an event, and stopped who met it.
-#[derive(Clone, Debug)]
-pub struct Caught {
-    /// Of which request.
-    pub rule: RuleKey,
-    /// Which of those that had the number.
-    pub serial: u64,
-    /// The event.
-    pub it: Occurrence,
-    /// Who was stopped.
-    pub how: told::Held,
-    /// Where, if that is a place in the program.
-    pub spot: Option<Spot>,
-    /// Whether a hand was asked to hold the process.
-    pub is_asked: bool,
-}
-
 impl Hands {
     /// From now on these programs stop these processes, and no others.
     pub fn hold(&mut self, wanted: BTreeMap<u64, Holding>) {
@@ -73,7 +46,7 @@ impl Hands {
                 match before.and_then(|on| on.get(id)) {
                     Some(known) => *manner = *known,
                     None if *manner == Manner::Denied => {}
-                    None => self.watch_for(serial, &holding.tool, *id),
+                    None => *manner = self.watch_for(serial, &holding.tool, *id),
                 }
             }
             let _none = self.holding.insert(serial, holding);
@@ -88,12 +61,15 @@ impl Hands {
         }
     }
 
-    fn watch_for(&mut self, serial: u64, tool: &Tool, id: Identity) {
-        // Whose hand cannot be started holds nobody, and was told so at his act.
-        if self.ready(tool).is_ok() {
-            let watch = control::Act::Watch(id.into(), Mark(serial));
-            self.order(tool, watch, Order::Watch(serial, id));
+    /// Asks the hand to trace a process; how it is held until then.
+    fn watch_for(&mut self, serial: u64, tool: &Tool, id: Identity) -> Manner {
+        if let Err(why) = self.ready(tool) {
+            tracing::warn!("nobody is held for user {}: {why}", tool.uid);
+            return Manner::Denied;
         }
+        let watch = control::Act::Watch(id.into(), Mark(serial));
+        self.order(tool, watch, Order::Watch(serial, id));
+        Manner::Signal
     }
 
     /// Whether the hand traces a process from now on.
@@ -137,141 +113,6 @@ impl Hands {
         run.max()
     }
 
-    /// Programs have stopped these.
-    pub fn catch(&mut self, caught: Vec<Caught>) {
-        for it in caught {
-            if self.holding.contains_key(&it.serial) {
-                self.caught.push(it);
-            } else if let (told::Held::Process, Some(id)) = (it.how, it.it.process) {
-                self.let_run(id);
-            }
-        }
-    }
-
-    /// A process was stopped for nobody who is still there.
-    pub fn let_run(&mut self, id: Identity) {
-        let spot = Spot { pc: 0, sp: 0 };
-        let catch = control::Act::Catch(id.into(), Mark(0), spot);
-        let release = control::Act::Release(id.into(), Mark(0));
-        // Whichever hand may: the others are refused.
-        for uid in self.users.all() {
-            for act in [catch.clone(), release.clone()] {
-                let _number = self.users.of(uid).map(|hand| hand.order(NOBODY, act));
-            }
-        }
-    }
-
-    /// A thread stands.
-    pub(super) fn stands(&mut self, it: &Happened) {
-        self.stands.push(it.clone());
-    }
-
-    /// The events whose threads stand. Call it when all has been read that the kernel told.
-    pub fn held(&mut self, now: Ns) -> Vec<Happening> {
-        let mut due = Vec::new();
-        for stands in std::mem::take(&mut self.stands) {
-            let serial = stands.wanted.map_or(0, |(_, mark)| mark.0);
-            let thread = stands.target.thread.map(|it| it.pid);
-            let is_its = |it: &Caught| it.serial == serial && it.it.thread == thread;
-            match self.caught.iter().position(is_its) {
-                Some(place) => {
-                    let it = self.caught.remove(place);
-                    due.extend(self.due_with(it, stands.target, false));
-                }
-                None => self.deliver(serial, &stands),
-            }
-        }
-        self.ask_for_processes();
-        let is_late = |it: &Caught| now.since(it.it.at) >= STANDS_WITHIN;
-        let (late, left) = std::mem::take(&mut self.caught).into_iter().partition(is_late);
-        self.caught = left;
-        self.drop_unwanted();
-        due.extend(Vec::into_iter(late).map(Caught::unheld));
-        due
-    }
-
-    /// Of programs that were taken away, what they have stopped is let go.
-    fn drop_unwanted(&mut self) {
-        let is_wanted = |it: &Caught| it.is_asked || self.holding.contains_key(&it.serial);
-        let (kept, gone) = std::mem::take(&mut self.caught).into_iter().partition(is_wanted);
-        self.caught = kept;
-        for it in Vec::into_iter(gone).filter(|it: &Caught| it.how == told::Held::Process) {
-            it.it.process.into_iter().for_each(|id| self.let_run(id));
-        }
-    }
-
-    /// When one is waited for no more.
-    pub fn held_due(&self) -> Option<Ns> {
-        let first = self.caught.iter().map(|it| it.it.at).min();
-        first.map(|at| Ns(at.0.saturating_add(STANDS_WITHIN.0)))
-    }
-
-    fn due_with(&mut self, it: Caught, target: Target, with_process: bool) -> Option<Happening> {
-        let tool = self.holding.get(&it.serial).map(|holding| holding.tool)?;
-        if let (Some(spot), false) = (it.spot, with_process) {
-            let met = control::Act::Met(target, Mark(it.serial), spot);
-            self.order(&tool, met, Order::Aside);
-        }
-        let held = self.keep((it.serial, tool), target, with_process);
-        let occurrence = Occurrence { held: Some(held), ..it.it };
-        Some(Happening::Ran { rule: it.rule, serial: it.serial, it: occurrence })
-    }
-
-    /// It was not stopped by a program of ours.
-    fn deliver(&mut self, serial: u64, stands: &Happened) {
-        let deliver = control::Act::Deliver(stands.target, Mark(serial));
-        match self.holding.get(&serial).map(|it| it.tool) {
-            Some(tool) => self.order(&tool, deliver, Order::Aside),
-            // The program was taken away meanwhile.
-            None => self.let_go_unwanted(stands),
-        }
-    }
-
-    fn ask_for_processes(&mut self) {
-        let mut asked = Vec::new();
-        for it in &mut self.caught {
-            let tool = self.holding.get(&it.serial).map(|holding| holding.tool);
-            let id = it.it.process.filter(|_| it.how == told::Held::Process && !it.is_asked);
-            if let (Some(tool), Some(id), Some(tid)) = (tool, id, it.it.thread) {
-                it.is_asked = true;
-                asked.push((tool, it.serial, id, tid, it.spot));
-            }
-        }
-        for (tool, serial, id, tid, spot) in asked {
-            let target = control::subject::thread_target(id, tid);
-            let spot = spot.unwrap_or(Spot { pc: 0, sp: 0 });
-            let catch = control::Act::Catch(target, Mark(serial), spot);
-            self.order(&tool, catch, Order::Catch(serial, target));
-        }
-    }
-
-    /// A hand has said whether it holds a process that a program has stopped.
-    pub(super) fn held_with_process(
-        &mut self,
-        serial: u64,
-        target: Target,
-        answer: Result<Done, Trouble>,
-    ) {
-        let thread = target.thread.unwrap_or(target.process).pid;
-        let is_its = |it: &Caught| it.serial == serial && it.it.thread == Some(thread);
-        let place = self.caught.iter().position(is_its);
-        match (answer, place) {
-            (Ok(Done::Stopped(_)), place) => {
-                let it = place.map(|place| self.caught.remove(place));
-                match it.and_then(|it| self.due_with(it, target, true)) {
-                    Some(due) => self.waiting.push(due),
-                    None => self.let_run(target.process),
-                }
-            }
-            // It stands alone after all, which is told by itself.
-            (Ok(_), _) | (Err(_), None) => {}
-            (Err(_), Some(place)) => {
-                let it = self.caught.remove(place);
-                self.waiting.push(it.unheld());
-            }
-        }
-    }
-
     /// Whether it was a program's hold that ended before its time, or a hand's end that leaves
     /// programs without one.
     pub(super) fn has_failed(&mut self, it: &Happened) -> bool {
@@ -287,26 +128,19 @@ impl Hands {
         true
     }
 
+    /// The hand that was ready for it has died; the one that took its place knows nothing yet.
     fn watch_again(&mut self, id: Identity) {
         let mut lost = Vec::new();
-        for (serial, holding) in &mut self.holding {
-            for (own, manner) in &mut holding.on {
-                if key(*own) == key(id) && *manner == Manner::Traced {
-                    *manner = Manner::Signal;
-                    lost.push((*serial, holding.tool, *own));
-                }
-            }
+        for (serial, holding) in &self.holding {
+            let its = holding.on.iter().filter(|(own, _)| key(**own) == key(id));
+            let held = its.filter(|(_, manner)| **manner != Manner::Denied);
+            lost.extend(held.map(|(own, _)| (*serial, holding.tool, *own)));
         }
-        self.has_changed |= !lost.is_empty();
         for (serial, tool, own) in lost {
-            self.watch_for(serial, &tool, own);
+            let manner = self.watch_for(serial, &tool, own);
+            let on = self.holding.get_mut(&serial).map(|it| &mut it.on);
+            let _before = on.and_then(|on| on.insert(own, manner));
+            self.has_changed = true;
         }
-    }
-}
-
-impl Caught {
-    /// Due without anybody who waits.
-    fn unheld(self) -> Happening {
-        Happening::Ran { rule: self.rule, serial: self.serial, it: self.it }
     }
 }

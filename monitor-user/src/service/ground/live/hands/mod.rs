@@ -5,6 +5,7 @@
 //! the kernel looks again at the hand.
 
 mod act;
+pub mod caught;
 mod errand;
 pub mod hold;
 mod order;
@@ -19,7 +20,8 @@ use crate::service::ground::{Happening, Sent, Ticket};
 use crate::service::outcome::Refusal;
 use crate::service::session::right::{SessionId, Tool};
 use act::Pending;
-use hold::{Caught, Holding};
+use caught::Caught;
+use hold::Holding;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::BorrowedFd;
 

@@ -12,7 +12,7 @@ mod call;
 mod list;
 mod marked;
 
-use super::hands::hold::Caught;
+use super::hands::caught::Caught;
 use crate::backend::ebpf::rule::KernelRules;
 use crate::backend::procfs;
 use crate::backend::rule::act::Set;
@@ -42,6 +42,8 @@ const LOOK: Ns = Ns(5_000_000);
 const LOOK_FOR_LOSSES: Ns = Ns(100_000_000);
 /// Most records that are taken at once; the rest is taken at once after it.
 const MOST: usize = 4096;
+/// How often in a row: whoever tells without an end must not keep us from all else.
+const ROUNDS: usize = 64;
 
 /// The rules of a node, for the events of its tools.
 pub(super) struct Ruled {
@@ -205,7 +207,7 @@ impl Ruled {
 
     /// Takes all that was told.
     fn drain(&mut self) {
-        loop {
+        for _ in 0..ROUNDS {
             let news = self.taps.news(MOST);
             if news.is_empty() {
                 return;
