@@ -16,7 +16,7 @@ pub mod list;
 pub mod live;
 pub mod message;
 pub mod process;
-mod program;
+pub mod program;
 mod reading;
 pub mod recorder;
 pub mod scripted;
