@@ -8,6 +8,12 @@
  * the end of the process. Both numbers are constants, the event is an identifier, the message a
  * string without `%`, `{`, `"` and backslash.
  *
+ *     MONITOR_DIAG_TIMES(dropped, "messages were dropped", 1000, 60, n_dropped);
+ *
+ * stands for `times` events, any number that is not negative, known when the place is reached:
+ * what a library has counted itself, or found to have happened to many at once. It also costs what
+ * puts the number into a register.
+ *
  * The place is a note of SystemTap's form (section .note.stapsdt, provider monitor_diag), which
  * perf and bpftrace read, too; the message is a note of our own (.note.monitor).
  */
@@ -16,8 +22,8 @@
 
 #if defined(__x86_64__) && defined(__ELF__) && (defined(__GNUC__) || defined(__clang__))
 
-#define MONITOR_DIAG(event, message, count, delay)                          \
-    __asm__ __volatile__(                                                   \
+/* The place and its notes; `more` are further arguments of the probe. */
+#define MONITOR_DIAG_PLACE(event, message, more)                            \
         "990:\tnop\n"                                                       \
         ".pushsection .note.stapsdt,\"?\",\"note\"\n"                       \
         ".balign 4\n"                                                       \
@@ -28,8 +34,8 @@
         ".8byte _.stapsdt.base\n"                                           \
         ".8byte 0\n"                                                        \
         ".asciz \"monitor_diag\"\n"                                         \
-        ".asciz \"" #event "\"\n"                                           \
-        ".asciz \"4@$%c0 4@$%c1\"\n"                                        \
+        ".asciz \"" event "\"\n"                                            \
+        ".asciz \"4@$%c0 4@$%c1" more "\"\n"                                \
         "994:\t.balign 4\n"                                                 \
         ".popsection\n"                                                     \
         ".pushsection .note.monitor,\"?\",\"note\"\n"                       \
@@ -48,14 +54,23 @@
         "_.stapsdt.base:\t.space 1\n"                                       \
         ".size _.stapsdt.base, 1\n"                                         \
         ".popsection\n"                                                     \
-        ".endif\n"                                                          \
-        :                                                                   \
-        : "n"((int)(count)), "n"((int)(delay)))
+        ".endif\n"
+
+#define MONITOR_DIAG(event, message, count, delay)                          \
+    __asm__ __volatile__(MONITOR_DIAG_PLACE(#event, message, "")            \
+        : : "n"((int)(count)), "n"((int)(delay)))
+
+/* The number is where a function has its first argument: there the kernel finds it at once. */
+#define MONITOR_DIAG_TIMES(event, message, count, delay, times)             \
+    __asm__ __volatile__(MONITOR_DIAG_PLACE(#event, message, " 8@%%rdi")    \
+        : : "n"((int)(count)), "n"((int)(delay)), "D"((long)(times)))
 
 #else
 
 /* Nobody can look here. */
 #define MONITOR_DIAG(event, message, count, delay) ((void)sizeof((count) + (delay)))
+#define MONITOR_DIAG_TIMES(event, message, count, delay, times)             \
+    ((void)(times), MONITOR_DIAG(event, message, count, delay))
 
 #endif
 #endif

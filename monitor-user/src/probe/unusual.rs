@@ -26,6 +26,17 @@ pub struct Unusual {
     pub count: u64,
     /// At most once in so many seconds.
     pub delay_seconds: u64,
+    /// How many events one meeting of it is.
+    pub times: Times,
+}
+
+/// How many events a meeting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// One.
+    One,
+    /// As many as the first argument of a call would say.
+    Told,
 }
 
 /// Probes with their places, and why others have none.
@@ -57,20 +68,27 @@ pub fn in_image(image: &Image) -> Result<Vec<(Unusual, u64)>, Error> {
     let messages = image.messages()?;
     let probes = image.static_probes()?.into_iter().filter(|it| it.provider == PROVIDER);
     let probe = |it: super::elf::StaticProbe| {
-        let (count, delay_seconds) = constants(&it.arguments)?;
+        let (count, delay_seconds, times) = arguments(&it.arguments)?;
         let message = messages.iter().find(|(at, _)| *at == it.noted);
         let message = message.map_or_else(|| it.name.replace('_', " "), |(_, text)| text.clone());
-        Some((Unusual { name: it.name, message, count, delay_seconds }, it.address))
+        Some((Unusual { name: it.name, message, count, delay_seconds, times }, it.address))
     };
-    let wrong = || image.file.malformed("C and T as constants in a note of monitor_diag");
+    let want = "C and T as constants, and a number in %rdi or none, in a note of monitor_diag";
+    let wrong = || image.file.malformed(want);
     probes.map(|it| probe(it).ok_or_else(wrong)).collect()
 }
 
-/// `4@$1000 4@$60`: a constant is `$` and a number, on x86.
-fn constants(arguments: &str) -> Option<(u64, u64)> {
-    let mut all = arguments.split(' ').map(|it| it.split_once("@$")?.1.parse().ok());
-    let (count, delay) = (all.next()??, all.next()??);
-    (count > 0).then_some((count, delay))
+/// `4@$1000 4@$60 8@%rdi`: a constant is `$` and a number, on x86, and a register its name.
+fn arguments(text: &str) -> Option<(u64, u64, Times)> {
+    let mut all = text.split(' ');
+    let mut constant = || all.next()?.split_once("@$")?.1.parse().ok();
+    let (count, delay) = (constant()?, constant()?);
+    let times = match all.next() {
+        None => Times::One,
+        Some("8@%rdi") => Times::Told,
+        Some(_) => return None,
+    };
+    (count > 0).then_some((count, delay, times))
 }
 
 #[cfg(test)]
@@ -79,9 +97,11 @@ mod tests {
 
     #[test]
     fn thresholds_are_constants() {
-        assert_eq!(constants("4@$1000 4@$60"), Some((1000, 60)));
-        assert_eq!(constants("4@$0 4@$60"), None);
-        assert_eq!(constants("4@%eax 4@$60"), None);
-        assert_eq!(constants(""), None);
+        assert_eq!(arguments("4@$1000 4@$60"), Some((1000, 60, Times::One)));
+        assert_eq!(arguments("4@$1000 4@$60 8@%rdi"), Some((1000, 60, Times::Told)));
+        assert_eq!(arguments("4@$1000 4@$60 8@-8(%rbp)"), None);
+        assert_eq!(arguments("4@$0 4@$60"), None);
+        assert_eq!(arguments("4@%eax 4@$60"), None);
+        assert_eq!(arguments(""), None);
     }
 }

@@ -31,8 +31,13 @@ impl Words {
 
     /// One of them.
     pub fn at(&self, index: usize) -> Option<&AtomicU64> {
-        // SAFETY: it is mapped, aligned as a page is, and only ever changed atomically.
-        (index < self.n).then(|| unsafe { self.first.add(index).as_ref() })
+        if index >= self.n {
+            return None;
+        }
+        // SAFETY: it is in what is mapped.
+        let place = unsafe { self.first.add(index) };
+        // SAFETY: it is mapped as long as this, and only ever changed atomically.
+        Some(unsafe { place.as_ref() })
     }
 }
 

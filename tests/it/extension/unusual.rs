@@ -1,14 +1,16 @@
 //! `diag_`: unusual events of real processes, told by threshold, at the end, and together.
 
 use super::{done, tool};
+use crate::deadline;
 use crate::probe::fixture::Build;
+use crate::probe::mpi::{OPEN_MPI, Ranks};
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
 use crate::served::{Served, monitor};
 use crate::talk::Talk;
 use monitor::probe::elf::Image;
 use monitor::probe::opened::Opened;
-use monitor::probe::unusual;
+use monitor::probe::unusual::{self, Times};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -34,7 +36,11 @@ fn rank(path: &PathBuf, rank: u32) -> Guarded {
 /// A tool that watches all these processes, and prints what is traced.
 fn watching(served: &Served, ranks: &[Guarded]) -> Talk {
     let pids: Vec<u32> = ranks.iter().map(|it| it.pid().0).collect();
-    let mut talk = tool(served, &pids);
+    watching_these(served, &pids)
+}
+
+fn watching_these(served: &Served, pids: &[u32]) -> Talk {
+    let mut talk = tool(served, pids);
     let trace = "2 [0] diag_traced(\"notifier\"): 3 [0] print($1,$5)";
     done(&mut talk, &[trace, "4 [0] enable(2)", "5 [0] diag_watch([])"]);
     talk
@@ -63,9 +69,16 @@ fn the_header_leaves_a_nop_of_one_byte_and_two_notes() {
     found.sort_by(|one, other| one.0.name.cmp(&other.0.name));
     let facts: Vec<_> = found
         .iter()
-        .map(|(it, _)| (it.name.as_str(), it.message.as_str(), it.count, it.delay_seconds))
+        .map(|(it, _)| {
+            (it.name.as_str(), it.message.as_str(), it.count, it.delay_seconds, it.times)
+        })
         .collect();
-    assert_eq!(facts, [("sent_late", LATE, 1000, 60), ("srq_full", SRQ, 23, 0)]);
+    let want = [
+        ("dropped", "messages were dropped", 1000, 0, Times::Told),
+        ("sent_late", LATE, 1000, 60, Times::One),
+        ("srq_full", SRQ, 23, 0, Times::One),
+    ];
+    assert_eq!(facts, want);
     for (_, address) in found {
         assert_eq!(image.code(address, 1).unwrap(), [0x90]);
     }
@@ -140,4 +153,52 @@ fn root_what_many_ranks_tell_is_one_line() {
         processes += rest.rsplit([',', ']']).nth(1).unwrap().parse::<u32>().unwrap();
     }
     assert_eq!((count, processes), (4 * 23, 4));
+}
+
+#[test]
+fn root_a_static_probe_stands_for_as_many_events_as_it_says() {
+    const TEST: &str = "root_a_static_probe_stands_for_as_many_events_as_it_says";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(path) = built(TEST) else { return };
+    let served = Served::start("ebpf");
+    let mut ranks = [rank(&path, 0)];
+    let mut talk = watching(&served, &ranks);
+    for what in ["drop 999", "drop 0", "drop -7"] {
+        tell(&mut ranks[0], what);
+    }
+    let counted = "\"dropped\",1000,0.0,999,999";
+    deadline::until(|| talk.ask("6 [0] diag_list()").contains(counted).then_some(()));
+    tell(&mut ranks[0], "drop 2000000000");
+    assert!(traced(&mut talk).contains("EVENT=dropped COUNT=2000000999: "));
+}
+
+#[test]
+fn root_what_ranks_of_open_mpi_have_left_at_finalize_is_one_line() {
+    const TEST: &str = "root_what_ranks_of_open_mpi_have_left_at_finalize_is_one_line";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(mut ranks) = Ranks::start_many(TEST, &OPEN_MPI, 4) else { return };
+    let pids: Vec<u32> = ranks.pids.iter().map(|pid| pid.0).collect();
+    let environ = std::fs::read_to_string(format!("/proc/{}/environ", pids[0])).unwrap();
+    let namespace = environ.split('\0').find_map(|it| it.strip_prefix("PMIX_NAMESPACE="));
+    let namespace: u32 = namespace.unwrap().parse().unwrap();
+    let job = format!("FAMILY={} JOB={} VPID=", namespace >> 16, namespace & 0xffff);
+    let served = Served::started("[diag]\nfold = \"5s\"\n", monitor(), "ebpf");
+    let mut talk = watching_these(&served, &pids);
+    // Each rank reports 1, 2 and so on to 23 at once.
+    ranks.do_it("late 23");
+    ranks.end();
+    // The first at once, the three others together.
+    let lines = [(276, 1), (3 * 276, 3)].map(|(count, processes)| {
+        let line = traced(&mut talk);
+        let (rank, rest) = line.strip_prefix(&job).expect(&line).split_once(' ').unwrap();
+        let tail =
+            format!(" EVENT=late COUNT={count} (Finalize): messages were late\",{processes}])");
+        assert!(rest.ends_with(&tail), "{line}");
+        rank.parse::<u32>().unwrap()
+    });
+    assert!(lines[0] < 4 && lines[1] < 4 && lines[0] != lines[1], "{lines:?}");
 }

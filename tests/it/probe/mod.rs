@@ -5,7 +5,7 @@ pub mod fixture;
 mod hostile;
 mod load;
 mod message;
-mod mpi;
+pub mod mpi;
 mod pvm;
 mod queue;
 mod site;

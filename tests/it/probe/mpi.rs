@@ -1,4 +1,4 @@
-//! Two ranks of an MPI library on this machine, for a test.
+//! Ranks of an MPI library on this machine, for a test.
 
 use super::fixture::folder;
 use crate::root::privilege::skip;
@@ -11,7 +11,7 @@ use std::process::Command;
 pub struct Library {
     compiler: &'static str,
     starter: &'static str,
-    words: &'static str,
+    words: &'static [&'static str],
     packages: &'static str,
 }
 
@@ -19,14 +19,23 @@ pub struct Library {
 pub const OPEN_MPI: Library = Library {
     compiler: "/usr/bin/mpicc.openmpi",
     starter: "/usr/bin/mpirun.openmpi",
-    words: "--allow-run-as-root --oversubscribe -np 2 --mca pml ob1 --mca btl self,vader",
+    words: &[
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--mca",
+        "pml",
+        "ob1",
+        "--mca",
+        "btl",
+        "self,vader",
+    ],
     packages: "Open MPI (apt install openmpi-bin libopenmpi-dev)",
 };
 /// MPICH.
 pub const MPICH: Library = Library {
     compiler: "/usr/bin/mpicc.mpich",
     starter: "/usr/bin/mpirun.mpich",
-    words: "-np 2",
+    words: &[],
     packages: "MPICH (apt install mpich libmpich-dev)",
 };
 
@@ -34,12 +43,17 @@ pub const MPICH: Library = Library {
 pub struct Ranks {
     starter: Guarded,
     /// Their processes, by rank.
-    pub pids: [Pid; 2],
+    pub pids: Vec<Pid>,
 }
 
 impl Ranks {
-    /// Starts them; says why not where the library is not, or fails where a skip is not allowed.
+    /// Starts two; says why not where the library is not, or fails where a skip is not allowed.
     pub fn start(test: &str, library: &Library) -> Option<Self> {
+        Self::start_many(test, library, 2)
+    }
+
+    /// The same of so many.
+    pub fn start_many(test: &str, library: &Library, n: usize) -> Option<Self> {
         if [library.compiler, library.starter].iter().any(|it| !Path::new(it).exists()) {
             skip(test, &format!("needs {}", library.packages));
             return None;
@@ -51,10 +65,10 @@ impl Ranks {
         let built = built.unwrap();
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         let mut command = Command::new(library.starter);
-        command.args(library.words.split(' ')).arg(program);
+        command.args(library.words).args(["-np", &n.to_string()]).arg(program);
         let mut starter = Guarded::run(&mut command);
-        let mut pids = [Pid(0); 2];
-        for _ in 0..2 {
+        let mut pids = vec![Pid(0); n];
+        for _ in 0..n {
             let line = starter.line();
             let words: Vec<&str> = line.split(' ').collect();
             let [_, rank, pid] = words[..] else { panic!("{line}") };
@@ -67,5 +81,11 @@ impl Ranks {
     pub fn do_it(&mut self, what: &str) {
         self.starter.tell(what);
         assert_eq!(self.starter.line(), "done");
+    }
+
+    /// Tells them nothing more, and so they come to `MPI_Finalize`.
+    pub fn end(&mut self) {
+        drop(self.starter.0.stdin.take());
+        assert!(self.starter.0.wait().unwrap().success());
     }
 }

@@ -1,10 +1,12 @@
 //! `monitor when`: lines as it happens, and the table at the end.
 
 use super::fixture::Build;
+use crate::deadline;
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
+use crate::served::Folder;
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -57,6 +59,46 @@ fn root_a_command_is_watched_from_its_first_instruction() {
     assert!(calls[22].ends_with(last), "{}", calls[22]);
     let row: Vec<&str> = out.lines().last().unwrap().split_whitespace().collect();
     assert_eq!((&row[..3], row.len()), (&["call", "libc:open", "23"][..], 5), "{out}");
+}
+
+/// A pipe in which there is no room for a byte.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&writer, true).unwrap();
+    while writer.write(b"x").is_ok() {}
+    rustix::io::ioctl_fionbio(&writer, false).unwrap();
+    (reader, writer)
+}
+
+#[test]
+fn root_a_command_that_waits_goes_with_a_monitor_that_is_killed() {
+    const TEST: &str = "root_a_command_that_waits_goes_with_a_monitor_that_is_killed";
+    if !granted(TEST) {
+        return;
+    }
+    let folder = Folder::new();
+    let made = folder.join("made");
+    // It comes no further than to say that it watches, and then it would let the command begin.
+    let (_reader, full) = full_pipe();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
+    command.args(["when", "exec", "print", "--", "touch", made.to_str().unwrap()]).stderr(full);
+    let mut watch = Guarded::run(&mut command);
+    let pid = watch.pid().0;
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    let state = |child: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
+    };
+    let child = deadline::until(|| {
+        let children = std::fs::read_to_string(&children).unwrap();
+        let child = children.split_whitespace().next()?.to_owned();
+        let comm = std::fs::read_to_string(format!("/proc/{child}/comm")).ok()?;
+        (comm == "sh\n" && matches!(state(&child)?, 'S' | 'T')).then_some(child)
+    });
+    watch.0.kill().unwrap();
+    let _status = watch.0.wait().unwrap();
+    deadline::until(|| matches!(state(&child), None | Some('Z' | 'X')).then_some(()));
+    assert!(!made.exists());
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Taps {
 }
 
 /// Lets a process go on; who has ended cannot.
-pub fn go_on(pid: Pid) {
+fn go_on(pid: Pid) {
     let pid = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw);
     _ = pid.map(|pid| kill_process(pid, Signal::CONT));
 }

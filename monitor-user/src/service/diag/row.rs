@@ -49,9 +49,10 @@ pub const ROWS: &[Row] = &[
         takes: &[LIST],
         right: Right::Control,
         help: "Counts the static probes of monitor_diag.h in the processes and the libraries that \
-               they have loaded, in the kernel; each probe has its own thresholds. With an empty \
-               list also in those that are attached later, and in what they execute or load, \
-               within a second. Until then a probe costs a one-byte NOP.",
+               they have loaded, in the kernel; each probe has its own thresholds, and may stand \
+               for many events at once. With an empty list also in those that are attached later, \
+               and in what they execute or load, within a second. Until then a probe costs a \
+               one-byte NOP.",
         examples: &["process 7\nattach 7\n> 10 [0] diag_watch([7])\n< 10 [0] diag_watch(0)\n\
                      > 11 [0] diag_watch([9])\n\
                      < 11 [0] diag_watch(300,0,\"no process 9 on node 0\")"],

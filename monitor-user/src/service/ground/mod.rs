@@ -17,7 +17,7 @@ pub mod live;
 pub mod message;
 pub mod monitors;
 pub mod process;
-mod program;
+pub mod program;
 mod reading;
 pub mod recorder;
 pub mod scripted;

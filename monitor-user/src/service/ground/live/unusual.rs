@@ -7,7 +7,7 @@
 use super::Live;
 use crate::backend::ebpf::rule::KernelRules;
 use crate::backend::procfs::maps::mappings;
-use crate::backend::rule::act::{Act, Cell, CellKind, Compare, Source, Value as Slot};
+use crate::backend::rule::act::{Act, Cell, CellKind, Compare, Source, Value as Slot, Width};
 use crate::backend::rule::{List, ListId, Part, Place, Rules as _, Site as Spot};
 use crate::backend::select::Choice;
 use crate::meter::job::Membership;
@@ -16,7 +16,7 @@ use crate::model::id::{Identity, Ns, Pid};
 use crate::model::job::{Environ, Origin};
 use crate::omis::Status;
 use crate::probe::site::Site;
-use crate::probe::unusual::{self, Unusual};
+use crate::probe::unusual::{self, Times, Unusual};
 use crate::service::ground::diagnose::{Diagnoses, Met};
 use crate::service::ground::reading;
 use crate::service::outcome::Refusal;
@@ -117,11 +117,16 @@ impl Unusuals {
         let cell = rules.make_cell(CellKind::Sum).map_err(reading::failed)?;
         let place = Spot { path: site.file.attach_path(), offset: site.offset };
         let (slot, pid) = (Slot(0), i64::from(id.pid.0));
-        let acts = vec![
-            Act::Source(slot, Source::Pid),
-            Act::Filter(slot, Compare::Equal, pid),
-            Act::Count(cell),
-        ];
+        let mut acts = vec![Act::Source(slot, Source::Pid), Act::Filter(slot, Compare::Equal, pid)];
+        match what.times {
+            Times::One => acts.push(Act::Count(cell)),
+            // What is negative would take events away that were told.
+            Times::Told => acts.extend([
+                Act::Argument(slot, 0, Width::Whole),
+                Act::Filter(slot, Compare::AtLeast, 0),
+                Act::Add(cell, slot),
+            ]),
+        }
         let list = List::new(Place::Entry(place), None, acts);
         let list = match rules.add(&list) {
             Ok(list) => list,

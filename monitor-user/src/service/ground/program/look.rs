@@ -17,6 +17,9 @@ const WAITS: i64 = 3;
 /// What stands for a process that is not followed.
 const NOBODY: u64 = u64::MAX;
 
+/// Where the number of a signal is, and how a process has ended, as wait(2) tells it.
+pub const NUMBER: Slot = Slot(0);
+
 /// Something to look out for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Look {
@@ -97,7 +100,7 @@ impl Look {
         let argument = |to, from| Act::Argument(Slot(to), from, Width::Whole);
         match (self, set) {
             (Self::Fork | Self::ForkOfAll, _) => vec![argument(0, 0), argument(1, 3)],
-            (Self::Exit | Self::Signal, _) => vec![argument(0, 1)],
+            (Self::Exit | Self::Signal, _) => vec![argument(NUMBER.0, 1)],
             (Self::Block, Some(set)) => blocked(set),
             (Self::Switch, Some(set)) => switched(set),
             (Self::Exec | Self::Wakeup | Self::Block | Self::Switch, _) => Vec::new(),

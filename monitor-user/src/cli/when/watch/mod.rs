@@ -3,34 +3,29 @@
 //! It ends with the command or the last of the processes, with the time or the lines that were
 //! given, or when it is interrupted.
 
+mod place;
+mod whom;
+
 use super::super::client::runtime;
 use super::super::exit::{Exit, Failure};
 use super::super::output::{Output, Reader, say};
 use super::action::Actions;
-use super::command;
+use super::command::Waiting;
 use super::event::Event;
 use super::show::{Event as Shown, Form, Row, Show};
 use super::words::When;
-use crate::backend::Backend as _;
 use crate::backend::ebpf::rule::KernelRules;
-use crate::backend::procfs::{self, Procfs, Root};
-use crate::backend::rule::act::{
-    Act, Cell, Compare, HistogramId, Receiver, Recorded, Value, Width,
-};
-use crate::backend::rule::told::Told as Record;
-use crate::backend::rule::{ListId, Place};
-use crate::meter::filter::Filter;
+use crate::backend::procfs;
+use crate::backend::rule::ListId;
+use crate::backend::rule::act::{Cell, HistogramId};
 use crate::model::histogram::Percentiles;
-use crate::model::id::{Identity, Ns, Pid};
-use crate::model::want::Want;
-use crate::probe;
+use crate::model::id::{Identity, Ns};
 use crate::probe::description::Descriptions;
-use crate::probe::tap::newcomer::go_on;
 use crate::probe::tap::plan::Edge;
-use crate::probe::tap::{Manner, News, Refusal, Tap, Taps};
+use crate::probe::tap::{News, Tap, Taps};
+use crate::service::ground::program::look::Look;
 use crate::sys::{clock, readable};
 use std::path::Path;
-use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -45,7 +40,7 @@ pub fn watch(words: &When, event: &Event, actions: &Actions) -> Result<Exit, Fai
     let mut watch = Watch::open(words, *actions)?;
     let found = watch.choose(words)?;
     watch.place(event)?;
-    let whom = match watch.child {
+    let whom = match watch.command {
         Some(_) => "the command and its children".to_owned(),
         None => format!("{} processes and their children", watch.processes.len()),
     };
@@ -58,7 +53,7 @@ struct Watch {
     taps: Taps,
     actions: Actions,
     processes: Vec<Identity>,
-    child: Option<Child>,
+    command: Option<Waiting>,
     /// What is counted: a tap, or a list with its event.
     tap: Option<Tap>,
     histogram: Option<HistogramId>,
@@ -73,17 +68,9 @@ struct Watch {
 /// A list of ours.
 struct Listed {
     id: ListId,
-    kind: Kind,
+    look: Look,
     what: String,
     count: Cell,
-}
-
-/// What it is about.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Signal,
-    Exec,
-    End,
 }
 
 /// Why it ended.
@@ -92,8 +79,6 @@ enum Ended {
     Done,
     Interrupted,
 }
-
-const NUMBER: Value = Value(1);
 
 impl Watch {
     fn open(words: &When, actions: Actions) -> Result<Self, Failure> {
@@ -108,7 +93,7 @@ impl Watch {
             taps,
             actions,
             processes: Vec::new(),
-            child: None,
+            command: None,
             tap: None,
             histogram: None,
             lists: Vec::new(),
@@ -117,122 +102,6 @@ impl Watch {
             out: Output::Stream,
             n_lines: 0,
         })
-    }
-
-    /// Finds the processes, or starts the command, which waits.
-    fn choose(&mut self, words: &When) -> Result<Exit, Failure> {
-        if !words.command.is_empty() {
-            let (child, pid) = command::start(&words.command)?;
-            self.child = Some(child);
-            self.taps.hold_newcomers()?;
-            self.taps.adopt(pid)?;
-            return Ok(Exit::Ok);
-        }
-        let mut absent = Vec::new();
-        for pid in words.pid.iter().map(|pid| Pid(*pid)) {
-            match procfs::started(pid) {
-                Some(start) => self.processes.push(Identity { pid, start }),
-                None => absent.push(pid.0.to_string()),
-            }
-        }
-        if !words.comm.is_empty() {
-            self.processes.extend(named(&words.comm)?);
-        }
-        if self.processes.is_empty() {
-            let message = match (words.pid.is_empty(), words.comm.is_empty()) {
-                (true, true) => {
-                    return Err(Failure::usage("in which processes? --pid, --comm or -- COMMAND"));
-                }
-                (false, _) => format!("no process {}", absent.join(", ")),
-                (true, false) => format!("no process is called {}", words.comm.join(" or ")),
-            };
-            return Err(Failure { message, exit: Exit::NoTarget });
-        }
-        self.taps.hold_newcomers()?;
-        self.taps.follow(&self.processes.iter().map(|id| id.pid).collect());
-        if absent.is_empty() {
-            return Ok(Exit::Ok);
-        }
-        say(&format!("no process {}", absent.join(", ")));
-        Ok(Exit::Partial)
-    }
-
-    fn place(&mut self, event: &Event) -> Result<(), Failure> {
-        match event {
-            Event::Call(edge, name) => self.place_taps(*edge, name),
-            Event::Signal(numbers) if numbers.is_empty() => {
-                self.listen(Place::SignalDeliver, Kind::Signal, None, "signal".into())
-            }
-            Event::Signal(numbers) => numbers.iter().try_for_each(|number| {
-                let it = crate::model::event::Signal { number: *number, code: 0, thread: None };
-                let what = crate::format::events::name(&it);
-                self.listen(Place::SignalDeliver, Kind::Signal, Some(*number), what)
-            }),
-            Event::Exec => self.listen(Place::Exec, Kind::Exec, None, "exec".into()),
-            Event::End => self.listen(Place::Exit, Kind::End, None, "end".into()),
-        }
-    }
-
-    /// Both ends of a function, if it is timed; else the end that is meant.
-    fn place_taps(&mut self, edge: Edge, name: &str) -> Result<(), Failure> {
-        let tap = Tap { name: name.to_owned(), edge };
-        let mut n_found = 0;
-        let mut refused = None;
-        for id in &self.processes {
-            match self.taps.check(&tap, id.pid) {
-                Ok(sites) => {
-                    n_found += 1;
-                    for warning in sites.iter().filter_map(|site| site.pace.warning()) {
-                        say(&format!("{name}: {warning}"));
-                    }
-                }
-                Err(Refusal::Place(error @ probe::Error::Unloaded { .. })) => {
-                    n_found += 1;
-                    say(&format!("{error}: it is watched from when it is loaded"));
-                }
-                Err(refusal) => refused = Some(refusal),
-            }
-        }
-        if let Some(refusal) = refused.filter(|_| n_found == 0) {
-            return Err(refusal.into());
-        }
-        let mut manner =
-            Manner { histogram: None, signal: self.actions.signal, is_silent: !self.actions.print };
-        if self.actions.time {
-            let histogram = self.taps.make_histogram()?;
-            self.histogram = Some(histogram);
-            match edge {
-                Edge::End => manner.histogram = Some(histogram),
-                Edge::Start => {
-                    let end = Tap { name: name.to_owned(), edge: Edge::End };
-                    let histogram = Some(histogram);
-                    let silent = Manner { histogram, is_silent: true, signal: None };
-                    self.taps.add_tap(end, silent);
-                }
-            }
-        }
-        self.taps.add_tap(tap.clone(), manner);
-        self.tap = Some(tap);
-        Ok(())
-    }
-
-    fn listen(
-        &mut self,
-        place: Place,
-        kind: Kind,
-        number: Option<u32>,
-        what: String,
-    ) -> Result<(), Failure> {
-        let mut acts = vec![Act::Argument(NUMBER, 1, Width::Whole)];
-        acts.extend(number.map(|number| Act::Filter(NUMBER, Compare::Equal, number.into())));
-        let count = self.taps.make_count()?;
-        acts.push(Act::Count(count));
-        let record = Act::Record(Recorded { urgent: true, ..Recorded::default() });
-        acts.extend(self.actions.print.then_some(record));
-        acts.extend(self.actions.signal.map(|number| Act::Signal(number, Receiver::Process)));
-        let id = self.taps.listen(place, acts)?;
-        self.lists.push(Listed { id, kind, what, count });
-        Ok(())
     }
 
     async fn run(&mut self, words: &When) -> Result<Ended, Failure> {
@@ -245,8 +114,8 @@ impl Watch {
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut tick = tokio::time::interval(LOOK);
         let end = words.span.map(|span| tokio::time::Instant::now() + span);
-        if let Some(child) = &self.child {
-            go_on(Pid(child.id()));
+        if let Some(command) = &mut self.command {
+            command.go_on().map_err(failed)?;
         }
         loop {
             tokio::select! {
@@ -271,8 +140,8 @@ impl Watch {
 
     /// Whether nobody is left.
     fn is_over(&mut self) -> bool {
-        match &mut self.child {
-            Some(child) => !matches!(child.try_wait(), Ok(None)),
+        match &mut self.command {
+            Some(command) => command.has_ended(),
             None => !self.processes.iter().any(|id| procfs::started(id.pid) == Some(id.start)),
         }
     }
@@ -309,16 +178,6 @@ impl Watch {
         }
     }
 
-    fn other(&mut self, it: &Record) -> Option<Shown> {
-        let kind = self.lists.iter().find(|list| list.id == it.list)?.kind;
-        let value = it.values[usize::from(NUMBER.0)];
-        Some(match kind {
-            Kind::Signal => self.show.signal(it.at, it.process.pid, value),
-            Kind::Exec => self.show.exec(it.at, it.process.pid),
-            Kind::End => self.show.end(it.at, it.process.pid, value),
-        })
-    }
-
     /// Prints the table, and says what was lost.
     fn close(mut self, found: Exit, ended: Ended) -> Result<Exit, Failure> {
         let mut rows = Vec::new();
@@ -348,14 +207,4 @@ impl Watch {
         }
         Ok(if ended == Ended::Interrupted { Exit::Interrupted } else { found })
     }
-}
-
-/// The processes with these command names.
-fn named(comms: &[String]) -> Result<Vec<Identity>, Failure> {
-    let filter = Filter { comms: comms.to_vec(), ..Filter::default() };
-    let mut backend = Procfs::open(Root::default())?;
-    let sample = backend.read(&Want { processes: true, ..Want::default() })?;
-    let own = std::process::id();
-    let meant = sample.processes.iter().filter(|it| it.id.pid.0 != own && filter.admits(it));
-    Ok(meant.map(|it| it.id).collect())
 }
