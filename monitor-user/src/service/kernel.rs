@@ -47,6 +47,9 @@ pub enum MeterKind {
     NodeTimer,
 }
 
+/// The extremes of a level, which are meters of its instrument, too.
+pub const EXTREMES: [MeterKind; 2] = [MeterKind::Least, MeterKind::Most];
+
 /// What the kernel has counted in a meter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Metered {

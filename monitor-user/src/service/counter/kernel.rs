@@ -15,15 +15,13 @@ use crate::model::id::Ns;
 use crate::omis::{Expr, Value, Var};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Ground;
-use crate::service::kernel::{Bound, Meter, MeterKind, Metered, Operand, Step};
+use crate::service::kernel::{Bound, EXTREMES, Meter, MeterKind, Metered, Operand, Step};
 
 /// What a counter shows.
 const SUMMED: &[MeterKind] = &[MeterKind::Count, MeterKind::Sum, MeterKind::Least, MeterKind::Most];
 /// What a timer shows.
 const TIMED: &[MeterKind] =
     &[MeterKind::Count, MeterKind::Sum, MeterKind::Least, MeterKind::Most, MeterKind::Sizes];
-/// What a level shows besides.
-const EXTREMES: &[MeterKind] = &[MeterKind::Least, MeterKind::Most];
 
 /// `cnt_add`.
 pub fn add(it: &Bound<'_>) -> Option<Vec<Step>> {
@@ -127,7 +125,7 @@ fn take_in(all: &mut Summary, meter: Meter, ground: &mut dyn Ground) {
 fn whole(own: &Area, number: u64, ground: &mut dyn Ground, now: Ns) -> Area {
     let Some(kernel) = level(number, ground) else { return own.clone() };
     let mut whole = own.with(&kernel, now);
-    for extreme in meters(number, EXTREMES) {
+    for extreme in meters(number, &EXTREMES) {
         if let Metered::Value(level) = ground.metered(extreme) {
             whole.reach(level);
         }

@@ -10,14 +10,11 @@ use crate::backend::rule::act::{
     Value as Slot,
 };
 use crate::omis::{RequestId, Status};
-use crate::service::kernel::{Meter, MeterKind, Operand, Step};
+use crate::service::kernel::{EXTREMES, Meter, MeterKind, Operand, Step};
 use crate::service::outcome::Refusal;
 
 /// The first of the four values that steps use. Those below are the event's own.
 pub const SCRATCH: u8 = 4;
-
-/// The extremes of a level.
-const EXTREMES: [MeterKind; 2] = [MeterKind::Least, MeterKind::Most];
 
 /// What a meter is to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
