@@ -1,7 +1,7 @@
 //! Acts on a thread that stands: its registers, where it goes on, its stack.
 //!
-//! In: the thread, which is stopped for it if it runs. Out: what was read. Of a thread that an event
-//! holds it is what was there at the event.
+//! In: the thread, which is stopped for it if it runs. Out: what was read. Of a thread that an
+//! event holds it is what was there at the event.
 
 use super::super::act::{Done, Names, Target};
 use super::super::machine::Floats;
