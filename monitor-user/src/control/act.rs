@@ -90,7 +90,7 @@ pub enum Act {
     /// Do all of this while every thread stands.
     Work(Target, Work),
     /// Kernel programs stop threads of the process from now on: trace them, so that each can be
-    /// held alone. Should nobody let go whom they have stopped, do, whether it can be traced or not.
+    /// held alone. Whom they stop and nobody lets go, let go, whether he can be traced or not.
     Watch(Target, Mark),
     /// Forget a breakpoint, an errand or a watch.
     Unset(Target, Mark),

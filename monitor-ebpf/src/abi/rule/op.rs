@@ -60,8 +60,8 @@ pub const LEVEL_CHANGE: u8 = 14;
 /// Level `index` is now `from`, and so is `to`.
 pub const LEVEL: u8 = 15;
 /// A record of all values, and of what `how` says ([`told`]); `from` is a mask of the values that
-/// are addresses of texts, of which the first two are read. If it holds who runs here, `index` is the
-/// set of those that are traced for it, and `value` that of those whom a signal may stop.
+/// are addresses of texts, of which the first two are read. If it holds who runs here, `index` is
+/// the set of those that are traced for it, and `value` that of those whom a signal may stop.
 pub const RECORD: u8 = 16;
 /// List `index` is enabled.
 pub const ENABLE: u8 = 17;

@@ -5,8 +5,8 @@
 //!            \-- record ------------------------------------------------> the event is due
 //! ```
 //!
-//! In: records, and what the hands tell. Out: events, each with the thread that waits. The record is
-//! there before the thread stands, so what stands without one was stopped by somebody else, and
+//! In: records, and what the hands tell. Out: events, each with the thread that waits. The record
+//! is there before the thread stands, so what stands without one was stopped by somebody else, and
 //! gets its signal.
 
 use super::{Hands, NOBODY, Order};

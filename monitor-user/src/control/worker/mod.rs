@@ -3,14 +3,13 @@
 //! In: orders. Out: what was done or why not; later, what happened. Everything that it holds, sets
 //! and traces is undone by `undo`, which a hand calls when nobody listens to it any more.
 
-use super::act::{
-    Act, Done, Happened, Mark, Method, Names, Order, Program, Site, Spot, Target, Tool,
-};
+mod look;
+
+use super::act::{Act, Done, Happened, Mark, Method, Order, Program, Site, Spot, Target, Tool};
 use super::checkpoint;
 use super::hold::{self, Guards, Holds};
 use super::holder::Cause;
 use super::loader;
-use super::machine::Floats;
 use super::memory;
 use super::met::Met;
 use super::patience::Patience;
@@ -20,7 +19,6 @@ use super::start;
 use super::subject::Subject;
 use super::trace::{Place, Tracer, Traces, Wish};
 use super::trouble::Trouble;
-use super::unwind;
 use super::work::Work;
 use crate::model::id::Identity;
 use crate::sys::pidfd::Held;
@@ -34,8 +32,6 @@ const ACT_AT_MOST: Duration = Duration::from_secs(2);
 const PROGRAMS_END_WITHIN: Duration = Duration::from_secs(2);
 /// What the calls of a work are called: no tool has one of that name.
 const WORK: Mark = Mark(u64::MAX);
-/// Most registers that can be meant.
-const REGISTERS: u16 = 64;
 
 /// Does acts.
 #[derive(Default)]
@@ -294,67 +290,6 @@ impl Worker {
         Ok(Done::It)
     }
 
-    /// Does something with a thread that stands.
-    fn standing<T>(
-        &mut self,
-        target: &Target,
-        act: impl FnOnce(&mut Met, &Subject, i32) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
-        let subject = open(target)?;
-        let tid = subject.thread(target)?;
-        let mut patience = patience(self.line.as_ref());
-        let met = &mut self.met;
-        self.traces.look(subject, tid, &mut patience, |traced| act(met, &traced.subject, tid))
-    }
-
-    fn integers(&mut self, target: &Target, first: u16, count: u16) -> Answer {
-        let numbers = numbers(first, count)?;
-        let registers = self.standing(target, |met, _, tid| met.registers(tid))?;
-        numbers.map(|it| registers.get(it)).collect::<Result<_, _>>().map(Done::Integers)
-    }
-
-    fn set_integers(&mut self, target: &Target, first: u16, values: &[u64]) -> Answer {
-        let numbers = numbers(first, u16::try_from(values.len()).unwrap_or(u16::MAX))?;
-        done(self.standing(target, |met, _, tid| {
-            met.change(tid, |registers| {
-                numbers.zip(values).try_for_each(|(number, value)| registers.put(number, *value))
-            })
-        }))
-    }
-
-    fn floats(&mut self, target: &Target, first: u16, count: u16) -> Answer {
-        let numbers = numbers(first, count)?;
-        let floats = self.standing(target, |_, _, tid| Floats::of(tid))?;
-        numbers.map(|it| floats.get(it)).collect::<Result<_, _>>().map(Done::Floats)
-    }
-
-    fn set_floats(&mut self, target: &Target, first: u16, values: &[f64]) -> Answer {
-        let numbers = numbers(first, u16::try_from(values.len()).unwrap_or(u16::MAX))?;
-        done(self.standing(target, |_, _, tid| {
-            let mut floats = Floats::of(tid)?;
-            numbers.zip(values).try_for_each(|(number, value)| floats.put(number, *value))?;
-            floats.set(tid)
-        }))
-    }
-
-    fn goto(&mut self, target: &Target, address: u64) -> Answer {
-        done(self.standing(target, |met, subject, tid| {
-            super::trace::code(subject, address)?;
-            met.change(tid, |registers| {
-                registers.set_pc(address);
-                Ok(())
-            })
-        }))
-    }
-
-    fn backtrace(&mut self, target: &Target, most: u16, names: Names) -> Answer {
-        let frames = self.standing(target, |met, subject, tid| {
-            unwind::backtrace(subject, &met.registers(tid)?, most)
-        })?;
-        // The thread runs again while files are read.
-        Ok(Done::Frames(unwind::told(&open(target)?, frames, names)))
-    }
-
     fn work(&mut self, tool: Tool, target: &Target, work: &Work) -> Answer {
         let subject = open(target)?;
         self.holds.may_run(tool, subject.id)?;
@@ -392,11 +327,4 @@ fn done(acted: Result<(), Trouble>) -> Answer {
 fn patience(line: Option<&OwnedFd>) -> Patience<'_> {
     let line: Option<BorrowedFd<'_>> = line.map(|it| it.as_fd());
     Patience::new(ACT_AT_MOST, line)
-}
-
-/// Register numbers, of which there are not many.
-fn numbers(first: u16, count: u16) -> Result<std::ops::Range<u16>, Trouble> {
-    let end = first.checked_add(count).filter(|_| (1..=REGISTERS).contains(&count));
-    let end = end.ok_or_else(|| Trouble::Range(format!("1 to {REGISTERS} registers at once")))?;
-    Ok(first..end)
 }
