@@ -224,7 +224,7 @@ fn the_names_of_pmix_are_understood_and_printed() {
     let got = run(&words);
     let text = String::from_utf8_lossy(&got.stdout).into_owned();
     assert_eq!(got.status.code(), Some(0), "{}", String::from_utf8_lossy(&got.stderr));
-    assert!(text.starts_with(r#"[{"pmix.proc.res":[{"pmix.hname":"#), "{text}");
+    assert!(text.starts_with(r#"[{"pmix.proc.res":[{"pmix.ppid":1234},{"pmix.hname":"#), "{text}");
     assert!(text.contains(r#"{"pmix.proc.rss":3.01"#), "{text}");
     refused(
         &["sample", "--pmix", "--format", "csv"],

@@ -14,8 +14,13 @@ use super::stream::Inputs;
 use crate::model::id::Ns;
 use crate::model::sample::{Instant, Note, Sample};
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// How often a file is looked through that becomes shorter meanwhile; a recorder ends a block once
+/// a minute.
+const ATTEMPTS: usize = 100;
 
 /// From when to when a recording goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,16 +64,12 @@ impl Recording {
 
     /// Of a file that is open; `path` is what it is called.
     pub fn of(file: File, path: &Path) -> Result<Self, Error> {
-        let bytes = length_of(&file, path)?;
-        let (header, samples_at) = read_header(&file, path, bytes)?;
+        let (header, samples_at) = read_header(&file, path, length_of(&file, path)?)?;
         let decoder = Decoder::new(&header.sheets).ok_or_else(|| Error::Damaged {
             path: path.to_owned(),
             what: "its header names sheets that cannot be".into(),
         })?;
-        let found = match index::load(&file, bytes) {
-            Some(entries) => Found { entries, ..Found::default() },
-            None => scan::scan(&file, samples_at, bytes).map_err(|it| unread(path, it))?,
-        };
+        let found = find(&file, path, samples_at)?;
         let mut it = Self {
             path: path.to_owned(),
             file,
@@ -247,6 +248,22 @@ fn length_of(file: &File, path: &Path) -> Result<u64, Error> {
         return Err(Error::Foreign { path: path.to_owned(), why });
     }
     Ok(about.len())
+}
+
+/// Its frames. A recorder that ends a block puts a shorter one in the place of its frames, so the
+/// file may be shorter than it was a moment ago: then it is looked through anew.
+fn find(file: &File, path: &Path, samples_at: u64) -> Result<Found, Error> {
+    let mut attempts = ATTEMPTS;
+    loop {
+        let bytes = length_of(file, path)?;
+        if let Some(entries) = index::load(file, bytes) {
+            return Ok(Found { entries, ..Found::default() });
+        }
+        match scan::scan(file, samples_at, bytes) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof && attempts > 0 => attempts -= 1,
+            found => return found.map_err(|it| unread(path, it)),
+        }
+    }
 }
 
 fn unread(path: &Path, source: std::io::Error) -> Error {

@@ -265,3 +265,27 @@ fn a_file_that_is_there_stays_unless_it_is_to_be_replaced() {
     let mode = std::fs::symlink_metadata(&link.0).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
+
+#[test]
+fn a_file_that_becomes_shorter_while_it_is_opened_is_looked_through_anew() {
+    let (short, long) = (bytes(7, false), bytes(9, false));
+    let scratch = Scratch::with(&long);
+    let file = std::fs::OpenOptions::new().write(true).open(&scratch.0).expect("it is there");
+    let opened = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        let _blinking = scope.spawn(|| {
+            while opened.load(Ordering::Relaxed) < 2000 {
+                file.set_len(short.len() as u64).expect("there is room");
+                std::os::unix::fs::FileExt::write_all_at(&file, &long, 0).expect("there is room");
+            }
+        });
+        for _ in 0..2000 {
+            let outcome = Recording::open(&scratch.0);
+            let _before = opened.fetch_add(1, Ordering::Relaxed);
+            if let Err(error) = outcome {
+                opened.store(2000, Ordering::Relaxed);
+                panic!("{error}");
+            }
+        }
+    });
+}

@@ -175,6 +175,6 @@ fn what_is_told_of_a_process_and_who_does_not_run_is_left_to_us() {
                 13 [0] cnt_record(\"r\",1,2,3,4,5), 14 [0] kill([7],9), 15 [0] kill($proc,0)
          20 [0] process_terminated([7]): 21 [0] kill($proc,9)
          9 [0] enable(10); 9 [0] enable(20)",
-        "",
+        "10:*",
     );
 }
