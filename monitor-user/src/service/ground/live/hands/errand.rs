@@ -42,12 +42,13 @@ impl Hands {
         }
     }
 
-    /// The thread that an event held goes on.
+    /// The thread that an event held goes on; unless the hand that held it was lost, and with it
+    /// the hold: another event may hold the process by now.
     pub fn go_on(&mut self, held: &HeldThread) {
         let place = (held.tool.session, key(held.target.process));
-        if let Some(threads) = self.held.get_mut(&place) {
-            threads.retain(|it| *it != held.target);
-        }
+        let Some(threads) = self.held.get_mut(&place) else { return };
+        let Some(one) = threads.iter().position(|it| *it == held.target) else { return };
+        let _target = threads.remove(one);
         self.held.retain(|_, threads| !threads.is_empty());
         let release = control::Act::Release(held.target, Mark(held.ticket));
         self.order(&held.tool, release, Order::Aside);

@@ -130,6 +130,7 @@ impl Hands {
 
     /// The hand that was ready for it has died; the one that took its place knows nothing yet.
     fn watch_again(&mut self, id: Identity) {
+        self.held.retain(|(_, process), _| *process != key(id));
         let mut lost = Vec::new();
         for (serial, holding) in &self.holding {
             let its = holding.on.iter().filter(|(own, _)| key(**own) == key(id));
