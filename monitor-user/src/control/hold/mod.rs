@@ -14,7 +14,7 @@ use super::subject::{Subject, key};
 use super::trouble::Trouble;
 use crate::model::id::Identity;
 use freezer::Freezer;
-pub use guard::Guards;
+pub use guard::{Guards, UNREAD_FOR};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -28,8 +28,6 @@ use std::time::{Duration, Instant};
 
 /// How long an act may take: a thread deep in the kernel stops only when it comes out.
 const ACT_AT_MOST: Duration = Duration::from_secs(2);
-/// How long the kernel programs of a daemon that was killed are waited for.
-const PROGRAMS_END_WITHIN: Duration = Duration::from_secs(2);
 /// What the calls of a work are called: no tool has one of that name.
 const WORK: Mark = Mark(u64::MAX);
 
@@ -219,7 +217,7 @@ impl Worker {
         // Before anybody is waited for.
         self.holds.undo();
         let (guards, daemon) = (&self.guards, self.daemon.as_ref());
-        let until = Instant::now() + PROGRAMS_END_WITHIN;
+        let until = Instant::now() + hold::UNREAD_FOR;
         let mut programs_run = || {
             // Whom they stopped before they ended, is found after it.
             let is_over = daemon.is_none_or(Held::has_ended) || Instant::now() >= until;
