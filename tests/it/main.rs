@@ -14,6 +14,7 @@ mod door;
 mod extension;
 mod fuzz;
 mod language;
+mod page;
 mod picture;
 mod probe;
 mod record;

@@ -6,6 +6,7 @@
 use crate::build_ebpf::{self, toolchain::Toolchain};
 use crate::verdict::Verdict;
 use crate::{Outcome, docs, step, test, tidy};
+use std::time::Instant;
 
 /// One check: its name in the list of failures and what it does.
 struct Check {
@@ -26,11 +27,13 @@ const CHECKS: &[Check] = &[
 /// Runs all checks, then all tests.
 pub fn run(_option: Option<&str>) -> Outcome {
     let mut verdict = Verdict::default();
+    let begin = Instant::now();
+    let begins = |name: &str| println!("== {name} (after {} s)", begin.elapsed().as_secs());
     for Check { name, run } in CHECKS {
-        println!("== {name}");
+        begins(name);
         verdict.add(Verdict::of(name, run()));
     }
-    println!("== test");
+    begins("test");
     verdict.add(test::verdict());
     verdict.report()
 }

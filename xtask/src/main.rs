@@ -10,6 +10,7 @@ mod build_ebpf;
 mod ci;
 mod dist;
 mod docs;
+mod harness;
 mod pictures;
 mod step;
 mod test;

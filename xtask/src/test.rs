@@ -5,7 +5,7 @@
 //! `SKIP name: reason`; where skips are forbidden (`CI` is set, and we are root) they fail.
 
 use crate::verdict::Verdict;
-use crate::{Outcome, step, workspace};
+use crate::{Outcome, harness, step, workspace};
 use std::process::Command;
 
 /// The beginning of the name of every test that needs the real kernel.
@@ -18,14 +18,14 @@ pub fn run(_option: Option<&str>) -> Outcome {
 
 /// Runs all tests.
 pub fn verdict() -> Verdict {
-    let mut verdict = Verdict::of_tests(cargo_test().args(["--", "--skip", ROOT]));
+    let mut verdict = harness::verdict(cargo_test().args(["--", "--skip", ROOT]));
     let mut root = cargo_test();
     // Not the examples in the documentation, which run above.
     root.args(["--lib", "--bins", "--tests", "--", ROOT, "--test-threads=1", "--show-output"]);
     if std::env::var_os("CI").is_some() && workspace::is_root() {
         root.env("MONITOR_REQUIRE_ROOT", "1");
     }
-    verdict.add(Verdict::of_tests(&mut root));
+    verdict.add(harness::verdict(&mut root));
     verdict
 }
 

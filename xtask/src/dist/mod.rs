@@ -15,20 +15,21 @@ mod stage;
 use crate::workspace::{cannot, root};
 use crate::{Outcome, step};
 use std::fs;
-use std::path::{Path, PathBuf};
-
-/// The only machine that this is built for; the objects of the kernel half run on any.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+use std::path::Path;
 
 /// Builds both, and with `--check` tries them.
 pub fn run(option: Option<&str>) -> Outcome {
     let folder = root().join("target/dist");
     fs::create_dir_all(&folder).map_err(|error| cannot("make", &folder, &error))?;
     let version = version()?;
-    let package = package::build(&folder, &version, &built(None)?)?;
+    let release = root().join("target/release");
+    // First, because the program of the package takes its place.
     let single = folder.join(format!("monitor-{version}-x86_64-linux"));
-    copy(&built(Some("-C target-feature=+crt-static"))?.join("monitor"), &single)?;
+    build_static()?;
+    copy(&release.join("monitor"), &single)?;
     strip(&single)?;
+    build()?;
+    let package = package::build(&folder, &version, &release)?;
     for made in [&package, &single] {
         println!("{}", made.display());
     }
@@ -46,18 +47,19 @@ fn version() -> Result<String, String> {
     version.map(str::to_owned).ok_or_else(|| "`cargo pkgid` does not tell the version".to_owned())
 }
 
-/// Builds the program, and without flags the library for C; the folder where they are.
-fn built(flags: Option<&str>) -> Result<PathBuf, String> {
+/// Links the C library into the program; what is below the program is built as for the package,
+/// and once for both.
+fn build_static() -> Outcome {
+    let mut command = step::cargo();
+    command.args(["rustc", "--release", "--locked", "--package=monitor-user", "--bin=monitor"]);
+    step::run(command.args(["--", "-C", "target-feature=+crt-static"]))
+}
+
+/// Builds the program and the library for C.
+fn build() -> Outcome {
     let mut command = step::cargo();
     command.args(["build", "--release", "--locked", "--package=monitor-user"]);
-    let Some(flags) = flags else {
-        step::run(command.arg("--package=monitor-capi"))?;
-        return Ok(root().join("target/release"));
-    };
-    // With a target named, build scripts and macros are built without the flags.
-    command.args(["--target", TARGET, "--target-dir=target/static"]).env("RUSTFLAGS", flags);
-    step::run(&mut command)?;
-    Ok(root().join("target/static").join(TARGET).join("release"))
+    step::run(command.arg("--package=monitor-capi"))
 }
 
 /// Takes names and lines of the program's source away: they are three quarters of it.
