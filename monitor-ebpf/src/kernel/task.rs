@@ -260,6 +260,16 @@ impl Task {
         out.cgroup_id = self.cgroup_id();
     }
 
+    /// The user and the group whose it is with all that it may: who has both may look into it.
+    /// `u32::MAX` twice, if others have lent it rights, or it keeps secrets.
+    #[inline(always)]
+    pub fn eyes(self) -> [u32; 2] {
+        let cred: *const u8 = load(self.0, constant!(TASK.cred));
+        let eyes = [load(cred, constant!(TASK.cred_uid)), load(cred, constant!(TASK.cred_gid))];
+        let [uid, gid] = eyes;
+        if unlent(cred, uid, gid) && self.dumpable() { eyes } else { [u32::MAX; 2] }
+    }
+
     /// Whether its memory may be dumped; what has none keeps no secrets in it.
     #[inline(always)]
     fn dumpable(self) -> bool {

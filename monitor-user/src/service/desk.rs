@@ -11,6 +11,7 @@ use super::session::number::Numbers;
 use super::session::right::SessionId;
 use crate::format::diagnosis::Form;
 use crate::model::id::{Identity, Ns, Pid};
+use crate::model::whose::Eyes;
 use crate::omis::{RequestId, Value};
 use crate::probe::tap::Tap;
 use std::collections::BTreeSet;
@@ -153,6 +154,11 @@ impl Topic {
         }
     }
 
+    /// Whether it happens within a process, and tells what is in there.
+    pub fn is_within(&self) -> bool {
+        self.sort() == Some(Sort::Calls)
+    }
+
     /// What of processes it is about; nothing, if it is about none or comes of an act.
     pub const fn sort(&self) -> Option<Sort> {
         match self {
@@ -185,6 +191,8 @@ pub struct Occurrence {
     pub thread: Option<Pid>,
     /// Where in its program.
     pub pc: Option<u64>,
+    /// Who may look into the process there, besides root, where what is told is what it had in it.
+    pub eyes: Option<Eyes>,
     /// What `$1` and so on are.
     pub told: Arc<[Told]>,
     /// The thread that waits until the actions are done.
@@ -266,7 +274,8 @@ impl Watch {
 impl Occurrence {
     /// Of this kind, then, telling this; who met it, and where, is said beside it.
     pub const fn new(topic: Topic, at: Ns, told: Arc<[Told]>) -> Self {
-        Self { topic, at, process: None, thread: None, pc: None, told, held: None }
+        let (process, thread, pc, eyes, held) = (None, None, None, None, None);
+        Self { topic, at, process, thread, pc, eyes, told, held }
     }
 
     /// What it tells, in the numbers of a session.

@@ -83,12 +83,9 @@ fn the_example_in_c_waits_and_is_called_back() {
     assert!(said.starts_with("0 [] error(201,0,\"no daemon answers at /nowhere"), "{said}");
 }
 
-/// The folder of `libomis.so`, by both of its names.
+/// The folder of `libomis.so`, by both of its names. Cargo has put it beside this program.
 fn library(folder: &Folder) -> PathBuf {
-    let mut build = Command::new(env!("CARGO"));
-    let built = build.args(["build", "--locked", "--package=monitor-capi"]).current_dir(root());
-    assert!(built.stderr(Stdio::null()).status().expect("cargo runs").success());
-    let target = Path::new(env!("CARGO_BIN_EXE_monitor")).with_file_name("libomis.so");
+    let target = std::env::current_exe().expect("a program").with_file_name("libomis.so");
     for name in ["libomis.so", "libomis.so.1"] {
         std::os::unix::fs::symlink(&target, folder.join(name)).expect("a link");
     }

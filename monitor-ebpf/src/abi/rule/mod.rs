@@ -50,6 +50,9 @@ pub const MAX_NESTED: usize = 4;
 /// Sets of processes, numbered from 1; 0 is everybody.
 pub const MAX_SETS: u32 = 64;
 
+/// The user and the group of [`List::eyes`], where there are none.
+pub const NOBODY: u32 = u32::MAX;
+
 /// Array of [`List`]: version 0 and 1 of each, side by side.
 pub const LISTS: &str = "LISTS";
 /// Array of `u32`: which version of a list is the one to run.
@@ -126,11 +129,14 @@ pub struct List {
     pub limit: u32,
     /// The number in [`ENABLED`] by which it is switched: its own, or that of several together.
     pub switch: u32,
+    /// The user and the group who may look into a process for which it runs; [`NOBODY`] twice, if
+    /// whose it is does not matter.
+    pub eyes: [u32; 2],
     /// What to do, in order.
     pub ops: [Op; MAX_OPS],
 }
 
-const _: () = assert!(size_of::<List>() == 16 + 16 * MAX_OPS);
+const _: () = assert!(size_of::<List>() == 24 + 16 * MAX_OPS);
 
 /// The lists that one event starts: their numbers and 1; 0 is no list. User space writes it.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -38,6 +38,9 @@ pub struct Event {
     pub cpu: u32,
     /// Bytes of a stack that follow; 0 in an `Event` alone.
     pub stack_bytes: u32,
+    /// The user and the group who may look into the process; [`NOBODY`](super::NOBODY) twice, if
+    /// none may but root.
+    pub eyes: [u32; 2],
     /// When, on `CLOCK_BOOTTIME`.
     pub at_boottime_ns: u64,
     /// When its process started, on the same clock.
@@ -50,7 +53,7 @@ pub struct Event {
     pub values: [u64; MAX_VALUES],
 }
 
-const _: () = assert!(size_of::<Event>() == 56 + 8 * MAX_VALUES);
+const _: () = assert!(size_of::<Event>() == 64 + 8 * MAX_VALUES);
 
 /// The same, with texts and a stack.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -66,4 +69,4 @@ pub struct LongEvent {
     pub stack: [u64; FRAMES],
 }
 
-const _: () = assert!(size_of::<LongEvent>() == 120 + 8 + 256 + 256);
+const _: () = assert!(size_of::<LongEvent>() == 128 + 8 + 256 + 256);

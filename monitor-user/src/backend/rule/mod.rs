@@ -12,6 +12,7 @@ pub mod told;
 use super::Error;
 use crate::model::histogram::Histogram;
 use crate::model::id::Pid;
+use crate::model::whose::Eyes;
 use act::{
     Act, Cell, CellKind, HistogramId, LevelId, Move, Set, SpreadId, Timer, TraceId, UserEvent,
     Whose,
@@ -67,6 +68,8 @@ pub struct List {
     pub limit: Option<u32>,
     /// What it is switched by together with others; by itself, if absent.
     pub switch: Option<ListId>,
+    /// Only in processes that these may look into, whoever is in the set; if absent, in all.
+    pub eyes: Option<Eyes>,
     /// What, in order; at most [`act::MAX_ACTS`].
     pub acts: Vec<Act>,
 }
@@ -74,7 +77,7 @@ pub struct List {
 impl List {
     /// Without a limit, and switched by itself.
     pub const fn new(place: Place, set: Option<Set>, acts: Vec<Act>) -> Self {
-        Self { place, set, limit: None, switch: None, acts }
+        Self { place, set, limit: None, switch: None, eyes: None, acts }
     }
 }
 

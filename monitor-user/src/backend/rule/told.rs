@@ -3,6 +3,7 @@
 use super::ListId;
 use super::act::MAX_VALUES;
 use crate::model::id::{Identity, Ns, Pid};
+use crate::model::whose::Eyes;
 /// What became of a list's runs since it was added. All but the first should be zero.
 pub use monitor_ebpf::abi::rule::Tally;
 
@@ -19,6 +20,8 @@ pub struct Told {
     pub at: Ns,
     /// The process that it happened to.
     pub process: Identity,
+    /// Who may look into that, besides root; nobody, if others lent it rights.
+    pub eyes: Option<Eyes>,
     /// The thread.
     pub tid: Pid,
     /// The processor.

@@ -140,8 +140,7 @@ impl Machine {
                 Told::Value(it.processes.into()),
             ];
             let (topic, told) = (Topic::Diagnosed(*form), told.into());
-            let (at, thread, pc, held) = (turn.now, None, None, None);
-            let it = Occurrence { topic, at, process, thread, pc, told, held };
+            let it = Occurrence { process, ..Occurrence::new(topic, turn.now, told) };
             self.occurred(&it, (Some(session), 0), turn);
         }
     }

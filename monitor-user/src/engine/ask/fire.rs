@@ -8,9 +8,11 @@ use super::compile::Member;
 use super::fill::Occasion;
 use super::packet::Spoken;
 use super::program::MOST_UNTOLD;
+use super::seat::Seat;
 use super::stored::Rule;
 use super::{Machine, Turn, answer_id};
 use crate::model::id::{Identity, Ns};
+use crate::model::sample::Process;
 use crate::omis::{Answer, Reply, RequestId, Status, Value};
 use crate::service::desk::{Occurrence, Topic};
 use crate::service::ground::{Happening, RuleKey};
@@ -66,7 +68,11 @@ impl Machine {
     ) {
         let mut meant = Vec::new();
         for (session, seat) in &self.seats {
-            if only.is_some_and(|only| only != *session) {
+            let is_meant = match only {
+                Some(only) => only == *session,
+                None => !seat.session.has_heard(it),
+            };
+            if !is_meant || !seat.session.may_hear(it) {
                 continue;
             }
             let is_attached = |id| seat.session.scope.has(id);
@@ -175,28 +181,51 @@ impl Machine {
     /// A process has begun another program, and may be one like those that somebody waits for.
     fn executed(&mut self, id: Identity, turn: &mut Turn<'_>) {
         for session in self.join(id, turn) {
-            let told = Occurrence::new(Topic::Born, turn.now, [Told::Process(id)].into());
-            let it = Occurrence { process: Some(id), ..told };
-            self.occurred(&it, (Some(session), 0), turn);
+            self.came(id, session, turn);
         }
+    }
+
+    /// Those join who came to be after a session looked for them, and before any were looked out
+    /// for.
+    pub(super) fn join_late(&mut self, turn: &mut Turn<'_>) {
+        let mut seen = turn.ground.everybody().unwrap_or_default();
+        turn.ground.describe(&mut seen);
+        for it in seen.iter().filter(|it| !it.ended()) {
+            for session in self.admit(it.id, it) {
+                if let Some(seat) = self.seats.get_mut(&session) {
+                    seat.session.scope.attach_late(it.id);
+                }
+                self.came(it.id, session, turn);
+            }
+        }
+    }
+
+    /// One session is told that a process has come to be.
+    fn came(&mut self, id: Identity, session: SessionId, turn: &mut Turn<'_>) {
+        let told = Occurrence::new(Topic::Born, turn.now, [Told::Process(id)].into());
+        let it = Occurrence { process: Some(id), ..told };
+        self.occurred(&it, (Some(session), 0), turn);
     }
 
     /// A process joins the sessions that wait for one like it, and did not have it.
     fn join(&mut self, id: Identity, turn: &mut Turn<'_>) -> Vec<SessionId> {
-        let (mut like, mut joined) = (None, Vec::new());
-        for (session, seat) in &mut self.seats {
-            let scope = &mut seat.session.scope;
-            if scope.n_joins() == 0 || scope.has(id) {
-                continue;
-            }
-            let seen = like.get_or_insert_with(|| {
-                let mut seen = turn.ground.look(&[id.pid]).unwrap_or_default();
-                turn.ground.describe(&mut seen);
-                seen
-            });
-            if seen.iter().any(|it| scope.admits(it)) {
-                scope.attach(id);
-                joined.push(*session);
+        let waits = |seat: &Seat| seat.session.scope.n_joins() > 0 && !seat.session.scope.has(id);
+        if !self.seats.values().any(waits) {
+            return Vec::new();
+        }
+        let mut seen = turn.ground.look(&[id.pid]).unwrap_or_default();
+        turn.ground.describe(&mut seen);
+        seen.iter().flat_map(|it| self.admit(id, it)).collect()
+    }
+
+    /// The sessions that it joins, now that it is seen.
+    fn admit(&mut self, id: Identity, seen: &Process) -> Vec<SessionId> {
+        let mut joined = Vec::new();
+        for (key, Seat { session, .. }) in &mut self.seats {
+            let is_new = !session.scope.has(id);
+            if is_new && session.tool.sees.shows(seen) && session.scope.admits(seen) {
+                session.scope.attach(id);
+                joined.push(*key);
             }
         }
         joined

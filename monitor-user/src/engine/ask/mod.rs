@@ -279,17 +279,23 @@ impl Machine {
                 self.watched = topics;
             }
         }
-        let mut has_moved = false;
-        for seat in self.seats.values_mut() {
-            // Each is asked: the question takes its change away.
-            has_moved |= seat.session.scope.take_change();
-        }
-        if has_moved && !is_stale && self.has_programs {
-            self.program(turn);
-        }
-        if is_stale || has_moved {
+        let mut is_due = self.take_move() | is_stale;
+        let mut has_programmed = is_stale;
+        while is_due {
+            if self.has_programs && !has_programmed {
+                self.program(turn);
+            }
             self.follow(turn);
+            // Somebody may have joined late.
+            (is_due, has_programmed) = (self.take_move(), false);
         }
+    }
+
+    /// Whether any scope is another than when this was asked last.
+    fn take_move(&mut self) -> bool {
+        let scopes = self.seats.values_mut().map(|seat| &mut seat.session.scope);
+        // Each is asked: the question takes its change away.
+        scopes.fold(false, |has_moved, scope| scope.take_change() | has_moved)
     }
 
     /// In whom is looked out: in everybody whom a session observes, for what it waits for.
@@ -311,7 +317,11 @@ impl Machine {
         }
         if followed != self.followed {
             turn.ground.follow(&followed);
+            let is_first = followed.strangers && !self.followed.strangers;
             self.followed = followed;
+            if is_first {
+                self.join_late(turn);
+            }
         }
     }
 

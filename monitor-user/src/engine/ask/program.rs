@@ -141,8 +141,10 @@ impl Machine {
             (_, Whose::These(these)) => Members::These(these.clone()),
         };
         let told = u32::try_from(self.limits.occurrences).unwrap_or(u32::MAX);
+        let looks_into = rule.watch.topic.is_within() || it.holds;
         Some(Program {
             serial: rule.serial,
+            eyes: seat.session.tool.only().filter(|_| looks_into),
             topic: rule.watch.topic.clone(),
             whose,
             check: rule.watch.check.clone(),

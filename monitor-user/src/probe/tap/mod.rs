@@ -29,6 +29,7 @@ use crate::backend::rule::told::{self, Tally, Told as Record, Why};
 use crate::backend::rule::{Children, ListId, Reader, Rules};
 use crate::model::histogram::Histogram;
 use crate::model::id::{Ns, Pid};
+use crate::model::whose::Eyes;
 use heard::Heard;
 pub use manner::Manner;
 use newcomer::Newcomers;
@@ -69,6 +70,8 @@ pub struct Called {
     pub pid: Pid,
     /// When that began.
     pub start: Ns,
+    /// Who may look into that, besides root.
+    pub eyes: Option<Eyes>,
     /// Its thread.
     pub tid: Pid,
     /// When, on `CLOCK_BOOTTIME`.
@@ -106,6 +109,7 @@ impl News {
             rider: *rider,
             pid: record.process.pid,
             start: record.process.start,
+            eyes: record.eyes,
             tid: record.tid,
             at: record.at,
             pc: record.ip,

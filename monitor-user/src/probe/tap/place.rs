@@ -10,6 +10,7 @@ use super::{Refusal, Tap, Taps, errno};
 use crate::backend::rule::act::{self as timer, Act, Set, Timer};
 use crate::backend::rule::{self, List, ListId, Part, Place};
 use crate::model::id::Pid;
+use crate::model::whose::Eyes;
 use crate::probe::description::call::{Call, Kind};
 use crate::probe::elf::Image;
 use crate::probe::error::Error;
@@ -39,6 +40,7 @@ struct Terms<'t> {
     /// At the entry, and at the return.
     acts: [Vec<Act>; 2],
     set: Set,
+    eyes: Option<Eyes>,
     most: u32,
 }
 
@@ -89,7 +91,7 @@ impl Taps {
         let (plan, timer) = self.plan(tap, &site, pid, manner)?;
         let acts = [plan.entry.clone(), plan.exit.clone()];
         let (whose, most) = (Whose::Tap, MOST_CALLS);
-        let terms = Terms { tap, whose, plan, timer, acts, set: self.set, most };
+        let terms = Terms { tap, whose, plan, timer, acts, set: self.set, eyes: None, most };
         let placed = self.set_lists(site, terms)?;
         placed.lists.iter().for_each(|list| self.rules.enable(*list));
         Ok(placed)
@@ -114,8 +116,8 @@ impl Taps {
             Edge::End => [Vec::new(), own],
         };
         let whose = Whose::Rider(number, rider.switch);
-        let (set, most) = (rider.set, rider.most);
-        self.set_lists(site, Terms { tap, whose, plan, timer, acts, set, most })
+        let (set, eyes, most) = (rider.set, rider.eyes, rider.most);
+        self.set_lists(site, Terms { tap, whose, plan, timer, acts, set, eyes, most })
     }
 
     /// Sets lists at both ends of a function; or none, if one of them is refused.
@@ -130,7 +132,8 @@ impl Taps {
         let places = [Place::Entry(place.clone()), Place::Return(place)];
         for (acts, place) in terms.acts.into_iter().zip(places).filter(|it| !it.0.is_empty()) {
             let list = List::new(place, Some(terms.set), acts);
-            match self.rules.add(&List { limit: Some(terms.most), switch, ..list }) {
+            let list = List { limit: Some(terms.most), switch, eyes: terms.eyes, ..list };
+            match self.rules.add(&list) {
                 Ok(id) => placed.lists.push(id),
                 Err(error) => {
                     self.take_away(placed);

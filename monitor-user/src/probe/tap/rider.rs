@@ -11,6 +11,7 @@ use crate::backend;
 use crate::backend::rule::ListId;
 use crate::backend::rule::act::{Act, Set};
 use crate::model::id::Pid;
+use crate::model::whose::Eyes;
 use crate::probe::error::Error;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub struct Rider {
     pub switch: ListId,
     /// Calls in a second at which they are switched off.
     pub most: u32,
+    /// Whose processes they are for alone.
+    pub eyes: Option<Eyes>,
     /// In whom the function is looked for.
     pub pids: BTreeSet<Pid>,
     /// Whether they tell of the call.

@@ -125,13 +125,11 @@ impl Fake {
         let (tool, target) = (sent.tool, Target::from(id));
         let held = HeldThread { ticket: sent.ticket, tool, target, with_process: false };
         Occurrence {
-            topic: Topic::Sent(sent.clone()),
-            at: Ns(0),
             process: Some(id),
             thread: Some(id.pid),
             pc: Some(pc),
-            told: told.collect(),
             held: Some(held),
+            ..Occurrence::new(Topic::Sent(sent.clone()), Ns(0), told.collect())
         }
     }
 

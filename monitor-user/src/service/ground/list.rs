@@ -5,6 +5,7 @@
 
 use crate::backend::rule::act::Move;
 use crate::model::id::{Identity, Ns};
+use crate::model::whose::Eyes;
 use crate::omis::RequestId;
 use crate::service::counter::Trace;
 use crate::service::desk::{Check, Run, Topic};
@@ -28,6 +29,8 @@ pub struct Program {
     pub topic: Topic,
     /// Whose.
     pub whose: Members,
+    /// Only in processes that its user may look into as they meet the event.
+    pub eyes: Option<Eyes>,
     /// Only if this holds.
     pub check: Option<Check>,
     /// What it does.

@@ -7,6 +7,7 @@ pub mod number;
 pub mod right;
 pub mod scope;
 
+use super::desk::{Occurrence, Topic};
 use super::outcome::Refusal;
 use super::process::start::Options;
 use super::row::Right;
@@ -66,6 +67,17 @@ impl Session {
         }
         self.tool.may(right, &it)?;
         Ok(it)
+    }
+
+    /// Whether its tool may know what an event tells: what a process had in it is for those who
+    /// may look into it.
+    pub fn may_hear(&self, it: &Occurrence) -> bool {
+        !it.topic.is_within() || self.tool.only().is_none_or(|eyes| it.eyes == Some(eyes))
+    }
+
+    /// Whether it was told already: of a process that came before births were looked out for.
+    pub fn has_heard(&self, it: &Occurrence) -> bool {
+        it.topic == Topic::Born && it.process.is_some_and(|id| self.scope.came_late(id))
     }
 
     /// Why a process that is there is not served.

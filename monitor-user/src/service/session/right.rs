@@ -3,7 +3,7 @@
 //! In: what the door found out about who is at the other end. Out: yes, or a refusal that names
 //! the right. The system's own rules come on top of this, never instead.
 
-use crate::meter::veil::Veil;
+use crate::meter::veil::{Eyes, Veil};
 use crate::model::sample::Process;
 use crate::omis::Status;
 use crate::service::outcome::Refusal;
@@ -54,6 +54,16 @@ impl Tool {
         Self { session, uid: 0, gid: 0, pid, sees: Veil::None, acts: Reach::All }
     }
 
+    /// Its user and group: whose eyes it has where it sees what is in a process.
+    pub const fn eyes(&self) -> Eyes {
+        Eyes { uid: self.uid, gid: self.gid }
+    }
+
+    /// Whose processes alone it may look into; if absent, everybody's.
+    pub fn only(&self) -> Option<Eyes> {
+        (self.acts != Reach::All).then(|| self.eyes())
+    }
+
     /// Whether this may be done to the process.
     pub fn may(&self, right: Right, process: &Process) -> Result<(), Refusal> {
         match right {
@@ -67,7 +77,7 @@ impl Tool {
     fn may_control(&self, process: &Process) -> Result<(), Refusal> {
         let need = match self.acts {
             Reach::All => return Ok(()),
-            Reach::Own if self.sees.opens(process) => return Ok(()),
+            Reach::Own if self.eyes().own(process) => return Ok(()),
             Reach::Own => "control-all",
             Reach::Nobody => "control-own",
         };
@@ -104,5 +114,13 @@ mod tests {
         check(Reach::Own, 7, Ok(()));
         check(Reach::Own, 0, Err("control-all"));
         check(Reach::All, 0, Ok(()));
+    }
+
+    #[test]
+    fn to_see_everybody_is_not_to_act_on_everybody() {
+        let sees = Veil::None;
+        let tool = Tool { uid: 7, gid: 7, sees, acts: Reach::Own, ..Tool::default() };
+        assert!(tool.may(Right::Control, &of(7)).is_ok());
+        assert!(tool.may(Right::Control, &of(0)).is_err());
     }
 }

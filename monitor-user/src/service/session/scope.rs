@@ -17,6 +17,8 @@ pub struct Scope {
     members: BTreeSet<Identity>,
     /// Whoever is like one of these joins as he comes to be.
     joins: Vec<Filter>,
+    /// Of those members it was said that they came, before their birth may be heard of.
+    late: BTreeSet<Identity>,
     /// Whether it is another scope than when this was asked last.
     is_changed: bool,
 }
@@ -52,6 +54,17 @@ impl Scope {
         std::mem::take(&mut self.is_changed)
     }
 
+    /// Observes one who came before births were looked out for, perhaps.
+    pub fn attach_late(&mut self, id: Identity) {
+        self.attach(id);
+        let _is_new = self.late.insert(id);
+    }
+
+    /// Whether that was said of it already.
+    pub fn came_late(&self, id: Identity) -> bool {
+        self.late.iter().any(|it| is_same(*it, id))
+    }
+
     /// How many kinds of processes join as they come to be.
     pub fn n_joins(&self) -> usize {
         self.joins.len()
@@ -74,6 +87,7 @@ impl Scope {
     pub fn ended(&mut self, id: Identity) {
         let before = self.members.len();
         self.members.retain(|it| !is_same(*it, id));
+        self.late.retain(|it| !is_same(*it, id));
         self.is_changed |= self.members.len() != before;
     }
 

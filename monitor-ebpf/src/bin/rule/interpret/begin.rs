@@ -7,7 +7,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, PerCpuArray};
 use monitor_ebpf::abi::rule::op::Op;
 use monitor_ebpf::abi::rule::{
-    Burst, Hook, LISTS_PER_HOOK, List, MAX_LISTS, MAX_OPS, MAX_PENDING, MAX_RAISED, Tally, hook,
+    Burst, Hook, LISTS_PER_HOOK, List, MAX_LISTS, MAX_OPS, MAX_PENDING, MAX_RAISED, NOBODY, Tally,
+    hook,
 };
 use monitor_ebpf::kernel::atomic;
 
@@ -36,7 +37,7 @@ impl Frame {
         let version = unsafe { *version } & 1;
         let Some(list) = LISTS.get_ptr(2 * number + version) else { return false };
         // SAFETY: as above; user space does not write the version that is run.
-        let List { set, limit, n_ops, switch, .. } = unsafe { &*list };
+        let List { set, limit, n_ops, switch, eyes, .. } = unsafe { &*list };
         let Some(enabled) = ENABLED.get_ptr(*switch) else { return false };
         // SAFETY: as above.
         if unsafe { *enabled } == 0 {
@@ -44,7 +45,7 @@ impl Frame {
         }
         let is_ours = member::is_in(self.pid, *set)
             || (self.other != self.pid && member::is_in(self.other, *set));
-        if !is_ours || *n_ops == 0 {
+        if !is_ours || *n_ops == 0 || !self.is_of(*eyes) {
             return false;
         }
         (self.run.list, self.run.number) = (list, number);
@@ -55,6 +56,13 @@ impl Frame {
         }
         self.end_storm(*switch);
         false
+    }
+
+    /// Whether this is a process of theirs, as it is now: it may have begun a program that has
+    /// rights of others since it came into the set.
+    #[inline(always)]
+    fn is_of(&self, eyes: [u32; 2]) -> bool {
+        eyes[0] == NOBODY || self.task.eyes() == eyes
     }
 
     /// Has nothing to do yet. A null pointer would not do: the verifier forgets what a place holds

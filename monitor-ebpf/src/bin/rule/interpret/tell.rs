@@ -60,6 +60,7 @@ impl Frame {
         (event.pid, event.tid) = (self.pid, self.tid);
         event.cpu = clock::processor();
         event.stack_bytes = 0;
+        event.eyes = self.task.eyes();
         event.at_boottime_ns = self.now_ns();
         event.start_boottime_ns = self.task.leader().start_boottime_ns();
         (event.ip, event.sp) = (self.ip, self.sp);

@@ -7,11 +7,25 @@ use crate::backend::rule::act::{
     Act, Cell, CellKind, LevelId, MAX_ACTS, MAX_VALUES, Receiver, Recorded, Source, Timer, Value,
     Whose,
 };
+use crate::model::whose::Eyes;
 use monitor_ebpf::abi::rule::op::{self, Op, receiver, source, told, whose};
-use monitor_ebpf::abi::rule::{List, MAX_OPS};
+use monitor_ebpf::abi::rule::{List, MAX_OPS, NOBODY};
 
-/// A list of these acts, for a set, with a limit, by a switch.
-pub fn list(acts: &[Act], [set, limit, switch]: [u32; 3]) -> Result<List, Error> {
+/// What a list is but its acts, as the kernel has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Its set; 0 is everybody.
+    pub set: u32,
+    /// Its limit; 0 is none.
+    pub limit: u32,
+    /// Its switch.
+    pub switch: u32,
+    /// Whose processes it is for alone.
+    pub eyes: Option<Eyes>,
+}
+
+/// A list of these acts.
+pub fn list(acts: &[Act], terms: Terms) -> Result<List, Error> {
     if acts.len() > MAX_ACTS {
         let why = format!("it has {} acts, and the kernel runs {MAX_ACTS}", acts.len());
         return Err(unsupported(why, "two lists on the same place do it"));
@@ -25,7 +39,9 @@ pub fn list(acts: &[Act], [set, limit, switch]: [u32; 3]) -> Result<List, Error>
         }
     }
     let n_ops = u32::try_from(acts.len()).unwrap_or(u32::MAX);
-    Ok(List { n_ops, set, limit, switch, ops })
+    let Terms { set, limit, switch, eyes } = terms;
+    let eyes = eyes.map_or([NOBODY; 2], |it| [it.uid, it.gid]);
+    Ok(List { n_ops, set, limit, switch, eyes, ops })
 }
 
 /// The error for a list that the kernel cannot run.
@@ -125,21 +141,24 @@ mod tests {
     use crate::backend::rule::act::Compare;
     use monitor_ebpf::abi::rule::op::compare;
 
+    const PLAIN: Terms = Terms { set: 0, limit: 0, switch: 0, eyes: None };
+
     #[test]
     fn a_list_that_is_too_long_is_refused_with_what_to_do() {
-        let error = list(&[Act::Constant(Value(0), 1); 17], [0; 3]).unwrap_err().to_string();
+        let error = list(&[Act::Constant(Value(0), 1); 17], PLAIN).unwrap_err().to_string();
         assert!(error.contains("17 acts") && error.contains("two lists"), "{error}");
     }
 
     #[test]
     fn a_value_that_is_not_there_is_refused() {
-        let error = list(&[Act::Constant(Value(8), 1)], [0; 3]).unwrap_err().to_string();
+        let error = list(&[Act::Constant(Value(8), 1)], PLAIN).unwrap_err().to_string();
         assert!(error.contains("above 7"), "{error}");
     }
 
     #[test]
     fn a_negative_constant_keeps_its_sign() {
-        let list = list(&[Act::Filter(Value(3), Compare::Less, -5)], [0, 9, 0]).unwrap();
+        let terms = Terms { limit: 9, ..PLAIN };
+        let list = list(&[Act::Filter(Value(3), Compare::Less, -5)], terms).unwrap();
         let op = list.ops[0];
         assert_eq!((op.code, op.from, op.how, op.value), (op::FILTER, 3, compare::LESS, bits(-5)));
         assert_eq!((list.n_ops, list.limit), (1, 9));

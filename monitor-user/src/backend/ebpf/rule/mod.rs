@@ -26,6 +26,7 @@ use crate::backend::rule::{Children, List, ListId, Part, Place, Reader, Rules};
 use crate::model::histogram::Histogram;
 use crate::model::id::Pid;
 use crate::sys::barrier;
+use code::Terms;
 use hooks::{Hooks, Link};
 use mapped::Mapped;
 use monitor_ebpf::abi::rule::{
@@ -55,8 +56,7 @@ pub struct KernelRules {
 /// A list that is there.
 struct Listed {
     link: Link,
-    /// Its set, its limit and its switch, as the kernel has them.
-    terms: [u32; 3],
+    terms: Terms,
     version: u32,
     /// Whether the other version has ever been run, and may be still.
     was_replaced: bool,
@@ -214,9 +214,10 @@ impl Rules for KernelRules {
 
     fn make_switch(&mut self) -> Result<ListId, Error> {
         let id = ListId(self.free.lists.take()?);
-        let nothing = code::list(&[], [0, 0, id.0])?;
+        let terms = Terms { set: 0, limit: 0, switch: id.0, eyes: None };
+        let nothing = code::list(&[], terms)?;
         self.prepare(id, &nothing).inspect_err(|_| self.free.lists.give_back(id.0))?;
-        let (link, terms) = (Link::Nowhere, [0, 0, id.0]);
+        let link = Link::Nowhere;
         let _ = self.lists.insert(id, Listed { link, terms, version: 0, was_replaced: false });
         Ok(id)
     }
@@ -224,7 +225,7 @@ impl Rules for KernelRules {
     fn add(&mut self, list: &List) -> Result<ListId, Error> {
         let (set, limit) = (list.set.map_or(0, |set| set.0), list.limit.unwrap_or(0));
         let id = ListId(self.free.lists.take()?);
-        let terms = [set, limit, list.switch.unwrap_or(id).0];
+        let terms = Terms { set, limit, switch: list.switch.unwrap_or(id).0, eyes: list.eyes };
         let coded = code::list(&list.acts, terms);
         let coded = coded.inspect_err(|_| self.free.lists.give_back(id.0))?;
         let link = self.prepare(id, &coded).and_then(|()| self.link(&list.place, id));

@@ -6,7 +6,9 @@
 use crate::backend::rule::told::{Held, Told, Why};
 use crate::backend::rule::{ListId, Reader};
 use crate::model::id::{Identity, Ns, Pid};
+use crate::model::whose::Eyes;
 use aya::maps::{MapData, RingBuf};
+use monitor_ebpf::abi::rule::NOBODY;
 use monitor_ebpf::abi::rule::record::{
     Event, FRAMES, KIND_PROCESS_HELD, KIND_STORM, KIND_THREAD_HELD, KIND_TOLD, LongEvent,
 };
@@ -50,6 +52,7 @@ fn told(bytes: &[u8]) -> Option<Told> {
         list: ListId(event.list),
         at: Ns(event.at_boottime_ns),
         process: Identity { pid: Pid(event.pid), start: Ns(event.start_boottime_ns) },
+        eyes: whose(event.eyes),
         tid: Pid(event.tid),
         cpu: event.cpu,
         ip: event.ip,
@@ -67,6 +70,11 @@ fn told(bytes: &[u8]) -> Option<Told> {
     Some(told)
 }
 
+/// Who the kernel says may look into a process.
+fn whose([uid, gid]: [u32; 2]) -> Option<Eyes> {
+    (uid != NOBODY).then_some(Eyes { uid, gid })
+}
+
 fn cut(length: u32, text: &[u8]) -> Option<Vec<u8>> {
     text.get(..usize::try_from(length).ok()?).map(<[u8]>::to_vec)
 }
@@ -78,9 +86,10 @@ mod tests {
 
     #[test]
     fn a_cut_or_unknown_record_is_left_out() {
-        let event = Event { kind: KIND_TOLD, list: 5, ..Event::default() };
-        assert_eq!(told(event.as_bytes()).unwrap().list, ListId(5));
-        assert_eq!(told(&event.as_bytes()[..119]), None);
+        let event = Event { kind: KIND_TOLD, list: 5, eyes: [7, 8], ..Event::default() };
+        let whole = told(event.as_bytes()).unwrap();
+        assert_eq!((whole.list, whole.eyes), (ListId(5), Some(Eyes { uid: 7, gid: 8 })));
+        assert_eq!(told(&event.as_bytes()[..127]), None);
         assert_eq!(told(Event { kind: 77, ..event }.as_bytes()), None);
     }
 

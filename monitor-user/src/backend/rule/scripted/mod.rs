@@ -17,6 +17,7 @@ use super::{Children, List, ListId, Part, Place, Reader, Rules};
 use crate::backend::Error;
 use crate::model::histogram::Histogram;
 use crate::model::id::{Ns, Pid};
+use crate::model::whose::Eyes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,6 +30,8 @@ pub struct Happened {
     pub pid: Pid,
     /// To which thread.
     pub tid: Pid,
+    /// Who may look into the process, besides root.
+    pub eyes: Option<Eyes>,
     /// What its lists can ask for.
     pub arguments: [u64; 6],
 }

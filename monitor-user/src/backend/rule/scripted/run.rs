@@ -71,6 +71,9 @@ impl Scripted {
         if listed.list.set.is_some_and(|set| !self.is_in(set, at.pid)) {
             return Vec::new();
         }
+        if listed.list.eyes.is_some() && listed.list.eyes != at.eyes {
+            return Vec::new();
+        }
         let acts = listed.list.acts.clone();
         let _ = self.lists.get_mut(&id).map(|listed| listed.tally.runs += 1);
         let mut run = Run { at, id, values: NO_VALUES };
@@ -198,6 +201,7 @@ impl Scripted {
             list: run.id,
             at: self.now,
             process: Identity { pid: run.at.pid, start: Ns(0) },
+            eyes: run.at.eyes,
             tid: run.at.tid,
             cpu: 0,
             ip: 0,

@@ -23,7 +23,7 @@ fn list(rules: &mut Scripted, place: Place, acts: &[Act]) -> crate::backend::rul
 fn calls(rules: &mut Scripted, arguments: impl Iterator<Item = i64>) {
     for argument in arguments {
         let arguments = [argument.cast_unsigned(), 0, 0, 0, 0, 0];
-        rules.happen(Happened { place: call(), pid: Pid(5), tid: Pid(6), arguments });
+        rules.happen(Happened { place: call(), pid: Pid(5), tid: Pid(6), eyes: None, arguments });
     }
 }
 
@@ -67,7 +67,8 @@ fn an_end_knows_its_beginning_and_an_area_its_level() {
     let _ = list(&mut rules, call(), &begin);
     let end = [Act::End(V0, timer), Act::Extreme(took, V0)];
     let end = list(&mut rules, Place::Exec, &end);
-    let exec = Happened { place: Place::Exec, pid: Pid(5), tid: Pid(6), arguments: [0; 6] };
+    let exec =
+        Happened { place: Place::Exec, pid: Pid(5), tid: Pid(6), eyes: None, arguments: [0; 6] };
     rules.happen(exec.clone());
     assert_eq!(rules.tally(end).lost_times, 1);
     calls(&mut rules, std::iter::once(3));
@@ -87,7 +88,7 @@ fn children_of_a_set_are_in_it() {
     calls(&mut rules, 0..2);
     assert_eq!(rules.tally(id).runs, 0);
     let arguments = [1, 5, 5, 0, 0, 0];
-    rules.happen(Happened { place: Place::Fork, pid: Pid(5), tid: Pid(5), arguments });
+    rules.happen(Happened { place: Place::Fork, pid: Pid(5), tid: Pid(5), eyes: None, arguments });
     calls(&mut rules, 0..2);
     assert_eq!(rules.tally(id).runs, 2);
 }
@@ -105,7 +106,7 @@ fn lists_of_one_switch_are_switched_together_and_by_another_list() {
     rules.enable(off);
     let counted = |rules: &Scripted| counts.map(|count| rules.cell(count));
     let happens = |rules: &mut Scripted, place| {
-        rules.happen(Happened { place, pid: Pid(7), tid: Pid(7), arguments: [0; 6] });
+        rules.happen(Happened { place, pid: Pid(7), tid: Pid(7), eyes: None, arguments: [0; 6] });
     };
     happens(&mut rules, call());
     rules.enable(switch);

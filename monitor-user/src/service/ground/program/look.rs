@@ -210,7 +210,8 @@ mod tests {
         rules.include(set, Pid(7)).unwrap();
         let list = rules.add(&look.list(look.sort().map(|_| set))).unwrap();
         rules.enable(list);
-        rules.happen(Happened { place: look.place(), pid: Pid(pid), tid: Pid(pid), arguments });
+        let (place, pid) = (look.place(), Pid(pid));
+        rules.happen(Happened { place, pid, tid: pid, eyes: None, arguments });
         let (mut reader, mut all) = (rules.take_reader().unwrap(), Vec::new());
         let _n_read = reader.read(usize::MAX, &mut |it| all.extend(look.happened(&it)));
         all

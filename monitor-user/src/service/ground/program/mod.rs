@@ -278,7 +278,7 @@ impl Placement {
 fn is_at_the_same(one: &Program, other: &Program) -> bool {
     let key = |it: &Program| {
         let at = (it.serial, it.topic.clone(), it.check.clone());
-        (at, set::key(&it.whose), it.most, it.tells, it.holds)
+        (at, set::key(&it.whose), it.most, it.tells, it.holds, it.eyes)
     };
     key(one) == key(other)
 }

@@ -96,7 +96,8 @@ impl Placement {
                 continue;
             }
             let list = List::new(place.clone(), set, acts);
-            let list = List { limit: Some(program.most), switch: Some(placed.switch), ..list };
+            let (limit, switch) = (Some(program.most), Some(placed.switch));
+            let list = List { limit, switch, eyes: program.eyes, ..list };
             let id = kernel.rules().add(&list).map_err(reading::failed)?;
             placed.lists.push(id);
             let _none = self.owners.insert(id, key);
@@ -127,11 +128,12 @@ impl Placement {
         let (check, tells) = (program.check.clone(), program.tells);
         let edge = tap.edge;
         let make = move |plan: &Plan| ridden(plan, edge, (&steps, check.as_ref(), tells), holds);
-        let (tap, switch, most) = (tap.clone(), placed.switch, program.most);
+        let (tap, switch) = (tap.clone(), placed.switch);
+        let (most, eyes) = (program.most, program.eyes);
         let _none = self.riders.insert(program.serial, key);
         kernel.ride(
             program.serial,
-            Rider { tap, set, switch, most, pids, tells, make: Arc::new(make) },
+            Rider { tap, set, switch, most, eyes, pids, tells, make: Arc::new(make) },
         )
     }
 

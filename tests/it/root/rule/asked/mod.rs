@@ -1,5 +1,6 @@
 //! Requests for events that rules look out for: what a tool is told is what happened, in its order.
 
+mod eyes;
 mod instrument;
 mod kernel;
 
@@ -7,6 +8,7 @@ use super::LIBRARY;
 use crate::deadline;
 use crate::root::actor::Actor;
 use crate::root::privilege::granted;
+use crate::root::workload::Guarded;
 use crate::served::Folder;
 use monitor::backend::select::Choice;
 use monitor::engine::ask::{Input, Limits, Machine, Output};
@@ -16,6 +18,8 @@ use monitor::service::ground::Happenings as _;
 use monitor::service::ground::live::Live;
 use monitor::service::session::right::{SessionId, Tool};
 use monitor::sys::clock;
+use std::process::Command;
+use std::sync::mpsc::TryRecvError;
 
 /// A tool, and a process for it to observe.
 struct Tooled {
@@ -23,6 +27,8 @@ struct Tooled {
     ground: Live,
     target: Actor,
     lines: Vec<String>,
+    /// What another tool is told, of connection 2.
+    others: Vec<String>,
 }
 
 impl Tooled {
@@ -39,7 +45,8 @@ impl Tooled {
         let mut target = Actor::new();
         let _ = target.does(LIBRARY);
         let (machine, ground) = (Machine::new(own, Limits::default()), Live::new(Choice::Ebpf));
-        let mut it = Self { machine, ground, target, lines: Vec::new() };
+        let (lines, others) = (Vec::new(), Vec::new());
+        let mut it = Self { machine, ground, target, lines, others };
         let session = SessionId { entry: 0, conn: 1 };
         it.input(Input::Opened(Tool::root(session, 1), Dialect::Extended));
         it
@@ -80,6 +87,7 @@ impl Tooled {
     fn input(&mut self, input: Input) {
         for output in self.machine.input(clock::boot(), input, &mut self.ground) {
             match output {
+                Output::Reply(2, line) | Output::Told(2, line) => self.others.push(line),
                 Output::Reply(_, line) | Output::Told(_, line) => self.lines.push(line),
                 other => panic!("for another node: {other:?}"),
             }
@@ -122,6 +130,46 @@ fn root_a_tool_is_told_of_23_signals_by_their_numbers() {
     let want: Vec<_> = (34..57).map(|n| format!("11 [0] print(0,[{pid},{n}])")).collect();
     assert_eq!(all, want);
     assert_eq!(told.iter().filter(|line| *line == "21 [0] print(0,[40])").count(), 1);
+}
+
+#[test]
+fn root_who_comes_while_a_name_is_attached_joins() {
+    if !granted("root_who_comes_while_a_name_is_attached_joins") {
+        return;
+    }
+    let mut tool = Tooled::alone();
+    let folder = Folder::new();
+    let name = format!("comes-{}", std::process::id());
+    let path = folder.join(&name);
+    std::os::unix::fs::symlink("/bin/sleep", &path).unwrap();
+    // From before it is asked for until after it is answered.
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let coming = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        while is_done.try_recv() != Err(TryRecvError::Disconnected) || all.is_empty() {
+            all.push(Guarded::run(Command::new(&path).arg("999")));
+        }
+        all
+    });
+    tool.waits(10, "new_process()", "11 [0] print([$1])");
+    tool.input(Input::Said(1, format!("1 [0] attach_command(\"{name}\")").into_bytes()));
+    drop(done);
+    let all = coming.join().unwrap();
+    let mut pids: Vec<u32> = all.iter().map(|it| it.pid().0).collect();
+    pids.sort_unstable();
+    // The answer names those that are there, and each that comes later is an event.
+    let named = |line: &String| -> Vec<u32> {
+        let (_, list) = line.trim_end_matches("])").rsplit_once('[').unwrap();
+        list.split(',').filter_map(|it| it.parse().ok()).collect()
+    };
+    let joined = deadline::until(|| {
+        let happened = tool.ground.happened(clock::boot());
+        tool.input(Input::Happened(happened));
+        let mut joined: Vec<u32> = tool.lines.iter().flat_map(named).collect();
+        joined.sort_unstable();
+        (joined.len() >= pids.len()).then_some(joined)
+    });
+    assert!(joined == pids, "{} joined of {}", joined.len(), pids.len());
 }
 
 #[test]

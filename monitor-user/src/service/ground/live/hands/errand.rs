@@ -80,13 +80,11 @@ impl Hands {
         told.insert(0, Told::Process(process));
         let held = self.keep((sent.ticket, sent.tool), it.target, false);
         self.waiting.push(Happening::Occurred(Occurrence {
-            topic: Topic::Sent(sent),
-            at: now,
             process: Some(process),
             thread: it.target.thread.map(|thread| thread.pid),
             pc,
-            told: told.into(),
             held: Some(held),
+            ..Occurrence::new(Topic::Sent(sent), now, told.into())
         }));
     }
 

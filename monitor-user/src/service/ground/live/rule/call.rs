@@ -95,6 +95,7 @@ fn occurrence(it: &Called, process: Identity, topic: Topic, told: Arc<[Told]>) -
         process: Some(process),
         thread: Some(it.tid),
         pc: Some(it.pc),
+        eyes: it.eyes,
         ..Occurrence::new(topic, it.at, told)
     }
 }

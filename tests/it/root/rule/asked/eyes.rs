@@ -1,0 +1,102 @@
+//! Calls are told to who may look into the process that makes them: a user observes processes of
+//! root and programs with rights of root, and is told nothing of what is in them.
+
+use super::{Tooled, granted};
+use crate::deadline;
+use crate::served::Folder;
+use monitor::engine::ask::Input;
+use monitor::meter::veil::{Eyes, Veil};
+use monitor::omis::Dialect;
+use monitor::service::ground::Happenings as _;
+use monitor::service::session::right::{Reach, SessionId, Tool};
+use monitor::sys::clock;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
+const USER: u32 = 61_234;
+const EYES: Eyes = Eyes { uid: USER, gid: USER };
+
+impl Tooled {
+    /// Beside root, a user who is granted to act on his own processes.
+    fn with_user(sees: Veil) -> Self {
+        let mut it = Self::new();
+        let session = SessionId { entry: 0, conn: 2 };
+        let acts = Reach::Own;
+        let user = Tool { session, uid: USER, gid: USER, sees, acts, ..Tool::default() };
+        it.input(Input::Opened(user, Dialect::Extended));
+        it
+    }
+
+    #[track_caller]
+    fn user_says(&mut self, line: &str, want: &str) {
+        self.others.clear();
+        self.input(Input::Said(2, line.as_bytes().to_vec()));
+        assert_eq!(self.others, [want]);
+        self.others.clear();
+    }
+
+    /// What both have been told of these words, once root was told of all of them.
+    fn both_told(&mut self, words: &[&str]) -> [Vec<bool>; 2] {
+        let has = |lines: &[String], word: &str| lines.iter().any(|line| line.contains(word));
+        let all = |lines: &[String]| words.iter().map(|it| has(lines, it)).collect::<Vec<_>>();
+        deadline::until(|| {
+            let happened = self.ground.happened(clock::boot());
+            self.input(Input::Happened(happened));
+            all(&self.lines).iter().all(|it| *it).then_some(())
+        });
+        [all(&self.lines), all(&self.others)]
+    }
+}
+
+/// A copy of `cat` for everybody, with these permissions.
+fn cat(folder: &Folder, name: &str, mode: u32) -> String {
+    let path = folder.join(name);
+    let _bytes = std::fs::copy("/bin/cat", &path).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn check(sees: Veil) {
+    let mut tool = Tooled::with_user(sees);
+    let folder = Folder::new();
+    std::fs::set_permissions(folder.join("."), Permissions::from_mode(0o755)).unwrap();
+    let (own, lent) = (cat(&folder, "own", 0o755), cat(&folder, "lent", 0o4755));
+    let attach = format!("1 [0] attach([{}])", tool.pid());
+    tool.user_says(&attach, "1 [0] attach(0)");
+    tool.user_says("2 [0] cnt_create(\"n\",\"counter\",\"\")", "2 [0] cnt_create(0)");
+    for (id, action) in [(10, "print([$3])"), (20, "cnt_add(\"n\",1)")] {
+        let request = format!("{id} [0] start_lib_call([],\"write\"): {} [0] {action}", id + 1);
+        tool.user_says(&request, &format!("{id} [0] start_lib_call(0)"));
+        tool.user_says(&format!("9 [0] enable({id})"), "9 [0] enable(0)");
+    }
+    tool.waits(10, "start_lib_call([],\"write\")", "11 [0] print([$3])");
+
+    let _ = tool.target.does("nowhere = os.open('/dev/null', os.O_WRONLY)");
+    let _ = tool.target.does("os.write(nowhere, b'word of root')");
+    let run = format!("user={USER}, group={USER}, extra_groups=[], stdout=nowhere");
+    for (program, word) in [(&own, "word of his"), (&lent, "word lent"), (&own, "last word")] {
+        let file = folder.join("word");
+        std::fs::write(&file, word).unwrap();
+        let _ = tool
+            .target
+            .does(&format!("subprocess.run([{program:?}, {file:?}], {run}, check=True)"));
+    }
+    let [root, user] = tool.both_told(&["word of root", "word of his", "word lent", "last word"]);
+    assert_eq!(root, [true; 4]);
+    assert_eq!(user, [false, true, false, true]);
+    tool.user_says("3 [0] cnt_read(\"n\",4)", "3 [0] cnt_read(0,[\"n\",2])");
+}
+
+#[test]
+fn root_a_user_is_told_of_no_call_of_root_nor_of_a_set_uid_program() {
+    if granted("root_a_user_is_told_of_no_call_of_root_nor_of_a_set_uid_program") {
+        check(Veil::Own(EYES));
+    }
+}
+
+#[test]
+fn root_to_see_everybody_is_not_to_look_into_everybody() {
+    if granted("root_to_see_everybody_is_not_to_look_into_everybody") {
+        check(Veil::None);
+    }
+}
