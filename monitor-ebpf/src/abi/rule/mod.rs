@@ -122,13 +122,13 @@ pub mod hook {
 #[repr(C)]
 pub struct List {
     /// How many operations there are.
-    pub n_ops: u32,
+    pub n_ops: u8,
     /// The set of processes that it is for; 0 is everybody.
-    pub set: u32,
+    pub set: u8,
+    /// The number in [`ENABLED`] by which it is switched: its own, or that of several together.
+    pub switch: u16,
     /// How often it may run in a second before it is switched off; 0 is without limit.
     pub limit: u32,
-    /// The number in [`ENABLED`] by which it is switched: its own, or that of several together.
-    pub switch: u32,
     /// The user and the group who may look into a process for which it runs; [`NOBODY`] twice, if
     /// whose it is does not matter.
     pub eyes: [u32; 2],
@@ -136,7 +136,8 @@ pub struct List {
     pub ops: [Op; MAX_OPS],
 }
 
-const _: () = assert!(size_of::<List>() == 24 + 16 * MAX_OPS);
+const _: () = assert!(size_of::<List>() == 16 + 16 * MAX_OPS);
+const _: () = assert!(MAX_OPS < 256 && MAX_SETS < 256 && MAX_LISTS < 1 << 16);
 
 /// The lists that one event starts: their numbers and 1; 0 is no list. User space writes it.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -38,13 +38,14 @@ impl Frame {
         let Some(list) = LISTS.get_ptr(2 * number + version) else { return false };
         // SAFETY: as above; user space does not write the version that is run.
         let List { set, limit, n_ops, switch, eyes, .. } = unsafe { &*list };
-        let Some(enabled) = ENABLED.get_ptr(*switch) else { return false };
+        let (set, switch) = (u32::from(*set), u32::from(*switch));
+        let Some(enabled) = ENABLED.get_ptr(switch) else { return false };
         // SAFETY: as above.
         if unsafe { *enabled } == 0 {
             return false;
         }
-        let is_ours = member::is_in(self.pid, *set)
-            || (self.other != self.pid && member::is_in(self.other, *set));
+        let is_ours = member::is_in(self.pid, set)
+            || (self.other != self.pid && member::is_in(self.other, set));
         if !is_ours || *n_ops == 0 || !self.is_of(*eyes) {
             return false;
         }
@@ -54,7 +55,7 @@ impl Frame {
         if *limit == 0 || is_within(number, *limit, self.now_ns()) {
             return true;
         }
-        self.end_storm(*switch);
+        self.end_storm(switch);
         false
     }
 

@@ -220,7 +220,7 @@ extern "C" fn step(_: u32, frame: *mut Frame) -> i64 {
         frame.run.at = at as u32 + 1 + unknown_zero() as u32;
         then = frame.act(&list.ops[at]);
     }
-    if then == Then::GoOn && frame.run.at < list.n_ops {
+    if then == Then::GoOn && frame.run.at < u32::from(list.n_ops) {
         return 0;
     }
     if frame.begin_next() { 0 } else { 1 }

@@ -38,9 +38,12 @@ pub fn list(acts: &[Act], terms: Terms) -> Result<List, Error> {
             return Err(unsupported(why, "use one that another act needs no more"));
         }
     }
-    let n_ops = u32::try_from(acts.len()).unwrap_or(u32::MAX);
     let Terms { set, limit, switch, eyes } = terms;
     let eyes = eyes.map_or([NOBODY; 2], |it| [it.uid, it.gid]);
+    let n_ops = u8::try_from(acts.len()).unwrap_or(u8::MAX);
+    // Beyond these there is no set and no switch: nothing would run.
+    let (set, switch) = (u8::try_from(set), u16::try_from(switch));
+    let (set, switch) = (set.unwrap_or(u8::MAX), switch.unwrap_or(u16::MAX));
     Ok(List { n_ops, set, limit, switch, eyes, ops })
 }
 
