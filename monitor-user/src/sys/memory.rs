@@ -10,39 +10,14 @@ pub fn share_heap() {
     let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
 }
 
-/// Gives back to the kernel what only loading has needed: the kernel's types have left tens of
-/// megabytes of freed memory, and most of our code is not run again.
+/// Gives freed memory back to the kernel: after loading, the kernel's types have left tens of
+/// megabytes of it.
 pub fn give_back() {
-    let_go_of_code();
     // SAFETY: the call has no arguments that point anywhere; it is missing in other C libraries.
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::malloc_trim(0);
     }
-}
-
-/// Takes our code and constants out of our memory. What is used again comes back from the page cache, a few pages
-/// at each fault.
-fn let_go_of_code() {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
-    let Some(program) = program.to_str() else { return };
-    // Not what is read-only behind them: the loader has written there before it was.
-    let is_code = |line: &&str| line.contains(" r-xp ") || line.contains(" r--p 00000000 ");
-    let code = maps.lines().filter(|line| line.ends_with(program)).filter(is_code);
-    for (from, to) in code.filter_map(range) {
-        // SAFETY: nobody writes to these pages, and they are those of a file that cannot be
-        // written while it is run; so each comes back as it was.
-        let _kept = unsafe {
-            rustix::mm::madvise(from as *mut _, to - from, rustix::mm::Advice::LinuxDontNeed)
-        };
-    }
-}
-
-/// The addresses of a line of `/proc/self/maps`.
-fn range(line: &str) -> Option<(usize, usize)> {
-    let (from, to) = line.split_once(' ')?.0.split_once('-')?;
-    Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
 }
 
 /// Our own resident memory in bytes; nothing where `/proc` is not mounted.

@@ -5,6 +5,7 @@ pub mod account;
 pub mod barrier;
 pub mod bpf;
 pub mod clock;
+pub mod code;
 pub mod extents;
 pub mod files;
 pub mod ipc;

@@ -116,6 +116,7 @@ impl Ebpf {
         it.take(loaded);
         drop(kernel);
         crate::sys::memory::give_back();
+        crate::sys::code::give_back();
         Ok(it)
     }
 
