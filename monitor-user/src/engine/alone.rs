@@ -86,7 +86,7 @@ impl Alone {
             Output::Reply { to, tag, answer: Ok(answer) } => (to, reply::good(&tag, answer)),
             Output::Reply { to, tag, answer: Err(why) } => (to, reply::refused(&tag, &why)),
             Output::Event { to, event } => (to, event.to_line()),
-            // No service of the language makes a call that ends in these.
+            // No service of the language makes a call that ends in this.
             Output::Asked { .. } => return None,
         };
         let session = self.sessions.get(&to)?;
