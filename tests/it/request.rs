@@ -3,14 +3,15 @@
 //! The examples of all services are such cases too. A case is text; tests/request/README.md says
 //! how it is read. Nodes are joined by the switch that stays in memory.
 
-use monitor::backend::canned::Canned;
+use monitor::backend::canned::{BEGINNING, Canned};
 use monitor::backend::{Backend, Error};
 use monitor::cluster::link::{Link, Port, Switch};
 use monitor::cluster::message::Message;
 use monitor::cluster::request::{Act, Requests};
 use monitor::cluster::scope;
-use monitor::engine::alone::{Alone, Open};
+use monitor::engine::alone::{Alone, Open, See};
 use monitor::engine::ask::{Input, Limits};
+use monitor::meter::file::{Stat, Unseen};
 use monitor::meter::round::Rounds;
 use monitor::model::id::Ns;
 use monitor::model::probe::Probe;
@@ -45,19 +46,38 @@ struct Case {
     replies: BTreeMap<(u32, u64), VecDeque<String>>,
 }
 
-/// The world of a node once more, for its monitors, which read for themselves.
+/// The world of a node once more, for its monitors, which read for themselves; and its files.
 #[derive(Clone)]
-struct World(Arc<Mutex<Canned>>);
+struct World(Arc<Mutex<Canned>>, Arc<Mutex<BTreeMap<String, Stat>>>);
 
 impl World {
     fn new(name: &str) -> Self {
         let backend = Canned::scripted(&format!("host {name}\nevery 0ms")).unwrap();
-        Self(Arc::new(Mutex::new(backend)))
+        Self(Arc::new(Mutex::new(backend)), Arc::default())
     }
 
     fn open(&self, node: u32) -> Open {
         let it = self.clone();
         Box::new(move || Ok(Rounds::new((node, Box::new(it.clone())), Vec::new())))
+    }
+
+    fn see(&self) -> See {
+        let it = self.clone();
+        Box::new(move |path| it.1.lock().unwrap().get(path).copied().ok_or(Unseen::Missing))
+    }
+
+    /// `file /a 5`, or `file /a` for one that goes; whether it was such a line.
+    fn file(&self, line: &str, now: Ns) -> bool {
+        let mut files = self.1.lock().unwrap();
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["file", path, size] => {
+                let stat = Stat { size: size.parse().unwrap(), accessed: Ns(0), modified: now };
+                let _before = files.insert(path.into(), stat);
+            }
+            ["file", path] => assert!(files.remove(path).is_some(), "{path} is not there"),
+            _ => return false,
+        }
+        true
     }
 }
 
@@ -87,7 +107,7 @@ impl Case {
     fn new(place: &str) -> Self {
         let mut it = Self {
             place: place.into(),
-            now: Ns(0),
+            now: BEGINNING.boot,
             switch: Switch::default(),
             nodes: BTreeMap::new(),
             tools: BTreeMap::new(),
@@ -103,7 +123,8 @@ impl Case {
     fn come(&mut self, node: u32) {
         let name = format!("node{node}");
         let world = World::new(&name);
-        let monitors = Alone::new(name.as_str().into(), Ns(0), world.open(node));
+        let epoch = BEGINNING.unix.since(BEGINNING.boot);
+        let monitors = Alone::new(name.as_str().into(), epoch, world.open(node), world.see());
         let ground = Scripted::new(&name).unwrap().with(Box::new(monitors));
         let requests = Requests::alone(member(node), Limits::default());
         let port = self.switch.join(scope::Node { name, number: node, ..scope::Node::default() });
@@ -187,10 +208,11 @@ impl Case {
 
     fn at(&mut self, time: &str) {
         let ms: u64 = time.strip_suffix("ms").unwrap().parse().unwrap();
-        self.now = Ns(ms * 1_000_000);
+        let passed = Ns(ms * 1_000_000);
+        self.now = Ns(BEGINNING.boot.0 + passed.0);
         for place in self.nodes.values_mut() {
-            place.ground.pass(self.now);
-            place.world.0.lock().unwrap().pass(self.now);
+            place.ground.pass(passed);
+            place.world.0.lock().unwrap().pass(passed);
         }
     }
 
@@ -201,6 +223,9 @@ impl Case {
             None => (0, line),
         };
         let place = self.nodes.get_mut(&node).unwrap();
+        if place.world.file(line, self.now) {
+            return;
+        }
         // Calls, turns and messages are no readings: only the ground knows them.
         let _ = place.world.0.lock().unwrap().happen(line);
         let happened = place.ground.happen(line);

@@ -56,6 +56,8 @@ struct Client {
     tool: Tool,
     /// Whether it has said a request.
     asks: bool,
+    /// Whether it has made a call of docs/SOCKET.md.
+    calls: bool,
     /// Lines of it that were no calls.
     faults: u64,
 }
@@ -113,7 +115,7 @@ impl Clients {
         let (veil, acts) = (self.policy.veil(&peer), self.policy.reach(&peer));
         let (session, sees) = (SessionId { entry: self.node, conn }, veil);
         let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees, acts };
-        self.all.insert(conn, Client { uid, outbox, tool, asks: false, faults: 0 });
+        self.all.insert(conn, Client { uid, outbox, tool, asks: false, calls: false, faults: 0 });
         Some(Input::Opened(Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil }))
     }
 
@@ -132,7 +134,7 @@ impl Clients {
         // It only looks: nothing from within acts on a process.
         let (session, acts) = (SessionId { entry: self.node, conn }, Reach::Nobody);
         let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees: veil, acts };
-        self.all.insert(conn, Client { uid, outbox, tool, asks: false, faults: 0 });
+        self.all.insert(conn, Client { uid, outbox, tool, asks: false, calls: false, faults: 0 });
         let opened = Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil };
         Ok((conn, Input::Opened(opened)))
     }
@@ -167,6 +169,9 @@ impl Clients {
             Ok((tag, call)) => {
                 if tag.is_none() {
                     self.line(conn, Outbox::forgive);
+                }
+                if let Some(client) = self.all.get_mut(&conn) {
+                    client.calls = true;
                 }
                 Some(Said::Input(Input::Called { from: conn, tag, call }))
             }
@@ -219,9 +224,12 @@ impl Clients {
         Some(Viewer { outbox, uid: client.uid, sees })
     }
 
-    /// Tells an event.
+    /// Tells an event. Who speaks nothing but requests gets none between its replies: what is for
+    /// everybody of its user comes to it from within.
     pub fn event(&self, to: Conn, event: Event) {
-        self.line(to, |outbox| outbox.event(event));
+        if self.all.get(&to).is_some_and(|it| it.calls || !it.asks) {
+            self.line(to, |outbox| outbox.event(event));
+        }
     }
 
     /// How many there are.

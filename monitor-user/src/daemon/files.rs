@@ -44,7 +44,8 @@ impl Files {
     }
 }
 
-fn stat(path: &str) -> Result<Stat, Unseen> {
+/// What is to be seen of it with the rights of this thread.
+pub fn stat(path: &str) -> Result<Stat, Unseen> {
     let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => Unseen::Denied,
         _ => Unseen::Missing,

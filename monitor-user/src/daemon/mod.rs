@@ -9,7 +9,7 @@ mod act;
 mod clients;
 pub mod config;
 mod dead;
-mod files;
+pub mod files;
 mod flight;
 mod hand;
 mod heart;

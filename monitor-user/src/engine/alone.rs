@@ -1,13 +1,17 @@
 //! The monitors of a process without a service: an engine, and a reading whenever it wants one.
 //!
 //! In: calls of tools, the time. Out: what becomes of them, in the same call, and samples when they
-//! are due. What it reads with is opened by the first call, so who never calls pays nothing.
+//! are due. What it reads with is opened by the first call, so who never calls pays nothing; how a
+//! file is looked at it is told.
 
-use super::{Caller, Conn, Engine, Input, Limits, Look, Output};
+use super::{Caller, Conn, Engine, Input, Key, Limits, Look, Output};
 use crate::backend::Error;
+use crate::meter::census::Claim;
+use crate::meter::file::{Stat, Unseen};
 use crate::meter::round::{Rounds, Turn};
 use crate::model::id::Ns;
 use crate::model::sample::Instant;
+use crate::model::status::Refusal as Refused;
 use crate::omis::Status;
 use crate::service::ground::act::Each;
 use crate::service::ground::monitors::Monitors;
@@ -23,10 +27,14 @@ use std::sync::Arc;
 /// Opens what is read with.
 pub type Open = Box<dyn Fn() -> Result<Rounds, Error> + Send>;
 
+/// Looks at a file, with the rights of this process.
+pub type See = Box<dyn Fn(&str) -> Result<Stat, Unseen> + Send>;
+
 /// The monitors.
 pub struct Alone {
     engine: Engine,
     open: Open,
+    see: See,
     rounds: Option<Rounds>,
     /// The realtime clock less the one that calls have.
     epoch: Ns,
@@ -39,10 +47,10 @@ pub struct Alone {
 
 impl Alone {
     /// None yet, on a node of this name.
-    pub fn new(node: Arc<str>, epoch: Ns, open: Open) -> Self {
+    pub fn new(node: Arc<str>, epoch: Ns, open: Open, see: See) -> Self {
         let engine = Engine::new(node, Limits::default());
         let (sessions, told) = (BTreeMap::new(), Vec::new());
-        Self { engine, open, rounds: None, epoch, now: Ns(0), sessions, next: 0, told }
+        Self { engine, open, see, rounds: None, epoch, now: Ns(0), sessions, next: 0, told }
     }
 
     /// The connection of a tool: its first call opens it.
@@ -73,11 +81,13 @@ impl Alone {
     fn output(&mut self, output: Output) -> Option<Input> {
         let (to, line) = match output {
             Output::Look(looks) => return Some(Input::Seen(self.look(looks))),
+            Output::LookAt(at) => return Some(Input::Looked(at.key, (self.see)(&at.path))),
+            Output::Claims(claims) => return Some(Input::Claimed(self.settle(claims))),
             Output::Reply { to, tag, answer: Ok(answer) } => (to, reply::good(&tag, answer)),
             Output::Reply { to, tag, answer: Err(why) } => (to, reply::refused(&tag, &why)),
             Output::Event { to, event } => (to, event.to_line()),
-            // No service of the language makes a call that ends in these.
-            Output::LookAt(_) | Output::Claims(_) | Output::Asked { .. } => return None,
+            // No service of the language makes a call that ends in this.
+            Output::Asked { .. } => return None,
         };
         let session = self.sessions.get(&to)?;
         self.told.extend(heard::happenings(*session, &line));
@@ -96,6 +106,12 @@ impl Alone {
         let seen: Vec<_> = turns.into_iter().map(|turn| turn.seen).collect();
         looks.iter_mut().zip(seen).for_each(|(look, seen)| look.seen = seen);
         looks
+    }
+
+    fn settle(&mut self, claims: Vec<(Key, Claim)>) -> Vec<(Key, Result<(), Refused>)> {
+        let (keys, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
+        let settled = self.rounds.as_mut().map(|it| it.claim(&claims)).unwrap_or_default();
+        keys.into_iter().zip(settled).collect()
     }
 }
 
@@ -153,16 +169,17 @@ impl Monitors for Alone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::canned::Canned;
+    use crate::backend::canned::{BEGINNING, Canned};
     use crate::model::request::Request;
     use crate::service::desk::Topic;
+    use crate::wire::params::Register;
 
     fn alone() -> Alone {
         let open = || {
             let backend = Canned::scripted("process 7").expect("a script");
             Ok(Rounds::new((0, Box::new(backend)), Vec::new()))
         };
-        Alone::new("node0".into(), Ns(0), Box::new(open))
+        Alone::new("node0".into(), Ns(0), Box::new(open), Box::new(|_| Err(Unseen::Missing)))
     }
 
     fn tool(conn: u64) -> Tool {
@@ -200,9 +217,34 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_that_comes_too_soon_behind_another_is_answered_when_it_is_settled() {
+        let mut it = alone();
+        let now = BEGINNING.boot;
+        let claim = |rank| Call::Register(Register { namespace: "job".into(), rank, pid: Some(7) });
+        let first = it.call((5, now), &tool(1), claim(0)).expect("it is served");
+        assert!(first.expect("at once")[0].1.is_ok());
+        assert_eq!(it.call((6, now), &tool(1), claim(1)), Ok(None));
+        let due = it.due().expect("it goes on");
+        assert!(due > now);
+        let told = it.told(due);
+        assert!(matches!(&told[..], [Happening::Acted(6, each)] if each[0].1.is_ok()), "{told:?}");
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_looked_at_is_refused() {
+        let mut it = Alone { see: Box::new(|_| Err(Unseen::Denied)), ..alone() };
+        let line = br#"{"method":"file","params":{"path":"/a","every_ns":1000000000,"size":true}}"#;
+        let (_, call) = Call::from_line(line).expect("a call");
+        let told = it.call((5, Ns(0)), &tool(1), call).expect("it is served").expect("at once");
+        let why = told[0].1.as_ref().expect_err("no rights");
+        assert_eq!(why.text, "file \"/a\": your rights do not reach it");
+    }
+
+    #[test]
     fn what_cannot_be_opened_is_said() {
         let fail = || Err(Error::Denied { what: "reading".into(), need: "CAP_BPF".into() });
-        let mut it = Alone::new("node0".into(), Ns(0), Box::new(fail));
+        let see = Box::new(|_: &str| Err(Unseen::Missing));
+        let mut it = Alone::new("node0".into(), Ns(0), Box::new(fail), see);
         let why = it.call((5, Ns(0)), &tool(1), Call::List).expect_err("nothing can be read");
         assert_eq!(why.text, "reading needs CAP_BPF");
     }

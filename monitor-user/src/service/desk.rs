@@ -123,6 +123,8 @@ pub enum Topic {
     Sampled(SessionId),
     /// One of its monitors has ended.
     Unsampled(SessionId),
+    /// A beat or a change of a file did not come in time, as it is told to this session.
+    Alerted(SessionId),
     /// A message that a service has marked was received.
     Received,
     /// A thread began to wait.
@@ -173,6 +175,7 @@ impl Topic {
             | Self::Sent(_)
             | Self::Sampled(_)
             | Self::Unsampled(_)
+            | Self::Alerted(_)
             | Self::Diagnosed(_) => None,
         }
     }

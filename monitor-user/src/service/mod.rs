@@ -79,5 +79,5 @@ pub const GROUPS: &[(&str, &[&[Row]])] = &[
     ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
     ("Unusual events", &[diag::row::ROWS]),
     ("Files and disks", &[disk::ROWS]),
-    ("Monitors", &[monitor::ROWS]),
+    ("Monitors", &[monitor::ROWS, monitor::alarm::ROWS]),
 ];

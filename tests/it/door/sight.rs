@@ -2,10 +2,12 @@
 
 use crate::deadline::until;
 use crate::root::privilege::able;
-use crate::served::{Served, monitor};
+use crate::served::{Folder, Served, monitor};
 use crate::talk::Talk;
 use rustix::process::{Gid, Uid};
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 
 /// The user that asks; nobody else is he while the tests run.
@@ -130,6 +132,35 @@ fn root_the_language_shows_a_user_no_more_than_the_service() {
     let seen = as_user(&[], || Talk::to(served.socket()).ask(&request));
     assert!(seen.starts_with("1 [0] mon_sample(1,") && seen.contains("\"cpu_ns\","), "{seen}");
     assert!(!seen.contains("\"read_call_bytes\","), "{seen}");
+}
+
+#[test]
+fn root_the_language_lets_a_user_speak_and_look_for_no_one_else() {
+    if !able("root_the_language_lets_a_user_speak_and_look_for_no_one_else") {
+        return;
+    }
+    let served = Served::started("", monitor(), "procfs");
+    let it = Waiting::new("root's", "--reuid 0 --regid 0 --clear-groups", &PLAIN);
+    let pid = it.child.id();
+    let of_another = format!("process {pid} is of another user: only he and root can");
+    let folder = Folder::new();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+    let path = folder.join("log");
+    let unreached = format!("file \\\"{}\\\": your rights do not reach it", path.display());
+    for (request, want) in [
+        (
+            format!("mon_heartbeat(\"\",60,\"pid\",{pid})"),
+            format!("{of_another} watch for its beats"),
+        ),
+        (format!("mon_register(\"job\",0,\"pid\",{pid})"), format!("{of_another} register it")),
+        (format!("mon_file(\"\",\"{}\",60,\"size\",1)", path.display()), unreached),
+    ] {
+        let request = format!("1 [0] {request}");
+        let granted = served.connect().ask(&request);
+        assert!(granted.contains("(0,\""), "{granted}");
+        let reply = as_user(&[], || Talk::to(served.socket()).ask(&request));
+        assert!(reply.ends_with(&format!("(400,0,\"{want}\")")), "{reply}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The services with a prefix, on real processes.
 
+mod alarm;
 mod counter;
 mod disk;
 mod guest;

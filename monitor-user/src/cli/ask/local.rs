@@ -4,6 +4,7 @@ use super::super::exit::Failure;
 use super::{Came, Way};
 use crate::backend::host;
 use crate::backend::select::{self, Choice};
+use crate::daemon::files;
 use crate::engine::alone::Alone;
 use crate::engine::ask::{Input, Limits, Machine, Output};
 use crate::meter::round::Rounds;
@@ -60,7 +61,8 @@ fn monitors(choice: Choice, node: &Arc<str>) -> Box<Alone> {
         let (backend, opening) = select::open(choice, &[Capability::Snapshot], 0)?;
         Ok(Rounds::new((0, backend), opening))
     };
-    Box::new(Alone::new(Arc::clone(node), now.unix.since(now.boot), Box::new(open)))
+    let (epoch, see) = (now.unix.since(now.boot), Box::new(files::stat));
+    Box::new(Alone::new(Arc::clone(node), epoch, Box::new(open), see))
 }
 
 /// Whether it is, now.

@@ -45,7 +45,7 @@ pub const ROWS: &[Row] = &[
                      > 11 [0] process_terminated([7]): 12 [0] cnt_record(\"ends\",$1,$2)\n\
                      < 11 [0] process_terminated(0)\n> 13 [0] enable(11)\n< 13 [0] enable(0)\n\
                      at 5ms end 7 exit_code=3\n> 14 [0] cnt_records(\"ends\",10)\n\
-                     < 14 [0] cnt_records(0,0,[[5000000,7,3]])"],
+                     < 14 [0] cnt_records(0,0,[[1000005000000,7,3]])"],
         act: Act::Synchronous(|ctx, args| records(ctx, args).into()),
         ..BLANK
     },

@@ -36,10 +36,10 @@ pub const ROWS: &[Row] = &[
              > 12 [0] diag_traced(\"notifier\"): 13 [0] print($1)\n< 12 [0] diag_traced(0)\n\
              > 14 [0] enable(10); 15 [0] enable(12)\n< 14 [0] enable(0); 15 [0] enable(0)\n\
              at 1000ms signal 7 10\nat 2000ms signal 7 10\n\
-             < 13 [0] print(0,[\"TIME=2 MPI_NOTIFIER_EVENT FAMILY=- JOB=- VPID=- HOST=node0 \
+             < 13 [0] print(0,[\"TIME=1002 MPI_NOTIFIER_EVENT FAMILY=- JOB=- VPID=- HOST=node0 \
              EVENT=a signal COUNT=2: a signal\"])\n\
              at 3000ms signal 7 10\nat 4000ms end 7\n\
-             < 13 [0] print(0,[\"TIME=4 MPI_NOTIFIER_EVENT FAMILY=- JOB=- VPID=- HOST=node0 \
+             < 13 [0] print(0,[\"TIME=1004 MPI_NOTIFIER_EVENT FAMILY=- JOB=- VPID=- HOST=node0 \
              EVENT=a signal COUNT=1 (Finalize): a signal\"])"],
         act: Act::Manipulation(|ctx, args| event(ctx, args).into()),
         ..BLANK
@@ -106,7 +106,7 @@ pub const ROWS: &[Row] = &[
             "> 10 [0] diag_traced(\"text\"): 11 [0] print($1,$5)\n< 10 [0] diag_traced(0)\n\
                      > 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1000ms\n> 13 [0] diag_event(\"x\",1,60)\n< 13 [0] diag_event(0)\n\
-                     < 11 [0] print(0,[\"[1970-01-01T00:00:01Z] 1 warnings : x [host node0]\",1])",
+                     < 11 [0] print(0,[\"[1970-01-01T00:16:41Z] 1 warnings : x [host node0]\",1])",
         ],
         act: Act::Event(traced),
         ..BLANK

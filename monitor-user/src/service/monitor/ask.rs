@@ -8,7 +8,7 @@ use crate::service::outcome::{Done, Later, Outcome, Refusal, Report, Then};
 use crate::service::session::right::SessionId;
 use crate::wire::call::Call;
 use crate::wire::params::Cancel;
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 const SECOND_NS: f64 = 1e9;
 
@@ -24,14 +24,48 @@ pub fn start(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [name, part, fields, every, options] = args else {
         unreachable!("the row takes five parameters")
     };
-    let ns = every.float().map(|seconds| seconds * SECOND_NS);
-    let ns = ns.filter(|ns| *ns >= 1.0 && *ns < u64::MAX as f64).ok_or_else(|| {
-        Refusal::new(Status::RANGE, format!("every {every}: wanted seconds, more than 0"))
-    })?;
-    let mut more = vec![("every_ns", json!(ns as u64))];
-    more.extend(text(name).map(|name| ("id", json!(name))));
-    let call = request((part, fields, options), more)?;
+    let call = request((part, fields, options), series(name, every)?)?;
     say(ctx, call, |_, report| shaped(report, &["id", "sample", "notes"]))
+}
+
+/// Somebody promises to beat.
+pub fn heartbeat(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    let [name, every, options] = args else { unreachable!("the row takes three parameters") };
+    let mut params = value::options(value::HEARTBEAT, options)?;
+    spoken_for(ctx, &params)?;
+    add(&mut params, series(name, every)?);
+    say(ctx, call("heartbeat", params)?, |_, report| shaped(report, &["id"]))
+}
+
+/// The tool lives.
+pub fn beat(ctx: &mut Ctx<'_>) -> Result<Outcome, Refusal> {
+    at_home(ctx, "ask there")?;
+    say(ctx, Call::Beat, |_, report| shaped(report, &[]))
+}
+
+/// A file should change.
+pub fn file(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    let [name, path, every, options] = args else { unreachable!("the row takes four parameters") };
+    let mut params = value::options(value::FILE, options)?;
+    // Other bytes than those that were written would be another file.
+    let path = path.text().and_then(|it| std::str::from_utf8(it.as_bytes()).ok());
+    let path = path.ok_or_else(|| Refusal::new(Status::RANGE, "path: wanted UTF-8"))?;
+    add(&mut params, series(name, every)?);
+    add(&mut params, vec![("path", json!(path))]);
+    say(ctx, call("file", params)?, |_, report| shaped(report, &["id"]))
+}
+
+/// A process is a rank of a parallel job.
+pub fn register(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    let [namespace, rank, options] = args else { unreachable!("the row takes three parameters") };
+    let mut params = value::options(value::REGISTER, options)?;
+    spoken_for(ctx, &params)?;
+    let Some(number) = rank.integer::<u32>() else {
+        return Err(Refusal::new(Status::RANGE, format!("rank {rank}: wanted one from 0")));
+    };
+    let namespace = text(namespace).unwrap_or_default();
+    add(&mut params, vec![("namespace", json!(namespace)), ("rank", json!(number))]);
+    say(ctx, call("register", params)?, |_, report| shaped(report, &["namespace", "rank", "pid"]))
 }
 
 /// No more of a monitor, or of all.
@@ -70,16 +104,57 @@ fn request(
     (part, fields, options): (&Value, &Value, &Value),
     more: Vec<(&str, Json)>,
 ) -> Result<Call, Refusal> {
-    let mut params = value::options(options.list().unwrap_or_default())?;
+    let mut params = value::options(value::MONITOR, options)?;
     let names = fields.list().unwrap_or_default().iter().filter_map(Value::text);
     let names: Vec<_> = names.map(|it| it.to_str_lossy()).collect();
     let all = [("part", json!(text(part).unwrap_or_default())), ("local_only", json!(true))];
     let fields = (!names.is_empty()).then(|| ("fields", json!(names)));
-    let all = all.into_iter().chain(fields).chain(more);
-    params.extend(all.map(|(key, value)| (key.to_owned(), value)));
-    let line = json!({ "method": "monitor", "params": params }).to_string();
+    add(&mut params, all.into_iter().chain(fields).chain(more).collect());
+    call("monitor", params)
+}
+
+/// What a series has besides: its name, if it is given one, and how often.
+fn series(name: &Value, every: &Value) -> Result<Vec<(&'static str, Json)>, Refusal> {
+    let ns = every.float().map(|seconds| seconds * SECOND_NS);
+    let ns = ns.filter(|ns| *ns >= 1.0 && *ns < u64::MAX as f64).ok_or_else(|| {
+        Refusal::new(Status::RANGE, format!("every {every}: wanted seconds, more than 0"))
+    })?;
+    let mut all = vec![("every_ns", json!(ns as u64))];
+    all.extend(text(name).map(|name| ("id", json!(name))));
+    Ok(all)
+}
+
+fn add(params: &mut Map<String, Json>, more: Vec<(&str, Json)>) {
+    params.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
+}
+
+/// The call of this method with these parameters.
+fn call(method: &str, params: Map<String, Json>) -> Result<Call, Refusal> {
+    let line = json!({ "method": method, "params": params }).to_string();
     let read = Call::from_line(line.as_bytes());
-    read.map(|(_, call)| call).map_err(|fault| heard::refusal(fault.code, fault.message))
+    read.map(|(_, call)| call).map_err(|fault| {
+        // The place is one in a line that nobody has written.
+        let message = fault.message.rsplit_once(" at line ").map(|(what, _)| what.to_owned());
+        heard::refusal(fault.code, message.unwrap_or(fault.message))
+    })
+}
+
+/// Whether it is known for whom the tool speaks: a process that it names, or its own.
+fn spoken_for(ctx: &Ctx<'_>, params: &Map<String, Json>) -> Result<(), Refusal> {
+    match params.contains_key("pid") {
+        true => Ok(()),
+        false => at_home(ctx, "name one of this node, with \"pid\""),
+    }
+}
+
+/// The process of a tool is on the node that the tool is connected to.
+fn at_home(ctx: &Ctx<'_>, else_do: &str) -> Result<(), Refusal> {
+    let home = ctx.session.tool.session.entry;
+    if home == ctx.node.0 {
+        return Ok(());
+    }
+    let text = format!("the process of the tool is on node {home}: {else_do}");
+    Err(Refusal::new(Status::NO_SUCH_OBJECT, text))
 }
 
 /// Says it to the monitors of the node, in the name of the tool.

@@ -11,7 +11,7 @@ use crate::service::desk::{Occurrence, Topic};
 use crate::service::ground::{Happening, Ticket};
 use crate::service::outcome::{Refusal, Told};
 use crate::service::session::right::SessionId;
-use crate::wire::event::Event;
+use crate::wire::event::{Alert, Event};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -68,31 +68,48 @@ fn read(json: &RawValue) -> Result<Value, Refusal> {
     value::value(json.get()).map_err(|why| Refusal::new(Status::INTERNAL, why.to_string()))
 }
 
-/// A sample, and that it was the last.
+/// A sample or an alert, and that it was the last.
 fn occurrences(session: SessionId, event: &Event) -> Vec<Happening> {
-    let mut all = Vec::new();
-    if let Some(Ok(sample)) = event.sample.as_deref().map(read) {
-        let notes = event.notes.iter().map(|it| Value::from(it.as_str())).collect();
-        let values = vec![
-            Value::from(event.id.as_str()),
-            event.seq.into(),
-            event.missed.into(),
-            event.dropped.into(),
-            sample,
-            Value::List(notes),
-        ];
-        all.push((Topic::Sampled(session), values));
-    }
-    if let Some(reason) = event.ended {
+    let sample = event.sample.as_deref().and_then(|it| read(it).ok());
+    let sampled = sample.map(|it| (Topic::Sampled(session), sampled(event, it)));
+    let alerted = event.alert.as_ref().map(|it| (Topic::Alerted(session), alerted(event, it)));
+    let ended = event.ended.map(|reason| {
         let message = event.message.as_deref().unwrap_or_default();
         let values = vec![event.id.as_str().into(), reason.name().into(), message.into()];
-        all.push((Topic::Unsampled(session), values));
-    }
+        (Topic::Unsampled(session), values)
+    });
     let occurred = |(topic, values): (Topic, Vec<Value>)| {
         let told = values.into_iter().map(Told::Value).collect();
         Happening::Occurred(Occurrence::new(topic, Ns(0), told))
     };
-    all.into_iter().map(occurred).collect()
+    [sampled, alerted, ended].into_iter().flatten().map(occurred).collect()
+}
+
+fn sampled(event: &Event, sample: Value) -> Vec<Value> {
+    let notes = event.notes.iter().map(|it| Value::from(it.as_str())).collect();
+    vec![
+        Value::from(event.id.as_str()),
+        event.seq.into(),
+        event.missed.into(),
+        event.dropped.into(),
+        sample,
+        Value::List(notes),
+    ]
+}
+
+/// Its kind stands apart, so that a request can tell one from the other.
+fn alerted(event: &Event, alert: &Alert) -> Vec<Value> {
+    let all = value::of(alert).expect("names, numbers and texts have a form in JSON");
+    let [_, kind, rest @ ..] = all.list().unwrap_or_default() else {
+        unreachable!("an alert begins with its kind")
+    };
+    vec![
+        Value::from(event.id.as_str()),
+        event.seq.into(),
+        event.code.unwrap_or_default().into(),
+        kind.clone(),
+        Value::List(rest.to_vec()),
+    ]
 }
 
 /// The same refusal in the numbers of the language.
@@ -146,6 +163,21 @@ mod tests {
         let ended = vec![name, "count".into(), "".into()];
         let want = [told(Topic::Sampled(SESSION), values), told(Topic::Unsampled(SESSION), ended)];
         assert_eq!(got, want);
+    }
+
+    #[test]
+    fn an_alert_is_its_kind_and_what_it_has_besides() {
+        let line = br#"{"method":"event","params":{"id":"f","seq":2,"code":-110,"missed":0,
+            "node":"n","time_unix_ns":5,"alert":{"kind":"file","path":"/a","unchanged":3,
+            "missing":true}}}"#;
+        let line: Vec<u8> = line.iter().copied().filter(|&byte| byte != b'\n').collect();
+        let rest: [Value; 6] =
+            ["path".into(), "/a".into(), "unchanged".into(), 3.into(), "missing".into(), 1.into()];
+        let rest = Value::List(rest.to_vec());
+        let values: [Value; 5] = ["f".into(), 2.into(), (-110).into(), "file".into(), rest];
+        let told = values.into_iter().map(Told::Value).collect();
+        let want = Occurrence::new(Topic::Alerted(SESSION), Ns(0), told);
+        assert_eq!(happenings(SESSION, &line), [Happening::Occurred(want)]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The services of `mon_`.
+//! The services of `mon_` that read, and those for all monitors.
 
 use super::ask;
 use crate::omis::kind::{Kind, Param};
@@ -6,13 +6,20 @@ use crate::service::desk::Topic;
 use crate::service::outcome::outcome;
 use crate::service::row::{Act, Given, Row};
 
-const BLANK: Row = Row { prefix: "mon_", ..Row::BLANK };
-const NAME: Param = Param { name: "name", kind: Kind::Text };
+/// A service of this extension.
+pub const BLANK: Row = Row { prefix: "mon_", ..Row::BLANK };
+/// The name of a monitor.
+pub const NAME: Param = Param { name: "name", kind: Kind::Text };
 const PART: Param = Param { name: "part", kind: Kind::Text };
 const FIELDS: Param = Param { name: "fields", kind: Kind::Many(&Kind::Text) };
-const OPTIONS: Param = Param { name: "options", kind: Kind::Many(&Kind::Any) };
-const PAIRS: &str = "{string name; any value}*";
-const GIVEN_NAME: Given = Given { name: "name", kind: "string" };
+/// Seconds from one look to the next.
+pub const EVERY: Param = Param { name: "every", kind: Kind::Float };
+/// Names and values.
+pub const OPTIONS: Param = Param { name: "options", kind: Kind::Many(&Kind::Any) };
+/// An object.
+pub const PAIRS: &str = "{string name; any value}*";
+/// The name of a monitor, as it was given or found.
+pub const GIVEN_NAME: Given = Given { name: "name", kind: "string" };
 const SAMPLE: Given = Given { name: "sample", kind: PAIRS };
 const NOTES: Given = Given { name: "notes", kind: "string*" };
 
@@ -49,7 +56,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "mon_start",
-        takes: &[NAME, PART, FIELDS, Param { name: "every", kind: Kind::Float }, OPTIONS],
+        takes: &[NAME, PART, FIELDS, EVERY, OPTIONS],
         gives: &[GIVEN_NAME, SAMPLE, NOTES],
         help: "Starts a monitor of the tool's own, which reads every so many seconds; the first \
                sample is the reply, every later one occurs as `mon_sampled`. An empty name lets \
@@ -77,9 +84,9 @@ pub const ROWS: &[Row] = &[
         name: "mon_cancel",
         takes: &[NAME],
         gives: &[Given { name: "names", kind: "string*" }],
-        help: "Cancels a monitor of the tool, or of another connection of its user; all that the \
-               tool has started, if the name is empty. When the reply is there, no sample of them \
-               occurs any more.",
+        help: "Cancels a monitor of the tool, or of another connection of its user, a watch for \
+               beats or of a file too; all that the tool has started, if the name is empty. When \
+               the reply is there, no sample and no alert of them occurs any more.",
         examples: &["> 10 [0] mon_start(\"m\",\"node\",[\"load1\"],1); 11 [0] mon_cancel(\"m\")\n\
              < 10 [0] mon_start(0,\"m\",[\"schema_version\",1,\"time_unix_ns\",\
              1767225600000000000,\"node\",\"node0\",\"backend\",\"test\",\"node_stats\",\

@@ -6,12 +6,13 @@
 use crate::model::name;
 use crate::omis::{Status, Text, Value};
 use crate::service::outcome::Refusal;
+use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json, json};
 use std::fmt;
 
 /// What may stand beside the parameters, as `monitor` of docs/SOCKET.md has it.
-const OPTIONS: [&str; 17] = [
+pub const MONITOR: &[&str] = &[
     "targets",
     "disks",
     "nets",
@@ -30,12 +31,24 @@ const OPTIONS: [&str; 17] = [
     "follow",
     "replace",
 ];
+/// The same of `heartbeat`.
+pub const HEARTBEAT: &[&str] = &["pid", "drops", "repeat", "code", "range", "replace"];
+/// The same of `file`.
+pub const FILE: &[&str] = &["size", "access", "modify", "drops", "repeat", "code", "replace"];
+/// The same of `register`.
+pub const REGISTER: &[&str] = &["pid"];
 /// Those of them that are true or false.
-const FLAGS: [&str; 5] = ["threads", "histograms", "pmix", "follow", "replace"];
+const FLAGS: [&str; 9] =
+    ["threads", "histograms", "pmix", "follow", "replace", "repeat", "size", "access", "modify"];
 
 /// A text of JSON as a value.
 pub fn value(json: &str) -> serde_json::Result<Value> {
     serde_json::from_str(json).map(|Read(value)| value)
+}
+
+/// What has a form in JSON, as a value.
+pub fn of(it: &impl Serialize) -> serde_json::Result<Value> {
+    value(&serde_json::to_string(it)?)
 }
 
 /// What stands behind a name in an object.
@@ -45,18 +58,19 @@ pub fn pick(object: &Value, name: &str) -> Option<Value> {
     pairs.iter().find(|[key, _]| is(key)).map(|[_, value]| value.clone())
 }
 
-/// Options, as names and values, in the form of a request.
-pub fn options(all: &[Value]) -> Result<Map<String, Json>, Refusal> {
+/// Options of these names, as names and values, in the form of a request.
+pub fn options(names: &[&str], all: &Value) -> Result<Map<String, Json>, Refusal> {
     let wrong = |text: String| Refusal::new(Status::RANGE, text);
-    let (pairs, []) = all.as_chunks::<2>() else {
-        return Err(wrong("options: wanted names and values, such as \"targets\",[7]".to_owned()));
+    let (pairs, []) = all.list().unwrap_or_default().as_chunks::<2>() else {
+        let text = format!("options: wanted names and values; the names are {}", names.join(", "));
+        return Err(wrong(text));
     };
     let mut out = Map::new();
     for [key, value] in pairs {
         let key = key.text().ok_or_else(|| wrong(format!("{key} is no name of an option")))?;
         let key = key.to_str_lossy();
-        let place = name::position("option", OPTIONS.into_iter(), &key);
-        let key = OPTIONS[place.map_err(|unknown| wrong(unknown.to_string()))?];
+        let place = name::position("option", names.iter().copied(), &key);
+        let key = names[place.map_err(|unknown| wrong(unknown.to_string()))?];
         let json = option(key, value).ok_or_else(|| wrong(format!("{key}: {value} is none")))?;
         if out.insert(key.to_owned(), json).is_some() {
             return Err(wrong(format!("{key}: it stands there twice")));
@@ -178,7 +192,9 @@ mod tests {
 
     #[track_caller]
     fn check(all: &[Value], want: Result<&str, &str>) {
-        let got = options(all).map(|it| Json::Object(it).to_string()).map_err(|why| why.text);
+        let all = Value::List(all.to_vec());
+        let got = options(MONITOR, &all).map(|it| Json::Object(it).to_string());
+        let got = got.map_err(|why| why.text);
         assert_eq!(got.as_deref().map_err(String::as_str), want);
     }
 
@@ -194,8 +210,8 @@ mod tests {
 
     #[test]
     fn what_is_no_option_is_refused() {
-        let pairs = "options: wanted names and values, such as \"targets\",[7]";
-        check(&["top".into()], Err(pairs));
+        let odd = options(REGISTER, &Value::List(vec!["pid".into()])).unwrap_err();
+        assert_eq!(odd.text, "options: wanted names and values; the names are pid");
         check(&["tops".into(), 1.into()], Err("unknown option \"tops\"; did you mean \"top\"?"));
         check(&[7.into(), 1.into()], Err("7 is no name of an option"));
         check(&["pmix".into(), 2.into()], Err("pmix: 2 is none"));

@@ -270,7 +270,8 @@ impl Happenings for Scripted {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
             Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
-            Topic::Diagnosed(_) | Topic::Sampled(_) | Topic::Unsampled(_) => Ok(()),
+            Topic::Diagnosed(_) => Ok(()),
+            Topic::Sampled(_) | Topic::Unsampled(_) | Topic::Alerted(_) => Ok(()),
             _ => self.reading.can(topic),
         }
     }
