@@ -17,6 +17,7 @@ pub mod place;
 pub mod priority;
 pub mod readable;
 pub mod rights;
+pub mod shown;
 pub mod spawn;
 pub mod trace;
 pub mod user;

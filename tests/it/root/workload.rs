@@ -77,7 +77,8 @@ pub fn alive(sample: &Sample, pid: Pid) -> Option<&Process> {
 /// Some hosts run no program while their first process is current, be it in an interrupt: what a
 /// hook would have seen then is hidden. What is measured without that process is exact everywhere.
 pub struct FirstProcess {
-    switches: u64,
+    /// None while it runs, which is no switch.
+    switches: Option<u64>,
 }
 
 impl FirstProcess {
@@ -88,7 +89,7 @@ impl FirstProcess {
 
     /// Whether it ran since.
     pub fn has_run(&self) -> bool {
-        switches_of_first() != self.switches
+        self.switches.is_none() || switches_of_first() != self.switches
     }
 }
 
@@ -102,13 +103,17 @@ pub fn undisturbed<T>(mut work: impl FnMut(&FirstProcess) -> Option<T>) -> T {
     })
 }
 
-/// Context switches of the first process, all its threads but those that vanish meanwhile.
-fn switches_of_first() -> u64 {
+/// Context switches of the first process, all its threads but those that vanish meanwhile; nothing
+/// while one of them runs.
+fn switches_of_first() -> Option<u64> {
     let threads = std::fs::read_dir("/proc/1/task").unwrap().flatten();
     let texts = threads.map(|it| std::fs::read_to_string(it.path().join("status")));
-    let of = |text: String| -> u64 {
+    let of = |text: String| -> Option<u64> {
+        if text.contains("State:\tR") {
+            return None;
+        }
         let counts = text.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
-        counts.map(|(_, count)| count.trim().parse::<u64>().unwrap()).sum()
+        Some(counts.map(|(_, count)| count.trim().parse::<u64>().unwrap()).sum())
     };
     texts.flatten().map(of).sum()
 }

@@ -84,7 +84,7 @@ fn parsed(data: &[u8]) -> Result<Btf, Error> {
 }
 
 impl Facts {
-    fn learn(data: Vec<u8>) -> Result<&'static Self, Error> {
+    fn learn(data: &[u8]) -> Result<&'static Self, Error> {
         if let Some(known) = FACTS.get() {
             return Ok(known);
         }
@@ -117,7 +117,7 @@ impl Kernel {
             let loader = scope.spawn(EbpfLoader::new);
             let data = layout::read()?;
             let btf = parsed(&data)?;
-            let facts = Facts::learn(data)?;
+            let facts = Facts::learn(&data)?;
             let loader = loader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let loader = Mutex::new(prepared(loader, facts, log_level));
             Ok(Self { btf, facts, machine: Machine::read(), log_level, loader })

@@ -5,8 +5,10 @@
 //! the six kinds of type that a path can cross, in place, and is dropped after loading.
 
 use crate::backend::Error;
+use crate::sys::shown::Shown;
 use monitor_ebpf::abi::offset::{ABSENT, Member};
 use std::collections::HashMap;
+use std::path::Path;
 
 /// Where the kernel shows its types.
 pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
@@ -18,17 +20,17 @@ const UNION: u32 = 5;
 const ALIASES: [u32; 5] = [8, 9, 10, 11, 18];
 
 /// The types of a kernel.
-pub struct Layout {
-    data: Vec<u8>,
+pub struct Layout<'d> {
+    data: &'d [u8],
     /// Where each type begins; type 0 is void.
     types: Vec<usize>,
     strings: usize,
     structs: HashMap<String, usize>,
 }
 
-impl Layout {
+impl<'d> Layout<'d> {
     /// The running kernel's types, as they were [`read`].
-    pub fn of_running_kernel(data: Vec<u8>) -> Result<Self, Error> {
+    pub fn of_running_kernel(data: &'d [u8]) -> Result<Self, Error> {
         Self::parse(data).ok_or_else(|| Error::Malformed {
             what: VMLINUX.into(),
             want: "BTF of version 1 in native byte order".into(),
@@ -36,8 +38,8 @@ impl Layout {
     }
 
     /// Indexes the types of a BTF blob.
-    pub fn parse(data: Vec<u8>) -> Option<Self> {
-        let word = |at| word_at(&data, at);
+    pub fn parse(data: &'d [u8]) -> Option<Self> {
+        let word = |at| word_at(data, at);
         let header = usize::try_from(word(4)?).ok()?;
         let begin = header + usize::try_from(word(8)?).ok()?;
         let end = begin + usize::try_from(word(12)?).ok()?;
@@ -55,7 +57,7 @@ impl Layout {
     fn note_struct(&mut self, at: usize) -> Option<()> {
         let (kind, members) = self.kind(at)?;
         if kind == STRUCT && members > 0 {
-            let name = self.name(word_at(&self.data, at)?)?;
+            let name = self.name(word_at(self.data, at)?)?;
             if !name.is_empty() {
                 let name = name.to_owned();
                 self.structs.entry(name).or_insert(self.types.len());
@@ -72,7 +74,7 @@ impl Layout {
     fn lookup(&self, path: &str) -> Option<u32> {
         if let Some(name) = path.strip_prefix("sizeof ") {
             let at = self.types[*self.structs.get(name)?];
-            return word_at(&self.data, at + 8);
+            return word_at(self.data, at + 8);
         }
         let mut parts = path.split('.');
         let mut id = *self.structs.get(parts.next()?)?;
@@ -93,12 +95,12 @@ impl Layout {
             return None;
         }
         // With the flag set, the upper byte of an offset is the width of a bit field.
-        let mask = if word_at(&self.data, at + 4)? >> 31 == 1 { 0xff_ffff } else { u32::MAX };
+        let mask = if word_at(self.data, at + 4)? >> 31 == 1 { 0xff_ffff } else { u32::MAX };
         (0..members).find_map(|index| {
             let entry = at + 12 + 12 * index;
-            let name = self.name(word_at(&self.data, entry)?)?;
-            let of = usize::try_from(word_at(&self.data, entry + 4)?).ok()?;
-            let bits = word_at(&self.data, entry + 8)? & mask;
+            let name = self.name(word_at(self.data, entry)?)?;
+            let of = usize::try_from(word_at(self.data, entry + 4)?).ok()?;
+            let bits = word_at(self.data, entry + 8)? & mask;
             if name == wanted {
                 return Some((bits, of));
             }
@@ -114,12 +116,12 @@ impl Layout {
             if id == 0 || !ALIASES.contains(&self.kind(at)?.0) {
                 return Some(id);
             }
-            id = usize::try_from(word_at(&self.data, at + 8)?).ok()?;
+            id = usize::try_from(word_at(self.data, at + 8)?).ok()?;
         }
     }
 
     fn kind(&self, at: usize) -> Option<(u32, usize)> {
-        let info = word_at(&self.data, at + 4)?;
+        let info = word_at(self.data, at + 4)?;
         Some(((info >> 24) & 0x1f, usize::try_from(info & 0xffff).ok()?))
     }
 
@@ -149,8 +151,8 @@ fn word_at(data: &[u8], at: usize) -> Option<u32> {
 }
 
 /// What the running kernel shows of its types.
-pub fn read() -> Result<Vec<u8>, Error> {
-    std::fs::read(VMLINUX).map_err(unreadable)
+pub fn read() -> Result<Shown, Error> {
+    Shown::of(Path::new(VMLINUX)).map_err(unreadable)
 }
 
 fn unreadable(source: std::io::Error) -> Error {
@@ -170,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_truncated_blob_is_refused() {
-        assert!(Layout::parse(vec![0x9f, 0xeb, 1, 0, 24]).is_none());
+        assert!(Layout::parse(&[0x9f, 0xeb, 1, 0, 24]).is_none());
     }
 
     #[test]
@@ -181,7 +183,8 @@ mod tests {
 
     #[test]
     fn members_of_the_running_kernel_are_found() {
-        let Ok(layout) = read().and_then(Layout::of_running_kernel) else { return };
+        let Ok(data) = read() else { return };
+        let Ok(layout) = Layout::of_running_kernel(&data) else { return };
         let at = |paths| layout.resolve(&Member { paths });
         assert_eq!(at(&["list_head.prev"]), 8);
         assert_eq!(at(&["no_such_struct.x", "list_head.prev"]), 8);

@@ -31,7 +31,7 @@ impl Machine {
 
     /// The end of its process is part of what an event tells: nothing of it may come later.
     pub(super) fn last_of(&mut self, id: Identity, turn: &mut Turn<'_>) {
-        if self.diagnoses.looked_at.contains(&id) {
+        if self.diagnoses.looked_at.contains_key(&id) {
             self.take_probes(turn);
         }
         self.diagnoses.ended(id, turn.now);
@@ -47,7 +47,7 @@ impl Machine {
     /// Whether this is the call with which a process of MPI ends; then what is left is told.
     pub(super) fn finalized(&mut self, it: &Occurrence, turn: &mut Turn<'_>) {
         let Some(id) = it.process.filter(|_| it.topic == finalize()) else { return };
-        if self.diagnoses.looked_at.contains(&id) {
+        if self.diagnoses.looked_at.contains_key(&id) {
             self.take_probes(turn);
         }
         self.diagnoses.end(id, turn.now);
@@ -66,9 +66,12 @@ impl Machine {
             let seat = self.seats.get(session).filter(|_| sight.attached);
             wanted.extend(seat.into_iter().flat_map(|seat| seat.session.scope.members()));
         }
-        if wanted != self.diagnoses.looked_at {
+        if !wanted.iter().eq(self.diagnoses.looked_at.keys()) {
             turn.ground.count(&wanted);
-            self.diagnoses.looked_at = wanted;
+            self.diagnoses.looked_at.retain(|id, _| wanted.contains(id));
+            for id in wanted {
+                self.diagnoses.looked_at.entry(id).or_insert_with(|| turn.ground.whose(id));
+            }
         }
         self.look_for_ends(turn);
     }
@@ -77,7 +80,7 @@ impl Machine {
     /// another program then, again when something was counted for it first.
     fn look_for_ends(&mut self, turn: &mut Turn<'_>) {
         let counted = self.diagnoses.processes().map(|id| (id, true));
-        let looked_at = self.diagnoses.looked_at.iter().map(|id| (*id, false));
+        let looked_at = self.diagnoses.looked_at.keys().map(|id| (*id, false));
         let known: BTreeSet<(Identity, bool)> = counted.chain(looked_at).collect();
         if known == self.asked {
             return;
@@ -95,7 +98,10 @@ impl Machine {
     fn take_probes(&mut self, turn: &mut Turn<'_>) {
         for (id, what, times) in turn.ground.met() {
             if !self.diagnoses.knows(id) {
-                let whose = turn.ground.whose(id);
+                // It may have begun another program since it was looked at first.
+                let now = turn.ground.whose(id);
+                let first = self.diagnoses.looked_at.get(&id).filter(|_| now.rank.is_none());
+                let whose = first.cloned().unwrap_or(now);
                 self.diagnoses.learn(id, whose);
             }
             let delay = Ns(what.delay_seconds.saturating_mul(1_000_000_000));

@@ -72,8 +72,9 @@ pub struct Book {
     pub settings: Settings,
     /// Who looks at static probes.
     pub sights: BTreeMap<SessionId, Sight>,
-    /// Whose counts are looked at, as the ground was told last.
-    pub looked_at: BTreeSet<Identity>,
+    /// Whose counts are looked at, as the ground was told last, and who that was as it began: who
+    /// has ended when his first count comes cannot be asked any more.
+    pub looked_at: BTreeMap<Identity, Whose>,
     events: BTreeMap<Key, (Event, Tally)>,
     whose: BTreeMap<Identity, Whose>,
     folds: BTreeMap<SessionId, Fold>,
