@@ -249,8 +249,8 @@ mod tests {
         mine.map(|(_, times)| times.counts.iter().sum::<u64>()).sum()
     }
 
-    /// How often process 1 slept or was interrupted; nothing while it runs. Some hosts run no program while one of its
-    /// threads is current: a completion that interrupts it is hidden there.
+    /// How often process 1 slept or was interrupted; nothing while it runs. Some hosts run no
+    /// program while a thread of it is current: a completion that interrupts it is hidden there.
     fn switches_of_first() -> Option<u64> {
         let threads = std::fs::read_dir("/proc/1/task").unwrap().flatten();
         let texts = threads.map(|it| std::fs::read_to_string(it.path().join("status")));
