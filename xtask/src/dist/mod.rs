@@ -47,8 +47,7 @@ fn version() -> Result<String, String> {
     version.map(str::to_owned).ok_or_else(|| "`cargo pkgid` does not tell the version".to_owned())
 }
 
-/// Links the C library into the program; what is below the program is built as for the package,
-/// and once for both.
+/// Links the C library into the program; what is below it is built without flags.
 fn build_static() -> Outcome {
     let mut command = step::cargo();
     command.args(["rustc", "--release", "--locked", "--package=monitor-user", "--bin=monitor"]);
