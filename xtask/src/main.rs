@@ -79,7 +79,7 @@ const CHORES: &[Chore] = &[
     Chore {
         name: "docs",
         takes: &["--check"],
-        help: "Write the generated pages; --check compares them and follows links",
+        help: "Write the generated pages; --check only follows the links of all pages",
         run: docs::run,
     },
     Chore {

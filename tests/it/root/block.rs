@@ -1,7 +1,8 @@
 //! Block I/O by process, to the byte and to the request.
 
+use super::first::FirstProcess;
 use super::privilege::{granted, skip};
-use super::workload::{FirstProcess, Guarded, alive, ebpf, processes, undisturbed, until};
+use super::workload::{Guarded, alive, ebpf, processes, undisturbed, until};
 use crate::deadline;
 use monitor::backend::Backend;
 use monitor::model::field::{BlockField as B, ProcessField as F};

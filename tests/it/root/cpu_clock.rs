@@ -3,7 +3,8 @@
 //! In: a process that burns on every CPU and says what its clock shows. Out: a failure where the
 //! count is not between what the clock showed before and after.
 
-use super::workload::{FirstProcess, Guarded, alive, processes};
+use super::first::FirstProcess;
+use super::workload::{Guarded, alive, processes};
 use crate::deadline;
 use monitor::backend::Backend as _;
 use monitor::backend::ebpf::Ebpf;

@@ -10,6 +10,7 @@ mod cpu_clock;
 mod doctor;
 mod equal;
 mod exact_cpu;
+mod first;
 mod grouped;
 mod hidden;
 mod hotplug;

@@ -39,7 +39,7 @@ pub struct Event {
     /// Bytes of a stack that follow; 0 in an `Event` alone.
     pub stack_bytes: u32,
     /// The user and the group who may look into the process; [`NOBODY`](super::NOBODY) twice, if
-    /// none may but root.
+    /// none may but root, and at a tracepoint.
     pub eyes: [u32; 2],
     /// When, on `CLOCK_BOOTTIME`.
     pub at_boottime_ns: u64,

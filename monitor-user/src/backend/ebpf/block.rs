@@ -218,8 +218,13 @@ fn disk_name((major, minor): (u32, u32)) -> Arc<str> {
 }
 
 #[cfg(test)]
+#[path = "../../../../tests/it/root/first.rs"]
+mod first;
+
+#[cfg(test)]
 #[allow(clippy::print_stdout, reason = "it says which hooks this kernel has")]
 mod tests {
+    use super::first::FirstProcess;
     use super::*;
     use std::process::Command;
 
@@ -249,27 +254,12 @@ mod tests {
         mine.map(|(_, times)| times.counts.iter().sum::<u64>()).sum()
     }
 
-    /// How often process 1 slept or was interrupted; nothing while it runs. Some hosts run no
-    /// program while a thread of it is current: a completion that interrupts it is hidden there.
-    fn switches_of_first() -> Option<u64> {
-        let threads = std::fs::read_dir("/proc/1/task").unwrap().flatten();
-        let texts = threads.map(|it| std::fs::read_to_string(it.path().join("status")));
-        let of = |text: String| -> Option<u64> {
-            if text.contains("State:\tR") {
-                return None;
-            }
-            let counts = text.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
-            Some(counts.map(|(_, count)| count.trim().parse::<u64>().unwrap()).sum())
-        };
-        texts.flatten().map(of).sum()
-    }
-
     /// Runs `dd` until nothing of it was hidden.
     fn seen(arguments: &[&str]) -> u32 {
         for _ in 0..100 {
-            let before = switches_of_first();
+            let first = FirstProcess::watched();
             let child = dd(arguments).unwrap();
-            if before.is_some() && switches_of_first() == before {
+            if !first.has_run() {
                 return child;
             }
         }

@@ -20,7 +20,7 @@ pub struct Told {
     pub at: Ns,
     /// The process that it happened to.
     pub process: Identity,
-    /// Who may look into that, besides root; nobody, if others lent it rights.
+    /// Who may look into that, besides root; nobody, if others lent it rights, and at a tracepoint.
     pub eyes: Option<Eyes>,
     /// The thread.
     pub tid: Pid,

@@ -193,7 +193,7 @@ impl Machine {
         for it in seen.iter().filter(|it| !it.ended()) {
             for session in self.admit(it.id, it) {
                 if let Some(seat) = self.seats.get_mut(&session) {
-                    seat.session.scope.attach_late(it.id);
+                    seat.session.scope.note_late(it.id);
                 }
                 self.came(it.id, session, turn);
             }

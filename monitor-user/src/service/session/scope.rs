@@ -17,7 +17,7 @@ pub struct Scope {
     members: BTreeSet<Identity>,
     /// Whoever is like one of these joins as he comes to be.
     joins: Vec<Filter>,
-    /// Of those members it was said that they came, before their birth may be heard of.
+    /// Those members of whom it was said that they came, before their birth may be heard of.
     late: BTreeSet<Identity>,
     /// Whether it is another scope than when this was asked last.
     is_changed: bool,
@@ -32,6 +32,7 @@ impl Scope {
     /// Observes it no more; whether it was.
     pub fn detach(&mut self, id: Identity) -> bool {
         let was_there = self.members.remove(&id);
+        let _was_late = self.late.remove(&id);
         self.is_changed |= was_there;
         was_there
     }
@@ -39,6 +40,7 @@ impl Scope {
     /// Observes nobody, and nobody who comes.
     pub fn clear(&mut self) {
         self.members.clear();
+        self.late.clear();
         self.joins.clear();
         self.is_changed = true;
     }
@@ -54,15 +56,14 @@ impl Scope {
         std::mem::take(&mut self.is_changed)
     }
 
-    /// Observes one who came before births were looked out for, perhaps.
-    pub fn attach_late(&mut self, id: Identity) {
-        self.attach(id);
+    /// Of a member it is said now that it came; perhaps its birth will be heard of as well.
+    pub fn note_late(&mut self, id: Identity) {
         let _is_new = self.late.insert(id);
     }
 
     /// Whether that was said of it already.
     pub fn came_late(&self, id: Identity) -> bool {
-        self.late.iter().any(|it| is_same(*it, id))
+        is_among(&self.late, id)
     }
 
     /// How many kinds of processes join as they come to be.
@@ -93,7 +94,7 @@ impl Scope {
 
     /// Whether it is observed.
     pub fn has(&self, id: Identity) -> bool {
-        self.members.contains(&id) || self.of_pid(id).any(|it| is_same(it, id))
+        is_among(&self.members, id)
     }
 
     /// Who is observed, ascending.
@@ -105,12 +106,12 @@ impl Scope {
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.joins.is_empty()
     }
+}
 
-    fn of_pid(&self, id: Identity) -> impl Iterator<Item = Identity> {
-        let first = Identity { pid: id.pid, start: Ns(0) };
-        let last = Identity { pid: id.pid, start: Ns(u64::MAX) };
-        self.members.range(first..=last).copied()
-    }
+/// Whether a process is one of these, whichever backend has named them.
+fn is_among(these: &BTreeSet<Identity>, id: Identity) -> bool {
+    let of_pid = |start| Identity { pid: id.pid, start: Ns(start) };
+    these.contains(&id) || these.range(of_pid(0)..=of_pid(u64::MAX)).any(|it| is_same(*it, id))
 }
 
 /// Whether two backends mean the same process.

@@ -8,6 +8,7 @@ use aya_ebpf::bindings::{BPF_F_USER_STACK, BPF_RB_FORCE_WAKEUP};
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user_str};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::RingBuf;
+use monitor_ebpf::abi::rule::NOBODY;
 use monitor_ebpf::abi::rule::op::{Op, told};
 use monitor_ebpf::abi::rule::record::{
     Event, FRAMES, KIND_STORM, KIND_TOLD, LongEvent, TEXT_BYTES, TEXTS,
@@ -60,7 +61,8 @@ impl Frame {
         (event.pid, event.tid) = (self.pid, self.tid);
         event.cpu = clock::processor();
         event.stack_bytes = 0;
-        event.eyes = self.task.eyes();
+        // What only is at a probe is within the process; at tracepoints nobody asks.
+        event.eyes = if self.ip == 0 { [NOBODY; 2] } else { self.task.eyes() };
         event.at_boottime_ns = self.now_ns();
         event.start_boottime_ns = self.task.leader().start_boottime_ns();
         (event.ip, event.sp) = (self.ip, self.sp);
