@@ -16,6 +16,7 @@ mod hidden;
 mod hotplug;
 mod inet_diag;
 mod life;
+mod preferred;
 pub mod privilege;
 mod proc_mount;
 mod rank;

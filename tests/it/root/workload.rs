@@ -1,6 +1,7 @@
 //! Workloads that tests start, and waiting for what they cause.
 
 use super::first::FirstProcess;
+use super::preferred::Preferred;
 use crate::deadline;
 use monitor::backend::Backend;
 use monitor::backend::ebpf::Ebpf;
@@ -79,6 +80,7 @@ pub fn alive(sample: &Sample, pid: Pid) -> Option<&Process> {
 /// that process has run: what it waits for may be hidden.
 #[track_caller]
 pub fn undisturbed<T>(mut work: impl FnMut(&FirstProcess) -> Option<T>) -> T {
+    let _preferred = Preferred::now();
     deadline::until(|| {
         let first = FirstProcess::watched();
         work(&first).filter(|_| !first.has_run())
