@@ -34,9 +34,15 @@ pub fn fresh(program: impl AsRef<Path>) -> Command {
     command
 }
 
-/// The cargo that runs us, in the root of the workspace.
+/// The cargo that runs us, in the root of the workspace. What it told us of `xtask` is not handed
+/// back: a build script that watches such a variable would run anew when cargo is called by hand.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let of_xtask =
+        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(of_xtask)) {
+        command.env_remove(name);
+    }
     command.current_dir(crate::workspace::root());
     command
 }
