@@ -10,127 +10,32 @@ mod alarm;
 pub mod alone;
 mod answer;
 pub mod ask;
+mod call;
 mod caller;
 mod cancel;
 mod lease;
+mod message;
 mod monitor;
+mod reading;
 mod register;
 mod start;
 
 pub use alarm::LookAt;
 pub use answer::{Answer, NodeAnswer};
 pub use caller::{Caller, Conn, Limits};
+pub use message::{About, Input, Key, Look, Output};
 
-use crate::meter::census::Claim;
-use crate::meter::eye::Eye;
-use crate::meter::file::{Stat, Unseen};
-use crate::meter::veil::Veil;
-use crate::meter::view::Seen;
 use crate::model::id::Ns;
 use crate::model::sample::Instant;
-use crate::model::status::Refusal;
 use crate::model::want::Capability;
-use crate::wire::call::{Call, Tag};
-use crate::wire::event::Event;
-use crate::wire::params::Flight;
 use account::Accounts;
 use agenda::Agenda;
 use alarm::Alarm;
 use cancel::Pending;
-use monitor::{Monitor, SLACK, Teller};
+use monitor::Monitor;
 use register::Claims;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-/// Whatever can wake the engine.
-pub enum Input {
-    /// Somebody is there.
-    Opened(Caller),
-    /// He is gone.
-    Closed(Conn),
-    /// He called.
-    Called {
-        /// Who.
-        from: Conn,
-        /// What the reply carries; no reply, if absent.
-        tag: Option<Tag>,
-        /// What.
-        call: Call,
-    },
-    /// The views come back from a reading.
-    Seen(Vec<Look>),
-    /// Somebody looked at a file.
-    Looked(Key, Result<Stat, Unseen>),
-    /// Somebody whom these watch has ended, and his last record is there.
-    Ended(Vec<Key>),
-    /// What became of claims.
-    Claimed(Vec<(Key, Result<(), Refusal>)>),
-    /// Time has passed.
-    Tick,
-    /// The service ends.
-    Shutdown,
-}
-
-/// Whatever the engine asks for.
-pub enum Output {
-    /// The reply to a call.
-    Reply {
-        /// To whom.
-        to: Conn,
-        /// The tag of his call.
-        tag: Tag,
-        /// What became of it.
-        answer: Result<Answer, Refusal>,
-    },
-    /// Something that he asked to be told.
-    Event {
-        /// Whom.
-        to: Conn,
-        /// What.
-        event: Event,
-    },
-    /// Read, and let these look.
-    Look(Vec<Look>),
-    /// Look at a file.
-    LookAt(LookAt),
-    /// See whether processes can be registered, and do it.
-    Claims(Vec<(Key, Claim)>),
-    /// Answer what is not about monitors.
-    Asked {
-        /// Whom.
-        to: Conn,
-        /// The tag of his call.
-        tag: Tag,
-        /// What he wants to know.
-        about: About,
-    },
-}
-
-/// What the engine does not know of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
-    /// How each capability is served.
-    Probes,
-    /// What the service uses.
-    Service,
-    /// Requests that wait for their events.
-    Rules,
-    /// What the flight recorder kept.
-    Flight(Flight),
-}
-
-/// One view, on its way to a reading or back.
-pub struct Look {
-    /// Of which monitor.
-    pub key: Key,
-    /// The view.
-    pub view: Eye,
-    /// What it saw, on the way back.
-    pub seen: Option<Result<Seen, Refusal>>,
-}
-
-/// A monitor, as the engine counts them.
-pub type Key = u64;
 
 /// The monitors of one node.
 pub struct Engine {
@@ -258,134 +163,6 @@ impl Engine {
         self.monitors.is_empty()
     }
 
-    fn called(&mut self, by: (Conn, Option<Tag>), call: Call, now: Ns, out: &mut Vec<Output>) {
-        let (from, tag) = by;
-        let Some(caller) = self.callers.get(&from).cloned() else { return };
-        let method = call.method();
-        // The reply goes before whatever the call lets happen.
-        let place = out.len();
-        let answer = match call {
-            Call::Hello => Ok(Some(Answer::hello(&self.node, &caller))),
-            Call::Monitor(request) => self.start(&caller, tag.clone(), *request, (now, out)),
-            Call::Cancel(which) => self.cancel((&caller, tag.clone()), &which, now, out),
-            Call::List => Ok(Some(Answer::List(self.list(&caller, now)))),
-            Call::Attach(named) => self.attach(&caller, &named.id, out).map(Some),
-            Call::Renew(named) => self.renew(&caller, &named.id, now).map(Some),
-            Call::Heartbeat(params) => self.heartbeat((&caller, tag.clone()), params, (now, out)),
-            Call::Beat => {
-                self.beat(&caller, now);
-                Ok(Some(Answer::Heard {}))
-            }
-            Call::File(params) => self.file((&caller, tag.clone()), params, (now, out)),
-            Call::Account => self.account(&caller, tag.clone(), now),
-            Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
-            Call::Rules => asked((from, &tag), About::Rules, out),
-            Call::Probes => asked((from, &tag), About::Probes, out),
-            Call::Status => asked((from, &tag), About::Service, out),
-            // It has everybody's processes in full.
-            Call::Flight(_) if caller.veil != Veil::None => {
-                Err(Refusal::denied("the flight recorder has all processes: it takes observe-all"))
-            }
-            Call::Flight(params) => asked((from, &tag), About::Flight(params), out),
-            Call::Register(params) => self.register(&caller, tag.clone(), params, now),
-        };
-        if let Err(refusal) = &answer {
-            self.note_refusal(&caller, method, refusal);
-        }
-        if let (Some(tag), Some(answer)) = (tag, answer.transpose()) {
-            out.insert(place, Output::Reply { to: from, tag, answer });
-        }
-    }
-
-    /// The same of first samples that could not be had: these are all the replies there are.
-    fn note_refused(&mut self, out: &[Output]) {
-        for output in out {
-            let Output::Reply { to, answer: Err(refusal), .. } = output else { continue };
-            self.refuse(*to, "monitor", refusal);
-        }
-    }
-
-    /// Counts a refusal to somebody, and writes it into the log.
-    pub fn refuse(&mut self, to: Conn, method: &str, refusal: &Refusal) {
-        if let Some(caller) = self.callers.get(&to).cloned() {
-            self.note_refusal(&caller, method, refusal);
-        }
-    }
-
-    /// Counts a refusal, and writes it into the log.
-    fn note_refusal(&mut self, caller: &Caller, method: &str, refusal: &Refusal) {
-        *self.refused.entry(refusal.status.name()).or_default() += 1;
-        let (uid, pid) = (caller.uid, caller.pid);
-        tracing::info!(uid, pid, method, status = refusal.status.name(), "{refusal}");
-    }
-
-    /// Hands out the views of all monitors that are due. One reading at a time: who comes due
-    /// meanwhile joins the next.
-    fn look(&mut self, now: Ns, out: &mut Vec<Output>) {
-        let first = self.ticks.first().into_iter().chain(self.accounts.due()).min();
-        if self.looking || first.is_none_or(|at| at > now) {
-            return;
-        }
-        // Who is due, but could wait a little longer, shares the reading.
-        let soon = self.ticks.until(Ns(now.0.saturating_add(SLACK.0)));
-        let mut looks = Vec::with_capacity(soon.len());
-        for key in soon {
-            let due = self.monitors.get_mut(&key).filter(|it| it.due().is_some_and(|at| at <= now));
-            if let Some(view) = due.and_then(|it| it.leave(now)) {
-                looks.push(Look { key, view: Eye::View(view), seen: None });
-                self.ticks.set(key, None);
-            }
-        }
-        let accounts = self.accounts.looks(now);
-        looks.extend(accounts.into_iter().map(|(key, view)| Look { key, view, seen: None }));
-        self.looking = !looks.is_empty();
-        out.push(Output::Look(looks));
-    }
-
-    /// These shall look before their time.
-    fn hurry(&mut self, keys: &[Key]) {
-        for key in keys {
-            // Whoever waits for his first sample sees it there.
-            if let Some(monitor) = self.monitors.get_mut(key).filter(|it| it.seq > 0) {
-                monitor.hurry = true;
-                self.note(*key);
-            }
-        }
-    }
-
-    /// The views are back.
-    fn seen(&mut self, looks: Vec<Look>, now: Ns, out: &mut Vec<Output>) {
-        self.looking = false;
-        let unix = self.unix(now);
-        for look in looks {
-            let view = match look.view {
-                Eye::View(view) => view,
-                Eye::Account(eye) => {
-                    self.accounted(look.key, (eye, look.seen), now, out);
-                    continue;
-                }
-                // Whoever collects metrics asks without a monitor.
-                Eye::Scrape(_) | Eye::Whole(_) => continue,
-            };
-            let Some(monitor) = self.monitors.get_mut(&look.key) else { continue };
-            monitor.view = Some(view);
-            let over = match look.seen {
-                Some(_) if monitor.cancelled => true,
-                Some(seen) => monitor.take(seen, (now, Teller { node: &self.node, unix }), out),
-                None => false,
-            };
-            if over && !monitor.cancelled && monitor.awaited() {
-                let capabilities = monitor.rest();
-                self.release(capabilities);
-                self.note(look.key);
-            } else if over {
-                self.remove(look.key, out);
-            } else {
-                self.note(look.key);
-            }
-        }
-    }
-
     /// Notes when a monitor must be looked after.
     fn note(&mut self, key: Key) {
         let monitor = self.monitors.get(&key).filter(|it| !it.cancelled);
@@ -424,17 +201,6 @@ impl Engine {
         self.cancels = left;
         out.extend(done.into_iter().filter_map(Pending::reply));
     }
-}
-
-/// Hands on a question; nobody answers what carries no tag.
-fn asked(
-    by: (Conn, &Option<Tag>),
-    about: About,
-    out: &mut Vec<Output>,
-) -> Result<Option<Answer>, Refusal> {
-    let (to, tag) = by;
-    out.extend(tag.clone().map(|tag| Output::Asked { to, tag, about }));
-    Ok(None)
 }
 
 #[cfg(test)]
