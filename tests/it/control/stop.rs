@@ -3,7 +3,7 @@
 use super::target::{ONE, OTHER, Target, does, hand, meanwhile, refuses};
 use crate::deadline;
 use crate::root::privilege::{granted, skip};
-use monitor::control::{Act, Done, Hand as _, Method, Trouble, What};
+use monitor::control::{Act, Done, Hand as _, Mark, Method, Spot, Trouble, What};
 use std::path::PathBuf;
 
 #[test]
@@ -30,6 +30,23 @@ fn one_tool_does_not_let_go_what_another_holds() {
     assert!(matches!(hand.act(ONE, go.clone()), Err(Trouble::State(_))));
     assert_eq!(hand.act(OTHER, go), Ok(Done::It));
     target.until_counts(0);
+}
+
+#[test]
+fn who_is_stopped_at_calls_of_two_threads_stands_until_both_are_let_go() {
+    let (target, mut hand) = (Target::new("spin", 2), hand());
+    let (mark, spot) = (Mark(5), Spot { pc: 0, sp: 0 });
+    // As a kernel program does, whose second thread met the call before it stood.
+    target.signal("STOP");
+    for thread in [0, 1] {
+        let caught = does(&mut hand, Act::Catch(target.thread(thread), mark, spot));
+        assert_eq!(caught, Done::Stopped(Method::Signal));
+    }
+    assert_eq!(does(&mut hand, Act::Release(target.thread(0), mark)), Done::It);
+    assert!(target.stands(), "the second thread's event is not over");
+    assert_eq!(does(&mut hand, Act::Release(target.thread(1), mark)), Done::It);
+    target.until_counts(0);
+    target.until_counts(1);
 }
 
 #[test]

@@ -18,8 +18,8 @@ pub struct Ledger(BTreeMap<Identity, Entry>);
 
 #[derive(Default)]
 struct Entry {
-    /// For whom, and for which event, if it is for one.
-    stopped: BTreeMap<(Tool, Option<Mark>), Method>,
+    /// For whom, and for which event of which thread, if it is for one.
+    stopped: BTreeMap<(Tool, Option<(Mark, Target)>), Method>,
     /// Kernel programs may have stopped it.
     guarded: BTreeSet<(Tool, Mark)>,
     /// Threads of it were traced, and may have debug registers of ours.
@@ -41,11 +41,12 @@ impl Ledger {
                 let _held = self.entry(*process).stopped.remove(&(tool, None));
             }
             (Act::Catch(target, mark, _), Ok(Done::Stopped(method))) => {
-                let holder = (tool, Some(*mark));
+                let holder = (tool, Some((*mark, *target)));
                 let _again = self.entry(target.process).stopped.insert(holder, method.clone());
             }
             (Act::Release(target, mark), _) => {
-                let _held = self.entry(target.process).stopped.remove(&(tool, Some(*mark)));
+                let _held =
+                    self.entry(target.process).stopped.remove(&(tool, Some((*mark, *target))));
             }
             (Act::Watch(target, mark), _) => {
                 let _again = self.entry(target.process).guarded.insert((tool, *mark));
@@ -76,7 +77,7 @@ impl Ledger {
         match (&happened.what, happened.wanted, self.0.get_mut(&id)) {
             (What::Ended, ..) => _ = self.0.remove(&id),
             (What::Overdue(_), Some((tool, mark)), Some(entry)) => {
-                let _held = entry.stopped.remove(&(tool, Some(mark)));
+                let _held = entry.stopped.remove(&(tool, Some((mark, happened.target))));
             }
             _ => {}
         }
@@ -181,6 +182,12 @@ mod tests {
         let stopped = Ok(Done::Stopped(Method::Signal));
         ledger.enter(ONE, &Act::Catch(ID.into(), mark, spot), &stopped);
         ledger.enter(ONE, &Act::Stop(ID.into()), &stopped);
+        let thread = Identity { pid: Pid(8), ..ID };
+        let second = Target { thread: Some(thread), ..ID.into() };
+        ledger.enter(ONE, &Act::Catch(second, mark, spot), &stopped);
+        ledger.enter(ONE, &Act::Release(second, mark), &Ok(Done::It));
+        let of_first = (ONE, Some((mark, ID.into())));
+        assert!(ledger.entry(ID).stopped.contains_key(&of_first), "its first thread is not let go");
         let release = Act::Release(ID.into(), mark);
         ledger.enter(ONE, &release, &Ok(Done::It));
         assert_eq!(ledger.acts(), [Act::Kill(ID.into(), 18)], "it is stopped for the tool itself");

@@ -7,7 +7,7 @@
 mod freezer;
 mod guard;
 
-use super::act::{Happened, Mark, Method, Target, Tool, What};
+use super::act::{Happened, Method, Target, Tool, What};
 use super::holder::{Cause, HELD_AT_MOST};
 use super::patience::Patience;
 use super::subject::{Subject, key};
@@ -71,7 +71,7 @@ impl Holds {
     /// event may have been another's: then `is_else` says so, and nobody is held here.
     pub fn catch(
         &mut self,
-        (tool, mark): (Tool, Mark),
+        holder: (Tool, Cause),
         subject: Subject,
         is_else: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Method>, Trouble> {
@@ -97,7 +97,7 @@ impl Holds {
         });
         hold.caught = true;
         let until = Some(Instant::now() + HELD_AT_MOST);
-        let _again = hold.holders.insert((tool, Cause::Event(mark)), until);
+        let _again = hold.holders.insert(holder, until);
         Ok(Some(hold.method()))
     }
 
@@ -106,9 +106,8 @@ impl Holds {
         self.0.contains_key(&key(id))
     }
 
-    /// Whether a tool holds a process for an event.
-    pub fn holds(&self, holder: (Tool, Mark), id: Identity) -> bool {
-        let holder = (holder.0, Cause::Event(holder.1));
+    /// Whether a tool holds a process for this.
+    pub fn holds(&self, holder: (Tool, Cause), id: Identity) -> bool {
         self.0.get(&key(id)).is_some_and(|hold| hold.holders.contains_key(&holder))
     }
 
@@ -191,13 +190,13 @@ impl Holds {
         let mut late = Vec::new();
         for (id, hold) in &self.0 {
             let over = hold.holders.iter().filter(|(_, until)| until.is_some_and(|it| it <= now));
-            late.extend(over.map(|(holder, _)| (*holder, *id, hold.subject.id)));
+            late.extend(over.map(|(holder, _)| (*holder, *id)));
         }
-        for (holder, id, process) in late {
+        for (holder, id) in late {
             // One that cannot be let go has ended.
             let _gone = self.let_go(holder, id);
-            if let (tool, Cause::Event(mark)) = holder {
-                let (target, wanted) = (Target::from(process), Some((tool, mark)));
+            if let (tool, Cause::Met(mark, target)) = holder {
+                let wanted = Some((tool, mark));
                 told.push(Happened { target, wanted, what: What::Overdue(HELD_AT_MOST) });
             }
         }

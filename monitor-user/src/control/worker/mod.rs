@@ -89,9 +89,11 @@ impl Worker {
                 Ok(Done::It)
             }
             Act::Catch(target, mark, spot) => self.catch((tool, *mark), target, *spot),
-            Act::Release(target, mark) if self.holds.holds((tool, *mark), target.process) => {
+            Act::Release(target, mark)
+                if self.holds.holds((tool, Cause::Met(*mark, *target)), target.process) =>
+            {
                 self.leave_event((tool, *mark), target);
-                done(self.holds.let_go((tool, Cause::Event(*mark)), target.process))
+                done(self.holds.let_go((tool, Cause::Met(*mark, *target)), target.process))
             }
             Act::Forget => {
                 self.traces.forget(tool);
@@ -174,7 +176,8 @@ impl Worker {
             traces.turn(told);
             traces.has_caught(id, tid)
         };
-        let caught = self.holds.catch(who, subject, &mut is_traced)?;
+        let holder = (who.0, Cause::Met(who.1, *target));
+        let caught = self.holds.catch(holder, subject, &mut is_traced)?;
         if caught.is_some() {
             self.met.enter(tid, who, spot);
         }

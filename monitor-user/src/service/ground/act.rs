@@ -108,6 +108,9 @@ pub struct HeldThread {
     pub target: Target,
     /// Whether it stands with its process, because it could not be held alone.
     pub with_process: bool,
+    /// Which of all holds it is: the same thread may be held for the same request again, after
+    /// this hold was lost.
+    pub number: u64,
 }
 
 /// Who wants an act done.

@@ -123,7 +123,8 @@ impl Fake {
         };
         let told = [Told::Process(id)].into_iter().chain(rest.into_iter().map(Told::Value));
         let (tool, target) = (sent.tool, Target::from(id));
-        let held = HeldThread { ticket: sent.ticket, tool, target, with_process: false };
+        let ticket = sent.ticket;
+        let held = HeldThread { ticket, tool, target, with_process: false, number: 0 };
         Occurrence {
             process: Some(id),
             thread: Some(id.pid),

@@ -164,7 +164,10 @@ impl Hands {
                 }
             }
             // It stands alone after all, which is told by itself.
-            (Ok(_), _) | (Err(_), None) => {}
+            (Ok(_), _) => {}
+            // The hand that takes its place is asked next.
+            (Err(Trouble::HandLost), Some(place)) => self.caught[place].is_asked = false,
+            (Err(_), None) => control::subject::let_run(target.process),
             (Err(_), Some(place)) => {
                 let it = self.caught.remove(place);
                 // No hand can: what our own rights reach must not stand for ever.

@@ -47,8 +47,8 @@ impl Hands {
     pub fn go_on(&mut self, held: &HeldThread) {
         let place = (held.tool.session, key(held.target.process));
         let Some(threads) = self.held.get_mut(&place) else { return };
-        let Some(one) = threads.iter().position(|it| *it == held.target) else { return };
-        let _target = threads.remove(one);
+        let Some(one) = threads.iter().position(|it| it == held) else { return };
+        let _held = threads.remove(one);
         self.held.retain(|_, threads| !threads.is_empty());
         let release = control::Act::Release(held.target, Mark(held.ticket));
         self.order(&held.tool, release, Order::Aside);
@@ -95,9 +95,10 @@ impl Hands {
         target: Target,
         with_process: bool,
     ) -> HeldThread {
-        let place = (tool.session, key(target.process));
-        self.held.entry(place).or_default().push(target);
-        HeldThread { ticket, tool, target, with_process }
+        self.n_held += 1;
+        let held = HeldThread { ticket, tool, target, with_process, number: self.n_held };
+        self.held.entry((tool.session, key(target.process))).or_default().push(held);
+        held
     }
 
     fn failed(&mut self, sent: Option<Sent>, it: &Happened) {
@@ -131,9 +132,9 @@ impl Hands {
         for id in &sent.on {
             // A thread that an event holds goes on from there; a breakpoint is for all of them.
             let held = self.held.get(&(sent.tool.session, key(*id)));
-            let held = held.and_then(|threads| threads.last()).copied();
+            let held = held.and_then(|threads| threads.last());
             let goes_on = held.filter(|_| !matches!(sent.errand, Errand::Break(_)));
-            let target = goes_on.unwrap_or_else(|| Target::from(*id));
+            let target = goes_on.map_or_else(|| Target::from(*id), |it| it.target);
             let order = order::errand(&sent.errand, target, Mark(sent.ticket));
             self.order(&sent.tool, order, Order::Errand(sent.ticket));
         }

@@ -16,7 +16,7 @@ use crate::model::id::{Identity, Ns};
 use crate::omis::Status;
 use crate::service::desk::Topic;
 use crate::service::ground::answer;
-use crate::service::ground::{Happening, Sent, Ticket};
+use crate::service::ground::{Happening, HeldThread, Sent, Ticket};
 use crate::service::outcome::Refusal;
 use crate::service::session::right::{SessionId, Tool};
 use act::Pending;
@@ -38,7 +38,8 @@ pub struct Hands {
     tickets: HashMap<Ticket, Pending>,
     sent: BTreeMap<Ticket, Sent>,
     /// Threads that wait until actions are done.
-    held: BTreeMap<(SessionId, Identity), Vec<Target>>,
+    held: BTreeMap<(SessionId, Identity), Vec<HeldThread>>,
+    n_held: u64,
     /// Programs of the kernel that stop who meets their event, by serial.
     holding: BTreeMap<u64, Holding>,
     /// Whom they have stopped, as they told it, and whom a hand has seen stand.
