@@ -18,6 +18,7 @@ mod own;
 mod relay;
 pub mod reload;
 pub mod sampler;
+mod timer;
 mod web;
 
 use crate::backend::Backend;
@@ -26,7 +27,6 @@ use crate::cluster::link::{Letter, Link};
 use crate::cluster::scope::Node;
 use crate::engine::{Conn, Engine, Input, Limits};
 use crate::meter::scrape::Exposed;
-use crate::model::id::Ns;
 use crate::model::sample::Note;
 use crate::model::want::Capability;
 use crate::serve::http::{self, Dial};
@@ -35,7 +35,7 @@ use crate::serve::policy::{Hidden, Policy};
 use crate::serve::socket::Listening;
 use crate::service::ctx::Member;
 use crate::service::ground::live::recorder::Service;
-use crate::sys::{clock, rights};
+use crate::sys::rights;
 use crate::wire::call::Tag;
 use account::Account;
 use clients::{Clients, Said};
@@ -50,10 +50,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use timer::Timer;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
-use tokio::time::{Instant, sleep_until};
 use web::Web;
 
 /// Lines that may wait for the loop before connections are read no further.
@@ -181,6 +181,7 @@ struct Loop {
     /// The socket; a service that only a page shows has none.
     listening: Option<Listening>,
     arrivals: Receiver<Arrival>,
+    timer: Timer,
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
@@ -242,6 +243,7 @@ impl Loop {
             exposed,
             listening,
             arrivals,
+            timer: Timer::new()?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
@@ -286,7 +288,7 @@ impl Loop {
     }
 
     async fn woken(&mut self) -> Woken {
-        let due = self.cluster.due().map(instant);
+        let due = self.cluster.due();
         tokio::select! {
             biased;
             _ = self.terminate.recv() => Woken::Input(Some(Input::Shutdown)),
@@ -294,7 +296,7 @@ impl Loop {
             _ = self.hangup.recv() => Woken::Hangup,
             Some(done) = self.sampler.done.recv() => Woken::Done(done),
             looked = self.files.next() => Woken::Input(Some(looked)),
-            () = until(due) => Woken::Input(Some(Input::Tick)),
+            () = self.timer.until(due) => Woken::Input(Some(Input::Tick)),
             ask = self.heart.beat() => Woken::Beat(ask),
             Some((to, letter)) = self.letters.recv() => {
                 self.write(to, letter);
@@ -338,17 +340,6 @@ impl Loop {
 }
 
 /// A time of `CLOCK_BOOTTIME` on the clock of the loop.
-fn instant(at: Ns) -> Instant {
-    Instant::now() + Duration::from_nanos(at.since(clock::boot()).0)
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Waits for somebody who connects; for ever, where there is no socket.
 async fn connected(listening: Option<&Listening>) -> std::io::Result<UnixStream> {
     match listening {

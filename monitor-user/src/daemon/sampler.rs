@@ -6,6 +6,7 @@
 use super::config::Keeping;
 use super::dead::Dead;
 use super::flight::{self, Recorder};
+use super::timer::about;
 use crate::backend::host::Host;
 use crate::backend::{Backend, hold};
 use crate::engine::{Conn, Key, Look};
@@ -178,9 +179,8 @@ impl Reader {
         let wake = own.and_then(|fd| readable::readable(fd).ok());
         let ends = self.ends.as_fd().try_clone_to_owned().and_then(readable::readable).ok();
         loop {
-            let due = self.rounds.due().map(super::instant);
-            let again = self.dead.due().map(super::instant);
-            let record = self.recorder.as_ref().map(|it| super::instant(it.due()));
+            let (due, again) = (self.rounds.due(), self.dead.due());
+            let record = self.recorder.as_ref().map(|it| it.due());
             tokio::select! {
                 biased;
                 job = queue.recv() => match job {
@@ -189,9 +189,9 @@ impl Reader {
                 },
                 () = records(wake.as_ref()) => self.rounds.backend().drain(),
                 () = records(ends.as_ref()) => self.dead.take(&self.ends.ended(), clock::boot()),
-                () = super::until(again) => self.settle(),
-                () = super::until(record) => self.record(),
-                () = super::until(due) => self.rounds.tend(clock::boot()),
+                () = about(again) => self.settle(),
+                () = about(record) => self.record(),
+                () = about(due) => self.rounds.tend(clock::boot()),
             }
             if let Some(ranks) = self.rounds.news() {
                 self.tell(Done::Ranks(ranks));

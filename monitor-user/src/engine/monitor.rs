@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// How long a tick may wait so that others share its reading: this part of its period …
 const SLACK_PART: u64 = 20;
 /// … and no longer than this.
-pub const SLACK: Ns = Ns(4_000_000);
+pub const SLACK: Ns = Ns(7_000_000);
 
 /// Who tells, and when, where no reading says so.
 #[derive(Clone, Copy)]

@@ -19,6 +19,7 @@ pub mod readable;
 pub mod rights;
 pub mod shown;
 pub mod spawn;
+pub mod timer;
 pub mod trace;
 pub mod user;
 pub mod wait;
