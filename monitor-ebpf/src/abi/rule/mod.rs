@@ -81,6 +81,13 @@ pub const TALLIES: &str = "TALLIES";
 pub const BURSTS: &str = "BURSTS";
 /// Table of [`Member`] by thread group id.
 pub const MEMBERS: &str = "MEMBERS";
+/// Array of two `u64`: how often a process was taken out of sets, because it ended, and by user
+/// space; each is written by one side.
+pub const LEFT: &str = "LEFT";
+/// The first of them.
+pub const BY_END: u32 = 0;
+/// The second.
+pub const BY_USER: u32 = 1;
 /// Array of one `u64`: sets that a child is born into when its parent is in them.
 pub const INHERITED: &str = "INHERITED";
 /// Ring of [`record::Event`] and [`record::LongEvent`].

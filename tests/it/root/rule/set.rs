@@ -58,7 +58,7 @@ fn root_a_set_that_was_freed_has_nobody_when_it_comes_back() {
     let again = scene.rules.make_set(Children::Included).unwrap();
     assert_eq!(again, first);
     scene.set = again;
-    let id = scene.list(Place::Entry(labs), &[]);
+    let id = scene.list(Place::Entry(labs), &[super::RECORD]);
     let _ = scene.target.does("it = l.labs(7)");
     assert_eq!(scene.runs(id), 0);
 }
@@ -81,4 +81,40 @@ fn root_who_ends_leaves_its_sets() {
     // It may be put in once more by one who does not know: that is no error, and nobody is in.
     scene.rules.include(scene.set, pid).unwrap();
     assert_eq!(scene.told().len(), 1);
+}
+
+/// Calls `labs` in a child; in one with this pid, if it is not 0 (`clone3(2)`, `set_tid`). `it` is
+/// the child's pid, or 0 if the kernel could not give it that one.
+fn in_child_with(pid: u64) -> String {
+    let way = match pid {
+        0 => "p = os.fork()".to_owned(),
+        pid => format!(
+            "w = ctypes.c_int({pid})\\np = l.syscall(435, struct.pack(\"11Q\", 0, 0, 0, 0, 17, 0, \
+             0, 0, ctypes.addressof(w), 1, 0), 88)"
+        ),
+    };
+    format!(
+        "import struct; exec('{way}\\nif p == 0: l.labs(1); os._exit(0)\\n\
+         if p > 0: os.waitpid(p, 0)'); it = max(p, 0)"
+    )
+}
+
+#[test]
+fn root_who_gets_the_pid_of_one_that_was_in_a_set_is_not_in_it() {
+    if !granted("root_who_gets_the_pid_of_one_that_was_in_a_set_is_not_in_it") {
+        return;
+    }
+    let mut scene = Scene::new();
+    let labs = scene.function("labs");
+    let id = scene.list(Place::Entry(labs), &[super::RECORD]);
+    let mut stranger = Actor::new();
+    let _ = stranger.does(LIBRARY);
+    // Again, if somebody else has got the pid first.
+    let n_children = deadline::until(|| {
+        let before = scene.runs(id);
+        let pid = scene.target.does(&in_child_with(0));
+        assert_eq!(scene.runs(id), before + 1, "the child is in the set");
+        (stranger.does(&in_child_with(pid)) == pid).then_some(before + 1)
+    });
+    assert_eq!(scene.runs(id), n_children);
 }

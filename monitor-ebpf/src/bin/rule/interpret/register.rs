@@ -23,8 +23,9 @@ const X86_SP: u32 = 152;
 const ARM_SP: u32 = 31;
 const ARM_PC: u32 = 32;
 
+/// Whether this is a processor of that kind.
 #[inline(always)]
-fn is_x86() -> bool {
+pub fn is_x86() -> bool {
     constant!(CALL_REGISTERS.di) == X86_ARGUMENTS[0] && constant!(CALL_REGISTERS.sp) == X86_SP
 }
 

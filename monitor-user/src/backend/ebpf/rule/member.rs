@@ -2,15 +2,17 @@
 //!
 //! The kernel adds children and takes out who ends. Between the two a process may end while it is
 //! being put in; so it is looked at once more afterwards, by a descriptor that means it alone.
+//! Programs remember whom they found; that somebody was taken out is told behind it.
 
 use super::code::unsupported;
+use super::map;
 use crate::backend::Error;
 use crate::backend::ebpf::object::{Object, Record};
 use crate::backend::rule::act::Set;
 use crate::model::id::Pid;
 use crate::sys::namespace::has_host_pids;
 use aya::maps::{HashMap as Table, MapData};
-use monitor_ebpf::abi::rule::{MEMBERS, Member};
+use monitor_ebpf::abi::rule::{BY_USER, LEFT, MEMBERS, Member};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
@@ -36,6 +38,7 @@ pub fn include(object: &mut Object, set: Set, process: Pid) -> Result<(), Error>
     }
     if held.is_some_and(|held| has_ended(&held)) {
         let _ = members.remove(&process.0);
+        has_left(object);
     }
     Ok(())
 }
@@ -44,6 +47,7 @@ pub fn include(object: &mut Object, set: Set, process: Pid) -> Result<(), Error>
 pub fn exclude(object: &mut Object, set: Set, process: Pid) {
     if let Ok(mut members) = members(object) {
         change(&mut members, process.0, !bit(set));
+        has_left(object);
     }
 }
 
@@ -54,6 +58,14 @@ pub fn clear(object: &mut Object, set: Set) {
     for process in processes {
         change(&mut members, process, !bit(set));
     }
+    has_left(object);
+}
+
+/// What programs have noted is not believed from here on.
+fn has_left(object: &mut Object) {
+    let before: u64 = map::get(object, LEFT, BY_USER).unwrap_or(0);
+    // An array refuses no element that it has.
+    let _ = map::set(object, LEFT, BY_USER, &(before + 1));
 }
 
 fn change(members: &mut Members<'_>, process: u32, keep: u64) {
