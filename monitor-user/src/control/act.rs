@@ -77,7 +77,9 @@ pub enum Act {
     Start(Program),
     /// Say whether processes can be dumped here.
     Checkpoint,
-    /// Say whether this one can, and nothing ties it to others.
+    /// Say whether this one can, and no message to or from it would be lost.
+    Lossless(Target),
+    /// Say whether it can be taken away, too.
     Movable(Target),
     /// Dump it and end it.
     Dump(Target, Mark, Dump),

@@ -208,6 +208,21 @@ fn root_a_process_with_a_connection_stays() {
 }
 
 #[test]
+fn root_who_has_a_child_stays_and_can_be_dumped() {
+    if !able("root_who_has_a_child_stays_and_can_be_dumped") {
+        return;
+    }
+    let mut scene = Scene::new(&format!("sleep 1000 & {COUNTS}"), ["images"; 2]);
+    assert_eq!(scene.tool.ask("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
+    let refused = scene.moves().remove(0);
+    let why = format!("migrate_process(402,0,\"process {} has a child, process ", scene.pid);
+    assert!(refused.contains(&why), "{refused}");
+    let child = refused.split("has a child, process ").nth(1).unwrap().split(',').next().unwrap();
+    assert!(Command::new("kill").args(["-9", child]).status().unwrap().success());
+    scene.counts_on();
+}
+
+#[test]
 fn root_what_criu_refuses_runs_on() {
     if !able("root_what_criu_refuses_runs_on") {
         return;

@@ -33,7 +33,17 @@ pub fn check(patience: &mut Patience<'_>) -> Result<String, Trouble> {
 
 /// Whether nothing ties the process to where it is.
 pub fn is_free(subject: &Subject) -> Result<(), Trouble> {
-    match outside::tie(subject)? {
+    without(outside::kin(subject)?)?;
+    is_lossless(subject)
+}
+
+/// Whether nothing would be lost that is on its way to the process or from it.
+pub fn is_lossless(subject: &Subject) -> Result<(), Trouble> {
+    without(outside::tie(subject)?)
+}
+
+fn without(tie: Option<String>) -> Result<(), Trouble> {
+    match tie {
         None => Ok(()),
         Some(tie) => Err(Trouble::Unsupported(tie)),
     }

@@ -30,16 +30,25 @@ pub fn tie(subject: &Subject) -> Result<Option<String>, Trouble> {
             _ => {}
         }
     }
-    let tie = relatives(subject, &process)?
-        .or_else(|| terminal.map(|fd| format!("has a terminal open ({})", place(fd))))
+    let tie = terminal
+        .map(|fd| format!("has a terminal open ({})", place(fd)))
         .or_else(|| internet(&process, &sockets))
         .or_else(|| local(&process, &sockets))
         .or_else(|| piped(subject, &pipes))
         .or_else(|| shared(&process));
-    Ok(tie.map(|tie| format!("process {} {tie}", subject.pid())))
+    Ok(tie.map(|tie| named(subject, &tie)))
 }
 
-/// Its parent would be told that it ended, and its children would go with it.
+/// Its parent, which would be told that it ended, or a child, which would go with it.
+pub fn kin(subject: &Subject) -> Result<Option<String>, Trouble> {
+    let kin = relatives(subject, &subject.proc()?)?;
+    Ok(kin.map(|kin| named(subject, &kin)))
+}
+
+fn named(subject: &Subject, tie: &str) -> String {
+    format!("process {} {tie}", subject.pid())
+}
+
 fn relatives(subject: &Subject, process: &Process) -> Result<Option<String>, Trouble> {
     let parent = subject.stat()?.ppid;
     let own = i32::try_from(std::process::id()).unwrap_or(0);

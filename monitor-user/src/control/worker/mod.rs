@@ -78,6 +78,7 @@ impl Worker {
             Act::Loader(target) => Ok(Done::Images(loader::images(&open(target)?)?)),
             Act::Start(program) => self.start(tool, program),
             Act::Checkpoint => self.check(),
+            Act::Lossless(target) => self.lossless(target),
             Act::Movable(target) => self.movable(target),
             Act::Dump(target, mark, dump) => self.dump((tool, *mark), target, dump),
             Act::Restore(mark, dump) => done(self.moves.restore((tool, *mark), dump)),

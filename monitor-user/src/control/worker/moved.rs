@@ -24,6 +24,13 @@ impl Worker {
         checkpoint::check(&mut patience).map(Done::Version)
     }
 
+    /// Whether it works, and nothing of the process would be lost.
+    pub(super) fn lossless(&self, target: &Target) -> Answer {
+        let version = self.check()?;
+        checkpoint::is_lossless(&open(target)?)?;
+        Ok(version)
+    }
+
     /// Whether it works, and the process may go.
     pub(super) fn movable(&self, target: &Target) -> Answer {
         let version = self.check()?;

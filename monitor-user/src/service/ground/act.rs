@@ -45,7 +45,9 @@ pub enum Act {
     Work(Work),
     /// Say whether processes can be dumped here; it is done to nobody.
     Checkpoint,
-    /// Say whether this one can be taken away.
+    /// Say whether this one can, without a loss.
+    Lossless,
+    /// Say whether it can be taken away, too.
     Movable,
     /// Dump it under this name, and end it.
     Dump(String),

@@ -84,7 +84,7 @@ fn prepare(ctx: &mut Ctx<'_>) -> Outcome {
         Ok(chosen) if chosen.served.is_empty() && chosen.failed.is_empty() => {
             order(ctx, &Act::Checkpoint, prepared)
         }
-        Ok(_) => ctx.act(&all, &Act::Movable, prepared),
+        Ok(_) => ctx.act(&all, &Act::Lossless, prepared),
         Err(why) => Done::from(why).into(),
     }
 }

@@ -56,7 +56,9 @@ impl Scripted {
         let nobody = Identity::default();
         Some(match act {
             Act::Checkpoint => vec![(nobody, self.criu.check(nobody))],
-            Act::Movable => on.iter().map(|id| (*id, self.criu.check(*id))).collect(),
+            Act::Lossless | Act::Movable => {
+                on.iter().map(|id| (*id, self.criu.check(*id))).collect()
+            }
             Act::Dump(_) => on.iter().map(|id| (*id, self.dump(*id))).collect(),
             Act::Restore(name) | Act::Return(name) => {
                 let restored = self.restore(name);
