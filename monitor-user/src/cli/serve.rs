@@ -42,14 +42,11 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
         tracing::warn!("{}", note.text);
     }
     let settings = Settings {
-        place: Place::Socket(path.clone()),
         loaded,
         hidden: hidden(),
-        node: own_node(),
-        link: None,
-        dial: None,
         reload: Box::new(reload),
         log,
+        ..Settings::new(Place::Socket(path.clone()), own_node())
     };
     let served = runtime()?.block_on(daemon::serve(settings, backend, opening));
     served.map_err(|error| failed(&format!("serve on {}", path.display()), &error))?;

@@ -77,6 +77,14 @@ pub enum Act {
     Start(Program),
     /// Say whether processes can be dumped here.
     Checkpoint,
+    /// Say whether this one can, and no message to or from it would be lost.
+    Lossless(Target),
+    /// Say whether it can be taken away, too.
+    Movable(Target),
+    /// Dump it and end it.
+    Dump(Target, Mark, Dump),
+    /// Make one anew that was dumped.
+    Restore(Mark, Dump),
     /// Tell when a thread comes to this address.
     Break(Target, u64, Mark),
     /// One instruction.
@@ -154,6 +162,15 @@ pub struct Program {
     pub streams: [Option<PathBuf>; 3],
     /// Stopped by the tool before its first instruction.
     pub stopped: bool,
+}
+
+/// A process as files: the folder of all that were dumped, and the name of this one there.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Dump {
+    /// The folder of all.
+    pub folder: PathBuf,
+    /// The number of the process and a time, with a `-` between.
+    pub name: String,
 }
 
 /// A byte of ours in a process.
@@ -270,6 +287,10 @@ pub enum What {
     StoppedAgain,
     /// A process that was held or traced has ended.
     Ended,
+    /// The process is dumped, and there no more.
+    Dumped,
+    /// A process was made anew: this one.
+    Restored,
 }
 
 /// Everything that comes from a hand.

@@ -36,8 +36,8 @@ mod worker;
 pub mod hand;
 
 pub use act::{
-    Act, Argument, Done, Frame, Happened, Image, Mark, Method, Names, Order, Patch, Program, Site,
-    Spot, Target, Tool, What,
+    Act, Argument, Done, Dump, Frame, Happened, Image, Mark, Method, Names, Order, Patch, Program,
+    Site, Spot, Target, Tool, What,
 };
 pub use hand::Hand;
 pub use trouble::Trouble;

@@ -25,6 +25,7 @@ use crate::backend::Backend;
 use crate::cluster::Cluster;
 use crate::cluster::link::{Letter, Link};
 use crate::cluster::scope::Node;
+use crate::control::hand::OWN;
 use crate::engine::{Conn, Engine, Input, Limits};
 use crate::meter::scrape::Exposed;
 use crate::model::sample::Note;
@@ -99,6 +100,8 @@ pub struct Settings {
     pub node: Node,
     /// The way to them, if there is one.
     pub link: Option<Box<dyn Link>>,
+    /// Which program acts for users: this one, as a rule.
+    pub hand: PathBuf,
     /// Where in a recording this is, if the backend plays one.
     pub dial: Option<Arc<Dial>>,
     /// Reads the configuration again.
@@ -116,6 +119,7 @@ impl Settings {
             hidden: Hidden::Nothing,
             node,
             link: None,
+            hand: OWN.into(),
             dial: None,
             reload: Box::new(|| Ok(Loaded::default())),
             log: Box::new(|_| {}),
@@ -220,7 +224,9 @@ impl Loop {
         let own = member(&settings.node);
         let keeps = Arc::new(AtomicBool::new(false));
         let socket = settings.place.socket().map(Path::to_owned);
-        let service = Service { socket, keeps: Arc::clone(&keeps) };
+        let dumps = settings.loaded.config.dumps.clone();
+        let hand = settings.hand.clone();
+        let service = Service { socket, keeps: Arc::clone(&keeps), dumps, hand };
         let (monitors, guests) = relay::pair()?;
         let ways = Ways { service, monitors };
         let (outgoing, letters) = unbounded_channel();

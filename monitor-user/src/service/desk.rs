@@ -107,6 +107,10 @@ pub enum Topic {
     Stopped,
     /// A process was released by a service.
     Continued,
+    /// A process is about to go to another node.
+    Leaving,
+    /// A process has come from another node.
+    Arrived,
     /// A node came.
     NodeCame,
     /// A node went.
@@ -169,6 +173,8 @@ impl Topic {
             Self::Called(_) | Self::Received => Some(Sort::Calls),
             Self::Stopped
             | Self::Continued
+            | Self::Leaving
+            | Self::Arrived
             | Self::NodeCame
             | Self::NodeWent
             | Self::User(_)

@@ -5,7 +5,7 @@
 
 use super::ctx::Ctx;
 use crate::model::id::Identity;
-use crate::omis::{Dialect, Status, Value};
+use crate::omis::{Dialect, Node, Status, Value};
 
 /// What becomes of a service.
 pub enum Outcome {
@@ -13,6 +13,8 @@ pub enum Outcome {
     Done(Done),
     /// The act goes on; its report makes the outcome.
     Later(Later),
+    /// A process goes to another node, which takes several acts there and here.
+    Leaves(Identity, Node),
 }
 
 /// What is done when the report of an act is there.

@@ -3,6 +3,7 @@
 mod bad;
 mod breakpoint;
 mod call;
+mod checkpoint;
 mod errand;
 mod guardian;
 mod held;

@@ -44,6 +44,16 @@ const MODULES: &[&str] = &[
     "loop",
     "inet_diag",
     "tcp_diag",
+    // CRIU asks for these, and refuses to work without `nf_tables`.
+    "udp_diag",
+    "unix_diag",
+    "netlink_diag",
+    "af_packet_diag",
+    "raw_diag",
+    "nfnetlink",
+    "nf_tables",
+    "tun",
+    "veth",
 ];
 
 /// What to boot.

@@ -65,6 +65,11 @@ impl Ledger {
             ) => {
                 let _again = self.entry(target.process).traced.insert(tool);
             }
+            (Act::Dump(target, mark, _), Ok(_)) => {
+                // It stands when it is written down, until it is ended.
+                let holder = (tool, Some((*mark, *target)));
+                let _none = self.entry(target.process).stopped.insert(holder, Method::Signal);
+            }
             (Act::Forget, _) => self.forget(tool),
             _ => {}
         }
@@ -76,7 +81,8 @@ impl Ledger {
         let id = key(happened.target.process);
         match (&happened.what, happened.wanted, self.0.get_mut(&id)) {
             (What::Ended, ..) => _ = self.0.remove(&id),
-            (What::Overdue(_), Some((tool, mark)), Some(entry)) => {
+            (What::Dumped, ..) => _ = self.0.remove(&id),
+            (What::Overdue(_) | What::Failed(_), Some((tool, mark)), Some(entry)) => {
                 let _held = entry.stopped.remove(&(tool, Some((mark, happened.target))));
             }
             _ => {}

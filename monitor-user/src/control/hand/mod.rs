@@ -17,7 +17,7 @@ use super::act::{Act, Done, Happened, Order, Tool};
 use super::trouble::Trouble;
 use super::worker::Worker;
 pub use remote::{Remote, User};
-pub use users::Users;
+pub use users::{OWN, Users};
 
 /// Acts on processes.
 pub trait Hand {

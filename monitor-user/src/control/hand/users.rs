@@ -9,14 +9,15 @@ use rustix::event::epoll;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::PathBuf;
 
 /// Ourselves, also when the file was replaced since.
-const OWN: &str = "/proc/self/exe";
+pub const OWN: &str = "/proc/self/exe";
 
 /// All hands.
-#[derive(Default)]
 pub struct Users {
+    /// Which program is a hand.
+    program: PathBuf,
     hands: BTreeMap<u32, Remote>,
     /// The process of each, as it is listened to.
     heard: BTreeMap<u32, u32>,
@@ -24,6 +25,11 @@ pub struct Users {
 }
 
 impl Users {
+    /// Of this program: ourselves, unless we are one that cannot be a hand.
+    pub fn of_program(program: PathBuf) -> Self {
+        Self { program, hands: BTreeMap::new(), heard: BTreeMap::new(), bell: None }
+    }
+
     /// Starts the hand of a user, if there is none.
     pub fn ready(&mut self, uid: u32, gid: u32) -> io::Result<()> {
         if self.hands.contains_key(&uid) {
@@ -32,7 +38,7 @@ impl Users {
         let groups = || crate::sys::user::groups(uid, gid);
         let own = crate::sys::rights::own_user();
         let user = (uid != own).then(|| User { uid, gid, groups: groups() });
-        let mut hand = Remote::start(Path::new(OWN), user)?;
+        let mut hand = Remote::start(&self.program, user)?;
         // One that may not become its user ends before it answers.
         let greeted = hand.act(Tool(0), Act::Forget);
         let need = "the service needs CAP_SETUID and CAP_SETGID for that";

@@ -4,9 +4,10 @@
 //! and traces is undone by `undo`, which a hand calls when nobody listens to it any more.
 
 mod look;
+mod moved;
 
 use super::act::{Act, Done, Happened, Mark, Method, Order, Program, Site, Spot, Target, Tool};
-use super::checkpoint;
+use super::checkpoint::Moves;
 use super::hold::{self, Guards, Holds};
 use super::holder::Cause;
 use super::loader;
@@ -38,6 +39,7 @@ pub struct Worker {
     guards: Guards,
     traces: Traces,
     met: Met,
+    moves: Moves,
     sites: Vec<Site>,
     /// What was started here and must be waited for when it ends.
     children: Vec<i32>,
@@ -75,10 +77,11 @@ impl Worker {
             Act::Backtrace(target, most, names) => self.backtrace(target, *most, *names),
             Act::Loader(target) => Ok(Done::Images(loader::images(&open(target)?)?)),
             Act::Start(program) => self.start(tool, program),
-            Act::Checkpoint => {
-                let version = checkpoint::check(&mut patience(self.line.as_ref()))?;
-                Ok(Done::Version(version))
-            }
+            Act::Checkpoint => self.check(),
+            Act::Lossless(target) => self.lossless(target),
+            Act::Movable(target) => self.movable(target),
+            Act::Dump(target, mark, dump) => self.dump((tool, *mark), target, dump),
+            Act::Restore(mark, dump) => done(self.moves.restore((tool, *mark), dump)),
             Act::Work(target, work) => self.work(tool, target, work),
             Act::Recover(id, patches) => {
                 let (traces, mut patience) = (&mut self.traces, patience(self.line.as_ref()));
@@ -198,12 +201,14 @@ impl Worker {
         self.holds.expire(Instant::now(), &mut self.told);
         // Of one that is traced all statuses are for its tracer, its end too.
         self.children.retain(|pid| traces.has(*pid) || matches!(status(*pid), Ok(None)));
+        self.moves.turn(&mut self.told);
     }
 
     /// When to look again, if nothing happens before.
     pub fn next(&self) -> Option<Instant> {
         let look = self.holds.must_look().then(|| Instant::now() + hold::LOOK);
-        [look, self.traces.next_deadline(), self.holds.next_deadline()].into_iter().flatten().min()
+        let deadlines = [self.traces.next_deadline(), self.holds.next_deadline()];
+        deadlines.into_iter().chain([look, self.moves.next()]).flatten().min()
     }
 
     /// What has happened and was not told yet.
@@ -228,6 +233,7 @@ impl Worker {
             !guards.is_empty() && !is_over
         };
         self.traces.undo(tracer, &mut programs_run);
+        self.moves.undo();
         self.guards = Guards::default();
     }
 

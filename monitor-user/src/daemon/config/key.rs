@@ -174,6 +174,17 @@ pub const KEYS: &[Key] = &[
         show: |it| value::written_duration(it.keeping.every.0),
     },
     Key {
+        section: "checkpoint",
+        name: "images",
+        meaning: "where processes lie that go to another node; taken at the start only",
+        set: |it, value| {
+            let path = value::path(value)?.filter(|path| path.is_absolute());
+            it.dumps = path.ok_or("wanted a path that begins with a slash")?;
+            Ok(())
+        },
+        show: |it| format!("{:?}", it.dumps),
+    },
+    Key {
         section: "http",
         name: "listen",
         meaning: "address and port, such as 127.0.0.1:9464; off without; taken at the start only",

@@ -21,6 +21,7 @@ use crate::serve::http::Listen;
 use crate::serve::http::push::Push;
 use crate::serve::policy::{Grants, everybody};
 use crate::service::diag::Settings;
+use crate::service::ground::live::recorder::DUMPS;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
@@ -59,6 +60,8 @@ pub struct Config {
     pub keeping: Keeping,
     /// When unusual events are told.
     pub diag: Settings,
+    /// Where processes are dumped to that go to another node.
+    pub dumps: PathBuf,
 }
 
 /// What the flight recorder keeps.
@@ -90,6 +93,7 @@ impl Default for Config {
             exposed: Exposed::default(),
             keeping: Keeping::default(),
             diag: Settings::default(),
+            dumps: DUMPS.into(),
             push: Push::default(),
         }
     }

@@ -5,6 +5,7 @@
 
 use super::compile::Member;
 use super::fill::Occasion;
+use super::migrate::AT_MOST;
 use super::packet::{Answered, Packet, PartId, Spoken, What};
 use super::run::Place;
 use super::{DEADLINE, Machine, Output, Turn, answer_id, is_worth};
@@ -28,6 +29,13 @@ enum Step {
     Refuse(Basic, Refusal),
 }
 
+impl Step {
+    /// Whether it takes longer than acts do.
+    fn is_migration(&self) -> bool {
+        matches!(self, Self::Do(What::Do(basic)) if basic.service.as_str() == "migrate_process")
+    }
+}
+
 /// A running list.
 #[derive(Debug)]
 pub struct Course {
@@ -41,6 +49,8 @@ pub struct Course {
     waiting: BTreeMap<(usize, Node), bool>,
     depth: u32,
     is_occurrence: bool,
+    /// Whether its stage waits for a process on its way.
+    is_migration: bool,
     /// A thread that goes on when the list has ended.
     held: Option<HeldThread>,
     /// Whether it is held in a weaker way than its actions need, or not at all.
@@ -98,10 +108,12 @@ impl Machine {
     pub(super) fn advance(&mut self, key: u64, turn: &mut Turn<'_>) {
         while let Some(course) = self.courses.get_mut(&key) {
             if !course.waiting.is_empty() {
-                course.deadline = Ns(turn.now.0.saturating_add(DEADLINE.0));
+                let most = if course.is_migration { AT_MOST } else { DEADLINE };
+                course.deadline = Ns(turn.now.0.saturating_add(most.0));
                 return;
             }
             let Some(stage) = course.stages.pop_front() else { return self.finish(key, turn) };
+            course.is_migration = stage.iter().any(Step::is_migration);
             for step in stage {
                 self.step(key, step, turn);
             }
@@ -178,6 +190,9 @@ impl Machine {
     /// An answer has come, from another node or of an act that went on.
     pub(super) fn answered(&mut self, answered: Answered, turn: &mut Turn<'_>) {
         let Answered { node, part, done } = answered;
+        if self.has_come(part, &done) {
+            return;
+        }
         self.take(part, node, done);
         self.advance(part.course, turn);
     }
@@ -220,7 +235,9 @@ impl Machine {
         let over: Vec<u64> =
             self.courses.iter().filter(|(_, it)| is_over(it)).map(|(key, _)| *key).collect();
         for key in over {
-            let text = format!("no answer within {} s", DEADLINE.seconds());
+            let is_migration = self.courses.get(&key).is_some_and(|it| it.is_migration);
+            let most = if is_migration { AT_MOST } else { DEADLINE };
+            let text = format!("no answer within {} s", most.seconds());
             self.give_up(key, |_| true, &Refusal::new(Status::TIMEOUT, text));
             self.advance(key, turn);
         }
@@ -293,7 +310,7 @@ impl Course {
     ) -> Self {
         let (gatherings, waiting) = (Vec::new(), BTreeMap::new());
         let (deadline, held) = (Ns(u64::MAX), None);
-        let (is_weak, weak) = (false, BTreeSet::new());
+        let (is_weak, is_migration, weak) = (false, false, BTreeSet::new());
         Self {
             session,
             deadline,
@@ -302,6 +319,7 @@ impl Course {
             waiting,
             depth,
             is_occurrence,
+            is_migration,
             held,
             is_weak,
             weak,

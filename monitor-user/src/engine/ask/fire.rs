@@ -24,6 +24,9 @@ impl Machine {
     /// Things happened on this node.
     pub(super) fn happened(&mut self, happenings: Vec<Happening>, turn: &mut Turn<'_>) {
         for it in happenings {
+            if self.migrations.takes(&it) {
+                continue;
+            }
             match it {
                 Happening::Occurred(it) => {
                     self.occurred(&it, (None, 0), turn);

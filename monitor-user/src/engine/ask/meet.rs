@@ -41,6 +41,7 @@ impl Machine {
             self.give_up(key, |node| went.contains(&node), &why);
             self.advance(key, turn);
         }
+        self.has_lost(went);
         let is_gone = |entry: u32| went.contains(&Node(entry));
         let orphans: Vec<_> = self.seats.keys().filter(|it| is_gone(it.entry)).copied().collect();
         for session in orphans {

@@ -18,6 +18,7 @@ mod fill;
 mod fire;
 mod guest;
 mod meet;
+mod migrate;
 mod packet;
 mod program;
 mod run;
@@ -43,6 +44,7 @@ use crate::service::{Later, Registry};
 use clerk::{Raised, Shared};
 use course::Course;
 use guest::Guests;
+use migrate::Migrations;
 use seat::Seat;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -121,6 +123,7 @@ pub struct Machine {
     shared: Shared,
     shelf: Shelf,
     guests: Guests,
+    migrations: Migrations,
     diagnoses: Book,
     /// Of whom was asked whether they call MPI_Finalize, and who does.
     asked: BTreeSet<(Identity, bool)>,
@@ -158,6 +161,7 @@ impl Machine {
             shared: Shared::default(),
             shelf: Shelf::default(),
             guests: Guests::default(),
+            migrations: Migrations::default(),
             diagnoses: Book::default(),
             asked: BTreeSet::new(),
             finalizing: BTreeSet::new(),
@@ -194,7 +198,7 @@ impl Machine {
     /// When it must be given an input, if nothing happens before.
     pub fn due(&self) -> Option<Ns> {
         let courses = self.courses.values().map(|it| it.deadline).min();
-        [courses, self.diagnoses.due()].into_iter().flatten().min()
+        [courses, self.diagnoses.due(), self.migrations.due()].into_iter().flatten().min()
     }
 
     /// Whether anything is looked out for.
@@ -202,9 +206,10 @@ impl Machine {
         !self.watched.is_empty()
     }
 
-    /// How many tools there are, those of other nodes included.
+    /// How many tools there are, those of other nodes included, and processes on their way: who
+    /// has neither is idle.
     pub fn n_sessions(&self) -> usize {
-        self.seats.len()
+        self.seats.len() + self.migrations.n_going()
     }
 
     /// A line of a tool: a request, or what is wrong with it.
@@ -266,6 +271,7 @@ impl Machine {
     fn settle(&mut self, turn: &mut Turn<'_>) {
         self.pass_answers(turn);
         self.expire(turn);
+        self.pass_migrations(turn);
         self.run_raised(turn);
         self.diagnose(turn);
         self.run_raised(turn);

@@ -76,6 +76,10 @@ impl Machine {
                         self.acts.insert(ticket, (place, session, later));
                         None
                     }
+                    Ok(Outcome::Leaves(id, to)) => {
+                        self.leave((session, place, ticket), (id, to), turn);
+                        None
+                    }
                     Err(why) => Some(why.into()),
                 }
             }
@@ -93,6 +97,9 @@ impl Machine {
 
     /// An act that went on has ended.
     pub(super) fn acted(&mut self, ticket: Ticket, each: Each, turn: &mut Turn<'_>) {
+        if self.has_moved(ticket, &each) {
+            return;
+        }
         let Some((place, session, later)) = self.acts.remove(&ticket) else { return };
         let Some(row) = self.registry.row("print") else { return };
         let call = Call { session, row, after: None, depth: 0, ticket, held: None };

@@ -11,7 +11,11 @@ impl Machine {
         let Packet { from, part, tool, dialect, depth, what, .. } = packet;
         let session = tool.session;
         if what == What::Leave {
-            // At home it is forgotten already.
+            // At home it is forgotten already. This node may have brought it to others.
+            let away = self.seats.get(&session).filter(|_| session.entry != self.node.0);
+            let away = away.filter(|seat| !seat.nodes.is_empty());
+            let away = away.map(|it| it.packet(self.node, it.nodes.iter().copied().collect()));
+            turn.out.extend(away.map(Output::Order));
             return self.forget(session, turn);
         }
         let is_home = session.entry == self.node.0;

@@ -45,6 +45,16 @@ pub enum Act {
     Work(Work),
     /// Say whether processes can be dumped here; it is done to nobody.
     Checkpoint,
+    /// Say whether this one can, without a loss.
+    Lossless,
+    /// Say whether it can be taken away, too.
+    Movable,
+    /// Dump it under this name, and end it.
+    Dump(String),
+    /// Make one anew of what was dumped under this name elsewhere; it is done to nobody.
+    Restore(String),
+    /// The same where it was dumped, because nobody else could.
+    Return(String),
     /// Start a program; it is done to nobody, and the new process stands for it.
     Start(Program),
 }

@@ -22,6 +22,10 @@ mod reading;
 pub mod recorder;
 pub mod scripted;
 
+use crate::model::id::{Identity, Ns};
+use crate::service::desk::{Occurrence, Topic};
+use crate::service::outcome::Told;
+
 pub use act::{Act, Acts, By, Errand, HeldThread, Sent};
 pub use call::Calls;
 pub use diagnose::Diagnoses;
@@ -33,6 +37,12 @@ pub use message::Messages;
 pub use monitors::{Monitored, Monitors};
 pub use process::Processes;
 pub use recorder::Recorder;
+
+/// That a process has come from another node.
+fn arrival(id: Identity) -> Occurrence {
+    let told = [Told::Process(id), Told::Value(id.pid.0.into())];
+    Occurrence { process: Some(id), ..Occurrence::new(Topic::Arrived, Ns(0), told.into()) }
+}
 
 /// By which an act that goes on is known.
 pub type Ticket = u64;

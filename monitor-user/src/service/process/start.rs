@@ -124,10 +124,8 @@ fn bytes(value: &Value) -> Vec<u8> {
 }
 
 fn start(ctx: &mut Ctx<'_>, args: &[Value], stopped: bool) -> Outcome {
-    let tool = ctx.session.tool;
-    if tool.acts == Reach::Nobody {
-        let text = format!("user {} is not granted \"control-own\" here; ask root", tool.uid);
-        return Done::from(Refusal::new(Status::PERMISSION, text)).into();
+    if let Err(why) = may_start(ctx) {
+        return Done::from(why).into();
     }
     let Options { folder, environment, streams } = ctx.session.start.clone();
     let program = Program {
@@ -144,7 +142,18 @@ fn start(ctx: &mut Ctx<'_>, args: &[Value], stopped: bool) -> Outcome {
     }
 }
 
-fn started(ctx: &mut Ctx<'_>, report: Report) -> Done {
+/// Whether the caller may have processes of his own made.
+pub(super) fn may_start(ctx: &Ctx<'_>) -> Result<(), Refusal> {
+    let tool = ctx.session.tool;
+    if tool.acts != Reach::Nobody {
+        return Ok(());
+    }
+    let text = format!("user {} is not granted \"control-own\" here; ask root", tool.uid);
+    Err(Refusal::new(Status::PERMISSION, text))
+}
+
+/// Who was started, or came, is attached.
+pub(super) fn started(ctx: &mut Ctx<'_>, report: Report) -> Done {
     match report.each.into_iter().next() {
         Some((started, Ok(_))) => {
             // Whoever reads processes here may know its start more precisely.

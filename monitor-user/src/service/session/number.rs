@@ -49,6 +49,14 @@ impl Numbers {
         number
     }
 
+    /// From now on the number of a process means the same one as it is now.
+    pub fn follow(&mut self, id: Identity, now: Identity) {
+        let number = self.give(id);
+        self.by_process.insert(now, number);
+        self.by_number.insert(number, now);
+        self.given.push_back(now);
+    }
+
     /// Who has this number.
     pub fn find(&self, number: u64) -> Option<Identity> {
         self.by_number.get(&number).copied()
@@ -60,8 +68,11 @@ impl Numbers {
     }
 
     fn forget(&mut self) {
-        let number = self.given.pop_front().and_then(|id| self.by_process.remove(&id));
-        if let Some(number) = number {
+        let Some(id) = self.given.pop_front() else { return };
+        // Another may have it by now, who was this one.
+        if let Some(number) = self.by_process.remove(&id)
+            && self.by_number.get(&number) == Some(&id)
+        {
             self.by_number.remove(&number);
         }
     }
@@ -85,5 +96,8 @@ mod tests {
         assert_eq!(numbers.give(process(7, 1)), 7);
         assert_eq!(numbers.find(7), Some(process(7, 1)));
         assert_eq!(numbers.find(8), None);
+        numbers.follow(process(7, 1), process(7, 4));
+        assert_eq!(numbers.find(7), Some(process(7, 4)));
+        assert_eq!(numbers.give(process(7, 4)), 7);
     }
 }

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::backend::select::{self, Choice};
 use crate::backend::{Backend, procfs};
+use crate::control::hand;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::{Process, Source};
 use crate::model::want::Capability;
@@ -62,7 +63,8 @@ impl Live {
     pub fn new(choice: Choice) -> Self {
         let unusuals = unusual::Unusuals::new(choice);
         let (reading, ruled, unruled, saving) = (None, None, None, None);
-        let (hands, monitors) = (Hands::default(), Box::new(NoMonitors));
+        let hands = Hands::new(hand::OWN.into(), recorder::DUMPS.into());
+        let monitors = Box::new(NoMonitors);
         Self { choice, reading, hands, ruled, unruled, unusuals, saving, monitors }
     }
 
@@ -73,7 +75,8 @@ impl Live {
 
     /// The same for the tools of a service.
     pub fn of(choice: Choice, service: Service) -> Self {
-        Self { saving: Some(Saving::new(service)), ..Self::new(choice) }
+        let hands = Hands::new(service.hand.clone(), service.dumps.clone());
+        Self { hands, saving: Some(Saving::new(service)), ..Self::new(choice) }
     }
 
     fn reading(&mut self) -> Result<&mut Reading<dyn Backend>, Refusal> {

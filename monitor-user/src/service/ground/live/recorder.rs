@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const BETWEEN: Ns = Ns(1_000_000_000);
 /// How often is looked whether a program has ended.
 const LOOK: Ns = Ns(20_000_000);
+/// Where processes are dumped to that go to another node, unless the configuration says another.
+pub const DUMPS: &str = "/var/lib/monitor/images";
 /// This program.
 const SELF: &str = "/proc/self/exe";
 
@@ -32,6 +34,10 @@ pub struct Service {
     pub socket: Option<PathBuf>,
     /// Whether it keeps the last minutes.
     pub keeps: Arc<AtomicBool>,
+    /// Where processes are dumped to that go to another node.
+    pub dumps: PathBuf,
+    /// Which program acts for users.
+    pub hand: PathBuf,
 }
 
 /// Files that are being written.

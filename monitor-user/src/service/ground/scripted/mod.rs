@@ -5,6 +5,7 @@
 //! as far as a state and a nice value go.
 
 mod call;
+mod checkpoint;
 mod disk;
 mod turn;
 
@@ -45,6 +46,7 @@ pub struct Scripted {
     calls: call::Script,
     followed: Followed,
     turned: Vec<Happening>,
+    criu: checkpoint::Script,
     monitors: Box<dyn Monitors>,
 }
 
@@ -60,6 +62,7 @@ impl Scripted {
             calls: call::Script::default(),
             followed: Followed::default(),
             turned: Vec::new(),
+            criu: checkpoint::Script::default(),
             monitors: Box::new(NoMonitors),
         })
     }
@@ -72,6 +75,9 @@ impl Scripted {
     /// Lets something happen.
     pub fn happen(&mut self, line: &str) -> Result<(), Malformed> {
         if self.calls.take(line, &mut self.reading) {
+            return Ok(());
+        }
+        if self.criu.take(line) {
             return Ok(());
         }
         if let Some(happening) = self.turn(line) {
@@ -197,10 +203,8 @@ impl Acts for Scripted {
             let id = *started.as_ref().unwrap_or(&Identity::default());
             return Some(vec![(id, started.map(|_| Vec::new()))]);
         }
-        if *act == Act::Checkpoint {
-            let why =
-                Refusal::new(Status::UNSUPPORTED, "CRIU is not installed: the script has none");
-            return Some(vec![(Identity::default(), Err(why))]);
+        if let Some(each) = self.checkpoint(act, on) {
+            return Some(each);
         }
         Some(on.iter().map(|id| (*id, self.act_on(act, *id))).collect())
     }
@@ -270,6 +274,7 @@ impl Happenings for Scripted {
     fn can(&mut self, topic: &Topic) -> Result<(), Refusal> {
         match topic {
             Topic::Stopped | Topic::Continued | Topic::Sent(_) => Ok(()),
+            Topic::Leaving | Topic::Arrived => Ok(()),
             Topic::Diagnosed(_) => Ok(()),
             Topic::Sampled(_) | Topic::Unsampled(_) | Topic::Alerted(_) => Ok(()),
             _ => self.reading.can(topic),

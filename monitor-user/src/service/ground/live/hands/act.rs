@@ -5,12 +5,12 @@
 use super::order::order;
 use super::{Hands, Order};
 use crate::control::subject::key;
-use crate::control::{self, Done, Target, Trouble};
+use crate::control::{self, Done, Happened, Mark, Target, Trouble, What};
 use crate::model::id::{Identity, Ns};
 use crate::service::desk::{Occurrence, Topic};
 use crate::service::ground::act::Each;
-use crate::service::ground::answer;
 use crate::service::ground::{Act, By, Happening, Ticket};
+use crate::service::ground::{answer, arrival};
 use crate::service::outcome::Told;
 use crate::service::session::right::{SessionId, Tool};
 
@@ -28,7 +28,36 @@ enum Kind {
     /// Stopped from the beginning, which is no event.
     Start,
     Continue,
+    /// Begun when it is answered, done when the hand says so.
+    Leave,
+    /// The same, of one that comes from elsewhere.
+    Come,
+    /// The same, of one that was here.
+    Return,
     Other,
+}
+
+impl Kind {
+    const fn of(act: &Act) -> Self {
+        match act {
+            Act::Start(program) if program.stopped => Self::Start,
+            Act::Stop => Self::Stop,
+            Act::Continue => Self::Continue,
+            Act::Dump(_) => Self::Leave,
+            Act::Restore(_) => Self::Come,
+            Act::Return(_) => Self::Return,
+            _ => Self::Other,
+        }
+    }
+
+    const fn is_move(self) -> bool {
+        matches!(self, Self::Leave | Self::Come | Self::Return)
+    }
+}
+
+/// Whether it is done to nobody who is there.
+const fn is_about_nobody(act: &Act) -> bool {
+    matches!(act, Act::Start(_) | Act::Checkpoint | Act::Restore(_) | Act::Return(_))
 }
 
 impl Hands {
@@ -40,16 +69,12 @@ impl Hands {
             let on = if on.is_empty() { &nobody[..] } else { on };
             return Some(on.iter().map(|id| (*id, Err(why.clone()))).collect());
         }
-        let kind = match act {
-            Act::Start(program) if program.stopped => Kind::Start,
-            Act::Stop => Kind::Stop,
-            Act::Continue => Kind::Continue,
-            _ => Kind::Other,
-        };
+        let kind = Kind::of(act);
         let nobody = [Identity::default()];
-        let on = if matches!(act, Act::Start(_) | Act::Checkpoint) { &nobody[..] } else { on };
+        let on = if is_about_nobody(act) { &nobody[..] } else { on };
+        let way = (Mark(ticket), self.dumps.as_path());
         let orders: Vec<(Identity, control::Act)> =
-            on.iter().map(|id| (*id, order(act, target(held, act, *id)))).collect();
+            on.iter().map(|id| (*id, order(act, target(held, act, *id), way))).collect();
         let pending = Pending { tool: *tool, kind, left: orders.len(), each: Vec::new() };
         let _none = self.tickets.insert(ticket, pending);
         for (id, order) in orders {
@@ -58,7 +83,31 @@ impl Hands {
         None
     }
 
+    /// A hand has answered an order.
     pub(super) fn acted(&mut self, ticket: Ticket, id: Identity, answer: Result<Done, Trouble>) {
+        let is_move = self.tickets.get(&ticket).is_some_and(|it| it.kind.is_move());
+        // A move that is begun is not done.
+        if !is_move || answer.is_err() {
+            self.done(ticket, id, answer);
+        }
+    }
+
+    /// Whether it is about a process that leaves or comes.
+    pub(super) fn has_moved(&mut self, it: &Happened) -> bool {
+        let Some((_, Mark(ticket))) = it.wanted else { return false };
+        if !self.tickets.get(&ticket).is_some_and(|it| it.kind.is_move()) {
+            return false;
+        }
+        let process = it.target.process;
+        let answer = match &it.what {
+            What::Failed(trouble) => Err(trouble.clone()),
+            _ => Ok(Done::Started(process)),
+        };
+        self.done(ticket, process, answer);
+        true
+    }
+
+    fn done(&mut self, ticket: Ticket, id: Identity, answer: Result<Done, Trouble>) {
         let Some(pending) = self.tickets.get_mut(&ticket) else { return };
         let id = match &answer {
             Ok(Done::Started(started)) => *started,
@@ -78,6 +127,7 @@ impl Hands {
                 let _first = self.stopped.entry(key(id)).or_default().insert(session);
             }
             Kind::Continue if is_done => self.released(session, id),
+            Kind::Come if is_done => self.waiting.push(Happening::Occurred(arrival(id))),
             _ => {}
         }
     }

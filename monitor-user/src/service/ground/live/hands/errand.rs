@@ -55,6 +55,9 @@ impl Hands {
     }
 
     pub(super) fn told(&mut self, it: &Happened, now: Ns) {
+        if self.has_moved(it) {
+            return;
+        }
         let sent = it.wanted.and_then(|(_, mark)| self.sent.get(&mark.0)).cloned();
         let process = it.target.process;
         let value = |value: Value| Told::Value(value);
@@ -71,7 +74,8 @@ impl Hands {
                 return;
             }
             What::Held => return self.stands(it),
-            What::StoppedAgain => return,
+            // Nobody waits any more for one that has moved.
+            What::StoppedAgain | What::Dumped | What::Restored => return,
         };
         let Some(sent) = sent else {
             // The request was taken back meanwhile: nobody else lets the thread go.

@@ -24,12 +24,12 @@ use caught::Caught;
 use hold::Holding;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 
 /// Who gives orders for no tool.
 const NOBODY: control::Tool = control::Tool(0);
 
 /// All hands.
-#[derive(Default)]
 pub struct Hands {
     users: Users,
     tools: BTreeMap<SessionId, control::Tool>,
@@ -50,6 +50,8 @@ pub struct Hands {
     /// Who holds which process; it stopped for the first and runs after the last.
     stopped: BTreeMap<Identity, BTreeSet<SessionId>>,
     waiting: Vec<Happening>,
+    /// Where processes are dumped to.
+    dumps: PathBuf,
     /// Where the kernel has put probes: what is read there is what belongs there.
     sites: Vec<control::Site>,
 }
@@ -69,6 +71,27 @@ enum Order {
 }
 
 impl Hands {
+    /// Of this program, which dump processes to this folder.
+    pub fn new(program: PathBuf, dumps: PathBuf) -> Self {
+        Self {
+            users: Users::of_program(program),
+            tools: BTreeMap::new(),
+            open: HashMap::new(),
+            tickets: HashMap::new(),
+            sent: BTreeMap::new(),
+            held: BTreeMap::new(),
+            n_held: 0,
+            holding: BTreeMap::new(),
+            caught: Vec::new(),
+            stands: Vec::new(),
+            has_changed: false,
+            stopped: BTreeMap::new(),
+            waiting: Vec::new(),
+            dumps,
+            sites: Vec::new(),
+        }
+    }
+
     /// A tool has gone.
     pub fn release(&mut self, tool: &Tool) {
         self.sent.retain(|_, sent| sent.tool.session != tool.session);

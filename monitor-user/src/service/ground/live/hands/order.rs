@@ -1,10 +1,13 @@
 //! Acts and errands of the request language as orders to a hand.
 
-use crate::control::{self, Mark, Target};
+use crate::control::{self, Dump, Mark, Target};
 use crate::service::ground::{Act, Errand};
+use std::path::Path;
 
-/// An act on one process, as a hand has it.
-pub fn order(act: &Act, target: Target) -> control::Act {
+/// An act on one process, as a hand has it; what comes of it later bears the mark. Processes are
+/// dumped to this folder.
+pub fn order(act: &Act, target: Target, (mark, folder): (Mark, &Path)) -> control::Act {
+    let dump = |name: &String| Dump { folder: folder.to_owned(), name: name.clone() };
     match act {
         Act::Stop => control::Act::Stop(target),
         Act::Continue => control::Act::Continue(target),
@@ -23,6 +26,10 @@ pub fn order(act: &Act, target: Target) -> control::Act {
         Act::Loader => control::Act::Loader(target),
         Act::Work(work) => control::Act::Work(target, work.clone()),
         Act::Checkpoint => control::Act::Checkpoint,
+        Act::Lossless => control::Act::Lossless(target),
+        Act::Movable => control::Act::Movable(target),
+        Act::Dump(name) => control::Act::Dump(target, mark, dump(name)),
+        Act::Restore(name) | Act::Return(name) => control::Act::Restore(mark, dump(name)),
         Act::Start(program) => control::Act::Start(program.clone()),
     }
 }

@@ -1,14 +1,20 @@
-//! Whether processes can be dumped and restored here: what CRIU says of this kernel.
+//! Processes that leave and come: dumped to files and restored from them by CRIU.
 //!
-//! In: nothing. Out: the version of a CRIU that passes its own check, or what is missing. Nothing
-//! is dumped. CRIU is a program, and its library only talks to that program.
+//! In: nobody, for the check, or a process. Out: the version of a CRIU that passes its own check;
+//! what ties a process to where it is; dumps and restores that go on. CRIU is a program, and its
+//! library only talks to that program.
+
+mod criu;
+mod files;
+mod moves;
+mod outside;
 
 use super::patience::Patience;
+use super::subject::Subject;
 use super::trouble::Trouble;
-use std::io::{ErrorKind, Read as _};
-use std::process::{Command, Stdio};
-
-const PROGRAM: &str = "criu";
+pub use moves::Moves;
+use std::io::Read as _;
+use std::process::Stdio;
 
 /// The version of CRIU, if it works here.
 pub fn check(patience: &mut Patience<'_>) -> Result<String, Trouble> {
@@ -19,23 +25,35 @@ pub fn check(patience: &mut Patience<'_>) -> Result<String, Trouble> {
     if passes {
         return Ok(version);
     }
-    let why = told.lines().find(|line| line.starts_with("Error")).unwrap_or("it does not say why");
+    let why = criu::reason(&told);
     Err(Trouble::Unsupported(format!(
         "CRIU {version} does not work on this kernel: {why}; a newer one may"
     )))
 }
 
+/// Whether nothing ties the process to where it is.
+pub fn is_free(subject: &Subject) -> Result<(), Trouble> {
+    without(outside::kin(subject)?)?;
+    is_lossless(subject)
+}
+
+/// Whether nothing would be lost that is on its way to the process or from it.
+pub fn is_lossless(subject: &Subject) -> Result<(), Trouble> {
+    without(outside::tie(subject)?)
+}
+
+fn without(tie: Option<String>) -> Result<(), Trouble> {
+    match tie {
+        None => Ok(()),
+        Some(tie) => Err(Trouble::Unsupported(tie)),
+    }
+}
+
 /// Whether it went well, and what it said.
 fn run(word: &str, patience: &mut Patience<'_>) -> Result<(bool, String), Trouble> {
-    let mut command = Command::new(PROGRAM);
-    let command = command.arg(word).stdin(Stdio::null());
-    let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = spawned.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => {
-            Trouble::Unsupported("CRIU is not installed, see https://criu.org".to_owned())
-        }
-        _ => Trouble::of("starting criu", &error),
-    })?;
+    let mut command = criu::command();
+    let command = command.arg(word).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| criu::not_started(&error))?;
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,

@@ -1,0 +1,302 @@
+//! Processes that go to another node: two services of this process, joined in memory, on one
+//! machine, whose hands are of the real program.
+//!
+//! Where CRIU fails its own check, what is tested is that this is said (`service.rs`).
+
+use super::target::ONE;
+use super::user::remote;
+use crate::deadline::until;
+use crate::root::privilege::granted;
+use crate::served::{Folder, monitor};
+use crate::talk::Talk;
+use monitor::backend::select::{self, Choice};
+use monitor::cluster::link::{Link, Switch};
+use monitor::cluster::scope::Node;
+use monitor::control::{Act, Done, Dump, Hand as _, Mark, Program};
+use monitor::daemon::config::{Config, Loaded};
+use monitor::daemon::{self, Place, Settings};
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+/// It counts in a file, all by itself.
+const COUNTS: &str = "n=0; while :; do n=$((n+1)); echo $n > \"$0\"; done";
+
+/// Whether processes can be dumped here; says so, if not. Nobody can change that by installing
+/// anything, so it is no failure.
+fn able(test: &str) -> bool {
+    let passes = || Command::new("criu").arg("check").output().is_ok_and(|it| it.status.success());
+    let is_able = granted(test) && passes();
+    if !is_able {
+        let _ = writeln!(std::io::stderr(), "SKIP {test}: no CRIU that works on this kernel");
+    }
+    is_able
+}
+
+/// A service among others; it ends with this.
+struct Service {
+    socket: PathBuf,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    fn start(number: u32, (switch, folder): (&Switch, &Folder), dumps: PathBuf) -> Self {
+        let socket = folder.join(&format!("socket{number}"));
+        let node = Node { name: format!("n{number}"), number, ..Node::default() };
+        let port = Box::new(switch.join(node.clone())) as Box<dyn Link>;
+        let config = Config { backend: Choice::Procfs, dumps, ..Config::default() };
+        let loaded = Loaded { config, ..Loaded::default() };
+        let (stop, stopped) = oneshot::channel();
+        let place = Place::Socket(socket.clone());
+        let thread = std::thread::spawn(move || {
+            let hand = env!("CARGO_BIN_EXE_monitor").into();
+            let settings =
+                Settings { link: Some(port), hand, loaded, ..Settings::new(place, node) };
+            let backend = select::open(Choice::Procfs, &[], 0).expect("/proc is there").0;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a loop").block_on(async {
+                tokio::select! {
+                    served = daemon::serve(settings, backend, Vec::new()) => served.unwrap(),
+                    _ = stopped => {}
+                }
+            });
+        });
+        until(|| socket.exists().then_some(()));
+        Self { socket, stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic there was told as it happened.
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// Two nodes, a tool of the first, and a process that it has started.
+struct Scene {
+    tool: Talk,
+    pid: u32,
+    folder: Folder,
+    _services: [Service; 2],
+}
+
+impl Scene {
+    /// The script is given the file that it may count in. The nodes see these folders.
+    fn new(script: &str, dumps: [&str; 2]) -> Self {
+        let (switch, folder) = (Switch::default(), Folder::new());
+        let start = |number: u32, dumps: &str| {
+            Service::start(number, (&switch, &folder), folder.join(dumps))
+        };
+        let services = [start(0, dumps[0]), start(1, dumps[1])];
+        let mut tool = Talk::to(&services[0].socket);
+        until(|| tool.ask("1 [0] number_of_nodes()").ends_with("(0,2)").then_some(()));
+        let script = script.replace('"', "\\\"");
+        let file = folder.join("count").display().to_string();
+        let started =
+            tool.ask(&format!("2 [0] start(\"/bin/bash\",[\"-c\",\"{script}\",\"{file}\"])"));
+        let pid = started.strip_prefix("2 [0] start(0,").and_then(|it| it.strip_suffix(')'));
+        let pid = pid.unwrap_or_else(|| panic!("{started}")).parse().unwrap();
+        let it = Self { tool, pid, folder, _services: services };
+        it.counts_on();
+        it
+    }
+
+    fn counts_on(&self) {
+        counts_on(&self.folder.join("count"));
+    }
+
+    /// Stores a request, and lets it run.
+    fn stored(&mut self, id: u32, node: u32, event: &str, action: &str) {
+        let stored = self.tool.ask(&format!("{id} [{node}] {event}: {action}"));
+        assert!(stored.ends_with("(0)"), "{stored}");
+        let enabled = self.tool.ask(&format!("{} [{node}] enable({id})", id + 1));
+        assert!(enabled.ends_with("(0)"), "{enabled}");
+    }
+
+    /// Asks for the move, and gives the lines until its reply.
+    fn moves(&mut self) -> Vec<String> {
+        let mut lines = vec![self.tool.ask(&format!("50 [0] migrate_process({},1)", self.pid))];
+        while !lines.last().unwrap().starts_with("50 ") {
+            lines.push(self.tool.line().expect("a reply"));
+        }
+        lines
+    }
+
+    fn has_left_nothing(&self) {
+        let images = self.folder.join("images");
+        assert_eq!(entries(&images), 0, "of the files nothing is left");
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ended = Command::new("kill").args(["-9", &self.pid.to_string()]).status();
+    }
+}
+
+fn entries(folder: &Path) -> usize {
+    std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+fn counts_on(file: &Path) {
+    let count = || std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+    let before = until(count);
+    until(|| count().filter(|it| *it > before + 10));
+}
+
+#[test]
+fn root_a_process_goes_to_another_node_and_counts_on() {
+    if !able("root_a_process_goes_to_another_node_and_counts_on") {
+        return;
+    }
+    let mut scene = Scene::new(COUNTS, ["images"; 2]);
+    let pid = scene.pid;
+    assert_eq!(scene.tool.ask("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
+    scene.stored(10, 0, &format!("ready_to_migrate([{pid}])"), "12 [0] print([$1,$2])");
+    scene.stored(20, 1, &format!("migration_finished([{pid}])"), "22 [1] print($1)");
+    scene.stored(30, 0, "process_terminated([])", "32 [0] print(\"it ended\")");
+    let mut lines = scene.moves();
+    while lines.len() < 3 {
+        lines.push(scene.tool.line().unwrap());
+    }
+    lines.sort();
+    let moved = "50 [0] migrate_process(0)".to_owned();
+    assert_eq!(
+        lines,
+        [format!("12 [0] print(0,[{pid},1])"), format!("22 [1] print(0,[{pid}])"), moved]
+    );
+    scene.counts_on();
+    scene.has_left_nothing();
+    // It is there, and here no more; that it went was no end.
+    let there = scene.tool.ask(&format!("60 [1] process_info([{pid}],4)"));
+    assert!(there.starts_with(&format!("60 [1] process_info(0,1,[{pid},")), "{there}");
+    let here = scene.tool.ask(&format!("61 [0] process_info([{pid}],4)"));
+    assert!(here.starts_with("61 [0] process_info(301,"), "{here}");
+    // Its parent is process 1 now, so it may go on.
+    let back = scene.tool.ask(&format!("62 [1] migrate_process({pid},0)"));
+    assert_eq!(back, "62 [1] migrate_process(0)");
+    scene.counts_on();
+    scene.has_left_nothing();
+}
+
+#[test]
+fn root_a_process_with_a_connection_stays() {
+    if !able("root_a_process_with_a_connection_stays") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{}; {COUNTS}", address.port());
+    let mut scene = Scene::new(&script, ["images"; 2]);
+    let why = format!(
+        "402,0,\"process {} is connected to {address} (descriptor 3): messages on their way are \
+         lost: no library lets others drain its connections\")",
+        scene.pid
+    );
+    let refused = scene.tool.ask("3 [0] prepare_checkpoint()");
+    assert_eq!(refused, format!("3 [0] prepare_checkpoint({why}"));
+    assert_eq!(scene.moves(), [format!("50 [0] migrate_process({why}")]);
+    scene.counts_on();
+}
+
+#[test]
+fn root_who_has_a_child_stays_and_can_be_dumped() {
+    if !able("root_who_has_a_child_stays_and_can_be_dumped") {
+        return;
+    }
+    let mut scene = Scene::new(&format!("sleep 1000 & {COUNTS}"), ["images"; 2]);
+    assert_eq!(scene.tool.ask("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
+    let refused = scene.moves().remove(0);
+    let why = format!("migrate_process(402,0,\"process {} has a child, process ", scene.pid);
+    assert!(refused.contains(&why), "{refused}");
+    let child = refused.split("has a child, process ").nth(1).unwrap().split(',').next().unwrap();
+    assert!(Command::new("kill").args(["-9", child]).status().unwrap().success());
+    scene.counts_on();
+}
+
+#[test]
+fn root_what_criu_refuses_runs_on() {
+    if !able("root_what_criu_refuses_runs_on") {
+        return;
+    }
+    // Somebody else may have the lock, too: CRIU must be told to take it.
+    let script = format!("exec 3>\"$0.lock\"; flock 3; {COUNTS}");
+    let mut scene = Scene::new(&script, ["images"; 2]);
+    let refused = scene.moves().remove(0);
+    let why = "migrate_process(402,0,\"it could not be dumped; it runs on as before: CRIU: Error";
+    assert!(refused.contains(why) && refused.contains("lock"), "{refused}");
+    scene.counts_on();
+    scene.has_left_nothing();
+}
+
+#[test]
+fn root_who_cannot_be_restored_there_runs_on_here() {
+    if !able("root_who_cannot_be_restored_there_runs_on_here") {
+        return;
+    }
+    let mut scene = Scene::new(COUNTS, ["images", "others"]);
+    let refused = scene.moves().remove(0);
+    let why = "50 [0] migrate_process(105,0,\"node 1 could not restore it: no dumped process";
+    assert!(refused.starts_with(why) && refused.contains("it runs on here"), "{refused}");
+    scene.counts_on();
+    scene.has_left_nothing();
+    // To the tool it is who it was.
+    let here = scene.tool.ask(&format!("60 [0] process_info([{}],4)", scene.pid));
+    assert!(here.starts_with(&format!("60 [0] process_info(0,1,[{},", scene.pid)), "{here}");
+}
+
+#[test]
+fn root_when_the_daemon_is_killed_who_is_dumped_runs_on() {
+    if !able("root_when_the_daemon_is_killed_who_is_dumped_runs_on") {
+        return;
+    }
+    let folder = Folder::new();
+    let (file, dumps) = (folder.join("count"), folder.join("images"));
+    let mut hand = remote(None);
+    let words = ["-c", COUNTS, file.to_str().unwrap()];
+    let program = Program {
+        path: "/bin/bash".into(),
+        arguments: words.iter().map(|it| it.as_bytes().to_vec()).collect(),
+        environment: None,
+        folder: None,
+        streams: [None, None, None],
+        stopped: false,
+    };
+    let Ok(Done::Started(id)) = hand.act(ONE, Act::Start(program)) else { panic!("it starts") };
+    counts_on(&file);
+    let dump = Dump { folder: dumps.clone(), name: format!("{}-1", id.pid.0) };
+    assert_eq!(hand.act(ONE, Act::Dump(id.into(), Mark(1), dump)), Ok(Done::It));
+    // CRIU is at it; the socket closes with the daemon, and the hand has ended when this has.
+    drop(hand);
+    counts_on(&file);
+    assert_eq!(entries(&dumps), 0);
+    let _ended = Command::new("kill").args(["-9", &id.pid.0.to_string()]).status();
+}
+
+/// What the service of one node says.
+#[test]
+fn root_who_goes_nowhere_is_refused_before_anything_happens() {
+    if !granted("root_who_goes_nowhere_is_refused_before_anything_happens") {
+        return;
+    }
+    let served = crate::served::Served::started("", monitor(), "procfs");
+    let mut talk = served.connect();
+    let started = talk.ask("1 [0] start(\"/bin/sleep\",[\"1000\"])");
+    let pid = started.strip_prefix("1 [0] start(0,").and_then(|it| it.strip_suffix(')')).unwrap();
+    let refused = talk.ask(&format!("2 [0] migrate_process({pid},0)"));
+    assert_eq!(
+        refused,
+        format!("2 [0] migrate_process(303,0,\"process {pid} is on node 0 already\")")
+    );
+    let refused = talk.ask(&format!("3 [0] migrate_process({pid},4)"));
+    assert_eq!(refused, "3 [0] migrate_process(200,0,\"there is no node 4: see list_nodes\")");
+    assert_eq!(talk.ask(&format!("4 [0] kill([{pid}],9)")), "4 [0] kill(0)");
+}
