@@ -2,6 +2,7 @@
 
 use super::scene::{MS, S, Scene, Told};
 use crate::engine::Input;
+use crate::engine::monitor::SLACK;
 use serde_json::{Value, json};
 
 const WORLD: &str = "process 7 cpu_ns/s=250ms rss_bytes=4096\nprocess 8\nnode load1=1";
@@ -55,13 +56,13 @@ fn ticks_do_not_drift_however_late_each_one_is() {
     let mut scene = Scene::of(WORLD);
     let _first = scene.monitor(1, &every("a", 100 * MS));
     for tick in 1..20 {
-        // Each is taken as late as nobody minds.
-        let at = tick * 100 * MS + 4 * MS;
+        // Each is taken as late as nobody minds, a twentieth of its period.
+        let at = tick * 100 * MS + 5 * MS;
         scene.now = at;
         scene.input(Input::Tick);
         let events = scene.events(1, at);
         assert_eq!(events.len(), 1, "tick {tick}");
-        assert_eq!((&events[0]["late_ns"], &events[0]["missed"]), (&json!(4 * MS), &json!(0)));
+        assert_eq!((&events[0]["late_ns"], &events[0]["missed"]), (&json!(5 * MS), &json!(0)));
     }
 }
 
@@ -70,7 +71,7 @@ fn late_ticks_are_counted_and_never_queued() {
     let mut scene = Scene::of(WORLD);
     let _first = scene.monitor(1, &every("a", S));
     scene.slow = true;
-    assert_eq!(scene.at(S + 5 * MS), []);
+    assert_eq!(scene.at(S + SLACK.0), []);
     assert_eq!(scene.at(4 * S + S / 2), []);
     scene.slow = false;
     let told = scene.back();
@@ -78,7 +79,7 @@ fn late_ticks_are_counted_and_never_queued() {
     assert_eq!((&event["seq"], &event["missed"]), (&json!(1), &json!(3)));
     assert_eq!(event["late_ns"], 3 * S + S / 2);
     // The next is on time.
-    let next = scene.events(1, 5 * S + 5 * MS);
+    let next = scene.events(1, 5 * S + SLACK.0);
     assert_eq!((next.len(), &next[0]["seq"], &next[0]["missed"]), (1, &json!(2), &json!(3)));
 }
 

@@ -61,7 +61,9 @@ pub fn is_in(process: u32, set: u32) -> bool {
 fn note(process: u32, set: u32) -> Option<u64> {
     let (by_end, by_user) = (LEFT.get_ptr(BY_END)?, LEFT.get_ptr(BY_USER)?);
     // SAFETY: as above.
-    let left = unsafe { core::ptr::read_volatile(by_end) + core::ptr::read_volatile(by_user) };
+    let by_end = unsafe { core::ptr::read_volatile(by_end) };
+    // SAFETY: so is this.
+    let left = by_end + unsafe { core::ptr::read_volatile(by_user) };
     Some(u64::from(process) | u64::from(set) << PID_BITS | left << (PID_BITS + SET_BITS))
 }
 
