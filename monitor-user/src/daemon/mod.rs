@@ -345,7 +345,6 @@ impl Loop {
     }
 }
 
-/// A time of `CLOCK_BOOTTIME` on the clock of the loop.
 /// Waits for somebody who connects; for ever, where there is no socket.
 async fn connected(listening: Option<&Listening>) -> std::io::Result<UnixStream> {
     match listening {

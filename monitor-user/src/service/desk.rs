@@ -9,6 +9,7 @@ use super::guest::Brought;
 use super::outcome::{Done, Refusal, Told};
 use super::session::number::Numbers;
 use super::session::right::SessionId;
+use super::session::scope::is_same;
 use crate::format::diagnosis::Form;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::whose::Eyes;
@@ -217,6 +218,19 @@ pub enum Whose {
     Attached,
     /// Those of these processes.
     These(BTreeSet<Identity>),
+}
+
+impl Whose {
+    /// From now on a process is this one.
+    pub fn follow(&mut self, old: Identity, now: Identity) {
+        if let Self::These(these) = self {
+            let is_it = |it: &Identity| is_same(*it, old);
+            if these.iter().any(is_it) {
+                these.retain(|it| !is_it(it));
+                let _is_new = these.insert(now);
+            }
+        }
+    }
 }
 
 /// A condition on a value that an occurrence tells, by its place from 0.

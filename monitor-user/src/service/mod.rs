@@ -21,6 +21,7 @@ pub mod outcome;
 pub mod registry;
 pub mod row;
 pub mod session;
+pub mod within;
 // The services, by object.
 pub mod counter;
 pub mod diag;

@@ -7,6 +7,8 @@ use super::ctx::Ctx;
 use super::desk::Watch;
 use super::kernel::Lower;
 use super::outcome::{Done, Outcome, Refusal};
+use super::within;
+use crate::model::id::Ns;
 use crate::omis::kind::Param;
 use crate::omis::{Status, Value};
 
@@ -31,6 +33,8 @@ pub struct Row {
     pub level: Level,
     /// What it is in the kernel, if the kernel can do it.
     pub kernel: Option<Lower>,
+    /// How long its outcome is waited for.
+    pub within: Ns,
     /// The manual: a paragraph.
     pub help: &'static str,
     /// Text cases (tests/request/README.md), each of which is run.
@@ -150,6 +154,7 @@ impl Row {
         right: Right::Nothing,
         level: Level::Anywhere,
         kernel: None,
+        within: within::ACT,
         help: "",
         examples: &[],
         act: Act::Manipulation(|_, _| Outcome::Done(Done::ok())),

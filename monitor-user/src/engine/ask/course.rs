@@ -5,10 +5,9 @@
 
 use super::compile::Member;
 use super::fill::Occasion;
-use super::migrate::AT_MOST;
 use super::packet::{Answered, Packet, PartId, Spoken, What};
 use super::run::Place;
-use super::{DEADLINE, Machine, Output, Turn, answer_id, is_worth};
+use super::{Machine, Output, Turn, answer_id, is_worth};
 use crate::model::id::Ns;
 use crate::omis::localise::{Located, localise};
 use crate::omis::unify::Gathering;
@@ -16,7 +15,7 @@ use crate::omis::{Arg, Basic, Dialect, Expr, Node, NodeRef, Reply, Request, Stag
 use crate::service::ground::HeldThread;
 use crate::service::ground::act::Target;
 use crate::service::session::right::SessionId;
-use crate::service::{Done, Refusal};
+use crate::service::{Done, Refusal, Registry, within};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Something to do in a stage.
@@ -30,9 +29,13 @@ enum Step {
 }
 
 impl Step {
-    /// Whether it takes longer than acts do.
-    fn is_migration(&self) -> bool {
-        matches!(self, Self::Do(What::Do(basic)) if basic.service.as_str() == "migrate_process")
+    /// How long it may take.
+    fn within(&self, registry: &Registry) -> Ns {
+        let row = match self {
+            Self::Do(what) => registry.row(what.basic().service.as_str()),
+            Self::Done(_) | Self::Refuse(..) => None,
+        };
+        row.map_or(within::ACT, |row| row.within)
     }
 }
 
@@ -49,8 +52,8 @@ pub struct Course {
     waiting: BTreeMap<(usize, Node), bool>,
     depth: u32,
     is_occurrence: bool,
-    /// Whether its stage waits for a process on its way.
-    is_migration: bool,
+    /// How long its stage may take.
+    within: Ns,
     /// A thread that goes on when the list has ended.
     held: Option<HeldThread>,
     /// Whether it is held in a weaker way than its actions need, or not at all.
@@ -108,12 +111,12 @@ impl Machine {
     pub(super) fn advance(&mut self, key: u64, turn: &mut Turn<'_>) {
         while let Some(course) = self.courses.get_mut(&key) {
             if !course.waiting.is_empty() {
-                let most = if course.is_migration { AT_MOST } else { DEADLINE };
-                course.deadline = Ns(turn.now.0.saturating_add(most.0));
+                course.deadline = Ns(turn.now.0.saturating_add(course.within.0));
                 return;
             }
             let Some(stage) = course.stages.pop_front() else { return self.finish(key, turn) };
-            course.is_migration = stage.iter().any(Step::is_migration);
+            let longest = stage.iter().map(|step| step.within(&self.registry)).max();
+            course.within = longest.unwrap_or(within::ACT);
             for step in stage {
                 self.step(key, step, turn);
             }
@@ -235,9 +238,8 @@ impl Machine {
         let over: Vec<u64> =
             self.courses.iter().filter(|(_, it)| is_over(it)).map(|(key, _)| *key).collect();
         for key in over {
-            let is_migration = self.courses.get(&key).is_some_and(|it| it.is_migration);
-            let most = if is_migration { AT_MOST } else { DEADLINE };
-            let text = format!("no answer within {} s", most.seconds());
+            let within = self.courses.get(&key).map_or(within::ACT, |it| it.within);
+            let text = format!("no answer within {} s", within.seconds());
             self.give_up(key, |_| true, &Refusal::new(Status::TIMEOUT, text));
             self.advance(key, turn);
         }
@@ -310,7 +312,7 @@ impl Course {
     ) -> Self {
         let (gatherings, waiting) = (Vec::new(), BTreeMap::new());
         let (deadline, held) = (Ns(u64::MAX), None);
-        let (is_weak, is_migration, weak) = (false, false, BTreeSet::new());
+        let (is_weak, within, weak) = (false, within::ACT, BTreeSet::new());
         Self {
             session,
             deadline,
@@ -319,7 +321,7 @@ impl Course {
             waiting,
             depth,
             is_occurrence,
-            is_migration,
+            within,
             held,
             is_weak,
             weak,

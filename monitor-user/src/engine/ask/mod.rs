@@ -48,9 +48,6 @@ use migrate::Migrations;
 use seat::Seat;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// How long the acts of a stage, and other nodes, have for an answer.
-pub const DEADLINE: Ns = Ns(10_000_000_000);
-
 /// Whatever can wake the machine.
 #[derive(Debug)]
 pub enum Input {
@@ -262,7 +259,9 @@ impl Machine {
         self.registry.withdraw(id);
         self.guests.leave(id);
         self.courses.retain(|_, it| it.session != id);
-        self.acts.retain(|_, (_, session, _)| *session != id);
+        // Another node waits for its answer: a process may be nowhere but here.
+        let is_theirs = |place: &run::Place| matches!(place, run::Place::There(..));
+        self.acts.retain(|_, (place, session, _)| *session != id || is_theirs(place));
         self.raised.retain(|it| it.session != Some(id));
         self.is_stale = true;
     }

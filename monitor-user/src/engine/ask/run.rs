@@ -103,10 +103,13 @@ impl Machine {
         let Some((place, session, later)) = self.acts.remove(&ticket) else { return };
         let Some(row) = self.registry.row("print") else { return };
         let call = Call { session, row, after: None, depth: 0, ticket, held: None };
+        let without = each.iter().find_map(|(_, answer)| answer.as_ref().err().cloned());
         let report = Report { each, failed: later.failed };
         let done = self.call(call, turn, |ctx| (later.then)(ctx, report));
         let done = done.map(|done| done.unwrap_or_else(Done::from));
-        self.settle_place(place, done.unwrap_or_else(Done::ok), turn);
+        // Its session has gone, and whoever waits may have to act on it.
+        let done = done.unwrap_or_else(|| without.map_or_else(Done::ok, Done::from));
+        self.settle_place(place, done, turn);
     }
 
     /// Tells who waits.

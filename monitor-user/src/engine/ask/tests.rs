@@ -1,11 +1,12 @@
 //! Limits, other nodes that are silent, and deadlines: what a case of text does not say.
 
-use super::{DEADLINE, Input, Limits, Machine, Output};
+use super::{Input, Limits, Machine, Output};
 use crate::model::id::Ns;
 use crate::omis::{Dialect, Node};
 use crate::service::ctx::Member;
 use crate::service::ground::scripted::Scripted;
 use crate::service::session::right::{SessionId, Tool};
+use crate::service::within;
 
 /// A tool of a node.
 struct Scene {
@@ -84,8 +85,8 @@ fn a_silent_node_is_named_at_the_deadline() {
     // Another list must wait until there is room.
     let told = scene.ask("3 [0] print(9)");
     assert!(told[0].starts_with("3 [] error(109,"), "{told:?}");
-    assert_eq!(scene.machine.due(), Some(DEADLINE));
-    scene.now = DEADLINE;
+    assert_eq!(scene.machine.due(), Some(within::ACT));
+    scene.now = within::ACT;
     // Its own part of the second stage goes through the order, behind the first.
     assert_eq!(
         lines(scene.input(Input::Tick)),

@@ -1,7 +1,7 @@
 //! Dumping processes, and moving them from node to node.
 //!
 //! In: processes, nodes, names of what was dumped. Out: whether anything would be lost; that a
-//! process leaves, which the engine sees to (`engine/ask/migrate.rs`); one that was made anew.
+//! process leaves, which the engine sees to (`engine/ask/migrate`); one that was made anew.
 //! CRIU is asked each time: it may have been installed since, or the kernel be another one.
 
 use super::start::{may_start, started};
@@ -12,6 +12,7 @@ use crate::service::ctx::Ctx;
 use crate::service::ground::Act;
 use crate::service::outcome::{Done, Later, Outcome, Refusal, Report, Then, outcome};
 use crate::service::row::{self, Given, Level, Right, Row};
+use crate::service::within;
 
 const ANYWHERE: Row = Row { level: Level::Anywhere, ..CONTROLLED };
 
@@ -37,6 +38,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "migrate_process",
         takes: &[TID, Param { name: "node", kind: Kind::Node }],
+        within: within::JOURNEY,
         help: "Moves one process, with all its threads, to another node. `ready_to_migrate` \
                occurs here, and its actions are run; then CRIU dumps the process to the folder \
                `checkpoint.images`, which both nodes must see, and restores it there with the \
@@ -64,6 +66,7 @@ pub const ROWS: &[Row] = &[
         takes: &[Param { name: "name", kind: Kind::Text }],
         gives: &[Given { name: "tid", kind: "integer" }],
         right: Right::Nothing,
+        within: within::MOVE,
         help: "Makes a process anew that was dumped to the folder `checkpoint.images` under this \
                name, attaches it, and lets `migration_finished` occur. `migrate_process` asks it \
                of the other node; a tool needs it only for a process that a migration has left \

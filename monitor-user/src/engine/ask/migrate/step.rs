@@ -2,11 +2,12 @@
 //!
 //! In: whose step it is. Out: orders to the ground, a packet to the other node, the answer.
 
-use super::super::packet::{Packet, PartId, What};
 use super::super::{Machine, Output, Turn};
-use super::{Going, Step};
+use super::going::{Going, Step};
+use crate::model::field::ProcessField;
 use crate::model::id::Identity;
-use crate::omis::{Arg, Basic, Expr, Name, Spot, Value};
+use crate::model::sample::Process;
+use crate::omis::Status;
 use crate::service::desk::{Occurrence, Topic};
 use crate::service::ground::{Act, By, Ticket};
 use crate::service::session::scope::is_same;
@@ -32,43 +33,65 @@ impl Machine {
         self.occurred(&it, (None, 0), turn);
         let lists = before + 1..=self.next;
         if let Some(going) = self.migrations.going.get_mut(&ticket) {
-            going.step = Step::Told(lists);
+            going.go(Step::Told(lists), turn.now);
         }
     }
 
     pub(super) fn dump(&mut self, ticket: Ticket, turn: &mut Turn<'_>) {
+        if let Some(why) = self.silence(ticket) {
+            let text = format!("{}; it runs on as before", why.text);
+            return self.arrived(ticket, Refusal { text, ..why }.into(), turn);
+        }
         let Some(going) = self.migrations.going.get_mut(&ticket) else { return };
-        going.step = Step::Dumped;
+        going.go(Step::Dumped, turn.now);
         let (name, id) = (going.name.clone(), going.id);
         let has = self.seats.iter().filter(|(_, seat)| seat.session.scope.has(id));
         going.observers = has.map(|(session, _)| *session).collect();
         self.have_done(ticket, &Act::Dump(name), turn);
     }
 
-    pub(super) fn send_away(&mut self, ticket: Ticket, turn: &mut Turn<'_>) {
-        let Some(going) = self.migrations.going.get_mut(&ticket) else { return };
-        going.step = Step::Sent;
-        let (id, to, tool) = (going.id, going.to, going.tool);
-        let args = vec![Arg::from(Expr::Value(Value::from(going.name.as_str())))];
-        let service = Name::new("restore_process").expect("it is a name");
-        let basic =
-            Basic { id: None, nodes: Some(Vec::new()), service, args, spot: Spot::default() };
-        let part = PartId { course: ticket, member: 0 };
-        let (nodes, dialect) = (vec![to], going.dialect);
-        let what = What::Do(basic);
-        let packet = Packet { from: self.node, part, tool, dialect, nodes, depth: 0, what };
-        self.migrations.has_left(id);
-        if let Some(seat) = self.seats.get_mut(&tool.session) {
-            let _again = seat.nodes.insert(to);
+    /// Who dumped it is gone, and may have ended it before.
+    pub(super) fn dump_was_lost(&mut self, ticket: Ticket, why: Refusal, turn: &mut Turn<'_>) {
+        let Some(going) = self.migrations.going.get(&ticket) else { return };
+        if is_there(going.id, turn) {
+            return self.arrived(ticket, why.into(), turn);
         }
-        turn.out.push(Output::Order(packet));
+        self.migrations.has_left(ticket);
+        self.fetch_back(ticket, why, turn);
+    }
+
+    pub(super) fn send_away(&mut self, ticket: Ticket, turn: &mut Turn<'_>) {
+        self.migrations.has_left(ticket);
+        if let Some(why) = self.silence(ticket) {
+            let why = self.not_there(ticket, why);
+            return self.fetch_back(ticket, why, turn);
+        }
+        let Some(going) = self.migrations.going.get_mut(&ticket) else { return };
+        going.go(Step::Sent, turn.now);
+        turn.out.push(Output::Order(going.restore(self.node, ticket)));
+        if let Some(seat) = self.seats.get_mut(&going.tool.session) {
+            let _again = seat.nodes.insert(going.to);
+        }
     }
 
     pub(super) fn fetch_back(&mut self, ticket: Ticket, why: Refusal, turn: &mut Turn<'_>) {
         let Some(going) = self.migrations.going.get_mut(&ticket) else { return };
-        going.step = Step::Back(why);
+        going.go(Step::Back(why), turn.now);
         let name = going.name.clone();
         self.have_done(ticket, &Act::Return(name), turn);
+    }
+
+    /// Why the other node cannot answer, if it is gone.
+    pub(super) fn silence(&self, ticket: Ticket) -> Option<Refusal> {
+        let to = self.migrations.going.get(&ticket)?.to;
+        let is_gone = self.members.iter().all(|it| it.node != to);
+        is_gone.then(|| Refusal::new(Status::NODE_DOWN, format!("node {} is gone", to.0)))
+    }
+
+    /// The same refusal, as it is told of the other node.
+    pub(super) fn not_there(&self, ticket: Ticket, why: Refusal) -> Refusal {
+        let to = self.migrations.going.get(&ticket).map_or(0, |it| it.to.0);
+        Refusal { text: format!("node {to} could not restore it: {}", why.text), ..why }
     }
 
     /// It is here again, as another to the system, and the same to who observed it.
@@ -79,7 +102,7 @@ impl Machine {
         turn: &mut Turn<'_>,
     ) {
         let Some(going) = self.migrations.going.get(&ticket) else { return };
-        let (old, to, observers) = (going.id, going.to, going.observers.clone());
+        let (old, observers) = (going.id, going.observers.clone());
         // Whoever reads processes here may know its start more precisely.
         let seen = turn.ground.look(&[id.pid]).unwrap_or_default().into_iter().next();
         let id = seen.map(|it| it.id).filter(|seen| is_same(*seen, id)).unwrap_or(id);
@@ -92,43 +115,44 @@ impl Machine {
             }
         }
         self.is_stale = true;
-        let text = format!("node {} could not restore it: {}; it runs on here", to.0, why.text);
+        let text = format!("{}; it runs on here", why.text);
         self.arrived(ticket, Refusal { text, ..why }.into(), turn);
     }
 
     /// Neither node has it, or nobody knows: its files stay.
     pub(super) fn is_nowhere(&mut self, ticket: Ticket, why: Refusal, turn: &mut Turn<'_>) {
-        let Some(going) = self.migrations.going.get(&ticket) else { return };
-        let Going { to, name, .. } = going;
-        let text = format!(
-            "node {} could not restore it: {}; if it is not there, restore_process({name:?}) on \
-             a node brings it back",
-            to.0, why.text
-        );
+        let Some(Going { id, name, .. }) = self.migrations.going.get(&ticket) else { return };
+        let way = format!("if it is not there, restore_process({name:?}) on a node brings it back");
+        let text = format!("{}; {way}", why.text);
+        // Its tool may have gone, or have given up.
+        tracing::error!(process = id.pid.0, "a process on its way is lost: {text}");
         self.arrived(ticket, Refusal { text, ..why }.into(), turn);
     }
 
     /// It is over.
     pub(super) fn arrived(&mut self, ticket: Ticket, done: Done, turn: &mut Turn<'_>) {
         let Some(going) = self.migrations.going.remove(&ticket) else { return };
+        let session = going.tool.session;
+        if !self.seats.contains_key(&session) {
+            turn.out.push(Output::Order(going.farewell(self.node)));
+            if !self.migrations.has_of(session) {
+                turn.ground.release(&going.tool);
+            }
+        }
         if !going.step.is_away() {
             // It was not dumped, so what ended has ended.
             self.happened(going.end, turn);
         }
-        if !self.seats.contains_key(&going.tool.session) {
-            let part = PartId { course: 0, member: 0 };
-            let Going { tool, dialect, to, .. } = going;
-            let (from, nodes, what) = (self.node, vec![to], What::Leave);
-            turn.out.push(Output::Order(Packet {
-                from,
-                part,
-                tool,
-                dialect,
-                nodes,
-                depth: 0,
-                what,
-            }));
-        }
         self.settle_place(going.place, done, turn);
     }
+}
+
+/// Whether a process has not ended. Who cannot be looked at may be there.
+fn is_there(id: Identity, turn: &mut Turn<'_>) -> bool {
+    let Ok(seen) = turn.ground.look(&[id.pid]) else { return true };
+    let has_ended = |it: &Process| {
+        let state = it.row.get(ProcessField::State);
+        state.is_some_and(|state| [b'Z', b'X'].map(u64::from).contains(&state))
+    };
+    seen.iter().any(|it| is_same(it.id, id) && !has_ended(it))
 }

@@ -2,6 +2,8 @@
 //!
 //! `criu 4.1` says that there is a CRIU, `tie 7 is connected to 10.0.0.1:80` what is in the way of
 //! a process. What is dumped ends, and what is restored has the number that its name begins with.
+//! From `criu waits` on, dumps and restores are begun only; `criu goes on` does what waits,
+//! `criu fails` refuses it, and `criu is lost` is what is told if its hand has ended.
 
 use super::Scripted;
 use crate::backend::canned::BEGINNING;
@@ -9,7 +11,7 @@ use crate::model::id::{Identity, Pid};
 use crate::omis::{Status, Value};
 use crate::service::ground::act::Each;
 use crate::service::ground::process::Processes as _;
-use crate::service::ground::{Act, Happening, arrival};
+use crate::service::ground::{Act, Happening, Ticket, arrival};
 use crate::service::outcome::Refusal;
 use std::collections::BTreeMap;
 
@@ -22,12 +24,15 @@ pub struct Script {
     ties: BTreeMap<u32, String>,
     /// How many were restored.
     n_restored: u64,
+    /// What was begun; nothing, if all is done at once.
+    begun: Option<Vec<(Ticket, Act, Vec<Identity>)>>,
 }
 
 impl Script {
     /// Whether it was a line about these.
     pub fn take(&mut self, line: &str) -> bool {
         match line.split_once(' ') {
+            Some(("criu", "waits")) => self.begun = Some(Vec::new()),
             Some(("criu", version)) => self.version = Some(version.to_owned()),
             Some(("tie", rest)) => {
                 let Some((pid, tie)) = rest.split_once(' ') else { return false };
@@ -51,6 +56,33 @@ impl Script {
 }
 
 impl Scripted {
+    /// Whether it was a line about what was begun.
+    pub(super) fn go_on_with(&mut self, line: &str) -> bool {
+        let refused = |status, text: &str| Some(Err(Refusal::new(status, text)));
+        let answer = match line {
+            "criu goes on" => None,
+            "criu fails" => refused(Status::UNSUPPORTED, "the script fails it"),
+            "criu is lost" => refused(Status::INTERRUPTED, "the script has lost its hand"),
+            _ => return false,
+        };
+        for (ticket, act, on) in self.criu.begun.as_mut().map(std::mem::take).unwrap_or_default() {
+            // That it came is heard after the answer.
+            let next = self.turned.len();
+            let done = || self.checkpoint(&act, &on).unwrap_or_default();
+            let each = answer.clone().map_or_else(done, |it| vec![(Identity::default(), it)]);
+            self.turned.insert(next, Happening::Acted(ticket, each));
+        }
+        true
+    }
+
+    /// Whether it is begun, and done later.
+    pub(super) fn begins(&mut self, ticket: Ticket, act: &Act, on: &[Identity]) -> bool {
+        let is_long = matches!(act, Act::Dump(_) | Act::Restore(_) | Act::Return(_));
+        let Some(begun) = self.criu.begun.as_mut().filter(|_| is_long) else { return false };
+        begun.push((ticket, act.clone(), on.to_vec()));
+        true
+    }
+
     /// What becomes of an act on processes that leave or come; nothing, if it is none.
     pub(super) fn checkpoint(&mut self, act: &Act, on: &[Identity]) -> Option<Each> {
         let nobody = Identity::default();

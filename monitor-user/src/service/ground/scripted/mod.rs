@@ -77,7 +77,7 @@ impl Scripted {
         if self.calls.take(line, &mut self.reading) {
             return Ok(());
         }
-        if self.criu.take(line) {
+        if self.go_on_with(line) || self.criu.take(line) {
             return Ok(());
         }
         if let Some(happening) = self.turn(line) {
@@ -197,7 +197,10 @@ impl Facts for Scripted {
 }
 
 impl Acts for Scripted {
-    fn act(&mut self, _: By<'_>, act: &Act, on: &[Identity]) -> Option<Each> {
+    fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<Each> {
+        if self.begins(by.ticket, act, on) {
+            return None;
+        }
         if let Act::Start(program) = act {
             let started = self.start(program);
             let id = *started.as_ref().unwrap_or(&Identity::default());
