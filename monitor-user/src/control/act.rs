@@ -79,12 +79,14 @@ pub enum Act {
     Checkpoint,
     /// Say whether this one can, and no message to or from it would be lost.
     Lossless(Target),
-    /// Say whether it can be taken away, too.
-    Movable(Target),
+    /// Say whether it can be taken away, too, and dumped to this folder.
+    Movable(Target, PathBuf),
     /// Dump it and end it.
     Dump(Target, Mark, Dump),
     /// Make one anew that was dumped.
     Restore(Mark, Dump),
+    /// Another hand, which died, was dumping this one: let it run when CRIU is done.
+    Settle(Identity, Dump),
     /// Tell when a thread comes to this address.
     Break(Target, u64, Mark),
     /// One instruction.

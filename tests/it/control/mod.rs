@@ -4,6 +4,7 @@ mod bad;
 mod breakpoint;
 mod call;
 mod checkpoint;
+mod dump;
 mod errand;
 mod guardian;
 mod held;

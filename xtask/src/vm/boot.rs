@@ -66,6 +66,8 @@ pub struct Guest<'a> {
     pub tests: &'a [PathBuf],
     /// Which tests.
     pub filter: &'a str,
+    /// Whether CRIU must work there.
+    pub criu: bool,
 }
 
 /// Boots a guest, and waits until its tests have run.
@@ -130,7 +132,9 @@ fn pack(guest: &Guest<'_>) -> Result<PathBuf, String> {
     copy(&guest.packages.busybox, &folder.join("bin/busybox"))?;
     modules(guest, &folder.join("modules"))?;
     let (home, tests, filter) = (root(), copied(guest)?.join(" "), guest.filter);
-    let run = format!("ROOT='{}'\nTESTS='{tests}'\nFILTER='{filter}'\n", home.display());
+    let criu = if guest.criu { "MONITOR_REQUIRE_CRIU=1" } else { "" };
+    let run =
+        format!("ROOT='{}'\nTESTS='{tests}'\nFILTER='{filter}'\nCRIU='{criu}'\n", home.display());
     write(&folder.join("run"), &run)?;
     write(&folder.join("init"), INIT)?;
     let archive = guest.folder.join("initrd.cpio");

@@ -1,6 +1,7 @@
 #!/bin/busybox sh
 # The first program of a guest: makes it look like a machine, runs the tests, says how they ended.
-# /run says where the sources are (ROOT), what to run (TESTS) and which tests (FILTER).
+# /run says where the sources are (ROOT), what to run (TESTS), which tests (FILTER), and whether
+# processes must be dumped (CRIU).
 export PATH=/bin
 /bin/busybox mount -t proc proc /proc
 /bin/busybox --install -s /bin
@@ -40,7 +41,7 @@ for tests in $TESTS; do
     chroot /host /usr/bin/env -i \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         HOME=/dev/shm TMPDIR=/dev/shm MONITOR_REQUIRE_ROOT=1 \
-        MONITOR_OWN_MACHINE=1 MONITOR_TEST_DEADLINE_S=600 \
+        MONITOR_OWN_MACHINE=1 MONITOR_TEST_DEADLINE_S=600 $CRIU \
         sh -c "cd '$ROOT/monitor-user' && exec '$tests' $FILTER --test-threads=1 --show-output"
     code=$?
     [ $code = 0 ] || status=$code

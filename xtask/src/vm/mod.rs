@@ -27,7 +27,11 @@ const NEEDED: &[(&str, &str)] = &[
     ("mkfs.ext4", "e2fsprogs"),
     ("apt-get", "apt"),
     ("dpkg-deb", "dpkg"),
+    ("criu", "criu"),
 ];
+
+/// Where CRIU must work: it asks much of a kernel, and not each of its versions works on each.
+const OF_CRIU: &str = "6.1";
 
 /// Names of tests begin with this; another may be given in `VM_TESTS`.
 const TESTS: &str = "root_";
@@ -53,7 +57,8 @@ fn run_on(kernel: &str, suite: &Suite, tests: &[PathBuf]) -> Outcome {
     let filter = std::env::var("VM_TESTS").unwrap_or_else(|_| TESTS.into());
     // One line, however many it was written on: a shell reads it in the guest.
     let filter = filter.split_whitespace().collect::<Vec<_>>().join(" ");
-    boot::boot(&boot::Guest { folder: &folder, packages: &packages, tests, filter: &filter })
+    let criu = kernel == OF_CRIU;
+    boot::boot(&boot::Guest { folder: &folder, packages: &packages, tests, filter: &filter, criu })
 }
 
 fn needed() -> Outcome {

@@ -1,25 +1,32 @@
-//! Where the files of a dumped process lie: a folder for each, in one that is its user's alone.
+//! The files of one dumped process: a folder of the name that it is dumped under.
 //!
-//! In: the folder of all, the name of one. Out: a folder that nobody else may look into or write
-//! to: what lies in it is the memory of a process, and who writes it decides what is restored.
+//! ```text
+//!  make -> NAME.taken -- give: whole --> NAME -- take --> NAME.taken -> remove
+//!                                          ^--- give: not restored ---'
+//! ```
+//!
+//! In: which. Out: a folder to work in. While somebody works at them nobody else can: whoever has
+//! renamed the folder has them, on this node or another, and no process is restored twice.
 
 use super::super::act::Dump;
 use super::super::trouble::Trouble;
+use super::folder::{self, cannot};
 use crate::model::id::Pid;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whatever others may do.
-const OF_OTHERS: u32 = 0o077;
-const OWN_ALONE: u32 = 0o700;
+/// Files that somebody works at.
+#[derive(Debug)]
+pub struct Files {
+    /// What they are called.
+    pub name: String,
+    /// The process that they are of.
+    pub pid: Pid,
+    whole: PathBuf,
+    taken: PathBuf,
+}
 
 impl Dump {
-    /// Its folder.
-    pub fn path(&self) -> PathBuf {
-        self.folder.join(&self.name)
-    }
-
     /// The process that it is of; nothing, if the name is none of ours: it is `PID-TIME`.
     pub fn pid(&self) -> Option<Pid> {
         let (pid, time) = self.name.split_once('-')?;
@@ -27,49 +34,85 @@ impl Dump {
         (is_number(pid) && is_number(time)).then(|| pid.parse().ok().map(Pid)).flatten()
     }
 
-    /// Makes its folder, and that of all.
-    pub fn make(&self) -> Result<(), Trouble> {
-        let failed = |error| Trouble::of(&format!("making {}", self.path().display()), &error);
-        fs::create_dir_all(self.folder.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
-        let mut own = DirBuilder::new();
-        let own = own.mode(OWN_ALONE);
-        if !self.folder.exists() {
-            own.create(&self.folder).map_err(failed)?;
-        }
-        is_own(&self.folder)?;
-        own.create(self.path()).map_err(failed)
+    fn files(&self, folder: &Path) -> Result<Files, Trouble> {
+        let pid = self.pid().ok_or_else(|| self.unknown())?;
+        let (whole, name) = (folder.join(&self.name), self.name.clone());
+        let taken = folder.join(format!("{name}.taken"));
+        Ok(Files { name, pid, whole, taken })
     }
 
-    /// Whether it is there and may be trusted; the process that it is of.
-    pub fn found(&self) -> Result<Pid, Trouble> {
-        let unknown = || {
-            let folder = self.folder.display();
-            let text = format!("no dumped process {:?} is in {folder} of this node", self.name);
-            Trouble::Range(text)
-        };
-        let pid = self.pid().filter(|_| self.path().is_dir()).ok_or_else(unknown)?;
-        is_own(&self.folder)?;
-        is_own(&self.path())?;
-        Ok(pid)
-    }
-
-    /// Removes it. What cannot be removed is told in the log.
-    pub fn remove(&self) {
-        if let Err(error) = fs::remove_dir_all(self.path()) {
-            tracing::warn!("{} stays: {error}", self.path().display());
-        }
+    fn unknown(&self) -> Trouble {
+        let folder = self.folder.display();
+        Trouble::Range(format!("no dumped process {:?} is in {folder} of this node", self.name))
     }
 }
 
-fn is_own(folder: &Path) -> Result<(), Trouble> {
-    let seen = fs::symlink_metadata(folder);
-    let seen = seen.map_err(|error| Trouble::of("looking for dumped processes", &error))?;
-    let own = rustix::process::geteuid().as_raw();
-    if seen.is_dir() && seen.uid() == own && seen.mode() & OF_OTHERS == 0 {
-        return Ok(());
+impl Files {
+    /// New ones, of nothing yet.
+    pub fn make(dump: &Dump) -> Result<Self, Trouble> {
+        let it = dump.files(&folder::made(&dump.folder)?)?;
+        folder::own(&it.taken).map_err(|error| cannot("making", &it.taken, &error))?;
+        Ok(it)
     }
-    let what = format!("keeping processes in {}", folder.display());
-    Err(Trouble::denied(&what, "a folder that is its user's and nobody else's, of mode 0700"))
+
+    /// Those of a dumped process, which nobody else has from now on.
+    pub fn take(dump: &Dump) -> Result<Self, Trouble> {
+        let it = dump.files(&dump.folder)?;
+        if !it.whole.is_dir() {
+            return Err(if it.taken.is_dir() { it.busy() } else { dump.unknown() });
+        }
+        let it = dump.files(&folder::trusted(&dump.folder)?)?;
+        folder::is_own(&it.whole)?;
+        match fs::rename(&it.whole, &it.taken) {
+            Ok(()) => Ok(it),
+            Err(_) if !it.whole.is_dir() => Err(it.busy()),
+            Err(error) => Err(cannot("renaming", &it.whole, &error)),
+        }
+    }
+
+    /// Those that another hand worked at.
+    pub fn left(dump: &Dump) -> Result<Self, Trouble> {
+        dump.files(&folder::trusted(&dump.folder)?)
+    }
+
+    /// Where they are while they are worked at.
+    pub fn path(&self) -> &Path {
+        &self.taken
+    }
+
+    /// They are whole, and whoever comes may take them.
+    pub fn give(&self) -> Result<(), Trouble> {
+        let given = fs::rename(&self.taken, &self.whole);
+        given.map_err(|error| cannot("renaming", &self.taken, &error))
+    }
+
+    /// Whether they are.
+    pub fn are_whole(&self) -> bool {
+        self.whole.is_dir()
+    }
+
+    /// Whether there are any, whole or not.
+    pub fn are_there(&self) -> bool {
+        self.are_whole() || self.taken.is_dir()
+    }
+
+    /// Removes them. What cannot be removed is told in the log.
+    pub fn remove(&self) {
+        for folder in [&self.taken, &self.whole].into_iter().filter(|it| it.is_dir()) {
+            if let Err(error) = fs::remove_dir_all(folder) {
+                tracing::warn!("{} stays: {error}", folder.display());
+            }
+        }
+    }
+
+    fn busy(&self) -> Trouble {
+        Trouble::State(format!(
+            "process {:?} is being dumped or restored; if nobody does that any more and it runs \
+             nowhere, rename {} back to {0:?}",
+            self.name,
+            self.taken.display()
+        ))
+    }
 }
 
 #[cfg(test)]
@@ -80,22 +123,28 @@ mod tests {
     fn a_name_is_a_number_and_a_time_and_no_way_out_of_the_folder() {
         let pid = |name: &str| Dump { folder: "/a".into(), name: name.into() }.pid();
         assert_eq!(pid("7-12"), Some(Pid(7)));
-        for name in ["7", "7-", "-7", "../7-1", "7-1/..", "+7-1", ""] {
+        for name in ["7", "7-", "-7", "../7-1", "7-1/..", "+7-1", "7-1.taken", ""] {
             assert_eq!(pid(name), None, "{name}");
         }
     }
 
     #[test]
-    fn a_folder_that_others_may_look_into_is_refused() {
-        use std::os::unix::fs::PermissionsExt as _;
+    fn files_are_taken_once_and_again_when_they_were_given_back() {
         let name = format!("monitor-dumps-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let dump = Dump { folder: folder.clone(), name: "7-1".into() };
-        dump.make().unwrap();
-        assert_eq!(dump.found(), Ok(Pid(7)));
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(matches!(dump.found(), Err(Trouble::Denied { .. })));
-        fs::remove_dir_all(folder).unwrap();
-        assert!(matches!(dump.found(), Err(Trouble::Range(_))));
+        let unknown = |taken: Result<Files, Trouble>| matches!(taken, Err(Trouble::Range(_)));
+        let busy = |taken: Result<Files, Trouble>| matches!(taken, Err(Trouble::State(_)));
+        assert!(unknown(Files::take(&dump)));
+        let made = Files::make(&dump).unwrap();
+        assert!(busy(Files::take(&dump)), "it is not whole yet");
+        made.give().unwrap();
+        let taken = Files::take(&dump).unwrap();
+        assert_eq!(taken.pid, Pid(7));
+        assert!(busy(Files::take(&dump)), "somebody has it");
+        taken.give().unwrap();
+        Files::take(&dump).unwrap().remove();
+        assert!(unknown(Files::take(&dump)));
+        fs::remove_dir(folder).unwrap();
     }
 }

@@ -5,41 +5,24 @@
 //! runs on, also when nobody listens any more.
 
 use super::super::act::{Dump, Happened, Mark, Target, Tool, What};
-use super::super::subject::Subject;
+use super::super::subject::{Subject, key};
 use super::super::trouble::Trouble;
-use super::criu;
-use crate::model::id::{Identity, Pid};
-use rustix::process::Signal;
-use std::path::Path;
-use std::process::Child;
-use std::time::{Duration, Instant};
-
-/// How long CRIU may take.
-const AT_MOST: Duration = Duration::from_secs(30);
-/// How long the number of a process may stay taken after its end: somebody must wait for it.
-const FREE_WITHIN: Duration = Duration::from_secs(5);
-/// How often it is looked.
-const LOOK: Duration = Duration::from_millis(10);
-const KILL: u32 = Signal::KILL.as_raw().cast_unsigned();
+use super::come::Come;
+use super::criu::LOOK;
+use super::leave::{Leave, MayGo};
+use super::settle::Settle;
+use crate::model::id::Identity;
+use std::time::Instant;
 
 /// All that go on.
 #[derive(Default)]
 pub struct Moves(Vec<Move>);
 
-struct Move {
-    who: (Tool, Mark),
-    dump: Dump,
-    until: Instant,
-    step: Step,
-}
-
-enum Step {
-    /// It is written down.
-    Dumping(Child, Subject),
-    /// It was ended, and its number is not free yet.
-    Leaving(Subject),
-    /// It is made anew.
-    Restoring(Child, Pid),
+enum Move {
+    Leaves((Tool, Mark), Leave),
+    Comes((Tool, Mark), Come),
+    /// Begun by a hand that has died.
+    Settles(Settle),
 }
 
 impl Moves {
@@ -50,36 +33,39 @@ impl Moves {
         subject: Subject,
         dump: &Dump,
     ) -> Result<(), Trouble> {
-        dump.make()?;
-        let pid = subject.pid().to_string();
-        let words = ["dump", "--tree", &pid, "--leave-stopped"];
-        let begun = criu::begin(&words, &dump.path()).inspect_err(|_| dump.remove())?;
-        self.begin(who, dump, Step::Dumping(begun, subject));
+        self.0.push(Move::Leaves(who, Leave::begin(subject, dump)?));
         Ok(())
     }
 
     /// Begins to restore one.
     pub fn restore(&mut self, who: (Tool, Mark), dump: &Dump) -> Result<(), Trouble> {
-        let pid = dump.found()?;
-        let begun = criu::begin(&["restore", "--restore-detached"], &dump.path())?;
-        self.begin(who, dump, Step::Restoring(begun, pid));
+        self.0.push(Move::Comes(who, Come::begin(dump)?));
         Ok(())
     }
 
-    fn begin(&mut self, who: (Tool, Mark), dump: &Dump, step: Step) {
-        let until = Instant::now() + AT_MOST;
-        self.0.push(Move { who, dump: dump.clone(), until, step });
+    /// Lets a process run when the CRIU of another hand is done with it.
+    pub fn settle(&mut self, id: Identity, dump: &Dump) -> Result<(), Trouble> {
+        self.0.push(Move::Settles(Settle::begin(id, dump)?));
+        Ok(())
     }
 
-    /// Takes in how far they are.
-    pub fn turn(&mut self, told: &mut Vec<Happened>) {
+    /// Whether a process is being dumped.
+    pub fn has(&self, id: Identity) -> bool {
+        let is_it = |it: &Move| matches!(it, Move::Leaves(_, it) if key(it.subject.id) == key(id));
+        self.0.iter().any(is_it)
+    }
+
+    /// Takes in how far they are; who is dumped is asked once more whether it may go.
+    pub fn turn(&mut self, may_go: MayGo<'_>, told: &mut Vec<Happened>) {
         let now = Instant::now();
-        for it in std::mem::take(&mut self.0) {
-            match it.turn(now) {
-                Ok(goes_on) => self.0.push(goes_on),
-                Err(happened) => told.push(happened),
+        self.0.retain_mut(|it| match it {
+            Move::Leaves(who, it) => {
+                let what = it.turn(may_go, now).map(|what| (it.subject.id, what));
+                goes_on(*who, what, told)
             }
-        }
+            Move::Comes(who, it) => goes_on(*who, it.turn(now), told),
+            Move::Settles(it) => !it.turn(now),
+        });
     }
 
     /// When to look again.
@@ -87,124 +73,21 @@ impl Moves {
         (!self.0.is_empty()).then(|| Instant::now() + LOOK)
     }
 
-    /// Lets who is being dumped run on, and who is being restored come. To end CRIU while it has a
-    /// process in its hands would end that, so it is waited for.
+    /// Lets who is being dumped run on, and who is being restored come.
     pub fn undo(&mut self) {
-        std::mem::take(&mut self.0).into_iter().for_each(Move::undo);
-    }
-}
-
-impl Move {
-    /// How it goes on, or what came of it.
-    fn turn(mut self, now: Instant) -> Result<Self, Happened> {
-        let is_late = now >= self.until;
-        self.step = match self.step {
-            Step::Dumping(mut criu, subject) => match ended(&mut criu, is_late) {
-                None => Step::Dumping(criu, subject),
-                Some(true) => {
-                    let _gone = subject.held.signal(KILL);
-                    self.until = now + FREE_WITHIN;
-                    Step::Leaving(subject)
-                }
-                Some(false) => {
-                    let _gone = subject.go_on();
-                    let why = self.dump.failed("dumped; it runs on as before", is_late);
-                    self.dump.remove();
-                    return Err(happened(self.who, subject.id, What::Failed(why)));
-                }
-            },
-            Step::Leaving(subject) if is_free(subject.id.pid) => {
-                return Err(happened(self.who, subject.id, What::Dumped));
+        for it in std::mem::take(&mut self.0) {
+            match it {
+                Move::Leaves(_, it) => it.undo(),
+                Move::Comes(_, it) => it.undo(),
+                Move::Settles(it) => it.undo(),
             }
-            Step::Leaving(subject) if is_late => {
-                let why = self.dump.taken(subject.id.pid);
-                return Err(happened(self.who, subject.id, What::Failed(why)));
-            }
-            Step::Leaving(subject) => Step::Leaving(subject),
-            Step::Restoring(mut criu, pid) => match ended(&mut criu, is_late) {
-                None => Step::Restoring(criu, pid),
-                Some(true) => return Err(self.dump.restored(self.who, pid)),
-                Some(false) => {
-                    let why = self.dump.failed("restored", is_late);
-                    return Err(happened(self.who, Identity::default(), What::Failed(why)));
-                }
-            },
-        };
-        Ok(self)
-    }
-
-    fn undo(self) {
-        let is_whole = match self.step {
-            Step::Dumping(mut criu, subject) => {
-                let _done = wait(&mut criu, self.until);
-                let _gone = subject.go_on();
-                true
-            }
-            Step::Leaving(_) => false,
-            Step::Restoring(mut criu, _) => wait(&mut criu, self.until),
-        };
-        match is_whole {
-            true => self.dump.remove(),
-            // Its files are all that there is of it.
-            false => tracing::error!("restore_process({:?}) brings it back", self.dump.name),
         }
     }
 }
 
-impl Dump {
-    fn failed(&self, what: &str, is_late: bool) -> Trouble {
-        if is_late {
-            return Trouble::Late(format!("CRIU's work on process {}", self.name));
-        }
-        Trouble::Unsupported(format!("it could not be {what}: CRIU: {}", criu::told(&self.path())))
-    }
-
-    fn taken(&self, pid: Pid) -> Trouble {
-        let name = &self.name;
-        Trouble::State(format!(
-            "nobody has waited for the end of process {}, so its number is not free: when it \
-             is, restore_process({name:?}) brings it back",
-            pid.0
-        ))
-    }
-
-    /// Its files are needed no more.
-    fn restored(&self, who: (Tool, Mark), pid: Pid) -> Happened {
-        self.remove();
-        match Subject::now(pid) {
-            Ok(subject) => happened(who, subject.id, What::Restored),
-            // It ended at once.
-            Err(why) => happened(who, Identity::default(), What::Failed(why)),
-        }
-    }
-}
-
-fn happened(who: (Tool, Mark), process: Identity, what: What) -> Happened {
-    Happened { target: Target::from(process), wanted: Some(who), what }
-}
-
-/// Whether it went well, once it is over. What is late is ended.
-fn ended(criu: &mut Child, is_late: bool) -> Option<bool> {
-    match criu.try_wait() {
-        Ok(Some(status)) => Some(status.success()),
-        Ok(None) if !is_late => None,
-        Ok(None) | Err(_) => {
-            let _ended = criu.kill();
-            let _status = criu.wait();
-            Some(false)
-        }
-    }
-}
-
-fn wait(criu: &mut Child, until: Instant) -> bool {
-    loop {
-        match ended(criu, Instant::now() >= until) {
-            Some(is_done) => return is_done,
-            None => std::thread::sleep(LOOK),
-        }
-    }
-}
-
-fn is_free(pid: Pid) -> bool {
-    !Path::new(&format!("/proc/{}", pid.0)).exists()
+/// Whether nothing has come of it yet; else it is told.
+fn goes_on(who: (Tool, Mark), what: Option<(Identity, What)>, told: &mut Vec<Happened>) -> bool {
+    let Some((process, what)) = what else { return true };
+    told.push(Happened { target: Target::from(process), wanted: Some(who), what });
+    false
 }

@@ -2,7 +2,7 @@
 //!
 //! In: acts with their answers, and what happened. Out: the acts that undo all of it.
 
-use super::super::act::{Act, Done, Happened, Mark, Method, Patch, Target, Tool, What};
+use super::super::act::{Act, Done, Dump, Happened, Mark, Method, Patch, Target, Tool, What};
 use super::super::subject::key;
 use super::super::trouble::Trouble;
 use crate::model::id::Identity;
@@ -14,7 +14,16 @@ const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
 
 /// What is held and set.
 #[derive(Default)]
-pub struct Ledger(BTreeMap<Identity, Entry>);
+pub struct Ledger {
+    entries: BTreeMap<Identity, Entry>,
+    /// Whom CRIU has in its hands, for whom: it goes on without the tool, and without the hand.
+    moves: BTreeMap<(Tool, Mark), Move>,
+}
+
+enum Move {
+    Dumped(Identity, Dump),
+    Restored,
+}
 
 #[derive(Default)]
 struct Entry {
@@ -28,6 +37,16 @@ struct Entry {
 }
 
 impl Ledger {
+    /// An act is asked for. What it begins may have begun although nobody answers.
+    pub fn ask(&mut self, tool: Tool, act: &Act) {
+        let (mark, begun) = match act {
+            Act::Dump(target, mark, dump) => (*mark, Move::Dumped(target.process, dump.clone())),
+            Act::Restore(mark, _) => (*mark, Move::Restored),
+            _ => return,
+        };
+        let _none = self.moves.insert((tool, mark), begun);
+    }
+
     /// An act was answered.
     pub fn enter(&mut self, tool: Tool, act: &Act, answer: &Result<Done, Trouble>) {
         match (act, answer) {
@@ -65,34 +84,34 @@ impl Ledger {
             ) => {
                 let _again = self.entry(target.process).traced.insert(tool);
             }
-            (Act::Dump(target, mark, _), Ok(_)) => {
-                // It stands when it is written down, until it is ended.
-                let holder = (tool, Some((*mark, *target)));
-                let _none = self.entry(target.process).stopped.insert(holder, Method::Signal);
+            (Act::Dump(_, mark, _) | Act::Restore(mark, _), Err(_)) => {
+                let _asked = self.moves.remove(&(tool, *mark));
             }
             (Act::Forget, _) => self.forget(tool),
             _ => {}
         }
-        self.0.retain(|_, entry| !entry.is_empty());
+        self.entries.retain(|_, entry| !entry.is_empty());
     }
 
     /// What has ended needs no undoing.
     pub fn happened(&mut self, happened: &Happened) {
         let id = key(happened.target.process);
-        match (&happened.what, happened.wanted, self.0.get_mut(&id)) {
-            (What::Ended, ..) => _ = self.0.remove(&id),
-            (What::Dumped, ..) => _ = self.0.remove(&id),
+        if matches!(happened.what, What::Dumped | What::Restored | What::Failed(_)) {
+            let _over = happened.wanted.and_then(|who| self.moves.remove(&who));
+        }
+        match (&happened.what, happened.wanted, self.entries.get_mut(&id)) {
+            (What::Ended | What::Dumped, ..) => _ = self.entries.remove(&id),
             (What::Overdue(_) | What::Failed(_), Some((tool, mark)), Some(entry)) => {
                 let _held = entry.stopped.remove(&(tool, Some((mark, happened.target))));
             }
             _ => {}
         }
-        self.0.retain(|_, entry| !entry.is_empty());
+        self.entries.retain(|_, entry| !entry.is_empty());
     }
 
     /// Lets run what our own rights reach; it does no harm to do it twice.
     pub fn undo_here(&self) {
-        for (id, entry) in &self.0 {
+        for (id, entry) in &self.entries {
             for method in entry.stopped.values() {
                 let _refused = match method {
                     Method::Freezer(folder) => std::fs::write(folder.join("cgroup.freeze"), "0"),
@@ -103,10 +122,25 @@ impl Ledger {
         }
     }
 
+    /// The same for those who were dumped, where no other hand can wait until CRIU is done.
+    pub fn undo_dumps_here(&self) {
+        for (id, _) in self.dumped() {
+            let _refused = Held::open(id.pid).and_then(|it| it.signal(CONTINUE));
+        }
+    }
+
+    fn dumped(&self) -> impl Iterator<Item = (Identity, &Dump)> {
+        self.moves.values().filter_map(|it| match it {
+            Move::Dumped(id, dump) => Some((*id, dump)),
+            Move::Restored => None,
+        })
+    }
+
     /// What another hand does to undo it all.
     pub fn acts(&self) -> Vec<Act> {
-        let mut acts = Vec::new();
-        for (id, entry) in &self.0 {
+        let settle = |(id, dump): (Identity, &Dump)| Act::Settle(id, dump.clone());
+        let mut acts: Vec<Act> = self.dumped().map(settle).collect();
+        for (id, entry) in &self.entries {
             if !entry.traced.is_empty() {
                 acts.push(Act::Recover(*id, entry.patches.clone()));
             }
@@ -124,26 +158,32 @@ impl Ledger {
             let id = *id;
             entry.guarded.iter().map(move |who| unset(id, *who)).collect::<Vec<_>>()
         };
-        self.0.iter().flat_map(guarded).collect()
+        self.entries.iter().flat_map(guarded).collect()
     }
 
     /// That nothing is held any more, for those who held it.
     pub fn ended(&self) -> Vec<Happened> {
-        let told = |id: &Identity| Happened {
-            target: Target::from(*id),
-            wanted: None,
+        let told = |id: Identity, wanted| Happened {
+            target: Target::from(id),
+            wanted,
             what: What::Failed(Trouble::HandLost),
         };
-        self.0.keys().map(told).collect()
+        let held = self.entries.keys().map(|id| told(*id, None));
+        let moves = self.moves.iter().map(|(who, it)| match it {
+            Move::Dumped(id, _) => told(*id, Some(*who)),
+            Move::Restored => told(Identity::default(), Some(*who)),
+        });
+        held.chain(moves).collect()
     }
 
     fn entry(&mut self, id: Identity) -> &mut Entry {
-        self.0.entry(key(id)).or_default()
+        self.entries.entry(key(id)).or_default()
     }
 
-    /// Bytes stay in the list: putting back what is back already changes nothing.
+    /// Bytes stay in the list: putting back what is back already changes nothing. So do those who
+    /// are dumped: that goes on without the tool.
     fn forget(&mut self, tool: Tool) {
-        for entry in self.0.values_mut() {
+        for entry in self.entries.values_mut() {
             entry.stopped.retain(|(own, _), _| *own != tool);
             entry.guarded.retain(|(own, _)| *own != tool);
             let _traced = entry.traced.remove(&tool);
@@ -202,12 +242,12 @@ mod tests {
         let what = What::Overdue(std::time::Duration::ZERO);
         let (target, wanted) = (ID.into(), Some((ONE, mark)));
         ledger.happened(&Happened { target, wanted, what });
-        assert!(ledger.0.is_empty());
+        assert!(ledger.entries.is_empty());
         // Whom a program may stop, is looked after even if nothing was done to him yet.
         ledger.enter(ONE, &Act::Watch(ID.into(), mark), &Err(Trouble::Busy { tracer: 1 }));
         assert_eq!(ledger.ended().len(), 1);
         ledger.enter(ONE, &Act::Unset(ID.into(), mark), &Ok(Done::It));
-        assert!(ledger.0.is_empty());
+        assert!(ledger.entries.is_empty());
     }
 
     #[test]
@@ -219,5 +259,29 @@ mod tests {
         assert_eq!(ledger.acts(), [Act::Recover(ID, vec![patch])]);
         ledger.enter(ONE, &Act::Forget, &Ok(Done::It));
         assert_eq!(ledger.acts(), []);
+    }
+
+    #[test]
+    fn a_move_is_settled_and_told_although_its_tool_has_gone_and_nobody_has_answered() {
+        let (mut ledger, mark) = (Ledger::default(), Mark(4));
+        let dump = Dump { folder: "/images".into(), name: "7-1".into() };
+        let (leave, come) =
+            (Act::Dump(ID.into(), mark, dump.clone()), Act::Restore(Mark(5), dump.clone()));
+        ledger.ask(ONE, &leave);
+        ledger.ask(ONE, &come);
+        ledger.enter(ONE, &Act::Forget, &Ok(Done::It));
+        assert_eq!(ledger.acts(), [Act::Settle(ID, dump)]);
+        let lost = |id: Identity, mark| Happened {
+            target: id.into(),
+            wanted: Some((ONE, mark)),
+            what: What::Failed(Trouble::HandLost),
+        };
+        assert_eq!(ledger.ended(), [lost(ID, mark), lost(Identity::default(), Mark(5))]);
+        // Begun is not over; refused is, and done.
+        ledger.enter(ONE, &leave, &Ok(Done::It));
+        ledger.enter(ONE, &come, &Err(Trouble::Gone));
+        assert_eq!(ledger.ended(), [lost(ID, mark)]);
+        ledger.happened(&Happened { what: What::Dumped, ..lost(ID, mark) });
+        assert_eq!((ledger.ended(), ledger.acts()), (Vec::new(), Vec::new()));
     }
 }

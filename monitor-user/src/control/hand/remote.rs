@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The longest act is 2 s, and others may be before it.
+/// The longest act is 5 s, the check of CRIU, and others may be before it.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Most that lie here and nobody has asked for; older ones are dropped and counted.
 const HAPPENED_AT_MOST: usize = 65_536;
@@ -82,6 +82,7 @@ impl Remote {
     pub fn order(&mut self, tool: Tool, act: Act) -> u64 {
         self.last += 1;
         let number = self.last;
+        self.ledger.ask(tool, &act);
         let order = Order { number, tool, act };
         let sent = frame(&order).and_then(|bytes| self.socket.write_all(&bytes));
         let _none = self.open.insert(number, (tool, order.act));
@@ -170,6 +171,7 @@ impl Remote {
             Err(error) => {
                 tracing::error!("no other hand could be started: {error}");
                 ledger.undo_here();
+                ledger.undo_dumps_here();
             }
         }
         self.happened.extend(ledger.ended());

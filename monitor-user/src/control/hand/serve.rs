@@ -79,12 +79,21 @@ impl Serving {
                     return Ok(());
                 }
                 self.say(&Told::Answer(order.number, answer))?;
+                if self.worker.is_due() {
+                    self.turn()?;
+                }
             }
-            self.worker.turn();
-            for happened in self.worker.told() {
-                self.say(&Told::Happened(happened))?;
-            }
+            self.turn()?;
         }
+    }
+
+    /// Takes in what has happened, and tells it.
+    fn turn(&mut self) -> io::Result<()> {
+        self.worker.turn();
+        for happened in self.worker.told() {
+            self.say(&Told::Happened(happened))?;
+        }
+        Ok(())
     }
 
     /// Whether there are orders, or the end of them; whether there are signals.

@@ -7,7 +7,7 @@ mod look;
 mod moved;
 
 use super::act::{Act, Done, Happened, Mark, Method, Order, Program, Site, Spot, Target, Tool};
-use super::checkpoint::Moves;
+use super::checkpoint::{Check, Moves};
 use super::hold::{self, Guards, Holds};
 use super::holder::Cause;
 use super::loader;
@@ -40,6 +40,7 @@ pub struct Worker {
     traces: Traces,
     met: Met,
     moves: Moves,
+    criu: Check,
     sites: Vec<Site>,
     /// What was started here and must be waited for when it ends.
     children: Vec<i32>,
@@ -79,9 +80,10 @@ impl Worker {
             Act::Start(program) => self.start(tool, program),
             Act::Checkpoint => self.check(),
             Act::Lossless(target) => self.lossless(target),
-            Act::Movable(target) => self.movable(target),
+            Act::Movable(target, folder) => self.movable(target, folder),
             Act::Dump(target, mark, dump) => self.dump((tool, *mark), target, dump),
             Act::Restore(mark, dump) => done(self.moves.restore((tool, *mark), dump)),
+            Act::Settle(id, dump) => done(self.moves.settle(*id, dump)),
             Act::Work(target, work) => self.work(tool, target, work),
             Act::Recover(id, patches) => {
                 let (traces, mut patience) = (&mut self.traces, patience(self.line.as_ref()));
@@ -201,7 +203,7 @@ impl Worker {
         self.holds.expire(Instant::now(), &mut self.told);
         // Of one that is traced all statuses are for its tracer, its end too.
         self.children.retain(|pid| traces.has(*pid) || matches!(status(*pid), Ok(None)));
-        self.moves.turn(&mut self.told);
+        self.turn_moves();
     }
 
     /// When to look again, if nothing happens before.
@@ -209,6 +211,11 @@ impl Worker {
         let look = self.holds.must_look().then(|| Instant::now() + hold::LOOK);
         let deadlines = [self.traces.next_deadline(), self.holds.next_deadline()];
         deadlines.into_iter().chain([look, self.moves.next()]).flatten().min()
+    }
+
+    /// Whether it is time to look, which a row of long acts must not put off.
+    pub fn is_due(&self) -> bool {
+        self.next().is_some_and(|at| at <= Instant::now())
     }
 
     /// What has happened and was not told yet.
@@ -239,6 +246,7 @@ impl Worker {
 
     fn stop(&mut self, tool: Tool, target: &Target) -> Answer {
         let subject = open(target)?;
+        self.is_here(&subject)?;
         let mut patience = patience(self.line.as_ref());
         if target.thread.is_some() {
             let tid = subject.thread(target)?;

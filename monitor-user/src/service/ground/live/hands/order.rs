@@ -27,7 +27,7 @@ pub fn order(act: &Act, target: Target, (mark, folder): (Mark, &Path)) -> contro
         Act::Work(work) => control::Act::Work(target, work.clone()),
         Act::Checkpoint => control::Act::Checkpoint,
         Act::Lossless => control::Act::Lossless(target),
-        Act::Movable => control::Act::Movable(target),
+        Act::Movable => control::Act::Movable(target, folder.to_owned()),
         Act::Dump(name) => control::Act::Dump(target, mark, dump(name)),
         Act::Restore(name) | Act::Return(name) => control::Act::Restore(mark, dump(name)),
         Act::Start(program) => control::Act::Start(program.clone()),
