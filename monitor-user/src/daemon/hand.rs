@@ -34,6 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -275,11 +276,7 @@ impl Inside {
         let due = [self.requests.due(), self.ground.due(), self.missed.due(AGAIN)];
         let due = due.into_iter().flatten().min();
         let left = due.map(|due| due.since(clock::boot()));
-        let left = left.and_then(|left| {
-            let nanoseconds = (left.0 % 1_000_000_000).try_into().ok()?;
-            let seconds = (left.0 / 1_000_000_000).try_into().ok()?;
-            Some(Timespec { tv_sec: seconds, tv_nsec: nanoseconds })
-        });
+        let left = left.and_then(|left| Timespec::try_from(Duration::from_nanos(left.0)).ok());
         let mut fds = vec![PollFd::new(&*self.bell, PollFlags::IN)];
         let wakes = self.ground.wakes().into_iter();
         fds.extend(wakes.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));

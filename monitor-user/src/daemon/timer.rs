@@ -39,8 +39,11 @@ impl Timer {
         }
         loop {
             let mut ready = self.timer.readable().await?;
+            let taken = timer::take(self.timer.get_ref());
+            // Nothing is left to read, so it is not looked at again before it rings.
+            ready.clear_ready();
             // It may have been set anew since it rang.
-            if let Ok(taken) = ready.try_io(|own| timer::take(own.get_ref())) {
+            if !taken.as_ref().is_err_and(|it| it.kind() == io::ErrorKind::WouldBlock) {
                 return taken;
             }
         }

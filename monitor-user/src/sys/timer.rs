@@ -7,8 +7,7 @@ use rustix::time::{
 };
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-
-const SECOND_NS: u64 = 1_000_000_000;
+use std::time::Duration;
 
 /// One that is not set. It is readable once its time has come.
 pub fn new() -> io::Result<OwnedFd> {
@@ -19,11 +18,9 @@ pub fn new() -> io::Result<OwnedFd> {
 /// Sets it to a time of `CLOCK_BOOTTIME`, at once if that is over; `None` stops it.
 pub fn set(timer: impl AsFd, at: Option<Ns>) -> io::Result<()> {
     // Zero would stop it.
-    let at = at.map_or(0, |at| at.0.max(1));
-    let seconds = i64::try_from(at / SECOND_NS).unwrap_or(i64::MAX);
-    let rest = i64::try_from(at % SECOND_NS).unwrap_or(0);
-    let it_value = Timespec { tv_sec: seconds, tv_nsec: rest };
-    let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+    let at = Duration::from_nanos(at.map_or(0, |at| at.0.max(1)));
+    let it_value = Timespec::try_from(at).map_err(io::Error::other)?;
+    let once = Itimerspec { it_interval: Timespec::default(), it_value };
     let _before = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &once)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Dumps and restores of one hand: what comes in between, and who dies in between.
 
 use super::checkpoint::{COUNTS, Ends, able, counts_on, entries};
-use super::target::ONE;
+use super::target::{ONE, signal};
 use super::user::remote;
 use crate::deadline::until;
 use crate::served::Folder;
@@ -10,7 +10,6 @@ use monitor::control::{Act, Done, Dump, Hand, Happened, Mark, Program, Site, Tro
 use monitor::model::id::Identity;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const MARK: Mark = Mark(1);
 
@@ -75,11 +74,6 @@ impl Counter {
         let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
         found.map(|it| it.path()).any(|path| is_image(&path))
     }
-}
-
-fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
-    assert!(sent.unwrap().success());
 }
 
 /// What comes of the move.

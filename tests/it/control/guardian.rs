@@ -1,13 +1,12 @@
 //! Whoever is killed, nothing stays stopped, and no byte of ours stays.
 
-use super::target::{ONE, OTHER, Target, does, until};
+use super::target::{ONE, OTHER, Target, does, signal, until};
 use super::user::remote;
 use crate::deadline;
 use crate::root::privilege::granted;
 use monitor::control::hand::Remote;
 use monitor::control::{Act, Done, Hand as _, Mark, Trouble, What};
 use std::os::fd::AsFd as _;
-use std::process::Command;
 use std::time::Instant;
 
 /// Where nobody comes by himself.
@@ -106,8 +105,7 @@ fn root_when_the_hand_is_killed_another_undoes_what_it_did() {
     let _placed = does(&mut hand, Act::Break(broken.whole(), broken.at("tick"), Mark(1)));
     assert_ne!(broken.code_sum(), sum);
     let killed = hand.pid();
-    let done = Command::new("kill").args(["-9", &killed.to_string()]).status().unwrap();
-    assert!(done.success());
+    signal(killed, "KILL");
     let told = deadline::until(|| {
         Some(hand.happened())
             .filter(|it| it.iter().any(|it| it.what == What::Failed(Trouble::HandLost)))
@@ -129,7 +127,6 @@ fn root_a_hand_that_is_told_to_end_undoes_everything_first() {
     let mut hand = remote(None);
     let scene = Scene::new(&mut hand);
     let since = Instant::now();
-    let done = Command::new("kill").args(["-TERM", &hand.pid().to_string()]).status().unwrap();
-    assert!(done.success());
+    signal(hand.pid(), "TERM");
     scene.runs_again(since);
 }

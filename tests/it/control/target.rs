@@ -33,6 +33,11 @@ pub fn program() -> &'static Path {
     })
 }
 
+/// Sends a process a signal as a shell would.
+pub fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
+}
+
 /// One running.
 pub struct Target {
     child: Child,
@@ -154,8 +159,7 @@ impl Target {
 
     /// Sends a signal as a shell would.
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+        signal(self.child.id(), name);
     }
 
     /// Ends it, and waits for that.

@@ -5,6 +5,7 @@
 //! it, and nobody else may put another in its place, by any of the folders above.
 
 use super::super::trouble::Trouble;
+use crate::sys::rights::own_user;
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -71,10 +72,6 @@ pub fn is_own(folder: &Path) -> Result<(), Trouble> {
 fn is_safe(folder: &Metadata) -> bool {
     let is_trusted = folder.uid() == 0 || folder.uid() == own_user();
     is_trusted && (folder.mode() & WRITTEN_BY_OTHERS == 0 || folder.mode() & STICKY != 0)
-}
-
-fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
 }
 
 /// Why a file could not be worked at: that one is not there says nothing of a process.

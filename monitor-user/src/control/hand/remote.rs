@@ -204,10 +204,7 @@ impl Remote {
             if left.is_zero() {
                 return Err(Trouble::Late("the answer of the hand".to_owned()));
             }
-            let pause = Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(0),
-                tv_nsec: i64::from(left.subsec_nanos()),
-            };
+            let pause = Timespec::try_from(left).unwrap_or_default();
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
             let _interrupted = poll(&mut fds, Some(&pause));
             match self.take() {

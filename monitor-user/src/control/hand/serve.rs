@@ -99,10 +99,7 @@ impl Serving {
     /// Whether there are orders, or the end of them; whether there are signals.
     fn wait(&self) -> io::Result<(bool, bool)> {
         let next = self.worker.next().map(|at| at.saturating_duration_since(Instant::now()));
-        let next = next.map(|it| Timespec {
-            tv_sec: i64::try_from(it.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(it.subsec_nanos()),
-        });
+        let next = next.and_then(|it| Timespec::try_from(it).ok());
         let write = if self.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
         let socket = PollFd::new(&self.socket, PollFlags::IN | write);
         let mut fds = [socket, PollFd::new(&self.signals, PollFlags::IN)];

@@ -1,10 +1,10 @@
 //! Whoever ends while somebody is held, a tool, the target, a hand or the service: all runs on.
 
 use super::{Debugger, Slow, giver, is_free, tool, waits};
+use crate::control::target::signal;
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::served::Served;
-use std::process::Command;
 use std::time::Instant;
 
 #[test]
@@ -68,14 +68,14 @@ fn root_when_its_hand_is_killed_a_held_thread_runs_on_and_the_next_is_held_again
     target.signal("USR2");
     let first = slow.called();
     let children = format!("/proc/{0}/task", served.pid());
-    let hands: Vec<String> = std::fs::read_dir(children)
+    let hands: Vec<u32> = std::fs::read_dir(children)
         .unwrap()
         .flatten()
         .filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok())
-        .flat_map(|it| it.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .flat_map(|it| it.split_whitespace().map(|it| it.parse().unwrap()).collect::<Vec<_>>())
         .collect();
     assert_eq!(hands.len(), 1, "{hands:?}");
-    assert!(Command::new("kill").args(["-9", &hands[0]]).status().unwrap().success());
+    signal(hands[0], "KILL");
     // The second call comes, so the first was let go; and it is held, one way or the other.
     let second = slow.called();
     assert_eq!(target.count(0), 1);
