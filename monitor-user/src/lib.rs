@@ -34,6 +34,8 @@ pub mod control;
 // L3: when to read, which rows to show, and what it adds up to; recordings.
 pub mod meter;
 pub mod record;
+// Events and actions as data.
+pub mod event;
 // L3: where a probe on code may stand, and what a call means.
 pub mod probe;
 // L4: what can be asked for.

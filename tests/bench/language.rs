@@ -3,11 +3,11 @@
 use crate::measure::medians;
 use crate::verdict::{Bar, line};
 use monitor::engine::ask::{Input, Limits, Machine, Output};
+use monitor::event::right::{SessionId, Tool};
 use monitor::model::id::Ns;
 use monitor::omis::{Dialect, Node, parse, print};
 use monitor::service::ctx::Member;
 use monitor::service::ground::scripted::Scripted;
-use monitor::service::session::right::{SessionId, Tool};
 use std::hint::black_box;
 
 /// A stored request, as a debugger sends them: 100 bytes.

@@ -5,6 +5,7 @@
 
 use super::trouble::Trouble;
 use super::work::Work;
+use crate::event::thread::{Argument, Target};
 use crate::model::id::Identity;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -17,21 +18,6 @@ pub struct Tool(pub u64);
 /// What the asker calls a breakpoint, an errand or a watch; it comes back with what happens.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mark(pub u64);
-
-/// A process, or one of its threads.
-#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Target {
-    /// The process.
-    pub process: Identity,
-    /// The thread; where an act needs one and none is named, the first of the process.
-    pub thread: Option<Identity>,
-}
-
-impl From<Identity> for Target {
-    fn from(process: Identity) -> Self {
-        Self { process, thread: None }
-    }
-}
 
 /// One order.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -136,17 +122,6 @@ pub enum Names {
     Without,
     /// Names too, where the file has symbols.
     With,
-}
-
-/// An argument of a procedure.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub enum Argument {
-    /// In an integer register.
-    Integer(u64),
-    /// In a floating point register.
-    Float(f64),
-    /// Bytes that are put into the memory of the process, with a zero behind; their address.
-    Bytes(Vec<u8>),
 }
 
 /// A program to be started.

@@ -1,6 +1,7 @@
 //! Who holds a thread or process, why, and for how long at most.
 
-use super::act::{Mark, Target};
+use super::act::Mark;
+use crate::event::thread::Target;
 use std::time::Duration;
 
 /// How long an event may hold somebody before he is let go and that is told.

@@ -35,9 +35,10 @@ mod worker;
 // Who does it.
 pub mod hand;
 
+pub use crate::event::thread::{Argument, Target};
 pub use act::{
-    Act, Argument, Done, Dump, Frame, Happened, Image, Mark, Method, Names, Order, Patch, Program,
-    Site, Spot, Target, Tool, What,
+    Act, Done, Dump, Frame, Happened, Image, Mark, Method, Names, Order, Patch, Program, Site,
+    Spot, Tool, What,
 };
 pub use hand::Hand;
 pub use trouble::Trouble;

@@ -1,8 +1,8 @@
 //! Signals and nice values: acts that need no stop.
 
-use super::act::Target;
 use super::subject::{Subject, raw};
 use super::trouble::Trouble;
+use crate::event::thread::Target;
 use crate::model::id::Pid;
 use crate::sys::pidfd::Held;
 use rustix::io::Errno;

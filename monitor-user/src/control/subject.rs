@@ -3,8 +3,8 @@
 //! In: an identity, which is a claim. Out: a descriptor of that very process, and what `/proc`
 //! says of it and of its threads while it is there.
 
-use super::act::Target;
 use super::trouble::Trouble;
+use crate::event::thread::Target;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::sys::clock;
 use crate::sys::pidfd::Held;

@@ -4,13 +4,13 @@
 
 use super::hand::Viewer;
 use crate::engine::{Caller, Conn, Input};
+use crate::event::right::{Reach, SessionId, Tool};
 use crate::meter::veil::Veil;
 use crate::model::status::{Refusal, Status};
 use crate::serve::door::Limits;
 use crate::serve::line::{Arrival, Line, converse, is_request};
 use crate::serve::outbox::Outbox;
 use crate::serve::policy::{Class, Peer, Policy};
-use crate::service::session::right::{Reach, SessionId, Tool};
 use crate::sys::peer;
 use crate::wire::call::{Call, Fault, Tag};
 use crate::wire::event::Event;

@@ -7,17 +7,18 @@
 
 use super::Loop;
 use crate::engine::{Conn, Input};
+use crate::event::outcome::Each;
+use crate::event::outcome::Refusal;
+use crate::event::right::{SessionId, Tool};
+use crate::event::thread::Ticket;
 use crate::model::id::Ns;
 use crate::model::status::Status;
 use crate::serve::line::Arrival;
 use crate::serve::outbox::Outbox;
 use crate::serve::policy::Peer;
-use crate::service::ground::act::Each;
+use crate::service::ground::Happening;
 use crate::service::ground::monitors::Monitors;
-use crate::service::ground::{Happening, Ticket};
 use crate::service::monitor::heard;
-use crate::service::outcome::Refusal;
-use crate::service::session::right::{SessionId, Tool};
 use crate::wire::call::{Call, Tag};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{HashMap, VecDeque};

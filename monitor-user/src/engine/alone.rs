@@ -6,6 +6,10 @@
 
 use super::{Caller, Conn, Engine, Input, Key, Limits, Look, Output};
 use crate::backend::Error;
+use crate::event::outcome::Each;
+use crate::event::outcome::Refusal;
+use crate::event::right::{SessionId, Tool};
+use crate::event::thread::Ticket;
 use crate::meter::census::Claim;
 use crate::meter::file::{Stat, Unseen};
 use crate::meter::round::{Rounds, Turn};
@@ -13,12 +17,9 @@ use crate::model::id::Ns;
 use crate::model::sample::Instant;
 use crate::model::status::Refusal as Refused;
 use crate::omis::Status;
-use crate::service::ground::act::Each;
+use crate::service::ground::Happening;
 use crate::service::ground::monitors::Monitors;
-use crate::service::ground::{Happening, Ticket};
 use crate::service::monitor::heard;
-use crate::service::outcome::Refusal;
-use crate::service::session::right::{SessionId, Tool};
 use crate::wire::call::{Call, Tag};
 use crate::wire::reply;
 use std::collections::BTreeMap;
@@ -170,8 +171,8 @@ impl Monitors for Alone {
 mod tests {
     use super::*;
     use crate::backend::canned::{BEGINNING, Canned};
+    use crate::event::occurrence::Topic;
     use crate::model::request::Request;
-    use crate::service::desk::Topic;
     use crate::wire::params::Register;
 
     fn alone() -> Alone {

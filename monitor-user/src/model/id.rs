@@ -46,3 +46,11 @@ pub struct Identity {
     /// When it started, on `CLOCK_BOOTTIME`, as precisely as the backend knows.
     pub start: Ns,
 }
+
+/// What `/proc` rounds start times to; two backends may tell one start differently by as much.
+const TICK: Ns = Ns(10_000_000);
+
+/// Whether two backends mean the same process.
+pub fn is_same(one: Identity, other: Identity) -> bool {
+    one.pid == other.pid && one.start.0.abs_diff(other.start.0) <= TICK.0
+}

@@ -3,8 +3,8 @@
 //! In: the peer, what `/proc` keeps from users here, what the administrator grants. Out: whether
 //! he may ask at all, and through which veil he sees. Reads no configuration and no socket.
 
+use crate::event::right::Reach;
 use crate::meter::veil::{Eyes, Veil};
-use crate::service::session::right::Reach;
 use std::fmt;
 
 /// What can be granted.

@@ -4,11 +4,14 @@
 //! and whether the caller may have done to them what the row says; so no service asks that itself.
 
 use super::desk::Desk;
-use super::ground::act::{Each, Target};
-use super::ground::{Act, By, Ground, Ticket};
-use super::outcome::{Done, Later, Outcome, Refusal, Report, Then, summed};
-use super::row::Right;
+use super::ground::{Act, By, Ground};
+use super::outcome::{Later, Outcome, Then, summed};
 use super::session::Session;
+use crate::event::outcome::Each;
+use crate::event::outcome::{Done, Refusal, Report};
+use crate::event::right::Right;
+use crate::event::thread::Target;
+use crate::event::thread::Ticket;
 use crate::model::id::{Identity, Ns};
 use crate::model::sample::Process;
 use crate::omis::object::{Object, Objects};

@@ -4,8 +4,9 @@
 //! `start_lib_call` and `end_lib_call`; what a disk is told is measured by `monitor sample --disk`.
 
 use super::ctx::Ctx;
-use super::outcome::{Done, Refusal};
-use super::row::{Act, Given, Level, Right, Row};
+use super::row::{Act, Given, Level, Row};
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::Right;
 use crate::model::field::ProcessField as F;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Text, Value};

@@ -1,8 +1,9 @@
 //! Services about the services themselves: what a tool makes of others, and who else brings some.
 
 use super::ctx::Ctx;
-use super::outcome::{Done, Outcome, Refusal};
+use super::outcome::Outcome;
 use super::row::{Act, Given, Row};
+use crate::event::outcome::{Done, Refusal};
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Dialect, Status, Text, Value};
 

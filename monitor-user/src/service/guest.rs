@@ -5,8 +5,9 @@
 //! replaces a linked library, docs/EXTENSIONS.md.
 
 use super::ctx::Ctx;
-use super::outcome::{Done, Outcome, Refusal};
+use super::outcome::Outcome;
 use super::row::{Act, Given, Row};
+use crate::event::outcome::{Done, Refusal};
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Name, Status, Value};
 

@@ -1,9 +1,10 @@
 //! Services about nodes (section 8.1.3). What belongs to the application is what is attached.
 
 use super::ctx::Ctx;
-use super::desk::{Topic, Watch};
-use super::outcome::{Done, Outcome, Refusal};
+use super::outcome::Outcome;
 use super::row::{Act, Flag, Given, Row};
+use crate::event::occurrence::{Topic, Watch};
+use crate::event::outcome::{Done, Refusal};
 use crate::model::field::ProcessField;
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};

@@ -40,11 +40,13 @@ mod scope;
 // What others could not do, as refusals.
 mod probed;
 
+pub use crate::event::outcome::{Done, Refusal, Told};
+pub use crate::event::right::Right;
 pub use ctx::Ctx;
 pub use desk::Desk;
-pub use outcome::{Done, Later, Outcome, Refusal, Told};
+pub use outcome::{Later, Outcome};
 pub use registry::Registry;
-pub use row::{Act, Class, Flag, Given, Level, Right, Row};
+pub use row::{Act, Class, Flag, Given, Level, Row};
 pub use session::Session;
 
 /// Every service that is built in, by object.

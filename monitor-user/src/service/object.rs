@@ -1,10 +1,14 @@
 //! Services about the monitor's own objects: stored requests and users' events (section 8.2).
 
 use super::ctx::Ctx;
-use super::desk::{Desk, Run, Topic, Watch};
-use super::kernel::{Bound, Step};
-use super::outcome::{Done, Outcome, Refusal};
+use super::desk::Desk;
+use super::kernel::Bound;
+use super::outcome::Outcome;
 use super::row::{Act, Given, Level, Row};
+use crate::event::action::Run;
+use crate::event::action::Step;
+use crate::event::occurrence::{Topic, Watch};
+use crate::event::outcome::{Done, Refusal};
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{RequestId, Status, Value};
 

@@ -1,8 +1,9 @@
 //! `print`: what an action says to its tool (section 8.2.3).
 
 use super::ctx::Ctx;
-use super::outcome::{Done, Outcome};
+use super::outcome::Outcome;
 use super::row::{Act, Given, Level, Row};
+use crate::event::outcome::Done;
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 

@@ -1,6 +1,6 @@
 //! What the search for code and queues could not do, as a refusal.
 
-use super::outcome::Refusal;
+use crate::event::outcome::Refusal;
 use crate::omis::Status;
 use crate::probe::error::Error;
 

@@ -1,8 +1,9 @@
 //! `save_recording`: what the flight recorder kept, on demand or whenever an event occurs.
 
 use super::ctx::Ctx;
-use super::outcome::{Done, Later, Outcome, Refusal, Report};
+use super::outcome::{Later, Outcome};
 use super::row::{Act, Given, Row};
+use crate::event::outcome::{Done, Refusal, Report};
 use crate::meter::veil::Veil;
 use crate::model::id::Ns;
 use crate::omis::kind::{Kind, Param};

@@ -5,9 +5,9 @@
 
 use super::GROUPS;
 use super::guest::{BROUGHT, Brought};
-use super::outcome::Refusal;
 use super::row::Row;
-use super::session::right::SessionId;
+use crate::event::outcome::Refusal;
+use crate::event::right::SessionId;
 use crate::model::name;
 use crate::omis::Status;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

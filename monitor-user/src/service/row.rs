@@ -4,10 +4,12 @@
 //! examples. It holds no state; what a service does is one function.
 
 use super::ctx::Ctx;
-use super::desk::Watch;
 use super::kernel::Lower;
-use super::outcome::{Done, Outcome, Refusal};
+use super::outcome::Outcome;
 use super::within;
+use crate::event::occurrence::Watch;
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::Right;
 use crate::model::id::Ns;
 use crate::omis::kind::Param;
 use crate::omis::{Status, Value};
@@ -96,17 +98,6 @@ pub struct Flag {
     pub kind: &'static str,
     /// What it means, and in which unit.
     pub help: &'static str,
-}
-
-/// What a caller must be allowed, of the objects that he names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Right {
-    /// Nothing: it is about no process.
-    Nothing,
-    /// To see them.
-    Observe,
-    /// To change them, or look into them as a debugger does.
-    Control,
 }
 
 /// The weakest place where an action can be executed (docs/REQUESTS.md).

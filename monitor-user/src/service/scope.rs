@@ -4,8 +4,10 @@
 //! Whoever an attached process makes is attached too. What is not attached cannot be named.
 
 use super::ctx::Ctx;
-use super::outcome::{Done, Outcome, Refusal};
-use super::row::{Act, Given, Right, Row};
+use super::outcome::Outcome;
+use super::row::{Act, Given, Row};
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::Right;
 use crate::meter::filter::Filter;
 use crate::model::id::Pid;
 use crate::model::sample::Process;

@@ -2,7 +2,8 @@
 
 use super::target::{Target, does, hand, refuses, until};
 use crate::deadline;
-use monitor::control::{Act, Argument, Mark, Names, Target as Whom, Trouble, What};
+use monitor::control::{Act, Mark, Names, Trouble, What};
+use monitor::event::thread::{Argument, Target as Whom};
 use monitor::model::id::Ns;
 
 const MARK: Mark = Mark(1);

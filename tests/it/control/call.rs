@@ -2,7 +2,8 @@
 
 use super::target::{Target, does, hand, refuses, until};
 use crate::deadline;
-use monitor::control::{Act, Argument, Hand, Mark, Target as Whom, Trouble, What};
+use monitor::control::{Act, Hand, Mark, Trouble, What};
+use monitor::event::thread::{Argument, Target as Whom};
 
 const MARK: Mark = Mark(9);
 

@@ -2,7 +2,8 @@
 
 use super::target::{ONE, OTHER, Target, does, hand, meanwhile, refuses, until};
 use crate::deadline;
-use monitor::control::{Act, Done, Hand as _, Mark, Target as Whom, Trouble, What, Worker};
+use monitor::control::{Act, Done, Hand as _, Mark, Trouble, What, Worker};
+use monitor::event::thread::Target as Whom;
 
 const BREAK: Mark = Mark(1);
 const MARK: Mark = Mark(2);

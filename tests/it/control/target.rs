@@ -2,9 +2,8 @@
 
 use crate::deadline;
 use monitor::control::subject::{Subject, raw, thread_identity};
-use monitor::control::{
-    Act, Done, Hand, Happened, Mark, Target as Whom, Tool, Trouble, What, Worker,
-};
+use monitor::control::{Act, Done, Hand, Happened, Mark, Tool, Trouble, What, Worker};
+use monitor::event::thread::Target as Whom;
 use monitor::model::id::{Identity, Pid};
 use std::cell::RefCell;
 use std::collections::HashMap;

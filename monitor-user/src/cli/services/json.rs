@@ -1,8 +1,9 @@
 //! Rows as JSON, one object for all.
 
+use crate::event::right::Right;
 use crate::omis::kind::Param;
+use crate::service::Row;
 use crate::service::row::{Flag, Given};
-use crate::service::{Right, Row};
 use serde_json::{Value, json};
 
 /// The services.

@@ -1,7 +1,8 @@
 //! Rows as a page: docs/SERVICES.md.
 
 use super::prototype;
-use crate::service::{Class, GROUPS, Right, Row};
+use crate::event::right::Right;
+use crate::service::{Class, GROUPS, Row};
 use std::fmt::Write;
 
 const HEAD: &str = "\

@@ -10,11 +10,11 @@ use super::message::RequestLetter;
 use super::order::{Order, Out};
 use crate::engine::Conn;
 use crate::engine::ask::{Input, Limits, Machine, Output};
+use crate::event::right::Tool;
 use crate::model::id::Ns;
 use crate::omis::Node;
 use crate::service::ctx::Member;
 use crate::service::ground::Ground;
-use crate::service::session::right::Tool;
 use crate::wire::answer;
 use std::collections::VecDeque;
 

@@ -7,11 +7,11 @@
 use crate::cluster::message::{Written, WrittenAnswer, WrittenReply};
 use crate::cluster::order::Parcel;
 use crate::engine::ask::{Answered, Packet, PartId, Spoken, What};
+use crate::event::outcome::Done;
+use crate::event::outcome::Reason;
+use crate::event::right::{Reach, SessionId, Tool};
 use crate::meter::veil::{Eyes, Veil};
 use crate::omis::{Answer, Dialect, Name, Node, Reply, Request, RequestId, Stage, parse};
-use crate::service::Done;
-use crate::service::outcome::Reason;
-use crate::service::session::right::{Reach, SessionId, Tool};
 
 /// What stands for the tool's end in the place of a request.
 const LEAVE: &str = "";

@@ -4,13 +4,14 @@
 //! dumped stands until it is written down whole, and is ended then; whatever goes wrong before, it
 //! runs on, also when nobody listens any more.
 
-use super::super::act::{Dump, Happened, Mark, Target, Tool, What};
+use super::super::act::{Dump, Happened, Mark, Tool, What};
 use super::super::subject::{Subject, key};
 use super::super::trouble::Trouble;
 use super::come::Come;
 use super::criu::LOOK;
 use super::leave::{Leave, MayGo};
 use super::settle::Settle;
+use crate::event::thread::Target;
 use crate::model::id::Identity;
 use std::time::Instant;
 

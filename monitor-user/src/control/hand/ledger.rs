@@ -2,9 +2,10 @@
 //!
 //! In: acts with their answers, and what happened. Out: the acts that undo all of it.
 
-use super::super::act::{Act, Done, Dump, Happened, Mark, Method, Patch, Target, Tool, What};
+use super::super::act::{Act, Done, Dump, Happened, Mark, Method, Patch, Tool, What};
 use super::super::subject::key;
 use super::super::trouble::Trouble;
+use crate::event::thread::Target;
 use crate::model::id::Identity;
 use crate::sys::pidfd::Held;
 use rustix::process::Signal;

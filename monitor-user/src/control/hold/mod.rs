@@ -7,11 +7,12 @@
 mod freezer;
 mod guard;
 
-use super::act::{Happened, Method, Target, Tool, What};
+use super::act::{Happened, Method, Tool, What};
 use super::holder::{Cause, HELD_AT_MOST};
 use super::patience::Patience;
 use super::subject::{Subject, key};
 use super::trouble::Trouble;
+use crate::event::thread::Target;
 use crate::model::id::Identity;
 use freezer::Freezer;
 pub use guard::{Guards, UNREAD_FOR};

@@ -4,11 +4,11 @@
 //! and what it was before. The 128 bytes below the stack pointer may be in use (3.2.2, red zone),
 //! the stack is aligned to 16 before the return address, `al` is the number of vector registers.
 
-use super::super::act::Argument;
 use super::super::memory;
 use super::super::subject::Subject;
 use super::super::trouble::Trouble;
 use super::{Floats, Registers};
+use crate::event::thread::Argument;
 use crate::sys::trace;
 
 const RED_ZONE: u64 = 128;

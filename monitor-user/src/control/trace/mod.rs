@@ -18,13 +18,14 @@ mod tracee;
 mod undo;
 mod work;
 
-use super::act::{Argument, Happened, Mark, Patch, Tool};
+use super::act::{Happened, Mark, Patch, Tool};
 use super::holder::Cause;
 use super::machine::{self, Registers};
 use super::patience::Patience;
 use super::subject::{Subject, key, tell};
 use super::trouble::Trouble;
 use super::unwind;
+use crate::event::thread::Argument;
 use crate::model::id::Identity;
 pub use breakpoint::{Place, TRAP};
 use errand::{Errand, Return, Way};

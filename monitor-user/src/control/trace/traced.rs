@@ -3,13 +3,14 @@
 //! In: what is wanted of its threads. Out: them, seized, stopped, held or let go. It is traced no
 //! longer than there is a reason: a breakpoint, a watch, a holder, an errand.
 
-use super::super::act::{Happened, Mark, Target, Tool, What};
+use super::super::act::{Happened, Mark, Tool, What};
 use super::super::holder::{Cause, HELD_AT_MOST};
 use super::super::patience::Patience;
 use super::super::subject::{Subject, thread_identity};
 use super::super::trouble::Trouble;
 use super::breakpoint::Breakpoints;
 use super::tracee::{Kin, Stands, Tracee};
+use crate::event::thread::Target;
 use crate::sys::trace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@
 //! kept it from being done. The first thread does the calls, one after the other; the others stand
 //! until the last has returned.
 
-use super::super::act::{Argument, What};
+use super::super::act::What;
 use super::super::holder::Cause;
 use super::super::machine::Registers;
 use super::super::memory;
@@ -17,6 +17,7 @@ use super::errand::Errand;
 use super::traced::Traced;
 use super::tracee::{Kin, Stands, Tracee};
 use super::{Traces, Wish, called};
+use crate::event::thread::Argument;
 use std::time::Duration;
 
 /// `syscall` of x86-64.

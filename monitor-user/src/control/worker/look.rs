@@ -3,7 +3,7 @@
 //! In: the thread, which is stopped for it if it runs. Out: what was read. Of a thread that an
 //! event holds it is what was there at the event.
 
-use super::super::act::{Done, Names, Target};
+use super::super::act::{Done, Names};
 use super::super::machine::Floats;
 use super::super::met::Met;
 use super::super::subject::Subject;
@@ -11,6 +11,7 @@ use super::super::trace::code;
 use super::super::trouble::Trouble;
 use super::super::unwind;
 use super::{Answer, Worker, done, open, patience};
+use crate::event::thread::Target;
 
 /// Most registers that can be meant.
 const REGISTERS: u16 = 64;

@@ -6,7 +6,7 @@
 mod look;
 mod moved;
 
-use super::act::{Act, Done, Happened, Mark, Method, Order, Program, Site, Spot, Target, Tool};
+use super::act::{Act, Done, Happened, Mark, Method, Order, Program, Site, Spot, Tool};
 use super::checkpoint::{Check, Moves};
 use super::hold::{self, Guards, Holds};
 use super::holder::Cause;
@@ -21,6 +21,7 @@ use super::subject::Subject;
 use super::trace::{Place, Tracer, Traces, Wish};
 use super::trouble::Trouble;
 use super::work::Work;
+use crate::event::thread::Target;
 use crate::model::id::Identity;
 use crate::sys::pidfd::Held;
 use crate::sys::trace::status;

@@ -3,7 +3,7 @@
 //! In: a process, or the files of one. Out: whether it may go; that a dump is begun. What we have
 //! in a process would be dumped with it, so who holds or traces it comes first.
 
-use super::super::act::{Done, Dump, Mark, Site, Target, Tool};
+use super::super::act::{Done, Dump, Mark, Site, Tool};
 use super::super::checkpoint;
 use super::super::hold::Holds;
 use super::super::patience::Patience;
@@ -12,6 +12,7 @@ use super::super::subject::Subject;
 use super::super::trace::Traces;
 use super::super::trouble::Trouble;
 use super::{Answer, Worker, done, open};
+use crate::event::thread::Target;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;

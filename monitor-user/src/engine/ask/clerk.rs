@@ -2,15 +2,17 @@
 
 use super::guest::Guests;
 use super::stored::{Rule, Stored};
+use crate::event::action::Run;
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::SessionId;
+use crate::event::thread::Ticket;
 use crate::omis::define::{Definition, Definitions};
 use crate::omis::{Node, RequestId, Status, Value};
 use crate::service::counter::Shelf;
-use crate::service::desk::{Run, is_shared};
+use crate::service::desk::is_shared;
 use crate::service::diag::Book;
-use crate::service::ground::Ticket;
 use crate::service::guest::Brought;
-use crate::service::session::right::SessionId;
-use crate::service::{Desk, Done, Refusal, Registry};
+use crate::service::{Desk, Registry};
 use std::collections::{BTreeSet, VecDeque};
 
 /// How deep events may raise each other.

@@ -8,14 +8,15 @@ use super::fill::Occasion;
 use super::packet::{Answered, Packet, PartId, Spoken, What};
 use super::run::Place;
 use super::{Machine, Output, Turn, answer_id, is_worth};
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::SessionId;
+use crate::event::thread::HeldThread;
+use crate::event::thread::Target;
 use crate::model::id::Ns;
 use crate::omis::localise::{Located, localise};
 use crate::omis::unify::Gathering;
 use crate::omis::{Arg, Basic, Dialect, Expr, Node, NodeRef, Reply, Request, Stage, Status, Value};
-use crate::service::ground::HeldThread;
-use crate::service::ground::act::Target;
-use crate::service::session::right::SessionId;
-use crate::service::{Done, Refusal, Registry, within};
+use crate::service::{Registry, within};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Something to do in a stage.

@@ -4,16 +4,16 @@
 //! A process that calls MPI_Finalize is told of then, and not when it ends.
 
 use super::{Machine, Turn};
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::Told;
+use crate::event::right::SessionId;
+use crate::event::tap::Edge;
+use crate::event::tap::Tap;
 use crate::format::diagnosis::{FORMS, Form};
 use crate::model::diagnosis::Diagnosis;
 use crate::model::id::{Identity, Ns};
 use crate::omis::{Text, Value};
-use crate::probe::tap::Tap;
-use crate::probe::tap::plan::Edge;
-use crate::service::Told;
-use crate::service::desk::{Occurrence, Topic};
 use crate::service::diag::{Event, Threshold};
-use crate::service::session::right::SessionId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

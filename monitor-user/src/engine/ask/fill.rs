@@ -2,9 +2,9 @@
 //!
 //! In: an action as it was stored. Out: one that holds values only, or why it cannot be called.
 
+use crate::event::outcome::Refusal;
+use crate::event::thread::HeldThread;
 use crate::omis::{Arg, Basic, Expr, Name, Node, NodeRef, Status, Value, Var};
-use crate::service::Refusal;
-use crate::service::ground::HeldThread;
 
 /// What an occurrence tells one session.
 #[derive(Clone, Debug)]

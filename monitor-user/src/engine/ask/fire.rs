@@ -11,13 +11,13 @@ use super::program::MOST_UNTOLD;
 use super::seat::Seat;
 use super::stored::Rule;
 use super::{Machine, Turn, answer_id};
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::{Refusal, Told};
+use crate::event::right::SessionId;
 use crate::model::id::{Identity, Ns};
 use crate::model::sample::Process;
 use crate::omis::{Answer, Reply, RequestId, Status, Value};
-use crate::service::desk::{Occurrence, Topic};
 use crate::service::ground::{Happening, RuleKey};
-use crate::service::session::right::SessionId;
-use crate::service::{Refusal, Told};
 use std::collections::BTreeSet;
 
 impl Machine {
@@ -159,7 +159,7 @@ impl Machine {
         }
         let occasion = Occasion {
             node,
-            told: it.values(&mut seat.session.numbers),
+            told: seat.session.numbers.values(&it.told),
             process,
             thread: it.thread.map_or(Value::from(-1), |thread| thread.0.into()),
             time: Value::from(if it.at == Ns(0) { turn.now.0 } else { it.at.0 }),

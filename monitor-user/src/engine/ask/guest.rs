@@ -6,11 +6,11 @@
 use super::packet::{Spoken, What};
 use super::run::Place;
 use super::{Machine, Turn};
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::SessionId;
+use crate::event::thread::Ticket;
 use crate::omis::{Answer, Basic, Name, Reply, RequestId, Status, Text, Value};
-use crate::service::ground::Ticket;
 use crate::service::guest::BROUGHT;
-use crate::service::session::right::SessionId;
-use crate::service::{Done, Refusal};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Most calls that wait for one tool.

@@ -5,10 +5,10 @@
 
 use super::packet::{Packet, PartId, What};
 use super::{Machine, Output, Turn};
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::{Refusal, Told};
 use crate::omis::{Arg, Basic, Expr, Name, Node, NodeRef, Request, Spot, Status, Value};
 use crate::service::ctx::Member;
-use crate::service::desk::{Occurrence, Topic};
-use crate::service::{Refusal, Told};
 
 impl Machine {
     /// These nodes are there from now on.

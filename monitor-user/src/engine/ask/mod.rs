@@ -32,14 +32,15 @@ mod visit;
 pub use packet::{Answered, Packet, PartId, Spoken, What};
 
 use super::Conn;
+use crate::event::occurrence::{Sort, Topic};
+use crate::event::right::{SessionId, Tool};
+use crate::event::thread::Ticket;
 use crate::model::id::{Identity, Ns};
 use crate::omis::{Dialect, Node, Reply, RequestId, parse, print};
 use crate::service::counter::Shelf;
 use crate::service::ctx::Member;
-use crate::service::desk::{Sort, Topic};
 use crate::service::diag::{Book, Settings};
-use crate::service::ground::{Followed, Ground, Happening, Ticket};
-use crate::service::session::right::{SessionId, Tool};
+use crate::service::ground::{Followed, Ground, Happening};
 use crate::service::{Later, Registry};
 use clerk::{Raised, Shared};
 use course::Course;

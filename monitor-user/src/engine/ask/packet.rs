@@ -3,9 +3,9 @@
 //! Packets go through the one order of the system (`cluster/order`); answers and lines go beside
 //! it, straight to whoever waits for them.
 
+use crate::event::outcome::Done;
+use crate::event::right::{SessionId, Tool};
 use crate::omis::{Basic, Dialect, Node, Reply, Request};
-use crate::service::Done;
-use crate::service::session::right::{SessionId, Tool};
 
 /// A part of a running list, as the node that runs the list counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

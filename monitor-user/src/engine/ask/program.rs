@@ -6,12 +6,13 @@
 use super::compile::{self, Compiled, Wanted};
 use super::stored::Rule;
 use super::{Machine, Turn};
+use crate::event::action::Step;
+use crate::event::occurrence::{Topic, Whose};
+use crate::event::right::SessionId;
 use crate::omis::{Basic, NodeRef, Var, kind};
-use crate::service::desk::{Topic, Whose};
 use crate::service::ground::{Members, Program, Programs, RuleKey};
-use crate::service::kernel::{Bound, Step};
+use crate::service::kernel::Bound;
 use crate::service::row::Row;
-use crate::service::session::right::SessionId;
 use std::collections::BTreeMap;
 
 /// Runs in a second of a request that tells nobody, beyond which it is switched off.

@@ -6,15 +6,17 @@ use super::clerk::Clerk;
 use super::packet::{Answered, PartId, What};
 use super::stored::Rule;
 use super::{Machine, Output, Turn, bind, course};
+use crate::event::outcome::Each;
+use crate::event::outcome::Report;
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::SessionId;
+use crate::event::thread::Target;
+use crate::event::thread::Ticket;
 use crate::model::id::Identity;
 use crate::omis::{Basic, Fault, Node, Request, RequestId, Status, Value, kind};
 use crate::service::ctx::Ctx;
-use crate::service::ground::Ticket;
-use crate::service::ground::act::{Each, Target};
-use crate::service::outcome::Report;
 use crate::service::row::Act;
-use crate::service::session::right::SessionId;
-use crate::service::{Done, Outcome, Refusal, Row};
+use crate::service::{Outcome, Row};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Who waits for what comes of a basic request.
@@ -178,7 +180,7 @@ impl Machine {
         &mut self,
         session: SessionId,
         request: Request,
-        watch: crate::service::desk::Watch,
+        watch: crate::event::occurrence::Watch,
     ) -> Result<(), Refusal> {
         let serial = self.number();
         let most = self.limits.stored;

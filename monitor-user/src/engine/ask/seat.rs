@@ -2,10 +2,10 @@
 
 use super::packet::{Packet, PartId, What};
 use super::stored::Stored;
+use crate::event::right::Tool;
 use crate::omis::define::Definitions;
 use crate::omis::{Dialect, Node};
 use crate::service::Session;
-use crate::service::session::right::Tool;
 use std::collections::BTreeSet;
 
 /// A session.

@@ -1,11 +1,13 @@
 //! Requests that wait for their events, and the events of a session's own.
 
 use super::compile::Member;
+use crate::event::action::Run;
+use crate::event::occurrence::{Occurrence, Topic, Watch};
+use crate::event::outcome::Refusal;
 use crate::model::id::Ns;
 use crate::omis::{Basic, Name, Request, RequestId, Stage};
-use crate::service::desk::{Occurrence, Run, Topic, Watch};
+use crate::service::Registry;
 use crate::service::row::Level;
-use crate::service::{Refusal, Registry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@
 use super::Machine;
 use super::seat::Seat;
 use super::stored::Rule;
+use crate::event::right::Tool;
 use crate::omis::{Request, RequestId, print};
 use crate::service::ground::Ground;
-use crate::service::session::right::Tool;
 use crate::service::{Level, Registry};
 use crate::wire::answer;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Limits, other nodes that are silent, and deadlines: what a case of text does not say.
 
 use super::{Input, Limits, Machine, Output};
+use crate::event::right::{SessionId, Tool};
 use crate::model::id::Ns;
 use crate::omis::{Dialect, Node};
 use crate::service::ctx::Member;
 use crate::service::ground::scripted::Scripted;
-use crate::service::session::right::{SessionId, Tool};
 use crate::service::within;
 
 /// A tool of a node.

@@ -5,10 +5,11 @@
 //! taps are set in what is new. Nobody is held for it: calls until then are not seen. See
 //! `newcomer` for that.
 
-use super::{Edge, Tap, Taps};
+use super::{Edge, Taps};
 use crate::backend::rule::Place;
 use crate::backend::rule::act::{Act, Recorded};
 use crate::backend::rule::told::Told as Record;
+use crate::event::tap::Tap;
 use std::sync::Arc;
 
 /// What it is called in the linkers of glibc and musl, and of Android. Written in a way that

@@ -2,8 +2,9 @@
 //!
 //! In: what the lists of a call do. Out: lists that do more, or less. Sets nothing.
 
-use super::plan::{Edge, Plan};
+use super::plan::Plan;
 use crate::backend::rule::act::{Act, HistogramId, Receiver, Value};
+use crate::event::tap::Edge;
 
 /// What a tap does besides telling of each call.
 #[derive(Clone, Copy, Debug, Default)]

@@ -27,6 +27,8 @@ use crate::backend;
 use crate::backend::rule::act::{Cell, CellKind, HistogramId, Set};
 use crate::backend::rule::told::{self, Tally, Told as Record, Why};
 use crate::backend::rule::{Children, ListId, Reader, Rules};
+use crate::event::tap::Edge;
+use crate::event::tap::Tap;
 use crate::model::histogram::Histogram;
 use crate::model::id::{Ns, Pid};
 use crate::model::whose::Eyes;
@@ -34,7 +36,7 @@ use heard::Heard;
 pub use manner::Manner;
 use newcomer::Newcomers;
 use place::{Placed, Spot};
-use plan::{Edge, Plan};
+use plan::Plan;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,15 +50,6 @@ pub enum Refusal {
     /// The kernel runs no such list.
     #[error(transparent)]
     Kernel(#[from] backend::Error),
-}
-
-/// Which tap.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tap {
-    /// The function, as it was asked for.
-    pub name: String,
-    /// Which end of its calls.
-    pub edge: Edge,
 }
 
 /// A call that began or returned.

@@ -4,11 +4,13 @@
 //! tells. A file stays open while a list is in it, so that it stays what it was when it was read.
 
 use super::manner::Manner;
-use super::plan::{Edge, Means, Plan};
+use super::plan::{Means, Plan};
 use super::rider::{Rider, refused};
-use super::{Refusal, Tap, Taps, errno};
+use super::{Refusal, Taps, errno};
 use crate::backend::rule::act::{self as timer, Act, Set, Timer};
 use crate::backend::rule::{self, List, ListId, Part, Place};
+use crate::event::tap::Edge;
+use crate::event::tap::Tap;
 use crate::model::id::Pid;
 use crate::model::whose::Eyes;
 use crate::probe::description::call::{Call, Kind};

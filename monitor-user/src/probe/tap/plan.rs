@@ -21,15 +21,6 @@ const SPARE: [u8; 2] = [6, 7];
 /// Where the stack pointer is while arguments are fetched: the place that is written last.
 const STACK: Value = Value(7);
 
-/// Which end of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Edge {
-    /// It begins.
-    Start,
-    /// It returns.
-    End,
-}
-
 /// What the kernel does, and what its record means.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {

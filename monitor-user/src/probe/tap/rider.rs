@@ -6,10 +6,11 @@
 
 use super::place::{Placed, Spot};
 use super::plan::Plan;
-use super::{Refusal, Tap, Taps};
+use super::{Refusal, Taps};
 use crate::backend;
 use crate::backend::rule::ListId;
 use crate::backend::rule::act::{Act, Set};
+use crate::event::tap::Tap;
 use crate::model::id::Pid;
 use crate::model::whose::Eyes;
 use crate::probe::error::Error;

@@ -4,11 +4,12 @@ use super::instrument::Instrument;
 use super::stopwatch::Stopwatch;
 use super::{BLANK, NAME, kernel, named};
 use crate::backend::rule::act::{Move, Whose};
+use crate::event::outcome::{Done, Refusal};
 use crate::model::id::Ns;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Value};
 use crate::service::ctx::Ctx;
-use crate::service::outcome::{Done, Outcome, Refusal};
+use crate::service::outcome::Outcome;
 use crate::service::row::{Act, Row};
 
 const NUMBER: Param = Param { name: "number", kind: Kind::Integer };

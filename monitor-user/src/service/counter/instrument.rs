@@ -5,11 +5,11 @@
 use super::area::Area;
 use super::stopwatch::Stopwatch;
 use super::summary::Summary;
-use super::trace::Trace;
 use crate::backend::rule::act::{Move, Whose};
+use crate::event::outcome::Refusal;
+use crate::event::trace::Trace;
 use crate::model::id::Ns;
 use crate::omis::{Status, Text, Value};
-use crate::service::outcome::Refusal;
 
 /// What an instrument does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,14 +8,15 @@ use super::area::Area;
 use super::instrument::{Instrument, Kind, Shows};
 use super::stopwatch::Stopwatch;
 use super::summary::Summary;
-use super::trace::Trace;
 use crate::backend::rule::act::{Move, Whose};
 use crate::backend::rule::held;
+use crate::event::action::{EXTREMES, Meter, MeterKind, Metered, Operand, Step};
+use crate::event::trace::Trace;
 use crate::model::id::Ns;
 use crate::omis::{Expr, Value, Var};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Ground;
-use crate::service::kernel::{Bound, EXTREMES, Meter, MeterKind, Metered, Operand, Step};
+use crate::service::kernel::Bound;
 
 /// What a counter shows.
 const SUMMED: &[MeterKind] = &[MeterKind::Count, MeterKind::Sum, MeterKind::Least, MeterKind::Most];

@@ -2,10 +2,11 @@
 
 use super::instrument::Kind as Sort;
 use super::{BLANK, NAME, NAMES, kernel, named};
+use crate::event::outcome::{Done, Refusal};
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Text, Value};
 use crate::service::ctx::Ctx;
-use crate::service::outcome::{Done, Outcome, Refusal};
+use crate::service::outcome::Outcome;
 use crate::service::row::{Act, Given, Level, Row};
 
 /// The services.

@@ -18,16 +18,14 @@ pub mod read;
 pub mod shelf;
 mod stopwatch;
 mod summary;
-mod trace;
 
 use super::ctx::Ctx;
-use super::outcome::Refusal;
 use super::row::{Level, Row};
+use crate::event::outcome::Refusal;
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use instrument::Instrument;
 pub use shelf::Shelf;
-pub use trace::Trace;
 
 /// What all of its services are.
 const BLANK: Row = Row { prefix: "cnt_", level: Level::Kernel, ..Row::BLANK };

@@ -3,13 +3,14 @@
 use super::instrument::{Instrument, Shows};
 use super::kernel::Shown;
 use super::summary::Summary;
-use super::trace::{self, Record};
 use super::{BLANK, NAME, NAMES, kernel, named};
+use crate::event::outcome::{Done, Refusal};
+use crate::event::trace;
+use crate::event::trace::Record;
 use crate::model::id::Ns;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Value};
 use crate::service::ctx::Ctx;
-use crate::service::outcome::{Done, Refusal};
 use crate::service::row::{self, Act, Flag, Given, Level, Row};
 
 /// The services.

@@ -5,11 +5,11 @@
 
 use super::fold::Fold;
 use super::tally::{Tally, Threshold};
+use crate::event::outcome::Refusal;
+use crate::event::right::SessionId;
 use crate::model::diagnosis::{Diagnosis, Whose, Why};
 use crate::model::id::{Identity, Ns};
 use crate::omis::Status;
-use crate::service::outcome::Refusal;
-use crate::service::session::right::SessionId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,14 +1,16 @@
 //! The services of `diag_`.
 
 use super::{Event, Sight, Threshold};
+use crate::event::occurrence::{Topic, Watch};
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::Right;
 use crate::format::diagnosis::{FORMS, Form};
 use crate::model::id::{Identity, Ns};
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Text, Value};
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Topic, Watch};
-use crate::service::outcome::{Done, Outcome, Refusal};
-use crate::service::row::{Act, Given, Right, Row};
+use crate::service::outcome::Outcome;
+use crate::service::row::{Act, Given, Row};
 use std::sync::Arc;
 
 const BLANK: Row = Row { prefix: "diag_", ..Row::BLANK };

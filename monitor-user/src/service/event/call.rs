@@ -3,14 +3,15 @@
 //! What a call tells follows the description of its library (docs/DESCRIPTIONS.md).
 
 use super::on;
+use crate::event::occurrence::{Check, Topic, Watch};
+use crate::event::outcome::Refusal;
+use crate::event::right::Right;
+use crate::event::tap::Edge;
+use crate::event::tap::Tap;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Value};
-use crate::probe::tap::Tap;
-use crate::probe::tap::plan::Edge;
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Check, Topic, Watch};
-use crate::service::outcome::Refusal;
-use crate::service::row::{Act, Given, Level, Right, Row};
+use crate::service::row::{Act, Given, Level, Row};
 
 const TID: Given = Given { name: "tid", kind: "integer" };
 const TAKES: &[Param] = &[

@@ -3,14 +3,15 @@
 //! The thread is held until the actions have been executed, or for two seconds. An errand goes out
 //! when its request is enabled, and once: to send it out again, disable and enable the request.
 
+use crate::event::occurrence::{Topic, Watch, Whose};
+use crate::event::outcome::Refusal;
+use crate::event::right::Right;
+use crate::event::thread::Argument;
+use crate::event::thread::{Errand, Sent};
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Value};
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Topic, Watch, Whose};
-use crate::service::ground::act::Argument;
-use crate::service::ground::{Errand, Sent};
-use crate::service::outcome::Refusal;
-use crate::service::row::{self, Act, Given, Right, Row};
+use crate::service::row::{self, Act, Given, Row};
 
 const TID: Param = Param { name: "tid", kind: Kind::Process };
 const ADDR: Param = Param { name: "addr", kind: Kind::Integer };

@@ -1,9 +1,10 @@
 //! Processes that services stop and let go.
 
 use super::on;
+use crate::event::occurrence::Topic;
+use crate::event::right::Right;
 use crate::omis::kind::{Kind, Param};
-use crate::service::desk::Topic;
-use crate::service::row::{Act, Given, Right, Row};
+use crate::service::row::{Act, Given, Row};
 
 const LIST: Param = Param { name: "tid_list", kind: Kind::Many(&Kind::Process) };
 const TID: Given = Given { name: "tid", kind: "integer" };

@@ -1,11 +1,12 @@
 //! Processes that go to another node, and come from one.
 
 use super::on;
+use crate::event::occurrence::{Check, Topic, Watch, Whose};
+use crate::event::right::Right;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::object::{Object, Objects};
 use crate::omis::{Token, Value};
-use crate::service::desk::{Check, Topic, Watch, Whose};
-use crate::service::row::{Act, Given, Right, Row};
+use crate::service::row::{Act, Given, Row};
 
 const TIDS: &[Param] = &[Param { name: "tid_list", kind: Kind::Many(&Kind::Process) }];
 const TID: Given = Given { name: "tid", kind: "integer" };

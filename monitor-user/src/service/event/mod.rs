@@ -11,8 +11,8 @@ pub mod signal;
 pub mod wait;
 
 use super::ctx::Ctx;
-use super::desk::{Check, Topic, Watch, Whose};
-use super::outcome::Refusal;
+use crate::event::occurrence::{Check, Topic, Watch, Whose};
+use crate::event::outcome::Refusal;
 use crate::omis::Value;
 
 /// A watch on the processes of a list; on all that are attached, if it is empty.

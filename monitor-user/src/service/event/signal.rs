@@ -1,12 +1,13 @@
 //! Signals that processes take.
 
 use super::on;
+use crate::event::occurrence::{Check, Topic, Watch};
+use crate::event::outcome::Refusal;
+use crate::event::right::Right;
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Check, Topic, Watch};
-use crate::service::outcome::Refusal;
-use crate::service::row::{Act, Given, Right, Row};
+use crate::service::row::{Act, Given, Row};
 
 /// The services.
 pub const ROWS: &[Row] = &[Row {

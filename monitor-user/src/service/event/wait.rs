@@ -1,12 +1,13 @@
 //! Threads that wait, run on, and change places on a processor.
 
 use super::on;
+use crate::event::occurrence::{Topic, Watch, Whose};
+use crate::event::outcome::Refusal;
+use crate::event::right::Right;
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Topic, Watch, Whose};
-use crate::service::outcome::Refusal;
-use crate::service::row::{Act, Given, Right, Row};
+use crate::service::row::{Act, Given, Row};
 
 const TID: Given = Given { name: "tid", kind: "integer" };
 const TIDS: Param = Param { name: "tid_list", kind: Kind::Many(&Kind::Process) };

@@ -3,13 +3,12 @@
 //! An act is data: whoever does it may be another thread, or a script. Who may do what to whom was
 //! looked at before; the system looks again.
 
-use super::Ticket;
-pub use crate::control::{Argument, Names, Program, Target, Work};
+pub use crate::control::{Names, Program, Work};
+use crate::event::outcome::Each;
+use crate::event::right::Tool;
+pub use crate::event::thread::{Argument, Target};
+use crate::event::thread::{HeldThread, Ticket};
 use crate::model::id::Identity;
-use crate::omis::Value;
-use crate::service::outcome::Refusal;
-use crate::service::session::right::Tool;
-use std::cmp::Ordering;
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,70 +58,6 @@ pub enum Act {
     Start(Program),
 }
 
-/// What a thread is sent out for, or waited for at; held there until the actions are done.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Errand {
-    /// Whenever it comes to an address.
-    Break(u64),
-    /// One instruction.
-    Step,
-    /// One instruction, calls as a whole.
-    Next,
-    /// Until its procedure has returned.
-    Finish,
-    /// A procedure with arguments.
-    Call(u64, Vec<Argument>),
-}
-
-/// An errand of a stored request. Two are the same if their tickets are.
-#[derive(Clone, Debug)]
-pub struct Sent {
-    /// By which it is known.
-    pub ticket: Ticket,
-    /// Who sends.
-    pub tool: Tool,
-    /// Whom.
-    pub on: Vec<Identity>,
-    /// What for.
-    pub errand: Errand,
-}
-
-impl PartialEq for Sent {
-    fn eq(&self, other: &Self) -> bool {
-        self.ticket == other.ticket
-    }
-}
-
-impl Eq for Sent {}
-
-impl PartialOrd for Sent {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Sent {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.ticket.cmp(&other.ticket)
-    }
-}
-
-/// A thread that is held for an event until the actions are done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldThread {
-    /// The errand that it is held for.
-    pub ticket: Ticket,
-    /// Who holds it.
-    pub tool: Tool,
-    /// The thread.
-    pub target: Target,
-    /// Whether it stands with its process, because it could not be held alone.
-    pub with_process: bool,
-    /// Which of all holds it is: the same thread may be held for the same request again, after
-    /// this hold was lost.
-    pub number: u64,
-}
-
 /// Who wants an act done.
 #[derive(Clone, Copy, Debug)]
 pub struct By<'t> {
@@ -133,9 +68,6 @@ pub struct By<'t> {
     /// The thread that met the event of which this is an action, as long as it is held.
     pub held: Option<Target>,
 }
-
-/// What became of an act, process by process.
-pub type Each = Vec<(Identity, Result<Vec<Value>, Refusal>)>;
 
 /// Who acts.
 pub trait Acts {

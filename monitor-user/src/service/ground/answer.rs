@@ -4,8 +4,8 @@
 //! the errors of `control` get statuses.
 
 use crate::control::{Done, Frame, Image, Trouble};
+use crate::event::outcome::Refusal;
 use crate::omis::{Status, Text, Value};
-use crate::service::outcome::Refusal;
 
 /// Error numbers of the system that clients know (errno(3)).
 const EPERM: i32 = 1;

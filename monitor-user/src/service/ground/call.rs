@@ -1,8 +1,8 @@
 //! The calls of library functions by processes.
 
+use crate::event::outcome::Refusal;
+use crate::event::tap::Tap;
 use crate::model::id::Identity;
-use crate::probe::tap::Tap;
-use crate::service::outcome::Refusal;
 
 /// Where every message comes by that the library of PVM puts into its queue.
 pub const ARRIVAL: &str = "mesg_input";

@@ -1,9 +1,9 @@
 //! Static probes of unusual events, and whose job a process is of.
 
+use crate::event::outcome::Refusal;
 use crate::model::diagnosis::Whose;
 use crate::model::id::{Identity, Ns};
 use crate::probe::unusual::Unusual;
-use crate::service::outcome::Refusal;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Files and disks of a node.
 
+use crate::event::outcome::Refusal;
 use crate::model::id::Identity;
-use crate::service::outcome::Refusal;
 use crate::sys::extents::Extent;
 
 /// How a file lies on its disk.

@@ -1,6 +1,6 @@
 //! What is known of the node itself.
 
-use crate::service::outcome::Refusal;
+use crate::event::outcome::Refusal;
 
 /// A node; what could not be read is absent.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,13 +3,14 @@
 //! Memory at an address holds its lowest byte, a register its own number, until they are written.
 //! An errand is done when time passes next; a breakpoint is reached each time that it does.
 
-use super::act::{Errand, HeldThread, Sent};
 use super::{Act, Happening};
-use crate::control::{Done, Frame, Image, Names, Target};
+use crate::control::{Done, Frame, Image, Names};
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::Told;
+use crate::event::thread::Target;
+use crate::event::thread::{Errand, HeldThread, Sent};
 use crate::model::id::{Identity, Ns};
 use crate::omis::Value;
-use crate::service::desk::{Occurrence, Topic};
-use crate::service::outcome::Told;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was written, and what is out.

@@ -1,11 +1,11 @@
 //! What happens on a node by itself.
 
-use super::Ticket;
-use super::act::Each;
 use super::list::RuleKey;
+use crate::event::occurrence::{Occurrence, Sort, Topic};
+use crate::event::outcome::Each;
+use crate::event::outcome::Refusal;
+use crate::event::thread::Ticket;
 use crate::model::id::{Identity, Ns};
-use crate::service::desk::{Occurrence, Sort, Topic};
-use crate::service::outcome::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 

@@ -4,14 +4,15 @@
 //! and why; what it has counted. What a program tells comes as `Happening::Ran`.
 
 use crate::backend::rule::act::Move;
+use crate::event::action::Run;
+use crate::event::action::{Meter, Metered, Step};
+use crate::event::occurrence::{Check, Topic};
+use crate::event::outcome::Refusal;
+use crate::event::right::{SessionId, Tool};
+use crate::event::trace::Trace;
 use crate::model::id::{Identity, Ns};
 use crate::model::whose::Eyes;
 use crate::omis::RequestId;
-use crate::service::counter::Trace;
-use crate::service::desk::{Check, Run, Topic};
-use crate::service::kernel::{Meter, Metered, Step};
-use crate::service::outcome::Refusal;
-use crate::service::session::right::{SessionId, Tool};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A stored request: whose, and by which number.

@@ -1,8 +1,8 @@
 //! The messages that wait in a process.
 
+use crate::event::outcome::Refusal;
 use crate::model::id::Identity;
 use crate::probe::queue::{Change, Depth, Queue};
-use crate::service::outcome::Refusal;
 
 /// Who knows the queues of processes.
 pub trait Messages {

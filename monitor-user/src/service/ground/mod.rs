@@ -22,11 +22,12 @@ mod reading;
 pub mod recorder;
 pub mod scripted;
 
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::Told;
 use crate::model::id::{Identity, Ns};
-use crate::service::desk::{Occurrence, Topic};
-use crate::service::outcome::Told;
 
-pub use act::{Act, Acts, By, Errand, HeldThread, Sent};
+pub use crate::event::thread::{Errand, HeldThread, Sent};
+pub use act::{Act, Acts, By};
 pub use call::Calls;
 pub use diagnose::Diagnoses;
 pub use disk::Disks;
@@ -43,9 +44,6 @@ fn arrival(id: Identity) -> Occurrence {
     let told = [Told::Process(id), Told::Value(id.pid.0.into())];
     Occurrence { process: Some(id), ..Occurrence::new(Topic::Arrived, Ns(0), told.into()) }
 }
-
-/// By which an act that goes on is known.
-pub type Ticket = u64;
 
 /// A node.
 pub trait Ground:

@@ -4,12 +4,13 @@
 //! There is one engine of monitors on a node, which is above all services. Whoever makes a ground
 //! gives it a way there; what is made here knows only that way.
 
-use super::act::Each;
-use super::{Happening, Ticket};
+use super::Happening;
+use crate::event::outcome::Each;
+use crate::event::outcome::Refusal;
+use crate::event::right::{SessionId, Tool};
+use crate::event::thread::Ticket;
 use crate::model::id::Ns;
 use crate::omis::Status;
-use crate::service::outcome::Refusal;
-use crate::service::session::right::{SessionId, Tool};
 use crate::wire::call::Call;
 use std::os::fd::BorrowedFd;
 

@@ -1,8 +1,8 @@
 //! The processes of a node, as they are now.
 
+use crate::event::outcome::Refusal;
 use crate::model::id::{Identity, Pid};
 use crate::model::sample::Process;
-use crate::service::outcome::Refusal;
 
 /// Who is there.
 pub trait Processes {

@@ -5,14 +5,14 @@
 
 use super::Happening;
 use crate::backend::{self, Backend};
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::{Refusal, Told};
 use crate::model::event::{Event, What};
 use crate::model::field::ProcessField;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::{Node, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
 use crate::omis::{Status, Value};
-use crate::service::desk::{Occurrence, Topic};
-use crate::service::outcome::{Refusal, Told};
 use std::collections::{BTreeSet, HashMap};
 
 /// From one reading of all processes to the next, while somebody wants to know who comes and goes.

@@ -1,10 +1,10 @@
 //! The flight recorder of a node: what happened in the last minutes, as a file.
 
-use super::Ticket;
-use super::act::Each;
+use crate::event::outcome::Each;
+use crate::event::outcome::Refusal;
+use crate::event::right::Tool;
+use crate::event::thread::Ticket;
 use crate::model::id::Ns;
-use crate::service::outcome::Refusal;
-use crate::service::session::right::Tool;
 use std::path::Path;
 
 /// Who has the last minutes.

@@ -1,12 +1,14 @@
 //! Messages put into a queue and taken out: `insert_message`, `remove_message`.
 
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::Right;
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use crate::probe::queue::Change;
 use crate::service::ctx::Ctx;
 use crate::service::ground;
-use crate::service::outcome::{Done, Outcome, Refusal, outcome};
-use crate::service::row::{self, Act, Level, Right, Row};
+use crate::service::outcome::{Outcome, outcome};
+use crate::service::row::{self, Act, Level, Row};
 
 /// The services.
 pub const ROWS: &[Row] = &[

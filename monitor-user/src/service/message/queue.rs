@@ -1,12 +1,13 @@
 //! What waits in a process: `queue_info`, and the buffer that it sends from: `message_buffer`.
 
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::Right;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::text::Binary;
 use crate::omis::{Dialect, Status, Value};
 use crate::probe::queue::{Depth, Message, Queue};
 use crate::service::ctx::Ctx;
-use crate::service::outcome::{Done, Refusal};
-use crate::service::row::{self, Act, Flag, Given, Level, Right, Row};
+use crate::service::row::{self, Act, Flag, Given, Level, Row};
 
 /// The services.
 pub const ROWS: &[Row] = &[

@@ -1,16 +1,18 @@
 //! Messages that are marked on their way: `tag_message`, `tagged_message_recv`.
 
 use super::change::changed;
+use crate::event::occurrence::{Check, Topic, Watch};
+use crate::event::outcome::Refusal;
+use crate::event::right::Right;
+use crate::event::tap::Edge;
+use crate::event::tap::Tap;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Value};
-use crate::probe::tap::Tap;
-use crate::probe::tap::plan::Edge;
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Check, Topic, Watch};
 use crate::service::event::call::{only_in, tapped};
 use crate::service::ground::call::RECEIPT;
-use crate::service::outcome::{Outcome, Refusal, outcome};
-use crate::service::row::{self, Act, Given, Level, Right, Row};
+use crate::service::outcome::{Outcome, outcome};
+use crate::service::row::{self, Act, Given, Level, Row};
 
 /// The services.
 pub const ROWS: &[Row] = &[

@@ -3,8 +3,8 @@
 
 use super::ask;
 use super::row::{BLANK, EVERY, GIVEN_NAME, NAME, OPTIONS, PAIRS};
+use crate::event::occurrence::Topic;
 use crate::omis::kind::{Kind, Param};
-use crate::service::desk::Topic;
 use crate::service::outcome::outcome;
 use crate::service::row::{Act, Given, Row};
 

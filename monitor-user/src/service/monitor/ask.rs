@@ -1,11 +1,12 @@
 //! What the services of `mon_` say to the monitors of the node, and what they make of the answer.
 
 use super::{heard, value};
+use crate::event::occurrence::{Check, Topic, Watch};
+use crate::event::outcome::{Done, Refusal, Report};
+use crate::event::right::SessionId;
 use crate::omis::{Status, Value};
 use crate::service::ctx::Ctx;
-use crate::service::desk::{Check, Topic, Watch};
-use crate::service::outcome::{Done, Later, Outcome, Refusal, Report, Then};
-use crate::service::session::right::SessionId;
+use crate::service::outcome::{Later, Outcome, Then};
 use crate::wire::call::Call;
 use crate::wire::params::Cancel;
 use serde_json::{Map, Value as Json, json};

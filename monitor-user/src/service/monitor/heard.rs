@@ -4,13 +4,14 @@
 //! engine of requests knows.
 
 use super::value;
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::{Refusal, Told};
+use crate::event::right::SessionId;
+use crate::event::thread::Ticket;
 use crate::model::id::{Identity, Ns};
 use crate::model::status::Status as Said;
 use crate::omis::{Status, Value};
-use crate::service::desk::{Occurrence, Topic};
-use crate::service::ground::{Happening, Ticket};
-use crate::service::outcome::{Refusal, Told};
-use crate::service::session::right::SessionId;
+use crate::service::ground::Happening;
 use crate::wire::event::{Alert, Event};
 use serde::Deserialize;
 use serde_json::value::RawValue;

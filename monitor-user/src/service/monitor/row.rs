@@ -1,8 +1,8 @@
 //! The services of `mon_` that read, and those for all monitors.
 
 use super::ask;
+use crate::event::occurrence::Topic;
 use crate::omis::kind::{Kind, Param};
-use crate::service::desk::Topic;
 use crate::service::outcome::outcome;
 use crate::service::row::{Act, Given, Row};
 

@@ -3,9 +3,9 @@
 //! An object is a list of names and values, in the order in which they stand there; true and false
 //! are 1 and 0. What is absent has no name in the list, so nothing stands for it.
 
+use crate::event::outcome::Refusal;
 use crate::model::name;
 use crate::omis::{Status, Text, Value};
-use crate::service::outcome::Refusal;
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json, json};

@@ -1,14 +1,16 @@
 //! Stopping processes and letting them go; signals and nice values.
 
 use super::CONTROLLED;
+use crate::event::action::Step;
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::Reach;
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Act;
-use crate::service::kernel::{Bound, Step};
-use crate::service::outcome::{Done, Outcome, Refusal};
+use crate::service::kernel::Bound;
+use crate::service::outcome::Outcome;
 use crate::service::row::{self, Row, integer};
-use crate::service::session::right::Reach;
 
 const LIST: Param = Param { name: "tid_list", kind: Kind::Many(&Kind::Process) };
 

@@ -1,12 +1,14 @@
 //! `process_info`: what the system knows of processes.
 
+use crate::event::outcome::{Done, Refusal};
+use crate::event::right::Right;
 use crate::model::field::ProcessField as F;
 use crate::model::sample::Process;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Text, Value};
 use crate::service::ctx::Ctx;
-use crate::service::outcome::{Done, Outcome, Refusal};
-use crate::service::row::{self, Act, Flag, Given, Level, Right, Row};
+use crate::service::outcome::Outcome;
+use crate::service::row::{self, Act, Flag, Given, Level, Row};
 
 /// The services.
 pub const ROWS: &[Row] = &[Row {

@@ -1,12 +1,13 @@
 //! What is in a process: its memory, its stack, what the loader has put where.
 
 use super::{CONTROLLED, TID, to_one};
+use crate::event::outcome::Refusal;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Value};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Act;
 use crate::service::ground::act::Names;
-use crate::service::outcome::{Outcome, Refusal};
+use crate::service::outcome::Outcome;
 use crate::service::row::{self, Given, Level, Row, integer};
 
 /// More elements than this no reply should hold.

@@ -6,12 +6,14 @@
 
 use super::start::{may_start, started};
 use super::{CONTROLLED, TID};
+use crate::event::outcome::{Done, Refusal, Report};
+use crate::event::right::Right;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Node, Status, Value};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Act;
-use crate::service::outcome::{Done, Later, Outcome, Refusal, Report, Then, outcome};
-use crate::service::row::{self, Given, Level, Right, Row};
+use crate::service::outcome::{Later, Outcome, Then, outcome};
+use crate::service::row::{self, Given, Level, Row};
 use crate::service::within;
 
 const ANYWHERE: Row = Row { level: Level::Anywhere, ..CONTROLLED };

@@ -9,8 +9,10 @@ pub mod start;
 
 use super::ctx::Ctx;
 use super::ground::Act;
-use super::outcome::{Done, Outcome, Refusal, Report};
-use super::row::{Level, Right, Row};
+use super::outcome::Outcome;
+use super::row::{Level, Row};
+use crate::event::outcome::{Done, Refusal, Report};
+use crate::event::right::Right;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Status, Value};
 

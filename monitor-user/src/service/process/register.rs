@@ -3,11 +3,12 @@
 //! Numbers are the DWARF numbers of the processor's psABI; docs/CONTROL.md lists those of x86-64.
 
 use super::{CONTROLLED, TID, to_one};
+use crate::event::outcome::Refusal;
 use crate::omis::Value;
 use crate::omis::kind::{Kind, Param};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Act;
-use crate::service::outcome::{Outcome, Refusal};
+use crate::service::outcome::Outcome;
 use crate::service::row::{self, Given, Level, Row, integer};
 
 const REG: Param = Param { name: "reg", kind: Kind::Integer };

@@ -1,15 +1,16 @@
 //! Starting programs, with what they are given besides arguments.
 
 use super::CONTROLLED;
+use crate::event::outcome::{Done, Refusal, Report};
+use crate::event::right::Reach;
+use crate::model::id::is_same;
 use crate::omis::kind::{Kind, Param};
 use crate::omis::{Dialect, Status, Value};
 use crate::service::ctx::Ctx;
 use crate::service::ground::Act;
 use crate::service::ground::act::Program;
-use crate::service::outcome::{Done, Later, Outcome, Refusal, Report};
+use crate::service::outcome::{Later, Outcome};
 use crate::service::row::{self, Given, Level, Row};
-use crate::service::session::right::Reach;
-use crate::service::session::scope::is_same;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;

@@ -4,18 +4,17 @@
 //! A tool that is connected elsewhere has a session on each node that it has sent something to.
 
 pub mod number;
-pub mod right;
 pub mod scope;
 
-use super::desk::{Occurrence, Topic};
-use super::outcome::Refusal;
 use super::process::start::Options;
-use super::row::Right;
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::Refusal;
+use crate::event::right::Right;
+use crate::event::right::Tool;
 use crate::model::id::Identity;
 use crate::model::sample::Process;
 use crate::omis::{Dialect, Status, Value};
 use number::Numbers;
-use right::Tool;
 use scope::Scope;
 
 /// A tool on this node.
@@ -59,7 +58,7 @@ impl Session {
         right: Right,
     ) -> Result<Process, Refusal> {
         let number = self.numbers.give(id);
-        let Some(it) = seen.filter(|it| scope::is_same(it.id, id) && !it.ended()) else {
+        let Some(it) = seen.filter(|it| crate::model::id::is_same(it.id, id) && !it.ended()) else {
             return Err(Refusal::new(Status::GONE, format!("process {number} has ended")));
         };
         if !self.scope.has(id) {

@@ -4,7 +4,9 @@
 //! process had before in this session is not given again, and one above all pids is. The tool that
 //! has kept an old number therefore never hits somebody else.
 
+use crate::event::outcome::Told;
 use crate::model::id::Identity;
+use crate::omis::Value;
 use std::collections::{HashMap, VecDeque};
 
 /// The first number that no pid can be (`PID_MAX_LIMIT` of include/linux/threads.h).
@@ -60,6 +62,15 @@ impl Numbers {
     /// Who has this number.
     pub fn find(&self, number: u64) -> Option<Identity> {
         self.by_number.get(&number).copied()
+    }
+
+    /// The parameters of an event, processes as their numbers.
+    pub fn values(&mut self, told: &[Told]) -> Vec<Value> {
+        let value = |told: &Told| match told {
+            Told::Process(id) => Value::from(self.give(*id)),
+            Told::Value(value) => value.clone(),
+        };
+        told.iter().map(value).collect()
     }
 
     fn fresh(&mut self) -> u64 {

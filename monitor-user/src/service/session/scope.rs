@@ -4,12 +4,9 @@
 //! its command was looked at by whoever knows these texts.
 
 use crate::meter::filter::Filter;
-use crate::model::id::{Identity, Ns};
+use crate::model::id::{Identity, Ns, is_same};
 use crate::model::sample::Process;
 use std::collections::BTreeSet;
-
-/// What `/proc` rounds start times to; two backends may tell one start differently by as much.
-const TICK: Ns = Ns(10_000_000);
 
 /// The scope of a session.
 #[derive(Debug, Default)]
@@ -112,11 +109,6 @@ impl Scope {
 fn is_among(these: &BTreeSet<Identity>, id: Identity) -> bool {
     let of_pid = |start| Identity { pid: id.pid, start: Ns(start) };
     these.contains(&id) || these.range(of_pid(0)..=of_pid(u64::MAX)).any(|it| is_same(*it, id))
-}
-
-/// Whether two backends mean the same process.
-pub fn is_same(one: Identity, other: Identity) -> bool {
-    one.pid == other.pid && one.start.0.abs_diff(other.start.0) <= TICK.0
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 //! that it is known how long it took. Signals and ends are told, each of them.
 
 use crate::cli::when::event::Event;
+use crate::event::tap::Edge;
 use crate::model::id::Pid;
 use crate::omis::Value;
-use crate::probe::tap::plan::Edge;
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]

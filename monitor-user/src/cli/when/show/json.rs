@@ -3,9 +3,9 @@
 //! In: what happened. Out: JSON. What is not known is absent.
 
 use super::{Event, Row, Value, What};
+use crate::event::tap::Edge;
 use crate::model::event;
 use crate::model::id::Ns;
-use crate::probe::tap::plan::Edge;
 use serde::Serialize;
 use serde_json::Number;
 

@@ -6,13 +6,13 @@
 mod json;
 mod people;
 
+use crate::event::tap::Edge;
 use crate::model::event::Signal;
 use crate::model::id::{Ns, Pid};
 use crate::probe::description::call::Kind;
 use crate::probe::description::told::RESULT;
 use crate::probe::find;
 use crate::probe::tap::Called;
-use crate::probe::tap::plan::Edge;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 

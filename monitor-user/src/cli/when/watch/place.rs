@@ -7,11 +7,12 @@ use super::super::show::Event as Shown;
 use super::{Listed, Watch};
 use crate::backend::rule::act::{Act, Compare, Receiver, Recorded};
 use crate::backend::rule::told::Told as Record;
+use crate::event::tap::Edge;
+use crate::event::tap::Tap;
 use crate::format;
 use crate::model::event::Signal;
 use crate::probe;
-use crate::probe::tap::plan::Edge;
-use crate::probe::tap::{Manner, Refusal, Tap};
+use crate::probe::tap::{Manner, Refusal};
 use crate::service::ground::program::look::{self, Look};
 
 impl Watch {

@@ -12,9 +12,10 @@ mod raise;
 mod tests;
 
 use crate::backend::rule::act::{MAX_TRACED, Move};
-use crate::service::desk::{Check, Topic, is_shared};
+use crate::event::action::{Operand, Step};
+use crate::event::occurrence::{Check, Topic};
+use crate::service::desk::is_shared;
 use crate::service::ground::RuleKey;
-use crate::service::kernel::{Operand, Step};
 use raise::Raises;
 use std::collections::{BTreeMap, BTreeSet};
 

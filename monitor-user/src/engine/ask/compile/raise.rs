@@ -3,8 +3,8 @@
 
 use super::Book;
 use crate::backend::rule::act;
-use crate::service::desk::Topic;
-use crate::service::kernel::Step;
+use crate::event::action::Step;
+use crate::event::occurrence::Topic;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Events that one event may raise, together with what these raise.

@@ -2,11 +2,11 @@
 
 use super::{Wanted, compile};
 use crate::engine::ask::{Input, Limits, Machine, Output};
+use crate::event::right::{SessionId, Tool};
 use crate::model::id::Ns;
 use crate::omis::{Dialect, Node};
 use crate::service::ctx::Member;
 use crate::service::ground::scripted::Scripted;
-use crate::service::session::right::{SessionId, Tool};
 
 /// What is stored once a tool, which observes process 7, has said these lines.
 fn wanted(lines: &str) -> Vec<Wanted> {

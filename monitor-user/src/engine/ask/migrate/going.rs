@@ -5,13 +5,15 @@
 
 use super::super::packet::{Packet, PartId, What};
 use super::super::run::Place;
+use crate::event::occurrence::Topic;
+use crate::event::outcome::Refusal;
+use crate::event::right::{SessionId, Tool};
+use crate::event::thread::Ticket;
+use crate::model::id::is_same;
 use crate::model::id::{Identity, Ns};
 use crate::omis::{Arg, Basic, Dialect, Expr, Name, Node, Spot, Value};
-use crate::service::desk::Topic;
-use crate::service::ground::{Happening, Ticket};
-use crate::service::session::right::{SessionId, Tool};
-use crate::service::session::scope::is_same;
-use crate::service::{Refusal, within};
+use crate::service::ground::Happening;
+use crate::service::within;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 

@@ -4,14 +4,15 @@
 
 use super::super::{Machine, Output, Turn};
 use super::going::{Going, Step};
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::{Done, Refusal, Told};
+use crate::event::thread::Ticket;
 use crate::model::field::ProcessField;
 use crate::model::id::Identity;
+use crate::model::id::is_same;
 use crate::model::sample::Process;
 use crate::omis::Status;
-use crate::service::desk::{Occurrence, Topic};
-use crate::service::ground::{Act, By, Ticket};
-use crate::service::session::scope::is_same;
-use crate::service::{Done, Refusal, Told};
+use crate::service::ground::{Act, By};
 
 impl Machine {
     pub(super) fn have_done(&mut self, ticket: Ticket, act: &Act, turn: &mut Turn<'_>) {

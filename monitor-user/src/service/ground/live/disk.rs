@@ -5,10 +5,10 @@
 
 use super::Live;
 use crate::backend::host::{self, Mounted};
+use crate::event::outcome::Refusal;
 use crate::model::id::Identity;
 use crate::omis::Status;
 use crate::service::ground::disk::{Disks, Layout, Space};
-use crate::service::outcome::Refusal;
 use crate::sys::extents::extents;
 use std::fs::File;
 use std::io;

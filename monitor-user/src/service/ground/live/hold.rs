@@ -2,10 +2,10 @@
 
 use super::Live;
 use super::hands::hold::{Holding, Manner};
+use crate::event::right::Right;
+use crate::event::right::Tool;
 use crate::model::id::{Identity, Ns};
 use crate::service::ground::{Happening, Processes as _};
-use crate::service::row::Right;
-use crate::service::session::right::Tool;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Live {

@@ -1,11 +1,11 @@
 //! The queues of processes of this node.
 
 use super::Live;
+use crate::event::outcome::Refusal;
 use crate::model::id::{Identity, Pid};
 use crate::probe::error::Error;
 use crate::probe::queue::{self, Change, Depth, Queue};
 use crate::service::ground::message::Messages;
-use crate::service::outcome::Refusal;
 use std::path::Path;
 
 impl Messages for Live {

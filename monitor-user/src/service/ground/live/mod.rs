@@ -12,26 +12,24 @@ pub mod recorder;
 mod rule;
 mod unusual;
 
-use super::act::Each;
 use super::fact::{Facts, NodeFacts};
 use super::monitors::NoMonitors;
 use super::process::Processes;
 use super::reading::{self, Reading};
-use super::{
-    Act, Acts, By, Calls, Followed, Happening, Happenings, HeldThread, Monitored, Monitors,
-    Recorder, Ticket,
-};
+use super::{Act, Acts, By, Calls, Followed, Happening, Happenings, Monitored, Monitors, Recorder};
 use crate::backend::select::{self, Choice};
 use crate::backend::{Backend, procfs};
 use crate::control::hand;
+use crate::event::occurrence::{Sort, Topic};
+use crate::event::outcome::Each;
+use crate::event::outcome::Refusal;
+use crate::event::right::Tool;
+use crate::event::tap::Tap;
+use crate::event::thread::{HeldThread, Ticket};
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::{Process, Source};
 use crate::model::want::Capability;
 use crate::omis::Status;
-use crate::probe::tap::Tap;
-use crate::service::desk::{Sort, Topic};
-use crate::service::outcome::Refusal;
-use crate::service::session::right::Tool;
 use hands::Hands;
 use recorder::{Saving, Service};
 use rule::Ruled;

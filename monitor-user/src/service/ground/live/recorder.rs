@@ -6,11 +6,12 @@
 
 use crate::backend::hold;
 use crate::control::Program;
+use crate::event::outcome::Each;
+use crate::event::outcome::Refusal;
+use crate::event::thread::Ticket;
 use crate::model::id::{Identity, Ns};
 use crate::omis::{Status, Text, Value};
-use crate::service::ground::act::Each;
-use crate::service::ground::{Happening, Ticket};
-use crate::service::outcome::Refusal;
+use crate::service::ground::Happening;
 use crate::sys::clock;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;

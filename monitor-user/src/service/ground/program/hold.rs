@@ -4,9 +4,9 @@
 use super::Placement;
 use crate::backend::rule::act::{Holding, Set};
 use crate::backend::rule::{Children, Part, Rules};
+use crate::event::outcome::Refusal;
 use crate::model::id::Pid;
 use crate::service::ground::reading;
-use crate::service::outcome::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The processes of each user: those that are traced, and all that may be stopped.

@@ -5,11 +5,11 @@
 use crate::backend::rule::act::{Act, Compare, Recorded, Set, Source, Value as Slot, Width};
 use crate::backend::rule::told::Told as Record;
 use crate::backend::rule::{List, Place};
+use crate::event::occurrence::{Occurrence, Sort, Topic};
+use crate::event::outcome::Told;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::Value;
-use crate::service::desk::{Occurrence, Sort, Topic};
 use crate::service::ground::Happening;
-use crate::service::outcome::Told;
 use std::collections::BTreeSet;
 
 /// `TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE` of include/linux/sched.h: it waits.

@@ -9,9 +9,9 @@ use crate::backend::rule::act::{
     Act, Cell, HistogramId, LevelId, MAX_ACTS, Move, Receiver, SpreadId, Timer, TraceId, UserEvent,
     Value as Slot,
 };
+use crate::event::action::{EXTREMES, Meter, MeterKind, Operand, Step};
+use crate::event::outcome::Refusal;
 use crate::omis::{RequestId, Status};
-use crate::service::kernel::{EXTREMES, Meter, MeterKind, Operand, Step};
-use crate::service::outcome::Refusal;
 
 /// The first of the four values that steps use. Those below are the event's own.
 pub const SCRATCH: u8 = 4;

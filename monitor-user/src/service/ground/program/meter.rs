@@ -8,13 +8,13 @@ use crate::backend::Error;
 use crate::backend::rule::act::{CellKind, LevelId, Move, TraceId, Whose};
 use crate::backend::rule::held::Area;
 use crate::backend::rule::{Part, Rules};
+use crate::event::action::{Meter, MeterKind, Metered};
+use crate::event::outcome::Refusal;
+use crate::event::trace::Trace;
 use crate::model::histogram::Histogram;
 use crate::model::id::Ns;
 use crate::omis::Value;
-use crate::service::counter::Trace;
 use crate::service::ground::reading;
-use crate::service::kernel::{Meter, MeterKind, Metered};
-use crate::service::outcome::Refusal;
 use std::collections::BTreeMap;
 
 /// All that there are.

@@ -10,20 +10,22 @@ use crate::backend::rule::act::{
 };
 use crate::backend::rule::told::Told as Record;
 use crate::backend::rule::{List, Place};
+use crate::event::action::{Operand, Step};
+use crate::event::occurrence::{Check, Occurrence, Topic};
+use crate::event::outcome;
+use crate::event::outcome::Refusal;
+use crate::event::right::Tool;
+use crate::event::tap::Edge;
+use crate::event::tap::Tap;
 use crate::model::id::Pid;
 use crate::omis::Value;
 use crate::probe::description::call::Kind;
 use crate::probe::description::told::From;
-use crate::probe::tap::Tap;
-use crate::probe::tap::plan::{Edge, Plan, Slot as Told};
+use crate::probe::tap::plan::{Plan, Slot as Told};
 use crate::probe::tap::rider::Rider;
-use crate::service::desk::{Check, Occurrence, Topic};
 use crate::service::ground::happening::Happening;
 use crate::service::ground::list::{Program, RuleKey};
 use crate::service::ground::reading;
-use crate::service::kernel::{Operand, Step};
-use crate::service::outcome::{self, Refusal};
-use crate::service::session::right::Tool;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -2,10 +2,10 @@
 
 use crate::backend::rule::act::Set;
 use crate::backend::rule::{Children, Part, Rules};
+use crate::event::outcome::Refusal;
 use crate::model::id::Identity;
 use crate::service::ground::list::Members;
 use crate::service::ground::reading;
-use crate::service::outcome::Refusal;
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 

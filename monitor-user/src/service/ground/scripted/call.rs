@@ -6,14 +6,14 @@
 
 use super::Scripted;
 use crate::backend::canned::Canned;
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::{Refusal, Told};
+use crate::event::tap::Edge;
+use crate::event::tap::Tap;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::{Status, Value};
-use crate::probe::tap::Tap;
-use crate::probe::tap::plan::Edge;
-use crate::service::desk::{Occurrence, Topic};
 use crate::service::ground::reading::Reading;
 use crate::service::ground::{Calls, Happening};
-use crate::service::outcome::{Refusal, Told};
 use std::collections::BTreeSet;
 
 /// What the script said of calls.

@@ -7,12 +7,13 @@
 
 use super::Scripted;
 use crate::backend::canned::BEGINNING;
+use crate::event::outcome::Each;
+use crate::event::outcome::Refusal;
+use crate::event::thread::Ticket;
 use crate::model::id::{Identity, Pid};
 use crate::omis::{Status, Value};
-use crate::service::ground::act::Each;
 use crate::service::ground::process::Processes as _;
-use crate::service::ground::{Act, Happening, Ticket, arrival};
-use crate::service::outcome::Refusal;
+use crate::service::ground::{Act, Happening, arrival};
 use std::collections::BTreeMap;
 
 const SECOND: u64 = 1_000_000_000;

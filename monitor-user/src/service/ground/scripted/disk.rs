@@ -1,9 +1,9 @@
 //! Files and disks of a script: one of each, on every machine the same.
 
 use super::Scripted;
+use crate::event::outcome::Refusal;
 use crate::model::id::Identity;
 use crate::service::ground::disk::{Disks, Layout, Space};
-use crate::service::outcome::Refusal;
 use crate::sys::extents::Extent;
 
 impl Disks for Scripted {

@@ -9,7 +9,7 @@ mod checkpoint;
 mod disk;
 mod turn;
 
-use super::act::{Each, Program};
+use super::act::Program;
 use super::answer;
 use super::fact::{Facts, NodeFacts};
 use super::fake::Fake;
@@ -18,18 +18,20 @@ use super::process::Processes;
 use super::reading::Reading;
 use super::{
     Act, Acts, By, Diagnoses, Followed, Happening, Happenings, Lists, Messages, Monitored,
-    Monitors, Recorder, Ticket,
+    Monitors, Recorder,
 };
 use crate::backend::canned::{Canned, Malformed};
+use crate::event::occurrence::Topic;
+use crate::event::outcome::Each;
+use crate::event::outcome::Refusal;
+use crate::event::right::Tool;
+use crate::event::thread::Ticket;
 use crate::model::field::NodeField;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::model::sample::Process;
 use crate::omis::{Status, Value};
 use crate::probe;
 use crate::probe::queue::{Change, Depth, Message, Queue};
-use crate::service::desk::Topic;
-use crate::service::outcome::Refusal;
-use crate::service::session::right::Tool;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 

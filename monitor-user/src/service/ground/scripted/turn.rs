@@ -3,11 +3,11 @@
 //! `block PID`, `unblock PID`, `switch OLD NEW CPU`: a process that nobody follows is no one, -1.
 
 use super::Scripted;
+use crate::event::occurrence::{Occurrence, Sort, Topic};
+use crate::event::outcome::Told;
 use crate::model::id::{Identity, Ns, Pid};
 use crate::omis::Value;
-use crate::service::desk::{Occurrence, Sort, Topic};
 use crate::service::ground::Happening;
-use crate::service::outcome::Told;
 
 impl Scripted {
     /// Takes a line, if it is about turns.

@@ -5,14 +5,16 @@
 use super::order::order;
 use super::{Hands, Order};
 use crate::control::subject::key;
-use crate::control::{self, Done, Happened, Mark, Target, Trouble, What};
+use crate::control::{self, Done, Happened, Mark, Trouble, What};
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::Each;
+use crate::event::outcome::Told;
+use crate::event::right::{SessionId, Tool};
+use crate::event::thread::Target;
+use crate::event::thread::Ticket;
 use crate::model::id::{Identity, Ns};
-use crate::service::desk::{Occurrence, Topic};
-use crate::service::ground::act::Each;
-use crate::service::ground::{Act, By, Happening, Ticket};
+use crate::service::ground::{Act, By, Happening};
 use crate::service::ground::{answer, arrival};
-use crate::service::outcome::Told;
-use crate::service::session::right::{SessionId, Tool};
 
 /// An act on several processes.
 pub(super) struct Pending {

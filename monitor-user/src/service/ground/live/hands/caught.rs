@@ -11,9 +11,10 @@
 
 use super::{Hands, NOBODY, Order};
 use crate::backend::rule::told;
-use crate::control::{self, Done, Happened, Mark, Spot, Target, Trouble};
+use crate::control::{self, Done, Happened, Mark, Spot, Trouble};
+use crate::event::occurrence::Occurrence;
+use crate::event::thread::Target;
 use crate::model::id::{Identity, Ns};
-use crate::service::desk::Occurrence;
 use crate::service::ground::{Happening, RuleKey};
 
 /// How long a thread that was sent a signal may take to stand: a few microseconds, as a rule.

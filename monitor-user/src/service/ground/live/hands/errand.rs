@@ -5,14 +5,16 @@
 
 use super::{Hands, Order, order};
 use crate::control::subject::key;
-use crate::control::{self, Happened, Mark, Target, What};
+use crate::control::{self, Happened, Mark, What};
+use crate::event::occurrence::{Occurrence, Topic};
+use crate::event::outcome::{Refusal, Told};
+use crate::event::right::Tool;
+use crate::event::thread::Target;
+use crate::event::thread::{Errand, HeldThread, Sent, Ticket};
 use crate::model::id::Ns;
 use crate::omis::{Status, Value};
-use crate::service::desk::{Occurrence, Topic};
+use crate::service::ground::Happening;
 use crate::service::ground::answer;
-use crate::service::ground::{Errand, Happening, HeldThread, Sent, Ticket};
-use crate::service::outcome::{Refusal, Told};
-use crate::service::session::right::Tool;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -7,11 +7,11 @@ use super::errand::overdue;
 use super::{Hands, Order};
 use crate::control::subject::key;
 use crate::control::{self, Done, Happened, Mark, Trouble, What};
+use crate::event::action::Run;
+use crate::event::right::Tool;
 use crate::model::id::Identity;
-use crate::service::desk::Run;
 use crate::service::ground::program::hold::Held;
 use crate::service::ground::{Happening, RuleKey};
-use crate::service::session::right::Tool;
 use std::collections::BTreeMap;
 
 /// A program that stops who meets its event.

@@ -1,7 +1,9 @@
 //! Acts and errands of the request language as orders to a hand.
 
-use crate::control::{self, Dump, Mark, Target};
-use crate::service::ground::{Act, Errand};
+use crate::control::{self, Dump, Mark};
+use crate::event::thread::Errand;
+use crate::event::thread::Target;
+use crate::service::ground::Act;
 use std::path::Path;
 
 /// An act on one process, as a hand has it; what comes of it later bears the mark. Processes are

@@ -4,15 +4,15 @@ use super::super::Live;
 use super::Ruled;
 use crate::backend::rule::Rules;
 use crate::backend::rule::act::Move;
+use crate::event::action::Run;
+use crate::event::action::{Meter, Metered};
+use crate::event::outcome::Refusal;
+use crate::event::trace::Trace;
 use crate::model::id::Ns;
 use crate::probe::tap::Taps;
 use crate::probe::tap::rider::Rider;
-use crate::service::counter::Trace;
-use crate::service::desk::Run;
 use crate::service::ground::list::{Lists, Programs, RuleKey};
 use crate::service::ground::program::Kernel;
-use crate::service::kernel::{Meter, Metered};
-use crate::service::outcome::Refusal;
 use crate::sys::clock;
 
 impl Kernel for Taps {

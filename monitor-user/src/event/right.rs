@@ -3,11 +3,21 @@
 //! In: what the door found out about who is at the other end. Out: yes, or a refusal that names
 //! the right. The system's own rules come on top of this, never instead.
 
+use super::outcome::Refusal;
 use crate::meter::veil::{Eyes, Veil};
 use crate::model::sample::Process;
 use crate::omis::Status;
-use crate::service::outcome::Refusal;
-use crate::service::row::Right;
+
+/// What a caller must be allowed, of the objects that he names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// Nothing: it is about no process.
+    Nothing,
+    /// To see them.
+    Observe,
+    /// To change them, or look into them as a debugger does.
+    Control,
+}
 
 /// Whose processes somebody may act on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
