@@ -4,8 +4,9 @@
 use super::gather::Gather;
 use super::message::{Message, Ticket};
 use super::{Act, Cluster, DEADLINE, reply};
-use crate::engine::{Answer, Conn, Input, Key};
+use crate::engine::{Answer, Input, Key};
 use crate::model::id::Ns;
+use crate::wire::Conn;
 use crate::wire::call::{Call, Tag};
 use crate::wire::params::Cancel;
 

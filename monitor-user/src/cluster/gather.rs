@@ -5,10 +5,11 @@
 
 use super::message::{Message, Ticket, Whom};
 use super::{Act, Cluster, DEADLINE, reply};
-use crate::engine::{Answer, Conn, Key, NodeAnswer, Output};
+use crate::engine::{Answer, Key, NodeAnswer, Output};
 use crate::model::id::Ns;
 use crate::model::request::Request;
 use crate::model::status::{Refusal, Status};
+use crate::wire::Conn;
 use crate::wire::answer::Listed;
 use crate::wire::call::Tag;
 use crate::wire::event::Event;

@@ -5,11 +5,12 @@
 
 use super::message::{Message, Part, Ticket, Whom};
 use super::{Act, Cluster, LEASE};
-use crate::engine::{Answer, Caller, Conn, Input};
+use crate::engine::{Answer, Caller, Input};
 use crate::meter::veil::{Eyes, Veil};
 use crate::model::id::Ns;
 use crate::model::request::Request;
 use crate::model::status::{Refusal, Status};
+use crate::wire::Conn;
 use crate::wire::call::{Call, Tag};
 use crate::wire::event::Event;
 

@@ -14,11 +14,12 @@ pub mod order;
 pub mod request;
 pub mod scope;
 
-use crate::engine::{Answer, Conn, Engine, Input, Key, Limits, Output};
+use crate::engine::{Answer, Engine, Input, Key, Limits, Output};
 use crate::model::id::Ns;
 use crate::model::request::{Rank, Request};
 use crate::model::sample::Instant;
 use crate::model::status::Refusal;
+use crate::wire::Conn;
 use crate::wire::call::{Call, Tag};
 use gather::Gather;
 use guest::Guest;

@@ -3,7 +3,7 @@
 //! In: streams and lines. Out: inputs for the engine; lines into outboxes. Knows no monitor.
 
 use super::hand::Viewer;
-use crate::engine::{Caller, Conn, Input};
+use crate::engine::{Caller, Input};
 use crate::event::right::{Reach, SessionId, Tool};
 use crate::meter::veil::Veil;
 use crate::model::status::{Refusal, Status};
@@ -12,6 +12,7 @@ use crate::serve::line::{Arrival, Line, converse, is_request};
 use crate::serve::outbox::Outbox;
 use crate::serve::policy::{Class, Peer, Policy};
 use crate::sys::peer;
+use crate::wire::Conn;
 use crate::wire::call::{Call, Fault, Tag};
 use crate::wire::event::Event;
 use crate::wire::reply;

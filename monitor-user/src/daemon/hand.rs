@@ -9,7 +9,6 @@ use super::relay::Relay;
 use crate::backend::select::Choice;
 use crate::cluster::message::RequestLetter;
 use crate::cluster::request::{Act, Requests};
-use crate::engine::Conn;
 use crate::engine::ask::{Input, Limits};
 use crate::event::right::Tool;
 use crate::meter::veil::Veil;
@@ -23,6 +22,7 @@ use crate::service::ground::Happenings;
 use crate::service::ground::live::Live;
 use crate::service::ground::live::recorder::Service;
 use crate::sys::clock;
+use crate::wire::Conn;
 use crate::wire::call::Tag;
 use crate::wire::reply;
 

@@ -3,10 +3,10 @@
 //! In: lines at events, and the outboxes that may be full. Out: the lines, or a line that says how
 //! many are missing as soon as there is room again, before anything that comes later.
 
-use crate::engine::Conn;
 use crate::model::id::Ns;
 use crate::omis::Status;
 use crate::serve::outbox::Outbox;
+use crate::wire::Conn;
 use std::collections::HashMap;
 use std::sync::Arc;
 

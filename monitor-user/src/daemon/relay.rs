@@ -6,7 +6,7 @@
 //! acts is bounded: beyond, samples wait in the outbox of the connection, which drops and counts.
 
 use super::Loop;
-use crate::engine::{Conn, Input};
+use crate::engine::Input;
 use crate::event::outcome::Each;
 use crate::event::outcome::Refusal;
 use crate::event::right::{SessionId, Tool};
@@ -19,6 +19,7 @@ use crate::serve::policy::Peer;
 use crate::service::ground::Happening;
 use crate::service::ground::monitors::Monitors;
 use crate::service::monitor::heard;
+use crate::wire::Conn;
 use crate::wire::call::{Call, Tag};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{HashMap, VecDeque};

@@ -5,7 +5,6 @@
 
 use super::sampler::{Job, ScrapeJob};
 use super::{Loop, Place};
-use crate::engine::Conn;
 use crate::format::exposition::Encoding;
 use crate::meter::veil::Veil;
 use crate::model::want::Capability;
@@ -15,6 +14,7 @@ use crate::serve::line::Arrival;
 use crate::serve::outbox::Outbox;
 use crate::serve::policy::{Class, Peer, Policy};
 use crate::sys::rights;
+use crate::wire::Conn;
 use crate::wire::status::{Http, Otlp};
 use std::path::Path;
 use std::sync::Arc;

@@ -3,13 +3,14 @@
 //! While nobody waits it looks once a second, so that nothing is forgotten meanwhile. A sum waits
 //! for the final records of what has ended, for a while. It goes with its connection.
 
-use super::{Answer, Caller, Conn, Engine, Key, Output};
+use super::{Answer, Caller, Engine, Key, Output};
 use crate::meter::account::{self, Account};
 use crate::meter::eye::Eye;
 use crate::meter::view::Seen;
 use crate::model::id::{Ns, Pid};
 use crate::model::status::{Refusal, Status};
 use crate::model::want::Capability;
+use crate::wire::Conn;
 use crate::wire::answer::Accounting;
 use crate::wire::call::Tag;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! are due. What it reads with is opened by the first call, so who never calls pays nothing; how a
 //! file is looked at it is told.
 
-use super::{Caller, Conn, Engine, Input, Key, Limits, Look, Output};
+use super::{Caller, Engine, Input, Key, Limits, Look, Output};
 use crate::backend::Error;
 use crate::event::outcome::Each;
 use crate::event::outcome::Refusal;
@@ -20,6 +20,7 @@ use crate::omis::Status;
 use crate::service::ground::Happening;
 use crate::service::ground::monitors::Monitors;
 use crate::service::monitor::heard;
+use crate::wire::Conn;
 use crate::wire::call::{Call, Tag};
 use crate::wire::reply;
 use std::collections::BTreeMap;

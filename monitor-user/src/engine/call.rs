@@ -1,10 +1,11 @@
 //! A call goes to whom it is for, and its reply back; refusals are counted.
 
 use super::message::{About, Output};
-use super::{Answer, Caller, Conn, Engine};
+use super::{Answer, Caller, Engine};
 use crate::meter::veil::Veil;
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
+use crate::wire::Conn;
 use crate::wire::call::{Call, Tag};
 
 impl Engine {

@@ -2,9 +2,7 @@
 
 use crate::meter::veil::Veil;
 use crate::model::status::Refusal;
-
-/// A connection, as its door counts them.
-pub type Conn = u64;
+use crate::wire::Conn;
 
 /// Who is at the other end of a connection; the kernel says so (`SO_PEERCRED` of unix(7)).
 #[derive(Clone, Debug, PartialEq, Eq)]

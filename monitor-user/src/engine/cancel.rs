@@ -5,9 +5,10 @@
 
 use super::monitor::Teller;
 use super::register::By;
-use super::{Answer, Caller, Conn, Engine, Key, Output};
+use super::{Answer, Caller, Engine, Key, Output};
 use crate::model::id::Ns;
 use crate::model::status::Refusal;
+use crate::wire::Conn;
 use crate::wire::call::Tag;
 use crate::wire::event::Reason;
 use crate::wire::params::Cancel;

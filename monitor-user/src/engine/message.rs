@@ -2,12 +2,13 @@
 
 use super::alarm::LookAt;
 use super::answer::Answer;
-use super::caller::{Caller, Conn};
+use super::caller::Caller;
 use crate::meter::census::Claim;
 use crate::meter::eye::Eye;
 use crate::meter::file::{Stat, Unseen};
 use crate::meter::view::Seen;
 use crate::model::status::Refusal;
+use crate::wire::Conn;
 use crate::wire::call::{Call, Tag};
 use crate::wire::event::Event;
 use crate::wire::params::Flight;

@@ -20,9 +20,10 @@ mod reading;
 mod register;
 mod start;
 
+use crate::wire::Conn;
 pub use alarm::LookAt;
 pub use answer::{Answer, NodeAnswer};
-pub use caller::{Caller, Conn, Limits};
+pub use caller::{Caller, Limits};
 pub use message::{About, Input, Key, Look, Output};
 
 use crate::model::id::Ns;

@@ -1,11 +1,12 @@
 //! One monitor: when it is due, what it tells, when it is over.
 
-use super::{Answer, Conn, Output};
+use super::{Answer, Output};
 use crate::meter::schedule::Schedule;
 use crate::meter::view::{Seen, View};
 use crate::model::id::Ns;
 use crate::model::status::{Refusal, Status};
 use crate::model::want::Capability;
+use crate::wire::Conn;
 use crate::wire::call::Tag;
 use crate::wire::event::{Event, Reason};
 use serde_json::value::RawValue;

@@ -6,12 +6,13 @@
 //! sooner than some time after those: each look reads every process of the node. What is known
 //! of ranks is not kept here.
 
-use super::{Answer, Caller, Conn, Engine, Key, Output};
+use super::{Answer, Caller, Engine, Key, Output};
 use crate::meter::census::Claim;
 use crate::meter::job::Rank;
 use crate::meter::plan;
 use crate::model::id::{Ns, Pid};
 use crate::model::status::Refusal;
+use crate::wire::Conn;
 use crate::wire::call::Tag;
 use crate::wire::params::{Heartbeat, Register};
 use std::collections::HashMap;

@@ -11,6 +11,14 @@ use crate::omis::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// The first number of an object that all tools share.
+pub const SHARED: i64 = 1 << 30;
+
+/// Whether an object of this number is shared by all tools, or a session's own.
+pub const fn is_shared(number: i64) -> bool {
+    number >= SHARED
+}
+
 /// A kind of occurrence: what has to be looked out for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {

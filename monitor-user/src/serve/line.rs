@@ -4,8 +4,8 @@
 //! is answered and ends the connection; nothing longer than the limit is ever kept.
 
 use super::outbox::Outbox;
-use crate::engine::Conn;
 use crate::omis::{Status, Value};
+use crate::wire::Conn;
 use crate::wire::call::{Fault, INVALID_REQUEST};
 use crate::wire::reply;
 use bytes::{Bytes, BytesMut};

@@ -11,14 +11,6 @@ use crate::event::right::SessionId;
 use crate::event::thread::Ticket;
 use crate::omis::{RequestId, Value};
 
-/// The first number of an object that all tools share.
-pub const SHARED: i64 = 1 << 30;
-
-/// Whether an object of this number is shared by all tools, or a session's own.
-pub const fn is_shared(number: i64) -> bool {
-    number >= SHARED
-}
-
 /// The stored requests and the events of one session on one node.
 pub trait Desk {
     /// Lets a stored request run when its event occurs.

@@ -14,3 +14,6 @@ pub mod status;
 
 /// Longest line that is read, its end not counted.
 pub const LINE_BYTES: usize = 1 << 20;
+
+/// A connection, as its door counts them.
+pub type Conn = u64;

@@ -8,13 +8,13 @@ mod parcel;
 
 use super::message::RequestLetter;
 use super::order::{Order, Out};
-use crate::engine::Conn;
 use crate::engine::ask::{Input, Limits, Machine, Output};
 use crate::event::right::Tool;
 use crate::model::id::Ns;
 use crate::omis::Node;
 use crate::service::ctx::Member;
 use crate::service::ground::Ground;
+use crate::wire::Conn;
 use crate::wire::answer;
 use std::collections::VecDeque;
 

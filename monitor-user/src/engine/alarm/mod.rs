@@ -9,12 +9,13 @@ mod tests;
 
 use super::monitor::Teller;
 use super::register::{By, What};
-use super::{Answer, Caller, Conn, Engine, Key, Output};
+use super::{Answer, Caller, Engine, Key, Output};
 use crate::meter::beat::{Heart, Missed};
 use crate::meter::file::Watched;
 use crate::meter::plan;
 use crate::model::id::{Ns, Pid};
 use crate::model::status::{Refusal, Status};
+use crate::wire::Conn;
 use crate::wire::call::Tag;
 use crate::wire::event::{Alert, Event, Reason};
 use crate::wire::params::Heartbeat;

@@ -3,13 +3,13 @@
 use super::guest::Guests;
 use super::stored::{Rule, Stored};
 use crate::event::action::Run;
+use crate::event::occurrence::is_shared;
 use crate::event::outcome::{Done, Refusal};
 use crate::event::right::SessionId;
 use crate::event::thread::Ticket;
 use crate::omis::define::{Definition, Definitions};
 use crate::omis::{Node, RequestId, Status, Value};
 use crate::service::counter::Shelf;
-use crate::service::desk::is_shared;
 use crate::service::diag::Book;
 use crate::service::guest::Brought;
 use crate::service::{Desk, Registry};

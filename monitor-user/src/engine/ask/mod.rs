@@ -31,7 +31,6 @@ mod visit;
 
 pub use packet::{Answered, Packet, PartId, Spoken, What};
 
-use super::Conn;
 use crate::event::occurrence::{Sort, Topic};
 use crate::event::right::{SessionId, Tool};
 use crate::event::thread::Ticket;
@@ -42,6 +41,7 @@ use crate::service::ctx::Member;
 use crate::service::diag::{Book, Settings};
 use crate::service::ground::{Followed, Ground, Happening};
 use crate::service::{Later, Registry};
+use crate::wire::Conn;
 use clerk::{Raised, Shared};
 use course::Course;
 use guest::Guests;

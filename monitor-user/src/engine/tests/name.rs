@@ -1,7 +1,8 @@
 //! Names, cancelling, and what becomes of a monitor whose requestor has gone.
 
 use super::scene::{MS, S, Scene, Told};
-use crate::engine::{Conn, Input};
+use crate::engine::Input;
+use crate::wire::Conn;
 use serde_json::{Value, json};
 
 const WORLD: &str = "process 7\nprocess 8";

@@ -2,13 +2,14 @@
 
 use crate::backend::canned::Canned;
 use crate::backend::{Backend, Error};
-use crate::engine::{Caller, Conn, Engine, Input, Limits, Look, Output};
+use crate::engine::{Caller, Engine, Input, Limits, Look, Output};
 use crate::meter::round::{Rounds, Turn};
 use crate::meter::veil::{Eyes, Veil};
 use crate::model::id::{Ns, Pid};
 use crate::model::probe::Probe;
 use crate::model::sample::{Instant, Process, Sample, Source};
 use crate::model::want::{Capability, Want};
+use crate::wire::Conn;
 use crate::wire::call::{Call, Tag};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};

@@ -4,8 +4,8 @@
 //! monitors end with it, and share their readings with those of everybody else.
 
 use super::{Ask, Shared, Sight};
-use crate::engine::Conn;
 use crate::serve::outbox::Outbox;
+use crate::wire::Conn;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;

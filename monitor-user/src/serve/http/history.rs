@@ -163,15 +163,21 @@ impl Course {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Backend as _;
+    use crate::backend::canned::Canned;
+    use crate::model::want::Want;
     use crate::record::{Existing, Header, Writer};
-    use crate::serve::tui::state::scene::samples;
+
+    const WORLD: &str = include_str!("../../../../tests/fixture/screen/world.txt");
 
     #[test]
     fn the_last_of_a_process_and_of_the_node_are_told_with_their_rates() {
         let path = std::env::temp_dir().join(format!("monitor-history-{}", std::process::id()));
         let header = Header { every_ns: 1_000_000_000, ..Header::default() };
         let mut writer = Writer::create(&path, Existing::Replace, &header).unwrap();
-        let samples = samples(20);
+        let want = Want { threads: true, ..Want::whole() };
+        let mut backend = Canned::scripted(WORLD).unwrap();
+        let samples: Vec<Sample> = (0..20).map(|_| backend.read(&want).unwrap()).collect();
         for it in &samples {
             writer.append(it).unwrap();
         }

@@ -28,9 +28,9 @@ pub use dial::Dial;
 pub use place::{Listen, Sight};
 pub use secret::Secret;
 
-use crate::engine::Conn;
 use crate::format::exposition::Encoding;
 use crate::serve::outbox::Outbox;
+use crate::wire::Conn;
 use crate::wire::status::Http;
 use admission::Admission;
 use bytes::Bytes;

@@ -4,12 +4,12 @@
 //! shared belongs to nobody and stays until it is deleted; the rest goes with its session.
 
 use super::instrument::{Instrument, Kind};
+use crate::event::occurrence::SHARED;
 use crate::event::outcome::Refusal;
 use crate::event::right::SessionId;
 use crate::model::id::Ns;
 use crate::omis::number::Int;
 use crate::omis::{Status, Text, Value};
-use crate::service::desk::SHARED;
 use std::collections::BTreeMap;
 
 /// Most instruments of a session, and most that are shared.

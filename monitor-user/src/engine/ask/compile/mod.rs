@@ -13,8 +13,8 @@ mod tests;
 
 use crate::backend::rule::act::{MAX_TRACED, Move};
 use crate::event::action::{Operand, Step};
+use crate::event::occurrence::is_shared;
 use crate::event::occurrence::{Check, Topic};
-use crate::service::desk::is_shared;
 use crate::service::ground::RuleKey;
 use raise::Raises;
 use std::collections::{BTreeMap, BTreeSet};

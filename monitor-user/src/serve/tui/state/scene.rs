@@ -15,7 +15,7 @@ use ratatui::layout::Size;
 use std::sync::Arc;
 
 /// A node with a job of three ranks, a service, a shell, and a helper that no reading meets alive.
-const WORLD: &str = include_str!("world.txt");
+const WORLD: &str = include_str!("../../../../../tests/fixture/screen/world.txt");
 
 /// The first samples of it, with all there is to know.
 pub fn samples(count: usize) -> Vec<Sample> {
