@@ -1,11 +1,12 @@
-//! The daemon of this node, asked once, again and again, and without an event loop.
+//! A client of this node's daemon: one sample, a series, and calls without an event loop.
 //!
 //! In: the path of its socket. Out: numbers. Starts no daemon; `monitor serve` does.
 
-use monitor::client::{Client, Error, Request, Target, Told};
+use monitor_client::{Client, Error, Told};
+use monitor_model::request::{Request, Target};
 use std::path::Path;
 
-/// What one process has used until now, in nanoseconds of CPU.
+/// CPU time that one process has used until now, in nanoseconds.
 pub async fn once(socket: &Path, pid: u32) -> Result<Option<u64>, Error> {
     let client = Client::connect_to(socket).await?;
     let request = Request {
@@ -17,10 +18,10 @@ pub async fn once(socket: &Path, pid: u32) -> Result<Option<u64>, Error> {
     let sampled = client.sample(&request).await?;
     let rates = sampled.event.rates().expect("the daemon writes what it reads");
     let process = rates.and_then(|rates| rates.sample.processes.into_iter().next());
-    Ok(process.and_then(|it| it.row.get(monitor::model::field::ProcessField::CpuTime)))
+    Ok(process.and_then(|it| it.row.get(monitor_model::field::ProcessField::CpuTime)))
 }
 
-/// The same ten times a second, until `most` were seen: each with its place in the series.
+/// Samples the node ten times a second, `most` times; returns the sequence numbers.
 pub async fn again(socket: &Path, most: u64) -> Result<Vec<u64>, Error> {
     let client = Client::connect_to(socket).await?;
     let request = Request {
@@ -35,20 +36,20 @@ pub async fn again(socket: &Path, most: u64) -> Result<Vec<u64>, Error> {
     while let Some(told) = series.next().await? {
         match told {
             Told::Event(event) => {
-                assert_eq!(event.dropped, 0, "events that this reader was too slow for");
+                assert_eq!(event.dropped, 0, "events were dropped: this client reads too slowly");
                 seen.push(event.seq);
             }
-            // Asked on, the series waits for the daemon to come back …
+            // The next call of `next` waits for the daemon to come back …
             Told::Away => {}
-            // … and begins anew: nothing is known of the time between.
+            // … and the series starts anew: the time between is not covered.
             Told::Back(_) => seen.clear(),
         }
     }
     Ok(seen)
 }
 
-/// Without an event loop: the names of the monitors of this user.
+/// Names of the monitors of this user, through the blocking client.
 pub fn names(socket: &Path) -> Result<Vec<String>, Error> {
-    let client = monitor::client::blocking::Client::connect_to(socket)?;
+    let client = monitor_client::blocking::Client::connect_to(socket)?;
     Ok(client.list()?.into_iter().map(|it| it.id).collect())
 }

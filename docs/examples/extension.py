@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""An extension of the monitor: services of its own, with nothing but Python's own library.
+"""An extension of the monitor that needs nothing but the Python standard library.
 
     extension.py [SOCKET]
 
-Brings `demo_add`, which adds numbers, and `demo_files`, which counts the open files of a process
-of the user who asks. It is asked until it is interrupted or the daemon ends.
+Provides `demo_add`, which adds numbers, and `demo_files`, which counts the open files of a process
+of the requesting user. Runs until it is interrupted or the daemon ends.
 """
 
 import os
@@ -22,14 +22,14 @@ CALLED = re.compile(r'extension_called\(0,(\d+),"(\w+)",(\d+),\[(.*)\]\)$')
 
 
 def serve(name, user, numbers):
-    """What a service gives: a status, and a list of results."""
+    """Returns the status and the results of a service."""
     if name == "demo_add":
         return OK, [sum(numbers)]
     if len(numbers) != 1:
         return RANGE, []
     folder = f"/proc/{numbers[0]}/fd"
     try:
-        # This process may be allowed more than the user who asks.
+        # This process may have more rights than the requesting user.
         if user not in (0, os.stat(folder).st_uid):
             return PERMISSION, []
         return OK, [len(os.listdir(folder))]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a command, and writes what all processes of its name use, second by second, as CSV.
+# Runs a command, and writes what all processes with its name use to a CSV file, once a second.
 #   job-csv.sh FILE COMMAND ARGS…
 set -eu
 monitor=${MONITOR:-monitor}

@@ -1,10 +1,10 @@
 /*
- * A tool in C: asks how many nodes there are, and is called back as its own event is raised.
+ * A tool in C: requests the number of nodes, and gets a callback when its user event is raised.
  *
  *     cc -o omis docs/examples/omis.c -Imonitor-user/include -Ltarget/release -lomis -pthread
  *     ./omis [COUNT]
  *
- * Raises the event COUNT times, 3 if nothing is said, and ends when all of it was heard.
+ * Raises the event COUNT times (default 3), and exits when all replies have arrived.
  */
 #include <omis.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@ struct left {
     int replies;
 };
 
-/* Prints a reply; it is ours to free. */
+/* Prints a reply, which the caller owns and must free. */
 static void print(char *reply) {
     puts(reply ? reply : "no memory");
     free(reply);

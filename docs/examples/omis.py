@@ -3,8 +3,8 @@
 
     omis.py [SOCKET] REQUEST…
 
-Sends the requests one after the other, prints the reply to each, and then whatever comes of
-requests with events, until it is interrupted. Ends at once if no request has an event.
+Sends the requests one after the other, prints the reply to each, and then the replies at events
+until it is interrupted. Exits at once if no request has an event.
 """
 
 import os
@@ -16,7 +16,7 @@ DEFAULT = "/run/monitor/monitor.sock"
 
 
 class Tool:
-    """A session: requests in, replies out. Occurrences of events wait until they are asked for."""
+    """A session: requests in, replies out. Replies at events are queued until they are read."""
 
     def __init__(self, path=None):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -29,16 +29,16 @@ class Tool:
         self.socket.sendall(request.encode() + b"\n")
         number = self._number(request)
         while True:
-            reply = self._hear()
+            reply = self._read()
             if self._number(reply) == number or " error(" in reply:
                 return reply
             self.occurrences.append(reply)
 
     def occurrence(self):
-        """Waits for what the actions of an event answer."""
-        return self.occurrences.pop(0) if self.occurrences else self._hear()
+        """Waits for the next reply at an event."""
+        return self.occurrences.pop(0) if self.occurrences else self._read()
 
-    def _hear(self):
+    def _read(self):
         line = self.lines.readline()
         if not line:
             raise ConnectionError("the daemon has closed the connection")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Ask the daemon of this node, with nothing but Python's own library.
+"""Query the daemon of this node with nothing but the Python standard library.
 
     socket_client.py [SOCKET [COUNT]]
 
-Prints who answers, then COUNT times, once a tenth of a second, the process that used most CPU.
+Prints the service, then COUNT times, every tenth of a second, the process that used most CPU.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 
 
 class Monitor:
-    """A connection: calls in, results out; events wait in a list until they are asked for."""
+    """A connection: calls in, results out; events are queued until they are read."""
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -26,18 +26,18 @@ class Monitor:
         call = {"jsonrpc": "2.0", "id": self.tag, "method": method, "params": params}
         self.socket.sendall(json.dumps(call).encode() + b"\n")
         while True:
-            heard = self._hear()
-            if heard.get("id") != self.tag:
-                self.events.append(heard["params"])
-            elif "error" in heard:
-                raise RuntimeError(heard["error"]["message"])
+            message = self._read()
+            if message.get("id") != self.tag:
+                self.events.append(message["params"])
+            elif "error" in message:
+                raise RuntimeError(message["error"]["message"])
             else:
-                return heard["result"]
+                return message["result"]
 
     def event(self):
-        return self.events.pop(0) if self.events else self._hear()["params"]
+        return self.events.pop(0) if self.events else self._read()["params"]
 
-    def _hear(self):
+    def _read(self):
         line = self.lines.readline()
         if not line:
             raise ConnectionError("the daemon has closed the connection")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Metrics of the 20 busiest processes for the textfile collector of node_exporter.
 #   textfile.sh DIRECTORY
-# The collector reads whenever it likes, so the file is replaced by a whole one.
+# The collector may read at any time, so the file is replaced atomically.
 set -eu
 monitor=${MONITOR:-monitor}
 "$monitor" sample all --top 20 --format prometheus --output "$1/.monitor.prom.new"

@@ -1,23 +1,24 @@
-//! A tool of the request language: asks once, and is told again and again.
+//! A tool of the request language: one reply at once, and one at each occurrence of an event.
 //!
-//! In: the socket of a daemon. Out: replies, as they come.
+//! In: the socket of a daemon. Out: replies, as they arrive.
 
-use monitor::client::{Error, tool::Tool};
+use monitor_client::Error;
+use monitor_client::tool::Tool;
 use std::path::Path;
 use std::sync::mpsc::channel;
 
-/// How many nodes there are, in the words of a reply.
+/// The number of nodes, as a reply line.
 pub fn nodes(socket: &Path) -> Result<String, Error> {
     Tool::connect_to(socket)?.request_block("1 [] number_of_nodes()")
 }
 
-/// What is said as this user's own event is raised twice.
+/// The replies when a user event is raised twice.
 pub fn raised(socket: &Path) -> Result<[String; 3], Error> {
     let tool = Tool::connect_to(socket)?;
     tool.request_block("1 [] define_user_event(7)")?;
     let (sender, replies) = channel();
     tool.request("2 [0] user_event(7): 3 [0] print($1)", move |reply| {
-        // Whoever has heard enough is gone.
+        // An error only means that the receiver was dropped.
         let _ = sender.send(reply.to_owned());
     })?;
     tool.request_block("4 [0] enable(2)")?;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The five commands that used most CPU in the last seconds (default 2), from the JSON form.
-# Needs jq. The first sample has no rates; the second has those of the time between.
+# Needs jq. The first sample has no rates; the second has the rates since the first.
 set -eu
 monitor=${MONITOR:-monitor}
 "$monitor" watch --every "${1:-2}s" --count 2 --format json --fields comm,cpu_percent |

@@ -1,7 +1,9 @@
-//! The program `monitor`: everything is in the library.
+//! The program `monitor`: the commands, and nothing else.
+
+mod cli;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    monitor::cli::main(std::env::args_os())
+    cli::main(std::env::args_os())
 }

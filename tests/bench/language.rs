@@ -2,12 +2,12 @@
 
 use crate::measure::medians;
 use crate::verdict::{Bar, line};
-use monitor::engine::ask::{Input, Limits, Machine, Output};
-use monitor::event::right::{SessionId, Tool};
-use monitor::model::id::Ns;
-use monitor::omis::{Dialect, Node, parse, print};
-use monitor::service::ctx::Member;
-use monitor::service::ground::scripted::Scripted;
+use monitor_event::right::{SessionId, Tool};
+use monitor_model::id::Ns;
+use monitor_omis::{Dialect, Node, parse, print};
+use monitor_platform::scripted::Scripted;
+use monitor_services::ctx::Member;
+use monitor_services::requests::{Input, Limits, Machine, Output};
 use std::hint::black_box;
 
 /// A stored request, as a debugger sends them: 100 bytes.

@@ -1,6 +1,6 @@
 //! Processes and threads that are there and do nothing, ended when dropped.
 
-use monitor::sys::files;
+use monitor_sys::files;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::thread::{Builder, JoinHandle};

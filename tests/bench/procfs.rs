@@ -4,10 +4,10 @@
 use crate::load::{Sleepers, Threads, ids, pids, processes};
 use crate::measure::medians;
 use crate::verdict::{Bar, line};
-use monitor::backend::Backend as _;
-use monitor::backend::procfs::{Procfs, Root};
-use monitor::model::id::Pid;
-use monitor::model::want::Want;
+use monitor_backend::Backend as _;
+use monitor_backends::procfs::{Procfs, Root};
+use monitor_model::id::Pid;
+use monitor_model::want::Want;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 

@@ -4,7 +4,7 @@
 //! programs measured here lets threads or children end while it is measured.
 
 use crate::load::ids;
-use monitor::sys::files;
+use monitor_sys::files;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

@@ -6,10 +6,10 @@ use crate::procfs::pread;
 use crate::verdict::{Bar, line};
 use aya::Btf;
 use aya::programs::Iter;
-use monitor::backend::Backend as _;
-use monitor::backend::ebpf::Ebpf;
-use monitor::model::want::Want;
-use monitor::sys::files;
+use monitor_backend::Backend as _;
+use monitor_backends::ebpf::Ebpf;
+use monitor_model::want::Want;
+use monitor_sys::files;
 use std::fs::File;
 use std::io::Read as _;
 

@@ -4,10 +4,10 @@
 
 use crate::measure::median;
 use crate::verdict::{Bar, line};
-use monitor::backend::Backend as _;
-use monitor::backend::ebpf::Ebpf;
-use monitor::model::probe::{Health, Probe};
-use monitor::model::want::Capability;
+use monitor_backend::Backend as _;
+use monitor_backends::ebpf::Ebpf;
+use monitor_model::probe::{Health, Probe};
+use monitor_model::want::Capability;
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
 use rustix::thread::{CpuSet, sched_setaffinity};

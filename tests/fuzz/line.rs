@@ -4,7 +4,7 @@
 //! a place in it, what was read is the same when it is printed and read again, and an answer to
 //! what was refused is a reply.
 
-use monitor::omis::{Dialect, Fault, parse, picture};
+use monitor_omis::{Dialect, Fault, parse, picture};
 
 /// Checks all of it.
 pub fn check(line: &[u8]) {

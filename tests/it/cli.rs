@@ -93,8 +93,8 @@ fn the_screen_needs_a_terminal_and_conditions_that_make_sense() {
 #[test]
 fn the_manual_of_the_screen_lists_every_key_that_it_has() {
     let text = String::from_utf8(run(&["top", "--help"]).stdout).expect("text");
-    for row in monitor::serve::tui::key::BINDINGS {
-        let line = format!("{:<14} {}", monitor::serve::tui::key::names(row), row.help);
+    for row in monitor_tui::key::BINDINGS {
+        let line = format!("{:<14} {}", monitor_tui::key::names(row), row.help);
         assert!(text.contains(&line), "{line}\n{text}");
     }
 }

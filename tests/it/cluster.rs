@@ -6,10 +6,11 @@
 use crate::deadline::until;
 use crate::served::Folder;
 use crate::talk::Talk;
-use monitor::backend::canned::Canned;
-use monitor::cluster::link::{Link, Switch};
-use monitor::cluster::scope::Node;
-use monitor::daemon::{self, Place, Settings};
+use monitor_backends::canned::Canned;
+use monitor_cluster::link::{Link, Switch};
+use monitor_cluster::scope::Node;
+use monitor_server::daemon;
+use monitor_server::daemon::{Place, Settings};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::thread::JoinHandle;

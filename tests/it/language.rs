@@ -3,7 +3,7 @@
 //! A case is a line and what must come of it; without a word about it, it is printed as it was
 //! written, and a strict session reads the same.
 
-use monitor::omis::{Dialect, Fault, limit, parse, picture, status};
+use monitor_omis::{Dialect, Fault, limit, parse, picture, status};
 use std::fs;
 use std::path::Path;
 

@@ -3,26 +3,26 @@
 //! The examples of all services are such cases too. A case is text; tests/request/README.md says
 //! how it is read. Nodes are joined by the switch that stays in memory.
 
-use monitor::backend::canned::{BEGINNING, Canned};
-use monitor::backend::{Backend, Error};
-use monitor::cluster::link::{Link, Port, Switch};
-use monitor::cluster::message::Message;
-use monitor::cluster::request::{Act, Requests};
-use monitor::cluster::scope;
-use monitor::engine::alone::{Alone, Open, See};
-use monitor::engine::ask::{Input, Limits};
-use monitor::event::right::{SessionId, Tool};
-use monitor::meter::file::{Stat, Unseen};
-use monitor::meter::round::Rounds;
-use monitor::model::id::Ns;
-use monitor::model::probe::Probe;
-use monitor::model::sample::{Process, Sample, Source};
-use monitor::model::want::Want;
-use monitor::omis::{Dialect, Node};
-use monitor::service::ctx::Member;
-use monitor::service::ground::Happenings;
-use monitor::service::ground::scripted::Scripted;
-use monitor::service::registry;
+use monitor_backend::{Backend, Error};
+use monitor_backends::canned::{BEGINNING, Canned};
+use monitor_cluster::link::{Link, Port, Switch};
+use monitor_cluster::message::Message;
+use monitor_cluster::request::{Act, Requests};
+use monitor_cluster::scope;
+use monitor_event::right::{SessionId, Tool};
+use monitor_model::id::Ns;
+use monitor_model::probe::Probe;
+use monitor_model::sample::{Process, Sample, Source};
+use monitor_model::want::Want;
+use monitor_monitors::alone::{Alone, Open, See};
+use monitor_omis::{Dialect, Node};
+use monitor_platform::Happenings;
+use monitor_platform::scripted::Scripted;
+use monitor_sampling::file::{Stat, Unseen};
+use monitor_sampling::round::Rounds;
+use monitor_services::ctx::Member;
+use monitor_services::registry;
+use monitor_services::requests::{Input, Limits};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::Path;

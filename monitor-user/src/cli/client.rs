@@ -6,10 +6,10 @@
 use super::args::Reader;
 use super::exit::{Exit, Failure};
 use super::output::say;
-use crate::backend::select::Choice;
-use crate::client::{Client, Error};
-use crate::model::status::{Refusal, Status};
-use crate::sys::place;
+use monitor_backends::select::Choice;
+use monitor_client::{Client, Error};
+use monitor_model::status::{Refusal, Status};
+use monitor_sys::place;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;

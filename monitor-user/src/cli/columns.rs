@@ -4,9 +4,10 @@
 //! in place of what tells less beside it. A wide line shows more; where many switches ask for
 //! more than a line holds, what tells least is left out first.
 
-use crate::format::{Layout, Scope, Spare};
-use crate::meter::need::Reason;
-use crate::model::field::{DiskField, NetField, NodeField, ProcessField};
+use monitor_format::{Layout, Spare};
+use monitor_model::field::{DiskField, NetField, NodeField, ProcessField};
+use monitor_model::scope::Scope;
+use monitor_sampling::need::Reason;
 
 /// How often is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,10 +182,10 @@ fn of_nets(pace: Pace) -> Vec<NetField> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Form, Frame, Paint, Room};
-    use crate::model::field::Category;
-    use crate::model::rates;
-    use crate::model::sample::{Process, Sample};
+    use monitor_format::{Form, Frame, Paint, Room};
+    use monitor_model::field::Category;
+    use monitor_model::rates;
+    use monitor_model::sample::{Process, Sample};
 
     /// A process that has a number of four digits in every field.
     fn busy() -> Process {

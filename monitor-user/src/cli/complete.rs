@@ -3,9 +3,9 @@
 use super::args::{Cli, Completions, Man};
 use super::exit::{Exit, Failure};
 use super::output;
-use crate::model::field::{Category, DiskField, NetField, NodeField, ProcessField};
 use clap::builder::{PossibleValuesParser, ValueHint};
 use clap::{Command, CommandFactory};
+use monitor_model::field::{Category, DiskField, NetField, NodeField, ProcessField};
 
 /// Prints the completions of a shell.
 pub fn completions(words: &Completions) -> Result<Exit, Failure> {

@@ -5,7 +5,7 @@ use super::exit::{Exit, Failure};
 use super::log;
 use super::output;
 use super::settings::{self, Said};
-use crate::daemon::config::{KEYS, Key, Loaded};
+use monitor_server::daemon::config::{KEYS, Key, Loaded};
 use std::fmt::Write;
 
 /// Checks or shows.

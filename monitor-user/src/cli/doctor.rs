@@ -11,12 +11,12 @@ use super::exit::{Exit, Failure};
 use super::log;
 use super::output;
 use super::waiting::Waiting;
-use crate::backend::host::Host;
-use crate::backend::select;
-use crate::format::human;
-use crate::format::wrap::{COLUMNS, wrap};
-use crate::meter::examination::{Circumstance, Entry, Examination, Found};
-use crate::model::want::{Capability, Want};
+use monitor_backends::host::Host;
+use monitor_backends::select;
+use monitor_format::human;
+use monitor_format::wrap::{COLUMNS, wrap};
+use monitor_model::want::{Capability, Want};
+use monitor_sampling::examination::{Circumstance, Entry, Examination, Found};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -136,7 +136,7 @@ fn circumstance(it: &Circumstance, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::probe::{Health, Probe};
+    use monitor_model::probe::{Health, Probe};
 
     fn probe(health: Health) -> Probe {
         Probe { health, ..Probe::off(Capability::Block) }

@@ -9,7 +9,7 @@ use super::follow::{Drawn, Follow};
 use super::output::{self, Output, say};
 use super::pen::Pen;
 use super::words::Events;
-use crate::client::{Client, Series};
+use monitor_client::{Client, Series};
 use tokio::task::JoinSet;
 
 /// Prints them.

@@ -61,10 +61,10 @@ impl Failure {
     }
 }
 
-impl From<crate::backend::Error> for Failure {
-    fn from(error: crate::backend::Error) -> Self {
+impl From<monitor_backend::Error> for Failure {
+    fn from(error: monitor_backend::Error) -> Self {
         let exit = match error {
-            crate::backend::Error::Denied { .. } => Exit::Denied,
+            monitor_backend::Error::Denied { .. } => Exit::Denied,
             _ => Exit::Failed,
         };
         Self { message: error.to_string(), exit }

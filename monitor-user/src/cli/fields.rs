@@ -3,12 +3,12 @@
 use super::args::Fields;
 use super::exit::{Exit, Failure};
 use super::output;
-use crate::format::wrap::{COLUMNS, wrap};
-use crate::model::field::{
+use monitor_format::wrap::{COLUMNS, wrap};
+use monitor_model::field::{
     BlockField, Category, CpuField, DiskField, Field, GroupField, NetField, NodeField,
     ProcessField, Role,
 };
-use crate::model::name;
+use monitor_model::name;
 use serde::Serialize;
 use std::fmt::Write;
 

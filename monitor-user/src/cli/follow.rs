@@ -6,8 +6,9 @@
 use super::exit::{Exit, Failure};
 use super::output::{Output, Reader, Screen, say};
 use super::pen::Pen;
-use crate::client::{Event, Reason, Series, Told};
-use crate::format::human;
+use monitor_client::{Series, Told};
+use monitor_format::human;
+use monitor_protocol::event::{Event, Reason};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Prints a series.

@@ -4,7 +4,7 @@
 
 use super::args::Hand;
 use super::exit::{Exit, Failure};
-use crate::control::hand::{User, serve};
+use monitor_control::hand::{User, serve};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 

@@ -4,8 +4,9 @@ use super::client::{connect, runtime};
 use super::exit::{Exit, Failure};
 use super::output;
 use super::words::{Cancel, List};
-use crate::client::{self, Listed};
-use crate::format::human;
+use monitor_client as client;
+use monitor_format::human;
+use monitor_protocol::answer::Listed;
 
 /// Lists them.
 pub fn list(words: &List) -> Result<Exit, Failure> {

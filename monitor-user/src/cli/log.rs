@@ -4,7 +4,7 @@
 //! `--probe-log LEVEL` lets the programs in the kernel speak, through aya-log. A service speaks
 //! as its configuration says, and can be told to speak otherwise while it runs.
 
-use crate::daemon::config::LEVELS;
+use monitor_server::daemon::config::LEVELS;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::Targets;

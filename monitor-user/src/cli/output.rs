@@ -6,7 +6,7 @@
 
 use super::exit::{Exit, Failure};
 use super::replace::{self, replace};
-use crate::format::{Paint, Room};
+use monitor_format::{Paint, Room};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Seek, Write};

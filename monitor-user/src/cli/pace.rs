@@ -5,9 +5,9 @@
 
 use super::exit::{Exit, Failure};
 use super::output::Reader;
-use crate::model::id::Ns;
-use crate::model::sample::Note;
-use crate::sys::readable;
+use monitor_model::id::Ns;
+use monitor_model::sample::Note;
+use monitor_sys::readable;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};

@@ -7,9 +7,10 @@ use super::exit::{Exit, Failure};
 use super::output::say;
 use super::plan::Plan;
 use super::seen;
-use crate::client::{Error, Event};
-use crate::format::{Form, Format, Frame, Paint, Room, containers, human};
-use crate::model::sample::Note;
+use monitor_client::Error;
+use monitor_format::{Form, Format, Frame, Paint, Room, containers, human};
+use monitor_model::sample::Note;
+use monitor_protocol::event::Event;
 use serde::Deserialize;
 use std::collections::HashSet;
 
@@ -221,12 +222,13 @@ pub fn sense(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Layout, Scope};
-    use crate::model::event::{Event, Outcome, Signal, What};
-    use crate::model::id::{Identity, Ns, Pid};
-    use crate::model::rates;
-    use crate::model::sample::{Instant, Process, Sample};
-    use crate::wire::decode;
+    use monitor_format::Layout;
+    use monitor_model::event::{Event, Outcome, Signal, What};
+    use monitor_model::id::{Identity, Ns, Pid};
+    use monitor_model::rates;
+    use monitor_model::sample::{Instant, Process, Sample};
+    use monitor_model::scope::Scope;
+    use monitor_protocol::decode;
 
     const ROOM: Room = Room { columns: 80, lines: None };
 

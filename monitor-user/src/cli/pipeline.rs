@@ -9,20 +9,22 @@ use super::output::say;
 use super::pen::sense;
 use super::plan::Plan;
 use super::target::Targets;
-use crate::backend::select::{self, Choice, Opened};
-use crate::backend::{Backend, Error};
-use crate::format::{Form, Format, Frame, Paint, Room};
-use crate::meter::group::{self, Groups};
-use crate::meter::job::Jobs;
-use crate::meter::order::Order;
-use crate::meter::pick::Picker;
-use crate::meter::session::Session;
-use crate::model::field::{GroupField, ProcessField};
-use crate::model::group::Group;
-use crate::model::id::Ns;
-use crate::model::sample::{Instant, Note, Sample, Source};
-use crate::model::want::Want;
-use crate::sys::namespace::has_host_pids;
+use monitor_backend::{Backend, Error};
+use monitor_backends::select;
+use monitor_backends::select::{Choice, Opened};
+use monitor_format::{Form, Format, Frame, Paint, Room};
+use monitor_model::field::{GroupField, ProcessField};
+use monitor_model::group::Group;
+use monitor_model::id::Ns;
+use monitor_model::sample::{Instant, Note, Sample, Source};
+use monitor_model::want::Want;
+use monitor_sampling::group;
+use monitor_sampling::group::Groups;
+use monitor_sampling::job::Jobs;
+use monitor_sampling::order::Order;
+use monitor_sampling::pick::Picker;
+use monitor_sampling::session::Session;
+use monitor_sys::namespace::has_host_pids;
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 
@@ -236,10 +238,10 @@ mod tests {
     use super::super::args::{Cli, Command};
     use super::super::columns::Pace;
     use super::*;
-    use crate::model::id::{Identity, Pid};
-    use crate::model::probe::Probe;
-    use crate::model::sample::Process;
     use clap::Parser;
+    use monitor_model::id::{Identity, Pid};
+    use monitor_model::probe::Probe;
+    use monitor_model::sample::Process;
 
     /// Three processes that use a second of CPU in each second, times their pid.
     #[derive(Default)]

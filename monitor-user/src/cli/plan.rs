@@ -6,18 +6,19 @@
 use super::args::Reading;
 use super::columns::{self, Pace};
 use super::exit::Failure;
-use crate::format::{Form, Layout, Scope};
-use crate::meter::fields;
-use crate::meter::filter::Filter;
-use crate::meter::group::Groups;
-use crate::meter::need::Reason;
-use crate::meter::pick::Picker;
-use crate::meter::plan;
-use crate::model::field::{Category, GroupField, ProcessField};
-use crate::model::group::sum;
-use crate::model::id::Ns;
-use crate::model::request::{Request, Target};
-use crate::model::want::{Capability, Want};
+use monitor_format::{Form, Layout};
+use monitor_model::field::{Category, GroupField, ProcessField};
+use monitor_model::group::sum;
+use monitor_model::id::Ns;
+use monitor_model::request::{Request, Target};
+use monitor_model::scope::Scope;
+use monitor_model::want::{Capability, Want};
+use monitor_sampling::fields;
+use monitor_sampling::filter::Filter;
+use monitor_sampling::group::Groups;
+use monitor_sampling::need::Reason;
+use monitor_sampling::pick::Picker;
+use monitor_sampling::plan;
 
 /// What is to be done.
 pub struct Plan {
@@ -250,7 +251,7 @@ fn devices(words: &Reading, part: Scope) -> Option<Vec<String>> {
 
 /// What a switch asks for, by name.
 fn capability(switch: Reason) -> Option<String> {
-    let of = |it: &&Capability| crate::meter::need::reason(**it) == switch;
+    let of = |it: &&Capability| monitor_sampling::need::reason(**it) == switch;
     Capability::ALL.iter().find(of).map(|it| it.name().into())
 }
 
@@ -258,9 +259,9 @@ fn capability(switch: Reason) -> Option<String> {
 mod tests {
     use super::super::args::{Cli, Command};
     use super::*;
-    use crate::meter::order::Direction;
-    use crate::model::want::Devices;
     use clap::Parser;
+    use monitor_model::want::Devices;
+    use monitor_sampling::order::Direction;
 
     fn plan(words: &str) -> Result<Plan, Failure> {
         let words = ["monitor", "sample"].into_iter().chain(words.split_whitespace());

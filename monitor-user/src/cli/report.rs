@@ -3,12 +3,12 @@
 //! In: the family, how the command ended, how long it took. What was not measured is absent, and
 //! the notes say why.
 
-use crate::format::human;
-use crate::model::field::process::ProcessRow;
-use crate::model::field::{Category, ProcessField as F, Role, Value};
-use crate::model::sample::Source;
-use crate::sys::wait::Usage;
-use crate::wire::answer::{Left, Totals};
+use monitor_format::human;
+use monitor_model::field::process::ProcessRow;
+use monitor_model::field::{Category, ProcessField as F, Role, Value};
+use monitor_model::sample::Source;
+use monitor_protocol::answer::{Left, Totals};
+use monitor_sys::wait::Usage;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::ffi::OsString;
 use std::fmt::Write;

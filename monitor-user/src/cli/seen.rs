@@ -1,8 +1,9 @@
 //! The columns for a sample that somebody else asked for: the fields that it has.
 
-use crate::format::{Layout, Scope};
-use crate::model::field::{DiskField, NetField, ProcessField};
-use crate::model::sample::{Node, Process, Sample};
+use monitor_format::Layout;
+use monitor_model::field::{DiskField, NetField, ProcessField};
+use monitor_model::sample::{Node, Process, Sample};
+use monitor_model::scope::Scope;
 
 /// The fields of a sample, as far as a table can show them.
 pub fn layout(sample: &Sample) -> Layout {

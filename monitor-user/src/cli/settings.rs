@@ -2,9 +2,9 @@
 
 use super::exit::{Exit, Failure};
 use super::output;
-use crate::backend::select::Choice;
-use crate::daemon::config::{Config, Loaded, Wrong};
-use crate::sys::place;
+use monitor_backends::select::Choice;
+use monitor_server::daemon::config::{Config, Loaded, Wrong};
+use monitor_sys::place;
 use std::path::{Path, PathBuf};
 
 /// What the command line and the environment say.

@@ -9,8 +9,9 @@ use super::pen::Pen;
 use super::plan::Plan;
 use super::watch::draws;
 use super::words::Start;
-use crate::client::{Request, Series};
-use crate::model::id::Ns;
+use monitor_client::Series;
+use monitor_model::id::Ns;
+use monitor_model::request::Request;
 use std::time::Duration;
 
 /// Starts it.

@@ -4,8 +4,8 @@ use super::args::Status;
 use super::client::{connect, runtime};
 use super::exit::{Exit, Failure};
 use super::output;
-use crate::format::human;
-use crate::wire::status::{Http, Otlp, Own};
+use monitor_format::human;
+use monitor_protocol::status::{Http, Otlp, Own};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -5,10 +5,10 @@
 
 use super::exit::{Exit, Failure};
 use super::plan::Plan;
-use crate::backend::{Backend, Error};
-use crate::model::id::Pid;
-use crate::model::sample::Sample;
-use crate::model::unseen;
+use monitor_backend::{Backend, Error};
+use monitor_model::id::Pid;
+use monitor_model::sample::Sample;
+use monitor_model::unseen;
 
 /// The processes that were named.
 #[derive(Default)]

@@ -5,9 +5,9 @@
 use super::args::Cli;
 use super::exit::{Exit, Failure};
 use super::output;
-use crate::model::name;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use monitor_model::name;
 use std::error::Error;
 
 /// Prints what was asked for, or says what is wrong.

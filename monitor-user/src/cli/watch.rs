@@ -12,10 +12,12 @@ use super::pace::{self, Ended, Work, left_out};
 use super::pen::Pen;
 use super::pipeline::Pipeline;
 use super::plan::Plan;
-use crate::client::{Client, Error, Request, Status};
-use crate::format::Form;
-use crate::meter::schedule::Schedule;
-use crate::model::id::Ns;
+use monitor_client::{Client, Error};
+use monitor_format::Form;
+use monitor_model::id::Ns;
+use monitor_model::request::Request;
+use monitor_model::status::Status;
+use monitor_sampling::schedule::Schedule;
 use std::os::fd::OwnedFd;
 
 /// Rows that a screen is given beyond its lines: it may grow.

@@ -6,9 +6,9 @@ use crate::rules::target::{self, compared, probed};
 use crate::verdict::{Bar, line};
 use aya::programs::UProbe;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
-use monitor::backend::ebpf::rule::KernelRules;
-use monitor::backend::rule::act::{Act, CellKind, Compare, Recorded, Value, Whose, Width};
-use monitor::backend::rule::{Children, List, Place, Rules as _};
+use monitor_backend::rule::act::{Act, CellKind, Compare, Recorded, Value, Whose, Width};
+use monitor_backend::rule::{Children, List, Place, Rules as _};
+use monitor_backends::ebpf::rule::KernelRules;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -81,15 +81,15 @@ enum Both {
 
 struct Bench {
     rules: KernelRules,
-    set: monitor::backend::rule::act::Set,
-    sum: monitor::backend::rule::act::Cell,
+    set: monitor_backend::rule::act::Set,
+    sum: monitor_backend::rule::act::Cell,
 }
 
 impl Bench {
     fn new() -> Self {
         let mut rules = KernelRules::open().unwrap();
         let set = rules.make_set(Children::NotIncluded).unwrap();
-        rules.include(set, monitor::model::id::Pid(std::process::id())).unwrap();
+        rules.include(set, monitor_model::id::Pid(std::process::id())).unwrap();
         let sum = rules.make_cell(CellKind::Sum).unwrap();
         Self { rules, set, sum }
     }
@@ -99,7 +99,7 @@ impl Bench {
         [Empty::on(probed, both), Empty::on(compared, both)]
     }
 
-    fn add(&mut self, place: Place, acts: Vec<Act>) -> monitor::backend::rule::ListId {
+    fn add(&mut self, place: Place, acts: Vec<Act>) -> monitor_backend::rule::ListId {
         let list = List::new(place, Some(self.set), acts);
         let id = self.rules.add(&list).unwrap();
         self.rules.enable(id);

@@ -3,10 +3,10 @@
 use crate::rules::target;
 use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
-use monitor::control::hand::Remote;
-use monitor::control::subject::Subject;
-use monitor::control::{Act, Hand as _, Mark, Tool};
-use monitor::model::id::{Identity, Pid};
+use monitor_control::hand::Remote;
+use monitor_control::subject::Subject;
+use monitor_control::{Act, Hand as _, Mark, Tool};
+use monitor_model::id::{Identity, Pid};
 use std::io::{BufRead as _, BufReader};
 use std::net::Shutdown;
 use std::os::fd::AsFd as _;

@@ -3,10 +3,10 @@
 
 use crate::rules::target::{self, probed};
 use crate::verdict::{Bar, line};
-use monitor::backend::ebpf::rule::KernelRules;
-use monitor::backend::rule::act::{Act, Recorded};
-use monitor::backend::rule::{List, Place, Reader, Rules as _};
-use monitor::sys::{clock, priority};
+use monitor_backend::rule::act::{Act, Recorded};
+use monitor_backend::rule::{List, Place, Reader, Rules as _};
+use monitor_backends::ebpf::rule::KernelRules;
+use monitor_sys::{clock, priority};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

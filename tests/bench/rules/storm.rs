@@ -3,8 +3,8 @@
 use crate::rules::cost::{record, thread_ns};
 use crate::rules::target::{self, probed};
 use crate::verdict::{Bar, line};
-use monitor::backend::ebpf::rule::KernelRules;
-use monitor::backend::rule::{List, Place, Reader, Rules as _};
+use monitor_backend::rule::{List, Place, Reader, Rules as _};
+use monitor_backends::ebpf::rule::KernelRules;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -79,5 +79,5 @@ fn wait(reader: &dyn Reader) {
 }
 
 fn resident() -> f64 {
-    monitor::sys::memory::resident_bytes().unwrap() as f64
+    monitor_sys::memory::resident_bytes().unwrap() as f64
 }

@@ -2,7 +2,7 @@
 //! kernel emulates, which is looked at and not believed.
 
 use crate::rules::cost::thread_ns;
-use monitor::backend::rule::Site;
+use monitor_backend::rule::Site;
 use std::hint::black_box;
 use std::io::{BufRead as _, Write as _};
 

@@ -1,11 +1,11 @@
 //! The test backend keeps the contract too.
 
 use super::contract;
-use monitor::backend::Backend as _;
-use monitor::backend::canned::Canned;
-use monitor::meter::job::{Jobs, Which};
-use monitor::model::field::ProcessField;
-use monitor::model::want::Want;
+use monitor_backend::Backend as _;
+use monitor_backends::canned::Canned;
+use monitor_model::field::ProcessField;
+use monitor_model::want::Want;
+use monitor_sampling::job::{Jobs, Which};
 
 #[test]
 fn the_fixed_world_keeps_the_contract() {

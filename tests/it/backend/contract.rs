@@ -3,11 +3,11 @@
 //! In: a backend that can read. A broken promise fails the test that called. The world may be a
 //! real one, so nothing is assumed of it but that it has a process.
 
-use monitor::backend::Backend;
-use monitor::model::field::{Category, Kind, ProcessField, Role};
-use monitor::model::sample::{Process, Sample};
-use monitor::model::want::{Devices, Want};
-use monitor::model::whose::{Eyes, Whose};
+use monitor_backend::Backend;
+use monitor_model::field::{Category, Kind, ProcessField, Role};
+use monitor_model::sample::{Process, Sample};
+use monitor_model::want::{Devices, Want};
+use monitor_model::whose::{Eyes, Whose};
 use std::collections::HashSet;
 
 /// Fields that every process has, whoever reads it.
@@ -38,9 +38,9 @@ pub fn check(backend: &mut dyn Backend) {
 /// Where a backend can read few processes alone.
 fn a_glance_finds_who_lives_and_nobody_else(backend: &mut dyn Backend) {
     let all = read(backend, &processes());
-    let own = monitor::model::id::Pid(std::process::id());
+    let own = monitor_model::id::Pid(std::process::id());
     let Some(it) = all.processes.iter().find(|it| it.id.pid == own) else { return };
-    let Some(seen) = backend.glance(&[own, monitor::model::id::Pid(u32::MAX >> 1)]) else { return };
+    let Some(seen) = backend.glance(&[own, monitor_model::id::Pid(u32::MAX >> 1)]) else { return };
     let seen = seen.unwrap();
     assert_eq!(seen.processes.iter().map(|it| it.id).collect::<Vec<_>>(), [it.id]);
     assert!(seen.at.boot >= all.at.boot);
@@ -97,7 +97,7 @@ fn only_asked_processes_are_given(backend: &mut dyn Backend) {
     let live = |process: &&Process| !process.ended();
     let asked = all.processes.iter().find(live).unwrap().id;
     // Twice, and one that cannot exist: pids end at 4,194,304.
-    let pids = Some(vec![asked.pid, monitor::model::id::Pid(u32::MAX), asked.pid]);
+    let pids = Some(vec![asked.pid, monitor_model::id::Pid(u32::MAX), asked.pid]);
     let sample = read(backend, &Want { pids, ..processes() });
     assert!(sample.processes.iter().all(|it| it.id.pid == asked.pid));
     assert!(sample.processes.len() <= 1);
@@ -176,7 +176,7 @@ fn node_parts_come_alone(backend: &mut dyn Backend) {
     let nets = read(backend, &Want { nets: Devices::All, ..Want::default() });
     let stats = nets.node_stats.unwrap();
     assert!(stats.cpus.is_empty() && stats.disks.is_empty());
-    assert_eq!(stats.row, monitor::model::field::node::NodeRow::default());
+    assert_eq!(stats.row, monitor_model::field::node::NodeRow::default());
 }
 
 fn unknown_devices_are_named(backend: &mut dyn Backend) {

@@ -1,11 +1,11 @@
 //! Texts that no kernel writes: cut, overwritten, random. Never a panic, and a note instead.
 
 use super::tree::Copy;
-use monitor::backend::Backend;
-use monitor::backend::procfs::{Procfs, Root};
-use monitor::model::field::ProcessField;
-use monitor::model::sample::Sample;
-use monitor::model::want::Want;
+use monitor_backend::Backend;
+use monitor_backends::procfs::{Procfs, Root};
+use monitor_model::field::ProcessField;
+use monitor_model::sample::Sample;
+use monitor_model::want::Want;
 use std::fs;
 
 /// Rounds of spoiling every file of the tree.

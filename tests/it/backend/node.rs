@@ -1,10 +1,10 @@
 //! The node, its disks and interfaces, read from the fixture: each value at its place.
 
 use super::tree::fixture;
-use monitor::backend::procfs::{Root, node};
-use monitor::model::field::{CpuField, DiskField, NetField, NodeField};
-use monitor::model::sample::{Node, Note};
-use monitor::model::want::{Devices, Want};
+use monitor_backends::procfs::{Root, node};
+use monitor_model::field::{CpuField, DiskField, NetField, NodeField};
+use monitor_model::sample::{Node, Note};
+use monitor_model::want::{Devices, Want};
 
 fn read(want: &Want) -> (Node, Vec<Note>) {
     let mut notes = Vec::new();

@@ -1,11 +1,12 @@
 //! Ranks of real processes, found by their environment.
 
-use monitor::backend::Backend;
-use monitor::backend::procfs::{Procfs, Root};
-use monitor::meter::job::{Jobs, Rank, Which};
-use monitor::model::field::ProcessField;
-use monitor::model::id::Pid;
-use monitor::model::want::Want;
+use monitor_backend::Backend;
+use monitor_backends::procfs::{Procfs, Root};
+use monitor_model::field::ProcessField;
+use monitor_model::id::Pid;
+use monitor_model::job::Rank;
+use monitor_model::want::Want;
+use monitor_sampling::job::{Jobs, Which};
 use std::process::{Child, Command, Stdio};
 
 /// A process of that rank, which ends with its input.

@@ -3,12 +3,12 @@
 use super::contract;
 use super::tree::fixture;
 use crate::deadline::until;
-use monitor::backend::Backend;
-use monitor::backend::procfs::{Procfs, Root};
-use monitor::model::field::ProcessField as F;
-use monitor::model::id::Pid;
-use monitor::model::sample::{Process, Sample};
-use monitor::model::want::Want;
+use monitor_backend::Backend;
+use monitor_backends::procfs::{Procfs, Root};
+use monitor_model::field::ProcessField as F;
+use monitor_model::id::Pid;
+use monitor_model::sample::{Process, Sample};
+use monitor_model::want::Want;
 use rustix::process::{Signal, kill_process};
 use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
@@ -279,7 +279,7 @@ fn refused_files_are_one_note_with_the_capabilities() {
             rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
         }
         let sample = backend().read(&Want { processes: true, ..Want::default() }).unwrap();
-        let about_io = |it: &&monitor::model::sample::Note| it.text.contains("no I/O counters");
+        let about_io = |it: &&monitor_model::sample::Note| it.text.contains("no I/O counters");
         let notes: Vec<_> = sample.notes.iter().filter(about_io).collect();
         assert_eq!(notes.len(), 1, "{:?}", sample.notes);
         assert!(notes[0].text.contains("CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"));

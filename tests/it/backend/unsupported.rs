@@ -1,8 +1,8 @@
 //! A host where nothing works gets a reason, not silence.
 
-use monitor::backend::Backend;
-use monitor::backend::unsupported::Unsupported;
-use monitor::model::want::Want;
+use monitor_backend::Backend;
+use monitor_backends::unsupported::Unsupported;
+use monitor_model::want::Want;
 
 #[test]
 fn every_reading_is_refused_with_the_reason() {
@@ -12,5 +12,5 @@ fn every_reading_is_refused_with_the_reason() {
         error.to_string(),
         "reading statistics is not supported here: /proc is not mounted; mount -t proc proc /proc"
     );
-    assert!(backend.probes().iter().all(monitor::model::probe::Probe::degraded));
+    assert!(backend.probes().iter().all(monitor_model::probe::Probe::degraded));
 }

@@ -2,8 +2,13 @@
 
 use crate::root::workload::Guarded;
 use crate::served::Served;
-use monitor::client::{Alert, Cancel, Client, Error, FileWatch, Heartbeat, Request, Status};
-use monitor::client::{Target, Told, blocking};
+use monitor_client::{Client, Error};
+use monitor_client::{Told, blocking};
+use monitor_model::request::Request;
+use monitor_model::request::Target;
+use monitor_model::status::Status;
+use monitor_protocol::event::Alert;
+use monitor_protocol::params::{Cancel, FileWatch, Heartbeat};
 use std::time::Duration;
 
 #[path = "../../../docs/examples/client.rs"]
@@ -172,13 +177,14 @@ fn what_runs_on_a_lease_outlives_its_client_and_is_read_later() {
 
 #[test]
 fn a_sample_that_is_read_back_prints_as_it_was() {
-    use monitor::format::{Form, Frame, Layout, Paint, Room, Scope};
+    use monitor_format::{Form, Frame, Layout, Paint, Room};
+    use monitor_model::scope::Scope;
     let path =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/sample.jsonl");
     let golden = std::fs::read_to_string(path).expect("it is there");
     let mut form = Form::Json.writer(Layout::all(Scope::All), Paint::Plain);
     for line in golden.lines() {
-        let rates = monitor::wire::decode::rates(line).expect("a sample");
+        let rates = monitor_protocol::decode::rates(line).expect("a sample");
         let processes = &rates.sample.processes;
         let room = Room { columns: 80, lines: None };
         let mut text = Vec::new();

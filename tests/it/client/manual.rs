@@ -4,7 +4,7 @@
 //! any value; keys that are not written may be there.
 
 use crate::served::Served;
-use monitor::client::Status;
+use monitor_model::status::Status;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -58,7 +58,7 @@ fn every_example_of_the_page_is_true() {
 #[test]
 fn every_method_stands_on_the_page() {
     let page = std::fs::read_to_string(docs("SOCKET.md")).expect("the page");
-    for method in monitor::wire::call::METHODS {
+    for method in monitor_protocol::call::METHODS {
         assert!(page.contains(&format!("\n### `{method}`")), "{method}");
     }
     for status in Status::ALL.iter().filter(|it| **it != Status::Success) {

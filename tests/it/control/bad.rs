@@ -2,9 +2,9 @@
 
 use super::target::{Target, does, hand, refuses, until};
 use crate::deadline;
-use monitor::control::{Act, Mark, Names, Trouble, What};
-use monitor::event::thread::{Argument, Target as Whom};
-use monitor::model::id::Ns;
+use monitor_control::{Act, Mark, Names, Trouble, What};
+use monitor_event::thread::{Argument, Target as Whom};
+use monitor_model::id::Ns;
 
 const MARK: Mark = Mark(1);
 

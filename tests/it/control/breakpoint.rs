@@ -2,7 +2,7 @@
 
 use super::target::{ONE, OTHER, Target, does, hand, meanwhile, refuses, until};
 use crate::deadline;
-use monitor::control::{Act, Done, Hand as _, Mark, Trouble, What};
+use monitor_control::{Act, Done, Hand as _, Mark, Trouble, What};
 
 const MARK: Mark = Mark(7);
 

@@ -2,8 +2,8 @@
 
 use super::target::{Target, does, hand, refuses, until};
 use crate::deadline;
-use monitor::control::{Act, Hand, Mark, Trouble, What};
-use monitor::event::thread::{Argument, Target as Whom};
+use monitor_control::{Act, Hand, Mark, Trouble, What};
+use monitor_event::thread::{Argument, Target as Whom};
 
 const MARK: Mark = Mark(9);
 

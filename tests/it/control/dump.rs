@@ -5,9 +5,9 @@ use super::target::{ONE, signal};
 use super::user::remote;
 use crate::deadline::until;
 use crate::served::Folder;
-use monitor::control::hand::Remote;
-use monitor::control::{Act, Done, Dump, Hand, Happened, Mark, Program, Site, Trouble, What};
-use monitor::model::id::Identity;
+use monitor_control::hand::Remote;
+use monitor_control::{Act, Done, Dump, Hand, Happened, Mark, Program, Site, Trouble, What};
+use monitor_model::id::Identity;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 

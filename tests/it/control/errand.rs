@@ -2,8 +2,8 @@
 
 use super::target::{ONE, OTHER, Target, does, hand, meanwhile, refuses, until};
 use crate::deadline;
-use monitor::control::{Act, Done, Hand as _, Mark, Trouble, What, Worker};
-use monitor::event::thread::Target as Whom;
+use monitor_control::{Act, Done, Hand as _, Mark, Trouble, What, Worker};
+use monitor_event::thread::Target as Whom;
 
 const BREAK: Mark = Mark(1);
 const MARK: Mark = Mark(2);
@@ -95,7 +95,7 @@ fn finish_ends_behind_the_call_with_the_value() {
     let thread = at_tick(&target, &mut hand);
     let before = target.count(0);
     let Done::Frames(frames) =
-        does(&mut hand, Act::Backtrace(thread, 2, monitor::control::Names::Without))
+        does(&mut hand, Act::Backtrace(thread, 2, monitor_control::Names::Without))
     else {
         panic!()
     };

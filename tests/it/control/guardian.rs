@@ -4,8 +4,8 @@ use super::target::{ONE, OTHER, Target, does, signal, until};
 use super::user::remote;
 use crate::deadline;
 use crate::root::privilege::granted;
-use monitor::control::hand::Remote;
-use monitor::control::{Act, Done, Hand as _, Mark, Trouble, What};
+use monitor_control::hand::Remote;
+use monitor_control::{Act, Done, Hand as _, Mark, Trouble, What};
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
 //! Reading and writing the memory of a process.
 
 use super::target::{Target, does, hand, refuses};
-use monitor::control::{Act, Done, Mark, Trouble};
+use monitor_control::{Act, Done, Mark, Trouble};
 
 #[test]
 fn memory_is_read_and_written_while_it_runs() {

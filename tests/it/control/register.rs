@@ -2,10 +2,10 @@
 
 use super::target::{Target, does, hand, refuses};
 use crate::deadline;
-use monitor::control::{Act, Done, Trouble};
+use monitor_control::{Act, Done, Trouble};
 
 #[track_caller]
-fn integers(hand: &mut monitor::control::Worker, act: Act) -> Vec<u64> {
+fn integers(hand: &mut monitor_control::Worker, act: Act) -> Vec<u64> {
     match does(hand, act) {
         Done::Integers(values) => values,
         other => panic!("{other:?}"),

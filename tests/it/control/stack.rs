@@ -2,7 +2,7 @@
 
 use super::target::{Target, does, hand, program};
 use crate::deadline;
-use monitor::control::{Act, Done, Frame, Image, Names};
+use monitor_control::{Act, Done, Frame, Image, Names};
 
 fn frames(target: &Target, names: Names) -> Vec<Frame> {
     deadline::until(|| (target.states() == "S").then_some(()));

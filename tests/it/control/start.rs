@@ -2,7 +2,7 @@
 
 use super::target::{ONE, does, hand, meanwhile, program, refuses, until};
 use crate::deadline;
-use monitor::control::{Act, Done, Hand as _, Mark, Program, Trouble, What};
+use monitor_control::{Act, Done, Hand as _, Mark, Program, Trouble, What};
 use std::path::PathBuf;
 
 fn run(path: &str, arguments: &[&str]) -> Program {

@@ -3,7 +3,7 @@
 use super::target::{ONE, OTHER, Target, does, hand, meanwhile, refuses};
 use crate::deadline;
 use crate::root::privilege::{granted, skip};
-use monitor::control::{Act, Done, Hand as _, Mark, Method, Spot, Trouble, What};
+use monitor_control::{Act, Done, Hand as _, Mark, Method, Spot, Trouble, What};
 use std::path::PathBuf;
 
 #[test]

@@ -1,10 +1,10 @@
 //! The program that tests act on, and a hand to act with.
 
 use crate::deadline;
-use monitor::control::subject::{Subject, raw, thread_identity};
-use monitor::control::{Act, Done, Hand, Happened, Mark, Tool, Trouble, What, Worker};
-use monitor::event::thread::Target as Whom;
-use monitor::model::id::{Identity, Pid};
+use monitor_control::subject::{Subject, raw, thread_identity};
+use monitor_control::{Act, Done, Hand, Happened, Mark, Tool, Trouble, What, Worker};
+use monitor_event::thread::Target as Whom;
+use monitor_model::id::{Identity, Pid};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 use super::target::{ONE, Target, does, program, refuses, until};
 use crate::deadline;
 use crate::root::privilege::granted;
-use monitor::control::hand::{Remote, User};
-use monitor::control::{Act, Done, Hand as _, Mark, Method, Program, Trouble, What};
+use monitor_control::hand::{Remote, User};
+use monitor_control::{Act, Done, Hand as _, Mark, Method, Program, Trouble, What};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Threads that a program in the kernel stops, which here they do themselves in its manner.
 
 use super::target::{Target, does, hand, meanwhile, until};
-use monitor::control::{Act, Mark, What};
+use monitor_control::{Act, Mark, What};
 
 const MARK: Mark = Mark(5);
 
@@ -48,7 +48,7 @@ fn threads_that_sleep_see_nothing_of_a_watch() {
     assert_eq!(target.number(target.at("interrupted")), 0);
 }
 
-fn hand_is_quiet(hand: &mut monitor::control::Worker) -> Vec<What> {
+fn hand_is_quiet(hand: &mut monitor_control::Worker) -> Vec<What> {
     let mut looks = 0;
     meanwhile(hand, || {
         looks += 1;

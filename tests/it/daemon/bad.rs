@@ -113,7 +113,7 @@ fn check(got: &Value, code: i64, names: &str, of: &str) {
     let message = got["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(got["error"]["code"], code, "{of}: {got}");
     // Of whatever has a status, its name is told too.
-    let status = monitor::model::status::Status::of(i32::try_from(code).unwrap());
+    let status = monitor_model::status::Status::of(i32::try_from(code).unwrap());
     let name = status.map_or(Value::Null, |it| it.name().into());
     assert_eq!(got["error"]["data"]["status"], name, "{of}: {got}");
     assert!(message.contains(names), "{of}: {message:?} does not name {names:?}");

@@ -2,13 +2,13 @@
 
 use crate::served::Folder;
 use crate::talk::Talk;
-use monitor::backend::canned::Canned;
-use monitor::backend::{Backend, Error};
-use monitor::cluster::scope::Node;
-use monitor::daemon::{Place, Settings, serve};
-use monitor::model::probe::Probe;
-use monitor::model::sample::{Process, Sample, Source};
-use monitor::model::want::Want;
+use monitor_backend::{Backend, Error};
+use monitor_backends::canned::Canned;
+use monitor_cluster::scope::Node;
+use monitor_model::probe::Probe;
+use monitor_model::sample::{Process, Sample, Source};
+use monitor_model::want::Want;
+use monitor_server::daemon::{Place, Settings, serve};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Reads when it is let.

@@ -115,7 +115,7 @@ fn whoever_calls_and_never_reads_is_read_no_further() {
 
 #[test]
 fn a_thousand_connections_that_say_nothing_disturb_nobody() {
-    let _limit = monitor::sys::files::raise();
+    let _limit = monitor_sys::files::raise();
     let (served, before) = begun();
     let silent: Vec<_> = (0..1000).map(|_| served.connect()).collect();
     until(|| (served.status()["connections"] == 1001).then_some(()));

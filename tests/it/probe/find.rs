@@ -4,8 +4,8 @@
 use super::fixture::{Build, folder, sites};
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
-use monitor::model::id::Pid;
-use monitor::probe::{Error, Site, Wanted, find};
+use monitor_model::id::Pid;
+use monitor_symbols::{Error, Site, Wanted, find};
 use std::path::Path;
 use std::process::Command;
 

@@ -1,7 +1,7 @@
 //! Files that lie: cut, overwritten, claiming to be huge. Never a panic and never much memory.
 
 use super::fixture::{folder, sites};
-use monitor::probe::{Wanted, find};
+use monitor_symbols::{Wanted, find};
 
 /// Spoiled copies that are looked at.
 const ROUNDS: u64 = 1_000;

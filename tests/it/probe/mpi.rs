@@ -3,7 +3,7 @@
 use super::fixture::folder;
 use crate::root::privilege::skip;
 use crate::root::workload::Guarded;
-use monitor::model::id::Pid;
+use monitor_model::id::Pid;
 use std::path::Path;
 use std::process::Command;
 

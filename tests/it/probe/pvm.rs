@@ -4,7 +4,7 @@ use super::fixture::Build;
 use crate::deadline;
 use crate::root::privilege::skip;
 use crate::root::workload::Guarded;
-use monitor::model::id::Pid;
+use monitor_model::id::Pid;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

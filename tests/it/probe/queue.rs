@@ -5,9 +5,10 @@ use super::mpi::{OPEN_MPI, Ranks};
 use super::pvm::Pvm;
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
-use monitor::model::id::Pid;
-use monitor::probe::Error;
-use monitor::probe::queue::{self, Change, Depth, Message, Queue};
+use monitor_model::id::Pid;
+use monitor_platform::queue;
+use monitor_platform::queue::{Change, Depth, Message, Queue};
+use monitor_symbols::Error;
 use std::path::Path;
 use std::process::Command;
 

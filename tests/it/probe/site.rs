@@ -1,8 +1,8 @@
 //! Which instruction a probe gets, and where there must be none.
 
 use super::fixture::{Build, sites};
-use monitor::probe::site::Pace;
-use monitor::probe::{Error, Site, Wanted, find};
+use monitor_symbols::site::Pace;
+use monitor_symbols::{Error, Site, Wanted, find};
 use std::path::Path;
 use std::process::Command;
 
@@ -175,7 +175,9 @@ fn every_function_of_the_c_library_has_a_place_or_a_reason() {
 #[test]
 fn the_return_of_what_returns_twice_is_refused() {
     let Some(path) = sites("the_return_of_what_returns_twice_is_refused") else { return };
-    use monitor::probe::{elf::Image, opened::Opened, site::refuse_return};
+    use monitor_symbols::elf::Image;
+    use monitor_symbols::opened::Opened;
+    use monitor_symbols::site::refuse_return;
     let image = Image::read(Opened::open(&path, &path).unwrap().into()).unwrap();
     assert_eq!(image.build_id(), Some(vec![0x12, 0x34, 0xab, 0xcd]));
     let site = one(&path, "plain");

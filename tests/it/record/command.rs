@@ -1,7 +1,7 @@
 //! The commands as a stranger meets them.
 
 use super::{Folder, printed, run, text};
-use monitor::record::Recording;
+use monitor_recording::Recording;
 
 #[track_caller]
 fn refused(words: &[&str], code: i32, part: &str) {

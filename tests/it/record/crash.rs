@@ -3,11 +3,11 @@
 use super::{Folder, text};
 use crate::deadline::until;
 use crate::root::privilege::granted;
-use monitor::backend::Backend;
-use monitor::backend::canned::Canned;
-use monitor::model::id::Ns;
-use monitor::model::want::Want;
-use monitor::record::{Existing, Header, Limits, Recording, Writer};
+use monitor_backend::Backend;
+use monitor_backends::canned::Canned;
+use monitor_model::id::Ns;
+use monitor_model::want::Want;
+use monitor_recording::{Existing, Header, Limits, Recording, Writer};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -3,7 +3,7 @@
 use super::{Folder, run, text};
 use crate::deadline::until;
 use crate::served::Served;
-use monitor::record::{Recording, Span};
+use monitor_recording::{Recording, Span};
 
 const KEEPING: &str = "[flight]\nkeep = \"40s\"\nevery = \"100ms\"\n";
 

@@ -2,11 +2,11 @@
 
 use super::{Folder, printed, run, text};
 use crate::root::privilege::granted;
-use monitor::backend::Backend;
-use monitor::backend::canned::Canned;
-use monitor::model::field::ProcessField;
-use monitor::model::want::Want;
-use monitor::record::{Existing, Header, Writer};
+use monitor_backend::Backend;
+use monitor_backends::canned::Canned;
+use monitor_model::field::ProcessField;
+use monitor_model::want::Want;
+use monitor_recording::{Existing, Header, Writer};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
 use crate::served::{Folder, Served};
 use crate::talk::Talk;
-use monitor::record::Recording;
+use monitor_recording::Recording;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};

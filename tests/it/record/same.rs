@@ -2,21 +2,23 @@
 
 use super::{Folder, printed, text};
 use crate::root::privilege::granted;
-use monitor::backend::procfs::{Procfs, Root};
-use monitor::backend::{Backend, ebpf::Ebpf};
-use monitor::format::{Form, Frame, Layout, Paint, Room, Scope};
-use monitor::meter::session::Session;
-use monitor::model::field::ProcessField;
-use monitor::model::sample::Sample;
-use monitor::model::want::{Capability, Devices, Want};
-use monitor::record::{Existing, Header, Recording, Replay, Writer};
+use monitor_backend::Backend;
+use monitor_backends::ebpf::Ebpf;
+use monitor_backends::procfs::{Procfs, Root};
+use monitor_format::{Form, Frame, Layout, Paint, Room};
+use monitor_model::field::ProcessField;
+use monitor_model::sample::Sample;
+use monitor_model::scope::Scope;
+use monitor_model::want::{Capability, Devices, Want};
+use monitor_recording::{Existing, Header, Recording, Replay, Writer};
+use monitor_sampling::session::Session;
 use std::process::Command;
 
 const LIVE: [&str; 7] = ["watch", "--local", "--backend", "test", "--every", "3ms", "all"];
 
 fn everything() -> Want {
     let (disks, nets) = (Devices::All, Devices::All);
-    let mut costly = monitor::meter::plan::COSTLY.to_vec();
+    let mut costly = monitor_sampling::plan::COSTLY.to_vec();
     // The kernel walks page tables for it, of every process.
     costly.retain(|field| *field != ProcessField::Pss);
     Want { processes: true, threads: true, node: true, disks, nets, costly, ..Want::default() }

@@ -1,7 +1,7 @@
 //! A process that does what a test tells it, one statement at a time.
 
 use super::workload::Guarded;
-use monitor::model::id::Pid;
+use monitor_model::id::Pid;
 use std::io::Write as _;
 
 /// Runs each line, then answers with the value of `it`.

@@ -4,11 +4,11 @@ use super::first::FirstProcess;
 use super::privilege::{granted, skip};
 use super::workload::{Guarded, alive, ebpf, processes, undisturbed, until};
 use crate::deadline;
-use monitor::backend::Backend;
-use monitor::model::field::{BlockField as B, ProcessField as F};
-use monitor::model::histogram::Histogram;
-use monitor::model::sample::Process;
-use monitor::model::want::Capability;
+use monitor_backend::Backend;
+use monitor_model::field::{BlockField as B, ProcessField as F};
+use monitor_model::histogram::Histogram;
+use monitor_model::sample::Process;
+use monitor_model::want::Capability;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -307,7 +307,7 @@ fn root_without_write_back_attribution_no_page_is_credited_to_its_dirtier() {
         return;
     }
     let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
-    let hooks = |backend: &mut monitor::backend::ebpf::Ebpf| -> Vec<String> {
+    let hooks = |backend: &mut monitor_backends::ebpf::Ebpf| -> Vec<String> {
         backend.probes().into_iter().flat_map(|probe| probe.hooks).collect()
     };
     assert!(!hooks(&mut backend).iter().any(|hook| hook.contains("dirty")));

@@ -4,15 +4,15 @@
 use super::privilege::{granted, skip};
 use super::workload::{Guarded, ebpf};
 use crate::deadline;
-use monitor::backend::Backend as _;
-use monitor::backend::ebpf::Ebpf;
-use monitor::meter::filter::Filter;
-use monitor::meter::group::{Groups, Limits};
-use monitor::model::field::{GroupField, ProcessField as F};
-use monitor::model::group::{By, Group, Grouped};
-use monitor::model::id::Pid;
-use monitor::model::want::{Capability, Want};
-use monitor::sys::wait;
+use monitor_backend::Backend as _;
+use monitor_backends::ebpf::Ebpf;
+use monitor_model::field::{GroupField, ProcessField as F};
+use monitor_model::group::{By, Group, Grouped};
+use monitor_model::id::Pid;
+use monitor_model::want::{Capability, Want};
+use monitor_sampling::filter::Filter;
+use monitor_sampling::group::{Groups, Limits};
+use monitor_sys::wait;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

@@ -6,9 +6,9 @@
 use super::first::FirstProcess;
 use super::workload::{Guarded, alive, processes};
 use crate::deadline;
-use monitor::backend::Backend as _;
-use monitor::backend::ebpf::Ebpf;
-use monitor::model::field::ProcessField as F;
+use monitor_backend::Backend as _;
+use monitor_backends::ebpf::Ebpf;
+use monitor_model::field::ProcessField as F;
 use std::time::{Duration, Instant};
 
 /// Threads that burn, with the interpreter's lock or without, and say at each line read what the

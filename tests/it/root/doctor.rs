@@ -1,10 +1,10 @@
 //! What this kernel serves: every capability by some hook, or with a reason.
 
 use super::privilege::granted;
-use monitor::backend::Backend as _;
-use monitor::backend::ebpf::Ebpf;
-use monitor::model::probe::Health;
-use monitor::model::want::Capability;
+use monitor_backend::Backend as _;
+use monitor_backends::ebpf::Ebpf;
+use monitor_model::probe::Health;
+use monitor_model::want::Capability;
 
 /// The first kernel that serves a capability as exactly as it can be; `None` for what no kernel
 /// does yet.

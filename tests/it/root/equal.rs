@@ -3,10 +3,10 @@
 use super::privilege::granted;
 use super::workload::{Guarded, alive, ebpf, processes, until};
 use crate::backend::{contract, origin};
-use monitor::backend::Backend as _;
-use monitor::backend::procfs::{Procfs, Root};
-use monitor::model::field::{ProcessField as F, Value};
-use monitor::model::want::Capability;
+use monitor_backend::Backend as _;
+use monitor_backends::procfs::{Procfs, Root};
+use monitor_model::field::{ProcessField as F, Value};
+use monitor_model::want::Capability;
 use rustix::process::{Signal, kill_process};
 
 /// What both backends read from the same counters of the kernel.

@@ -3,10 +3,10 @@
 use super::cpu_clock::{BURNER, Bounds};
 use super::privilege::granted;
 use super::workload::{Guarded, ebpf, processes, undisturbed, until};
-use monitor::backend::Backend as _;
-use monitor::model::field::ProcessField as F;
-use monitor::model::sample::Process;
-use monitor::model::want::Capability;
+use monitor_backend::Backend as _;
+use monitor_model::field::ProcessField as F;
+use monitor_model::sample::Process;
+use monitor_model::want::Capability;
 
 #[test]
 fn root_exact_cpu_is_between_two_readings_of_the_process_clock() {

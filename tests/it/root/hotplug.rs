@@ -8,13 +8,13 @@
 use super::cpu_clock::Bounds;
 use super::privilege::granted;
 use super::workload::{Guarded, alive, ebpf, processes, served, threads, undisturbed, until};
-use monitor::backend::Backend as _;
-use monitor::backend::ebpf::Ebpf;
-use monitor::backend::procfs::{Procfs, Root};
-use monitor::model::field::{ProcessField as F, Value};
-use monitor::model::id::Pid;
-use monitor::model::sample::Sample;
-use monitor::model::want::{Capability, Want};
+use monitor_backend::Backend as _;
+use monitor_backends::ebpf::Ebpf;
+use monitor_backends::procfs::{Procfs, Root};
+use monitor_model::field::{ProcessField as F, Value};
+use monitor_model::id::Pid;
+use monitor_model::sample::Sample;
+use monitor_model::want::{Capability, Want};
 use rustix::process::{Signal, kill_process};
 use std::path::PathBuf;
 

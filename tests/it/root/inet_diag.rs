@@ -3,13 +3,13 @@
 use super::privilege::granted;
 use super::tcp::Pair;
 use super::workload::{alive, ebpf, exact, processes, served};
-use monitor::backend::Backend as _;
-use monitor::backend::inet_diag::InetDiag;
-use monitor::backend::procfs::{Procfs, Root};
-use monitor::model::field::ProcessField as F;
-use monitor::model::id::Pid;
-use monitor::model::sample::{Process, Sample};
-use monitor::model::want::Capability;
+use monitor_backend::Backend as _;
+use monitor_backends::inet_diag::InetDiag;
+use monitor_backends::procfs::{Procfs, Root};
+use monitor_model::field::ProcessField as F;
+use monitor_model::id::Pid;
+use monitor_model::sample::{Process, Sample};
+use monitor_model::want::Capability;
 use serde_json::Value;
 use std::process::Command;
 

@@ -3,13 +3,13 @@
 use super::privilege::granted;
 use super::workload::{Guarded, ebpf, processes, until};
 use crate::deadline;
-use monitor::backend::Backend as _;
-use monitor::meter::family::Family;
-use monitor::model::field::ProcessField as F;
-use monitor::model::id::Pid;
-use monitor::model::sample::Sample;
-use monitor::model::want::Capability;
-use monitor::sys::wait;
+use monitor_backend::Backend as _;
+use monitor_model::field::ProcessField as F;
+use monitor_model::id::Pid;
+use monitor_model::sample::Sample;
+use monitor_model::want::Capability;
+use monitor_sampling::family::Family;
+use monitor_sys::wait;
 use std::time::{Duration, Instant};
 
 /// The longest tick that a kernel is built with (CONFIG_HZ=100).
@@ -73,7 +73,7 @@ fn root_an_ended_process_keeps_its_code_parent_path_and_peak() {
     let pid = child.pid();
     let mut seen = Vec::new();
     until(&mut backend, &processes(), |sample| {
-        let mine = |it: &&monitor::model::sample::Process| {
+        let mine = |it: &&monitor_model::sample::Process| {
             it.ended() && it.parent.is_some_and(|parent| parent.pid == pid)
         };
         seen.extend(sample.processes.iter().filter(mine).cloned());
@@ -108,7 +108,7 @@ fn root_the_peak_of_a_program_is_its_own_and_not_that_of_who_started_it() {
     );
     let mut peaks = Vec::new();
     until(&mut backend, &processes(), |sample| {
-        let mine = |it: &&monitor::model::sample::Process| {
+        let mine = |it: &&monitor_model::sample::Process| {
             it.ended() && it.parent.is_some_and(|parent| parent.pid == child.pid())
         };
         let ended = sample.processes.iter().filter(mine);

@@ -4,14 +4,14 @@ use super::block::File;
 use super::privilege::{granted, skip};
 use super::workload::{Guarded, alive, processes, served, until};
 use crate::deadline;
-use monitor::backend::Backend;
-use monitor::backend::procfs::{Procfs, Root};
-use monitor::meter::session::Session;
-use monitor::model::field::{ProcessField as F, Value};
-use monitor::model::id::Pid;
-use monitor::model::rates::Rates;
-use monitor::model::sample::{Process, Sample};
-use monitor::model::want::Capability;
+use monitor_backend::Backend;
+use monitor_backends::procfs::{Procfs, Root};
+use monitor_model::field::{ProcessField as F, Value};
+use monitor_model::id::Pid;
+use monitor_model::rates::Rates;
+use monitor_model::sample::{Process, Sample};
+use monitor_model::want::Capability;
+use monitor_sampling::session::Session;
 
 /// Makes processes one after the other, with the pid that is asked for (`clone3(2)`, `set_tid`).
 /// Each burns CPU, sends, writes to a disk as it is told, says its pid, and waits for its end.

@@ -2,12 +2,12 @@
 
 use super::privilege::granted;
 use super::workload::{Guarded, alive, processes, served, undisturbed, until};
-use monitor::backend::Backend as _;
-use monitor::backend::ebpf::Ebpf;
-use monitor::model::field::ProcessField as F;
-use monitor::model::id::Pid;
-use monitor::model::sample::Process;
-use monitor::model::want::Capability;
+use monitor_backend::Backend as _;
+use monitor_backends::ebpf::Ebpf;
+use monitor_model::field::ProcessField as F;
+use monitor_model::id::Pid;
+use monitor_model::sample::Process;
+use monitor_model::want::Capability;
 use std::process::Command;
 
 const CAPABILITIES: [Capability; 2] = [Capability::Lifetimes, Capability::RunQueue];

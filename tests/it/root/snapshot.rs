@@ -2,9 +2,9 @@
 
 use super::privilege::granted;
 use super::workload::{Guarded, alive, ebpf, processes, threads, until};
-use monitor::backend::Backend as _;
-use monitor::model::field::{ProcessField as F, Value};
-use monitor::model::id::Pid;
+use monitor_backend::Backend as _;
+use monitor_model::field::{ProcessField as F, Value};
+use monitor_model::id::Pid;
 use std::collections::HashSet;
 
 /// Python that starts threads which burn, of which every second ends, and then says how much CPU
@@ -55,7 +55,7 @@ fn root_no_process_is_missed_or_seen_twice() {
         "i=0; while [ $i -lt 600 ]; do sleep 1000 & i=$((i+1)); done; echo ready; read x",
     );
     assert_eq!(child.line(), "ready");
-    let mine = |sample: &monitor::model::sample::Sample| -> Vec<Pid> {
+    let mine = |sample: &monitor_model::sample::Sample| -> Vec<Pid> {
         let parent = Some(u64::from(child.pid().0));
         let children = sample.processes.iter().filter(|it| it.row.get(F::Ppid) == parent);
         children.map(|it| it.id.pid).collect()

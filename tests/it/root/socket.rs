@@ -3,11 +3,11 @@
 use super::actor::Actor;
 use super::privilege::granted;
 use super::workload::{alive, processes, served};
-use monitor::backend::Backend as _;
-use monitor::backend::ebpf::Ebpf;
-use monitor::model::field::ProcessField as F;
-use monitor::model::sample::Process;
-use monitor::model::want::Capability;
+use monitor_backend::Backend as _;
+use monitor_backends::ebpf::Ebpf;
+use monitor_model::field::ProcessField as F;
+use monitor_model::sample::Process;
+use monitor_model::want::Capability;
 
 const DATAGRAMS: u64 = 20_000;
 const SIZE: u64 = 1_009;

@@ -3,12 +3,12 @@
 use super::actor::Actor;
 use super::privilege::granted;
 use super::workload::{alive, exact, processes, until};
-use monitor::backend::Backend as _;
-use monitor::backend::ebpf::Ebpf;
-use monitor::model::field::ProcessField as F;
-use monitor::model::id::Pid;
-use monitor::model::sample::{Process, Sample};
-use monitor::model::want::Capability;
+use monitor_backend::Backend as _;
+use monitor_backends::ebpf::Ebpf;
+use monitor_model::field::ProcessField as F;
+use monitor_model::id::Pid;
+use monitor_model::sample::{Process, Sample};
+use monitor_model::want::Capability;
 
 const MIB_64: u64 = 64 << 20;
 const CAPABILITIES: &[Capability] = &[Capability::Lifetimes, Capability::Tcp];

@@ -2,8 +2,8 @@
 
 use super::privilege::granted;
 use crate::deadline;
-use monitor::backend::ebpf::Ebpf;
-use monitor::model::want::Capability;
+use monitor_backends::ebpf::Ebpf;
+use monitor_model::want::Capability;
 use std::collections::BTreeSet;
 
 /// Ids of the programs that a process holds, itself or by what it has attached them with.

@@ -3,12 +3,12 @@
 use super::first::FirstProcess;
 use super::preferred::Preferred;
 use crate::deadline;
-use monitor::backend::Backend;
-use monitor::backend::ebpf::Ebpf;
-use monitor::model::id::Pid;
-use monitor::model::probe::Health;
-use monitor::model::sample::{Process, Sample};
-use monitor::model::want::{Capability, Want};
+use monitor_backend::Backend;
+use monitor_backends::ebpf::Ebpf;
+use monitor_model::id::Pid;
+use monitor_model::probe::Health;
+use monitor_model::sample::{Process, Sample};
+use monitor_model::want::{Capability, Want};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// A parser of names that completions know too. The texts are the valid ones, so it cannot fail.
 pub fn names<T>(valid: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
-    T: std::str::FromStr<Err = crate::model::name::Unknown> + Clone + Send + Sync + 'static,
+    T: std::str::FromStr<Err = monitor_model::name::Unknown> + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(valid).try_map(|name| name.parse::<T>())
 }

@@ -3,12 +3,13 @@
 //! In: the command line. Out: it, typed. What the words mean together is `cli/plan`'s.
 
 use super::parse::names;
-use crate::backend::select::Choice;
-use crate::format::{Form, Scope};
-use crate::model::group::By;
-use crate::sys::user;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use monitor_backends::select::Choice;
+use monitor_format::Form;
+use monitor_model::group::By;
+use monitor_model::scope::Scope;
+use monitor_sys::user;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 
 use super::parse::names;
 use super::reading::Printed;
-use crate::backend::select::Choice;
 use crate::cli::exit;
 use clap::{Args, Subcommand};
+use monitor_backends::select::Choice;
 use std::path::{Path, PathBuf};
 
 /// `serve`.

@@ -3,7 +3,7 @@
 use super::super::exit::Failure;
 use super::super::words::Ask;
 use super::Came;
-use crate::omis::Value;
+use monitor_omis::Value;
 use std::io::{BufRead, stdin};
 use std::sync::mpsc::Sender;
 

@@ -12,7 +12,7 @@ mod verdict;
 
 use super::exit::{Exit, Failure};
 use super::words::Ask;
-use crate::backend::select::Choice;
+use monitor_backends::select::Choice;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use talk::Talk;

@@ -2,8 +2,8 @@
 
 use super::super::exit::{Exit, Failure};
 use super::{Came, Way};
-use crate::client::Error;
-use crate::sys::place;
+use monitor_client::Error;
+use monitor_sys::place;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;

@@ -5,7 +5,7 @@ use super::super::output::{Output, Reader, say};
 use super::super::words::Ask;
 use super::verdict::Verdict;
 use super::{Came, Way, input};
-use crate::omis::{Dialect, Fault, Reply, RequestId, Status, parse, picture};
+use monitor_omis::{Dialect, Fault, Reply, RequestId, Status, parse, picture};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! What replies are as an exit code: the worst of them.
 
 use super::super::exit::Exit;
-use crate::omis::{Reply, Status};
+use monitor_omis::{Reply, Status};
 
 /// What was replied so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +43,7 @@ const fn exit(status: Status) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::omis::parse;
+    use monitor_omis::parse;
 
     #[track_caller]
     fn check(lines: &[&str], want: Exit) {

@@ -3,14 +3,14 @@
 //! What goes wrong with the file is said once, and costs neither the command nor its report.
 
 use super::record::header;
-use crate::backend::Backend;
 use crate::cli::exit::Failure;
 use crate::cli::output::say;
-use crate::meter::family::Family;
-use crate::model::field::ProcessField;
-use crate::model::sample::{Sample, Source};
-use crate::model::want::Want;
-use crate::record::{Existing, Writer};
+use monitor_backend::Backend;
+use monitor_model::field::ProcessField;
+use monitor_model::sample::{Sample, Source};
+use monitor_model::want::Want;
+use monitor_recording::{Existing, Writer};
+use monitor_sampling::family::Family;
 use std::path::Path;
 use std::time::Duration;
 

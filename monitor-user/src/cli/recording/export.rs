@@ -6,7 +6,7 @@
 use super::replay::play;
 use super::words::{Export, Speed};
 use crate::cli::exit::{Exit, Failure};
-use crate::format::Form;
+use monitor_format::Form;
 use std::io::IsTerminal as _;
 
 /// Exports.

@@ -4,11 +4,11 @@ use super::progress::Progress;
 use crate::cli::args::Reading;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Reader, say};
-use crate::format::human;
-use crate::model::field::{Category, CpuField, DiskField, Field, NetField, NodeField};
-use crate::model::field::{ProcessField, Role};
-use crate::model::sample::{Note, Sample};
-use crate::record::{Error, Roll, Room};
+use monitor_format::human;
+use monitor_model::field::{Category, CpuField, DiskField, Field, NetField, NodeField};
+use monitor_model::field::{ProcessField, Role};
+use monitor_model::sample::{Note, Sample};
+use monitor_recording::{Error, Roll, Room};
 
 /// Writes samples, and says how far it is.
 pub struct Feed {

@@ -3,19 +3,20 @@
 use super::feed::Feed;
 use super::record::{count, feed};
 use super::words::Record;
-use crate::backend::{Backend, select};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Reader, say};
 use crate::cli::pace::{Ended, Work, left_out};
 use crate::cli::plan::Plan;
 use crate::cli::target::Targets;
-use crate::meter::job::Jobs;
-use crate::meter::pick::Picker;
-use crate::meter::schedule::Schedule;
-use crate::model::field::ProcessField;
-use crate::model::id::Ns;
-use crate::model::sample::Note;
-use crate::model::want::Want;
+use monitor_backend::Backend;
+use monitor_backends::select;
+use monitor_model::field::ProcessField;
+use monitor_model::id::Ns;
+use monitor_model::sample::Note;
+use monitor_model::want::Want;
+use monitor_sampling::job::Jobs;
+use monitor_sampling::pick::Picker;
+use monitor_sampling::schedule::Schedule;
 use std::os::fd::OwnedFd;
 
 /// Who reads, and what becomes of it.
@@ -50,7 +51,7 @@ impl Here {
 }
 
 fn host_name() -> String {
-    crate::backend::host::name().to_string()
+    monitor_backends::host::name().to_string()
 }
 
 impl Work for Here {

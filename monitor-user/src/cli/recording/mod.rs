@@ -28,7 +28,7 @@ pub use report::report;
 pub use save::save;
 
 use super::exit::{Exit, Failure};
-use crate::record::Error;
+use monitor_recording::Error;
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {

@@ -10,10 +10,11 @@ use super::words::Speed;
 use crate::cli::client::runtime;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::say;
-use crate::cluster::scope::Node;
-use crate::daemon::{self, Place, Settings};
-use crate::record::{Recording, Span};
-use crate::serve::http::Dial;
+use monitor_cluster::scope::Node;
+use monitor_recording::{Recording, Span};
+use monitor_server::daemon;
+use monitor_server::daemon::{Place, Settings};
+use monitor_server::http::Dial;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -28,11 +29,11 @@ pub fn show(
     };
     let failed = |why: std::io::Error| Failure::failed(format!("cannot show a page: {why}"));
     let shown = Span {
-        first: crate::model::sample::Instant {
+        first: monitor_model::sample::Instant {
             unix: between.from.max(span.first.unix),
             ..span.first
         },
-        last: crate::model::sample::Instant { unix: between.to.min(span.last.unix), ..span.last },
+        last: monitor_model::sample::Instant { unix: between.to.min(span.last.unix), ..span.last },
         ..span
     };
     let dial = Dial::new(recording.path(), &shown, (shown.first.unix, times));

@@ -9,8 +9,8 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, Reader, say};
 use crate::cli::pace::{Ended, Work};
 use crate::cli::pipeline::Pipeline;
-use crate::model::id::Ns;
-use crate::model::sample::{Instant, Note};
+use monitor_model::id::Ns;
+use monitor_model::sample::{Instant, Note};
 
 /// Plays a recording.
 pub struct Player {

@@ -2,9 +2,9 @@
 
 use super::when::Between;
 use crate::cli::waiting::Waiting;
-use crate::format::human;
-use crate::model::id::Ns;
-use crate::record::Span;
+use monitor_format::human;
+use monitor_model::id::Ns;
+use monitor_recording::Span;
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};

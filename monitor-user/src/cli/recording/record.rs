@@ -7,7 +7,6 @@ use super::feed::{Feed, selection};
 use super::here::Here;
 use super::relayed::Relayed;
 use super::words::Record;
-use crate::backend::host;
 use crate::cli::args::Reading;
 use crate::cli::client::{found, runtime};
 use crate::cli::columns::Pace;
@@ -15,9 +14,10 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::log;
 use crate::cli::pace;
 use crate::cli::plan::Plan;
-use crate::format::Form;
-use crate::model::id::Ns;
-use crate::record::{Existing, Header, Options, Roll};
+use monitor_backends::host;
+use monitor_format::Form;
+use monitor_model::id::Ns;
+use monitor_recording::{Existing, Header, Options, Roll};
 use std::time::Duration;
 
 /// Records until it is over.
@@ -91,7 +91,7 @@ pub(super) fn header(backend: &str, every: Duration) -> Header {
         node: host::name().to_string(),
         backend: backend.to_owned(),
         boot_id: host::boot_id(),
-        started_unix_ns: crate::sys::clock::now().unix.0,
+        started_unix_ns: monitor_sys::clock::now().unix.0,
         every_ns: Ns::from(every).0,
         processors: std::thread::available_parallelism()
             .map_or(0, |it| u32::try_from(it.get()).unwrap_or(0)),

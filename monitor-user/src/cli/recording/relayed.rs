@@ -9,10 +9,12 @@ use super::words::Record;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Reader, say};
 use crate::cli::plan::Plan;
-use crate::client::{Client, Error, Event, Reason, Request, Series, Told};
-use crate::model::id::Ns;
-use crate::model::sample::{Note, Sample};
-use crate::sys::clock;
+use monitor_client::{Client, Error, Series, Told};
+use monitor_model::id::Ns;
+use monitor_model::request::Request;
+use monitor_model::sample::{Note, Sample};
+use monitor_protocol::event::{Event, Reason};
+use monitor_sys::clock;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A series, and what becomes of it.

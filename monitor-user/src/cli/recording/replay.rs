@@ -5,7 +5,6 @@ use super::player::Player;
 use super::progress::Passage;
 use super::when::between;
 use super::words::{Part, Replay as Words, Speed};
-use crate::backend::Backend;
 use crate::cli::args::Reading;
 use crate::cli::client::runtime;
 use crate::cli::columns::Pace;
@@ -16,10 +15,11 @@ use crate::cli::pace;
 use crate::cli::pipeline::Pipeline;
 use crate::cli::plan::Plan;
 use crate::cli::watch::draws;
-use crate::meter::plan::COSTLY;
-use crate::model::id::Ns;
-use crate::model::sample::Note;
-use crate::record::{Recording, Replay, Span};
+use monitor_backend::Backend;
+use monitor_model::id::Ns;
+use monitor_model::sample::Note;
+use monitor_recording::{Recording, Replay, Span};
+use monitor_sampling::plan::COSTLY;
 use std::path::Path;
 
 /// Plays it.

@@ -7,9 +7,11 @@ use crate::cli::client::{connect, runtime};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::say;
 use crate::cli::recording::existing;
-use crate::client::{Client, Error, Flight};
-use crate::model::id::Ns;
-use crate::record::{self, Recording};
+use monitor_client::{Client, Error};
+use monitor_model::id::Ns;
+use monitor_protocol::params::Flight;
+use monitor_recording as record;
+use monitor_recording::Recording;
 use std::fs::File;
 use std::io::Write;
 
@@ -33,7 +35,7 @@ pub fn save(words: &Save) -> Result<Exit, Failure> {
 async fn write(
     words: &Save,
     mut file: File,
-    (client, mut handed): (&Client, crate::client::Handed),
+    (client, mut handed): (&Client, monitor_protocol::answer::Handed),
 ) -> Result<(), Failure> {
     loop {
         let bytes = handed.bytes().map_err(|why| Failure::from(Error::Garbled { why }))?;

@@ -4,13 +4,14 @@
 //! After the hand was put elsewhere the sample before comes first for a moment, so that those who
 //! look again and again have rates at once, also where it stands still.
 
-use crate::backend::{Backend, Error};
-use crate::model::id::Ns;
-use crate::model::probe::Probe;
-use crate::model::sample::{Process, Sample, Source};
-use crate::model::want::Want;
-use crate::record::{self, Recording, Replay};
-use crate::serve::http::Dial;
+use monitor_backend::{Backend, Error};
+use monitor_model::id::Ns;
+use monitor_model::probe::Probe;
+use monitor_model::sample::{Process, Sample, Source};
+use monitor_model::want::Want;
+use monitor_recording as record;
+use monitor_recording::{Recording, Replay};
+use monitor_server::http::Dial;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

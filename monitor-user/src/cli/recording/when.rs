@@ -2,8 +2,8 @@
 
 use super::words::Part;
 use crate::cli::exit::Failure;
-use crate::model::id::Ns;
-use crate::record::Span;
+use monitor_model::id::Ns;
+use monitor_recording::Span;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// From when to when, on the realtime clock.
@@ -57,7 +57,7 @@ fn when(text: &str, span: &Span) -> Result<Ns, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::sample::Instant;
+    use monitor_model::sample::Instant;
 
     #[track_caller]
     fn check(from: Option<&str>, to: Option<&str>, want: Option<(u64, u64)>) {

@@ -3,10 +3,10 @@
 use crate::cli::args::{Reader, Reading, interval, names};
 use crate::cli::exit;
 use crate::cli::words::Daemon;
-use crate::format::Form;
-use crate::meter::ledger::Of;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use monitor_format::Form;
+use monitor_sampling::ledger::Of;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -142,7 +142,7 @@ pub struct Save {
 }
 
 fn form_of_an_export(name: String) -> Result<Form, String> {
-    name.parse().map_err(|why: crate::model::name::Unknown| why.to_string())
+    name.parse().map_err(|why: monitor_model::name::Unknown| why.to_string())
 }
 
 /// What an export may be: what other programs read.

@@ -2,8 +2,8 @@
 //!
 //! In: which daemon. Out: a line for each. Where no daemon is, nobody has brought anything.
 
-use crate::client::tool::Tool;
-use crate::omis::{Value, parse};
+use monitor_client::tool::Tool;
+use monitor_omis::{Value, parse};
 use std::path::Path;
 
 /// Name, parameters and help of each.

@@ -1,9 +1,9 @@
 //! Rows as JSON, one object for all.
 
-use crate::event::right::Right;
-use crate::omis::kind::Param;
-use crate::service::Row;
-use crate::service::row::{Flag, Given};
+use monitor_event::right::Right;
+use monitor_omis::kind::Param;
+use monitor_services::Row;
+use monitor_services::row::{Flag, Given};
 use serde_json::{Value, json};
 
 /// The services.

@@ -1,8 +1,8 @@
 //! Rows as a page: docs/SERVICES.md.
 
 use super::prototype;
-use crate::event::right::Right;
-use crate::service::{Class, GROUPS, Row};
+use monitor_event::right::Right;
+use monitor_services::{Class, GROUPS, Row};
 use std::fmt::Write;
 
 const HEAD: &str = "\

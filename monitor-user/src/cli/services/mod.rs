@@ -10,9 +10,9 @@ mod markdown;
 use super::exit::{Exit, Failure};
 use super::output;
 use super::words::Services;
-use crate::model::name;
-use crate::omis::kind::listed;
-use crate::service::{Class, GROUPS, Row, registry};
+use monitor_model::name;
+use monitor_omis::kind::listed;
+use monitor_services::{Class, GROUPS, Row, registry};
 use std::fmt::Write;
 
 /// Columns of a line.

@@ -10,17 +10,17 @@ use self::words::Top as Words;
 use super::client::{found, runtime};
 use super::exit::{Exit, Failure};
 use super::log;
-use crate::backend::select;
-use crate::meter::expression;
-use crate::meter::{fields, plan};
-use crate::model::field::ProcessField;
-use crate::record::Recording;
-use crate::serve::tui::demand::Demand;
-use crate::serve::tui::local::Local;
-use crate::serve::tui::look::{Look, Theme};
-use crate::serve::tui::played::Played;
-use crate::serve::tui::run::{Ended, Top};
-use crate::serve::tui::state::{Condition, PACE, View};
+use monitor_backends::select;
+use monitor_model::field::ProcessField;
+use monitor_recording::Recording;
+use monitor_sampling::expression;
+use monitor_sampling::{fields, plan};
+use monitor_tui::demand::Demand;
+use monitor_tui::local::Local;
+use monitor_tui::look::{Look, Theme};
+use monitor_tui::played::Played;
+use monitor_tui::run::{Ended, Top};
+use monitor_tui::state::{Condition, PACE, View};
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ fn view(words: &Words) -> Result<View, Failure> {
         view.order = plan::order(sort)?;
     }
     if !words.fields.is_empty() {
-        let named = fields::named(&words.fields, crate::format::Scope::Processes)?;
+        let named = fields::named(&words.fields, monitor_model::scope::Scope::Processes)?;
         view.columns = Some(named.processes);
     }
     if let Some(text) = &words.filter {

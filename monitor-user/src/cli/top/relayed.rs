@@ -3,15 +3,16 @@
 //! A task of its own asks and listens, so that a key never interrupts an answer. What is asked for
 //! anew replaces the series before; a daemon that goes away is waited for, and both are said.
 
-use crate::client::{Client, Error, Request, Series, Told as Event};
-use crate::format::human;
-use crate::meter::examination::Entry;
-use crate::model::id::Ns;
-use crate::model::sample::Process;
-use crate::serve::tui::demand::Demand;
-use crate::serve::tui::feed::{Cost, Feed, Inside, News, Told};
-use crate::serve::tui::own::{Own, share};
-use crate::sys::clock;
+use monitor_client::{Client, Error, Series, Told as Event};
+use monitor_format::human;
+use monitor_model::id::Ns;
+use monitor_model::request::Request;
+use monitor_model::sample::Process;
+use monitor_sampling::examination::Entry;
+use monitor_sys::clock;
+use monitor_tui::demand::Demand;
+use monitor_tui::feed::{Cost, Feed, Inside, News, Told};
+use monitor_tui::own::{Own, share};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 

@@ -2,10 +2,10 @@
 
 use crate::cli::args::{Reader, interval, names};
 use crate::cli::exit;
-use crate::model::group::By;
-use crate::serve::tui::key;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use monitor_model::group::By;
+use monitor_tui::key;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -5,8 +5,8 @@
 //! has told it, however he ends, takes it with him: nobody is left stopped.
 
 use super::super::exit::Failure;
-use crate::model::id::Pid;
-use crate::sys::{files, spawn};
+use monitor_model::id::Pid;
+use monitor_sys::{files, spawn};
 use std::ffi::OsString;
 use std::io::{self, PipeWriter, Write as _};
 use std::process::{Child, Command};

@@ -3,8 +3,8 @@
 //! In: `call open`, `signal SIGTERM,SIGUSR1`. Out: the event, or what would be one.
 
 use super::super::exit::Failure;
-use crate::event::tap::Edge;
-use crate::model::event::Signal;
+use monitor_event::tap::Edge;
+use monitor_model::event::Signal;
 
 /// Something that happens.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,11 +13,11 @@ pub mod words;
 
 use super::exit::{Exit, Failure};
 use super::log;
-use crate::backend;
-use crate::probe;
-use crate::probe::tap;
 use action::Actions;
 use event::Event;
+use monitor_backend as backend;
+use monitor_platform::tap;
+use monitor_symbols as probe;
 use words::When;
 
 /// Watches.

@@ -7,7 +7,7 @@ use crate::deadline;
 use crate::root::privilege::granted;
 use crate::served::Served;
 use crate::talk::Talk;
-use monitor::control::{Act, Hand as _, Mark, Tool, Worker};
+use monitor_control::{Act, Hand as _, Mark, Tool, Worker};
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;

@@ -4,11 +4,11 @@ use super::{RECORD, Scene};
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::root::undo::{programs, programs_of};
-use monitor::backend::ebpf::rule::KernelRules;
-use monitor::backend::rule::act::{
+use monitor_backend::rule::act::{
     Act, CellKind, Compare, MAX_VALUES, Recorded, Source, Value, Width,
 };
-use monitor::backend::rule::{Place, Rules as _};
+use monitor_backend::rule::{Place, Rules as _};
+use monitor_backends::ebpf::rule::KernelRules;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
 
@@ -78,7 +78,7 @@ fn root_a_list_that_is_disabled_replaced_or_removed_does_what_it_should() {
     let mut cell = || scene.rules.make_cell(CellKind::Sum).unwrap();
     let (first, second) = (cell(), cell());
     let id = scene.list(Place::Entry(labs), &[Act::Count(first)]);
-    let mut counts = |change: &mut dyn FnMut(&mut dyn monitor::backend::rule::Rules)| {
+    let mut counts = |change: &mut dyn FnMut(&mut dyn monitor_backend::rule::Rules)| {
         change(&mut scene.rules);
         let _ = scene.target.does("it = sum(l.labs(n) for n in range(7))");
         (scene.rules.cell(first).unwrap(), scene.rules.cell(second).unwrap())

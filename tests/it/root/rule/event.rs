@@ -4,8 +4,8 @@ use super::{RECORD, Scene};
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::root::workload::undisturbed;
-use monitor::backend::rule::act::{Act, CellKind, Compare, Receiver, Source, Value, Width};
-use monitor::backend::rule::{Place, Rules as _};
+use monitor_backend::rule::act::{Act, CellKind, Compare, Receiver, Source, Value, Width};
+use monitor_backend::rule::{Place, Rules as _};
 
 const V0: Value = Value(0);
 const V1: Value = Value(1);
@@ -71,7 +71,7 @@ fn root_23_signals_are_23_events_at_both_ends() {
     let mut sender = crate::root::actor::Actor::new();
     let _ = sender.does(&format!("for _ in range(23): os.kill({}, 40)", target.0));
     let mut told = Vec::new();
-    let of = |told: &[monitor::backend::rule::told::Told], list| {
+    let of = |told: &[monitor_backend::rule::told::Told], list| {
         told.iter().filter(|it| it.list == list).count()
     };
     deadline::until(|| {
@@ -114,7 +114,7 @@ fn root_blocking_inside_a_call_is_seen_at_the_switch() {
     let usleep = scene.function("usleep");
     // From now on its code is in memory: nothing within it waits for a disk.
     let _ = scene.target.does("it = l.usleep(1)");
-    let inside = scene.rules.make_timer(monitor::backend::rule::act::Whose::Thread).unwrap();
+    let inside = scene.rules.make_timer(monitor_backend::rule::act::Whose::Thread).unwrap();
     let (begin, end) = (Act::Begin(inside, V0), Act::End(V0, inside));
     let _ = scene.list(Place::Entry(usleep.clone()), &[begin]);
     let _ = scene.list(Place::Return(usleep), &[end]);
@@ -160,7 +160,7 @@ fn root_a_switch_names_only_processes_of_the_set() {
         Some((scene.told(), scene.runs(id) - before))
     });
     let target = u64::from(scene.target.pid().0);
-    let names = |it: &monitor::backend::rule::told::Told| (it.values[0], it.values[1]);
+    let names = |it: &monitor_backend::rule::told::Told| (it.values[0], it.values[1]);
     assert!(told.iter().map(names).all(|it| {
         it == (target, u64::MAX) || it == (u64::MAX, target) || it == (target, target)
     }));

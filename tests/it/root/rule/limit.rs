@@ -2,9 +2,9 @@
 
 use super::{RECORD, Scene};
 use crate::root::privilege::granted;
-use monitor::backend::rule::act::{Act, CellKind, Compare, Value, Width};
-use monitor::backend::rule::told::Why;
-use monitor::backend::rule::{Place, Rules as _};
+use monitor_backend::rule::act::{Act, CellKind, Compare, Value, Width};
+use monitor_backend::rule::told::Why;
+use monitor_backend::rule::{Place, Rules as _};
 
 const V0: Value = Value(0);
 const ARGUMENT: Act = Act::Argument(V0, 0, Width::I32);

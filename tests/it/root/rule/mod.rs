@@ -11,11 +11,11 @@ mod set;
 mod timer;
 
 use super::actor::Actor;
-use monitor::backend::ebpf::rule::KernelRules;
-use monitor::backend::rule::act::{Act, Recorded, Set};
-use monitor::backend::rule::told::{Tally, Told};
-use monitor::backend::rule::{Children, List, ListId, Place, Reader, Rules, Site};
-use monitor::model::id::Pid;
+use monitor_backend::rule::act::{Act, Recorded, Set};
+use monitor_backend::rule::told::{Tally, Told};
+use monitor_backend::rule::{Children, List, ListId, Place, Reader, Rules, Site};
+use monitor_backends::ebpf::rule::KernelRules;
+use monitor_model::id::Pid;
 
 /// Makes the C library's functions callable as `l.name`.
 const LIBRARY: &str = "import ctypes; l = ctypes.CDLL(None); l.labs.restype = ctypes.c_long; \

@@ -4,8 +4,8 @@ use super::{LIBRARY, Scene};
 use crate::deadline;
 use crate::root::actor::Actor;
 use crate::root::privilege::granted;
-use monitor::backend::rule::act::{Act, CellKind};
-use monitor::backend::rule::{Children, List, Part, Place, Rules as _};
+use monitor_backend::rule::act::{Act, CellKind};
+use monitor_backend::rule::{Children, List, Part, Place, Rules as _};
 
 /// Calls `labs` in so many children, and waits for each.
 fn in_children(n: u32) -> String {

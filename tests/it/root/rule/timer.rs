@@ -2,8 +2,8 @@
 
 use super::{RECORD, Scene};
 use crate::root::privilege::granted;
-use monitor::backend::rule::act::{Act, Value, Whose, Width};
-use monitor::backend::rule::{Part, Place, Rules as _};
+use monitor_backend::rule::act::{Act, Value, Whose, Width};
+use monitor_backend::rule::{Part, Place, Rules as _};
 
 const V0: Value = Value(0);
 const V4: Value = Value(4);

@@ -4,10 +4,10 @@
 //! it. Own code, because what libraries draw cannot follow a light or dark page.
 
 use super::Told;
-use crate::format::human::{escaped, scaled};
-use crate::meter::ledger::{COUNTED, Plot};
-use crate::model::field::ProcessField as F;
-use crate::model::id::Ns;
+use monitor_format::human::{escaped, scaled};
+use monitor_model::field::ProcessField as F;
+use monitor_model::id::Ns;
+use monitor_sampling::ledger::{COUNTED, Plot};
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -3,8 +3,8 @@
 use super::{Told, length, percent};
 use crate::cli::exit::Failure;
 use crate::cli::output;
-use crate::meter::ledger::{COUNTED, Entry, Spread};
-use crate::model::field::{Category, ProcessField as F};
+use monitor_model::field::{Category, ProcessField as F};
+use monitor_sampling::ledger::{COUNTED, Entry, Spread};
 use serde_json::{Map, Value, json};
 
 /// Counts changes after which an old reader would misread.

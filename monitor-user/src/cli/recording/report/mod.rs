@@ -13,11 +13,11 @@ use super::when::{Between, between, rfc3339};
 use super::words::Report as Words;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, Output, say};
-use crate::meter::filter::Filter;
-use crate::meter::ledger::{Ledger, Of, Plot};
-use crate::model::id::Ns;
-use crate::model::sample::Note;
-use crate::record::{Header, Recording};
+use monitor_model::id::Ns;
+use monitor_model::sample::Note;
+use monitor_recording::{Header, Recording};
+use monitor_sampling::filter::Filter;
+use monitor_sampling::ledger::{Ledger, Of, Plot};
 use std::path::Path;
 
 /// Entries that are plotted by themselves.
@@ -126,7 +126,7 @@ pub(super) fn percent(hundredths: u64) -> f64 {
 pub(super) fn course(ledger: &Ledger) -> String {
     let Some((first, last, samples)) = ledger.span() else { return "nothing".into() };
     let mut text = format!("{} to {}, ", rfc3339(first.unix), rfc3339(last.unix));
-    crate::format::human::span(length(ledger).0 as f64, &mut text);
+    monitor_format::human::span(length(ledger).0 as f64, &mut text);
     text + &format!(", {samples} samples")
 }
 

@@ -2,9 +2,9 @@
 
 use super::chart::{STYLE, each, quoted};
 use super::{Told, course, length, percent};
-use crate::format::human::{scaled, span};
-use crate::meter::ledger::{Entry, Of};
-use crate::model::field::ProcessField as F;
+use monitor_format::human::{scaled, span};
+use monitor_model::field::ProcessField as F;
+use monitor_sampling::ledger::{Entry, Of};
 use std::fmt::Write;
 
 /// Lines of the table: a page of more is not read.

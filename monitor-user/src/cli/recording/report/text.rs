@@ -1,12 +1,12 @@
 //! A report for people.
 
 use super::{Told, course, length, percent};
-use crate::format::grid::{Column, Grid, Side};
-use crate::format::human::{escaped, scaled, span};
-use crate::meter::ledger::{Entry, Of};
-use crate::model::field::{Category, ProcessField as F};
-use crate::model::group::By;
-use crate::model::id::Ns;
+use monitor_format::grid::{Column, Grid, Side};
+use monitor_format::human::{escaped, scaled, span};
+use monitor_model::field::{Category, ProcessField as F};
+use monitor_model::group::By;
+use monitor_model::id::Ns;
+use monitor_sampling::ledger::{Entry, Of};
 use std::fmt::Write;
 
 /// Commands of short lives that are named.

@@ -4,11 +4,11 @@
 //! to is asked for now and then, once more after the end. Pure; every list has its limit.
 
 use super::wish::{Part, Wish, part};
-use crate::format::events;
-use crate::model::event::Signal;
-use crate::model::id::{Identity, Ns};
-use crate::omis::{Answer, RequestId, Status, Value, parse};
-use crate::serve::tui::rule::{Last, Order, Rule, Rules, Standing};
+use monitor_format::events;
+use monitor_model::event::Signal;
+use monitor_model::id::{Identity, Ns};
+use monitor_omis::{Answer, RequestId, Status, Value, parse};
+use monitor_tui::rule::{Last, Order, Rule, Rules, Standing};
 use std::collections::VecDeque;
 
 /// Rules at the same time.
@@ -238,7 +238,7 @@ fn reason(answer: &Answer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::id::Pid;
+    use monitor_model::id::Pid;
 
     fn id() -> Identity {
         Identity { pid: Pid(7), start: Ns(1) }

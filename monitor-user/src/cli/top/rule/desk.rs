@@ -4,12 +4,12 @@
 //! book. Of how the rules stand the screen sees the latest, at most twice a second.
 
 use super::book::Book;
-use crate::backend::hold;
-use crate::backend::select::Choice;
 use crate::cli::ask::local::Local;
 use crate::cli::ask::{Came, Way, remote};
-use crate::serve::tui::rule::{Order, Rules};
-use crate::sys::clock;
+use monitor_backends::hold;
+use monitor_backends::select::Choice;
+use monitor_sys::clock;
+use monitor_tui::rule::{Order, Rules};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;

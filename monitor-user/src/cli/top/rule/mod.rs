@@ -12,10 +12,10 @@ mod desk;
 mod wish;
 
 use crate::cli::args::Reader;
-use crate::serve::tui::demand::Demand;
-use crate::serve::tui::feed::{Feed, Told};
-use crate::serve::tui::rule::Order;
 use desk::{Desk, Source};
+use monitor_tui::demand::Demand;
+use monitor_tui::feed::{Feed, Told};
+use monitor_tui::rule::Order;
 use wish::Wish;
 
 /// A feed beside which rules run.

@@ -6,9 +6,9 @@
 //! that it is known how long it took. Signals and ends are told, each of them.
 
 use crate::cli::when::event::Event;
-use crate::event::tap::Edge;
-use crate::model::id::Pid;
-use crate::omis::Value;
+use monitor_event::tap::Edge;
+use monitor_model::id::Pid;
+use monitor_omis::Value;
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,7 +163,7 @@ impl Wish {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::omis::{Dialect, parse};
+    use monitor_omis::{Dialect, parse};
 
     #[test]
     fn every_wish_is_requests_that_can_be_read() {

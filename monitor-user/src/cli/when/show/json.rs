@@ -3,9 +3,9 @@
 //! In: what happened. Out: JSON. What is not known is absent.
 
 use super::{Event, Row, Value, What};
-use crate::event::tap::Edge;
-use crate::model::event;
-use crate::model::id::Ns;
+use monitor_event::tap::Edge;
+use monitor_model::event;
+use monitor_model::id::Ns;
 use serde::Serialize;
 use serde_json::Number;
 
@@ -114,7 +114,7 @@ fn text(it: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::id::Pid;
+    use monitor_model::id::Pid;
 
     fn event(what: What) -> Event {
         Event { at: Ns(5), pid: Pid(7), comm: Some("a\"b".into()), what }

@@ -6,13 +6,13 @@
 mod json;
 mod people;
 
-use crate::event::tap::Edge;
-use crate::model::event::Signal;
-use crate::model::id::{Ns, Pid};
-use crate::probe::description::call::Kind;
-use crate::probe::description::told::RESULT;
-use crate::probe::find;
-use crate::probe::tap::Called;
+use monitor_event::tap::Edge;
+use monitor_model::event::Signal;
+use monitor_model::id::{Ns, Pid};
+use monitor_platform::tap::Called;
+use monitor_symbols::description::call::Kind;
+use monitor_symbols::description::told::RESULT;
+use monitor_symbols::find;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 

@@ -3,9 +3,9 @@
 //! In: what happened. Out: text. What a process wrote in its name or its arguments moves no cursor.
 
 use super::{Event, Row, What};
-use crate::event::tap::Edge;
-use crate::format::{events, human};
-use crate::model::id::Ns;
+use monitor_event::tap::Edge;
+use monitor_format::{events, human};
+use monitor_model::id::Ns;
 use std::fmt::Write as _;
 
 /// A line for what happened, with the time since the beginning.

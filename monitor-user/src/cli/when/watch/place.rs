@@ -5,15 +5,16 @@ use super::super::super::output::say;
 use super::super::event::Event;
 use super::super::show::Event as Shown;
 use super::{Listed, Watch};
-use crate::backend::rule::act::{Act, Compare, Receiver, Recorded};
-use crate::backend::rule::told::Told as Record;
-use crate::event::tap::Edge;
-use crate::event::tap::Tap;
-use crate::format;
-use crate::model::event::Signal;
-use crate::probe;
-use crate::probe::tap::{Manner, Refusal};
-use crate::service::ground::program::look::{self, Look};
+use monitor_backend::rule::act::{Act, Compare, Receiver, Recorded};
+use monitor_backend::rule::told::Told as Record;
+use monitor_event::tap::Edge;
+use monitor_event::tap::Tap;
+use monitor_format as format;
+use monitor_model::event::Signal;
+use monitor_platform::program::look;
+use monitor_platform::program::look::Look;
+use monitor_platform::tap::{Manner, Refusal};
+use monitor_symbols as probe;
 
 impl Watch {
     pub(super) fn place(&mut self, event: &Event) -> Result<(), Failure> {

@@ -5,11 +5,12 @@ use super::super::super::output::say;
 use super::super::command::Waiting;
 use super::super::words::When;
 use super::Watch;
-use crate::backend::Backend as _;
-use crate::backend::procfs::{self, Procfs, Root};
-use crate::meter::filter::Filter;
-use crate::model::id::{Identity, Pid};
-use crate::model::want::Want;
+use monitor_backend::Backend as _;
+use monitor_backends::procfs;
+use monitor_backends::procfs::{Procfs, Root};
+use monitor_model::id::{Identity, Pid};
+use monitor_model::want::Want;
+use monitor_sampling::filter::Filter;
 
 impl Watch {
     /// Finds the processes, or starts the command, which waits.

@@ -4,12 +4,13 @@
 use super::{Tooled, granted};
 use crate::deadline;
 use crate::served::Folder;
-use monitor::engine::ask::Input;
-use monitor::event::right::{Reach, SessionId, Tool};
-use monitor::meter::veil::{Eyes, Veil};
-use monitor::omis::Dialect;
-use monitor::service::ground::Happenings as _;
-use monitor::sys::clock;
+use monitor_event::right::{Reach, SessionId, Tool};
+use monitor_model::whose::Eyes;
+use monitor_omis::Dialect;
+use monitor_platform::Happenings as _;
+use monitor_sampling::veil::Veil;
+use monitor_services::requests::Input;
+use monitor_sys::clock;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,0 +1,170 @@
+//! The test backend: a world that a text describes, and no clock but its own.
+//!
+//! In: a script (see `script`), or the fixed values of `fixed.txt`. Out: samples that are the same
+//! on every machine. Each reading is one interval after the one before it, on both clocks, and
+//! shows a process that ended in between once, as the eBPF backend does.
+
+mod script;
+mod value;
+mod words;
+mod world;
+
+pub use self::script::Malformed;
+
+use self::script::Script;
+use self::world::World;
+use super::device;
+use monitor_backend::{Backend, Error};
+use monitor_model::field::ProcessField;
+use monitor_model::id::{Identity, Ns};
+use monitor_model::probe::{Health, Probe};
+use monitor_model::sample::{Instant, Node, Note, Process, Sample, Source, Text};
+use monitor_model::want::{Capability, Devices, Want};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// When the first reading is: 1,000 s after boot, as 2026 begins (UTC).
+pub const BEGINNING: Instant =
+    Instant { boot: Ns(1_000_000_000_000), unix: Ns(1_767_225_600_000_000_000) };
+
+/// The backend.
+#[derive(Clone, Debug)]
+pub struct Canned {
+    script: Script,
+    world: World,
+    /// Lines of the script that have happened.
+    done: usize,
+    readings: u64,
+    /// How much time has passed besides that between readings.
+    passed: Ns,
+    texts: BTreeMap<Identity, Text>,
+}
+
+impl Canned {
+    /// The world of `fixed.txt`: one process, two disks, three interfaces, nothing moves.
+    pub fn fixed() -> Self {
+        Self::scripted(include_str!("fixed.txt")).expect("a test parses fixed.txt")
+    }
+
+    /// The world of a script.
+    pub fn scripted(text: &str) -> Result<Self, Malformed> {
+        let script = Script::from_text(text)?;
+        let world = World::default();
+        let (readings, passed) = (0, Ns(0));
+        Ok(Self { script, world, done: 0, readings, passed, texts: BTreeMap::new() })
+    }
+
+    /// Lets what the lines of a script say happen now.
+    pub fn happen(&mut self, text: &str) -> Result<(), Malformed> {
+        for line in Script::from_text(text)?.lines {
+            self.world.apply(&line.act);
+        }
+        Ok(())
+    }
+
+    /// Lets it be so long after the beginning; readings take no time from then on.
+    pub fn pass(&mut self, to: Ns) {
+        (self.script.every, self.passed) = (Ns(0), to.max(self.passed));
+        self.advance(self.passed);
+    }
+
+    /// Lets everything happen that is due, in the order of time.
+    fn advance(&mut self, to: Ns) {
+        while let Some(line) = self.script.lines.get(self.done).filter(|line| line.at <= to) {
+            self.world.grow(line.at);
+            self.world.apply(&line.act);
+            self.done += 1;
+        }
+        self.world.grow(to);
+    }
+
+    fn node(&self, want: &Want, notes: &mut Vec<Note>) -> Option<Node> {
+        if !want.node && want.disks == Devices::None && want.nets == Devices::None {
+            return None;
+        }
+        let mut all = self.world.node();
+        let mut node = Node::default();
+        if want.node {
+            (node.row, node.cpus) = (all.row, std::mem::take(&mut all.cpus));
+        }
+        if want.disks != Devices::None {
+            node.disks = device::chosen(all.disks, &want.disks, "disk", |_| true, notes);
+        }
+        if want.nets != Devices::None {
+            node.nets = device::chosen(all.nets, &want.nets, "interface", |_| true, notes);
+        }
+        Some(node)
+    }
+
+    fn processes(&mut self, want: &Want) -> Vec<Process> {
+        let mut processes = self.world.processes();
+        self.texts.clear();
+        for it in &mut processes {
+            self.texts.insert(it.id, std::mem::take(&mut it.text));
+            if !want.threads {
+                it.threads.clear();
+            }
+            if !want.wants(ProcessField::Pss) || !want.pss_of.means(it) {
+                it.row.clear(ProcessField::Pss);
+            }
+        }
+        let asked = |it: &Process| want.pids.as_ref().is_none_or(|pids| pids.contains(&it.id.pid));
+        processes.retain(asked);
+        processes.sort_unstable_by_key(|it| it.id);
+        processes
+    }
+}
+
+impl Backend for Canned {
+    fn source(&self) -> Source {
+        Source::Test
+    }
+
+    fn probes(&mut self) -> Vec<Probe> {
+        let health = Health::Active;
+        let probe = |&it| Probe { health: health.clone(), ..Probe::off(it) };
+        Capability::ALL.iter().map(probe).collect()
+    }
+
+    fn read(&mut self, want: &Want) -> Result<Sample, Error> {
+        let passed = self.script.every.0.saturating_mul(self.readings).max(self.passed.0);
+        self.readings += 1;
+        self.advance(Ns(passed));
+        let mut sample = Sample {
+            at: Instant {
+                boot: Ns(BEGINNING.boot.0.saturating_add(passed)),
+                unix: Ns(BEGINNING.unix.0.saturating_add(passed)),
+            },
+            source: Source::Test,
+            node: Arc::clone(&self.script.host),
+            ..Sample::default()
+        };
+        let processes = self.processes(want);
+        self.world.bury();
+        sample.events = self.world.events();
+        if want.processes {
+            sample.processes = processes;
+        }
+        sample.node_stats = self.node(want, &mut sample.notes);
+        Ok(sample)
+    }
+
+    fn describe(&mut self, processes: &mut [Process], want: &Want) {
+        for process in processes {
+            let Some(text) = self.texts.get(&process.id) else { continue };
+            let asked = |field, text: &Option<Arc<str>>| text.clone().filter(|_| want.wants(field));
+            process.text = Text {
+                cmdline: asked(ProcessField::Cmdline, &text.cmdline),
+                path: asked(ProcessField::Path, &text.path),
+                cgroup: asked(ProcessField::Cgroup, &text.cgroup),
+                user: asked(ProcessField::User, &text.user),
+                origin: text.origin.clone().filter(|_| want.wants(ProcessField::Job)),
+                job: process.text.job.take(),
+                rank: process.text.rank.take(),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

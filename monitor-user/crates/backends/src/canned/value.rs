@@ -1,0 +1,158 @@
+//! Values as a script writes them.
+//!
+//! In: `rss_bytes=4M`, `cpu_ns+=10ms`, `cpu_ns/s=500ms`. Out: a change of a field of one category.
+//! Units are those of time (ns us ms s m h) and of memory (K M G T, powers of 1,024); a number
+//! without one is in the field's own unit.
+
+use monitor_model::field::{Category, Kind, Row};
+use monitor_model::id::Ns;
+
+/// What is done to a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// `=`: it becomes the value.
+    Set,
+    /// `+=`: the value is added once.
+    Add,
+    /// `/s=`: the value is added each second from now on.
+    Grow,
+}
+
+/// One change.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<F> {
+    field: F,
+    how: How,
+    bits: u64,
+}
+
+/// The values of an object, and how fast they grow.
+#[derive(Clone, Debug)]
+pub struct Values<F, const N: usize> {
+    /// Now.
+    pub row: Row<F, N>,
+    growth: Vec<(F, u64)>,
+}
+
+impl<F: Category, const N: usize> Default for Values<F, N> {
+    fn default() -> Self {
+        Self { row: Row::default(), growth: Vec::new() }
+    }
+}
+
+impl<F: Category, const N: usize> Values<F, N> {
+    /// Makes a change.
+    pub fn apply(&mut self, change: &Change<F>) {
+        match change.how {
+            How::Set => self.row.set(change.field, change.bits),
+            How::Add => self.row.add(change.field, change.bits),
+            How::Grow => {
+                self.growth.retain(|(field, _)| *field != change.field);
+                self.growth.push((change.field, change.bits));
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub fn grow(&mut self, span: Ns) {
+        for &(field, per_second) in &self.growth {
+            let grown = u128::from(per_second) * u128::from(span.0) / 1_000_000_000;
+            self.row.add(field, u64::try_from(grown).unwrap_or(u64::MAX));
+        }
+    }
+}
+
+/// A word `name=value`, split at its sign.
+pub fn split(word: &str) -> Result<(&str, How, &str), String> {
+    let (name, value) = word.split_once('=').ok_or_else(|| format!("{word}: wanted name=value"))?;
+    if let Some(name) = name.strip_suffix('+') {
+        return Ok((name, How::Add, value));
+    }
+    if let Some(name) = name.strip_suffix("/s") {
+        return Ok((name, How::Grow, value));
+    }
+    Ok((name, How::Set, value))
+}
+
+/// A word as a change of a category's field.
+pub fn change<F: Category>(word: &str) -> Result<Change<F>, String> {
+    let (name, how, value) = split(word)?;
+    let field = F::named(name).ok_or_else(|| format!("{name}: no such field"))?;
+    let kind = field.field().kind;
+    if how != How::Set && kind != Kind::Number {
+        return Err(format!("{name}: only numbers grow"));
+    }
+    let bits = bits(kind, value).ok_or_else(|| format!("{word}: {value} is no {kind:?}"))?;
+    Ok(Change { field, how, bits })
+}
+
+fn bits(kind: Kind, value: &str) -> Option<u64> {
+    match kind {
+        Kind::Number | Kind::Flag => number(value),
+        Kind::Signed => value.parse::<i64>().ok().map(i64::cast_unsigned),
+        Kind::Float => value.parse::<f64>().ok().map(f64::to_bits),
+        Kind::Letter => match value.as_bytes() {
+            [letter] => Some(u64::from(*letter)),
+            _ => None,
+        },
+        Kind::Text => None,
+    }
+}
+
+/// A whole number and its unit.
+pub fn number(text: &str) -> Option<u64> {
+    let end = text.find(|it: char| !it.is_ascii_digit() && it != '_').unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let count: u64 = digits.replace('_', "").parse().ok()?;
+    let worth = match unit {
+        "" | "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1 << 40,
+        _ => return None,
+    };
+    count.checked_mul(worth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_model::field::process::ProcessRow;
+    use monitor_model::field::{NodeField, ProcessField};
+
+    #[test]
+    fn numbers_have_units() {
+        assert_eq!(number("1_500"), Some(1_500));
+        assert_eq!(number("2ms"), Some(2_000_000));
+        assert_eq!(number("4K"), Some(4_096));
+        for bad in ["", "ms", "5x", "-1", "99999999999999999999", "99999999999999h"] {
+            assert_eq!(number(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn growth_goes_on_and_the_last_one_counts() {
+        let mut values = Values::<ProcessField, { ProcessField::COUNT }>::default();
+        for word in ["cpu_ns=1s", "cpu_ns+=1s", "cpu_ns/s=9s", "cpu_ns/s=500ms"] {
+            values.apply(&change(word).unwrap());
+        }
+        values.grow(Ns(100_000_000));
+        let row: &ProcessRow = &values.row;
+        assert_eq!(row.get(ProcessField::CpuTime), Some(2_050_000_000));
+    }
+
+    #[test]
+    fn a_wrong_word_says_what_is_wrong() {
+        let error = |word| change::<NodeField>(word).unwrap_err();
+        assert_eq!(error("load1"), "load1: wanted name=value");
+        assert_eq!(error("lode=1"), "lode: no such field");
+        assert_eq!(error("load1/s=1"), "load1: only numbers grow");
+        assert_eq!(error("cpus=x"), "cpus=x: x is no Number");
+    }
+}

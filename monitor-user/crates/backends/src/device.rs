@@ -1,0 +1,50 @@
+//! Which devices a reading gives: all of a kind, or those that were named.
+//!
+//! In: all devices there are and what is wanted. Out: the wanted ones, in the order they came,
+//! and a note for each name that is not among them; the rest is delivered all the same.
+
+use monitor_model::sample::{Device, Note};
+use monitor_model::want::Devices;
+use std::sync::Arc;
+
+/// The devices that are wanted, and a note for each name that is not there.
+pub fn chosen<R>(
+    devices: Vec<Device<R>>,
+    want: &Devices,
+    what: &str,
+    by_default: fn(&str) -> bool,
+    notes: &mut Vec<Note>,
+) -> Vec<Device<R>> {
+    let Devices::Named(names) = want else {
+        return devices.into_iter().filter(|it| by_default(&it.name)).collect();
+    };
+    let known: Vec<Arc<str>> = devices.iter().map(|it| Arc::clone(&it.name)).collect();
+    for name in names.iter().filter(|name| !known.contains(name)) {
+        notes.push(unknown(what, name, &known));
+    }
+    devices.into_iter().filter(|it| names.contains(&it.name)).collect()
+}
+
+/// The note on a device that does not exist.
+fn unknown(what: &str, name: &str, known: &[Arc<str>]) -> Note {
+    if known.is_empty() {
+        return Note::missing(format!("no {what} {name}: there is none at all"));
+    }
+    Note::missing(format!("no {what} {name}: there are {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_device_is_named_and_the_rest_delivered() {
+        let device = |name: &str| Device { name: name.into(), row: () };
+        let mut notes = Vec::new();
+        let want = Devices::Named(vec!["sdz".into(), "loop0".into()]);
+        let all = vec![device("sda"), device("loop0")];
+        let got = chosen(all, &want, "disk", |_| false, &mut notes);
+        assert_eq!(got.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["loop0"]);
+        assert_eq!(notes, [Note::missing("no disk sdz: there are sda, loop0")]);
+    }
+}

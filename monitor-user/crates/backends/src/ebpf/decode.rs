@@ -1,0 +1,251 @@
+//! Records of the kernel half into rows of the model: names, units, and the sums that the kernel
+//! leaves to us. Pure.
+
+use super::snapshot::Threads;
+use monitor_ebpf::abi::Owner;
+use monitor_ebpf::abi::life::{End, KIND_EXIT, Waited};
+use monitor_ebpf::abi::task::{self, GROUP_EXIT, Sums, Thread};
+use monitor_model::field::ProcessField as F;
+use monitor_model::field::process::ProcessRow;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::sample::Process;
+use std::iter;
+
+/// `PF_KTHREAD` of include/linux/sched.h.
+const PF_KTHREAD: u32 = 0x20_0000;
+/// Kernel priorities below this are real-time (`MAX_RT_PRIO`).
+const MAX_RT_PRIO: i64 = 100;
+/// `static_prio` of nice 0 (`DEFAULT_PRIO`).
+const DEFAULT_PRIO: i64 = 120;
+
+/// The seven of `task_io_accounting`, in its order.
+const IO: [F; 7] = [
+    F::ReadChars,
+    F::WrittenChars,
+    F::ReadCalls,
+    F::WriteCalls,
+    F::ReadBytes,
+    F::WrittenBytes,
+    F::CancelledBytes,
+];
+
+/// Which process a record of the kernel half means.
+pub const fn identity(owner: Owner) -> Identity {
+    Identity { pid: Pid(owner.tgid), start: Ns(owner.start_boottime_ns) }
+}
+
+/// A living process: what its ended threads used, and what each live one did. `threads` are those
+/// beside the leader, in the order of their ids.
+pub fn living(record: &task::Process, threads: &[&Thread], keep: Threads) -> Process {
+    let leader = &record.leader;
+    let (mut used, mut waited) = (record.dead, Waited::NONE);
+    for thread in iter::once(&leader).chain(threads) {
+        used.add(&thread.sums);
+        waited = both(&waited, thread);
+    }
+    let mut it = process(record, &used, &waited);
+    finish(&mut it);
+    if keep == Threads::Kept {
+        // An id that wrapped can be lower than the leader's.
+        let (lower, higher) = threads.split_at(threads.partition_point(|it| it.tid < leader.tid));
+        it.threads = lower.iter().chain([&leader]).chain(higher).map(|it| thread(it)).collect();
+    }
+    it
+}
+
+/// A process that used and waited this much in all.
+fn process(record: &task::Process, used: &Sums, waited: &Waited) -> Process {
+    let leader = &record.leader;
+    let mut it = Process {
+        id: identity(leader.owner()),
+        comm: leader.comm,
+        unlent: record.unlent == 1,
+        ..Process::default()
+    };
+    let row = &mut it.row;
+    row.set(F::Pid, u64::from(leader.tgid));
+    row.set(F::Ppid, u64::from(record.ppid));
+    row.set(F::Uid, u64::from(record.uid));
+    row.set(F::Gid, u64::from(record.gid));
+    row.set(F::Threads, u64::from(record.threads));
+    row.set(F::CgroupId, record.cgroup_id);
+    row.set(F::ExecId, u64::from(record.exec_id));
+    if record.ns_pid != 0 {
+        row.set(F::NsPid, u64::from(record.ns_pid));
+    }
+    schedule(row, leader);
+    memory(row, record);
+    usage(row, used, waited);
+    it
+}
+
+/// A thread's waits on top of others'.
+const fn both(waited: &Waited, thread: &Thread) -> Waited {
+    Waited {
+        run_delay_ns: waited.run_delay_ns.wrapping_add(thread.run_delay_ns),
+        run_count: waited.run_count.wrapping_add(thread.run_count),
+    }
+}
+
+/// The totals of a process that has ended: its final record, or its last words.
+pub fn ended(end: &End) -> Process {
+    let record = &end.process;
+    let is_last_words = end.kind == KIND_EXIT;
+    let mut used = record.dead;
+    if is_last_words {
+        used.add(&record.leader.sums);
+    }
+    let mut it = process(record, &used, &both(&end.waited, &record.leader));
+    if is_last_words {
+        it.row.set(F::Approximate, 1);
+    }
+    it.row.set(F::Ended, 1);
+    it.row.set(F::ExitCode, exit_code(record));
+    it.row.set(F::PeakRss, end.max_rss_pages * page_bytes());
+    it.row.clear(F::Threads);
+    finish(&mut it);
+    it
+}
+
+/// A thread's own row.
+fn thread(record: &Thread) -> Process {
+    let id = Identity { pid: Pid(record.tid), start: Ns(record.start_boottime_ns) };
+    let mut it = Process { id, comm: record.comm, ..Process::default() };
+    it.row.set(F::Pid, u64::from(record.tgid));
+    it.row.set(F::Tid, u64::from(record.tid));
+    schedule(&mut it.row, record);
+    usage(&mut it.row, &record.sums, &both(&Waited::NONE, record));
+    finish(&mut it);
+    it
+}
+
+/// Divides the exact CPU time as the tick sampled user and system time, as `cputime_adjust` of
+/// kernel/sched/cputime.c does.
+fn finish(process: &mut Process) {
+    let row = &mut process.row;
+    let [cpu, user, system] =
+        [F::CpuTime, F::UserTime, F::SystemTime].map(|field| row.get(field).unwrap_or(0));
+    let sampled = u128::from(user) + u128::from(system);
+    // Where no tick ever hit it, the kernel calls it all user time.
+    let share = (u128::from(cpu) * u128::from(user)).checked_div(sampled);
+    let user = share.and_then(|share| u64::try_from(share).ok()).unwrap_or(cpu);
+    row.set(F::UserTime, user);
+    row.set(F::SystemTime, cpu - user);
+}
+
+fn usage(row: &mut ProcessRow, used: &Sums, waited: &Waited) {
+    row.set(F::CpuTime, used.exec_ns);
+    row.set(F::UserTime, used.user_ns);
+    row.set(F::SystemTime, used.system_ns);
+    row.set(F::VoluntarySwitches, used.voluntary_switches);
+    row.set(F::InvoluntarySwitches, used.involuntary_switches);
+    row.set(F::MinorFaults, used.minor_faults);
+    row.set(F::MajorFaults, used.major_faults);
+    for (field, amount) in IO.into_iter().zip(used.io) {
+        row.set(field, amount);
+    }
+    row.set(F::RunDelay, waited.run_delay_ns);
+    row.set(F::RunCount, waited.run_count);
+}
+
+fn schedule(row: &mut ProcessRow, thread: &Thread) {
+    row.set(F::StartTime, thread.start_boottime_ns);
+    row.set(F::State, u64::from(state_letter(thread.state)));
+    row.set_signed(F::Priority, i64::from(thread.priority) - MAX_RT_PRIO);
+    row.set_signed(F::Nice, i64::from(thread.static_priority) - DEFAULT_PRIO);
+    row.set(F::Policy, u64::from(thread.policy));
+    row.set(F::Processor, u64::from(thread.processor));
+    row.set(F::KernelThread, u64::from(thread.flags & PF_KTHREAD != 0));
+}
+
+fn memory(row: &mut ProcessRow, record: &task::Process) {
+    if record.has_memory == 0 {
+        return; // A kernel thread, or ended: no memory is not zero memory.
+    }
+    let page = page_bytes();
+    let [file, anon, swap, shmem] =
+        record.rss_pages.map(|pages| u64::try_from(pages).unwrap_or(0) * page);
+    let rss = file + anon + shmem;
+    row.set(F::Rss, rss);
+    row.set(F::RssFile, file);
+    row.set(F::RssAnon, anon);
+    row.set(F::RssShmem, shmem);
+    row.set(F::Swap, swap);
+    let vsize = record.vsize_pages * page;
+    row.set(F::Vsize, vsize);
+    // The kernel notes a peak only when it shrinks, so the present may be higher.
+    row.set(F::PeakVsize, vsize.max(record.peak_vsize_pages * page));
+    row.set(F::PeakRss, rss.max(record.peak_rss_pages * page));
+}
+
+fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// As `wait(2)` would report it: the group's code if the group was ended as a whole.
+fn exit_code(record: &task::Process) -> u64 {
+    let grouped = record.group_flags & GROUP_EXIT != 0;
+    let status = if grouped { record.group_exit_code } else { record.leader.exit_code };
+    match status & 0x7f {
+        0 => u64::from(status >> 8 & 0xff),
+        signal => 128 + u64::from(signal),
+    }
+}
+
+/// The letter of `task_state_to_char` (include/linux/sched.h).
+fn state_letter(state: u32) -> u8 {
+    /// `TASK_UNINTERRUPTIBLE | TASK_NOLOAD`: idle kernel threads.
+    const IDLE: u32 = 0x402;
+    /// `TASK_RTLOCK_WAIT | TASK_FROZEN`: waiting, whatever the other bits say.
+    const WAITING: u32 = 0x9000;
+    if state & IDLE == IDLE {
+        return b'I';
+    }
+    if state & WAITING != 0 {
+        return b'D';
+    }
+    // The highest of the seven reported bits counts; none of them is running.
+    match (state & 0x7f).checked_ilog2() {
+        None => b'R',
+        Some(bit) => b"SDTtXZP"[bit as usize],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_spelled_as_ps_spells_them() {
+        let letters = [0, 1, 2, 4, 8, 0x10, 0x20, 0x402, 0x8000].map(state_letter);
+        assert_eq!(&letters, b"RSDTtXZID");
+    }
+
+    #[track_caller]
+    fn check(cpu: u64, user: u64, system: u64, want: (u64, u64)) {
+        let mut it = Process::default();
+        it.row.set(F::CpuTime, cpu);
+        it.row.set(F::UserTime, user);
+        it.row.set(F::SystemTime, system);
+        finish(&mut it);
+        let got = (it.row.get(F::UserTime), it.row.get(F::SystemTime));
+        assert_eq!(got, (Some(want.0), Some(want.1)));
+    }
+
+    #[test]
+    fn exact_time_is_divided_as_the_tick_sampled() {
+        check(1000, 30, 10, (750, 250));
+        check(1000, 0, 0, (1000, 0));
+        check(u64::MAX, u64::MAX, 0, (u64::MAX, 0));
+    }
+
+    #[test]
+    fn a_signal_gives_128_and_its_number() {
+        let mut record = task::Process::default();
+        record.leader.exit_code = 3 << 8;
+        assert_eq!(exit_code(&record), 3);
+        record.group_flags = GROUP_EXIT;
+        record.group_exit_code = 9;
+        assert_eq!(exit_code(&record), 137);
+    }
+}

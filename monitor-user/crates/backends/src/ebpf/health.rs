@@ -1,0 +1,140 @@
+//! The health of loaded objects: how often their programs ran, what that cost, what maps take.
+//!
+//! In: `/proc/self/fdinfo` of programs and maps (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`).
+//! Run times are there only while the kernel's BPF statistics are switched on.
+
+use super::object::{Fallback, Object};
+use aya::maps::Map;
+use aya::sys::{Stats, enable_stats};
+use monitor_backend::Error;
+use monitor_model::probe::{Cost, Health, Probe};
+use monitor_model::want::Capability;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::process::Command;
+use std::time::Duration;
+
+/// What one event costs where it was not measured: a tracepoint program with one map update, on
+/// the machine of the measurements in docs/journal.
+const CALIBRATED_NS: f64 = 150.0;
+/// How often `exercise` does each thing.
+const ROUNDS: usize = 10;
+/// How long it waits for a datagram of its own.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How an object serves a capability.
+pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
+    let loss = object.loss();
+    let (run_ns, runs) = run_time(object);
+    let measured =
+        (runs > 0).then(|| Cost { ns_per_event: run_ns as f64 / runs as f64, estimated: false });
+    Probe {
+        capability,
+        health: object.fallback().map_or(Health::Active, |Fallback { why, exact }| {
+            Health::Fallback { why: why.clone(), exact: *exact }
+        }),
+        with: None,
+        hooks: object.hooks().to_vec(),
+        events: loss.events,
+        cost: Some(measured.unwrap_or(Cost { ns_per_event: CALIBRATED_NS, estimated: true })),
+        lost: loss.ring_full + loss.table_full + dropped + missed(object),
+        map_bytes: map_bytes(object) + object.ring_bytes(),
+    }
+}
+
+/// Lets the kernel count the run time of programs until the result is dropped; `None` without
+/// CAP_SYS_ADMIN, or before 5.8.
+pub fn statistics() -> Option<OwnedFd> {
+    enable_stats(Stats::RunTime).ok()
+}
+
+/// Does a little of what the hooks are for: processes, switches, datagrams and a connection.
+/// Disks and signals are left alone: what they cost stays an estimate unless others use them.
+pub fn exercise() {
+    for _ in 0..ROUNDS {
+        // Whether it can be run does not matter: fork, exec and exit happen all the same.
+        let _ = Command::new("/bin/true").status();
+        let _ = datagram();
+        let _ = connection();
+    }
+}
+
+fn datagram() -> std::io::Result<()> {
+    let [one, other] = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
+    other.set_read_timeout(Some(PATIENCE))?;
+    let _ = one.send_to(b"?", other.local_addr()?)?;
+    other.recv(&mut [0]).map(drop)
+}
+
+fn connection() -> std::io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    TcpStream::connect(listener.local_addr()?).map(drop)
+}
+
+/// How a capability fares whose object was refused.
+pub fn refused(error: &Error) -> Health {
+    match error {
+        Error::Unsupported { why, fix, .. } => {
+            Health::Unsupported { why: why.clone(), fix: fix.clone() }
+        }
+        _ => Health::Failed { error: error.to_string() },
+    }
+}
+
+/// Run time and runs of all its programs, as far as the kernel counted them.
+fn run_time(object: &Object) -> (u64, u64) {
+    object.ebpf.programs().filter_map(|(_, program)| program.fd().ok()).fold((0, 0), |sum, fd| {
+        let info = fdinfo(fd.as_fd());
+        (sum.0 + number(&info, "run_time_ns"), sum.1 + number(&info, "run_cnt"))
+    })
+}
+
+/// Runs that the kernel left out because the same program was running on that CPU already.
+fn missed(object: &Object) -> u64 {
+    let programs = object.ebpf.programs().filter_map(|(_, program)| program.fd().ok());
+    programs.map(|fd| number(&fdinfo(fd.as_fd()), "recursion_misses")).sum()
+}
+
+/// What the kernel holds for a map.
+pub fn memory(map: BorrowedFd<'_>) -> u64 {
+    number(&fdinfo(map), "memlock")
+}
+
+fn map_bytes(object: &Object) -> u64 {
+    let data = |map| match map {
+        &Map::Array(ref it)
+        | &Map::HashMap(ref it)
+        | &Map::PerCpuArray(ref it)
+        | &Map::PerCpuHashMap(ref it) => Some(it),
+        _ => None,
+    };
+    object
+        .ebpf
+        .maps()
+        .filter_map(|(_, map)| data(map))
+        .fold(0, |sum, map| sum + memory(map.fd().as_fd()))
+}
+
+fn fdinfo(fd: BorrowedFd<'_>) -> String {
+    std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).unwrap_or_default()
+}
+
+/// The number behind a key; 0 where the kernel does not give it.
+fn number(info: &str, key: &str) -> u64 {
+    let value = |line: &str| {
+        line.strip_prefix(key)?.strip_prefix(':').and_then(|text| text.trim().parse().ok())
+    };
+    info.lines().find_map(value).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn a_key_is_found_and_a_longer_one_is_not() {
+        let info = "run_cnt_x:\t1\nrun_cnt:\t7\n";
+        assert_eq!(number(info, "run_cnt"), 7);
+        assert_eq!(number(info, "run_time_ns"), 0);
+    }
+}

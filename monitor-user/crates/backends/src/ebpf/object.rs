@@ -1,0 +1,308 @@
+//! One BPF object: loaded by itself, its programs attached one by one.
+//!
+//! In: the embedded object and the running kernel. Out: maps, rings and counts of losses.
+//! A program that cannot be attached costs its object's capability and nothing else.
+
+use super::health;
+use super::kernel::Kernel;
+use aya::maps::{Array, HashMap as Table, MapData, MapError, PerCpuArray, RingBuf};
+use aya::programs::{BtfTracePoint, ProgramError};
+use aya::{Btf, Ebpf, EbpfError, Pod};
+use aya_log::EbpfLogger;
+use monitor_backend::Error;
+use monitor_ebpf::abi::loss::{self, Loss};
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+use zerocopy::{FromBytes, IntoBytes};
+
+include!(concat!(env!("OUT_DIR"), "/objects.rs"));
+
+/// A shared record, for aya's typed maps.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(transparent)]
+pub struct Record<T>(pub T);
+
+// SAFETY: zerocopy's derives prove that `T` is plain bytes without padding.
+#[allow(unsafe_code, reason = "aya's marker trait for what zerocopy has already proved")]
+unsafe impl<T: Plain> Pod for Record<T> {}
+
+/// What a shared record is: bytes that may be copied.
+pub trait Plain: Copy + 'static + FromBytes + IntoBytes {}
+impl<T: Copy + 'static + FromBytes + IntoBytes> Plain for T {}
+
+/// A loaded object.
+pub struct Object {
+    name: &'static str,
+    /// Its programs and maps, for what only one capability needs.
+    pub ebpf: Ebpf,
+    hooks: Vec<String>,
+    fallback: Option<Fallback>,
+    ring_bytes: u64,
+    diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
+}
+
+/// Why an object uses other hooks than the best.
+#[derive(Clone)]
+pub struct Fallback {
+    /// Why not the best.
+    pub why: String,
+    /// Whether it counts as exactly.
+    pub exact: bool,
+}
+
+/// What an object is loaded with, besides offsets. A name means the same in every object.
+#[derive(Default)]
+pub struct Settings<'a> {
+    /// Constants by symbol.
+    pub constants: &'a [(&'static str, &'static u32)],
+    /// Sizes of maps by name.
+    pub sizes: &'a [(&'static str, u32)],
+}
+
+impl Object {
+    /// Loads an object; nothing is attached yet.
+    pub fn load(
+        name: &'static str,
+        kernel: &Kernel,
+        settings: &Settings<'_>,
+    ) -> Result<Self, Error> {
+        let bytes = OBJECTS.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
+        let bytes = bytes.ok_or_else(|| Error::Unsupported {
+            what: format!("the {name} program"),
+            why: "this build has no such object".into(),
+            fix: "run `cargo xtask build-ebpf` and build again".into(),
+        })?;
+        let loaded = kernel.load(bytes, settings);
+        let mut ebpf = loaded.map_err(|error| refused_object(name, error))?;
+        // An object that has nothing to say has no such ring.
+        let diagnostics =
+            (kernel.log_level > 0).then(|| EbpfLogger::init(&mut ebpf).ok()).flatten();
+        Ok(Self { name, ebpf, hooks: Vec::new(), ring_bytes: 0, fallback: None, diagnostics })
+    }
+
+    /// Hands the programs' diagnostics to the log.
+    pub fn say(&mut self) {
+        if let Some(diagnostics) = &mut self.diagnostics {
+            diagnostics.flush();
+        }
+    }
+
+    /// Attaches a program to a typed tracepoint.
+    pub fn attach(&mut self, program: &str, tracepoint: &str, types: &Btf) -> Result<(), Error> {
+        let found: &mut BtfTracePoint = self.program(program)?;
+        found
+            .load(tracepoint, types)
+            .and_then(|()| found.attach().map(drop))
+            .map_err(|error| refused_program(tracepoint, error))?;
+        self.hooks.push(format!("tp_btf/{tracepoint}"));
+        Ok(())
+    }
+
+    /// Attaches the first of these programs that this kernel takes at its tracepoint. The error
+    /// is that of the last tracepoint that this kernel has.
+    pub fn attach_first(&mut self, choices: &[(&str, &str)], types: &Btf) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for (program, tracepoint) in choices {
+            match self.attach(program, tracepoint, types) {
+                Ok(()) => return Ok(()),
+                Err(error) if outcome.is_ok() || !is_absence(&error) => outcome = Err(error),
+                Err(_) => {}
+            }
+        }
+        outcome
+    }
+
+    /// The one element of one of its arrays.
+    pub fn number(&self, map: &str) -> u64 {
+        let array = self.ebpf.map(map).and_then(|map| Array::<_, u64>::try_from(map).ok());
+        array.and_then(|array| array.get(&0, 0).ok()).unwrap_or(0)
+    }
+
+    /// Every row of one of its hash tables.
+    pub fn rows<K: Plain, V: Plain>(&self, map: &str) -> Vec<(K, V)> {
+        let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
+        let Some(table) = self.ebpf.map(map).and_then(table) else { return Vec::new() };
+        table.iter().flatten().map(|(Record(key), Record(value))| (key, value)).collect()
+    }
+
+    /// Makes or replaces rows of one of its hash tables; those that do not fit are left out.
+    pub fn set_rows<'a, K: Plain, V: Plain>(
+        &mut self,
+        map: &str,
+        rows: impl Iterator<Item = (&'a K, &'a V)>,
+    ) {
+        let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
+        let Some(mut table) = self.ebpf.map_mut(map).and_then(table) else { return };
+        for (key, value) in rows {
+            let _ = table.insert(Record(*key), Record(*value), 0);
+        }
+    }
+
+    /// Removes rows of one of its hash tables.
+    pub fn remove_rows<K: Plain, V: Plain>(&mut self, map: &str, keys: impl Iterator<Item = K>) {
+        let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
+        let Some(mut table) = self.ebpf.map_mut(map).and_then(table) else { return };
+        for key in keys {
+            // It was there a moment ago, and nobody else removes it.
+            let _ = table.remove(&Record(key));
+        }
+    }
+
+    /// One of its programs, by name.
+    pub fn program<'a, P>(&'a mut self, name: &str) -> Result<&'a mut P, Error>
+    where
+        &'a mut P: TryFrom<&'a mut aya::programs::Program>,
+    {
+        let error = Error::Malformed {
+            what: format!("object {}", self.name),
+            want: format!("a program {name} of the right type"),
+        };
+        let program = self.ebpf.program_mut(name);
+        program.and_then(|it| it.try_into().ok()).ok_or(error)
+    }
+
+    /// Takes one of its ring buffers.
+    pub fn ring(&mut self, map: &str) -> Result<RingBuf<MapData>, Error> {
+        let error = self.no_map(map);
+        let found = self.ebpf.take_map(map).and_then(|it| RingBuf::try_from(it).ok());
+        let ring = found.ok_or(error)?;
+        self.ring_bytes += health::memory(ring.as_fd());
+        Ok(ring)
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Memory of the rings that were taken out of it.
+    pub const fn ring_bytes(&self) -> u64 {
+        self.ring_bytes
+    }
+
+    /// The hooks that its programs are attached to.
+    pub fn hooks(&self) -> &[String] {
+        &self.hooks
+    }
+
+    /// Notes a hook that was attached by other means than [`Object::attach`].
+    pub fn hooked(&mut self, hook: impl Into<String>) {
+        self.hooks.push(hook.into());
+    }
+
+    /// Notes that its hooks are not the best there are.
+    pub fn fell_back(&mut self, fallback: Fallback) {
+        self.fallback = Some(fallback);
+    }
+
+    /// Why its hooks are not the best there are, if so.
+    pub const fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.as_ref()
+    }
+
+    /// What its programs dropped, and how often they ran, on all CPUs.
+    pub fn loss(&self) -> Loss {
+        let Some(map) = self.ebpf.map(loss::MAP) else { return Loss::default() };
+        let Ok(array) = PerCpuArray::<_, Record<Loss>>::try_from(map) else {
+            return Loss::default();
+        };
+        let Ok(values) = array.get(&0, 0) else { return Loss::default() };
+        values.iter().fold(Loss::default(), |sum, Record(cpu)| Loss {
+            ring_full: sum.ring_full + cpu.ring_full,
+            table_full: sum.table_full + cpu.table_full,
+            events: sum.events + cpu.events,
+        })
+    }
+
+    /// The error for a map that the object should have.
+    pub fn no_map(&self, map: &str) -> Error {
+        Error::Malformed {
+            what: format!("object {}", self.name),
+            want: format!("a map {map} of the right type"),
+        }
+    }
+}
+
+/// Why a hook cannot be had that another kernel has.
+const ABSENT_HOOK: &str = "this kernel does not have it";
+
+/// Whether an error says that the hook is not there, rather than that it was refused.
+fn is_absence(error: &Error) -> bool {
+    matches!(error, Error::Unsupported { why, .. } if why == ABSENT_HOOK)
+}
+
+/// What to tell of an object that the kernel refused.
+fn refused_object(name: &str, error: EbpfError) -> Error {
+    match &error {
+        // That is the answer to a kind of map that the kernel does not know.
+        EbpfError::MapError(MapError::CreateError { io_error, name: map })
+            if Errno::from_io_error(io_error) == Some(Errno::INVAL) =>
+        {
+            Error::Unsupported {
+                what: format!("the {name} program"),
+                why: format!("this kernel has no such map as its {map}"),
+                fix: "a newer kernel does".into(),
+            }
+        }
+        EbpfError::MapError(MapError::CreateError { io_error, .. }) => {
+            refused(&format!("the {name} program"), io_error, &error.to_string())
+        }
+        _ => refused_otherwise(name, &error.to_string()),
+    }
+}
+
+/// What to tell of a program that the kernel refused at a hook.
+pub fn refused_program(hook: &str, error: ProgramError) -> Error {
+    match &error {
+        // A log means that the verifier looked at the program: it is not about privilege.
+        ProgramError::LoadError { io_error, verifier_log } => match verifier_log.to_string() {
+            log if log.is_empty() => refused(hook, io_error, "no reason given"),
+            log => {
+                tracing::debug!(hook, log, "the verifier refused a program");
+                refused_otherwise(hook, &log)
+            }
+        },
+        ProgramError::SyscallError(call) => refused(hook, &call.io_error, call.call),
+        ProgramError::Btf(_) => Error::Unsupported {
+            what: hook.into(),
+            why: ABSENT_HOOK.into(),
+            fix: "a newer kernel does".into(),
+        },
+        _ => refused_otherwise(hook, &error.to_string()),
+    }
+}
+
+fn refused(what: &str, io_error: &std::io::Error, detail: &str) -> Error {
+    match Errno::from_io_error(io_error) {
+        Some(Errno::PERM | Errno::ACCESS) => {
+            Error::Denied { what: what.into(), need: "CAP_BPF and CAP_PERFMON".into() }
+        }
+        _ => refused_otherwise(what, &format!("{io_error} ({detail})")),
+    }
+}
+
+fn refused_otherwise(what: &str, why: &str) -> Error {
+    // 5.10 does not know the names of helpers that came later, only their numbers.
+    if why.contains("unknown func") || why.contains("invalid func unknown") {
+        return Error::Unsupported {
+            what: what.into(),
+            why: format!("this kernel lacks what it calls: {}", last_line(why)),
+            fix: "a newer kernel has it".into(),
+        };
+    }
+    Error::Unsupported {
+        what: what.into(),
+        why: format!("the kernel refused it: {}", last_line(why)),
+        fix: "report it with the kernel's release".into(),
+    }
+}
+
+/// The last line of a verifier log that says something.
+fn last_line(log: &str) -> String {
+    /// How lines begin that the verifier ends every log with.
+    const STATISTICS: [&str; 3] = ["processed ", "stack depth ", "verification time "];
+    let said = |line: &&str| {
+        !line.trim().is_empty() && !STATISTICS.iter().any(|begin| line.starts_with(begin))
+    };
+    log.lines().rev().find(said).unwrap_or("no reason given").trim().to_owned()
+}

@@ -1,0 +1,133 @@
+//! Whose the rows of a table are, and when they may go.
+//!
+//! In: the owners of all rows, and the processes of a sample. Out: the same processes, and one
+//! more for each owner that has ended without being among them, so that nothing counted is lost:
+//! its end was not watched, or what it had dirtied was written later. Such a process has no name.
+//! Then rows belong to a living process, to an ended one (read and remove), or must wait.
+
+use super::decode;
+use super::object::{Object, Plain};
+use monitor_ebpf::abi::Owner;
+use monitor_model::field::ProcessField as F;
+use monitor_model::id::Ns;
+use monitor_model::sample::{Process, Sample};
+use std::collections::HashMap;
+
+/// How long an end may take to be told of: the kernel frees a task after an RCU grace period.
+const GRACE: Ns = Ns(2_000_000_000);
+
+/// Owners that were in no list of processes, and since when.
+#[derive(Default)]
+pub struct Owners {
+    missing: HashMap<Owner, Ns>,
+}
+
+impl Owners {
+    /// The rows of a table by owner. Afterwards each owner that must wait no more is among the
+    /// processes, and the rows of ended ones are only in the result.
+    pub fn rows<V: Plain>(
+        &mut self,
+        object: &mut Object,
+        table: &str,
+        sample: &mut Sample,
+    ) -> HashMap<Owner, V> {
+        let rows: HashMap<_, _> = object.rows::<Owner, V>(table).into_iter().collect();
+        let processes = &mut sample.processes;
+        self.settle(rows.keys().copied(), processes, sample.at.boot);
+        let over = rows.keys().copied().filter(|owner| ended(processes, *owner));
+        object.remove_rows::<Owner, V>(table, over);
+        rows
+    }
+
+    /// Adds a process for each owner that has been missing for too long.
+    pub fn settle(
+        &mut self,
+        owners: impl Iterator<Item = Owner>,
+        processes: &mut Vec<Process>,
+        now: Ns,
+    ) {
+        let mut missing = HashMap::new();
+        let mut gone = Vec::new();
+        for owner in owners.filter(|owner| find(processes, *owner).is_none()) {
+            let since = self.missing.get(&owner).copied().unwrap_or(now);
+            if now.since(since) > GRACE {
+                gone.push(nameless(owner));
+            } else {
+                let _ = missing.insert(owner, since);
+            }
+        }
+        self.missing = missing;
+        if !gone.is_empty() {
+            processes.append(&mut gone);
+            processes.sort_by_key(|process| process.id);
+            processes.dedup_by_key(|process| process.id);
+        }
+    }
+}
+
+/// The owner that a process is.
+pub const fn of(process: &Process) -> Owner {
+    Owner { start_boottime_ns: process.id.start.0, tgid: process.id.pid.0, zero: 0 }
+}
+
+/// The process of an owner, in a list that is in the order of identities.
+pub fn find(processes: &[Process], owner: Owner) -> Option<usize> {
+    processes.binary_search_by_key(&decode::identity(owner), |process| process.id).ok()
+}
+
+/// Whether the process of an owner is in the list and has ended: its rows can go.
+pub fn ended(processes: &[Process], owner: Owner) -> bool {
+    find(processes, owner).is_some_and(|index| processes[index].ended())
+}
+
+fn nameless(owner: Owner) -> Process {
+    let mut it = Process { id: decode::identity(owner), ..Process::default() };
+    it.row.set(F::Pid, u64::from(owner.tgid));
+    it.row.set(F::StartTime, owner.start_boottime_ns);
+    it.row.set(F::Ended, 1);
+    it
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: Owner = Owner { start_boottime_ns: 5, tgid: 7, zero: 0 };
+
+    /// Settles at each of these times with nobody in the list; who is in it after the last?
+    #[track_caller]
+    fn check(seconds: &[u64], wanted: &[u64]) {
+        let mut owners = Owners::default();
+        let mut processes = Vec::new();
+        for at in seconds {
+            let twice = [OWNER, OWNER].into_iter();
+            owners.settle(twice, &mut processes, Ns(at * 1_000_000_000));
+        }
+        let ended = processes.iter().filter(|it| it.ended());
+        let pids: Vec<_> = ended.filter_map(|it| it.row.get(F::Pid)).collect();
+        assert_eq!(pids, wanted);
+    }
+
+    #[test]
+    fn an_owner_that_is_missing_waits_for_its_end_to_be_told() {
+        check(&[1], &[]);
+        check(&[1, 2, 3], &[]);
+    }
+
+    #[test]
+    fn one_that_stays_missing_becomes_one_ended_process() {
+        check(&[1, 2, 3, 4], &[7]);
+        check(&[1, 60], &[7]);
+    }
+
+    #[test]
+    fn one_that_is_in_the_list_stays_as_it_is() {
+        let mut owners = Owners::default();
+        let mut processes = vec![Process { id: decode::identity(OWNER), ..Process::default() }];
+        for at in [0, 60] {
+            owners.settle([OWNER].into_iter(), &mut processes, Ns(at * 1_000_000_000));
+        }
+        assert_eq!(processes.len(), 1);
+        assert!(!processes[0].ended());
+    }
+}

@@ -1,0 +1,55 @@
+//! Elements of the rule object's arrays, by the name of the array.
+
+use crate::ebpf::object::{Object, Plain, Record};
+use aya::maps::{Array, MapError, PerCpuArray, PerCpuValues};
+use monitor_backend::Error;
+
+/// An element of an array.
+pub fn get<T: Plain>(object: &Object, name: &str, index: u32) -> Option<T> {
+    let array = Array::<_, Record<T>>::try_from(object.ebpf.map(name)?).ok()?;
+    array.get(&index, 0).ok().map(|Record(value)| value)
+}
+
+/// Writes an element of an array.
+pub fn set<T: Plain>(object: &mut Object, name: &str, index: u32, value: &T) -> Result<(), Error> {
+    let error = object.no_map(name);
+    let map = object.ebpf.map_mut(name).and_then(|map| Array::<_, Record<T>>::try_from(map).ok());
+    map.ok_or(error)?.set(index, Record(*value), 0).map_err(|error| refused(name, &error))
+}
+
+/// What each CPU has in an element of a per-CPU array.
+pub fn get_all<T: Plain>(object: &Object, name: &str, index: u32) -> Vec<T> {
+    let map = |name| PerCpuArray::<_, Record<T>>::try_from(object.ebpf.map(name)?).ok();
+    let values = map(name).and_then(|array| array.get(&index, 0).ok());
+    values.map(|it| it.iter().map(|Record(value)| *value).collect()).unwrap_or_default()
+}
+
+/// Writes an element of a per-CPU array, the same for each CPU.
+pub fn set_all<T: Plain>(
+    object: &mut Object,
+    name: &str,
+    index: u32,
+    value: T,
+) -> Result<(), Error> {
+    let error = object.no_map(name);
+    let map = object.ebpf.map_mut(name);
+    let map = map.and_then(|map| PerCpuArray::<_, Record<T>>::try_from(map).ok());
+    let cpus = aya::util::nr_cpus().unwrap_or(1);
+    let values = PerCpuValues::try_from(vec![Record(value); cpus]);
+    let values = values.map_err(|source| Error::Kernel {
+        call: "read",
+        what: "the number of processors".into(),
+        source,
+    })?;
+    map.ok_or(error)?.set(index, values, 0).map_err(|error| refused(name, &error))
+}
+
+fn refused(name: &str, error: &MapError) -> Error {
+    let source = match error {
+        MapError::SyscallError(call) => {
+            std::io::Error::from_raw_os_error(call.io_error.raw_os_error().unwrap_or(0))
+        }
+        other => std::io::Error::other(other.to_string()),
+    };
+    Error::Kernel { call: "bpf", what: format!("the map {name} of rules"), source }
+}

@@ -1,0 +1,129 @@
+//! Signals since the last reading: the ring buffer of `bin/signal.rs`.
+//!
+//! In: records of signals made and taken. Out: events, in the order in which they happened.
+
+use super::decode;
+use super::kernel::Kernel;
+use super::object::{Object, Settings};
+use super::part::Part;
+use aya::maps::{MapData, RingBuf};
+use monitor_backend::Error;
+use monitor_ebpf::abi::signal::{self, ANY_THREAD, KIND_DELIVERED, KIND_GENERATED};
+use monitor_model::event::{EVENTS_LIMIT, Event, Outcome, What};
+use monitor_model::id::{Ns, Pid};
+use monitor_model::sample::Sample;
+use std::os::fd::{AsFd, BorrowedFd};
+use zerocopy::FromBytes;
+
+/// The signal hooks and what they have told.
+pub struct Signal {
+    object: Object,
+    ring: RingBuf<MapData>,
+    events: Vec<Event>,
+    /// Events beyond [`EVENTS_LIMIT`].
+    dropped: u64,
+}
+
+impl Signal {
+    /// Loads and attaches the hooks.
+    pub fn load(kernel: &Kernel) -> Result<Self, Error> {
+        let sizes = [(signal::RING, kernel.machine.ring_bytes())];
+        let settings = Settings { constants: &[], sizes: &sizes };
+        let mut object = Object::load("signal", kernel, &settings)?;
+        object.attach("generate", "signal_generate", &kernel.btf)?;
+        object.attach("deliver", "signal_deliver", &kernel.btf)?;
+        let ring = object.ring(signal::RING)?;
+        Ok(Self { object, ring, events: Vec::new(), dropped: 0 })
+    }
+}
+
+impl Part for Signal {
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
+    }
+
+    fn object_mut(&mut self) -> Option<&mut Object> {
+        Some(&mut self.object)
+    }
+
+    fn join(&mut self, sample: &mut Sample) {
+        self.drain();
+        // Records of several CPUs stand in the ring as they were reserved.
+        self.events.sort_by_key(|event| event.at);
+        sample.events.append(&mut self.events);
+    }
+
+    /// A quarter of the ring is used.
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.ring.as_fd())
+    }
+
+    fn drain(&mut self) {
+        while let Some(item) = self.ring.next() {
+            match event(&item) {
+                Some(event) if self.events.len() < EVENTS_LIMIT => self.events.push(event),
+                Some(_) => self.dropped += 1,
+                None => {} // A kind of a newer program.
+            }
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+fn event(bytes: &[u8]) -> Option<Event> {
+    let (record, _) = signal::Signal::read_from_prefix(bytes).ok()?;
+    let signal = monitor_model::event::Signal {
+        number: record.number,
+        code: record.code,
+        thread: (record.target_tid != ANY_THREAD).then_some(Pid(record.target_tid)),
+    };
+    let what = match record.kind {
+        KIND_GENERATED => What::SignalGenerated {
+            signal,
+            sender: (record.sender.tgid != 0).then(|| decode::identity(record.sender)),
+            outcome: outcome(record.result),
+        },
+        KIND_DELIVERED => What::SignalDelivered { signal },
+        _ => return None,
+    };
+    Some(Event { at: Ns(record.at_boottime_ns), target: decode::identity(record.target), what })
+}
+
+const fn outcome(result: u32) -> Outcome {
+    match result {
+        1 => Outcome::Ignored,
+        2 => Outcome::AlreadyPending,
+        3 => Outcome::Overflowed,
+        4 => Outcome::Stripped,
+        _ => Outcome::Queued,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_ebpf::abi::Owner;
+    use zerocopy::IntoBytes;
+
+    #[test]
+    fn a_signal_of_the_kernel_has_no_sender() {
+        let target = Owner { start_boottime_ns: 5, tgid: 7, zero: 0 };
+        let record = signal::Signal { kind: KIND_GENERATED, target, ..Default::default() };
+        let Some(Event { what: What::SignalGenerated { sender, signal, .. }, .. }) =
+            event(record.as_bytes())
+        else {
+            panic!("not a signal")
+        };
+        assert_eq!((sender, signal.thread), (None, None));
+    }
+
+    #[test]
+    fn a_cut_or_unknown_record_is_no_event() {
+        let record = signal::Signal { kind: 77, ..Default::default() };
+        assert_eq!(event(record.as_bytes()), None);
+        assert_eq!(event(&record.as_bytes()[..63]), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! TCP by process where its programs are refused: from a dump of the kernel's sockets.
+//!
+//! In: why they are refused, and the processes of a sample. Out: the same fields, less exact, and
+//! a health that says so.
+
+use super::object::{Fallback, Object};
+use super::part::Part;
+use crate::inet_diag::{InetDiag, MISSES, SOURCES};
+use monitor_backend::Error;
+use monitor_model::id::Ns;
+use monitor_model::probe::{Health, Probe};
+use monitor_model::sample::{Note, Sample};
+use monitor_model::want::Capability;
+
+/// The dump.
+pub struct TcpDump {
+    sockets: InetDiag,
+    fallback: Fallback,
+    since: Ns,
+}
+
+impl TcpDump {
+    /// Opens it; if it cannot be had either, the error is why the programs are refused.
+    pub fn open(refused: Error, since: Ns) -> Result<Self, Error> {
+        let Ok(sockets) = InetDiag::open("/proc".into()) else { return Err(refused) };
+        let why = format!("{MISSES}; {refused}");
+        Ok(Self { sockets, fallback: Fallback { why, exact: false }, since })
+    }
+}
+
+impl Part for TcpDump {
+    fn object(&self) -> Option<&Object> {
+        None
+    }
+
+    fn object_mut(&mut self) -> Option<&mut Object> {
+        None
+    }
+
+    fn join(&mut self, sample: &mut Sample) {
+        match self.sockets.join(&mut sample.processes, sample.at.boot) {
+            Ok(note) => sample.notes.extend(note),
+            Err(error) => sample.notes.push(Note::missing(format!("no TCP counters: {error}"))),
+        }
+        sample.processes.iter_mut().for_each(|process| process.count_from(self.since));
+    }
+
+    fn fallback(&self) -> Option<&Fallback> {
+        Some(&self.fallback)
+    }
+
+    fn probe(&self, capability: Capability) -> Probe {
+        let Fallback { why, exact } = self.fallback.clone();
+        let hooks = SOURCES.map(str::to_owned).to_vec();
+        Probe { health: Health::Fallback { why, exact }, hooks, ..Probe::off(capability) }
+    }
+}

@@ -1,0 +1,91 @@
+//! The node: load, memory, pressure, processors, disks and interfaces.
+//!
+//! In: the roots of `/proc` and `/sys`, and what is wanted. Out: a `Node` with only that in it,
+//! and notes on what is missing. Every backend that sees a real node reads it here.
+
+use super::{Root, access, disk, infiniband, net};
+use crate::device;
+use monitor_model::field::NodeField;
+use monitor_model::field::node::NodeRow;
+use monitor_model::sample::{Node, Note};
+use monitor_model::want::{Devices, Want};
+use monitor_proc::scan::Scan;
+use monitor_proc::{cpu, memory, pressure};
+use monitor_sys::clock;
+use std::path::Path;
+
+/// What is wanted of the node, or nothing if nothing is.
+pub fn read(root: &Root, want: &Want, notes: &mut Vec<Note>) -> Option<Node> {
+    if !want.node && want.disks == Devices::None && want.nets == Devices::None {
+        return None;
+    }
+    let mut node = Node::default();
+    if let Some(why) = access::not_proc(&root.proc) {
+        let fix = access::MOUNT_PROC;
+        notes.push(Note::missing(format!("nothing of node, disks and interfaces: {why}; {fix}")));
+        return Some(node);
+    }
+    if want.node {
+        read_itself(root, &mut node, notes);
+    }
+    if want.disks != Devices::None {
+        let disks = disk::read(&root.proc, notes);
+        node.disks = device::chosen(disks, &want.disks, "disk", disk::by_default, notes);
+    }
+    if want.nets != Devices::None {
+        let mut nets = net::read(&root.proc, notes);
+        nets.extend(infiniband::read(&root.sys));
+        node.nets = device::chosen(nets, &want.nets, "interface", |_| true, notes);
+    }
+    Some(node)
+}
+
+fn read_itself(root: &Root, node: &mut Node, notes: &mut Vec<Note>) {
+    node.row.set(NodeField::Uptime, clock::boot().0);
+    if let Some(text) = text_of(&root.proc.join("loadavg"), notes) {
+        load(&mut node.row, &text);
+    }
+    if let Some(text) = text_of(&root.proc.join("meminfo"), notes) {
+        memory::parse(&mut node.row, &text);
+    }
+    if let Some(text) = text_of(&root.proc.join("stat"), notes) {
+        cpu::parse(node, &text, clock::tick_ns());
+    }
+    pressure::read(&root.proc, &mut node.row, notes);
+}
+
+/// `/proc/loadavg`, see proc_loadavg(5).
+fn load(row: &mut NodeRow, text: &[u8]) {
+    let mut scan = Scan::new(text);
+    for field in [NodeField::Load1, NodeField::Load5, NodeField::Load15] {
+        let word = scan.word().and_then(|word| std::str::from_utf8(word).ok());
+        let Some(load) = word.and_then(|word| word.parse::<f64>().ok()) else { return };
+        if load.is_finite() {
+            row.set_float(field, load);
+        }
+    }
+}
+
+/// A whole text, or a note why not.
+pub(super) fn text_of(path: &Path, notes: &mut Vec<Note>) -> Option<Vec<u8>> {
+    match std::fs::read(path) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            notes.push(Note::missing(format!("no values of {}: {error}", path.display())));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_is_no_number_is_absent() {
+        let mut row = NodeRow::default();
+        load(&mut row, b"0.34 NaN x");
+        assert_eq!(row.get(NodeField::Load1).map(f64::from_bits), Some(0.34));
+        assert_eq!((row.get(NodeField::Load5), row.get(NodeField::Load15)), (None, None));
+    }
+}

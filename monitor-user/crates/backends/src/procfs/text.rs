@@ -1,0 +1,235 @@
+//! Texts of a process that cost a look-up of their own: command line and cgroup path.
+//!
+//! In: an identity, and what tells that the text is still the same: the generation of executions,
+//! or the cgroup id. Out: a shared text, or nothing if the process ended. Texts stay as they are,
+//! control characters too; the formats escape. Both backends that see real processes use it.
+
+use super::origin::{Origins, Seen};
+use crate::user::Users;
+use monitor_model::field::ProcessField;
+use monitor_model::id::{Identity, Pid};
+use monitor_model::job::Origin;
+use monitor_model::sample::Process;
+use monitor_proc::scan::lines;
+use monitor_proc::stat;
+use monitor_proc::stat::Stat;
+use monitor_proc::{smaps, status};
+use monitor_sys::clock;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Most command lines remembered; those beyond are read again each time.
+pub const MOST_CMDLINES: usize = 65_536;
+/// Most cgroup paths remembered; beyond, all are forgotten and looked up again.
+pub const MOST_CGROUPS: usize = 16_384;
+/// Longest command line kept; a longer one ends with three dots.
+pub const LONGEST_CMDLINE: usize = 4096;
+
+/// The texts seen so far.
+#[derive(Debug)]
+pub struct Texts {
+    proc: PathBuf,
+    tick_ns: u64,
+    cmdlines: HashMap<Identity, Cmdline>,
+    cgroups: HashMap<u64, Arc<str>>,
+    origins: Origins,
+    users: Users,
+}
+
+#[derive(Debug)]
+struct Cmdline {
+    generation: u32,
+    /// Absent for what has none: threads of the kernel.
+    text: Option<Arc<str>>,
+}
+
+impl Texts {
+    /// Nothing seen yet of the processes below that `/proc`.
+    pub fn new(proc: PathBuf) -> Self {
+        Self {
+            proc,
+            tick_ns: clock::tick_ns(),
+            cmdlines: HashMap::new(),
+            cgroups: HashMap::new(),
+            origins: Origins::default(),
+            users: Users::default(),
+        }
+    }
+
+    /// What tells of its job: read again after an execution, and when it may have been moved.
+    pub fn origin(&mut self, seen: Seen) -> Option<Arc<Origin>> {
+        let mut origins = std::mem::take(&mut self.origins);
+        let read = |name: &str, longest| self.file_of(seen.id, name, longest);
+        let origin = origins.of(seen, clock::boot(), read);
+        self.origins = origins;
+        origin
+    }
+
+    /// The name of the user that a process belongs to, or the number of one without.
+    pub fn user(&mut self, process: &Process) -> Option<Arc<str>> {
+        let uid = process.row.get(ProcessField::Uid)?;
+        Some(self.users.name(u32::try_from(uid).ok()?))
+    }
+
+    /// The arguments, joined by spaces. `generation` changes whenever a file was executed.
+    pub fn cmdline(&mut self, id: Identity, generation: u32) -> Option<Arc<str>> {
+        if let Some(known) = self.cmdlines.get(&id).filter(|it| it.generation == generation) {
+            return known.text.clone();
+        }
+        let bytes = self.file_of(id, "cmdline", LONGEST_CMDLINE + 1)?;
+        let text = joined(bytes).map(Arc::from);
+        if self.cmdlines.len() < MOST_CMDLINES || self.cmdlines.contains_key(&id) {
+            self.cmdlines.insert(id, Cmdline { generation, text: text.clone() });
+        }
+        text
+    }
+
+    /// The path of a cgroup of the unified hierarchy, from the first of its processes.
+    pub fn cgroup(&mut self, cgroup_id: u64, id: Identity) -> Option<Arc<str>> {
+        if let Some(known) = self.cgroups.get(&cgroup_id) {
+            return Some(Arc::clone(known));
+        }
+        let bytes = self.file_of(id, "cgroup", usize::MAX)?;
+        let path = text(cgroup_path(&bytes)?);
+        if !is_unified(&bytes) {
+            // The id is of the unified hierarchy, and tells nothing of the others.
+            return Some(path);
+        }
+        if self.cgroups.len() >= MOST_CGROUPS {
+            self.cgroups.clear();
+        }
+        self.cgroups.insert(cgroup_id, Arc::clone(&path));
+        Some(path)
+    }
+
+    /// The path of the cgroup that a process is in now.
+    pub fn cgroup_now(&self, id: Identity) -> Option<Arc<str>> {
+        let bytes = self.file_of(id, "cgroup", usize::MAX)?;
+        cgroup_path(&bytes).map(text)
+    }
+
+    /// The path of a cgroup, if a process of it was asked for before: of one that has ended.
+    pub fn cgroup_known(&self, cgroup_id: u64) -> Option<Arc<str>> {
+        self.cgroups.get(&cgroup_id).cloned()
+    }
+
+    /// The proportional share of resident memory, in bytes: for whoever reads all else elsewhere.
+    pub fn pss(&self, id: Identity) -> Option<u64> {
+        smaps::parse(&self.file_of(id, "smaps_rollup", LONGEST_CMDLINE)?).ok()
+    }
+
+    /// What this `/proc` says of the process that has this id in it.
+    pub fn inside(&self, pid: Pid) -> Option<Inside> {
+        let dir = self.proc.join(pid.0.to_string());
+        let status = status::parse(&std::fs::read(dir.join("status")).ok()?).ok()?;
+        let stat = stat::parse(&std::fs::read(dir.join("stat")).ok()?).ok()?;
+        let innermost = status.ns_pid.map_or(Some(pid.0), |pid| pid.try_into().ok())?;
+        let Stat { start_ticks, comm, .. } = stat;
+        Some(Inside { innermost: Pid(innermost), start_ticks, comm })
+    }
+
+    /// Forgets the processes that are not among these, which are in the order of identities.
+    pub fn keep_only(&mut self, processes: &[Process]) {
+        let there = |id: &Identity| processes.binary_search_by_key(id, |it| it.id).is_ok();
+        self.cmdlines.retain(|id, _| there(id));
+        self.origins.keep_only(there);
+    }
+
+    /// A file of a process that still is the one it was.
+    fn file_of(&self, id: Identity, name: &str, longest: usize) -> Option<Vec<u8>> {
+        let dir = self.proc.join(id.pid.0.to_string());
+        let mut bytes = Vec::new();
+        let file = File::open(dir.join(name)).ok()?;
+        let limit = u64::try_from(longest).unwrap_or(u64::MAX);
+        let _len = file.take(limit).read_to_end(&mut bytes).ok()?;
+        // The pid may have passed on before the file was opened; its line tells whose it is now.
+        let stat = stat::parse(&std::fs::read(dir.join("stat")).ok()?).ok()?;
+        (stat.start_ticks == id.start.0 / self.tick_ns).then_some(bytes)
+    }
+}
+
+/// A process as `/proc` shows it in the pid namespace that it is mounted in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// Its id in the innermost namespace that it lives in.
+    pub innermost: Pid,
+    /// When it started, in ticks since boot.
+    pub start_ticks: u64,
+    /// Its command name, NUL-padded.
+    pub comm: [u8; 16],
+}
+
+/// Arguments end with NUL each. A program that wrote over them may have left no NUL at all.
+fn joined(mut bytes: Vec<u8>) -> Option<String> {
+    let cut = bytes.len() > LONGEST_CMDLINE;
+    bytes.truncate(LONGEST_CMDLINE);
+    let end = bytes.iter().rposition(|&byte| byte != 0)? + 1;
+    bytes.truncate(end);
+    for byte in &mut bytes {
+        if *byte == 0 {
+            *byte = b' ';
+        }
+    }
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if cut {
+        text.push_str("...");
+    }
+    Some(text)
+}
+
+fn text(bytes: &[u8]) -> Arc<str> {
+    String::from_utf8_lossy(bytes).into()
+}
+
+/// Whether there is a unified hierarchy.
+fn is_unified(text: &[u8]) -> bool {
+    lines(text).any(|line| line.starts_with(b"0::"))
+}
+
+/// The path in the unified hierarchy; without one, the longest of the others (cgroups(7)).
+fn cgroup_path(text: &[u8]) -> Option<&[u8]> {
+    let path = |line| {
+        let mut parts = <[u8]>::splitn(line, 3, |&byte| byte == b':');
+        parts.nth(2)
+    };
+    let unified = lines(text).find(|line| line.starts_with(b"0::"));
+    unified.and_then(path).or_else(|| lines(text).filter_map(path).max_by_key(|it| it.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_joined(bytes: &[u8], want: Option<&str>) {
+        assert_eq!(joined(bytes.to_vec()).as_deref(), want);
+    }
+
+    #[test]
+    fn arguments_are_joined_by_spaces() {
+        check_joined(b"sh\0-c\0echo a\0", Some("sh -c echo a"));
+        check_joined(b"a\0\0b\0", Some("a  b"));
+        check_joined(b"nginx: worker process", Some("nginx: worker process"));
+        check_joined(b"tab\there\x1b[1m\0", Some("tab\there\x1b[1m"));
+        check_joined(b"", None);
+        check_joined(b"\0\0", None);
+    }
+
+    #[test]
+    fn a_cut_command_line_says_so() {
+        let text = joined(vec![b'x'; LONGEST_CMDLINE + 1]).unwrap();
+        assert!(text.ends_with("x...") && text.len() == LONGEST_CMDLINE + 3);
+    }
+
+    #[test]
+    fn the_unified_path_wins_and_else_the_longest() {
+        let hybrid = b"4:memory:/a/b/c\n0::/x:y\n";
+        assert_eq!(cgroup_path(hybrid), Some(&b"/x:y"[..]));
+        let legacy = b"4:memory:/a/b\n1:name=systemd:/\n";
+        assert_eq!(cgroup_path(legacy), Some(&b"/a/b"[..]));
+        assert_eq!(cgroup_path(b"junk"), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! What a process carried over TCP, and the fields that tell it; for each reader of TCP counters.
+//!
+//! In: counters of its sockets, open ones and what closed ones have left. Out: the TCP fields of a
+//! process. Does not know where counters come from.
+
+use monitor_ebpf::abi::tcp::{Counters, Totals};
+use monitor_model::field::ProcessField as F;
+use monitor_model::sample::Process;
+
+/// What a process carried, and the connections that it holds now.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Carried {
+    /// Over sockets that were closed, and over open ones.
+    pub totals: Totals,
+    sockets: u64,
+    /// Connections that have measured a round trip, and the sum of their times.
+    measured: u64,
+    rtt_us8: u64,
+}
+
+impl Carried {
+    /// What closed sockets have left.
+    pub fn closed(totals: Totals) -> Self {
+        Self { totals, ..Self::default() }
+    }
+
+    /// Adds an open socket that talks IPv4 (4) or IPv6 (6), with its smoothed round-trip time in
+    /// eighths of a microsecond, 0 for none.
+    pub fn add_open(&mut self, family: u32, counters: &Counters, srtt_us8: u32) {
+        self.totals.add(family, counters);
+        self.sockets += 1;
+        self.measured += u64::from(srtt_us8 != 0);
+        self.rtt_us8 += u64::from(srtt_us8);
+    }
+
+    /// Sets the fields.
+    pub fn tell(&self, process: &mut Process) {
+        let Totals { v4, v6 } = &self.totals;
+        let all = each(v4, v6, u64::wrapping_add);
+        let row = &mut process.row;
+        row.set(F::TcpSent, all.sent_bytes);
+        row.set(F::TcpReceived, all.received_bytes);
+        row.set(F::Tcp6Sent, v6.sent_bytes);
+        row.set(F::Tcp6Received, v6.received_bytes);
+        row.set(F::TcpSegmentsOut, all.sent_segments);
+        row.set(F::TcpSegmentsIn, all.received_segments);
+        row.set(F::TcpRetransmits, all.retransmits);
+        if !process.ended() {
+            process.row.set(F::TcpSockets, self.sockets);
+        }
+        // An eighth of a microsecond is 125 ns.
+        let rtt = (self.rtt_us8 * 125).checked_div(self.measured);
+        process.row.set_some(F::TcpRtt, rtt);
+    }
+}
+
+/// The sum of two.
+pub fn plus(a: &Totals, b: &Totals) -> Totals {
+    let of = u64::wrapping_add;
+    Totals { v4: each(&a.v4, &b.v4, of), v6: each(&a.v6, &b.v6, of) }
+}
+
+/// Of each counter the greater.
+pub fn at_least(a: &Totals, b: &Totals) -> Totals {
+    Totals { v4: each(&a.v4, &b.v4, u64::max), v6: each(&a.v6, &b.v6, u64::max) }
+}
+
+fn each(a: &Counters, b: &Counters, of: fn(u64, u64) -> u64) -> Counters {
+    Counters {
+        sent_bytes: of(a.sent_bytes, b.sent_bytes),
+        received_bytes: of(a.received_bytes, b.received_bytes),
+        sent_segments: of(a.sent_segments, b.sent_segments),
+        received_segments: of(a.received_segments, b.received_segments),
+        retransmits: of(a.retransmits, b.retransmits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_round_trip_is_the_mean_of_those_that_have_one() {
+        let mut carried = Carried::default();
+        for srtt_us8 in [8, 24, 0] {
+            carried.add_open(6, &Counters::default(), srtt_us8);
+        }
+        let mut process = Process::default();
+        carried.tell(&mut process);
+        assert_eq!(process.row.get(F::TcpRtt), Some(2_000));
+        assert_eq!(process.row.get(F::TcpSockets), Some(3));
+    }
+
+    #[test]
+    fn the_part_over_ipv6_is_in_the_whole() {
+        let counters = Counters { sent_bytes: 5, ..Counters::default() };
+        let mut carried = Carried::closed(Totals { v4: counters, ..Totals::default() });
+        carried.add_open(6, &counters, 0);
+        let mut process = Process::default();
+        carried.tell(&mut process);
+        let fields = [F::TcpSent, F::Tcp6Sent].map(|field| process.row.get(field));
+        assert_eq!(fields, [Some(10), Some(5)]);
+    }
+}

@@ -1,0 +1,171 @@
+//! The floating point registers of x86-64.
+//!
+//! DWARF numbers of the psABI: 17 to 32 are xmm0 to xmm15, of which the low lane is read and
+//! written as a double; 33 to 40 are st0 to st7, from the top of the stack.
+//! The layout is that of `fxsave` (Intel SDM volume 1, 10.5.1), with which `xsave` begins.
+//! Upper lanes keep what they have; xmm16 and beyond are not told, their place varies by model.
+
+use super::super::trouble::Trouble;
+use monitor_sys::trace;
+
+/// Room for what any processor of today keeps, AMX tiles too.
+const ROOM: usize = 16 << 10;
+const FXSAVE: usize = 512;
+const TAGS: usize = 4;
+const ST: usize = 32;
+const XMM: usize = 160;
+/// Which parts `xsave` has in use; bit 0 is x87, bit 1 SSE.
+const IN_USE: usize = 512;
+
+/// The floating point registers of a stopped thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Floats {
+    set: i32,
+    bytes: Vec<u8>,
+}
+
+impl Floats {
+    /// As they are.
+    pub fn of(tid: i32) -> Result<Self, Trouble> {
+        let mut bytes = vec![0; ROOM];
+        let set = trace::EXTENDED;
+        let (set, length) = match trace::read_set(tid, set, &mut bytes) {
+            Ok(length) => (set, length),
+            // A processor without `xsave` keeps the old part only.
+            Err(_) => {
+                let read = trace::read_set(tid, trace::FLOATS, &mut bytes);
+                (trace::FLOATS, read.map_err(|it| Trouble::of("reading registers", &it))?)
+            }
+        };
+        bytes.truncate(length);
+        if length < FXSAVE {
+            return Err(Trouble::Unsupported("the process runs 32-bit instructions".into()));
+        }
+        Ok(Self { set, bytes })
+    }
+
+    /// Sets them.
+    pub fn set(&self, tid: i32) -> Result<(), Trouble> {
+        let set = trace::write_set(tid, self.set, &self.bytes);
+        set.map_err(|error| Trouble::of("writing registers", &error))
+    }
+
+    /// The one with this number.
+    pub fn get(&self, number: u16) -> Result<f64, Trouble> {
+        let place = Place::of(number)?;
+        Ok(match place {
+            Place::Xmm(at) => f64::from_le_bytes(self.part(at)),
+            Place::St(at) => from_extended(self.part(at)),
+        })
+    }
+
+    /// Changes the one with this number.
+    pub fn put(&mut self, number: u16, value: f64) -> Result<(), Trouble> {
+        match Place::of(number)? {
+            Place::Xmm(at) => {
+                self.bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                self.use_part(0b10);
+            }
+            Place::St(at) => {
+                self.bytes[at..at + 10].copy_from_slice(&to_extended(value));
+                // The tags are by register, the numbers from the top of the stack.
+                let top = usize::from(self.bytes[3] >> 3 & 7);
+                let register = ((at - ST) / 16 + top) % 8;
+                self.bytes[TAGS] |= 1 << register;
+                self.use_part(0b01);
+            }
+        }
+        Ok(())
+    }
+
+    fn use_part(&mut self, bit: u8) {
+        if let Some(byte) = self.bytes.get_mut(IN_USE) {
+            *byte |= bit;
+        }
+    }
+
+    fn part<const N: usize>(&self, at: usize) -> [u8; N] {
+        std::array::from_fn(|place| self.bytes[at + place])
+    }
+}
+
+enum Place {
+    Xmm(usize),
+    St(usize),
+}
+
+impl Place {
+    fn of(number: u16) -> Result<Self, Trouble> {
+        match number {
+            17..=32 => Ok(Self::Xmm(XMM + 16 * usize::from(number - 17))),
+            33..=40 => Ok(Self::St(ST + 16 * usize::from(number - 33))),
+            _ => Err(Trouble::Range(format!(
+                "{number} is no floating point register; they are 17 to 40"
+            ))),
+        }
+    }
+}
+
+/// The 80-bit format has a one in front of the fraction that a double leaves out, and four more
+/// bits of exponent: what is finer or larger than a double is rounded as the processor would.
+fn from_extended(bytes: [u8; 10]) -> f64 {
+    let fraction = u64::from_le_bytes(std::array::from_fn(|place| bytes[place]));
+    let head = u16::from_le_bytes([bytes[8], bytes[9]]);
+    let sign = if head >> 15 == 1 { -1.0 } else { 1.0 };
+    match head & 0x7fff {
+        0x7fff if fraction << 1 == 0 => sign * f64::INFINITY,
+        0x7fff => f64::NAN,
+        exponent => {
+            // In two steps: the scale alone may be smaller than any double.
+            let scale = i32::from(exponent) - 16383 - 63;
+            let half = scale / 2;
+            sign * (fraction as f64) * 2_f64.powi(half) * 2_f64.powi(scale - half)
+        }
+    }
+}
+
+fn to_extended(value: f64) -> [u8; 10] {
+    let bits = value.to_bits();
+    let sign = u16::from(value.is_sign_negative()) << 15;
+    let (exponent, fraction) = ((bits >> 52) & 0x7ff, bits << 12 >> 1);
+    let (head, fraction) = match exponent {
+        0 if fraction == 0 => (0, 0),
+        // A double without the one in front: shifted until it has it.
+        0 => {
+            let shift = fraction.leading_zeros();
+            (16383 - 1022 - shift, fraction << shift)
+        }
+        0x7ff => (0x7fff, 1 << 63 | fraction),
+        exponent => (u32::try_from(exponent).unwrap_or(0) + 16383 - 1023, 1 << 63 | fraction),
+    };
+    let head = sign | u16::try_from(head).unwrap_or(0x7fff);
+    let mut bytes = [0; 10];
+    bytes[..8].copy_from_slice(&fraction.to_le_bytes());
+    bytes[8..].copy_from_slice(&head.to_le_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_double_survives_the_wider_format() {
+        for value in [0.0, -0.0, 1.0, -2.5, 1e300, f64::MIN_POSITIVE, 5e-324, f64::INFINITY] {
+            assert_eq!(from_extended(to_extended(value)).to_bits(), value.to_bits(), "{value}");
+        }
+        assert!(from_extended(to_extended(f64::NAN)).is_nan());
+        // 1.0 as the processor has it: the exponent's bias, and the one in front.
+        assert_eq!(to_extended(1.0), [0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x3f]);
+    }
+
+    #[test]
+    fn a_register_that_is_written_is_in_use() {
+        let mut floats = Floats { set: 0, bytes: vec![0; 1024] };
+        floats.put(17, 2.5).unwrap();
+        floats.put(33, -1.0).unwrap();
+        assert_eq!((floats.get(17), floats.get(33)), (Ok(2.5), Ok(-1.0)));
+        assert_eq!((floats.bytes[IN_USE], floats.bytes[TAGS]), (0b11, 1));
+        assert!(floats.get(16).is_err() && floats.put(41, 0.0).is_err());
+    }
+}

@@ -1,0 +1,304 @@
+//! Families as OTLP metrics in JSON, named by OpenTelemetry's semantic conventions where there is
+//! one, and `monitor.…` where there is none.
+//!
+//! In: families, and of what and when they are. Out: the body of a POST to `/v1/metrics`.
+//! Families that a convention has as one metric (read and written bytes of a disk) become the
+//! points of one. Since when a counter counts is not said: of a group that is not one time.
+//! The form: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+
+use super::protobuf::{SCHEMA, native};
+use super::{Exposition, Family, Labels, Shape};
+use monitor_model::histogram::Histogram;
+use monitor_model::id::Ns;
+use serde_json::{Value, json};
+
+/// Of what, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Resource<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// When they were read, on the realtime clock.
+    pub at: Ns,
+}
+
+/// A family, and what the conventions call it: metric, unit, and an attribute with its value.
+type Known = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+/// https://opentelemetry.io/docs/specs/semconv/system/ as of 2026-08.
+const KNOWN: &[Known] = &[
+    ("monitor_group_user_seconds", "process.cpu.time", "s", "cpu.mode", "user"),
+    ("monitor_group_system_seconds", "process.cpu.time", "s", "cpu.mode", "system"),
+    ("monitor_group_run_delay_seconds", "process.cpu.time", "s", "cpu.mode", "wait"),
+    ("monitor_group_rss_bytes", "process.memory.usage", "By", "", ""),
+    ("monitor_group_vsize_bytes", "process.memory.virtual", "By", "", ""),
+    ("monitor_group_read_bytes", "process.disk.io", "By", "disk.io.direction", "read"),
+    ("monitor_group_written_bytes", "process.disk.io", "By", "disk.io.direction", "write"),
+    (
+        "monitor_group_tcp_sent_bytes",
+        "process.network.io",
+        "By",
+        "network.io.direction",
+        "transmit",
+    ),
+    (
+        "monitor_group_tcp_received_bytes",
+        "process.network.io",
+        "By",
+        "network.io.direction",
+        "receive",
+    ),
+    ("monitor_group_threads", "process.thread.count", "{thread}", "", ""),
+    (
+        "monitor_group_voluntary_switches",
+        "process.context_switches",
+        "{context_switch}",
+        "process.context_switch.type",
+        "voluntary",
+    ),
+    (
+        "monitor_group_involuntary_switches",
+        "process.context_switches",
+        "{context_switch}",
+        "process.context_switch.type",
+        "involuntary",
+    ),
+    (
+        "monitor_group_minor_faults",
+        "process.paging.faults",
+        "{fault}",
+        "system.paging.fault.type",
+        "minor",
+    ),
+    (
+        "monitor_group_major_faults",
+        "process.paging.faults",
+        "{fault}",
+        "system.paging.fault.type",
+        "major",
+    ),
+    ("monitor_node_uptime_seconds", "system.uptime", "s", "", ""),
+    ("monitor_node_mem_total_bytes", "system.memory.limit", "By", "", ""),
+    ("monitor_node_mem_free_bytes", "system.memory.usage", "By", "system.memory.state", "free"),
+    (
+        "monitor_node_mem_buffers_bytes",
+        "system.memory.usage",
+        "By",
+        "system.memory.state",
+        "buffers",
+    ),
+    ("monitor_node_mem_cached_bytes", "system.memory.usage", "By", "system.memory.state", "cached"),
+    ("monitor_node_processes_created", "system.process.created", "{process}", "", ""),
+    ("monitor_cpu_user_seconds", "system.cpu.time", "s", "cpu.mode", "user"),
+    ("monitor_cpu_nice_seconds", "system.cpu.time", "s", "cpu.mode", "nice"),
+    ("monitor_cpu_system_seconds", "system.cpu.time", "s", "cpu.mode", "system"),
+    ("monitor_cpu_idle_seconds", "system.cpu.time", "s", "cpu.mode", "idle"),
+    ("monitor_cpu_iowait_seconds", "system.cpu.time", "s", "cpu.mode", "iowait"),
+    ("monitor_cpu_irq_seconds", "system.cpu.time", "s", "cpu.mode", "interrupt"),
+    ("monitor_cpu_steal_seconds", "system.cpu.time", "s", "cpu.mode", "steal"),
+    ("monitor_disk_read_bytes", "system.disk.io", "By", "disk.io.direction", "read"),
+    ("monitor_disk_written_bytes", "system.disk.io", "By", "disk.io.direction", "write"),
+    ("monitor_disk_reads", "system.disk.operations", "{operation}", "disk.io.direction", "read"),
+    ("monitor_disk_writes", "system.disk.operations", "{operation}", "disk.io.direction", "write"),
+    ("monitor_disk_io_seconds", "system.disk.io_time", "s", "", ""),
+    ("monitor_net_sent_bytes", "system.network.io", "By", "network.io.direction", "transmit"),
+    ("monitor_net_received_bytes", "system.network.io", "By", "network.io.direction", "receive"),
+    (
+        "monitor_net_sent_packets",
+        "system.network.packet.count",
+        "{packet}",
+        "network.io.direction",
+        "transmit",
+    ),
+    (
+        "monitor_net_received_packets",
+        "system.network.packet.count",
+        "{packet}",
+        "network.io.direction",
+        "receive",
+    ),
+];
+
+/// What our labels are called.
+const ATTRIBUTES: [(&str, &str); 4] = [
+    ("cpu", "cpu.logical_number"),
+    ("device", "system.device"),
+    ("interface", "network.interface.name"),
+    ("name", "monitor.group.name"),
+];
+
+/// The body.
+pub fn otlp(all: &Exposition, of: Resource<'_>) -> Vec<u8> {
+    let mut metrics: Vec<(String, Value)> = Vec::new();
+    for family in &all.families {
+        let metric = Metric::of(family);
+        let mut points = metric.points(all, of.at);
+        match metrics.iter_mut().find(|(name, _)| *name == metric.name) {
+            Some((_, there)) => {
+                let there = there.pointer_mut(&format!("/{}/dataPoints", metric.kind()));
+                there
+                    .and_then(Value::as_array_mut)
+                    .into_iter()
+                    .for_each(|it| it.append(&mut points));
+            }
+            None => metrics.push((metric.name.clone(), metric.json(points))),
+        }
+    }
+    let metrics: Vec<_> = metrics.into_iter().map(|(_, it)| it).collect();
+    let attributes = [text("service.name", "monitor"), text("host.name", of.node)];
+    let scope = json!({"name": "monitor", "version": env!("CARGO_PKG_VERSION")});
+    let scoped = json!([{"scope": scope, "metrics": metrics}]);
+    let resource = json!({"resource": {"attributes": attributes}, "scopeMetrics": scoped});
+    json!({"resourceMetrics": [resource]}).to_string().into_bytes()
+}
+
+/// A family as a metric.
+struct Metric<'a> {
+    family: &'a Family,
+    name: String,
+    unit: &'static str,
+    /// What its points have in common.
+    attribute: Option<(&'static str, &'static str)>,
+}
+
+impl<'a> Metric<'a> {
+    fn of(family: &'a Family) -> Self {
+        match KNOWN.iter().find(|it| it.0 == family.stem) {
+            Some(&(_, name, unit, key, value)) => {
+                let attribute = (!key.is_empty()).then_some((key, value));
+                Self { family, name: name.into(), unit, attribute }
+            }
+            None => {
+                let bare = family.stem.strip_suffix(family.unit).unwrap_or(&family.stem);
+                let name = bare.trim_end_matches('_').replacen('_', ".", 2);
+                let unit = match family.unit {
+                    "seconds" => "s",
+                    "bytes" => "By",
+                    _ => "1",
+                };
+                Self { family, name, unit, attribute: None }
+            }
+        }
+    }
+
+    const fn kind(&self) -> &'static str {
+        match self.family.shape {
+            Shape::Counter => "sum",
+            Shape::Gauge | Shape::Info => "gauge",
+            Shape::Histogram => "exponentialHistogram",
+        }
+    }
+
+    fn json(&self, points: Vec<Value>) -> Value {
+        let mut of_kind = json!({"dataPoints": points});
+        if self.family.shape != Shape::Gauge && self.family.shape != Shape::Info {
+            // Cumulative.
+            of_kind["aggregationTemporality"] = json!(2);
+        }
+        if self.family.shape == Shape::Counter {
+            of_kind["isMonotonic"] = json!(true);
+        }
+        let (name, unit, help) = (&self.name, self.unit, self.family.help);
+        json!({"name": name, "unit": unit, "description": help, self.kind(): of_kind})
+    }
+
+    fn points(&self, all: &Exposition, at: Ns) -> Vec<Value> {
+        let time = at.0.to_string();
+        let numbers = self.family.points.iter().map(|&(place, value)| {
+            let attributes = self.attributes(&all.labels[place]);
+            json!({"attributes": attributes, "timeUnixNano": time, "asDouble": value})
+        });
+        let durations = self.family.durations.iter().map(|(place, it)| {
+            let mut point = exponential(it);
+            point["attributes"] = json!(self.attributes(&all.labels[*place]));
+            point["timeUnixNano"] = json!(time);
+            point
+        });
+        numbers.chain(durations).collect()
+    }
+
+    fn attributes(&self, labels: &Labels) -> Vec<Value> {
+        let by = labels.iter().find(|(name, _)| *name == "by").map(|(_, by)| &**by);
+        let ours = labels.iter().map(|(name, value)| match (*name, by) {
+            ("name", Some("comm")) => text("process.command", value),
+            ("name", Some("user")) => text("process.owner", value),
+            ("name", Some("cgroup")) => text("process.linux.cgroup", value),
+            (name, _) => match ATTRIBUTES.iter().find(|it| it.0 == name) {
+                Some((_, known)) => text(known, value),
+                None => text(&format!("monitor.{name}"), value),
+            },
+        });
+        ours.chain(self.attribute.map(|(key, value)| text(key, value))).collect()
+    }
+}
+
+/// The buckets of a native histogram, told from the first to the last without a gap.
+fn exponential(of: &Histogram) -> Value {
+    let (zero, threshold, buckets) = native(of);
+    let first = buckets.first().map_or(0, |it| it.0);
+    let mut counts = Vec::new();
+    for (index, count) in buckets {
+        let gap = usize::try_from(index - first).unwrap_or(0);
+        counts.resize(gap, "0".to_owned());
+        counts.push(count.to_string());
+    }
+    json!({
+        "count": of.count().to_string(),
+        "sum": of.sum().seconds(),
+        "scale": SCHEMA,
+        "zeroCount": zero.to_string(),
+        "zeroThreshold": threshold,
+        // Prometheus counts a bucket by its end, OTLP by its beginning.
+        "positive": {"offset": first - 1, "bucketCounts": counts},
+    })
+}
+
+fn text(key: &str, value: &str) -> Value {
+    json!({"key": key, "value": {"stringValue": value}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(all: &Exposition) -> Value {
+        let of = Resource { node: "n1", at: Ns(7) };
+        serde_json::from_slice(&otlp(all, of)).expect("JSON")
+    }
+
+    #[test]
+    fn what_a_convention_has_as_one_metric_is_one() {
+        let mut all = Exposition::default();
+        let disk = || vec![("device", "sda".into())];
+        all.add(("monitor_disk_reads", "", "Reads", Shape::Counter), [(disk(), 3.0)]);
+        all.add(("monitor_disk_writes", "", "Writes", Shape::Counter), [(disk(), 4.0)]);
+        let body = body(&all);
+        let metrics = &body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+        assert_eq!(metrics.as_array().map(Vec::len), Some(1));
+        assert_eq!(metrics[0]["name"], "system.disk.operations");
+        let points = &metrics[0]["sum"]["dataPoints"];
+        let want = json!([text("system.device", "sda"), text("disk.io.direction", "write")]);
+        assert_eq!((&points[1]["asDouble"], &points[1]["attributes"]), (&json!(4.0), &want));
+    }
+
+    #[test]
+    fn what_has_no_convention_keeps_its_own_name() {
+        let mut all = Exposition::default();
+        let head = ("monitor_node_psi_io_full_seconds", "seconds", "x", Shape::Counter);
+        all.add(head, [(Labels::new(), 1.0)]);
+        let metric = &body(&all)["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0];
+        assert_eq!(
+            (&metric["name"], &metric["unit"]),
+            (&json!("monitor.node.psi_io_full"), &json!("s"))
+        );
+    }
+
+    #[test]
+    fn a_gap_between_buckets_is_told_as_zeros() {
+        let mut durations = Histogram::default();
+        [1_000_000_000, 2_000_000_000].into_iter().for_each(|ns| durations.note(Ns(ns)));
+        let point = exponential(&durations);
+        assert_eq!(point["positive"]["offset"], 0);
+        let counts = ["1", "0", "0", "0", "0", "0", "0", "0", "1"];
+        assert_eq!(point["positive"]["bucketCounts"], json!(counts));
+    }
+}

@@ -1,0 +1,169 @@
+//! Families as text: Prometheus' own form, and OpenMetrics 1.0.
+//!
+//! In: families. Out: lines. The two differ in where `_total` stands, in units and in how the end
+//! is told. Durations have classic buckets, one for each doubling: what text can say of them.
+
+use super::{Exposition, Family, Labels, Shape};
+use monitor_model::histogram::Histogram;
+use std::fmt::Write;
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `text/plain; version=0.0.4`.
+    Prometheus,
+    /// `application/openmetrics-text; version=1.0.0`.
+    OpenMetrics,
+}
+
+/// Writes all of it, and the end. Writing to a `String` cannot fail.
+pub fn text(all: &Exposition, dialect: Dialect, out: &mut String) {
+    let labels: Vec<String> = all.labels.iter().map(braced).collect();
+    for family in &all.families {
+        head(family, dialect, out);
+        let name = family.name();
+        for &(place, value) in &family.points {
+            let _ = writeln!(out, "{name}{} {value}", labels[place]);
+        }
+        for (place, durations) in &family.durations {
+            buckets(&name, &labels[*place], durations, out);
+        }
+    }
+    // To Prometheus' own form it is a comment.
+    out.push_str("# EOF\n");
+}
+
+fn head(family: &Family, dialect: Dialect, out: &mut String) {
+    let (name, help) = (family.name(), family.help);
+    let shape = match family.shape {
+        Shape::Counter => "counter",
+        Shape::Gauge => "gauge",
+        Shape::Histogram => "histogram",
+        Shape::Info if dialect == Dialect::OpenMetrics => "info",
+        Shape::Info => "gauge",
+    };
+    let _ = match dialect {
+        Dialect::Prometheus => writeln!(out, "# HELP {name} {help}\n# TYPE {name} {shape}"),
+        Dialect::OpenMetrics => {
+            let (stem, unit) = (&family.stem, family.unit);
+            let _ = writeln!(out, "# TYPE {stem} {shape}");
+            if !unit.is_empty() {
+                let _ = writeln!(out, "# UNIT {stem} {unit}");
+            }
+            writeln!(out, "# HELP {stem} {help}")
+        }
+    };
+}
+
+/// Cumulative counts at each doubling. Whole nanoseconds are counted, so the last one of a bucket
+/// is its bound, and none is counted in another bucket than it belongs to.
+fn buckets(name: &str, labels: &str, durations: &Histogram, out: &mut String) {
+    let open = match labels.strip_suffix('}') {
+        Some(open) => format!("{open},"),
+        None => "{".to_owned(),
+    };
+    let mut count = 0;
+    for (highest, counted) in durations.doublings() {
+        count += counted;
+        match highest {
+            Some(ns) => {
+                let _ = writeln!(out, "{name}_bucket{open}le=\"{}\"}} {count}", ns.seconds());
+            }
+            None => {
+                let _ = writeln!(out, "{name}_bucket{open}le=\"+Inf\"}} {count}");
+            }
+        }
+    }
+    let _ = writeln!(out, "{name}_sum{labels} {}", durations.sum().seconds());
+    let _ = writeln!(out, "{name}_count{labels} {count}");
+}
+
+/// `{name="value",…}`; a backslash, a quote and a line feed are escaped.
+fn braced(pairs: &Labels) -> String {
+    let mut out = String::new();
+    let mut before = '{';
+    for (name, value) in pairs {
+        out.push(before);
+        before = ',';
+        out.push_str(name);
+        out.push_str("=\"");
+        for letter in value.chars() {
+            match letter {
+                '\\' => out.push_str(r"\\"),
+                '"' => out.push_str("\\\""),
+                '\n' => out.push_str(r"\n"),
+                _ => out.push(letter),
+            }
+        }
+        out.push('"');
+    }
+    if !pairs.is_empty() {
+        out.push('}');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_model::id::Ns;
+
+    fn all() -> Exposition {
+        let mut all = Exposition::default();
+        let labels = |it: &str| vec![("name", it.into())];
+        let head = ("monitor_x_seconds", "seconds", "Time", Shape::Counter);
+        all.add(head, [(labels("a"), 1.5), (labels("b"), 2.0)]);
+        all.add(("monitor_build", "", "Which", Shape::Info), [(labels("c"), 1.0)]);
+        all
+    }
+
+    #[track_caller]
+    fn check(dialect: Dialect, want: &str) {
+        let mut got = String::new();
+        text(&all(), dialect, &mut got);
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn prometheus_names_a_counter_by_its_points() {
+        check(
+            Dialect::Prometheus,
+            "# HELP monitor_x_seconds_total Time\n# TYPE monitor_x_seconds_total counter\n\
+             monitor_x_seconds_total{name=\"a\"} 1.5\nmonitor_x_seconds_total{name=\"b\"} 2\n\
+             # HELP monitor_build_info Which\n# TYPE monitor_build_info gauge\n\
+             monitor_build_info{name=\"c\"} 1\n# EOF\n",
+        );
+    }
+
+    #[test]
+    fn openmetrics_names_it_by_its_family_and_tells_the_unit() {
+        check(
+            Dialect::OpenMetrics,
+            "# TYPE monitor_x_seconds counter\n# UNIT monitor_x_seconds seconds\n\
+             # HELP monitor_x_seconds Time\nmonitor_x_seconds_total{name=\"a\"} 1.5\n\
+             monitor_x_seconds_total{name=\"b\"} 2\n# TYPE monitor_build info\n\
+             # HELP monitor_build Which\nmonitor_build_info{name=\"c\"} 1\n# EOF\n",
+        );
+    }
+
+    #[test]
+    fn labels_are_escaped() {
+        assert_eq!(braced(&vec![("comm", "a\"b\\c\n".into())]), r#"{comm="a\"b\\c\n"}"#);
+    }
+
+    #[test]
+    fn buckets_add_up_and_end_at_the_longest_duration_within() {
+        let mut durations = Histogram::default();
+        [1, 1024, 1500, 5000].into_iter().for_each(|ns| durations.note(Ns(ns)));
+        let mut out = String::new();
+        buckets("x", "", &durations, &mut out);
+        assert!(out.starts_with(
+            "x_bucket{le=\"0.000001023\"} 1\nx_bucket{le=\"0.000002047\"} 3\n\
+             x_bucket{le=\"0.000004095\"} 3\nx_bucket{le=\"0.000008191\"} 4\n"
+        ));
+        assert!(out.ends_with("x_bucket{le=\"+Inf\"} 4\nx_sum 0.000007934\nx_count 4\n"), "{out}");
+        out.clear();
+        buckets("x", "{a=\"b\"}", &durations, &mut out);
+        assert!(out.starts_with("x_bucket{a=\"b\",le="));
+    }
+}

@@ -1,0 +1,132 @@
+//! Numbers and texts as people read them: `1.2M`, `3.4s`, and no control character.
+//!
+//! Five columns are enough for any quantity. Exact values are for the other forms.
+
+use monitor_model::field::{Field, Unit, Value};
+use monitor_model::id::Ns;
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
+
+/// Appends a value in its unit. Writing to a `String` cannot fail.
+pub fn value(field: &Field, value: Value<'_>, out: &mut String) {
+    let number = value.as_f64().unwrap_or_default();
+    let _ = match (field.unit, value) {
+        (_, Value::Text(text)) => return escaped(text, out),
+        (_, Value::Letter(letter)) => return out.push(letter),
+        (_, Value::Flag(yes)) => return out.push_str(if yes { "yes" } else { "no" }),
+        (Unit::Bytes | Unit::BytesPerSecond, _) => return scaled(number, 1024.0, out),
+        (Unit::Count | Unit::PerSecond, _) => return scaled(number, 1000.0, out),
+        (Unit::Nanoseconds, _) => return span(number, out),
+        (Unit::Percent, _) => write!(out, "{number:.1}"),
+        (Unit::None, Value::Number(n)) => write!(out, "{n}"),
+        (Unit::None, Value::Signed(n)) => write!(out, "{n}"),
+        (Unit::None, Value::Float(x)) => write!(out, "{x:.2}"),
+    };
+}
+
+/// Appends a number with at most three digits and the letter of its scale.
+pub fn scaled(mut number: f64, base: f64, out: &mut String) {
+    const LETTERS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
+    let mut scale = 0;
+    // Rounded to no decimals it would have four digits.
+    while number >= 999.5 && scale + 1 < LETTERS.len() {
+        number /= base;
+        scale += 1;
+    }
+    let decimals = usize::from(number < 9.95 && (scale > 0 || number.fract() >= 0.05));
+    let _ = write!(out, "{number:.decimals$}{}", LETTERS[scale]);
+}
+
+/// Appends a span of time given in nanoseconds.
+pub fn span(ns: f64, out: &mut String) {
+    const MINUTE: f64 = 60e9;
+    let (count, unit) = match ns {
+        ..999.5 => (ns, "ns"),
+        ..999.5e3 => (ns / 1e3, "us"),
+        ..999.5e6 => (ns / 1e6, "ms"),
+        ..99.5e9 => (ns / 1e9, "s"),
+        ..3599.5e9 => return pair(ns / 1e9, (60, "m", "s"), out),
+        ..360_000e9 => return pair(ns / MINUTE, (60, "h", "m"), out),
+        _ => return pair(ns / MINUTE / 60.0, (24, "d", "h"), out),
+    };
+    let decimals = usize::from(count < 9.95 && unit != "ns");
+    let _ = write!(out, "{count:.decimals$}{unit}");
+}
+
+/// Appends a point on the realtime clock, to the second.
+pub fn moment(unix: Ns, out: &mut String) {
+    let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(unix.0);
+    let _ = write!(out, "{}", humantime::format_rfc3339_seconds(at));
+}
+
+/// Appends two numbers: how often the small unit fills the large one, and the rest.
+fn pair(count: f64, (size, large, small): (u64, &str, &str), out: &mut String) {
+    let count = count as u64;
+    let _ = write!(out, "{}{large}{:02}{small}", count / size, count % size);
+}
+
+/// Appends a text. What would move the cursor or turn the direction of writing is shown, not done.
+pub fn escaped(text: &str, out: &mut String) {
+    for letter in text.chars() {
+        let turns = matches!(letter, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        if letter.is_control() || turns {
+            out.extend(letter.escape_default());
+        } else {
+            out.push(letter);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(write: impl FnOnce(&mut String), want: &str) {
+        let mut got = String::new();
+        write(&mut got);
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn bytes_are_short_and_never_four_digits() {
+        for (bytes, want) in [
+            (0.0, "0"),
+            (999.0, "999"),
+            (1000.0, "1.0K"),
+            (1_258_291.0, "1.2M"),
+            (10_200.0, "10K"),
+            (1_048_000.0, "1.0M"),
+            (1.8e19, "16E"),
+        ] {
+            check(|out| scaled(bytes, 1024.0, out), want);
+        }
+    }
+
+    #[test]
+    fn a_small_rate_keeps_a_decimal() {
+        check(|out| scaled(0.5, 1000.0, out), "0.5");
+    }
+
+    #[test]
+    fn spans_go_from_nanoseconds_to_days() {
+        for (ns, want) in [
+            (0.0, "0ns"),
+            (950.0, "950ns"),
+            (1_500.0, "1.5us"),
+            (12e6, "12ms"),
+            (3.4e9, "3.4s"),
+            (99.6e9, "1m39s"),
+            (7_980e9, "2h13m"),
+            (360_000e9, "4d04h"),
+        ] {
+            check(|out| span(ns, out), want);
+        }
+    }
+
+    #[test]
+    fn control_characters_are_shown_not_sent() {
+        check(|out| escaped("a\x1b[2J\n\u{202e}é", out), "a\\u{1b}[2J\\n\\u{202e}é");
+    }
+}

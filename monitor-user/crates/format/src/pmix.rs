@@ -1,0 +1,133 @@
+//! A sample under the keys and in the units of PMIx: what `PMIx_Process_monitor` returns.
+//!
+//! One array on each line, a container for each process, or one for the node with containers for
+//! its disks and interfaces in it, one level deep, always. A container begins with what it is of,
+//! asked for or not, and ends with the time of the sample, in seconds. A process has the name of
+//! its rank if it is one; who is none has its number alone.
+
+use super::object::Object;
+use super::{Format, Frame, Layout, rounded};
+use monitor_model::field::{Category, Kind, ProcessField, Value};
+use monitor_model::pmix::{Named, Shape};
+use monitor_model::sample::{Node, Process, Sample};
+use serde_json::{Map, Value as Json, json};
+
+/// Writes one line for each sample.
+pub struct Pmix {
+    layout: Layout,
+}
+
+impl Pmix {
+    /// With these fields.
+    pub const fn new(layout: Layout) -> Self {
+        Self { layout }
+    }
+}
+
+impl Format for Pmix {
+    fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) {
+        let mut all = Vec::new();
+        let sample = &frame.rates.sample;
+        if self.layout.scope.processes() {
+            let fields = &self.layout.processes;
+            let fields: Vec<_> =
+                fields.iter().copied().filter(|it| *it != ProcessField::Pid).collect();
+            let of = |it: &Process| container(it, &fields, named(it, sample), sample);
+            all.extend(frame.processes.iter().map(of));
+        }
+        if let Some(node) = &sample.node_stats {
+            self.node(node, sample, &mut all);
+        }
+        serde_json::to_writer(&mut *out, &all)
+            .expect("keys are strings and a vector takes every byte");
+        out.push(b'\n');
+    }
+}
+
+impl Pmix {
+    /// The node with its devices; devices alone, if nothing else was asked for.
+    fn node(&self, node: &Node, sample: &Sample, all: &mut Vec<Json>) {
+        let disks =
+            node.disks.iter().map(|it| container(it, &self.layout.disks, Vec::new(), sample));
+        let nets = node.nets.iter().map(|it| container(it, &self.layout.nets, Vec::new(), sample));
+        let devices = nets.chain(disks);
+        if !self.layout.scope.node() {
+            return all.extend(devices);
+        }
+        let name = vec![host(sample), pair("pmix.nodeid", json!(sample.node_number))];
+        let mut it = container(node, &self.layout.node, name, sample);
+        let inner = it.as_object_mut().and_then(|it| it.values_mut().next());
+        if let Some(inner) = inner.and_then(Json::as_array_mut) {
+            let time = inner.pop();
+            inner.extend(devices);
+            inner.extend(time);
+        }
+        all.push(it);
+    }
+}
+
+fn host(sample: &Sample) -> Json {
+    pair("pmix.hname", json!(&*sample.node))
+}
+
+/// What names a process: its rank, its number, its node.
+fn named(process: &Process, sample: &Sample) -> Vec<Json> {
+    let rank = process.text.rank.as_ref();
+    let rank = rank.map(|it| json!({ "nspace": &*it.namespace, "rank": it.rank }));
+    let rank = rank.map(|it| pair("pmix.procid", it));
+    let pid = process.row.get(ProcessField::Pid).map(|pid| pair("pmix.ppid", json!(pid)));
+    rank.into_iter().chain(pid).chain([host(sample)]).collect()
+}
+
+/// A container: its key, and a list of keys with values, behind those that name it.
+fn container<O: Object>(
+    object: &O,
+    fields: &[O::Field],
+    mut list: Vec<Json>,
+    sample: &Sample,
+) -> Json
+where
+    O::Field: Named,
+{
+    for &field in fields {
+        let Some(value) = value(object, field) else { continue };
+        match field.pmix() {
+            Some(name) => list.push(pair(name.key, shaped(value, name.shape))),
+            None => list.push(pair(&format!("monitor.{}", field.field().name), value)),
+        }
+    }
+    let category = O::Field::CONTAINER.trim_end_matches(".res");
+    list.push(pair(&format!("{category}.samptime"), json!(sample.at.unix.0 / 1_000_000_000)));
+    pair(O::Field::CONTAINER, Json::Array(list))
+}
+
+fn pair(key: &str, value: Json) -> Json {
+    Json::Object(Map::from_iter([(key.to_owned(), value)]))
+}
+
+fn value<O: Object>(object: &O, field: O::Field) -> Option<Json> {
+    if field.field().kind == Kind::Text {
+        return object.text(field).map(|text| json!(text));
+    }
+    Some(match object.number(field)? {
+        Value::Number(n) => json!(n),
+        Value::Signed(n) => json!(n),
+        Value::Float(x) => json!(rounded(x)?),
+        Value::Flag(yes) => json!(yes),
+        Value::Letter(letter) => json!(letter),
+        Value::Text(text) => json!(text),
+    })
+}
+
+fn shaped(value: Json, shape: Shape) -> Json {
+    let Some(n) = value.as_u64() else { return value };
+    match shape {
+        Shape::Same => value,
+        Shape::Mebibytes => json!(n as f64 / f64::from(1 << 20)),
+        Shape::Timeval => {
+            json!({ "sec": n / 1_000_000_000, "usec": n % 1_000_000_000 / 1_000 })
+        }
+        Shape::Milliseconds => json!(n / 1_000_000),
+        Shape::Sectors => json!(n / 512),
+    }
+}

@@ -1,0 +1,256 @@
+//! The table: for people, 80 columns or as wide as the terminal.
+//!
+//! One line says where and when and from which backend, then the parts asked for, then signals,
+//! then the notes.
+//! A value that is absent is `-`. Processes come last, so that a short screen cuts only them;
+//! where a line is too narrow for their columns, those that the layout can spare are left out.
+
+use super::grid::{Column, Grid, Side};
+use super::layout::Spare;
+use super::object::{Head, Object, Sums};
+use super::{Format, Frame, Layout, Paint, Room, events, human, notes};
+use anstyle::Style;
+use monitor_model::field::{Category, Field, GroupField, Kind, ProcessField, Role, Unit};
+use monitor_model::group::Grouped;
+use monitor_model::sample::Process;
+use monitor_model::shortfall::Fold;
+use std::fmt::Write;
+
+const HEADING: Style = Style::new().bold();
+const ENDED: Style = Style::new().dimmed();
+const NOTE: Style = anstyle::AnsiColor::Yellow.on_default();
+
+/// Writes a block for each sample.
+pub struct Table {
+    layout: Layout,
+    paint: Paint,
+    grid: Grid,
+    text: String,
+    fold: Fold,
+    written: bool,
+}
+
+impl Format for Table {
+    fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) {
+        self.text.clear();
+        if std::mem::replace(&mut self.written, true) && frame.room.lines.is_none() {
+            self.text.push('\n');
+        }
+        self.summary(frame);
+        self.devices(frame);
+        let notes = notes::text(frame, &mut self.fold);
+        let events = if self.layout.signals { events::text(frame) } else { String::new() };
+        let below = notes.lines().count() + events.lines().count();
+        if let Some(grouped) = &frame.rates.groups {
+            self.groups(grouped, frame.room, below);
+        } else if self.layout.scope.processes() && !self.layout.processes.is_empty() {
+            self.processes(frame, below);
+        }
+        self.text.push_str(&events);
+        if !notes.is_empty() {
+            self.styled(NOTE, |out| out.push_str(&notes));
+        }
+        out.extend_from_slice(self.text.as_bytes());
+    }
+}
+
+impl Table {
+    /// With these columns.
+    pub fn new(layout: Layout, paint: Paint) -> Self {
+        let (grid, text, fold) = (Grid::default(), String::new(), Fold::default());
+        Self { layout, paint, grid, text, fold, written: false }
+    }
+
+    /// Where, by which backend, how many, since when, when. Writing to a `String` cannot fail.
+    fn summary(&mut self, frame: &Frame<'_>) {
+        let sample = &frame.rates.sample;
+        human::escaped(&sample.node, &mut self.text);
+        let by = if sample.relayed { ", by the daemon" } else { "" };
+        let _ = write!(self.text, "  {}{by}", sample.source.name());
+        if let Some(grouped) = &frame.rates.groups {
+            let plural = if frame.matched == 1 { "" } else { "s" };
+            let _ = write!(self.text, "  {} group{plural} by {}", frame.matched, grouped.by.name());
+        } else if self.layout.scope.processes() {
+            let plural = if frame.matched == 1 { "" } else { "es" };
+            let _ = write!(self.text, "  {} process{plural}", frame.matched);
+        }
+        if let Some(interval) = frame.rates.interval {
+            self.text.push_str("  over ");
+            human::span(interval.0 as f64, &mut self.text);
+        }
+        self.text.push_str("  ");
+        human::moment(sample.at.unix, &mut self.text);
+        self.text.push('\n');
+    }
+
+    /// The node, its disks and its interfaces, as far as the scope goes.
+    fn devices(&mut self, frame: &Frame<'_>) {
+        let (scope, room) = (self.layout.scope, frame.room.columns);
+        let Some(node) = &frame.rates.sample.node_stats else { return };
+        if scope.node() {
+            let fields = std::mem::take(&mut self.layout.node);
+            self.pairs(node, &fields, room);
+            self.layout.node = fields;
+        }
+        if scope.disks() && !self.layout.disks.is_empty() {
+            let fields = std::mem::take(&mut self.layout.disks);
+            self.rows(&node.disks, &fields, room);
+            self.layout.disks = fields;
+        }
+        if scope.nets() && !self.layout.nets.is_empty() {
+            let fields = std::mem::take(&mut self.layout.nets);
+            self.rows(&node.nets, &fields, room);
+            self.layout.nets = fields;
+        }
+    }
+
+    /// Heading and value, as many beside each other as the line holds.
+    fn pairs<O: Object>(&mut self, object: &O, fields: &[O::Field], room: usize) {
+        const WIDTH: usize = 20;
+        let beside = (room / WIDTH).max(1);
+        for line in fields.chunks(beside) {
+            let start = self.text.len();
+            for (index, &it) in line.iter().enumerate() {
+                // A gap of one at least, as a value may be wider than its place.
+                let used = self.text.len() - start;
+                let gap = (index * WIDTH).saturating_sub(used).max(usize::from(index > 0));
+                self.text.extend(std::iter::repeat_n(' ', gap));
+                self.text.push_str(it.field().title);
+                self.text.push(' ');
+                cell(object, it, &mut self.text);
+            }
+            self.text.push('\n');
+        }
+    }
+
+    fn rows<O: Object>(&mut self, objects: &[O], fields: &[O::Field], room: usize) {
+        self.grid.begin(fields.iter().map(|it| column(it.field())));
+        for object in objects {
+            fields.iter().for_each(|&it| self.grid.cell(|out| cell(object, it, out)));
+        }
+        self.heading(room);
+        for row in 0..self.grid.rows() {
+            self.grid.row(row, room, &mut self.text);
+            self.text.push('\n');
+        }
+    }
+
+    /// Processes, each with its threads; on a screen no more than leave room for the notes.
+    fn processes(&mut self, frame: &Frame<'_>, notes: usize) {
+        let most = self.left(frame.room, notes);
+        let fields = fitting(&self.layout, frame.room.columns);
+        self.grid.begin(fields.iter().map(|it| column(it.field())));
+        let rows = || frame.processes.iter().flat_map(with_threads).take(most);
+        for process in rows() {
+            fields.iter().for_each(|&it| self.grid.cell(|out| cell(process, it, out)));
+        }
+        self.heading(frame.room.columns);
+        for (row, process) in rows().enumerate() {
+            let style = if process.ended() { ENDED } else { Style::new() };
+            self.line(style, |grid, out| grid.row(row, frame.room.columns, out));
+        }
+    }
+
+    /// Groups: how many are in each, what they add up to, and the name, which may be long.
+    fn groups(&mut self, grouped: &Grouped, room: Room, notes: usize) {
+        const COUNTS: [GroupField; 2] = [GroupField::Processes, GroupField::Ended];
+        let most = self.left(room, notes);
+        let fields = self.layout.of_groups();
+        let counts = COUNTS.iter().map(|it| column(it.field()));
+        let columns = counts.chain(fields.iter().map(|it| column(it.field())));
+        self.grid.begin(columns.chain(std::iter::once(column(GroupField::Name.field()))));
+        let rows = || grouped.groups.iter().take(most);
+        for group in rows() {
+            COUNTS.iter().for_each(|&it| self.grid.cell(|out| cell(&Head(group), it, out)));
+            fields.iter().for_each(|&it| self.grid.cell(|out| cell(&Sums(group), it, out)));
+            self.grid.cell(|out| cell(&Head(group), GroupField::Name, out));
+        }
+        self.heading(room.columns);
+        for (row, group) in rows().enumerate() {
+            let is_empty = group.head.get(GroupField::Processes) == Some(0);
+            let style = if is_empty { ENDED } else { Style::new() };
+            self.line(style, |grid, out| grid.row(row, room.columns, out));
+        }
+    }
+
+    /// How many rows a screen has left below what is written, a heading and so many notes.
+    fn left(&self, room: Room, notes: usize) -> usize {
+        let used = self.text.lines().count() + 1 + notes;
+        room.lines.map_or(usize::MAX, |lines| lines.saturating_sub(used))
+    }
+
+    fn heading(&mut self, room: usize) {
+        self.line(HEADING, |grid, out| grid.titles(room, out));
+    }
+
+    fn line(&mut self, style: Style, write: impl FnOnce(&Grid, &mut String)) {
+        let grid = std::mem::take(&mut self.grid);
+        self.styled(style, |out| write(&grid, out));
+        self.grid = grid;
+        self.text.push('\n');
+    }
+
+    /// Writing to a `String` cannot fail.
+    fn styled(&mut self, style: Style, write: impl FnOnce(&mut String)) {
+        let style = if self.paint == Paint::Colour { style } else { Style::new() };
+        let _ = write!(self.text, "{style}");
+        write(&mut self.text);
+        let _ = write!(self.text, "{style:#}");
+    }
+}
+
+/// The columns of processes without those that must be spared for the line to hold the others.
+fn fitting(layout: &Layout, room: usize) -> Vec<ProcessField> {
+    let mut fields = layout.processes.clone();
+    for Spare { field, command } in &layout.spare {
+        let widths = fields.iter().map(|it| match column(it.field()) {
+            Column { side: Side::Left, .. } if it.field().kind == Kind::Text => *command,
+            Column { title, least, .. } => least.max(title.len()),
+        });
+        // The gaps are one fewer than the columns.
+        if widths.map(|width| width + 1).sum::<usize>() <= room + 1 {
+            break;
+        }
+        fields.retain(|it| it != field);
+    }
+    fields
+}
+
+fn with_threads(process: &Process) -> impl Iterator<Item = &Process> {
+    std::iter::once(process).chain(&process.threads)
+}
+
+fn column(field: &'static Field) -> Column {
+    let side = match field.kind {
+        Kind::Text | Kind::Letter => Side::Left,
+        _ => Side::Right,
+    };
+    let least = match field.unit {
+        Unit::Nanoseconds | Unit::Bytes | Unit::BytesPerSecond | Unit::Percent => 6,
+        Unit::Count | Unit::PerSecond => 5,
+        Unit::None => {
+            if field.role == Role::Label {
+                6
+            } else {
+                0
+            }
+        }
+    };
+    Column { title: field.title, least, side }
+}
+
+fn cell<O: Object>(object: &O, it: O::Field, out: &mut String) {
+    let field = it.field();
+    let absent = |out: &mut String| out.push('-');
+    if field.kind == Kind::Text {
+        match object.text(it) {
+            Some(text) => human::escaped(&text, out),
+            None => absent(out),
+        }
+    } else {
+        match object.number(it) {
+            Some(value) => human::value(field, value, out),
+            None => absent(out),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Every form prints the same two frames: whole, against a golden file.
+//!
+//! `MONITOR_BLESS=1 cargo test` writes the files anew; what changed is then seen in the diff.
+
+use super::*;
+use monitor_model::field::{
+    Category, CpuField, DiskField, GroupField, NetField, NodeField, ProcessField, Value,
+};
+use monitor_model::group::{By, Group, Grouped};
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::sample::{Device, Lost, Node, Note, Sample, Text};
+use monitor_model::{rates, sample};
+use std::path::Path;
+
+const ROOM: Room = Room { columns: 80, lines: None };
+
+fn process(pid: u32, comm: &[u8], second: u64) -> Process {
+    let id = Identity { pid: Pid(pid), start: Ns(u64::from(pid)) };
+    let mut it = Process { id, ..Process::default() };
+    it.comm[..comm.len()].copy_from_slice(comm);
+    it.row.set(ProcessField::Pid, pid.into());
+    it.row.set(ProcessField::State, u64::from(b'S'));
+    it.row.set_signed(ProcessField::Nice, -5);
+    it.row.set(ProcessField::CpuTime, u64::from(pid) * 123_456_789 * second);
+    it.row.set(ProcessField::Rss, u64::from(pid) << 20);
+    it.row.set(ProcessField::TcpSent, 1_000_000 * second);
+    it
+}
+
+/// A shell with a thread, and one that ended and has a name to be afraid of.
+fn processes(second: u64) -> Vec<Process> {
+    let mut shell = process(7, b"sh", second);
+    shell.text = Text { cmdline: Some("sh -c \"a, b\"".into()), ..Text::default() };
+    let mut thread = process(8, b"worker", second);
+    thread.row.set(ProcessField::Tid, 8);
+    shell.threads.push(thread);
+    let mut ended = process(4_194_304, b"\x1b[2J\n\xff\"\\", second);
+    ended.row.set(ProcessField::Ended, 1);
+    ended.row.set(ProcessField::ExitCode, 139);
+    vec![shell, ended]
+}
+
+fn node(second: u64) -> Node {
+    let mut node = Node::default();
+    node.row.set_float(NodeField::Load1, 0.123_456);
+    node.row.set(NodeField::MemTotal, 16 << 30);
+    node.row.set(NodeField::CpuUser, 500_000_000 * second);
+    node.cpus.push((3, Default::default()));
+    node.cpus[0].1.set(CpuField::User, 250_000_000 * second);
+    node.disks.push(Device { name: "nvme0n1".into(), ..Device::default() });
+    node.disks[0].row.set(DiskField::ReadBytes, 4096 * second);
+    node.nets.push(Device { name: "eth0".into(), ..Device::default() });
+    node.nets[0].row.set(NetField::SentBytes, 1500 * second);
+    node
+}
+
+fn sample(second: u64) -> Sample {
+    let at = sample::Instant { boot: Ns(second * 1_000_000_000), unix: Ns(second * 1_000_000_000) };
+    Sample {
+        at,
+        node: "n1".into(),
+        processes: processes(second),
+        node_stats: Some(node(second)),
+        notes: vec![Note::remark("no block: CAP_BPF is missing")],
+        lost: vec![Lost { program: "life".into(), ring_full: 3, table_full: 0 }],
+        ..Sample::default()
+    }
+}
+
+fn layout(scope: Scope) -> Layout {
+    let mut layout = Layout::all(scope);
+    layout.processes = vec![
+        ProcessField::Pid,
+        ProcessField::Tid,
+        ProcessField::State,
+        ProcessField::Nice,
+        ProcessField::Ended,
+        ProcessField::ExitCode,
+        ProcessField::CpuTime,
+        ProcessField::CpuPercent,
+        ProcessField::Rss,
+        ProcessField::TcpSent,
+        ProcessField::Comm,
+        ProcessField::Cmdline,
+    ];
+    layout
+}
+
+/// Two samples in one form.
+fn print(form: Form, layout: Layout) -> String {
+    let mut writer = form.writer(layout, Paint::Plain);
+    let first = rates::first(sample(1));
+    let second = rates::rates(&first.sample, sample(2));
+    let mut out = Vec::new();
+    for rates in [&first, &second] {
+        let processes = &rates.sample.processes;
+        let frame = Frame { rates, processes, matched: processes.len(), events: &[], room: ROOM };
+        writer.write(&frame, &mut out);
+    }
+    String::from_utf8(out).expect("every form is UTF-8")
+}
+
+/// The groups of a sample, in one form.
+fn print_groups(form: Form) -> String {
+    let group = |name: &str, processes: u64, cpu: u64| {
+        let mut it = Group { by: By::Job, name: name.into(), ..Group::default() };
+        it.head.set(GroupField::Processes, processes);
+        it.head.set(GroupField::Ended, 23);
+        it.row.set(ProcessField::CpuTime, cpu);
+        it.row.set_float(ProcessField::CpuPercent, 150.25);
+        it.row.set(ProcessField::Rss, 3 << 20);
+        it
+    };
+    let rates = Rates {
+        sample: Sample { processes: Vec::new(), node_stats: None, ..sample(1) },
+        interval: Some(Ns(1_000_000_000)),
+        groups: Some(Grouped {
+            by: By::Job,
+            groups: vec![group("slurm:7", 2, 5_000_000_000), group("a \"b\",\n\u{1b}", 0, 7)],
+            finished: vec![group("pbs:1.server", 0, 1_000_000_000)],
+        }),
+    };
+    let frame = Frame { rates: &rates, processes: &[], matched: 2, events: &[], room: ROOM };
+    let mut out = Vec::new();
+    form.writer(layout(Scope::Processes), Paint::Plain).write(&frame, &mut out);
+    String::from_utf8(out).expect("every form is UTF-8")
+}
+
+#[track_caller]
+fn check(got: &str, name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/golden").join(name);
+    if std::env::var_os("MONITOR_BLESS").is_some() {
+        std::fs::write(&path, got).expect("the folder is there");
+    }
+    let want = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(got == want, "{} differs; it is now:\n{got}", path.display());
+}
+
+#[test]
+fn the_table_is_as_it_was() {
+    let mut layout = layout(Scope::All);
+    layout.node.truncate(6);
+    layout.disks.truncate(4);
+    layout.nets.truncate(2);
+    check(&print(Form::Table, layout), "sample.table");
+}
+
+#[test]
+fn json_is_as_it_was() {
+    check(&print(Form::Json, layout(Scope::All)), "sample.jsonl");
+}
+
+#[test]
+fn csv_is_as_it_was() {
+    check(&print(Form::Csv, layout(Scope::Processes)), "sample.csv");
+}
+
+#[test]
+fn prometheus_is_as_it_was() {
+    check(&print(Form::Prometheus, layout(Scope::All)), "sample.prom");
+}
+
+#[test]
+fn pmix_is_as_it_was() {
+    let mut layout = layout(Scope::All);
+    layout.node.truncate(12);
+    check(&print(Form::Pmix, layout), "sample.pmix.jsonl");
+}
+
+#[test]
+fn groups_are_as_they_were_in_every_form() {
+    for (form, name) in [
+        (Form::Table, "groups.table"),
+        (Form::Json, "groups.jsonl"),
+        (Form::Csv, "groups.csv"),
+        (Form::Prometheus, "groups.prom"),
+    ] {
+        check(&print_groups(form), name);
+    }
+}
+
+#[test]
+fn every_field_that_is_there_stands_in_json_with_its_name() {
+    let mut process = Process::default();
+    for field in
+        ProcessField::all().filter(|it| it.field().kind != monitor_model::field::Kind::Text)
+    {
+        process.row.set(field, 1);
+    }
+    let rates = rates::first(Sample::default());
+    let frame =
+        Frame { rates: &rates, processes: &[process.clone()], matched: 1, events: &[], room: ROOM };
+    let mut out = Vec::new();
+    Form::Json.writer(Layout::all(Scope::Processes), Paint::Plain).write(&frame, &mut out);
+    let json: serde_json::Value = serde_json::from_slice(&out).expect("it is JSON");
+    for field in ProcessField::all() {
+        let shown = !json["processes"][0][field.field().name].is_null();
+        let there = matches!(process.value(field), Some(Value::Number(_) | Value::Signed(_)));
+        assert!(shown || !there || field == ProcessField::Pss, "{}", field.field().name);
+    }
+}
+
+#[test]
+fn a_screen_shows_no_more_than_fits_and_keeps_its_notes() {
+    let rates = rates::first(sample(1));
+    let many: Vec<_> = (1..100).map(|pid| process(pid, b"x", 1)).collect();
+    let room = Room { columns: 80, lines: Some(12) };
+    let frame = Frame { rates: &rates, processes: &many, matched: 99, events: &[], room };
+    let mut out = Vec::new();
+    Form::Table.writer(layout(Scope::Processes), Paint::Plain).write(&frame, &mut out);
+    let text = String::from_utf8(out).expect("every form is UTF-8");
+    assert_eq!(text.lines().count(), 12);
+    assert!(text.ends_with("note: life lost 3 records (ring full), 0 keys (table full)\n"));
+}

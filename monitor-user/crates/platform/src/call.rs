@@ -1,0 +1,17 @@
+//! The calls of library functions by processes.
+
+use monitor_event::outcome::Refusal;
+use monitor_event::tap::Tap;
+use monitor_model::id::Identity;
+
+/// Where every message comes by that the library of PVM puts into its queue.
+pub const ARRIVAL: &str = "mesg_input";
+/// Where every message comes by that a task of PVM receives.
+pub const RECEIPT: &str = "pvm_setrbuf";
+
+/// Who can see calls.
+pub trait Calls {
+    /// Whether a call can be seen in a process: the function is there, and has a place for a probe;
+    /// or the library that is named may be loaded later.
+    fn has(&mut self, tap: &Tap, id: Identity) -> Result<(), Refusal>;
+}

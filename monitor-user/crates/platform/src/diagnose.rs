@@ -1,0 +1,37 @@
+//! Static probes of unusual events, and whose job a process is of.
+
+use monitor_event::outcome::Refusal;
+use monitor_model::diagnosis::Whose;
+use monitor_model::id::{Identity, Ns};
+use monitor_symbols::unusual::Unusual;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A static probe of a process, and how often it was met since it was asked last.
+pub type Met = (Identity, Arc<Unusual>, u64);
+
+/// Who counts what static probes meet.
+pub trait Diagnoses {
+    /// Which job and rank a process is.
+    fn whose(&mut self, id: Identity) -> Whose {
+        Whose::process(id.pid)
+    }
+
+    /// Whether the static probes of a process can be counted here.
+    fn probed(&mut self, _: Identity) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// From now on the static probes of these are counted, and of no others.
+    fn count(&mut self, _: &BTreeSet<Identity>) {}
+
+    /// What they met since it was asked last; of one that has ended too, as long as it is counted.
+    fn met(&mut self) -> Vec<Met> {
+        Vec::new()
+    }
+
+    /// A time of `CLOCK_BOOTTIME` as one since 1970.
+    fn since_1970(&self, at: Ns) -> Ns {
+        at
+    }
+}

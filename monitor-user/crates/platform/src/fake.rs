@@ -1,0 +1,161 @@
+//! Acts on processes that do not exist: what a script's world answers, on every machine the same.
+//!
+//! Memory at an address holds its lowest byte, a register its own number, until they are written.
+//! An errand is done when time passes next; a breakpoint is reached each time that it does.
+
+use super::{Act, Happening};
+use monitor_control::{Done, Frame, Image, Names};
+use monitor_event::occurrence::{EventKind, NodeEvent};
+use monitor_event::outcome::Told;
+use monitor_event::thread::Target;
+use monitor_event::thread::{Errand, HeldThread, Sent};
+use monitor_model::id::{Identity, Ns};
+use monitor_omis::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was written, and what is out.
+#[derive(Default)]
+pub struct Fake {
+    memory: BTreeMap<(Identity, u64), u8>,
+    integers: BTreeMap<(Identity, u16), u64>,
+    floats: BTreeMap<(Identity, u16), f64>,
+    sent: BTreeMap<Sent, bool>,
+    stopped: BTreeSet<Identity>,
+    waiting: Vec<Happening>,
+}
+
+const PC: u16 = 16;
+
+impl Fake {
+    /// What an act inside a process gives; nothing, if it is done to the process as a whole.
+    pub fn act(&mut self, act: &Act, id: Identity) -> Option<Done> {
+        Some(match act {
+            Act::Read(address, bytes) => {
+                let byte = |at: u64| self.memory.get(&(id, at)).copied().unwrap_or(lowest(at));
+                Done::Bytes((*address..address + bytes).map(byte).collect())
+            }
+            Act::Write(address, bytes) => {
+                let places = (*address..).zip(bytes).map(|(at, byte)| ((id, at), *byte));
+                self.memory.extend(places);
+                Done::It
+            }
+            Act::Integers(first, count) => Done::Integers(
+                (*first..first + count).map(|number| self.integer(id, number)).collect(),
+            ),
+            Act::SetIntegers(first, values) => {
+                self.integers.extend((*first..).zip(values).map(|(it, value)| ((id, it), *value)));
+                Done::It
+            }
+            Act::Floats(first, count) => {
+                let float = |it: u16| self.floats.get(&(id, it)).copied().unwrap_or(f64::from(it));
+                Done::Floats((*first..first + count).map(float).collect())
+            }
+            Act::SetFloats(first, values) => {
+                self.floats.extend((*first..).zip(values).map(|(it, value)| ((id, it), *value)));
+                Done::It
+            }
+            Act::Goto(address) => {
+                let _before = self.integers.insert((id, PC), *address);
+                Done::It
+            }
+            Act::Backtrace(names) => Done::Frames(frames(*names)),
+            Act::Loader => Done::Images(vec![image()]),
+            _ => return None,
+        })
+    }
+
+    /// A process was stopped, or let go.
+    pub fn stands(&mut self, id: Identity, topic: EventKind) {
+        let changed = match topic {
+            EventKind::Stopped => self.stopped.insert(id),
+            _ => self.stopped.remove(&id),
+        };
+        if changed {
+            let told = NodeEvent::new(topic, Ns(0), [Told::Process(id)].into());
+            let it = NodeEvent { process: Some(id), ..told };
+            self.waiting.push(Happening::Occurred(it));
+        }
+    }
+
+    /// A process was started and has not run.
+    pub fn begins_stopped(&mut self, id: Identity) {
+        let _new = self.stopped.insert(id);
+    }
+
+    /// Whether it was stopped and not let go.
+    pub fn has_stopped(&self, id: Identity) -> bool {
+        self.stopped.contains(&id)
+    }
+
+    /// From now on these errands are out.
+    pub fn watch(&mut self, topics: &BTreeSet<EventKind>) {
+        let sent = topics.iter().filter_map(|topic| match topic {
+            EventKind::Sent(sent) => Some(sent.clone()),
+            _ => None,
+        });
+        let is_done = |sent: &Sent| self.sent.get(sent).copied().unwrap_or(false);
+        self.sent = sent.map(|sent| (sent.clone(), is_done(&sent))).collect();
+    }
+
+    /// What has happened since.
+    pub fn happened(&mut self) -> Vec<Happening> {
+        let mut all = std::mem::take(&mut self.waiting);
+        let out: Vec<Sent> =
+            self.sent.iter().filter(|(_, done)| !**done).map(|(it, _)| it.clone()).collect();
+        for sent in out {
+            all.extend(sent.on.iter().map(|id| Happening::Occurred(self.came(&sent, *id))));
+            if let Some(done) = self.sent.get_mut(&sent) {
+                *done = !matches!(sent.errand, Errand::Break(_));
+            }
+        }
+        all
+    }
+
+    fn came(&self, sent: &Sent, id: Identity) -> NodeEvent {
+        let pc = self.integer(id, PC);
+        let (pc, rest) = match &sent.errand {
+            Errand::Break(address) => (*address, Vec::new()),
+            Errand::Step | Errand::Next => (pc + 1, Vec::new()),
+            Errand::Finish => (pc, vec![Value::from(0)]),
+            Errand::Call(_, arguments) => {
+                let count = u64::try_from(arguments.len()).unwrap_or(0);
+                (pc, vec![Value::from(count), Value::from(0.0)])
+            }
+        };
+        let told = [Told::Process(id)].into_iter().chain(rest.into_iter().map(Told::Value));
+        let (tool, target) = (sent.tool, Target::from(id));
+        let ticket = sent.ticket;
+        let held = HeldThread { ticket, tool, target, with_process: false, number: 0 };
+        NodeEvent {
+            process: Some(id),
+            thread: Some(id.pid),
+            pc: Some(pc),
+            held: Some(held),
+            ..NodeEvent::new(EventKind::Sent(sent.clone()), Ns(0), told.collect())
+        }
+    }
+
+    fn integer(&self, id: Identity, number: u16) -> u64 {
+        self.integers.get(&(id, number)).copied().unwrap_or(u64::from(number))
+    }
+}
+
+fn lowest(address: u64) -> u8 {
+    address.to_le_bytes()[0]
+}
+
+fn frames(names: Names) -> Vec<Frame> {
+    let named = |name: &str| (names == Names::With).then(|| name.to_owned());
+    let frame = |pc, frame, name| Frame { pc, frame, name: named(name) };
+    vec![frame(0x1000, 0x2000, "work"), frame(0x1040, 0x2020, "main")]
+}
+
+fn image() -> Image {
+    Image {
+        path: b"/bin/a".to_vec(),
+        code: (0x1000, 256),
+        data: (0x2000, 64),
+        bss: (0x2040, 32),
+        build_id: Vec::new(),
+    }
+}

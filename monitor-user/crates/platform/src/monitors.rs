@@ -1,0 +1,58 @@
+//! The monitors of a node, as tools of the language have them: calls on the monitoring service in
+//! the name of a tool, under its limits and through its eyes.
+//!
+//! There is one engine of monitors on a node, which is above all services. Whoever makes a ground
+//! gives it a way there; what is made here knows only that way.
+
+use super::Happening;
+use monitor_event::outcome::Each;
+use monitor_event::outcome::Refusal;
+use monitor_event::right::{SessionId, Tool};
+use monitor_event::thread::Ticket;
+use monitor_model::id::Ns;
+use monitor_omis::Status;
+use monitor_protocol::call::Call;
+use std::os::fd::BorrowedFd;
+
+/// Who has monitors.
+pub trait Monitors: Send {
+    /// Calls in the name of a tool. What becomes of it is said at once, or later with the ticket.
+    fn call(&mut self, at: (Ticket, Ns), tool: &Tool, call: Call) -> Result<Option<Each>, Refusal>;
+
+    /// A tool has gone, and its monitors with it.
+    fn leave(&mut self, session: SessionId);
+
+    /// Becomes readable when there is something to tell.
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// When there will be something to tell, if nothing wakes before.
+    fn due(&self) -> Option<Ns> {
+        None
+    }
+
+    /// What there is to tell.
+    fn told(&mut self, now: Ns) -> Vec<Happening>;
+}
+
+/// A node that has monitors.
+pub trait Monitored {
+    /// The way to them.
+    fn monitors(&mut self) -> &mut dyn Monitors;
+}
+
+/// A way that leads nowhere.
+pub struct NoMonitors;
+
+impl Monitors for NoMonitors {
+    fn call(&mut self, _: (Ticket, Ns), _: &Tool, _: Call) -> Result<Option<Each>, Refusal> {
+        Err(Refusal::new(Status::UNSUPPORTED, "nobody serves monitors here: see monitor serve"))
+    }
+
+    fn leave(&mut self, _: SessionId) {}
+
+    fn told(&mut self, _: Ns) -> Vec<Happening> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,259 @@
+//! What the kernel is told to look out for besides calls, and what its records mean.
+//!
+//! In: a record of a list that [`Look::list`] made. Out: what happened. Pure: no list is set here.
+
+use crate::Happening;
+use monitor_backend::rule::act::{Act, Compare, Recorded, Set, Source, Value as Slot, Width};
+use monitor_backend::rule::told::Told as Record;
+use monitor_backend::rule::{List, Place};
+use monitor_event::occurrence::{EventKind, NodeEvent, FollowedActivity};
+use monitor_event::outcome::Told;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_omis::Value;
+use std::collections::BTreeSet;
+
+/// `TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE` of include/linux/sched.h: it waits.
+const WAITS: i64 = 3;
+/// What stands for a process that is not followed.
+const NOBODY: u64 = u64::MAX;
+
+/// Where the number of a signal is, and how a process has ended, as wait(2) tells it.
+pub const NUMBER: Slot = Slot(0);
+
+/// Something to look out for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Look {
+    /// Processes that those who are followed make.
+    Fork,
+    /// Processes that anybody makes.
+    ForkOfAll,
+    /// Programs that anybody begins.
+    Exec,
+    /// Processes that end.
+    Exit,
+    /// Signals that are taken.
+    Signal,
+    /// Threads that begin to wait.
+    Block,
+    /// Threads that are woken.
+    Wakeup,
+    /// Processors that go from one thread to another.
+    Switch,
+}
+
+impl Look {
+    /// What has to be looked out for so that these topics are seen.
+    pub fn all(topics: &BTreeSet<EventKind>, strangers: bool) -> BTreeSet<Self> {
+        topics.iter().flat_map(|topic| Self::of(topic, strangers)).copied().collect()
+    }
+
+    /// The same for one topic; nothing, if none of these would show it.
+    pub const fn of(topic: &EventKind, strangers: bool) -> &'static [Self] {
+        match topic {
+            EventKind::Born if strangers => &[Self::ForkOfAll, Self::Exec],
+            EventKind::Born => &[Self::Fork],
+            EventKind::Ended => &[Self::Exit],
+            EventKind::Signalled => &[Self::Signal],
+            EventKind::Blocked => &[Self::Block],
+            EventKind::Unblocked => &[Self::Wakeup],
+            EventKind::Scheduled => &[Self::Switch],
+            _ => &[],
+        }
+    }
+
+    /// Whether its records are too many to wake somebody for each.
+    pub const fn is_frequent(self) -> bool {
+        matches!(self, Self::Block | Self::Wakeup | Self::Switch)
+    }
+
+    /// Whose set it is for; nobody's in particular, if absent.
+    pub const fn sort(self) -> Option<FollowedActivity> {
+        match self {
+            Self::ForkOfAll | Self::Exec => None,
+            Self::Fork | Self::Exit | Self::Signal => Some(FollowedActivity::Lives),
+            Self::Block | Self::Wakeup | Self::Switch => Some(FollowedActivity::Turns),
+        }
+    }
+
+    /// The list that the kernel runs.
+    pub fn list(self, set: Option<Set>) -> List {
+        let mut acts = self.acts(set);
+        let urgent = !self.is_frequent();
+        acts.push(Act::Record(Recorded { urgent, ..Recorded::default() }));
+        List::new(self.place(), set, acts)
+    }
+
+    /// Where it runs.
+    pub const fn place(self) -> Place {
+        match self {
+            Self::Fork | Self::ForkOfAll => Place::Fork,
+            Self::Exec => Place::Exec,
+            Self::Exit => Place::Exit,
+            Self::Signal => Place::SignalDeliver,
+            Self::Block | Self::Switch => Place::Switch,
+            Self::Wakeup => Place::Wakeup,
+        }
+    }
+
+    /// What it does before it tells.
+    pub fn acts(self, set: Option<Set>) -> Vec<Act> {
+        let argument = |to, from| Act::Argument(Slot(to), from, Width::Whole);
+        match (self, set) {
+            (Self::Fork | Self::ForkOfAll, _) => vec![argument(0, 0), argument(1, 3)],
+            (Self::Exit | Self::Signal, _) => vec![argument(NUMBER.0, 1)],
+            (Self::Block, Some(set)) => blocked(set),
+            (Self::Switch, Some(set)) => switched(set),
+            (Self::Exec | Self::Wakeup | Self::Block | Self::Switch, _) => Vec::new(),
+        }
+    }
+
+    /// What a record of it says.
+    pub fn happened(self, it: &Record) -> Vec<Happening> {
+        let [first, second, third, cpu, ..] = it.values;
+        let number = |number: u64| Told::Value(Value::from(number));
+        let occurred = |topic, who, told| vec![occurred(topic, (who, it.at, Some(it.tid)), told)];
+        let own = |topic, rest: Vec<Told>| {
+            let told = [Told::Process(it.process)].into_iter().chain(rest).collect();
+            occurred(topic, it.process, told)
+        };
+        match self {
+            Self::Fork | Self::ForkOfAll => {
+                let parent = process(first, second);
+                let mut born = vec![Happening::Born { child: it.process, parent }];
+                born.extend(own(EventKind::Born, Vec::new()));
+                born
+            }
+            Self::Exec => vec![Happening::Executed(it.process)],
+            Self::Exit => ended(it.process, it.at, Some(first)),
+            Self::Signal => own(EventKind::Signalled, vec![number(first)]),
+            Self::Block => own(EventKind::Blocked, Vec::new()),
+            Self::Wakeup => own(EventKind::Unblocked, Vec::new()),
+            Self::Switch => {
+                let old = (first != NOBODY).then_some(it.process);
+                let new = process(second, third);
+                let told = [old, new].map(|id| id.map_or(Told::Value((-1).into()), Told::Process));
+                let told = told.into_iter().chain([number(cpu)]).collect();
+                let who = old.or(new);
+                who.map(|who| occurred(EventKind::Scheduled, who, told)).unwrap_or_default()
+            }
+        }
+    }
+}
+
+/// A thread of ours leaves its processor to wait, not because it must.
+fn blocked(set: Set) -> Vec<Act> {
+    let (old, state) = (Slot(0), Slot(1));
+    vec![
+        Act::Argument(old, 0, Width::U32),
+        Act::Ours(old, old, set),
+        Act::Filter(old, Compare::Different, -1),
+        Act::Argument(state, 4, Width::Whole),
+        Act::Filter(state, Compare::Equal, 0),
+        Act::Argument(state, 5, Width::U32),
+        Act::Filter(state, Compare::AnyBit, WAITS),
+    ]
+}
+
+/// Both processes, each if it is one of ours, when the second began, and the processor.
+fn switched(set: Set) -> Vec<Act> {
+    let (old, new) = (Slot(0), Slot(1));
+    vec![
+        Act::Argument(old, 0, Width::U32),
+        Act::Ours(old, old, set),
+        Act::Argument(new, 1, Width::U32),
+        Act::Ours(new, new, set),
+        Act::Argument(Slot(2), 6, Width::Whole),
+        Act::Source(Slot(3), Source::Cpu),
+    ]
+}
+
+fn process(pid: u64, start: u64) -> Option<Identity> {
+    let pid = u32::try_from(pid).ok()?;
+    Some(Identity { pid: Pid(pid), start: Ns(start) })
+}
+
+/// A process that has ended: the event first, as long as it is one of its session's.
+pub fn ended(process: Identity, at: Ns, status: Option<u64>) -> Vec<Happening> {
+    let code = status.map_or(-1, exit_code);
+    let (topic, told) = (EventKind::Ended, vec![Told::Process(process), Told::Value(code.into())]);
+    vec![occurred(topic, (process, at, None), told), Happening::Ended(process)]
+}
+
+/// What wait(2) tells, as a shell does: 128 and its number for a signal.
+fn exit_code(status: u64) -> i64 {
+    let status = (status & 0xffff).cast_signed();
+    match status & 0x7f {
+        0 => status >> 8,
+        signal => 128 + signal,
+    }
+}
+
+fn occurred(
+    topic: EventKind,
+    (process, at, thread): (Identity, Ns, Option<Pid>),
+    told: Vec<Told>,
+) -> Happening {
+    let it = NodeEvent::new(topic, at, told.into());
+    Happening::Occurred(NodeEvent { process: Some(process), thread, ..it })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_backend::rule::scripted::{Happened, Scripted};
+    use monitor_backend::rule::{Children, Rules};
+
+    /// What a look tells of something that happens while process 7 is followed.
+    fn told(look: Look, pid: u32, arguments: [u64; 6]) -> Vec<Happening> {
+        let mut rules = Scripted::default();
+        let set = rules.make_set(Children::Included).unwrap();
+        rules.include(set, Pid(7)).unwrap();
+        let list = rules.add(&look.list(look.sort().map(|_| set))).unwrap();
+        rules.enable(list);
+        let (place, pid) = (look.place(), Pid(pid));
+        rules.happen(Happened { place, pid, tid: pid, eyes: None, arguments });
+        let (mut reader, mut all) = (rules.take_reader().unwrap(), Vec::new());
+        let _n_read = reader.read(usize::MAX, &mut |it| all.extend(look.happened(&it)));
+        all
+    }
+
+    fn values(happenings: &[Happening]) -> Vec<Told> {
+        let occurred = happenings.iter().find_map(|it| match it {
+            Happening::Occurred(it) => Some(it.told.to_vec()),
+            _ => None,
+        });
+        occurred.unwrap_or_default()
+    }
+
+    fn id(pid: u32) -> Told {
+        Told::Process(Identity { pid: Pid(pid), start: Ns(0) })
+    }
+
+    #[test]
+    fn a_child_has_its_parent_and_an_end_its_code() {
+        let born = told(Look::Fork, 8, [7, 8, 8, 55, 0, 0]);
+        let parent = Some(Identity { pid: Pid(7), start: Ns(55) });
+        assert!(matches!(born[0], Happening::Born { parent: it, .. } if it == parent), "{born:?}");
+        assert_eq!(values(&born), [id(8)]);
+        let code = |status| values(&told(Look::Exit, 7, [7, status, 0, 0, 0, 0]))[1].clone();
+        assert_eq!(code(3 << 8), Told::Value(3.into()));
+        assert_eq!(code(9), Told::Value(137.into()));
+        assert_eq!(code(0x80 | 11), Told::Value(139.into()));
+    }
+
+    #[test]
+    fn who_must_leave_its_processor_does_not_wait() {
+        let waits = [7, 8, 7, 8, 0, 1];
+        assert_eq!(values(&told(Look::Block, 7, waits)), [id(7)]);
+        assert_eq!(told(Look::Block, 7, [7, 8, 7, 8, 1, 1]), []);
+        assert_eq!(told(Look::Block, 7, [7, 8, 7, 8, 0, 0]), []);
+    }
+
+    #[test]
+    fn who_is_not_followed_is_nobody() {
+        let nobody = Told::Value((-1).into());
+        let cpu = Told::Value(0.into());
+        let both = values(&told(Look::Switch, 7, [7, 8, 7, 8, 0, 1]));
+        assert_eq!(both, [id(7), nobody, cpu]);
+    }
+}

@@ -1,0 +1,83 @@
+//! The sets of processes that programs are for: one for each session, and for each that is named.
+
+use crate::list::Members;
+use crate::reading;
+use monitor_backend::rule::act::Set;
+use monitor_backend::rule::{Children, Part, Rules};
+use monitor_event::outcome::Refusal;
+use monitor_model::id::Identity;
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
+
+/// All sets, by what they are for.
+#[derive(Default)]
+pub struct Sets(BTreeMap<Members, (Set, BTreeSet<Identity>)>);
+
+/// What a set is for: whoever a session observes is one set, whoever that is now.
+pub fn key(whose: &Members) -> Members {
+    match whose {
+        Members::Attached(session, _) => Members::Attached(*session, BTreeSet::new()),
+        other => other.clone(),
+    }
+}
+
+/// The processes themselves; nothing, if nobody in particular is meant.
+pub const fn processes(whose: &Members) -> Option<&BTreeSet<Identity>> {
+    match whose {
+        Members::Anybody => None,
+        Members::Attached(_, these) | Members::These(these) => Some(these),
+    }
+}
+
+impl Sets {
+    /// The set of these; none, if nobody in particular is meant.
+    pub fn of(&self, whose: &Members) -> Option<Set> {
+        self.0.get(&key(whose)).map(|(set, _)| *set)
+    }
+
+    /// Makes one, unless there is one, with these in it.
+    pub fn make(&mut self, whose: &Members, rules: &mut dyn Rules) -> Result<(), Refusal> {
+        let children = match whose {
+            Members::Anybody => return Ok(()),
+            Members::Attached(..) => Children::Included,
+            Members::These(_) => Children::NotIncluded,
+        };
+        if let Entry::Vacant(place) = self.0.entry(key(whose)) {
+            let set = rules.make_set(children).map_err(reading::failed)?;
+            let _new = place.insert((set, BTreeSet::new()));
+        }
+        self.keep(whose, rules);
+        Ok(())
+    }
+
+    /// Has these in their set, and nobody else.
+    pub fn keep(&mut self, whose: &Members, rules: &mut dyn Rules) {
+        let Some(wanted) = processes(whose) else { return };
+        let Some((set, there)) = self.0.get_mut(&key(whose)) else { return };
+        for gone in there.difference(wanted) {
+            rules.exclude(*set, gone.pid);
+        }
+        for came in wanted.difference(there) {
+            if let Err(error) = rules.include(*set, came.pid) {
+                tracing::warn!(pid = came.pid.0, %error, "requests do not see it");
+            }
+        }
+        there.clone_from(wanted);
+    }
+
+    /// Gives back those that nobody uses.
+    pub fn free_all_but<'w>(
+        &mut self,
+        used: impl Iterator<Item = &'w Members>,
+        rules: &mut dyn Rules,
+    ) {
+        let used: BTreeSet<Members> = used.map(key).collect();
+        self.0.retain(|key, (set, _)| {
+            let is_used = used.contains(key);
+            if !is_used {
+                rules.free(Part::Set(*set));
+            }
+            is_used
+        });
+    }
+}

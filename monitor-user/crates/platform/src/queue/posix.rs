@@ -1,0 +1,73 @@
+//! Queues of POSIX (mq_overview(7)): how many messages wait. To read one is to take it.
+//!
+//! In: a process. Out: the length of the one queue that it holds open.
+
+use monitor_model::id::Pid;
+use monitor_symbols::error::Error;
+use monitor_sys::ipc;
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// The descriptors of a process that are queues.
+pub fn read_by(proc: &Path, pid: Pid) -> Result<Vec<PathBuf>, Error> {
+    let folder = proc.join(pid.0.to_string()).join("fd");
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Error::Gone { pid: pid.0 });
+        }
+        Err(source) => return Err(Error::File { call: "open", path: folder, source }),
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    Ok(paths.filter(|path| ipc::is_queue(path)).collect())
+}
+
+/// How many messages wait.
+pub fn length(proc: &Path, pid: Pid) -> Result<u64, Error> {
+    on(proc, pid, "mq_getattr", ipc::queue_length)
+}
+
+/// Puts a message at the end: it has the lowest priority.
+pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<(), Error> {
+    on(proc, pid, "mq_send", |queue| ipc::enqueue(queue, content))
+}
+
+/// Takes the first message out; the kernel gives out no other.
+pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<(), Error> {
+    if u64::try_from(position).is_ok_and(|position| position >= length(proc, pid).unwrap_or(0)) {
+        return Err(Error::Lacking {
+            what: "message at this position",
+            why: "the queue is shorter",
+        });
+    }
+    if position > 0 {
+        return Err(Error::Lacking {
+            what: "way to take this message alone",
+            why: "the kernel gives out the first only; take those before it first",
+        });
+    }
+    on(proc, pid, "mq_receive", ipc::dequeue)
+}
+
+/// Does something with the one queue of a process, without waiting.
+fn on<T>(
+    proc: &Path,
+    pid: Pid,
+    call: &'static str,
+    act: impl FnOnce(&OwnedFd) -> std::io::Result<T>,
+) -> Result<T, Error> {
+    let found = read_by(proc, pid)?;
+    let [path] = &found[..] else {
+        return Err(Error::Lacking {
+            what: "single queue of POSIX",
+            why: "the process holds several, and no service says which is meant",
+        });
+    };
+    let failed = |call, source| Error::File { call, path: path.clone(), source };
+    // Opened anew, so that not waiting is ours alone.
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let queue = rustix::fs::open(path, flags, Mode::empty());
+    let queue: OwnedFd = queue.map_err(|errno| failed("open", errno.into()))?;
+    act(&queue).map_err(|source| failed(call, source))
+}

@@ -1,0 +1,245 @@
+//! The processes of a node by way of a backend, and who came and went between two readings.
+//!
+//! In: a backend. Out: processes as they are, births and ends as they are found. One reader of the
+//! backend, so that what a reading tells of ended processes is not lost to a look in between.
+
+use super::Happening;
+use monitor_backend as backend;
+use monitor_backend::Backend;
+use monitor_event::occurrence::{EventKind, NodeEvent};
+use monitor_event::outcome::{Refusal, Told};
+use monitor_model::event::{Event, What};
+use monitor_model::field::ProcessField;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::sample::{Node, Process, Sample, Source};
+use monitor_model::want::{Capability, Want};
+use monitor_omis::{Status, Value};
+use std::collections::{BTreeSet, HashMap};
+
+/// From one reading of all processes to the next, while somebody wants to know who comes and goes.
+const PACE_OF_READINGS: Ns = Ns(50_000_000);
+/// From one look at records that need no reading to the next.
+const PACE_OF_RECORDS: Ns = Ns(5_000_000);
+
+/// A backend, and who was there when it was read last.
+pub struct Reading<B: ?Sized> {
+    /// Who reads.
+    pub backend: Box<B>,
+    /// Who was there; nothing, while nobody wants to know who comes and goes.
+    known: Option<BTreeSet<Identity>>,
+    topics: BTreeSet<EventKind>,
+    /// When it was asked last what happened.
+    asked: Ns,
+    waiting: Vec<Happening>,
+}
+
+impl<B: Backend + ?Sized> Reading<B> {
+    /// Nothing was read yet.
+    pub fn new(backend: Box<B>) -> Self {
+        let (topics, waiting) = (BTreeSet::new(), Vec::new());
+        Self { backend, known: None, topics, asked: Ns(0), waiting }
+    }
+
+    /// These, ascending; who is not there is left out.
+    pub fn look(&mut self, pids: &[Pid]) -> Result<Vec<Process>, Refusal> {
+        if pids.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(glance) = self.backend.glance(pids) {
+            return Ok(glance.map_err(failed)?.processes);
+        }
+        let want = Want { processes: true, pids: Some(pids.to_vec()), ..Want::default() };
+        let mut processes = self.read(&want)?;
+        processes.retain(|it| !it.ended());
+        Ok(processes)
+    }
+
+    /// Everybody.
+    pub fn everybody(&mut self) -> Result<Vec<Process>, Refusal> {
+        let mut processes = self.read(&Want { processes: true, ..Want::default() })?;
+        processes.retain(|it| !it.ended());
+        Ok(processes)
+    }
+
+    /// The words of a command line. Only where an argument cannot hold a space.
+    pub fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {
+        let mut it = self.look(&[id.pid]).ok()?;
+        self.describe(&mut it);
+        let line = it.first()?.text.cmdline.clone()?;
+        Some(line.split(' ').map(|word| word.as_bytes().to_vec()).collect())
+    }
+
+    /// The node's own numbers.
+    pub fn node(&mut self) -> Result<Node, Refusal> {
+        let sample = self.backend.read(&Want { node: true, ..Want::default() }).map_err(failed)?;
+        Ok(sample.node_stats.unwrap_or_default())
+    }
+
+    /// Fills in texts.
+    pub fn describe(&mut self, processes: &mut [Process]) {
+        let costly = vec![ProcessField::Cmdline, ProcessField::Cgroup, ProcessField::Path];
+        self.backend.describe(processes, &Want { processes: true, costly, ..Want::default() });
+    }
+
+    /// Whether these can be looked out for.
+    pub fn can(&self, topic: &EventKind) -> Result<(), Refusal> {
+        match topic {
+            EventKind::Signalled if !tells_signals(self.backend.source()) => {
+                let text = format!(
+                    "the backend {} does not see signals: eBPF does, see monitor doctor",
+                    self.backend.source().name()
+                );
+                Err(Refusal::new(Status::UNSUPPORTED, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// From now on these are looked out for. Who is there already is no news.
+    pub fn watch(&mut self, topics: &BTreeSet<EventKind>) {
+        self.topics.clone_from(topics);
+        let wants = topics.contains(&EventKind::Born) || topics.contains(&EventKind::Ended);
+        if !wants {
+            self.known = None;
+        }
+        self.backend.attach(&capabilities(topics));
+        if wants && self.known.is_none() {
+            let there = self.everybody().unwrap_or_default();
+            self.known = Some(there.iter().map(|it| it.id).collect());
+        }
+    }
+
+    /// When it must be asked again.
+    pub fn due(&self) -> Option<Ns> {
+        let pace = match self.known.is_some() {
+            true => PACE_OF_READINGS,
+            false if self.topics.contains(&EventKind::Signalled) => PACE_OF_RECORDS,
+            false => return None,
+        };
+        Some(Ns(self.asked.0.saturating_add(pace.0)))
+    }
+
+    /// What happened since; reads, if anything is wanted that a reading tells.
+    pub fn happened(&mut self, now: Ns) -> Vec<Happening> {
+        self.asked = now;
+        let want = Want { processes: self.known.is_some(), ..Want::default() };
+        if (want.processes || self.topics.contains(&EventKind::Signalled))
+            && let Err(refusal) = self.read(&want)
+        {
+            tracing::warn!("who comes and goes is not seen: {refusal}");
+        }
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn read(&mut self, want: &Want) -> Result<Vec<Process>, Refusal> {
+        let sample = self.backend.read(want).map_err(failed)?;
+        for it in &sample.events {
+            self.tell_event(it);
+        }
+        if want.pids.is_none() && want.processes && self.known.is_some() {
+            self.compare(&sample);
+        } else {
+            let ended = sample.processes.iter().filter(|it| it.ended());
+            self.tell_ended(&ended.map(|it| (it.id, it.row.get(ProcessField::ExitCode))).collect());
+        }
+        Ok(sample.processes)
+    }
+
+    /// Who is new, and who is gone.
+    fn compare(&mut self, sample: &Sample) {
+        let known = self.known.take().unwrap_or_default();
+        let mut codes = HashMap::new();
+        let mut now = BTreeSet::new();
+        for it in &sample.processes {
+            if !known.contains(&it.id) {
+                let parent = it.parent.or_else(|| parent(it, sample));
+                self.tell_born(it.id, parent, sample.at.boot);
+            }
+            if it.ended() {
+                codes.insert(it.id, it.row.get(ProcessField::ExitCode));
+            } else {
+                now.insert(it.id);
+            }
+        }
+        for gone in known.difference(&now) {
+            codes.entry(*gone).or_insert(None);
+        }
+        self.known = Some(now);
+        self.tell_ended(&codes);
+    }
+
+    fn tell_event(&mut self, event: &Event) {
+        let What::SignalDelivered { signal } = event.what else { return };
+        let number = Told::Value(Value::from(signal.number));
+        let told = [Told::Process(event.target), number].into();
+        self.occurred(EventKind::Signalled, event.target, event.at, told);
+    }
+
+    fn tell_born(&mut self, child: Identity, parent: Option<Identity>, at: Ns) {
+        self.waiting.push(Happening::Born { child, parent });
+        let told = [Told::Process(child)].into();
+        self.occurred(EventKind::Born, child, at, told);
+    }
+
+    fn tell_ended(&mut self, codes: &HashMap<Identity, Option<u64>>) {
+        if self.known.is_none() {
+            return;
+        }
+        let mut ended: Vec<_> = codes.iter().collect();
+        ended.sort_unstable();
+        for (&id, code) in ended {
+            // The code is an extension: `$2`, and -1 where nobody knows it.
+            let code = code.and_then(|code| i64::try_from(code).ok()).unwrap_or(-1);
+            let told = [Told::Process(id), Told::Value(Value::from(code))].into();
+            self.occurred(EventKind::Ended, id, Ns(0), told);
+            self.waiting.push(Happening::Ended(id));
+        }
+    }
+
+    fn occurred(&mut self, topic: EventKind, id: Identity, at: Ns, told: std::sync::Arc<[Told]>) {
+        if !self.topics.contains(&topic) {
+            return;
+        }
+        let it = NodeEvent { process: Some(id), ..NodeEvent::new(topic, at, told) };
+        self.waiting.push(Happening::Occurred(it));
+    }
+}
+
+/// Who made it, where that was not seen: whom it names now, unless he began later.
+fn parent(child: &Process, sample: &Sample) -> Option<Identity> {
+    let ppid = child.row.get(ProcessField::Ppid).and_then(|pid| u32::try_from(pid).ok())?;
+    let parent = sample.processes.iter().find(|it| it.id.pid == Pid(ppid) && !it.ended())?;
+    (parent.id.start <= child.id.start).then_some(parent.id)
+}
+
+/// What must be attached for these.
+fn capabilities(topics: &BTreeSet<EventKind>) -> Vec<Capability> {
+    let mut needed = vec![Capability::Snapshot];
+    if topics.contains(&EventKind::Born) || topics.contains(&EventKind::Ended) {
+        needed.push(Capability::Lifetimes);
+    }
+    if topics.contains(&EventKind::Signalled) {
+        needed.push(Capability::Signals);
+    }
+    needed
+}
+
+const fn tells_signals(source: Source) -> bool {
+    matches!(source, Source::Ebpf | Source::Test)
+}
+
+/// A backend's error as a refusal.
+pub fn failed(error: backend::Error) -> Refusal {
+    let status = match &error {
+        backend::Error::Denied { .. } => Status::PERMISSION,
+        backend::Error::Unsupported { .. } => Status::UNSUPPORTED,
+        backend::Error::Kernel { .. }
+        | backend::Error::Malformed { .. }
+        | backend::Error::Over { .. } => Status::IO,
+    };
+    let errno = match &error {
+        backend::Error::Kernel { source, .. } => source.raw_os_error().unwrap_or(0),
+        _ => 0,
+    };
+    Refusal::new(status, error.to_string()).with_errno(errno)
+}

@@ -1,0 +1,44 @@
+//! Where the error number of a thread is.
+//!
+//! In: a process. Out: the distance from the thread pointer, which is the same for all its threads.
+//! It is in what the C library loads in `__errno_location`: a constant in a static program, a word
+//! that the dynamic linker wrote otherwise. Other C libraries do it otherwise, and then there is
+//! none.
+
+use monitor_model::id::Pid;
+use monitor_symbols::error::Error;
+use monitor_symbols::function::Function;
+use monitor_symbols::instruction::Load;
+use monitor_symbols::mapped;
+use monitor_symbols::mapped::Mapped;
+use monitor_symbols::memory::Memory;
+use std::path::Path;
+
+/// The function that gives its address.
+const FUNCTION: &str = "__errno_location";
+
+/// The distance.
+pub fn offset(proc: &Path, pid: Pid) -> Result<Option<i64>, Error> {
+    let (files, _) = mapped::files(proc, pid)?;
+    for file in &files {
+        if let Some(load) = load(file)? {
+            return match load {
+                Load::Constant(offset) => Ok(Some(offset)),
+                Load::At(address) => {
+                    let word = Memory::open(proc, pid)?.word(file.bias.wrapping_add(address))?;
+                    Ok(Some(word.cast_signed()))
+                }
+            };
+        }
+    }
+    Ok(None)
+}
+
+/// What the first instruction that loads anything loads.
+fn load(file: &Mapped) -> Result<Option<Load>, Error> {
+    let symbols = file.image.symbols(|name| name == FUNCTION)?;
+    let Some(symbol) = symbols.first() else { return Ok(None) };
+    let Some(function) = Function::around(&file.image, symbol.address)? else { return Ok(None) };
+    let all = function.instructions(&file.image)?;
+    Ok(all.iter().find_map(|it| it.load))
+}

@@ -1,0 +1,80 @@
+//! What a record of a call means.
+//!
+//! In: a plan and the record that its acts made. Out: the values in their order, each there or not.
+
+use super::plan::{Plan, Slot};
+use monitor_backend::rule::act::MISSING;
+use monitor_backend::rule::told::Told as Record;
+use monitor_symbols::description::call::Length;
+use monitor_symbols::description::told::{From, Told};
+
+/// A value of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Its bits; absent where it could not be read, or found no place.
+    pub raw: Option<u64>,
+    /// The text that it points to, or what a buffer holds.
+    pub text: Option<Vec<u8>>,
+}
+
+impl Heard {
+    const NOTHING: Self = Self { raw: None, text: None };
+
+    /// For people.
+    pub fn shown(&self, told: &Told) -> String {
+        self.raw.map_or_else(|| "?".to_owned(), |raw| told.shown(raw, self.text.as_deref()))
+    }
+}
+
+/// The values that a plan tells.
+pub fn values(plan: &Plan, record: &Record) -> Vec<Heard> {
+    let mut all: Vec<Heard> = plan.slots.iter().map(|slot| value(plan, *slot, record)).collect();
+    let result = plan.told.iter().position(|it| it.from == From::Result);
+    let result = result.and_then(|at| all[at].raw);
+    // A buffer was read as a text, which may go on behind its end, and ends at its first zero.
+    for (at, told) in plan.told.iter().enumerate() {
+        let Some(length) = &told.length else { continue };
+        let length = length_of(plan, length, &all);
+        let text = all[at].text.take();
+        all[at].text = text.zip(length).map(|(mut text, length)| {
+            text.truncate(length);
+            text
+        });
+    }
+    for (heard, told) in all.iter_mut().zip(&plan.told) {
+        heard.raw = heard.raw.map(|raw| raw.wrapping_sub(told.less.into()));
+        // Of a call that succeeded it is that of another call.
+        if told.from == From::Errno && result.map(u64::cast_signed) != plan.fails {
+            heard.raw = heard.raw.map(|_| 0);
+        }
+    }
+    all
+}
+
+/// How long a buffer is, if that is told too.
+fn length_of(plan: &Plan, length: &Length, all: &[Heard]) -> Option<usize> {
+    let from = match *length {
+        Length::Parameter(index, None) => From::Argument(index),
+        Length::Result => From::Result,
+        Length::Bytes(bytes) => return usize::try_from(bytes).ok(),
+        Length::Parameter(_, Some(_)) | Length::Pointee(_) => return None,
+    };
+    let at = plan.told.iter().position(|it| it.from == from)?;
+    // Below zero it is an error, and nothing is in the buffer.
+    all[at].raw.map(|raw| usize::try_from(raw.cast_signed()).unwrap_or(0))
+}
+
+fn value(plan: &Plan, slot: Slot, record: &Record) -> Heard {
+    let raw =
+        |at: u8| record.values.get(usize::from(at)).copied().filter(|value| *value != MISSING);
+    match slot {
+        Slot::Nowhere => Heard::NOTHING,
+        Slot::Value(at) => Heard { raw: raw(at), text: None },
+        Slot::Text(at) => {
+            // Texts stand in the order of their values.
+            let before = plan.texts & ((1 << at) - 1);
+            let place = usize::try_from(before.count_ones()).unwrap_or(usize::MAX);
+            Heard { raw: raw(at), text: record.texts.get(place).cloned().flatten() }
+        }
+    }
+}

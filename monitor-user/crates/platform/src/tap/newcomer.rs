@@ -1,0 +1,103 @@
+//! Processes that begin another program: held until the taps are in it.
+//!
+//! In: what the kernel tells of an exec. Out: the process goes on. It is stopped twice, each time
+//! before its next instruction: as the program is executed, when its libraries are not there yet,
+//! and at the program's entry, when they are. Then its functions can be found, and nothing of it
+//! was missed. Each time it is let go as soon as the record of it is read.
+
+use super::Taps;
+use monitor_backend as backend;
+use monitor_backend::rule;
+use monitor_backend::rule::act::{Act, Receiver, Recorded};
+use monitor_backend::rule::told::Told as Record;
+use monitor_backend::rule::{List, ListId, Place};
+use monitor_model::id::Pid;
+use monitor_symbols::elf::Image;
+use monitor_symbols::error::Error;
+use monitor_symbols::opened::Opened;
+use rustix::process::{Signal, kill_process};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Number of SIGSTOP, which no process can ignore.
+const STOP: u32 = 19;
+/// What is done to a process that begins a program.
+const HOLD: [Act; 2] = [
+    Act::Signal(STOP, Receiver::Process),
+    Act::Record(Recorded { texts: 0, stack: false, urgent: true, holds: None }),
+];
+
+/// The lists that hold newcomers.
+pub(super) struct Newcomers {
+    exec: ListId,
+    /// By file and offset; the file is held open.
+    entries: HashMap<super::Spot, (Arc<Opened>, ListId)>,
+}
+
+impl Taps {
+    /// From now on the processes that matter are held when they begin another program.
+    pub fn hold_newcomers(&mut self) -> Result<(), backend::Error> {
+        let exec = self.listen(Place::Exec, HOLD.to_vec())?;
+        self.newcomers = Some(Newcomers { exec, entries: HashMap::new() });
+        Ok(())
+    }
+
+    /// A process that matters, in which nothing is to be found yet.
+    pub fn adopt(&mut self, pid: Pid) -> Result<(), backend::Error> {
+        _ = self.followed.insert(pid);
+        self.rules.include(self.set, pid)
+    }
+
+    /// Whether a record is about a newcomer, who then goes on.
+    pub(super) fn welcome(&mut self, record: &Record) -> bool {
+        let Some(newcomers) = &self.newcomers else { return false };
+        let at_entry = newcomers.entries.values().any(|(_, list)| *list == record.list);
+        if record.list == newcomers.exec {
+            if let Err(error) = self.await_entry(record.process.pid) {
+                tracing::warn!(
+                    "what process {} begins is not seen whole: {error}",
+                    record.process.pid.0
+                );
+            }
+        } else if at_entry {
+            self.look_again(record.process.pid);
+        } else {
+            return false;
+        }
+        go_on(record.process.pid);
+        true
+    }
+
+    /// Has a process stop at the entry of the program that it has just begun.
+    fn await_entry(&mut self, pid: Pid) -> Result<(), super::Refusal> {
+        let path = self.proc.join(pid.0.to_string()).join("exe");
+        let name = std::fs::read_link(&path).unwrap_or_else(|_| path.clone());
+        let file = Arc::new(Opened::open(&path, &name)?);
+        let image = Image::read(Arc::clone(&file))?;
+        let missing = || Error::Unsupported { path: name, why: "its entry is no code" };
+        let offset = image.code_offset(image.entry).ok_or_else(missing)?;
+        let spot = (file.identity, offset);
+        if self.newcomers.as_ref().is_some_and(|it| it.entries.contains_key(&spot)) {
+            return Ok(());
+        }
+        let site = rule::Site { path: file.attach_path(), offset };
+        let list = self.listen(Place::Entry(site), HOLD.to_vec())?;
+        if let Some(newcomers) = &mut self.newcomers {
+            _ = newcomers.entries.insert(spot, (file, list));
+        }
+        Ok(())
+    }
+
+    /// A list for the processes that matter, which runs from now on.
+    pub fn listen(&mut self, place: Place, acts: Vec<Act>) -> Result<ListId, backend::Error> {
+        let id = self.rules.add(&List::new(place, Some(self.set), acts))?;
+        self.rules.enable(id);
+        Ok(id)
+    }
+}
+
+/// Lets a process go on; who has ended cannot.
+fn go_on(pid: Pid) {
+    let pid = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw);
+    _ = pid.map(|pid| kill_process(pid, Signal::CONT));
+}

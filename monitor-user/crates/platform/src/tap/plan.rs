@@ -1,0 +1,270 @@
+//! What the kernel has to fetch so that a call can be told, and where in its record that is.
+//!
+//! In: a call and an edge of it. Out: acts for its entry and its return, and a slot for each value.
+//! Pure: no probe is set, and no number of a list or a timer is taken. A list has sixteen acts on
+//! eight values and two texts, and an entry hands three values on to its return; what finds no
+//! place is told as no value, and the order stays.
+
+use monitor_backend::rule::act;
+use monitor_backend::rule::act::{Act, MAX_ACTS, MAX_TEXTS, Recorded, Source, Timer, Value};
+use monitor_symbols::description::call::{Call, Kind, Reach, Seat, Width};
+use monitor_symbols::description::told::{From, Told};
+
+/// Values that an entry keeps for the return.
+const KEPT: usize = 3;
+/// Where the return finds them: behind the time that the call took.
+const FIRST_KEPT: u8 = 1;
+/// Where it puts its result.
+const RESULT: u8 = 4;
+const ERRNO: u8 = 5;
+/// Values that nothing else has a place in, at a return.
+const SPARE: [u8; 2] = [6, 7];
+/// Where the stack pointer is while arguments are fetched: the place that is written last.
+const STACK: Value = Value(7);
+
+/// What the kernel does, and what its record means.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Acts at the entry; none, if there is nothing to do there.
+    pub entry: Vec<Act>,
+    /// Acts at the return.
+    pub exit: Vec<Act>,
+    /// What is told.
+    pub told: Vec<Told>,
+    /// Where each of these is.
+    pub slots: Vec<Slot>,
+    /// The values whose texts are recorded, as bits.
+    pub texts: u8,
+    /// The result that says that the error number means something.
+    pub fails: Option<i64>,
+}
+
+/// Where a value is in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// It found no place.
+    Nowhere,
+    /// The value with this number.
+    Value(u8),
+    /// That value is the address of a text, which is there too.
+    Text(u8),
+}
+
+/// What a return needs that is not in the description.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Means {
+    /// What keeps values from the entry to the return.
+    pub timer: Option<Timer>,
+    /// Where the error number is, from the thread pointer.
+    pub errno: Option<i64>,
+}
+
+impl Plan {
+    /// For the beginning of a call.
+    pub fn start(call: &Call) -> Self {
+        let mut told = call.inputs();
+        told.truncate(act::MAX_VALUES);
+        loop {
+            let plan = Self::starting(call, &told);
+            if plan.entry.len() <= MAX_ACTS {
+                // What does not fit keeps its place in the order.
+                let all = call.inputs();
+                let mut slots = plan.slots;
+                slots.resize(all.len(), Slot::Nowhere);
+                return Self { told: all, slots, ..plan };
+            }
+            _ = told.pop();
+        }
+    }
+
+    fn starting(call: &Call, told: &[Told]) -> Self {
+        let seats = call.seats();
+        let mut plan = Self::default();
+        let is_on_stack = |it: &Told| matches!(seat(it, &seats), Some(Seat::Stack(_)));
+        if told.iter().any(is_on_stack) {
+            plan.entry.push(Act::Source(STACK, Source::Sp));
+        }
+        let mut recorded = Recorded { urgent: true, ..Recorded::default() };
+        for (at, it) in (0..).zip(told) {
+            let slot = plan.fetch(it, at, &seats);
+            plan.slots.push(texts(it, slot, &mut recorded));
+        }
+        plan.texts = recorded.texts;
+        plan.entry.push(Act::Record(recorded));
+        plan
+    }
+
+    /// Fetches an input into a place.
+    fn fetch(&mut self, it: &Told, at: u8, seats: &[Seat]) -> Slot {
+        let to = Value(at);
+        let (width, reach) = match it.from {
+            From::Pointee(_, reach) => (act::Width::Whole, Some(reach)),
+            _ => (width(&it.kind), None),
+        };
+        match seat(it, seats) {
+            Some(Seat::Register(n)) => self.entry.push(Act::Argument(to, n, width)),
+            Some(Seat::Stack(above)) => {
+                self.entry.push(Act::Peek(to, STACK, above.into(), width));
+            }
+            Some(Seat::OutOfReach) | None => return Slot::Nowhere,
+        }
+        if let Some(reach) = reach {
+            self.entry.extend(peeks(to, to, reach, &it.kind));
+        }
+        Slot::Value(at)
+    }
+
+    /// For its return.
+    pub fn end(call: &Call, means: Means) -> Self {
+        let told = call.outputs();
+        let kept = means.timer.map(|_| kept(&told)).unwrap_or_default();
+        let mut plan = Self { fails: call.fails, ..Self::default() };
+        if let Some(timer) = means.timer {
+            plan.keep(call, &kept);
+            plan.entry.push(Act::Begin(timer, Value(0)));
+            plan.exit.push(Act::End(Value(0), timer));
+        }
+        let mut spare: Vec<u8> = SPARE.to_vec();
+        spare.extend(means.errno.is_none().then_some(ERRNO));
+        let mut recorded = Recorded { urgent: true, ..Recorded::default() };
+        for (at, it) in told.iter().enumerate() {
+            let is_last = |index| !told[at + 1..].iter().any(|it| parameter(it) == Some(index));
+            let slot = match it.from {
+                From::Result => plan.result(it),
+                From::Errno => plan.errno(means.errno),
+                From::Argument(index) => place(&kept, index).map_or(Slot::Nowhere, Slot::Value),
+                From::Pointee(index, reach) => {
+                    let own = place(&kept, index);
+                    let to = own.filter(|_| is_last(index)).or_else(|| spare.pop());
+                    plan.pointee(own, to, reach, &it.kind)
+                }
+            };
+            plan.slots.push(texts(it, slot, &mut recorded));
+        }
+        plan.exit.push(Act::Record(recorded));
+        Self { told, texts: recorded.texts, ..plan }
+    }
+
+    /// Whether the return needs something of the entry.
+    pub fn needs_entry(call: &Call) -> bool {
+        call.outputs().iter().any(|it| parameter(it).is_some())
+    }
+
+    fn keep(&mut self, call: &Call, kept: &[usize]) {
+        let seats = call.seats();
+        let is_on_stack = |it: &usize| matches!(seats[*it], Seat::Stack(_));
+        if kept.iter().any(is_on_stack) {
+            self.entry.push(Act::Source(STACK, Source::Sp));
+        }
+        for (to, index) in (0..).map(Value).zip(kept) {
+            match seats[*index] {
+                Seat::Register(n) => {
+                    self.entry.push(Act::Argument(to, n, act::Width::Whole));
+                }
+                Seat::Stack(above) => {
+                    self.entry.push(Act::Peek(to, STACK, above.into(), act::Width::Whole));
+                }
+                Seat::OutOfReach => {}
+            }
+        }
+    }
+
+    fn result(&mut self, it: &Told) -> Slot {
+        if matches!(it.kind, Kind::Float(_)) {
+            return Slot::Nowhere;
+        }
+        self.exit.push(Act::Argument(Value(RESULT), 0, width(&it.kind)));
+        Slot::Value(RESULT)
+    }
+
+    fn errno(&mut self, offset: Option<i64>) -> Slot {
+        let Some(offset) = offset else { return Slot::Nowhere };
+        let to = Value(ERRNO);
+        self.exit.push(Act::Source(to, Source::ThreadPointer));
+        self.exit.push(Act::Peek(to, to, offset, act::Width::I32));
+        Slot::Value(ERRNO)
+    }
+
+    fn pointee(&mut self, own: Option<u8>, to: Option<u8>, reach: Reach, kind: &Kind) -> Slot {
+        let (Some(own), Some(to)) = (own, to) else { return Slot::Nowhere };
+        // One act is left for the record.
+        if self.exit.len() + reach.steps().count() >= MAX_ACTS {
+            return Slot::Nowhere;
+        }
+        self.exit.extend(peeks(Value(to), Value(own), reach, kind));
+        Slot::Value(to)
+    }
+}
+
+/// Goes the way to a value; on it are whole addresses.
+fn peeks(to: Value, from: Value, reach: Reach, kind: &Kind) -> Vec<Act> {
+    let last = reach.steps().count() - 1;
+    let step = |(at, offset): (usize, u32)| {
+        let from = if at == 0 { from } else { to };
+        let width = if at == last { width(kind) } else { act::Width::Whole };
+        Act::Peek(to, from, offset.into(), width)
+    };
+    reach.steps().enumerate().map(step).collect()
+}
+
+/// Where a kept argument is at the return.
+fn place(kept: &[usize], index: usize) -> Option<u8> {
+    let at = kept.iter().position(|it| *it == index)?;
+    Some(FIRST_KEPT + u8::try_from(at).unwrap_or(0))
+}
+
+/// The arguments to keep, by their place. Texts and what they point to come before mere addresses.
+fn kept(told: &[Told]) -> Vec<usize> {
+    let mut wanted: Vec<(bool, usize)> = Vec::new();
+    for it in told {
+        let Some(index) = parameter(it) else { continue };
+        let is_address = matches!(it.from, From::Argument(_)) && it.kind != Kind::Text;
+        if !wanted.iter().any(|(_, known)| *known == index) {
+            wanted.push((is_address, index));
+        }
+    }
+    wanted.sort();
+    wanted.truncate(KEPT);
+    wanted.into_iter().map(|(_, index)| index).collect()
+}
+
+/// The argument that a value comes from.
+const fn parameter(it: &Told) -> Option<usize> {
+    match it.from {
+        From::Argument(index) | From::Pointee(index, _) => Some(index),
+        From::Result | From::Errno => None,
+    }
+}
+
+fn seat(it: &Told, seats: &[Seat]) -> Option<Seat> {
+    parameter(it).map(|index| seats[index])
+}
+
+/// The slot of a value; of a text, as long as there is room for one more.
+fn texts(it: &Told, slot: Slot, recorded: &mut Recorded) -> Slot {
+    let n_texts = usize::try_from(recorded.texts.count_ones()).unwrap_or(MAX_TEXTS);
+    match slot {
+        Slot::Value(value) if it.kind == Kind::Text && n_texts < MAX_TEXTS => {
+            recorded.texts |= 1 << value;
+            Slot::Text(value)
+        }
+        other => other,
+    }
+}
+
+/// How wide a value is, for the kernel.
+const fn width(kind: &Kind) -> act::Width {
+    match kind {
+        Kind::Number(width) | Kind::Named(_, width) => match *width {
+            Width { bytes: 1, is_signed: true } => act::Width::I8,
+            Width { bytes: 1, is_signed: false } => act::Width::U8,
+            Width { bytes: 2, is_signed: true } => act::Width::I16,
+            Width { bytes: 2, is_signed: false } => act::Width::U16,
+            Width { bytes: 4, is_signed: true } => act::Width::I32,
+            Width { bytes: 4, is_signed: false } => act::Width::U32,
+            Width { .. } => act::Width::Whole,
+        },
+        Kind::Float(4) => act::Width::U32,
+        _ => act::Width::Whole,
+    }
+}

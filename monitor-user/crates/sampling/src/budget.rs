@@ -1,0 +1,229 @@
+//! What the monitor may use itself, and what it gives up to keep within that.
+//!
+//! In: time and cost of a window, as values. Out: at most one change: give up one more capability
+//! that was asked for, or take the last one up again. Measures nothing, attaches nothing.
+
+use monitor_model::id::Ns;
+use monitor_model::want::Capability;
+
+/// The order in which capabilities are given up, dearest hooks first.
+pub const ORDER: [Capability; 7] = [
+    Capability::ExactCpu,
+    Capability::RunQueue,
+    Capability::Sockets,
+    Capability::WriteBack,
+    Capability::Block,
+    Capability::Signals,
+    Capability::LibraryCalls,
+];
+
+/// A capability comes back when the service would then use at most this part of its budget.
+const ROOM: f64 = 0.8;
+/// Most windows that a capability stays away after it had to be given up again and again.
+const LONGEST_WAIT: u32 = 64;
+
+/// The budget.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Most of the machine, all processors together.
+    pub share: f64,
+    /// Time over which that is measured.
+    pub window: Ns,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { share: 0.005, window: Ns(10_000_000_000) }
+    }
+}
+
+/// What was used in a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// How long it was, times the processors of the machine.
+    pub machine: Ns,
+    /// CPU time of our own process.
+    pub own: Ns,
+    /// Run time of the hooks of each capability, which others' time is spent on.
+    pub hooks: Vec<(Capability, Ns)>,
+}
+
+impl Spent {
+    /// The part of the machine that was used.
+    pub fn share(&self) -> f64 {
+        let hooks: u64 = self.hooks.iter().map(|(_, time)| time.0).sum();
+        part(self.own.0 + hooks, self.machine)
+    }
+
+    fn of(&self, capability: Capability) -> f64 {
+        let its = self.hooks.iter().filter(|(it, _)| *it == capability);
+        part(its.map(|(_, time)| time.0).sum(), self.machine)
+    }
+}
+
+fn part(ns: u64, machine: Ns) -> f64 {
+    if machine.0 == 0 { 0.0 } else { ns as f64 / machine.0 as f64 }
+}
+
+/// What changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// This capability is given up.
+    Shed(Capability),
+    /// This one is taken up again.
+    Resume(Capability),
+    /// Over the budget, and there is nothing left to give up.
+    Bare,
+}
+
+/// A capability that was given up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shed {
+    /// Which.
+    pub capability: Capability,
+    /// What its hooks cost.
+    cost: f64,
+    /// Windows since.
+    windows: u32,
+}
+
+/// Decides at the end of each window.
+#[derive(Clone, Debug, Default)]
+pub struct Budget {
+    shed: Vec<Shed>,
+    /// Windows that each stays away when it is given up next.
+    waits: Vec<(Capability, u32)>,
+}
+
+impl Budget {
+    /// What is given up, in the order in which it was.
+    pub fn shed(&self) -> impl Iterator<Item = Capability> {
+        self.shed.iter().map(|it| it.capability)
+    }
+
+    /// Judges a window in which these capabilities were asked for.
+    pub fn judge(
+        &mut self,
+        limits: &Limits,
+        spent: &Spent,
+        asked: &[Capability],
+    ) -> Option<Change> {
+        self.shed.retain(|it| asked.contains(&it.capability));
+        self.shed.iter_mut().for_each(|it| it.windows += 1);
+        let share = spent.share();
+        if share > limits.share {
+            return Some(self.give_up(spent, asked));
+        }
+        let last = self.shed.last()?;
+        let rested = last.windows >= self.wait(last.capability);
+        if !rested || share + last.cost > limits.share * ROOM {
+            return None;
+        }
+        self.shed.pop().map(|it| Change::Resume(it.capability))
+    }
+
+    fn give_up(&mut self, spent: &Spent, asked: &[Capability]) -> Change {
+        let is_shed = |it: Capability| self.shed.iter().any(|shed| shed.capability == it);
+        let next = ORDER.into_iter().find(|it| asked.contains(it) && !is_shed(*it));
+        let Some(capability) = next else { return Change::Bare };
+        // The second time it stays away for twice as long, and so on.
+        let wait = (self.wait(capability) * 2).min(LONGEST_WAIT);
+        self.waits.retain(|(it, _)| *it != capability);
+        self.waits.push((capability, wait));
+        self.shed.push(Shed { capability, cost: spent.of(capability), windows: 0 });
+        Change::Shed(capability)
+    }
+
+    fn wait(&self, capability: Capability) -> u32 {
+        let known = self.waits.iter().find(|(it, _)| *it == capability);
+        known.map_or(1, |(_, wait)| *wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Capability::{Block, ExactCpu, RunQueue, Snapshot};
+    use Change::{Bare, Resume, Shed};
+
+    /// A window of one second on one processor: so much was used, so much by one's hooks.
+    fn spent(own_ms: u64, hooks: &[(Capability, u64)]) -> Spent {
+        let ns = |ms: u64| Ns(ms * 1_000_000);
+        Spent {
+            machine: ns(1000),
+            own: ns(own_ms),
+            hooks: hooks.iter().map(|&(it, ms)| (it, ns(ms))).collect(),
+        }
+    }
+
+    const ASKED: [Capability; 4] = [Snapshot, Block, RunQueue, ExactCpu];
+
+    #[track_caller]
+    fn judged(budget: &mut Budget, windows: &[(Spent, Option<Change>)]) {
+        for (at, (spent, want)) in windows.iter().enumerate() {
+            let got = budget.judge(&Limits::default(), spent, &ASKED);
+            assert_eq!(got, *want, "window {at}");
+        }
+    }
+
+    #[test]
+    fn within_the_budget_nothing_changes() {
+        judged(&mut Budget::default(), &[(spent(5, &[]), None), (spent(0, &[]), None)]);
+    }
+
+    #[test]
+    fn above_it_one_after_another_is_given_up_in_order_and_never_the_base() {
+        let over = || spent(9, &[]);
+        judged(
+            &mut Budget::default(),
+            &[
+                (over(), Some(Shed(ExactCpu))),
+                (over(), Some(Shed(RunQueue))),
+                (over(), Some(Shed(Block))),
+                (over(), Some(Bare)),
+            ],
+        );
+    }
+
+    #[test]
+    fn hooks_count_as_ones_own_time_does() {
+        judged(&mut Budget::default(), &[(spent(1, &[(ExactCpu, 5)]), Some(Shed(ExactCpu)))]);
+    }
+
+    #[test]
+    fn it_comes_back_when_there_is_room_for_what_it_cost() {
+        let calm = |ms| spent(ms, &[]);
+        judged(
+            &mut Budget::default(),
+            &[
+                (spent(3, &[(ExactCpu, 3)]), Some(Shed(ExactCpu))),
+                (calm(0), None),
+                (calm(2), None),
+                (calm(1), Some(Resume(ExactCpu))),
+            ],
+        );
+    }
+
+    #[test]
+    fn each_time_it_stays_away_longer() {
+        let mut budget = Budget::default();
+        let mut away = Vec::new();
+        for _ in 0..8 {
+            judged(&mut budget, &[(spent(6, &[]), Some(Shed(ExactCpu)))]);
+            let mut windows = 1;
+            while budget.judge(&Limits::default(), &spent(0, &[]), &ASKED).is_none() {
+                windows += 1;
+            }
+            away.push(windows);
+        }
+        assert_eq!(away, [2, 4, 8, 16, 32, 64, 64, 64]);
+    }
+
+    #[test]
+    fn what_nobody_asks_for_any_more_is_forgotten() {
+        let mut budget = Budget::default();
+        judged(&mut budget, &[(spent(6, &[]), Some(Shed(ExactCpu)))]);
+        assert_eq!(budget.judge(&Limits::default(), &spent(0, &[]), &[Snapshot]), None);
+        assert_eq!(budget.shed().count(), 0);
+    }
+}

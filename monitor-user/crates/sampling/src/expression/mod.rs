@@ -1,0 +1,184 @@
+//! A condition on processes as a person types it: `cpu > 10 and comm ~ "mpi"`.
+//!
+//! In: a text. Out: an [`Expression`] that admits a process or a group or does not, or the
+//! [`Fault`] with the place where the text stops making sense. Looks nothing up: what it needs to
+//! know of a process is told by [`Expression::fields`], and must have been read. A value that is
+//! absent fits no comparison.
+
+mod parse;
+#[cfg(test)]
+mod tests;
+mod token;
+
+pub use parse::parse;
+
+use super::filter::like;
+use monitor_model::field::{ProcessField, Value};
+use monitor_model::group::{By, Group};
+use monitor_model::sample::Process;
+use std::borrow::Cow;
+
+/// Longest text that is read.
+pub const LONGEST: usize = 1024;
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expression {
+    /// Both hold.
+    And(Box<Self>, Box<Self>),
+    /// One of them holds.
+    Or(Box<Self>, Box<Self>),
+    /// It does not hold.
+    Not(Box<Self>),
+    /// A number of it is in this relation to that one.
+    Number(ProcessField, Relation, f64),
+    /// A text of it is that one.
+    Same(ProcessField, String),
+    /// A text of it is like a pattern.
+    Like(ProcessField, Pattern),
+    /// Its name is like a pattern: a word that stands alone.
+    Named(Pattern),
+}
+
+/// How two numbers are related.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// Equal.
+    Equal,
+    /// Less.
+    Less,
+    /// Not more.
+    AtMost,
+    /// More.
+    More,
+    /// Not less.
+    AtLeast,
+}
+
+/// Letters that a text has in it, in upper or lower case; `*` stands for any letters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(String);
+
+/// Where a text stops making sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    /// The byte at which it does.
+    pub at: usize,
+    /// What is wrong there, in one line.
+    pub message: String,
+}
+
+/// What a condition can be put to.
+pub trait Subject {
+    /// A number, flag or letter of it.
+    fn number(&self, field: ProcessField) -> Option<Value<'static>>;
+    /// A text of it.
+    fn text(&self, field: ProcessField) -> Option<Cow<'_, str>>;
+    /// What it is called.
+    fn name(&self) -> Cow<'_, str>;
+}
+
+impl Subject for Process {
+    fn number(&self, field: ProcessField) -> Option<Value<'static>> {
+        self.row.value(field)
+    }
+
+    fn text(&self, field: ProcessField) -> Option<Cow<'_, str>> {
+        match field {
+            ProcessField::Comm => Some(self.comm()),
+            // As in groups: one without a name has his number.
+            ProcessField::User if self.text.user.is_none() => {
+                Some(Cow::Owned(self.row.get(ProcessField::Uid)?.to_string()))
+            }
+            _ => match self.value(field)? {
+                Value::Text(text) => Some(Cow::Borrowed(text)),
+                Value::Letter(letter) => Some(Cow::Owned(letter.into())),
+                _ => None,
+            },
+        }
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        self.text.cmdline.as_deref().map_or_else(|| self.comm(), Cow::Borrowed)
+    }
+}
+
+impl Subject for Group {
+    fn number(&self, field: ProcessField) -> Option<Value<'static>> {
+        self.row.value(field)
+    }
+
+    fn text(&self, field: ProcessField) -> Option<Cow<'_, str>> {
+        (field == self.by.field() && self.by != By::Container).then(|| Cow::Borrowed(&*self.name))
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.name)
+    }
+}
+
+impl Expression {
+    /// Whether it holds.
+    pub fn admits(&self, of: &impl Subject) -> bool {
+        match self {
+            Self::And(a, b) => a.admits(of) && b.admits(of),
+            Self::Or(a, b) => a.admits(of) || b.admits(of),
+            Self::Not(it) => !it.admits(of),
+            Self::Number(field, relation, wanted) => {
+                let number = of.number(*field).and_then(Value::as_f64);
+                number.is_some_and(|it| relation.holds(it, *wanted))
+            }
+            Self::Same(field, wanted) => of.text(*field).is_some_and(|it| it == *wanted),
+            Self::Like(field, pattern) => of.text(*field).is_some_and(|it| pattern.fits(&it)),
+            Self::Named(pattern) => pattern.fits(&of.name()),
+        }
+    }
+
+    /// The fields that must have been read.
+    pub fn fields(&self) -> Vec<ProcessField> {
+        match self {
+            Self::And(a, b) | Self::Or(a, b) => [a.fields(), b.fields()].concat(),
+            Self::Not(it) => it.fields(),
+            Self::Number(field, ..) | Self::Same(field, _) | Self::Like(field, _) => vec![*field],
+            Self::Named(_) => vec![ProcessField::Comm, ProcessField::Cmdline],
+        }
+    }
+}
+
+impl Relation {
+    fn holds(self, a: f64, b: f64) -> bool {
+        match self {
+            Self::Equal => a == b,
+            Self::Less => a < b,
+            Self::AtMost => a <= b,
+            Self::More => a > b,
+            Self::AtLeast => a >= b,
+        }
+    }
+}
+
+impl Pattern {
+    fn new(text: &str) -> Self {
+        Self(format!("*{}*", text.to_lowercase()))
+    }
+
+    fn fits(&self, text: &str) -> bool {
+        like(self.0.as_bytes(), text.to_lowercase().as_bytes())
+    }
+}
+
+/// Short names beside those of the field list.
+pub const SHORT: &[(&str, ProcessField)] = &[
+    ("cpu", ProcessField::CpuPercent),
+    ("delay", ProcessField::RunDelayPercent),
+    ("mem", ProcessField::Rss),
+    ("rss", ProcessField::Rss),
+    ("read", ProcessField::ReadRate),
+    ("write", ProcessField::WrittenRate),
+    ("recv", ProcessField::TcpReceivedRate),
+    ("sent", ProcessField::TcpSentRate),
+    ("thr", ProcessField::Threads),
+    ("time", ProcessField::CpuTime),
+    ("cmd", ProcessField::Cmdline),
+];

@@ -1,0 +1,201 @@
+//! The fields that a request names.
+//!
+//! In: names, as written. Out: what is shown, in their order, or a refusal that names the nearest.
+//! What must be read or attached for them is `plan`'s and `need`'s.
+
+use monitor_format::Layout;
+use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
+use monitor_model::name;
+use monitor_model::pmix;
+use monitor_model::pmix::Named;
+use monitor_model::request::Request;
+use monitor_model::scope::Scope;
+use monitor_model::status::Refusal;
+use monitor_model::want::Capability;
+
+/// The fields to show. Of categories that go together, each name is looked for in the main one
+/// first; `disk.` or `net.` before it says which is meant. Those without a named field are
+/// left out.
+pub fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
+    let signals = request.capabilities.iter().any(|it| it == Capability::Signals.name());
+    let histograms = request.histograms;
+    let Some(names) = &request.fields else {
+        let all = Layout { signals, histograms, ..Layout::all(scope) };
+        return Ok(if request.pmix { known_to_pmix(all) } else { all });
+    };
+    if names.is_empty() {
+        return Err(Refusal::bad("fields: an empty list; leave it out for all fields"));
+    }
+    let mut layout = Layout { signals, histograms, ..named(names, scope)? };
+    identify(&mut layout.processes, &[ProcessField::Pid, ProcessField::StartTime]);
+    identify(&mut layout.disks, &[DiskField::Device]);
+    identify(&mut layout.nets, &[NetField::Interface]);
+    Ok(layout)
+}
+
+/// The fields with these names and no others, in their order.
+pub fn named(names: &[String], scope: Scope) -> Result<Layout, Refusal> {
+    let mut layout = Layout::all(scope);
+    layout.processes.clear();
+    layout.node.clear();
+    layout.cpus.clear();
+    layout.disks.clear();
+    layout.nets.clear();
+    for name in names {
+        place(&mut layout, name.trim())?;
+    }
+    Ok(layout)
+}
+
+/// All fields that PMIx has names for.
+fn known_to_pmix(mut layout: Layout) -> Layout {
+    layout.processes = ProcessField::all_of_pmix();
+    layout.node = NodeField::all_of_pmix();
+    layout.cpus.clear();
+    layout.disks = DiskField::all_of_pmix();
+    layout.nets = NetField::all_of_pmix();
+    layout
+}
+
+/// What names an object comes first, asked for or not.
+fn identify<F: Category>(fields: &mut Vec<F>, by: &[F]) {
+    if !fields.is_empty() {
+        fields.retain(|it| !by.contains(it));
+        fields.splice(..0, by.iter().copied());
+    }
+}
+
+fn place(layout: &mut Layout, name: &str) -> Result<(), Refusal> {
+    if name.is_empty() {
+        return Err(Refusal::bad("a field without a name; see monitor fields"));
+    }
+    let scope = layout.scope;
+    let (kind, bare) = match name.split_once('.') {
+        Some((kind, bare)) if CATEGORIES.contains(&kind) => (Some(kind), bare),
+        _ => (None, name),
+    };
+    let takes = |category: &str| kind.is_none_or(|kind| kind == category);
+    let taken = (scope.processes() && takes("proc") && push(&mut layout.processes, PID, bare))
+        || (scope.node() && takes("node") && push(&mut layout.node, None, bare))
+        || (scope.node() && takes("cpu") && push_cpu(&mut layout.cpus, bare))
+        || (scope.disks() && takes("disk") && push(&mut layout.disks, DISK, bare))
+        || (scope.nets() && takes("net") && push(&mut layout.nets, NET, bare));
+    if taken { Ok(()) } else { Err(unknown(scope, bare)) }
+}
+
+/// What can stand before a field's name.
+const CATEGORIES: [&str; 5] = ["proc", "node", "cpu", "disk", "net"];
+
+/// What stands for a name of PMIx that adds nothing: what names the object anyway. A node has its
+/// name outside.
+const PID: Option<ProcessField> = Some(ProcessField::Pid);
+const DISK: Option<DiskField> = Some(DiskField::Device);
+const NET: Option<NetField> = Some(NetField::Interface);
+
+/// PMIx has no names for processors.
+fn push_cpu(fields: &mut Vec<CpuField>, name: &str) -> bool {
+    let field = CpuField::named(name);
+    fields.extend(field);
+    field.is_some()
+}
+
+fn push<F: Named>(fields: &mut Vec<F>, by: Option<F>, name: &str) -> bool {
+    let is_given = F::is_given(name);
+    let field = if is_given { by } else { pmix::field(name) };
+    fields.extend(field);
+    is_given || field.is_some()
+}
+
+fn unknown(scope: Scope, written: &str) -> Refusal {
+    let names: Vec<&str> = match scope {
+        Scope::Processes | Scope::All => names::<ProcessField>().collect(),
+        Scope::Node => {
+            names::<NodeField>().chain(names::<DiskField>()).chain(names::<NetField>()).collect()
+        }
+        Scope::Disks => names::<DiskField>().collect(),
+        Scope::Nets => names::<NetField>().collect(),
+    };
+    match name::position("field", names.into_iter(), written) {
+        Err(unknown) => unknown.into(),
+        Ok(_) => Refusal::bad(format!("field {written:?} is not of {}", scope.name())),
+    }
+}
+
+/// The names of all fields of a category.
+pub fn names<F: Category>() -> impl Iterator<Item = &'static str> + Clone {
+    F::FIELDS.iter().map(|field| field.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{Plan, order};
+    use super::*;
+    use monitor_model::want::Devices;
+
+    fn request(part: &str, fields: &[&str]) -> Request {
+        let fields = fields.iter().map(|&it| it.to_owned()).collect();
+        Request { part: part.into(), fields: Some(fields), ..Request::default() }
+    }
+
+    #[track_caller]
+    fn refused(request: &Request, want: &str) {
+        let refusal = Plan::of(request).expect_err("it makes no sense");
+        assert_eq!(refusal.message, want);
+    }
+
+    #[test]
+    fn absent_fields_are_all_and_an_empty_list_is_an_error() {
+        let all = Plan::of(&Request::default()).expect("everything");
+        assert!(all.layout.processes.len() > 50 && !all.want.wants(ProcessField::Pss));
+        refused(&request("proc", &[]), "fields: an empty list; leave it out for all fields");
+    }
+
+    #[test]
+    fn an_unknown_field_or_capability_is_named_with_the_nearest() {
+        refused(&request("proc", &["rss"]), r#"unknown field "rss"; did you mean "rss_bytes"?"#);
+        let capabilities = vec!["blok".into()];
+        let request = Request { capabilities, ..Request::default() };
+        refused(&request, r#"unknown capability "blok"; did you mean "block"?"#);
+    }
+
+    #[test]
+    fn the_fields_of_a_node_may_name_those_of_its_devices() {
+        let names = ["load1", "disk.read_bytes", "sent_bytes"];
+        let plan = Plan::of(&request("node", &names)).expect("a plan");
+        assert_eq!(plan.layout.node, [NodeField::Load1]);
+        assert_eq!(plan.layout.disks, [DiskField::Device, DiskField::ReadBytes]);
+        assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
+        let plan = Plan::of(&request("node", &["disk.read_bytes"])).expect("a plan");
+        assert!(!plan.want.node && plan.want.nets == Devices::None);
+    }
+
+    #[test]
+    fn signals_are_told_whatever_fields_are_named() {
+        let mut request = request("proc", &["cpu_ns"]);
+        assert!(!Plan::of(&request).expect("a plan").layout.signals);
+        request.capabilities = vec!["signals".into()];
+        assert!(Plan::of(&request).expect("a plan").layout.signals);
+    }
+
+    #[test]
+    fn the_names_of_pmix_are_names_of_our_fields() {
+        let names = ["pmix.node.la", "PMIX_DISK_READ_SECTORS", "pmix.net.sntb"];
+        let plan = Plan::of(&request("node", &names)).expect("a plan");
+        assert_eq!(plan.layout.node, [NodeField::Load1]);
+        assert_eq!(plan.layout.disks, [DiskField::Device, DiskField::ReadBytes]);
+        assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
+        assert!(order("+PMIX_PROC_RSS").is_ok_and(|it| it.field == ProcessField::Rss));
+    }
+
+    #[test]
+    fn what_is_told_anyway_may_be_named_and_adds_nothing() {
+        let given = ["PMIX_PROCID", "pmix.hname", "PMIX_PROC_SAMPLE_TIME"];
+        let plan = Plan::of(&request("proc", &given)).expect("a plan");
+        assert_eq!(plan.layout.processes, [ProcessField::Pid, ProcessField::StartTime]);
+        let given = ["PMIX_HOSTNAME", "pmix.nodeid", "pmix.disk.samptime"];
+        let plan = Plan::of(&request("node", &given[..2])).expect("a plan");
+        assert!(plan.layout.node.is_empty() && plan.want.node, "its name alone");
+        let plan = Plan::of(&request("node", &given)).expect("a plan");
+        assert!(plan.layout.disks == [DiskField::Device] && !plan.want.node);
+    }
+}

@@ -1,0 +1,139 @@
+//! Which processes: by pid, command name, user, cgroup.
+//!
+//! A process must match every kind that is given, and any one of the values of that kind. Only
+//! the cgroup needs a text that has to be looked up.
+
+use monitor_model::field::ProcessField;
+use monitor_model::id::Pid;
+use monitor_model::sample::Process;
+
+/// What is asked for; an empty list asks for all.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// These processes, by their ids on the host.
+    pub pids: Vec<Pid>,
+    /// Command names; `*` stands for any letters.
+    pub comms: Vec<String>,
+    /// Real user ids.
+    pub uids: Vec<u32>,
+    /// These cgroups, and what is below them.
+    pub cgroups: Vec<String>,
+}
+
+impl Filter {
+    /// Whether texts must be filled before it can be asked.
+    pub const fn needs_texts(&self) -> bool {
+        !self.cgroups.is_empty()
+    }
+
+    /// Whether every process is asked for.
+    pub const fn admits_all(&self) -> bool {
+        self.pids.is_empty()
+            && self.uids.is_empty()
+            && self.comms.is_empty()
+            && self.cgroups.is_empty()
+    }
+
+    /// Whether this process is asked for.
+    pub fn admits(&self, process: &Process) -> bool {
+        let uid = process.row.get(ProcessField::Uid);
+        any(&self.pids, |&pid| pid == process.id.pid)
+            && any(&self.uids, |&it| uid == Some(u64::from(it)))
+            && any(&self.comms, |comm| like(comm.as_bytes(), comm_bytes(process)))
+            && any(&self.cgroups, |it| {
+                process.text.cgroup.as_deref().is_some_and(|at| at_or_below(at, it))
+            })
+    }
+}
+
+/// Whether one of them does, or none is asked for.
+fn any<T>(values: &[T], does: impl FnMut(&T) -> bool) -> bool {
+    values.is_empty() || values.iter().any(does)
+}
+
+fn comm_bytes(process: &Process) -> &[u8] {
+    process.comm.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// Whether a name is like a pattern. Goes back to the last `*` only: earlier ones took the least.
+pub(super) fn like(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut it, mut back) = (0, 0, None);
+    while it < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                back = Some((at + 1, it));
+                at += 1;
+            }
+            Some(&letter) if letter == name[it] => (at, it) = (at + 1, it + 1),
+            _ => {
+                let Some((star, from)) = back else { return false };
+                back = Some((star, from + 1));
+                (at, it) = (star, from + 1);
+            }
+        }
+    }
+    pattern[at..].iter().all(|&letter| letter == b'*')
+}
+
+fn at_or_below(path: &str, cgroup: &str) -> bool {
+    let cgroup = cgroup.trim_matches('/');
+    match path.trim_matches('/').strip_prefix(cgroup) {
+        Some(rest) => cgroup.is_empty() || rest.is_empty() || rest.starts_with('/'),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(filter: Filter, want: bool) {
+        let mut process = Process::default();
+        process.id.pid = Pid(7);
+        process.row.set(ProcessField::Uid, 1000);
+        process.comm[..7].copy_from_slice(b"python3");
+        process.text.cgroup = Some("/slurm/job_1/step_0".into());
+        assert_eq!(filter.admits(&process), want);
+    }
+
+    fn comm(pattern: &str) -> Filter {
+        Filter { comms: vec![pattern.into()], ..Filter::default() }
+    }
+
+    fn cgroup(path: &str) -> Filter {
+        Filter { cgroups: vec![path.into()], ..Filter::default() }
+    }
+
+    #[test]
+    fn no_condition_admits_all() {
+        check(Filter::default(), true);
+    }
+
+    #[test]
+    fn every_kind_must_match_and_any_value_of_it() {
+        let pids = vec![Pid(6), Pid(7)];
+        check(Filter { pids: pids.clone(), uids: vec![1000], ..Filter::default() }, true);
+        check(Filter { pids, uids: vec![0], ..Filter::default() }, false);
+    }
+
+    #[test]
+    fn a_star_in_a_command_name_stands_for_any_letters() {
+        for pattern in ["python3", "py*", "*3", "p*t*n*", "*"] {
+            check(comm(pattern), true);
+        }
+        for pattern in ["python", "py", "*2", "p*x*"] {
+            check(comm(pattern), false);
+        }
+    }
+
+    #[test]
+    fn a_cgroup_admits_what_is_below_it() {
+        for path in ["/slurm/job_1/step_0", "/slurm/job_1", "slurm/", "/"] {
+            check(cgroup(path), true);
+        }
+        for path in ["/slurm/job", "/slurm/job_1/step_0/x"] {
+            check(cgroup(path), false);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! One group while it grows: its row, its rates, and whether anything of it is left.
+//!
+//! In: processes that are in it, and what they used. Out: its values for one sample.
+
+use crate::growth::COUNTERS;
+use monitor_model::field::process::ProcessRow;
+use monitor_model::field::{Category, GroupField, ProcessField};
+use monitor_model::group::{ADDED, Group, LARGEST, Sum, sum};
+use monitor_model::id::Ns;
+use monitor_model::sample::Process;
+use std::sync::LazyLock;
+
+/// What is told of one sample and not kept: gauges of the living, and rates.
+static PASSING: LazyLock<Vec<ProcessField>> = LazyLock::new(|| {
+    let passes = |field: &ProcessField| matches!(sum(*field), Some(Sum::Now | Sum::Rate));
+    ProcessField::all().filter(passes).collect()
+});
+
+/// A group, and what its next sample needs.
+#[derive(Debug)]
+pub struct Slot {
+    /// What is told of it.
+    pub group: Group,
+    /// Its row as of the sample before.
+    before: ProcessRow,
+    living: u64,
+    dying: u64,
+}
+
+impl Slot {
+    /// Without processes.
+    pub fn new(mut group: Group) -> Self {
+        for field in [GroupField::Processes, GroupField::Ended, GroupField::Lost] {
+            group.head.set(field, 0);
+        }
+        Self { group, before: ProcessRow::default(), living: 0, dying: 0 }
+    }
+
+    /// Before the processes of a sample.
+    pub fn begin(&mut self) {
+        self.before = self.group.row.clone();
+        (self.living, self.dying) = (0, 0);
+        PASSING.iter().for_each(|field| self.group.row.clear(*field));
+    }
+
+    /// A process of this sample: what it has now.
+    pub fn hold(&mut self, process: &Process, now: Ns) {
+        if self.group.head.get(GroupField::Since).is_none() {
+            self.group.head.set(GroupField::Since, now.0);
+        }
+        let row = &mut self.group.row;
+        if !process.ended() {
+            for field in ADDED {
+                process.row.get(field).into_iter().for_each(|value| row.add(field, value));
+            }
+        }
+        if let Some(peak) = process.row.get(LARGEST) {
+            row.set(LARGEST, peak.max(row.get(LARGEST).unwrap_or(0)));
+        }
+    }
+
+    /// One of its processes lives.
+    pub const fn busy(&mut self) {
+        self.living += 1;
+    }
+
+    /// One of its processes is gone, and its last numbers are still to come.
+    pub const fn await_final(&mut self) {
+        self.dying += 1;
+    }
+
+    /// One of its processes has ended; `how` may say that it was lost.
+    pub fn end(&mut self, how: GroupField) {
+        self.group.head.add(GroupField::Ended, 1);
+        if how == GroupField::Lost {
+            self.group.head.add(GroupField::Lost, 1);
+        }
+    }
+
+    /// After the processes of a sample.
+    pub fn finish(&mut self, now: Ns, interval: Option<Ns>) {
+        let head = &mut self.group.head;
+        head.set(GroupField::Processes, self.living);
+        if self.living + self.dying > 0 {
+            head.clear(GroupField::Until);
+        } else if head.get(GroupField::Until).is_none() {
+            head.set(GroupField::Until, now.0);
+        }
+        if let Some(interval) = interval {
+            for &field in COUNTERS.iter() {
+                let there = self.group.row.get(field).is_some();
+                if there && self.before.get(field).is_none() {
+                    self.before.set(field, 0);
+                }
+            }
+            self.group.row.set_rates(&self.before, interval);
+        }
+    }
+
+    /// Whether it has been empty for so long.
+    pub fn is_over(&self, now: Ns, keep: Ns) -> bool {
+        let until = self.group.head.get(GroupField::Until);
+        until.is_some_and(|until| now.since(Ns(until)) >= keep)
+    }
+}

@@ -1,0 +1,263 @@
+//! Conservation in worlds of chance, and one test for each promise.
+
+use super::world::{Nature, World};
+use super::*;
+use monitor_model::field::ProcessField as F;
+use monitor_model::id::{Identity, Pid};
+use monitor_model::sample::Process;
+
+/// Groups over samples of a world, with what they must add up to.
+struct Watch {
+    groups: Groups,
+    /// The most that was seen of the CPU time of each process.
+    cpu: HashMap<Identity, u64>,
+    told: HashMap<Arc<str>, Group>,
+    /// CPU and I/O of groups that were told for the last time.
+    finished: (u64, u64),
+}
+
+impl Watch {
+    fn new(limits: Limits) -> Self {
+        let groups = Groups::new(By::Comm, limits);
+        Self { groups, cpu: HashMap::new(), told: HashMap::new(), finished: (0, 0) }
+    }
+
+    /// Takes a sample, checks CPU time and that nothing went backwards; gives all I/O told.
+    fn look(&mut self, sample: &Sample) -> u64 {
+        for it in &sample.processes {
+            let seen = self.cpu.entry(it.id).or_default();
+            *seen = (*seen).max(it.row.get(F::CpuTime).unwrap_or(0));
+        }
+        let got = self.groups.learn(sample, &Filter::default());
+        let before = std::mem::take(&mut self.told);
+        for group in got.groups.iter().chain(&got.finished) {
+            if let Some(before) = before.get(&group.name) {
+                for field in [F::CpuTime, F::ReadBytes] {
+                    assert!(group.row.get(field) >= before.row.get(field), "{}", group.name);
+                }
+            }
+        }
+        let (cpu, io) = totals(&got.finished);
+        self.finished = (self.finished.0 + cpu, self.finished.1 + io);
+        let (cpu, io) = totals(&got.groups);
+        assert_eq!(cpu + self.finished.0, self.cpu.values().sum::<u64>(), "CPU time");
+        let living: u64 = got.groups.iter().map(|it| it.row.get(F::Rss).unwrap_or(0)).sum();
+        let there = sample.processes.iter().filter(|it| !it.ended()).count() as u64;
+        assert_eq!(living, there, "memory of the living");
+        self.told = got.groups.into_iter().map(|it| (Arc::clone(&it.name), it)).collect();
+        io + self.finished.1
+    }
+}
+
+fn totals(groups: &[Group]) -> (u64, u64) {
+    let total = |field| groups.iter().filter_map(|it| it.row.get(field)).sum();
+    (total(F::CpuTime), total(F::ReadBytes))
+}
+
+/// Lets worlds of many seeds run; `same` is how the I/O told compares with what was used.
+#[track_caller]
+fn check(nature: Nature, limits: Limits, same: impl Fn(&World, u64)) {
+    for seed in 0..60 {
+        let mut world = World::new(seed, nature);
+        let mut watch = Watch::new(limits);
+        for _ in 0..40 {
+            for _ in 0..world.below(25) {
+                world.step();
+            }
+            let sample = world.sample();
+            let io = watch.look(&sample);
+            same(&world, io);
+        }
+    }
+}
+
+fn no_more(world: &World, told: u64) {
+    assert!(told <= world.io, "{told} of {}", world.io);
+}
+
+#[test]
+fn what_groups_used_is_what_processes_used() {
+    let nature = Nature { tells_ends: true, ..Nature::default() };
+    check(nature, Limits::default(), |world, told| {
+        no_more(world, told);
+        assert!(!world.is_quiet() || told == world.io, "{told} of {}", world.io);
+    });
+}
+
+#[test]
+fn the_same_where_nobody_tells_of_ends() {
+    let exact = |world: &World, told: u64| assert_eq!(told, world.io);
+    check(Nature::default(), Limits::default(), exact);
+}
+
+#[test]
+fn the_same_where_there_is_room_for_two_groups_and_they_are_not_kept() {
+    let nature = Nature { tells_ends: true, ..Nature::default() };
+    check(nature, Limits { groups: 2, keep: Ns(0) }, no_more);
+}
+
+#[test]
+fn cpu_time_is_whole_where_parents_end_before_their_children() {
+    check(Nature { tells_ends: true, orphans: true }, Limits::default(), |_, _| {});
+}
+
+fn process(pid: u32, comm: &str, cpu: u64) -> Process {
+    let id = Identity { pid: Pid(pid), start: Ns(pid.into()) };
+    let mut it = Process { id, ..Process::default() };
+    it.comm[..comm.len()].copy_from_slice(comm.as_bytes());
+    it.row.set(F::CpuTime, cpu);
+    it.row.set(F::Uid, 7);
+    it
+}
+
+fn learn(groups: &mut Groups, second: u64, processes: Vec<Process>) -> Grouped {
+    let mut sample = Sample { processes, ..Sample::default() };
+    sample.at.boot = Ns(second * 1_000_000_000);
+    groups.learn(&sample, &Filter::default())
+}
+
+#[track_caller]
+fn told(groups: &[Group], want: &[(&str, u64, u64, u64)]) {
+    let head = |it: &Group, field| it.head.get(field).unwrap_or(0);
+    let of = |it: &Group| {
+        let (living, ended) = (head(it, GroupField::Processes), head(it, GroupField::Ended));
+        (it.name.to_string(), living, ended, it.row.get(F::CpuTime).unwrap_or(0))
+    };
+    let got: Vec<_> = groups.iter().map(of).collect();
+    let want: Vec<_> = want.iter().map(|&(name, a, b, c)| (name.to_owned(), a, b, c)).collect();
+    assert_eq!(got, want);
+}
+
+#[test]
+fn one_that_moves_takes_only_its_future_along() {
+    let mut groups = Groups::new(By::Comm, Limits::default());
+    told(&learn(&mut groups, 1, vec![process(1, "a", 10)]).groups, &[("a", 1, 0, 10)]);
+    let moved = learn(&mut groups, 2, vec![process(1, "b", 15)]);
+    told(&moved.groups, &[("a", 0, 0, 10), ("b", 1, 0, 5)]);
+    let back = learn(&mut groups, 3, vec![process(1, "a", 16)]);
+    told(&back.groups, &[("a", 1, 0, 11), ("b", 0, 0, 5)]);
+}
+
+#[test]
+fn one_that_vanished_stays_with_its_last_numbers() {
+    let mut groups = Groups::new(By::Comm, Limits::default());
+    learn(&mut groups, 1, vec![process(1, "a", 10), process(2, "a", 5)]);
+    let got = learn(&mut groups, 2, vec![process(1, "a", 11)]);
+    told(&got.groups, &[("a", 1, 0, 16)]);
+    let got = learn(&mut groups, 5, vec![process(1, "a", 11)]);
+    told(&got.groups, &[("a", 1, 1, 16)]);
+    assert_eq!(got.groups[0].head.get(GroupField::Lost), Some(1));
+}
+
+#[test]
+fn a_final_record_that_nobody_promised_is_not_told_twice() {
+    let mut groups = Groups::new(By::Comm, Limits::default());
+    learn(&mut groups, 10, vec![process(1, "a", 10)]);
+    told(&learn(&mut groups, 20, vec![]).groups, &[("a", 0, 0, 10)]);
+    let mut ended = process(1, "a", 12);
+    ended.row.set(F::Ended, 1);
+    let got = learn(&mut groups, 30, vec![ended]);
+    told(&got.groups, &[("a", 0, 1, 12)]);
+    assert_eq!(got.groups[0].head.get(GroupField::Lost), Some(0));
+}
+
+#[test]
+fn a_finished_group_keeps_its_totals_and_is_told_once_more() {
+    let mut groups = Groups::new(By::Comm, Limits { keep: Ns(5_000_000_000), ..Limits::default() });
+    learn(&mut groups, 1, vec![process(1, "a", 10), process(2, "b", 3)]);
+    let ended = || {
+        let mut it = process(1, "a", 12);
+        it.row.set(F::Ended, 1);
+        it
+    };
+    let got = learn(&mut groups, 2, vec![ended(), process(2, "b", 3)]);
+    told(&got.groups, &[("a", 0, 1, 12), ("b", 1, 0, 3)]);
+    let got = learn(&mut groups, 6, vec![process(2, "b", 3)]);
+    told(&got.groups, &[("a", 0, 1, 12), ("b", 1, 0, 3)]);
+    let got = learn(&mut groups, 7, vec![process(2, "b", 3)]);
+    told(&got.groups, &[("b", 1, 0, 3)]);
+    told(&got.finished, &[("a", 0, 1, 12)]);
+    assert_eq!(got.finished[0].head.get(GroupField::Until), Some(2_000_000_000));
+    assert!(learn(&mut groups, 8, vec![process(2, "b", 3)]).finished.is_empty());
+}
+
+#[test]
+fn those_beyond_the_most_groups_are_counted_together() {
+    let mut groups = Groups::new(By::Comm, Limits { groups: 1, ..Limits::default() });
+    let all = vec![process(1, "a", 1), process(2, "b", 2), process(3, "c", 4)];
+    told(&learn(&mut groups, 1, all).groups, &[("(other)", 2, 0, 6), ("a", 1, 0, 1)]);
+}
+
+#[test]
+fn one_that_cannot_be_told_belongs_with_its_parent() {
+    let mut groups = Groups::new(By::Job, Limits::default());
+    let mut parent = process(1, "sh", 1);
+    parent.text.job = Some("slurm:7".into());
+    let mut child = process(2, "true", 2);
+    child.row.set(F::Ppid, 1);
+    let mut moved_out = process(4, "daemon", 8);
+    moved_out.row.set(F::Ppid, 1);
+    moved_out.text.origin = Some(Arc::default());
+    let got = learn(&mut groups, 1, vec![parent, child, process(3, "cron", 4), moved_out]);
+    told(&got.groups, &[("(none)", 2, 0, 12), ("slurm:7", 2, 0, 3)]);
+}
+
+#[test]
+fn a_user_without_a_name_is_a_number() {
+    let mut groups = Groups::new(By::User, Limits::default());
+    let mut named = process(2, "a", 2);
+    named.text.user = Some("root".into());
+    let got = learn(&mut groups, 1, vec![process(1, "a", 1), named]);
+    told(&got.groups, &[("7", 1, 0, 1), ("root", 1, 0, 2)]);
+}
+
+#[test]
+fn only_what_is_asked_for_counts() {
+    let mut groups = Groups::new(By::Comm, Limits::default());
+    let filter = Filter { comms: vec!["a*".into()], ..Filter::default() };
+    let sample = |cpu, comm| Sample {
+        processes: vec![process(1, "ab", 1), process(2, comm, cpu)],
+        ..Sample::default()
+    };
+    told(&groups.learn(&sample(2, "b"), &filter).groups, &[("ab", 1, 0, 1)]);
+    // What it used while it did not match counts nowhere.
+    let got = groups.learn(&sample(5, "ac"), &filter);
+    told(&got.groups, &[("ab", 1, 0, 1), ("ac", 1, 0, 3)]);
+}
+
+#[test]
+fn rates_are_of_the_whole_group() {
+    let mut groups = Groups::new(By::Comm, Limits::default());
+    let percent = |got: &Grouped| got.groups[0].row.get(F::CpuPercent).map(f64::from_bits);
+    let got = learn(&mut groups, 1, vec![process(1, "a", 0), process(2, "a", 0)]);
+    assert_eq!(percent(&got), None);
+    let (one, other) = (process(1, "a", 500_000_000), process(2, "a", 250_000_000));
+    assert_eq!(percent(&learn(&mut groups, 2, vec![one, other])), Some(75.0));
+    assert_eq!(percent(&learn(&mut groups, 3, vec![])), Some(0.0));
+}
+
+#[test]
+fn what_makes_no_sense_of_many_is_absent_and_the_largest_peak_stays() {
+    let mut groups = Groups::new(By::Comm, Limits::default());
+    let with = |pid, peak| {
+        let mut it = process(pid, "a", 0);
+        it.row.set(F::PeakRss, peak);
+        it.row.set(F::Rss, peak);
+        it.row.set_signed(F::Priority, 20);
+        it
+    };
+    learn(&mut groups, 1, vec![with(1, 30), with(2, 50)]);
+    let row = learn(&mut groups, 2, vec![with(1, 30)]).groups.remove(0).row;
+    assert_eq!((row.get(F::PeakRss), row.get(F::Rss)), (Some(50), Some(30)));
+    assert_eq!((row.get(F::Priority), row.get(F::Uid)), (None, None));
+}
+
+#[test]
+fn groups_are_arranged_by_their_sums() {
+    let mut groups = Groups::new(By::Comm, Limits::default());
+    let all = vec![process(1, "a", 1), process(2, "b", 9), process(3, "c", 4)];
+    let mut got = learn(&mut groups, 1, all).groups;
+    let order = Order { field: F::CpuTime, direction: order::Direction::Descending };
+    arrange(&mut got, Some(order), Some(2));
+    told(&got, &[("b", 1, 0, 9), ("c", 1, 0, 4)]);
+}

@@ -1,0 +1,64 @@
+//! What the environment of a process tells of its job and rank.
+//!
+//! In: the variables of `model::job::VARIABLES`. Out: what the paths of its cgroups left open.
+//! An environment is what the process was started with, and its own word.
+
+use super::{Container, Membership, Slurm};
+use monitor_model::job::Environ;
+use monitor_model::job::Rank;
+use std::sync::Arc;
+
+/// Fills what is still open.
+pub fn fill(membership: &mut Membership, environ: &Environ) {
+    slurm(&mut membership.slurm, environ);
+    let pbs = || environ.get("PBS_JOBID").map(Arc::from);
+    membership.pbs = membership.pbs.take().or_else(pbs);
+    membership.rank = rank(environ);
+    if membership.container.is_none() {
+        membership.container = apptainer(environ);
+    }
+}
+
+/// Slurm's srun(1), "OUTPUT ENVIRONMENT VARIABLES": the job, the step, the task on this node.
+/// `SLURM_JOBID` and `SLURM_STEPID` are the old names.
+fn slurm(slot: &mut Option<Slurm>, environ: &Environ) {
+    let number = |name| environ.get(name)?.parse().ok();
+    let Some(job) = number("SLURM_JOB_ID").or_else(|| number("SLURM_JOBID")) else { return };
+    // A job that was submitted from within another inherits its environment: then the path is
+    // right, and the environment speaks of somebody else.
+    if slot.as_ref().is_some_and(|it| it.job.is_some_and(|known| known != job)) {
+        return;
+    }
+    let it = slot.get_or_insert_default();
+    it.job = Some(job);
+    if it.step.is_none() {
+        let step = environ.get("SLURM_STEP_ID").or_else(|| environ.get("SLURM_STEPID"));
+        it.step = step.map(Arc::from);
+        it.task = it.task.or_else(|| environ.get("SLURM_LOCALID")?.parse().ok());
+    }
+}
+
+/// Who names a namespace, and who the rank in it: PMIx (`PMIX_NAMESPACE` and `PMIX_RANK`, set by
+/// `PMIx_server_setup_fork`), Open MPI before PMIx was everywhere (`odls_base_default_fns.c`:
+/// its job number; mpirun(1): `OMPI_COMM_WORLD_RANK`), PMI-2 (`PMI_JOBID` and `PMI_RANK`, set by
+/// Slurm's mpi/pmi2 and Cray's PALS).
+const RANKS: [(&str, &str); 4] = [
+    ("PMIX_NAMESPACE", "PMIX_RANK"),
+    ("OMPI_MCA_ess_base_jobid", "OMPI_COMM_WORLD_RANK"),
+    ("OMPI_MCA_orte_ess_jobid", "OMPI_COMM_WORLD_RANK"),
+    ("PMI_JOBID", "PMI_RANK"),
+];
+
+fn rank(environ: &Environ) -> Option<Rank> {
+    RANKS.iter().find_map(|(namespace, rank)| {
+        let rank = environ.get(rank)?.parse().ok()?;
+        Some(Rank { namespace: environ.get(namespace)?.into(), rank })
+    })
+}
+
+/// Apptainer makes no cgroup of its own; its user guide, "Environment and Metadata", names the
+/// variable that holds the image. Singularity is its old name.
+fn apptainer(environ: &Environ) -> Option<Container> {
+    let image = environ.get("APPTAINER_CONTAINER").or_else(|| environ.get("SINGULARITY_CONTAINER"));
+    image.map(|image| Container { runtime: Some("apptainer"), id: image.into() })
+}

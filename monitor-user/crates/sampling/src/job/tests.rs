@@ -1,0 +1,161 @@
+//! The recorded cases of `tests/fixture/job/cases.txt`, and memberships from sample to sample.
+
+use super::*;
+use monitor_model::field::ProcessField;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::job::Environ;
+use monitor_model::sample::{Process, Sample};
+
+const CASES: &str = include_str!("../../../../../tests/fixture/job/cases.txt");
+
+/// What is told of a membership, a line for each kind, the job at last.
+fn told(it: &Membership) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(it.slurm.as_ref().map(slurm));
+    lines.extend(it.pbs.as_ref().map(|id| format!("pbs {id}")));
+    lines.extend(it.rank.as_ref().map(|it| format!("rank {} {}", it.namespace, it.rank)));
+    let pod = |it: &Pod| format!("pod {} {:?}", it.uid, it.qos).to_lowercase();
+    lines.extend(it.pod.as_ref().map(pod));
+    let container = |it: &Container| format!("container {} {}", it.runtime.unwrap_or("?"), it.id);
+    lines.extend(it.container.as_ref().map(container));
+    let user = |it: &Unit| it.user.map_or(String::new(), |user| format!(" of {user}"));
+    lines.extend(it.unit.as_ref().map(|it| format!("unit {}{}", it.name, user(it))));
+    lines.extend(it.session.as_ref().map(|id| format!("session {id}")));
+    lines.extend(it.job().map(|job| job.to_string()));
+    lines
+}
+
+fn slurm(it: &Slurm) -> String {
+    let mut text = "slurm".to_owned();
+    let mut part = |name: &str, value: Option<String>| {
+        text.extend(value.map(|value| format!(" {name} {value}")));
+    };
+    part("job", it.job.map(|job| job.to_string()));
+    part("sluid", it.sluid.as_ref().map(ToString::to_string));
+    part("step", it.step.as_ref().map(ToString::to_string));
+    part("task", it.task.map(|task| task.to_string()));
+    part("node", it.node.as_ref().map(ToString::to_string));
+    text
+}
+
+fn origin(cgroups: &str, environ: &str) -> Origin {
+    let environ = Environ::parse(environ.replace('\n', "\0").as_bytes());
+    Origin { cgroups: cgroups.into(), environ }
+}
+
+#[test]
+fn the_container_of_a_path_is_told_with_who_made_it() {
+    let id = "0123456789abcdef".repeat(4);
+    let of = |path: &str| container(path).map(|it| it.to_string());
+    let docker = format!("/system.slice/docker-{id}.scope");
+    assert_eq!(of(&docker), Some(format!("docker:{id}")));
+    let pod = format!("/kubepods/burstable/pod1/{id}");
+    assert_eq!(of(&pod), Some(format!("container:{id}")));
+    assert_eq!(of("/system.slice/ssh.service"), None);
+}
+
+#[test]
+fn each_recorded_case_is_what_it_says() {
+    let mut cases = 0;
+    for case in CASES.split("\n\n") {
+        let lines = || case.lines().filter(|line| !line.starts_with('#'));
+        let of = |sign| lines().filter_map(move |line| line.strip_prefix(sign));
+        let cgroups: Vec<_> = lines().filter(|line| !line.starts_with(['$', '='])).collect();
+        let environ: Vec<_> = of("$").collect();
+        let want: Vec<_> = of("= ").collect();
+        let got = Membership::of(&origin(&cgroups.join("\n"), &environ.join("\n")));
+        assert_eq!(told(&got), want, "of {case}");
+        cases += usize::from(lines().next().is_some());
+    }
+    assert_eq!(cases, 48);
+}
+
+#[test]
+fn any_path_is_read() {
+    let parts = [
+        "slurm",
+        "slurm_",
+        "job_",
+        "step_",
+        "_slurmstepd.scope",
+        "pbspro.slice",
+        "pbspro-\\x",
+        "pbspro-\\xé1.slice",
+        "pbs_jobs.service",
+        "kubepods",
+        "pod",
+        ".slice",
+        "-pod.slice",
+        "kubepods.slice",
+        "docker-.scope",
+        "user@.service",
+        "session-.scope",
+        "é",
+    ];
+    for one in parts {
+        for other in parts {
+            for third in parts {
+                let text = format!("0::/{one}/{other}/{third}");
+                let _ = Membership::of(&origin(&text, "")).job();
+            }
+        }
+    }
+}
+
+fn process(pid: u32, parent: u32, cgroup: Option<&str>) -> Process {
+    let id = Identity { pid: Pid(pid), start: Ns(u64::from(pid)) };
+    let mut it = Process { id, ..Process::default() };
+    it.row.set(ProcessField::Ppid, parent.into());
+    it.text.origin = cgroup
+        .map(|path| Arc::new(origin(&format!("0::{path}\n"), "PMIX_RANK=0\nPMIX_NAMESPACE=a")));
+    it
+}
+
+fn learn(jobs: &mut Jobs, second: u64, processes: Vec<Process>) -> Vec<Option<String>> {
+    let mut sample = Sample { processes, ..Sample::default() };
+    sample.at.boot = Ns(second * 1_000_000_000);
+    jobs.learn(&mut sample);
+    sample.processes.iter().map(|it| it.text.job.as_deref().map(str::to_owned)).collect()
+}
+
+#[test]
+fn one_that_ended_too_soon_belongs_where_its_parent_belongs() {
+    let mut jobs = Jobs::default();
+    let step = "/system.slice/slurmstepd.scope/job_7/step_0";
+    // The grandchild stands before its parent, whose pid is the higher one.
+    let mut grandchild = process(150, 200, None);
+    grandchild.id.start = Ns(300);
+    let all = vec![process(100, 1, Some(step)), grandchild, process(200, 100, None)];
+    let job = || Some("slurm:7".to_owned());
+    assert_eq!(learn(&mut jobs, 1, all), [job(), job(), job()]);
+    assert_eq!(learn(&mut jobs, 2, vec![process(400, 9, None)]), [None]);
+}
+
+#[test]
+fn its_parent_may_be_gone_by_then() {
+    let mut jobs = Jobs::default();
+    learn(&mut jobs, 1, vec![process(100, 1, Some("/slurm/job_7"))]);
+    learn(&mut jobs, 2, vec![]);
+    assert_eq!(learn(&mut jobs, 3, vec![process(200, 100, None)]), [Some("slurm:7".to_owned())]);
+    learn(&mut jobs, 9, vec![]);
+    assert_eq!(learn(&mut jobs, 10, vec![process(201, 100, None)]), [None]);
+}
+
+#[test]
+fn a_rank_is_registered_while_it_lives() {
+    let mut jobs = Jobs::default();
+    learn(&mut jobs, 1, vec![process(100, 1, Some("/"))]);
+    assert_eq!(jobs.registry().find("a", Which::All).len(), 1);
+    let mut ended = process(100, 1, None);
+    ended.row.set(ProcessField::Ended, 1);
+    learn(&mut jobs, 2, vec![ended]);
+    assert_eq!(jobs.registry().find("a", Which::All), []);
+}
+
+#[test]
+fn a_rank_whose_end_was_not_seen_is_forgotten_too() {
+    let mut jobs = Jobs::default();
+    learn(&mut jobs, 1, vec![process(100, 1, Some("/"))]);
+    learn(&mut jobs, 9, vec![]);
+    assert_eq!(jobs.registry().find("a", Which::All), []);
+}

@@ -1,0 +1,56 @@
+//! A row of samples from one backend: keeps the last one, so that each has its rates.
+
+use monitor_model::group::Grouped;
+use monitor_model::rates;
+use monitor_model::rates::Rates;
+use monitor_model::sample::Sample;
+
+/// The last sample.
+#[derive(Default)]
+pub struct Session {
+    last: Option<Rates>,
+}
+
+impl Session {
+    /// Whether there was a sample before.
+    pub const fn has_begun(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// The last sample, with what grew before it.
+    pub const fn last(&self) -> Option<&Rates> {
+        self.last.as_ref()
+    }
+
+    /// Takes the next sample and sets its rates since the one before.
+    pub fn advance(&mut self, sample: Sample) -> &Rates {
+        self.advance_grouped(sample, None)
+    }
+
+    /// The same, with what its groups are.
+    pub fn advance_grouped(&mut self, sample: Sample, groups: Option<Grouped>) -> &Rates {
+        let next = match &self.last {
+            Some(before) => rates::rates(&before.sample, sample),
+            None => rates::first(sample),
+        };
+        self.last.insert(Rates { groups, ..next })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_model::id::Ns;
+
+    #[test]
+    fn the_first_sample_has_no_interval_and_the_next_one_has() {
+        let mut session = Session::default();
+        let at = |boot| {
+            let mut sample = Sample::default();
+            sample.at.boot = Ns(boot);
+            sample
+        };
+        assert_eq!(session.advance(at(100)).interval, None);
+        assert_eq!(session.advance(at(350)).interval, Some(Ns(250)));
+    }
+}

@@ -1,0 +1,93 @@
+//! A file is taken whole, or every fault in it is told.
+
+use super::*;
+use crate::policy::Who;
+
+#[track_caller]
+fn faults(text: &str, want: &[(usize, &str, &str)]) {
+    let faults = from_text(text).expect_err("it is wrong");
+    let got: Vec<_> =
+        faults.iter().map(|it| (it.line, it.key.as_str(), it.message.as_str())).collect();
+    assert_eq!(got, want);
+}
+
+#[test]
+fn an_empty_file_is_the_defaults() {
+    assert_eq!(from_text("").map(|it| it.0), Ok(Config::default()));
+}
+
+#[test]
+fn a_value_is_taken_with_its_line() {
+    let text = "# ours\n[limits]\nmonitors = 7\nperiod = \"1s\"\n[policy]\nobserve-all = [12]\n";
+    let (config, lines) = from_text(text).expect("it makes sense");
+    assert_eq!((config.limits.monitors, config.limits.period_ns), (7, 1_000_000_000));
+    assert_eq!(config.grants[1], [Who::User(12)]);
+    let line = |name| lines[KEYS.iter().position(|key| key.name == name).expect("a key")];
+    assert_eq!((line("monitors"), line("observe-all"), line("lease")), (Some(3), Some(6), None));
+}
+
+#[test]
+fn every_fault_is_told_with_its_line_and_key() {
+    faults(
+        "[limits]\nmonitrs = 7\nperiod = 3\n[polcy]\n[log]\nlevel = \"loud\"\n",
+        &[
+            (2, "limits.monitrs", r#"unknown key "monitrs"; did you mean "monitors"?"#),
+            (3, "limits.period", "wanted a time such as \"10ms\" or \"7d\", found integer"),
+            (4, "polcy", r#"unknown section "polcy"; did you mean "policy"?"#),
+            (
+                6,
+                "log.level",
+                r#"unknown level "loud": there are off, error, warn, info, debug, trace"#,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_is_no_toml_is_told_beside_what_is() {
+    let faults = from_text("[limits]\nmonitors = \nlease = 5\n").expect_err("it is wrong");
+    assert_eq!(faults.iter().map(|it| it.line).collect::<Vec<_>>(), [2, 3], "{faults:?}");
+}
+
+#[test]
+fn a_section_that_is_a_value_is_told() {
+    faults("limits = 3\n", &[(1, "limits", "a section: write [limits], and its keys below")]);
+}
+
+#[test]
+fn the_defaults_can_be_read_back_as_they_are_shown() {
+    let mut text = String::new();
+    let config = Config { socket: Some("/run/x".into()), ..Config::default() };
+    for key in KEYS {
+        text += &format!("{}.{} = {}\n", key.section, key.name, (key.show)(&config));
+    }
+    assert_eq!(from_text(&text).map(|it| it.0), Ok(config), "{text}");
+}
+
+#[test]
+fn the_file_that_is_shipped_shows_every_key_with_its_default() {
+    let shipped = include_str!("../../../../../../tests/packaging/monitor.toml");
+    assert_eq!(from_text(shipped).map(|it| it.0), Ok(Config::default()));
+    let whole: Vec<_> = shipped
+        .lines()
+        .map(|line| line.strip_prefix('#').filter(|it| !it.starts_with(' ')).unwrap_or(line))
+        .collect();
+    let (config, lines) = from_text(&whole.join("\n")).expect("it makes sense");
+    let socket = Some("/run/monitor/monitor.sock".into());
+    assert_eq!(config, Config { socket, ..Config::default() });
+    assert!(lines.iter().all(Option::is_some), "{lines:?}");
+}
+
+#[test]
+fn chance_bytes_never_panic() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let words = ["[limits]", "monitors", "=", "\n", "\"", "[", "]", "7", "\u{fffd}", ".", "{", "#"];
+    for _ in 0..2000 {
+        let mut text = String::new();
+        for _ in 0..20 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            text += words[(state >> 33) as usize % words.len()];
+        }
+        let _ = from_text(&text);
+    }
+}

@@ -1,0 +1,189 @@
+//! The names of a file: functions and variables, with their versions.
+//!
+//! In: the sections of an image. Out: what is defined there, both for the dynamic linker and for
+//! debuggers. A name may stand for several things, told apart by version, and a thing may have
+//! several names.
+
+use super::Image;
+use crate::error::Error;
+use object::LittleEndian as Little;
+use object::elf::{
+    SHN_UNDEF, SHT_DYNSYM, SHT_GNU_VERDEF, SHT_GNU_VERSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC,
+    STT_NOTYPE, STT_OBJECT, STT_TLS, SectionHeader64, Sym64, VERSYM_HIDDEN, VERSYM_VERSION,
+    Verdaux, Verdef, Versym,
+};
+use object::pod::{from_bytes, slice_from_all_bytes};
+use std::collections::HashMap;
+
+/// A name and what it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// The name, without its version.
+    pub name: String,
+    /// The version, where the library has several of that name.
+    pub version: Option<String>,
+    /// Whether who says no version gets another one.
+    pub is_old: bool,
+    /// What it is.
+    pub kind: Kind,
+    /// Where, in the addresses of the file.
+    pub address: u64,
+    /// How many bytes; 0 where the file does not say.
+    pub size: u64,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Code that is called.
+    Function,
+    /// A function that chooses, when it is loaded, which function the name shall stand for.
+    Chooser,
+    /// A place in code that assembly code gave a name.
+    Label,
+    /// A variable.
+    Variable,
+    /// A variable that each thread has; its address is an offset.
+    ThreadVariable,
+}
+
+impl Image {
+    /// Everything that is defined in the file and accepted by name.
+    pub fn symbols(&self, accept: impl Fn(&str) -> bool) -> Result<Vec<Symbol>, Error> {
+        let versions = self.versions()?;
+        let mut found = Vec::new();
+        for section in &self.sections {
+            let kind = section.sh_type.get(Little);
+            if kind == SHT_DYNSYM {
+                self.collect(section, &versions, &accept, &mut found)?;
+            } else if kind == SHT_SYMTAB {
+                self.collect(section, &Versions::default(), &accept, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether there are names of functions at all.
+    pub fn is_stripped(&self) -> bool {
+        let is_code = |symbol: &Symbol| matches!(symbol.kind, Kind::Function | Kind::Chooser);
+        !self.symbols(|_| true).is_ok_and(|all| all.iter().any(is_code))
+    }
+
+    fn collect(
+        &self,
+        section: &SectionHeader64<Little>,
+        versions: &Versions,
+        accept: &impl Fn(&str) -> bool,
+        found: &mut Vec<Symbol>,
+    ) -> Result<(), Error> {
+        let bytes = self.content(section)?;
+        let rows = slice_from_all_bytes::<Sym64<Little>>(&bytes);
+        let rows = rows.map_err(|()| self.file.malformed("whole symbols"))?;
+        let strings = self.strings(section)?;
+        for (index, row) in rows.iter().enumerate() {
+            let is_defined = row.st_shndx.get(Little) != SHN_UNDEF;
+            let Some(kind) = kind(row).filter(|_| is_defined) else { continue };
+            let Some(whole) = text(&strings, row.st_name.get(Little)) else { continue };
+            let (name, written) = split(whole);
+            if name.is_empty() || !accept(name) {
+                continue;
+            }
+            let (version, is_old) = written.unwrap_or_else(|| versions.of(index));
+            let (address, size) = (row.st_value.get(Little), row.st_size.get(Little));
+            found.push(Symbol { name: name.to_owned(), version, is_old, kind, address, size });
+        }
+        Ok(())
+    }
+
+    pub(super) fn content(&self, section: &SectionHeader64<Little>) -> Result<Vec<u8>, Error> {
+        self.file.piece(section.sh_offset.get(Little), section.sh_size.get(Little))
+    }
+
+    /// The strings that belong to a section.
+    fn strings(&self, section: &SectionHeader64<Little>) -> Result<Vec<u8>, Error> {
+        let link = usize::try_from(section.sh_link.get(Little)).unwrap_or(usize::MAX);
+        let strings = self.sections.get(link);
+        self.content(strings.ok_or_else(|| self.file.malformed("the strings of its symbols"))?)
+    }
+
+    fn section(&self, kind: u32) -> Option<&SectionHeader64<Little>> {
+        self.sections.iter().find(|section| section.sh_type.get(Little) == kind)
+    }
+
+    /// The versions of the dynamic symbols.
+    fn versions(&self) -> Result<Versions, Error> {
+        let Some(section) = self.section(SHT_GNU_VERSYM) else { return Ok(Versions::default()) };
+        let bytes = self.content(section)?;
+        let rows = slice_from_all_bytes::<Versym<Little>>(&bytes);
+        let rows = rows.map_err(|()| self.file.malformed("whole versions"))?;
+        let of_symbol = rows.iter().map(|row| row.0.get(Little)).collect();
+        let names = match self.section(SHT_GNU_VERDEF) {
+            Some(section) => names(&self.content(section)?, &self.strings(section)?),
+            None => HashMap::new(),
+        };
+        Ok(Versions { of_symbol, names })
+    }
+}
+
+/// Which version each symbol has.
+#[derive(Debug, Default)]
+struct Versions {
+    of_symbol: Vec<u16>,
+    names: HashMap<u16, String>,
+}
+
+impl Versions {
+    /// Its name, and whether it is not the one that is meant when none is said.
+    fn of(&self, index: usize) -> (Option<String>, bool) {
+        let Some(row) = self.of_symbol.get(index) else { return (None, false) };
+        (self.names.get(&(row & VERSYM_VERSION)).cloned(), row & VERSYM_HIDDEN != 0)
+    }
+}
+
+/// The table for debuggers has the version in the name, `old@V1` and `new@@V2`.
+fn split(whole: &str) -> (&str, Option<(Option<String>, bool)>) {
+    match whole.split_once('@') {
+        None => (whole, None),
+        Some((name, version)) => {
+            let is_old = !version.starts_with('@');
+            (name, Some((Some(version.trim_start_matches('@').to_owned()), is_old)))
+        }
+    }
+}
+
+/// The names of the versions that a file defines: a chain, as each row says where the next is.
+fn names(bytes: &[u8], strings: &[u8]) -> HashMap<u16, String> {
+    let mut names = HashMap::new();
+    let mut rest = bytes;
+    while let Ok((row, _)) = from_bytes::<Verdef<Little>>(rest) {
+        let first = rest.get(row.vd_aux.get(Little) as usize..).unwrap_or_default();
+        if let Ok((name, _)) = from_bytes::<Verdaux<Little>>(first)
+            && let Some(name) = text(strings, name.vda_name.get(Little))
+        {
+            _ = names.insert(row.vd_ndx.get(Little) & VERSYM_VERSION, name.to_owned());
+        }
+        match row.vd_next.get(Little) as usize {
+            0 => break,
+            next => rest = rest.get(next..).unwrap_or_default(),
+        }
+    }
+    names
+}
+
+fn kind(row: &Sym64<Little>) -> Option<Kind> {
+    match row.st_type() {
+        STT_FUNC => Some(Kind::Function),
+        STT_GNU_IFUNC => Some(Kind::Chooser),
+        STT_NOTYPE => Some(Kind::Label),
+        STT_OBJECT => Some(Kind::Variable),
+        STT_TLS => Some(Kind::ThreadVariable),
+        _ => None,
+    }
+}
+
+/// A text of a table of strings; names that are no UTF-8 are nobody's.
+pub(super) fn text(strings: &[u8], at: u32) -> Option<&str> {
+    let rest = strings.get(usize::try_from(at).ok()?..)?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    std::str::from_utf8(&rest[..end]).ok()
+}

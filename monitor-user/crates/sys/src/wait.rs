@@ -1,0 +1,51 @@
+//! Waiting for a child and for what it used: `wait4(2)`, which the libraries leave out.
+
+use monitor_model::id::{Ns, Pid};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// What the kernel says that a child and its own waited-for children used (`getrusage(2)`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// User and system time; exact, as each part is scaled to the time on a CPU.
+    pub cpu: Ns,
+    /// The part in programs.
+    pub user: Ns,
+    /// The part in the kernel.
+    pub system: Ns,
+    /// Largest resident size of any of them, in bytes, as far as it is their own.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+/// Waits until the child ends, and reaps it.
+pub fn wait(child: Pid) -> io::Result<(ExitStatus, Usage)> {
+    let pid = libc::pid_t::try_from(child.0).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut status = 0;
+    // SAFETY: all members are integers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to locals that outlive the call.
+        let rc = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
+        if rc == pid {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let (user, system) = (nanoseconds(usage.ru_utime), nanoseconds(usage.ru_stime));
+    let usage = Usage {
+        cpu: Ns(user + system),
+        user: Ns(user),
+        system: Ns(system),
+        peak_rss_bytes: u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024),
+    };
+    Ok((ExitStatus::from_raw(status), usage))
+}
+
+fn nanoseconds(time: libc::timeval) -> u64 {
+    let part = |it: i64, scale: u64| u64::try_from(it).unwrap_or(0) * scale;
+    part(time.tv_sec, 1_000_000_000) + part(time.tv_usec, 1_000)
+}

@@ -1,0 +1,120 @@
+//! Rules that were started here: how often, how fast, how long, and what came last.
+
+use super::more;
+use crate::draw::line::Line;
+use crate::look::Role;
+use crate::rule::{Last, Rule, Standing};
+use crate::state::State;
+use monitor_format::human;
+use monitor_model::id::Ns;
+use monitor_model::sample::Process;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// Cells of the process, and of each number.
+const PROCESS: u16 = 18;
+const NUMBER: u16 = 8;
+const NUMBERS: u16 = 4 * (NUMBER + 1) + 1;
+
+/// What a line shows.
+type Text = (Role, String);
+
+/// Draws it.
+pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffer) {
+    let mut lines = area.rows();
+    let Some(first) = lines.next() else { return };
+    if state.rules.is_empty() {
+        let text = " nothing is watched: w starts a rule on the process under the bar";
+        let _ = Line::new(buffer, state.look, first).text(Role::Dim, text);
+        return;
+    }
+    let titles = ["COUNT", "RATE", "P50", "P99"].map(str::to_owned);
+    row(state, (Role::Title, "RULE", "PROCESS", &titles), first, buffer);
+    let mut below = Vec::new();
+    for rule in state.rules.iter() {
+        if let Some(line) = lines.next() {
+            let role = if rule.id == process.id { Role::Text } else { Role::Dim };
+            let of = format!("{} {}", rule.id.pid.0, rule.name);
+            row(state, (role, &rule.event, &of, &numbers(rule)), line, buffer);
+        }
+        below.extend(about(rule));
+    }
+    below.extend(last(state, state.rules.iter().filter(|it| it.id == process.id)));
+    let shown = usize::from(area.height).saturating_sub(1);
+    let all = state.rules.len() + below.len();
+    for ((role, text), line) in below.iter().zip(lines) {
+        Line::new(buffer, state.look, line).text(*role, text);
+    }
+    more((state, all, shown), area, buffer);
+}
+
+/// A line of the table.
+fn row(
+    state: &State,
+    (role, event, process, numbers): (Role, &str, &str, &[String; 4]),
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let at = area.right().saturating_sub(NUMBERS + PROCESS).max(area.x + 1);
+    let event_area = Rect { width: at - area.x - 1, ..area };
+    Line::new(buffer, state.look, event_area).skip(1).text(role, event);
+    let process_area = Rect { x: at, width: PROCESS.min(area.right() - at), ..area };
+    Line::new(buffer, state.look, process_area).text(role, process);
+    let mut line = Line::new(buffer, state.look, area);
+    line.to(at + PROCESS);
+    for number in numbers {
+        line.skip(1).right(role, number, NUMBER);
+    }
+}
+
+fn numbers(rule: &Rule) -> [String; 4] {
+    let absent = || "-".to_owned();
+    let mut count = String::new();
+    match rule.state {
+        Standing::Asked => count.push('-'),
+        _ => human::scaled(rule.count as f64, 1000.0, &mut count),
+    }
+    let rate = rule.per_s.map_or_else(absent, |it| {
+        let mut text = String::new();
+        human::scaled(it, 1000.0, &mut text);
+        text + "/s"
+    });
+    let [half, most] = match rule.times {
+        Some(times) => times.map(span),
+        None => [absent(), absent()],
+    };
+    [count, rate, half, most]
+}
+
+/// Why a rule is not as it should be.
+fn about(rule: &Rule) -> Option<Text> {
+    let role = match rule.state {
+        Standing::Over(_) => Role::Full,
+        Standing::Asked => Role::Dim,
+        Standing::Runs | Standing::Partly(_) => Role::High,
+    };
+    if let Some(why) = rule.state.why() {
+        return Some((role, format!(" {}: {why}", rule.event)));
+    }
+    let lost = (rule.lost > 0).then(|| format!(" {}: {} were lost", rule.event, rule.lost));
+    lost.map(|text| (Role::High, text))
+}
+
+/// What occurred last, the latest first.
+fn last<'r>(state: &State, rules: impl Iterator<Item = &'r Rule>) -> impl Iterator<Item = Text> {
+    let now = state.news.rates.sample.at.boot;
+    let mut all: Vec<_> =
+        rules.flat_map(|rule| rule.last.iter().map(move |it| (it, &rule.event))).collect();
+    all.sort_by_key(|(it, _)| std::cmp::Reverse(it.at));
+    let line = |(it, event): (&Last, &String)| {
+        let ago = span(now.since(it.at));
+        (Role::Text, format!(" {ago:>7} ago  {event}: {}", it.text))
+    };
+    all.into_iter().map(line).collect::<Vec<_>>().into_iter()
+}
+
+fn span(ns: Ns) -> String {
+    let mut text = String::new();
+    human::span(ns.0 as f64, &mut text);
+    text
+}

@@ -1,0 +1,151 @@
+//! What was: the last minutes of the node, of its devices and of the processes that were seen.
+//!
+//! In: readings. Out: series for plots. A process has a history from when it was first on the
+//! screen; one that left it is forgotten after a while.
+
+use crate::feed::News;
+use monitor_model::field::{CpuField, DiskField, NetField, NodeField, ProcessField};
+use monitor_model::id::Identity;
+use monitor_model::rates::Rates;
+use monitor_model::sample::{Node, Process};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Readings that are kept of a series.
+pub const KEPT: usize = 240;
+/// Most processes with a history.
+const MOST: usize = 512;
+/// Readings after which a process that was not seen is forgotten.
+const PATIENCE: u64 = 60;
+
+/// A series: the latest last.
+#[derive(Clone, Debug, Default)]
+pub struct Series(VecDeque<f64>);
+
+impl Series {
+    fn push(&mut self, value: f64) {
+        if self.0.len() == KEPT {
+            let _ = self.0.pop_front();
+        }
+        self.0.push_back(value);
+    }
+
+    /// The last so many.
+    pub fn last(&self, most: usize) -> impl ExactSizeIterator<Item = f64> + '_ {
+        self.0.iter().skip(self.0.len().saturating_sub(most)).copied()
+    }
+
+    /// The largest of the last so many.
+    pub fn most(&self, of: usize) -> f64 {
+        self.last(of).fold(0.0, f64::max)
+    }
+}
+
+/// What of a process has a history.
+pub const PLOTTED: [ProcessField; 2] = [ProcessField::CpuPercent, ProcessField::Rss];
+
+/// The history of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Track {
+    /// A series for each of [`PLOTTED`].
+    pub series: [Series; PLOTTED.len()],
+    seen: u64,
+}
+
+/// The histories.
+#[derive(Clone, Debug, Default)]
+pub struct Trends {
+    /// Hundredths of all processors.
+    pub cpu: Series,
+    /// Bytes in a second of each disk and interface.
+    devices: HashMap<Arc<str>, Series>,
+    tracks: HashMap<Identity, Track>,
+    readings: u64,
+}
+
+impl Trends {
+    /// Takes in a reading, with the processes on the screen.
+    pub fn learn<'p>(&mut self, news: &'p News, seen: impl Iterator<Item = &'p Process>) {
+        self.readings += 1;
+        if let Some(node) = &news.rates.sample.node_stats {
+            if let Some(busy) = busy(node) {
+                self.cpu.push(busy);
+            }
+            self.devices(node);
+        }
+        for process in news.focus.iter().chain(seen) {
+            self.track(process);
+        }
+        let readings = self.readings;
+        self.tracks.retain(|_, track| track.seen + PATIENCE > readings);
+    }
+
+    fn devices(&mut self, node: &Node) {
+        let disk = |it: &monitor_model::sample::Device<_>| {
+            let row: &monitor_model::field::disk::DiskRow = &it.row;
+            let rates = [DiskField::ReadRate, DiskField::WrittenRate].map(|field| row.get(field));
+            (Arc::clone(&it.name), total(rates))
+        };
+        let net = |it: &monitor_model::sample::Device<_>| {
+            let row: &monitor_model::field::net::NetRow = &it.row;
+            let rates = [NetField::ReceivedRate, NetField::SentRate].map(|field| row.get(field));
+            (Arc::clone(&it.name), total(rates))
+        };
+        let all: Vec<_> = node.disks.iter().map(disk).chain(node.nets.iter().map(net)).collect();
+        self.devices.retain(|name, _| all.iter().any(|(it, _)| it == name));
+        for (name, rate) in all {
+            if let Some(rate) = rate {
+                self.devices.entry(name).or_default().push(rate);
+            }
+        }
+    }
+
+    fn track(&mut self, process: &Process) {
+        let room = self.tracks.len() < MOST;
+        let track = match self.tracks.get_mut(&process.id) {
+            Some(track) if track.seen == self.readings => return,
+            Some(track) => track,
+            None if room => self.tracks.entry(process.id).or_default(),
+            None => return,
+        };
+        track.seen = self.readings;
+        for (series, field) in track.series.iter_mut().zip(PLOTTED) {
+            let value = process.row.value(field).and_then(|value| value.as_f64());
+            if let Some(value) = value {
+                series.push(value);
+            }
+        }
+    }
+
+    /// The history of a disk or an interface.
+    pub fn device(&self, name: &str) -> Option<&Series> {
+        self.devices.get(name)
+    }
+
+    /// The history of a process.
+    pub fn of(&self, id: Identity) -> Option<&Track> {
+        self.tracks.get(&id)
+    }
+}
+
+/// Two rates together; nothing, if both are absent.
+fn total(rates: [Option<u64>; 2]) -> Option<f64> {
+    let known: Vec<f64> = rates.into_iter().flatten().map(f64::from_bits).collect();
+    (!known.is_empty()).then(|| known.iter().sum())
+}
+
+/// How busy the processors are, from 0 to 100.
+pub fn busy(node: &Node) -> Option<f64> {
+    let idle = |(_, row): &(u32, monitor_model::field::node::CpuRow)| {
+        row.get(CpuField::IdlePercent).map(f64::from_bits)
+    };
+    let idle: Vec<f64> = node.cpus.iter().filter_map(idle).collect();
+    (!idle.is_empty()).then(|| (100.0 - idle.iter().sum::<f64>() / idle.len() as f64).max(0.0))
+}
+
+/// Memory that is in use, and all of it, in bytes.
+pub fn memory(rates: &Rates) -> Option<(f64, f64)> {
+    let row = &rates.sample.node_stats.as_ref()?.row;
+    let total = row.get(NodeField::MemTotal)? as f64;
+    Some(((total - row.get(NodeField::MemAvailable)? as f64).max(0.0), total))
+}
