@@ -1,7 +1,7 @@
 /*
  * A tool in C: requests the number of nodes, and gets a callback when its user event is raised.
  *
- *     cc -o omis docs/examples/omis.c -Imonitor-user/include -Ltarget/release -lomis -pthread
+ *     cc -o omis docs/examples/omis.c -Imonitor-user/crates/client/capi/include -Ltarget/release -lomis -pthread
  *     ./omis [COUNT]
  *
  * Raises the event COUNT times (default 3), and exits when all replies have arrived.

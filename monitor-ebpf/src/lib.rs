@@ -1,5 +1,5 @@
-//! Records that the kernel programs write and the loader reads, and, on the BPF target alone,
-//! the readers of kernel structures that the programs share.
+//! Records that the BPF programs write and user space reads, and, on the BPF target only, the
+//! readers of kernel structures that the programs share.
 //!
 //! `abi` is plain data: no unsafe code, no pointers, no padding.
 //! `kernel` is the only place that dereferences a kernel pointer; user space never sees it.

@@ -1,4 +1,4 @@
-//! Reading, writing and answering lines of the request language.
+//! Costs of parsing, printing and answering requests.
 
 use crate::measure::medians;
 use crate::verdict::{Bar, line};
@@ -6,11 +6,11 @@ use monitor_event::right::{SessionId, Tool};
 use monitor_model::id::Ns;
 use monitor_omis::{Dialect, Node, parse, print};
 use monitor_platform::scripted::Scripted;
-use monitor_services::ctx::Member;
-use monitor_services::requests::{Input, Limits, Machine, Output};
+use monitor_services::context::ClusterMember;
+use monitor_services::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use std::hint::black_box;
 
-/// A stored request, as a debugger sends them: 100 bytes.
+/// A stored request as a debugger sends it: 100 bytes.
 const REQUEST: &str = concat!(
     "11 [1,2] process_signal([1123],[9,15]): ",
     "12 [$0] print($1,$2,\"received\"); 13 [$0] stack_backtrace($1)",
@@ -23,20 +23,20 @@ const REPLY: &str = "12 [1] print(0,[1123,15,\"got it\"]); \
 const LINES: usize = 10_000;
 const ROUNDS: usize = 21;
 
-/// Microseconds for each line.
+/// Prints microseconds per line.
 pub fn run() {
     let reply = parse::reply(REPLY.as_bytes()).unwrap();
     let read = |text: &'static str| {
         many(move || drop(parse::request(black_box(text).as_bytes(), Dialect::Extended).unwrap()))
     };
-    let mut machine = Machine::new(member(), Limits::default());
-    let mut ground = Scripted::new("node0").unwrap();
+    let mut engine = RequestEngine::new(member(), RequestLimits::default());
+    let mut platform = Scripted::new("node0").unwrap();
     let tool = Tool::root(SessionId::default(), 1);
-    let _ = machine.input(Ns(0), Input::Opened(tool, Dialect::Extended), &mut ground);
+    let _ = engine.input(Ns(0), EngineInput::Opened(tool, Dialect::Extended), &mut platform);
     let mut answer = |text: &'static str| {
-        let said = Input::Said(0, black_box(text).as_bytes().to_vec());
-        let reply = machine.input(Ns(0), said, &mut ground);
-        assert!(matches!(black_box(&reply)[..], [Output::Reply(..)]));
+        let input = EngineInput::ClientLine(0, black_box(text).as_bytes().to_vec());
+        let reply = engine.input(Ns(0), input, &mut platform);
+        assert!(matches!(black_box(&reply)[..], [EngineOutput::Reply(..)]));
     };
     let taken = medians(
         ROUNDS,
@@ -55,8 +55,8 @@ pub fn run() {
     }
 }
 
-fn member() -> Member {
-    Member { node: Node(0), name: "node0".into() }
+fn member() -> ClusterMember {
+    ClusterMember { node: Node(0), name: "node0".into() }
 }
 
 fn many<'a>(mut once: impl FnMut() + 'a) -> Box<dyn FnMut() + 'a> {

@@ -1,6 +1,6 @@
-//! Processes and threads that are there and do nothing, ended when dropped.
+//! Idle processes and threads as load, ended on drop.
 
-use monitor_sys::files;
+use monitor_sys::fd_limit;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::thread::{Builder, JoinHandle};
@@ -9,13 +9,13 @@ use std::thread::{Builder, JoinHandle};
 pub struct Sleepers(Vec<Child>);
 
 impl Sleepers {
-    /// Starts so many that the node has at least `total` processes.
+    /// Starts sleeping processes until the node has `total` processes.
     pub fn up_to(total: usize) -> Self {
         let sleep = |_| {
-            // Whoever kills the bench shall not find thousands of them tomorrow.
+            // They must not outlive a bench that is killed.
             let mut command = Command::new("setpriv");
             command.args(["--pdeathsig", "KILL", "sleep", "infinity"]);
-            files::leave_limit(command.stdin(Stdio::null()));
+            fd_limit::restore_in(command.stdin(Stdio::null()));
             command.spawn().unwrap()
         };
         Self((processes()..total).map(sleep).collect())
@@ -40,12 +40,12 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts that many.
+    /// Starts `total` threads.
     pub fn start(total: usize) -> Self {
         let end = Arc::new(Barrier::new(total + 1));
         let sleep = |_| {
             let end = Arc::clone(&end);
-            // What they hold on their stack is one call.
+            // One call needs little stack.
             let small = Builder::new().stack_size(64 << 10);
             let sleep = move || {
                 let _ = end.wait();
@@ -65,7 +65,7 @@ impl Drop for Threads {
     }
 }
 
-/// How many processes the node has.
+/// Number of processes on the node.
 pub fn processes() -> usize {
     pids().count()
 }
@@ -75,7 +75,7 @@ pub fn pids() -> impl Iterator<Item = u32> {
     ids("/proc")
 }
 
-/// The numbers in a directory of `/proc`; none, if what it speaks of has ended.
+/// The numbers in a directory of `/proc`; none if the process has exited.
 pub fn ids(directory: &str) -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())

@@ -1,8 +1,8 @@
-//! What the monitor costs, as ratios within one run: `cargo xtask bench [NAME]`.
+//! Benchmarks of the costs of the monitor, as ratios within one run: `cargo xtask bench [NAME]`.
 //!
-//! Prints the machine, then a line for each bar: what was measured, the bar, and whether it holds.
-//! Nothing here is a test: a busy machine moves every number, and two in one run move together.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run says so")]
+//! Prints the machine, then a line per limit: the measured value, the limit, and whether it holds.
+//! These are not tests: a busy machine changes every number, but ratios within one run are stable.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run panics")]
 
 mod language;
 mod load;
@@ -21,7 +21,7 @@ mod verdict;
 mod watch;
 mod web;
 
-/// `cargo xtask bench` knows them by the same names.
+/// `cargo xtask bench` uses the same names.
 const BENCHES: &[(&str, fn())] = &[
     ("snapshot", snapshot::run),
     ("procfs", procfs::run),
@@ -43,7 +43,7 @@ fn main() {
     // `cargo bench` passes its own flags; a name without dashes picks benches.
     let wanted: Vec<_> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
     for unknown in wanted.iter().filter(|it| BENCHES.iter().all(|(name, _)| name != it)) {
-        println!("there is no bench `{unknown}`");
+        println!("unknown bench `{unknown}`");
     }
     println!("{}", measure::machine());
     for (name, run) in BENCHES {

@@ -1,28 +1,28 @@
-//! CPU time of what is measured, and the machine it was measured on.
+//! Measures CPU time, and describes the machine.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time of this process until now, in nanoseconds.
+/// CPU time of this process, in nanoseconds.
 fn cpu_ns() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// A named thing to measure.
-pub type Thing<'a> = (&'a str, Box<dyn FnMut() + 'a>);
+/// A named operation to measure.
+pub type Operation<'a> = (&'a str, Box<dyn FnMut() + 'a>);
 
-/// Median CPU microseconds of each of several things, taken in turn so that a change of the
-/// machine's mood hits all of them alike.
-pub fn medians<'a>(rounds: usize, things: &mut [Thing<'a>]) -> Vec<(&'a str, f64)> {
-    let mut taken = vec![Vec::with_capacity(rounds); things.len()];
+/// Median CPU microseconds of several operations, run in turn so that changes of the machine affect
+/// all of them.
+pub fn medians<'a>(rounds: usize, operations: &mut [Operation<'a>]) -> Vec<(&'a str, f64)> {
+    let mut taken = vec![Vec::with_capacity(rounds); operations.len()];
     for _ in 0..rounds {
-        for ((_, thing), taken) in things.iter_mut().zip(&mut taken) {
+        for ((_, operation), taken) in operations.iter_mut().zip(&mut taken) {
             let before = cpu_ns();
-            thing();
+            operation();
             taken.push((cpu_ns() - before) / 1e3);
         }
     }
-    things.iter().map(|(name, _)| *name).zip(taken.into_iter().map(median)).collect()
+    operations.iter().map(|(name, _)| *name).zip(taken.into_iter().map(median)).collect()
 }
 
 /// The middle value.
@@ -31,7 +31,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Kernel, processor, memory and load: what every number below depends on.
+/// Kernel, processor, memory and load.
 pub fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let line = |text: &str, key: &str| {
@@ -48,7 +48,7 @@ pub fn machine() -> String {
     )
 }
 
-/// How many threads wanted to run in the last minute.
+/// Load average of the last minute.
 pub fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("?").to_owned()

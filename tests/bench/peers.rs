@@ -1,8 +1,8 @@
-//! What a user would run instead, side by side with `monitor watch`: once a second, the same
-//! 1,000 processes, CPU of everything that was started.
+//! Comparable programs beside `monitor watch`: once a second, the same 1,000 processes, CPU of all
+//! started processes.
 //!
-//! They do not do the same work; the reader of the table knows what each of them gives.
-//! What is not installed is named, with the package that has it. No service is touched.
+//! The programs do not do the same work: compare with care. Programs that are not installed are
+//! listed with their package. No running service is changed.
 
 use crate::load::Sleepers;
 use crate::program::Program;
@@ -13,18 +13,18 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Readings that are measured.
+/// Number of measured readings.
 const READINGS: u32 = 8;
-/// How long a program may take until it answers its first scrape.
+/// Timeout for the first answer of a program.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A program as a user would start it.
+/// A program to measure.
 struct Peer {
     name: &'static str,
-    /// Debian's package.
+    /// The Debian package.
     package: &'static str,
     program: &'static str,
-    /// `{port}` is a free port, which is scraped; `{out}` a file to write; `{bench}` this folder.
+    /// `{port}` is a free port that is scraped, `{out}` a file to write, `{bench}` this folder.
     arguments: &'static [&'static str],
 }
 
@@ -43,7 +43,7 @@ const PEERS: &[Peer] = &[
         arguments: &["-urd", "1"],
     },
     Peer { name: "atop -w", package: "atop", program: "atop", arguments: &["-w", "{out}", "1"] },
-    // The agent that reads `/proc`, inside the logger: needs no daemon.
+    // With the agent that reads `/proc` inside the logger: needs no daemon.
     Peer {
         name: "pmlogger of pcp, proc metrics",
         package: "pcp",
@@ -95,7 +95,7 @@ const PEERS: &[Peer] = &[
     },
 ];
 
-/// The same for every process that runs; what it costs the switches themselves is not in its CPU.
+/// CPU time of every process; its own CPU does not include the cost of its hook.
 const CPU_BY_PID: &str = "tracepoint:sched:sched_switch { \
      if (@last[cpu]) { @ns[args->prev_pid] = sum(nsecs - @last[cpu]); } @last[cpu] = nsecs; } \
      interval:s:1 { print(@ns); clear(@ns); }";
@@ -104,18 +104,18 @@ const fn ours(name: &'static str, arguments: &'static [&'static str]) -> Peer {
     Peer { name, package: "monitor", program: MONITOR, arguments }
 }
 
-/// Where those write that write files; made anew for each of them.
+/// Folder for output files; recreated for each program.
 const OUT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/peers");
 
-/// What one of them used.
+/// The costs of a program.
 struct Used {
     cpu_ms: f64,
     resident: f64,
-    /// KiB that it wrote for each.
+    /// KiB written per reading.
     written: f64,
 }
 
-/// Those who write what they read into a file: CPU milliseconds and bytes for each reading.
+/// Prints the costs of the programs that record to a file: CPU and bytes per reading.
 pub fn recorders() {
     let writes = |peer: &&Peer| peer.arguments.contains(&"{out}");
     for peer in PEERS.iter().filter(writes) {
@@ -129,7 +129,7 @@ pub fn recorders() {
     }
 }
 
-/// CPU milliseconds for each reading, and how many times ours.
+/// Prints CPU milliseconds per reading, and the ratio to `monitor watch`.
 pub fn run() {
     let _sleepers = Sleepers::up_to(1000);
     println!("  {:<50} {:>10} {:>8} {:>7}", "once a second", "CPU ms", "RSS MB", "x ours");
@@ -148,7 +148,7 @@ pub fn run() {
     }
 }
 
-/// CPU milliseconds of process-exporter for each collection, as it is configured by default.
+/// CPU milliseconds of process-exporter per scrape, with its default configuration.
 pub fn exporter_ms() -> Result<f64> {
     let is_it = |it: &&Peer| it.name.starts_with("process-exporter by name");
     let peer = PEERS.iter().find(is_it).ok_or(std::io::ErrorKind::NotFound)?;
@@ -157,7 +157,7 @@ pub fn exporter_ms() -> Result<f64> {
 
 impl Peer {
     fn measure(&self) -> Result<Used> {
-        let _there_is_none = std::fs::remove_dir_all(OUT);
+        let _may_not_exist = std::fs::remove_dir_all(OUT);
         std::fs::create_dir_all(OUT)?;
         let port = free_port()?;
         let is_scraped = self.arguments.iter().any(|it| it.contains("{port}"));
@@ -169,7 +169,7 @@ impl Peer {
             Ok(())
         };
         if !program.lives() {
-            return Err(Error::other(format!("{} ended by itself", self.program)));
+            return Err(Error::other(format!("{} exited by itself", self.program)));
         }
         ready?;
         let (before, start) = (program.cpu_ns(), Instant::now());
@@ -195,19 +195,19 @@ impl Peer {
         };
         let mut command = Command::new(self.program);
         command.args(self.arguments.iter().map(fill));
-        // Process accounting is a switch of the whole node; a bench leaves it as it is.
+        // Process accounting is a setting of the whole node: do not change it.
         command.env("ATOPACCT", "");
         command
     }
 }
 
-/// Bytes of all that was written.
+/// Bytes of all written files.
 fn length() -> f64 {
     let files = std::fs::read_dir(OUT).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|it| it.len() as f64).sum()
 }
 
-/// Waits for the first answer, which is also the first reading.
+/// Waits for the first answer, and scrapes once more as the first reading.
 fn answers(port: u16) -> Result<()> {
     let end = Instant::now() + DEADLINE;
     loop {

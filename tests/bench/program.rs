@@ -1,10 +1,10 @@
-//! A program that is measured from outside: started, looked at through `/proc`, ended.
+//! A program measured from outside: starts it, reads its costs from `/proc`, ends it.
 //!
-//! Its CPU is that of all its threads and of all it has started, as long as they live; none of the
-//! programs measured here lets threads or children end while it is measured.
+//! CPU includes all running threads and descendants; none of the measured programs ends threads or
+//! children during a measurement.
 
 use crate::load::ids;
-use monitor_sys::files;
+use monitor_sys::fd_limit;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -16,19 +16,19 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
-/// How long a program may take to end after it was asked to.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout for a program to exit after SIGTERM.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A started program; ended when dropped.
+/// A started program; ended on drop.
 pub struct Program {
     child: Child,
     readers: Vec<JoinHandle<()>>,
 }
 
 impl Program {
-    /// Starts it, and reads whatever it prints: with a full pipe it would stand still.
+    /// Starts a program and reads its output, because it would block on a full pipe.
     pub fn start(command: &mut Command) -> std::io::Result<Self> {
-        files::leave_limit(command);
+        fd_limit::restore_in(command);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let readers = child.stdout.take().map(drain).into_iter();
@@ -36,30 +36,30 @@ impl Program {
         Ok(Self { child, readers })
     }
 
-    /// Starts it on a terminal of its own of 120 columns and 40 lines; gives what it draws to
-    /// somebody who looks at it.
+    /// Starts a program on a new terminal of 120 columns and 40 lines; passes its output to
+    /// `on_output`.
     pub fn on_terminal(
         command: &mut Command,
-        look: impl FnMut(&[u8]) + Send + 'static,
+        on_output: impl FnMut(&[u8]) + Send + 'static,
     ) -> std::io::Result<Self> {
-        files::leave_limit(command);
+        fd_limit::restore_in(command);
         let (master, other) = terminal()?;
         let end = || other.try_clone().map(Stdio::from);
         command.stdin(end()?).stdout(end()?).stderr(end()?);
         command.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR");
         let child = command.spawn()?;
-        // The command keeps its ends until others are set.
+        // The command keeps its descriptors open until they are replaced.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let readers = vec![spawn(move || watch(master, look))];
+        let readers = vec![spawn(move || watch(master, on_output))];
         Ok(Self { child, readers })
     }
 
-    /// Its id.
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has not ended by itself.
+    /// Whether it is still running.
     pub fn lives(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -79,7 +79,7 @@ impl Program {
         self.family().into_iter().filter_map(bytes).sum()
     }
 
-    /// Itself and its descendants.
+    /// The process and its descendants.
     fn family(&self) -> Vec<u32> {
         let mut family = vec![self.pid()];
         let mut next = 0;
@@ -96,14 +96,14 @@ impl Program {
 }
 
 impl Drop for Program {
-    /// First politely, so that it can undo what it has changed; children before their parent is
-    /// waited for, because after that their ids could be anybody's.
+    /// SIGTERM first, so that it can clean up. Children are signalled before the parent is waited
+    /// for: later their ids could be reused.
     fn drop(&mut self) {
         for pid in self.family() {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
             let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EXIT_TIMEOUT;
         while self.lives() && Instant::now() < end {
             sleep(Duration::from_millis(10));
         }
@@ -121,11 +121,11 @@ fn drain(mut output: impl Read + Send + 'static) -> JoinHandle<()> {
     })
 }
 
-/// Reads what is drawn until nobody draws any more.
-fn watch(mut master: File, mut look: impl FnMut(&[u8])) {
+/// Reads the output of the terminal until it is closed.
+fn watch(mut master: File, mut on_output: impl FnMut(&[u8])) {
     let mut buffer = [0; 1 << 16];
     while let Ok(n @ 1..) = master.read(&mut buffer) {
-        look(&buffer[..n]);
+        on_output(&buffer[..n]);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Recording 1,000 processes at 1 Hz, 15 % of them active: CPU, bytes, and how fast somebody
-//! finds a time in it; beside others that record.
+//! Recording 1,000 processes at 1 Hz, 15 % of them active: CPU, bytes and seek time, beside other
+//! recorders.
 
 use crate::load::{Sleepers, processes};
 use crate::measure::median;
@@ -15,14 +15,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Tells this program that it is one of those who are active.
+/// Environment variable that makes this program an active process.
 const WORKER: &str = "MONITOR_BENCH_ACTIVE";
 const ACTIVE: usize = 150;
-/// How long is recorded unless `MONITOR_BENCH_SECONDS` says otherwise: one block and a bit.
+/// Default recording time, overridden by `MONITOR_BENCH_SECONDS`: a little more than one block.
 const SECONDS: u64 = 75;
 
-/// What an active process does: half a millisecond of work and a small write, twice a second.
-/// Returns whether this is one.
+/// Runs an active process: half a millisecond of work and a small write, twice a second. Returns
+/// false if this process is not one.
 pub fn work() -> bool {
     if std::env::var_os(WORKER).is_none() {
         return false;
@@ -58,7 +58,7 @@ impl Drop for Workers {
     }
 }
 
-/// CPU, bytes, seeks; then the others.
+/// Prints CPU, bytes and seek times, then the other recorders.
 pub fn run() {
     let _workers = Workers::start();
     let _sleepers = Sleepers::up_to(1000);
@@ -72,7 +72,7 @@ pub fn run() {
     let _ = std::fs::remove_file(file);
 }
 
-/// Hundredths of a core from the second reading on.
+/// CPU in percent of a core, from the second reading on.
 fn recorded(file: &Path) -> f64 {
     let seconds = std::env::var("MONITOR_BENCH_SECONDS").ok().and_then(|it| it.parse().ok());
     let mut command = Command::new(MONITOR);
@@ -85,8 +85,8 @@ fn recorded(file: &Path) -> f64 {
     line("its resident memory", program.bytes("VmRSS:") / 1e6, "MB", Bar::None);
     let pid = i32::try_from(program.pid()).ok().and_then(Pid::from_raw).unwrap();
     kill_process(pid, Signal::INT).unwrap();
-    // It ends its last block.
-    while Recording::open(file).unwrap().at_work() {
+    // It finishes its last block.
+    while Recording::open(file).unwrap().is_open() {
         sleep(Duration::from_millis(50));
     }
     percent
@@ -101,7 +101,7 @@ fn size(file: &Path) {
     line("samples in it", samples as f64, "", Bar::None);
 }
 
-/// From the opened file to the sample of some time, at many times.
+/// Measures seeks to many times of an open file.
 fn seeks(file: &Path) {
     let mut recording = Recording::open(file).unwrap();
     let Span { first, last, .. } = recording.span().unwrap();

@@ -1,18 +1,18 @@
-//! The least of an HTTP client: asks a program on this machine for its metrics.
+//! A minimal HTTP client that reads the metrics of a program on this machine.
 
 use std::io::{Read as _, Result, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A scrape that takes longer is given up.
+/// Timeout of a scrape.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A port that nobody listens on.
+/// A free port.
 pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// Gets `/metrics`; gives the length of the answer.
+/// Requests `/metrics`; returns the length of the answer.
 pub fn scrape(port: u16) -> Result<usize> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(DEADLINE))?;

@@ -1,5 +1,5 @@
-//! The service under load: a thousand monitors over a hundred connections, a round trip, ten that
-//! watch everybody. `MONITOR_BENCH_SECONDS=600` measures the first for ten minutes.
+//! The daemon under load: a thousand monitors over a hundred connections, round trips, and ten
+//! monitors of all processes. `MONITOR_BENCH_SECONDS=600` measures the first for ten minutes.
 
 use crate::load::{Sleepers, processes};
 use crate::measure::median;
@@ -9,7 +9,7 @@ use crate::watch::MONITOR;
 use monitor_backend::Backend as _;
 use monitor_backends::ebpf::Ebpf;
 use monitor_model::id::Pid;
-use monitor_model::want::{Capability, Want};
+use monitor_model::read_spec::{Capability, ReadSpec};
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::Shutdown;
@@ -22,28 +22,28 @@ use std::time::{Duration, Instant};
 const CONNECTIONS: usize = 100;
 const EACH: usize = 10;
 const SECOND: u64 = 1_000_000_000;
-/// Until every monitor has told twice.
+/// Time until every monitor has sent two samples.
 const WARM_UP: Duration = Duration::from_secs(3);
 const FIELDS: &str = r#"["cpu_ns","rss_bytes","read_bytes","voluntary_switches","state"]"#;
 
-/// All of it.
+/// Runs all measurements.
 pub fn run() {
     let _sleepers = Sleepers::up_to(1000);
     let daemon = Daemon::start();
-    glance();
+    single_read();
     round_trip(&daemon);
-    monitors(&daemon, "spread", 10.0);
+    monitors(&daemon, "staggered", 10.0);
     monitors(&daemon, "aligned", 50.0);
-    everybody(&daemon);
-    gone(&daemon);
+    all_processes(&daemon);
+    killed_client(&daemon);
 }
 
-/// How soon the monitors of a requestor go that is gone: a kill closes its connections.
-fn gone(daemon: &Daemon) {
+/// Measures how soon the monitors of a killed client are cancelled: a kill closes its connections.
+fn killed_client(daemon: &Daemon) {
     const MONITORS: usize = 53;
-    let (mut asker, mut replies) = daemon.connect();
+    let (mut client, mut replies) = daemon.connect();
     let mut left = || {
-        asker.write_all(b"{\"id\":0,\"method\":\"list\"}\n").unwrap();
+        client.write_all(b"{\"id\":0,\"method\":\"list\"}\n").unwrap();
         let mut text = String::new();
         let _bytes = replies.read_line(&mut text).unwrap();
         text.matches(r#""period_ns""#).count()
@@ -62,10 +62,10 @@ fn gone(daemon: &Daemon) {
         sleep(Duration::from_millis(1));
     }
     let took = start.elapsed().as_secs_f64() * 1e3;
-    line("53 monitors gone after a kill -9 of their requestor", took, "ms", Bar::AtMost(1000.0));
+    line("53 monitors cancelled after a kill -9 of their client", took, "ms", Bar::AtMost(1000.0));
 }
 
-/// A service with a socket of its own.
+/// A daemon with its own socket.
 struct Daemon {
     program: Program,
     socket: PathBuf,
@@ -77,13 +77,13 @@ impl Daemon {
             std::env::temp_dir().join(format!("monitor-bench-{}.sock", std::process::id()));
         let mut command = Command::new(MONITOR);
         let program = Program::start(command.arg("serve").arg("--socket").arg(&socket)).unwrap();
-        let it = Self { program, socket };
+        let daemon = Self { program, socket };
         let start = Instant::now();
-        while UnixStream::connect(&it.socket).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(20), "the service does not start");
+        while UnixStream::connect(&daemon.socket).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(20), "the daemon does not start");
             sleep(Duration::from_millis(10));
         }
-        it
+        daemon
     }
 
     fn connect(&self) -> (UnixStream, BufReader<UnixStream>) {
@@ -91,7 +91,7 @@ impl Daemon {
         (stream.try_clone().unwrap(), BufReader::new(stream))
     }
 
-    /// Hundredths of a core while something is awaited.
+    /// CPU in percent of a core during a wait.
     fn percent<T>(&self, wait: impl FnOnce() -> T) -> (f64, T) {
         let (before, start) = (self.program.cpu_ns(), Instant::now());
         let waited = wait();
@@ -100,16 +100,16 @@ impl Daemon {
     }
 }
 
-/// One process read alone, beside all: what `COST_OF_ONE` of the snapshot must be.
-fn glance() {
+/// Reading one process, compared with all: determines `COST_OF_ONE` of the snapshot.
+fn single_read() {
     let mut ebpf = Ebpf::open(&[Capability::Snapshot, Capability::Lifetimes], 0).unwrap();
-    let want = Want { processes: true, ..Want::default() };
+    let want = ReadSpec { processes: true, ..ReadSpec::default() };
     let own = Pid(std::process::id());
     let mut all = Vec::new();
     let mut one = Vec::new();
     for _ in 0..101 {
         all.push(micros(|| drop(ebpf.read(&want).unwrap())));
-        one.push(micros(|| drop(ebpf.glance(&[own]).unwrap().unwrap())));
+        one.push(micros(|| drop(ebpf.read_few(&[own]).unwrap().unwrap())));
     }
     let (all, one) = (median(all), median(one));
     line("reading all processes", all, "us", Bar::None);
@@ -122,33 +122,33 @@ fn glance() {
     );
 }
 
-fn micros(act: impl FnOnce()) -> f64 {
+fn micros(operation: impl FnOnce()) -> f64 {
     let start = Instant::now();
-    act();
+    operation();
     start.elapsed().as_nanos() as f64 / 1e3
 }
 
-/// A request and its reply, without the reading itself, which is measured in the same run.
+/// A request and its reply, minus the reading itself, which is measured in the same run.
 fn round_trip(daemon: &Daemon) {
     let mut ebpf = Ebpf::open(&[Capability::Snapshot, Capability::Lifetimes], 0).unwrap();
-    let _all = ebpf.read(&Want { processes: true, ..Want::default() }).unwrap();
+    let _all = ebpf.read(&ReadSpec { processes: true, ..ReadSpec::default() }).unwrap();
     let own = Pid(std::process::id());
     let (mut writer, mut reader) = daemon.connect();
     let call = call(1, &format!(r#""fields":{FIELDS},"targets":[{{"pid":{}}}]"#, own.0));
-    // Once somebody watches all, the service knows how many there are.
+    // After a monitor of all processes the daemon knows their number.
     let mut text = String::new();
-    let mut ask = |line: &str| {
+    let mut request = |line: &str| {
         let start = Instant::now();
         writer.write_all(line.as_bytes()).unwrap();
         text.clear();
         let _bytes = reader.read_line(&mut text).unwrap();
         start.elapsed().as_nanos() as f64 / 1e3
     };
-    let _all = ask(&self::call(0, r#""fields":["pid"]"#));
+    let _all = request(&self::call(0, r#""fields":["pid"]"#));
     let mut beyond = Vec::new();
     for _ in 0..2000 {
-        let reading = micros(|| drop(ebpf.glance(&[own]).unwrap().unwrap()));
-        beyond.push(ask(&call) - reading);
+        let reading = micros(|| drop(ebpf.read_few(&[own]).unwrap().unwrap()));
+        beyond.push(request(&call) - reading);
     }
     line(
         "round trip beyond the reading, p50",
@@ -173,21 +173,21 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
     values[((values.len() - 1) as f64 * part) as usize]
 }
 
-/// What a connection has heard since it was told to count.
+/// Events received by a connection.
 #[derive(Default)]
-struct Heard {
+struct Received {
     late_ms: Vec<f64>,
     missed: u64,
     dropped: u64,
 }
 
-/// A thousand monitors at 1 Hz, each of one process and five fields.
+/// A thousand monitors at 1 Hz, each of one process with five fields.
 fn monitors(daemon: &Daemon, phases: &str, bar: f64) {
     let seconds = std::env::var("MONITOR_BENCH_SECONDS").ok().and_then(|it| it.parse().ok());
     let measured = Duration::from_secs(seconds.unwrap_or(20));
     let pids: Vec<u32> = crate::load::pids().collect();
     let from = Instant::now() + WARM_UP;
-    let hearers: Vec<_> = (0..CONNECTIONS)
+    let receivers: Vec<_> = (0..CONNECTIONS)
         .map(|conn| {
             let (mut writer, reader) = daemon.connect();
             for n in 0..EACH {
@@ -195,11 +195,11 @@ fn monitors(daemon: &Daemon, phases: &str, bar: f64) {
                 let target = format!(r#""targets":[{{"pid":{pid}}}],"follow":true"#);
                 let params = format!(r#""every_ns":{SECOND},"fields":{FIELDS},{target}"#);
                 writer.write_all(call(n, &params).as_bytes()).unwrap();
-                if phases == "spread" {
+                if phases == "staggered" {
                     sleep(Duration::from_micros(SECOND / 1000 / (CONNECTIONS * EACH) as u64));
                 }
             }
-            (writer, hear(reader, from, from + measured))
+            (writer, receive(reader, from, from + measured))
         })
         .collect();
     sleep(from.saturating_duration_since(Instant::now()));
@@ -211,13 +211,13 @@ fn monitors(daemon: &Daemon, phases: &str, bar: f64) {
         half
     });
     let after = daemon.program.bytes("VmRSS:");
-    let mut all = Heard::default();
-    for (writer, hearer) in hearers {
-        let heard = hearer.join().unwrap();
+    let mut all = Received::default();
+    for (writer, receiver) in receivers {
+        let received = receiver.join().unwrap();
         drop(writer);
-        all.late_ms.extend(heard.late_ms);
-        all.missed = all.missed.max(heard.missed);
-        all.dropped += heard.dropped;
+        all.late_ms.extend(received.late_ms);
+        all.missed = all.missed.max(received.missed);
+        all.dropped += received.dropped;
     }
     let due = (measured.as_secs() as usize * CONNECTIONS * EACH) as f64;
     let what = |what: &str| format!("1,000 monitors, {phases} phases: {what}");
@@ -233,10 +233,10 @@ fn monitors(daemon: &Daemon, phases: &str, bar: f64) {
 }
 
 /// Reads events until a time.
-fn hear(mut reader: BufReader<UnixStream>, from: Instant, to: Instant) -> JoinHandle<Heard> {
+fn receive(mut reader: BufReader<UnixStream>, from: Instant, to: Instant) -> JoinHandle<Received> {
     spawn(move || {
-        let mut heard = Heard::default();
-        let mut of = HashMap::<String, Vec<(f64, f64)>>::new();
+        let mut received = Received::default();
+        let mut by_series = HashMap::<String, Vec<(f64, f64)>>::new();
         let mut text = String::new();
         while Instant::now() < to {
             text.clear();
@@ -247,21 +247,22 @@ fn hear(mut reader: BufReader<UnixStream>, from: Instant, to: Instant) -> JoinHa
                 continue;
             }
             let (missed, seq) = (number(&text, r#""missed":"#), number(&text, r#""seq":"#));
-            heard.missed = heard.missed.max(missed);
-            heard.dropped += number(&text, r#""dropped":"#);
+            received.missed = received.missed.max(missed);
+            received.dropped += number(&text, r#""dropped":"#);
             let tick = (seq + missed) as f64 * SECOND as f64;
             let late = number(&text, r#""late_ns":"#) as f64;
             let id = text.split(r#""id":""#).nth(1).and_then(|it| it.split('"').next());
             let arrived = from.elapsed().as_nanos() as f64 - tick;
-            of.entry(id.unwrap().to_owned()).or_default().push((arrived, arrived - late));
+            by_series.entry(id.unwrap().to_owned()).or_default().push((arrived, arrived - late));
         }
-        heard.late_ms = of.into_values().flat_map(lateness).collect();
-        heard
+        received.late_ms = by_series.into_values().flat_map(lateness).collect();
+        received
     })
 }
 
-/// Of one series: when each event arrived, and when it was ready less how late it was then, both
-/// less its tick. The earliest of the second is when the series began, but for one delivery.
+/// The lateness of the events of a series, in milliseconds. For each event: its arrival, and its
+/// arrival minus its lateness at the daemon, both relative to its tick. The minimum of the second
+/// is the start of the series plus one delivery.
 fn lateness(series: Vec<(f64, f64)>) -> Vec<f64> {
     let began = series.iter().map(|it| it.1).fold(f64::INFINITY, f64::min);
     series.into_iter().map(|(arrived, _)| (arrived - began) / 1e6).collect()
@@ -273,26 +274,27 @@ fn number(text: &str, key: &str) -> u64 {
     after[..end].parse().unwrap_or(0)
 }
 
-/// Monitors that watch all processes at 1 Hz: ten of them beside one.
-fn everybody(daemon: &Daemon) {
+/// Monitors of all processes at 1 Hz: ten compared with one.
+fn all_processes(daemon: &Daemon) {
     let [one, ten] = [1, 10].map(|monitors| {
         let until = Instant::now() + WARM_UP + Duration::from_secs(10);
-        let hearers: Vec<_> = (0..monitors)
+        let receivers: Vec<_> = (0..monitors)
             .map(|_| {
                 let (mut writer, reader) = daemon.connect();
                 let params = format!(r#""every_ns":{SECOND},"fields":{FIELDS}"#);
                 writer.write_all(call(0, &params).as_bytes()).unwrap();
-                (writer, hear(reader, Instant::now(), until))
+                (writer, receive(reader, Instant::now(), until))
             })
             .collect();
         sleep(WARM_UP);
         let (percent, ()) = daemon.percent(|| sleep(Duration::from_secs(9)));
-        let heard = hearers.into_iter().map(|(_, hearer)| hearer.join().unwrap().late_ms.len());
-        let heard: usize = heard.sum();
-        assert!(heard >= 9 * monitors, "{monitors} monitors told only {heard} times");
+        let received =
+            receivers.into_iter().map(|(_, receiver)| receiver.join().unwrap().late_ms.len());
+        let received: usize = received.sum();
+        assert!(received >= 9 * monitors, "{monitors} monitors sent only {received} samples");
         percent
     });
     line("one monitor of all processes at 1 Hz", one, "% core", Bar::None);
     line("ten of them", ten, "% core", Bar::None);
-    line("ten beside one", ten / one, "x", Bar::None);
+    line("ten compared with one", ten / one, "x", Bar::None);
 }

@@ -1,4 +1,4 @@
-//! One reading of every process: the task iterator, its floor, and `/proc` read in three ways.
+//! One reading of all processes: the task iterator, its minimum, and `/proc` read in three ways.
 
 use crate::load::{Sleepers, pids, processes};
 use crate::measure::medians;
@@ -8,21 +8,21 @@ use aya::Btf;
 use aya::programs::Iter;
 use monitor_backend::Backend as _;
 use monitor_backends::ebpf::Ebpf;
-use monitor_model::want::Want;
-use monitor_sys::files;
+use monitor_model::read_spec::ReadSpec;
+use monitor_sys::fd_limit;
 use std::fs::File;
 use std::io::Read as _;
 
 const FILES: [&str; 3] = ["stat", "status", "io"];
 
-/// CPU microseconds for each process, at 1,000 processes; reading includes decoding.
+/// Prints CPU microseconds per process, at 1,000 processes; reading includes decoding.
 pub fn run() {
     let _sleepers = Sleepers::up_to(1000);
     let mut empty = Empty::load();
     let mut ebpf = Ebpf::open(&[], 0).unwrap();
-    let want = Want { processes: true, ..Want::default() };
-    // Without enough of them the loop below would be short and cheap.
-    let descriptors = files::raise().unwrap_or(u64::MAX);
+    let want = ReadSpec { processes: true, ..ReadSpec::default() };
+    // With too few descriptors the loop below would read fewer files.
+    let descriptors = fd_limit::raise().unwrap_or(u64::MAX);
     assert!(descriptors > 4000, "{descriptors} open files are too few for this bench");
     let cached: Vec<_> = pids().flat_map(open).collect();
     let [mut one, mut other] = [[0; 4096]; 2];
@@ -46,7 +46,7 @@ pub fn run() {
     line("eBPF reading / procfs crate", ebpf / procfs, "x", Bar::AtMost(0.04));
 }
 
-/// The iterator that looks at nothing.
+/// The iterator program that reads nothing.
 struct Empty(aya::Ebpf);
 
 impl Empty {
@@ -66,7 +66,7 @@ impl Empty {
     }
 }
 
-/// The three files; a process that has gone has none.
+/// Opens the three files; none if the process has exited.
 fn open(pid: u32) -> impl Iterator<Item = File> {
     FILES.into_iter().filter_map(move |file| File::open(format!("/proc/{pid}/{file}")).ok())
 }

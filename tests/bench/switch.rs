@@ -1,25 +1,25 @@
-//! What the hooks cost a workload that does nothing but switch: two threads on one processor that
-//! hand a byte to and fro through pipes. With and without, in turn, so that a change of the
-//! machine's mood hits both alike.
+//! The cost of the hooks for a workload that only switches: two threads on one processor exchange a
+//! byte through pipes. Runs with and without hooks in turn, so that changes of the machine affect
+//! both.
 
 use crate::measure::median;
 use crate::verdict::{Bar, line};
 use monitor_backend::Backend as _;
 use monitor_backends::ebpf::Ebpf;
 use monitor_model::probe::{Health, Probe};
-use monitor_model::want::Capability;
+use monitor_model::read_spec::Capability;
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-/// Hand-overs in one slice: some tens of milliseconds.
-const HANDOVERS: usize = 20_000;
+/// Exchanges per slice: some tens of milliseconds.
+const EXCHANGES: usize = 20_000;
 /// Pairs of slices.
 const PAIRS: usize = 41;
 
-/// The default set, and run-queue latency on top of it.
+/// Prints the ratios for the default capabilities and for further ones.
 pub fn run() {
     let default = [Capability::Snapshot, Capability::Lifetimes, Capability::Tcp];
     let with_runqlat = [&default[..], &[Capability::RunQueue]].concat();
@@ -32,7 +32,7 @@ pub fn run() {
     hooked("with --exact-cpu", &exact, Bar::None);
 }
 
-/// One set. What could not be attached is named, and nothing is judged without it.
+/// Measures a set. If a capability cannot be attached, it is named and the limit is not applied.
 fn hooked(what: &str, set: &[Capability], bar: Bar) {
     let probes = Ebpf::open(set, 0).unwrap().probes();
     let lacks = |it: &&Probe| set.contains(&it.capability) && it.health != Health::Active;
@@ -50,7 +50,7 @@ fn ratio(attach: impl Fn() -> Option<Ebpf>) -> f64 {
     let pinned = Pair::start();
     let _ = pinned.slice();
     let ratios = (0..PAIRS).map(|pair| {
-        // Every second pair the other way round, against drift within a pair.
+        // Every second pair in reverse order, against drift within a pair.
         let hooked = |pinned: &Pair| {
             let _hooks = attach();
             pinned.slice()
@@ -66,7 +66,7 @@ fn ratio(attach: impl Fn() -> Option<Ebpf>) -> f64 {
     median(ratios.collect())
 }
 
-/// A thread that answers each byte with a byte, on the same processor as this one.
+/// A thread on the same processor that answers each byte with a byte.
 struct Pair {
     there: OwnedFd,
     back: OwnedFd,
@@ -89,7 +89,7 @@ impl Pair {
     fn slice(&self) -> f64 {
         let mut byte = [0];
         let start = Instant::now();
-        for _ in 0..HANDOVERS {
+        for _ in 0..EXCHANGES {
             write(&self.there, &byte).unwrap();
             read(&self.back, &mut byte).unwrap();
         }

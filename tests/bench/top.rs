@@ -1,8 +1,8 @@
-//! The screen: how long it takes to open, and what it costs once a second beside others of its
-//! kind, each on a terminal of its own, with 1,000 processes.
+//! The screen: its time to open, and its cost at 1 Hz beside comparable programs, each on its own
+//! terminal, with 1,000 processes.
 //!
-//! They show different things; the reader of the table knows what each of them gives. What is not
-//! installed is named.
+//! The programs show different things: compare with care. Programs that are not installed are
+//! listed.
 
 use crate::load::{Sleepers, processes};
 use crate::measure::median;
@@ -15,19 +15,19 @@ use std::sync::mpsc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long is measured.
+/// Measured time.
 const MEASURED: Duration = Duration::from_secs(10);
-/// How often it is opened.
+/// Number of starts.
 const OPENED: usize = 11;
-/// How long the first numbers may take before they are given up.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Stands in the first line as soon as anything was read, and not before.
+/// Timeout for the first numbers.
+const FIRST_NUMBERS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Text in the first line that appears with the first reading.
 const NUMBERS: &[u8] = b"probes ok";
 
-/// A program as a user would start it.
+/// A program to measure.
 struct Peer {
     name: &'static str,
-    /// What installs it.
+    /// The command that installs it.
     package: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
@@ -56,7 +56,7 @@ const OTHERS: &[Peer] = &[
         name: "btop",
         package: "apt-get install btop",
         program: "btop",
-        // Its interval stands in its configuration, which is made below.
+        // Its interval is in its configuration, which is written below.
         arguments: &["--utf-force"],
     },
     Peer { name: "atop", package: "apt-get install atop", program: "atop", arguments: &["1"] },
@@ -72,62 +72,62 @@ const fn ours(name: &'static str, arguments: &'static [&'static str]) -> Peer {
     Peer { name, package: "monitor", program: MONITOR, arguments }
 }
 
-/// Where btop finds how often it shall read.
+/// Folder with the configuration of btop.
 const HOME: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/top");
 
-/// Opens it, then measures everybody.
+/// Measures the start, then the cost of all programs.
 pub fn run() {
     let _sleepers = Sleepers::up_to(1000);
     opening();
     configure();
     let n = processes();
-    let own: Vec<f64> = OURS.iter().filter_map(|peer| told(peer, n)).collect();
-    let others: Vec<f64> = OTHERS.iter().filter_map(|peer| told(peer, n)).collect();
+    let own: Vec<f64> = OURS.iter().filter_map(|peer| measured(peer, n)).collect();
+    let others: Vec<f64> = OTHERS.iter().filter_map(|peer| measured(peer, n)).collect();
     let Some(first) = own.first() else { return };
     line("monitor top, share of a processor", *first, "%", Bar::AtMost(1.0));
-    if let Some(least) = others.iter().copied().reduce(f64::min) {
-        line("the same as a part of the least of the others", first / least, "x", Bar::AtMost(1.0));
+    if let Some(cheapest) = others.iter().copied().reduce(f64::min) {
+        line("ratio to the cheapest of the others", first / cheapest, "x", Bar::AtMost(1.0));
     }
 }
 
-/// From the start of the program until its first frame, and until its first numbers are drawn.
+/// Measures the time from start to the first frame, and to the first numbers.
 fn opening() {
     let opened: Vec<_> = (0..OPENED).filter_map(|_| opened().ok()).collect();
     if opened.is_empty() {
-        return println!("  it shows no numbers within {PATIENCE:?}: not measured");
+        return println!("  no numbers within {FIRST_NUMBERS_TIMEOUT:?}: not measured");
     }
-    let of = |place: usize| median(opened.iter().map(|it: &[f64; 2]| it[place]).collect());
-    line("start to first frame, median of 11", of(0), "ms", Bar::None);
-    line("start to first numbers, median of 11", of(1), "ms", Bar::AtMost(200.0));
+    let median_of = |index: usize| median(opened.iter().map(|it: &[f64; 2]| it[index]).collect());
+    line("start to first frame, median of 11", median_of(0), "ms", Bar::None);
+    line("start to first numbers, median of 11", median_of(1), "ms", Bar::AtMost(200.0));
 }
 
 fn opened() -> Result<[f64; 2]> {
     let start = Instant::now();
     let (sender, receiver) = mpsc::channel();
     let mut drawn = Vec::new();
-    let look = move |bytes: &[u8]| {
+    let on_output = move |bytes: &[u8]| {
         drawn.extend_from_slice(bytes);
         let seen = drawn.windows(NUMBERS.len()).any(|part| part == NUMBERS);
-        // Who does not listen any more has seen enough.
+        // Fails after the measurement.
         let _ = sender.send((start.elapsed(), seen));
     };
-    let _program = Program::on_terminal(&mut command(&OURS[0]), look)?;
+    let _program = Program::on_terminal(&mut command(&OURS[0]), on_output)?;
     let late = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
-    let (first, mut last) = receiver.recv_timeout(PATIENCE).map_err(late)?;
+    let (first, mut last) = receiver.recv_timeout(FIRST_NUMBERS_TIMEOUT).map_err(late)?;
     let first_ms = first.as_secs_f64() * 1e3;
     let mut at = first;
     while !last {
-        (at, last) = receiver.recv_timeout(PATIENCE).map_err(late)?;
+        (at, last) = receiver.recv_timeout(FIRST_NUMBERS_TIMEOUT).map_err(late)?;
     }
     Ok([first_ms, at.as_secs_f64() * 1e3])
 }
 
 fn command(peer: &Peer) -> Command {
-    // A session of its own, so that it is not stopped for writing to a terminal that is not its.
+    // In a new session, so that it is not stopped for writing to a foreign terminal.
     let mut command = Command::new("setsid");
     command.args(["--ctty", peer.program]).args(peer.arguments);
     command.env("XDG_CONFIG_HOME", HOME).env("HOME", HOME);
-    // Process accounting is a switch of the whole node; a bench leaves it as it is.
+    // Process accounting is a setting of the whole node: do not change it.
     command.env("ATOPACCT", "");
     command
 }
@@ -139,8 +139,8 @@ fn configure() {
     let _ = std::fs::write(format!("{folder}/btop.conf"), text);
 }
 
-/// Measures one of them and prints it.
-fn told(peer: &Peer, n: usize) -> Option<f64> {
+/// Measures a program and prints its costs; returns the CPU in percent.
+fn measured(peer: &Peer, n: usize) -> Option<f64> {
     if !is_installed(peer.program) {
         println!("  {:<58} not measured: {}", peer.name, peer.package);
         return None;
@@ -158,12 +158,12 @@ fn told(peer: &Peer, n: usize) -> Option<f64> {
     }
 }
 
-/// Hundredths of a processor, and megabytes.
+/// CPU in percent of a core, and resident megabytes.
 fn used(peer: &Peer) -> Result<(f64, f64)> {
     let mut program = Program::on_terminal(&mut command(peer), |_| {})?;
     sleep(WARM_UP);
     if !program.lives() {
-        return Err(std::io::Error::other("it ended by itself"));
+        return Err(std::io::Error::other("it exited by itself"));
     }
     let (before, start) = (program.cpu_ns(), Instant::now());
     sleep(MEASURED);

@@ -1,15 +1,15 @@
-//! One line for each bar.
+//! Prints measured values with their limits.
 
-/// What a value must be.
+/// The limit of a value.
 #[derive(Clone, Copy)]
 pub enum Bar {
     /// At most this.
     AtMost(f64),
-    /// Only printed.
+    /// No limit.
     None,
 }
 
-/// Prints what was measured, the bar, and whether it holds.
+/// Prints a value, its limit, and whether it holds.
 pub fn line(what: &str, value: f64, unit: &str, bar: Bar) {
     let verdict = match bar {
         Bar::AtMost(bar) if value <= bar => format!("<= {bar}  ok"),

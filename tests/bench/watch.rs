@@ -1,4 +1,4 @@
-//! The whole program at 1 Hz: its CPU, memory and start, as `monitor watch` is used.
+//! The whole program: CPU, memory and start time of `monitor watch` at 1 Hz.
 
 use crate::load::{Sleepers, processes};
 use crate::program::Program;
@@ -8,14 +8,14 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The binary that was built with this bench.
+/// The program built with this bench.
 pub const MONITOR: &str = env!("CARGO_BIN_EXE_monitor");
-/// Until the second reading is over.
+/// Time until the second reading is finished.
 pub const WARM_UP: Duration = Duration::from_millis(2500);
-/// How long is measured after that: ten readings.
+/// Measured time after that: ten readings.
 const MEASURED: Duration = Duration::from_secs(10);
 
-/// Forms of the output, 1,000 and 5,000 processes.
+/// Prints the costs of several output formats, with 1,000 and 5,000 processes.
 pub fn run() {
     start();
     let [few, many] = [1000, 5000].map(|total| {
@@ -29,7 +29,7 @@ pub fn run() {
     line("CPU per process, 5,000 / 1,000 processes", many / few, "x", Bar::AtMost(1.1));
 }
 
-/// From the start of the program to the first byte of its first sample.
+/// Measures the time from start to the first byte of the first sample.
 fn start() {
     let mut taken: Vec<_> = (0..11)
         .map(|_| {
@@ -49,7 +49,7 @@ fn start() {
     line("start to first sample, median of 11", taken[5], "ms", Bar::AtMost(150.0));
 }
 
-/// Hundredths of a core between the second reading and the last.
+/// CPU in percent of a core, between the second reading and the last.
 fn watched(what: &str, flags: &[&str], bar: Bar) -> f64 {
     let mut command = Command::new(MONITOR);
     let program = Program::start(command.args(["watch", "--every", "1s"]).args(flags)).unwrap();
@@ -72,7 +72,7 @@ fn memory(program: &Program) {
     line("its BPF maps", map_bytes(program.pid()) / 1e6, "MB", Bar::None);
 }
 
-/// What the kernel says of every map that the process holds.
+/// Memory of all BPF maps of a process, from its fdinfo.
 fn map_bytes(pid: u32) -> f64 {
     let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten();
     let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());

@@ -1,5 +1,5 @@
-//! What the HTTP listener costs with 1,000 processes: a collection of the metrics beside
-//! process-exporter's, and ten viewers of the page.
+//! The costs of the HTTP listener with 1,000 processes: a scrape of the metrics beside that of
+//! process-exporter, and ten viewers of the page.
 
 use crate::load::{Sleepers, processes};
 use crate::peers::exporter_ms;
@@ -14,18 +14,18 @@ use std::process::Command;
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-const COLLECTIONS: u32 = 20;
+const SCRAPES: u32 = 20;
 const VIEWERS: usize = 10;
-/// Until the first samples have been told.
+/// Time until the first samples are sent.
 const WARM_UP: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(15);
 
-/// Both.
+/// Runs both measurements.
 pub fn run() {
     let _sleepers = Sleepers::up_to(1000);
     let daemon = Daemon::start();
     println!("  {} processes", processes());
-    collections(&daemon);
+    scrapes(&daemon);
     viewers(&daemon);
 }
 
@@ -45,17 +45,17 @@ impl Daemon {
         let mut command = Command::new(MONITOR);
         command.arg("serve").arg("--socket").arg(folder.join("socket")).arg("--config").arg(config);
         let program = Program::start(&mut command).unwrap();
-        let it = Self { program, folder, port };
+        let daemon = Self { program, folder, port };
         let start = Instant::now();
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(20), "the service does not start");
+            assert!(start.elapsed() < Duration::from_secs(20), "the daemon does not start");
             sleep(Duration::from_millis(10));
         }
-        it
+        daemon
     }
 
-    /// Asks for a path with the token.
-    fn ask(&self, path: &str, accept: &str) -> TcpStream {
+    /// Requests a path with the token.
+    fn request(&self, path: &str, accept: &str) -> TcpStream {
         let token = std::fs::read_to_string(self.folder.join("http.token")).unwrap();
         let token = token.trim();
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
@@ -84,22 +84,22 @@ impl Drop for Daemon {
 const PROTOBUF: &str = "application/vnd.google.protobuf;\
                         proto=io.prometheus.client.MetricFamily;encoding=delimited";
 
-fn collections(daemon: &Daemon) {
+fn scrapes(daemon: &Daemon) {
     let mut text_ms = 0.0;
     for (what, accept) in [
-        ("a collection as text", "text/plain"),
+        ("a scrape as text", "text/plain"),
         ("as OpenMetrics", "application/openmetrics-text"),
         ("as protobuf", PROTOBUF),
     ] {
         let mut bytes = Vec::new();
-        let mut ask = || {
+        let mut scrape = || {
             bytes.clear();
-            daemon.ask("/metrics", accept).read_to_end(&mut bytes).unwrap();
+            daemon.request("/metrics", accept).read_to_end(&mut bytes).unwrap();
         };
-        ask();
+        scrape();
         let before = daemon.program.cpu_ns();
-        (0..COLLECTIONS).for_each(|_| ask());
-        let ms = (daemon.program.cpu_ns() - before) / 1e6 / f64::from(COLLECTIONS);
+        (0..SCRAPES).for_each(|_| scrape());
+        let ms = (daemon.program.cpu_ns() - before) / 1e6 / f64::from(SCRAPES);
         line(what, ms, "ms CPU", Bar::AtMost(10.0));
         line("its length", bytes.len() as f64 / 1e3, "kB", Bar::None);
         if accept == "text/plain" {
@@ -109,7 +109,7 @@ fn collections(daemon: &Daemon) {
     match exporter_ms() {
         Ok(theirs) => {
             line("process-exporter by name", theirs, "ms CPU", Bar::None);
-            line("ours beside it", text_ms / theirs, "x", Bar::AtMost(0.1));
+            line("ratio to process-exporter", text_ms / theirs, "x", Bar::AtMost(0.1));
         }
         Err(why) => println!("  process-exporter is not measured: {why}"),
     }
@@ -117,10 +117,10 @@ fn collections(daemon: &Daemon) {
 
 fn viewers(daemon: &Daemon) {
     let idle = daemon.percent(MEASURED);
-    line("the service, and nobody watches", idle, "% core", Bar::None);
+    line("the daemon without viewers", idle, "% core", Bar::None);
     let mut watched = Vec::new();
     for viewers in [1, VIEWERS] {
-        let streams: Vec<_> = (0..viewers).map(|_| daemon.ask("/feed", "*/*")).collect();
+        let streams: Vec<_> = (0..viewers).map(|_| daemon.request("/feed", "*/*")).collect();
         let ends: Vec<_> = streams.iter().map(|it| it.try_clone().unwrap()).collect();
         let readers: Vec<_> = streams.into_iter().map(|it| spawn(move || read(it))).collect();
         sleep(WARM_UP);
@@ -132,13 +132,13 @@ fn viewers(daemon: &Daemon) {
         let second = bytes as f64 / viewers as f64 / (MEASURED + WARM_UP).as_secs_f64();
         let bar = if viewers == VIEWERS { Bar::AtMost(2.0) } else { Bar::None };
         line(&format!("{viewers} viewers of the page at 1 Hz"), used, "% core", bar);
-        line("told to each in a second", second / 1e3, "kB", Bar::None);
+        line("sent to each per second", second / 1e3, "kB", Bar::None);
         watched.push(used);
     }
-    line("ten beside one", watched[1] / watched[0], "x", Bar::None);
+    line("ten compared with one", watched[1] / watched[0], "x", Bar::None);
 }
 
-/// Reads to the end; how much there was.
+/// Reads to the end; returns the number of bytes.
 fn read(mut stream: TcpStream) -> usize {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);

@@ -4,7 +4,7 @@
 //! a place in it, what was read is the same when it is printed and read again, and an answer to
 //! what was refused is a reply.
 
-use monitor_omis::{Dialect, Fault, parse, picture};
+use monitor_omis::{Dialect, Fault, caret, parse};
 
 /// Checks all of it.
 pub fn check(line: &[u8]) {
@@ -31,5 +31,5 @@ fn refused(line: &[u8], fault: &Fault) {
     assert!(fault.at <= line.len(), "{}", line.escape_ascii());
     let reply = fault.reply();
     assert_eq!(parse::reply(reply.to_string().as_bytes()), Ok(reply));
-    assert_eq!(picture::picture(line, fault).matches('\n').count(), 1);
+    assert_eq!(caret::render(line, fault).matches('\n').count(), 1);
 }

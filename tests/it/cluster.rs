@@ -1,16 +1,16 @@
-//! Three daemons of one process, joined in memory: what a client of one is told of all.
+//! Three daemons in one process, joined by the bus in memory, and a client of one of them.
 //!
-//! Each has its own thread, loop, socket and canned values. One can be stopped like a node that
-//! loses power: nobody is told.
+//! Each has its own thread, event loop, socket and canned values. A daemon can be stopped without
+//! notice, like a node that loses power.
 
 use crate::deadline::until;
 use crate::served::Folder;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use monitor_backends::canned::Canned;
-use monitor_cluster::link::{Link, Switch};
+use monitor_cluster::bus::{Bus, InMemoryBus};
 use monitor_cluster::scope::Node;
 use monitor_server::daemon;
-use monitor_server::daemon::{Place, Settings};
+use monitor_server::daemon::{Endpoint, Settings};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// A daemon; it ends with this.
+/// A daemon, which stops when dropped.
 struct Daemon {
     socket: PathBuf,
     _folder: Folder,
@@ -27,22 +27,22 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn start(number: u32, switch: &Switch, backend: Canned) -> Self {
+    fn start(number: u32, switch: &InMemoryBus, backend: Canned) -> Self {
         let name = NAMES[number as usize].to_owned();
         let folder = Folder::new();
         let socket = folder.join("socket");
         let node = Node { name, number, ..Node::default() };
-        let port = Box::new(switch.join(node.clone())) as Box<dyn Link>;
+        let port = Box::new(switch.join(node.clone())) as Box<dyn Bus>;
         let (stop, stopped) = oneshot::channel();
         let place = socket.clone();
         let thread = std::thread::spawn(move || {
             let settings =
-                Settings { link: Some(port), ..Settings::new(Place::Socket(place), node) };
+                Settings { bus: Some(port), ..Settings::new(Endpoint::Socket(place), node) };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a loop").block_on(async {
+            runtime.expect("an event loop").block_on(async {
                 let serving = daemon::serve(settings, Box::new(backend), Vec::new());
                 tokio::select! {
-                    served = serving => served.expect("it serves"),
+                    served = serving => served.expect("the daemon serves"),
                     _ = stopped => {}
                 }
             });
@@ -54,7 +54,7 @@ impl Daemon {
     fn stop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            thread.join().expect("it ends");
+            thread.join().expect("the daemon stops");
         }
     }
 }
@@ -66,11 +66,11 @@ impl Drop for Daemon {
 }
 
 /// Three daemons, and a client of the first.
-fn net() -> (Vec<Daemon>, Talk) {
-    let switch = Switch::default();
+fn net() -> (Vec<Daemon>, SocketSession) {
+    let switch = InMemoryBus::default();
     let daemons: Vec<_> =
         (0..3).map(|number| Daemon::start(number, &switch, Canned::fixed())).collect();
-    let client = Talk::to(&daemons[0].socket);
+    let client = SocketSession::connect(&daemons[0].socket);
     (daemons, client)
 }
 
@@ -81,16 +81,16 @@ fn node_request(every_ns: Option<u64>) -> Value {
 
 fn statuses(answer: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let nodes = answer["result"]["nodes"].as_array().expect("an answer of each node");
+    let nodes = answer["result"]["nodes"].as_array().expect("a result of each node");
     nodes.iter().map(|it| (text(&it["node"]), text(&it["status"]))).collect()
 }
 
 #[test]
-fn one_request_is_answered_by_all_its_nodes() {
+fn a_request_gets_results_of_all_its_nodes() {
     let (_daemons, mut client) = net();
     let answer = client.call("monitor", &node_request(None));
     assert_eq!(answer["result"]["status"], "SUCCESS", "{answer}");
-    let nodes = answer["result"]["nodes"].as_array().expect("an answer of each node");
+    let nodes = answer["result"]["nodes"].as_array().expect("a result of each node");
     for (node, name) in nodes.iter().zip(NAMES) {
         assert_eq!(node["node"], name);
         assert_eq!(node["event"]["sample"]["node_stats"]["load1"], 0.34, "{node}");
@@ -98,7 +98,7 @@ fn one_request_is_answered_by_all_its_nodes() {
 }
 
 #[test]
-fn a_node_that_went_away_is_named_and_the_others_go_on() {
+fn a_lost_node_is_reported_and_the_others_continue() {
     let (mut daemons, mut client) = net();
     let answer = client.call("monitor", &node_request(Some(50_000_000)));
     assert_eq!(answer["result"]["status"], "SUCCESS", "{answer}");
@@ -109,18 +109,18 @@ fn a_node_that_went_away_is_named_and_the_others_go_on() {
     let answer = client.call("monitor", &request);
     let want = [("a", "SUCCESS"), ("b", "UNREACH"), ("c", "SUCCESS")];
     assert_eq!(statuses(&answer), want.map(|(a, b)| (a.to_owned(), b.to_owned())));
-    let mut heard: Vec<_> = (0..6).map(|_| client.event()["node"].clone()).collect();
-    heard.sort_by_key(ToString::to_string);
-    heard.dedup();
-    assert_eq!(heard, ["a", "c"]);
+    let mut nodes: Vec<_> = (0..6).map(|_| client.event()["node"].clone()).collect();
+    nodes.sort_by_key(ToString::to_string);
+    nodes.dedup();
+    assert_eq!(nodes, ["a", "c"]);
 }
 
 #[test]
-fn a_client_that_goes_away_leaves_nothing_running_on_any_node() {
+fn a_client_that_disconnects_leaves_nothing_running_on_any_node() {
     let (daemons, mut client) = net();
     let _ = client.call("monitor", &node_request(Some(50_000_000)));
     let running = |daemon: &Daemon| {
-        let answer = Talk::to(&daemon.socket).call("list", &json!({}));
+        let answer = SocketSession::connect(&daemon.socket).call("list", &json!({}));
         answer["result"].as_array().expect("a list").len()
     };
     assert_eq!(daemons.iter().map(running).collect::<Vec<_>>(), [1, 1, 1]);
@@ -129,31 +129,31 @@ fn a_client_that_goes_away_leaves_nothing_running_on_any_node() {
 }
 
 #[test]
-fn requests_of_tools_of_two_nodes_go_to_all_nodes_in_one_order() {
+fn requests_of_tools_on_two_nodes_have_one_total_order() {
     let (daemons, mut one) = net();
-    // A node that gives no numbers is asked first.
-    let mut other = Talk::to(&daemons[2].socket);
-    assert_eq!(other.ask("1 [] number_of_nodes()"), "1 [0,1,2] number_of_nodes(0,3)");
+    // The first request is to a node that is not the sequencer.
+    let mut other = SocketSession::connect(&daemons[2].socket);
+    assert_eq!(other.request("1 [] number_of_nodes()"), "1 [0,1,2] number_of_nodes(0,3)");
     let nodes = r#"2 [1] list_nodes(0,[0,"a",1,"b",2,"c"])"#;
-    assert_eq!(one.ask("2 [1] list_nodes()"), nodes);
-    assert_eq!(other.ask("3 [] define_user_event(9)"), "3 [0,1,2] define_user_event(0)");
-    let stored = other.ask("4 [1] user_event(9): 5 [0] print(\"far\"); 6 [$0] print($1)");
+    assert_eq!(one.request("2 [1] list_nodes()"), nodes);
+    assert_eq!(other.request("3 [] define_user_event(9)"), "3 [0,1,2] define_user_event(0)");
+    let stored = other.request("4 [1] user_event(9): 5 [0] print(\"far\"); 6 [$0] print($1)");
     assert_eq!(stored, "4 [1] user_event(0)");
-    assert_eq!(other.ask("7 [1] enable(4)"), "7 [1] enable(0)");
-    assert_eq!(other.ask("8 [1] raise_event(9,[7])"), "8 [1] raise_event(0)");
+    assert_eq!(other.request("7 [1] enable(4)"), "7 [1] enable(0)");
+    assert_eq!(other.request("8 [1] raise_event(9,[7])"), "8 [1] raise_event(0)");
     assert_eq!(other.line().as_deref(), Some(r#"5 [0] print(0,["far"]); 6 [1] print(0,[7])"#));
     // The event belongs to the session of the other tool.
-    let none = one.ask("9 [1] raise_event(9,[8])");
+    let none = one.request("9 [1] raise_event(9,[8])");
     assert_eq!(none, "9 [1] raise_event(304,0,\"no event 9 is defined on node 1\")");
 }
 
 #[test]
-fn a_rank_is_found_where_it_is_though_nobody_has_looked_there() {
+fn a_rank_is_found_on_its_node_without_an_earlier_reading() {
     let script = "process 7 $PMIX_NAMESPACE=job $PMIX_RANK=1";
-    let switch = Switch::default();
+    let switch = InMemoryBus::default();
     let asked = Daemon::start(0, &switch, Canned::fixed());
-    let _its = Daemon::start(1, &switch, Canned::scripted(script).expect("a script"));
-    let mut client = Talk::to(&asked.socket);
+    let _its = Daemon::start(1, &switch, Canned::scripted(script).expect("a valid script"));
+    let mut client = SocketSession::connect(&asked.socket);
     let request = json!({"fields": ["ended"], "targets": [{"namespace": "job", "rank": 1}]});
     let answer = until(|| {
         let answer = client.call("monitor", &request);

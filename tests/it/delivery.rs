@@ -1,4 +1,4 @@
-//! What the program delivers, in every form, from the backend with fixed values.
+//! The output of the program in every format, from the backend with fixed values.
 
 use std::process::{Child, Command, Output, Stdio};
 
@@ -12,7 +12,7 @@ fn run(words: &str) -> Output {
     monitor(words).output().expect("the program runs")
 }
 
-/// A watch that writes its first sample and then waits for a long time.
+/// Starts a watch with a long interval; returns after its first sample.
 fn waiting(words: &str) -> Child {
     use std::io::{BufRead, BufReader};
     let mut child = monitor(words).stdout(Stdio::piped()).spawn().expect("the program runs");
@@ -32,25 +32,25 @@ fn check(words: &str, code: i32, stdout: &str, stderr: &str) {
 }
 
 #[test]
-fn a_process_that_is_not_there_is_told_and_nothing_printed() {
+fn an_unknown_process_is_reported_and_nothing_printed() {
     check("sample --pid 3 --format json", 6, "", "monitor: no process 3\n");
 }
 
 #[test]
-fn those_that_are_there_are_delivered_all_the_same() {
+fn known_processes_are_printed_beside_unknown_ones() {
     let csv = "time_unix_ns,pid,comm\n1767225600000000000,1234,test-stats\n";
     check("sample --pid 3,1234 --format csv --fields pid,comm", 6, csv, "monitor: no process 3\n");
 }
 
 #[test]
-fn an_unknown_device_is_named_and_the_rest_delivered() {
+fn an_unknown_device_is_reported_and_the_rest_printed() {
     let csv = "time_unix_ns,device,reads\n1767225600000000000,sda,1\n";
     let said = "monitor: no disk sdz: there are sda, sdb\n";
     check("sample disk sdz sda --format csv --fields device,reads", 4, csv, said);
 }
 
 #[test]
-fn a_backend_that_cannot_is_an_error_of_one_line() {
+fn an_unsupported_backend_is_an_error_of_one_line() {
     let got = run("sample --backend unsupported");
     assert_eq!((got.status.code(), got.stdout.as_slice()), (Some(1), &b""[..]));
     assert_eq!(String::from_utf8_lossy(&got.stderr).lines().count(), 1);
@@ -109,12 +109,12 @@ fn a_pipe_that_is_closed_between_two_samples_is_a_clean_end() {
 }
 
 #[test]
-fn a_full_device_is_told_in_one_line() {
+fn a_full_device_is_reported_in_one_line() {
     let said = "monitor: cannot write /dev/full: No space left on device (os error 28)\n";
     check("watch --every 1ms --format json --output /dev/full", 1, "", said);
 }
 
-/// A folder of its own, with a file that has something in it.
+/// A new folder, with a file that has content.
 fn kept(name: &str) -> (std::path::PathBuf, String) {
     let dir = std::env::temp_dir().join(format!("monitor-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a folder");
@@ -129,17 +129,17 @@ fn content(path: &str) -> String {
 }
 
 #[test]
-fn a_file_keeps_what_it_had_until_there_is_a_sample() {
+fn a_file_keeps_its_content_until_there_is_a_sample() {
     let (dir, path) = kept("keeps");
     for words in ["sample --pid 3", "watch --pid 3", "sample --backend unsupported"] {
         assert_ne!(run(&format!("{words} --output {path}")).status.code(), Some(0));
         assert_eq!(content(&path), "before", "{words}");
     }
-    std::fs::remove_dir_all(dir).expect("the folder was ours");
+    std::fs::remove_dir_all(dir).expect("the folder can be removed");
 }
 
 #[test]
-fn the_file_of_a_run_has_what_it_had_until_the_command_has_ended() {
+fn the_file_of_a_run_keeps_its_content_until_the_command_has_ended() {
     let (dir, path) = kept("run");
     let run = |command: &str| {
         let mut it = monitor(&format!("run --format json --output {path} -- {command}"));
@@ -149,23 +149,23 @@ fn the_file_of_a_run_has_what_it_had_until_the_command_has_ended() {
     assert_eq!(content(&path), "before");
     assert_eq!(run(&format!("cat {path}")).stdout, b"before");
     assert!(content(&path).starts_with("{\"schema_version\""), "{}", content(&path));
-    std::fs::remove_dir_all(dir).expect("the folder was ours");
+    std::fs::remove_dir_all(dir).expect("the folder can be removed");
 }
 
 #[test]
-fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+fn a_file_is_replaced_atomically_without_temporary_files_left() {
     use std::os::unix::fs::PermissionsExt;
     let (dir, path) = kept("whole");
     let mode = || std::fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("it is ours");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("the mode can be set");
     check(&format!("sample --format csv --fields pid --output {path}"), 0, "", "");
     assert_eq!(content(&path), "time_unix_ns,pid\n1767225600000000000,1234\n");
     assert_eq!((mode(), std::fs::read_dir(&dir).expect("a folder").count()), (0o640, 1));
-    std::fs::remove_dir_all(dir).expect("the folder was ours");
+    std::fs::remove_dir_all(dir).expect("the folder can be removed");
 }
 
 #[test]
-fn a_device_is_written_and_stays_a_device() {
+fn a_device_is_written_in_place() {
     let said = "monitor: cannot write /dev/full: No space left on device (os error 28)\n";
     check("sample --format json --output /dev/full", 1, "", said);
     check("sample --format csv --fields pid --output /dev/null", 0, "", "");

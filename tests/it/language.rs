@@ -1,15 +1,14 @@
-//! The cases of `tests/request/language`: lines, and what they are read as.
+//! Runs the cases of `tests/request/language`: lines and how they are parsed.
 //!
-//! A case is a line and what must come of it; without a word about it, it is printed as it was
-//! written, and a strict session reads the same.
+//! A case is a line and its expectation: by default it prints as it was written, in both dialects.
 
-use monitor_omis::{Dialect, Fault, limit, parse, picture, status};
+use monitor_omis::{Dialect, Fault, caret, limit, parse, status};
 use std::fs;
 use std::path::Path;
 
-struct Case<'t> {
+struct LanguageCase<'t> {
     place: String,
-    /// `>` a request, `<` a reply.
+    /// `>` for a request, `<` for a reply.
     sign: &'t str,
     text: &'t str,
     printed: &'t str,
@@ -17,14 +16,14 @@ struct Case<'t> {
     refused_strict: Option<&'t str>,
 }
 
-fn cases<'t>(name: &str, text: &'t str) -> Vec<Case<'t>> {
-    let mut cases: Vec<Case> = Vec::new();
+fn cases<'t>(name: &str, text: &'t str) -> Vec<LanguageCase<'t>> {
+    let mut cases: Vec<LanguageCase> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let place = format!("{name}:{number}");
         let (sign, text) = line.split_once(' ').unwrap_or((line, ""));
         match (sign, cases.last_mut()) {
             ("" | "#", _) => {}
-            (">" | "<", _) => cases.push(Case {
+            (">" | "<", _) => cases.push(LanguageCase {
                 place,
                 sign,
                 text,
@@ -35,14 +34,14 @@ fn cases<'t>(name: &str, text: &'t str) -> Vec<Case<'t>> {
             ("=", Some(case)) => case.printed = text,
             ("!", Some(case)) => (case.refused, case.refused_strict) = (Some(text), Some(text)),
             ("strict", Some(case)) => case.refused_strict = text.strip_prefix("! "),
-            _ => panic!("{place}: no line of a case: {line}"),
+            _ => panic!("{place}: unexpected line in a case: {line}"),
         }
     }
     cases
 }
 
-/// What the line is printed as, or the answer to it.
-fn read(case: &Case, dialect: Dialect) -> Result<String, String> {
+/// The line as it is printed, or the reply to an invalid one.
+fn parsed(case: &LanguageCase, dialect: Dialect) -> Result<String, String> {
     let line = case.text.as_bytes();
     let answer = |fault: Fault| fault.reply().to_string();
     match case.sign {
@@ -51,14 +50,14 @@ fn read(case: &Case, dialect: Dialect) -> Result<String, String> {
     }
 }
 
-fn expected(case: &Case, refused: Option<&str>) -> Result<String, String> {
+fn expected(case: &LanguageCase, refused: Option<&str>) -> Result<String, String> {
     refused.map_or(Ok(case.printed.to_owned()), |line| Err(line.to_owned()))
 }
 
-fn wrong(case: &Case) -> Vec<String> {
+fn mismatches(case: &LanguageCase) -> Vec<String> {
     let dialects = [(Dialect::Extended, case.refused), (Dialect::Strict, case.refused_strict)];
     let wrong = dialects.into_iter().filter_map(|(dialect, refused)| {
-        let (got, want) = (read(case, dialect), expected(case, refused));
+        let (got, want) = (parsed(case, dialect), expected(case, refused));
         (got != want)
             .then(|| format!("{} {dialect:?}\n  got  {got:?}\n  want {want:?}", case.place))
     });
@@ -66,7 +65,7 @@ fn wrong(case: &Case) -> Vec<String> {
 }
 
 #[test]
-fn every_line_of_the_specification_and_of_our_cases_is_read_as_it_says() {
+fn every_line_of_the_cases_is_parsed_as_expected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/request/language");
     let mut wrong_cases = Vec::new();
     let mut n_cases = 0;
@@ -77,11 +76,11 @@ fn every_line_of_the_specification_and_of_our_cases_is_read_as_it_says() {
             let name = path.file_name().unwrap().to_string_lossy();
             let cases = cases(&name, &text);
             n_cases += cases.len();
-            wrong_cases.extend(cases.iter().flat_map(wrong));
+            wrong_cases.extend(cases.iter().flat_map(mismatches));
         }
     }
     assert!(wrong_cases.is_empty(), "{}", wrong_cases.join("\n"));
-    assert!(n_cases > 150, "only {n_cases} cases were found");
+    assert!(n_cases > 150, "only {n_cases} cases found");
 }
 
 const PAGE: &str = include_str!("../../docs/REQUESTS.md");
@@ -91,7 +90,7 @@ fn the_page_has_every_status() {
     let rows = status::TABLE.iter();
     let rows = rows.map(|row| format!("| {} | `{}` | {} |\n", row.status.0, row.name, row.meaning));
     let table: String = rows.collect();
-    assert!(PAGE.contains(&table), "docs/REQUESTS.md wants this table:\n{table}");
+    assert!(PAGE.contains(&table), "docs/REQUESTS.md lacks this table:\n{table}");
 }
 
 #[test]
@@ -110,10 +109,10 @@ fn the_page_has_the_limits() {
 }
 
 #[test]
-fn the_lines_of_the_page_are_what_it_says() {
+fn the_examples_of_the_page_can_be_parsed() {
     let mut n_lines = 0;
     for line in PAGE.lines().filter(|line| !line.contains(" = ")) {
-        // After three spaces or more the page explains.
+        // Three spaces or more begin an explanation.
         let text = |rest: &'static str| rest.trim_start().split("   ").next().unwrap();
         if let Some(request) = line.strip_prefix("request   ").map(text) {
             assert_eq!(
@@ -131,9 +130,9 @@ fn the_lines_of_the_page_are_what_it_says() {
 }
 
 #[test]
-fn the_page_draws_a_fault_as_it_is_drawn() {
+fn the_page_shows_a_fault_with_its_caret() {
     let line = b"10 [0] stop([1)";
     let fault = parse::request(line, Dialect::Extended).unwrap_err();
-    assert!(PAGE.contains(&format!("```text\n{}\n```", picture::picture(line, &fault))));
+    assert!(PAGE.contains(&format!("```text\n{}\n```", caret::render(line, &fault))));
     assert!(PAGE.contains(&fault.reply().to_string()));
 }

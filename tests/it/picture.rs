@@ -1,8 +1,8 @@
-//! Pictures of what a terminal shows, drawn from real runs while somebody works beside.
+//! Pictures of terminals, from real runs with a workload in the background.
 //!
-//! In: commands and the keys that are pressed. Out: an SVG each, in the folder that
-//! `MONITOR_PICTURES` names (`cargo xtask pictures`), else in one that goes with the test.
-//! The page is taken by the browser's own test (`web/page.rs`).
+//! In: commands and keys. Out: one SVG each, in the folder `MONITOR_PICTURES` (set by
+//! `cargo xtask pictures`), else in a temporary one. The picture of the page is taken by the test
+//! of the browser (`web/page.rs`).
 
 use crate::deadline::until;
 use crate::root::privilege::granted;
@@ -11,18 +11,18 @@ use crate::top::terminal::Terminal;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// A picture: its name, the size of its terminal, what is asked, and how it goes on.
+/// A picture: its name, the size of the terminal, the command, and the keys.
 struct Picture {
     name: &'static str,
     size: (u16, u16),
     words: &'static [&'static str],
-    /// None where the command ends by itself.
+    /// Empty if the command exits by itself.
     turns: &'static [Turn],
-    /// What must be seen at last.
+    /// Text that the last screen must show.
     shows: &'static str,
 }
 
-/// What must be true of the screen before a key, and the key.
+/// A condition on the screen, and the key to press when it holds.
 type Turn = (fn(&str) -> bool, &'static str);
 
 const PICTURES: &[Picture] = &[
@@ -63,21 +63,24 @@ const PICTURES: &[Picture] = &[
     },
 ];
 
-/// Whether there was a second reading: the disk says how busy it was.
+/// Whether there was a second reading: the disk has a utilization.
 fn has_rates(text: &str) -> bool {
     text.contains("sha256sum") && !text.contains("-%")
 }
 
-/// Whether a plot has something to show: it says of how many readings it is.
+/// Whether a plot covers more than eight readings: it shows their number.
 fn has_history(text: &str) -> bool {
     let numbers = text.split("last ").skip(1).filter_map(|it| it.split(' ').next());
     numbers.filter_map(|it| it.parse::<u32>().ok()).any(|readings| readings > 8)
 }
 
-/// Those who work: a pipe, a computation, writes to a disk.
-struct Scene(Vec<Child>, #[expect(dead_code, reason = "what is written goes with it")] Folder);
+/// The workload: a pipe, a computation, writes to a disk.
+struct Workload(
+    Vec<Child>,
+    #[expect(dead_code, reason = "removes the written file on drop")] Folder,
+);
 
-impl Scene {
+impl Workload {
     fn begin() -> Self {
         let folder = Folder::new();
         let file = folder.join("file");
@@ -90,7 +93,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for Workload {
     fn drop(&mut self) {
         for child in &mut self.0 {
             let group = rustix::process::Pid::from_child(child);
@@ -109,7 +112,7 @@ fn group(script: &str) -> Child {
 }
 
 impl Picture {
-    /// What its terminal shows in the end, with colours.
+    /// Runs the command and returns the last screen, with colours.
     fn taken(&self) -> String {
         let mut terminal = Terminal::start(self.words, self.size);
         for (holds, key) in self.turns {
@@ -124,28 +127,29 @@ impl Picture {
         terminal.drawn()
     }
 
-    /// The same below a prompt, as a drawing.
+    /// Renders the screen below a prompt, as SVG.
     fn drawn(&self) -> String {
         let words = self.words.iter().filter(|it| **it != "--local").map(|it| quoted(it));
-        let asked = words.collect::<Vec<_>>().join(" ");
-        let screen = format!("\x1b[1m$ monitor {asked}\x1b[0m\n{}", self.taken());
+        let arguments = words.collect::<Vec<_>>().join(" ");
+        let screen = format!("\x1b[1m$ monitor {arguments}\x1b[0m\n{}", self.taken());
         anstyle_svg::Term::new().palette(anstyle_svg::WIN10_CONSOLE).render_svg(&screen)
     }
 }
 
-/// As it is typed at a shell.
+/// Quotes an argument for a shell.
 fn quoted(word: &str) -> String {
     if word.contains([' ', '|']) { format!("'{word}'") } else { word.to_owned() }
 }
 
 #[test]
-fn root_pictures_can_be_taken_of_what_the_readme_tells() {
-    if !granted("root_pictures_can_be_taken_of_what_the_readme_tells") {
+fn root_pictures_of_the_readme_can_be_taken() {
+    if !granted("root_pictures_of_the_readme_can_be_taken") {
         return;
     }
-    let _scene = Scene::begin();
-    let own = Folder::new();
-    let folder = std::env::var_os("MONITOR_PICTURES").map_or_else(|| own.join(""), PathBuf::from);
+    let _workload = Workload::begin();
+    let temporary = Folder::new();
+    let folder =
+        std::env::var_os("MONITOR_PICTURES").map_or_else(|| temporary.join(""), PathBuf::from);
     for picture in PICTURES {
         let drawing = picture.drawn();
         assert!(drawing.contains(picture.shows), "{}: {drawing}", picture.name);

@@ -1,142 +1,143 @@
-//! The cases of `tests/request`: worlds, requests, replies, in memory and on a scripted clock.
+//! Runs the cases of `tests/request`: worlds, requests, replies, in memory and on a scripted clock.
 //!
-//! The examples of all services are such cases too. A case is text; tests/request/README.md says
-//! how it is read. Nodes are joined by the switch that stays in memory.
+//! The examples of all services are such cases too. A case is text; tests/request/README.md
+//! documents its lines. The nodes are joined by the bus in memory.
 
 use monitor_backend::{Backend, Error};
 use monitor_backends::canned::{BEGINNING, Canned};
-use monitor_cluster::link::{Link, Port, Switch};
+use monitor_cluster::bus::{Bus, InMemoryBus, InMemoryPort};
 use monitor_cluster::message::Message;
-use monitor_cluster::request::{Act, Requests};
+use monitor_cluster::request::{ClusterRequests, RequestOutput};
 use monitor_cluster::scope;
 use monitor_event::right::{SessionId, Tool};
 use monitor_model::id::Ns;
 use monitor_model::probe::Probe;
-use monitor_model::sample::{Process, Sample, Source};
-use monitor_model::want::Want;
-use monitor_monitors::alone::{Alone, Open, See};
+use monitor_model::read_spec::ReadSpec;
+use monitor_model::sample::{BackendKind, Process, Sample};
+use monitor_monitors::embedded::{EmbeddedMonitors, OpenReader, StatFile};
 use monitor_omis::{Dialect, Node};
 use monitor_platform::Happenings;
 use monitor_platform::scripted::Scripted;
-use monitor_sampling::file::{Stat, Unseen};
-use monitor_sampling::round::Rounds;
-use monitor_services::ctx::Member;
+use monitor_sampling::file_watch::{FileStat, StatFailure};
+use monitor_sampling::shared_read::SharedReader;
+use monitor_services::context::ClusterMember;
 use monitor_services::registry;
-use monitor_services::requests::{Input, Limits};
+use monitor_services::requests::{EngineInput, RequestLimits};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-struct Place {
-    requests: Requests,
-    ground: Scripted,
-    world: World,
-    port: Port,
+struct CaseNode {
+    requests: ClusterRequests,
+    platform: Scripted,
+    backend: CaseBackend,
+    port: InMemoryPort,
 }
 
-struct Case {
+struct RequestCase {
     place: String,
     now: Ns,
-    switch: Switch,
-    nodes: BTreeMap<u32, Place>,
-    /// By name: the node and the connection.
+    switch: InMemoryBus,
+    nodes: BTreeMap<u32, CaseNode>,
+    /// Node and connection by tool name.
     tools: BTreeMap<String, (u32, u64)>,
     tool: String,
     replies: BTreeMap<(u32, u64), VecDeque<String>>,
 }
 
-/// The world of a node once more, for its monitors, which read for themselves; and its files.
+/// The backend of a node's monitors, which have their own reader, and the files of the node.
 #[derive(Clone)]
-struct World(Arc<Mutex<Canned>>, Arc<Mutex<BTreeMap<String, Stat>>>);
+struct CaseBackend(Arc<Mutex<Canned>>, Arc<Mutex<BTreeMap<String, FileStat>>>);
 
-impl World {
+impl CaseBackend {
     fn new(name: &str) -> Self {
         let backend = Canned::scripted(&format!("host {name}\nevery 0ms")).unwrap();
         Self(Arc::new(Mutex::new(backend)), Arc::default())
     }
 
-    fn open(&self, node: u32) -> Open {
+    fn open(&self, node: u32) -> OpenReader {
         let it = self.clone();
-        Box::new(move || Ok(Rounds::new((node, Box::new(it.clone())), Vec::new())))
+        Box::new(move || Ok(SharedReader::new((node, Box::new(it.clone())), Vec::new())))
     }
 
-    fn see(&self) -> See {
+    fn stat_file(&self) -> StatFile {
         let it = self.clone();
-        Box::new(move |path| it.1.lock().unwrap().get(path).copied().ok_or(Unseen::Missing))
+        Box::new(move |path| it.1.lock().unwrap().get(path).copied().ok_or(StatFailure::Missing))
     }
 
-    /// `file /a 5`, or `file /a` for one that goes; whether it was such a line.
+    /// Handles `file /a 5`, or `file /a` for a deleted file; whether it was such a line.
     fn file(&self, line: &str, now: Ns) -> bool {
         let mut files = self.1.lock().unwrap();
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             ["file", path, size] => {
-                let stat = Stat { size: size.parse().unwrap(), accessed: Ns(0), modified: now };
+                let stat = FileStat { size: size.parse().unwrap(), accessed: Ns(0), modified: now };
                 let _before = files.insert(path.into(), stat);
             }
-            ["file", path] => assert!(files.remove(path).is_some(), "{path} is not there"),
+            ["file", path] => assert!(files.remove(path).is_some(), "{path} does not exist"),
             _ => return false,
         }
         true
     }
 }
 
-impl Backend for World {
-    fn source(&self) -> Source {
-        self.0.lock().unwrap().source()
+impl Backend for CaseBackend {
+    fn kind(&self) -> BackendKind {
+        self.0.lock().unwrap().kind()
     }
 
     fn probes(&mut self) -> Vec<Probe> {
         self.0.lock().unwrap().probes()
     }
 
-    fn read(&mut self, want: &Want) -> Result<Sample, Error> {
+    fn read(&mut self, want: &ReadSpec) -> Result<Sample, Error> {
         self.0.lock().unwrap().read(want)
     }
 
-    fn describe(&mut self, processes: &mut [Process], want: &Want) {
+    fn describe(&mut self, processes: &mut [Process], want: &ReadSpec) {
         self.0.lock().unwrap().describe(processes, want);
     }
 }
 
-fn member(node: u32) -> Member {
-    Member { node: Node(node), name: format!("node{node}") }
+fn member(node: u32) -> ClusterMember {
+    ClusterMember { node: Node(node), name: format!("node{node}") }
 }
 
-impl Case {
+impl RequestCase {
     fn new(place: &str) -> Self {
         let mut it = Self {
             place: place.into(),
             now: BEGINNING.boot,
-            switch: Switch::default(),
+            switch: InMemoryBus::default(),
             nodes: BTreeMap::new(),
             tools: BTreeMap::new(),
             tool: String::new(),
             replies: BTreeMap::new(),
         };
-        it.come(0);
+        it.join(0);
         it.open("a", 0, Dialect::Extended);
         it
     }
 
-    /// A node comes, and all learn of it.
-    fn come(&mut self, node: u32) {
+    /// Adds a node, and announces it to all.
+    fn join(&mut self, node: u32) {
         let name = format!("node{node}");
-        let world = World::new(&name);
+        let world = CaseBackend::new(&name);
         let epoch = BEGINNING.unix.since(BEGINNING.boot);
-        let monitors = Alone::new(name.as_str().into(), epoch, world.open(node), world.see());
-        let ground = Scripted::new(&name).unwrap().with(Box::new(monitors));
-        let requests = Requests::alone(member(node), Limits::default());
+        let monitors =
+            EmbeddedMonitors::new(name.as_str().into(), epoch, world.open(node), world.stat_file());
+        let platform = Scripted::new(&name).unwrap().with(Box::new(monitors));
+        let requests = ClusterRequests::single_node(member(node), RequestLimits::default());
         let port = self.switch.join(scope::Node { name, number: node, ..scope::Node::default() });
-        self.nodes.insert(node, Place { requests, ground, world, port });
-        self.meet();
+        self.nodes.insert(node, CaseNode { requests, platform, backend: world, port });
+        self.announce_members();
     }
 
-    fn meet(&mut self) {
-        let members: Vec<Member> = self.nodes.keys().copied().map(member).collect();
+    fn announce_members(&mut self) {
+        let members: Vec<ClusterMember> = self.nodes.keys().copied().map(member).collect();
         let nodes: Vec<u32> = self.nodes.keys().copied().collect();
         for node in nodes {
-            self.input(node, Input::Members(members.clone()));
+            self.input(node, EngineInput::Members(members.clone()));
         }
         self.settle();
     }
@@ -146,7 +147,7 @@ impl Case {
         self.tools.insert(name.into(), (node, conn));
         self.tool = name.into();
         let tool = Tool::root(SessionId { entry: node, conn }, 1);
-        self.input(node, Input::Opened(tool, dialect));
+        self.input(node, EngineInput::Opened(tool, dialect));
     }
 
     fn line(&mut self, number: usize, line: &str) {
@@ -154,8 +155,8 @@ impl Case {
         match sign {
             "" | "#" => {}
             ">" => {
-                self.nothing_left(number);
-                self.say(text);
+                self.assert_no_replies(number);
+                self.send(text);
             }
             "<" => {
                 let got = self.replies.entry(self.tools[&self.tool]).or_default().pop_front();
@@ -163,46 +164,46 @@ impl Case {
             }
             "attach" => {
                 let node = self.tools[&self.tool].0;
-                self.say(&format!("0 [{node}] attach({text})"));
+                self.send(&format!("0 [{node}] attach({text})"));
                 let got = self.replies.entry(self.tools[&self.tool]).or_default().pop_front();
                 assert_eq!(got, Some(format!("0 [{node}] attach(0)")));
             }
             "strict" => self.open("strict", 0, Dialect::Strict),
-            "nodes" => (1..text.parse().unwrap()).for_each(|node| self.come(node)),
-            "come" => self.come(text.parse().unwrap()),
-            "go" => {
+            "nodes" => (1..text.parse().unwrap()).for_each(|node| self.join(node)),
+            "join" => self.join(text.parse().unwrap()),
+            "lose" => {
                 let node: u32 = text.parse().unwrap();
                 self.nodes.remove(&node);
-                self.meet();
+                self.announce_members();
             }
-            "tool" => self.turn(text),
+            "tool" => self.select_tool(text),
             "leave" => {
                 let (node, conn) = self.tools.remove(text).unwrap();
-                self.input(node, Input::Closed(conn));
+                self.input(node, EngineInput::Closed(conn));
                 self.settle();
             }
             "at" => {
-                self.nothing_left(number);
+                self.assert_no_replies(number);
                 let (time, rest) = text.split_once(' ').unwrap_or((text, ""));
                 self.at(time);
                 self.happen(number, rest);
-                self.look();
+                self.dispatch_events();
             }
             _ => self.happen(number, line),
         }
     }
 
-    /// `a`, or `b 1` if it is new: a tool, and the node that it is connected to.
-    fn turn(&mut self, text: &str) {
+    /// Selects a tool: `a`, or `b 1` for a new one with the node it connects to.
+    fn select_tool(&mut self, text: &str) {
         match text.split_once(' ') {
             Some((name, node)) => self.open(name, node.parse().unwrap(), Dialect::Extended),
             None => self.tool = text.into(),
         }
     }
 
-    fn say(&mut self, text: &str) {
+    fn send(&mut self, text: &str) {
         let (node, conn) = self.tools[&self.tool];
-        self.input(node, Input::Said(conn, text.as_bytes().to_vec()));
+        self.input(node, EngineInput::ClientLine(conn, text.as_bytes().to_vec()));
         self.settle();
     }
 
@@ -211,60 +212,60 @@ impl Case {
         let passed = Ns(ms * 1_000_000);
         self.now = Ns(BEGINNING.boot.0 + passed.0);
         for place in self.nodes.values_mut() {
-            place.ground.pass(passed);
-            place.world.0.lock().unwrap().pass(passed);
+            place.platform.pass(passed);
+            place.backend.0.lock().unwrap().advance_to(passed);
         }
     }
 
-    /// `1: end 7` happens on node 1, a line without a number on node 0.
+    /// Handles an event: `1: end 7` is on node 1, a line without a number on node 0.
     fn happen(&mut self, number: usize, line: &str) {
         let (node, line) = match line.split_once(": ") {
             Some((node, line)) => (node.parse().unwrap(), line),
             None => (0, line),
         };
         let place = self.nodes.get_mut(&node).unwrap();
-        if place.world.file(line, self.now) {
+        if place.backend.file(line, self.now) {
             return;
         }
-        // Calls, turns and messages are no readings: only the ground knows them.
-        let _ = place.world.0.lock().unwrap().happen(line);
-        let happened = place.ground.happen(line);
+        // The backend does not know calls, scheduling and messages: only the platform does.
+        let _ = place.backend.0.lock().unwrap().apply(line);
+        let happened = place.platform.happen(line);
         happened.unwrap_or_else(|why| panic!("{}:{number}: {why}", self.place));
     }
 
-    /// What happened is told, and deadlines are kept.
-    fn look(&mut self) {
+    /// Gives each engine its events, and a tick.
+    fn dispatch_events(&mut self) {
         let nodes: Vec<u32> = self.nodes.keys().copied().collect();
         for node in nodes {
-            let happened = self.nodes.get_mut(&node).unwrap().ground.happened(self.now);
-            self.input(node, Input::Happened(happened));
-            self.input(node, Input::Tick);
+            let happened = self.nodes.get_mut(&node).unwrap().platform.happened(self.now);
+            self.input(node, EngineInput::Events(happened));
+            self.input(node, EngineInput::Tick);
         }
         self.settle();
     }
 
-    fn input(&mut self, node: u32, input: Input) {
+    fn input(&mut self, node: u32, input: EngineInput) {
         let place = self.nodes.get_mut(&node).unwrap();
-        let acts = place.requests.input(self.now, input, &mut place.ground);
+        let acts = place.requests.input(self.now, input, &mut place.platform);
         self.act(node, acts);
     }
 
-    fn act(&mut self, node: u32, acts: Vec<Act>) {
+    fn act(&mut self, node: u32, acts: Vec<RequestOutput>) {
         for act in acts {
             match act {
-                Act::Reply(conn, line) | Act::Told(conn, line) => {
+                RequestOutput::Reply(conn, line) | RequestOutput::Notice(conn, line) => {
                     self.replies.entry((node, conn)).or_default().push_back(line);
                 }
-                Act::Send(Node(to), letter) => {
+                RequestOutput::Send(Node(to), letter) => {
                     let port = &mut self.nodes.get_mut(&node).unwrap().port;
-                    // Who is gone hears nothing.
-                    let _ = port.send(&format!("node{to}"), Message::Request { letter });
+                    // Messages to a lost node are dropped.
+                    let _ = port.send(&format!("node{to}"), Message::Request { message: letter });
                 }
             }
         }
     }
 
-    /// Lets all letters arrive.
+    /// Delivers all messages.
     fn settle(&mut self) {
         let nodes: Vec<u32> = self.nodes.keys().copied().collect();
         let mut is_quiet = false;
@@ -275,10 +276,11 @@ impl Case {
                     self.nodes.get_mut(node).unwrap().port.arrivals().try_recv()
                 {
                     is_quiet = false;
-                    let Message::Request { letter } = message else { continue };
+                    let Message::Request { message: letter } = message else { continue };
                     let from = Node(from.strip_prefix("node").unwrap().parse().unwrap());
                     let place = self.nodes.get_mut(node).unwrap();
-                    let acts = place.requests.receive(self.now, (from, letter), &mut place.ground);
+                    let acts =
+                        place.requests.receive(self.now, (from, letter), &mut place.platform);
                     self.act(*node, acts);
                 }
             }
@@ -286,24 +288,24 @@ impl Case {
     }
 
     #[track_caller]
-    fn nothing_left(&self, number: usize) {
+    fn assert_no_replies(&self, number: usize) {
         let left: Vec<&String> = self.replies.values().flatten().collect();
-        assert!(left.is_empty(), "{}:{number}: nobody waits for {left:?}", self.place);
+        assert!(left.is_empty(), "{}:{number}: unexpected replies {left:?}", self.place);
     }
 }
 
 fn run(place: &str, text: &str) {
-    let mut case = Case::new(place);
+    let mut case = RequestCase::new(place);
     let mut last = 0;
     for (number, line) in (1..).zip(text.lines()) {
         case.line(number, line);
         last = number;
     }
-    case.nothing_left(last + 1);
+    case.assert_no_replies(last + 1);
 }
 
 #[test]
-fn every_example_of_a_service_is_answered_as_it_says() {
+fn every_example_of_a_service_gets_its_replies() {
     for row in registry::all() {
         for example in row.examples {
             run(&format!("example of {}", row.name), example);
@@ -312,7 +314,7 @@ fn every_example_of_a_service_is_answered_as_it_says() {
 }
 
 #[test]
-fn every_case_is_answered_as_it_says() {
+fn every_case_gets_its_replies() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/request");
     let mut n_cases = 0;
     for entry in fs::read_dir(folder).unwrap() {
@@ -326,5 +328,5 @@ fn every_case_is_answered_as_it_says() {
             }
         }
     }
-    assert!(n_cases >= 1, "no case was found");
+    assert!(n_cases >= 1, "no cases found");
 }

@@ -1,9 +1,9 @@
-//! `monitor run` where it needs no privilege: codes, and who counted.
+//! `monitor run` without privilege: exit codes, and which process counted.
 
 use crate::served::{Served, monitor};
 
 #[test]
-fn a_file_that_cannot_be_executed_is_126_and_one_that_is_not_there_127() {
+fn a_command_that_cannot_be_executed_is_126_and_a_missing_one_127() {
     let code = |file: &str| {
         let got = monitor().args(["run", "--backend", "test", "--", file]).output().unwrap();
         (got.status.code(), String::from_utf8(got.stderr).unwrap())
@@ -14,9 +14,9 @@ fn a_file_that_cannot_be_executed_is_126_and_one_that_is_not_there_127() {
 }
 
 #[test]
-fn a_run_that_the_daemon_counted_says_so_as_tables_do() {
-    let service = Served::start("procfs");
-    let got = service.command("run -- true").output().unwrap();
-    let said = String::from_utf8(got.stderr).unwrap();
-    assert!(said.contains("  [procfs, by the daemon]\n"), "{said}");
+fn a_report_names_the_daemon_if_it_counted() {
+    let daemon = Served::start("procfs");
+    let got = daemon.command("run -- true").output().unwrap();
+    let stderr = String::from_utf8(got.stderr).unwrap();
+    assert!(stderr.contains("  [procfs, by the daemon]\n"), "{stderr}");
 }

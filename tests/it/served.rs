@@ -4,7 +4,7 @@
 //! and holds, and conversations with it (`talk.rs`).
 
 use crate::deadline::until;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::os::unix::net::UnixStream;
@@ -129,8 +129,8 @@ impl Served {
     }
 
     /// A connection.
-    pub fn connect(&self) -> Talk {
-        Talk::to(&self.socket)
+    pub fn connect(&self) -> SocketSession {
+        SocketSession::connect(&self.socket)
     }
 
     /// A command of the program that asks this service.

@@ -1,15 +1,15 @@
-//! What `/proc` cannot give, told by who was made to read it.
+//! Degradation: what `/proc` cannot provide is reported to the client that requested it.
 //!
-//! Drives the built binary, and a service that reads `/proc`.
+//! Runs the built binary, and a daemon that reads `/proc`.
 
 use crate::served::{Served, monitor};
 use std::process::Command;
 
 const ASKED: [&str; 2] = ["--disk", "--fields pid,block_read_bytes"];
-const NOTE: &str = "no block: only eBPF counts that";
+const NOTE: &str = "no block: needs the eBPF backend";
 
 #[track_caller]
-fn says_what_is_missing(mut command: Command) {
+fn check_degraded(mut command: Command) {
     let got = command.output().unwrap();
     let text = String::from_utf8_lossy(&got.stdout).into_owned();
     assert_eq!(got.status.code(), Some(4), "{text}");
@@ -17,22 +17,22 @@ fn says_what_is_missing(mut command: Command) {
 }
 
 #[test]
-fn a_forced_backend_that_lacks_what_is_asked_for_says_so_and_the_code_too() {
+fn a_forced_backend_reports_what_it_cannot_provide_with_an_exit_code() {
     for asked in ASKED {
         let mut command = monitor();
         command.args(["sample", "--backend", "procfs", "--pid"]);
         command.arg(std::process::id().to_string()).args(asked.split(' '));
-        says_what_is_missing(command);
+        check_degraded(command);
     }
 }
 
 #[test]
-fn a_service_that_lacks_it_tells_who_asked_and_nobody_else() {
-    let service = Served::start("procfs");
+fn a_daemon_reports_what_is_missing_only_to_the_client_that_requested_it() {
+    let daemon = Served::start("procfs");
     let pid = std::process::id();
-    let asks = |asked: &str| service.command(&format!("sample --pid {pid} {asked}"));
-    ASKED.into_iter().for_each(|asked| says_what_is_missing(asks(asked)));
-    let got = asks("").output().unwrap();
+    let sample = |asked: &str| daemon.command(&format!("sample --pid {pid} {asked}"));
+    ASKED.into_iter().for_each(|asked| check_degraded(sample(asked)));
+    let got = sample("").output().unwrap();
     assert!(!String::from_utf8_lossy(&got.stdout).contains(NOTE));
     assert_eq!(got.status.code(), Some(0));
 }

@@ -1,11 +1,12 @@
 //! `cargo xtask ci`: every check, and all failures in one list at the end.
 //!
-//! A check that fails does not stop the next one. What needs the BPF toolchain is left out without
-//! it, aloud; where `CI` is set, that is a failure.
+//! A check that fails does not stop the next one. Checks that need the BPF toolchain are skipped
+//! without it, with a message; where `CI` is set, that is a failure.
 
+use crate::arguments::Arguments;
 use crate::build_ebpf::{self, toolchain::Toolchain};
-use crate::verdict::Verdict;
-use crate::{Outcome, docs, step, test, tidy};
+use crate::verdict::{Outcome, Verdict};
+use crate::{docs, step, test, tidy};
 use std::time::Instant;
 
 /// One check: its name in the list of failures and what it does.
@@ -20,18 +21,18 @@ const CHECKS: &[Check] = &[
     Check { name: "objects", run: build_ebpf::up_to_date },
     Check { name: "build-ebpf", run: || with_toolchain(build_ebpf::check) },
     Check { name: "clippy of the kernel half", run: || with_toolchain(build_ebpf::clippy) },
-    Check { name: "tidy", run: || tidy::run(None) },
-    Check { name: "docs", run: || docs::run(Some("--check")) },
+    Check { name: "tidy", run: || tidy::check() },
+    Check { name: "docs", run: || docs::check() },
 ];
 
 /// Runs all checks, then all tests.
-pub fn run(_option: Option<&str>) -> Outcome {
+pub fn run(_arguments: &Arguments) -> Outcome {
     let mut verdict = Verdict::default();
     let begin = Instant::now();
     let begins = |name: &str| println!("== {name} (after {} s)", begin.elapsed().as_secs());
     for Check { name, run } in CHECKS {
         begins(name);
-        verdict.add(Verdict::of(name, run()));
+        verdict.add(Verdict::from_outcome(name, run()));
     }
     begins("test");
     verdict.add(test::verdict());
@@ -40,7 +41,7 @@ pub fn run(_option: Option<&str>) -> Outcome {
 
 fn clippy() -> Outcome {
     let mut command = step::cargo();
-    command.args(["clippy", "--workspace", "--all-targets", "--locked"]);
+    command.args(["clippy", "--workspace", "--all-targets", "--all-features", "--locked"]);
     step::run(command.args(["--", "--deny=warnings"]))
 }
 
@@ -49,7 +50,7 @@ fn with_toolchain(check: fn(&Toolchain) -> Outcome) -> Outcome {
         Ok(toolchain) => check(&toolchain),
         Err(missing) if std::env::var_os("CI").is_some() => Err(missing),
         Err(missing) => {
-            println!("left out: {missing}");
+            println!("skipped: {missing}");
             Ok(())
         }
     }

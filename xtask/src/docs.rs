@@ -1,10 +1,12 @@
-//! `cargo xtask docs`: pages that the program writes, and links that lead somewhere.
+//! `cargo xtask docs`: the pages that the program prints, and the links of all pages.
 //!
-//! In: `PAGES` and all Markdown files. Out: the pages, or with `--check` each link to a file that
-//! is not there; a test compares the pages with what the program prints (`tests/it/page.rs`).
+//! In: `PAGES` and all Markdown files. Out: the pages, or with `--check` each link to a missing
+//! file; a test compares the pages with the output of the program (`tests/it/page.rs`).
 //! Does not follow links out of the workspace: a test must not need the network.
 
-use crate::{Outcome, step, workspace};
+use crate::arguments::Arguments;
+use crate::verdict::Outcome;
+use crate::{step, workspace};
 use std::fs;
 
 /// A page that `monitor` prints; to add one is to add its row.
@@ -20,12 +22,18 @@ const PAGES: &[Page] = &[
 ];
 
 /// `docs` or `docs --check`.
-pub fn run(option: Option<&str>) -> Outcome {
-    for page in PAGES.iter().filter(|_| option.is_none()) {
+pub fn run(arguments: &Arguments) -> Outcome {
+    let is_check = arguments.has("--check");
+    for page in PAGES.iter().filter(|_| !is_check) {
         let path = workspace::root().join(page.path);
         let printed = print(page)?;
         fs::write(&path, printed).map_err(|error| workspace::cannot("write", &path, &error))?;
     }
+    check()
+}
+
+/// Whether each link of each page leads to a file.
+pub fn check() -> Outcome {
     let dead = dead_links()?;
     for line in &dead {
         println!("{line}");
@@ -35,7 +43,9 @@ pub fn run(option: Option<&str>) -> Outcome {
 
 fn print(page: &Page) -> Result<String, String> {
     let mut command = step::cargo();
-    command.args(["run", "--quiet", "--package=monitor-user", "--"]).args(page.arguments);
+    command
+        .args(["run", "--quiet", "--all-features", "--package", workspace::PACKAGE, "--"])
+        .args(page.arguments);
     let printed = step::answer(&mut command)
         .ok_or_else(|| format!("`{}` failed; run it to see why", step::line(&command)))?;
     Ok(printed + "\n")
@@ -53,14 +63,14 @@ fn dead_links() -> Result<Vec<String>, String> {
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             });
             if !is_there {
-                dead.push(format!("{page}:{line}: the link `{link}` leads to no file; mend it"));
+                dead.push(format!("{page}:{line}: the link `{link}` leads to no file; fix it"));
             }
         }
     }
     Ok(dead)
 }
 
-/// Links into the workspace, with their lines; what stands in code is no link.
+/// Links into the workspace, with their lines; there are no links in code.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -69,7 +79,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
         if in_code {
             continue;
         }
-        // Every second piece stands between backticks.
+        // Every second piece is between backticks.
         for piece in line.split('`').step_by(2) {
             for rest in piece.split("](").skip(1) {
                 let link = rest.split([')', '#', ' ']).next().unwrap_or_default();

@@ -1,10 +1,10 @@
-//! `cargo xtask`: the project's own chores.
+//! `cargo xtask`: the commands for work on this project.
 //!
-//! In: the name of a chore and its options. Out: exit status 0, 1 (the chore failed) or 2 (usage).
-//! A chore is one file and one row of `CHORES`; this file only finds the row.
-//! No argument parser: a chore takes at most one word, and every build waits for this program.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the terminal")]
+//! In: the name of a command and its arguments. Out: exit status 0, 1 (it failed) or 2 (usage).
+//! A command is one file and one row of `COMMANDS`; this file only finds the row.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its results")]
 
+mod arguments;
 mod bench;
 mod build_ebpf;
 mod ci;
@@ -19,73 +19,71 @@ mod verdict;
 mod vm;
 mod workspace;
 
+use arguments::{Arguments, Takes};
 use std::process::ExitCode;
+use verdict::Outcome;
 
-/// What a chore says when it fails: what happened, why, and what to do; empty if it has said it.
-type Outcome = Result<(), String>;
-
-/// One chore: its row in the help and what it does.
-struct Chore {
+/// One command: its row in the help and what it does.
+struct Command {
     name: &'static str,
-    /// The options it understands.
-    takes: &'static [&'static str],
+    takes: Takes,
     help: &'static str,
-    run: fn(option: Option<&str>) -> Outcome,
+    run: fn(&Arguments) -> Outcome,
 }
 
-const CHORES: &[Chore] = &[
-    Chore {
+const COMMANDS: &[Command] = &[
+    Command {
         name: "build-ebpf",
-        takes: &["--setup", "--check"],
+        takes: Takes::flags(&["--setup", "--check"]),
         help: "Build the BPF objects; --setup installs the toolchain, --check only compares",
         run: build_ebpf::run,
     },
-    Chore {
+    Command {
         name: "test",
-        takes: &[],
+        takes: Takes::NOTHING,
         help: "Run every test; as root, the tests on the real kernel too",
         run: test::run,
     },
-    Chore {
+    Command {
         name: "ci",
-        takes: &[],
+        takes: Takes::NOTHING,
         help: "Run every check and print all failures at the end",
         run: ci::run,
     },
-    Chore {
+    Command {
         name: "tidy",
-        takes: &[],
-        help: "Check layers, homes of crates, sizes, and other rules of docs/STYLE.md",
+        takes: tidy::TAKES,
+        help: "Check the rules of docs/STYLE.md; or list what one check finds, below PATH",
         run: tidy::run,
     },
-    Chore {
+    Command {
         name: "vm",
-        takes: &["--kernel=5.10", "--kernel=6.1", "--kernel=6.12"],
-        help: "Run the tests on the real kernel under QEMU, on this kernel or on each",
+        takes: Takes { options: &[("--kernel", "VERSION")], ..Takes::NOTHING },
+        help: "Run the tests on the real kernel under QEMU, on one kernel or on each",
         run: vm::run,
     },
-    Chore {
+    Command {
         name: "bench",
-        takes: bench::NAMES,
-        help: "Measure what the monitor costs, all of it or one part, beside what others cost",
+        takes: bench::TAKES,
+        help: "Measure what the monitor costs, all benches or one, compared with other programs",
         run: bench::run,
     },
-    Chore {
+    Command {
         name: "dist",
-        takes: &["--check"],
+        takes: Takes::flags(&["--check"]),
         help: "Make the Debian package and the static program; --check installs and removes them",
         run: dist::run,
     },
-    Chore {
+    Command {
         name: "docs",
-        takes: &["--check"],
+        takes: Takes::flags(&["--check"]),
         help: "Write the generated pages; --check only follows the links of all pages",
         run: docs::run,
     },
-    Chore {
+    Command {
         name: "pictures",
-        takes: &[],
-        help: "Take the pictures in docs/pictures anew, from real runs; as root, with Chromium",
+        takes: Takes::NOTHING,
+        help: "Take the pictures in docs/pictures again, from real runs; as root, with Chromium",
         run: pictures::run,
     },
 ];
@@ -93,24 +91,21 @@ const CHORES: &[Chore] = &[
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let (name, option) = match words[..] {
+    let (name, rest) = match words[..] {
         [] | ["help" | "--help" | "-h"] => {
             print!("{}", help());
             return ExitCode::SUCCESS;
         }
-        [name] => (name, None),
-        [name, option] => (name, Some(option.to_owned())),
-        [name, option, value] => (name, Some(format!("{option}={value}"))),
-        _ => return usage("a chore takes at most one option"),
+        [name, ref rest @ ..] => (name, rest),
     };
-    let option = option.as_deref();
-    let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
-        return usage(&format!("there is no chore `{name}`"));
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        return usage(&format!("there is no command `{name}`"));
     };
-    if option.is_some_and(|option| !chore.takes.contains(&option)) {
-        return usage(&format!("`{name}` takes {:?}", chore.takes));
-    }
-    match (chore.run)(option) {
+    let arguments = match Arguments::parse(rest, &command.takes) {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&format!("{name}: {error}")),
+    };
+    match (command.run)(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             if !message.is_empty() {
@@ -127,10 +122,9 @@ fn usage(message: &str) -> ExitCode {
 }
 
 fn help() -> String {
-    let mut text = String::from("cargo xtask CHORE [OPTION]\n\n");
-    for Chore { name, takes, help, .. } in CHORES {
-        let options = takes.iter().map(|option| format!(" [{option}]")).collect::<String>();
-        text += &format!("  {name}{options}\n      {help}\n");
+    let mut text = String::from("cargo xtask COMMAND [ARGUMENT…]\n\n");
+    for Command { name, takes, help, .. } in COMMANDS {
+        text += &format!("  {name}{}\n      {help}\n", takes.help());
     }
     text
 }

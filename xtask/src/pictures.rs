@@ -1,22 +1,33 @@
 //! `cargo xtask pictures`: the pictures of README and docs, from real runs on this machine.
 //!
 //! In: the tests that can draw (`tests/it/picture.rs`, `tests/it/web/page.rs`). Out:
-//! `docs/pictures`, for the eye of whoever commits them: no check compares them, because no two
-//! runs are the same.
+//! `docs/pictures`, to be reviewed before they are committed: no check compares them, because no
+//! two runs are the same.
 
-use crate::workspace::{cannot, root};
-use crate::{Outcome, step};
+use crate::arguments::Arguments;
+use crate::step;
+use crate::verdict::Outcome;
+use crate::workspace::{PACKAGE, PROFILE, cannot, root};
 use std::fs;
 
-/// What a browser takes besides is for those who work on the page: it shows whoever runs here.
+/// The pictures of the browser that are committed; the others show the processes of this machine.
 const SHOWN: &[&str] = &["filtered-light.png"];
 
-/// Runs them with optimisations, so that what the monitor says of its own cost is true.
-pub fn run(_option: Option<&str>) -> Outcome {
+/// Runs them with optimisations, so that the cost that the monitor shows is the real one.
+pub fn run(_arguments: &Arguments) -> Outcome {
     let pictures = root().join("docs/pictures");
     fs::create_dir_all(&pictures).map_err(|error| cannot("make", &pictures, &error))?;
     let mut command = step::cargo();
-    command.args(["test", "--release", "--locked", "--package=monitor-user", "--test=it", "--"]);
+    command.args([
+        "test",
+        "--profile",
+        PROFILE,
+        "--locked",
+        "--package",
+        PACKAGE,
+        "--test=it",
+        "--",
+    ]);
     command.args(["root_pictures", "root_the_page", "--test-threads=1"]);
     step::run(command.env("MONITOR_PICTURES", &pictures).env("MONITOR_REQUIRE_ROOT", "1"))?;
     let taken = fs::read_dir(&pictures).map_err(|error| cannot("list", &pictures, &error))?;

@@ -1,4 +1,4 @@
-//! Child processes: a command is shown, run, and its failure is put into words.
+//! Child processes: prints a command, runs it, and describes its failure.
 //!
 //! A child of `cargo xtask` inherits what rustup and cargo set for `xtask` itself; `fresh` takes
 //! that away, so that a child chooses its own compiler.
@@ -6,7 +6,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What cargo and rustup hand down, and what would change the code that a compiler makes.
+/// Variables that cargo and rustup set for a child, and those that change the code that a compiler
+/// makes.
 const INHERITED: &[&str] = &[
     "CARGO",
     "CARGO_BUILD_RUSTFLAGS",
@@ -24,7 +25,7 @@ const INHERITED: &[&str] = &[
     "RUSTUP_TOOLCHAIN",
 ];
 
-/// A command in the root of the workspace, without the environment of the cargo that runs us.
+/// A command in the root of the workspace, without the environment of the cargo that runs this one.
 pub fn fresh(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
     for name in INHERITED {
@@ -34,8 +35,8 @@ pub fn fresh(program: impl AsRef<Path>) -> Command {
     command
 }
 
-/// The cargo that runs us, in the root of the workspace. What it told us of `xtask` is not handed
-/// back: a build script that watches such a variable would run anew when cargo is called by hand.
+/// The cargo that runs this program, in the root of the workspace, without the variables that it
+/// set about `xtask`: a build script that watches one would run again when cargo is called by hand.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let of_xtask =
@@ -47,7 +48,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Runs the command on our terminal.
+/// Runs the command on this terminal.
 pub fn run(command: &mut Command) -> Result<(), String> {
     let line = line(command);
     eprintln!("$ {line}");
@@ -59,17 +60,31 @@ pub fn run(command: &mut Command) -> Result<(), String> {
     }
     let first = command.get_args().next().unwrap_or_default();
     let program = program_name(command);
-    Err(format!("`{program} {}` failed ({status}); its output stands above", first.display()))
+    Err(format!("`{program} {}` failed ({status}); its output is above", first.display()))
 }
 
-/// What the command prints, or nothing if it cannot be run or fails.
+/// The output of the command, or nothing if it cannot be run or fails.
 pub fn answer(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The command as one would type it: what was set for it (but the PATH, which is long and not
-/// news), the program by its name, the arguments.
+/// The output of the command, or its errors.
+pub fn output(command: &mut Command) -> Result<String, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot run {program}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{program} failed ({}): {}", output.status, errors.trim()))
+}
+
+/// The command as one would type it: its environment (except the PATH, which is long), the program
+/// by its name, the arguments.
 pub fn line(command: &Command) -> String {
     let mut words = Vec::new();
     for (name, value) in command.get_envs() {

@@ -4,15 +4,16 @@
 //! one after the other, because they count what the machine does. Without privilege those print
 //! `SKIP name: reason`; where skips are forbidden (`CI` is set, and we are root) they fail.
 
-use crate::verdict::Verdict;
-use crate::{Outcome, harness, step, workspace};
+use crate::arguments::Arguments;
+use crate::verdict::{Outcome, Verdict};
+use crate::{harness, step, workspace};
 use std::process::Command;
 
 /// The beginning of the name of every test that needs the real kernel.
 const ROOT: &str = "root_";
 
 /// Runs all tests and prints one list of failures.
-pub fn run(_option: Option<&str>) -> Outcome {
+pub fn run(_arguments: &Arguments) -> Outcome {
     verdict().report()
 }
 
@@ -31,6 +32,6 @@ pub fn verdict() -> Verdict {
 
 fn cargo_test() -> Command {
     let mut command = step::cargo();
-    command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+    command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]);
     command
 }

@@ -1,20 +1,22 @@
-//! What came out of a check: how many things passed, and what each failure said.
+//! The result of checks: how many passed, and the message of each failure.
 //!
-//! In: outcomes of chores, and what `harness` heard of tests. Out: one count and one list.
+//! In: outcomes of commands, and the results of tests that `harness` reads. Out: one count and one
+//! list.
 
-use crate::Outcome;
+/// The error is printed: what happened, why, and what to do; empty if it is printed already.
+pub type Outcome = Result<(), String>;
 
-/// The sum of what was checked so far.
+/// The sum of the checks so far.
 #[derive(Debug, Default, PartialEq)]
 pub struct Verdict {
     pub passed: usize,
-    /// One line for each thing that failed.
+    /// One line for each failure.
     pub failures: Vec<String>,
 }
 
 impl Verdict {
-    /// A check that either passes or says why not.
-    pub fn of(name: &str, outcome: Outcome) -> Verdict {
+    /// One check, with its message if it failed.
+    pub fn from_outcome(name: &str, outcome: Outcome) -> Verdict {
         match outcome {
             Ok(()) => Verdict { passed: 1, failures: Vec::new() },
             Err(message) => Verdict { passed: 0, failures: vec![format!("{name}: {message}")] },

@@ -1,35 +1,36 @@
-//! Block I/O: what was transferred for a process, where, and how long it took.
+//! Block I/O by process and disk: bytes, requests and latencies.
 //!
-//! Written by `bin/block.rs`, read and removed by `backend/ebpf/block.rs` once the process has
-//! ended. A new row that found its table full is counted in `LOSS`, and so is a request that
-//! found [`IN_FLIGHT`] full: it is then counted for nobody.
+//! Written by `bin/block.rs`, read by `backends/ebpf/block.rs`, which removes rows of ended
+//! processes. A new row that finds its table full is counted in `LOSS`, and so is a request that
+//! finds [`IN_FLIGHT`] full: it is then counted for no process.
 
 use super::Owner;
 use super::offset::offsets;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Table of [`Use`] by [`Place`].
+/// Table of [`DiskUsage`] by [`OwnerDisk`].
 pub const USED: &str = "USED";
-/// Table of histograms by [`Timed`].
+/// Table of histograms by [`LatencyKey`].
 pub const LATENCY: &str = "LATENCY";
-/// Table of [`Flight`] by the address of the request.
+/// Table of [`InFlightRequest`] by the address of the request.
 pub const IN_FLIGHT: &str = "IN_FLIGHT";
-/// Table of [`Flight`] by the address of the bio, where the kernel does not tell the request.
+/// Table of [`InFlightRequest`] by the address of the bio, where the kernel does not pass the
+/// request.
 pub const QUEUED: &str = "QUEUED";
 /// Table of [`Dirtier`] by the address of the inode.
 pub const DIRTIED: &str = "DIRTIED";
 /// Constant: whether written pages are credited to the process that dirtied their file.
 pub const WRITE_BACK: &str = "WRITE_BACK";
 
-/// What a request does, as `Flight::kind` and as the place in the arrays of [`Use`].
+/// Kind of a read request: `InFlightRequest::kind`, and index into the arrays of [`DiskUsage`].
 pub const READ: u32 = 0;
-/// Writes.
+/// Kind of a write request.
 pub const WRITE: u32 = 1;
-/// Discards (and secure erases): nothing is transferred, but blocks are given up.
+/// Kind of a discard or secure erase: no data is transferred.
 pub const DISCARD: u32 = 2;
-/// Asks the device to empty its cache.
+/// Kind of a flush of the device's cache.
 pub const FLUSH: u32 = 3;
-/// How many kinds there are.
+/// Number of kinds.
 pub const KINDS: usize = 4;
 
 /// A process and a disk.
@@ -48,8 +49,8 @@ pub const KINDS: usize = 4;
     KnownLayout,
 )]
 #[repr(C)]
-pub struct Place {
-    /// Whose I/O.
+pub struct OwnerDisk {
+    /// Process that the I/O is attributed to.
     pub owner: Owner,
     /// Major number of the whole disk.
     pub major: u32,
@@ -57,13 +58,13 @@ pub struct Place {
     pub minor: u32,
 }
 
-/// What was completed for a process on a disk, failed requests too, as `/proc/diskstats` counts.
-/// Completions on several CPUs add atomically; none is lost.
+/// Completed requests of a process on a disk, including failed ones, as in `/proc/diskstats`.
+/// Completions on several CPUs add atomically, so none is lost.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Use {
+pub struct DiskUsage {
     /// Bytes, by kind; a flush has none.
     pub bytes: [u64; KINDS],
     /// Requests, by kind.
@@ -75,25 +76,25 @@ pub struct Use {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Timed {
-    /// Whose I/O.
+pub struct LatencyKey {
+    /// Process that the I/O is attributed to.
     pub owner: Owner,
-    /// Which kind.
+    /// Kind of the request.
     pub kind: u32,
     /// Always zero.
     pub zero: u32,
 }
 
-/// A request on its way. Written as it starts, removed as it is complete. One that is given up
-/// without a completion stays until the kernel uses its memory for another request.
+/// A request in flight. Written when it starts, removed when it completes. One that is abandoned
+/// without a completion stays until the kernel reuses its memory for another request.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Flight {
-    /// Who submitted it.
+pub struct InFlightRequest {
+    /// Process that it is attributed to.
     pub owner: Owner,
-    /// When, on `CLOCK_MONOTONIC`.
+    /// Start, on `CLOCK_MONOTONIC`.
     pub start_ns: u64,
     /// [`READ`], [`WRITE`], [`DISCARD`] or [`FLUSH`].
     pub kind: u32,
@@ -101,23 +102,23 @@ pub struct Flight {
     pub zero: u32,
 }
 
-/// Who made a page of a file dirty last. The kernel does not say when a file is forgotten, so
-/// user space removes rows that have been left alone for long.
+/// The process that last dirtied a page of a file. The kernel does not report when an inode is
+/// freed, so user space removes old rows.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct Dirtier {
-    /// Who.
+    /// The process.
     pub owner: Owner,
-    /// When, on `CLOCK_MONOTONIC`.
+    /// Time, on `CLOCK_MONOTONIC`.
     pub at_ns: u64,
 }
 
-const _: () = assert!(size_of::<Place>() == 24);
-const _: () = assert!(size_of::<Use>() == 64);
-const _: () = assert!(size_of::<Timed>() == 24);
-const _: () = assert!(size_of::<Flight>() == 32);
+const _: () = assert!(size_of::<OwnerDisk>() == 24);
+const _: () = assert!(size_of::<DiskUsage>() == 64);
+const _: () = assert!(size_of::<LatencyKey>() == 24);
+const _: () = assert!(size_of::<InFlightRequest>() == 32);
 const _: () = assert!(size_of::<Dirtier>() == 24);
 
 offsets! {
@@ -127,7 +128,7 @@ offsets! {
         cmd_flags: "request.cmd_flags",
         data_len: "request.__data_len",
         bio: "request.bio",
-        // 5.17 took the disk out of the request; 5.15 had given it to the queue.
+        // 5.17 removed the disk from the request; 5.15 had added it to the queue.
         rq_disk: "request.rq_disk",
         queue: "request.q",
         queue_disk: "request_queue.disk",

@@ -1,9 +1,9 @@
-//! Log-linear histograms of durations: programs count, user space reads.
+//! Log-linear histograms of durations, written by BPF programs and read by user space.
 //!
 //! Each power of two of nanoseconds is divided into eight equal buckets, so a bucket is at most an
-//! eighth as wide as it is far from zero, from 1 us to 137 s; one more holds what is shorter, and
-//! one what is longer.
-//! [`bucket`] says where a value goes and [`bounds`] what a bucket holds; a test walks every seam.
+//! eighth of its lower bound wide, from 1 us to 137 s; one more holds shorter and one longer
+//! durations. [`bucket`] maps a value to its bucket and [`bounds`] is the inverse; a test checks
+//! every boundary.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -11,13 +11,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 const FIRST_POWER: u32 = 10;
 /// Values from two to this power share the last bucket: 137 s.
 const LAST_POWER: u32 = 37;
-/// Two to this power buckets divide a power of two.
+/// Binary logarithm of the buckets per power of two.
 const SPLIT: u32 = 3;
 
-/// How many buckets there are.
+/// Number of buckets.
 pub const BUCKETS: usize = 2 + ((LAST_POWER - FIRST_POWER) << SPLIT) as usize;
 
-/// How many values fell into each bucket.
+/// Counts of values by bucket.
 /// Written by several CPUs with atomic additions, so no count is lost; a reader may see a value's
 /// bucket before the next one's, never half a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -34,7 +34,7 @@ impl Histogram {
     pub const EMPTY: Self = Self { counts: [0; BUCKETS] };
 }
 
-/// The bucket of a duration.
+/// Bucket of a duration.
 #[inline(always)]
 pub const fn bucket(ns: u64) -> usize {
     if ns >> FIRST_POWER == 0 {
@@ -66,9 +66,9 @@ pub const fn bounds(bucket: usize) -> (u64, u64) {
     if bucket >= BUCKETS - 1 {
         return (1 << LAST_POWER, u64::MAX);
     }
-    let place = bucket as u64 - 1;
-    let width = 1 << ((place >> SPLIT) + (FIRST_POWER - SPLIT) as u64);
-    let low = ((1 << SPLIT) + (place & ((1 << SPLIT) - 1))) * width;
+    let index = bucket as u64 - 1;
+    let width = 1 << ((index >> SPLIT) + (FIRST_POWER - SPLIT) as u64);
+    let low = ((1 << SPLIT) + (index & ((1 << SPLIT) - 1))) * width;
     (low, low + width - 1)
 }
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn every_seam_falls_on_its_own_side() {
+    fn every_boundary_is_in_its_own_bucket() {
         for index in 0..BUCKETS {
             let (low, high) = bounds(index);
             for value in [low, low + (high - low) / 2, high] {

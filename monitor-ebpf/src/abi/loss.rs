@@ -1,11 +1,11 @@
-//! What a program could not deliver.
+//! Counts of what BPF programs could not deliver.
 //!
-//! Each object has one per-CPU array of these, written by its programs alone. A count that is
+//! Each object has one per-CPU array of these, written by its programs only. A count that is
 //! itself lost (two writers nested on one CPU) makes the total too small by one, never too large.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Name of the map in every object that can lose something.
+/// Name of the map, in every object that can lose records.
 pub const MAP: &str = "LOSS";
 
 /// Losses of one object on one CPU since it was loaded.
@@ -14,11 +14,11 @@ pub const MAP: &str = "LOSS";
 )]
 #[repr(C)]
 pub struct Loss {
-    /// Records that found the ring buffer full.
+    /// Records dropped because the ring buffer was full.
     pub ring_full: u64,
-    /// New keys that found a table full.
+    /// New keys dropped because a table was full.
     pub table_full: u64,
-    /// Events seen in all, lost or not: what a cost per event is multiplied with.
+    /// Events in total, lost or not.
     pub events: u64,
 }
 

@@ -1,12 +1,12 @@
-//! Shared records: one file for each capability, named like its program and its reader.
+//! Shared records: one file per capability, named like its BPF program and its reader.
 //!
 //! Every record is `repr(C)`, made of fixed-width integers, without hidden padding
-//! (zerocopy's derives refuse it), and says who writes it and what a lost update means.
+//! (zerocopy's derives refuse it), and documents what writes it and what a lost update means.
 
 pub mod block;
 pub mod exact_cpu;
 pub mod histogram;
-pub mod life;
+pub mod lifecycle;
 pub mod loss;
 pub mod offset;
 pub mod rule;
@@ -18,7 +18,7 @@ pub mod tcp;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// A process, for ever: the pid alone is reused, the pair with its start time is not.
+/// A unique identity of a process: the pid is reused, pid and start time together are not.
 #[derive(
     Clone,
     Copy,
@@ -38,7 +38,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct Owner {
     /// `task_struct.start_boottime` of the thread group leader, nanoseconds on `CLOCK_BOOTTIME`.
     pub start_boottime_ns: u64,
-    /// Thread group id as the initial pid namespace counts it.
+    /// Thread group id in the initial pid namespace.
     pub tgid: u32,
     /// Always zero, so that two owners compare equal byte by byte in a hash map.
     pub zero: u32,

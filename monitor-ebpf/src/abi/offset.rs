@@ -1,7 +1,7 @@
-//! Where the kernel keeps what we read: lists of structure members, resolved from the running
-//! kernel's BTF at load time and set as constants of the program.
+//! Offsets of kernel structure members, resolved from the running kernel's BTF at load time and set
+//! as constants of the program.
 //!
-//! One list makes both halves: the record of offsets that a program reads, and the paths that the
+//! One list defines both halves: the record of offsets that a program reads, and the paths that the
 //! loader resolves, in the same order. A member that this kernel lacks is [`ABSENT`]; the program
 //! tests for it, and the verifier removes the branch.
 
@@ -10,20 +10,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// The offset of a member that the running kernel does not have.
 pub const ABSENT: u32 = u32::MAX;
 
-/// One member: the spellings it has had, newest first, as `struct.member.member`.
-/// A path that starts with `sizeof ` asks for the size of the structure.
+/// Paths of one member over kernel versions, newest first, as `struct.member.member`.
+/// A path that starts with `sizeof ` stands for the size of the structure.
 #[derive(Clone, Copy, Debug)]
-pub struct Member {
-    /// Spellings to try in turn.
+pub struct MemberPath {
+    /// Paths to try in turn.
     pub paths: &'static [&'static str],
 }
 
-/// A record of offsets: what a program needs to know of the kernel's structures.
+/// A record of offsets that a program needs.
 pub trait Offsets: FromBytes + IntoBytes + Immutable {
     /// Name of the program's constant that holds the record.
     const SYMBOL: &'static str;
     /// The members, in the order of the record's fields.
-    const MEMBERS: &'static [Member];
+    const MEMBERS: &'static [MemberPath];
 }
 
 /// Declares a record of offsets and the paths they are resolved from.
@@ -48,8 +48,8 @@ macro_rules! offsets {
 
         impl $crate::abi::offset::Offsets for $name {
             const SYMBOL: &'static str = $symbol;
-            const MEMBERS: &'static [$crate::abi::offset::Member] =
-                &[$($crate::abi::offset::Member { paths: &[$first $(, $other)*] },)+];
+            const MEMBERS: &'static [$crate::abi::offset::MemberPath] =
+                &[$($crate::abi::offset::MemberPath { paths: &[$first $(, $other)*] },)+];
         }
     };
 }

@@ -1,7 +1,7 @@
-//! Signals, as they are made for a process and as a thread takes them.
+//! Signals: generated for a process, and delivered to a thread.
 //!
-//! Written by `bin/signal.rs` into the ring buffer [`RING`], read by `backend/ebpf/signal.rs`.
-//! A record that found the ring full is counted in `LOSS`.
+//! Written by `bin/signal.rs` into the ring buffer [`RING`], read by `backends/ebpf/signal.rs`.
+//! A record that finds the ring full is counted in `LOSS`.
 
 use super::Owner;
 use super::offset::offsets;
@@ -10,29 +10,29 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Name of the ring buffer.
 pub const RING: &str = "SIGNALS";
 
-/// `kind` of a signal that was made.
+/// `kind` of a generated signal.
 pub const KIND_GENERATED: u32 = 1;
-/// `kind` of a signal that a thread took.
+/// `kind` of a delivered signal.
 pub const KIND_DELIVERED: u32 = 2;
 
-/// `target_tid` of a signal for a whole process, whichever thread takes it.
+/// `target_tid` of a signal for a whole process.
 pub const ANY_THREAD: u32 = 0;
 
 /// One signal.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Signal {
+pub struct SignalRecord {
     /// [`KIND_GENERATED`] or [`KIND_DELIVERED`].
     pub kind: u32,
     /// Number of the signal.
     pub number: u32,
-    /// When, nanoseconds on `CLOCK_BOOTTIME`.
+    /// Time, nanoseconds on `CLOCK_BOOTTIME`.
     pub at_boottime_ns: u64,
-    /// Who sent it; tgid 0 when the kernel made it, and at delivery, where it is not known.
+    /// Sender; tgid 0 if the kernel generated it, and at delivery, where it is unknown.
     pub sender: Owner,
-    /// Who it is for.
+    /// Target process.
     pub target: Owner,
-    /// Which thread, or [`ANY_THREAD`].
+    /// Target thread, or [`ANY_THREAD`].
     pub target_tid: u32,
     /// `si_code` of sigaction(2).
     pub code: i32,
@@ -42,7 +42,7 @@ pub struct Signal {
     pub zero: u32,
 }
 
-const _: () = assert!(size_of::<Signal>() == 64);
+const _: () = assert!(size_of::<SignalRecord>() == 64);
 
 offsets! {
     /// What is read of a signal.

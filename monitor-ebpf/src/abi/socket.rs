@@ -1,17 +1,17 @@
-//! Payload of every socket by process, counted at each call or at each packet.
+//! Payload of every socket by process, counted at each call or packet.
 //!
 //! Written by `bin/socket.rs`, or on older kernels by `bin/socket_function.rs` or
-//! `bin/socket_packet.rs`, into the same table; read by `backend/ebpf/socket.rs`. Rows are added
-//! to atomically; user space alone deletes them.
+//! `bin/socket_packet.rs`, into the same table; read by `backends/ebpf/socket.rs`. Rows are added
+//! to atomically; only user space deletes them.
 
 use super::offset::offsets;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Name of the table of [`Totals`] by `Owner`.
+/// Name of the table of [`SocketTotals`] by `Owner`.
 pub const TABLE: &str = "SOCKETS";
-/// Name of the table of calls that have been entered and not left, where that must be remembered.
+/// Name of the table of calls in progress, where return probes need it.
 pub const CALLS: &str = "CALLS";
-/// Name of the array whose one element counts packets whose socket nobody is known for.
+/// Name of the array whose one element counts packets of sockets without a known owner.
 pub const UNOWNED: &str = "UNOWNED";
 
 /// One direction.
@@ -20,9 +20,9 @@ pub const UNOWNED: &str = "UNOWNED";
 )]
 #[repr(C)]
 pub struct Payload {
-    /// Calls that succeeded, on sockets of any family; by packet, packets.
+    /// Successful calls on sockets of any family, or packets.
     pub calls: u64,
-    /// Bytes that they carried.
+    /// Bytes transferred.
     pub bytes: u64,
     /// Part of `bytes` in UDP datagrams over IPv4.
     pub udp4_bytes: u64,
@@ -30,23 +30,23 @@ pub struct Payload {
     pub udp6_bytes: u64,
 }
 
-/// What one process carried.
+/// Payload of one process.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Totals {
-    /// Out.
+pub struct SocketTotals {
+    /// Sent.
     pub sent: Payload,
-    /// In.
+    /// Received.
     pub received: Payload,
 }
 
-const _: () = assert!(size_of::<Totals>() == 64);
+const _: () = assert!(size_of::<SocketTotals>() == 64);
 
 offsets! {
-    /// Where a probe of a function finds arguments and result: by register on x86, by number of
-    /// the register (`all`) on other machines.
+    /// Where a function probe finds arguments and result: by register on x86, by register number
+    /// (`all`) on other architectures.
     RegisterOffsets in "REGISTERS" {
         first: "pt_regs.di",
         fourth: "pt_regs.cx",

@@ -1,20 +1,20 @@
-//! One thread, and one process, as `bin/snapshot.rs` reads them from the kernel's own accounting.
+//! Threads and processes, as `bin/snapshot.rs` reads them from the kernel's own accounting.
 //!
-//! The stream of a snapshot is a sequence of [`Thread`] and [`Process`] records, told apart by
-//! `kind`. The kernel adds nothing up: a process's totals are its `dead` sums plus its live
-//! threads, and user space does that sum. Values are read without a lock, so two counters of one
-//! record may be some nanoseconds apart; none is ever half written (each is one aligned load).
+//! The stream of a snapshot is a sequence of [`ThreadRecord`] and [`ProcessRecord`] records,
+//! distinguished by `kind`. The kernel does not add up threads: the totals of a process are its
+//! `dead` sums plus its live threads, added in user space. Values are read without a lock, so two
+//! counters of one record may be some nanoseconds apart; none is torn (each is one aligned load).
 
 use super::Owner;
 use super::offset::offsets;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// `Thread::kind` of a thread that is not its group's leader.
+/// `ThreadRecord::kind` of a thread that is not its group's leader.
 pub const KIND_THREAD: u32 = 1;
-/// `Thread::kind` of a leader: the record is a whole [`Process`].
+/// `ThreadRecord::kind` of a leader: the record is a whole [`ProcessRecord`].
 pub const KIND_PROCESS: u32 = 2;
 
-/// Counters that the kernel keeps for each thread, and sums up as threads end.
+/// Counters that the kernel keeps for each thread, and sums when threads end.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -43,12 +43,12 @@ pub struct Sums {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Thread {
+pub struct ThreadRecord {
     /// [`KIND_THREAD`] or [`KIND_PROCESS`].
     pub kind: u32,
-    /// Thread id in the initial pid namespace.
+    /// ThreadRecord id in the initial pid namespace.
     pub tid: u32,
-    /// Thread group id in the initial pid namespace.
+    /// ThreadRecord group id in the initial pid namespace.
     pub tgid: u32,
     /// `__state | exit_state`.
     pub state: u32,
@@ -72,19 +72,19 @@ pub struct Thread {
     pub run_delay_ns: u64,
     /// Times it was given a CPU.
     pub run_count: u64,
-    /// What this thread used.
+    /// Counters of this thread.
     pub sums: Sums,
 }
 
-/// One process: its leader, what its ended threads used, and what the group shares.
+/// One process: its leader, the sums of its ended threads, and what the thread group shares.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Process {
+pub struct ProcessRecord {
     /// The leader, ended or not.
-    pub leader: Thread,
-    /// Thread group id of the parent.
+    pub leader: ThreadRecord,
+    /// ThreadRecord group id of the parent.
     pub ppid: u32,
     /// Real user id.
     pub uid: u32,
@@ -96,33 +96,33 @@ pub struct Process {
     pub group_exit_code: u32,
     /// `signal_struct.flags`.
     pub group_flags: u32,
-    /// Process id in the innermost pid namespace, 0 when it is the initial one.
+    /// ProcessRecord id in the innermost pid namespace, 0 when it is the initial one.
     pub ns_pid: u32,
     /// Executions so far (`self_exec_id`): changes whenever the command line does.
     pub exec_id: u32,
-    /// What the threads that have ended used.
+    /// Sums of the ended threads.
     pub dead: Sums,
     /// Resident pages: file, anonymous, swap entries, shared memory; per-CPU parts included.
     pub rss_pages: [i64; 4],
     /// Mapped pages.
     pub vsize_pages: u64,
-    /// Highest `vsize_pages` that the kernel has noted.
+    /// Peak of `vsize_pages` recorded by the kernel.
     pub peak_vsize_pages: u64,
-    /// Highest resident pages that the kernel has noted.
+    /// Peak of resident pages recorded by the kernel.
     pub peak_rss_pages: u64,
     /// Id of the cgroup in the unified hierarchy (its directory's inode number).
     pub cgroup_id: u64,
     /// 1 when the process has memory of its own, 0 for kernel threads and zombies.
     pub has_memory: u32,
-    /// 1 when it is not root's and has no rights but those of its user and group, so that they may
-    /// look into it.
-    pub unlent: u32,
+    /// 1 if it is not root's and its user and group may read it: it has no other ids or
+    /// capabilities, and is dumpable.
+    pub readable_by_owner: u32,
 }
 
 /// Bit of `group_flags`: the whole group was ended by `exit_group` or a signal.
 pub const GROUP_EXIT: u32 = 4;
 
-impl Thread {
+impl ThreadRecord {
     /// The process this thread belongs to, if it is the leader.
     pub const fn owner(&self) -> Owner {
         Owner { start_boottime_ns: self.start_boottime_ns, tgid: self.tgid, zero: 0 }
@@ -130,7 +130,7 @@ impl Thread {
 }
 
 impl Sums {
-    /// Adds another thread's.
+    /// Adds the counters of another thread.
     #[inline(always)]
     pub fn add(&mut self, other: &Self) {
         let sum = u64::wrapping_add;
@@ -147,11 +147,11 @@ impl Sums {
     }
 }
 
-impl Process {
+impl ProcessRecord {
     /// All zero.
     pub const ZERO: Self = zerocopy::transmute!([0u8; size_of::<Self>()]);
 
-    /// Sets the sizes of the memory to none.
+    /// Clears all memory sizes.
     pub const fn clear_memory(&mut self) {
         self.rss_pages = [0; 4];
         self.vsize_pages = 0;
@@ -162,11 +162,11 @@ impl Process {
 }
 
 const _: () = assert!(size_of::<Sums>() == 112);
-const _: () = assert!(size_of::<Thread>() == 192);
-const _: () = assert!(size_of::<Process>() == 408);
+const _: () = assert!(size_of::<ThreadRecord>() == 192);
+const _: () = assert!(size_of::<ProcessRecord>() == 408);
 
 offsets! {
-    /// What is read of a task and of what hangs on it.
+    /// What is read of a task and the structures it refers to.
     TaskOffsets in "TASK" {
         pid: "task_struct.pid",
         tgid: "task_struct.tgid",
@@ -258,9 +258,9 @@ offsets! {
     }
 }
 
-/// Name of the constant with the number of possible CPUs whose parts of RSS are added; 0 leaves
-/// the kernel's batched count.
+/// Name of the constant with the number of possible CPUs whose parts of the RSS are added; with 0
+/// only the batched count is read.
 pub const RSS_CPUS: &str = "RSS_CPUS";
-/// Most CPUs whose parts of RSS are added: four reads a CPU and process cost more than all the
-/// rest of a snapshot on a larger machine, where the loader says that RSS is approximate.
-pub const EXACT_CPUS: usize = 64;
+/// Maximum number of CPUs whose parts of the RSS are added: on larger machines four reads per CPU
+/// and process would cost more than the rest of a snapshot, so the RSS is reported as approximate.
+pub const MAX_EXACT_CPUS: usize = 64;

@@ -1,28 +1,28 @@
 //! TCP by process, from the counters that the kernel keeps in each `tcp_sock`.
 //!
-//! Each socket carries a note whose it is ([`HELD`]), and an open one is an [`Open`] record of the
-//! pass over these notes. A closed one has been added to its process's row of [`TABLE`] by the
-//! hooks of `bin/tcp.rs`. What was added is remembered in [`CLOSING`] until the kernel destroys the
-//! socket, so nothing counts twice. Rows are added to atomically; user space alone deletes them,
-//! once it has read the last of an ended process.
+//! Socket storage ([`HOLDERS`]) records the owner of each socket; an iteration over it writes an
+//! [`OpenSocket`] per open socket. The hooks of `bin/tcp.rs` add a closed socket to its process's
+//! row of [`TABLE`]. What was added is kept in [`CLOSING`] until the kernel destroys the socket, so
+//! nothing counts twice. Rows are added to atomically; only user space deletes them, after the last
+//! read of an ended process.
 
 use super::Owner;
 use super::offset::offsets;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Name of the table of [`Totals`] by [`Owner`].
+/// Name of the table of [`TcpTotals`] by [`Owner`].
 pub const TABLE: &str = "TCP";
-/// Name of the storage of sockets that keeps [`Held`].
-pub const HELD: &str = "HELD";
-/// Name of the array whose one element counts connections that listeners got.
+/// Name of the socket storage of [`SocketHolder`].
+pub const HOLDERS: &str = "HOLDERS";
+/// Name of the array whose one element counts connections accepted by listeners.
 pub const ACCEPTED: &str = "ACCEPTED";
-/// Name of the table of [`Closing`] sockets by cookie.
+/// Name of the table of [`ClosingSocket`] sockets by cookie.
 pub const CLOSING: &str = "CLOSING";
 
-/// Name of the table of [`Shared`] sockets by cookie.
+/// Name of the table of [`SharedSocket`] sockets by cookie.
 pub const SHARED: &str = "SHARED";
 
-/// What one socket, or the closed sockets of one process, carried.
+/// Traffic of one socket, or of the closed sockets of one process.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -32,17 +32,17 @@ pub struct Counters {
     pub sent_bytes: u64,
     /// Payload that arrived in order and was queued, read by the process or not.
     pub received_bytes: u64,
-    /// Segments sent, those without payload included; the kernel counts 32 bits for a socket.
+    /// Segments sent, including those without payload; the kernel's counter has 32 bits per socket.
     pub sent_segments: u64,
     /// Segments received, likewise.
     pub received_segments: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
 }
 
 impl Counters {
-    /// What grew since `before`. The kernel resets a socket that is disconnected; that is no
-    /// growth.
+    /// The increase since `before`. A disconnected socket is reset by the kernel, which counts as
+    /// no increase.
     #[inline(always)]
     pub const fn since(&self, before: &Self) -> Self {
         Self {
@@ -60,15 +60,15 @@ impl Counters {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Totals {
-    /// Over IPv4, also where a socket of IPv6 talked to a v4-mapped address.
+pub struct TcpTotals {
+    /// Over IPv4, including IPv6 sockets connected to a v4-mapped address.
     pub v4: Counters,
     /// Over IPv6.
     pub v6: Counters,
 }
 
-impl Totals {
-    /// Adds what a socket carried that talks IPv4 (4) or IPv6 (6).
+impl TcpTotals {
+    /// Adds the traffic of a socket over IPv4 (4) or IPv6 (6).
     pub fn add(&mut self, family: u32, more: &Counters) {
         let sum = if family == 6 { &mut self.v6 } else { &mut self.v4 };
         sum.sent_bytes = sum.sent_bytes.wrapping_add(more.sent_bytes);
@@ -79,16 +79,16 @@ impl Totals {
     }
 }
 
-/// Whose a socket is. Written by the pass over open files, and by whoever connects or listens; a
-/// lost update is made good by the next pass.
+/// The owner of a socket. Written by the iteration over open files, and when a process connects or
+/// listens; the next iteration corrects a lost update.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Held {
+pub struct SocketHolder {
     /// The oldest process that holds it.
     pub owner: Owner,
-    /// The pass that found it so (`session_id` of the iterator), 0 for none.
+    /// The iteration that found it (`session_id` of the iterator), 0 for none.
     pub pass: u64,
-    /// 1 when the pass found more than one holder.
+    /// 1 if the iteration found more than one holder.
     pub is_shared: u32,
     /// Always zero.
     pub zero: u32,
@@ -97,16 +97,16 @@ pub struct Held {
 /// An open socket.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Open {
+pub struct OpenSocket {
     /// The oldest process that holds it.
     pub owner: Owner,
-    /// The socket, for ever.
+    /// Unique id of the socket.
     pub cookie: u64,
-    /// What it carried and no row has yet.
+    /// Traffic that is not in any row yet.
     pub counters: Counters,
     /// Smoothed round-trip time in eighths of a microsecond, 0 when there is none.
     pub srtt_us8: u32,
-    /// 4 or 6, by the address that it talks to.
+    /// 4 or 6, by the remote address.
     pub family: u32,
     /// 1 when several processes hold it.
     pub is_shared: u32,
@@ -119,35 +119,35 @@ pub struct Open {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Closing {
-    /// Who closed it; tgid 0 while it is only shut down.
+pub struct ClosingSocket {
+    /// Process that closed it; tgid 0 while it is only shut down.
     pub owner: Owner,
-    /// What rows have been given of it.
+    /// Traffic already added to rows.
     pub credited: Counters,
-    /// Payload written before it was shut down: after that the kernel's sum counts the FIN too.
+    /// Payload written before it was shut down: afterwards the kernel's counter includes the FIN.
     pub sent_bytes: u64,
 }
 
-/// A socket that several processes held at the last reading, or that changed hands. User space
-/// writes it; the hook that sees it close divides what it carried, and deletes it.
+/// A socket that several processes held at the last reading, or whose owner changed. Written by
+/// user space; the hook that sees it close divides its traffic and deletes the row.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Shared {
+pub struct SharedSocket {
     /// The oldest process that held it.
     pub owner: Owner,
-    /// What earlier owners keep of it.
+    /// Traffic attributed to earlier owners.
     pub kept: Counters,
-    /// What it had carried then: `owner` keeps the difference to `kept`.
+    /// Traffic at the last reading: the difference to `kept` belongs to `owner`.
     pub seen: Counters,
 }
 
-const _: () = assert!(size_of::<Totals>() == 80);
-const _: () = assert!(size_of::<Held>() == 32);
-const _: () = assert!(size_of::<Open>() == 80);
-const _: () = assert!(size_of::<Closing>() == 64);
-const _: () = assert!(size_of::<Shared>() == 96);
+const _: () = assert!(size_of::<TcpTotals>() == 80);
+const _: () = assert!(size_of::<SocketHolder>() == 32);
+const _: () = assert!(size_of::<OpenSocket>() == 80);
+const _: () = assert!(size_of::<ClosingSocket>() == 64);
+const _: () = assert!(size_of::<SharedSocket>() == 96);
 
 offsets! {
     /// What is read of a socket.
@@ -155,7 +155,7 @@ offsets! {
         family: "sock.__sk_common.skc_family",
         state: "sock.__sk_common.skc_state",
         flags: "sock.__sk_common.skc_flags",
-        // Without CONFIG_IPV6 there is none.
+        // Absent without CONFIG_IPV6.
         v6_daddr: "sock.__sk_common.skc_v6_daddr",
         kind: "sock.sk_type",
         protocol: "sock.sk_protocol",

@@ -1,7 +1,7 @@
-//! Block I/O by process: who submitted a request, and what became of it.
+//! Block I/O by process: the submitter of each request, and its completion.
 //!
-//! The owner is taken where the request is made, in the submitter's own context; where it is
-//! issued to the device, most of the time some kernel worker runs. Bytes and latency are taken at
+//! The owner is read where the request is created, in the context of the submitter; when it is
+//! issued to the device, usually a kernel worker is current. Bytes and latency are read at
 //! completion, in an interrupt, so a table of requests in flight connects the two.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
@@ -16,47 +16,51 @@ mod program {
     use aya_ebpf::macros::map;
     use aya_ebpf::maps::HashMap;
     use monitor_ebpf::abi::Owner;
-    use monitor_ebpf::abi::block::{Dirtier, Flight, KINDS, Place, Timed, Use, WRITE};
+    use monitor_ebpf::abi::block::{
+        Dirtier, DiskUsage, InFlightRequest, KINDS, LatencyKey, OwnerDisk, WRITE,
+    };
     use monitor_ebpf::abi::histogram::{BUCKETS, Histogram, bucket};
     use monitor_ebpf::kernel::request::{Bio, Inode, Request};
-    use monitor_ebpf::kernel::{atomic, constant, forgotten, loss, table, task::Task};
+    use monitor_ebpf::kernel::{atomic, constant, loss, table, task::Task, without_bounds};
 
-    /// Set by the loader: 1 to credit written pages to who dirtied them.
+    /// Set by the loader: 1 to attribute written pages to the process that dirtied them.
     #[unsafe(no_mangle)]
     static WRITE_BACK: u32 = 0;
 
     // The loader sets the sizes. Tables that a host may never use take memory as they fill.
     #[map]
-    static USED: HashMap<Place, Use> = HashMap::with_max_entries(4096, 0);
+    static USED: HashMap<OwnerDisk, DiskUsage> = HashMap::with_max_entries(4096, 0);
     #[map]
-    static LATENCY: HashMap<Timed, Histogram> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+    static LATENCY: HashMap<LatencyKey, Histogram> =
+        HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
     #[map]
-    static IN_FLIGHT: HashMap<u64, Flight> = HashMap::with_max_entries(4096, 0);
+    static IN_FLIGHT: HashMap<u64, InFlightRequest> = HashMap::with_max_entries(4096, 0);
     #[map]
-    static QUEUED: HashMap<u64, Flight> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+    static QUEUED: HashMap<u64, InFlightRequest> =
+        HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
     #[map]
     static DIRTIED: HashMap<u64, Dirtier> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
-    /// What a new row of [`LATENCY`] is: too large for the stack.
-    static NO_TIMES: Histogram = Histogram::EMPTY;
+    /// Initial row of [`LATENCY`]: too large for the stack.
+    static EMPTY_HISTOGRAM: Histogram = Histogram::EMPTY;
 
-    /// Most bios at the front of a request that are looked at for the one it was made of: others
-    /// get there by front merges, which happen to writes in descending order.
+    /// Maximum bios of a request that are checked for the one it was created from: others precede
+    /// it after front merges, which happen to writes in descending order.
     const FRONT_MERGES: usize = 16;
 
-    /// 6.5 and later: the request is ready, and the submitter is who runs here.
+    /// 6.5 and later: the request is ready, and the submitter is the current task.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/block_io_start")]
     fn start(&[request]: &[u64; 1]) -> i32 {
         let request = Request::from_kernel(request as *const u8);
         if let Some(kind) = request.kind() {
             let (submitter, bio) = (Task::current().owner(), request.bio());
-            depart(&IN_FLIGHT, request.address(), &Made { submitter, kind, bio });
+            insert(&IN_FLIGHT, request.address(), &NewRequest { submitter, kind, bio });
         }
         0
     }
 
-    /// 5.11 to 6.4: the kernel has found a request for this bio, but does not tell which.
+    /// 5.11 to 6.4: the kernel has allocated a request for this bio, but does not pass it.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/block_getrq")]
     fn getrq(&[bio]: &[u64; 1]) -> i32 {
@@ -74,65 +78,70 @@ mod program {
     fn queue(bio: Bio) -> i32 {
         if let Some(kind) = bio.kind() {
             let submitter = Task::current_owner_untyped();
-            depart(&QUEUED, bio.address(), &Made { submitter, kind, bio });
+            insert(&QUEUED, bio.address(), &NewRequest { submitter, kind, bio });
         }
         0
     }
 
-    /// A request as it is made.
-    struct Made {
+    /// A new request.
+    struct NewRequest {
         submitter: Owner,
         kind: u32,
         bio: Bio,
     }
 
-    /// Notes who sent what on its way. The same address may be there from a request that was
-    /// never completed; it is replaced.
+    /// Records a request in flight. An entry with the same address, from a request that was never
+    /// completed, is replaced.
     #[inline(always)]
-    fn depart(table: &HashMap<u64, Flight>, address: u64, made: &Made) {
+    fn insert(table: &HashMap<u64, InFlightRequest>, address: u64, new: &NewRequest) {
         loss::event();
-        let flight = Flight { owner: owner(made), start_ns: now(), kind: made.kind, zero: 0 };
+        let flight =
+            InFlightRequest { owner: owner(new), start_ns: now(), kind: new.kind, zero: 0 };
         if table.insert(&address, &flight, 0).is_err() {
             loss::table_full();
         }
     }
 
-    /// Whose request it is: the dirtier's if that is asked for and known, else the submitter's.
+    /// Owner of a request: the process that dirtied the file if requested and known, else the
+    /// submitter.
     #[inline(always)]
-    fn owner(made: &Made) -> Owner {
+    fn owner(new: &NewRequest) -> Owner {
         if constant!(WRITE_BACK) != 0
-            && made.kind == WRITE
-            && let Some(file) = made.bio.file()
+            && new.kind == WRITE
+            && let Some(file) = new.bio.file()
             && let Some(row) = DIRTIED.get_ptr(&file.address())
         {
             // SAFETY: the row is plain integers; one removed meanwhile is another file's at worst.
             return unsafe { (*row).owner };
         }
-        made.submitter
+        new.submitter
     }
 
-    /// Part of a request, or the rest of it, is done: `(request, error, bytes)`. The type of the
-    /// error changed in 5.16 and is not looked at.
+    /// Part of a request, or the rest of it, is complete: `(request, error, bytes)`. The type of
+    /// the error changed in 5.16; it is not used.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/block_rq_complete")]
     fn complete(&[request, _, bytes]: &[u64; 3]) -> i32 {
         let request = Request::from_kernel(request as *const u8);
         let bytes = bytes as u32;
-        // The request still says what was left before. What `block_io_done` would say: but it is
-        // silent where a disk's statistics are switched off.
+        // The request still has the bytes left before this completion. `block_io_done` would report
+        // the end, but not if the disk's statistics are disabled.
         let is_last = bytes >= request.bytes_left();
-        let Some(flight) = arrive(request, is_last) else { return 0 };
+        let Some(flight) = take(request, is_last) else { return 0 };
         let (major, minor) = request.disk();
-        count(&Place { owner: flight.owner, major, minor }, flight.kind, bytes, is_last);
+        count(&OwnerDisk { owner: flight.owner, major, minor }, flight.kind, bytes, is_last);
         if is_last && flight.kind <= WRITE {
-            time(&Timed { owner: flight.owner, kind: flight.kind, zero: 0 }, flight.start_ns);
+            record_latency(
+                &LatencyKey { owner: flight.owner, kind: flight.kind, zero: 0 },
+                flight.start_ns,
+            );
         }
         0
     }
 
-    /// What is known of a request; forgotten if this is the last of it.
+    /// The entry of a request, removed if this is its last completion.
     #[inline(always)]
-    fn arrive(request: Request, is_last: bool) -> Option<Flight> {
+    fn take(request: Request, is_last: bool) -> Option<InFlightRequest> {
         let address = request.address();
         if let Some(row) = IN_FLIGHT.get_ptr(&address) {
             // SAFETY: only the request's own completion removes the row.
@@ -142,16 +151,16 @@ mod program {
             }
             return Some(flight);
         }
-        let flight = unqueue(request.bio())?;
+        let flight = take_queued(request.bio())?;
         if !is_last && IN_FLIGHT.insert(&address, &flight, 0).is_err() {
             loss::table_full();
         }
         Some(flight)
     }
 
-    /// Before 6.5: what was noted of the bio that the request was made of, which goes.
+    /// Before 6.5: removes and returns the entry of the bio that the request was created from.
     #[inline(always)]
-    fn unqueue(first: Bio) -> Option<Flight> {
+    fn take_queued(first: Bio) -> Option<InFlightRequest> {
         let mut bio = first;
         for _ in 0..FRONT_MERGES {
             let address = bio.address();
@@ -170,8 +179,8 @@ mod program {
     }
 
     #[inline(always)]
-    fn count(place: &Place, kind: u32, bytes: u32, is_last: bool) {
-        let Some(row) = table::row(&USED, place) else { return loss::table_full() };
+    fn count(key: &OwnerDisk, kind: u32, bytes: u32, is_last: bool) {
+        let Some(row) = table::row(&USED, key) else { return loss::table_full() };
         let kind = kind as usize & (KINDS - 1);
         // SAFETY: rows are removed only after their process has ended.
         let used = unsafe { &mut *row };
@@ -180,11 +189,11 @@ mod program {
     }
 
     #[inline(always)]
-    fn time(timed: &Timed, start_ns: u64) {
-        let Some(row) = table::row_like(&LATENCY, timed, &NO_TIMES) else {
+    fn record_latency(key: &LatencyKey, start_ns: u64) {
+        let Some(row) = table::row_like(&LATENCY, key, &EMPTY_HISTOGRAM) else {
             return loss::table_full();
         };
-        let index = forgotten(bucket(now() - start_ns));
+        let index = without_bounds(bucket(now() - start_ns));
         if index < BUCKETS {
             // SAFETY: rows are removed only after their process has ended.
             atomic::add(unsafe { &mut (*row).counts[index] }, 1);
@@ -192,11 +201,11 @@ mod program {
     }
 
     /// A page of a file became dirty: `(folio, mapping)`, or `(page, mapping)` before 5.18.
-    /// Regular files only: the pages of a block device hold everybody's metadata.
+    /// Regular files only: the pages of a block device hold metadata of all processes.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/writeback_dirty_folio")]
     fn dirty(&[_, mapping]: &[u64; 2]) -> i32 {
-        let Some(file) = Inode::of_mapping(mapping as *const u8) else { return 0 };
+        let Some(file) = Inode::from_mapping(mapping as *const u8) else { return 0 };
         if file.is_regular() {
             let dirtier = Dirtier { owner: Task::current_owner_untyped(), at_ns: now() };
             if DIRTIED.insert(&file.address(), &dirtier, 0).is_err() {

@@ -1,13 +1,12 @@
 //! CPU time counted at each switch, by process and CPU.
 //!
-//! As a thread is switched out, the kernel has just brought its CPU time up to the present: what
-//! it grew by since the thread was switched in is the slice, less what a hypervisor stole where
-//! the kernel knows it. Who runs now and since when stays in a slot of the CPU, so that a reader
-//! can add the slice that is not over.
+//! When a thread is switched out, the kernel has just updated its CPU time: the increase since it
+//! was switched in is the slice, minus stolen time if the kernel knows it. The running task and its
+//! start are kept in a slot per CPU, so that a reader can add the running slice.
 //!
-//! No program sees every switch: one is skipped where it would nest, and some hosts run none while
-//! their first process is current. So what a thread had run as it last left a CPU is remembered,
-//! and a slice that began unseen is what it has run more since then.
+//! No program sees every switch: one is skipped if it would nest, and some hosts run none while
+//! their first process is current. So the CPU time of a thread when it last left a CPU is stored,
+//! and a slice whose start was not seen is the increase since then.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -22,28 +21,29 @@ mod program {
     use aya_ebpf::maps::{Array, PerCpuArray, PerCpuHashMap};
     use core::ptr::write_volatile;
     use monitor_ebpf::abi::Owner;
-    use monitor_ebpf::abi::exact_cpu::Running;
+    use monitor_ebpf::abi::exact_cpu::RunningTask;
     use monitor_ebpf::kernel::{loss, queue, task::Task};
 
     /// The loader sets the size. Preallocated: a row is made while the run queue is locked.
     #[map]
     static ON_CPU: PerCpuHashMap<Owner, u64> = PerCpuHashMap::with_max_entries(4096, 0);
     #[map]
-    static RUNNING: PerCpuArray<Running> = PerCpuArray::with_max_entries(1, 0);
+    static RUNNING: PerCpuArray<RunningTask> = PerCpuArray::with_max_entries(1, 0);
 
-    /// What threads had run as they last left a CPU, by id; the later of two that meet stays.
+    /// CPU time of threads when they last left a CPU, by id; the later of two colliding threads
+    /// stays.
     #[map]
-    static LEFT: Array<Left> = Array::with_max_entries(N_LEFT, 0);
-    const N_LEFT: u32 = 4096;
+    static LAST_RUNS: Array<LastRun> = Array::with_max_entries(N_LAST_RUNS, 0);
+    const N_LAST_RUNS: u32 = 4096;
 
-    /// Two CPUs may write a place at once, so the numbers prove each other: what is torn fits no
-    /// thread.
+    /// Two CPUs may write an element at once, so the fields verify each other: a torn element
+    /// matches no thread.
     #[repr(C)]
-    struct Left {
+    struct LastRun {
         /// Address of the thread: one that takes over the id of its leader is not the leader.
         task: u64,
         exec_ns: u64,
-        /// `exec_ns`, exclusive or the name of the thread.
+        /// `exec_ns` XOR the thread's tag.
         proof: u64,
     }
 
@@ -60,8 +60,8 @@ mod program {
         // SAFETY: only this CPU writes its slot, and a switch does not happen within a switch.
         let slot = unsafe { &mut *slot };
         let slice = slice(slot, prev);
-        leave(prev);
-        name(slot, 0);
+        save_last_run(prev);
+        set_task(slot, 0);
         if let Some((owner, slice_ns)) = slice
             && owner.tgid != 0
         {
@@ -71,20 +71,20 @@ mod program {
         slot.exec_ns = next.exec_ns();
         // SAFETY: the helper has no arguments.
         slot.since_ns = unsafe { bpf_ktime_get_ns() };
-        name(slot, next.as_ptr() as u64);
+        set_task(slot, next.as_ptr() as u64);
         0
     }
 
-    /// Whose slice is over, and how long it was; `None` if it began before we looked.
+    /// Owner and length of the slice that ends; `None` if it started before the hook was attached.
     #[inline(always)]
-    fn slice(slot: &Running, prev: Task) -> Option<(Owner, u64)> {
+    fn slice(slot: &RunningTask, prev: Task) -> Option<(Owner, u64)> {
         if slot.task == prev.as_ptr() as u64 {
             return Some((slot.owner, prev.exec_ns() - slot.exec_ns));
         }
         if slot.task == 0 {
             return None;
         }
-        // The idle task, which is one for each CPU and has no id, is nobody's time.
+        // The idle tasks, one per CPU with id 0, are not counted.
         if prev.tid() == 0 {
             return None;
         }
@@ -95,50 +95,50 @@ mod program {
         Some((prev.owner(), slice_ns?))
     }
 
-    /// The slice of a thread that was switched in unseen.
+    /// The slice of a thread whose start was not seen.
     #[inline(always)]
     fn unseen_slice_ns(prev: Task) -> Option<u64> {
         let exec_ns = prev.exec_ns();
         if queue::is_first_slice(prev) {
             return Some(exec_ns);
         }
-        if let Some(left) = LEFT.get_ptr(place(prev)) {
-            // SAFETY: the element lives as long as the map; what is torn fits no thread.
+        if let Some(left) = LAST_RUNS.get_ptr(index(prev)) {
+            // SAFETY: the element lives as long as the map; a torn element matches no thread.
             let left = unsafe { &*left };
-            let is_its_own = left.task == prev.as_ptr() as u64;
-            if is_its_own && left.exec_ns ^ left.proof == thread_name(prev) {
+            let is_same_task = left.task == prev.as_ptr() as u64;
+            if is_same_task && left.exec_ns ^ left.proof == thread_tag(prev) {
                 return Some(exec_ns.wrapping_sub(left.exec_ns));
             }
         }
         queue::slice_ns(prev)
     }
 
-    /// Remembers what a thread had run as it left.
+    /// Stores the CPU time of a thread that leaves the CPU.
     #[inline(always)]
-    fn leave(prev: Task) {
-        if let Some(left) = LEFT.get_ptr_mut(place(prev)) {
+    fn save_last_run(prev: Task) {
+        if let Some(left) = LAST_RUNS.get_ptr_mut(index(prev)) {
             let (task, exec_ns) = (prev.as_ptr() as u64, prev.exec_ns());
-            let proof = exec_ns ^ thread_name(prev);
-            // SAFETY: the element lives as long as the map; what is torn fits no thread.
-            unsafe { *left = Left { task, exec_ns, proof } };
+            let proof = exec_ns ^ thread_tag(prev);
+            // SAFETY: the element lives as long as the map; a torn element matches no thread.
+            unsafe { *left = LastRun { task, exec_ns, proof } };
         }
     }
 
     #[inline(always)]
-    fn place(task: Task) -> u32 {
-        task.tid() % N_LEFT
+    fn index(task: Task) -> u32 {
+        task.tid() % N_LAST_RUNS
     }
 
-    /// What no other thread is called at its address.
+    /// Tag that distinguishes a thread from others at its address.
     #[inline(always)]
-    fn thread_name(task: Task) -> u64 {
+    fn thread_tag(task: Task) -> u64 {
         (u64::from(task.tid()) << 32) ^ task.start_boottime_ns()
     }
 
-    /// Names the task of a slot; none while it changes, so that a reader comes again. Volatile:
+    /// Sets the task of a slot; zero while it changes, so that a reader retries. Volatile, so that
     /// the compiler keeps the order.
     #[inline(always)]
-    fn name(slot: &mut Running, task: u64) {
+    fn set_task(slot: &mut RunningTask, task: u64) {
         // SAFETY: a `&mut u64` is valid.
         unsafe { write_volatile(&raw mut slot.task, task) }
     }

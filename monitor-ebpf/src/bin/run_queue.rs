@@ -1,9 +1,9 @@
-//! Waits for a CPU, as a histogram of each process: one hook where a thread is given its CPU.
+//! Run-queue waits, as a histogram of each process: one hook where a thread is switched in.
 //!
-//! The kernel keeps when a waiting thread was queued, and its run queue what time it is now; the
+//! The kernel stores when a waiting thread was queued, and the run queue has a clock; the
 //! difference is the wait. So there is no hook at wake-up, no clock to read and no table of
-//! timestamps. What a thread waited before it was moved to another queue is not in the wait that
-//! ends here: the kernel adds that to `run_delay` as it moves the thread.
+//! timestamps. The wait before a thread was moved to another queue is not included: the kernel adds
+//! it to `run_delay` when it moves the thread.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -19,9 +19,9 @@ mod program {
     use monitor_ebpf::abi::histogram::{BUCKETS, Histogram, bucket};
     use monitor_ebpf::kernel::iter::Step;
     use monitor_ebpf::kernel::storage::TaskStorage;
-    use monitor_ebpf::kernel::{atomic, forgotten, loss, queue, task::Task};
+    use monitor_ebpf::kernel::{atomic, loss, queue, task::Task, without_bounds};
 
-    /// Waits of a living process, with its leader.
+    /// Waits of a live process, stored with its leader.
     #[btf_map]
     static WAITS: TaskStorage<Histogram> = TaskStorage::new();
 
@@ -41,7 +41,7 @@ mod program {
             loss::table_full();
             return 0;
         };
-        let index = forgotten(bucket(wait_ns));
+        let index = without_bounds(bucket(wait_ns));
         if index < BUCKETS {
             // SAFETY: the storage lives as long as the leader, and the leader as its threads.
             atomic::add(unsafe { &mut (*waits).counts[index] }, 1);
@@ -49,8 +49,8 @@ mod program {
         0
     }
 
-    /// Gives storage to a process before it first runs, so that `switch` never has to: `(parent,
-    /// child)`, in the parent's context.
+    /// Allocates storage for a process before it first runs, so that `switch` never has to:
+    /// `(parent, child)`, in the parent's context.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_fork")]
     fn fork(&[_, child]: &[u64; 2]) -> i32 {
@@ -64,7 +64,7 @@ mod program {
         Task::from_argument(changed).map_or(0, prepare_leader)
     }
 
-    /// Runs once over the processes that are there before the hooks are.
+    /// Runs once over the processes that exist before the hooks are attached.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task")]
     fn prepare(step: &Step) -> i32 {
@@ -73,14 +73,14 @@ mod program {
 
     #[inline(always)]
     fn prepare_leader(task: Task) -> i32 {
-        if task.is_leader() && WAITS.made(task).is_none() {
+        if task.is_leader() && WAITS.get_or_create(task).is_none() {
             loss::table_full();
         }
         0
     }
 
-    /// Keeps what ends with the task. Its owner is asked for by way of its leader: a leader that
-    /// another thread replaced in `execve` then adds to the process that goes on.
+    /// Saves the histogram that is freed with the task. The owner is read through the leader: a
+    /// leader that another thread replaced in `execve` then adds to the process that continues.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_free")]
     fn free(&[freed]: &[u64; 1]) -> i32 {
@@ -103,7 +103,7 @@ mod program {
         0
     }
 
-    /// Writes a `Waits` for each living process.
+    /// Writes a `ProcessWaits` for each live process.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task")]
     fn waits(step: &Step) -> i32 {

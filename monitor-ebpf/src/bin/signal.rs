@@ -1,7 +1,7 @@
-//! Signals: made for a process, and taken by one of its threads.
+//! Signals: generated for a process, and delivered to one of its threads.
 //!
-//! Two rare hooks, one ring buffer. A standard signal that is pending already is made again but
-//! taken once, so the second count may be smaller than the first; `result` says which.
+//! Two rare hooks, one ring buffer. A standard signal that is already pending is generated again
+//! but delivered once, so the second count may be smaller than the first; `result` marks these.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -16,7 +16,7 @@ mod program {
     use aya_ebpf::maps::RingBuf;
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::signal::{
-        ANY_THREAD, KIND_DELIVERED, KIND_GENERATED, SiginfoOffsets, Signal,
+        ANY_THREAD, KIND_DELIVERED, KIND_GENERATED, SiginfoOffsets, SignalRecord,
     };
     use monitor_ebpf::kernel::{constant, loss, probe, ring, task::Task};
 
@@ -28,7 +28,7 @@ mod program {
     #[map]
     static SIGNALS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
 
-    const NOBODY: Owner = Owner { start_boottime_ns: 0, tgid: 0, zero: 0 };
+    const NO_OWNER: Owner = Owner { start_boottime_ns: 0, tgid: 0, zero: 0 };
 
     // `si_code` of a signal that a process sent, include/uapi/asm-generic/siginfo.h.
     const SI_USER: i32 = 0;
@@ -41,13 +41,12 @@ mod program {
     fn generate(&[number, info, task, is_for_all, result]: &[u64; 5]) -> i32 {
         let Some(target) = Task::from_kernel(task as *const u8) else { return 0 };
         let code = code_of(info);
-        // Anything else happened in an interrupt, or is the process's own doing: who runs here
-        // has not sent it.
+        // Other codes come from interrupts or faults: the current task has not sent the signal.
         let is_sent = matches!(code, SI_USER | SI_QUEUE | SI_TKILL);
-        emit(&Signal {
+        emit(&SignalRecord {
             kind: KIND_GENERATED,
             number: number as u32,
-            sender: if is_sent { Task::current_owner_untyped() } else { NOBODY },
+            sender: if is_sent { Task::current_owner_untyped() } else { NO_OWNER },
             target: target.owner(),
             target_tid: if is_for_all as u32 != 0 { ANY_THREAD } else { target.tid() },
             code,
@@ -60,10 +59,10 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/signal_deliver")]
     fn deliver(&[number, info, _action]: &[u64; 3]) -> i32 {
-        emit(&Signal {
+        emit(&SignalRecord {
             kind: KIND_DELIVERED,
             number: number as u32,
-            sender: NOBODY,
+            sender: NO_OWNER,
             target: Task::current_owner_untyped(),
             target_tid: bpf_get_current_pid_tgid() as u32,
             code: code_of(info),
@@ -73,13 +72,13 @@ mod program {
         0
     }
 
-    /// A record without content, at this time.
+    /// An empty record with the current time.
     #[inline(always)]
-    fn now() -> Signal {
-        Signal {
+    fn now() -> SignalRecord {
+        SignalRecord {
             // SAFETY: the helper has no arguments.
             at_boottime_ns: unsafe { bpf_ktime_get_boot_ns() },
-            ..Signal::default()
+            ..SignalRecord::default()
         }
     }
 
@@ -95,9 +94,9 @@ mod program {
     }
 
     #[inline(always)]
-    fn emit(signal: &Signal) {
+    fn emit(signal: &SignalRecord) {
         loss::event();
-        if SIGNALS.output::<Signal>(signal, ring::wake_flags(&SIGNALS)).is_err() {
+        if SIGNALS.output::<SignalRecord>(signal, ring::wake_flags(&SIGNALS)).is_err() {
             loss::ring_full();
         }
     }

@@ -1,6 +1,6 @@
-//! Every task of the node in one pass: `iter/task` programs and the stream that they write.
+//! Every task of the node in one iteration: `iter/task` programs and the stream that they write.
 //!
-//! `snapshot` writes a `Process` for each leader and a `Thread` for each other thread.
+//! `snapshot` writes a `ProcessRecord` for each leader and a `ThreadRecord` for each other thread.
 //! `learn` runs once, before the first snapshot; `empty` only in the bench.
 //! Nothing runs between readings.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
@@ -11,14 +11,14 @@ fn main() {}
 
 #[cfg(target_arch = "bpf")]
 mod program {
-    use monitor_ebpf::abi::task::{Process, Thread};
+    use monitor_ebpf::abi::task::{ProcessRecord, ThreadRecord};
     use monitor_ebpf::kernel::iter::Step;
     use monitor_ebpf::kernel::scratch::Scratch;
     use monitor_ebpf::kernel::{rss, task::Task};
     use zerocopy::FromZeros;
 
     /// Too large for the 512-byte stack.
-    static PROCESS: Scratch<Process> = Scratch::new(Process::ZERO);
+    static PROCESS: Scratch<ProcessRecord> = Scratch::new(ProcessRecord::ZERO);
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task")]
@@ -43,7 +43,7 @@ mod program {
 
     #[inline(always)]
     fn thread(step: &Step, task: Task) {
-        let mut record = Thread::new_zeroed();
+        let mut record = ThreadRecord::new_zeroed();
         task.read_thread(&mut record);
         step.meta.write(&record);
     }
@@ -57,8 +57,8 @@ mod program {
         0
     }
 
-    /// What walking over all tasks costs if nobody looks at them: the floor that the bench
-    /// compares `snapshot` with. The monitor itself never loads it.
+    /// Cost of the iteration itself, without reading tasks: the baseline of the bench for
+    /// `snapshot`. Never loaded by the monitor itself.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task")]
     fn empty(_: &Step) -> i32 {

@@ -1,9 +1,9 @@
-//! Payload of every socket by process, before 6.3: the kernel's own functions are probed.
+//! Payload of every socket by process, before 6.3: kernel functions are probed.
 //!
-//! The functions of IP, UNIX, netlink and packet sockets, which have the same arguments; sockets
-//! of other families are not counted here. (`sock_sendmsg`, above them all, is inlined into some
-//! system calls.) Each function has an `fexit` program; the entry and return probes serve any of
-//! them. The loader attaches one kind.
+//! The functions of IP, UNIX, netlink and packet sockets, which have the same arguments; sockets of
+//! other families are not counted. (`sock_sendmsg`, which calls them, is inlined into some system
+//! calls.) Each function has an `fexit` program; the entry and return probes are shared. The loader
+//! attaches one kind.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -17,7 +17,7 @@ mod program {
     use aya_ebpf::maps::HashMap;
     use monitor_ebpf::abi::offset::ABSENT;
     use monitor_ebpf::abi::socket::RegisterOffsets;
-    use monitor_ebpf::kernel::payload::{Sockets, Way, count};
+    use monitor_ebpf::kernel::payload::{Direction, Sockets, count};
     use monitor_ebpf::kernel::sock::traffic_of;
     use monitor_ebpf::kernel::{constant, loss, probe, task::Task};
 
@@ -29,7 +29,7 @@ mod program {
     #[unsafe(no_mangle)]
     static REGISTERS: RegisterOffsets = RegisterOffsets::ABSENT;
 
-    /// A call that was entered: its socket and its flags.
+    /// A call in progress: its socket and flags.
     #[repr(C)]
     #[derive(Clone, Copy)]
     struct Call {
@@ -37,14 +37,14 @@ mod program {
         flags: u64,
     }
 
-    /// Calls by thread: none makes two at once. The loader sets the size.
+    /// Calls by thread: each has at most one. The loader sets the size.
     #[map]
     static CALLS: HashMap<u64, Call> = HashMap::with_max_entries(4096, 0);
 
     #[inline(always)]
-    fn leave(socket: u64, way: Way, result: u64) -> i32 {
+    fn count_call(socket: u64, direction: Direction, result: u64) -> i32 {
         let traffic = traffic_of(socket as *const u8);
-        count(&SOCKETS, &Task::current_owner_untyped(), traffic, way, result as i32);
+        count(&SOCKETS, &Task::current_owner_untyped(), traffic, direction, result as i32);
         0
     }
 
@@ -55,7 +55,7 @@ mod program {
             #[unsafe(no_mangle)]
             #[unsafe(link_section = $section)]
             fn $program(&[socket, _, _, result]: &[u64; 4]) -> i32 {
-                leave(socket, Way::Sent, result)
+                count_call(socket, Direction::Sent, result)
             }
         )+};
     }
@@ -67,7 +67,7 @@ mod program {
             #[unsafe(no_mangle)]
             #[unsafe(link_section = $section)]
             fn $program(&[socket, _, _, flags, result]: &[u64; 5]) -> i32 {
-                leave(socket, Way::Received(flags as u32), result)
+                count_call(socket, Direction::Received(flags as u32), result)
             }
         )+};
     }
@@ -93,7 +93,7 @@ mod program {
     /// The registers of a probed function.
     type Registers = *const u8;
 
-    /// A register by its place on x86, else by its number.
+    /// A register by its offset on x86, else by its number.
     #[inline(always)]
     fn register(registers: Registers, x86: u32, number: u32) -> u64 {
         let other = constant!(REGISTERS.all);
@@ -110,13 +110,13 @@ mod program {
     }
 
     #[inline(always)]
-    fn result(registers: Registers, way: impl FnOnce(u32) -> Way) -> u32 {
+    fn result(registers: Registers, direction: impl FnOnce(u32) -> Direction) -> u32 {
         let thread = bpf_get_current_pid_tgid();
         // SAFETY: an entry is plain integers, and this thread alone writes it.
         let Some(call) = CALLS.get_ptr(&thread).map(|call| unsafe { *call }) else { return 0 };
         let _ = CALLS.remove(&thread);
         let value = register(registers, constant!(REGISTERS.result), 0);
-        let _ = leave(call.socket, way(call.flags as u32), value);
+        let _ = count_call(call.socket, direction(call.flags as u32), value);
         0
     }
 
@@ -130,7 +130,7 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "kretprobe/send")]
     fn send_return(registers: Registers) -> u32 {
-        result(registers, |_| Way::Sent)
+        result(registers, |_| Direction::Sent)
     }
 
     // match-proto: int (struct socket *sock, struct msghdr *msg, size_t size, int flags)
@@ -143,7 +143,7 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "kretprobe/receive")]
     fn receive_return(registers: Registers) -> u32 {
-        result(registers, Way::Received)
+        result(registers, Direction::Received)
     }
 
     monitor_ebpf::object!();

@@ -1,9 +1,9 @@
 //! Payload of IP sockets by process, from the packets that pass the root cgroup.
 //!
-//! For kernels without a hook at each call. A packet is told from its headers, and its socket
-//! carries a note whose it is: who made it, for a connection that was accepted who made the
-//! listener, or who sent its first datagram. A packet that comes for a socket without a note is
-//! counted for nobody. What is sent again counts again, and so does what a full socket drops.
+//! For kernels without a hook at each call. Packets are classified by their headers. Socket storage
+//! holds the owner of a socket: its creator, for an accepted connection the creator of the
+//! listener, or the last sender of a datagram. A packet of a socket without an owner is counted for
+//! no process. Retransmissions count again, and so do packets dropped by a full socket.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -17,31 +17,31 @@ mod program {
     use aya_ebpf::maps::Array;
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::kernel::packet::{Content, Packet};
-    use monitor_ebpf::kernel::payload::{Sockets, Way, add};
+    use monitor_ebpf::kernel::payload::{Direction, Sockets, add};
     use monitor_ebpf::kernel::storage::SocketStorage;
     use monitor_ebpf::kernel::{atomic, task::Task};
 
-    /// What a program says that lets everything pass.
+    /// Return value of a program that lets a packet pass.
     const PASS: i32 = 1;
 
     /// Payload by process.
     #[map]
     static SOCKETS: Sockets = Sockets::with_max_entries(4096, 0);
 
-    /// Whose a socket is; a connection inherits it from its listener.
+    /// Owners of sockets; a connection inherits it from its listener.
     #[btf_map]
-    static MAKERS: SocketStorage<Owner> = SocketStorage::new();
+    static CREATORS: SocketStorage<Owner> = SocketStorage::new();
 
-    /// Packets whose socket nobody is known for.
+    /// Packets of sockets without a known owner.
     #[map]
     static UNOWNED: Array<u64> = Array::with_max_entries(1, 0);
 
-    /// A process makes an IP socket.
+    /// A process creates an IP socket.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "cgroup/sock_create")]
     fn create(socket: *mut bpf_sock) -> i32 {
         if let Some(owner) = Task::current_user_process() {
-            note(socket.cast(), &owner);
+            set_owner(socket.cast(), &owner);
         }
         PASS
     }
@@ -51,49 +51,54 @@ mod program {
     fn egress(buffer: *mut __sk_buff) -> i32 {
         let packet = Packet::from_kernel(buffer);
         let content = packet.content();
-        // Only TCP sends where its process does not run: when it was told of more room.
+        // Only TCP also sends outside its process: when an acknowledgement opens the window.
         let sender = if content.is_tcp { None } else { Task::current_user_process() };
-        count(packet, &content, sender, Way::Sent)
+        count(packet, &content, sender, Direction::Sent)
     }
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "cgroup_skb/ingress")]
     fn ingress(buffer: *mut __sk_buff) -> i32 {
         let packet = Packet::from_kernel(buffer);
-        count(packet, &packet.content(), None, Way::Received(0))
+        count(packet, &packet.content(), None, Direction::Received(0))
     }
 
     #[inline(always)]
-    fn count(packet: Packet, content: &Content, sender: Option<Owner>, way: Way) -> i32 {
+    fn count(
+        packet: Packet,
+        content: &Content,
+        sender: Option<Owner>,
+        direction: Direction,
+    ) -> i32 {
         let socket = packet.socket();
         if socket.is_null() {
-            return PASS; // The kernel's own answer, such as a reset.
+            return PASS; // Sent by the kernel itself, such as a reset.
         }
         if let Some(sender) = sender {
-            note(socket, &sender);
+            set_owner(socket, &sender);
         }
-        match MAKERS.existing(socket) {
+        match CREATORS.existing(socket) {
             Some(owner) => {
                 let (traffic, bytes) = (content.traffic, content.payload);
-                // SAFETY: the storage lives as long as the socket; a torn owner counts for nobody.
-                add(&SOCKETS, unsafe { &*owner }, traffic, way, bytes)
+                // SAFETY: the storage lives as long as the socket; a torn owner matches no process.
+                add(&SOCKETS, unsafe { &*owner }, traffic, direction, bytes)
             }
-            None => unowned(),
+            None => count_unowned(),
         }
         PASS
     }
 
-    /// Notes whose a socket is.
+    /// Sets the owner of a socket.
     #[inline(always)]
-    fn note(socket: *mut u8, owner: &Owner) {
-        if let Some(place) = MAKERS.made(socket) {
+    fn set_owner(socket: *mut u8, owner: &Owner) {
+        if let Some(stored) = CREATORS.get_or_create(socket) {
             // SAFETY: the storage lives as long as the socket.
-            unsafe { *place = *owner };
+            unsafe { *stored = *owner };
         }
     }
 
     #[inline(always)]
-    fn unowned() {
+    fn count_unowned() {
         if let Some(count) = UNOWNED.get_ptr_mut(0) {
             // SAFETY: the element lives as long as the map.
             atomic::add(unsafe { &mut *count }, 1);

@@ -1,9 +1,9 @@
-//! TCP by process: passes over sockets, and two rare hooks for those that open and close.
+//! TCP by process: iterators over sockets, and two rare hooks for sockets that open and close.
 //!
-//! Nothing runs when a packet or a call passes. `hold` walks the files of every process and notes
-//! on each socket whose it is; that is dear, so `open` then reads the noted sockets directly, as
-//! often as asked. `state` sees a process connect, listen, shut down or close; what a closed socket
-//! carried is credited to its process, and `destroy` adds what came after.
+//! Nothing runs per packet or call. `hold` iterates over the files of all processes and stores the
+//! owner of each socket; that is expensive, so `open` reads only sockets with an owner, as often as
+//! requested. `state` runs when a process connects, listens, shuts down or closes; the traffic of a
+//! closed socket is added to its process, and `destroy` adds what came after.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -18,30 +18,32 @@ mod program {
     use aya_ebpf::macros::{btf_map, map};
     use aya_ebpf::maps::{Array, HashMap};
     use monitor_ebpf::abi::Owner;
-    use monitor_ebpf::abi::tcp::{Closing, Counters, Held, Open, Shared, Totals};
+    use monitor_ebpf::abi::tcp::{
+        ClosingSocket, Counters, OpenSocket, SharedSocket, SocketHolder, TcpTotals,
+    };
     use monitor_ebpf::kernel::sock::{Sock, Tcp, state as at};
     use monitor_ebpf::kernel::{atomic, iter, loss, table, task::Task};
 
     /// The loader sets the size.
     #[map]
-    static TCP: HashMap<Owner, Totals> = HashMap::with_max_entries(4096, 0);
+    static TCP: HashMap<Owner, TcpTotals> = HashMap::with_max_entries(4096, 0);
 
-    /// The loader sets the size. Its entries go when the kernel destroys the socket.
+    /// The loader sets the size. Entries are removed when the kernel destroys the socket.
     #[map]
-    static CLOSING: HashMap<u64, Closing> = HashMap::with_max_entries(4096, 0);
+    static CLOSING: HashMap<u64, ClosingSocket> = HashMap::with_max_entries(4096, 0);
 
     /// The loader sets the size. User space fills it.
     #[map]
-    static SHARED: HashMap<u64, Shared> = HashMap::with_max_entries(4096, 0);
+    static SHARED: HashMap<u64, SharedSocket> = HashMap::with_max_entries(4096, 0);
 
     const CREATE: u64 = BPF_SK_STORAGE_GET_F_CREATE as u64;
-    const NOBODY: Owner = Owner { start_boottime_ns: 0, tgid: 0, zero: 0 };
+    const NO_OWNER: Owner = Owner { start_boottime_ns: 0, tgid: 0, zero: 0 };
 
-    /// Whose a socket is; it goes with the socket.
+    /// Owners of sockets, freed with the socket.
     #[btf_map]
-    static HELD: SkStorage<Held> = SkStorage::new();
+    static HOLDERS: SkStorage<SocketHolder> = SkStorage::new();
 
-    /// Connections that listeners got: `hold` has not seen these.
+    /// Connections accepted by listeners, which `hold` has not seen.
     #[map]
     static ACCEPTED: Array<u64> = Array::with_max_entries(1, 0);
 
@@ -63,19 +65,19 @@ mod program {
         let Some(task) = Task::from_kernel(task) else { return 0 };
         let Some(sock) = Sock::from_file(file) else { return 0 };
         if sock.tcp().is_some() {
-            note(sock, task.owner(), meta.session_id);
+            set_holder(sock, task.owner(), meta.session_id);
         }
         0
     }
 
-    /// Notes a holder of a socket; of those that one pass finds, the oldest is its owner.
+    /// Stores a holder of a socket; the oldest holder found by one iteration is the owner.
     #[inline(always)]
-    fn note(sock: Sock, holder: Owner, pass: u64) {
-        let first = Held { owner: holder, pass, ..Held::default() };
-        let map = (&raw const HELD).cast_mut().cast();
+    fn set_holder(sock: Sock, holder: Owner, pass: u64) {
+        let first = SocketHolder { owner: holder, pass, ..SocketHolder::default() };
+        let map = (&raw const HOLDERS).cast_mut().cast();
         let (sock, value) = (sock.as_ptr().cast_mut().cast(), (&raw const first).cast_mut().cast());
         // SAFETY: the helper copies the value; what it returns lives as long as the socket.
-        let held = unsafe { bpf_sk_storage_get(map, sock, value, CREATE) }.cast::<Held>();
+        let held = unsafe { bpf_sk_storage_get(map, sock, value, CREATE) }.cast::<SocketHolder>();
         if held.is_null() {
             return loss::table_full(); // The socket's own memory limit is reached.
         }
@@ -97,7 +99,7 @@ mod program {
         meta: &'static iter::Meta,
         map: *const u8,
         sock: *const u8,
-        held: *const Held,
+        held: *const SocketHolder,
     }
 
     #[unsafe(no_mangle)]
@@ -109,13 +111,13 @@ mod program {
         let Some(sock) = Sock::from_kernel(sock) else { return 0 };
         let Some(tcp) = sock.tcp() else { return 0 };
         if sock.released() {
-            return 0; // Its row has it.
+            return 0; // It is in its owner's row.
         }
         // SAFETY: not null, and of the size that the map was made with.
-        let Held { owner, is_shared, .. } = unsafe { *held };
+        let SocketHolder { owner, is_shared, .. } = unsafe { *held };
         let cookie = sock.cookie();
-        let (counters, credited) = present(sock, tcp, cookie);
-        meta.write(&Open {
+        let (counters, credited) = traffic(sock, tcp, cookie);
+        meta.write(&OpenSocket {
             owner,
             cookie,
             counters: counters.since(&credited),
@@ -127,12 +129,12 @@ mod program {
         0
     }
 
-    /// What a socket carried, and how much of that rows have already.
+    /// Traffic of a socket, and the part that is in rows already.
     #[inline(always)]
-    fn present(sock: Sock, tcp: Tcp, cookie: u64) -> (Counters, Counters) {
+    fn traffic(sock: Sock, tcp: Tcp, cookie: u64) -> (Counters, Counters) {
         let mut counters = tcp.counters();
         if matches!(sock.state(), at::ESTABLISHED | at::CLOSE_WAIT) {
-            return (counters, Counters::default()); // Nobody has shut it down.
+            return (counters, Counters::default()); // Not shut down.
         }
         match entry(cookie) {
             Some(closing) => {
@@ -144,8 +146,8 @@ mod program {
     }
 
     #[inline(always)]
-    fn entry(cookie: u64) -> Option<Closing> {
-        // SAFETY: an entry is plain integers; only whoever holds the socket's lock changes it.
+    fn entry(cookie: u64) -> Option<ClosingSocket> {
+        // SAFETY: an entry is plain integers, changed only under the socket's lock.
         CLOSING.get_ptr(&cookie).map(|entry| unsafe { *entry })
     }
 
@@ -156,29 +158,29 @@ mod program {
         let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
         let Some(tcp) = sock.tcp() else { return 0 };
         if new == at::SYN_SENT || new == at::LISTEN {
-            // A socket that was disconnected connects again, and counts anew.
+            // A disconnected socket connects again, and counts from zero.
             let _ = CLOSING.remove(&sock.cookie());
-            note(sock, Task::current().owner(), 0);
+            set_holder(sock, Task::current().owner(), 0);
         } else if old == at::SYN_RECV && new == at::ESTABLISHED {
-            accepted();
+            count_accepted();
         } else if sock.locked_by_process() {
-            leave(sock, tcp, (old, new));
+            close(sock, tcp, (old, new));
         }
         0
     }
 
-    /// A listener got a connection; who will accept it is not known yet.
+    /// Counts a connection of a listener; the process that will accept it is not known yet.
     #[inline(always)]
-    fn accepted() {
+    fn count_accepted() {
         if let Some(count) = ACCEPTED.get_ptr_mut(0) {
             // SAFETY: the element lives as long as the map.
             atomic::add(unsafe { &mut *count }, 1);
         }
     }
 
-    /// A process changes the state of its socket, or finds it changed by packets that waited.
+    /// A process changes the state of its socket, or processes packets from its backlog that do.
     #[inline(always)]
-    fn leave(sock: Sock, tcp: Tcp, (old, new): (u8, u8)) {
+    fn close(sock: Sock, tcp: Tcp, (old, new): (u8, u8)) {
         let ends = matches!(new, at::FIN_WAIT1 | at::LAST_ACK | at::CLOSE);
         let shuts = matches!(old, at::ESTABLISHED | at::CLOSE_WAIT) && ends;
         // connect(2) to no address resets the counters next; an error leaves them as they are.
@@ -186,9 +188,9 @@ mod program {
         if sock.released() || resets {
             credit_to(Task::current().owner(), sock, tcp);
         } else if shuts {
-            // Only shut down: it stays its holder's, and nothing more will be written.
+            // Only shut down: the holder keeps it, and nothing more will be written.
             let sent_bytes = tcp.counters().sent_bytes;
-            remember(sock.cookie(), &Closing { sent_bytes, ..Closing::default() });
+            remember(sock.cookie(), &ClosingSocket { sent_bytes, ..ClosingSocket::default() });
         }
     }
 
@@ -198,22 +200,22 @@ mod program {
         let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
         let Some(tcp) = sock.tcp() else { return 0 };
         let cookie = sock.cookie();
-        let closer = entry(cookie).map_or(NOBODY, |closing| closing.owner);
-        if closer != NOBODY {
+        let closer = entry(cookie).map_or(NO_OWNER, |closing| closing.owner);
+        if closer != NO_OWNER {
             finish(closer, sock, tcp);
         } else if sock.locked_by_process() {
             credit_to(Task::current().owner(), sock, tcp);
-        } // Else nobody ever had it: its listener was closed before it was accepted.
+        } // Else no process had it: its listener was closed before it was accepted.
         let _ = CLOSING.remove(&cookie);
         0
     }
 
-    /// Gives a process what no row has yet of a socket, and remembers that.
+    /// Adds to a process the traffic of a socket that is not in any row yet, and remembers that.
     #[inline(always)]
     fn credit_to(owner: Owner, sock: Sock, tcp: Tcp) {
         loss::event();
         let cookie = sock.cookie();
-        let (counters, mut credited) = present(sock, tcp, cookie);
+        let (counters, mut credited) = traffic(sock, tcp, cookie);
         let is_v6 = sock.is_v6();
         // SAFETY: user space replaces an entry as a whole.
         if let Some(shared) = SHARED.get_ptr(&cookie).map(|shared| unsafe { *shared }) {
@@ -226,21 +228,21 @@ mod program {
         }
         add(&owner, is_v6, &counters.since(&credited));
         let sent_bytes = counters.sent_bytes;
-        remember(cookie, &Closing { owner, credited: counters, sent_bytes });
+        remember(cookie, &ClosingSocket { owner, credited: counters, sent_bytes });
     }
 
-    /// Adds what the kernel still did for a closed socket, if its process is still counted: one
-    /// that has ended and was read must not come back for a last acknowledgement.
+    /// Adds the traffic of a socket after its close, if its process still has a row: the row of an
+    /// ended process that was read must not be created again for a last acknowledgement.
     #[inline(always)]
     fn finish(owner: Owner, sock: Sock, tcp: Tcp) {
-        let (counters, credited) = present(sock, tcp, sock.cookie());
+        let (counters, credited) = traffic(sock, tcp, sock.cookie());
         if let Some(row) = TCP.get_ptr_mut(&owner) {
             add_to(row, sock.is_v6(), &counters.since(&credited));
         }
     }
 
     #[inline(always)]
-    fn remember(cookie: u64, closing: &Closing) {
+    fn remember(cookie: u64, closing: &ClosingSocket) {
         if CLOSING.insert(&cookie, closing, 0).is_err() {
             loss::table_full();
         }
@@ -255,9 +257,9 @@ mod program {
     }
 
     #[inline(always)]
-    fn add_to(row: *mut Totals, is_v6: bool, more: &Counters) {
-        // SAFETY: rows go only when their process has ended; a late addition harms nobody.
-        let Totals { v4, v6 } = unsafe { &mut *row };
+    fn add_to(row: *mut TcpTotals, is_v6: bool, more: &Counters) {
+        // SAFETY: rows are removed only after their process ended; a late addition is harmless.
+        let TcpTotals { v4, v6 } = unsafe { &mut *row };
         let sum = if is_v6 { v6 } else { v4 };
         atomic::add(&mut sum.sent_bytes, more.sent_bytes);
         atomic::add(&mut sum.received_bytes, more.received_bytes);

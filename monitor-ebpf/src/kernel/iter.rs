@@ -1,23 +1,23 @@
-//! What the kernel passes to an iterator program, and the stream that it writes to.
+//! Context of BPF iterator programs, and the stream that they write to.
 
 use super::task::Task;
 use aya_ebpf::helpers::generated::bpf_seq_write;
 use core::ffi::c_void;
 use zerocopy::{Immutable, IntoBytes};
 
-/// `struct bpf_iter_meta`: part of what every iterator program is passed.
+/// `struct bpf_iter_meta`: part of the context of every iterator program.
 #[repr(C)]
 pub struct Meta {
     seq: *mut c_void,
-    /// Number of the pass, for ever.
+    /// Unique number of the iteration.
     pub session_id: u64,
     /// Number of the step, from zero.
     pub seq_num: u64,
 }
 
 impl Meta {
-    /// Appends a record to the stream. A full buffer makes the kernel hand out what it has and run
-    /// the program again for this step, so the result needs no look.
+    /// Appends a record to the stream. If the buffer is full, the kernel flushes it and runs the
+    /// program again for this step, so the result is ignored.
     #[inline(always)]
     pub fn write<T: IntoBytes + Immutable>(&self, record: &T) {
         let (seq, bytes) = (self.seq.cast(), record.as_bytes());
@@ -29,7 +29,7 @@ impl Meta {
 /// `struct bpf_iter__task`: one step over the tasks.
 #[repr(C)]
 pub struct Step {
-    /// Where the pass is.
+    /// State of the iteration.
     pub meta: &'static Meta,
     task: *const u8,
 }

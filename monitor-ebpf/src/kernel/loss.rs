@@ -1,5 +1,5 @@
-//! Counting what could not be delivered: one record for each CPU, in each object.
-//! With `--probe-log warn` each loss is also said; the branch is not even loaded otherwise.
+//! Counts losses: one record per CPU in each object.
+//! With `--probe-log warn` each loss is also logged; otherwise that code is not loaded.
 
 use crate::abi::loss::Loss;
 use aya_ebpf::{macros::map, maps::PerCpuArray};
@@ -8,32 +8,32 @@ use aya_log_ebpf::warn;
 #[map]
 static LOSS: PerCpuArray<Loss> = PerCpuArray::with_max_entries(1, 0);
 
-/// Changes this CPU's record. There is always one, so nothing is lost by the `if`.
+/// Changes this CPU's record, which always exists.
 #[inline(always)]
-fn change(how: impl FnOnce(&mut Loss)) {
+fn change(edit: impl FnOnce(&mut Loss)) {
     if let Some(loss) = LOSS.get_ptr_mut(0) {
         // SAFETY: the element lives as long as the map; programs on one CPU do not run in
         // parallel, and a nested one may cost a count (see `abi::loss`).
-        how(unsafe { &mut *loss });
+        edit(unsafe { &mut *loss });
     }
 }
 
-/// One event was seen.
+/// Counts an event.
 #[inline(always)]
 pub fn event() {
     change(|loss| loss.events += 1);
 }
 
-/// A record found the ring buffer full.
+/// Counts a record dropped because the ring buffer was full.
 #[inline(always)]
 pub fn ring_full() {
     change(|loss| loss.ring_full += 1);
-    warn!((), "the ring buffer is full: a record is lost");
+    warn!((), "ring buffer full: record lost");
 }
 
-/// A new key found a table full.
+/// Counts a new key dropped because a table was full.
 #[inline(always)]
 pub fn table_full() {
     change(|loss| loss.table_full += 1);
-    warn!((), "a table is full: a new key is not counted");
+    warn!((), "table full: new key not counted");
 }

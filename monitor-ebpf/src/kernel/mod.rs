@@ -1,8 +1,8 @@
-//! Readers of kernel structures, shared by the programs. BPF target only.
+//! Readers of kernel structures, shared by the BPF programs. BPF target only.
 //!
 //! A load through a typed kernel pointer is one instruction: the offset is a constant of the
 //! loaded program, and a fault reads as zero (the verifier attaches an exception entry).
-//! Where the verifier does not know the type any more, `probe` asks the helper instead.
+//! Where the verifier no longer knows the type, `probe` calls a helper instead.
 
 pub mod atomic;
 pub mod iter;
@@ -23,39 +23,39 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use core::mem::MaybeUninit;
 
 /// Reads one offset (or another number that the loader sets) as the constant it is.
-/// The read is volatile, so that the compiler does not see the value it has in the object.
+/// The read is volatile, so that the compiler does not use the value in the object file.
 #[macro_export]
 macro_rules! constant {
-    ($place:expr) => {
-        $crate::kernel::as_loaded(&$place)
+    ($number:expr) => {
+        $crate::kernel::as_loaded(&$number)
     };
 }
 pub use crate::constant;
 
 /// See [`constant!`].
 #[inline(always)]
-pub fn as_loaded(place: &u32) -> u32 {
+pub fn as_loaded(number: &u32) -> u32 {
     // SAFETY: a reference is valid and aligned.
-    unsafe { core::ptr::read_volatile(place) }
+    unsafe { core::ptr::read_volatile(number) }
 }
 
-/// The same number, of which the verifier knows nothing any more. The one of 6.1 follows branches
-/// that cannot be taken with bounds that contradict each other, and then refuses what it must
-/// allow; a negation makes it forget.
+/// The same number, with bounds unknown to the verifier. The verifier of 6.1 follows impossible
+/// branches with contradictory bounds, and then refuses valid accesses; a negation discards the
+/// bounds.
 #[inline(always)]
-pub fn forgotten(number: usize) -> usize {
+pub fn without_bounds(number: usize) -> usize {
     core::hint::black_box(number.wrapping_neg()).wrapping_neg()
 }
 
 /// Loads `T` at `offset` of a structure whose type the verifier knows.
 #[inline(always)]
 pub fn load<T: Copy>(base: *const u8, offset: u32) -> T {
-    let place = base.wrapping_add(offset as usize).cast::<T>();
+    let address = base.wrapping_add(offset as usize).cast::<T>();
     // SAFETY: the verifier checks the offset against the structure; a fault reads as zero.
-    unsafe { core::ptr::read_volatile(place) }
+    unsafe { core::ptr::read_volatile(address) }
 }
 
-/// Copies `T` from `offset` of any kernel address; zero where it cannot be read.
+/// Copies `T` from `offset` of any kernel address; zero if it cannot be read.
 #[inline(always)]
 pub fn probe<T: Copy>(base: *const u8, offset: u32) -> T {
     let mut value = MaybeUninit::<T>::zeroed();
@@ -66,7 +66,7 @@ pub fn probe<T: Copy>(base: *const u8, offset: u32) -> T {
     unsafe { value.assume_init() }
 }
 
-/// The end of every object: no unwinding, and the licence that the helpers ask for.
+/// Ends every object: the panic handler, and the licence that the helpers require.
 #[macro_export]
 macro_rules! object {
     () => {

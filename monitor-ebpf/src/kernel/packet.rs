@@ -1,7 +1,7 @@
-//! An IP packet as a program of a cgroup sees it: from its network header on.
+//! An IP packet as a cgroup program sees it: from its network header on.
 //!
-//! In: `__sk_buff`. Out: its socket, what it carries, and how much of it is payload. A packet that
-//! will be cut into segments (GSO), or was put together from them, has one header.
+//! In: `__sk_buff`. Out: its socket, protocol and payload size. A packet that will be segmented
+//! (GSO) or was merged (GRO) has one header.
 
 use super::sock::Traffic;
 use aya_ebpf::bindings::__sk_buff;
@@ -18,18 +18,18 @@ const IPV6_HEADER: u32 = 40;
 #[derive(Clone, Copy)]
 pub struct Packet(*mut __sk_buff);
 
-/// What a packet carries.
+/// Contents of a packet.
 pub struct Content {
     /// UDP over IPv4 or IPv6, or anything else.
     pub traffic: Traffic,
     /// Whether it is a segment of TCP.
     pub is_tcp: bool,
-    /// Bytes behind the headers; extension headers of IPv6 count as payload.
+    /// Bytes after the headers; extension headers of IPv6 count as payload.
     pub payload: u64,
 }
 
 impl Packet {
-    /// Takes the packet that the kernel handed to the program.
+    /// Wraps a packet passed to the program by the kernel.
     #[inline(always)]
     pub fn from_kernel(buffer: *mut __sk_buff) -> Self {
         Self(buffer)
@@ -44,7 +44,7 @@ impl Packet {
         unsafe { socket.read_volatile() }.cast()
     }
 
-    /// What it carries.
+    /// Its contents.
     #[inline(always)]
     pub fn content(self) -> Content {
         let is_v4 = self.protocol() == ETH_P_IP;
@@ -67,7 +67,7 @@ impl Packet {
         Content { traffic, is_tcp: protocol == IPPROTO_TCP, payload }
     }
 
-    /// A byte of the packet; zero where it has none.
+    /// A byte of the packet; zero beyond its end.
     #[inline(always)]
     fn byte(self, at: u32) -> u8 {
         let mut byte = MaybeUninit::<u8>::zeroed();

@@ -1,42 +1,48 @@
-//! Payload by process, in the table of whichever object fills it.
+//! Payload by process, in the table of the object that uses this module.
 
 use super::{atomic, loss, sock::Traffic, table};
 use crate::abi::Owner;
-use crate::abi::socket::{Payload, Totals};
+use crate::abi::socket::{Payload, SocketTotals};
 use aya_ebpf::maps::HashMap;
 
-/// What each process carried. The loader sets the size.
-pub type Sockets = HashMap<Owner, Totals>;
+/// Payload of each process. The loader sets the size.
+pub type Sockets = HashMap<Owner, SocketTotals>;
 
 /// `recvmsg(2)`: the same bytes will be received again.
 const MSG_PEEK: u32 = 2;
 
-/// Which way a call went.
+/// Direction of a call.
 #[derive(Clone, Copy)]
-pub enum Way {
-    /// Out.
+pub enum Direction {
+    /// Sent.
     Sent,
-    /// In, with the flags of the call.
+    /// Received, with the flags of the call.
     Received(u32),
 }
 
-/// Counts a call that returned `result`; an error carried nothing.
+/// Counts a call that returned `result`; an error transferred nothing.
 #[inline(always)]
-pub fn count(sockets: &Sockets, owner: &Owner, traffic: Traffic, way: Way, result: i32) {
+pub fn count(
+    sockets: &Sockets,
+    owner: &Owner,
+    traffic: Traffic,
+    direction: Direction,
+    result: i32,
+) {
     loss::event();
-    if result < 0 || matches!(way, Way::Received(flags) if flags & MSG_PEEK != 0) {
+    if result < 0 || matches!(direction, Direction::Received(flags) if flags & MSG_PEEK != 0) {
         return;
     }
-    add(sockets, owner, traffic, way, u64::from(result.unsigned_abs()));
+    add(sockets, owner, traffic, direction, u64::from(result.unsigned_abs()));
 }
 
-/// Adds to what a process carried.
+/// Adds to the payload of a process.
 #[inline(always)]
-pub fn add(sockets: &Sockets, owner: &Owner, traffic: Traffic, way: Way, bytes: u64) {
+pub fn add(sockets: &Sockets, owner: &Owner, traffic: Traffic, direction: Direction, bytes: u64) {
     let Some(row) = table::row(sockets, owner) else { return loss::table_full() };
-    // SAFETY: rows go only when their process has ended; a late addition harms nobody.
-    let Totals { sent, received } = unsafe { &mut *row };
-    add_to(if matches!(way, Way::Sent) { sent } else { received }, traffic, bytes);
+    // SAFETY: rows are removed only after their process ended; a late addition is harmless.
+    let SocketTotals { sent, received } = unsafe { &mut *row };
+    add_to(if matches!(direction, Direction::Sent) { sent } else { received }, traffic, bytes);
 }
 
 #[inline(always)]

@@ -1,7 +1,7 @@
-//! A task on its run queue: the one reader of `sched_info` times and of the run queue's clock.
+//! Reader of `sched_info` times and of the run queue's clock.
 //!
-//! Times are those of the run queue that the task is on, which has its own clock: only their
-//! differences mean something, and only while the task stays there.
+//! Times are on the clock of the task's run queue: only their differences are meaningful, and only
+//! while the task stays on that queue.
 
 use super::task::Task;
 use super::{constant, load};
@@ -12,19 +12,18 @@ use crate::abi::run_queue::RunQueueOffsets;
 #[unsafe(no_mangle)]
 static RUN_QUEUE: RunQueueOffsets = RunQueueOffsets::ABSENT;
 
-/// How long a task has waited that is being given a CPU; `None` for one that never waits.
+/// Time that a task being switched in has waited; `None` for the idle task.
 #[inline(always)]
 pub fn wait_ns(next: Task) -> Option<u64> {
     since(next, load(next.as_ptr(), constant!(RUN_QUEUE.last_queued)))
 }
 
-/// What a task ran at most since it was given the CPU that it is leaving; `None` where nobody
-/// knows.
+/// Upper bound of the slice of a task being switched out; `None` if unknown.
 ///
 /// The fair class keeps what a task had run as it was picked, and has brought its sum up to the
 /// present as it is put away, before the tracepoint (`set_next_entity` and `put_prev_entity` of
-/// kernel/sched/fair.c, 5.10 to 6.18). A running task that changes its group is picked anew, and
-/// other classes leave an older sum there; so this is for those of whom nothing else is known.
+/// kernel/sched/fair.c, 5.10 to 6.18). A running task that changes its group is picked again,
+/// and other classes leave an older sum there; so this is used only if nothing else is known.
 #[inline(always)]
 pub fn slice_ns(prev: Task) -> Option<u64> {
     if constant!(RUN_QUEUE.last_arrival) == ABSENT || constant!(RUN_QUEUE.cfs_rq) == ABSENT {
@@ -36,7 +35,7 @@ pub fn slice_ns(prev: Task) -> Option<u64> {
     Some(if ran_ns < by_wall { ran_ns } else { by_wall })
 }
 
-/// Whether this is the first time that a task has a CPU; nobody knows where it is not counted.
+/// Whether this is the first slice of a task; false if the kernel does not count slices.
 #[inline(always)]
 pub fn is_first_slice(task: Task) -> bool {
     constant!(RUN_QUEUE.last_arrival) != ABSENT && task.run_count() == 1

@@ -1,4 +1,4 @@
-//! Block requests, bios and the pages in them: the one reader of `struct request` and `struct bio`.
+//! Reader of block requests, bios and their pages: `struct request` and `struct bio`.
 
 use super::{constant, load, probe};
 use crate::abi::block::{DISCARD, FLUSH, READ, RequestOffsets, WRITE};
@@ -21,13 +21,13 @@ pub struct Bio(*const u8);
 pub struct Inode(*const u8);
 
 impl Request {
-    /// Takes the pointer that the kernel handed to the program.
+    /// Wraps a pointer passed to the program by the kernel.
     #[inline(always)]
     pub fn from_kernel(pointer: *const u8) -> Self {
         Self(pointer)
     }
 
-    /// Its address: names it while it is in flight.
+    /// Its address: identifies it while it is in flight.
     #[inline(always)]
     pub fn address(self) -> u64 {
         self.0 as u64
@@ -39,7 +39,7 @@ impl Request {
         load(self.0, constant!(REQUEST.data_len))
     }
 
-    /// What it does, if it is of a kind that is counted.
+    /// Its kind, if it is counted.
     #[inline(always)]
     pub fn kind(self) -> Option<u32> {
         kind(load(self.0, constant!(REQUEST.cmd_flags)), self.bytes_left())
@@ -64,19 +64,19 @@ impl Request {
 }
 
 impl Bio {
-    /// Takes the pointer that the kernel handed to the program.
+    /// Wraps a pointer passed to the program by the kernel.
     #[inline(always)]
     pub fn from_kernel(pointer: *const u8) -> Self {
         Self(pointer)
     }
 
-    /// Its address, zero for none: names it while it is in flight.
+    /// Its address, zero for none: identifies it while it is in flight.
     #[inline(always)]
     pub fn address(self) -> u64 {
         self.0 as u64
     }
 
-    /// What it does, if it is of a kind that is counted.
+    /// Its kind, if it is counted.
     #[inline(always)]
     pub fn kind(self) -> Option<u32> {
         kind(probe(self.0, constant!(REQUEST.bio_opf)), probe(self.0, constant!(REQUEST.bio_size)))
@@ -89,10 +89,10 @@ impl Bio {
     }
 
     /// The file whose cached page is the first one that it transfers, if it is such a page.
-    /// It is not when the memory is a process's own (direct I/O) or the file system made a copy.
+    /// None for memory of a process (direct I/O) or a copy made by the file system.
     #[inline(always)]
     pub fn file(self) -> Option<Inode> {
-        /// Low bits of `page.mapping` that say it points to something else (`PAGE_MAPPING_FLAGS`).
+        /// Low bits of `page.mapping` that mark another kind of pointer (`PAGE_MAPPING_FLAGS`).
         const NOT_A_FILE: u64 = 3;
         let vecs: *const u8 = probe(self.0, constant!(REQUEST.bio_vecs));
         let page: *const u8 = probe(vecs, constant!(REQUEST.vec_page));
@@ -100,14 +100,14 @@ impl Bio {
         if mapping == 0 || mapping & NOT_A_FILE != 0 {
             return None;
         }
-        Inode::of_mapping(mapping as *const u8)
+        Inode::from_mapping(mapping as *const u8)
     }
 }
 
 impl Inode {
     /// The file that a mapping belongs to; a page that is already truncated has none.
     #[inline(always)]
-    pub fn of_mapping(mapping: *const u8) -> Option<Self> {
+    pub fn from_mapping(mapping: *const u8) -> Option<Self> {
         if mapping.is_null() {
             return None;
         }
@@ -115,7 +115,7 @@ impl Inode {
         if host.is_null() { None } else { Some(Self(host)) }
     }
 
-    /// Its address: names it while it is in memory.
+    /// Its address: identifies it while it is in memory.
     #[inline(always)]
     pub fn address(self) -> u64 {
         self.0 as u64
@@ -129,7 +129,7 @@ impl Inode {
     }
 }
 
-/// The page that speaks for all of its folio. The lowest bit of `compound_head` marks the others.
+/// The head page of its folio. The lowest bit of `compound_head` marks tail pages.
 #[inline(always)]
 fn head(page: *const u8) -> *const u8 {
     if constant!(REQUEST.page_head) == ABSENT {
@@ -139,13 +139,13 @@ fn head(page: *const u8) -> *const u8 {
     if head & 1 == 1 { (head - 1) as *const u8 } else { page }
 }
 
-/// Sorts an operation (`enum req_op`, the low 8 bits) as `op_stat_group` of the kernel does.
-/// What transfers nothing for a process (zone management, drivers' own commands) has no kind.
+/// Classifies an operation (`enum req_op`, the low 8 bits) as `op_stat_group` of the kernel does.
+/// Operations without data of a process (zone management, driver commands) have no kind.
 #[inline(always)]
 fn kind(flags: u32, bytes: u32) -> Option<u32> {
     match flags & 0xff {
         0 => Some(READ),
-        // A write of nothing is how `blkdev_issue_flush` asks for a flush.
+        // `blkdev_issue_flush` submits an empty write.
         1 | 2 if bytes == 0 => Some(FLUSH),
         // WRITE; WRITE_SAME or ZONE_APPEND; WRITE_ZEROES; ZONE_APPEND of 5.10.
         1 | 7 | 9 | 13 if bytes > 0 => Some(WRITE),

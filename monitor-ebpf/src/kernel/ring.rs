@@ -1,12 +1,12 @@
-//! When a ring buffer wakes its reader.
+//! Wake-up policy of ring buffers.
 
 use aya_ebpf::bindings::{
     BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, BPF_RB_RING_SIZE,
 };
 use aya_ebpf::maps::RingBuf;
 
-/// A wake-up costs microseconds, a record 50 ns. So the reader is woken only when a quarter of
-/// the ring is used; before that it comes by itself at its next tick.
+/// A wake-up costs microseconds, a record 50 ns, so the reader is woken only when a quarter of the
+/// ring is used; otherwise it reads at its next tick.
 #[inline(always)]
 pub fn wake_flags(ring: &RingBuf) -> u64 {
     let used = ring.query(u64::from(BPF_RB_AVAIL_DATA));

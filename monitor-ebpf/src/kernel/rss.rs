@@ -1,14 +1,14 @@
-//! Resident pages, exactly: the batched count and what each CPU still holds back.
+//! Exact counts of resident pages: the batched count plus the parts of each CPU.
 //!
 //! Since 6.2 `mm_struct.rss_stat` is an array of per-CPU counters, and the central count of each
-//! may be behind by a batch per CPU. A per-CPU address is the counter's base plus the CPU's
-//! offset, which the kernel does not export to programs; [`learn_cpu_offsets`] finds it once, as
-//! the distance between an element of a per-CPU map on that CPU and the map's own base.
+//! may be behind by a batch per CPU. A per-CPU address is the counter's base plus the CPU's offset,
+//! which the kernel does not export to programs; [`learn_cpu_offsets`] finds it once, as the
+//! distance between an element of a per-CPU map on that CPU and the map's own base.
 
 use super::scratch::Scratch;
 use super::{constant, load, probe};
 use crate::abi::offset::ABSENT;
-use crate::abi::task::{ArrayOffsets, EXACT_CPUS, TaskOffsets};
+use crate::abi::task::{ArrayOffsets, MAX_EXACT_CPUS, TaskOffsets};
 use aya_ebpf::helpers::generated::bpf_map_lookup_percpu_elem;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
@@ -21,13 +21,13 @@ static ARRAY: ArrayOffsets = ArrayOffsets::ABSENT;
 static RSS_CPUS: u32 = 0;
 
 /// Written once by [`learn_cpu_offsets`], before the first snapshot.
-static CPU_OFFSET: Scratch<[u64; EXACT_CPUS]> = Scratch::new([0; EXACT_CPUS]);
+static CPU_OFFSET: Scratch<[u64; MAX_EXACT_CPUS]> = Scratch::new([0; MAX_EXACT_CPUS]);
 
-/// The map whose elements' addresses are compared; its values mean nothing.
+/// The map whose elements' addresses are compared; its values are unused.
 #[map]
 static RULER: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
-/// Finds the offset of each CPU's own memory.
+/// Determines the offset of each CPU's memory.
 #[inline(always)]
 pub fn learn_cpu_offsets() {
     let ruler = (&raw const RULER).cast::<u8>();
@@ -42,7 +42,7 @@ pub fn learn_cpu_offsets() {
     }
 }
 
-/// How many CPUs' parts are added.
+/// Number of CPUs whose parts are added.
 #[inline(always)]
 fn cpus() -> usize {
     constant!(RSS_CPUS) as usize
@@ -54,13 +54,13 @@ fn cpus() -> usize {
 fn as_number(pointer: *const u8) -> u64 {
     static SLOT: Scratch<*const u8> = Scratch::new(core::ptr::null());
     let slot = core::ptr::from_mut(SLOT.get());
-    // SAFETY: a place of this object.
+    // SAFETY: a static of this object.
     unsafe { core::ptr::write_volatile(slot, pointer) };
     // SAFETY: as above.
     unsafe { core::ptr::read_volatile(slot) as u64 }
 }
 
-/// Whether [`pages`] leaves nothing out.
+/// Whether [`pages`] is exact.
 #[inline(always)]
 pub fn is_exact(task: &TaskOffsets) -> bool {
     constant!(task.mm_rss_plain) != ABSENT || cpus() > 0
@@ -89,7 +89,7 @@ pub fn pages(mm: *const u8, task: &TaskOffsets) -> [i64; 4] {
     counts
 }
 
-/// Touches the counters (see [`super::task::Task::fetch`]).
+/// Prefetches the counters (see [`super::task::Task::fetch`]).
 #[inline(always)]
 pub fn fetch(mm: *const u8, task: &TaskOffsets) {
     let at = constant!(task.mm_rss_stat);
@@ -98,7 +98,7 @@ pub fn fetch(mm: *const u8, task: &TaskOffsets) {
     }
 }
 
-/// Adds what each CPU has not handed over yet. Since 6.6 the four parts of a CPU lie in a row.
+/// Adds the parts of each CPU. Since 6.6 the four parts of a CPU are adjacent.
 #[inline(always)]
 fn add_together(counts: &mut [i64; 4], parts: u64) {
     for offset in CPU_OFFSET.get().iter().take(cpus()) {
@@ -111,7 +111,7 @@ fn add_together(counts: &mut [i64; 4], parts: u64) {
     }
 }
 
-/// The same, where each counter has its parts elsewhere.
+/// The same, where the parts of each counter are separate.
 #[inline(always)]
 fn add_apart(counts: &mut [i64; 4], parts: [u64; 4]) {
     for (count, parts) in counts.iter_mut().zip(parts) {

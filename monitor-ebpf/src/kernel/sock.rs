@@ -1,8 +1,7 @@
-//! A socket: the one reader of `sock`, `tcp_sock` and of the file that holds them.
+//! Reader of `sock`, `tcp_sock` and the file of a socket.
 //!
-//! What a socket carried is counted by the kernel; nothing is attached to the path of a packet.
-//! Handshake and end of a connection occupy sequence numbers as if they were payload, so each sum
-//! says which of them it takes off.
+//! Traffic is counted by the kernel; nothing is attached to the packet path. SYN and FIN occupy
+//! sequence numbers like payload, so each sum documents which of them it subtracts.
 
 use super::{constant, load, probe};
 use crate::abi::offset::ABSENT;
@@ -25,7 +24,7 @@ const IPPROTO_UDP: u16 = 17;
 /// Bit of `sk_flags`: a FIN was received (`tcp_fin` of net/ipv4/tcp_input.c).
 const SOCK_DONE: u64 = 1 << 1;
 
-/// States of include/net/tcp_states.h, as far as they are told apart.
+/// States of include/net/tcp_states.h, as far as they are used.
 pub mod state {
     /// Both ends may write.
     pub const ESTABLISHED: u8 = 1;
@@ -35,7 +34,7 @@ pub mod state {
     pub const SYN_RECV: u8 = 3;
     /// This end has closed.
     pub const FIN_WAIT1: u8 = 4;
-    /// The other end knows.
+    /// The other end has acknowledged that.
     pub const FIN_WAIT2: u8 = 5;
     /// No connection.
     pub const CLOSE: u8 = 7;
@@ -54,7 +53,7 @@ pub mod state {
 pub struct Sock(*const u8);
 
 impl Sock {
-    /// Takes the pointer that the kernel handed to the program.
+    /// Wraps a pointer passed to the program by the kernel.
     #[inline(always)]
     pub fn from_kernel(pointer: *const u8) -> Option<Self> {
         if pointer.is_null() { None } else { Some(Self(pointer)) }
@@ -77,7 +76,7 @@ impl Sock {
         self.0
     }
 
-    /// A number that no other socket ever has; the kernel gives it at the first question.
+    /// Unique id of the socket; the kernel assigns it on the first call.
     #[inline(always)]
     pub fn cookie(self) -> u64 {
         // SAFETY: the pointer is the kernel's own.
@@ -96,13 +95,13 @@ impl Sock {
         load(self.0, constant!(SOCK.error))
     }
 
-    /// Whether it talks IPv6: a v4-mapped address is IPv4 on the wire.
+    /// Whether it uses IPv6 on the wire: a v4-mapped address is IPv4.
     #[inline(always)]
     pub fn is_v6(self) -> bool {
-        load::<u16>(self.0, constant!(SOCK.family)) == AF_INET6 && !talks_to_mapped(self.0)
+        load::<u16>(self.0, constant!(SOCK.family)) == AF_INET6 && !is_v4_mapped(self.0)
     }
 
-    /// What it carries.
+    /// Protocol of its traffic.
     #[inline(always)]
     pub fn traffic(self) -> Traffic {
         let [family, kind, protocol] = [
@@ -113,14 +112,14 @@ impl Sock {
         traffic(self.0, family, kind == SOCK_DGRAM && protocol == IPPROTO_UDP)
     }
 
-    /// Whether a process holds its lock, and is therefore who runs here. Packets are handled in
-    /// whatever task was interrupted, without that lock.
+    /// Whether a process holds its lock, and is therefore the current one. Packets are handled
+    /// without that lock, in the context of any interrupted task.
     #[inline(always)]
     pub fn locked_by_process(self) -> bool {
         load::<u32>(self.0, constant!(SOCK.lock_owned)) != 0
     }
 
-    /// Whether no file holds it any more: the last descriptor is being closed.
+    /// Whether no file refers to it: the last descriptor is being closed.
     #[inline(always)]
     pub fn released(self) -> bool {
         let socket: *const u8 = load(self.0, constant!(SOCK.socket));
@@ -146,7 +145,7 @@ impl Sock {
     }
 }
 
-/// What a socket carries, as far as it is told apart.
+/// Protocol of the traffic of a socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Traffic {
     /// UDP over IPv4.
@@ -157,7 +156,7 @@ pub enum Traffic {
     Other,
 }
 
-/// What the socket of a `struct socket` carries, where the verifier knows no types.
+/// Protocol of a `struct socket`, where the verifier knows no types.
 #[inline(always)]
 pub fn traffic_of(socket: *const u8) -> Traffic {
     let sock: *const u8 = probe(socket, constant!(SOCK.socket_sk));
@@ -169,20 +168,20 @@ pub fn traffic_of(socket: *const u8) -> Traffic {
     traffic(sock, family, kind == SOCK_DGRAM && protocol == IPPROTO_UDP)
 }
 
-/// A socket of IPv6 that is not connected counts as IPv6, wherever its datagrams go.
+/// An unconnected IPv6 socket counts as IPv6, whatever the addresses of its datagrams.
 #[inline(always)]
 fn traffic(sock: *const u8, family: u16, is_udp: bool) -> Traffic {
     match (family, is_udp) {
         (AF_INET, true) => Traffic::Udp4,
-        (AF_INET6, true) if talks_to_mapped(sock) => Traffic::Udp4,
+        (AF_INET6, true) if is_v4_mapped(sock) => Traffic::Udp4,
         (AF_INET6, true) => Traffic::Udp6,
         _ => Traffic::Other,
     }
 }
 
-/// Whether the address of the other end is in `::ffff:0:0/96`.
+/// Whether the remote address is in `::ffff:0:0/96`.
 #[inline(always)]
-fn talks_to_mapped(sock: *const u8) -> bool {
+fn is_v4_mapped(sock: *const u8) -> bool {
     if constant!(SOCK.v6_daddr) == ABSENT {
         return true; // Without IPv6 there is only IPv4.
     }
@@ -204,8 +203,8 @@ impl Tcp {
         load(self.tcp, constant!(TCP_SOCK.srtt_us))
     }
 
-    /// What it carried so far. Nobody need hold its lock: bytes are read twice and the smaller
-    /// sum counts, because one that was read amid an update is too large.
+    /// Its traffic so far, read without its lock: bytes are read twice and the smaller sum counts,
+    /// because a sum read during an update is too large.
     #[inline(always)]
     pub fn counters(self) -> Counters {
         let (sent, received) = (self.written(), self.received());
@@ -218,14 +217,14 @@ impl Tcp {
         }
     }
 
-    /// Payload that the process has written: acknowledged (`bytes_acked`, RFC 4898), and what the
-    /// write queue still holds.
+    /// Payload that the process has written: acknowledged (`bytes_acked`, RFC 4898), plus what is
+    /// still in the write queue.
     #[inline(always)]
     fn written(self) -> u64 {
         let acked: u64 = load(self.tcp, constant!(TCP_SOCK.bytes_acked));
         let unacked: u32 = load::<u32>(self.tcp, constant!(TCP_SOCK.write_seq))
             .wrapping_sub(load(self.tcp, constant!(TCP_SOCK.snd_una)));
-        // A socket made by a listener copied its backlog, and begins behind the SYN.
+        // An accepted socket copied the listener's backlog, and starts after the SYN.
         let passive = load::<u32>(self.sock.0, constant!(SOCK.max_ack_backlog)) != 0;
         if !passive && acked == 0 {
             return 0; // Never connected, or disconnected: sequence numbers mean nothing.

@@ -1,8 +1,8 @@
-//! Values beside a task (5.11 and later) or a socket, freed by the kernel with it.
+//! Task storage (5.11 and later) and socket storage: values freed by the kernel with their owner.
 //!
-//! aya-ebpf 0.2 has no storage of tasks, and none of sockets that a connection inherits from its
-//! listener. The declarations are what its `btf_map_def!` would make: the loader reads numbers from
-//! the lengths of array types.
+//! aya-ebpf 0.2 has no task storage, and no socket storage that a connection inherits from its
+//! listener. The declarations equal what its `btf_map_def!` would generate: the loader reads
+//! numbers from the lengths of array types.
 
 use super::task::Task;
 use aya_ebpf::bindings::bpf_map_type::{BPF_MAP_TYPE_SK_STORAGE, BPF_MAP_TYPE_TASK_STORAGE};
@@ -12,7 +12,7 @@ use aya_ebpf::bindings::{
 use aya_ebpf::helpers::generated::{bpf_sk_storage_get, bpf_task_storage_get};
 use core::ptr::{null, null_mut};
 
-/// A `T` for each task that was given one, zeroes at first.
+/// A `T` for each task that has one, initially zero.
 #[repr(C)]
 pub struct TaskStorage<T> {
     r#type: *const [i32; BPF_MAP_TYPE_TASK_STORAGE as usize],
@@ -22,7 +22,7 @@ pub struct TaskStorage<T> {
     map_flags: *const [i32; BPF_F_NO_PREALLOC as usize],
 }
 
-// SAFETY: the pointers are types for the loader; nobody follows them.
+// SAFETY: the pointers are types for the loader, never dereferenced.
 unsafe impl<T> Sync for TaskStorage<T> {}
 
 impl<T> TaskStorage<T> {
@@ -32,16 +32,16 @@ impl<T> TaskStorage<T> {
         Self { r#type: null(), key: null(), value: null(), max_entries: null(), map_flags: null() }
     }
 
-    /// The task's own `T`, if it was given one.
+    /// The task's `T`, if it has one.
     #[inline(always)]
     pub fn existing(&'static self, task: Task) -> Option<*mut T> {
         self.get(task, 0)
     }
 
-    /// The task's own `T`, given to it now if it had none; `None` if there is no memory.
-    /// Not where a run queue is locked: until 6.4 the kernel's allocator may want to wake a thread.
+    /// The task's `T`, created if it has none; `None` if there is no memory. Not while a run queue
+    /// is locked: until 6.4 the kernel's allocator may wake a thread.
     #[inline(always)]
-    pub fn made(&'static self, task: Task) -> Option<*mut T> {
+    pub fn get_or_create(&'static self, task: Task) -> Option<*mut T> {
         self.get(task, u64::from(BPF_LOCAL_STORAGE_GET_F_CREATE))
     }
 
@@ -55,11 +55,11 @@ impl<T> TaskStorage<T> {
     }
 }
 
-/// What a connection takes over from the socket that listened for it.
+/// Flags: a connection copies the storage of its listener.
 const INHERITED: usize = (BPF_F_NO_PREALLOC | BPF_F_CLONE) as usize;
 
-/// A `T` for each socket that was given one, zeroes at first, and a copy of it for each
-/// connection that such a socket accepts.
+/// A `T` for each socket that has one, initially zero, and a copy of it for each connection that
+/// such a socket accepts.
 #[repr(C)]
 pub struct SocketStorage<T> {
     r#type: *const [i32; BPF_MAP_TYPE_SK_STORAGE as usize],
@@ -69,7 +69,7 @@ pub struct SocketStorage<T> {
     map_flags: *const [i32; INHERITED],
 }
 
-// SAFETY: the pointers are types for the loader; nobody follows them.
+// SAFETY: the pointers are types for the loader, never dereferenced.
 unsafe impl<T> Sync for SocketStorage<T> {}
 
 impl<T> SocketStorage<T> {
@@ -79,15 +79,15 @@ impl<T> SocketStorage<T> {
         Self { r#type: null(), key: null(), value: null(), max_entries: null(), map_flags: null() }
     }
 
-    /// The socket's own `T`, if it was given one.
+    /// The socket's `T`, if it has one.
     #[inline(always)]
     pub fn existing(&'static self, socket: *mut u8) -> Option<*mut T> {
         self.get(socket, 0)
     }
 
-    /// The socket's own `T`, given to it now if it had none; `None` if there is no memory.
+    /// The socket's `T`, created if it has none; `None` if there is no memory.
     #[inline(always)]
-    pub fn made(&'static self, socket: *mut u8) -> Option<*mut T> {
+    pub fn get_or_create(&'static self, socket: *mut u8) -> Option<*mut T> {
         self.get(socket, u64::from(BPF_SK_STORAGE_GET_F_CREATE))
     }
 

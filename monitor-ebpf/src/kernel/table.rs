@@ -1,9 +1,9 @@
-//! Rows of hash tables that come into being on first use.
+//! Rows of hash tables, created on first use.
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use aya_ebpf::maps::HashMap;
 
-/// The row of `key`, made of zeroes if it is new; `None` when the table is full.
+/// The row of `key`, zero if it is new; `None` when the table is full.
 #[inline(always)]
 pub fn row<K, V: zerocopy::FromZeros>(table: &HashMap<K, V>, key: &K) -> Option<*mut V> {
     row_like(table, key, &V::new_zeroed())

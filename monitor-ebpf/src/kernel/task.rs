@@ -1,9 +1,9 @@
-//! A task and what hangs on it: the one reader of `task_struct`, `signal_struct` and `cred`.
+//! Reader of `task_struct`, `signal_struct` and `cred`.
 
 use super::{constant, load, probe, rss};
 use crate::abi::Owner;
 use crate::abi::offset::ABSENT;
-use crate::abi::task::{KIND_PROCESS, KIND_THREAD, Process, Sums, TaskOffsets, Thread};
+use crate::abi::task::{KIND_PROCESS, KIND_THREAD, ProcessRecord, Sums, TaskOffsets, ThreadRecord};
 use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf};
 
 // The two lowest bits of `mm_struct.flags` (include/linux/sched/coredump.h).
@@ -14,7 +14,7 @@ const SUID_DUMP_USER: u64 = 1;
 #[unsafe(no_mangle)]
 static TASK: TaskOffsets = TaskOffsets::ABSENT;
 
-/// In `task_struct.flags`: a thread of the kernel.
+/// In `task_struct.flags`: a kernel thread.
 const PF_KTHREAD: u32 = 0x0020_0000;
 
 /// A kernel task, as the verifier's typed pointer.
@@ -32,19 +32,19 @@ macro_rules! member {
 }
 
 impl Task {
-    /// Takes the pointer that the kernel handed to the program.
+    /// Wraps a pointer passed to the program by the kernel.
     #[inline(always)]
     pub fn from_kernel(pointer: *const u8) -> Option<Self> {
         if pointer.is_null() { None } else { Some(Self(pointer)) }
     }
 
-    /// Takes a tracepoint's argument that is a task.
+    /// Wraps a tracepoint argument that is a task.
     #[inline(always)]
     pub fn from_argument(argument: u64) -> Option<Self> {
         Self::from_kernel(argument as *const u8)
     }
 
-    /// The task that runs here. In an interrupt it is whoever was interrupted.
+    /// The current task; in an interrupt, the interrupted one.
     #[inline(always)]
     pub fn current() -> Self {
         // SAFETY: the helper has no arguments and never returns null.
@@ -58,9 +58,9 @@ impl Task {
     }
 
     member! {
-        /// Thread id in the initial pid namespace.
+        /// ThreadRecord id in the initial pid namespace.
         tid: u32 = pid,
-        /// Thread group id in the initial pid namespace.
+        /// ThreadRecord group id in the initial pid namespace.
         tgid: u32 = tgid,
         /// `PF_*` flags.
         flags: u32 = flags,
@@ -74,7 +74,7 @@ impl Task {
         run_count: u64 = run_count,
         /// `TASK_*` bits: whether it runs, or what it waits for.
         state: u32 = state,
-        /// How it ends, as wait(2) tells it.
+        /// Exit code as encoded by wait(2).
         exit_code: u32 = exit_code,
     }
 
@@ -103,8 +103,8 @@ impl Task {
         Owner { start_boottime_ns: leader.start_boottime_ns(), tgid: self.tgid(), zero: 0 }
     }
 
-    /// The process that runs here, where the verifier knows no types (5.10 has no typed current
-    /// task, and a probe of a function none at all).
+    /// The current process, where the verifier knows no types (5.10 has no typed current task, and
+    /// function probes have none at all).
     #[inline(always)]
     pub fn current_owner_untyped() -> Owner {
         // SAFETY: the helper has no arguments.
@@ -117,7 +117,7 @@ impl Task {
         }
     }
 
-    /// The same, unless it is the kernel that runs here.
+    /// The same, unless it is a kernel thread.
     #[inline(always)]
     pub fn current_user_process() -> Option<Owner> {
         // SAFETY: the helper has no arguments.
@@ -138,14 +138,14 @@ impl Task {
         load::<u32>(self.signal(), constant!(TASK.sig_live)) == 0
     }
 
-    /// Highest resident set of all its images, in pages; set as the last thread exits.
+    /// Peak resident set of all its images, in pages; set when the last thread exits.
     #[inline(always)]
     pub fn max_rss_pages(self) -> u64 {
         load(self.signal(), constant!(TASK.sig_maxrss))
     }
 
-    /// The most that its memory had, in pages; nothing without memory, or where CPUs hold back
-    /// more than can be added up.
+    /// Peak resident set of its present memory, in pages; none without memory, or if the parts of
+    /// the CPUs cannot be added.
     #[inline(always)]
     pub fn resident_pages(self) -> Option<u64> {
         let mm: *const u8 = load(self.0, constant!(TASK.mm));
@@ -159,7 +159,7 @@ impl Task {
 
     /// Fills the record of one thread.
     #[inline(always)]
-    pub fn read_thread(self, out: &mut Thread) {
+    pub fn read_thread(self, out: &mut ThreadRecord) {
         out.kind = if self.is_leader() { KIND_PROCESS } else { KIND_THREAD };
         out.tid = self.tid();
         out.tgid = self.tgid();
@@ -179,7 +179,7 @@ impl Task {
         out.sums = self.sums();
     }
 
-    /// Its command name, by two loads: a call of the helper takes longer.
+    /// Its command name, by two loads, which are faster than the helper.
     #[inline(always)]
     fn comm(self) -> [u8; 16] {
         let at = constant!(TASK.comm);
@@ -187,7 +187,7 @@ impl Task {
         zerocopy::transmute!(halves)
     }
 
-    /// What this thread used.
+    /// Counters of this thread.
     #[inline(always)]
     pub fn sums(self) -> Sums {
         Sums {
@@ -202,9 +202,8 @@ impl Task {
         }
     }
 
-    /// Touches what the readers of a process will need, and the task that the walk comes to next.
-    /// On a node that was busy in between, most of a reading is waiting for memory; a processor
-    /// waits for several places at once, if it is told of them one soon after the other.
+    /// Prefetches what reading a process needs, and the next task of the iteration. On a busy node
+    /// most of a reading is cache misses; the processor overlaps misses that are close together.
     #[inline(always)]
     pub fn fetch(self) {
         let signal = self.signal();
@@ -221,8 +220,8 @@ impl Task {
         self.fetch_next();
     }
 
-    /// The next process in the order of creation, which is mostly that of the walk. Nothing is
-    /// taken from there, so it may be the wrong one, or be gone.
+    /// The next process in the order of creation, which is mostly that of the iteration. Its
+    /// contents are not used, so it may be the wrong one, or be freed.
     #[inline(always)]
     fn fetch_next(self) {
         let here: *const u8 = load(self.0, constant!(TASK.tasks));
@@ -233,7 +232,7 @@ impl Task {
 
     /// Fills what the thread group shares; `self` is the leader. Not the `leader` record.
     #[inline(always)]
-    pub fn read_group(self, out: &mut Process) {
+    pub fn read_group(self, out: &mut ProcessRecord) {
         let signal = self.signal();
         out.threads = load(signal, constant!(TASK.sig_threads));
         out.group_flags = load(signal, constant!(TASK.sig_flags));
@@ -252,32 +251,33 @@ impl Task {
         let cred: *const u8 = load(self.0, constant!(TASK.cred));
         out.uid = load(cred, constant!(TASK.cred_uid));
         out.gid = load(cred, constant!(TASK.cred_gid));
-        // Root sees all as it is: most processes of a node need no closer look.
-        let unlent = out.uid != 0 && unlent(cred, out.uid, out.gid) && self.dumpable();
-        out.unlent = u32::from(unlent);
+        // Root may read all processes anyway, so its own ones need no check.
+        let readable = out.uid != 0 && has_only_ids(cred, out.uid, out.gid) && self.dumpable();
+        out.readable_by_owner = u32::from(readable);
         out.exec_id = load(self.0, constant!(TASK.exec_id));
         out.ns_pid = self.ns_pid();
         out.cgroup_id = self.cgroup_id();
     }
 
-    /// The user and the group whose it is with all that it may: who has both may look into it.
-    /// `u32::MAX` twice, if others have lent it rights, or it keeps secrets.
+    /// The user and group id that may read the process; `u32::MAX` twice, if it has other ids or
+    /// capabilities, or is not dumpable.
     #[inline(always)]
-    pub fn eyes(self) -> [u32; 2] {
+    pub fn credentials(self) -> [u32; 2] {
         let cred: *const u8 = load(self.0, constant!(TASK.cred));
-        let eyes = [load(cred, constant!(TASK.cred_uid)), load(cred, constant!(TASK.cred_gid))];
-        let [uid, gid] = eyes;
-        if unlent(cred, uid, gid) && self.dumpable() { eyes } else { [u32::MAX; 2] }
+        let credentials =
+            [load(cred, constant!(TASK.cred_uid)), load(cred, constant!(TASK.cred_gid))];
+        let [uid, gid] = credentials;
+        if has_only_ids(cred, uid, gid) && self.dumpable() { credentials } else { [u32::MAX; 2] }
     }
 
-    /// Whether its memory may be dumped; what has none keeps no secrets in it.
+    /// Whether its memory is dumpable; a process without memory is.
     #[inline(always)]
     fn dumpable(self) -> bool {
         let mm: *const u8 = load(self.0, constant!(TASK.mm));
         if mm.is_null() {
             return true;
         }
-        // A kernel that keeps it elsewhere: nobody but root looks.
+        // Stored elsewhere in this kernel: only root may read it.
         if constant!(TASK.mm_flags) == ABSENT {
             return false;
         }
@@ -286,11 +286,11 @@ impl Task {
 
     /// Fills the sizes of its memory, all zero when it has none.
     #[inline(always)]
-    pub fn read_memory(self, out: &mut Process) {
+    pub fn read_memory(self, out: &mut ProcessRecord) {
         let mm: *const u8 = load(self.0, constant!(TASK.mm));
         if mm.is_null() {
-            // Its loads would fault and give zero; but 5.10 does not survive a fault in a program
-            // that has functions (mended in 6.4 by 0108a4e9f358, and not everywhere before).
+            // Its loads would fault and give zero; but 5.10 crashes on a fault in a program with
+            // functions (fixed in 6.4 by 0108a4e9f358, and not everywhere before).
             return out.clear_memory();
         }
         out.has_memory = 1;
@@ -300,7 +300,7 @@ impl Task {
         out.peak_rss_pages = load(mm, constant!(TASK.mm_hiwater_rss));
     }
 
-    /// Process id in the innermost pid namespace, 0 when that is the initial one.
+    /// ProcessRecord id in the innermost pid namespace, 0 when that is the initial one.
     #[inline(always)]
     fn ns_pid(self) -> u32 {
         let pid: *const u8 = load(self.0, constant!(TASK.thread_pid));
@@ -326,11 +326,11 @@ impl Task {
     }
 }
 
-/// Whether these credentials lend nothing beyond this user and group: the conditions of
+/// Whether these credentials grant nothing beyond this user and group: the conditions of
 /// `__ptrace_may_access` and `cap_ptrace_access_check` for a caller without capabilities. The
-/// maker of a user namespace has every right in it, so capabilities there are his own.
+/// creator of a user namespace has all capabilities in it, so those do not count.
 #[inline(always)]
-fn unlent(cred: *const u8, uid: u32, gid: u32) -> bool {
+fn has_only_ids(cred: *const u8, uid: u32, gid: u32) -> bool {
     let is = |at, id| load::<u32>(cred, at) == id;
     let one = is(constant!(TASK.cred_euid), uid)
         && is(constant!(TASK.cred_suid), uid)
@@ -344,7 +344,7 @@ fn unlent(cred: *const u8, uid: u32, gid: u32) -> bool {
         && load::<u32>(space, constant!(TASK.user_ns_owner)) == uid
 }
 
-/// The seven counters of a `task_io_accounting` that lies at `at` of `base`.
+/// The seven counters of the `task_io_accounting` at offset `at` of `base`.
 #[inline(always)]
 fn io(base: *const u8, at: u32) -> [u64; 7] {
     if constant!(TASK.io_rchar) == ABSENT || constant!(TASK.io_read_bytes) == ABSENT {

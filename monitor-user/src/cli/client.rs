@@ -1,47 +1,47 @@
-//! Finding the daemon, and what its refusals are as exit codes.
+//! Connects to the daemon, and maps its refusals to exit codes.
 //!
-//! A command that can read by itself asks the daemon only if one answers; one that was named must
-//! answer.
+//! A command that can read by itself uses the daemon only if one answers. A daemon that was named
+//! explicitly must answer.
 
-use super::args::Reader;
+use super::args::SourceArgs;
 use super::exit::{Exit, Failure};
-use super::output::say;
-use monitor_backends::select::Choice;
+use super::output::notice;
+use monitor_backends::select::BackendChoice;
+use monitor_client::socket_path;
 use monitor_client::{Client, Error};
 use monitor_model::status::{Refusal, Status};
-use monitor_sys::place;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// How long a daemon that went away is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for a daemon after the connection is lost.
+const RECONNECT_FOR: Duration = Duration::from_secs(5);
 
-/// An event loop on this thread.
+/// A single-threaded event loop.
 pub fn runtime() -> Result<Runtime, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::failed(format!("cannot start the event loop: {error}")))
 }
 
-/// The daemon, which must answer.
+/// Connects to the daemon; fails if it does not answer.
 pub async fn connect(named: Option<&Path>) -> Result<Client, Failure> {
     let client = match named {
         Some(path) => Client::connect_to(path).await,
         None => Client::connect().await,
     };
-    Ok(client?.with_patience(PATIENCE))
+    Ok(client?.with_reconnect_timeout(RECONNECT_FOR))
 }
 
-/// The daemon, for a command that can do without.
-pub async fn found(reader: &Reader) -> Result<Option<Client>, Failure> {
+/// Connects to the daemon for a command that can do without; `None` to read locally.
+pub async fn find(reader: &SourceArgs) -> Result<Option<Client>, Failure> {
     let forced = std::env::var_os("MONITOR_BACKEND").is_some();
-    if reader.local || reader.backend != Choice::Auto || forced {
-        // What the environment names is for the commands that ask.
-        let named = reader.socket.is_some() && reader.socket != place::named();
+    if reader.local || reader.backend != BackendChoice::Auto || forced {
+        // A socket named by the environment does not contradict --local or --backend.
+        let named = reader.socket.is_some() && reader.socket != socket_path::from_env();
         return match named {
-            true if reader.local => Err(contradicted("--local")),
-            true if !forced => Err(contradicted("--backend")),
+            true if reader.local => Err(contradiction("--local")),
+            true if !forced => Err(contradiction("--backend")),
             _ => Ok(None),
         };
     }
@@ -49,32 +49,32 @@ pub async fn found(reader: &Reader) -> Result<Option<Client>, Failure> {
         return connect(reader.socket.as_deref()).await.map(Some);
     }
     match Client::connect().await {
-        Ok(client) => Ok(Some(client.with_patience(PATIENCE))),
-        Err(Error::Absent { source, .. })
+        Ok(client) => Ok(Some(client.with_reconnect_timeout(RECONNECT_FOR))),
+        Err(Error::Unreachable { source, .. })
             if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
         {
             Ok(None)
         }
         Err(error) => {
-            say(&format!("{error}; reading without it"));
+            notice(&format!("{error}; reading without it"));
             Ok(None)
         }
     }
 }
 
-/// Reading here, and whom to ask.
-fn contradicted(here: &str) -> Failure {
-    Failure::usage(format!("{here} reads here, --socket asks a daemon: choose one"))
+/// The failure for `--socket` together with an option that reads locally.
+fn contradiction(option: &str) -> Failure {
+    Failure::usage(format!("{option} reads without the daemon and --socket with it: choose one"))
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let message = match &error {
             Error::Refused(refusal) => return refusal.clone().into(),
-            Error::Absent { .. } => {
-                format!("{error}; start one with monitor serve, or name it with --socket")
+            Error::Unreachable { .. } => {
+                format!("{error}; start it with monitor serve, or name its socket with --socket")
             }
-            Error::Lost | Error::Garbled { .. } => error.to_string(),
+            Error::Lost | Error::Protocol { .. } => error.to_string(),
         };
         Self { message, exit: Exit::NoDaemon }
     }
@@ -94,7 +94,7 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// A time that a call has in nanoseconds has an option of the same name here.
+/// Replaces the name of a call's parameter in nanoseconds by that of the option.
 fn as_option(message: String) -> String {
     match message.split_once("_ns: ") {
         Some((name @ ("every" | "lease" | "keep"), why)) => format!("--{name}: {why}"),

@@ -1,51 +1,56 @@
-//! The columns of the table where none are named: what a newcomer looks for, in 80 columns.
+//! The default columns of the table: the most useful fields that fit 80 characters.
 //!
-//! Once: what was used in all. Again and again: what is used now. A switch shows what it counts,
-//! in place of what tells less beside it. A wide line shows more; where many switches ask for
-//! more than a line holds, what tells least is left out first.
+//! In: the scope, the switches and the sample mode. Out: a `Layout`. A single sample shows totals,
+//! periodic samples show rates. A switch such as `--disk` adds what it counts and replaces less
+//! precise columns. Wide terminals show more; where a line is too short, the least useful columns
+//! are left out first.
 
-use monitor_format::{Layout, Spare};
+use monitor_format::{Layout, OptionalColumn};
 use monitor_model::field::{DiskField, NetField, NodeField, ProcessField};
 use monitor_model::scope::Scope;
-use monitor_sampling::need::Reason;
+use monitor_sampling::capability_deps::CapabilityReason;
 
-/// How often is read.
+/// Whether samples are taken once or periodically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// Once: there are no rates.
+pub enum SampleMode {
+    /// One sample, without rates.
     Once,
-    /// Again and again.
-    Again,
+    /// Samples at an interval, with rates.
+    Periodic,
 }
 
-/// The columns of every part.
-pub fn table(scope: Scope, switches: &[Reason], (pace, threads): (Pace, bool)) -> Layout {
-    let mut processes = of_processes(switches, pace);
+/// The default layout of a scope, with a thread column if `threads` is set.
+pub fn table(
+    scope: Scope,
+    switches: &[CapabilityReason],
+    (mode, threads): (SampleMode, bool),
+) -> Layout {
+    let mut processes = process_columns(switches, mode);
     if threads {
         processes.insert(1, ProcessField::Tid);
     }
     Layout {
         scope,
-        spare: spare(switches, pace),
+        optional: spare(switches, mode),
         signals: false,
         histograms: false,
         processes,
-        node: of_node(pace),
+        node: node_columns(mode),
         cpus: Vec::new(),
-        disks: of_disks(pace),
-        nets: of_nets(pace),
+        disks: disk_columns(mode),
+        nets: net_columns(mode),
     }
 }
 
-/// In a container the ids of the host say little: shows the one inside as well, if columns were
-/// not named.
-pub fn name_inside(layout: &mut Layout) {
-    if !layout.spare.is_empty() {
+/// Adds the pid as seen inside the container, unless columns were named: the host's pids mean
+/// little there.
+pub fn add_namespace_pid(layout: &mut Layout) {
+    if !layout.optional.is_empty() {
         layout.processes.insert(1, ProcessField::NsPid);
     }
 }
 
-/// What it counts in all, and what it counts now.
+/// A total and the rate of the same quantity.
 type Pair = (ProcessField, ProcessField);
 
 const CPU: Pair = (ProcessField::CpuTime, ProcessField::CpuPercent);
@@ -67,53 +72,56 @@ const UDP: [Pair; 2] = [
     (ProcessField::UdpSent, ProcessField::UdpSentRate),
 ];
 
-fn of_processes(switches: &[Reason], pace: Pace) -> Vec<ProcessField> {
+fn process_columns(switches: &[CapabilityReason], mode: SampleMode) -> Vec<ProcessField> {
     let on = |reason| switches.contains(&reason);
-    let at = |(total, now): Pair| if pace == Pace::Once { total } else { now };
+    let at = |(total, now): Pair| if mode == SampleMode::Once { total } else { now };
     let mut columns = vec![ProcessField::Pid, ProcessField::Uid, ProcessField::State];
     columns.extend([ProcessField::Threads, at(CPU)]);
-    if on(Reason::ExactCpu) {
+    if on(CapabilityReason::ExactCpu) {
         columns.push(ProcessField::ExactCpu);
     }
-    if on(Reason::RunQueue) {
+    if on(CapabilityReason::RunQueue) {
         columns.extend([ProcessField::RunQueueP50, ProcessField::RunQueueP99]);
     } else {
         columns.push(at(DELAY));
     }
     columns.push(ProcessField::Rss);
-    match (on(Reason::Disk), on(Reason::Net)) {
+    match (on(CapabilityReason::Disk), on(CapabilityReason::Net)) {
         (true, _) => columns.extend(BLOCK.map(at)),
         (false, false) => columns.extend(STORAGE.map(at)),
         (false, true) => {}
     }
-    if on(Reason::Net) || !on(Reason::RunQueue) {
+    if on(CapabilityReason::Net) || !on(CapabilityReason::RunQueue) {
         columns.extend(TCP.map(at));
     }
-    if on(Reason::Net) {
+    if on(CapabilityReason::Net) {
         columns.extend(UDP.map(at));
     }
     columns.push(ProcessField::Comm);
     columns
 }
 
-/// What a line needs not show, the first first: of wide lines, then of all.
-fn spare(switches: &[Reason], pace: Pace) -> Vec<Spare> {
-    let at = |(total, now): Pair| if pace == Pace::Once { total } else { now };
+/// The columns that may be left out, in that order: first those of wide lines, then the others.
+fn spare(switches: &[CapabilityReason], mode: SampleMode) -> Vec<OptionalColumn> {
+    let at = |(total, now): Pair| if mode == SampleMode::Once { total } else { now };
     let wide = [ProcessField::Threads, ProcessField::Uid].map(|field| (field, WIDE_COMMAND));
-    // What the exact count makes superfluous goes before what nothing else tells.
-    let cpu = switches.contains(&Reason::ExactCpu).then(|| at(CPU));
+    // The sampled CPU time is redundant beside the exact one, so it goes first.
+    let cpu = switches.contains(&CapabilityReason::ExactCpu).then(|| at(CPU));
     let rest = [at(DELAY), ProcessField::State, ProcessField::RunQueueP50, ProcessField::Rss];
     let last = UDP.into_iter().chain(TCP).map(at);
-    let all = cpu.into_iter().chain(rest).chain(last).map(|field| (field, LEAST_COMMAND));
-    wide.into_iter().chain(all).map(|(field, command)| Spare { field, command }).collect()
+    let all = cpu.into_iter().chain(rest).chain(last).map(|field| (field, MIN_COMMAND));
+    wide.into_iter()
+        .chain(all)
+        .map(|(field, command)| OptionalColumn { field, min_command: command })
+        .collect()
 }
 
-/// Letters of a command before a wide line shows more columns.
+/// Minimum width of the command before a wide line shows more columns, in characters.
 const WIDE_COMMAND: usize = 24;
-/// Letters of a command before a column is left out: all but a few names have fewer.
-const LEAST_COMMAND: usize = 12;
+/// Minimum width of the command before a column is left out: most names are shorter.
+const MIN_COMMAND: usize = 12;
 
-fn of_node(pace: Pace) -> Vec<NodeField> {
+fn node_columns(mode: SampleMode) -> Vec<NodeField> {
     use NodeField::{
         ContextSwitches, CpuIdle, CpuIowait, CpuSystem, CpuUser, Cpus, ForkRate, IdlePercent,
         IowaitPercent, Load1, Load5, Load15, MemAvailable, MemTotal, ProcessesCreated,
@@ -123,8 +131,8 @@ fn of_node(pace: Pace) -> Vec<NodeField> {
     };
     let still = [Uptime, Cpus, TasksRunning, TasksBlocked, Load1, Load5, Load15];
     let memory = [MemTotal, MemAvailable, SwapTotal, SwapFree];
-    let moving = match pace {
-        Pace::Once => [
+    let moving = match mode {
+        SampleMode::Once => [
             CpuUser,
             CpuSystem,
             CpuIdle,
@@ -135,7 +143,7 @@ fn of_node(pace: Pace) -> Vec<NodeField> {
             ContextSwitches,
             ProcessesCreated,
         ],
-        Pace::Again => [
+        SampleMode::Periodic => [
             UserPercent,
             SystemPercent,
             IdlePercent,
@@ -150,30 +158,30 @@ fn of_node(pace: Pace) -> Vec<NodeField> {
     still.into_iter().chain(memory).chain(moving).collect()
 }
 
-fn of_disks(pace: Pace) -> Vec<DiskField> {
+fn disk_columns(mode: SampleMode) -> Vec<DiskField> {
     use DiskField::{
         BusyPercent, Device, Flushes, InFlight, IoTime, ReadBytes, ReadRate, Reads, ReadsRate,
         Writes, WritesRate, WrittenBytes, WrittenRate,
     };
-    match pace {
-        Pace::Once => {
+    match mode {
+        SampleMode::Once => {
             vec![Device, ReadBytes, WrittenBytes, Reads, Writes, Flushes, IoTime, InFlight]
         }
-        Pace::Again => {
+        SampleMode::Periodic => {
             vec![Device, ReadRate, WrittenRate, ReadsRate, WritesRate, BusyPercent, InFlight]
         }
     }
 }
 
-fn of_nets(pace: Pace) -> Vec<NetField> {
+fn net_columns(mode: SampleMode) -> Vec<NetField> {
     use NetField::{
         Interface, ReceivedBytes, ReceivedDropped, ReceivedErrors, ReceivedPacketRate,
         ReceivedPackets, ReceivedRate, SentBytes, SentDropped, SentErrors, SentPacketRate,
         SentPackets, SentRate,
     };
-    let moving = match pace {
-        Pace::Once => [ReceivedBytes, SentBytes, ReceivedPackets, SentPackets],
-        Pace::Again => [ReceivedRate, SentRate, ReceivedPacketRate, SentPacketRate],
+    let moving = match mode {
+        SampleMode::Once => [ReceivedBytes, SentBytes, ReceivedPackets, SentPackets],
+        SampleMode::Periodic => [ReceivedRate, SentRate, ReceivedPacketRate, SentPacketRate],
     };
     let errors = [ReceivedErrors, SentErrors, ReceivedDropped, SentDropped];
     std::iter::once(Interface).chain(moving).chain(errors).collect()
@@ -182,12 +190,12 @@ fn of_nets(pace: Pace) -> Vec<NetField> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_format::{Form, Frame, Paint, Room};
+    use monitor_format::{Frame, OutputFormat, Paint, Viewport};
     use monitor_model::field::Category;
     use monitor_model::rates;
     use monitor_model::sample::{Process, Sample};
 
-    /// A process that has a number of four digits in every field.
+    /// A process with a number of four digits in every field.
     fn busy() -> Process {
         let mut process = Process { comm: *b"fifteen_letters\0", ..Process::default() };
         for field in ProcessField::all() {
@@ -200,26 +208,35 @@ mod tests {
         process
     }
 
-    fn printed(switches: &[Reason], how: (Pace, bool), columns: usize) -> String {
+    fn printed(switches: &[CapabilityReason], how: (SampleMode, bool), columns: usize) -> String {
         let processes = [busy()];
         let rates = rates::first(Sample::default());
-        let room = Room { columns, lines: None };
-        let frame = Frame { rates: &rates, processes: &processes, matched: 1, events: &[], room };
+        let room = Viewport { columns, lines: None };
+        let frame =
+            Frame { rates: &rates, processes: &processes, matched: 1, events: &[], viewport: room };
         let mut out = Vec::new();
         let layout = table(Scope::Processes, switches, how);
-        Form::Table.writer(layout, Paint::Plain).write(&frame, &mut out);
+        OutputFormat::Table.writer(layout, Paint::Plain).write(&frame, &mut out);
         String::from_utf8(out).expect("text")
     }
 
-    const SWITCHES: [Reason; 5] =
-        [Reason::Disk, Reason::WriteBack, Reason::Net, Reason::RunQueue, Reason::ExactCpu];
+    const SWITCHES: [CapabilityReason; 5] = [
+        CapabilityReason::Disk,
+        CapabilityReason::WriteBack,
+        CapabilityReason::Net,
+        CapabilityReason::RunQueue,
+        CapabilityReason::ExactCpu,
+    ];
 
-    /// Every set of switches, at both paces, with and without threads.
-    fn all_sets() -> impl Iterator<Item = (Vec<Reason>, (Pace, bool))> {
+    /// Every set of switches, in both sample modes, with and without threads.
+    fn all_sets() -> impl Iterator<Item = (Vec<CapabilityReason>, (SampleMode, bool))> {
         (0..1 << (SWITCHES.len() + 2)).map(|bits: u32| {
             let on = |bit: usize| bits & 1 << bit != 0;
             let switches = (0..SWITCHES.len()).filter(|&bit| on(bit)).map(|bit| SWITCHES[bit]);
-            (switches.collect(), (if on(5) { Pace::Once } else { Pace::Again }, on(6)))
+            (
+                switches.collect(),
+                (if on(5) { SampleMode::Once } else { SampleMode::Periodic }, on(6)),
+            )
         })
     }
 
@@ -234,8 +251,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn titles(switches: &[Reason], columns: usize, want: &str) {
-        let text = printed(switches, (Pace::Again, false), columns);
+    fn titles(switches: &[CapabilityReason], columns: usize, want: &str) {
+        let text = printed(switches, (SampleMode::Periodic, false), columns);
         let line = text.lines().nth(1).unwrap_or_default();
         assert_eq!(line.split_whitespace().collect::<Vec<_>>().join(" "), want);
     }
@@ -247,8 +264,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_stays_longest() {
-        let both = [Reason::Disk, Reason::Net];
+    fn requested_columns_are_left_out_last() {
+        let both = [CapabilityReason::Disk, CapabilityReason::Net];
         let want = "PID S CPU% RSS BREAD/s BWRITE/s TCP</s TCP>/s UDP</s UDP>/s COMMAND";
         titles(&both, 80, want);
         let want = "PID S CPU% DLY% RSS BREAD/s BWRITE/s TCP</s TCP>/s UDP</s UDP>/s COMMAND";

@@ -1,21 +1,27 @@
-//! Completions and manual pages, from the definition of the command line.
+//! `monitor completions` and `monitor man`: shell completions and manual pages, generated from the
+//! definition of the command line.
 
-use super::args::{Cli, Completions, Man};
+use super::args::{Cli, CompletionsArgs, ManArgs};
 use super::exit::{Exit, Failure};
 use super::output;
 use clap::builder::{PossibleValuesParser, ValueHint};
 use clap::{Command, CommandFactory};
 use monitor_model::field::{Category, DiskField, NetField, NodeField, ProcessField};
 
-/// Prints the completions of a shell.
-pub fn completions(words: &Completions) -> Result<Exit, Failure> {
+/// Prints the completions for a shell.
+pub fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(words.shell, &mut knowing(told(&Cli::command())), "monitor", &mut text);
+    clap_complete::generate(
+        args.shell,
+        &mut with_field_names(visible(&Cli::command())),
+        "monitor",
+        &mut text,
+    );
     output::print(&text)
 }
 
-/// The definition without what is not for people: shells would offer it.
-fn told(command: &Command) -> Command {
+/// The definition without hidden commands, which shells would offer.
+fn visible(command: &Command) -> Command {
     let commands = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
     Command::new("monitor")
         .version(env!("CARGO_PKG_VERSION"))
@@ -23,9 +29,9 @@ fn told(command: &Command) -> Command {
         .subcommands(commands)
 }
 
-/// The definition with the names of fields in it. The parser itself takes any, and tells later
-/// which one is unknown: of what, it then knows.
-fn knowing(command: Command) -> Command {
+/// The definition with the names of fields. The parser itself accepts any name; `cli/plan` checks
+/// it later, when the category is known.
+fn with_field_names(command: Command) -> Command {
     fn names<F: Category>() -> Vec<&'static str> {
         F::FIELDS.iter().map(|field| field.name).collect()
     }
@@ -34,15 +40,16 @@ fn knowing(command: Command) -> Command {
     all.extend(&sortable);
     all.sort_unstable();
     all.dedup();
-    let command = command.mut_subcommand("top", |it| {
-        it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
+    let command = command.mut_subcommand("top", |top| {
+        top.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
             .mut_arg("sort", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
     });
     ["sample", "watch", "start", "record", "replay", "export"].into_iter().fold(
         command,
         |command, name| {
-            command.mut_subcommand(name, |it| {
-                it.mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&all)))
+            command.mut_subcommand(name, |command| {
+                command
+                    .mut_arg("fields", |arg| arg.value_parser(PossibleValuesParser::new(&all)))
                     .mut_arg("sort", |arg| arg.value_parser(PossibleValuesParser::new(&sortable)))
                     .mut_arg("uid", |arg| arg.value_hint(ValueHint::Username))
                     .mut_arg("device", |arg| arg.value_hint(ValueHint::Other))
@@ -51,9 +58,9 @@ fn knowing(command: Command) -> Command {
     )
 }
 
-/// Prints the manual page, or writes that of each command too.
-pub fn man(words: &Man) -> Result<Exit, Failure> {
-    let Some(dir) = &words.dir else {
+/// Prints the manual page, or writes the pages of all commands to a folder.
+pub fn man(args: &ManArgs) -> Result<Exit, Failure> {
+    let Some(dir) = &args.dir else {
         let mut text = Vec::new();
         let page = clap_mangen::Man::new(Cli::command()).render(&mut text);
         page.map_err(|error| Failure::failed(format!("cannot make the manual page: {error}")))?;

@@ -1,93 +1,91 @@
-//! `monitor doctor`: what works here, by which hook, at what cost, and what would make the rest
-//! work.
+//! `monitor doctor`: reports what works here, by which hook, at what cost, and how to fix the rest.
 //!
-//! A service is asked what it holds. Without one this program tries every capability, reads once,
-//! and lets go of everything again. What works as well as it can is no reason to complain; the
-//! exit code says whether anything does not.
+//! A daemon reports what it has attached. Without one this program attaches every capability, reads
+//! once and detaches again. The exit code says whether any capability is degraded.
 
-use super::args::Doctor;
-use super::client::{found, runtime};
+use super::args::DoctorArgs;
+use super::client::{find, runtime};
 use super::exit::{Exit, Failure};
 use super::log;
 use super::output;
-use super::waiting::Waiting;
+use super::spinner::Spinner;
 use monitor_backends::host::Host;
 use monitor_backends::select;
 use monitor_format::human;
 use monitor_format::wrap::{COLUMNS, wrap};
-use monitor_model::want::{Capability, Want};
-use monitor_sampling::examination::{Circumstance, Entry, Examination, Found};
+use monitor_model::read_spec::{Capability, ReadSpec};
+use monitor_protocol::doctor::{CapabilityReport, DoctorReport, HostFact};
+use monitor_sampling::doctor_report::{BackendState, doctor_report};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Asks the service, or looks at the host and at every capability here.
-pub fn doctor(words: &Doctor) -> Result<Exit, Failure> {
-    if let Some(report) = of_service(words)? {
-        return told(&report, words);
+/// Prints the report of the daemon, or checks the host and every capability here.
+pub fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
+    if let Some(report) = service_report(args)? {
+        return print(&report, args);
     }
     let host = Host::read(Path::new("/"));
-    let found = examine(words);
-    let report = Examination::of(&host, found.as_ref().ok());
-    let exit = told(&report, words)?;
+    let found = examine(args);
+    let report = doctor_report(&host, found.as_ref().ok());
+    let exit = print(&report, args)?;
     found.map(|_| exit)
 }
 
-/// What the service says of itself: it holds what this program could only try.
-fn of_service(words: &Doctor) -> Result<Option<Examination>, Failure> {
+/// The report of the daemon; `None` if there is none.
+fn service_report(args: &DoctorArgs) -> Result<Option<DoctorReport>, Failure> {
     runtime()?.block_on(async {
-        let Some(client) = found(&words.reader).await? else { return Ok(None) };
+        let Some(client) = find(&args.reader).await? else { return Ok(None) };
         Ok(Some(client.probes().await?))
     })
 }
 
-fn told(report: &Examination, words: &Doctor) -> Result<Exit, Failure> {
-    let text = if words.printed.is_json() { output::json(report)? } else { table(report) };
+fn print(report: &DoctorReport, args: &DoctorArgs) -> Result<Exit, Failure> {
+    let text = if args.printed.is_json() { output::json(report)? } else { table(report) };
     output::print(text.as_bytes())?;
     Ok(if report.degraded { Exit::Degraded } else { Exit::Ok })
 }
 
-fn examine(words: &Doctor) -> Result<Found, Failure> {
+fn examine(args: &DoctorArgs) -> Result<BackendState, Failure> {
     log::start(0);
-    let waiting = Waiting::new();
-    waiting.say("trying what works here");
-    let (mut backend, mut notes) = select::open(words.reader.backend, Capability::ALL, 0)?;
-    let want = Want { processes: true, ..Want::default() };
-    notes.extend(backend.read(&want)?.notes);
-    Ok(Found { backend: backend.source().name(), probes: backend.examine(), notes })
+    let spinner = Spinner::new();
+    spinner.show("trying all capabilities");
+    let (mut backend, mut notes) = select::open(args.reader.backend, Capability::ALL, 0)?;
+    let read_spec = ReadSpec { processes: true, ..ReadSpec::default() };
+    notes.extend(backend.read(&read_spec)?.notes);
+    Ok(BackendState { backend: backend.kind().name(), probes: backend.examine(), notes })
 }
 
-/// Columns before running text.
+/// Columns before wrapped text.
 const INDENT: usize = 16;
 
 /// Writing to a `String` cannot fail.
-fn table(report: &Examination) -> String {
+fn table(report: &DoctorReport) -> String {
     let mut out = String::new();
     let btf = if report.btf { "yes" } else { "no" };
     let backend = report.backend.as_deref().unwrap_or("none");
-    let backend =
-        if report.service { format!("{backend}, by the service") } else { backend.into() };
-    let Examination { version, kernel, uid, .. } = report;
+    let backend = if report.service { format!("{backend}, by the daemon") } else { backend.into() };
+    let DoctorReport { version, kernel, uid, .. } = report;
     let _ = writeln!(
         out,
         "monitor {version}  kernel {kernel}  uid {uid}  BTF {btf}  backend {backend}\n\n\
          {:<15} {:<18} {:<8} {:>9} {:>8} {:>6} {:>7}",
-        "CAPABILITY", "ASKED FOR BY", "STATE", "EVENTS", "NS/EVENT", "LOST", "MAPS"
+        "CAPABILITY", "ENABLED BY", "STATE", "EVENTS", "NS/EVENT", "LOST", "MAPS"
     );
     report.capabilities.iter().for_each(|entry| capability(entry, &mut out));
     let _ = writeln!(out, "\n{:<27} FOUND", "HOST");
-    report.host.iter().for_each(|it| circumstance(it, &mut out));
+    report.host.iter().for_each(|it| host_fact(it, &mut out));
     for note in &report.notes {
         out.push_str("note: ");
         wrap(note, 6, COLUMNS, &mut out);
     }
     if report.degraded && report.backend.is_some() {
-        out.push_str("\nSome of it is not served as well as it could be: exit code 3.\n");
+        out.push_str("\nSome capabilities are degraded: exit code 3.\n");
     }
     out
 }
 
-/// A line of numbers, then the hooks, then what is wrong. Writing to a `String` cannot fail.
-fn capability(entry: &Entry, out: &mut String) {
+/// A line of numbers, then the hooks, then errors. Writing to a `String` cannot fail.
+fn capability(entry: &CapabilityReport, out: &mut String) {
     let cost = entry.ns_per_event.map_or("-".into(), |ns| {
         let sign = if entry.estimated == Some(true) { "~" } else { "" };
         format!("{sign}{ns:.0}")
@@ -98,7 +96,7 @@ fn capability(entry: &Entry, out: &mut String) {
         text
     });
     let [events, lost] = [entry.events, entry.lost].map(|it| it.map_or("-".into(), number));
-    let Entry { name, asked_by, state, .. } = entry;
+    let CapabilityReport { name, asked_by, state, .. } = entry;
     let _ = writeln!(
         out,
         "{name:<15} {asked_by:<18} {state:<8} {events:>9} {cost:>8} {lost:>6} {maps:>7}"
@@ -106,7 +104,7 @@ fn capability(entry: &Entry, out: &mut String) {
     let hooks = entry.hooks.join(", ");
     let texts = [
         ("", Some(hooks.as_str())),
-        ("the rest with ", entry.with.as_deref()),
+        ("shared with ", entry.with.as_deref()),
         ("why: ", entry.why.as_deref()),
         ("fix: ", entry.fix.as_deref()),
     ];
@@ -123,7 +121,7 @@ fn number(number: u64) -> String {
 }
 
 /// Writing to a `String` cannot fail.
-fn circumstance(it: &Circumstance, out: &mut String) {
+fn host_fact(it: &HostFact, out: &mut String) {
     const INDENT: usize = 28;
     let _ = write!(out, "{:<INDENT$}", it.name);
     wrap(&it.value, INDENT, COLUMNS, out);
@@ -144,9 +142,10 @@ mod tests {
 
     #[track_caller]
     fn check(health: Health, state: &str, degraded: bool) {
-        let found = Found { backend: "ebpf", probes: vec![probe(health)], notes: Vec::new() };
+        let found =
+            BackendState { backend: "ebpf", probes: vec![probe(health)], notes: Vec::new() };
         let host = Host::default();
-        let report = Examination::of(&host, Some(&found));
+        let report = doctor_report(&host, Some(&found));
         assert_eq!((&*report.capabilities[0].state, report.degraded), (state, degraded));
         assert!(table(&report).lines().all(|line| line.chars().count() <= 80));
     }
@@ -159,22 +158,22 @@ mod tests {
     }
 
     #[test]
-    fn what_two_capabilities_share_is_told_once() {
+    fn costs_that_two_capabilities_share_are_printed_once() {
         let block = Probe { events: 7, map_bytes: 4096, ..probe(Health::Active) };
         let pages = Probe { with: Some(Capability::Block), ..block.clone().without_numbers() };
         let pages = Probe { capability: Capability::WriteBack, ..pages };
-        let found = Found { backend: "ebpf", probes: vec![block, pages], notes: Vec::new() };
+        let found = BackendState { backend: "ebpf", probes: vec![block, pages], notes: Vec::new() };
         let host = Host::default();
-        let report = Examination::of(&host, Some(&found));
+        let report = doctor_report(&host, Some(&found));
         let [block, pages] = &report.capabilities[..] else { panic!("two") };
         assert_eq!((block.events, block.map_bytes), (Some(7), Some(4096)));
         assert_eq!((block.with.as_deref(), pages.with.as_deref()), (None, Some("block")));
         assert_eq!((pages.events, pages.map_bytes), (None, None));
-        assert!(table(&report).contains("the rest with block"));
+        assert!(table(&report).contains("shared with block"));
     }
 
     #[test]
-    fn what_could_be_better_is_degraded() {
+    fn an_inexact_fallback_and_an_unsupported_capability_are_degraded() {
         check(Health::Fallback { why: "no BTF".into(), exact: false }, "fallback", true);
         let unsupported =
             Health::Unsupported { why: "no BTF ".repeat(20), fix: "boot another".into() };

@@ -1,40 +1,41 @@
-//! `monitor events`: what monitors that run on a lease have to tell, as tables or one JSON object a
+//! `monitor events`: prints the samples of detached monitors, as tables or one JSON object per
 //! line.
 //!
-//! Whoever reads takes a monitor over for that long; its lease begins anew as he goes.
+//! While it reads, the monitor is attached to this client; its lease restarts when the client
+//! disconnects.
 
 use super::client::{connect, runtime};
+use super::daemon_args::EventsArgs;
+use super::event_writer::EventWriter;
 use super::exit::{Exit, Failure};
-use super::follow::{Drawn, Follow};
-use super::output::{self, Output, say};
-use super::pen::Pen;
-use super::words::Events;
+use super::output::{self, Output, notice};
+use super::series_printer::{DrawMode, SeriesPrinter};
 use monitor_client::{Client, Series};
 use tokio::task::JoinSet;
 
-/// Prints them.
-pub fn events(words: &Events) -> Result<Exit, Failure> {
+/// Prints the samples of one monitor, or of all detached ones.
+pub fn events(args: &EventsArgs) -> Result<Exit, Failure> {
     runtime()?.block_on(async {
-        let client = connect(words.daemon.socket.as_deref()).await?;
-        match &words.name {
-            Some(name) => print(client.attach(name).await?, words.follow, pen(words)).await,
-            None => all(&client, words).await,
+        let client = connect(args.daemon.socket.as_deref()).await?;
+        match &args.name {
+            Some(name) => print(client.attach(name).await?, args.follow, event_writer(args)).await,
+            None => print_all(&client, args).await,
         }
     })
 }
 
-/// Of all that run on a lease and to which nobody listens.
-async fn all(client: &Client, words: &Events) -> Result<Exit, Failure> {
+/// Prints the samples of this user's detached monitors that no client reads.
+async fn print_all(client: &Client, args: &EventsArgs) -> Result<Exit, Failure> {
     let uid = client.hello().await.uid;
     let listed = client.list().await?;
-    let free = listed.into_iter().filter(|it| !it.attached && it.uid == uid);
+    let detached = listed.into_iter().filter(|it| !it.attached && it.uid == uid);
     let mut readers = JoinSet::new();
-    for monitor in free {
+    for monitor in detached {
         let series = client.attach(&monitor.id).await?;
-        readers.spawn(print(series, words.follow, pen(words)));
+        readers.spawn(print(series, args.follow, event_writer(args)));
     }
     if readers.is_empty() {
-        say("no monitor of yours runs on a lease that nobody reads; see monitor list");
+        notice("no detached monitor to read; see monitor list");
     }
     let mut worst = Exit::Ok;
     while let Some(done) = readers.join_next().await {
@@ -44,14 +45,14 @@ async fn all(client: &Client, words: &Events) -> Result<Exit, Failure> {
     Ok(worst)
 }
 
-fn pen(words: &Events) -> Pen {
-    if words.printed.is_json() {
-        return Pen::events();
+fn event_writer(args: &EventsArgs) -> EventWriter {
+    if args.printed.is_json() {
+        return EventWriter::events();
     }
-    Pen::tables(output::paint(&Output::Stream))
+    EventWriter::tables(output::paint(&Output::Stream))
 }
 
-async fn print(series: Series, follow: bool, pen: Pen) -> Result<Exit, Failure> {
+async fn print(series: Series, follow: bool, writer: EventWriter) -> Result<Exit, Failure> {
     let kept = (!follow).then_some(series.kept());
-    Follow::new(series, pen, Output::Stream, Drawn::After)?.run(kept).await
+    SeriesPrinter::new(series, writer, Output::Stream, DrawMode::Append)?.run(kept).await
 }

@@ -1,18 +1,20 @@
-//! Exit codes: one list behind every way to end, the help text and the manual page.
+//! Exit codes: one list for the commands, the help text and the manual page.
+//!
+//! In: errors of the other crates. Out: a one-line message and a code. Nothing is printed here.
 
-/// How the program ended.
+/// How the program ends. The discriminant is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// All that was asked for was delivered.
+    /// Everything requested was delivered.
     Ok = 0,
-    /// It failed.
+    /// Any failure without a code of its own.
     Failed = 1,
-    /// It was asked for something that does not exist.
+    /// Unknown command, option, field, format or backend.
     Usage = 2,
-    /// `doctor` found something that is not served as well as it could be.
+    /// `doctor` found a capability that works only in a degraded way.
     Degraded = 3,
-    /// Something asked for is missing; the rest was delivered.
+    /// Part of the request is missing; the rest was delivered.
     Partial = 4,
     /// A privilege is missing.
     Denied = 5,
@@ -20,42 +22,42 @@ pub enum Exit {
     NoTarget = 6,
     /// The daemon does not answer.
     NoDaemon = 7,
-    /// It took too long.
+    /// Timed out.
     TimedOut = 124,
     /// Interrupted by the user.
     Interrupted = 130,
 }
 
-/// The list, as help and manual print it.
+/// The list as help and manual print it.
 pub const HELP: &str = "\
 Exit codes:
-  0    all that was asked for was delivered
-  1    it failed
+  0    success: everything requested was delivered
+  1    failure
   2    usage: an unknown command, option, field, format or backend
-  3    doctor found something that is not served as well as it could be
-  4    partial: something asked for is missing, the rest was delivered
+  3    degraded: doctor found a capability that does not work fully
+  4    partial: part of the request is missing, the rest was delivered
   5    not permitted
   6    no such process
   7    the daemon does not answer
-  124  it took too long
+  124  timed out
   130  interrupted";
 
-/// Why the program ends before its work is done: one line, and the exit code.
+/// An error that ends the program: a message of one line and the exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What is wrong, why, what to do.
+    /// What is wrong, why, and what to do.
     pub message: String,
-    /// The code that goes with it.
+    /// The exit code.
     pub exit: Exit,
 }
 
 impl Failure {
-    /// It was asked for something that does not exist.
+    /// A failure with `Exit::Usage`.
     pub fn usage(message: impl ToString) -> Self {
         Self { message: message.to_string(), exit: Exit::Usage }
     }
 
-    /// It failed.
+    /// A failure with `Exit::Failed`.
     pub fn failed(message: impl ToString) -> Self {
         Self { message: message.to_string(), exit: Exit::Failed }
     }
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_stands_in_the_help() {
+    fn every_code_is_in_the_help() {
         for exit in [
             Exit::Ok,
             Exit::Failed,

@@ -1,70 +1,70 @@
-//! `monitor list` and `monitor cancel`: which monitors run at the daemon, and their end.
+//! `monitor list` and `monitor cancel`: list and cancel the monitors at the daemon.
 
 use super::client::{connect, runtime};
+use super::daemon_args::{CancelArgs, ListArgs};
 use super::exit::{Exit, Failure};
 use super::output;
-use super::words::{Cancel, List};
 use monitor_client as client;
 use monitor_format::human;
-use monitor_protocol::answer::Listed;
+use monitor_protocol::answer::MonitorSummary;
 
-/// Lists them.
-pub fn list(words: &List) -> Result<Exit, Failure> {
+/// Lists the monitors.
+pub fn list(args: &ListArgs) -> Result<Exit, Failure> {
     let listed = runtime()?.block_on(async {
-        let client = connect(words.daemon.socket.as_deref()).await?;
+        let client = connect(args.daemon.socket.as_deref()).await?;
         Ok::<_, Failure>(client.list().await?)
     })?;
-    if words.printed.is_json() {
+    if args.printed.is_json() {
         return output::print(output::json(&listed)?.as_bytes());
     }
     output::print(table(&listed).as_bytes())
 }
 
-/// Cancels.
-pub fn cancel(words: &Cancel) -> Result<Exit, Failure> {
+/// Cancels one monitor or all, and prints their names.
+pub fn cancel(args: &CancelArgs) -> Result<Exit, Failure> {
     let which = client::Cancel {
-        id: words.name.clone(),
-        all: words.all,
-        requestor: words.requestor,
+        id: args.name.clone(),
+        all: args.all,
+        requestor: args.requestor,
         ..client::Cancel::default()
     };
     let ended = runtime()?.block_on(async {
-        let client = connect(words.daemon.socket.as_deref()).await?;
+        let client = connect(args.daemon.socket.as_deref()).await?;
         Ok::<_, Failure>(client.cancel(&which).await?)
     })?;
-    let lines: String = ended.iter().map(|id| format!("{}\n", shown(id))).collect();
+    let lines: String = ended.iter().map(|id| format!("{}\n", escaped_name(id))).collect();
     output::print(lines.as_bytes())
 }
 
-fn table(listed: &[Listed]) -> String {
+fn table(listed: &[MonitorSummary]) -> String {
     let mut text = format!(
         "{:<20} {:>6} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
         "NAME", "UID", "PID", "EVERY", "SAMPLES", "MISSED", "KEPT", "LEASE"
     );
-    for it in listed {
+    for monitor in listed {
         let time = |ns: Option<u64>| {
             let Some(ns) = ns else { return "-".to_owned() };
             let mut text = String::new();
-            human::span(ns as f64, &mut text);
+            human::duration(ns as f64, &mut text);
             text
         };
         text += &format!(
             "{:<20} {:>6} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
-            shown(&it.id),
-            it.uid,
-            it.requestor,
-            it.ended.map_or_else(|| time(it.period_ns), |_| "ended".to_owned()),
-            it.samples,
-            it.missed,
-            it.kept,
-            time(it.lease_left_ns),
+            escaped_name(&monitor.id),
+            monitor.uid,
+            monitor.requestor,
+            monitor.ended.map_or_else(|| time(monitor.period_ns), |_| "ended".to_owned()),
+            monitor.samples,
+            monitor.missed,
+            monitor.kept,
+            time(monitor.lease_left_ns),
         );
     }
     text
 }
 
-/// A name as it can be written to a terminal.
-fn shown(id: &str) -> String {
+/// A name with control characters escaped, safe for a terminal.
+fn escaped_name(id: &str) -> String {
     let mut text = String::new();
     human::escaped(id, &mut text);
     text

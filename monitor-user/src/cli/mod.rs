@@ -1,47 +1,46 @@
-//! L9, commands: what was written becomes a plan, the plan becomes a reading, and every way to
-//! end has its exit code.
+//! The commands: parses arguments, runs the command, maps results to exit codes.
 //!
-//! Arguments are parsed first and resolved against the fields and the host later. Each command is
-//! a file.
+//! Arguments are parsed first and resolved against the field lists and the host later. Each
+//! command has a file or a folder.
 
 pub mod args;
 mod ask;
 mod client;
 mod columns;
+mod columns_of_sample;
 mod complete;
 mod config;
-mod count;
+mod daemon_args;
 mod doctor;
+mod event_writer;
 mod events;
 pub mod exit;
 mod fields;
-mod follow;
-mod hand;
 mod list;
 mod log;
 mod output;
-mod pace;
-mod pen;
+mod pid_targets;
 mod pipeline;
 mod plan;
 mod recording;
 mod replace;
-mod report;
 mod run;
+mod run_loop;
+mod run_report;
 mod sample;
-mod seen;
+mod series_printer;
 mod serve;
 mod services;
 mod settings;
+mod spinner;
 mod start;
 mod status;
-mod target;
 mod top;
-mod usage;
-mod waiting;
+mod usage_error;
+mod usage_source;
+mod user_worker;
 mod watch;
 mod when;
-mod words;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
@@ -50,20 +49,20 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-/// Runs the program: all but the process around it.
-pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let ended = match Cli::try_parse_from(words) {
+/// Parses the arguments and runs the command. Returns the exit code of the process.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let ended = match Cli::try_parse_from(args) {
         Ok(Cli { command: Some(Command::Run(args)) }) => run::run(&args),
         Ok(cli) => dispatch(cli.command).map(|exit| exit as u8),
-        Err(error) => usage::told(&error).map(|exit| exit as u8),
+        Err(error) => usage_error::help_or_failure(&error).map(|exit| exit as u8),
     };
     ExitCode::from(ended.unwrap_or_else(|failure| {
-        output::say(&failure.message);
+        output::notice(&failure.message);
         failure.exit as u8
     }))
 }
 
-/// The commands that end with a code of ours; `run` ends with that of its command.
+/// Runs a command that ends with an `Exit`. `run` is not one: it ends with its child's code.
 fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
     match command {
         Some(Command::Sample(args)) => sample::sample(&args),
@@ -86,11 +85,11 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Config(args)) => config::config(&args),
         Some(Command::Fields(args)) => fields::fields(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
-        Some(Command::Hand(args)) => hand::hand(&args),
+        Some(Command::UserWorker(args)) => user_worker::user_worker(&args),
         Some(Command::Completions(args)) => complete::completions(&args),
         Some(Command::Man(args)) => complete::man(&args),
         None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {
-            top::top(&top::words::Top::parse_from(["monitor top"]))
+            top::top(&top::args::TopArgs::parse_from(["monitor top"]))
         }
         None | Some(Command::Run(_)) => {
             output::print(Cli::command().render_help().to_string().as_bytes())

@@ -1,151 +1,150 @@
-//! Where text goes: a stream, a screen that is drawn over, or a file.
+//! Outputs of frames: a stream, a screen that is redrawn, or a file.
 //!
-//! A frame is written at once. A reader that went away is no error: there is nobody left to tell.
-//! A file that cannot take a whole frame is cut back to the frames before it, and is not touched
-//! before there is a frame.
+//! A frame is written at once. A closed pipe is not an error but a state. A file that cannot take a
+//! whole frame is truncated to the frames before it; it is not touched before the first frame.
 
 use super::exit::{Exit, Failure};
 use super::replace::{self, replace};
-use monitor_format::{Paint, Room};
+use monitor_format::{Paint, Viewport};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Columns where there is no terminal to ask.
+/// Columns without a terminal.
 const COLUMNS: usize = 80;
 
-/// Whether anybody still reads.
+/// Whether the output still has a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
-    /// Yes.
-    There,
+pub enum OutputState {
+    /// The output accepts more.
+    Open,
     /// The pipe is closed.
-    Gone,
+    Closed,
 }
 
-/// Where frames go.
+/// The destination of frames.
 pub enum Output {
-    /// Standard output, one after the other.
+    /// Standard output, frames one after the other.
     Stream,
-    /// Standard output, each over the one before.
+    /// A terminal, each frame drawn over the one before.
     Screen(Screen),
     /// A file.
     File(PathBuf, File),
-    /// A file that is opened and emptied by its first frame.
-    Later(PathBuf),
-    /// A file that has its one frame, or what it had before.
-    Whole(PathBuf),
+    /// A file that the first frame opens and truncates.
+    Deferred(PathBuf),
+    /// A file that one frame replaces as a whole.
+    Replace(PathBuf),
 }
 
 impl Output {
-    /// A file, emptied.
+    /// Creates or truncates a file.
     pub fn file(path: &Path) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| refused(path, &error))?;
+        let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
         Ok(Self::File(path.to_owned(), file))
     }
 
-    /// A file that has what it had until its first frame. One that cannot be written is told now.
-    pub fn later(path: &Path) -> Result<Self, Failure> {
-        Self::kept(path, Self::Later)
+    /// A file that keeps its content until the first frame. Fails now if it cannot be written.
+    pub fn deferred(path: &Path) -> Result<Self, Failure> {
+        Self::unchanged_until_written(path, Self::Deferred)
     }
 
-    /// The same with one frame.
-    pub fn whole(path: &Path) -> Result<Self, Failure> {
-        Self::kept(path, Self::Whole)
+    /// A file that one frame replaces. Fails now if it cannot be written.
+    pub fn replacing(path: &Path) -> Result<Self, Failure> {
+        Self::unchanged_until_written(path, Self::Replace)
     }
 
-    fn kept(path: &Path, then: fn(PathBuf) -> Self) -> Result<Self, Failure> {
+    fn unchanged_until_written(path: &Path, then: fn(PathBuf) -> Self) -> Result<Self, Failure> {
         match std::fs::metadata(path) {
-            // A pipe is opened once: its reader takes a second opening for the end.
-            Ok(it) if !it.is_file() => Self::file(path),
+            // A pipe is opened only once: its reader would take the first closing for the end.
+            Ok(metadata) if !metadata.is_file() => Self::file(path),
             _ => match replace::possible(path) {
                 Ok(()) => Ok(then(path.to_owned())),
-                Err(error) => Err(refused(path, &error)),
+                Err(error) => Err(cannot_write(path, &error)),
             },
         }
     }
 
-    /// Whether somebody sees it as it is written.
-    pub fn is_seen(&self) -> bool {
+    /// Whether it is a terminal.
+    pub fn is_terminal(&self) -> bool {
         match self {
             Self::Stream | Self::Screen(_) => on_terminal(),
-            Self::File(..) | Self::Later(_) | Self::Whole(_) => false,
+            Self::File(..) | Self::Deferred(_) | Self::Replace(_) => false,
         }
     }
 
-    /// The room for a frame. A screen may change it between two.
-    pub fn room(&self) -> Room {
-        let stream = Room { columns: width(), lines: None };
+    /// The columns and lines for the next frame. A terminal may be resized between frames.
+    pub fn room(&self) -> Viewport {
+        let stream = Viewport { columns: width(), lines: None };
         match self {
             Self::Screen(_) => size().map_or(stream, |(columns, lines)| {
-                // The last line stays free for the cursor.
-                Room { columns, lines: Some(lines.saturating_sub(1)) }
+                // The last line is left to the cursor.
+                Viewport { columns, lines: Some(lines.saturating_sub(1)) }
             }),
             _ => stream,
         }
     }
 
     /// Writes a frame.
-    pub fn put(&mut self, frame: &[u8]) -> Result<Reader, Failure> {
+    pub fn put(&mut self, frame: &[u8]) -> Result<OutputState, Failure> {
         match self {
             Self::Stream => write_out(frame),
             Self::Screen(screen) => {
                 let lines = size().map_or(usize::MAX, |(_, lines)| lines.saturating_sub(1));
-                write_out(screen.drawn(frame, lines))
+                write_out(screen.redraw(frame, lines))
             }
             Self::File(path, file) => append(path, file, frame),
-            Self::Later(path) => {
+            Self::Deferred(path) => {
                 *self = Self::file(path)?;
                 self.put(frame)
             }
-            Self::Whole(path) => replaced(path, frame),
+            Self::Replace(path) => replace_file(path, frame),
         }
     }
 }
 
-fn write_out(bytes: &[u8]) -> Result<Reader, Failure> {
+fn write_out(bytes: &[u8]) -> Result<OutputState, Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Ok(()) => Ok(Reader::There),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Ok(()) => Ok(OutputState::Open),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(OutputState::Closed),
         Err(error) => Err(Failure::failed(format!("cannot write to standard output: {error}"))),
     }
 }
 
-fn append(path: &Path, file: &mut File, frame: &[u8]) -> Result<Reader, Failure> {
+fn append(path: &Path, file: &mut File, frame: &[u8]) -> Result<OutputState, Failure> {
     let whole = file.stream_position();
     match file.write_all(frame) {
-        Ok(()) => Ok(Reader::There),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Ok(()) => Ok(OutputState::Open),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(OutputState::Closed),
         Err(error) => {
-            // A device has no length to set; it keeps what it took.
+            // A device cannot be truncated.
             let _ = whole.and_then(|length| file.set_len(length));
-            Err(refused(path, &error))
+            Err(cannot_write(path, &error))
         }
     }
 }
 
-fn replaced(path: &Path, frame: &[u8]) -> Result<Reader, Failure> {
+fn replace_file(path: &Path, frame: &[u8]) -> Result<OutputState, Failure> {
     match replace(path, frame) {
-        Ok(()) => Ok(Reader::There),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
-        Err(error) => Err(refused(path, &error)),
+        Ok(()) => Ok(OutputState::Open),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(OutputState::Closed),
+        Err(error) => Err(cannot_write(path, &error)),
     }
 }
 
-fn refused(path: &Path, error: &std::io::Error) -> Failure {
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot write {}: {error}", path.display()))
 }
 
-/// A terminal that is drawn over; it is as it was when this is dropped.
+/// A terminal that is redrawn. Dropping it restores cursor and line wrapping.
 pub struct Screen {
     buffer: Vec<u8>,
 }
 
 const HIDE_CURSOR: &[u8] = b"\x1b[?25l";
 const SHOW_CURSOR: &[u8] = b"\x1b[?25h";
-/// A line that is too long is cut: broken in two, it would push the others off the screen.
+/// Long lines are cut: wrapped, they would push others off the screen.
 const CUT_LINES: &[u8] = b"\x1b[?7l";
 const BREAK_LINES: &[u8] = b"\x1b[?7h";
 const CLEAR: &[u8] = b"\x1b[2J";
@@ -154,14 +153,14 @@ const CLEAR_LINE_END: &[u8] = b"\x1b[K";
 const CLEAR_BELOW: &[u8] = b"\x1b[J";
 
 impl Screen {
-    /// Clears the terminal.
+    /// Clears the terminal and hides the cursor.
     pub fn open() -> Result<Self, Failure> {
         write_out(&[HIDE_CURSOR, CUT_LINES, CLEAR, HOME].concat())?;
         Ok(Self { buffer: Vec::new() })
     }
 
-    /// The frame from the upper left corner, no longer than the screen.
-    fn drawn(&mut self, frame: &[u8], lines: usize) -> &[u8] {
+    /// The frame, drawn from the upper left corner and cut to `lines`.
+    fn redraw(&mut self, frame: &[u8], lines: usize) -> &[u8] {
         self.buffer.clear();
         self.buffer.extend_from_slice(HOME);
         for line in frame.split_inclusive(|&byte| byte == b'\n').take(lines) {
@@ -176,15 +175,15 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Whoever is gone needs no terminal.
+        // A closed terminal needs no restoring.
         let _ = write_out(&[BREAK_LINES, SHOW_CURSOR].concat());
     }
 }
 
-/// Width of the terminal, or what `COLUMNS` says, or 80.
+/// Width of the terminal, else `COLUMNS`, else 80.
 fn width() -> usize {
-    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
-    size().map(|(columns, _)| columns).or_else(told).unwrap_or(COLUMNS)
+    let from_env = || std::env::var("COLUMNS").ok()?.parse().ok();
+    size().map(|(columns, _)| columns).or_else(from_env).unwrap_or(COLUMNS)
 }
 
 /// Columns and lines of the terminal.
@@ -194,7 +193,7 @@ fn size() -> Option<(usize, usize)> {
     (size.ws_col > 0 && size.ws_row > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
 }
 
-/// Lines of the terminal, if there is one.
+/// Lines of the terminal; `None` without one.
 pub fn lines() -> Option<usize> {
     size().map(|(_, lines)| lines)
 }
@@ -204,7 +203,7 @@ pub fn on_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
-/// Colour, for a terminal that is not told otherwise (`NO_COLOR`, `CLICOLOR_FORCE`).
+/// Colour for a terminal, unless `NO_COLOR` or `CLICOLOR_FORCE` say otherwise.
 pub fn paint(output: &Output) -> Paint {
     let choice = anstream::AutoStream::choice(&std::io::stdout());
     match (output, choice) {
@@ -214,23 +213,23 @@ pub fn paint(output: &Output) -> Paint {
     }
 }
 
-/// Prints a text that is known whole.
+/// Prints a whole text to standard output.
 pub fn print(text: &[u8]) -> Result<Exit, Failure> {
     write_out(text).map(|_| Exit::Ok)
 }
 
-/// A line of JSON.
-pub fn json(told: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(told).map(|text| text + "\n").map_err(Failure::failed)
+/// Formats a value as one line of JSON.
+pub fn json(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map(|text| text + "\n").map_err(Failure::failed)
 }
 
-/// Prints a report beside the data of somebody else. If nobody listens, nothing is lost.
-pub fn report(text: &str) {
+/// Prints a text to standard error. A closed standard error is ignored.
+pub fn print_to_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Says a line beside the data. If nobody listens, nothing is lost.
-pub fn say(line: &str) {
+/// Prints a message line to standard error. A closed standard error is ignored.
+pub fn notice(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "monitor: {line}");
 }
 
@@ -239,16 +238,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_drawn_from_the_corner_and_clears_what_was_there() {
+    fn a_frame_is_drawn_from_the_corner_and_clears_the_rest() {
         let mut screen = Screen { buffer: Vec::new() };
-        assert_eq!(screen.drawn(b"a\nb\nc\n", 2), b"\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(screen.redraw(b"a\nb\nc\n", 2), b"\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
         std::mem::forget(screen);
     }
 
     #[test]
     fn a_full_device_is_an_error_of_one_line() {
         let Ok(mut full) = Output::file(Path::new("/dev/full")) else { return };
-        let error = full.put(b"{}\n").expect_err("it is full");
+        let error = full.put(b"{}\n").expect_err("the device is full");
         assert_eq!(error.exit, Exit::Failed);
         assert!(error.message.starts_with("cannot write /dev/full: No space left on device"));
     }

@@ -1,43 +1,45 @@
-//! `monitor serve`: the service, until it is told to end.
+//! `monitor serve`: runs the daemon until it is terminated.
 //!
-//! In: words, the environment, the file. Out: one configuration; what was said last, closest to
-//! the start, holds. The file is read again when the service is told to.
+//! In: arguments, the environment, the configuration file. Out: one effective configuration;
+//! arguments override the environment, which overrides the file. SIGHUP reloads the file.
 
-use super::args::Serve;
+use super::args::ServeArgs;
 use super::exit::{Exit, Failure};
 use super::log;
-use super::settings::{self, Said};
-use monitor_backends::procfs::access::Hiding;
+use super::settings::{self, Overrides};
+use monitor_backends::procfs::hidepid::Hidepid;
 use monitor_backends::{host, select};
 use monitor_cluster::scope::Node;
 use monitor_model::scope::Scope;
-use monitor_sampling::need;
+use monitor_sampling::capability_deps;
 use monitor_server::daemon;
-use monitor_server::daemon::{Place, Settings};
+use monitor_server::daemon::{Endpoint, Settings};
 use monitor_server::policy::Hidden;
-use monitor_sys::files;
+use monitor_sys::fd_limit;
 use std::path::Path;
 use tokio::runtime::Runtime;
 
-/// Files that are looked at at the same time; a file system that hangs holds up one of them.
-const FILE_LOOKS: usize = 16;
+/// Files that are checked at the same time; a hanging file system blocks one of these threads.
+const FILE_READERS: usize = 16;
 
-/// Serves.
-pub fn serve(args: &Serve) -> Result<Exit, Failure> {
-    let said = Said { socket: args.socket.clone(), backend: args.backend, log: log::wanted() };
+/// Runs the daemon.
+pub fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
+    let overrides =
+        Overrides { socket: args.socket.clone(), backend: args.backend, log: log::env_level() };
     let file = args.config.clone();
-    // A connection is a descriptor, and half of them are for reading.
-    let room = files::raise().map_or(usize::MAX, |most| usize::try_from(most / 2).unwrap_or(0));
+    // Each connection needs a descriptor, and half of them are reserved for reading.
+    let max_connections =
+        fd_limit::raise().map_or(usize::MAX, |most| usize::try_from(most / 2).unwrap_or(0));
     let reload = move || {
-        let mut loaded = settings::read(file.as_deref(), &said)?;
-        let all = &mut loaded.config.door.all_connections;
-        *all = room.min(*all);
+        let mut loaded = settings::read(file.as_deref(), &overrides)?;
+        let all = &mut loaded.config.connections.all_connections;
+        *all = max_connections.min(*all);
         Ok(loaded)
     };
-    let loaded = reload().map_err(settings::told)?;
+    let loaded = reload().map_err(settings::print_errors)?;
     let log = log::service(loaded.config.log);
     let path = settings::socket(&loaded.config)?;
-    let always = need::capabilities(Scope::Processes, &[], &[]);
+    let always = capability_deps::capabilities(Scope::Processes, &[], &[]);
     let (backend, opening) = select::open(loaded.config.backend, &always, 0)?;
     for note in &opening {
         tracing::warn!("{}", note.text);
@@ -47,7 +49,7 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
         hidden: hidden(),
         reload: Box::new(reload),
         log,
-        ..Settings::new(Place::Socket(path.clone()), own_node())
+        ..Settings::new(Endpoint::Socket(path.clone()), own_node())
     };
     let served = runtime()?.block_on(daemon::serve(settings, backend, opening));
     served.map_err(|error| failed(&format!("serve on {}", path.display()), &error))?;
@@ -56,19 +58,19 @@ pub fn serve(args: &Serve) -> Result<Exit, Failure> {
 
 fn runtime() -> Result<Runtime, Failure> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_all().max_blocking_threads(FILE_LOOKS).build();
+    let runtime = builder.enable_all().max_blocking_threads(FILE_READERS).build();
     runtime.map_err(|error| failed("start the event loop", &error))
 }
 
-/// This node, under all its names.
+/// This node with all its names.
 fn own_node() -> Node {
     let name = host::name().to_string();
     Node { name, number: 0, aliases: host::addresses(), ranks: Vec::new() }
 }
 
-/// What `/proc` keeps from users here.
+/// What `/proc` hides from users here.
 fn hidden() -> Hidden {
-    let Hiding { level, except, .. } = Hiding::read(Path::new("/proc"), Path::new("/proc"));
+    let Hidepid { level, except, .. } = Hidepid::read(Path::new("/proc"), Path::new("/proc"));
     level.map_or(Hidden::Nothing, |_| Hidden::Others { except })
 }
 

@@ -1,55 +1,56 @@
-//! `monitor start`: a monitor at the daemon, printed here or left to run on its lease.
+//! `monitor start`: starts a monitor at the daemon and prints its samples, or leaves it running
+//! on a lease.
 
 use super::client::{connect, runtime};
-use super::columns::Pace;
+use super::columns::SampleMode;
+use super::daemon_args::StartArgs;
+use super::event_writer::EventWriter;
 use super::exit::{Exit, Failure};
-use super::follow::{Drawn, Follow};
 use super::output::{self, Output};
-use super::pen::Pen;
 use super::plan::Plan;
-use super::watch::draws;
-use super::words::Start;
+use super::series_printer::{DrawMode, SeriesPrinter};
+use super::watch::redraws;
 use monitor_client::Series;
 use monitor_model::id::Ns;
-use monitor_model::request::Request;
+use monitor_model::request::MonitorRequest;
 use std::time::Duration;
 
-/// Starts it.
-pub fn start(words: &Start) -> Result<Exit, Failure> {
-    let plan = Plan::resolve(&words.reading, Pace::Again)?;
-    let request = Request {
-        id: Some(words.name.clone()),
-        every_ns: Some(Ns::from(words.every).0),
-        count: words.count,
-        lease_ns: words.detach.then(|| Ns::from(words.lease).0),
-        replace: words.replace,
-        follow: words.follow,
+/// Starts the monitor.
+pub fn start(args: &StartArgs) -> Result<Exit, Failure> {
+    let plan = Plan::resolve(&args.reading, SampleMode::Periodic)?;
+    let request = MonitorRequest {
+        id: Some(args.name.clone()),
+        every_ns: Some(Ns::from(args.every).0),
+        count: args.count,
+        lease_ns: args.detach.then(|| Ns::from(args.lease).0),
+        replace: args.replace,
+        follow: args.follow,
         ..plan.request.clone()
     };
-    // Before it runs: a file that cannot be written shall not leave a monitor behind.
-    let output = words.reading.output.as_deref().map_or(Ok(Output::Stream), Output::later)?;
+    // Before it starts: an unwritable file must not leave a monitor behind.
+    let output = args.reading.output.as_deref().map_or(Ok(Output::Stream), Output::deferred)?;
     runtime()?.block_on(async {
-        let client = connect(words.daemon.socket.as_deref()).await?;
+        let client = connect(args.daemon.socket.as_deref()).await?;
         let series = client.start(&request).await?;
-        if words.detach {
-            return detached(words, &series);
+        if args.detach {
+            return detached(args, &series);
         }
-        let pen = Pen::series(&plan, output::paint(&output));
-        let drawn = if draws(&words.reading) { Drawn::Over } else { Drawn::After };
-        Follow::new(series, pen, output, drawn)?.run(None).await
+        let writer = EventWriter::series(&plan, output::paint(&output));
+        let draw_mode = if redraws(&args.reading) { DrawMode::Redraw } else { DrawMode::Append };
+        SeriesPrinter::new(series, writer, output, draw_mode)?.run(None).await
     })
 }
 
-/// Says what runs, and how to read it.
-fn detached(words: &Start, series: &Series) -> Result<Exit, Failure> {
-    let (every, lease) = (human(words.every), human(words.lease));
+/// Prints what was started and how to read and cancel it.
+fn detached(args: &StartArgs, series: &Series) -> Result<Exit, Failure> {
+    let (every, lease) = (human(args.every), human(args.lease));
     let name = series.id();
-    let socket = words.daemon.socket.as_deref();
+    let socket = args.daemon.socket.as_deref();
     let at = socket.map(|path| format!(" --socket {}", path.display())).unwrap_or_default();
     let text = format!(
-        "monitor {name:?} runs every {every}, and for {lease} after it was read last\n\
+        "monitor {name:?} reads every {every}; it is cancelled {lease} after it was last read\n\
          read:   monitor events {name}{at} --follow\n\
-         end:    monitor cancel {name}{at}\n"
+         cancel: monitor cancel {name}{at}\n"
     );
     output::print(text.as_bytes())
 }

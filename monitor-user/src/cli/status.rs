@@ -1,100 +1,104 @@
-//! `monitor status`: what the service of this node uses, holds and refused.
+//! `monitor status`: prints what the daemon of this node uses, holds and has refused.
+//!
+//! In: the daemon's answer. Out: a table or JSON.
 
-use super::args::Status;
+use super::args::StatusArgs;
 use super::client::{connect, runtime};
 use super::exit::{Exit, Failure};
 use super::output;
 use monitor_format::human;
-use monitor_protocol::status::{Http, Otlp, Own};
+use monitor_protocol::status::{DaemonStatus, HttpStatus, OtlpStatus};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Asks, and prints.
-pub fn status(words: &Status) -> Result<Exit, Failure> {
-    let own = runtime()?.block_on(async {
-        let client = connect(words.socket.as_deref()).await?;
+/// Requests and prints the status.
+pub fn status(args: &StatusArgs) -> Result<Exit, Failure> {
+    let status = runtime()?.block_on(async {
+        let client = connect(args.socket.as_deref()).await?;
         Ok::<_, Failure>(client.status().await?)
     })?;
-    if words.printed.is_json() {
-        return output::print(output::json(&own)?.as_bytes());
+    if args.printed.is_json() {
+        return output::print(output::json(&status)?.as_bytes());
     }
-    output::print(table(&own).as_bytes())
+    output::print(table(&status).as_bytes())
 }
 
 /// Writing to a `String` cannot fail.
-fn table(own: &Own) -> String {
+fn table(status: &DaemonStatus) -> String {
     let mut out = String::new();
-    for (name, value) in costs(own).into_iter().chain(work(own)) {
+    for (name, value) in costs(status).into_iter().chain(work(status)) {
         let _ = writeln!(out, "{name:<14} {value}");
     }
-    if let Some(http) = &own.http {
+    if let Some(http) = &status.http {
         listener(http, &mut out);
     }
-    if let Some(otlp) = &own.otlp {
+    if let Some(otlp) = &status.otlp {
         pushed(otlp, &mut out);
     }
-    if own.bpf_run_estimated {
-        out.push_str("~ estimated: events, times a cost that was measured elsewhere\n");
+    if status.bpf_run_estimated {
+        out.push_str("~ estimated: events times a cost measured on another machine\n");
     }
     out
 }
 
-/// Who it is, and what it uses.
-fn costs(own: &Own) -> Vec<(&'static str, String)> {
-    let sign = if own.bpf_run_estimated { "~" } else { "" };
-    let used =
-        own.budget.used.map_or("not measured yet".into(), |used| format!("{} used", percent(used)));
+/// Identity and costs of the daemon.
+fn costs(status: &DaemonStatus) -> Vec<(&'static str, String)> {
+    let sign = if status.bpf_run_estimated { "~" } else { "" };
+    let used = status
+        .budget
+        .used
+        .map_or("not measured yet".into(), |used| format!("{} used", percent(used)));
     vec![
-        ("version", own.version.clone()),
-        ("node", own.node.clone()),
-        ("pid", own.pid.to_string()),
-        ("up", span(own.uptime_ns)),
-        ("configuration", own.config.clone().unwrap_or_else(|| "defaults".into())),
-        ("CPU, own", span(own.cpu_ns)),
-        ("CPU, hooks", format!("{sign}{}", span(own.bpf_run_ns))),
-        ("budget", format!("{used}; at most {} of the machine", percent(own.budget.share))),
-        ("given up", list(&own.budget.shed)),
-        ("memory", bytes(own.rss_bytes)),
-        ("BPF maps", bytes(own.map_bytes)),
+        ("version", status.version.clone()),
+        ("node", status.node.clone()),
+        ("pid", status.pid.to_string()),
+        ("up", span(status.uptime_ns)),
+        ("configuration", status.config.clone().unwrap_or_else(|| "defaults".into())),
+        ("CPU, own", span(status.cpu_ns)),
+        ("CPU, hooks", format!("{sign}{}", span(status.bpf_run_ns))),
+        ("budget", format!("{used}; at most {} of the machine", percent(status.budget.share))),
+        ("shed", list(&status.budget.shed)),
+        ("memory", bytes(status.rss_bytes)),
+        ("BPF maps", bytes(status.map_bytes)),
     ]
 }
 
-/// What it does, and what it could not do.
-fn work(own: &Own) -> Vec<(&'static str, String)> {
-    let [p50, p99, most] = [own.late_p50_ns, own.late_p99_ns, own.late_max_ns].map(span);
-    let late = match own.samples {
+/// Connections, work done, and losses.
+fn work(status: &DaemonStatus) -> Vec<(&'static str, String)> {
+    let [p50, p99, max] = [status.late_p50_ns, status.late_p99_ns, status.late_max_ns].map(span);
+    let late = match status.samples {
         0 => "no sample yet".to_owned(),
-        _ => format!("half {p50}, 99 in 100 {p99}, at most {most}"),
+        _ => format!("p50 {p50}, p99 {p99}, max {max}"),
     };
     vec![
-        ("connections", own.connections.to_string()),
-        ("monitors", own.monitors.to_string()),
-        ("queued", bytes(own.queue_bytes)),
-        ("readings", own.readings.to_string()),
-        ("samples", own.samples.to_string()),
+        ("connections", status.connections.to_string()),
+        ("monitors", status.monitors.to_string()),
+        ("queued", bytes(status.queue_bytes)),
+        ("readings", status.readings.to_string()),
+        ("samples", status.samples.to_string()),
         ("late", late),
-        ("dropped", own.dropped.to_string()),
-        ("lost", counts(&own.lost)),
-        ("refused", counts(&own.refused)),
+        ("dropped", status.dropped.to_string()),
+        ("lost", counts(&status.lost)),
+        ("refused", counts(&status.refused)),
     ]
 }
 
-fn pushed(otlp: &Otlp, out: &mut String) {
-    let state = otlp.trouble.as_deref().unwrap_or("all is well");
-    let Otlp { endpoint, pushed, failed, .. } = otlp;
+fn pushed(otlp: &OtlpStatus, out: &mut String) {
+    let state = otlp.last_error.as_deref().unwrap_or("ok");
+    let OtlpStatus { endpoint, pushed, failed, .. } = otlp;
     let _ = writeln!(out, "{:<14} {endpoint}: {pushed} pushed, {failed} failed; {state}", "OTLP");
 }
 
-fn listener(http: &Http, out: &mut String) {
+fn listener(http: &HttpStatus, out: &mut String) {
     let _ = writeln!(out, "{:<14} {}", "page", page(http));
-    let _ = writeln!(out, "{:<14} {}", "its token", http.token);
+    let _ = writeln!(out, "{:<14} {}", "token", http.token);
     let held = format!("{} connections, {} requests", http.connections, http.requests);
     let _ = writeln!(out, "{:<14} {held}; refused {}", "", counts(&http.refused));
 }
 
-/// The address of the page, with the token for who can read it. A browser keeps to itself what
-/// stands behind `#`.
-fn page(http: &Http) -> String {
+/// The address of the page, with the token if this user can read it. Browsers do not send the part
+/// after `#`.
+fn page(http: &HttpStatus) -> String {
     match std::fs::read_to_string(&http.token) {
         Ok(token) => format!("{}/#token={}", http.address, token.trim()),
         Err(_) => format!("{}/", http.address),
@@ -103,7 +107,7 @@ fn page(http: &Http) -> String {
 
 fn span(ns: u64) -> String {
     let mut out = String::new();
-    human::span(ns as f64, &mut out);
+    human::duration(ns as f64, &mut out);
     out
 }
 
@@ -131,15 +135,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_estimated_is_marked_and_nothing_is_said_to_be_nothing() {
-        let mut own = Own { bpf_run_ns: 1_500_000, ..Own::default() };
-        assert!(table(&own).contains("CPU, hooks     1.5ms\n"));
-        assert!(table(&own).contains("refused        nothing\n"));
-        assert!(table(&own).contains("queued         0B\n"));
-        assert!(table(&own).contains("late           no sample yet\n"));
-        own.bpf_run_estimated = true;
-        own.refused = [("BAD_PARAM".to_owned(), 2)].into();
-        assert!(table(&own).contains("CPU, hooks     ~1.5ms\n"));
-        assert!(table(&own).contains("refused        2 BAD_PARAM\n"));
+    fn estimates_are_marked_and_empty_lists_are_printed_as_nothing() {
+        let mut status = DaemonStatus { bpf_run_ns: 1_500_000, ..DaemonStatus::default() };
+        assert!(table(&status).contains("CPU, hooks     1.5ms\n"));
+        assert!(table(&status).contains("refused        nothing\n"));
+        assert!(table(&status).contains("queued         0B\n"));
+        assert!(table(&status).contains("late           no sample yet\n"));
+        status.bpf_run_estimated = true;
+        status.refused = [("BAD_PARAM".to_owned(), 2)].into();
+        assert!(table(&status).contains("CPU, hooks     ~1.5ms\n"));
+        assert!(table(&status).contains("refused        2 BAD_PARAM\n"));
     }
 }

@@ -1,68 +1,69 @@
-//! `monitor watch`: readings at a steady pace until somebody has enough; by the daemon, if one
-//! answers.
+//! `monitor watch`: reads at an interval and prints each sample, until it is stopped or has printed
+//! `--count` samples. The daemon reads, if one answers.
 
-use super::args::{Reading, Watch};
-use super::client::{found, runtime};
-use super::columns::Pace;
+use super::args::{ReadingArgs, WatchArgs};
+use super::client::{find, runtime};
+use super::columns::SampleMode;
+use super::event_writer::EventWriter;
 use super::exit::{Exit, Failure};
-use super::follow::{Drawn, Follow};
 use super::log;
-use super::output::{self, Output, Reader, Screen};
-use super::pace::{self, Ended, Work, left_out};
-use super::pen::Pen;
+use super::output::{self, Output, OutputState, Screen};
 use super::pipeline::Pipeline;
 use super::plan::Plan;
+use super::run_loop::{self, LoopEnd, PeriodicTask, skipped_note};
+use super::series_printer::{DrawMode, SeriesPrinter};
 use monitor_client::{Client, Error};
-use monitor_format::Form;
+use monitor_format::OutputFormat;
 use monitor_model::id::Ns;
-use monitor_model::request::Request;
+use monitor_model::request::MonitorRequest;
 use monitor_model::status::Status;
 use monitor_sampling::schedule::Schedule;
 use std::os::fd::OwnedFd;
 
-/// Rows that a screen is given beyond its lines: it may grow.
+/// Rows requested beyond the lines of the screen, because it may grow.
 const MORE_ROWS: usize = 256;
 
-/// Reads until it is stopped or has done its count.
-pub fn watch(words: &Watch) -> Result<Exit, Failure> {
-    let plan = Plan::resolve(&words.reading, Pace::Again)?;
-    let probe_log = words.log.level();
+/// Reads and prints until it is stopped or the count is reached.
+pub fn watch(args: &WatchArgs) -> Result<Exit, Failure> {
+    let plan = Plan::resolve(&args.reading, SampleMode::Periodic)?;
+    let probe_log = args.log.level();
     log::start(probe_log);
     let runtime = runtime()?;
-    let output = words.reading.output.clone().map_or(Output::Stream, Output::Later);
+    let output = args.reading.output.clone().map_or(Output::Stream, Output::Deferred);
     let client = match probe_log {
-        0 => runtime.block_on(found(&words.reader))?,
+        0 => runtime.block_on(find(&args.reader))?,
         _ => None,
     };
     if let Some(client) = client {
-        return runtime.block_on(relayed(words, &plan, output, &client));
+        return runtime.block_on(watch_by_daemon(args, &plan, output, &client));
     }
-    let choice = words.reader.backend;
+    let choice = args.reader.backend;
     let pipeline = Pipeline::open(plan, choice, probe_log, output::paint(&output))?;
-    runtime.block_on(pace::run_with(|| {
-        // Only once signals are heeded: they would leave the terminal as it is drawn on.
-        let drawn = draws(&words.reading);
-        let output = if drawn { Output::Screen(Screen::open()?) } else { output };
-        Ok(Here { pipeline, output, schedule: schedule(words) })
+    runtime.block_on(run_loop::run_with(|| {
+        // After the signal handlers: a signal before them would leave the terminal changed.
+        let draw_mode = redraws(&args.reading);
+        let output = if draw_mode { Output::Screen(Screen::open()?) } else { output };
+        Ok(LocalWatch { pipeline, output, schedule: schedule(args) })
     }))
 }
 
-/// The same, read by the daemon.
-async fn relayed(
-    words: &Watch,
+/// Like `watch`, with samples of the daemon.
+async fn watch_by_daemon(
+    args: &WatchArgs,
     plan: &Plan,
     output: Output,
     client: &Client,
 ) -> Result<Exit, Failure> {
-    let drawn = if draws(&words.reading) { Drawn::Over } else { Drawn::After };
-    let rows = output::lines().filter(|_| drawn == Drawn::Over).map(|lines| lines + MORE_ROWS);
-    let most = rows.filter(|_| words.reading.part.processes());
-    let request = Request {
-        every_ns: Some(Ns::from(words.every).0),
-        count: words.count,
-        // As without a daemon: it goes on when all that were named have ended.
+    let draw_mode = if redraws(&args.reading) { DrawMode::Redraw } else { DrawMode::Append };
+    let rows =
+        output::lines().filter(|_| draw_mode == DrawMode::Redraw).map(|lines| lines + MORE_ROWS);
+    let max_rows = rows.filter(|_| args.reading.part.processes());
+    let request = MonitorRequest {
+        every_ns: Some(Ns::from(args.every).0),
+        count: args.count,
+        // As without a daemon: continue after all named processes have exited.
         follow: true,
-        top: plan.request.top.or(most.and_then(|most| u32::try_from(most).ok())),
+        top: plan.request.top.or(max_rows.and_then(|max_rows| u32::try_from(max_rows).ok())),
         ..plan.request.clone()
     };
     let series = client.start(&request).await.map_err(|error| {
@@ -71,38 +72,38 @@ async fn relayed(
         failure.message += if limit { "; --local reads without the daemon" } else { "" };
         failure
     })?;
-    let pen = Pen::samples(plan, output::paint(&output));
-    Follow::new(series, pen, output, drawn)?.run(None).await
+    let writer = EventWriter::sample_forms(plan, output::paint(&output));
+    SeriesPrinter::new(series, writer, output, draw_mode)?.run(None).await
 }
 
-fn schedule(words: &Watch) -> Schedule {
-    Schedule::new(Ns(0), Ns::from(words.every), words.count)
+fn schedule(args: &WatchArgs) -> Schedule {
+    Schedule::new(Ns(0), Ns::from(args.every), args.count)
 }
 
-/// Whether frames are drawn over each other.
-pub fn draws(words: &Reading) -> bool {
-    words.form() == Form::Table && words.output.is_none() && output::on_terminal()
+/// Whether each frame is drawn over the one before: a table on a terminal.
+pub fn redraws(args: &ReadingArgs) -> bool {
+    args.output_format() == OutputFormat::Table && args.output.is_none() && output::on_terminal()
 }
 
-/// Read here, shown here.
-struct Here {
+/// Samples of a local backend, printed here.
+struct LocalWatch {
     pipeline: Pipeline,
     output: Output,
     schedule: Schedule,
 }
 
-impl Work for Here {
-    fn due(&self) -> Option<Ns> {
+impl PeriodicTask for LocalWatch {
+    fn next_due(&self) -> Option<Ns> {
         self.schedule.due()
     }
 
-    fn turn(&mut self) -> Result<Reader, Failure> {
-        let frame = self.pipeline.turn(self.output.room())?;
+    fn tick(&mut self) -> Result<OutputState, Failure> {
+        let frame = self.pipeline.next_frame(self.output.room())?;
         self.output.put(frame)
     }
 
-    fn taken(&mut self, now: Ns) {
-        if let Some(note) = left_out(self.schedule.taken(now)) {
+    fn ticked(&mut self, now: Ns) {
+        if let Some(note) = skipped_note(self.schedule.taken(now)) {
             self.pipeline.note(note);
         }
     }
@@ -115,11 +116,11 @@ impl Work for Here {
         self.pipeline.drain();
     }
 
-    fn finish(&mut self, ended: Ended) -> Result<Exit, Failure> {
+    fn finish(&mut self, ended: LoopEnd) -> Result<Exit, Failure> {
         Ok(match ended {
-            Ended::Done => self.pipeline.exit(),
-            Ended::Interrupted => Exit::Interrupted,
-            Ended::Gone | Ended::Terminated => Exit::Ok,
+            LoopEnd::Done => self.pipeline.exit(),
+            LoopEnd::Interrupted => Exit::Interrupted,
+            LoopEnd::Gone | LoopEnd::Terminated => Exit::Ok,
         })
     }
 }

@@ -1,25 +1,26 @@
-//! CPU time of the thread that hits a probe: two functions, one with an empty program and one with
-//! a list, called in turn, so that a change of the machine's mood hits both alike.
+//! CPU time of a thread that hits a probe: two functions, one with an empty BPF program and one
+//! with a rule program, called in turn, so that changes of the machine affect both.
 
 use crate::measure::median;
 use crate::rules::target::{self, compared, probed};
 use crate::verdict::{Bar, line};
 use aya::programs::UProbe;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
-use monitor_backend::rule::act::{Act, CellKind, Compare, Recorded, Value, Whose, Width};
-use monitor_backend::rule::{Children, List, Place, Rules as _};
+use monitor_backend::rule::insn::{CellKind, Compare, Insn, RecordOptions, Reg, TimerScope, Width};
+use monitor_backend::rule::{Children, HookPoint, RuleProgram, Rules as _};
 use monitor_backends::ebpf::rule::KernelRules;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Hits of a slice, and pairs of slices.
+/// Hits per slice.
 const HITS: usize = 20_000;
+/// Pairs of slices.
 const PAIRS: usize = 41;
-/// Hits in which nobody may wait.
+/// Hits during which the thread must never wait.
 const MANY: usize = 1_000_000;
 
-const V0: Value = Value(0);
-const V1: Value = Value(1);
+const V0: Reg = Reg(0);
+const V1: Reg = Reg(1);
 
 /// CPU time of this thread.
 pub fn thread_ns() -> f64 {
@@ -27,28 +28,28 @@ pub fn thread_ns() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Keeps this thread on the last processor.
+/// Pins this thread to the last processor.
 pub fn pin() {
     let mut last = CpuSet::new();
     last.set(std::thread::available_parallelism().unwrap().get() - 1);
     sched_setaffinity(None, &last).unwrap();
 }
 
-/// Prints all ratios; returns what a counter costs, in nanoseconds.
+/// Prints all ratios; returns the cost of a counter in nanoseconds.
 pub fn run() -> f64 {
     pin();
     for function in [probed, compared] {
         if !target::begins_with_push(function) {
-            println!("  a target does not begin with push here: the ratios below mean little");
+            println!("  a target function does not begin with push: the ratios below mean little");
         }
     }
     let mut bench = Bench::new();
     let empty = ratio(bench.empty(Both::Entry));
     line("an empty uprobe by another (noise)", empty.0, "x", Bar::None);
     line("  which costs", empty.1, "ns", Bar::None);
-    let counter = bench.calls("counter", |it| vec![Act::Count(it.sum)], Bar::AtMost(1.15));
+    let counter = bench.calls("counter", |it| vec![Insn::Count(it.sum)], Bar::AtMost(1.15));
     bench.calls("filter + count + add", filter_count_add, Bar::AtMost(1.25));
-    bench.calls("a filter that lets nothing through", filter_nothing, Bar::None);
+    bench.calls("a filter that matches nothing", filter_nothing, Bar::None);
     bench.calls("a record of two arguments", |_| record().to_vec(), Bar::None);
     bench.disabled();
     bench.timer();
@@ -56,20 +57,24 @@ pub fn run() -> f64 {
     counter
 }
 
-fn filter_count_add(it: &Bench) -> Vec<Act> {
-    let argument = Act::Argument(V0, 1, Width::I32);
-    let filter = Act::Filter(V0, Compare::Equal, 3);
-    vec![argument, filter, Act::Count(it.sum), Act::Add(it.sum, V0)]
+fn filter_count_add(it: &Bench) -> Vec<Insn> {
+    let argument = Insn::Argument(V0, 1, Width::I32);
+    let filter = Insn::Filter(V0, Compare::Equal, 3);
+    vec![argument, filter, Insn::Count(it.sum), Insn::Add(it.sum, V0)]
 }
 
-fn filter_nothing(it: &Bench) -> Vec<Act> {
-    vec![Act::Argument(V0, 1, Width::I32), Act::Filter(V0, Compare::Equal, 4), Act::Count(it.sum)]
+fn filter_nothing(it: &Bench) -> Vec<Insn> {
+    vec![
+        Insn::Argument(V0, 1, Width::I32),
+        Insn::Filter(V0, Compare::Equal, 4),
+        Insn::Count(it.sum),
+    ]
 }
 
-/// What tells of two arguments.
-pub fn record() -> [Act; 3] {
-    let argument = |to, n| Act::Argument(to, n, Width::Whole);
-    [argument(V0, 0), argument(V1, 1), Act::Record(Recorded::default())]
+/// Instructions that record two arguments.
+pub fn record() -> [Insn; 3] {
+    let argument = |to, n| Insn::Argument(to, n, Width::U64);
+    [argument(V0, 0), argument(V1, 1), Insn::Record(RecordOptions::default())]
 }
 
 /// Whether the return is probed too.
@@ -81,8 +86,8 @@ enum Both {
 
 struct Bench {
     rules: KernelRules,
-    set: monitor_backend::rule::act::Set,
-    sum: monitor_backend::rule::act::Cell,
+    set: monitor_backend::rule::insn::ProcessSetId,
+    sum: monitor_backend::rule::insn::Cell,
 }
 
 impl Bench {
@@ -99,17 +104,17 @@ impl Bench {
         [Empty::on(probed, both), Empty::on(compared, both)]
     }
 
-    fn add(&mut self, place: Place, acts: Vec<Act>) -> monitor_backend::rule::ListId {
-        let list = List::new(place, Some(self.set), acts);
-        let id = self.rules.add(&list).unwrap();
+    fn add(&mut self, hook: HookPoint, insns: Vec<Insn>) -> monitor_backend::rule::ProgramId {
+        let rule_program = RuleProgram::new(hook, Some(self.set), insns);
+        let id = self.rules.add(&rule_program).unwrap();
         self.rules.enable(id);
         id
     }
 
-    /// One list at the entry; returns nanoseconds of a hit.
-    fn calls(&mut self, what: &str, acts: impl Fn(&Self) -> Vec<Act>, bar: Bar) -> f64 {
-        let acts = acts(self);
-        let id = self.add(Place::Entry(target::site(probed)), acts);
+    /// Measures a rule program at the entry; returns nanoseconds per hit.
+    fn calls(&mut self, what: &str, insns: impl Fn(&Self) -> Vec<Insn>, bar: Bar) -> f64 {
+        let insns = insns(self);
+        let id = self.add(HookPoint::Entry(target::site(probed)), insns);
         let (ratio, hit_ns) = ratio(Empty::on(compared, Both::Entry));
         line(&format!("{what}, by an empty uprobe"), ratio, "x", bar);
         self.rules.remove(id);
@@ -117,21 +122,21 @@ impl Bench {
     }
 
     fn disabled(&mut self) {
-        let acts = vec![Act::Count(self.sum)];
-        let id = self.add(Place::Entry(target::site(probed)), acts);
+        let insns = vec![Insn::Count(self.sum)];
+        let id = self.add(HookPoint::Entry(target::site(probed)), insns);
         self.rules.disable(id);
         let (ratio, _) = ratio(Empty::on(compared, Both::Entry));
-        line("a disabled list, by an empty uprobe", ratio, "x", Bar::None);
+        line("a disabled rule program, by an empty uprobe", ratio, "x", Bar::None);
         self.rules.remove(id);
     }
 
     fn timer(&mut self) {
-        let timer = self.rules.make_timer(Whose::Thread).unwrap();
-        let times = self.rules.make_histogram().unwrap();
+        let timer = self.rules.make_timer(TimerScope::Thread).unwrap();
+        let times = self.rules.make_latency_histogram().unwrap();
         let site = target::site(probed);
-        let begin = self.add(Place::Entry(site.clone()), vec![Act::Begin(timer, V0)]);
-        let end = vec![Act::End(V0, timer), Act::Histogram(times, V0)];
-        let end = self.add(Place::Return(site), end);
+        let begin = self.add(HookPoint::Entry(site.clone()), vec![Insn::StartTimer(timer, V0)]);
+        let end = vec![Insn::StopTimer(V0, timer), Insn::LatencyHistogram(times, V0)];
+        let end = self.add(HookPoint::Return(site), end);
         let (ratio, pair_ns) = ratio(Empty::on(compared, Both::EntryAndReturn));
         let what = "a timer with a histogram, by an empty pair of probes";
         line(what, ratio, "x", Bar::AtMost(1.3));
@@ -141,20 +146,20 @@ impl Bench {
     }
 
     fn waits(&mut self) {
-        let acts = filter_count_add(self);
-        let id = self.add(Place::Entry(target::site(probed)), acts);
+        let insns = filter_count_add(self);
+        let id = self.add(HookPoint::Entry(target::site(probed)), insns);
         let before = voluntary_switches();
         target::call(probed, MANY);
         let waited = voluntary_switches() - before;
-        assert_eq!(self.rules.tally(id).runs, MANY as u64);
+        assert_eq!(self.rules.run_counts(id).runs, MANY as u64);
         let what = format!("voluntary context switches in {MANY} hits");
         line(&what, waited, "", Bar::AtMost(0.0));
         self.rules.remove(id);
     }
 }
 
-/// Median over pairs of slices of one function's time over the other's, and nanoseconds of a hit
-/// of the first. What is held keeps its probes as long.
+/// The median ratio of the two functions' times over pairs of slices, and nanoseconds per hit of
+/// the first. `_probes` keeps its probes attached meanwhile.
 fn ratio<T>(_probes: T) -> (f64, f64) {
     let slice = |function| {
         let before = thread_ns();
@@ -164,7 +169,7 @@ fn ratio<T>(_probes: T) -> (f64, f64) {
     let _ = (slice(probed), slice(compared));
     let pairs: Vec<_> = (0..PAIRS)
         .map(|pair| {
-            // Every second pair the other way round, against drift within a pair.
+            // Every second pair in reverse order, against drift within a pair.
             if pair % 2 == 0 {
                 let first = slice(probed);
                 (first, slice(compared))
@@ -178,8 +183,8 @@ fn ratio<T>(_probes: T) -> (f64, f64) {
     (median(ratios), median(pairs.into_iter().map(|(first, _)| first).collect()))
 }
 
-/// Programs of the same object that do nothing, attached as a list is.
-struct Empty(#[expect(dead_code, reason = "held for its probes")] aya::Ebpf);
+/// Empty programs of the same object, attached like a rule program.
+struct Empty(#[expect(dead_code, reason = "keeps its probes attached")] aya::Ebpf);
 
 impl Empty {
     fn on(function: target::Function, both: Both) -> Self {

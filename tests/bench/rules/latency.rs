@@ -1,40 +1,41 @@
-//! From an event to user space, while every processor is busy: the reader runs before all others
-//! where it may, and the same without that is printed beside it.
+//! Latency from an event to user space while every processor is busy: with a real-time reader
+//! thread if permitted, and with an ordinary one.
 
 use crate::rules::target::{self, probed};
 use crate::verdict::{Bar, line};
-use monitor_backend::rule::act::{Act, Recorded};
-use monitor_backend::rule::{List, Place, Reader, Rules as _};
+use monitor_backend::rule::insn::{Insn, RecordOptions};
+use monitor_backend::rule::{HookPoint, RecordReader, RuleProgram, Rules as _};
 use monitor_backends::ebpf::rule::KernelRules;
 use monitor_sys::{clock, priority};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Events, and the pause between two.
+/// Number of events.
 const EVENTS: usize = 3_000;
+/// Pause between two events.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// Prints percentiles of both.
+/// Prints the percentiles of both.
 pub fn run() {
-    let (half, most, is_first) = percentiles(true);
-    let how = if is_first { "SCHED_FIFO" } else { "not allowed to run first" };
-    let bar = if is_first { Bar::AtMost(150.0) } else { Bar::None };
-    line(&format!("event to a reader, {how}: half"), half, "us", Bar::None);
-    line(&format!("event to a reader, {how}: 99 %"), most, "us", bar);
-    let (half, most, _) = percentiles(false);
-    line("event to a reader, an ordinary thread: half", half, "us", Bar::None);
-    line("event to a reader, an ordinary thread: 99 %", most, "us", Bar::None);
+    let (p50, p99, is_fifo) = percentiles(true);
+    let how = if is_fifo { "SCHED_FIFO" } else { "not permitted to use SCHED_FIFO" };
+    let bar = if is_fifo { Bar::AtMost(150.0) } else { Bar::None };
+    line(&format!("event to a reader, {how}: p50"), p50, "us", Bar::None);
+    line(&format!("event to a reader, {how}: p99"), p99, "us", bar);
+    let (p50, p99, _) = percentiles(false);
+    line("event to a reader, an ordinary thread: p50", p50, "us", Bar::None);
+    line("event to a reader, an ordinary thread: p99", p99, "us", Bar::None);
 }
 
-/// Microseconds of half and of 99 in 100, and whether the reader ran first.
-fn percentiles(runs_first: bool) -> (f64, f64, bool) {
+/// Median and 99th percentile in microseconds, and whether the reader had real-time priority.
+fn percentiles(wants_fifo: bool) -> (f64, f64, bool) {
     let mut rules = KernelRules::open().unwrap();
     let mut reader = rules.take_reader().unwrap();
-    let urgent = Recorded { urgent: true, ..Recorded::default() };
-    let place = Place::Entry(target::site(probed));
-    let list = List::new(place, None, vec![Act::Record(urgent)]);
-    let id = rules.add(&list).unwrap();
+    let urgent = RecordOptions { urgent: true, ..RecordOptions::default() };
+    let hook = HookPoint::Entry(target::site(probed));
+    let rule_program = RuleProgram::new(hook, None, vec![Insn::Record(urgent)]);
+    let id = rules.add(&rule_program).unwrap();
     rules.enable(id);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -46,30 +47,30 @@ fn percentiles(runs_first: bool) -> (f64, f64, bool) {
             });
         }
         let reading = scope.spawn(|| {
-            let is_first = runs_first && priority::run_first().is_ok();
-            (taken(&mut *reader), is_first)
+            let is_fifo = wants_fifo && priority::set_fifo().is_ok();
+            (taken(&mut *reader), is_fifo)
         });
         for _ in 0..EVENTS {
             target::call(probed, 1);
             std::thread::sleep(PAUSE);
         }
-        let (mut taken, is_first) = reading.join().unwrap();
+        let (mut taken, is_fifo) = reading.join().unwrap();
         is_over.store(true, Ordering::Relaxed);
         taken.sort_by(f64::total_cmp);
-        (taken[taken.len() / 2], taken[taken.len() * 99 / 100], is_first)
+        (taken[taken.len() / 2], taken[taken.len() * 99 / 100], is_fifo)
     })
 }
 
 /// Microseconds from each event until it was read.
-fn taken(reader: &mut dyn Reader) -> Vec<f64> {
+fn taken(reader: &mut dyn RecordReader) -> Vec<f64> {
     let mut taken = Vec::with_capacity(EVENTS);
     while taken.len() < EVENTS {
         {
-            let fd = reader.wake().unwrap();
+            let fd = reader.wake_fd().unwrap();
             let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
         }
-        let _ = reader.read(EVENTS, &mut |told| {
-            taken.push(clock::boot().since(told.at).0 as f64 / 1e3);
+        let _ = reader.read(EVENTS, &mut |record| {
+            taken.push(clock::boot().since(record.at).0 as f64 / 1e3);
         });
     }
     taken

@@ -1,5 +1,5 @@
-//! Rules in the kernel: what a hit costs whom it happens to, what is lost, how soon it is told, and
-//! how soon what was held runs on.
+//! Rules in the kernel: cost of a hit, lost records, latency to user space, and time to resume
+//! stopped processes.
 
 mod cost;
 mod guardian;
@@ -10,7 +10,7 @@ mod target;
 
 pub use target::serve_as_target;
 
-/// Costs as ratios, a storm of records, the way to user space, the same by ptrace, and the end.
+/// Runs all benches of rules; needs root.
 pub fn run() {
     if !rustix::process::geteuid().is_root() {
         println!("  needs root to load BPF programs");

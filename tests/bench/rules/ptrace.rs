@@ -1,5 +1,5 @@
-//! The same event as a debugger takes it: a breakpoint that is hit, undone, stepped over and set
-//! again. Tracer and target share a processor, which is the cheapest case for them.
+//! The same event with a debugger: a breakpoint that is hit, removed, stepped over and set again.
+//! Tracer and target share a processor, which is the cheapest case.
 
 use crate::rules::cost::{pin, thread_ns};
 use crate::rules::target;
@@ -10,12 +10,12 @@ use nix::unistd::Pid;
 use std::io::{BufReader, Write as _};
 use std::process::Stdio;
 
-/// Breakpoints that are hit: each takes tens of microseconds.
+/// Breakpoint hits: each takes tens of microseconds.
 const HITS: usize = 5_000;
 /// `int3`.
 const BREAKPOINT: i64 = 0xcc;
 
-/// Prints what a hit costs both sides, and ours by that.
+/// Prints the cost of a hit for both sides, and the ratio to a counter in the kernel.
 pub fn run(ours_ns: f64) {
     pin();
     let mut command = target::command(HITS);
@@ -26,15 +26,15 @@ pub fn run(ours_ns: f64) {
     ptrace::seize(pid, Options::empty()).unwrap();
     ptrace::interrupt(pid).unwrap();
     let _ = waitpid(pid, None).unwrap();
-    let place = address as ptrace::AddressType;
-    let original = ptrace::read(pid, place).unwrap();
+    let code = address as ptrace::AddressType;
+    let original = ptrace::read(pid, code).unwrap();
     let broken = (original & !0xff) | BREAKPOINT;
-    ptrace::write(pid, place, broken).unwrap();
+    ptrace::write(pid, code, broken).unwrap();
     ptrace::cont(pid, None).unwrap();
     writeln!(child.stdin.as_mut().unwrap()).unwrap();
     let before = thread_ns();
     for _ in 0..HITS {
-        hit(pid, place, address, [original, broken]);
+        hit(pid, code, address, [original, broken]);
     }
     let tracer_ns = (thread_ns() - before) / HITS as f64;
     let target_ns: f64 = number(&mut output);
@@ -45,16 +45,16 @@ pub fn run(ours_ns: f64) {
     line("a counter in the kernel, by a ptrace breakpoint", ratio, "x", Bar::AtMost(1.0 / 7.0));
 }
 
-/// One breakpoint, from the trap to the place after it.
-fn hit(pid: Pid, place: ptrace::AddressType, address: u64, [original, broken]: [i64; 2]) {
+/// Handles one hit, from the trap until the target continues.
+fn hit(pid: Pid, code: ptrace::AddressType, address: u64, [original, broken]: [i64; 2]) {
     assert!(matches!(waitpid(pid, None), Ok(WaitStatus::Stopped(..))));
     let mut registers = ptrace::getregs(pid).unwrap();
     registers.rip = address;
     ptrace::setregs(pid, registers).unwrap();
-    ptrace::write(pid, place, original).unwrap();
+    ptrace::write(pid, code, original).unwrap();
     ptrace::step(pid, None).unwrap();
     assert!(matches!(waitpid(pid, None), Ok(WaitStatus::Stopped(..))));
-    ptrace::write(pid, place, broken).unwrap();
+    ptrace::write(pid, code, broken).unwrap();
     ptrace::cont(pid, None).unwrap();
 }
 

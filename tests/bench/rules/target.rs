@@ -1,48 +1,48 @@
-//! Two functions that do almost nothing, to set probes on; both begin with an instruction that the
-//! kernel emulates, which is looked at and not believed.
+//! Two almost empty functions as targets of probes. Both should begin with an instruction that the
+//! kernel emulates; the bench checks this.
 
 use crate::rules::cost::thread_ns;
 use monitor_backend::rule::Site;
 use std::hint::black_box;
 use std::io::{BufRead as _, Write as _};
 
-/// The environment variable that makes this program a target of ptrace: how many calls.
+/// Environment variable that makes this program a ptrace target: the number of calls.
 const VARIABLE: &str = "MONITOR_BENCH_CALLS";
 
-/// The one that is measured.
+/// The measured function.
 #[inline(never)]
 pub extern "C" fn probed(first: u64, second: u64) -> u64 {
     add(black_box(first), black_box(second)) + 1
 }
 
-/// The one that it is compared with.
+/// The function it is compared with.
 #[inline(never)]
 pub extern "C" fn compared(first: u64, second: u64) -> u64 {
     add(black_box(first), black_box(second)) + 2
 }
 
-/// A call inside: the function that makes it must keep the stack aligned, and begins with a push.
+/// Called by both: a function with a call must align the stack, and so begins with a push.
 #[inline(never)]
 extern "C" fn add(first: u64, second: u64) -> u64 {
     black_box(first) + second
 }
 
-/// What can be called.
+/// Type of the functions.
 pub type Function = extern "C" fn(u64, u64) -> u64;
 
-/// Calls it so often.
+/// Calls a function `times` times.
 pub fn call(function: Function, times: usize) {
     for n in 0..times {
         let _ = black_box(function(n as u64, 3));
     }
 }
 
-/// Where a function of this program is in memory.
+/// Address of a function of this program.
 pub fn address(function: Function) -> u64 {
     function as usize as u64
 }
 
-/// Where it stands in the file.
+/// File and offset of a function of this program.
 pub fn site(function: Function) -> Site {
     let address = address(function);
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -75,8 +75,8 @@ pub fn command(calls: usize) -> std::process::Command {
     command
 }
 
-/// If this program was started as a target: says where `probed` is, waits for a line, calls it, and
-/// says how many nanoseconds of CPU time a call took.
+/// If this program was started as a target: prints the address of `probed`, waits for a line, calls
+/// it, and prints the nanoseconds of CPU time per call.
 pub fn serve_as_target() -> bool {
     let Some(calls) = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok()) else {
         return false;

@@ -4,8 +4,8 @@ use super::contract;
 use monitor_backend::Backend as _;
 use monitor_backends::canned::Canned;
 use monitor_model::field::ProcessField;
-use monitor_model::want::Want;
-use monitor_sampling::job::{Jobs, Which};
+use monitor_model::read_spec::ReadSpec;
+use monitor_sampling::job::{JobTable, RankSelector};
 
 #[test]
 fn the_fixed_world_keeps_the_contract() {
@@ -23,14 +23,14 @@ fn a_scripted_world_keeps_the_contract() {
 fn a_scripted_process_has_a_job_and_a_rank() {
     let text = "process 7 cgroup=/slurm/uid_0/job_9 $PMIX_NAMESPACE=a $PMIX_RANK=3\nprocess 8";
     let mut backend = Canned::scripted(text).unwrap();
-    let want = Want { processes: true, costly: vec![ProcessField::Job], ..Want::default() };
+    let want = ReadSpec { processes: true, costly: vec![ProcessField::Job], ..ReadSpec::default() };
     let mut sample = backend.read(&want).unwrap();
     backend.describe(&mut sample.processes, &want);
-    let mut jobs = Jobs::default();
+    let mut jobs = JobTable::default();
     jobs.learn(&mut sample);
     let job = |place: usize| sample.processes[place].text.job.as_deref();
     assert_eq!((job(0), job(1)), (Some("slurm:9"), None));
-    assert_eq!(jobs.registry().find("a", Which::All), [(3, sample.processes[0].id)]);
+    assert_eq!(jobs.registry().find("a", RankSelector::All), [(3, sample.processes[0].id)]);
 }
 
 #[test]

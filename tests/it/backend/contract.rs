@@ -4,10 +4,11 @@
 //! real one, so nothing is assumed of it but that it has a process.
 
 use monitor_backend::Backend;
-use monitor_model::field::{Category, Kind, ProcessField, Role};
+use monitor_model::credentials::{Credentials, ProcessFilter};
+use monitor_model::field::{Category, ProcessField, Role, ValueKind};
+use monitor_model::id::Pid;
+use monitor_model::read_spec::{Devices, ReadSpec};
 use monitor_model::sample::{Process, Sample};
-use monitor_model::want::{Devices, Want};
-use monitor_model::whose::{Eyes, Whose};
 use std::collections::HashSet;
 
 /// Fields that every process has, whoever reads it.
@@ -40,7 +41,9 @@ fn a_glance_finds_who_lives_and_nobody_else(backend: &mut dyn Backend) {
     let all = read(backend, &processes());
     let own = monitor_model::id::Pid(std::process::id());
     let Some(it) = all.processes.iter().find(|it| it.id.pid == own) else { return };
-    let Some(seen) = backend.glance(&[own, monitor_model::id::Pid(u32::MAX >> 1)]) else { return };
+    let Some(seen) = backend.read_few(&[own, monitor_model::id::Pid(u32::MAX >> 1)]) else {
+        return;
+    };
     let seen = seen.unwrap();
     assert_eq!(seen.processes.iter().map(|it| it.id).collect::<Vec<_>>(), [it.id]);
     assert!(seen.at.boot >= all.at.boot);
@@ -51,19 +54,19 @@ fn a_glance_finds_who_lives_and_nobody_else(backend: &mut dyn Backend) {
     assert!(cpu(&seen.processes[0]) >= cpu(it), "what was read later is not less");
 }
 
-fn read(backend: &mut dyn Backend, want: &Want) -> Sample {
+fn read(backend: &mut dyn Backend, want: &ReadSpec) -> Sample {
     let sample = backend.read(want).unwrap();
-    assert_eq!(sample.source, backend.source());
+    assert_eq!(sample.backend, backend.kind());
     assert!(!sample.node.is_empty(), "a sample names its node");
     sample
 }
 
-fn processes() -> Want {
-    Want { processes: true, ..Want::default() }
+fn processes() -> ReadSpec {
+    ReadSpec { processes: true, ..ReadSpec::default() }
 }
 
 fn nothing_wanted_is_nothing_read(backend: &mut dyn Backend) {
-    let sample = read(backend, &Want::default());
+    let sample = read(backend, &ReadSpec::default());
     assert!(sample.processes.is_empty() && sample.node_stats.is_none());
 }
 
@@ -86,7 +89,7 @@ fn check_row(process: &Process) {
         assert!(process.row.get(field).is_some(), "{} has no {name}", process.comm());
     }
     for field in ProcessField::all() {
-        if matches!(field.field().role, Role::RateOf(_)) || field.field().kind == Kind::Text {
+        if matches!(field.field().role, Role::RateOf(_)) || field.field().kind == ValueKind::Text {
             assert_eq!(process.row.get(field), None, "a backend sets no {}", field.field().name);
         }
     }
@@ -98,13 +101,13 @@ fn only_asked_processes_are_given(backend: &mut dyn Backend) {
     let asked = all.processes.iter().find(live).unwrap().id;
     // Twice, and one that cannot exist: pids end at 4,194,304.
     let pids = Some(vec![asked.pid, monitor_model::id::Pid(u32::MAX), asked.pid]);
-    let sample = read(backend, &Want { pids, ..processes() });
+    let sample = read(backend, &ReadSpec { pids, ..processes() });
     assert!(sample.processes.iter().all(|it| it.id.pid == asked.pid));
     assert!(sample.processes.len() <= 1);
 }
 
 fn threads_are_one_level_below(backend: &mut dyn Backend) {
-    let sample = read(backend, &Want { threads: true, ..processes() });
+    let sample = read(backend, &ReadSpec { threads: true, ..processes() });
     for process in &sample.processes {
         let mut tids = HashSet::new();
         for thread in &process.threads {
@@ -154,26 +157,29 @@ fn costly_fields_are_read_only_when_wanted(backend: &mut dyn Backend) {
 }
 
 fn page_tables_are_walked_of_those_who_are_meant_alone(backend: &mut dyn Backend) {
-    let mut shares = |pss_of: Whose| {
+    let mut shares = |pss_of: ProcessFilter| {
         let sample =
-            read(backend, &Want { costly: vec![ProcessField::Pss], pss_of, ..processes() });
+            read(backend, &ReadSpec { costly: vec![ProcessField::Pss], pss_of, ..processes() });
         let has = |it: &&Process| it.row.get(ProcessField::Pss).is_some();
         sample.processes.iter().filter(has).map(|it| it.id.pid).collect::<Vec<_>>()
     };
-    let all = shares(Whose::default());
-    let Some(&one) = all.last() else { return };
-    assert_eq!(shares(Whose { pids: Some(vec![one]), eyes: None }), [one]);
+    let all = shares(ProcessFilter::default());
+    // Another process may end between two readings; this one does not.
+    let own = Pid(std::process::id());
+    let Some(&last) = all.last() else { return };
+    let one = if all.contains(&own) { own } else { last };
+    assert_eq!(shares(ProcessFilter { pids: Some(vec![one]), credentials: None }), [one]);
     // No user has this number: it means that none is given (setreuid(2)).
-    let eyes = Some(Eyes { uid: u32::MAX, gid: u32::MAX });
-    assert_eq!(shares(Whose { pids: None, eyes }), []);
+    let nobody = Some(Credentials { uid: u32::MAX, gid: u32::MAX });
+    assert_eq!(shares(ProcessFilter { pids: None, credentials: nobody }), []);
 }
 
 fn node_parts_come_alone(backend: &mut dyn Backend) {
-    let node = read(backend, &Want { node: true, ..Want::default() });
+    let node = read(backend, &ReadSpec { node: true, ..ReadSpec::default() });
     assert!(node.processes.is_empty());
     let stats = node.node_stats.unwrap();
     assert!(!stats.cpus.is_empty() && stats.disks.is_empty() && stats.nets.is_empty());
-    let nets = read(backend, &Want { nets: Devices::All, ..Want::default() });
+    let nets = read(backend, &ReadSpec { nets: Devices::All, ..ReadSpec::default() });
     let stats = nets.node_stats.unwrap();
     assert!(stats.cpus.is_empty() && stats.disks.is_empty());
     assert_eq!(stats.row, monitor_model::field::node::NodeRow::default());
@@ -181,7 +187,7 @@ fn node_parts_come_alone(backend: &mut dyn Backend) {
 
 fn unknown_devices_are_named(backend: &mut dyn Backend) {
     let named = |name: &str| Devices::Named(vec![name.into()]);
-    let want = Want { disks: named("no-disk"), nets: named("no-net"), ..Want::default() };
+    let want = ReadSpec { disks: named("no-disk"), nets: named("no-net"), ..ReadSpec::default() };
     let sample = read(backend, &want);
     for name in ["no disk no-disk", "no interface no-net"] {
         let told = sample.notes.iter().any(|note| note.partial && note.text.starts_with(name));
@@ -190,7 +196,7 @@ fn unknown_devices_are_named(backend: &mut dyn Backend) {
 }
 
 fn texts_are_given_when_wanted(backend: &mut dyn Backend) {
-    let want = Want { costly: vec![ProcessField::Cmdline], ..processes() };
+    let want = ReadSpec { costly: vec![ProcessField::Cmdline], ..processes() };
     let mut sample = read(backend, &want);
     backend.describe(&mut sample.processes, &want);
     assert!(sample.processes.iter().any(|it| it.text.cmdline.is_some()));

@@ -4,8 +4,8 @@ use super::tree::Copy;
 use monitor_backend::Backend;
 use monitor_backends::procfs::{Procfs, Root};
 use monitor_model::field::ProcessField;
+use monitor_model::read_spec::ReadSpec;
 use monitor_model::sample::Sample;
-use monitor_model::want::Want;
 use std::fs;
 
 /// Rounds of spoiling every file of the tree.
@@ -45,9 +45,9 @@ impl Random {
     }
 }
 
-fn everything() -> Want {
+fn everything() -> ReadSpec {
     let costly = vec![ProcessField::Pss, ProcessField::Cmdline, ProcessField::Cgroup];
-    Want { threads: true, costly, ..Want::whole() }
+    ReadSpec { threads: true, costly, ..ReadSpec::everything() }
 }
 
 fn read(tree: &Copy) -> Sample {
@@ -82,7 +82,7 @@ fn a_text_that_makes_no_sense_is_noted_and_the_rest_read() {
     assert_eq!(sample.processes.len(), 1);
     assert_eq!(sample.processes[0].row.get(ProcessField::ReadBytes), None);
     assert!(sample.processes[0].row.get(ProcessField::Rss).is_some());
-    let text = "2 files of /proc without sense, first 2/stat (no comm)";
+    let text = "2 files of /proc malformed, first 2/stat (no comm)";
     assert!(
         sample.notes.iter().any(|note| note.partial && note.text == text),
         "{:?}",

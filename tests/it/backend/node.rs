@@ -3,10 +3,10 @@
 use super::tree::fixture;
 use monitor_backends::procfs::{Root, node};
 use monitor_model::field::{CpuField, DiskField, NetField, NodeField};
+use monitor_model::read_spec::{Devices, ReadSpec};
 use monitor_model::sample::{Node, Note};
-use monitor_model::want::{Devices, Want};
 
-fn read(want: &Want) -> (Node, Vec<Note>) {
+fn read(want: &ReadSpec) -> (Node, Vec<Note>) {
     let mut notes = Vec::new();
     let node = node::read(&Root::below(&fixture()), want, &mut notes).unwrap();
     (node, notes)
@@ -18,7 +18,7 @@ fn named(names: &[&str]) -> Devices {
 
 #[track_caller]
 fn check(field: NodeField, want: u64) {
-    let (node, notes) = read(&Want { node: true, ..Want::default() });
+    let (node, notes) = read(&ReadSpec { node: true, ..ReadSpec::default() });
     assert_eq!((node.row.get(field), notes), (Some(want), vec![]));
 }
 
@@ -40,7 +40,7 @@ fn the_node_has_what_the_files_say() {
 
 #[test]
 fn processors_keep_their_numbers() {
-    let (node, _) = read(&Want { node: true, ..Want::default() });
+    let (node, _) = read(&ReadSpec { node: true, ..ReadSpec::default() });
     let numbers: Vec<u32> = node.cpus.iter().map(|(number, _)| *number).collect();
     assert_eq!(numbers, [0, 3]);
     assert_eq!(node.cpus[1].1.get(CpuField::User), Some(2_000_000_000));
@@ -49,7 +49,7 @@ fn processors_keep_their_numbers() {
 #[test]
 fn memory_devices_are_given_by_name_only() {
     let names = |disks| {
-        let (node, notes) = read(&Want { disks, ..Want::default() });
+        let (node, notes) = read(&ReadSpec { disks, ..ReadSpec::default() });
         let names: Vec<String> = node.disks.iter().map(|it| it.name.to_string()).collect();
         (names.join(" "), notes.len())
     };
@@ -59,7 +59,7 @@ fn memory_devices_are_given_by_name_only() {
 
 #[test]
 fn discards_and_flushes_are_there_since_the_kernel_has_them() {
-    let (node, _) = read(&Want { disks: Devices::All, ..Want::default() });
+    let (node, _) = read(&ReadSpec { disks: Devices::All, ..ReadSpec::default() });
     let value = |idx: usize, field| node.disks[idx].row.get(field);
     assert_eq!(value(0, DiskField::ReadBytes), Some(300 * 512));
     assert_eq!(value(0, DiskField::Flushes), Some(16));
@@ -70,7 +70,7 @@ fn discards_and_flushes_are_there_since_the_kernel_has_them() {
 
 #[test]
 fn ports_of_infiniband_stand_beside_the_interfaces() {
-    let (node, _) = read(&Want { nets: Devices::All, ..Want::default() });
+    let (node, _) = read(&ReadSpec { nets: Devices::All, ..ReadSpec::default() });
     let value = |name: &str, field| {
         let net = node.nets.iter().find(|it| &*it.name == name).unwrap();
         net.row.get(field)

@@ -5,8 +5,8 @@ use monitor_backends::procfs::{Procfs, Root};
 use monitor_model::field::ProcessField;
 use monitor_model::id::Pid;
 use monitor_model::job::Rank;
-use monitor_model::want::Want;
-use monitor_sampling::job::{Jobs, Which};
+use monitor_model::read_spec::ReadSpec;
+use monitor_sampling::job::{JobTable, RankSelector};
 use std::process::{Child, Command, Stdio};
 
 /// A process of that rank, which ends with its input.
@@ -16,30 +16,30 @@ fn rank(namespace: &str, rank: u32) -> Child {
     command.stdin(Stdio::piped()).spawn().unwrap()
 }
 
-fn look(backend: &mut dyn Backend, jobs: &mut Jobs) {
-    let want = Want { processes: true, costly: vec![ProcessField::Job], ..Want::default() };
+fn look(backend: &mut dyn Backend, jobs: &mut JobTable) {
+    let want = ReadSpec { processes: true, costly: vec![ProcessField::Job], ..ReadSpec::default() };
     let mut sample = backend.read(&want).unwrap();
     backend.describe(&mut sample.processes, &want);
     jobs.learn(&mut sample);
 }
 
-fn found(jobs: &Jobs, namespace: &str) -> Vec<(u32, Pid)> {
-    let all = jobs.registry().find(namespace, Which::All);
+fn found(jobs: &JobTable, namespace: &str) -> Vec<(u32, Pid)> {
+    let all = jobs.registry().find(namespace, RankSelector::All);
     all.into_iter().map(|(rank, id)| (rank, id.pid)).collect()
 }
 
 /// What any backend that sees real processes must do.
 pub fn check(backend: &mut dyn Backend) {
-    let namespace = format!("test-{}-{}", backend.source().name(), std::process::id());
+    let namespace = format!("test-{}-{}", backend.kind().name(), std::process::id());
     let mut ranks: Vec<Child> = (0..3).map(|it| rank(&namespace, it)).collect();
     let pids: Vec<_> = ranks.iter().map(|it| Pid(it.id())).collect();
-    let mut jobs = Jobs::default();
+    let mut jobs = JobTable::default();
     look(backend, &mut jobs);
     let want: Vec<_> = (0..).zip(pids).collect();
     assert_eq!(found(&jobs, &namespace), want);
-    let (_, id) = jobs.registry().find(&namespace, Which::Rank(1))[0];
+    let (_, id) = jobs.registry().find(&namespace, RankSelector::Rank(1))[0];
     let own = Rank { namespace: namespace.as_str().into(), rank: 1 };
-    assert_eq!(jobs.of(id).unwrap().rank.as_ref(), Some(&own));
+    assert_eq!(jobs.membership(id).unwrap().rank.as_ref(), Some(&own));
     for mut rank in ranks.drain(..) {
         drop(rank.stdin.take());
         assert!(rank.wait().unwrap().success());

@@ -7,8 +7,8 @@ use monitor_backend::Backend;
 use monitor_backends::procfs::{Procfs, Root};
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Pid;
+use monitor_model::read_spec::ReadSpec;
 use monitor_model::sample::{Process, Sample};
-use monitor_model::want::Want;
 use rustix::process::{Signal, kill_process};
 use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
@@ -70,8 +70,8 @@ fn backend() -> Procfs {
     Procfs::open(Root::default()).unwrap()
 }
 
-fn want(pid: Pid) -> Want {
-    Want { processes: true, pids: Some(vec![pid]), ..Want::default() }
+fn want(pid: Pid) -> ReadSpec {
+    ReadSpec { processes: true, pids: Some(vec![pid]), ..ReadSpec::default() }
 }
 
 fn read(backend: &mut Procfs, pid: Pid) -> Sample {
@@ -128,10 +128,10 @@ fn a_stopped_process_is_what_the_procfs_crate_says() {
     for (field, value) in expected {
         assert_eq!(row.get(field), value, "{field:?}");
     }
-    let books = other.schedstat().unwrap();
-    assert_eq!(row.get(F::CpuTime), Some(books.sum_exec_runtime));
-    assert_eq!(row.get(F::RunDelay), Some(books.run_delay));
-    assert_eq!(row.get(F::RunCount), Some(books.pcount));
+    let accounts = other.schedstat().unwrap();
+    assert_eq!(row.get(F::CpuTime), Some(accounts.sum_exec_runtime));
+    assert_eq!(row.get(F::RunDelay), Some(accounts.run_delay));
+    assert_eq!(row.get(F::RunCount), Some(accounts.pcount));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn one_that_ended_disappears_without_a_note() {
     let mut backend = backend();
     let sleeper = Sleeper::start();
     let pid = sleeper.pid();
-    let before = backend.read(&Want { processes: true, ..Want::default() }).unwrap();
+    let before = backend.read(&ReadSpec { processes: true, ..ReadSpec::default() }).unwrap();
     assert!(before.processes.iter().any(|it| it.id.pid == pid));
     drop(sleeper);
     let after = read(&mut backend, pid);
@@ -182,7 +182,7 @@ fn the_id_of_a_thread_is_no_process() {
     let tid = Pid(receive.recv().unwrap().cast_unsigned());
     let me = Pid(std::process::id());
     assert!(read(&mut backend(), tid).processes.is_empty());
-    let sample = backend().read(&Want { threads: true, ..want(me) }).unwrap();
+    let sample = backend().read(&ReadSpec { threads: true, ..want(me) }).unwrap();
     let ids: Vec<Pid> = sample.processes[0].threads.iter().map(|it| it.id.pid).collect();
     assert!(ids.contains(&tid) && ids.contains(&me), "{ids:?}");
     drop(hold);
@@ -220,7 +220,7 @@ fn a_command_line_is_read_again_after_an_execution() {
     let mut shell = Command::new("sh");
     let shell = shell.args(["-c", "read line; exec sleep 1000"]);
     let mut sleeper = Sleeper(shell.stdin(Stdio::piped()).spawn().unwrap());
-    let want = Want { costly: vec![F::Cmdline, F::Cgroup], ..want(sleeper.pid()) };
+    let want = ReadSpec { costly: vec![F::Cmdline, F::Cgroup], ..want(sleeper.pid()) };
     let mut cmdline = || -> Process {
         let mut sample = backend.read(&want).unwrap();
         backend.describe(&mut sample.processes, &want);
@@ -265,7 +265,7 @@ fn what_a_thread_used_is_not_counted_again_when_it_executes_a_file() {
 #[test]
 fn the_share_of_memory_is_read_when_asked_for() {
     let mut backend = backend();
-    let want = Want { costly: vec![F::Pss], ..want(Pid(std::process::id())) };
+    let want = ReadSpec { costly: vec![F::Pss], ..want(Pid(std::process::id())) };
     let row = &backend.read(&want).unwrap().processes[0].row;
     let (pss, rss) = (row.get(F::Pss).unwrap(), row.get(F::Rss).unwrap());
     assert!(pss > 0 && pss <= rss + (8 << 20), "{pss} {rss}");
@@ -278,7 +278,7 @@ fn refused_files_are_one_note_with_the_capabilities() {
         if rustix::process::geteuid().is_root() {
             rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
         }
-        let sample = backend().read(&Want { processes: true, ..Want::default() }).unwrap();
+        let sample = backend().read(&ReadSpec { processes: true, ..ReadSpec::default() }).unwrap();
         let about_io = |it: &&monitor_model::sample::Note| it.text.contains("no I/O counters");
         let notes: Vec<_> = sample.notes.iter().filter(about_io).collect();
         assert_eq!(notes.len(), 1, "{:?}", sample.notes);
@@ -293,7 +293,7 @@ fn refused_files_are_one_note_with_the_capabilities() {
 #[test]
 fn that_short_lives_are_missed_is_said_once() {
     let mut backend = backend();
-    let want = Want { processes: true, ..Want::default() };
+    let want = ReadSpec { processes: true, ..ReadSpec::default() };
     let mut said = || {
         let sample = backend.read(&want).unwrap();
         sample.notes.iter().filter(|it| it.text.contains("between two samples are missed")).count()
@@ -311,11 +311,12 @@ fn a_proc_that_is_not_there_is_named() {
 #[test]
 fn the_fixture_has_two_processes() {
     let mut backend = Procfs::open(Root::below(&fixture())).unwrap();
-    let want = Want { processes: true, threads: true, costly: vec![F::Pss], ..Want::default() };
+    let want =
+        ReadSpec { processes: true, threads: true, costly: vec![F::Pss], ..ReadSpec::default() };
     let processes = backend.read(&want).unwrap().processes;
     let value = |idx: usize, field| processes[idx].row.get(field);
     assert_eq!((value(0, F::KernelThread), value(0, F::Rss)), (Some(1), None));
-    // Three ticks of 10 ms, and the scheduler's books say 31 ms.
+    // Three ticks of 10 ms, and the scheduler's accounts say 31 ms.
     assert_eq!(value(0, F::CpuTime), Some(31_000_000));
     assert_eq!(processes[1].comm(), "a) R (b");
     assert_eq!((value(1, F::NsPid), value(1, F::Uid)), (Some(3), Some(1000)));

@@ -32,7 +32,7 @@ impl Copy {
         files(&self.path)
     }
 
-    /// Writes one of its files anew.
+    /// Writes one of its files again.
     pub fn write(&self, file: &str, text: impl AsRef<[u8]>) {
         fs::write(self.path.join(file), text).unwrap();
     }

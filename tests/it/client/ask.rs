@@ -19,7 +19,7 @@ fn check(mut command: Command, code: i32, out: &str, said: &str) {
 }
 
 #[test]
-fn without_a_daemon_it_answers_by_itself() {
+fn without_a_daemon_it_executes_requests_itself() {
     check(local(&["10 [] number_of_nodes()"]), 0, "10 [0] number_of_nodes(0,1)\n", "");
     let lines = local(&[r#"1 [] print(1,2.5,"x")"#, "2 [0] list_nodes()"]);
     check(lines, 0, "1 [0] print(0,[1,2.5,\"x\"])\n2 [0] list_nodes(0,[0,\"test-node\"])\n", "");
@@ -38,9 +38,9 @@ fn the_worst_reply_is_the_exit_code() {
     check(local(&["1 [] attach([3,1234])"]), 4, "1 [0] attach(1,[3,300])\n", "");
     let strict = "1 [0] enable(306)\n";
     check(local(&["--strict", "1 [0] enable(3)"]), 6, strict, "");
-    let mut nobody = monitor();
-    nobody.args(["ask", "--socket", "/nowhere", "1 [] print()"]);
-    let got = nobody.output().unwrap();
+    let mut absent = monitor();
+    absent.args(["ask", "--socket", "/nowhere", "1 [] print()"]);
+    let got = absent.output().unwrap();
     assert_eq!(got.status.code(), Some(7));
 }
 
@@ -62,7 +62,7 @@ fn a_session_comes_from_the_standard_input() {
 }
 
 #[test]
-fn events_are_waited_for_as_long_as_was_said() {
+fn events_are_waited_for_up_to_the_count() {
     let service = Served::start("test");
     let lines = ["1 [0] define_user_event(5)", "2 [0] user_event(5): 3 [0] print($1)"];
     let raise = "4 [0] enable(2); 5 [0] raise_event(5,[7])";

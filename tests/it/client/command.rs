@@ -1,5 +1,5 @@
-//! The commands that ask a daemon: `start`, `list`, `cancel`, `events`, and those that can do
-//! without one.
+//! The commands that need a daemon (`start`, `list`, `cancel`, `events`), and those that can use
+//! one.
 
 use crate::deadline::until;
 use crate::served::Served;
@@ -13,7 +13,7 @@ fn ran(mut command: Command) -> (Option<i32>, String, String) {
     (got.status.code(), text(got.stdout), text(got.stderr))
 }
 
-/// A text without its numbers: the world of the test backend goes on with each reading.
+/// A text without its numbers: the values of the test backend change with each reading.
 fn shape(text: &str) -> String {
     let mut shape = text.replace(|it: char| it.is_ascii_digit(), "0");
     while shape.contains("00") {
@@ -23,7 +23,7 @@ fn shape(text: &str) -> String {
 }
 
 #[test]
-fn a_sample_by_the_daemon_is_what_one_reads_oneself() {
+fn a_sample_of_the_daemon_equals_a_local_one() {
     let service = Served::start("test");
     for words in [
         "sample --format csv --fields comm,pid",
@@ -51,7 +51,7 @@ fn a_sample_by_the_daemon_is_what_one_reads_oneself() {
 }
 
 #[test]
-fn a_process_that_is_not_there_ends_it_as_without_a_daemon() {
+fn an_unknown_process_has_the_same_exit_code_as_without_a_daemon() {
     let service = Served::start("test");
     let none = ran(service.command("sample --pid 3 --format json"));
     assert_eq!(none, (Some(6), String::new(), "monitor: no process 3\n".into()));
@@ -62,13 +62,13 @@ fn a_process_that_is_not_there_ends_it_as_without_a_daemon() {
 }
 
 #[test]
-fn what_a_sample_in_the_form_of_pmix_lacks_is_said_beside_it_here_as_there() {
+fn missing_data_of_a_pmix_sample_is_reported_on_stderr_locally_and_by_the_daemon() {
     let service = Served::start("test");
     let words = "sample --backend test --pmix --fields reads disk nosuch";
     let local = ran(service.command(&format!("{words} --local")));
-    let (code, told, said) = ran(service.command(&words.replace("--backend test ", "")));
-    for (code, told, said) in [local, (code, told, said)] {
-        assert_eq!((code, told.as_str()), (Some(4), "[]\n"), "{said}");
+    let (code, sample, said) = ran(service.command(&words.replace("--backend test ", "")));
+    for (code, sample, said) in [local, (code, sample, said)] {
+        assert_eq!((code, sample.as_str()), (Some(4), "[]\n"), "{said}");
         assert!(said.starts_with("monitor: no disk nosuch"), "{said:?}");
     }
     let (code, _, said) = ran(service.command("sample --pmix --pid 1234,99 --fields rss_bytes"));
@@ -88,7 +88,7 @@ fn a_watch_by_the_daemon_has_rates_and_its_count() {
 }
 
 #[test]
-fn a_limit_of_the_daemon_is_told_with_the_way_round_it() {
+fn a_limit_of_the_daemon_is_reported_with_the_local_alternative() {
     let service = Served::start("test");
     let (code, _, said) = ran(service.command("watch --every 1ms"));
     assert_eq!(code, Some(1));
@@ -97,19 +97,19 @@ fn a_limit_of_the_daemon_is_told_with_the_way_round_it() {
 }
 
 #[test]
-fn a_daemon_that_was_named_must_answer() {
+fn a_named_daemon_must_answer() {
     for words in ["sample", "watch", "run -- true", "list", "cancel --all", "events"] {
         let mut it = Command::new(env!("CARGO_BIN_EXE_monitor"));
         it.args(words.split(' ')).env_remove("MONITOR_BACKEND").env("MONITOR_SOCKET", "/no/sock");
         let (code, text, said) = ran(it);
         assert_eq!((code, &*text), (Some(7), ""), "{words}");
         assert!(said.starts_with("monitor: no daemon answers at /no/sock: "), "{said}");
-        assert!(said.ends_with("start one with monitor serve, or name it with --socket\n"));
+        assert!(said.ends_with("start it with monitor serve, or name its socket with --socket\n"));
     }
 }
 
 #[test]
-fn what_is_detached_is_listed_read_and_cancelled() {
+fn a_detached_monitor_is_listed_read_and_cancelled() {
     let service = Served::start("test");
     let (code, said, _) =
         ran(service.command("start job node --fields load1 --every 20ms --detach --lease 1m"));
@@ -135,13 +135,13 @@ fn what_is_detached_is_listed_read_and_cancelled() {
     assert!(!lines.is_empty() && lines[0]["id"] == "job" && lines[0]["sample"].is_object());
     let again = ran(service.command("start job node --fields load1 --every 1s"));
     assert_eq!(again.0, Some(1));
-    assert!(again.2.contains("is there already"), "{}", again.2);
+    assert!(again.2.contains("exists already"), "{}", again.2);
     assert_eq!(ran(service.command("cancel job")), (Some(0), "job\n".into(), String::new()));
     assert_eq!(ran(service.command("cancel job")).0, Some(6));
 }
 
 #[test]
-fn a_monitor_in_the_foreground_ends_with_its_interrupt() {
+fn a_monitor_in_the_foreground_ends_with_an_interrupt() {
     let service = Served::start("test");
     let mut child = service
         .command("start a --every 20ms --format json --fields comm")
@@ -158,7 +158,7 @@ fn a_monitor_in_the_foreground_ends_with_its_interrupt() {
 }
 
 #[test]
-fn a_watch_waits_for_its_daemon_and_gives_up_in_the_end() {
+fn a_watch_waits_for_its_daemon_up_to_a_limit() {
     let mut service = Served::start("test");
     let mut child = service
         .command("watch --every 20ms --format json --fields comm")
@@ -179,16 +179,16 @@ fn a_watch_waits_for_its_daemon_and_gives_up_in_the_end() {
             assert!(err.read_line(&mut said).expect("text") > 0, "it never said {what:?}");
         }
     };
-    says("the daemon went away; waiting for it to come back");
+    says("connection to the daemon lost; waiting for it");
     service.restart();
-    says("of that time nothing is known");
+    says("no samples of that time");
     service.kill();
     drop(std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink())));
     assert_eq!(child.wait().expect("it ends").code(), Some(7));
 }
 
 #[test]
-fn a_run_that_the_daemon_cannot_count_is_counted_here() {
+fn a_run_that_the_daemon_cannot_count_is_counted_locally() {
     let service = Served::start("test");
     let mut command = service.command("run -- sh -c");
     command.arg("exit 3");
@@ -198,7 +198,7 @@ fn a_run_that_the_daemon_cannot_count_is_counted_here() {
 }
 
 #[test]
-fn a_run_whose_daemon_dies_tells_what_its_parent_knows() {
+fn a_run_whose_daemon_dies_reports_the_usage_from_wait() {
     let mut service = Served::start("procfs");
     let mut command = service.command("run --format json -- sh -c");
     command.arg("echo begun; read line; exit 5");
@@ -220,7 +220,7 @@ fn a_run_whose_daemon_dies_tells_what_its_parent_knows() {
 }
 
 #[test]
-fn the_events_of_a_monitor_in_the_form_of_pmix_are_lines_for_people() {
+fn pmix_events_of_a_monitor_are_printed_as_text() {
     let service = Served::start("test");
     let words = "start p --every 50ms --count 2 --detach --lease 1m --pmix --fields PMIX_PROC_RSS";
     let (code, _, said) = ran(service.command(words));

@@ -3,8 +3,8 @@
 use crate::root::workload::Guarded;
 use crate::served::Served;
 use monitor_client::{Client, Error};
-use monitor_client::{Told, blocking};
-use monitor_model::request::Request;
+use monitor_client::{SeriesItem, blocking};
+use monitor_model::request::MonitorRequest;
 use monitor_model::request::Target;
 use monitor_model::status::Status;
 use monitor_protocol::event::Alert;
@@ -19,13 +19,13 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a loop").block_on(future)
 }
 
-fn request(id: &str, every_ms: u64) -> Request {
-    Request {
+fn request(id: &str, every_ms: u64) -> MonitorRequest {
+    MonitorRequest {
         id: Some(id.into()),
         part: "node".into(),
         fields: Some(vec!["load1".into()]),
         every_ns: Some(every_ms * 1_000_000),
-        ..Request::default()
+        ..MonitorRequest::default()
     }
 }
 
@@ -41,26 +41,26 @@ fn the_example_of_the_manual_runs() {
 }
 
 #[test]
-fn a_refusal_has_its_status_and_its_sentence() {
+fn a_refusal_has_its_status_and_its_message() {
     let service = Served::start("test");
     wait(async {
         let client = Client::connect_to(service.socket()).await.expect("a daemon");
         let targets = vec![Target::Pid { pid: 9, node: None }];
-        let got = client.sample(&Request { targets, ..Request::default() }).await;
+        let got = client.sample(&MonitorRequest { targets, ..MonitorRequest::default() }).await;
         let Err(Error::Refused(refusal)) = got else { panic!("{got:?}") };
         assert_eq!((refusal.status, &*refusal.message), (Status::NotFound, "no process 9"));
     });
 }
 
 #[test]
-fn nobody_there_is_said_with_the_path() {
+fn an_absent_daemon_is_reported_with_the_path() {
     let got = blocking::Client::connect_to(std::path::Path::new("/no/such.sock")).err();
-    let text = got.expect("nobody listens there").to_string();
+    let text = got.expect("no daemon listens there").to_string();
     assert!(text.starts_with("no daemon answers at /no/such.sock: No such file"), "{text}");
 }
 
 #[test]
-fn many_calls_share_a_connection_and_each_has_its_answer() {
+fn concurrent_calls_share_a_connection_and_each_gets_its_reply() {
     let service = Served::start("test");
     wait(async {
         let client = Client::connect_to(service.socket()).await.expect("a daemon");
@@ -70,16 +70,17 @@ fn many_calls_share_a_connection_and_each_has_its_answer() {
             let client = client.clone();
             let part = if n % 2 == 0 { "disk" } else { "net" };
             calls.spawn(async move {
-                let sampled =
-                    client.sample(&Request { part: part.into(), ..Request::default() }).await;
+                let sampled = client
+                    .sample(&MonitorRequest { part: part.into(), ..MonitorRequest::default() })
+                    .await;
                 let text = sampled.expect("a sample").event.sample.expect("one").to_string();
                 assert_eq!(text.contains("\"disks\":"), part == "disk", "{text}");
             });
         }
         assert_eq!(calls.join_all().await.len(), 23);
         for seq in 0..3 {
-            let told = series.next().await.expect("the daemon is there");
-            let Some(Told::Event(event)) = told else { panic!("{told:?}") };
+            let item = series.next().await.expect("the daemon is there");
+            let Some(SeriesItem::Event(event)) = item else { panic!("{item:?}") };
             assert_eq!(event.seq, seq);
         }
     });
@@ -93,13 +94,13 @@ fn a_series_that_is_dropped_is_cancelled() {
         let series = client.start(&request("a", 10)).await.expect("a series");
         assert_eq!(client.list().await.expect("a list").len(), 1);
         drop(series);
-        // Its line went first.
+        // The cancel was sent before `list`.
         assert_eq!(client.list().await.expect("a list"), []);
     });
 }
 
 #[test]
-fn what_is_cancelled_tells_nothing_more() {
+fn a_cancelled_monitor_sends_no_further_events() {
     let service = Served::start("test");
     wait(async {
         let client = Client::connect_to(service.socket()).await.expect("a daemon");
@@ -112,58 +113,59 @@ fn what_is_cancelled_tells_nothing_more() {
 }
 
 #[test]
-fn a_series_goes_on_after_a_restart_and_tells_of_the_gap() {
+fn a_series_continues_after_a_restart_and_reports_the_gap() {
     let mut service = Served::start("test");
     let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
     let mut series = client.start(&request("a", 10)).expect("a series");
-    assert!(matches!(series.next(), Some(Ok(Told::Event(_)))));
+    assert!(matches!(series.next(), Some(Ok(SeriesItem::Event(_)))));
     service.kill();
-    let told = series.find(|told| !matches!(told, Ok(Told::Event(_))));
-    assert!(matches!(told, Some(Ok(Told::Away))), "{told:?}");
+    let item = series.find(|item| !matches!(item, Ok(SeriesItem::Event(_))));
+    assert!(matches!(item, Some(Ok(SeriesItem::Disconnected))), "{item:?}");
     service.restart();
-    assert!(matches!(series.next(), Some(Ok(Told::Back(_)))));
-    assert!(matches!(series.next(), Some(Ok(Told::Event(event))) if event.seq == 0));
+    assert!(matches!(series.next(), Some(Ok(SeriesItem::Reconnected(_)))));
+    assert!(matches!(series.next(), Some(Ok(SeriesItem::Event(event))) if event.seq == 0));
     assert_eq!(client.list().expect("a list").len(), 1);
 }
 
 #[test]
-fn who_ended_while_no_daemon_was_there_is_unknown_and_not_zero() {
+fn a_process_that_ended_without_a_daemon_is_unknown_not_zero() {
     let mut service = Served::start("procfs");
     let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
     let mut worker = Guarded::sh("read x");
     let pid = worker.pid().0;
     let targets = vec![Target::Pid { pid: pid.into(), node: None }];
     let fields = Some(vec!["cpu_ns".into()]);
-    let asked = Request { targets, part: "proc".into(), fields, ..request("a", 20) };
+    let asked = MonitorRequest { targets, part: "proc".into(), fields, ..request("a", 20) };
     let mut series = client.start(&asked).expect("a series");
-    assert!(matches!(series.next(), Some(Ok(Told::Event(_)))));
+    assert!(matches!(series.next(), Some(Ok(SeriesItem::Event(_)))));
     service.kill();
     worker.tell("end");
     worker.0.wait().expect("it ends");
     service.restart();
-    let told = series.find(|told| !matches!(told, Ok(Told::Event(_) | Told::Away)));
-    let Some(Err(Error::Refused(why))) = told else { panic!("{told:?}") };
+    let item =
+        series.find(|item| !matches!(item, Ok(SeriesItem::Event(_) | SeriesItem::Disconnected)));
+    let Some(Err(Error::Refused(why))) = item else { panic!("{item:?}") };
     assert_eq!((why.status, why.message), (Status::NotFound, format!("no process {pid}")));
 }
 
 #[test]
-fn a_daemon_that_stays_away_is_an_error_when_patience_ends() {
+fn a_daemon_that_does_not_come_back_is_an_error_after_the_timeout() {
     let mut service = Served::start("test");
     let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
-    let client = client.with_patience(Duration::from_millis(50));
+    let client = client.with_reconnect_timeout(Duration::from_millis(50));
     let mut series = client.start(&request("a", 10)).expect("a series");
     service.kill();
     let error = series.find_map(Result::err);
-    assert!(matches!(error, Some(Error::Absent { .. })), "{error:?}");
-    assert!(series.next().is_none(), "that was its end");
+    assert!(matches!(error, Some(Error::Unreachable { .. })), "{error:?}");
+    assert!(series.next().is_none(), "the series has ended");
 }
 
 #[test]
-fn what_runs_on_a_lease_outlives_its_client_and_is_read_later() {
+fn a_leased_monitor_outlives_its_client_and_can_be_attached() {
     let service = Served::start("test");
     let client = || blocking::Client::connect_to(service.socket()).expect("a daemon");
     let lease_ns = Some(60_000_000_000);
-    let begun = client().start(&Request { lease_ns, ..request("a", 10) }).expect("a series");
+    let begun = client().start(&MonitorRequest { lease_ns, ..request("a", 10) }).expect("a series");
     drop(begun);
     let reader = client();
     crate::deadline::until(|| {
@@ -172,25 +174,25 @@ fn what_runs_on_a_lease_outlives_its_client_and_is_read_later() {
     });
     let mut series = reader.attach("a").expect("it runs");
     assert!(series.kept() > 2);
-    assert!(matches!(series.next(), Some(Ok(Told::Event(event))) if event.seq > 0));
+    assert!(matches!(series.next(), Some(Ok(SeriesItem::Event(event))) if event.seq > 0));
 }
 
 #[test]
-fn a_sample_that_is_read_back_prints_as_it_was() {
-    use monitor_format::{Form, Frame, Layout, Paint, Room};
+fn a_decoded_sample_prints_as_before() {
+    use monitor_format::{Frame, Layout, OutputFormat, Paint, Viewport};
     use monitor_model::scope::Scope;
     let path =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/sample.jsonl");
     let golden = std::fs::read_to_string(path).expect("it is there");
-    let mut form = Form::Json.writer(Layout::all(Scope::All), Paint::Plain);
+    let mut form = OutputFormat::Json.writer(Layout::all(Scope::All), Paint::Plain);
     for line in golden.lines() {
         let rates = monitor_protocol::decode::rates(line).expect("a sample");
         let processes = &rates.sample.processes;
-        let room = Room { columns: 80, lines: None };
+        let room = Viewport { columns: 80, lines: None };
         let mut text = Vec::new();
         let matched = processes.len();
         let events = &rates.sample.events;
-        form.write(&Frame { rates: &rates, processes, matched, events, room }, &mut text);
+        form.write(&Frame { rates: &rates, processes, matched, events, viewport: room }, &mut text);
         let read = |text: &[u8]| serde_json::from_slice(text).expect("JSON");
         let (want, got): (serde_json::Value, serde_json::Value) =
             (read(line.as_bytes()), read(&text));
@@ -200,22 +202,23 @@ fn a_sample_that_is_read_back_prints_as_it_was() {
 }
 
 #[test]
-fn what_ran_on_a_lease_begins_anew_with_the_next_daemon() {
+fn a_leased_series_is_restarted_with_the_next_daemon() {
     let mut service = Served::start("test");
     let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
     let lease_ns = Some(60_000_000_000);
-    let mut series = client.start(&Request { lease_ns, ..request("a", 10) }).expect("a series");
+    let mut series =
+        client.start(&MonitorRequest { lease_ns, ..request("a", 10) }).expect("a series");
     service.kill();
-    assert!(series.any(|told| matches!(told, Ok(Told::Away))));
+    assert!(series.any(|item| matches!(item, Ok(SeriesItem::Disconnected))));
     service.restart();
-    assert!(matches!(series.next(), Some(Ok(Told::Back(_)))));
-    assert!(matches!(series.next(), Some(Ok(Told::Event(event))) if event.seq == 0));
+    assert!(matches!(series.next(), Some(Ok(SeriesItem::Reconnected(_)))));
+    assert!(matches!(series.next(), Some(Ok(SeriesItem::Event(event))) if event.seq == 0));
     let listed = client.list().expect("a list");
     assert!(listed.iter().any(|it| it.id == "a" && it.lease_left_ns.is_some()), "{listed:?}");
 }
 
 #[test]
-fn whoever_speaks_another_language_is_no_daemon() {
+fn a_server_of_another_protocol_is_refused() {
     use std::io::Write;
     let name = format!("monitor-garbled-{}.sock", std::process::id());
     let path = std::env::temp_dir().join(name);
@@ -223,17 +226,17 @@ fn whoever_speaks_another_language_is_no_daemon() {
     let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
     let other = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
-        stream.write_all(b"220 ready\n").expect("he reads");
+        stream.write_all(b"220 ready\n").expect("the client reads");
         stream
     });
-    let error = blocking::Client::connect_to(&path).err().expect("it is no daemon");
-    assert!(matches!(error, Error::Garbled { .. }), "{error}");
+    let error = blocking::Client::connect_to(&path).err().expect("another protocol");
+    assert!(matches!(error, Error::Protocol { .. }), "{error}");
     drop(other.join());
     std::fs::remove_file(&path).expect("it was ours");
 }
 
 #[test]
-fn an_alarm_arrives_and_a_beat_keeps_it_away() {
+fn an_alert_arrives_and_heartbeats_prevent_it() {
     let service = Served::start("test");
     wait(async {
         let client = Client::connect_to(service.socket()).await.expect("a daemon");
@@ -247,22 +250,22 @@ fn an_alarm_arrives_and_a_beat_keeps_it_away() {
             replace: false,
             range: None,
         };
-        client.beat().await.expect("it is heard");
+        client.send_heartbeat().await.expect("the heartbeat is accepted");
         let mut series = client.heartbeat(&params).await.expect("a watch");
-        let Ok(Some(Told::Event(event))) = series.next().await else { panic!("an alert") };
+        let Ok(Some(SeriesItem::Event(event))) = series.next().await else { panic!("an alert") };
         assert_eq!((event.id.as_str(), event.code), ("alive", Some(7)));
         let Some(Alert::Heartbeat { missed_windows, pid, .. }) = event.alert else {
-            panic!("of a heart")
+            panic!("a heartbeat alert")
         };
         assert_eq!((missed_windows, pid), (2, std::process::id()));
-        let own = client.status().await.expect("its own numbers");
+        let own = client.status().await.expect("its statistics");
         assert_eq!(own.connections, 1);
         assert!(client.probes().await.expect("its probes").service);
     });
 }
 
 #[test]
-fn a_file_that_does_not_change_is_told_of() {
+fn an_unchanged_file_sends_an_alert() {
     let service = Served::start("test");
     let client = blocking::Client::connect_to(service.socket()).expect("a daemon");
     let params = FileWatch {
@@ -278,13 +281,13 @@ fn a_file_that_does_not_change_is_told_of() {
         replace: false,
     };
     let mut series = client.file(&params).expect("a watch");
-    let Some(Ok(Told::Event(event))) = series.next() else { panic!("an alert") };
-    let Some(Alert::File { path, unchanged, .. }) = event.alert else { panic!("of a file") };
+    let Some(Ok(SeriesItem::Event(event))) = series.next() else { panic!("an alert") };
+    let Some(Alert::File { path, unchanged, .. }) = event.alert else { panic!("a file alert") };
     assert_eq!((path.as_str(), unchanged), ("/proc/version", 2));
 }
 
 #[test]
-fn a_watched_file_that_is_deleted_is_told_of() {
+fn a_deleted_file_sends_an_alert() {
     let service = Served::start("test");
     let folder = crate::served::Folder::new();
     let path = folder.join("file");
@@ -292,7 +295,7 @@ fn a_watched_file_that_is_deleted_is_told_of() {
     let mut talk = service.connect();
     let params = serde_json::json!({ "path": path, "every_ns": 20_000_000, "modify": true });
     assert!(talk.result("file", &params)["id"].is_string());
-    let alert = |talk: &mut crate::talk::Talk| talk.event()["alert"].clone();
+    let alert = |talk: &mut crate::socket_session::SocketSession| talk.event()["alert"].clone();
     assert_eq!(alert(&mut talk)["unchanged"], 1);
     std::fs::remove_file(&path).expect("it was there");
     let gone = alert(&mut talk);

@@ -1,7 +1,7 @@
-//! The manual of the socket: every example on its page, and the script beside it, is run.
+//! Runs every example of docs/SOCKET.md, and the script beside it.
 //!
-//! In a block marked `socket`, `->` is sent and `<-` must be what comes next. `"…"` stands for
-//! any value; keys that are not written may be there.
+//! In a block marked `socket`, `->` lines are sent and `<-` lines are expected. `"…"` matches any
+//! value; further keys are allowed.
 
 use crate::served::Served;
 use monitor_model::status::Status;
@@ -32,31 +32,34 @@ fn play(block: &str) -> usize {
     let service = Served::start("test");
     let mut stream = UnixStream::connect(service.socket()).expect("a daemon");
     let mut lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
-    let mut heard = 0;
+    let mut checked = 0;
     for line in block.lines() {
         if let Some(call) = line.strip_prefix("-> ") {
-            writeln!(stream, "{call}").expect("it listens");
+            writeln!(stream, "{call}").expect("the daemon reads");
         } else if let Some(want) = line.strip_prefix("<- ") {
-            let got = lines.next().expect("it answers").expect("text");
-            // What is no call, is a line of the request language.
+            let got = lines.next().expect("the daemon replies").expect("text");
+            // A line that is not JSON is an OMIS request.
             let read = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| json!(text));
-            assert!(fits(&read(want), &read(&got)), "the page says\n{want}\nand it is\n{got}");
-            heard += 1;
+            assert!(
+                fits(&read(want), &read(&got)),
+                "the page has\n{want}\nbut the daemon sent\n{got}"
+            );
+            checked += 1;
         }
     }
-    heard
+    checked
 }
 
 #[test]
-fn every_example_of_the_page_is_true() {
+fn every_example_of_the_page_works() {
     let page = std::fs::read_to_string(docs("SOCKET.md")).expect("the page");
     let blocks = page.split("```socket\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let heard: usize = blocks.map(play).sum();
-    assert!(heard > 15, "{heard} lines of the page were heard");
+    let checked: usize = blocks.map(play).sum();
+    assert!(checked > 15, "only {checked} replies of the page were checked");
 }
 
 #[test]
-fn every_method_stands_on_the_page() {
+fn every_method_is_documented_on_the_page() {
     let page = std::fs::read_to_string(docs("SOCKET.md")).expect("the page");
     for method in monitor_protocol::call::METHODS {
         assert!(page.contains(&format!("\n### `{method}`")), "{method}");

@@ -1,4 +1,4 @@
-//! Samples in the form of PMIx: what names an object comes first and its time last, always.
+//! Samples in the PMIx form: the identity of an object comes first and its time last.
 
 use crate::served::Served;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn keys(container: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_process_that_is_a_rank_is_named_by_it() {
+fn a_process_that_is_a_rank_is_identified_by_it() {
     let served = Served::start("test");
     let mut talk = served.connect();
     let request = json!({
@@ -22,10 +22,10 @@ fn a_process_that_is_a_rank_is_named_by_it() {
         "pmix": true,
     });
     let first = |answer: &Value| answer["sample"][0]["pmix.proc.res"].clone();
-    let nobody = first(&talk.result("monitor", &request));
+    let process = first(&talk.result("monitor", &request));
     let all = ["pmix.ppid", "pmix.hname", "monitor.start_time_ns", "pmix.proc.rss"];
     let all: Vec<&str> = all.into_iter().chain(["pmix.proc.samptime"]).collect();
-    assert_eq!(keys(&nobody), all, "who is no rank has his number alone");
+    assert_eq!(keys(&process), all, "a process that is not a rank has its pid only");
     let _held = talk.result("register", json!({"namespace": "job", "rank": 3, "pid": 1234}));
     let rank = first(&talk.result("monitor", &request));
     assert_eq!(rank[0], json!({"pmix.procid": {"nspace": "job", "rank": 3}}));
@@ -33,7 +33,7 @@ fn a_process_that_is_a_rank_is_named_by_it() {
 }
 
 #[test]
-fn a_node_has_its_name_and_its_number_and_its_devices_theirs() {
+fn a_node_has_its_name_and_number_and_its_devices_have_their_ids() {
     let served = Served::start("test");
     let mut talk = served.connect();
     let given = json!(["PMIX_NODEID", "PMIX_NODE_LOAD_AVG", "pmix.disk.samptime"]);

@@ -1,5 +1,4 @@
-//! Tools of the request language in Rust, Python and C: the examples of the manual, each beside a
-//! daemon with fixed values.
+//! The example tools of the manual in Rust, Python and C, each with a daemon with fixed values.
 
 use crate::served::{Folder, Served};
 use std::io::{BufRead as _, BufReader};
@@ -9,7 +8,7 @@ use std::process::{Command, Stdio};
 #[path = "../../../docs/examples/tool.rs"]
 mod example;
 
-/// What is said as an event of the tool's own is raised twice.
+/// The replies when a user event is raised twice.
 const RAISED: [&str; 5] =
     ["1 [0] define_user_event(0)", "2 [0] user_event(0)", "4 [0] enable(0)", "", ""];
 
@@ -18,18 +17,18 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn the_example_in_rust_hears_every_occurrence() {
+fn the_example_in_rust_gets_every_event() {
     let service = Served::start("test");
     assert_eq!(example::nodes(service.socket()).expect("a reply"), "1 [0] number_of_nodes(0,1)");
-    let heard = example::raised(service.socket()).expect("replies");
+    let replies = example::raised(service.socket()).expect("replies");
     assert_eq!(
-        heard,
+        replies,
         ["2 [0] user_event(0)", r#"3 [0] print(0,["a"])"#, r#"3 [0] print(0,["b"])"#]
     );
 }
 
 #[test]
-fn the_example_in_python_prints_replies_and_occurrences() {
+fn the_example_in_python_prints_replies_and_events() {
     let service = Served::start("test");
     let mut command = Command::new("python3");
     command.arg(root().join("docs/examples/omis.py")).arg(service.socket()).args([
@@ -40,16 +39,16 @@ fn the_example_in_python_prints_replies_and_occurrences() {
     ]);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("python3 is there");
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let heard: Vec<String> = lines.take(5).map(|line| line.expect("text")).collect();
-    assert_eq!(heard[..3], RAISED[..3]);
-    assert_eq!(heard[3..], ["5 [0] raise_event(0)", "3 [0] print(0,[8])"]);
-    // It waits for more.
-    child.kill().expect("it is there");
+    let replies: Vec<String> = lines.take(5).map(|line| line.expect("text")).collect();
+    assert_eq!(replies[..3], RAISED[..3]);
+    assert_eq!(replies[3..], ["5 [0] raise_event(0)", "3 [0] print(0,[8])"]);
+    // It waits for more events.
+    child.kill().expect("python3 runs");
     child.wait().expect("it ends");
 }
 
 #[test]
-fn the_example_in_c_waits_and_is_called_back() {
+fn the_example_in_c_waits_and_gets_callbacks() {
     let service = Served::start("test");
     let folder = Folder::new();
     let library = library(&folder);
@@ -59,7 +58,7 @@ fn the_example_in_c_waits_and_is_called_back() {
     compile
         .arg(root().join("docs/examples/omis.c"))
         .arg("-I")
-        .arg(root().join("monitor-user/include"));
+        .arg(root().join("monitor-user/crates/client/capi/include"));
     compile.arg("-L").arg(&library).arg("-lomis");
     assert!(compile.status().expect("cc is there").success());
     let mut run = Command::new(&program);
@@ -76,14 +75,14 @@ fn the_example_in_c_waits_and_is_called_back() {
     assert_eq!(called.next(), Some(&"3 [0] print(0,[1])"));
     assert_eq!(called.next(), Some(&"3 [0] print(0,[2])"));
 
-    // Nobody listens there: both procedures say so, in the form of a reply.
+    // No daemon listens there: both procedures report that as a reply.
     let out = run.env("MONITOR_SOCKET", "/nowhere").output().expect("it runs");
     assert_eq!(out.status.code(), Some(1));
     let said = String::from_utf8(out.stdout).expect("text");
     assert!(said.starts_with("0 [] error(201,0,\"no daemon answers at /nowhere"), "{said}");
 }
 
-/// The folder of `libomis.so`, by both of its names. Cargo has put it beside this program.
+/// A folder with `libomis.so` under both of its names. Cargo builds it beside this program.
 fn library(folder: &Folder) -> PathBuf {
     let target = std::env::current_exe().expect("a program").with_file_name("libomis.so");
     for name in ["libomis.so", "libomis.so.1"] {

@@ -1,4 +1,4 @@
-//! The words of the command line, where a daemon answers or could.
+//! Arguments of the command line that depend on a daemon.
 
 use crate::root::privilege::granted;
 use crate::served::{Folder, Served, monitor};
@@ -15,7 +15,7 @@ fn refused(mut command: Command, want: &str) {
 }
 
 #[test]
-fn a_limit_of_the_daemon_is_told_in_the_words_of_the_command_line() {
+fn a_limit_of_the_daemon_is_reported_with_the_option_name() {
     let service = Served::start("test");
     let start = |words: &str| service.command(&format!("start a {words}"));
     refused(start("--every 5ms"), "monitor: --every: the shortest is 10 ms");
@@ -23,25 +23,25 @@ fn a_limit_of_the_daemon_is_told_in_the_words_of_the_command_line() {
 }
 
 #[test]
-fn who_reads_here_names_no_daemon() {
+fn local_reading_excludes_naming_a_daemon() {
     let words = |here: &[&str]| {
         let mut it = monitor();
         it.arg("sample").args(here).args(["--socket", "/nowhere"]);
         it
     };
-    let local = "monitor: --local reads here, --socket asks a daemon: choose one";
+    let local = "monitor: --local reads without the daemon and --socket with it: choose one";
     refused(words(&["--local"]), local);
-    let backend = "monitor: --backend reads here, --socket asks a daemon: choose one";
+    let backend = "monitor: --backend reads without the daemon and --socket with it: choose one";
     refused(words(&["--backend", "test"]), backend);
-    // What the environment names is for those who ask.
+    // The environment variable only applies to commands that use a daemon.
     let mut command = monitor();
     command.args(["sample", "--backend", "test"]).env("MONITOR_SOCKET", "/nowhere");
     assert!(command.output().unwrap().status.success());
 }
 
 #[test]
-fn root_does_not_see_with_the_eyes_of_another_users_daemon() {
-    if !granted("root_does_not_see_with_the_eyes_of_another_users_daemon") {
+fn root_does_not_use_the_daemon_of_another_user() {
+    if !granted("root_does_not_use_the_daemon_of_another_user") {
         return;
     }
     let folder = Folder::new();
@@ -54,5 +54,5 @@ fn root_does_not_see_with_the_eyes_of_another_users_daemon() {
     let mut command = monitor();
     command.args(["sample", "--top", "1"]).env("XDG_RUNTIME_DIR", folder.path());
     assert!(command.output().unwrap().status.success());
-    assert!(listener.accept().is_err(), "it was asked");
+    assert!(listener.accept().is_err(), "the daemon was contacted");
 }

@@ -6,14 +6,14 @@
 use crate::deadline::until;
 use crate::root::privilege::granted;
 use crate::served::{Folder, monitor};
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use monitor_backends::select;
-use monitor_backends::select::Choice;
-use monitor_cluster::link::{Link, Switch};
+use monitor_backends::select::BackendChoice;
+use monitor_cluster::bus::{Bus, InMemoryBus};
 use monitor_cluster::scope::Node;
 use monitor_server::daemon;
-use monitor_server::daemon::config::{Config, Loaded};
-use monitor_server::daemon::{Place, Settings};
+use monitor_server::daemon::config::{Config, LoadedConfig};
+use monitor_server::daemon::{Endpoint, Settings};
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -52,19 +52,23 @@ struct Service {
 }
 
 impl Service {
-    fn start(number: u32, (switch, folder): (&Switch, &Folder), dumps: PathBuf) -> Self {
+    fn start(number: u32, (switch, folder): (&InMemoryBus, &Folder), dumps: PathBuf) -> Self {
         let socket = folder.join(&format!("socket{number}"));
         let node = Node { name: format!("n{number}"), number, ..Node::default() };
-        let port = Box::new(switch.join(node.clone())) as Box<dyn Link>;
-        let config = Config { backend: Choice::Procfs, dumps, ..Config::default() };
-        let loaded = Loaded { config, ..Loaded::default() };
+        let port = Box::new(switch.join(node.clone())) as Box<dyn Bus>;
+        let config = Config { backend: BackendChoice::Procfs, images: dumps, ..Config::default() };
+        let loaded = LoadedConfig { config, ..LoadedConfig::default() };
         let (stop, stopped) = oneshot::channel();
-        let place = Place::Socket(socket.clone());
+        let place = Endpoint::Socket(socket.clone());
         let thread = std::thread::spawn(move || {
-            let hand = env!("CARGO_BIN_EXE_monitor").into();
-            let settings =
-                Settings { link: Some(port), hand, loaded, ..Settings::new(place, node) };
-            let backend = select::open(Choice::Procfs, &[], 0).expect("/proc is there").0;
+            let worker = env!("CARGO_BIN_EXE_monitor").into();
+            let settings = Settings {
+                bus: Some(port),
+                worker_program: worker,
+                loaded,
+                ..Settings::new(place, node)
+            };
+            let backend = select::open(BackendChoice::Procfs, &[], 0).expect("/proc is there").0;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a loop").block_on(async {
                 tokio::select! {
@@ -99,7 +103,7 @@ impl Drop for Ends {
 
 /// Two nodes, a tool of the first, and a process that it has started.
 struct Scene {
-    tool: Talk,
+    tool: SocketSession,
     pid: u32,
     _ends: Ends,
     folder: Folder,
@@ -109,17 +113,17 @@ struct Scene {
 impl Scene {
     /// The script is given the file that it may count in. The nodes see these folders.
     fn new(script: &str, dumps: [&str; 2]) -> Self {
-        let (switch, folder) = (Switch::default(), Folder::new());
+        let (switch, folder) = (InMemoryBus::default(), Folder::new());
         let start = |number: u32, dumps: &str| {
             Service::start(number, (&switch, &folder), folder.join(dumps))
         };
         let services = [start(0, dumps[0]), start(1, dumps[1])];
-        let mut tool = Talk::to(&services[0].socket);
-        until(|| tool.ask("1 [0] number_of_nodes()").ends_with("(0,2)").then_some(()));
+        let mut tool = SocketSession::connect(&services[0].socket);
+        until(|| tool.request("1 [0] number_of_nodes()").ends_with("(0,2)").then_some(()));
         let script = script.replace('"', "\\\"");
         let file = folder.join("count").display().to_string();
         let started =
-            tool.ask(&format!("2 [0] start(\"/bin/bash\",[\"-c\",\"{script}\",\"{file}\"])"));
+            tool.request(&format!("2 [0] start(\"/bin/bash\",[\"-c\",\"{script}\",\"{file}\"])"));
         let pid = started.strip_prefix("2 [0] start(0,").and_then(|it| it.strip_suffix(')'));
         let pid = pid.unwrap_or_else(|| panic!("{started}")).parse().unwrap();
         let it = Self { tool, pid, _ends: Ends(pid), folder, _services: services };
@@ -133,15 +137,15 @@ impl Scene {
 
     /// Stores a request, and lets it run.
     fn stored(&mut self, id: u32, node: u32, event: &str, action: &str) {
-        let stored = self.tool.ask(&format!("{id} [{node}] {event}: {action}"));
+        let stored = self.tool.request(&format!("{id} [{node}] {event}: {action}"));
         assert!(stored.ends_with("(0)"), "{stored}");
-        let enabled = self.tool.ask(&format!("{} [{node}] enable({id})", id + 1));
+        let enabled = self.tool.request(&format!("{} [{node}] enable({id})", id + 1));
         assert!(enabled.ends_with("(0)"), "{enabled}");
     }
 
     /// Asks for the move, and gives the lines until its reply.
     fn moves(&mut self) -> Vec<String> {
-        let mut lines = vec![self.tool.ask(&format!("50 [0] migrate_process({},1)", self.pid))];
+        let mut lines = vec![self.tool.request(&format!("50 [0] migrate_process({},1)", self.pid))];
         while !lines.last().unwrap().starts_with("50 ") {
             lines.push(self.tool.line().expect("a reply"));
         }
@@ -171,7 +175,7 @@ fn root_a_process_goes_to_another_node_and_counts_on() {
     }
     let mut scene = Scene::new(COUNTS, ["images"; 2]);
     let pid = scene.pid;
-    assert_eq!(scene.tool.ask("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
+    assert_eq!(scene.tool.request("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
     scene.stored(10, 0, &format!("ready_to_migrate([{pid}])"), "12 [0] print([$1,$2])");
     scene.stored(20, 1, &format!("migration_finished([{pid}])"), "22 [1] print($1)");
     scene.stored(30, 0, "process_terminated([])", "32 [0] print(\"it ended\")");
@@ -188,12 +192,12 @@ fn root_a_process_goes_to_another_node_and_counts_on() {
     scene.counts_on();
     scene.has_left_nothing();
     // It is there, and here no more; that it went was no end.
-    let there = scene.tool.ask(&format!("60 [1] process_info([{pid}],4)"));
+    let there = scene.tool.request(&format!("60 [1] process_info([{pid}],4)"));
     assert!(there.starts_with(&format!("60 [1] process_info(0,1,[{pid},")), "{there}");
-    let here = scene.tool.ask(&format!("61 [0] process_info([{pid}],4)"));
+    let here = scene.tool.request(&format!("61 [0] process_info([{pid}],4)"));
     assert!(here.starts_with("61 [0] process_info(301,"), "{here}");
     // Its parent is process 1 now, so it may go on.
-    let back = scene.tool.ask(&format!("62 [1] migrate_process({pid},0)"));
+    let back = scene.tool.request(&format!("62 [1] migrate_process({pid},0)"));
     assert_eq!(back, "62 [1] migrate_process(0)");
     scene.counts_on();
     scene.has_left_nothing();
@@ -209,11 +213,11 @@ fn root_a_process_with_a_connection_stays() {
     let script = format!("exec 3<>/dev/tcp/127.0.0.1/{}; {COUNTS}", address.port());
     let mut scene = Scene::new(&script, ["images"; 2]);
     let why = format!(
-        "402,0,\"process {} is connected to {address} (descriptor 3): messages on their way are \
-         lost: no library lets others drain its connections\")",
+        "402,0,\"process {} is connected to {address} (descriptor 3): messages in transit would \
+         be lost, because no library lets others drain its connections\")",
         scene.pid
     );
-    let refused = scene.tool.ask("3 [0] prepare_checkpoint()");
+    let refused = scene.tool.request("3 [0] prepare_checkpoint()");
     assert_eq!(refused, format!("3 [0] prepare_checkpoint({why}"));
     assert_eq!(scene.moves(), [format!("50 [0] migrate_process({why}")]);
     scene.counts_on();
@@ -228,7 +232,7 @@ fn root_who_has_a_child_stays_and_can_be_dumped() {
     let children = format!("/proc/{0}/task/{0}/children", scene.pid);
     let child: u32 = until(|| std::fs::read_to_string(&children).ok()?.trim().parse().ok());
     let _ends = Ends(child);
-    assert_eq!(scene.tool.ask("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
+    assert_eq!(scene.tool.request("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
     let refused = scene.moves().remove(0);
     let why =
         format!("migrate_process(402,0,\"process {} has a child, process {child},", scene.pid);
@@ -245,7 +249,8 @@ fn root_what_criu_refuses_runs_on() {
     let script = format!("exec 3>\"$0.lock\"; flock 3; {COUNTS}");
     let mut scene = Scene::new(&script, ["images"; 2]);
     let refused = scene.moves().remove(0);
-    let why = "migrate_process(402,0,\"it could not be dumped; it runs on as before: CRIU: Error";
+    let why = "migrate_process(402,0,\"the process could not be dumped; it runs on as before: \
+               CRIU: Error";
     assert!(refused.contains(why) && refused.contains("lock"), "{refused}");
     scene.counts_on();
     scene.has_left_nothing();
@@ -258,12 +263,12 @@ fn root_who_cannot_be_restored_there_runs_on_here() {
     }
     let mut scene = Scene::new(COUNTS, ["images", "others"]);
     let refused = scene.moves().remove(0);
-    let why = "50 [0] migrate_process(105,0,\"node 1 could not restore it: no dumped process";
-    assert!(refused.starts_with(why) && refused.contains("it runs on here"), "{refused}");
+    let why = "50 [0] migrate_process(105,0,\"node 1 could not restore it: no dump";
+    assert!(refused.starts_with(why) && refused.contains("it continues here"), "{refused}");
     scene.counts_on();
     scene.has_left_nothing();
     // To the tool it is who it was.
-    let here = scene.tool.ask(&format!("60 [0] process_info([{}],4)", scene.pid));
+    let here = scene.tool.request(&format!("60 [0] process_info([{}],4)", scene.pid));
     assert!(here.starts_with(&format!("60 [0] process_info(0,1,[{},", scene.pid)), "{here}");
 }
 
@@ -275,14 +280,14 @@ fn root_who_goes_nowhere_is_refused_before_anything_happens() {
     }
     let served = crate::served::Served::started("", monitor(), "procfs");
     let mut talk = served.connect();
-    let started = talk.ask("1 [0] start(\"/bin/sleep\",[\"1000\"])");
+    let started = talk.request("1 [0] start(\"/bin/sleep\",[\"1000\"])");
     let pid = started.strip_prefix("1 [0] start(0,").and_then(|it| it.strip_suffix(')')).unwrap();
     let _ends = Ends(pid.parse().unwrap());
-    let refused = talk.ask(&format!("2 [0] migrate_process({pid},0)"));
+    let refused = talk.request(&format!("2 [0] migrate_process({pid},0)"));
     assert_eq!(
         refused,
         format!("2 [0] migrate_process(303,0,\"process {pid} is on node 0 already\")")
     );
-    let refused = talk.ask(&format!("3 [0] migrate_process({pid},4)"));
-    assert_eq!(refused, "3 [0] migrate_process(200,0,\"there is no node 4: see list_nodes\")");
+    let refused = talk.request(&format!("3 [0] migrate_process({pid},4)"));
+    assert_eq!(refused, "3 [0] migrate_process(200,0,\"no node 4: see list_nodes\")");
 }

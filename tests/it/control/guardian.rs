@@ -4,8 +4,10 @@ use super::target::{ONE, OTHER, Target, does, signal, until};
 use super::user::remote;
 use crate::deadline;
 use crate::root::privilege::granted;
-use monitor_control::hand::Remote;
-use monitor_control::{Act, Done, Hand as _, Mark, Trouble, What};
+use monitor_control::user_worker::WorkerProxy;
+use monitor_control::{
+    ControlError, RequestTag, UserWorker as _, WorkerEventKind, WorkerReply, WorkerRequest,
+};
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 
@@ -21,14 +23,15 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(hand: &mut Remote) -> Self {
+    fn new(worker: &mut WorkerProxy) -> Self {
         let stopped = [Target::new("spin", 2), Target::new("spin", 1)];
         for target in &stopped {
-            let _stopped = does(hand, Act::Stop(target.whole()));
+            let _stopped = does(worker, WorkerRequest::Stop(target.whole()));
         }
         let threads = Target::new("spin", 8);
         for place in 0..8 {
-            let _stopped = hand.act(OTHER, Act::Stop(threads.thread(place))).unwrap();
+            let _stopped =
+                worker.request(OTHER, WorkerRequest::Stop(threads.thread(place))).unwrap();
         }
         // One that is held by an event, one in code without a file, one in the midst of a call.
         let broken = vec![
@@ -42,15 +45,25 @@ impl Scene {
         for target in &broken {
             for place in PLACES.iter().take(5 - usize::from(set >= 15)) {
                 set += 1;
-                let _placed = does(hand, Act::Break(target.whole(), target.at(place), Mark(set)));
+                let _placed = does(
+                    worker,
+                    WorkerRequest::SetBreakpoint(target.whole(), target.at(place), RequestTag(set)),
+                );
             }
         }
-        let _placed = does(hand, Act::Break(broken[0].whole(), broken[0].at("tick"), Mark(100)));
-        let _hit = until(hand, Mark(100));
-        let made = Act::Break(broken[1].whole(), broken[1].at("made"), Mark(101));
-        assert_eq!(does(hand, made), Done::Placed(None));
+        let _placed = does(
+            worker,
+            WorkerRequest::SetBreakpoint(broken[0].whole(), broken[0].at("tick"), RequestTag(100)),
+        );
+        let _hit = until(worker, RequestTag(100));
+        let made =
+            WorkerRequest::SetBreakpoint(broken[1].whole(), broken[1].at("made"), RequestTag(101));
+        assert_eq!(does(worker, made), WorkerReply::BreakpointSet(None));
         let forever = broken[3].at("forever") + 8;
-        let _called = hand.act(ONE, Act::Call(broken[3].whole(), Mark(102), forever, Vec::new()));
+        let _called = worker.request(
+            ONE,
+            WorkerRequest::Call(broken[3].whole(), RequestTag(102), forever, Vec::new()),
+        );
         Self { stopped, threads, broken, sums }
     }
 
@@ -83,10 +96,10 @@ fn root_when_the_daemon_is_killed_everything_runs_on() {
     if !granted("root_when_the_daemon_is_killed_everything_runs_on") {
         return;
     }
-    let mut hand = remote(None);
-    let scene = Scene::new(&mut hand);
+    let mut worker = remote(None);
+    let scene = Scene::new(&mut worker);
     // What the kernel does with the socket of a daemon that was killed.
-    let socket = hand.as_fd().try_clone_to_owned().unwrap();
+    let socket = worker.as_fd().try_clone_to_owned().unwrap();
     let since = Instant::now();
     std::os::unix::net::UnixStream::from(socket).shutdown(std::net::Shutdown::Both).unwrap();
     scene.runs_again(since);
@@ -97,25 +110,29 @@ fn root_when_the_hand_is_killed_another_undoes_what_it_did() {
     if !granted("root_when_the_hand_is_killed_another_undoes_what_it_did") {
         return;
     }
-    let mut hand = remote(None);
+    let mut worker = remote(None);
     let stopped = Target::new("spin", 2);
     let broken = Target::new("wait", 2);
     let sum = broken.code_sum();
-    let _stopped = does(&mut hand, Act::Stop(stopped.whole()));
-    let _placed = does(&mut hand, Act::Break(broken.whole(), broken.at("tick"), Mark(1)));
+    let _stopped = does(&mut worker, WorkerRequest::Stop(stopped.whole()));
+    let _placed = does(
+        &mut worker,
+        WorkerRequest::SetBreakpoint(broken.whole(), broken.at("tick"), RequestTag(1)),
+    );
     assert_ne!(broken.code_sum(), sum);
-    let killed = hand.pid();
+    let killed = worker.pid();
     signal(killed, "KILL");
     let told = deadline::until(|| {
-        Some(hand.happened())
-            .filter(|it| it.iter().any(|it| it.what == What::Failed(Trouble::HandLost)))
+        Some(worker.poll_events()).filter(|it| {
+            it.iter().any(|it| it.kind == WorkerEventKind::Failed(ControlError::WorkerLost))
+        })
     });
     assert!(!told.is_empty());
-    assert_ne!(hand.pid(), killed);
+    assert_ne!(worker.pid(), killed);
     stopped.until_counts(0);
     deadline::until(|| (broken.code_sum() == sum && !broken.is_traced()).then_some(()));
     // The next hand does what it is asked.
-    let _stopped = does(&mut hand, Act::Stop(stopped.whole()));
+    let _stopped = does(&mut worker, WorkerRequest::Stop(stopped.whole()));
     assert!(stopped.stands());
 }
 
@@ -124,9 +141,9 @@ fn root_a_hand_that_is_told_to_end_undoes_everything_first() {
     if !granted("root_a_hand_that_is_told_to_end_undoes_everything_first") {
         return;
     }
-    let mut hand = remote(None);
-    let scene = Scene::new(&mut hand);
+    let mut worker = remote(None);
+    let scene = Scene::new(&mut worker);
     let since = Instant::now();
-    signal(hand.pid(), "TERM");
+    signal(worker.pid(), "TERM");
     scene.runs_again(since);
 }

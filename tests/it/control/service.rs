@@ -4,23 +4,23 @@ use super::target::{Target, program};
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::served::Served;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 const UID: u32 = 54_322;
 
 /// A tool that observes the target, and the number of that.
-fn tool(served: &Served, target: &Target) -> (Talk, u32) {
+fn tool(served: &Served, target: &Target) -> (SocketSession, u32) {
     let (mut talk, pid) = (served.connect(), target.id().pid.0);
-    assert_eq!(talk.ask(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+    assert_eq!(talk.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
     (talk, pid)
 }
 
 /// The reply to a request, without what is the same in all of them.
 #[track_caller]
-fn told(talk: &mut Talk, request: &str) -> String {
-    let line = talk.ask(&format!("2 [0] {request}"));
+fn told(talk: &mut SocketSession, request: &str) -> String {
+    let line = talk.request(&format!("2 [0] {request}"));
     line.strip_prefix("2 [0] ").unwrap_or(&line).to_owned()
 }
 
@@ -84,7 +84,7 @@ fn root_memory_and_registers_are_read_and_written() {
     let bytes = told(&mut talk, &format!("read_memory({pid},{text},2)"));
     assert_eq!(bytes, "read_memory(0,[72,101])");
     let fault = told(&mut talk, &format!("read_memory({pid},16,2)"));
-    assert!(fault.starts_with("read_memory(401,[],14,\"address 0x10 is not mapped"), "{fault}");
+    assert!(fault.starts_with("read_memory(401,[],14,\"address 0x10 is not accessible"), "{fault}");
     assert_eq!(told(&mut talk, &format!("stop({pid})")), "stop(0)");
     let written = format!("write_int_registers({pid},12,[5,-1])");
     assert_eq!(told(&mut talk, &written), "write_int_registers(0)");
@@ -114,7 +114,7 @@ fn root_a_probe_of_ours_is_not_read_with_the_code() {
     let read = format!("read_memory({pid},{deep},16)");
     let (own, there) = (told(&mut talk, &read), target.number(deep));
     let event = format!("3 [0] start_lib_call([{pid}],\"deep\"): 4 [0] print($1)");
-    assert_eq!(talk.ask(&event), "3 [0] start_lib_call(0)");
+    assert_eq!(talk.request(&event), "3 [0] start_lib_call(0)");
     assert_eq!(told(&mut talk, "enable(3)"), "enable(0)");
     assert_ne!(target.number(deep), there, "the probe is there");
     assert_eq!(told(&mut talk, &read), own);
@@ -174,8 +174,8 @@ fn root_a_breakpoint_holds_the_thread_until_the_actions_are_done() {
         "10 [0] breakpoint([{pid}],{tick}): 11 [0] read_int_registers($1,16,1); \
          12 [0] read_memory($1,{counters},1)"
     );
-    assert_eq!(talk.ask(&request), "10 [0] breakpoint(0)");
-    assert_eq!(talk.ask("13 [0] enable(10)"), "13 [0] enable(0)");
+    assert_eq!(talk.request(&request), "10 [0] breakpoint(0)");
+    assert_eq!(talk.request("13 [0] enable(10)"), "13 [0] enable(0)");
     let mut counts = Vec::new();
     for _ in 0..23 {
         let line = talk.line().unwrap();
@@ -191,8 +191,8 @@ fn root_a_breakpoint_holds_the_thread_until_the_actions_are_done() {
     target.until_counts(0);
     let within = format!("20 [0] breakpoint([{pid}],{}): 21 [0] print($1)", tick + 1);
     let (mut talk, _) = tool(&served, &target);
-    assert_eq!(talk.ask(&within), "20 [0] breakpoint(0)");
-    assert_eq!(talk.ask("22 [0] enable(20)"), "22 [0] enable(0)");
+    assert_eq!(talk.request(&within), "20 [0] breakpoint(0)");
+    assert_eq!(talk.request("22 [0] enable(20)"), "22 [0] enable(0)");
     let refused = talk.line().unwrap();
     assert!(refused.starts_with("20 [0] breakpoint(405,\"no instruction begins"), "{refused}");
 }
@@ -208,8 +208,8 @@ fn root_threads_step_finish_and_call_for_a_request() {
     for service in ["step", "next"] {
         let before = numbers(&told(&mut talk, &format!("read_int_registers({pid},16,1)")))[0];
         let request = format!("10 [0] {service}({pid}): 11 [0] print($pc)");
-        assert_eq!(talk.ask(&request), format!("10 [0] {service}(0)"));
-        assert_eq!(talk.ask("12 [0] enable(10)"), "12 [0] enable(0)");
+        assert_eq!(talk.request(&request), format!("10 [0] {service}(0)"));
+        assert_eq!(talk.request("12 [0] enable(10)"), "12 [0] enable(0)");
         let line = talk.line().unwrap();
         let pc: u64 = line
             .strip_prefix("11 [0] print(0,[")
@@ -218,19 +218,19 @@ fn root_threads_step_finish_and_call_for_a_request() {
             .parse()
             .unwrap();
         assert!(pc != before && pc.abs_diff(before) < 4096, "{before:x} {pc:x}");
-        assert_eq!(talk.ask("13 [0] delete(10)"), "13 [0] delete(0)");
+        assert_eq!(talk.request("13 [0] delete(10)"), "13 [0] delete(0)");
     }
     let sum = target.at("sum");
     let request = format!("10 [0] call_procedure({pid},{sum},1,2,3,4,5,6,7,8): 11 [0] print($2)");
-    assert_eq!(talk.ask(&request), "10 [0] call_procedure(0)");
-    assert_eq!(talk.ask("12 [0] enable(10)"), "12 [0] enable(0)");
+    assert_eq!(talk.request(&request), "10 [0] call_procedure(0)");
+    assert_eq!(talk.request("12 [0] enable(10)"), "12 [0] enable(0)");
     assert_eq!(talk.line().unwrap(), "11 [0] print(0,[87654321])");
     // Once more, with strings and floats.
     let scale = target.at("scale");
     let request =
         format!("20 [0] call_procedure({pid},{scale},2.5,\"four\"): 21 [0] print([$1,$3])");
-    assert_eq!(talk.ask(&request), "20 [0] call_procedure(0)");
-    assert_eq!(talk.ask("22 [0] enable(20)"), "22 [0] enable(0)");
+    assert_eq!(talk.request(&request), "20 [0] call_procedure(0)");
+    assert_eq!(talk.request("22 [0] enable(20)"), "22 [0] enable(0)");
     assert_eq!(talk.line().unwrap(), format!("21 [0] print(0,[{pid},10.0])"));
     deadline::until(|| target.stands().then_some(()));
     assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
@@ -246,13 +246,13 @@ fn root_a_procedure_that_was_stopped_within_is_finished() {
     let (mut talk, pid) = tool(&served, &target);
     let tick = target.at("tick");
     let request = format!("10 [0] breakpoint([{pid}],{tick}): 11 [0] stop($1); 14 [0] print($1)");
-    assert_eq!(talk.ask(&request), "10 [0] breakpoint(0)");
-    assert_eq!(talk.ask("12 [0] enable(10)"), "12 [0] enable(0)");
+    assert_eq!(talk.request(&request), "10 [0] breakpoint(0)");
+    assert_eq!(talk.request("12 [0] enable(10)"), "12 [0] enable(0)");
     assert_eq!(talk.line().unwrap(), format!("11 [0] stop(0); 14 [0] print(0,[{pid}])"));
-    assert_eq!(talk.ask("13 [0] delete(10)"), "13 [0] delete(0)");
+    assert_eq!(talk.request("13 [0] delete(10)"), "13 [0] delete(0)");
     let request = format!("30 [0] finish({pid}): 31 [0] print([$1,$2])");
-    assert_eq!(talk.ask(&request), "30 [0] finish(0)");
-    assert_eq!(talk.ask("32 [0] enable(30)"), "32 [0] enable(0)");
+    assert_eq!(talk.request(&request), "30 [0] finish(0)");
+    assert_eq!(talk.request("32 [0] enable(30)"), "32 [0] enable(0)");
     // What `tick` returns is what it has counted.
     assert_eq!(talk.line().unwrap(), format!("31 [0] print(0,[{pid},{}])", target.count(0)));
     assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
@@ -268,8 +268,8 @@ fn root_stops_and_continues_are_events_for_every_tool() {
     let (mut watcher, pid) = tool(&served, &target);
     for (id, event) in [(10, "process_stopped"), (20, "process_continued")] {
         let request = format!("{id} [0] {event}([{pid}]): {} [0] print($1)", id + 1);
-        assert_eq!(watcher.ask(&request), format!("{id} [0] {event}(0)"));
-        let enabled = watcher.ask(&format!("{} [0] enable({id})", id + 2));
+        assert_eq!(watcher.request(&request), format!("{id} [0] {event}(0)"));
+        let enabled = watcher.request(&format!("{} [0] enable({id})", id + 2));
         assert_eq!(enabled, format!("{} [0] enable(0)", id + 2));
     }
     let (mut actor, _) = tool(&served, &target);

@@ -1,13 +1,13 @@
 //! Backtraces and loader information.
 
-use super::target::{Target, does, hand, program};
+use super::target::{Target, does, program, worker};
 use crate::deadline;
-use monitor_control::{Act, Done, Frame, Image, Names};
+use monitor_control::{FrameNames, LoadedImage, StackFrame, WorkerReply, WorkerRequest};
 
-fn frames(target: &Target, names: Names) -> Vec<Frame> {
+fn frames(target: &Target, names: FrameNames) -> Vec<StackFrame> {
     deadline::until(|| (target.states() == "S").then_some(()));
-    match does(&mut hand(), Act::Backtrace(target.whole(), 64, names)) {
-        Done::Frames(frames) => frames,
+    match does(&mut worker(), WorkerRequest::Backtrace(target.whole(), 64, names)) {
+        WorkerReply::Frames(frames) => frames,
         other => panic!("{other:?}"),
     }
 }
@@ -15,7 +15,7 @@ fn frames(target: &Target, names: Names) -> Vec<Frame> {
 #[test]
 fn a_stack_without_frame_pointers_is_walked_to_its_end() {
     let target = Target::new("dive", 1);
-    let frames = frames(&target, Names::With);
+    let frames = frames(&target, FrameNames::With);
     let names: Vec<&str> = frames.iter().filter_map(|it| it.name.as_deref()).collect();
     // Six times `deep`, with what called it, and above that what began the program.
     let first = names.iter().position(|name| *name == "deep").unwrap();
@@ -24,15 +24,16 @@ fn a_stack_without_frame_pointers_is_walked_to_its_end() {
         ["deep", "deep", "deep", "deep", "deep", "deep", "dive", "main"]
     );
     assert!(names.contains(&"_start"), "{names:?}");
-    assert!(frames.windows(2).all(|pair| pair[0].frame <= pair[1].frame), "{frames:x?}");
+    assert!(frames.windows(2).all(|pair| pair[0].cfa <= pair[1].cfa), "{frames:x?}");
 }
 
 #[test]
 fn no_more_frames_are_told_than_are_wanted() {
     let target = Target::new("dive", 1);
-    let all = frames(&target, Names::Without);
+    let all = frames(&target, FrameNames::Without);
     assert!(all.iter().all(|it| it.name.is_none()));
-    let Done::Frames(few) = does(&mut hand(), Act::Backtrace(target.whole(), 3, Names::Without))
+    let WorkerReply::Frames(few) =
+        does(&mut worker(), WorkerRequest::Backtrace(target.whole(), 3, FrameNames::Without))
     else {
         panic!()
     };
@@ -42,8 +43,12 @@ fn no_more_frames_are_told_than_are_wanted() {
 #[test]
 fn every_object_is_told_with_its_parts() {
     let target = Target::new("slow", 1);
-    let Done::Images(images) = does(&mut hand(), Act::Loader(target.whole())) else { panic!() };
-    let named = |name: &str| -> &Image {
+    let WorkerReply::Images(images) =
+        does(&mut worker(), WorkerRequest::LoadedImages(target.whole()))
+    else {
+        panic!()
+    };
+    let named = |name: &str| -> &LoadedImage {
         images.iter().find(|it| String::from_utf8_lossy(&it.path).contains(name)).unwrap()
     };
     let own = named(program().file_name().unwrap().to_str().unwrap());

@@ -1,8 +1,11 @@
 //! The program that tests act on, and a hand to act with.
 
 use crate::deadline;
-use monitor_control::subject::{Subject, raw, thread_identity};
-use monitor_control::{Act, Done, Hand, Happened, Mark, Tool, Trouble, What, Worker};
+use monitor_control::process_ref::{ProcessRef, raw_pid, thread_identity};
+use monitor_control::{
+    ControlError, Executor, RequestTag, ToolId, UserWorker, WorkerEvent, WorkerEventKind,
+    WorkerReply, WorkerRequest,
+};
 use monitor_event::thread::Target as Whom;
 use monitor_model::id::{Identity, Pid};
 use std::cell::RefCell;
@@ -12,8 +15,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 /// Two tools that know nothing of each other.
-pub const ONE: Tool = Tool(1);
-pub const OTHER: Tool = Tool(2);
+pub const ONE: ToolId = ToolId(1);
+pub const OTHER: ToolId = ToolId(2);
 
 /// The program, built once.
 pub fn program() -> &'static Path {
@@ -65,7 +68,7 @@ impl Target {
 
     /// Which process it is.
     pub fn id(&self) -> Identity {
-        Subject::now(Pid(self.child.id())).unwrap().id
+        ProcessRef::open_current(Pid(self.child.id())).unwrap().id
     }
 
     /// As whom acts mean.
@@ -76,7 +79,7 @@ impl Target {
     /// One of its threads, the first being 0.
     pub fn thread(&self, place: usize) -> Whom {
         let tid = self.tids()[place];
-        let thread = thread_identity(raw(Pid(self.child.id())), raw(Pid(tid)));
+        let thread = thread_identity(raw_pid(Pid(self.child.id())), raw_pid(Pid(tid)));
         Whom { process: self.id(), thread }
     }
 
@@ -191,34 +194,34 @@ fn place(pair: &str) -> (String, u64) {
 }
 
 /// A hand with our own rights, on this thread.
-pub fn hand() -> Worker {
-    Worker::default()
+pub fn worker() -> Executor {
+    Executor::default()
 }
 
 /// Does something that must go well.
 #[track_caller]
-pub fn does(hand: &mut dyn Hand, act: Act) -> Done {
-    hand.act(ONE, act).unwrap()
+pub fn does(worker: &mut dyn UserWorker, act: WorkerRequest) -> WorkerReply {
+    worker.request(ONE, act).unwrap()
 }
 
 /// Does something that must not.
 #[track_caller]
-pub fn refuses(hand: &mut dyn Hand, act: Act) -> Trouble {
-    hand.act(ONE, act).unwrap_err()
+pub fn refuses(worker: &mut dyn UserWorker, act: WorkerRequest) -> ControlError {
+    worker.request(ONE, act).unwrap_err()
 }
 
 thread_local! {
     /// What happened and no test has asked for yet.
-    static SEEN: RefCell<Vec<Happened>> = const { RefCell::new(Vec::new()) };
+    static SEEN: RefCell<Vec<WorkerEvent>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Waits until something happens under a name.
 #[track_caller]
-pub fn until(hand: &mut dyn Hand, mark: Mark) -> Happened {
+pub fn until(worker: &mut dyn UserWorker, mark: RequestTag) -> WorkerEvent {
     deadline::until(|| {
         SEEN.with_borrow_mut(|seen| {
-            seen.extend(hand.happened());
-            let place = seen.iter().position(|it| it.wanted == Some((ONE, mark)))?;
+            seen.extend(worker.poll_events());
+            let place = seen.iter().position(|it| it.requester == Some((ONE, mark)))?;
             Some(seen.remove(place))
         })
     })
@@ -226,10 +229,13 @@ pub fn until(hand: &mut dyn Hand, mark: Mark) -> Happened {
 
 /// Nothing happens until the condition holds, while the hand does its turns.
 #[track_caller]
-pub fn meanwhile(hand: &mut dyn Hand, mut holds: impl FnMut() -> bool) -> Vec<What> {
+pub fn meanwhile(
+    worker: &mut dyn UserWorker,
+    mut holds: impl FnMut() -> bool,
+) -> Vec<WorkerEventKind> {
     let mut seen = Vec::new();
     deadline::until(|| {
-        seen.extend(hand.happened().into_iter().map(|it| it.what));
+        seen.extend(worker.poll_events().into_iter().map(|it| it.kind));
         holds().then_some(())
     });
     seen

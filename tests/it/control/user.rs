@@ -3,16 +3,19 @@
 use super::target::{ONE, Target, does, program, refuses, until};
 use crate::deadline;
 use crate::root::privilege::granted;
-use monitor_control::hand::{Remote, User};
-use monitor_control::{Act, Done, Hand as _, Mark, Method, Program, Trouble, What};
+use monitor_control::user_worker::{User, WorkerProxy};
+use monitor_control::{
+    ControlError, LaunchSpec, RequestTag, StopMethod, UserWorker as _, WorkerEventKind,
+    WorkerReply, WorkerRequest,
+};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
 const UID: u32 = 54_321;
 
-pub fn remote(user: Option<User>) -> Remote {
-    Remote::start(Path::new(env!("CARGO_BIN_EXE_monitor")), user).unwrap()
+pub fn remote(user: Option<User>) -> WorkerProxy {
+    WorkerProxy::start(Path::new(env!("CARGO_BIN_EXE_monitor")), user).unwrap()
 }
 
 fn user() -> User {
@@ -33,9 +36,9 @@ fn root_a_hand_has_become_its_user() {
     if !granted("root_a_hand_has_become_its_user") {
         return;
     }
-    let mut hand = remote(Some(user()));
-    let _answered = hand.act(ONE, Act::Forget).unwrap();
-    let status = std::fs::read_to_string(format!("/proc/{}/status", hand.pid())).unwrap();
+    let mut worker = remote(Some(user()));
+    let _answered = worker.request(ONE, WorkerRequest::ForgetTool).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap();
     let line = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
@@ -53,27 +56,30 @@ fn root_a_users_hand_acts_on_his_own_and_on_nobody_elses() {
     if !granted("root_a_users_hand_acts_on_his_own_and_on_nobody_elses") {
         return;
     }
-    let mut hand = remote(Some(user()));
+    let mut worker = remote(Some(user()));
     let (mine, foreign) = (own("spin", 2), Target::new("spin", 1));
-    assert_eq!(does(&mut hand, Act::Stop(mine.whole())), Done::Stopped(Method::Signal));
+    assert_eq!(
+        does(&mut worker, WorkerRequest::Stop(mine.whole())),
+        WorkerReply::Stopped(StopMethod::Signal)
+    );
     assert!(mine.stands());
-    let _released = does(&mut hand, Act::Continue(mine.whole()));
+    let _released = does(&mut worker, WorkerRequest::Continue(mine.whole()));
     mine.until_counts(0);
     let whole = foreign.whole();
     for act in [
-        Act::Stop(whole),
-        Act::Kill(whole, 15),
-        Act::Nice(whole, 5),
-        Act::Read(whole, foreign.at("text"), 1),
-        Act::Write(whole, foreign.at("text"), vec![1]),
-        Act::Integers(whole, 0, 1),
-        Act::Loader(whole),
-        Act::Break(whole, foreign.at("tick"), Mark(1)),
-        Act::Step(whole, Mark(1)),
-        Act::Watch(whole, Mark(1)),
+        WorkerRequest::Stop(whole),
+        WorkerRequest::Signal(whole, 15),
+        WorkerRequest::SetNice(whole, 5),
+        WorkerRequest::ReadMemory(whole, foreign.at("text"), 1),
+        WorkerRequest::WriteMemory(whole, foreign.at("text"), vec![1]),
+        WorkerRequest::ReadIntegers(whole, 0, 1),
+        WorkerRequest::LoadedImages(whole),
+        WorkerRequest::SetBreakpoint(whole, foreign.at("tick"), RequestTag(1)),
+        WorkerRequest::Step(whole, RequestTag(1)),
+        WorkerRequest::WatchRules(whole, RequestTag(1)),
     ] {
-        let refused = refuses(&mut hand, act.clone());
-        assert!(matches!(refused, Trouble::Denied { .. }), "{act:?}: {refused:?}");
+        let refused = refuses(&mut worker, act.clone());
+        assert!(matches!(refused, ControlError::Denied { .. }), "{act:?}: {refused:?}");
     }
     foreign.until_counts(0);
 }
@@ -83,8 +89,8 @@ fn root_what_a_hand_starts_is_its_users() {
     if !granted("root_what_a_hand_starts_is_its_users") {
         return;
     }
-    let mut hand = remote(Some(user()));
-    let wanted = Program {
+    let mut worker = remote(Some(user()));
+    let wanted = LaunchSpec {
         path: "/bin/sleep".into(),
         arguments: vec![b"60".to_vec()],
         environment: None,
@@ -92,11 +98,13 @@ fn root_what_a_hand_starts_is_its_users() {
         streams: [None, None, None],
         stopped: true,
     };
-    let Done::Started(id) = does(&mut hand, Act::Start(wanted)) else { panic!() };
+    let WorkerReply::Started(id) = does(&mut worker, WorkerRequest::Start(wanted)) else {
+        panic!()
+    };
     use std::os::unix::fs::MetadataExt as _;
     let owner = std::fs::metadata(format!("/proc/{}", id.pid.0)).unwrap().uid();
     assert_eq!(owner, UID);
-    let _killed = does(&mut hand, Act::Kill(id.into(), 9));
+    let _killed = does(&mut worker, WorkerRequest::Signal(id.into(), 9));
     deadline::until(|| (!Path::new(&format!("/proc/{}", id.pid.0)).exists()).then_some(()));
 }
 
@@ -105,31 +113,31 @@ fn root_everything_works_over_the_socket_too() {
     if !granted("root_everything_works_over_the_socket_too") {
         return;
     }
-    let mut hand = remote(Some(user()));
+    let mut worker = remote(Some(user()));
     let target = own("slow", 1);
     let (whole, tick) = (target.whole(), target.at("tick"));
-    let _placed = does(&mut hand, Act::Break(whole, tick, Mark(1)));
+    let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, RequestTag(1)));
     for _ in 0..23 {
-        let hit = until(&mut hand, Mark(1));
-        assert_eq!(hit.what, What::Breakpoint(tick));
-        let _released = does(&mut hand, Act::Release(hit.target, Mark(1)));
+        let hit = until(&mut worker, RequestTag(1));
+        assert_eq!(hit.kind, WorkerEventKind::Breakpoint(tick));
+        let _released = does(&mut worker, WorkerRequest::ReleaseEvent(hit.target, RequestTag(1)));
     }
     // A frame as large as they come.
     let most = 4 << 20;
-    let refused = refuses(&mut hand, Act::Read(whole, target.at("text"), most));
-    assert!(matches!(refused, Trouble::Fault { .. }));
-    let refused = refuses(&mut hand, Act::Write(whole, 16, vec![7; 4 << 20]));
-    assert!(matches!(refused, Trouble::Fault { .. }));
+    let refused = refuses(&mut worker, WorkerRequest::ReadMemory(whole, target.at("text"), most));
+    assert!(matches!(refused, ControlError::Fault { .. }));
+    let refused = refuses(&mut worker, WorkerRequest::WriteMemory(whole, 16, vec![7; 4 << 20]));
+    assert!(matches!(refused, ControlError::Fault { .. }));
 }
 
 #[test]
 fn a_hand_that_is_started_by_hand_says_what_it_is_for() {
     let got = Command::new(env!("CARGO_BIN_EXE_monitor"))
-        .arg("hand")
+        .arg("user-worker")
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap();
     assert_eq!(got.status.code(), Some(2));
     let said = String::from_utf8_lossy(&got.stderr).into_owned();
-    assert!(said.starts_with("monitor: `hand` is started by the service"), "{said}");
+    assert!(said.starts_with("monitor: `user-worker` is started by the daemon"), "{said}");
 }

@@ -1,7 +1,7 @@
 //! Bad input: each kind has its typed error, and nobody else notices.
 
 use crate::served::Served;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use serde_json::Value;
 use std::io::Read as _;
 
@@ -93,8 +93,8 @@ const OTHERS: &[(&str, &str, i64, &str)] = &[
     ("file", r#"{"path":"/etc/passwd","size":true}"#, BAD_PARAM, "every_ns"),
     ("file", r#"{"every_ns":1000000000,"size":true}"#, BAD_PARAM, "path"),
     ("file", r#"{"path":null,"every_ns":1000000000,"size":true}"#, BAD_PARAM, "path"),
-    ("file", r#"{"path":"a","every_ns":1000000000,"size":true}"#, BAD_PARAM, "full path"),
-    ("file", r#"{"path":"/etc/passwd","every_ns":1000000000}"#, BAD_PARAM, "size, access or"),
+    ("file", r#"{"path":"a","every_ns":1000000000,"size":true}"#, BAD_PARAM, "absolute path"),
+    ("file", r#"{"path":"/etc/passwd","every_ns":1000000000}"#, BAD_PARAM, "size, access and"),
     ("register", r#"{"rank":0}"#, BAD_PARAM, "namespace"),
     ("register", r#"{"namespace":"job"}"#, BAD_PARAM, "rank"),
     ("register", r#"{"namespace":"job","rank":-1}"#, BAD_PARAM, "rank"),
@@ -113,7 +113,7 @@ fn check(got: &Value, code: i64, names: &str, of: &str) {
     let message = got["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(got["error"]["code"], code, "{of}: {got}");
     // Of whatever has a status, its name is told too.
-    let status = monitor_model::status::Status::of(i32::try_from(code).unwrap());
+    let status = monitor_model::status::Status::from_number(i32::try_from(code).unwrap());
     let name = status.map_or(Value::Null, |it| it.name().into());
     assert_eq!(got["error"]["data"]["status"], name, "{of}: {got}");
     assert!(message.contains(names), "{of}: {message:?} does not name {names:?}");
@@ -154,12 +154,12 @@ fn what_is_no_call_is_answered_and_the_connection_goes_on() {
         ("{\"method\":\"attach\"}", BAD_PARAM),
         ("{\"method\":\"cancel\",\"params\":{\"id\":\"none\"},\"id\":4}", NOT_FOUND),
     ] {
-        let _ = client.say(format!("{line}\n").as_bytes());
-        check(&client.hear().unwrap(), code, "", line);
+        let _ = client.send(format!("{line}\n").as_bytes());
+        check(&client.next_json().unwrap(), code, "", line);
     }
     let deep = format!("{{\"method\":\"monitor\",\"params\":{}\n", "[".repeat(500_000));
-    let _ = client.say(deep.as_bytes());
-    assert!(client.hear().unwrap()["error"]["code"].as_i64().unwrap() < 0);
+    let _ = client.send(deep.as_bytes());
+    assert!(client.next_json().unwrap()["error"]["code"].as_i64().unwrap() < 0);
     assert_eq!(client.call("hello", "{}")["result"]["service"], "monitor");
 }
 
@@ -209,7 +209,7 @@ fn a_line_without_end_is_cut_off_in_bounded_memory() {
     let mut client = service.connect();
     let part = vec![b'x'; 1 << 20];
     // Far more than is ever kept; the other end closes long before.
-    (0..64).for_each(|_| drop(client.say(&part)));
+    (0..64).for_each(|_| drop(client.send(&part)));
     assert!(service.resident_bytes() < before + (16 << 20));
     assert_eq!(other.call("hello", "{}")["result"]["service"], "monitor");
 }
@@ -218,11 +218,11 @@ fn a_line_without_end_is_cut_off_in_bounded_memory() {
 fn those_who_say_nothing_or_leave_in_mid_reply_disturb_nobody() {
     let service = Served::start("test");
     let mut client = service.connect();
-    let silent: Vec<Talk> = (0..200).map(|_| service.connect()).collect();
+    let silent: Vec<SocketSession> = (0..200).map(|_| service.connect()).collect();
     for _ in 0..50 {
         let mut leaves = service.connect();
-        let _ =
-            leaves.say(b"{\"id\":1,\"method\":\"monitor\",\"params\":{\"part\":\"all\"}}\n{\"id\"");
+        let _ = leaves
+            .send(b"{\"id\":1,\"method\":\"monitor\",\"params\":{\"part\":\"all\"}}\n{\"id\"");
         drop(leaves);
     }
     assert_eq!(client.call("monitor", "{}")["result"]["status"], "SUCCESS");
@@ -243,7 +243,7 @@ fn bytes_of_any_kind_never_end_the_service() {
                 (seed >> 56) as u8
             })
             .collect();
-        let _ = client.say(&bytes);
+        let _ = client.send(&bytes);
     }
     let mut client = service.connect();
     assert_eq!(client.call("hello", "{}")["result"]["service"], "monitor");

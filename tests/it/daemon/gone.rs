@@ -8,7 +8,7 @@ use crate::root::privilege::granted;
 use crate::root::undo::{programs, programs_of};
 use crate::root::workload::Guarded;
 use crate::served::Served;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
@@ -42,7 +42,7 @@ fn root_a_requestor_killed_in_the_middle_of_a_sample_leaves_nothing_behind() {
     }
     let service = Served::start("ebpf");
     let mut client = service.connect();
-    let listed = |client: &mut Talk| {
+    let listed = |client: &mut SocketSession| {
         client.call("list", "{}")["result"].as_array().map_or(usize::MAX, Vec::len)
     };
     // What is made once is made now.
@@ -81,7 +81,7 @@ fn root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once() {
     let sample = |it: serde_json::Value| it["result"]["sample"]["processes"][0].clone();
     let first = sample(client.call("monitor", &request));
     service.kill();
-    assert_eq!(client.hear(), None, "a client sees its connection close");
+    assert_eq!(client.next_json(), None, "a client sees its connection close");
     deadline::until(|| programs().is_disjoint(&ours).then_some(()));
     service.restart();
     let second = sample(service.connect().call("monitor", &request));

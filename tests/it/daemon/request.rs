@@ -29,11 +29,11 @@ impl Drop for Cat {
 fn calls_and_requests_share_a_connection() {
     let service = Served::start("test");
     let mut talk = service.connect();
-    assert_eq!(talk.ask("10 [] number_of_nodes()"), "10 [0] number_of_nodes(0,1)");
+    assert_eq!(talk.request("10 [] number_of_nodes()"), "10 [0] number_of_nodes(0,1)");
     assert_eq!(talk.call("hello", "{}")["result"]["service"], "monitor");
-    assert_eq!(talk.ask(r#"1 [] print(1,2.5,"x")"#), r#"1 [0] print(0,[1,2.5,"x"])"#);
-    assert!(talk.ask("7").starts_with("7 [] error(100,1,"));
-    assert!(talk.ask("}{").starts_with("0 [] error(100,0,"));
+    assert_eq!(talk.request(r#"1 [] print(1,2.5,"x")"#), r#"1 [0] print(0,[1,2.5,"x"])"#);
+    assert!(talk.request("7").starts_with("7 [] error(100,1,"));
+    assert!(talk.request("}{").starts_with("0 [] error(100,0,"));
 }
 
 #[test]
@@ -41,17 +41,17 @@ fn a_tool_hears_of_its_own_events_only_and_leaves_nothing() {
     let service = Served::start("test");
     let (mut one, mut other) = (service.connect(), service.connect());
     for talk in [&mut one, &mut other] {
-        assert_eq!(talk.ask("1 [0] define_user_event(5)"), "1 [0] define_user_event(0)");
-        assert_eq!(talk.ask("2 [0] user_event(5): 3 [0] print($1)"), "2 [0] user_event(0)");
-        assert_eq!(talk.ask("4 [0] enable(2)"), "4 [0] enable(0)");
+        assert_eq!(talk.request("1 [0] define_user_event(5)"), "1 [0] define_user_event(0)");
+        assert_eq!(talk.request("2 [0] user_event(5): 3 [0] print($1)"), "2 [0] user_event(0)");
+        assert_eq!(talk.request("4 [0] enable(2)"), "4 [0] enable(0)");
     }
-    assert_eq!(one.ask("5 [0] raise_event(5,[7])"), "5 [0] raise_event(0)");
+    assert_eq!(one.request("5 [0] raise_event(5,[7])"), "5 [0] raise_event(0)");
     assert_eq!(one.line().as_deref(), Some("3 [0] print(0,[7])"));
     // What the other hears next is his own.
-    assert_eq!(other.ask("6 [0] print(8)"), "6 [0] print(0,[8])");
+    assert_eq!(other.request("6 [0] print(8)"), "6 [0] print(0,[8])");
     drop(one);
     let none = "4 [0] enable(306,0,\"no request 2 is stored on node 0\")";
-    assert_eq!(service.connect().ask("4 [0] enable(2)"), none);
+    assert_eq!(service.connect().request("4 [0] enable(2)"), none);
 }
 
 #[test]
@@ -60,14 +60,14 @@ fn the_end_of_a_process_is_told_with_its_number() {
     let mut talk = service.connect();
     let mut cat = Cat::start();
     let pid = cat.0.id();
-    assert_eq!(talk.ask(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
-    let stored = talk.ask(&format!("2 [] process_terminated({pid}): 3 [$0] print($1)"));
+    assert_eq!(talk.request(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
+    let stored = talk.request(&format!("2 [] process_terminated({pid}): 3 [$0] print($1)"));
     assert_eq!(stored, "2 [0] process_terminated(0)");
-    assert_eq!(talk.ask("4 [] enable(2)"), "4 [0] enable(0)");
+    assert_eq!(talk.request("4 [] enable(2)"), "4 [0] enable(0)");
     cat.end();
     assert_eq!(talk.line(), Some(format!("3 [0] print(0,[{pid}])")));
     let gone = format!("5 [0] process_info(301,0,\"process {pid} has ended\")");
-    assert_eq!(talk.ask(&format!("5 [] process_info({pid},0)")), gone);
+    assert_eq!(talk.request(&format!("5 [] process_info({pid},0)")), gone);
 }
 
 #[test]
@@ -78,14 +78,14 @@ fn a_child_of_an_attached_process_is_told_and_attached() {
     shell.args(["-c", "read go; tail -f /dev/null & read on; kill $!"]);
     let mut shell = Cat(shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     let pid = shell.0.id();
-    assert_eq!(talk.ask(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
-    assert_eq!(talk.ask("2 [] new_process(): 3 [$0] print($1)"), "2 [0] new_process(0)");
-    assert_eq!(talk.ask("4 [] enable(2)"), "4 [0] enable(0)");
+    assert_eq!(talk.request(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
+    assert_eq!(talk.request("2 [] new_process(): 3 [$0] print($1)"), "2 [0] new_process(0)");
+    assert_eq!(talk.request("4 [] enable(2)"), "4 [0] enable(0)");
     shell.0.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     let told = talk.line().unwrap();
     let child: u32 =
         told.strip_prefix("3 [0] print(0,[").unwrap().trim_end_matches("])").parse().unwrap();
-    let both = talk.ask("5 [] process_info([],0)");
+    let both = talk.request("5 [] process_info([],0)");
     assert_eq!(both, format!("5 [0] process_info(0,2,[{},{}])", pid.min(child), pid.max(child)));
 }
 
@@ -96,13 +96,13 @@ fn who_does_not_read_is_told_how_many_he_missed() {
     let service = Served::with("[limits]\nqueue_bytes = \"64KiB\"\n");
     let (mut slow, mut quick) = (service.connect(), service.connect());
     // From 2^30 on, events are everybody's.
-    slow.ask("1 [0] define_user_event(0x40000000)");
-    slow.ask("2 [0] user_event(0x40000000): 3 [0] print($1)");
-    slow.ask("4 [0] enable(2)");
+    slow.request("1 [0] define_user_event(0x40000000)");
+    slow.request("2 [0] user_event(0x40000000): 3 [0] print($1)");
+    slow.request("4 [0] enable(2)");
     let raise = format!("9 [0] raise_event(0x40000000,[\"{}\"])", "x".repeat(100));
     let line = vec![raise; 100].join("; ");
     for _ in 0..LINES {
-        let told = quick.ask(&line);
+        let told = quick.request(&line);
         assert!(told.starts_with("9 [0] raise_event(0); "), "{told}");
     }
     let (mut n_heard, mut n_missed) = (0, 0);

@@ -1,14 +1,14 @@
 //! A reading that takes long holds up those who wait for it, and nobody else.
 
 use crate::served::Folder;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use monitor_backend::{Backend, Error};
 use monitor_backends::canned::Canned;
 use monitor_cluster::scope::Node;
 use monitor_model::probe::Probe;
-use monitor_model::sample::{Process, Sample, Source};
-use monitor_model::want::Want;
-use monitor_server::daemon::{Place, Settings, serve};
+use monitor_model::read_spec::ReadSpec;
+use monitor_model::sample::{BackendKind, Process, Sample};
+use monitor_server::daemon::{Endpoint, Settings, serve};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Reads when it is let.
@@ -19,21 +19,21 @@ struct Gated {
 }
 
 impl Backend for Gated {
-    fn source(&self) -> Source {
-        self.inner.source()
+    fn kind(&self) -> BackendKind {
+        self.inner.kind()
     }
 
     fn probes(&mut self) -> Vec<Probe> {
         self.inner.probes()
     }
 
-    fn read(&mut self, want: &Want) -> Result<Sample, Error> {
+    fn read(&mut self, want: &ReadSpec) -> Result<Sample, Error> {
         let _ = self.begun.send(());
         let _ = self.gate.recv();
         self.inner.read(want)
     }
 
-    fn describe(&mut self, processes: &mut [Process], want: &Want) {
+    fn describe(&mut self, processes: &mut [Process], want: &ReadSpec) {
         self.inner.describe(processes, want);
     }
 }
@@ -50,7 +50,7 @@ fn a_reading_that_takes_long_delays_neither_hello_nor_list_nor_cancel() {
     let service = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let settings =
-            Settings::new(Place::Socket(own), Node { name: "n".into(), ..Node::default() });
+            Settings::new(Endpoint::Socket(own), Node { name: "n".into(), ..Node::default() });
         runtime.block_on(async {
             tokio::select! {
                 served = serve(settings, backend, Vec::new()) => served.unwrap(),
@@ -58,19 +58,19 @@ fn a_reading_that_takes_long_delays_neither_hello_nor_list_nor_cancel() {
             }
         });
     });
-    let mut waits = Talk::to(&socket);
-    let sent = waits.say(
+    let mut waits = SocketSession::connect(&socket);
+    let sent = waits.send(
         b"{\"id\":5,\"method\":\"monitor\",\"params\":{\"id\":\"a\",\"every_ns\":1000000000}}\n",
     );
     sent.unwrap();
     begins.recv().unwrap();
     // The thread that reads stands still; all this is answered meanwhile.
-    let mut other = Talk::to(&socket);
+    let mut other = SocketSession::connect(&socket);
     assert_eq!(other.call("hello", "{}")["result"]["service"], "monitor");
     assert_eq!(other.call("list", "{}")["result"][0]["id"], "a");
     assert_eq!(other.call("cancel", r#"{"id":"b"}"#)["error"]["code"], -46);
     open.send(()).unwrap();
-    let first = waits.hear().unwrap();
+    let first = waits.next_json().unwrap();
     assert_eq!((&first["id"], &first["result"]["status"]), (&5.into(), &"SUCCESS".into()));
     // Whoever reads now must not wait for ever.
     drop(open);

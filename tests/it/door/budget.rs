@@ -20,7 +20,7 @@ fn what_is_given_up_is_said_in_samples_status_doctor_and_log_and_comes_back() {
     let asked = r#"{"fields":["cpu_ns"],"capabilities":["exact-cpu"],"every_ns":20000000}"#;
     let _first = talk.result("monitor", asked);
     let told = until(|| {
-        let event = talk.hear().expect("it goes on");
+        let event = talk.next_json().expect("it goes on");
         given_up(&event["params"]["sample"]).pop()
     });
     assert!(told.starts_with("no exact-cpu: given up to keep within the budget"), "{told}");
@@ -38,7 +38,7 @@ fn what_is_given_up_is_said_in_samples_status_doctor_and_log_and_comes_back() {
     write(&served.config(), &format!("{config}\"100%\"\n"));
     served.signal(Signal::HUP);
     until(|| {
-        let event = talk.hear().expect("it goes on");
+        let event = talk.next_json().expect("it goes on");
         given_up(&event["params"]["sample"]).is_empty().then_some(())
     });
     assert!(served.log().contains("exact-cpu is back"), "{}", served.log());

@@ -26,9 +26,9 @@ fn every_error_is_told_with_file_line_and_key_and_exit_code_2() {
         format!(
             "monitor: {path}:2: limits.monitrs: unknown key \"monitrs\"; did you mean \
              \"monitors\"?\n\
-             monitor: {path}:3: limits.period: wanted a time such as \"10ms\" or \"7d\", found \
+             monitor: {path}:3: limits.period: expected a time such as \"10ms\" or \"7d\", found \
              integer\n\
-             monitor: {path}:6: policy.observe-all: there is no group \"nobody-has-this\" here\n"
+             monitor: {path}:6: policy.observe-all: no group \"nobody-has-this\" on this host\n"
         )
     );
     assert_eq!(got.status.code(), Some(2));
@@ -70,7 +70,7 @@ fn a_file_is_named_in_either_way_to_either_command() {
     for words in [&check[..], &["config", "check", "--config"], &["config", "show"]] {
         let got = run(words, &path);
         let said = String::from_utf8(got.stderr).unwrap();
-        let why = "\"forever\": wanted a time such as \"10ms\" or \"7d\"; \
+        let why = "\"forever\": expected a time such as \"10ms\" or \"7d\"; \
                    units are ns, us, ms, s, m, h and d";
         assert!(said.ends_with(&format!("limits.lease: {why}\n")), "{said}");
         assert_eq!(got.status.code(), Some(2));
@@ -122,7 +122,7 @@ fn status_and_doctor_ask_the_service() {
     );
     let (code, text) = ask(&["doctor"]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("backend test, by the service"), "{text}");
+    assert!(text.contains("backend test, by the daemon"), "{text}");
 }
 
 #[test]

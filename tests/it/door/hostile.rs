@@ -40,9 +40,9 @@ fn garbage_is_answered_line_by_line() {
         // A call that is none, and a request that is none.
         line.splice(..0, *b"{]");
         line.push(b'\n');
-        talk.say(&line).unwrap();
-        assert_eq!(talk.hear().unwrap()["error"]["code"], -32700);
-        talk.say(&line[1..]).unwrap();
+        talk.send(&line).unwrap();
+        assert_eq!(talk.next_json().unwrap()["error"]["code"], -32700);
+        talk.send(&line[1..]).unwrap();
         let told = talk.line().unwrap();
         assert!(told.starts_with("0 [] error(10"), "{told}");
     }
@@ -54,7 +54,7 @@ fn garbage_is_answered_line_by_line() {
 fn half_a_line_is_nothing() {
     let (served, before) = begun();
     for _ in 0..100 {
-        served.connect().say(br#"{"id":1,"method":"hel"#).unwrap();
+        served.connect().send(br#"{"id":1,"method":"hel"#).unwrap();
     }
     until(|| (served.status()["connections"] == 1).then_some(()));
     unharmed(&served, before);
@@ -65,12 +65,12 @@ fn a_line_of_a_gibibyte_ends_at_the_limit() {
     let (served, before) = begun();
     let mut talk = served.connect();
     let chunk = vec![b'{'; 1 << 20];
-    let sent = (0..1024).take_while(|_| talk.say(&chunk).is_ok()).count();
+    let sent = (0..1024).take_while(|_| talk.send(&chunk).is_ok()).count();
     assert!(sent < 16, "{sent} MiB were taken");
-    let told = talk.hear().expect("it is told");
+    let told = talk.next_json().expect("it is told");
     let message = told["error"]["message"].as_str().unwrap();
     assert!(message.contains("the limit \"request_bytes\""), "{message}");
-    assert_eq!(talk.hear(), None);
+    assert_eq!(talk.next_json(), None);
     unharmed(&served, before);
 }
 
@@ -79,8 +79,8 @@ fn a_million_nested_brackets_are_an_error() {
     let (served, before) = begun();
     let mut talk = served.connect();
     let line = format!("{{\"method\":\"monitor\",\"params\":{}\n", "[".repeat(1_000_000));
-    talk.say(line.as_bytes()).unwrap();
-    assert_eq!(talk.hear().unwrap()["error"]["code"], -32700);
+    talk.send(line.as_bytes()).unwrap();
+    assert_eq!(talk.next_json().unwrap()["error"]["code"], -32700);
     unharmed(&served, before);
 }
 
@@ -91,8 +91,8 @@ fn whoever_closes_in_the_middle_of_a_reply_is_forgotten() {
         let mut talk = served.connect();
         let call = br#"{"id":1,"method":"monitor","params":{"part":"all"}}"#;
         let calls = [call.as_slice(), b"\n"].concat().repeat(100);
-        talk.say(&calls).unwrap();
-        let _first = talk.hear().expect("an answer");
+        talk.send(&calls).unwrap();
+        let _first = talk.next_json().expect("an answer");
     }
     until(|| {
         let status = served.status();
@@ -105,17 +105,17 @@ fn whoever_closes_in_the_middle_of_a_reply_is_forgotten() {
 fn whoever_calls_and_never_reads_is_read_no_further() {
     let (served, before) = begun();
     let mut talk = served.connect();
-    talk.deaf();
+    talk.limit_write_time();
     let call = b"{\"id\":1,\"method\":\"monitor\",\"params\":{\"part\":\"all\"}}\n".repeat(1000);
     // It ends when nothing more is taken.
-    let taken = (0..1000).take_while(|_| talk.say(&call).is_ok()).count();
+    let taken = (0..1000).take_while(|_| talk.send(&call).is_ok()).count();
     assert!(taken < 1000);
     unharmed(&served, before);
 }
 
 #[test]
 fn a_thousand_connections_that_say_nothing_disturb_nobody() {
-    let _limit = monitor_sys::files::raise();
+    let _limit = monitor_sys::fd_limit::raise();
     let (served, before) = begun();
     let silent: Vec<_> = (0..1000).map(|_| served.connect()).collect();
     until(|| (served.status()["connections"] == 1001).then_some(()));
@@ -133,7 +133,7 @@ fn a_connection_too_many_is_told_which_limit_it_met() {
     // Whoever looked whether it listens is gone.
     until(|| (first.result("status", "{}")["connections"] == 1).then_some(()));
     let _others = [served.connect(), served.connect()];
-    let told = served.connect().hear().expect("it is told");
+    let told = served.connect().next_json().expect("it is told");
     let message = told["error"]["message"].as_str().unwrap();
     assert!(message.contains("the limit \"connections\""), "{message}");
     let refused = first.result("status", "{}")["refused"]["connection limit"].as_u64();

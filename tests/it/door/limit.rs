@@ -1,13 +1,13 @@
 //! Limits of one user, through the socket: a refusal says which of them was met.
 
 use crate::served::Served;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 
 const CONFIG: &str = "[limits]\nmonitors = 2\ngroups = 1\nlease = \"2s\"\nperiod = \"20ms\"\n\
                       costly_period = \"200ms\"\nregistrations = 1\n";
 
 #[track_caller]
-fn refused(talk: &mut Talk, params: &str, want: &str) {
+fn refused(talk: &mut SocketSession, params: &str, want: &str) {
     assert_eq!(talk.refusal("monitor", params), want, "{params}");
 }
 
@@ -33,7 +33,7 @@ fn every_refusal_for_a_limit_names_it() {
     );
     let grouped = r#"{"fields":["cpu_ns"],"group_by":"comm","every_ns":1000000000}"#;
     let _first = talk.result("monitor", grouped);
-    let want = "user 0 has 1 monitors of groups, the limit \"groups\": cancel some";
+    let want = "user 0 has 1 monitors with groups, the limit \"groups\": cancel some";
     refused(&mut talk, grouped, want);
     let second = every(r#""every_ns":1000000000,"lease_ns":2000000000"#);
     let _second = talk.result("monitor", &second);
@@ -56,10 +56,10 @@ fn so_many_registrations_wait_and_the_next_is_told_why_it_does_not() {
              \"params\":{{\"namespace\":\"job\",\"rank\":{rank},\"pid\":1234}}}}\n"
         )
     };
-    talk.say((0..MANY).map(call).collect::<String>().as_bytes()).unwrap();
-    let answers: Vec<_> = (0..MANY).map(|_| talk.hear().expect("an answer")).collect();
+    talk.send((0..MANY).map(call).collect::<String>().as_bytes()).unwrap();
+    let answers: Vec<_> = (0..MANY).map(|_| talk.next_json().expect("an answer")).collect();
     let (refused, taken): (Vec<_>, Vec<_>) = answers.iter().partition(|it| it["error"].is_object());
-    let want = "1 registrations of user 0 wait, the limit \"registrations\": try again";
+    let want = "1 registrations of user 0 are pending, the limit \"registrations\": try again";
     refused.iter().for_each(|it| assert_eq!(it["error"]["message"], want));
     taken.iter().for_each(|it| assert_eq!(it["result"]["rank"], it["id"], "{it}"));
     assert!(!refused.is_empty() && !taken.is_empty(), "{answers:?}");

@@ -3,7 +3,7 @@
 use crate::deadline::until;
 use crate::root::privilege::able;
 use crate::served::{Folder, Served, monitor};
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use rustix::process::{Gid, Uid};
 use serde_json::Value;
 use std::fs::Permissions;
@@ -88,7 +88,7 @@ fn workload() -> Vec<Waiting> {
 }
 
 /// The row of a process, as this connection sees it.
-fn row(talk: &mut Talk, pid: u32) -> Option<Value> {
+fn row(talk: &mut SocketSession, pid: u32) -> Option<Value> {
     let params = format!(
         "{{\"fields\":[\"uid\",\"cpu_ns\",\"read_call_bytes\",\"tcp_sent_bytes\"],\
          \"targets\":[{{\"pid\":{pid}}}]}}"
@@ -104,7 +104,7 @@ fn compare(backend: &str) {
         let pid = it.child.id();
         as_user(&[], || {
             let shown = std::fs::read_to_string(format!("/proc/{pid}/io")).is_ok();
-            let mut talk = Talk::to(socket);
+            let mut talk = SocketSession::connect(socket);
             let row = row(&mut talk, pid).expect("its name is no secret");
             assert!(row["cpu_ns"].is_u64(), "{}: {row}", it.what);
             // From /proc it cannot be seen whose a user namespace is: then less is shown.
@@ -127,9 +127,9 @@ fn root_the_language_shows_a_user_no_more_than_the_service() {
     let pid = it.child.id();
     let request =
         format!("1 [0] mon_sample(\"proc\",[\"cpu_ns\",\"read_call_bytes\"],\"targets\",[{pid}])");
-    let seen = served.connect().ask(&request);
+    let seen = served.connect().request(&request);
     assert!(seen.starts_with("1 [0] mon_sample(0,") && seen.contains("\"read_call_bytes\","));
-    let seen = as_user(&[], || Talk::to(served.socket()).ask(&request));
+    let seen = as_user(&[], || SocketSession::connect(served.socket()).request(&request));
     assert!(seen.starts_with("1 [0] mon_sample(1,") && seen.contains("\"cpu_ns\","), "{seen}");
     assert!(!seen.contains("\"read_call_bytes\","), "{seen}");
 }
@@ -142,23 +142,23 @@ fn root_the_language_lets_a_user_speak_and_look_for_no_one_else() {
     let served = Served::started("", monitor(), "procfs");
     let it = Waiting::new("root's", "--reuid 0 --regid 0 --clear-groups", &PLAIN);
     let pid = it.child.id();
-    let of_another = format!("process {pid} is of another user: only he and root can");
+    let of_another = format!("process {pid} belongs to another user: only that user and root can");
     let folder = Folder::new();
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
     let path = folder.join("log");
-    let unreached = format!("file \\\"{}\\\": your rights do not reach it", path.display());
+    let unreached = format!("file \\\"{}\\\": permission denied", path.display());
     for (request, want) in [
         (
             format!("mon_heartbeat(\"\",60,\"pid\",{pid})"),
-            format!("{of_another} watch for its beats"),
+            format!("{of_another} watch its heartbeats"),
         ),
         (format!("mon_register(\"job\",0,\"pid\",{pid})"), format!("{of_another} register it")),
         (format!("mon_file(\"\",\"{}\",60,\"size\",1)", path.display()), unreached),
     ] {
         let request = format!("1 [0] {request}");
-        let granted = served.connect().ask(&request);
+        let granted = served.connect().request(&request);
         assert!(granted.contains("(0,\""), "{granted}");
-        let reply = as_user(&[], || Talk::to(served.socket()).ask(&request));
+        let reply = as_user(&[], || SocketSession::connect(served.socket()).request(&request));
         assert!(reply.ends_with(&format!("(400,0,\"{want}\")")), "{reply}");
     }
 }
@@ -187,7 +187,7 @@ fn root_a_grant_to_a_group_shows_its_users_all() {
     let others = Waiting::new("root's", "--reuid 0 --regid 0 --clear-groups", &PLAIN);
     for (groups, all) in [(&[][..], false), (&[61_300][..], true)] {
         as_user(groups, || {
-            let mut talk = Talk::to(socket);
+            let mut talk = SocketSession::connect(socket);
             let row = row(&mut talk, others.child.id()).unwrap();
             assert_eq!(row["read_call_bytes"].is_u64(), all);
         });
@@ -203,13 +203,13 @@ fn root_whoever_is_granted_nothing_is_told_and_left_out() {
     let served = Served::started(config, monitor(), "test");
     let socket = served.socket();
     as_user(&[], || {
-        let mut talk = Talk::to(socket);
-        let told = talk.hear().unwrap();
+        let mut talk = SocketSession::connect(socket);
+        let told = talk.next_json().unwrap();
         assert_eq!(told["error"]["message"], "user 61234 is not granted \"observe-own\" here");
-        assert_eq!(talk.hear(), None);
+        assert_eq!(talk.next_json(), None);
     });
     as_user(&[61_300], || {
-        let mut talk = Talk::to(socket);
+        let mut talk = SocketSession::connect(socket);
         assert_eq!(talk.result("hello", "{}")["uid"], USER);
     });
     until(|| (served.status()["refused"]["not granted"] == 1).then_some(()));
@@ -231,7 +231,7 @@ fn root_behind_hidepid_others_do_not_exist_and_the_group_of_the_mount_is_spared(
         .map(|(rights, what)| Waiting::new(what, rights, &PLAIN));
     for (groups, there) in [(&[][..], false), (&[61_300][..], true)] {
         as_user(groups, || {
-            let mut talk = Talk::to(socket);
+            let mut talk = SocketSession::connect(socket);
             assert!(row(&mut talk, own.child.id()).is_some());
             assert_eq!(row(&mut talk, others.child.id()).is_some(), there);
         });

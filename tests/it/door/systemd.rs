@@ -99,7 +99,7 @@ fn root_the_unit_serves_reloads_comes_back_and_ends_under_systemd() {
     manager.becomes("StatusText", "serving on /run/monitor/monitor.sock");
     let doctor = manager.run("monitor doctor --socket /run/monitor/monitor.sock");
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
-    assert!(said.contains("uid 61237") && said.contains("backend ebpf, by the service"), "{said}");
+    assert!(said.contains("uid 61237") && said.contains("backend ebpf, by the daemon"), "{said}");
     assert!(said.contains("CAP_PERFMON CAP_BPF\n"), "{said}");
 
     assert!(manager.run("systemctl reload monitor").status.success());

@@ -2,14 +2,14 @@
 
 use crate::deadline::until;
 use crate::served::{Folder, Served, monitor, write};
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// A tool that prints each alert, and why a watch has ended.
-fn listener(served: &Served) -> Talk {
+fn listener(served: &Served) -> SocketSession {
     let mut talk = served.connect();
     for (request, want) in [
         ("1 [0] mon_alerted(\"\"): 2 [0] print($1,$2,$3,$4,$5)", "1 [0] mon_alerted(0)"),
@@ -17,13 +17,13 @@ fn listener(served: &Served) -> Talk {
         ("5 [0] enable(1)", "5 [0] enable(0)"),
         ("6 [0] enable(3)", "6 [0] enable(0)"),
     ] {
-        assert_eq!(talk.ask(request), want);
+        assert_eq!(talk.request(request), want);
     }
     talk
 }
 
 #[track_caller]
-fn told(talk: &mut Talk) -> String {
+fn told(talk: &mut SocketSession) -> String {
     talk.line().expect("an alert")
 }
 
@@ -39,14 +39,14 @@ fn who_does_not_beat_is_told_of_and_who_does_is_not() {
         ),
     ];
     for (request, want) in watched {
-        assert_eq!(talk.ask(&format!("7 [0] {request}")), format!("7 [0] {want}"));
+        assert_eq!(talk.request(&format!("7 [0] {request}")), format!("7 [0] {want}"));
     }
     // Another connection of the same process: it is the process that beats.
     let (mut other, quiet) = (served.connect(), AtomicBool::new(false));
     let first = thread::scope(|scope| {
         let beating = scope.spawn(|| {
             until(|| {
-                assert_eq!(other.ask("1 [0] mon_beat()"), "1 [0] mon_beat(0)");
+                assert_eq!(other.request("1 [0] mon_beat()"), "1 [0] mon_beat(0)");
                 quiet.load(Ordering::Relaxed).then_some(())
             });
         });
@@ -73,7 +73,7 @@ fn a_file_that_stays_as_it_is_is_told_of_until_it_changes() {
     let mut talk = listener(&served);
     let path = path.to_str().unwrap();
     let watch = format!("7 [0] mon_file(\"log\",\"{path}\",0.05,\"size\",1,\"drops\",2)");
-    assert_eq!(talk.ask(&watch), "7 [0] mon_file(0,\"log\")");
+    assert_eq!(talk.request(&watch), "7 [0] mon_file(0,\"log\")");
     let alert = |seq: u32, size: u32| {
         let rest = format!("[\"path\",\"{path}\",\"unchanged\",2,\"size\",{size}]");
         format!("2 [0] print(0,[\"log\",{seq},-110,\"file\",{rest}])")
@@ -92,10 +92,10 @@ fn a_registered_rank_is_found_by_targets_that_name_it() {
     let mut talk = served.connect();
     let sample =
         "1 [0] mon_sample(\"proc\",[\"comm\"],\"targets\",[[\"namespace\",\"job\",\"rank\",3]])";
-    assert_eq!(talk.ask(sample), "1 [0] mon_sample(300,0,\"no rank 3 of \\\"job\\\"\")");
+    assert_eq!(talk.request(sample), "1 [0] mon_sample(300,0,\"no rank 3 of \\\"job\\\"\")");
     let register = "2 [0] mon_register(\"job\",3,\"pid\",1234)";
-    assert_eq!(talk.ask(register), "2 [0] mon_register(0,\"job\",3,1234)");
-    let seen = served.connect().ask(sample);
+    assert_eq!(talk.request(register), "2 [0] mon_register(0,\"job\",3,1234)");
+    let seen = served.connect().request(sample);
     assert!(seen.starts_with("1 [0] mon_sample(0,") && seen.contains("[[\"pid\",1234,"), "{seen}");
 }
 
@@ -104,36 +104,36 @@ fn watches_are_listed_cancelled_and_gone_like_monitors() {
     let served = Served::start("test");
     let (mut talk, mut other) = (listener(&served), served.connect());
     for watch in ["mon_heartbeat(\"h\",0.05,\"repeat\",1)", "mon_heartbeat(\"of me\",60)"] {
-        let reply = talk.ask(&format!("7 [0] {watch}"));
+        let reply = talk.request(&format!("7 [0] {watch}"));
         assert!(reply.starts_with("7 [0] mon_heartbeat(0,"), "{reply}");
     }
     assert!(told(&mut talk).starts_with("2 [0] print(0,[\"h\",1,"));
-    let listed = other.ask("1 [0] mon_list()");
+    let listed = other.request("1 [0] mon_list()");
     assert!(
         listed.contains("[\"id\",\"h\",\"uid\",0,") && listed.contains("\"of me\""),
         "{listed}"
     );
     // By somebody else: its tool is told why, and of nothing after that.
-    assert_eq!(other.ask("2 [0] mon_cancel(\"h\")"), "2 [0] mon_cancel(0,[\"h\"])");
+    assert_eq!(other.request("2 [0] mon_cancel(\"h\")"), "2 [0] mon_cancel(0,[\"h\"])");
     let ended =
         std::iter::from_fn(|| talk.line()).find(|it| !it.starts_with("2 [0] print(0,[\"h\","));
     assert_eq!(ended.as_deref(), Some("4 [0] print(0,[\"h\",\"cancelled\"])"));
-    assert_eq!(talk.ask("8 [0] mon_cancel(\"\")"), "8 [0] mon_cancel(0,[\"of me\"])");
-    assert_eq!(other.ask("3 [0] mon_list()"), "3 [0] mon_list(0,[])");
-    assert_eq!(talk.ask("9 [0] mon_heartbeat(\"h\",60)"), "9 [0] mon_heartbeat(0,\"h\")");
+    assert_eq!(talk.request("8 [0] mon_cancel(\"\")"), "8 [0] mon_cancel(0,[\"of me\"])");
+    assert_eq!(other.request("3 [0] mon_list()"), "3 [0] mon_list(0,[])");
+    assert_eq!(talk.request("9 [0] mon_heartbeat(\"h\",60)"), "9 [0] mon_heartbeat(0,\"h\")");
     drop(talk);
-    until(|| (other.ask("4 [0] mon_list()") == "4 [0] mon_list(0,[])").then_some(()));
+    until(|| (other.request("4 [0] mon_list()") == "4 [0] mon_list(0,[])").then_some(()));
 }
 
 #[test]
 fn an_alert_for_everybody_is_heard_by_other_tools_and_clients_of_the_user() {
     let served = Served::start("test");
     let (mut talk, mut hearer) = (served.connect(), listener(&served));
-    assert_eq!(hearer.ask("7 [0] mon_list()"), "7 [0] mon_list(0,[])");
+    assert_eq!(hearer.request("7 [0] mon_list()"), "7 [0] mon_list(0,[])");
     let mut client = served.connect();
     let _hello = client.result("hello", "{}");
     let promise = "1 [0] mon_heartbeat(\"h\",0.05,\"range\",\"user\")";
-    assert_eq!(talk.ask(promise), "1 [0] mon_heartbeat(0,\"h\")");
+    assert_eq!(talk.request(promise), "1 [0] mon_heartbeat(0,\"h\")");
     let heard = told(&mut hearer);
     assert!(heard.starts_with("2 [0] print(0,[\"h\",1,-109,\"heartbeat\","), "{heard}");
     assert_eq!(client.event()["alert"]["kind"], "heartbeat");
@@ -143,12 +143,12 @@ fn an_alert_for_everybody_is_heard_by_other_tools_and_clients_of_the_user() {
 fn what_makes_no_sense_is_refused_in_one_line() {
     let served = Served::with("[limits]\nperiod = \"1s\"\n");
     let mut talk = served.connect();
-    assert_eq!(talk.ask("1 [0] mon_heartbeat(\"h\",2)"), "1 [0] mon_heartbeat(0,\"h\")");
+    assert_eq!(talk.request("1 [0] mon_heartbeat(\"h\",2)"), "1 [0] mon_heartbeat(0,\"h\")");
     for (request, want) in [
         (
             "mon_heartbeat(\"h\",2)",
-            "mon_heartbeat(305,0,\"monitor \\\"h\\\" is there already: cancel it, or ask \
-             to replace it\")",
+            "mon_heartbeat(305,0,\"monitor \\\"h\\\" exists already: cancel it, or set \
+             replace\")",
         ),
         ("mon_heartbeat(\"h\",2,\"replace\",1)", "mon_heartbeat(0,\"h\")"),
         (
@@ -166,25 +166,25 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ("mon_heartbeat(\"\",2,\"pid\",99)", "mon_heartbeat(300,0,\"no process 99\")"),
         (
             "mon_file(\"\",\"log\",2,\"size\",1)",
-            "mon_file(105,0,\"path \\\"log\\\": the full path of a file\")",
+            "mon_file(105,0,\"path \\\"log\\\": expected an absolute path\")",
         ),
         (
             "mon_file(\"\",\"/log\",0,\"size\",1)",
-            "mon_file(105,0,\"every 0.0: wanted seconds, more than 0\")",
+            "mon_file(105,0,\"every 0.0: expected seconds, more than 0\")",
         ),
         (
             "mon_file(\"h\",\"/log\",2,\"size\",1)",
-            "mon_file(305,0,\"monitor \\\"h\\\" is there already: cancel it, or ask \
-             to replace it\")",
+            "mon_file(305,0,\"monitor \\\"h\\\" exists already: cancel it, or set \
+             replace\")",
         ),
-        ("mon_register(\"job\",-1)", "mon_register(105,0,\"rank -1: wanted one from 0\")"),
+        ("mon_register(\"job\",-1)", "mon_register(105,0,\"rank -1: expected 0 or more\")"),
         (
             "mon_register(\"job\",4294967295)",
             "mon_register(105,0,\"rank 4294967295: the largest is 4294967244\")",
         ),
         ("mon_register(\"job\",0,\"pid\",99)", "mon_register(300,0,\"no process 99\")"),
     ] {
-        assert_eq!(talk.ask(&format!("2 [0] {request}")), format!("2 [0] {want}"));
+        assert_eq!(talk.request(&format!("2 [0] {request}")), format!("2 [0] {want}"));
     }
 }
 

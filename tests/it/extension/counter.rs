@@ -41,9 +41,9 @@ fn root_what_a_process_writes_is_counted_summed_timed_and_kept() {
     program.tell("pipe 23");
     assert_eq!(program.line(), "done");
     let end = "8 [0] cnt_read(0,[\"time\",24,0,0])";
-    deadline::until(|| (talk.ask("8 [0] cnt_read(\"time\",1540)") == end).then_some(()));
+    deadline::until(|| (talk.request("8 [0] cnt_read(\"time\",1540)") == end).then_some(()));
     assert_eq!(
-        talk.ask("8 [0] cnt_read([\"bytes\",\"sizes\"],62)"),
+        talk.request("8 [0] cnt_read([\"bytes\",\"sizes\"],62)"),
         format!(
             "8 [0] cnt_read(0,[\"bytes\",\"bytes\",24,{BYTES},0,110,\
              \"sizes\",\"bytes\",24,{BYTES},0,110])"
@@ -51,8 +51,8 @@ fn root_what_a_process_writes_is_counted_summed_timed_and_kept() {
     );
     // Nobody is inside any more, once the last has done both actions; one was at a time.
     let inside = "8 [0] cnt_read(0,[\"inside\",48,0,1,0])";
-    deadline::until(|| (talk.ask("8 [0] cnt_read(\"inside\",308)") == inside).then_some(()));
-    let records = talk.ask("8 [0] cnt_records(\"all\",3)");
+    deadline::until(|| (talk.request("8 [0] cnt_read(\"inside\",308)") == inside).then_some(()));
+    let records = talk.request("8 [0] cnt_records(\"all\",3)");
     let tails = [105, 110, 5].map(|bytes| format!(",{pid},{bytes}]"));
     let is_there = |tail: &String| records.contains(tail);
     assert!(records.starts_with("8 [0] cnt_records(0,0,[[") && tails.iter().all(is_there));
@@ -73,7 +73,7 @@ fn instruments_of_a_tool_go_with_it_and_shared_ones_stay() {
     drop(one);
     let mut other = served.connect();
     let wanted = "2 [0] cnt_list(0,[1073741824,\"counter\",\"\",\"/all\",\"counter\",\"\"])";
-    assert_eq!(other.ask("2 [0] cnt_list()"), wanted);
-    let refused = other.ask("2 [0] cnt_add(\"own\",1)");
+    assert_eq!(other.request("2 [0] cnt_list()"), wanted);
+    let refused = other.request("2 [0] cnt_add(\"own\",1)");
     assert!(refused.starts_with("2 [0] cnt_add(300,"), "{refused}");
 }

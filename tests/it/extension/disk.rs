@@ -15,8 +15,8 @@ fn root_the_calls_and_the_files_of_a_process_are_told() {
     let Some(mut program) = caller(TEST) else { return };
     let (served, pid) = (Served::start("ebpf"), program.pid().0);
     let mut talk = tool(&served, &[pid, std::process::id()]);
-    let counts = |talk: &mut crate::talk::Talk| -> Vec<i64> {
-        let reply = talk.ask(&format!("2 [0] pio_counts([{pid}])"));
+    let counts = |talk: &mut crate::socket_session::SocketSession| -> Vec<i64> {
+        let reply = talk.request(&format!("2 [0] pio_counts([{pid}])"));
         let list = reply.split_once("(0,[").expect(&reply).1.trim_end_matches("])");
         list.split(',').map(|it| it.parse().unwrap()).collect()
     };
@@ -32,12 +32,12 @@ fn root_the_calls_and_the_files_of_a_process_are_told() {
     file.sync_all().unwrap();
     let fd = file.as_raw_fd();
     let own = std::process::id();
-    let told = talk.ask(&format!("2 [0] pio_layout({own},{fd})"));
+    let told = talk.request(&format!("2 [0] pio_layout({own},{fd})"));
     let name = path.canonicalize().unwrap();
     let head = format!("2 [0] pio_layout(0,\"{}\",\"", name.display());
     assert!(told.starts_with(&head) && told.contains(",100000,[0,"), "{told}");
-    let refused = talk.ask(&format!("2 [0] pio_layout({pid},0)"));
+    let refused = talk.request(&format!("2 [0] pio_layout({pid},0)"));
     assert!(refused.starts_with("2 [0] pio_layout(303,"), "{refused}");
-    let space = talk.ask("2 [0] pio_space()");
+    let space = talk.request("2 [0] pio_space()");
     assert!(space.starts_with("2 [0] pio_space(0,[\"/\",\"/dev/"), "{space}");
 }

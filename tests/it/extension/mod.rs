@@ -10,7 +10,7 @@ mod unusual;
 use crate::probe::fixture::Build;
 use crate::root::workload::Guarded;
 use crate::served::Served;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use std::process::Command;
 
 /// `calls.c`, running; nothing, where there is no compiler.
@@ -23,19 +23,19 @@ pub fn caller(test: &str) -> Option<Guarded> {
 }
 
 /// A tool that observes these.
-pub fn tool(served: &Served, pids: &[u32]) -> Talk {
+pub fn tool(served: &Served, pids: &[u32]) -> SocketSession {
     let mut talk = served.connect();
     for pid in pids {
-        assert_eq!(talk.ask(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+        assert_eq!(talk.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
     }
     talk
 }
 
 /// Every one of these is done.
 #[track_caller]
-pub fn done(talk: &mut Talk, requests: &[&str]) {
+pub fn done(talk: &mut SocketSession, requests: &[&str]) {
     for request in requests {
-        let reply = talk.ask(request);
+        let reply = talk.request(request);
         let id = request.split(' ').next().unwrap();
         assert!(reply.starts_with(&format!("{id} [0] ")) && reply.contains("(0"), "{reply}");
     }

@@ -2,7 +2,7 @@
 
 use crate::deadline::until;
 use crate::served::{Served, monitor};
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 
 const SAMPLE: &str = r#"10 [0] mon_sample("proc",["comm","rss_bytes"],"targets",[1234])"#;
 
@@ -16,7 +16,7 @@ fn between<'t>(text: &'t str, begin: &str, end: &str) -> &'t str {
 #[test]
 fn a_sample_is_the_same_by_the_service_and_without_one() {
     let served = Served::start("test");
-    let reply = served.connect().ask(SAMPLE);
+    let reply = served.connect().request(SAMPLE);
     let mut local = monitor();
     local.args(["ask", "--local", "--backend", "test", SAMPLE]);
     let alone = String::from_utf8(local.output().unwrap().stdout).unwrap();
@@ -34,14 +34,14 @@ fn samples_occur_until_the_monitor_is_cancelled() {
     let served = Served::start("test");
     let mut talk = served.connect();
     let begin = "1 [0] mon_sampled(\"m\"): 2 [0] print($1,$2,$3,$4)";
-    assert_eq!(talk.ask(begin), "1 [0] mon_sampled(0)");
-    assert_eq!(talk.ask("3 [0] enable(1)"), "3 [0] enable(0)");
-    let first = talk.ask("4 [0] mon_start(\"m\",\"node\",[\"load1\"],0.05)");
+    assert_eq!(talk.request(begin), "1 [0] mon_sampled(0)");
+    assert_eq!(talk.request("3 [0] enable(1)"), "3 [0] enable(0)");
+    let first = talk.request("4 [0] mon_start(\"m\",\"node\",[\"load1\"],0.05)");
     assert!(first.starts_with("4 [0] mon_start(0,\"m\",[\"schema_version\","), "{first}");
     assert_eq!(talk.line().as_deref(), Some("2 [0] print(0,[\"m\",1,0,0])"));
-    let listed = served.connect().ask("5 [0] mon_list()");
+    let listed = served.connect().request("5 [0] mon_list()");
     assert!(listed.contains("[\"id\",\"m\",\"uid\",0,"), "{listed}");
-    talk.say(b"6 [0] mon_cancel(\"m\")\n7 [0] mon_list()\n").unwrap();
+    talk.send(b"6 [0] mon_cancel(\"m\")\n7 [0] mon_list()\n").unwrap();
     let rest: Vec<String> = std::iter::from_fn(|| talk.line()).take_while(|it| !ends(it)).collect();
     let cancelled = rest.iter().position(|it| it == "6 [0] mon_cancel(0,[\"m\"])");
     assert_eq!(cancelled, rest.len().checked_sub(1), "nothing comes behind it: {rest:?}");
@@ -55,8 +55,8 @@ fn ends(line: &str) -> bool {
 #[test]
 fn a_tool_that_goes_loses_its_monitors_and_only_its_own() {
     let served = Served::start("test");
-    let start = |talk: &mut Talk| {
-        let reply = talk.ask("1 [0] mon_start(\"m\",\"proc\",[\"pid\"],0.05)");
+    let start = |talk: &mut SocketSession| {
+        let reply = talk.request("1 [0] mon_start(\"m\",\"proc\",[\"pid\"],0.05)");
         assert!(reply.starts_with("1 [0] mon_start(0,\"m\","), "{reply}");
     };
     let (mut one, mut other) = (served.connect(), served.connect());
@@ -88,7 +88,7 @@ fn limits_and_nonsense_are_those_of_the_service() {
         ),
         (
             "mon_start(\"\",\"proc\",[],0)",
-            "mon_start(105,0,\"every 0.0: wanted seconds, more than 0\")",
+            "mon_start(105,0,\"every 0.0: expected seconds, more than 0\")",
         ),
         ("mon_sample(\"proc\",[],\"targets\",[3])", "mon_sample(300,0,\"no process 3\")"),
         (
@@ -97,18 +97,18 @@ fn limits_and_nonsense_are_those_of_the_service() {
         ),
         (
             "mon_sample(\"disk\",[],\"top\",3)",
-            "mon_sample(105,0,\"top is of processes, not of disk\")",
+            "mon_sample(105,0,\"top applies to processes, not to disk\")",
         ),
     ] {
-        assert_eq!(talk.ask(&format!("1 [0] {request}")), format!("1 [0] {want}"));
+        assert_eq!(talk.request(&format!("1 [0] {request}")), format!("1 [0] {want}"));
     }
-    let partly = talk.ask("1 [0] mon_sample(\"disk\",[],\"disks\",[\"sda\",\"none\"])");
+    let partly = talk.request("1 [0] mon_sample(\"disk\",[],\"disks\",[\"sda\",\"none\"])");
     assert!(partly.starts_with("1 [0] mon_sample(1,["), "{partly}");
     assert!(partly.contains("\"no disk none: "), "{partly}");
-    assert!(talk.ask("2 [0] mon_start(\"\",\"node\",[\"load1\"],1)").contains("(0,\"monitor-"));
+    assert!(talk.request("2 [0] mon_start(\"\",\"node\",[\"load1\"],1)").contains("(0,\"monitor-"));
     let want =
         "2 [0] mon_start(403,0,\"user 0 has 1 monitors, the limit \\\"monitors\\\": cancel some\")";
-    assert_eq!(talk.ask("2 [0] mon_start(\"b\",\"node\",[\"load1\"],1)"), want);
+    assert_eq!(talk.request("2 [0] mon_start(\"b\",\"node\",[\"load1\"],1)"), want);
 }
 
 #[test]

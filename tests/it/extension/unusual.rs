@@ -7,11 +7,11 @@ use crate::probe::mpi::{OPEN_MPI, Ranks};
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
 use crate::served::{Served, monitor};
-use crate::talk::Talk;
-use monitor_symbols::elf::Image;
-use monitor_symbols::opened::Opened;
-use monitor_symbols::unusual;
-use monitor_symbols::unusual::Times;
+use crate::socket_session::SocketSession;
+use monitor_symbols::diag_probes;
+use monitor_symbols::diag_probes::EventsPerHit;
+use monitor_symbols::elf::ElfImage;
+use monitor_symbols::object_file::ObjectFile;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -35,12 +35,12 @@ fn rank(path: &PathBuf, rank: u32) -> Guarded {
 }
 
 /// A tool that watches all these processes, and prints what is traced.
-fn watching(served: &Served, ranks: &[Guarded]) -> Talk {
+fn watching(served: &Served, ranks: &[Guarded]) -> SocketSession {
     let pids: Vec<u32> = ranks.iter().map(|it| it.pid().0).collect();
     watching_these(served, &pids)
 }
 
-fn watching_these(served: &Served, pids: &[u32]) -> Talk {
+fn watching_these(served: &Served, pids: &[u32]) -> SocketSession {
     let mut talk = tool(served, pids);
     let trace = "2 [0] diag_traced(\"notifier\"): 3 [0] print($1,$5)";
     done(&mut talk, &[trace, "4 [0] enable(2)", "5 [0] diag_watch([])"]);
@@ -49,7 +49,7 @@ fn watching_these(served: &Served, pids: &[u32]) -> Talk {
 
 /// The next line that was traced, after its time, with the number of processes.
 #[track_caller]
-fn traced(talk: &mut Talk) -> String {
+fn traced(talk: &mut SocketSession) -> String {
     let line = talk.line().expect("a line");
     let (head, tail) = line.split_once(" MPI_NOTIFIER_EVENT ").expect(&line);
     assert!(head.starts_with("3 [0] print(0,[\"TIME="), "{line}");
@@ -65,19 +65,19 @@ fn tell(rank: &mut Guarded, what: &str) {
 fn the_header_leaves_a_nop_of_one_byte_and_two_notes() {
     const TEST: &str = "the_header_leaves_a_nop_of_one_byte_and_two_notes";
     let Some(path) = built(TEST) else { return };
-    let image = Image::read(Arc::new(Opened::open(&path, &path).unwrap())).unwrap();
-    let mut found = unusual::in_image(&image).unwrap();
+    let image = ElfImage::read(Arc::new(ObjectFile::open(&path, &path).unwrap())).unwrap();
+    let mut found = diag_probes::in_image(&image).unwrap();
     found.sort_by(|one, other| one.0.name.cmp(&other.0.name));
     let facts: Vec<_> = found
         .iter()
         .map(|(it, _)| {
-            (it.name.as_str(), it.message.as_str(), it.count, it.delay_seconds, it.times)
+            (it.name.as_str(), it.message.as_str(), it.count, it.delay_seconds, it.events_per_hit)
         })
         .collect();
     let want = [
-        ("dropped", "messages were dropped", 1000, 0, Times::Told),
-        ("sent_late", LATE, 1000, 60, Times::One),
-        ("srq_full", SRQ, 23, 0, Times::One),
+        ("dropped", "messages were dropped", 1000, 0, EventsPerHit::Argument),
+        ("sent_late", LATE, 1000, 60, EventsPerHit::One),
+        ("srq_full", SRQ, 23, 0, EventsPerHit::One),
     ];
     assert_eq!(facts, want);
     for (_, address) in found {
@@ -100,7 +100,7 @@ fn root_a_static_probe_is_traced_at_its_threshold_and_after_sigkill() {
     tell(&mut ranks[0], "late 999");
     tell(&mut ranks[0], "full 23");
     assert_eq!(traced(&mut talk), format!("{who} EVENT=srq_full COUNT=23: {SRQ}\",1])"));
-    let list = talk.ask("6 [0] diag_list()");
+    let list = talk.request("6 [0] diag_list()");
     assert!(list.contains("\"sent_late\",1000,60.0,999,999,"), "{list}");
     tell(&mut ranks[0], "full 7");
     // It kills itself, and says nothing any more.
@@ -170,7 +170,7 @@ fn root_a_static_probe_stands_for_as_many_events_as_it_says() {
         tell(&mut ranks[0], what);
     }
     let counted = "\"dropped\",1000,0.0,999,999";
-    deadline::until(|| talk.ask("6 [0] diag_list()").contains(counted).then_some(()));
+    deadline::until(|| talk.request("6 [0] diag_list()").contains(counted).then_some(()));
     tell(&mut ranks[0], "drop 2000000000");
     assert!(traced(&mut talk).contains("EVENT=dropped COUNT=2000000999: "));
 }
@@ -190,7 +190,7 @@ fn root_what_ranks_of_open_mpi_have_left_at_finalize_is_one_line() {
     let served = Served::started("[diag]\nfold = \"5s\"\n", monitor(), "ebpf");
     let mut talk = watching_these(&served, &pids);
     // Each rank reports 1, 2 and so on to 23 at once.
-    ranks.do_it("late 23");
+    ranks.run("late 23");
     ranks.end();
     // The first at once, the three others together.
     let lines = [(276, 1), (3 * 276, 3)].map(|(count, processes)| {

@@ -1,23 +1,24 @@
-//! Programs and libraries that are built for a test, of the files in `tests/fixture/code`.
+//! Builds programs and libraries for a test, from the files in `tests/fixture/code`.
 
 use crate::root::privilege::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is built of what.
+/// A program or library to build.
 pub struct Build<'a> {
-    /// The test, whose folder it lies in.
+    /// The test; its folder gets the product.
     pub test: &'a str,
-    /// The file in `tests/fixture/code`.
+    /// The source file in `tests/fixture/code`.
     pub source: &'a str,
     /// The name of the product.
     pub product: &'a str,
-    /// What else the compiler is told.
+    /// Further arguments of the compiler.
     pub words: &'a [&'a str],
 }
 
 impl Build<'_> {
-    /// Builds it; says why not where there is no compiler, or fails where a skip is not allowed.
+    /// Builds it and returns its path. Without a compiler the test is skipped, or fails if skips
+    /// are not allowed.
     #[track_caller]
     pub fn done(&self) -> Option<PathBuf> {
         let product = folder(self.test).join(self.product);
@@ -25,7 +26,7 @@ impl Build<'_> {
         command.arg("-o").arg(&product).args(self.words).arg(code(self.source));
         let output = match command.output() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                skip(self.test, "needs cc to build what it looks at (apt install gcc libc6-dev)");
+                skip(self.test, "needs cc to build its program (apt install gcc libc6-dev)");
                 return None;
             }
             output => output.unwrap(),
@@ -35,7 +36,7 @@ impl Build<'_> {
     }
 }
 
-/// The library with known first instructions.
+/// Builds the library whose functions begin with known instructions.
 #[track_caller]
 pub fn sites(test: &str) -> Option<PathBuf> {
     let script = format!("-Wl,--version-script={}", code("sites.map").display());
@@ -43,7 +44,7 @@ pub fn sites(test: &str) -> Option<PathBuf> {
     Build { test, source: "sites.s", product: "libsites.so", words: &words }.done()
 }
 
-/// A folder of the test's own.
+/// Creates the folder of a test.
 pub fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).unwrap();

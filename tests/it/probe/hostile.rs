@@ -1,22 +1,22 @@
-//! Files that lie: cut, overwritten, claiming to be huge. Never a panic and never much memory.
+//! Malformed ELF files, truncated or overwritten, cause no panic and no large allocation.
 
 use super::fixture::{folder, sites};
-use monitor_symbols::{Wanted, find};
+use monitor_symbols::{FunctionSpec, resolve};
 
-/// Spoiled copies that are looked at.
+/// Number of corrupted copies that are read.
 const ROUNDS: u64 = 1_000;
-/// Where the header and the tables are, which everything depends on.
+/// Size of the part with the header and the tables.
 const HEAD: u64 = 1024;
 
 #[test]
-fn a_spoiled_file_never_makes_us_panic() {
-    const TEST: &str = "a_spoiled_file_never_makes_us_panic";
+fn a_corrupted_file_never_causes_a_panic() {
+    const TEST: &str = "a_corrupted_file_never_causes_a_panic";
     let Some(path) = sites(TEST) else { return };
     let whole = std::fs::read(path).unwrap();
-    let spoiled = folder(TEST).join("spoiled.so");
-    let wanted = ["plain", "versioned@SITES_1", "leaf+5", "0x1004", "memcpy"];
-    let wanted = wanted.map(|it| Wanted::from_text(it).unwrap());
-    // The generator of Marsaglia, "Xorshift RNGs": the same numbers each time.
+    let corrupted = folder(TEST).join("corrupted.so");
+    let specs = ["plain", "versioned@SITES_1", "leaf+5", "0x1004", "memcpy"];
+    let specs = specs.map(|it| FunctionSpec::from_text(it).unwrap());
+    // The generator of Marsaglia, "Xorshift RNGs": the same numbers in each run.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = move || {
         state ^= state << 13;
@@ -36,24 +36,24 @@ fn a_spoiled_file_never_makes_us_panic() {
         if round % 7 == 0 {
             bytes.truncate(usize::try_from(next() % bytes.len() as u64).unwrap());
         }
-        std::fs::write(&spoiled, bytes).unwrap();
-        for wanted in &wanted {
-            n_found += usize::from(find::in_file(&spoiled, wanted).is_ok());
+        std::fs::write(&corrupted, bytes).unwrap();
+        for spec in &specs {
+            n_found += usize::from(resolve::in_file(&corrupted, spec).is_ok());
         }
     }
-    println!("{n_found} of {} still found", ROUNDS * wanted.len() as u64);
+    println!("{n_found} of {} still found", ROUNDS * specs.len() as u64);
     assert!(n_found > 0);
 }
 
 #[test]
-fn what_is_no_elf_file_is_said() {
-    const TEST: &str = "what_is_no_elf_file_is_said";
+fn a_file_that_is_not_elf_is_refused_with_the_reason() {
+    const TEST: &str = "a_file_that_is_not_elf_is_refused_with_the_reason";
     let path = folder(TEST).join("script");
     std::fs::write(&path, "#!/bin/sh\n").unwrap();
-    let said = |path: &std::path::Path| {
-        find::in_file(path, &Wanted::from_text("main").unwrap()).unwrap_err().to_string()
+    let error = |path: &std::path::Path| {
+        resolve::in_file(path, &FunctionSpec::from_text("main").unwrap()).unwrap_err().to_string()
     };
-    assert!(said(&path).ends_with("it is no ELF file"));
-    assert!(said(std::path::Path::new("/dev/zero")).contains("no regular file"));
-    assert!(said(&path.with_extension("absent")).starts_with("open "));
+    assert!(error(&path).ends_with("not an ELF file"));
+    assert!(error(std::path::Path::new("/dev/zero")).contains("not a regular file"));
+    assert!(error(&path.with_extension("absent")).starts_with("open "));
 }

@@ -1,4 +1,4 @@
-//! Where probes may stand: on libraries of the system and on programs that are built here.
+//! Probes on system libraries, and on programs that the tests build.
 
 mod find;
 pub mod fixture;

@@ -1,4 +1,4 @@
-//! Ranks of an MPI library on this machine, for a test.
+//! Starts ranks of an MPI program on this machine, for a test.
 
 use super::fixture::folder;
 use crate::root::privilege::skip;
@@ -7,7 +7,7 @@ use monitor_model::id::Pid;
 use std::path::Path;
 use std::process::Command;
 
-/// A library, by the programs that Debian has for it.
+/// An MPI library, with the programs that Debian has for it.
 pub struct Library {
     compiler: &'static str,
     starter: &'static str,
@@ -39,20 +39,21 @@ pub const MPICH: Library = Library {
     packages: "MPICH (apt install mpich libmpich-dev)",
 };
 
-/// The ranks, and who has started them.
+/// Running ranks, with the process that started them.
 pub struct Ranks {
     starter: Guarded,
-    /// Their processes, by rank.
+    /// The processes, by rank.
     pub pids: Vec<Pid>,
 }
 
 impl Ranks {
-    /// Starts two; says why not where the library is not, or fails where a skip is not allowed.
+    /// Starts two ranks. Without the library the test is skipped, or fails if skips are not
+    /// allowed.
     pub fn start(test: &str, library: &Library) -> Option<Self> {
         Self::start_many(test, library, 2)
     }
 
-    /// The same of so many.
+    /// Starts `n` ranks.
     pub fn start_many(test: &str, library: &Library, n: usize) -> Option<Self> {
         if [library.compiler, library.starter].iter().any(|it| !Path::new(it).exists()) {
             skip(test, &format!("needs {}", library.packages));
@@ -77,13 +78,13 @@ impl Ranks {
         Some(Self { starter, pids })
     }
 
-    /// Tells them to do something, and waits until it is done.
-    pub fn do_it(&mut self, what: &str) {
+    /// Sends the ranks a command, and waits until it is done.
+    pub fn run(&mut self, what: &str) {
         self.starter.tell(what);
         assert_eq!(self.starter.line(), "done");
     }
 
-    /// Tells them nothing more, and so they come to `MPI_Finalize`.
+    /// Closes the standard input, so that the ranks call `MPI_Finalize`.
     pub fn end(&mut self) {
         drop(self.starter.0.stdin.take());
         assert!(self.starter.0.wait().unwrap().success());

@@ -1,4 +1,4 @@
-//! A virtual machine of PVM on this one, for a test: its daemon and tasks that do as they are told.
+//! Starts a PVM virtual machine for a test: its daemon, and tasks that execute commands.
 
 use super::fixture::Build;
 use crate::deadline;
@@ -10,22 +10,22 @@ use std::process::Command;
 
 const ROOT: &str = "/usr/lib/pvm3";
 
-/// The daemon of a test.
+/// The PVM daemon of a test.
 pub struct Pvm {
     folder: PathBuf,
     program: PathBuf,
     _daemon: Guarded,
 }
 
-/// A task.
+/// A PVM task.
 pub struct Task {
     process: Guarded,
-    /// Its number in PVM.
+    /// Its task id.
     pub tid: i64,
 }
 
 impl Pvm {
-    /// Starts one; says why not where there is no PVM, or fails where a skip is not allowed.
+    /// Starts a daemon. Without PVM the test is skipped, or fails if skips are not allowed.
     pub fn start(test: &str) -> Option<Self> {
         let daemon = Path::new(ROOT).join("lib/pvmd");
         if !daemon.exists() {
@@ -37,7 +37,7 @@ impl Pvm {
         let program =
             Build { words: &[&words[..], &["-Wl,--no-as-needed", "-lpvm3"]].concat(), ..build };
         let program = program.done()?;
-        // The path of a socket has little room.
+        // The path of a socket is limited to 107 bytes.
         let folder =
             std::env::temp_dir().join(format!("pvm{}{:x}", std::process::id(), hash(test)));
         std::fs::create_dir_all(&folder).unwrap();
@@ -60,31 +60,31 @@ impl Pvm {
 }
 
 impl Task {
-    /// Its process.
+    /// The process of the task.
     pub fn pid(&self) -> Pid {
         self.process.pid()
     }
 
-    /// Tells it to do something, and gives its answer.
-    pub fn does(&mut self, what: &str) -> String {
-        self.begins(what);
-        self.answers()
+    /// Sends the task a command, and returns its reply.
+    pub fn run(&mut self, command: &str) -> String {
+        self.begin(command);
+        self.reply()
     }
 
-    /// Tells it to do something that may take long.
-    pub fn begins(&mut self, what: &str) {
-        self.process.tell(what);
+    /// Sends the task a command that may take long.
+    pub fn begin(&mut self, command: &str) {
+        self.process.tell(command);
     }
 
-    /// What it says when that is done.
-    pub fn answers(&mut self) -> String {
+    /// Waits for the reply to the command.
+    pub fn reply(&mut self) -> String {
         self.process.line()
     }
 }
 
 impl Drop for Pvm {
     fn drop(&mut self) {
-        // It may be gone; a later test has another one.
+        // It may not exist; another test has its own folder.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -95,12 +95,12 @@ fn environment<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
         .env("PVM_ARCH", "LINUX64")
         .env("PVM_TMP", folder)
         .env("PVM_DPATH", "/usr/lib/pvm3/lib/pvmd")
-        // It refuses root otherwise.
+        // Without it, PVM refuses to run as root.
         .env("PVM_ALLOW_ROOT", "1")
         .current_dir(folder)
 }
 
-/// A short name of a test.
+/// Returns a hash of the name of a test.
 fn hash(text: &str) -> u32 {
     text.bytes().fold(0, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
 }

@@ -1,4 +1,4 @@
-//! Queues of real libraries and of the system: what waits in them, without taking it.
+//! Message queues of real libraries and of the system: read without removing messages.
 
 use super::fixture::Build;
 use super::mpi::{OPEN_MPI, Ranks};
@@ -8,7 +8,7 @@ use crate::root::workload::Guarded;
 use monitor_model::id::Pid;
 use monitor_platform::queue;
 use monitor_platform::queue::{Change, Depth, Message, Queue};
-use monitor_symbols::Error;
+use monitor_symbols::SymbolError;
 use std::path::Path;
 use std::process::Command;
 
@@ -24,55 +24,55 @@ fn heads(pid: Pid) -> Vec<(Option<i64>, i64, u64)> {
 }
 
 #[test]
-fn root_what_has_arrived_in_a_task_of_pvm_is_told_in_order() {
-    const TEST: &str = "root_what_has_arrived_in_a_task_of_pvm_is_told_in_order";
+fn root_messages_that_arrived_in_a_pvm_task_are_listed_in_order() {
+    const TEST: &str = "root_messages_that_arrived_in_a_pvm_task_are_listed_in_order";
     if !granted(TEST) {
         return;
     }
     let Some(pvm) = Pvm::start(TEST) else { return };
     let (mut sender, mut receiver) = (pvm.task(), pvm.task());
     assert_eq!(heads(receiver.pid()), []);
-    let _sent = sender.does(&format!("many 5 {} 100", receiver.tid));
-    // What is in the socket has not arrived: the library takes it in when it looks for something.
-    let _sent = sender.does(&format!("send {} 999 1", receiver.tid));
-    crate::deadline::until(|| (receiver.does("probe 999") == "1").then_some(()));
+    let _sent = sender.run(&format!("many 5 {} 100", receiver.tid));
+    // A message in the socket has not arrived: the library reads it at the next call.
+    let _sent = sender.run(&format!("send {} 999 1", receiver.tid));
+    crate::deadline::until(|| (receiver.run("probe 999") == "1").then_some(()));
     let from = Some(sender.tid);
     let mut want: Vec<_> = (0i64..5).map(|n| (from, 100 + n, 10 * n.cast_unsigned())).collect();
     want.push((from, 999, 1));
     assert_eq!(heads(receiver.pid()), want);
     let whole = messages(receiver.pid(), Depth::Contents);
     assert_eq!(whole[3].content, [b'a' + 103 % 26; 30]);
-    let took = receiver.does(&format!("receive {} 102", sender.tid));
+    let took = receiver.run(&format!("receive {} 102", sender.tid));
     assert!(took.ends_with(&format!(" 20 102 {}", sender.tid)), "{took}");
     let _received = want.remove(2);
     assert_eq!(heads(receiver.pid()), want);
 }
 
 #[test]
-fn root_the_message_that_a_task_of_pvm_packs_is_found() {
-    const TEST: &str = "root_the_message_that_a_task_of_pvm_packs_is_found";
+fn root_the_send_buffer_of_a_pvm_task_is_found() {
+    const TEST: &str = "root_the_send_buffer_of_a_pvm_task_is_found";
     if !granted(TEST) {
         return;
     }
     let Some(pvm) = Pvm::start(TEST) else { return };
     let mut task = pvm.task();
     let buffer = || queue::send_buffer(Path::new("/proc"), task.pid());
-    assert!(matches!(buffer(), Err(Error::Lacking { .. })));
-    assert_eq!(task.does("pack 77"), "0");
+    assert!(matches!(buffer(), Err(SymbolError::Unavailable { .. })));
+    assert_eq!(task.run("pack 77"), "0");
     let (address, size) = queue::send_buffer(Path::new("/proc"), task.pid()).unwrap();
     assert_ne!(address, 0);
     assert_eq!(size, 77);
 }
 
 #[test]
-fn root_unexpected_messages_of_open_mpi_are_told() {
-    const TEST: &str = "root_unexpected_messages_of_open_mpi_are_told";
+fn root_unexpected_messages_of_open_mpi_are_listed() {
+    const TEST: &str = "root_unexpected_messages_of_open_mpi_are_listed";
     if !granted(TEST) {
         return;
     }
     let Some(mut ranks) = Ranks::start(TEST, &OPEN_MPI) else { return };
     assert_eq!(heads(ranks.pids[1]), []);
-    ranks.do_it("fill 5");
+    ranks.run("fill 5");
     let want: Vec<_> =
         (0i64..5).map(|n| (Some(0), 300 + n, 8 * (10 + n.cast_unsigned()))).collect();
     assert_eq!(heads(ranks.pids[1]), want);
@@ -87,8 +87,8 @@ fn with_queue(test: &str, kind: &str) -> Option<Guarded> {
 }
 
 #[test]
-fn root_a_queue_of_system_v_is_read_without_taking_anything() {
-    const TEST: &str = "root_a_queue_of_system_v_is_read_without_taking_anything";
+fn root_a_system_v_queue_is_read_without_removing_messages() {
+    const TEST: &str = "root_a_system_v_queue_is_read_without_removing_messages";
     if !granted(TEST) {
         return;
     }
@@ -97,7 +97,7 @@ fn root_a_queue_of_system_v_is_read_without_taking_anything() {
     assert_eq!(heads(pid), [(None, 1, 1), (None, 2, 2), (None, 1, 3)]);
     assert_eq!(heads(pid), [(None, 1, 1), (None, 2, 2), (None, 1, 3)]);
     assert_eq!(messages(pid, Depth::Contents)[1].content, b"ba");
-    // Somebody else becomes the last to read when he takes something: it is not his queue yet.
+    // The last process to read from the queue becomes its user; so far that is the program.
     let error = queue::remove(proc, pid, 2).unwrap_err().to_string();
     assert!(error.contains("first of each type"), "{error}");
     let error = queue::insert(proc, pid, Some(1), b"new").unwrap_err().to_string();
@@ -110,9 +110,8 @@ fn root_a_queue_of_system_v_is_read_without_taking_anything() {
 }
 
 #[test]
-fn root_a_queue_of_posix_has_a_length_takes_at_its_end_and_gives_from_its_head() {
-    const TEST: &str =
-        "root_a_queue_of_posix_has_a_length_takes_at_its_end_and_gives_from_its_head";
+fn root_a_posix_queue_has_a_length_and_is_changed_at_its_ends() {
+    const TEST: &str = "root_a_posix_queue_has_a_length_and_is_changed_at_its_ends";
     if !granted(TEST) {
         return;
     }
@@ -132,8 +131,8 @@ fn root_a_queue_of_posix_has_a_length_takes_at_its_end_and_gives_from_its_head()
 }
 
 #[test]
-fn root_a_process_without_a_queue_says_so() {
-    const TEST: &str = "root_a_process_without_a_queue_says_so";
+fn root_a_process_without_a_queue_is_an_error() {
+    const TEST: &str = "root_a_process_without_a_queue_is_an_error";
     if !granted(TEST) {
         return;
     }

@@ -1,18 +1,18 @@
-//! Which instruction a probe gets, and where there must be none.
+//! The instruction that is chosen for a probe, and places where probes are refused.
 
 use super::fixture::{Build, sites};
-use monitor_symbols::site::Pace;
-use monitor_symbols::{Error, Site, Wanted, find};
+use monitor_symbols::site::ProbeCost;
+use monitor_symbols::{FunctionSpec, ProbeSite, SymbolError, resolve};
 use std::path::Path;
 use std::process::Command;
 
-fn found(path: &Path, name: &str) -> Result<Vec<Site>, Error> {
-    find::in_file(path, &Wanted::from_text(name).unwrap())
+fn found(path: &Path, name: &str) -> Result<Vec<ProbeSite>, SymbolError> {
+    resolve::in_file(path, &FunctionSpec::from_text(name).unwrap())
 }
 
-/// The only site of that name.
+/// Returns the only site of a name.
 #[track_caller]
-fn one(path: &Path, name: &str) -> Site {
+fn one(path: &Path, name: &str) -> ProbeSite {
     let [site] = &found(path, name).unwrap()[..] else { panic!("not one {name}") };
     site.clone()
 }
@@ -20,12 +20,12 @@ fn one(path: &Path, name: &str) -> Site {
 #[track_caller]
 fn refused(path: &Path, name: &str) -> String {
     match found(path, name) {
-        Err(Error::Unsafe { why, .. }) => why,
+        Err(SymbolError::Unsafe { why, .. }) => why,
         other => panic!("{name} was not refused: {other:?}"),
     }
 }
 
-/// Where a symbol is, as the tools of the compiler say.
+/// Returns the address of a symbol, from nm(1).
 fn address(path: &Path, name: &str) -> u64 {
     let output = Command::new("nm").arg(path).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -34,29 +34,29 @@ fn address(path: &Path, name: &str) -> u64 {
 }
 
 #[test]
-fn an_emulated_instruction_is_taken_as_it_is() {
-    let Some(path) = sites("an_emulated_instruction_is_taken_as_it_is") else { return };
+fn an_emulated_first_instruction_is_chosen() {
+    let Some(path) = sites("an_emulated_first_instruction_is_chosen") else { return };
     let site = one(&path, "plain");
-    assert_eq!((site.pace, site.is_revisited), (Pace::Emulated, false));
+    assert_eq!((site.cost, site.is_revisited), (ProbeCost::Emulated, false));
     assert_eq!(site.address, address(&path, "plain"));
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes[usize::try_from(site.offset).unwrap()], 0x55);
 }
 
 #[test]
-fn a_landing_pad_is_stepped_across() {
-    let Some(path) = sites("a_landing_pad_is_stepped_across") else { return };
+fn a_landing_pad_is_skipped() {
+    let Some(path) = sites("a_landing_pad_is_skipped") else { return };
     let site = one(&path, "padded");
     assert_eq!(site.address, address(&path, "padded") + 4);
-    assert_eq!(site.pace, Pace::Emulated);
+    assert_eq!(site.cost, ProbeCost::Emulated);
     let site = one(&path, "padded_nop");
     assert_eq!(site.address, address(&path, "padded_nop") + 4);
-    assert_eq!(site.pace, Pace::Patched);
+    assert_eq!(site.cost, ProbeCost::Patched);
 }
 
 #[test]
-fn a_probe_behind_a_landing_pad_would_count_the_rounds_of_a_loop() {
-    let name = "a_probe_behind_a_landing_pad_would_count_the_rounds_of_a_loop";
+fn a_landing_pad_is_not_skipped_into_a_loop() {
+    let name = "a_landing_pad_is_not_skipped_into_a_loop";
     let Some(path) = sites(name) else { return };
     let site = one(&path, "padded_loop");
     assert_eq!(site.address, address(&path, "padded_loop"));
@@ -65,13 +65,13 @@ fn a_probe_behind_a_landing_pad_would_count_the_rounds_of_a_loop() {
 }
 
 #[test]
-fn a_slow_place_is_said() {
-    let Some(path) = sites("a_slow_place_is_said") else { return };
+fn a_slow_site_has_a_warning() {
+    let Some(path) = sites("a_slow_site_has_a_warning") else { return };
     let site = one(&path, "stepped");
-    assert_eq!(site.pace, Pace::Stepped("sub".into()));
-    assert!(site.pace.warning().unwrap().contains("`sub`"));
-    assert_eq!(one(&path, "plain").pace.warning(), None);
-    assert_eq!(one(&path, "plain+2").pace, Pace::Stepped("ret".into()));
+    assert_eq!(site.cost, ProbeCost::Stepped("sub".into()));
+    assert!(site.cost.warning().unwrap().contains("`sub`"));
+    assert_eq!(one(&path, "plain").cost.warning(), None);
+    assert_eq!(one(&path, "plain+2").cost, ProbeCost::Stepped("ret".into()));
 }
 
 #[test]
@@ -81,23 +81,23 @@ fn a_five_byte_nop_in_a_leaf_function_is_refused() {
     assert!(refused(&path, "leaf+5").contains("overwrite its variables"));
     let at = address(&path, "leaf_probe");
     assert!(refused(&path, &format!("{at:#x}")).contains("overwrite its variables"));
-    // A place that is jumped to is no entry either, and neither is one that other code runs into.
+    // A jump target and code that is entered by falling through are not entries either.
     assert!(refused(&path, "leaf.cold").contains("overwrite its variables"));
     assert!(refused(&path, "inner").contains("overwrite its variables"));
-    assert_eq!(one(&path, "nop_first").pace, Pace::Patched);
+    assert_eq!(one(&path, "nop_first").cost, ProbeCost::Patched);
 }
 
 #[test]
 fn the_middle_of_an_instruction_is_refused() {
     let Some(path) = sites("the_middle_of_an_instruction_is_refused") else { return };
-    assert!(refused(&path, "leaf+3").contains("middle of the `mov`"));
-    assert_eq!(one(&path, "leaf+10").pace, Pace::Stepped("mov".into()));
+    assert!(refused(&path, "leaf+3").contains("inside the `mov`"));
+    assert_eq!(one(&path, "leaf+10").cost, ProbeCost::Stepped("mov".into()));
     assert!(refused(&path, "locked").contains("lock"));
 }
 
 #[test]
-fn names_of_one_place_are_one_site() {
-    let Some(path) = sites("names_of_one_place_are_one_site") else { return };
+fn aliases_of_one_address_are_one_site() {
+    let Some(path) = sites("aliases_of_one_address_are_one_site") else { return };
     assert_eq!(one(&path, "also_plain").offset, one(&path, "plain").offset);
     // No version means every version: a program may have been linked with any of them.
     let both: Vec<u64> = found(&path, "versioned").unwrap().iter().map(|it| it.offset).collect();
@@ -105,28 +105,28 @@ fn names_of_one_place_are_one_site() {
     assert_eq!(both.len(), 2);
     assert!(each.iter().all(|it| both.contains(it)));
     assert_eq!(each[0], one(&path, "plain").offset);
-    assert!(matches!(found(&path, "versioned@SITES_3"), Err(Error::Missing { .. })));
+    assert!(matches!(found(&path, "versioned@SITES_3"), Err(SymbolError::NotFound { .. })));
 }
 
 #[test]
-fn a_name_that_is_chosen_when_it_is_loaded_is_refused() {
-    let Some(path) = sites("a_name_that_is_chosen_when_it_is_loaded_is_refused") else { return };
+fn an_ifunc_is_refused() {
+    let Some(path) = sites("an_ifunc_is_refused") else { return };
     assert!(refused(&path, "chosen").contains("IFUNC"));
 }
 
 #[test]
 fn a_label_without_a_size_ends_at_the_next_name() {
     let Some(path) = sites("a_label_without_a_size_ends_at_the_next_name") else { return };
-    assert_eq!(one(&path, "unsized").pace, Pace::Emulated);
+    assert_eq!(one(&path, "unsized").cost, ProbeCost::Emulated);
 }
 
 #[test]
-fn what_is_in_no_function_is_refused() {
-    let Some(path) = sites("what_is_in_no_function_is_refused") else { return };
+fn an_address_outside_of_functions_is_refused() {
+    let Some(path) = sites("an_address_outside_of_functions_is_refused") else { return };
     let padding = address(&path, "plain") + 3;
-    assert!(refused(&path, &format!("{padding:#x}")).contains("which function"));
+    assert!(refused(&path, &format!("{padding:#x}")).contains("covers this address"));
     let error = found(&path, "0x10").unwrap_err().to_string();
-    assert!(error.contains("is no code"), "{error}");
+    assert!(error.contains("no code at that file offset"), "{error}");
 }
 
 #[test]
@@ -141,17 +141,17 @@ fn a_stripped_program_is_probed_by_offset() {
     assert!(done.success());
     let error = found(&stripped, "marked").unwrap_err().to_string();
     assert!(error.contains("stripped") && error.contains("0xOFFSET"), "{error}");
-    // The unwind tables are still there, so the offset is known to be an instruction.
+    // The unwind tables remain, so the offset is known to be an instruction.
     let by_offset = one(&stripped, &format!("{:#x}", site.offset));
-    assert_eq!((by_offset.offset, by_offset.pace), (site.offset, site.pace));
-    // `main` reads lines into a buffer on its stack: its code is long, and has a middle.
+    assert_eq!((by_offset.offset, by_offset.cost), (site.offset, site.cost));
+    // `main` has a buffer on its stack, so its first instruction is longer than one byte.
     let inside = found(&path, "main+1").map(|it| it[0].offset);
     let stripped_inside = found(&stripped, &format!("{:#x}", one(&path, "main").offset + 1));
     assert_eq!(inside.is_ok(), stripped_inside.is_ok());
 }
 
 #[test]
-fn every_function_of_the_c_library_has_a_place_or_a_reason() {
+fn sites_in_the_c_library_are_beginnings_of_instructions() {
     let text = std::fs::read_to_string("/proc/self/maps").unwrap();
     let path = text.split_whitespace().find(|word| word.ends_with("/libc.so.6"));
     let path = Path::new(path.expect("the tests are linked with the C library"));
@@ -173,15 +173,17 @@ fn every_function_of_the_c_library_has_a_place_or_a_reason() {
 }
 
 #[test]
-fn the_return_of_what_returns_twice_is_refused() {
-    let Some(path) = sites("the_return_of_what_returns_twice_is_refused") else { return };
-    use monitor_symbols::elf::Image;
-    use monitor_symbols::opened::Opened;
+fn a_return_probe_on_a_function_that_returns_twice_is_refused() {
+    let Some(path) = sites("a_return_probe_on_a_function_that_returns_twice_is_refused") else {
+        return;
+    };
+    use monitor_symbols::elf::ElfImage;
+    use monitor_symbols::object_file::ObjectFile;
     use monitor_symbols::site::refuse_return;
-    let image = Image::read(Opened::open(&path, &path).unwrap().into()).unwrap();
+    let image = ElfImage::read(ObjectFile::open(&path, &path).unwrap().into()).unwrap();
     assert_eq!(image.build_id(), Some(vec![0x12, 0x34, 0xab, 0xcd]));
     let site = one(&path, "plain");
     assert!(refuse_return(&image, &site).is_ok());
-    let twice = Site { function: "setjmp".into(), ..site };
-    assert!(refuse_return(&image, &twice).unwrap_err().to_string().contains("kill the program"));
+    let twice = ProbeSite { function: "setjmp".into(), ..site };
+    assert!(refuse_return(&image, &twice).unwrap_err().to_string().contains("crash the program"));
 }

@@ -1,4 +1,4 @@
-//! Calls of libraries as they happen: each one is told, with its values and no other.
+//! Taps: each library call of the watched processes is recorded with its values, and no other.
 
 use super::fixture::Build;
 use super::mpi::{Library, MPICH, OPEN_MPI, Ranks};
@@ -10,7 +10,7 @@ use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
 use monitor_model::id::Pid;
 use monitor_platform::tap::{Called, News, Taps};
-use monitor_symbols::description::Descriptions;
+use monitor_symbols::signatures::Signatures;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ fn program(test: &str) -> Option<Guarded> {
     Some(program)
 }
 
-/// Taps on both ends of these functions in these processes.
+/// Taps the start and the end of these functions in these processes.
 fn taps(names: &[&str], pids: &[Pid]) -> Taps {
-    let mut all = Descriptions::shipped();
+    let mut all = Signatures::shipped();
     all.add(Path::new("own.calls"), OWN).unwrap();
     let rules = Box::new(KernelRules::open().unwrap());
     let mut taps = Taps::new(Path::new("/proc"), rules, Arc::new(all)).unwrap();
@@ -41,7 +41,7 @@ fn taps(names: &[&str], pids: &[Pid]) -> Taps {
     taps
 }
 
-/// Everything that was called until now, at one edge.
+/// Returns the calls so far, by edge.
 fn calls(taps: &mut Taps) -> [Vec<Called>; 2] {
     let news = taps.news(usize::MAX);
     let called = news.into_iter().map(|it| match it {
@@ -53,15 +53,15 @@ fn calls(taps: &mut Taps) -> [Vec<Called>; 2] {
     [start, end]
 }
 
-/// The values of a call, as they are shown.
+/// Returns the printed values of a call.
 fn shown(called: &Called) -> Vec<String> {
     let values = called.plan.told.iter().zip(&called.values);
     values.map(|(told, heard)| heard.shown(told)).collect()
 }
 
 #[test]
-fn root_23_calls_that_fail_tell_why() {
-    const TEST: &str = "root_23_calls_that_fail_tell_why";
+fn root_23_failed_calls_have_their_errno() {
+    const TEST: &str = "root_23_failed_calls_have_their_errno";
     if !granted(TEST) {
         return;
     }
@@ -77,8 +77,8 @@ fn root_23_calls_that_fail_tell_why() {
 }
 
 #[test]
-fn root_what_a_buffer_holds_is_told_as_far_as_its_length() {
-    const TEST: &str = "root_what_a_buffer_holds_is_told_as_far_as_its_length";
+fn root_a_buffer_is_recorded_up_to_its_length() {
+    const TEST: &str = "root_a_buffer_is_recorded_up_to_its_length";
     if !granted(TEST) {
         return;
     }
@@ -88,9 +88,9 @@ fn root_what_a_buffer_holds_is_told_as_far_as_its_length() {
     assert_eq!(program.line(), "done");
     let [start, end] = calls(&mut taps);
     let is = |name: &'static str| move |it: &&Called| it.tap.name == name;
-    // Its own words to us go through the same function, and come last.
+    // The replies of the program to the test use the same function, and come last.
     let written: Vec<_> = start.iter().filter(is("libc:write")).take(23).collect();
-    // What we tell it comes in pieces of fewer bytes, or of words.
+    // Commands of the test to the program are shorter, or text.
     let is_told = |it: &&Called| it.values[0].raw >= Some(5) && it.values[2].text.is_some();
     let is_data =
         |it: &&Called| it.values[2].text.as_ref().is_some_and(|it| !it.starts_with(b"pipe"));
@@ -105,14 +105,14 @@ fn root_what_a_buffer_holds_is_told_as_far_as_its_length() {
     for (n, it) in (1..23).zip(&read) {
         let bytes = vec![n; 5 * usize::from(n)];
         assert_eq!(it.values[0].raw, Some(5 * u64::from(n)), "{it:?}");
-        assert_eq!(it.values[1].raw, Some(0), "it did not fail");
+        assert_eq!(it.values[1].raw, Some(0), "the call succeeded");
         assert_eq!(it.values[2].text.as_deref(), Some(&bytes[..]));
     }
 }
 
 #[test]
-fn root_arguments_on_the_stack_and_what_is_written_through_pointers_are_told() {
-    const TEST: &str = "root_arguments_on_the_stack_and_what_is_written_through_pointers_are_told";
+fn root_stack_arguments_and_output_parameters_are_recorded() {
+    const TEST: &str = "root_stack_arguments_and_output_parameters_are_recorded";
     if !granted(TEST) {
         return;
     }
@@ -134,22 +134,22 @@ fn root_arguments_on_the_stack_and_what_is_written_through_pointers_are_told() {
 }
 
 #[test]
-fn root_nobody_else_is_told_of_and_nothing_is_left() {
-    const TEST: &str = "root_nobody_else_is_told_of_and_nothing_is_left";
+fn root_other_processes_are_not_recorded_and_probes_are_removed() {
+    const TEST: &str = "root_other_processes_are_not_recorded_and_probes_are_removed";
     if !granted(TEST) {
         return;
     }
-    let (Some(mut meant), Some(mut other)) = (program(TEST), program(TEST)) else { return };
-    let mut taps = taps(&["libc:open"], &[meant.pid()]);
-    for program in [&mut other, &mut meant] {
+    let (Some(mut watched), Some(mut other)) = (program(TEST), program(TEST)) else { return };
+    let mut taps = taps(&["libc:open"], &[watched.pid()]);
+    for program in [&mut other, &mut watched] {
         program.tell("open 5");
         assert_eq!(program.line(), "done");
     }
     let [start, _] = calls(&mut taps);
-    assert_eq!(start.iter().map(|it| it.pid).collect::<Vec<_>>(), [meant.pid(); 5]);
+    assert_eq!(start.iter().map(|it| it.pid).collect::<Vec<_>>(), [watched.pid(); 5]);
     taps.set(&[].into());
-    meant.tell("open 5");
-    assert_eq!(meant.line(), "done");
+    watched.tell("open 5");
+    assert_eq!(watched.line(), "done");
     assert!(taps.news(usize::MAX).is_empty());
 }
 
@@ -163,9 +163,9 @@ fn root_23_messages_of_pvm_are_23_calls_with_their_values() {
     let (mut sender, mut receiver) = (pvm.task(), pvm.task());
     let names = ["pvm_send", "pvm_bufinfo", "libpvm3:mesg_input"];
     let mut taps = taps(&names, &[sender.pid(), receiver.pid()]);
-    let _sent = sender.does(&format!("many 23 {} 100", receiver.tid));
+    let _sent = sender.run(&format!("many 23 {} 100", receiver.tid));
     for n in 0..23 {
-        let _took = receiver.does(&format!("receive {} {}", sender.tid, 100 + n));
+        let _took = receiver.run(&format!("receive {} {}", sender.tid, 100 + n));
     }
     let [start, end] = calls(&mut taps);
     let of = |all: &[Called], name: &str| -> Vec<Vec<String>> {
@@ -207,7 +207,7 @@ fn messages_of_mpi_are_calls(test: &str, library: &Library) {
     }
     let Some(mut ranks) = Ranks::start(test, library) else { return };
     let mut taps = taps(&["MPI_Send", "MPI_Recv"], &ranks.pids);
-    ranks.do_it("go 23");
+    ranks.run("go 23");
     let [start, end] = calls(&mut taps);
     let of = |all: &[Called], name: &str, rank: usize, from: usize, to: usize| -> Vec<_> {
         let mine = all.iter().filter(|it| it.tap.name == name && it.pid == ranks.pids[rank]);
@@ -219,7 +219,7 @@ fn messages_of_mpi_are_calls(test: &str, library: &Library) {
     let values = |it: &Called| [1, 3, 4].map(|at| shown(it)[at].clone()).to_vec();
     assert_eq!(sent.map(values).collect::<Vec<_>>(), sends);
     assert_eq!(of(&end, "MPI_Send", 0, 0, 1), vec![["MPI_SUCCESS"]; 23]);
-    // The seventh argument is on the stack, and what it points to is written by the call.
+    // The seventh argument is a pointer on the stack, to a structure that the call writes.
     let received = of(&end, "MPI_Recv", 1, 2, 5);
     assert_eq!(received, (0..23).map(|n| text([0, 100 + n, 0])).collect::<Vec<_>>());
     let asked = of(&start, "MPI_Recv", 1, 0, 1);

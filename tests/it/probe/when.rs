@@ -1,4 +1,4 @@
-//! `monitor when`: lines as it happens, and the table at the end.
+//! `monitor when`: a line for each event, and the table at the end.
 
 use super::fixture::Build;
 use crate::deadline;
@@ -24,22 +24,22 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A target that waits to be told what to do, and `monitor when` that has begun to watch it.
+/// Starts a target that waits for commands, and `monitor when` watching it.
 fn watched(program: PathBuf, words: &[&str]) -> (Guarded, Guarded) {
     let mut target = Guarded::run(&mut Command::new(program));
     assert_eq!(target.line(), "ready");
     let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
     command.arg("when").args(words).args(["--pid", &target.pid().0.to_string()]);
     let mut watch = Guarded::run(command.stderr(Stdio::piped()));
-    until_it_watches(&mut watch);
+    wait_until_watching(&mut watch);
     (target, watch)
 }
 
-/// Waits until it says so.
-fn until_it_watches(watch: &mut Guarded) {
-    let mut said = BufReader::new(watch.0.stderr.as_mut().unwrap()).lines();
+/// Waits until `monitor when` prints that it watches.
+fn wait_until_watching(watch: &mut Guarded) {
+    let mut lines = BufReader::new(watch.0.stderr.as_mut().unwrap()).lines();
     let is_it = |line: &String| line.contains("watching");
-    assert!(said.by_ref().map(Result::unwrap).any(|line| is_it(&line)));
+    assert!(lines.by_ref().map(Result::unwrap).any(|line| is_it(&line)));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn root_a_command_is_watched_from_its_first_instruction() {
     assert_eq!((&row[..3], row.len()), (&["call", "libc:open", "23"][..], 5), "{out}");
 }
 
-/// A pipe in which there is no room for a byte.
+/// Creates a pipe that is full.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&writer, true).unwrap();
@@ -71,17 +71,17 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 }
 
 #[test]
-fn root_a_command_that_waits_goes_with_a_monitor_that_is_killed() {
-    const TEST: &str = "root_a_command_that_waits_goes_with_a_monitor_that_is_killed";
+fn root_a_waiting_command_ends_when_the_monitor_is_killed() {
+    const TEST: &str = "root_a_waiting_command_ends_when_the_monitor_is_killed";
     if !granted(TEST) {
         return;
     }
     let folder = Folder::new();
-    let made = folder.join("made");
-    // It comes no further than to say that it watches, and then it would let the command begin.
+    let marker = folder.join("marker");
+    // The monitor blocks while printing that it watches, just before it starts the command.
     let (_reader, full) = full_pipe();
     let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
-    command.args(["when", "exec", "print", "--", "touch", made.to_str().unwrap()]).stderr(full);
+    command.args(["when", "exec", "print", "--", "touch", marker.to_str().unwrap()]).stderr(full);
     let mut watch = Guarded::run(&mut command);
     let pid = watch.pid().0;
     let children = format!("/proc/{pid}/task/{pid}/children");
@@ -98,7 +98,7 @@ fn root_a_command_that_waits_goes_with_a_monitor_that_is_killed() {
     watch.0.kill().unwrap();
     let _status = watch.0.wait().unwrap();
     deadline::until(|| matches!(state(&child), None | Some('Z' | 'X')).then_some(()));
-    assert!(!made.exists());
+    assert!(!marker.exists());
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn root_signals_are_printed_and_counted_by_name() {
 }
 
 #[test]
-fn root_a_process_is_stopped_as_it_calls_abort() {
-    const TEST: &str = "root_a_process_is_stopped_as_it_calls_abort";
+fn root_a_process_is_stopped_when_it_calls_abort() {
+    const TEST: &str = "root_a_process_is_stopped_when_it_calls_abort";
     if !granted(TEST) {
         return;
     }
@@ -134,8 +134,8 @@ fn root_a_process_is_stopped_as_it_calls_abort() {
 }
 
 #[test]
-fn root_programs_are_told_an_object_for_each_event_and_one_at_the_end() {
-    const TEST: &str = "root_programs_are_told_an_object_for_each_event_and_one_at_the_end";
+fn root_json_output_has_an_object_for_each_event_and_a_summary() {
+    const TEST: &str = "root_json_output_has_an_object_for_each_event_and_a_summary";
     if !granted(TEST) {
         return;
     }
@@ -166,8 +166,8 @@ fn root_programs_are_told_an_object_for_each_event_and_one_at_the_end() {
 }
 
 #[test]
-fn root_how_a_process_ended_is_told_to_programs() {
-    if !granted("root_how_a_process_ended_is_told_to_programs") {
+fn root_json_output_has_the_exit_code_of_a_process() {
+    if !granted("root_json_output_has_the_exit_code_of_a_process") {
         return;
     }
     let words = ["end", "print", "--format", "json", "--", "/bin/sh", "-c", "exit 3"];
@@ -177,7 +177,7 @@ fn root_how_a_process_ended_is_told_to_programs() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_said_before_anything_is_started() {
+fn invalid_events_are_refused_before_the_command_is_started() {
     let error = |words: &[&str]| {
         let output = when(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
@@ -185,5 +185,5 @@ fn what_cannot_be_watched_is_said_before_anything_is_started() {
     };
     assert!(error(&["explode", "print", "--pid", "1"]).contains("unknown event"));
     assert!(error(&["exec", "dance", "--pid", "1"]).contains("unknown action"));
-    assert!(error(&["signal", "time", "--pid", "1"]).contains("only calls take time"));
+    assert!(error(&["signal", "time", "--pid", "1"]).contains("time needs a call"));
 }

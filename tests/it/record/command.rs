@@ -1,23 +1,23 @@
-//! The commands as a stranger meets them.
+//! The commands around recordings: refusals, limits, rotation, speed.
 
 use super::{Folder, printed, run, text};
 use monitor_recording::Recording;
 
 #[track_caller]
-fn refused(words: &[&str], code: i32, part: &str) {
-    let got = run(words);
-    let said = String::from_utf8_lossy(&got.stderr).into_owned();
-    assert_eq!(got.status.code(), Some(code), "{said}");
-    assert!(said.contains(part) && said.lines().count() == 1, "{said}");
+fn refused(args: &[&str], code: i32, part: &str) {
+    let got = run(args);
+    let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
+    assert_eq!(got.status.code(), Some(code), "{stderr}");
+    assert!(stderr.contains(part) && stderr.lines().count() == 1, "{stderr}");
 }
 
 #[test]
-fn what_is_there_stays_and_what_is_none_is_told() {
+fn an_existing_file_is_kept_and_other_files_are_refused() {
     let folder = Folder::new();
     let file = folder.join("r");
     std::fs::write(&file, "mine").unwrap();
     let record = ["record", text(&file), "--backend", "test", "--count", "2", "--every", "1ms"];
-    refused(&record, 2, "is there already: choose another name, or --force");
+    refused(&record, 2, "exists: choose another name or use --force");
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
     refused(&["replay", text(&file)], 1, "is not a recording");
     assert_eq!(printed(&[&record[..], &["--force"]].concat()), "");
@@ -27,29 +27,29 @@ fn what_is_there_stays_and_what_is_none_is_told() {
 }
 
 #[test]
-fn what_is_of_an_output_is_for_replay() {
+fn options_about_output_are_refused_and_hidden() {
     for option in [&["--sort", "rss_bytes"][..], &["--top", "3"], &["--group-by", "job"]] {
-        let words = [&["record", "/no/such/file", "--backend", "test"], option].concat();
-        refused(&words, 2, "is for monitor replay");
+        let args = [&["record", "/no/such/file", "--backend", "test"], option].concat();
+        refused(&args, 2, "applies to monitor replay");
     }
     let help = String::from_utf8(run(&["record", "--help"]).stdout).unwrap();
     assert!(help.contains("--rotate") && !help.contains("--format"), "{help}");
 }
 
 #[test]
-fn a_limit_ends_it_or_begins_another_file() {
+fn a_limit_ends_the_recording_or_rotates_it() {
     let folder = Folder::new();
     let file = folder.join("r");
     let record = |more: &[&str]| {
-        let words = ["record", text(&file), "--backend", "test", "--every", "1ms", "--force"];
-        assert_eq!(printed(&[&words[..], more].concat()), "");
+        let args = ["record", text(&file), "--backend", "test", "--every", "1ms", "--force"];
+        assert_eq!(printed(&[&args[..], more].concat()), "");
     };
     let samples = |name: &str| {
         let mut recording = Recording::open(&folder.join(name)).ok()?;
         let first = recording.next().unwrap().unwrap().at.boot.0 / 1_000_000_000;
         Some((first, recording.span().unwrap().samples))
     };
-    // The clock of the test backend makes a second of each reading.
+    // The clock of the test backend advances one second per reading.
     record(&["--max-time", "10s", "--count", "99"]);
     assert_eq!(samples("r"), Some((1_000, 10)));
     record(&["--max-time", "10s", "--rotate", "2", "--count", "45"]);
@@ -62,14 +62,14 @@ fn a_limit_ends_it_or_begins_another_file() {
 }
 
 #[test]
-fn a_replay_waits_as_long_as_it_took() {
+fn a_replay_takes_as_long_as_the_recording() {
     let folder = Folder::new();
     let file = folder.join("r");
-    let words = ["record", text(&file), "--backend", "test", "--every", "1ms", "--count", "4"];
-    assert_eq!(printed(&words), "");
+    let args = ["record", text(&file), "--backend", "test", "--every", "1ms", "--count", "4"];
+    assert_eq!(printed(&args), "");
     let start = std::time::Instant::now();
     let lines = printed(&["replay", text(&file), "--speed", "10", "--format", "json"]);
     assert_eq!(lines.lines().count(), 4);
-    // Three seconds of the test backend's clock, ten times as fast.
+    // Three seconds of the test backend's clock, at ten times the speed.
     assert!(start.elapsed() >= std::time::Duration::from_millis(300));
 }

@@ -1,4 +1,4 @@
-//! The flight recorder of the service.
+//! The flight recorder of the daemon.
 
 use super::{Folder, run, text};
 use crate::deadline::until;
@@ -7,14 +7,14 @@ use monitor_recording::{Recording, Span};
 
 const KEEPING: &str = "[flight]\nkeep = \"40s\"\nevery = \"100ms\"\n";
 
-/// The span of what was kept, as the service hands it out.
-fn saved(served: &Served, more: &[&str]) -> Option<(Span, usize)> {
+/// Saves the flight recorder; returns its span and the number of samples read.
+fn saved(daemon: &Served, more: &[&str]) -> Option<(Span, usize)> {
     let folder = Folder::new();
     let file = folder.join("r");
-    let words = ["save", text(&file), "--socket", text(served.socket())];
-    let got = run(&[&words[..], more].concat());
-    let said = String::from_utf8_lossy(&got.stderr).into_owned();
-    assert_eq!(got.status.code(), Some(0), "{said}");
+    let args = ["save", text(&file), "--socket", text(daemon.socket())];
+    let got = run(&[&args[..], more].concat());
+    let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
+    assert_eq!(got.status.code(), Some(0), "{stderr}");
     let mut recording = Recording::open(&file).unwrap();
     let mut found = 0;
     while let Some(sample) = recording.next().unwrap() {
@@ -22,36 +22,36 @@ fn saved(served: &Served, more: &[&str]) -> Option<(Span, usize)> {
         assert!(!sample.notes.iter().any(|it| it.text.contains("damaged")), "{:?}", sample.notes);
         found += 1;
     }
-    assert_eq!(recording.at_end(), []);
+    assert_eq!(recording.end_notes(), []);
     Some((recording.span()?, found))
 }
 
 #[test]
-fn the_last_time_is_there_and_no_more() {
-    let served = Served::with(KEEPING);
-    // The clock of the test backend makes a second of each reading.
+fn the_flight_recorder_keeps_the_configured_time() {
+    let daemon = Served::with(KEEPING);
+    // The clock of the test backend advances one second per reading.
     let full = |(span, _): &(Span, usize)| span.first.boot.0 > 1_100_000_000_000;
-    let (span, found) = until(|| saved(&served, &[]).filter(full));
+    let (span, found) = until(|| saved(&daemon, &[]).filter(full));
     let seconds = span.last.boot.since(span.first.boot).seconds();
-    // Blocks are a quarter of it long, and go as a whole.
+    // Blocks cover a quarter of the kept time, and are dropped as a whole.
     assert!((35.0..=65.0).contains(&seconds), "{seconds}");
     assert_eq!(found as u64, span.samples);
-    let (span, _) = saved(&served, &["--last", "5s"]).unwrap();
+    let (span, _) = saved(&daemon, &["--last", "5s"]).unwrap();
     let seconds = span.last.boot.since(span.first.boot).seconds();
-    // Processes and the node are two readings, so samples are two seconds apart.
+    // Processes and node are two readings, so samples are two seconds apart.
     assert!((4.0..=20.0).contains(&seconds), "{seconds}");
 }
 
 #[test]
-fn without_it_the_refusal_says_what_to_do_and_leaves_no_file() {
-    let served = Served::with("");
+fn without_flight_recorder_save_is_refused_and_leaves_no_file() {
+    let daemon = Served::with("");
     let folder = Folder::new();
     let file = folder.join("r");
-    let got = run(&["save", text(&file), "--socket", text(served.socket())]);
-    let said = String::from_utf8_lossy(&got.stderr);
+    let got = run(&["save", text(&file), "--socket", text(daemon.socket())]);
+    let stderr = String::from_utf8_lossy(&got.stderr);
     assert!(
-        !got.status.success() && said.contains("set flight.keep in the configuration"),
-        "{said}"
+        !got.status.success() && stderr.contains("set flight.keep in the configuration"),
+        "{stderr}"
     );
     assert!(!file.exists());
 }

@@ -1,8 +1,10 @@
-//! Recordings from outside: the same numbers as live, and what survives a crash or a full disk.
+//! Recordings through the commands: the same numbers as live, and what survives a crash or a full
+//! disk.
 
 mod command;
 mod crash;
 mod flight;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod report;
 mod rule;
@@ -13,17 +15,17 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// Runs the program.
-pub fn run(words: &[&str]) -> Output {
+pub fn run(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
-    command.args(words).env_remove("MONITOR_BACKEND").stdin(Stdio::null()).output().unwrap()
+    command.args(args).env_remove("MONITOR_BACKEND").stdin(Stdio::null()).output().unwrap()
 }
 
-/// Runs it to a good end, and gives what it printed.
+/// Runs the program, which must succeed; returns its standard output.
 #[track_caller]
-pub fn printed(words: &[&str]) -> String {
-    let got = run(words);
-    let said = String::from_utf8_lossy(&got.stderr).into_owned();
-    assert!(got.status.success(), "{words:?}: {said}");
+pub fn printed(args: &[&str]) -> String {
+    let got = run(args);
+    let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
+    assert!(got.status.success(), "{args:?}: {stderr}");
     String::from_utf8(got.stdout).unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! A recording as Parquet: the same cells as in CSV, to the digit.
+//! A recording as Parquet: exactly the same cells as in CSV.
 
 use super::{printed, run, text};
 use crate::served::Folder;
@@ -7,7 +7,7 @@ use parquet::record::Field;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The cells of a row as CSV writes them; three decimals are enough there.
+/// A cell as CSV writes it, rounded to three decimals.
 fn cell(field: &Field) -> String {
     match field {
         Field::Null => String::new(),
@@ -16,7 +16,7 @@ fn cell(field: &Field) -> String {
         Field::ULong(n) => n.to_string(),
         Field::Double(x) => format!("{}", (x * 1e3).round() / 1e3),
         Field::Str(text) => text.clone(),
-        other => panic!("{other:?} is of no kind that a field has"),
+        other => panic!("no field has the type of {other:?}"),
     }
 }
 
@@ -31,7 +31,7 @@ fn rows(path: &Path) -> Vec<Vec<String>> {
     std::iter::once(names).chain(cells).collect()
 }
 
-/// Lines of CSV without quotes, as the backend of tests has none.
+/// Splits CSV lines; the test backend needs no quotes.
 fn lines(csv: &str) -> Vec<Vec<String>> {
     csv.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
 }
@@ -40,13 +40,13 @@ fn lines(csv: &str) -> Vec<Vec<String>> {
 fn recorded() -> (Folder, PathBuf) {
     let folder = Folder::new();
     let file = folder.join("r");
-    let words = ["record", text(&file), "--local", "--backend", "test", "--every", "10ms"];
-    printed(&[&words[..], &["--count", "23"]].concat());
+    let args = ["record", text(&file), "--local", "--backend", "test", "--every", "10ms"];
+    printed(&[&args[..], &["--count", "23"]].concat());
     (folder, file)
 }
 
 #[test]
-fn every_cell_is_as_in_csv() {
+fn every_cell_is_the_same_as_in_csv() {
     let (folder, file) = recorded();
     for part in [&["proc"][..], &["node"], &["disk"], &["net"], &["proc", "--group-by", "user"]] {
         let to = folder.join("p");
@@ -60,9 +60,9 @@ fn every_cell_is_as_in_csv() {
 }
 
 #[test]
-fn what_has_no_rows_of_one_kind_is_refused() {
+fn a_scope_with_several_kinds_of_rows_is_refused() {
     let (_folder, file) = recorded();
     let got = run(&["export", text(&file), "all", "--format", "parquet"]);
-    let said = String::from_utf8_lossy(&got.stderr);
-    assert!(said.contains("parquet has rows of one kind"), "{said}");
+    let stderr = String::from_utf8_lossy(&got.stderr);
+    assert!(stderr.contains("parquet needs rows of one kind"), "{stderr}");
 }

@@ -1,22 +1,22 @@
-//! What used what, told from a recording.
+//! Reports, exports and recorded runs: resource usage computed from a recording.
 
 use super::{Folder, printed, run, text};
 use crate::root::privilege::granted;
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
 use monitor_model::field::ProcessField;
-use monitor_model::want::Want;
+use monitor_model::read_spec::ReadSpec;
 use monitor_recording::{Existing, Header, Writer};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The example world over so many samples, half a second from one to the next.
+/// Records the example world: `samples` samples, half a second apart.
 fn example(folder: &Folder, samples: usize) -> PathBuf {
     let world = include_str!("../../../docs/examples/world.txt");
     let hostile = "\nprocess 666 comm=<b>&x uid=0 cpu_ns/s=1ms\n";
     let mut canned = Canned::scripted(&(world.to_owned() + hostile)).unwrap();
-    let want = Want { costly: vec![ProcessField::Cgroup], ..Want::whole() };
+    let want = ReadSpec { costly: vec![ProcessField::Cgroup], ..ReadSpec::everything() };
     let file = folder.join("r");
     let header = Header { node: "node7".into(), processors: 2, ..Header::default() };
     let mut writer = Writer::create(&file, Existing::Keep, &header).unwrap();
@@ -29,8 +29,8 @@ fn example(folder: &Folder, samples: usize) -> PathBuf {
     file
 }
 
-fn json(words: &[&str]) -> Value {
-    serde_json::from_str(&printed(words)).unwrap()
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&printed(args)).unwrap()
 }
 
 fn entry<'a>(report: &'a Value, name: &str) -> &'a Value {
@@ -39,7 +39,7 @@ fn entry<'a>(report: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn each_thing_is_told_by_what_it_used() {
+fn entries_have_the_usage_of_their_processes() {
     let folder = Folder::new();
     let file = example(&folder, 21);
     for by in ["process", "command"] {
@@ -58,22 +58,22 @@ fn each_thing_is_told_by_what_it_used() {
         assert_eq!(report["brief"][0]["name"], "true");
     }
     let cgroups = json(&["report", text(&file), "--by", "cgroup", "--format", "json"]);
-    // The helper is there too, by the one that made it.
+    // Includes the helper, which its parent started.
     assert_eq!(entry(&cgroups, "/job/7")["cpu_ns"], 15_001_000_000_u64);
 }
 
 #[test]
-fn a_part_counts_for_itself() {
+fn a_time_range_is_counted_alone() {
     let folder = Folder::new();
     let file = example(&folder, 21);
-    let words = ["report", text(&file), "--format", "json", "--from", "+2s", "--to", "+6s"];
-    let report = json(&words);
+    let args = ["report", text(&file), "--format", "json", "--from", "+2s", "--to", "+6s"];
+    let report = json(&args);
     assert_eq!(entry(&report, "solver")["cpu_ns"], 6_000_000_000_u64);
     assert_eq!(report["samples"], 9);
 }
 
 #[test]
-fn a_table_is_eighty_columns_wide_and_says_of_what() {
+fn the_table_is_eighty_columns_wide_and_names_the_node() {
     let folder = Folder::new();
     let file = example(&folder, 21);
     let table = printed(&["report", text(&file)]);
@@ -83,11 +83,11 @@ fn a_table_is_eighty_columns_wide_and_says_of_what() {
         assert!(table.contains(part), "{part} in {table}");
     }
     let one = printed(&["report", text(&file), "--by", "process", "--top", "1"]);
-    assert!(one.contains("200 ") && one.contains("and 4 more that used less"), "{one}");
+    assert!(one.contains("200 ") && one.contains("and 4 more with lower usage"), "{one}");
 }
 
-/// Where the first frame behind both headers begins.
-fn behind_headers(bytes: &[u8]) -> usize {
+/// Position of the first frame after both headers.
+fn after_headers(bytes: &[u8]) -> usize {
     let frame = |at: usize| {
         let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap());
         at + 64 + usize::try_from(length).unwrap()
@@ -96,26 +96,28 @@ fn behind_headers(bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn where_nothing_is_left_to_tell_it_says_what_is_missing_and_no_zeros() {
+fn without_readable_samples_it_reports_what_is_missing_instead_of_zeros() {
     let folder = Folder::new();
     let file = example(&folder, 23);
     let whole = std::fs::read(&file).unwrap();
-    let block = behind_headers(&whole);
+    let block = after_headers(&whole);
     let mut flipped = whole.clone();
     flipped[block + 70] ^= 1;
-    let cut = format!("has no sample: {} is cut or damaged from byte {block} on", text(&file));
-    let damaged = "has no sample of that time: the last 23 samples are damaged in ".to_owned();
+    let path = text(&file);
+    let cut = format!("has no sample: {path} is truncated or damaged from byte {block} on");
+    let damaged =
+        "has no sample in that time range: the last 23 samples are damaged in ".to_owned();
     for (bytes, why) in [(&whole[..block + 70], cut), (&flipped[..], damaged)] {
         std::fs::write(&file, bytes).unwrap();
         let got = run(&["report", text(&file)]);
-        let said = String::from_utf8_lossy(&got.stderr);
-        assert!(said.contains(&why), "{said}");
+        let stderr = String::from_utf8_lossy(&got.stderr);
+        assert!(stderr.contains(&why), "{stderr}");
         assert_eq!((got.status.code(), got.stdout.len()), (Some(1), 0));
     }
 }
 
 #[test]
-fn a_page_and_its_plots_need_nothing_from_elsewhere() {
+fn a_page_and_its_plots_are_self_contained() {
     let folder = Folder::new();
     let file = example(&folder, 61);
     let (svg, html) = (folder.join("p.svg"), folder.join("p.html"));
@@ -129,13 +131,13 @@ fn a_page_and_its_plots_need_nothing_from_elsewhere() {
         assert!(!foreign.contains("://") && !text.contains("<script") && !text.contains("<b>"));
         assert!(text.contains("&lt;b&gt;") && text.contains("CPU, percent of one processor"));
         assert!(!text.contains("NaN"));
-        // The solver is there throughout, at 150 percent.
+        // The solver is present throughout, at 150 percent.
         assert!(text.matches("class=\"area").count() >= 3);
     }
 }
 
 #[test]
-fn an_export_is_what_a_replay_prints() {
+fn an_export_is_the_same_as_a_replay() {
     let folder = Folder::new();
     let file = example(&folder, 21);
     let replayed = printed(&["replay", text(&file), "--format", "csv"]);
@@ -148,14 +150,14 @@ fn an_export_is_what_a_replay_prints() {
 }
 
 #[test]
-fn a_command_can_be_recorded_as_it_runs() {
+fn a_run_can_be_recorded() {
     let folder = Folder::new();
     let file = folder.join("r");
-    let words = ["run", "--backend", "procfs", "--record", text(&file), "--"];
-    let output = run(&[&words[..], &["sh", "-c", "exit 9"]].concat());
+    let args = ["run", "--backend", "procfs", "--record", text(&file), "--"];
+    let output = run(&[&args[..], &["sh", "-c", "exit 9"]].concat());
     assert_eq!(output.status.code(), Some(9));
-    let again = run(&[&words[..], &["true"]].concat());
-    assert_eq!(again.status.code(), Some(2), "the file is there already");
+    let again = run(&[&args[..], &["true"]].concat());
+    assert_eq!(again.status.code(), Some(2), "the file exists");
     assert!(printed(&["replay", text(&file), "--format", "json"]).lines().count() >= 1);
 }
 
@@ -167,8 +169,8 @@ fn root_a_recorded_run_has_every_descendant() {
     let folder = Folder::new();
     let file = folder.join("r");
     let script = "i=0; while [ $i -lt 23 ]; do /bin/true; i=$((i+1)); done";
-    let words = ["run", "--backend", "ebpf", "--record", text(&file), "--", "sh", "-c", script];
-    assert!(run(&words).status.success());
+    let args = ["run", "--backend", "ebpf", "--record", text(&file), "--", "sh", "-c", script];
+    assert!(run(&args).status.success());
     let lines = printed(&["replay", text(&file), "--format", "json", "--fields", "comm,ended"]);
     let mut ended = BTreeSet::new();
     for line in lines.lines() {

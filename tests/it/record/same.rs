@@ -1,35 +1,43 @@
-//! What is replayed is what was live, to the digit.
+//! A replay prints exactly the same as the live command.
 
 use super::{Folder, printed, text};
 use crate::root::privilege::granted;
 use monitor_backend::Backend;
 use monitor_backends::ebpf::Ebpf;
 use monitor_backends::procfs::{Procfs, Root};
-use monitor_format::{Form, Frame, Layout, Paint, Room};
+use monitor_format::{Frame, Layout, OutputFormat, Paint, Viewport};
 use monitor_model::field::ProcessField;
+use monitor_model::read_spec::{Capability, Devices, ReadSpec};
 use monitor_model::sample::Sample;
 use monitor_model::scope::Scope;
-use monitor_model::want::{Capability, Devices, Want};
 use monitor_recording::{Existing, Header, Recording, Replay, Writer};
 use monitor_sampling::session::Session;
 use std::process::Command;
 
 const LIVE: [&str; 7] = ["watch", "--local", "--backend", "test", "--every", "3ms", "all"];
 
-fn everything() -> Want {
+fn everything() -> ReadSpec {
     let (disks, nets) = (Devices::All, Devices::All);
     let mut costly = monitor_sampling::plan::COSTLY.to_vec();
-    // The kernel walks page tables for it, of every process.
+    // It needs a walk of the page tables of every process.
     costly.retain(|field| *field != ProcessField::Pss);
-    Want { processes: true, threads: true, node: true, disks, nets, costly, ..Want::default() }
+    ReadSpec {
+        processes: true,
+        threads: true,
+        node: true,
+        disks,
+        nets,
+        costly,
+        ..ReadSpec::default()
+    }
 }
 
 #[test]
 fn a_watch_and_its_replay_print_the_same() {
     let folder = Folder::new();
     let file = folder.join("r");
-    let words = ["record", text(&file), "--backend", "test", "--every", "3ms", "--count", "67"];
-    assert_eq!(printed(&words), "");
+    let args = ["record", text(&file), "--backend", "test", "--every", "3ms", "--count", "67"];
+    assert_eq!(printed(&args), "");
     for more in [
         &["--format", "json"][..],
         &["--format", "json", "--fields", "pid,cpu_percent,user,job,disk.reads_per_s"],
@@ -47,9 +55,9 @@ fn a_watch_and_its_replay_print_the_same() {
     }
 }
 
-/// Without what a busy machine adds to either: that a reading came late.
+/// Removes the notes about skipped readings, which a busy machine adds.
 fn in_time(text: &str) -> String {
-    let mut parts = text.split(" readings left out: the one before took longer than the interval");
+    let mut parts = text.split(" readings skipped: the previous one took longer than the interval");
     let mut out = parts.next().unwrap_or_default().trim_end_matches(char::is_numeric).to_owned();
     for part in parts {
         out += part.trim_end_matches(char::is_numeric);
@@ -58,11 +66,11 @@ fn in_time(text: &str) -> String {
 }
 
 #[test]
-fn a_part_of_a_replay_is_that_part_of_the_whole() {
+fn a_time_range_of_a_replay_is_that_part_of_the_whole() {
     let folder = Folder::new();
     let file = folder.join("r");
-    let words = ["record", text(&file), "--backend", "test", "--every", "3ms", "--count", "90"];
-    assert_eq!(printed(&words), "");
+    let args = ["record", text(&file), "--backend", "test", "--every", "3ms", "--count", "90"];
+    assert_eq!(printed(&args), "");
     let whole = printed(&["replay", text(&file), "--format", "json"]);
     let lines: Vec<_> = whole.lines().collect();
     let part = ["--format", "json", "--from", "+70s", "--to", "+72s"];
@@ -73,19 +81,19 @@ fn a_part_of_a_replay_is_that_part_of_the_whole() {
     assert_eq!(few.lines().collect::<Vec<_>>(), lines[86..88]);
 }
 
-/// The lines that are printed of the samples of a backend.
+/// The lines printed for the samples of a backend.
 fn lines(backend: &mut dyn Backend, readings: usize, mut also: impl FnMut(&Sample)) -> Vec<u8> {
     let (mut session, mut out) = (Session::default(), Vec::new());
-    let mut form = Form::Json.writer(Layout::all(Scope::All), Paint::Plain);
+    let mut writer = OutputFormat::Json.writer(Layout::all(Scope::All), Paint::Plain);
     for _ in 0..readings {
         let mut sample = backend.read(&everything()).unwrap();
         backend.describe(&mut sample.processes, &everything());
         also(&sample);
         let rates = session.advance(sample);
         let (processes, events) = (&rates.sample.processes, &rates.sample.events);
-        let room = Room { columns: 80, lines: None };
-        form.write(&Frame { rates, processes, matched: 0, events, room }, &mut out);
-        // Something starts, works, and ends.
+        let viewport = Viewport { columns: 80, lines: None };
+        writer.write(&Frame { rates, processes, matched: 0, events, viewport }, &mut out);
+        // A process starts, works, and exits.
         let _ = Command::new("sh")
             .args(["-c", "i=0; while [ $i -lt 999 ]; do i=$((i+1)); done"])
             .status();
@@ -110,13 +118,13 @@ fn check(mut backend: impl Backend) {
 }
 
 #[test]
-fn proc_is_replayed_to_the_digit() {
+fn proc_is_replayed_exactly() {
     check(Procfs::open(Root::default()).unwrap());
 }
 
 #[test]
-fn root_ebpf_is_replayed_to_the_digit() {
-    if !granted("root_ebpf_is_replayed_to_the_digit") {
+fn root_ebpf_is_replayed_exactly() {
+    if !granted("root_ebpf_is_replayed_exactly") {
         return;
     }
     let all = [

@@ -62,9 +62,9 @@ impl Actor {
         self.0.line().parse().expect("the statement failed; its error stands above")
     }
 
-    /// Lets it do a statement; returns the number `it`.
+    /// Executes a statement; returns the number `it`.
     #[track_caller]
-    pub fn does(&mut self, statement: &str) -> u64 {
+    pub fn run(&mut self, statement: &str) -> u64 {
         self.begin(statement);
         self.end()
     }

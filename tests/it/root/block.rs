@@ -7,8 +7,8 @@ use crate::deadline;
 use monitor_backend::Backend;
 use monitor_model::field::{BlockField as B, ProcessField as F};
 use monitor_model::histogram::Histogram;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::Process;
-use monitor_model::want::Capability;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -7,11 +7,11 @@ use crate::deadline;
 use monitor_backend::Backend as _;
 use monitor_backends::ebpf::Ebpf;
 use monitor_model::field::{GroupField, ProcessField as F};
-use monitor_model::group::{By, Group, Grouped};
+use monitor_model::group::{Group, GroupBy, Grouped};
 use monitor_model::id::Pid;
-use monitor_model::want::{Capability, Want};
+use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_sampling::filter::Filter;
-use monitor_sampling::group::{Groups, Limits};
+use monitor_sampling::group::{GroupLimits, Groups};
 use monitor_sys::wait;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -86,7 +86,7 @@ struct Node {
 
 impl Node {
     fn new() -> Self {
-        let groups = Groups::new(By::Cgroup, Limits::default());
+        let groups = Groups::new(GroupBy::Cgroup, GroupLimits::default());
         Self {
             backend: ebpf(&[Capability::Lifetimes]),
             groups,
@@ -97,7 +97,7 @@ impl Node {
     }
 
     fn look(&mut self) -> Grouped {
-        let want = Want { processes: true, costly: vec![F::Cgroup], ..Want::default() };
+        let want = ReadSpec { processes: true, costly: vec![F::Cgroup], ..ReadSpec::default() };
         let mut sample = self.backend.read(&want).unwrap();
         self.backend.describe(&mut sample.processes, &want);
         let marked = sample.processes.iter().filter(|it| it.row.get(F::Approximate) == Some(1));

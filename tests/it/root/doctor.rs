@@ -4,7 +4,7 @@ use super::privilege::granted;
 use monitor_backend::Backend as _;
 use monitor_backends::ebpf::Ebpf;
 use monitor_model::probe::Health;
-use monitor_model::want::Capability;
+use monitor_model::read_spec::Capability;
 
 /// The first kernel that serves a capability as exactly as it can be; `None` for what no kernel
 /// does yet.

@@ -5,8 +5,8 @@ use super::workload::{Guarded, alive, ebpf, processes, until};
 use crate::backend::{contract, origin};
 use monitor_backend::Backend as _;
 use monitor_backends::procfs::{Procfs, Root};
-use monitor_model::field::{ProcessField as F, Value};
-use monitor_model::want::Capability;
+use monitor_model::field::{FieldValue, ProcessField as F};
+use monitor_model::read_spec::Capability;
 use rustix::process::{Signal, kill_process};
 
 /// What both backends read from the same counters of the kernel.
@@ -70,7 +70,7 @@ fn root_a_stopped_process_is_the_same_to_both_backends() {
     let mut kernel = ebpf(&[]);
     until(&mut kernel, &super::workload::threads(), |sample| {
         alive(sample, pid).is_some_and(|it| {
-            it.threads.iter().all(|thread| thread.value(F::State) == Some(Value::Letter('T')))
+            it.threads.iter().all(|thread| thread.value(F::State) == Some(FieldValue::Letter('T')))
         })
     });
     let mut proc = Procfs::open(Root::default()).unwrap();

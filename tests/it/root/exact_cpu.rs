@@ -5,8 +5,8 @@ use super::privilege::granted;
 use super::workload::{Guarded, ebpf, processes, undisturbed, until};
 use monitor_backend::Backend as _;
 use monitor_model::field::ProcessField as F;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::Process;
-use monitor_model::want::Capability;
 
 #[test]
 fn root_exact_cpu_is_between_two_readings_of_the_process_clock() {

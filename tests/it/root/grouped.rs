@@ -5,7 +5,7 @@ use super::privilege::{granted, skip};
 use super::workload::Guarded;
 use crate::deadline;
 use crate::served::Served;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use serde_json::{Value, json};
 
 /// What a monitor told of one group, at last.
@@ -18,13 +18,13 @@ struct Told {
     lost: bool,
 }
 
-fn grouped(client: &mut Talk, every_ns: u64) {
+fn grouped(client: &mut SocketSession, every_ns: u64) {
     let params = json!({"group_by": "cgroup", "fields": ["cpu_ns"], "every_ns": every_ns});
     client.result("monitor", &params);
 }
 
 /// Reads until so many have ended in the group; its total never goes backwards.
-fn follow(mut client: Talk, name: &str) -> Told {
+fn follow(mut client: SocketSession, name: &str) -> Told {
     let (mut cpu_ns, mut samples) = (0, 0);
     deadline::until(|| {
         let event = client.event();

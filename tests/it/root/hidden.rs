@@ -73,7 +73,7 @@ fn root_why_process_1_is_not_there_is_said_here_and_by_the_service() {
         let output = command.env("MONITOR_SOCKET", served.socket()).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let hidden = "monitor: no process 1: this kernel shows process 1 to no BPF program; \
+    let hidden = "monitor: no process 1: this kernel hides process 1 from BPF programs; \
                   --backend procfs reads it\n";
     // Where the kernel shows it, it is there; nobody else than `/proc` is needed anywhere.
     let want = match sample(&["--local", "--backend", "ebpf"]) {

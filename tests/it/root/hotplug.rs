@@ -11,10 +11,10 @@ use super::workload::{Guarded, alive, ebpf, processes, served, threads, undistur
 use monitor_backend::Backend as _;
 use monitor_backends::ebpf::Ebpf;
 use monitor_backends::procfs::{Procfs, Root};
-use monitor_model::field::{ProcessField as F, Value};
+use monitor_model::field::{FieldValue, ProcessField as F};
 use monitor_model::id::Pid;
+use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::Sample;
-use monitor_model::want::{Capability, Want};
 use rustix::process::{Signal, kill_process};
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ fn on_line() -> Vec<u32> {
 /// Whether a sample of the node has a row for each CPU that is on line, and no other.
 #[track_caller]
 fn check_rows(backend: &mut Ebpf) {
-    let node = Want { node: true, ..Want::default() };
+    let node = ReadSpec { node: true, ..ReadSpec::default() };
     let sample = backend.read(&node).unwrap();
     let rows: Vec<u32> = sample.node_stats.unwrap().cpus.iter().map(|(cpu, _)| *cpu).collect();
     assert_eq!(rows, on_line());
@@ -130,7 +130,7 @@ fn root_resident_sizes_stay_exact_when_a_cpu_goes() {
     kill_process(rustix::process::Pid::from_child(&child.0), Signal::STOP).unwrap();
     until(&mut backend, &threads(), |sample| {
         let it = alive(sample, child.pid()).unwrap();
-        it.threads.iter().all(|thread| thread.value(F::State) == Some(Value::Letter('T')))
+        it.threads.iter().all(|thread| thread.value(F::State) == Some(FieldValue::Letter('T')))
     });
     three_times(&mut backend, |backend| check_resident(backend, child.pid()));
 }
@@ -171,7 +171,7 @@ fn waits_and_runs(backend: &mut Ebpf, pid: Pid) -> [u64; 2] {
         let it = alive(sample, pid).unwrap();
         let waits = it.latencies.run_queue.as_ref().map_or(0, |times| times.count());
         let before = std::mem::replace(&mut counts, [waits, it.row.get(F::RunCount).unwrap()]);
-        it.value(F::State) == Some(Value::Letter('S')) && before == counts
+        it.value(F::State) == Some(FieldValue::Letter('S')) && before == counts
     });
     counts
 }

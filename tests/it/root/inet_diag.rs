@@ -8,8 +8,8 @@ use monitor_backends::inet_diag::InetDiag;
 use monitor_backends::procfs::{Procfs, Root};
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Pid;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Process, Sample};
-use monitor_model::want::Capability;
 use serde_json::Value;
 use std::process::Command;
 
@@ -38,7 +38,11 @@ fn again(sample: &Sample, sockets: &mut InetDiag) -> Sample {
     };
     let processes = sample.processes.iter().map(bare).collect();
     let mut again = Sample { processes, ..sample.clone() };
-    assert_eq!(sockets.join(&mut again.processes, sample.at.boot).unwrap(), None, "all are seen");
+    assert_eq!(
+        sockets.merge_into(&mut again.processes, sample.at.boot).unwrap(),
+        None,
+        "all are seen"
+    );
     again
 }
 
@@ -96,7 +100,7 @@ fn root_a_socket_that_was_closed_stays_with_its_process_as_it_was_seen_last() {
     assert_eq!(pair.payload(&read()), want);
     pair.both("s.close()");
     assert_eq!(pair.payload(&read()), want);
-    let _ = pair.server.does("l.close()");
+    let _ = pair.server.run("l.close()");
     assert_eq!(pair.payload(&read()), want);
 }
 
@@ -110,7 +114,7 @@ fn root_a_socket_that_changes_hands_is_divided_in_the_list_too() {
     let mut sockets = InetDiag::open("/proc".into()).unwrap();
     let mut read = || again(&backend.read(&processes()).unwrap(), &mut sockets);
     let mut pair = Pair::connected("AF_INET");
-    let child = pair.client.does("p = subprocess.Popen(['sleep', '1000'], stdin=s); it = p.pid");
+    let child = pair.client.run("p = subprocess.Popen(['sleep', '1000'], stdin=s); it = p.pid");
     pair.carry(1_000_003);
     let sample = read();
     let of_child = |sample: &Sample| {
@@ -118,10 +122,10 @@ fn root_a_socket_that_changes_hands_is_divided_in_the_list_too() {
         child.row.get(F::TcpSent)
     };
     assert_eq!((pair.payload(&sample)[0], of_child(&sample)), ([1_000_003, 0], Some(0)));
-    let _ = pair.client.does("s.close()");
+    let _ = pair.client.run("s.close()");
     let sample = read();
     assert_eq!((pair.payload(&sample)[0], of_child(&sample)), ([1_000_003, 0], Some(0)));
-    let _ = pair.client.does("p.kill(); p.wait(); it = 0");
+    let _ = pair.client.run("p.kill(); p.wait(); it = 0");
     assert_eq!(pair.payload(&read())[0], [1_000_003, 0]);
 }
 

@@ -6,9 +6,9 @@ use crate::deadline;
 use monitor_backend::Backend as _;
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Pid;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::Sample;
-use monitor_model::want::Capability;
-use monitor_sampling::family::Family;
+use monitor_sampling::process_tree::ProcessTree;
 use monitor_sys::wait;
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 const TICK_NS: u64 = 10_000_000;
 
 /// Reads every second, and early when the ring asks for it, until the family has ended.
-fn watch(script: &str) -> (Family, wait::Usage, Vec<Sample>) {
+fn watch(script: &str) -> (ProcessTree, wait::Usage, Vec<Sample>) {
     let mut backend = ebpf(&[Capability::Lifetimes]);
     let child = Guarded::sh(script);
     let pid = child.pid();
     let waiter = std::thread::spawn(move || wait::wait(pid).unwrap().1);
-    let mut family = Family::of(pid);
+    let mut family = ProcessTree::from_root_pid(pid);
     let mut samples = Vec::new();
     let mut due = Instant::now();
     deadline::until(|| {
@@ -45,7 +45,7 @@ fn root_every_one_of_2000_short_lived_processes_is_seen_with_its_cpu() {
     }
     let script = "i=0; while [ $i -lt 2000 ]; do /bin/true; i=$((i+1)); done";
     let (family, usage, samples) = watch(script);
-    let used = family.used();
+    let used = family.usage();
     let (count, _) = used.commands.get("true").unwrap();
     assert_eq!(*count, 2000);
     assert_eq!(family.started(), 2001);
@@ -150,7 +150,7 @@ fn root_what_does_not_fit_into_the_ring_is_counted() {
     let child =
         Guarded::sh(&format!("i=0; while [ $i -lt {lives} ]; do /bin/true; i=$((i+1)); done"));
     let _ = wait::wait(child.pid()).unwrap();
-    let mut family = Family::of(Pid(child.pid().0));
+    let mut family = ProcessTree::from_root_pid(Pid(child.pid().0));
     let sample = until(&mut backend, &processes(), |sample| {
         family.learn(&sample.processes, &sample.dying);
         family.root_ended()
@@ -158,7 +158,7 @@ fn root_what_does_not_fit_into_the_ring_is_counted() {
     let lost = sample.lost.iter().find(|it| it.program == "life").unwrap();
     assert!(lost.ring_full > 0, "{lost:?}");
     // Each life ends once: that record arrived, or is among the lost.
-    let ended = family.used().commands.get("true").map_or(0, |(count, _)| *count);
+    let ended = family.usage().commands.get("true").map_or(0, |(count, _)| *count);
     assert!(ended + lost.ring_full >= lives as u64, "{ended} {lost:?}");
 }
 

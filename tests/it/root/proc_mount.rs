@@ -26,6 +26,6 @@ fn root_what_is_not_a_proc_file_system_is_told_in_one_line() {
     assert!(forced.stdout.is_empty());
     let node = without_proc("sample node --backend ebpf --format csv");
     let said = String::from_utf8_lossy(&node.stderr).into_owned();
-    let want = format!("monitor: nothing of node, disks and interfaces: {why}");
+    let want = format!("monitor: no node, disks and interfaces: {why}");
     assert_eq!((node.status.code(), said), (Some(4), want));
 }

@@ -4,7 +4,7 @@ use super::privilege::granted;
 use super::workload::Guarded;
 use crate::deadline;
 use crate::served::Served;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -51,7 +51,7 @@ fn living(children: &[&Guarded]) -> Vec<(u64, bool)> {
 }
 
 /// Reads events until one is as wanted.
-fn until(client: &mut Talk, want: &[(u64, bool)]) {
+fn until(client: &mut SocketSession, want: &[(u64, bool)]) {
     deadline::until(|| (rows(&client.event()["sample"]) == want).then_some(()));
 }
 

@@ -6,11 +6,11 @@ use super::workload::{Guarded, alive, processes, served, until};
 use crate::deadline;
 use monitor_backend::Backend;
 use monitor_backends::procfs::{Procfs, Root};
-use monitor_model::field::{ProcessField as F, Value};
+use monitor_model::field::{FieldValue, ProcessField as F};
 use monitor_model::id::Pid;
 use monitor_model::rates::Rates;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Process, Sample};
-use monitor_model::want::Capability;
 use monitor_sampling::session::Session;
 
 /// Makes processes one after the other, with the pid that is asked for (`clone3(2)`, `set_tid`).
@@ -179,7 +179,7 @@ fn root_a_reused_pid_starts_from_zero_in_every_count() {
     // Its rates are of its own life: it began within the interval.
     let seconds = both[1].rates.interval.unwrap().seconds();
     for (field, amount) in [(F::TcpSentRate, 701.0), (F::BlockWrittenRate, 7.0 * 4096.0)] {
-        let Some(Value::Float(rate)) = both[1].process(pid).value(field) else {
+        let Some(FieldValue::Float(rate)) = both[1].process(pid).value(field) else {
             panic!("no {field:?}");
         };
         assert!((rate * seconds - amount).abs() < 0.001 * amount, "{rate}/s for {seconds} s");

@@ -6,8 +6,8 @@ use monitor_backend::Backend as _;
 use monitor_backends::ebpf::Ebpf;
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Pid;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::Process;
-use monitor_model::want::Capability;
 use std::process::Command;
 
 const CAPABILITIES: [Capability; 2] = [Capability::Lifetimes, Capability::RunQueue];

@@ -3,7 +3,7 @@
 use super::privilege::granted;
 use super::workload::{Guarded, alive, ebpf, processes, threads, until};
 use monitor_backend::Backend as _;
-use monitor_model::field::{ProcessField as F, Value};
+use monitor_model::field::{FieldValue, ProcessField as F};
 use monitor_model::id::Pid;
 use std::collections::HashSet;
 
@@ -83,7 +83,7 @@ fn root_a_leader_that_exited_before_its_threads_still_counts_them() {
     assert_eq!(child.line(), "ready");
     let pid = child.pid();
     let zombie = until(&mut backend, &threads(), |sample| {
-        alive(sample, pid).is_some_and(|it| it.value(F::State) == Some(Value::Letter('Z')))
+        alive(sample, pid).is_some_and(|it| it.value(F::State) == Some(FieldValue::Letter('Z')))
     });
     let before = alive(&zombie, pid).unwrap().row.get(F::CpuTime).unwrap();
     until(&mut backend, &threads(), |sample| {
@@ -102,14 +102,14 @@ fn root_kernel_threads_and_zombies_have_no_memory_rather_than_none_of_it() {
     let parent = Some(u64::from(child.pid().0));
     let sample = until(&mut backend, &processes(), |sample| {
         sample.processes.iter().any(|it| {
-            it.row.get(F::Ppid) == parent && it.value(F::State) == Some(Value::Letter('Z'))
+            it.row.get(F::Ppid) == parent && it.value(F::State) == Some(FieldValue::Letter('Z'))
         })
     });
     let zombie = sample.processes.iter().find(|it| it.row.get(F::Ppid) == parent).unwrap();
     assert_eq!(zombie.row.get(F::Rss), None);
     assert!(zombie.row.get(F::CpuTime).unwrap() > 0);
     let kthreadd = alive(&sample, Pid(2)).unwrap();
-    assert_eq!(kthreadd.value(F::KernelThread), Some(Value::Flag(true)));
+    assert_eq!(kthreadd.value(F::KernelThread), Some(FieldValue::Flag(true)));
     assert_eq!(kthreadd.row.get(F::Rss), None);
 }
 

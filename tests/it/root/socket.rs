@@ -6,8 +6,8 @@ use super::workload::{alive, processes, served};
 use monitor_backend::Backend as _;
 use monitor_backends::ebpf::Ebpf;
 use monitor_model::field::ProcessField as F;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::Process;
-use monitor_model::want::Capability;
 
 const DATAGRAMS: u64 = 20_000;
 const SIZE: u64 = 1_009;
@@ -25,12 +25,12 @@ fn values<const N: usize>(process: &Process, fields: [F; N]) -> [u64; N] {
 #[track_caller]
 fn check_datagrams(mut backend: Ebpf, family: &str, address: &str, part_v6: u64) {
     let (mut client, mut server) = (Actor::new(), Actor::new());
-    let port = server.does(&format!(
+    let port = server.run(&format!(
         "s = socket.socket(socket.{family}, socket.SOCK_DGRAM); s.bind(('{address}', 0)); \
          s.setsockopt(socket.SOL_SOCKET, 33, 128 << 20); it = s.getsockname()[1]", // RCVBUFFORCE
     ));
     server.begin(&format!("it = sum(len(s.recv(2048)) for _ in range({DATAGRAMS}))"));
-    let _ = client.does(&format!(
+    let _ = client.run(&format!(
         "s = socket.socket(socket.{family}, socket.SOCK_DGRAM); s.connect(('{address}', {port})); \
          it = [s.send(bytes({SIZE})) for _ in range({DATAGRAMS})][0]"
     ));
@@ -63,10 +63,10 @@ fn root_20_000_datagrams_over_ipv6_are_exact_at_both_ends() {
 fn root_a_peek_and_an_error_carry_nothing() {
     let Some(mut backend) = opened("root_a_peek_and_an_error_carry_nothing") else { return };
     let mut actor = Actor::new();
-    let _ = actor.does("a, b = socket.socketpair(); it = a.send(bytes(23))");
-    let _ = actor.does("it = len(b.recv(99, socket.MSG_PEEK)) + len(b.recv(99))");
+    let _ = actor.run("a, b = socket.socketpair(); it = a.send(bytes(23))");
+    let _ = actor.run("it = len(b.recv(99, socket.MSG_PEEK)) + len(b.recv(99))");
     // The last of these sends would have to wait, and fails.
-    let filled = actor.does("it = fill(b)");
+    let filled = actor.run("it = fill(b)");
     let sample = backend.read(&processes()).unwrap();
     let fields = [F::SocketSent, F::SocketSendCalls, F::SocketReceived, F::SocketReceiveCalls];
     let got = values(alive(&sample, actor.pid()).unwrap(), fields);
@@ -80,7 +80,7 @@ fn root_a_short_lived_sender_leaves_its_datagrams() {
     };
     let mut actor = Actor::new();
     let pid = actor.pid();
-    let _ = actor.does(
+    let _ = actor.run(
         "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
          it = sum(s.sendto(bytes(101), ('127.0.0.1', 9)) for _ in range(23))",
     );

@@ -7,8 +7,8 @@ use monitor_backend::Backend as _;
 use monitor_backends::ebpf::Ebpf;
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Pid;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Process, Sample};
-use monitor_model::want::Capability;
 
 const MIB_64: u64 = 64 << 20;
 const CAPABILITIES: &[Capability] = &[Capability::Lifetimes, Capability::Tcp];
@@ -25,9 +25,9 @@ impl Pair {
     /// Makes both and connects them.
     pub fn connected(family: &str) -> Self {
         let (mut client, mut server) = (Actor::new(), Actor::new());
-        let port = server.does(&format!("l = listening(socket.{family}); it = l.getsockname()[1]"));
+        let port = server.run(&format!("l = listening(socket.{family}); it = l.getsockname()[1]"));
         server.begin("s = l.accept()[0]");
-        let _ = client.does(&format!("s = connected(socket.{family}, {port})"));
+        let _ = client.run(&format!("s = connected(socket.{family}, {port})"));
         let _ = server.end();
         Self { client, server }
     }
@@ -35,14 +35,14 @@ impl Pair {
     /// Sends that much from the client to the server.
     pub fn carry(&mut self, bytes: u64) {
         self.server.begin(&format!("receive(s, {bytes})"));
-        let _ = self.client.does(&format!("send(s, {bytes})"));
+        let _ = self.client.run(&format!("send(s, {bytes})"));
         let _ = self.server.end();
     }
 
     /// Lets both do the same.
     pub fn both(&mut self, statement: &str) {
-        let _ = self.client.does(statement);
-        let _ = self.server.does(statement);
+        let _ = self.client.run(statement);
+        let _ = self.server.run(statement);
     }
 
     /// What each end has sent and received.
@@ -101,9 +101,9 @@ fn root_64_mib_over_ipv6_are_exact_at_both_ends() {
 fn root_a_v4_mapped_connection_counts_as_v4() {
     let Some(mut backend) = opened("root_a_v4_mapped_connection_counts_as_v4") else { return };
     let (mut client, mut server) = (Actor::new(), Actor::new());
-    let port = server.does("l = listening(socket.AF_INET6); it = l.getsockname()[1]");
+    let port = server.run("l = listening(socket.AF_INET6); it = l.getsockname()[1]");
     server.begin("s = l.accept()[0]; receive(s, 23)");
-    let _ = client.does(&format!("s = connected(socket.AF_INET, {port}); send(s, 23)"));
+    let _ = client.run(&format!("s = connected(socket.AF_INET, {port}); send(s, 23)"));
     let _ = server.end();
     let sample = read(&mut backend);
     let server = alive(&sample, server.pid()).unwrap();
@@ -118,15 +118,15 @@ fn root_data_still_unacknowledged_at_close_counts() {
     };
     let mut pair = Pair::connected("AF_INET");
     let force = "s.setsockopt(socket.SOL_SOCKET, 32, 8 << 20)"; // SO_SNDBUFFORCE
-    let written = pair.client.does(&format!("{force}; it = fill(s)"));
+    let written = pair.client.run(&format!("{force}; it = fill(s)"));
     let open = read(&mut backend);
     let queued = pair.payload(&open)[1][1];
     assert!(queued < written, "the peer has all {written} already");
     assert_eq!(pair.payload(&open)[0], [written, 0], "while open");
-    let _ = pair.client.does("s.close()");
+    let _ = pair.client.run("s.close()");
     assert_eq!(pair.payload(&read(&mut backend))[0], [written, 0], "closed, unacknowledged");
-    let drained = pair.server.does("it = drain(s)");
-    let _ = pair.server.does("s.close()");
+    let drained = pair.server.run("it = drain(s)");
+    let _ = pair.server.run("s.close()");
     let done = read(&mut backend);
     assert_eq!((drained, pair.payload(&done)), (written, [[written, 0], [0, written]]));
     println!("{written} written, {queued} queued at the peer when it closed, all counted");
@@ -139,14 +139,14 @@ fn root_a_socket_shut_down_for_writing_still_receives() {
     };
     let mut pair = Pair::connected("AF_INET6");
     pair.carry(1_000_003);
-    let _ = pair.client.does("s.shutdown(socket.SHUT_WR)");
+    let _ = pair.client.run("s.shutdown(socket.SHUT_WR)");
     assert_eq!(pair.payload(&read(&mut backend)), [[1_000_003, 0], [0, 1_000_003]]);
     pair.client.begin("it = drain(s)");
-    let _ = pair.server.does("send(s, 2_000_003); s.close()");
+    let _ = pair.server.run("send(s, 2_000_003); s.close()");
     assert_eq!(pair.client.end(), 2_000_003);
     let want = [[1_000_003, 2_000_003], [2_000_003, 1_000_003]];
     assert_eq!(pair.payload(&read(&mut backend)), want, "drained, not closed");
-    let _ = pair.client.does("s.close()");
+    let _ = pair.client.run("s.close()");
     assert_eq!(pair.payload(&read(&mut backend)), want, "closed");
 }
 
@@ -154,13 +154,13 @@ fn root_a_socket_shut_down_for_writing_still_receives() {
 fn root_a_reset_connection_keeps_its_count() {
     let Some(mut backend) = opened("root_a_reset_connection_keeps_its_count") else { return };
     let mut pair = Pair::connected("AF_INET");
-    let _ = pair.client.does("send(s, 10_007)");
+    let _ = pair.client.run("send(s, 10_007)");
     // The server closes without reading: that resets the connection.
     let _ = until(&mut backend, &processes(), |it| pair.payload(it)[1][1] == 10_007);
-    let _ = pair.server.does("s.close()");
+    let _ = pair.server.run("s.close()");
     let want = [[10_007, 0], [0, 10_007]];
     assert_eq!(pair.payload(&read(&mut backend)), want, "reset");
-    let _ = pair.client.does("s.close()");
+    let _ = pair.client.run("s.close()");
     assert_eq!(pair.payload(&read(&mut backend)), want, "closed");
 }
 
@@ -168,10 +168,10 @@ fn root_a_reset_connection_keeps_its_count() {
 fn root_a_refused_connection_carries_nothing() {
     let Some(mut backend) = opened("root_a_refused_connection_carries_nothing") else { return };
     let mut actor = Actor::new();
-    let port = actor.does("l = socket.socket(); l.bind(('', 0)); it = l.getsockname()[1]");
-    let _ = actor.does(&format!("s = socket.socket(); it = s.connect_ex(('127.0.0.1', {port}))"));
+    let port = actor.run("l = socket.socket(); l.bind(('', 0)); it = l.getsockname()[1]");
+    let _ = actor.run(&format!("s = socket.socket(); it = s.connect_ex(('127.0.0.1', {port}))"));
     assert_eq!(payload(alive(&read(&mut backend), actor.pid()).unwrap()), [0, 0]);
-    let _ = actor.does("s.close()");
+    let _ = actor.run("s.close()");
     assert_eq!(payload(alive(&read(&mut backend), actor.pid()).unwrap()), [0, 0]);
 }
 
@@ -181,7 +181,7 @@ fn root_a_short_lived_client_leaves_its_bytes() {
     let Pair { mut client, mut server } = Pair::connected("AF_INET");
     server.begin("it = drain(s)");
     let pid = client.pid();
-    let _ = client.does("send(s, 5_000_011)");
+    let _ = client.run("send(s, 5_000_011)");
     client.leave();
     assert_eq!(server.end(), 5_000_011);
     let ended = |sample: &Sample| {
@@ -199,18 +199,18 @@ fn root_a_short_lived_client_leaves_its_bytes() {
 fn root_a_shared_socket_is_counted_once() {
     let Some(mut backend) = opened("root_a_shared_socket_is_counted_once") else { return };
     let mut pair = Pair::connected("AF_INET");
-    let child = pair.client.does("p = subprocess.Popen(['sleep', '1000'], stdin=s); it = p.pid");
+    let child = pair.client.run("p = subprocess.Popen(['sleep', '1000'], stdin=s); it = p.pid");
     let child = Pid(u32::try_from(child).unwrap());
     pair.carry(MIB_64);
     let shared = read(&mut backend);
     assert_eq!(pair.payload(&shared)[0], [MIB_64, 0], "the oldest holder owns it");
     assert_eq!(payload(alive(&shared, child).unwrap()), [0, 0]);
-    let _ = pair.client.does("s.close()");
+    let _ = pair.client.run("s.close()");
     let handed = read(&mut backend);
     let both = pair.payload(&handed)[0][0] + payload(alive(&handed, child).unwrap())[0];
     assert_eq!(both, MIB_64, "handed over, still counted once");
     assert_eq!(pair.payload(&handed)[0], [MIB_64, 0], "what was counted stays");
-    let _ = pair.client.does("p.kill(); p.wait(); it = 0");
+    let _ = pair.client.run("p.kill(); p.wait(); it = 0");
     let mut ended = None;
     let last = until(&mut backend, &processes(), |sample| {
         ended = sample.processes.iter().find(|it| it.id.pid == child && it.ended()).map(payload);
@@ -226,18 +226,18 @@ fn root_a_shared_socket_that_changes_hands_is_divided() {
     };
     let mut pair = Pair::connected("AF_INET6");
     // The child is younger, holds the socket as its input, and reads what comes.
-    let _ = pair.client.does("p = subprocess.Popen(['sh', '-c', 'read x; read x; exit'], stdin=s)");
-    let child = Pid(u32::try_from(pair.client.does("it = p.pid")).unwrap());
+    let _ = pair.client.run("p = subprocess.Popen(['sh', '-c', 'read x; read x; exit'], stdin=s)");
+    let child = Pid(u32::try_from(pair.client.run("it = p.pid")).unwrap());
     pair.carry(1_000_003);
     assert_eq!(pair.payload(&read(&mut backend))[0], [1_000_003, 0]);
-    let _ = pair.client.does("s.close()");
-    let _ = pair.server.does("s.send(b'23 bytes come and go..\\n'); it = 0");
+    let _ = pair.client.run("s.close()");
+    let _ = pair.server.run("s.send(b'23 bytes come and go..\\n'); it = 0");
     let handed =
         until(&mut backend, &processes(), |it| payload(alive(it, child).unwrap())[1] == 23);
     assert_eq!(pair.payload(&handed)[0], [1_000_003, 0], "the first owner keeps its part");
     // The child reads on and ends: it closes the socket between two readings.
-    let _ = pair.server.does("s.send(b'seven..\\n'); it = 0");
-    let _ = pair.client.does("p.wait(); it = 0");
+    let _ = pair.server.run("s.send(b'seven..\\n'); it = 0");
+    let _ = pair.client.run("p.wait(); it = 0");
     let mut ended = None;
     let last = until(&mut backend, &processes(), |sample| {
         ended = sample.processes.iter().find(|it| it.id.pid == child && it.ended()).map(payload);

@@ -3,7 +3,7 @@
 use super::privilege::granted;
 use crate::deadline;
 use monitor_backends::ebpf::Ebpf;
-use monitor_model::want::Capability;
+use monitor_model::read_spec::Capability;
 use std::collections::BTreeSet;
 
 /// Ids of the programs that a process holds, itself or by what it has attached them with.

@@ -7,19 +7,19 @@ use monitor_backend::Backend;
 use monitor_backends::ebpf::Ebpf;
 use monitor_model::id::Pid;
 use monitor_model::probe::Health;
+use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{Process, Sample};
-use monitor_model::want::{Capability, Want};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
 /// All processes, nothing else.
-pub fn processes() -> Want {
-    Want { processes: true, ..Want::default() }
+pub fn processes() -> ReadSpec {
+    ReadSpec { processes: true, ..ReadSpec::default() }
 }
 
 /// All processes with their threads.
-pub fn threads() -> Want {
-    Want { threads: true, ..processes() }
+pub fn threads() -> ReadSpec {
+    ReadSpec { threads: true, ..processes() }
 }
 
 /// The eBPF backend with these capabilities, none of them refused.
@@ -65,7 +65,7 @@ fn opened(test: &str, capabilities: &[Capability], lacks: fn(&Health) -> bool) -
 #[track_caller]
 pub fn until(
     backend: &mut dyn Backend,
-    want: &Want,
+    want: &ReadSpec,
     mut holds: impl FnMut(&Sample) -> bool,
 ) -> Sample {
     deadline::until(|| Some(backend.read(want).unwrap()).filter(|sample| holds(sample)))

@@ -81,7 +81,7 @@ fn the_daemon_tells_who_has_no_backend_of_his_own() {
     terminal.shows("/user = \"");
     terminal.shows("test-stats");
     drop(served);
-    terminal.shows("the daemon went away");
+    terminal.shows("connection to the daemon lost");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Headless Chromium, driven over the DevTools protocol through two pipes: no port, no library.
+//! Headless Chromium, controlled with the DevTools protocol over two pipes: no port, no library.
 //!
-//! In: an address, expressions to evaluate. Out: what they give, what the console said, pictures.
+//! In: a URL, expressions to evaluate. Out: their values, errors of the console, screenshots.
 //! The protocol: https://chromedevtools.github.io/devtools-protocol/
 
 use crate::deadline::until;
@@ -10,23 +10,23 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// The protocol's descriptors, 3 and 4, are made of the pipes that a shell has as its own.
+/// Moves the pipes of a shell to the descriptors of the protocol, 3 and 4.
 const START: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null";
 
-/// A browser with one page; ends with the test.
+/// A browser with one page, which ends with the test.
 pub struct Browser {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     session: String,
     next: u64,
-    /// What the console said that is an error, and what was thrown.
+    /// Errors of the console, and exceptions.
     pub errors: Vec<String>,
     _folder: Folder,
 }
 
 impl Browser {
-    /// Opens a page; nothing, where there is no Chromium.
+    /// Opens a page; `None` if Chromium is not installed.
     pub fn open(test: &str, address: &str) -> Option<Self> {
         let program = ["chromium", "chromium-browser"].into_iter().find(|name| {
             let path = std::env::var_os("PATH").unwrap_or_default();
@@ -39,7 +39,7 @@ impl Browser {
         let folder = Folder::new();
         let mut command = Command::new("sh");
         command.args(["-c", START, program, "--headless=new", "--remote-debugging-pipe"]);
-        // Root has no user namespace to put a sandbox in, and the page is ours.
+        // The sandbox does not work as root; the page is trusted.
         command.args([
             "--no-sandbox",
             "--disable-gpu",
@@ -52,9 +52,9 @@ impl Browser {
         let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (from, session) = (BufReader::new(from), String::new());
         let (next, errors) = (0, Vec::new());
-        let mut it = Self { child, to, from, session, next, errors, _folder: folder };
-        it.attach(address);
-        Some(it)
+        let mut browser = Self { child, to, from, session, next, errors, _folder: folder };
+        browser.attach(address);
+        Some(browser)
     }
 
     fn attach(&mut self, address: &str) {
@@ -69,24 +69,24 @@ impl Browser {
         let _ = self.call("Page.navigate", json!({"url": address}));
     }
 
-    /// The page is so large.
+    /// Sets the size of the page.
     pub fn size(&mut self, width: u32, height: u32) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         let _ = self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// The system has this theme.
+    /// Sets the theme of the system.
     pub fn theme(&mut self, name: &str) {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": name}]});
         let _ = self.call("Emulation.setEmulatedMedia", features);
     }
 
-    /// What an expression gives.
+    /// Evaluates an expression.
     #[track_caller]
     pub fn value(&mut self, expression: &str) -> Value {
-        let asked = json!({"expression": expression, "returnByValue": true});
-        let mut answer = self.call("Runtime.evaluate", asked);
+        let params = json!({"expression": expression, "returnByValue": true});
+        let mut answer = self.call("Runtime.evaluate", params);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].take()
     }
@@ -97,7 +97,7 @@ impl Browser {
         until(|| (self.value(expression) == true).then_some(()));
     }
 
-    /// A key is pressed, by its name in `KeyboardEvent.key`.
+    /// Presses a key, by its name in `KeyboardEvent.key`.
     pub fn key(&mut self, key: &str) {
         let text = if key.chars().count() == 1 { key } else { "" };
         for kind in ["keyDown", "keyUp"] {
@@ -106,11 +106,11 @@ impl Browser {
         }
     }
 
-    /// A picture of the page, where the variable `MONITOR_PICTURES` names a folder.
+    /// Saves a screenshot, if the variable `MONITOR_PICTURES` names a folder.
     pub fn picture(&mut self, name: &str) {
         let Some(folder) = std::env::var_os("MONITOR_PICTURES") else { return };
-        let taken = self.call("Page.captureScreenshot", json!({"format": "png"}));
-        let text = taken["data"].as_str().unwrap();
+        let screenshot = self.call("Page.captureScreenshot", json!({"format": "png"}));
+        let text = screenshot["data"].as_str().unwrap();
         let mut decode = Command::new("base64");
         decode.arg("-d").stdin(Stdio::piped());
         let file = std::path::Path::new(&folder).join(format!("{name}.png"));
@@ -119,7 +119,7 @@ impl Browser {
         child.wait().unwrap();
     }
 
-    /// Calls, and waits for the answer; what the console says meanwhile is kept.
+    /// Calls a method and waits for the answer. Errors of the console are collected meanwhile.
     #[track_caller]
     fn call(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
@@ -131,20 +131,20 @@ impl Browser {
         bytes.push(0);
         self.to.write_all(&bytes).unwrap();
         loop {
-            let mut said = Vec::new();
-            let length = self.from.read_until(0, &mut said).unwrap();
+            let mut message = Vec::new();
+            let length = self.from.read_until(0, &mut message).unwrap();
             assert!(length > 0, "the browser ended at {method}");
-            said.pop();
-            let mut said: Value = serde_json::from_slice(&said).unwrap();
-            if said["id"] == self.next {
-                assert!(said["error"].is_null(), "{method}: {said}");
-                return said["result"].take();
+            message.pop();
+            let mut message: Value = serde_json::from_slice(&message).unwrap();
+            if message["id"] == self.next {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].take();
             }
-            self.heard(&said);
+            self.collect_error(&message);
         }
     }
 
-    fn heard(&mut self, event: &Value) {
+    fn collect_error(&mut self, event: &Value) {
         let params = &event["params"];
         let error = match event["method"].as_str().unwrap_or_default() {
             "Runtime.exceptionThrown" => Some(params["exceptionDetails"].to_string()),

@@ -1,5 +1,4 @@
-//! A real Prometheus collects from the service: every form is taken, and latencies arrive as native
-//! histograms.
+//! A real Prometheus scrapes the daemon, and latencies arrive as native histograms.
 
 use super::get::Web;
 use crate::deadline::until;
@@ -14,13 +13,13 @@ use std::process::{Child, Command, Stdio};
 struct Collector {
     child: Child,
     port: u16,
-    /// Its files, which end with it.
+    /// Its files, which are removed with it.
     _folder: Folder,
 }
 
 impl Collector {
-    /// One that collects from there once a second; nothing, where it is not installed.
-    fn of(test: &str, web: &Web) -> Option<Self> {
+    /// Starts a Prometheus that scrapes once a second; `None` if it is not installed.
+    fn start(test: &str, web: &Web) -> Option<Self> {
         let folder = Folder::new();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let (address, token) = (web.address, web.token_file().display());
@@ -45,7 +44,7 @@ impl Collector {
         }
     }
 
-    /// What it answers to a query; nothing, before it listens.
+    /// The answer to a query; `None` before it listens.
     fn query(&self, query: &str) -> Option<Vec<Value>> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         let path = format!("/api/v1/query?query={query}");
@@ -57,7 +56,7 @@ impl Collector {
         Some(json["data"]["result"].as_array()?.clone())
     }
 
-    /// The first value that a query has, once it has one.
+    /// Waits for the first value of a query.
     fn value(&self, query: &str) -> f64 {
         until(|| {
             let found = self.query(query)?;
@@ -65,8 +64,8 @@ impl Collector {
         })
     }
 
-    /// Why it could not collect, if it could not.
-    fn trouble(&self) -> String {
+    /// The state of its targets, with errors.
+    fn targets(&self) -> String {
         let path = format!("http://127.0.0.1:{}/api/v1/targets", self.port);
         let targets = Command::new("curl").arg("-s").arg(path).output();
         targets.map(|it| String::from_utf8_lossy(&it.stdout).into_owned()).unwrap_or_default()
@@ -81,10 +80,10 @@ impl Drop for Collector {
 }
 
 #[test]
-fn a_real_prometheus_collects_what_the_service_exposes() {
+fn a_real_prometheus_scrapes_the_daemon() {
     let web = Web::with("");
-    let Some(collector) = Collector::of("prometheus", &web) else { return };
-    assert_eq!(collector.value("max_over_time(up[1m])"), 1.0, "{}", collector.trouble());
+    let Some(collector) = Collector::start("prometheus", &web) else { return };
+    assert_eq!(collector.value("max_over_time(up[1m])"), 1.0, "{}", collector.targets());
     assert!(collector.value("sum(monitor_group_processes)") >= 1.0);
     assert!(collector.value("monitor_node_mem_total_bytes") > 0.0);
     assert_eq!(collector.value("monitor_groups_limit"), 200.0);
@@ -97,7 +96,7 @@ fn root_latencies_arrive_as_native_histograms() {
     }
     let config = "[metrics]\nhistograms = [\"run-queue\"]\n";
     let web = Web::reading(config, "ebpf");
-    let Some(collector) = Collector::of("native-prometheus", &web) else { return };
+    let Some(collector) = Collector::start("native-prometheus", &web) else { return };
     let name = "monitor_group_run_queue_latency_seconds";
     let count = collector.value(&format!("histogram_count(sum({name}))%3E100"));
     let median = collector.value(&format!("histogram_quantile(0.5,sum({name}))"));

@@ -1,4 +1,4 @@
-//! The least of an HTTP client, and a service that listens for it.
+//! A minimal HTTP client, and a daemon with an HTTP listener.
 
 use crate::deadline;
 use crate::served::{Served, monitor};
@@ -6,43 +6,43 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 
-/// A service with an HTTP listener.
+/// A daemon with an HTTP listener.
 pub struct Web {
-    /// The service.
+    /// The daemon.
     pub served: Served,
-    /// Where it listens.
+    /// The address of the listener.
     pub address: SocketAddr,
     token: PathBuf,
 }
 
-/// What was answered.
+/// A response.
 pub struct Answer {
-    /// Its number.
+    /// The status code.
     pub status: u16,
-    /// Its head, in small letters.
+    /// The head, in lower case.
     pub head: String,
-    /// The rest.
+    /// The body.
     pub body: Vec<u8>,
 }
 
 impl Web {
-    /// With fixed values, and this configuration beside the listener's.
+    /// Starts it with the canned backend and a configuration besides that of the listener.
     pub fn with(config: &str) -> Self {
         Self::reading(config, "test")
     }
 
-    /// With this backend.
+    /// Starts it with a backend.
     pub fn reading(config: &str, backend: &str) -> Self {
         let config = format!("[http]\nlisten = \"127.0.0.1:0\"\n{config}");
         let served = Served::started(&config, monitor(), backend);
         let status = served.status();
-        let address = status["http"]["address"].as_str().expect("it listens");
+        let address = status["http"]["address"].as_str().expect("a listener");
         let address = address.split_once("://").unwrap().1.parse().unwrap();
         let token = status["http"]["token"].as_str().unwrap().into();
         Self { served, address, token }
     }
 
-    /// The header that shows all.
+    /// The header with the token.
     pub fn token(&self) -> String {
         let text = std::fs::read_to_string(&self.token).unwrap();
         format!("Authorization: Bearer {}", text.trim())
@@ -65,33 +65,33 @@ impl Web {
     pub fn get(&self, path: &str, headers: &[&str]) -> Answer {
         let headers: String = headers.iter().map(|it| format!("{it}\r\n")).collect();
         let host = self.address;
-        self.say(&format!(
+        self.send(&format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n"
         ))
     }
 
-    /// Says this, and gives what is answered.
+    /// Sends a request, and returns the response.
     #[track_caller]
-    pub fn say(&self, request: &str) -> Answer {
+    pub fn send(&self, request: &str) -> Answer {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();
         let mut all = Vec::new();
         stream.read_to_end(&mut all).unwrap();
-        Answer::of(&all)
+        Answer::parse(&all)
     }
 }
 
 impl Answer {
-    /// Of its bytes.
+    /// Parses a response.
     #[track_caller]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn parse(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|it| it == b"\r\n\r\n").expect("a head");
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Self { status, head, body: bytes[end + 4..].to_vec() }
     }
 
-    /// As text.
+    /// The body as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }

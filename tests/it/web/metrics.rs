@@ -1,14 +1,14 @@
-//! What `/metrics` says, in each of its forms, as the tools of Prometheus read it.
+//! The metrics in each encoding, checked with the tools of Prometheus.
 
 use super::get::Web;
 use crate::root::privilege::skip;
 use std::io::{ErrorKind, Write as _};
 use std::process::{Command, Stdio};
 
-/// What `promtool check metrics` has against a text; nothing, where there is no promtool.
-pub fn promtool(test: &str, words: &[&str], text: &[u8]) -> Option<String> {
+/// The output of promtool for a text; `None` if it is not installed.
+pub fn promtool(test: &str, args: &[&str], text: &[u8]) -> Option<String> {
     let mut command = Command::new("promtool");
-    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match command.spawn() {
         Err(why) if why.kind() == ErrorKind::NotFound => {
             skip(test, "needs promtool: apt-get install prometheus");
@@ -18,26 +18,26 @@ pub fn promtool(test: &str, words: &[&str], text: &[u8]) -> Option<String> {
     };
     child.stdin.take().unwrap().write_all(text).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8(said).unwrap();
-    assert!(output.status.success() || !said.is_empty());
-    Some(said)
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8(printed).unwrap();
+    assert!(output.status.success() || !printed.is_empty());
+    Some(printed)
 }
 
 #[test]
-fn promtool_has_nothing_against_the_metrics() {
+fn promtool_accepts_the_metrics() {
     let web = Web::with("[metrics]\nhistograms = [\"block\"]\n");
-    // The second time there are rates to leave out.
+    // The second sample has rates, which are not exposed.
     for _ in 0..2 {
         let answer = web.get("/metrics", &[&web.token()]);
         assert!(answer.head.contains("content-type: text/plain; version=0.0.4"), "{}", answer.head);
-        let said = promtool("promtool", &["check", "metrics"], &answer.body);
-        assert_eq!(said.unwrap_or_default(), "", "{}", answer.text());
+        let printed = promtool("promtool", &["check", "metrics"], &answer.body);
+        assert_eq!(printed.unwrap_or_default(), "", "{}", answer.text());
     }
 }
 
 #[test]
-fn the_service_the_node_its_devices_and_groups_are_all_there() {
+fn the_daemon_the_node_its_devices_and_groups_are_exposed() {
     let web = Web::with("[metrics]\ngroup_by = \"user\"\ngroups = 7\n");
     let answer = web.get("/metrics", &[&web.token()]);
     for line in [
@@ -59,7 +59,7 @@ fn the_service_the_node_its_devices_and_groups_are_all_there() {
 }
 
 #[test]
-fn openmetrics_is_given_to_who_asks_for_it() {
+fn openmetrics_is_sent_on_request() {
     let web = Web::with("");
     let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
     let answer = web.get("/metrics", &[accept]);
@@ -71,7 +71,7 @@ fn openmetrics_is_given_to_who_asks_for_it() {
 }
 
 #[test]
-fn what_is_exposed_can_be_changed_while_it_runs() {
+fn a_reload_changes_what_is_exposed() {
     let web = Web::with("[metrics]\ngroup_by = \"comm\"\n");
     assert!(web.get("/metrics", &[]).text().contains("monitor_group_processes{by=\"comm\""));
     let rule = "rules = [{ name = \"all\", comm = \".\" }]\n";

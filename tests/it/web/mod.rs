@@ -1,8 +1,8 @@
-//! The HTTP listener from outside: metrics as collectors read them, and what is refused.
+//! The HTTP listener as its clients use it: metrics, the page and refusals.
 
 mod browser;
 mod collector;
-mod get;
+pub mod get;
 mod history;
 mod metrics;
 mod page;
@@ -10,6 +10,7 @@ mod pushed;
 mod refused;
 mod replay;
 mod rules;
+#[cfg(feature = "tls")]
 mod secure;
 mod shipped;
 mod viewer;

@@ -1,20 +1,20 @@
 //! The page in a browser: it loads, updates, sorts, filters, and shows a process that the test
-//! started; nothing is wrong on its console.
+//! starts, without errors on its console.
 
 use super::browser::Browser;
 use super::get::Web;
 use crate::root::privilege::granted;
 use std::process::{Child, Command, Stdio};
 
-/// A process that computes until the test ends.
+/// A busy process that ends with the test.
 pub struct Busy(pub Child);
 
 impl Busy {
     /// Starts it.
     pub fn start() -> Self {
-        let loop_for_ever = "while :; do :; done";
+        let busy_loop = "while :; do :; done";
         let mut command = Command::new("nice");
-        command.args(["-n", "19", "sh", "-c", loop_for_ever, "busy-for-the-page"]);
+        command.args(["-n", "19", "sh", "-c", busy_loop, "busy-for-the-page"]);
         Self(command.stdin(Stdio::null()).spawn().unwrap())
     }
 }
@@ -26,7 +26,7 @@ impl Drop for Busy {
     }
 }
 
-/// The texts of a column of what is drawn.
+/// An expression for the texts of a column.
 fn column(title: &str) -> String {
     format!(
         "(() => {{ const at = [...document.querySelectorAll('#scroll th')]\
@@ -36,7 +36,7 @@ fn column(title: &str) -> String {
     )
 }
 
-/// The page, live, of somebody who has the token; none where there is no browser.
+/// Opens the page with the token and waits until it is live; `None` without a browser.
 pub fn opened(test: &str, web: &Web) -> Option<Browser> {
     let token = web.token().replace("Authorization: Bearer ", "");
     let mut browser = Browser::open(test, &format!("http://{}/#token={token}", web.address))?;
@@ -52,17 +52,17 @@ fn tick(browser: &mut Browser) {
 
 pub const LIVE: &str = "document.getElementById('state')?.dataset.state === 'live'";
 
-fn search(browser: &mut Browser, words: &str) {
+fn search(browser: &mut Browser, condition: &str) {
     let set = format!(
-        "(() => {{ const it = document.getElementById('words'); it.value = {words:?};\
+        "(() => {{ const it = document.getElementById('words'); it.value = {condition:?};\
          it.dispatchEvent(new Event('input')); return true }})()"
     );
     let _ = browser.value(&set);
 }
 
 #[test]
-fn root_the_page_shows_a_process_that_was_started_and_says_what_is_wrong_with_a_filter() {
-    const TEST: &str = "root_the_page_shows_a_process_that_was_started";
+fn root_the_page_shows_a_started_process_and_the_error_in_a_filter() {
+    const TEST: &str = "root_the_page_shows_a_started_process";
     if !granted(TEST) {
         return;
     }
@@ -81,22 +81,22 @@ fn root_the_page_shows_a_process_that_was_started_and_says_what_is_wrong_with_a_
     browser.until("document.getElementById('wrong').textContent !== ''");
     let wrong = browser.value("document.getElementById('wrong').textContent");
     assert!(wrong.as_str().unwrap().starts_with("cpu>x\n    ^ "), "{wrong}");
-    // What fitted before still does.
+    // The previous condition stays active.
     assert_eq!(browser.value(&format!("{}.length", column("PID"))), 1);
     details(&mut browser, busy);
     assert_eq!(browser.errors, Vec::<String>::new());
 }
 
-/// The one process that fits is chosen by keys.
-pub fn open_details(browser: &mut Browser, words: &str) {
-    search(browser, words);
+/// Selects the only matching process with keys.
+pub fn open_details(browser: &mut Browser, condition: &str) {
+    search(browser, condition);
     browser.until(&format!("{}.length === 1", column("PID")));
     let _ = browser.value("document.getElementById('scroll').focus()");
     browser.key("ArrowDown");
     browser.key("Enter");
 }
 
-/// Its details come, and its end is seen.
+/// Checks that the details appear, and show the end of the process.
 fn details(browser: &mut Browser, busy: Busy) {
     open_details(browser, "busy-for-the-page");
     browser.until("document.querySelectorAll('#details dd').length > 30");
@@ -114,7 +114,7 @@ fn details(browser: &mut Browser, busy: Busy) {
 }
 
 #[test]
-fn root_the_page_sorts_updates_and_shows_latencies_probes_and_what_it_costs() {
+fn root_the_page_sorts_updates_and_shows_latencies_probes_and_cost() {
     const TEST: &str = "root_the_page_sorts_updates_and_shows_latencies";
     if !granted(TEST) {
         return;
@@ -157,14 +157,14 @@ fn number(text: &serde_json::Value) -> u32 {
 }
 
 #[test]
-fn without_the_token_the_page_says_so_and_a_wrong_one_is_forgotten() {
+fn without_the_token_the_page_says_so_and_a_wrong_one_is_dropped() {
     let web = Web::with("");
     let address = format!("http://{}/#token=0123456789abcdef0123456789abcdef", web.address);
     let Some(mut browser) = Browser::open("without_the_token", &address) else { return };
     browser.until(LIVE);
-    assert_eq!(browser.value("document.getElementById('sight').hidden"), false);
+    assert_eq!(browser.value("document.getElementById('access').hidden"), false);
     assert_eq!(browser.value("sessionStorage.getItem('monitor-token')"), serde_json::Value::Null);
-    browser.picture("stranger");
-    // That the wrong one was refused is all that the browser has to say.
+    browser.picture("anonymous");
+    // The only error is that the wrong token was refused.
     assert!(browser.errors.iter().all(|it| it.contains("401")), "{:?}", browser.errors);
 }

@@ -1,4 +1,4 @@
-//! Metrics that are pushed: a stand-in for a collector decodes what it gets.
+//! Pushed metrics: a fake collector decodes what it receives.
 
 use super::get::Web;
 use crate::deadline::{deadline, until};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-/// A collector that answers as it is told.
+/// A collector that sends given answers.
 struct Collector {
     listener: TcpListener,
 }
@@ -49,16 +49,16 @@ fn attribute<'a>(list: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn a_collector_gets_everything_by_the_names_of_the_conventions() {
+fn a_collector_gets_all_metrics_with_the_names_of_the_conventions() {
     let collector = Collector::new();
     let served = Served::with(&collector.config());
     let (head, body) = collector.take(GOOD);
     assert!(head.starts_with("post /v1/metrics http/1.1\r\n"), "{head}");
     assert!(head.contains("content-type: application/json\r\n"));
-    let of = &body["resourceMetrics"][0];
-    assert_eq!(attribute(&of["resource"]["attributes"], "service.name"), Some("monitor"));
-    assert!(attribute(&of["resource"]["attributes"], "host.name").is_some());
-    let metrics = of["scopeMetrics"][0]["metrics"].as_array().unwrap();
+    let resource = &body["resourceMetrics"][0];
+    assert_eq!(attribute(&resource["resource"]["attributes"], "service.name"), Some("monitor"));
+    assert!(attribute(&resource["resource"]["attributes"], "host.name").is_some());
+    let metrics = resource["scopeMetrics"][0]["metrics"].as_array().unwrap();
     let named = |name: &str| metrics.iter().find(|it| it["name"] == name).expect(name);
     let cpu = named("process.cpu.time");
     assert_eq!((&cpu["unit"], &cpu["sum"]["isMonotonic"]), (&"s".into(), &true.into()));
@@ -75,36 +75,39 @@ fn a_collector_gets_everything_by_the_names_of_the_conventions() {
 }
 
 #[test]
-fn a_push_that_fails_is_counted_and_told_and_the_next_one_is_tried() {
+fn a_failed_push_is_counted_and_reported_and_the_next_one_is_tried() {
     let collector = Collector::new();
     let served = Served::with(&collector.config());
-    let trouble = |want: &str| {
+    let wait_for_error = |want: &str| {
         until(|| served.status()["otlp"]["trouble"].as_str()?.contains(want).then_some(()));
     };
     let _ = collector.take("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
-    trouble("the collector answers 503");
+    wait_for_error("the collector answered 503");
     let part = r#"{"partialSuccess":{"rejectedDataPoints":"7","errorMessage":"too many"}}"#;
     let _ =
         collector.take(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{part}", part.len()));
-    trouble("rejected 7 points: too many");
+    wait_for_error("rejected 7 points: too many");
     let _ = collector.take(GOOD);
     let otlp = until(|| {
         let otlp = served.status()["otlp"].take();
         (otlp["pushed"].as_u64()? > 0).then_some(otlp)
     });
     assert!(otlp["failed"].as_u64().unwrap() >= 2, "{otlp}");
-    assert!(served.log().contains("metrics are not pushed: the collector answers 503"));
+    assert!(served.log().contains("metrics are not pushed: the collector answered 503"));
 }
 
 #[test]
-fn what_cannot_be_a_collector_is_told_with_its_line() {
+fn an_invalid_endpoint_is_reported_with_its_line() {
     let web = Web::with("");
     std::fs::write(web.served.config(), "[otlp]\nendpoint = \"https://far\"\n").unwrap();
     let mut command = crate::served::monitor();
     let output = command.args(["config", "check"]).arg(web.served.config()).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains(":2: otlp.endpoint: \"https://far\": TLS is left to"), "{said}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        printed.contains(":2: otlp.endpoint: \"https://far\": TLS is not supported"),
+        "{printed}"
+    );
     assert_eq!(output.status.code(), Some(2));
-    // The listener does not mind.
+    // The listener is not affected.
     assert!(TcpStream::connect(web.address).is_ok());
 }

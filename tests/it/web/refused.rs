@@ -1,5 +1,5 @@
-//! What the listener refuses: names that are not its own, tokens that are none, requests that
-//! change something, too many connections, and a start that would show all to everybody.
+//! What the listener refuses: other host names, wrong tokens, other methods, too many connections,
+//! and a configuration that would be open to other machines.
 
 use super::get::{Answer, Web};
 use crate::deadline::until;
@@ -8,9 +8,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
 #[test]
-fn a_name_that_is_not_ours_gets_nothing_and_nothing_may_be_changed() {
+fn other_host_names_and_methods_are_refused() {
     let web = Web::with("hosts = [\"node7.example\"]\n");
-    let status = |request: &str| web.say(request).status;
+    let status = |request: &str| web.send(request).status;
     let close = "Connection: close\r\n\r\n";
     assert_eq!(status(&format!("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n{close}")), 421);
     assert_eq!(status(&format!("GET /metrics HTTP/1.1\r\nHost: node7.example:1\r\n{close}")), 200);
@@ -23,7 +23,7 @@ fn a_name_that_is_not_ours_gets_nothing_and_nothing_may_be_changed() {
 }
 
 #[test]
-fn no_site_may_read_and_none_is_loaded_into_an_answer() {
+fn the_headers_forbid_other_sites() {
     let web = Web::with("");
     let answer = web.get("/metrics", &["Origin: http://evil.example"]);
     assert!(!answer.head.contains("access-control"), "{}", answer.head);
@@ -32,7 +32,7 @@ fn no_site_may_read_and_none_is_loaded_into_an_answer() {
 }
 
 #[test]
-fn without_the_token_one_sees_what_any_user_may_and_with_a_wrong_one_nothing() {
+fn without_the_token_access_is_limited_and_a_wrong_one_is_refused() {
     let web = Web::reading("", "procfs");
     let io = "monitor_group_read_bytes_total{";
     let open = web.get("/metrics", &[]);
@@ -46,13 +46,13 @@ fn without_the_token_one_sees_what_any_user_may_and_with_a_wrong_one_nothing() {
 }
 
 #[test]
-fn a_policy_that_lets_nobody_ask_holds_here_too() {
+fn the_policy_applies_to_the_listener() {
     let web = Web::with("[policy]\nobserve-own = [0]\n");
     assert_eq!(web.get("/metrics", &[]).status, 503);
     assert_eq!(web.get("/metrics", &[&web.token()]).status, 200);
 }
 
-/// Starts a service that must not start, and gives what it says.
+/// Starts a daemon that must refuse to start, and returns its error.
 fn refused(config: &str) -> String {
     let folder = Folder::new();
     let path = folder.join("monitor.toml");
@@ -65,18 +65,21 @@ fn refused(config: &str) -> String {
 }
 
 #[test]
-fn beyond_loopback_without_token_or_tls_it_does_not_start_and_says_so() {
-    let said = refused("[http]\nlisten = \"0.0.0.0:0\"\n");
-    assert!(said.contains("http.listen 0.0.0.0:0 is reached from other machines"), "{said}");
+fn beyond_loopback_without_token_or_tls_the_daemon_does_not_start() {
+    let printed = refused("[http]\nlisten = \"0.0.0.0:0\"\n");
+    assert!(
+        printed.contains("http.listen 0.0.0.0:0 can be reached from other machines"),
+        "{printed}"
+    );
 }
 
 #[test]
-fn a_port_that_is_taken_is_a_clear_error() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    let said = refused(&format!("[http]\nlisten = \"{address}\"\n"));
-    let want = format!("cannot listen on {address}: another program does; choose another port");
-    assert!(said.contains(&want), "{said}");
+fn a_port_in_use_is_an_error() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let printed = refused(&format!("[http]\nlisten = \"{address}\"\n"));
+    let want = format!("cannot listen on {address}: another program uses it; choose another port");
+    assert!(printed.contains(&want), "{printed}");
 }
 
 #[test]
@@ -93,7 +96,7 @@ fn beyond_loopback_with_a_token_nothing_is_shown_without_it() {
         stream.write_all(format!("{head}{header}\r\n").as_bytes()).unwrap();
         let mut all = Vec::new();
         stream.read_to_end(&mut all).unwrap();
-        Answer::of(&all).status
+        Answer::parse(&all).status
     };
     let token = std::fs::read_to_string(token).unwrap();
     assert_eq!(get(""), 401);
@@ -101,20 +104,20 @@ fn beyond_loopback_with_a_token_nothing_is_shown_without_it() {
 }
 
 #[test]
-fn a_head_that_has_no_end_is_cut_off() {
+fn a_head_without_end_is_refused() {
     let web = Web::with("");
     let mut stream = web.connect();
     let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ");
-    // It may close before all of it is written.
+    // The listener may close the connection before all is written.
     let _ = stream.write_all(&vec![b'x'; 1 << 20]);
     let mut all = Vec::new();
     let _ = stream.read_to_end(&mut all);
-    assert!(all.is_empty() || Answer::of(&all).status == 431);
+    assert!(all.is_empty() || Answer::parse(&all).status == 431);
     assert_eq!(web.get("/metrics", &[]).status, 200);
 }
 
 #[test]
-fn thousands_that_say_nothing_keep_nobody_out() {
+fn thousands_of_silent_connections_keep_no_client_out() {
     let web = Web::with("connections = 64\n");
     let before = web.served.resident_bytes();
     let silent: Vec<_> = (0..10_000).map_while(|_| TcpStream::connect(web.address).ok()).collect();
@@ -129,7 +132,7 @@ fn thousands_that_say_nothing_keep_nobody_out() {
 }
 
 #[test]
-fn chance_bytes_get_an_answer_or_none_and_the_next_is_served() {
+fn after_random_bytes_the_next_request_is_served() {
     let web = Web::with("");
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let words = ["GET ", "/", " HTTP/1.1", "\r\n", "Host: ", "a", "\0", "\u{fffd}", ":", "%", "?"];

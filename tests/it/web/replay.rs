@@ -1,4 +1,4 @@
-//! `monitor replay FILE --page`: a recording in a browser, as if it happened now.
+//! `monitor replay FILE --page`: a recording in a browser.
 
 use super::browser::Browser;
 use super::page::LIVE;
@@ -8,15 +8,15 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Stdio;
 
-/// A page over a recording of 100 seconds; its CPU time grows by a second in each.
-struct Shown {
+/// The page of a recording of 100 seconds, in which the CPU time grows by a second per second.
+struct ReplayPage {
     program: Guarded,
     address: String,
     token: String,
     folder: Folder,
 }
 
-impl Shown {
+impl ReplayPage {
     fn new(speed: &str) -> Self {
         let folder = Folder::new();
         let file = folder.join("r");
@@ -27,8 +27,8 @@ impl Shown {
         command.arg("replay").arg(&file).args(["--page", "--speed", speed]);
         command.env("XDG_RUNTIME_DIR", folder.path()).env("TMPDIR", folder.path());
         let mut program = Guarded::run(command.stderr(Stdio::piped()));
-        let mut said = BufReader::new(program.0.stderr.take().unwrap()).lines();
-        let line = said.find_map(|line| line.ok().filter(|it| it.contains("#token="))).unwrap();
+        let mut printed = BufReader::new(program.0.stderr.take().unwrap()).lines();
+        let line = printed.find_map(|line| line.ok().filter(|it| it.contains("#token="))).unwrap();
         let at = line.find("http://").unwrap();
         let address = line[at..].split_whitespace().next().unwrap();
         let (address, token) = address.split_once("/#token=").unwrap();
@@ -52,23 +52,23 @@ impl Shown {
 }
 
 #[test]
-fn a_page_that_is_killed_leaves_nothing_behind() {
-    let mut shown = Shown::new("1");
-    assert_eq!(shown.seek("by=1", &shown.token), "200");
-    shown.program.0.kill().unwrap();
-    let _ = shown.program.0.wait().unwrap();
-    let left = std::fs::read_dir(shown.folder.path()).unwrap();
-    // The recording itself, which was made there.
+fn a_killed_replay_leaves_no_files() {
+    let mut page = ReplayPage::new("1");
+    assert_eq!(page.seek("by=1", &page.token), "200");
+    page.program.0.kill().unwrap();
+    let _ = page.program.0.wait().unwrap();
+    let left = std::fs::read_dir(page.folder.path()).unwrap();
+    // Only the recording itself.
     assert_eq!(left.map(|it| it.unwrap().file_name()).collect::<Vec<_>>(), ["r"]);
 }
 
 #[test]
-fn a_recording_is_a_page_that_can_be_gone_back_and_forward_in() {
-    let shown = Shown::new("1");
-    assert!(shown.program.pid().0 > 0);
-    assert_eq!(shown.seek("by=1", "0123456789abcdef0123456789abcdef"), "401");
-    assert_eq!(shown.seek("by=x", &shown.token), "400");
-    let address = format!("http://{}/#token={}", shown.address, shown.token);
+fn the_page_of_a_recording_can_seek() {
+    let page = ReplayPage::new("1");
+    assert!(page.program.pid().0 > 0);
+    assert_eq!(page.seek("by=1", "0123456789abcdef0123456789abcdef"), "401");
+    assert_eq!(page.seek("by=x", &page.token), "400");
+    let address = format!("http://{}/#token={}", page.address, page.token);
     let Some(mut browser) = Browser::open("a_recording_is_a_page", &address) else { return };
     browser.until(LIVE);
     browser.until("document.getElementById('replay').hidden === false");
@@ -79,8 +79,8 @@ fn a_recording_is_a_page_that_can_be_gone_back_and_forward_in() {
     let first = "Number(document.querySelector('#replay input').min)";
     let since = format!("Math.round(({at} - {first}) / 1000)");
     browser.until(&format!("{since} >= 2 && {since} < 40"));
-    // It stands still where it is put, and has rates there.
-    assert_eq!(shown.seek("speed=0", &shown.token), "200");
+    // After a seek while paused, it shows the position with rates.
+    assert_eq!(page.seek("speed=0", &page.token), "200");
     browser.key("}");
     browser.until(&format!("{since} === 99"));
     browser.key("[");

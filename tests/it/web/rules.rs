@@ -1,58 +1,58 @@
-//! The rules of tools as the page tells of them: live, and only to who may see them.
+//! The rules of clients on the page: updated live, and visible only with access.
 
 use super::get::Web;
 use super::page::opened;
 use super::viewer::Viewer;
-use crate::talk::Talk;
+use crate::socket_session::SocketSession;
 use serde_json::{Value, json};
 
-/// A tool whose rule waits for an event of its own, 5.
-fn tool(web: &Web) -> Talk {
-    let mut tool = web.served.connect();
+/// A client with a rule for its user event 5.
+fn client_with_rule(web: &Web) -> SocketSession {
+    let mut client = web.served.connect();
     for line in
         ["1 [0] define_user_event(5)", "11 [0] user_event(5): 12 [0] print($1)", "2 [0] enable(11)"]
     {
-        assert!(tool.ask(line).contains("(0)"));
+        assert!(client.request(line).contains("(0)"));
     }
-    tool
+    client
 }
 
-/// Waits until the rules are told so.
-fn hears(viewer: &mut Viewer, is_it: impl Fn(&Value) -> bool) -> Value {
+/// Waits for an event with matching rules.
+fn wait_for_rules(viewer: &mut Viewer, matches: impl Fn(&Value) -> bool) -> Value {
     loop {
         let rules = viewer.event("rules");
-        if is_it(&rules) {
+        if matches(&rules) {
             return rules;
         }
     }
 }
 
 #[test]
-fn what_tools_wait_for_and_how_often_it_occurred_is_told_as_it_happens() {
+fn rules_and_their_counts_are_updated_live() {
     let web = Web::with("");
-    let mut tool = tool(&web);
-    let mut viewer = Viewer::of(&web, "/feed");
-    let rules = hears(&mut viewer, |it| it[0]["occurrences"] == 0);
+    let mut client = client_with_rule(&web);
+    let mut viewer = Viewer::connect(&web, "/feed");
+    let rules = wait_for_rules(&mut viewer, |it| it[0]["occurrences"] == 0);
     assert_eq!(
         (&rules[0]["event"], &rules[0]["actions"], &rules[0]["enabled"]),
         (&json!("11 [0] user_event(5)"), &json!("12 [0] print($1)"), &json!(true))
     );
     assert_eq!(rules[0]["requestor"], std::process::id());
     for _ in 0..23 {
-        tool.say(b"3 [0] raise_event(5,[1])\n").unwrap();
+        client.send(b"3 [0] raise_event(5,[1])\n").unwrap();
     }
-    hears(&mut viewer, |it| it[0]["occurrences"] == 23);
-    drop(tool);
-    hears(&mut viewer, |it| *it == json!([]));
+    wait_for_rules(&mut viewer, |it| it[0]["occurrences"] == 23);
+    drop(client);
+    wait_for_rules(&mut viewer, |it| *it == json!([]));
 }
 
 #[test]
-fn a_stranger_is_told_of_nobodys_rules() {
+fn without_the_token_no_rules_are_visible() {
     let web = Web::with("");
-    let _tool = tool(&web);
-    let mut stranger = Viewer::with(&web, "/feed", "X-Nothing: 1");
-    assert_eq!(stranger.event("rules"), json!([]));
-    let mut viewer = Viewer::of(&web, "/feed");
+    let _client = client_with_rule(&web);
+    let mut anonymous = Viewer::with(&web, "/feed", "X-Nothing: 1");
+    assert_eq!(anonymous.event("rules"), json!([]));
+    let mut viewer = Viewer::connect(&web, "/feed");
     assert_eq!(viewer.event("rules")[0]["id"], 11);
 }
 
@@ -63,15 +63,15 @@ fn the_page_shows_a_rule_its_count_and_its_end() {
     browser.key("3");
     let text = "document.getElementById('monitors').textContent";
     browser.until(&format!("{text}.includes('Rules')"));
-    let mut tool = tool(&web);
+    let mut client = client_with_rule(&web);
     browser.until(&format!("{text}.includes('11 [0] user_event(5)')"));
     for _ in 0..23 {
-        tool.say(b"3 [0] raise_event(5,[1])\n").unwrap();
+        client.send(b"3 [0] raise_event(5,[1])\n").unwrap();
     }
     let last = "[...document.querySelectorAll('#monitors tbody tr')].at(-1)?.lastChild.textContent";
     browser.until(&format!("{last} === '23'"));
     browser.picture("rules-light");
-    drop(tool);
+    drop(client);
     browser.until(&format!("!{text}.includes('user_event')"));
     assert_eq!(browser.errors, Vec::<String>::new());
 }

@@ -1,5 +1,5 @@
-//! The dashboard and the alert rules that are shipped: Prometheus takes them, and every name in
-//! them is one that the service exposes.
+//! The shipped dashboard and alert rules: Prometheus accepts them, and the daemon exposes every
+//! metric in them.
 
 use super::get::Web;
 use super::metrics::promtool;
@@ -7,7 +7,7 @@ use crate::root::privilege::granted;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Families that are there only when there is something to tell.
+/// Families that are not always exposed.
 const SOMETIMES: [&str; 4] = [
     "monitor_node_psi_",
     "monitor_otlp_pushes_total",
@@ -20,27 +20,27 @@ fn shipped(name: &str) -> PathBuf {
 }
 
 #[test]
-fn promtool_takes_the_alert_rules() {
+fn promtool_accepts_the_alert_rules() {
     let path = shipped("alerts.yml");
-    let said = promtool("alerts", &["check", "rules", path.to_str().unwrap()], b"");
-    assert!(said.is_none_or(|it| it.contains("SUCCESS: 9 rules found")));
+    let printed = promtool("alerts", &["check", "rules", path.to_str().unwrap()], b"");
+    assert!(printed.is_none_or(|it| it.contains("SUCCESS: 9 rules found")));
 }
 
-/// Names of ours in a text.
+/// The names of our metrics in a text.
 fn names(text: &str) -> Vec<&str> {
     let is_letter = |it: char| it.is_ascii_alphanumeric() || it == '_';
-    let words = text.split(|it| !is_letter(it)).filter(|it| it.starts_with("monitor_"));
-    words.collect()
+    let names = text.split(|it| !is_letter(it)).filter(|it| it.starts_with("monitor_"));
+    names.collect()
 }
 
 #[test]
-fn root_every_name_in_them_is_exposed() {
-    if !granted("root_every_name_in_them_is_exposed") {
+fn root_every_metric_in_them_is_exposed() {
+    if !granted("root_every_metric_in_them_is_exposed") {
         return;
     }
     let web = Web::reading("[metrics]\nhistograms = [\"block\", \"run-queue\"]\n", "ebpf");
     let text = crate::deadline::until(|| {
-        // Something must have run between two collections.
+        // Between two scrapes a process must run.
         let mut command = Command::new("true");
         let _ = command.stdin(Stdio::null()).status();
         let answer = web.get("/metrics", &[&web.token()]);
@@ -52,9 +52,9 @@ fn root_every_name_in_them_is_exposed() {
         let used = names(&used);
         assert!(used.len() > 10);
         for name in used {
-            let there = text.contains(&format!("# TYPE {name} "));
+            let is_exposed = text.contains(&format!("# TYPE {name} "));
             let sometimes = SOMETIMES.iter().any(|it| name.starts_with(it));
-            assert!(there || sometimes, "{file}: nothing is called {name}");
+            assert!(is_exposed || sometimes, "{file}: {name} is not exposed");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Viewers of the page as programs: what the feed tells, that all share one monitor, and that one
-//! who never reads holds up nobody.
+//! Viewers of the page, as programs: the events of the feed, the shared monitor, and viewers that
+//! never read.
 
 use super::get::Web;
 use crate::deadline::until;
@@ -7,33 +7,33 @@ use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
-/// A viewer who reads.
+/// A viewer that reads events.
 pub struct Viewer(BufReader<TcpStream>);
 
 impl Viewer {
-    /// Who has the token.
-    pub fn of(web: &Web, path: &str) -> Self {
+    /// Connects with the token.
+    pub fn connect(web: &Web, path: &str) -> Self {
         Self::with(web, path, &web.token())
     }
 
-    /// With this header.
-    pub fn with(web: &Web, path: &str, token: &str) -> Self {
+    /// Connects with a header.
+    pub fn with(web: &Web, path: &str, header: &str) -> Self {
         let mut stream = web.connect();
         let host = web.address;
-        // A body of 1.0 has no chunks, whose heads would stand in the middle of events.
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n{token}\r\n\r\n").unwrap();
+        // HTTP/1.0 has no chunked encoding, whose headers would interrupt the events.
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n{header}\r\n\r\n").unwrap();
         Self(BufReader::new(stream))
     }
 
-    /// The next event of that name.
+    /// Waits for the next event with a name.
     pub fn event(&mut self, name: &str) -> Value {
-        let mut is_it = false;
+        let mut is_named = false;
         loop {
             let mut line = String::new();
             assert!(self.0.read_line(&mut line).unwrap() > 0, "the feed ended");
             if let Some(event) = line.strip_prefix("event: ") {
-                is_it = event.trim() == name;
-            } else if let Some(data) = line.strip_prefix("data: ").filter(|_| is_it) {
+                is_named = event.trim() == name;
+            } else if let Some(data) = line.strip_prefix("data: ").filter(|_| is_named) {
                 return serde_json::from_str(data).unwrap();
             }
         }
@@ -41,9 +41,9 @@ impl Viewer {
 }
 
 #[test]
-fn a_viewer_gets_the_whole_then_what_changes_and_what_the_service_says_of_itself() {
+fn a_viewer_gets_a_snapshot_then_changes_and_the_status_of_the_daemon() {
     let web = Web::with("");
-    let mut viewer = Viewer::of(&web, "/feed");
+    let mut viewer = Viewer::connect(&web, "/feed");
     let whole = viewer.event("whole");
     assert_eq!(whole["columns"][0], "pid");
     let change = viewer.event("change");
@@ -59,7 +59,7 @@ fn a_viewer_gets_the_whole_then_what_changes_and_what_the_service_says_of_itself
 #[test]
 fn all_viewers_share_one_monitor_which_ends_after_the_last() {
     let web = Web::with("");
-    let mut viewers: Vec<_> = (0..5).map(|_| Viewer::of(&web, "/feed")).collect();
+    let mut viewers: Vec<_> = (0..5).map(|_| Viewer::connect(&web, "/feed")).collect();
     for viewer in &mut viewers {
         let _ = viewer.event("change");
     }
@@ -69,10 +69,10 @@ fn all_viewers_share_one_monitor_which_ends_after_the_last() {
 }
 
 #[test]
-fn one_process_is_told_second_by_second_and_nonsense_is_refused() {
+fn the_feed_of_one_process_has_samples_and_a_malformed_query_is_refused() {
     let web = Web::reading("", "procfs");
     let pid = std::process::id();
-    let mut viewer = Viewer::of(&web, &format!("/process?pid={pid}"));
+    let mut viewer = Viewer::connect(&web, &format!("/process?pid={pid}"));
     for _ in 0..2 {
         assert_eq!(viewer.event("sample")["processes"][0]["pid"], pid);
     }
@@ -80,37 +80,37 @@ fn one_process_is_told_second_by_second_and_nonsense_is_refused() {
     until(|| (web.served.status()["monitors"] == 0).then_some(()));
     assert_eq!(web.get("/process?pid=x", &[]).status, 400);
     assert_eq!(web.get("/latency?of=everything", &[]).status, 400);
-    let mut gone = Viewer::of(&web, "/process?pid=4194304");
+    let mut gone = Viewer::connect(&web, "/process?pid=4194304");
     assert!(gone.event("refused")["message"].is_string());
 }
 
 #[test]
-fn viewers_who_never_read_hold_up_nobody() {
+fn viewers_that_never_read_do_not_delay_others() {
     let web = Web::reading("", "procfs");
-    let mut viewer = Viewer::of(&web, "/feed");
-    let mut hear = |changes: usize| (0..changes).for_each(|_| drop(viewer.event("change")));
-    // What a reading needs is there by then.
-    hear(3);
+    let mut viewer = Viewer::connect(&web, "/feed");
+    let mut receive = |changes: usize| (0..changes).for_each(|_| drop(viewer.event("change")));
+    // After these, the memory for a reading is allocated.
+    receive(3);
     let before = web.served.resident_bytes();
-    let deaf: Vec<_> = (0..20).map(|_| Viewer::of(&web, "/feed")).collect();
-    hear(5);
+    let stalled: Vec<_> = (0..20).map(|_| Viewer::connect(&web, "/feed")).collect();
+    receive(5);
     assert_eq!(web.get("/metrics", &[]).status, 200);
     assert!(web.served.resident_bytes().saturating_sub(before) < 16 << 20);
-    drop(deaf);
+    drop(stalled);
     until(|| (web.served.status()["http"]["connections"].as_u64()? <= 1).then_some(()));
 }
 
 #[test]
-fn who_fits_a_condition_is_told_and_a_mistake_at_its_place() {
+fn a_filter_lists_matching_processes_and_an_error_has_a_position() {
     let web = Web::with("");
-    let mut viewer = Viewer::of(&web, "/fits?filter=comm%20~%20stats");
+    let mut viewer = Viewer::connect(&web, "/fits?filter=comm%20~%20stats");
     let fits = viewer.event("fits");
     assert_eq!((fits.as_array().unwrap().len(), &fits[0][0]), (1, &1234.into()));
-    let mut nobody = Viewer::of(&web, "/fits?filter=rss%20%3E%201000G");
-    assert_eq!(nobody.event("fits"), Value::Array(vec![]));
-    let mut wrong = Viewer::of(&web, "/fits?filter=cpu%20%3E%20x");
+    let mut empty = Viewer::connect(&web, "/fits?filter=rss%20%3E%201000G");
+    assert_eq!(empty.event("fits"), Value::Array(vec![]));
+    let mut wrong = Viewer::connect(&web, "/fits?filter=cpu%20%3E%20x");
     let wrong = wrong.event("wrong");
     assert_eq!(wrong["at"], 6, "{wrong}");
-    let mut stranger = Viewer::with(&web, "/fits?filter=stats", "X-Nothing: 1");
-    assert!(stranger.event("fits").is_array());
+    let mut anonymous = Viewer::with(&web, "/fits?filter=stats", "X-Nothing: 1");
+    assert!(anonymous.event("fits").is_array());
 }

@@ -2,7 +2,8 @@
 //!
 //! In: the workspace's root. Out: the lines that the file should have, and whether it has them.
 //! `sha256sum --check` reads the same file; its comments hold what is not a file.
-//! `monitor-user/build.rs` includes this file, so it needs nothing of the rest of `xtask`.
+//! `cargo xtask ci` and `build-ebpf --check` compare them; a build of the monitor only embeds the
+//! objects.
 
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -33,13 +34,13 @@ const CRATES: &[&str] = &["aya-ebpf", "aya-log-common", "aya-log-ebpf", "zerocop
 /// The line that is not compared: another compiler is no reason to build again.
 const BUILT_BY: &str = "# built by ";
 
-/// Who built the committed objects: the versions of the compiler and the linker.
+/// The tools that built the committed objects: the versions of the compiler and the linker.
 pub fn built_by(root: &Path) -> Option<String> {
     let text = fs::read_to_string(root.join(FILE)).ok()?;
     text.lines().find_map(|line| line.strip_prefix(BUILT_BY)).map(str::to_owned)
 }
 
-/// Writes the file for the objects as they stand.
+/// Writes the file for the objects as they are now.
 pub fn write(root: &Path, versions: &str) -> Result<(), String> {
     let lines = expected(root)?.join("\n");
     let text = format!("# Written by `cargo xtask build-ebpf`.\n{BUILT_BY}{versions}\n{lines}\n");
@@ -151,6 +152,35 @@ mod tests {
         let lock = "[[package]]\nname = \"aya\"\nversion = \"0.14.0\"\n\n\
                     [[package]]\nname = \"aya-ebpf\"\nversion = \"0.2.1\"\n";
         assert_eq!(crates(lock), ["# crate aya-ebpf 0.2.1"]);
+    }
+
+    #[test]
+    fn an_edited_source_an_added_one_and_a_removed_object_are_changes() {
+        let root = std::env::temp_dir().join(format!("xtask-manifest-{}", std::process::id()));
+        let write_file = |path: &str, text: &str| {
+            let file = root.join(path);
+            fs::create_dir_all(file.parent().expect("it is in a folder")).expect("made");
+            fs::write(file, text).expect("written");
+        };
+        write_file(LOCK, "");
+        write_file(CARGO, "[package]");
+        write_file("monitor-ebpf/src/lib.rs", "// one");
+        write_file("monitor-ebpf/objects/block.o", "object");
+        write(&root, "a compiler").expect("the manifest is written");
+        assert_eq!(changes(&root).expect("it is read"), Vec::<String>::new());
+        assert_eq!(built_by(&root).as_deref(), Some("a compiler"));
+
+        write_file("monitor-ebpf/src/lib.rs", "// two");
+        write_file("monitor-ebpf/src/bin/new.rs", "");
+        fs::remove_file(root.join("monitor-ebpf/objects/block.o")).expect("removed");
+        let found = changes(&root).expect("it is read");
+        let _ = fs::remove_dir_all(&root);
+        let expected = [
+            "monitor-ebpf/objects/block.o",
+            "monitor-ebpf/src/bin/new.rs",
+            "monitor-ebpf/src/lib.rs",
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! `cargo xtask build-ebpf`: the BPF objects from their sources.
 //!
 //! In: `monitor-ebpf`. Out: `monitor-ebpf/objects/NAME.o`, one for each file in `src/bin`, and
-//! `SOURCES.sha256` beside them. Two builds give the same bytes, wherever the workspace stands.
-//! The objects are committed, so nobody needs this who does not change the kernel half.
+//! `SOURCES.sha256` beside them. Two builds give the same bytes, in any folder.
+//! The objects are committed, so only a change of the kernel half needs this.
 
 mod manifest;
 mod strip;
 pub mod toolchain;
 
-use crate::{Outcome, step, workspace};
+use crate::arguments::Arguments;
+use crate::verdict::Outcome;
+use crate::{step, workspace};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,15 +21,17 @@ const TARGET: &str = "bpfel-unknown-none";
 const TARGET_DIR: &str = "target/bpf";
 
 /// `build-ebpf`, `build-ebpf --setup` or `build-ebpf --check`.
-pub fn run(option: Option<&str>) -> Outcome {
-    match option {
-        Some("--setup") => toolchain::set_up(),
-        Some("--check") => check(&Toolchain::find()?),
-        _ => write(&Toolchain::find()?),
+pub fn run(arguments: &Arguments) -> Outcome {
+    if arguments.has("--setup") {
+        toolchain::set_up()
+    } else if arguments.has("--check") {
+        check(&Toolchain::find()?)
+    } else {
+        write(&Toolchain::find()?)
     }
 }
 
-/// Whether the committed objects come from the sources as they stand; needs no toolchain.
+/// Whether the committed objects come from the sources as they are now; needs no toolchain.
 pub fn up_to_date() -> Outcome {
     let changes = manifest::changes(&workspace::root())?;
     if changes.is_empty() {
@@ -83,7 +87,7 @@ fn write(toolchain: &Toolchain) -> Outcome {
     let folder = root.join(manifest::OBJECTS);
     fs::create_dir_all(&folder).map_err(|error| workspace::cannot("create", &folder, &error))?;
     let objects = build(toolchain)?;
-    remove_strangers(&folder, &objects)?;
+    remove_obsolete(&folder, &objects)?;
     for Object { name, bytes } in &objects {
         let file = file(name);
         fs::write(&file, bytes).map_err(|error| workspace::cannot("write", &file, &error))?;
@@ -93,7 +97,7 @@ fn write(toolchain: &Toolchain) -> Outcome {
 }
 
 /// Objects whose program was renamed or removed.
-fn remove_strangers(folder: &Path, objects: &[Object]) -> Outcome {
+fn remove_obsolete(folder: &Path, objects: &[Object]) -> Outcome {
     let unreadable = |error| workspace::cannot("read the folder", folder, &error);
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();

@@ -2,7 +2,7 @@
 //!
 //! Out: a `Toolchain` with absolute paths, or what is missing and the commands that install it.
 //! Debian's packages come first: CI has the same ones, so its objects can be compared byte by byte.
-//! Never uses a `rustc` or `cargo` from the PATH: there rustup's proxies stand before Debian's.
+//! Never uses a `rustc` or `cargo` from the PATH: rustup's proxies come first there.
 
 use crate::{step, workspace};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const BPF_LINKER: &str = "0.13.0";
 /// The compiler must be able to build the edition and the standard library of the user half.
 const OLDEST_MINOR: u32 = 95;
 
-/// Where each tool stands.
+/// The path of each tool.
 pub struct Toolchain {
     cargo: PathBuf,
     rustc: PathBuf,
@@ -69,7 +69,7 @@ impl Toolchain {
         Ok(format!("{}, {}", version(&self.rustc)?, version(&self.linker)?))
     }
 
-    /// The folder under which the sources of `core` stand.
+    /// The folder of the sources of `core`.
     pub fn library(&self) -> Result<PathBuf, String> {
         library(&self.rustc).ok_or_else(|| {
             format!("{} has lost its sources; install rust-web-src", self.rustc.display())
@@ -169,7 +169,7 @@ fn linker_install() -> Vec<String> {
 
 fn missing(has_compiler: bool, has_linker: bool) -> String {
     let mut text = String::from(
-        "the BPF toolchain is not complete. Only those who change monitor-ebpf need it.\n\
+        "the BPF toolchain is not complete. Only changes of monitor-ebpf need it.\n\
          `cargo xtask build-ebpf --setup` runs these commands:\n",
     );
     if !has_compiler {

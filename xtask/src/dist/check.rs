@@ -4,8 +4,9 @@
 //! It works on a copy: an overlay of this machine's files in a mount namespace of its own.
 
 use super::package;
+use crate::step;
+use crate::verdict::Outcome;
 use crate::workspace::{cannot, root};
-use crate::{Outcome, step};
 use std::fs;
 use std::io::Write;
 use std::path::Path;

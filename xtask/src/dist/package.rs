@@ -1,22 +1,23 @@
-//! The package: its files, what it says of itself, and what is done as it comes and goes.
+//! The package: its files, its control data, and its scripts.
 //!
-//! In: the folder of what was built. Out: a `.deb`. What libraries it needs, `dpkg-shlibdeps` reads
-//! from the program.
+//! In: the folder of the built programs. Out: a `.deb`. `dpkg-shlibdeps` reads from the program
+//! which libraries it needs.
 
 use super::stage;
+use crate::step;
+use crate::verdict::Outcome;
 use crate::workspace::{cannot, root};
-use crate::{Outcome, step};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What runs as it is installed and removed; `check.sh` sees them all run.
+/// Scripts that run when it is installed and removed; `check.sh` runs all of them.
 const SCRIPTS: &[&str] = &["postinst", "prerm", "postrm"];
 
 /// Programs that pack, and Debian's packages that have them.
 const NEEDED: &[(&str, &str)] =
     &[("dpkg-deb", "dpkg"), ("dpkg-shlibdeps", "dpkg-dev"), ("strip", "binutils")];
 
-/// Makes the package of what was built.
+/// Makes the package from the built programs.
 pub fn build(folder: &Path, version: &str, built: &Path) -> Result<PathBuf, String> {
     needed()?;
     let tree = folder.join("tree");
@@ -25,7 +26,7 @@ pub fn build(folder: &Path, version: &str, built: &Path) -> Result<PathBuf, Stri
     fs::create_dir_all(&control).map_err(|error| cannot("make", &control, &error))?;
     for script in SCRIPTS {
         let to = control.join(script);
-        super::copy(&root().join("tests/packaging/deb").join(script), &to)?;
+        stage::copy(&root().join("tests/packaging/deb").join(script), &to)?;
         step::run(step::fresh("chmod").arg("755").arg(&to))?;
     }
     write(&control.join("conffiles"), "/etc/monitor/monitor.toml\n")?;
@@ -33,7 +34,7 @@ pub fn build(folder: &Path, version: &str, built: &Path) -> Result<PathBuf, Stri
     pack(folder, version, &libraries)
 }
 
-/// Packs what is staged; again with another version, for the check of an upgrade.
+/// Packs the staged files; again with another version, for the check of an upgrade.
 pub fn pack(folder: &Path, version: &str, libraries: &str) -> Result<PathBuf, String> {
     let (tree, package) =
         (folder.join("tree"), folder.join(format!("monitor_{version}_amd64.deb")));
@@ -56,22 +57,23 @@ fn control(version: &str, libraries: &str) -> String {
          Description: what every process of a node uses, exactly and cheaply\n \
          Counts CPU, run-queue delay, memory, block I/O and network of every process,\n \
          those included that live for a millisecond, with eBPF or from /proc, and\n \
-         tells tools when something happens to one.\n"
+         reports events of processes to tools.\n"
     )
 }
 
 /// The packages whose libraries the program needs, with their least versions.
 pub fn libraries(folder: &Path, program: &Path) -> Result<String, String> {
-    // It wants to stand in a source package.
+    // It runs in a source package only.
     let debian = folder.join("source/debian");
     fs::create_dir_all(&debian).map_err(|error| cannot("make", &debian, &error))?;
     write(&debian.join("control"), "Source: monitor\n\nPackage: monitor\nArchitecture: any\n")?;
     let mut command = step::fresh("dpkg-shlibdeps");
     command.arg("-O").arg(program).current_dir(folder.join("source"));
-    let said = step::answer(&mut command);
-    let said = said.as_deref().and_then(|said| said.strip_prefix("shlibs:Depends="));
-    said.map(str::to_owned)
-        .ok_or_else(|| format!("`{}` does not tell what is needed", step::line(&command)))
+    let printed = step::answer(&mut command);
+    let printed = printed.as_deref().and_then(|line| line.strip_prefix("shlibs:Depends="));
+    printed
+        .map(str::to_owned)
+        .ok_or_else(|| format!("`{}` prints no dependencies", step::line(&command)))
 }
 
 fn needed() -> Outcome {

@@ -1,28 +1,29 @@
-//! The files of the package, as they will lie on the machine.
+//! The files of the package, in the folders where they are installed.
 //!
 //! In: the folder of what was built. Out: a folder with all of them; texts come from the program
 //! itself, so that manual pages and completions are those of its command line.
 
-use super::{copy, strip};
-use crate::workspace::{cannot, root};
-use crate::{Outcome, step};
+use crate::step;
+use crate::verdict::Outcome;
+use crate::workspace::{C_HEADERS, cannot, root};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Files that are taken as they are: from where in the workspace, to where on the machine.
+/// Files that are copied unchanged: the path in the workspace, and the path on the machine.
 const FILES: &[(&str, &str)] = &[
     ("tests/packaging/monitor.service", "usr/lib/systemd/system/monitor.service"),
     ("tests/packaging/monitor.toml", "etc/monitor/monitor.toml"),
     ("tests/packaging/deb/copyright", "usr/share/doc/monitor/copyright"),
     ("LICENSE", "usr/share/doc/monitor/LICENSE"),
-    ("monitor-user/include/omis.h", "usr/include/omis.h"),
-    ("monitor-user/include/monitor_diag.h", "usr/include/monitor_diag.h"),
     ("README.md", "usr/share/doc/monitor/README.md"),
     ("docs/OPERATING.md", "usr/share/doc/monitor/OPERATING.md"),
 ];
+
+/// Files of `C_HEADERS`, for `usr/include`.
+const HEADERS: &[&str] = &["omis.h", "monitor_diag.h"];
 
 /// Shells, and where each looks for completions.
 const COMPLETIONS: &[(&str, &str)] = &[
@@ -31,7 +32,7 @@ const COMPLETIONS: &[(&str, &str)] = &[
     ("fish", "usr/share/fish/vendor_completions.d/monitor.fish"),
 ];
 
-/// Lays everything out in an empty folder.
+/// Copies and writes all files into an empty folder.
 pub fn stage(built: &Path, into: &Path) -> Outcome {
     if into.exists() {
         fs::remove_dir_all(into).map_err(|error| cannot("remove", into, &error))?;
@@ -45,8 +46,13 @@ pub fn stage(built: &Path, into: &Path) -> Outcome {
         folder_of(&into.join(to))?;
         copy(&root().join(from), &into.join(to))?;
     }
+    for name in HEADERS {
+        let to = into.join("usr/include").join(name);
+        folder_of(&to)?;
+        copy(&root().join(C_HEADERS).join(name), &to)?;
+    }
     for (shell, to) in COMPLETIONS {
-        write(&into.join(to), &said(&binary, &["completions", shell])?)?;
+        write(&into.join(to), &output_of(&binary, &["completions", shell])?)?;
     }
     write_packed(
         &into.join("usr/share/doc/monitor/changelog.gz"),
@@ -67,7 +73,7 @@ fn library(built: &Path, folder: &Path) -> Outcome {
 
 /// Manual pages, packed as Debian has them.
 fn manuals(program: &Path, folder: &Path) -> Outcome {
-    let _ = said(program, &["man", &folder.display().to_string()])?;
+    let _ = output_of(program, &["man", &folder.display().to_string()])?;
     let pages = fs::read_dir(folder).map_err(|error| cannot("read", folder, &error))?;
     for page in pages.flatten().map(|entry| entry.path()) {
         step::run(step::fresh("gzip").args(["--best", "--no-name"]).arg(&page))?;
@@ -75,8 +81,8 @@ fn manuals(program: &Path, folder: &Path) -> Outcome {
     Ok(())
 }
 
-/// What the program prints.
-fn said(program: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {
+/// The standard output of the program.
+fn output_of(program: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {
     let line = || format!("{} {}", program.display(), arguments.join(" "));
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("cannot run `{}`: {error}", line()))?;
@@ -84,6 +90,16 @@ fn said(program: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {
         return Ok(output.stdout);
     }
     Err(format!("`{}` failed: {}", line(), String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Removes symbols and line tables, which are three quarters of the program.
+pub fn strip(program: &Path) -> Outcome {
+    step::run(step::fresh("strip").arg("--strip-unneeded").arg(program))
+}
+
+/// Copies a file.
+pub fn copy(from: &Path, to: &Path) -> Outcome {
+    fs::copy(from, to).map(drop).map_err(|error| cannot("write", to, &error))
 }
 
 fn write_packed(path: &Path, from: &Path) -> Outcome {

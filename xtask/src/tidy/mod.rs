@@ -1,48 +1,52 @@
 //! `cargo xtask tidy`: the rules of docs/STYLE.md that a program can hold.
 //!
 //! In: the files of the workspace. Out: each violation as `file:line: what; why; what to do`.
-//! A rule is a file with a table at its top and a function from a file to its findings. It also
-//! runs as a test, so that nobody needs to remember it.
+//! A rule is a file with a table at its top and a function from a file to its findings. They also
+//! run as a test.
 
-mod home;
-mod layer;
+mod circles;
+mod counted;
+mod files;
+mod finding;
+mod forbidden;
+mod lexer;
+mod modules;
 mod path;
+mod ratchet;
 mod size;
 mod source;
+mod terms;
 mod tree;
-mod word;
+mod type_names;
+mod walks;
+mod words;
 
-use crate::{Outcome, workspace};
+use crate::arguments::{Arguments, Takes};
+use crate::verdict::Outcome;
+use crate::workspace;
+use files::Files;
+use finding::{Finding, Weight, finding};
+use modules::ModuleTree;
+use ratchet::Count;
 use source::Source;
 use std::collections::HashMap;
 
-/// What a rule found in one file.
-pub struct Finding {
-    line: usize,
-    what: String,
-    why: &'static str,
-    todo: &'static str,
-    weight: Weight,
+/// Nothing, or the name of a counted check and where to look.
+pub const TAKES: Takes =
+    Takes {
+        flags: &["--summary"], operands: "words|type_names|circles [PATH…]", ..Takes::NOTHING
+    };
+
+/// Runs all checks, or lists what one of the counted checks finds.
+pub fn run(arguments: &Arguments) -> Outcome {
+    match arguments.operands.split_first() {
+        Some((name, paths)) => counted::list(arguments, name, paths),
+        None => check(),
+    }
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Weight {
-    Warns,
-    Fails,
-}
-
-/// A violation.
-fn finding(line: usize, what: String, why: &'static str, todo: &'static str) -> Finding {
-    Finding { line, what, why, todo, weight: Weight::Fails }
-}
-
-/// Something to think about.
-fn warning(line: usize, what: String, why: &'static str, todo: &'static str) -> Finding {
-    Finding { weight: Weight::Warns, ..finding(line, what, why, todo) }
-}
-
-/// Prints what it finds; fails if there is a violation.
-pub fn run(_option: Option<&str>) -> Outcome {
+/// Prints what all checks find; fails if there is a violation.
+pub fn check() -> Outcome {
     let report = check_workspace()?;
     for line in report.warnings.iter().chain(&report.violations) {
         println!("{line}");
@@ -63,41 +67,46 @@ fn check_workspace() -> Result<Report, String> {
     let mut report = Report { warnings: Vec::new(), violations: Vec::new() };
     let mut headers = HashMap::new();
     for path in workspace::files()? {
-        let mut findings = tree::check_path(&path);
-        if let Some(text) = workspace::text(&path)? {
-            findings.extend(tree::check_text(&path, &text));
-            if path == "monitor-user/Cargo.toml" {
-                findings.extend(home::check_manifest(&text));
-            }
-            if path.ends_with(".rs") {
-                findings.extend(check_rust(&path, &text, &mut headers));
-            }
+        report.add(&path, tree::check_path(&path));
+    }
+    let files = Files::read()?;
+    for (path, text) in &files.texts {
+        report.add(path, tree::check_text(path, text));
+    }
+    for (path, line) in files.broken() {
+        report.add(path, vec![not_rust(*line)]);
+    }
+    for source in files.sources() {
+        report.add(&source.path, check_rust(source, &mut headers));
+    }
+    if let Some((_, page)) = files.texts.iter().find(|(path, _)| path == walks::PAGE) {
+        let tree = ModuleTree::new(files.sources(), &files.texts);
+        report.add(walks::PAGE, walks::check(page, &tree));
+    }
+    for count in counted::check(&files)? {
+        match count {
+            Count::Holds(note) => report.warnings.push(note),
+            Count::Exceeded(what) => report.violations.push(what),
         }
-        report.add(&path, findings);
     }
     Ok(report)
 }
 
-fn check_rust(path: &str, text: &str, headers: &mut HashMap<String, String>) -> Vec<Finding> {
-    let source = match Source::new(path, text) {
-        Ok(source) => source,
-        Err(line) => {
-            let what = "not Rust from here on".to_owned();
-            return vec![finding(line, what, "the rules read tokens", "close what is open")];
-        }
-    };
-    let paths = path::paths(&source, &layer::module(path));
-    let mut findings = layer::check(&source, &paths);
-    findings.extend(home::check(&source, &paths));
-    findings.extend(size::check(&source));
-    findings.extend(word::check(&source));
-    findings.extend(check_unique(&source, headers));
+fn not_rust(line: usize) -> Finding {
+    let what = "not Rust from here on".to_owned();
+    finding(line, what, "the rules read tokens", "close what is open")
+}
+
+fn check_rust(source: &Source, headers: &mut HashMap<String, String>) -> Vec<Finding> {
+    let mut findings = size::check(source);
+    findings.extend(forbidden::check(source));
+    findings.extend(check_unique(source, headers));
     findings
 }
 
 /// A header that was copied with its file.
 fn check_unique(source: &Source, headers: &mut HashMap<String, String>) -> Option<Finding> {
-    let header = word::header(source)?.to_owned();
+    let header = forbidden::header(source)?.to_owned();
     let first = headers.insert(header, source.path.clone())?;
     Some(finding(
         1,

@@ -1,4 +1,4 @@
-//! The paths that a file names: `use` trees, and `a::b` wherever it stands.
+//! The paths that a file names: `use` trees, and `a::b` anywhere in its code.
 //!
 //! In: a `Source`. Out: each path with its line; `crate`, `self` and `super` are resolved to the
 //! modules of the file's own crate, so that a rule sees `crate::model::Sample` however it is
@@ -7,32 +7,37 @@
 use super::source::{Source, is_word};
 
 /// One path, from a crate down.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Path {
-    /// `crate` for the file's own crate, else the name as it stands in the file.
+    /// `crate` for the file's own crate, else the name as the file has it.
     pub segments: Vec<String>,
     pub line: usize,
     /// Begins with `::`, so it cannot be a module that the file knows by that name.
     pub is_global: bool,
+    /// The module that names it, inline modules included.
+    pub inside: Vec<String>,
+    /// Set for a leaf of a `use` tree.
+    pub import: Option<Import>,
+}
+
+/// What a `use` does with a path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Import {
+    /// The name that the module has for it; `*` for all names below the path.
+    pub name: String,
+    pub is_reexport: bool,
 }
 
 /// All paths, resolved for a file that is the module `module` of its crate.
 pub fn paths(source: &Source, module: &[String]) -> Vec<Path> {
+    let inside = module.to_vec();
     let mut reader =
-        Reader { source, inside: module.to_vec(), ends: Vec::new(), found: Vec::new() };
+        Reader { source, inside, ends: Vec::new(), reexports: None, found: Vec::new() };
     let mut index = 0;
     while index < source.tokens.len() {
         index = reader.step(index);
     }
     reader.found
-}
-
-/// The names that mean a module of this crate in this file: `mod x`, and `use crate::a::x`.
-pub fn own_names(source: &Source, paths: &[Path]) -> Vec<String> {
-    let declared = source.find(&["mod"]).map(|index| source.at(index + 1).to_owned());
-    let imported = paths.iter().filter(|path| path.segments.len() > 1);
-    let imported = imported.filter(|path| path.segments[0] == "crate");
-    declared.chain(imported.flat_map(|path| path.segments.last().cloned())).collect()
 }
 
 struct Reader<'a> {
@@ -41,11 +46,13 @@ struct Reader<'a> {
     inside: Vec<String>,
     /// Where each inline module ends.
     ends: Vec<usize>,
+    /// In a `use` tree: whether it is a re-export.
+    reexports: Option<bool>,
     found: Vec<Path>,
 }
 
 impl Reader<'_> {
-    /// Looks at one token and says which comes next.
+    /// Reads what begins at one token; returns the index of the next.
     fn step(&mut self, index: usize) -> usize {
         while self.ends.last().is_some_and(|&end| index >= end) {
             self.ends.pop();
@@ -57,8 +64,16 @@ impl Reader<'_> {
             self.inside.push(at(index + 1).to_owned());
             return index + 3;
         }
-        let is_path = at(index + 1) == "::" || (index > 0 && at(index - 1) == "use");
-        if is_word(at(index)) && is_path && !self.continues(index) {
+        if at(index) == "use" && at(index + 1) != "<" {
+            let before = index.checked_sub(1).map_or("", |before| self.source.at(before));
+            self.reexports = Some(before == "pub" || before == ")");
+            let is_global = at(index + 1) == "::";
+            let first = index + 1 + usize::from(is_global);
+            let end = self.read(first, Vec::new(), is_global);
+            self.reexports = None;
+            return end;
+        }
+        if is_word(at(index)) && at(index + 1) == "::" && !self.continues(index) {
             let is_global = index > 0 && at(index - 1) == "::";
             return self.read(index, Vec::new(), is_global);
         }
@@ -76,7 +91,8 @@ impl Reader<'_> {
         let line = self.source.tokens[index].line;
         loop {
             let word = self.source.at(index);
-            if word == "{" && self.source.at(index.wrapping_sub(1)) == "::" {
+            let is_group = self.source.at(index.wrapping_sub(1)) == "::" || segments.is_empty();
+            if word == "{" && is_group {
                 return self.read_group(index, &segments, is_global);
             }
             if is_word(word) {
@@ -91,7 +107,14 @@ impl Reader<'_> {
                 break;
             }
         }
-        self.keep(segments, line, is_global);
+        let name = match (self.source.at(index), self.source.at(index + 1)) {
+            ("*", _) => Some("*".to_owned()),
+            ("as", name) if self.reexports.is_some() => Some(name.to_owned()),
+            _ => segments.iter().rev().find(|segment| *segment != "self").cloned(),
+        };
+        let import = self.reexports.zip(name);
+        let import = import.map(|(is_reexport, name)| Import { name, is_reexport });
+        self.keep(Path { segments, line, is_global, inside: self.inside.clone(), import });
         index
     }
 
@@ -101,7 +124,7 @@ impl Reader<'_> {
         while index < end {
             if is_word(self.source.at(index)) {
                 index = self.read(index, prefix.to_vec(), is_global);
-                // What follows `as` is a name, not a path.
+                // A name after `as` is no path.
                 while index < end && self.source.at(index) != "," {
                     index += 1;
                 }
@@ -111,7 +134,9 @@ impl Reader<'_> {
         end + 1
     }
 
-    fn keep(&mut self, mut segments: Vec<String>, line: usize, is_global: bool) {
+    /// Resolves `self` and `super`, and keeps the path.
+    fn keep(&mut self, mut path: Path) {
+        let segments = &mut path.segments;
         if segments.len() > 1 && segments.last().is_some_and(|last| last == "self") {
             segments.pop();
         }
@@ -129,7 +154,7 @@ impl Reader<'_> {
         if relative {
             segments.splice(0..0, std::iter::once("crate".to_owned()).chain(here));
         }
-        self.found.push(Path { segments, line, is_global });
+        self.found.push(path);
     }
 }
 
@@ -172,6 +197,20 @@ mod tests {
     #[test]
     fn a_path_is_seen_in_a_macro_and_not_in_a_comment_or_string() {
         check("fn f() { vec![aya::Ebpf::load(b), \"aya::x\"] } // aya::y", &["aya::Ebpf::load"]);
+    }
+
+    #[test]
+    fn a_use_says_which_name_it_binds_and_whether_others_see_it() {
+        let text = "use a::b as c; pub use a::{d, e::{self, f}}; pub(crate) use a::*; x::y();";
+        let source = Source::new("x.rs", text).expect("the case is Rust");
+        let found = paths(&source, &[]);
+        let found: Vec<_> = found
+            .iter()
+            .map(|path| path.import.as_ref().map(|it| (it.name.as_str(), it.is_reexport)))
+            .collect();
+        let expected = [("c", false), ("d", true), ("e", true), ("f", true), ("*", true)];
+        assert_eq!(found[..5], expected.map(Some));
+        assert_eq!(found[5..], [None]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! The tree: which entries stand at the top, what a file may be called, and what no text may hold.
+//! The tree: the entries of the top folder, the names of files, and paths of one machine.
 //!
-//! In: the paths of the workspace, and each text. Out: strangers at the top, modules whose name is
-//! no noun of the domain, and paths of somebody's machine.
+//! In: the paths of the workspace, and each text. Out: unknown entries of the top folder, modules
+//! whose name is no noun of the domain, and paths that exist on one machine only.
 
-use super::{Finding, finding};
+use super::finding::{Finding, finding};
 
-/// What stands at the top besides dot-files; docs/ARCHITECTURE.md says what each is.
+/// The entries of the top folder besides dot-files; docs/ARCHITECTURE.md says what each is.
 const TOP: &[&str] = &[
     "Cargo.lock",
     "Cargo.toml",
@@ -18,16 +18,16 @@ const TOP: &[&str] = &[
     "xtask",
 ];
 
-/// Names that say only that somebody had found no name.
+/// Names that do not say what is in the file.
 const NO_NOUNS: &[&str] =
     &["common", "helper", "helpers", "manager", "misc", "util", "utilities", "utils"];
 
-/// Folders that are another one's on each machine.
+/// Folders that differ from machine to machine.
 const MACHINE: &[&str] = &["home", "root", "tmp", "work"];
-/// Recorded texts of other machines.
+/// RecordOptions texts of other machines.
 const RECORDED: &[&str] = &["tests/fixture/", "tests/golden/"];
 
-/// What is wrong with where a file stands and how it is called.
+/// What is wrong with the folder and the name of a file.
 pub fn check_path(path: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let top = path.split('/').next().unwrap_or(path);
@@ -51,7 +51,7 @@ pub fn check_path(path: &str) -> Vec<Finding> {
     findings
 }
 
-/// Paths of somebody's machine.
+/// Paths of one machine.
 pub fn check_text(path: &str, text: &str) -> Vec<Finding> {
     if RECORDED.iter().any(|folder| path.starts_with(folder)) {
         return Vec::new();
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stranger_at_the_top_is_named() {
+    fn an_unknown_entry_at_the_top_is_named() {
         assert_eq!(check_path("scripts/x.sh").len(), 1);
         assert_eq!(check_path(".ci/run").len(), 0);
         assert_eq!(check_path("xtask/src/main.rs").len(), 0);

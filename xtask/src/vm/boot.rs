@@ -4,8 +4,8 @@
 //! it, and an error unless its tests passed. The guest's first program is `init.sh`.
 
 use super::package::{Packages, entries, write};
-use super::succeed;
-use crate::Outcome;
+use crate::step;
+use crate::verdict::Outcome;
 use crate::workspace::{cannot, root};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -110,7 +110,7 @@ fn follow(mut guest: Child) -> Result<String, String> {
     for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
         match line.strip_prefix(STATUS) {
-            Some(told) => status = Some(told.to_owned()),
+            Some(rest) => status = Some(rest.to_owned()),
             None => println!("{line}"),
         }
     }
@@ -118,7 +118,7 @@ fn follow(mut guest: Child) -> Result<String, String> {
     if watch.join().unwrap_or(false) {
         return Err(format!("the guest was ended after {} minutes", DEADLINE.as_secs() / 60));
     }
-    status.ok_or_else(|| "the guest ended without a status; its last words stand above".into())
+    status.ok_or_else(|| "the guest ended without a status; its output is above".into())
 }
 
 /// The guest's first file system: a shell, the modules, and what to run.
@@ -139,7 +139,7 @@ fn pack(guest: &Guest<'_>) -> Result<PathBuf, String> {
     write(&folder.join("init"), INIT)?;
     let archive = guest.folder.join("initrd.cpio");
     let pack = "chmod +x init && find . | cpio --quiet -o -H newc > ../initrd.cpio";
-    let _ = succeed(Command::new("sh").args(["-c", pack]).current_dir(&folder))?;
+    let _ = step::output(Command::new("sh").args(["-c", pack]).current_dir(&folder))?;
     Ok(archive)
 }
 
@@ -166,7 +166,7 @@ fn modules(guest: &Guest<'_>, into: &Path) -> Outcome {
                 copy(&entry, &into.join(&name))?;
                 if name.ends_with(".xz") {
                     let busybox = &guest.packages.busybox;
-                    let _ = succeed(Command::new(busybox).arg("unxz").arg(into.join(&name)))?;
+                    let _ = step::output(Command::new(busybox).arg("unxz").arg(into.join(&name)))?;
                 }
             }
         }
@@ -181,7 +181,8 @@ fn disk(folder: &Path) -> Result<PathBuf, String> {
     let file = fs::File::create(&path).map_err(|error| cannot("make", &path, &error))?;
     file.set_len(512 << 20).map_err(|error| cannot("size", &path, &error))?;
     let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let _ = succeed(Command::new("mkfs.ext4").env("PATH", search).args(["-q", "-F"]).arg(&path))?;
+    let _ =
+        step::output(Command::new("mkfs.ext4").env("PATH", search).args(["-q", "-F"]).arg(&path))?;
     Ok(path)
 }
 

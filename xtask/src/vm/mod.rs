@@ -1,17 +1,18 @@
 //! `cargo xtask vm --kernel 6.1`: the tests on the real kernel, on another kernel.
 //!
-//! Boots Debian's kernel under QEMU. The guest sees this machine's files, read-only, so that what
-//! is tested there is what was built here; it runs the `root_` tests, and its status is ours.
+//! Boots Debian's kernel under QEMU. The guest reads the files of this machine, so that it tests
+//! what was built here; it runs the `root_` tests, and its status is the status of this command.
 //! Emulated throughout (no KVM), so that it runs wherever QEMU does; a boot takes ten seconds.
 
 mod boot;
 mod package;
 
+use crate::arguments::Arguments;
+use crate::step;
+use crate::verdict::Outcome;
 use crate::workspace::root;
-use crate::{Outcome, step};
 use package::Suite;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 /// The kernels there are, with the Debian release that has each.
 const KERNELS: &[(&str, Suite)] = &[
@@ -37,10 +38,14 @@ const OF_CRIU: &str = "6.1";
 const TESTS: &str = "root_";
 
 /// Runs the tests on one kernel, or on each.
-pub fn run(option: Option<&str>) -> Outcome {
+pub fn run(arguments: &Arguments) -> Outcome {
+    let wanted = arguments.value("--kernel");
+    if wanted.is_some_and(|wanted| !KERNELS.iter().any(|(name, _)| wanted == *name)) {
+        let names: Vec<&str> = KERNELS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("the kernels are {}", names.join(", ")));
+    }
     needed()?;
     let tests = tests()?;
-    let wanted = option.and_then(|option| option.strip_prefix("--kernel="));
     let mut failed = Vec::new();
     for (kernel, suite) in KERNELS.iter().filter(|(name, _)| wanted.is_none_or(|it| it == *name)) {
         if let Err(error) = run_on(kernel, suite, &tests) {
@@ -78,32 +83,18 @@ fn needed() -> Outcome {
 /// Builds the test binaries that every kernel runs; where they are.
 fn tests() -> Result<Vec<PathBuf>, String> {
     let output = step::cargo()
-        .args(["test", "--locked", "-p", "monitor-user", "--lib", "--test", "it"])
-        .args(["--no-run", "--color=never"])
+        .args(["test", "--locked", "--workspace", "--lib", "--bins", "--test=it"])
+        .args(["--exclude=xtask", "--exclude=monitor-ebpf", "--no-run", "--color=never"])
         .output()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     if !output.status.success() {
-        return Err(format!("the tests do not build:\n{said}"));
+        return Err(format!("the tests do not build:\n{errors}"));
     }
     // A line for each: `Executable ../tests/it/main.rs (target/debug/deps/it-…)`.
     let path = |line: &str| {
         let path = line.trim().strip_prefix("Executable ")?.rsplit_once('(')?.1;
         Some(root().join(path.strip_suffix(')')?))
     };
-    Ok(said.lines().filter_map(path).collect())
-}
-
-/// Runs a command; its failure in words.
-fn succeed(command: &mut Command) -> Result<String, String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("cannot run {program}: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{program} failed ({}): {}", output.status, said.trim()))
+    Ok(errors.lines().filter_map(path).collect())
 }

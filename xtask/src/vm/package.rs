@@ -3,7 +3,7 @@
 //! In: a release. Out: the unpacked packages below `target/vm`, fetched once. apt keeps lists and
 //! state of its own there, so that neither the release nor the sources of this machine matter.
 
-use super::succeed;
+use crate::step;
 use crate::workspace::cannot;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,14 +38,15 @@ pub fn fetch(suite: &Suite, folder: &Path) -> Result<Packages, String> {
     let unpacked = folder.join("root");
     if !folder.join("complete").exists() {
         let apt = Apt::new(suite, folder)?;
-        let _ = succeed(&mut apt.call("apt-get", &["--quiet", "update"]))?;
-        let depends = succeed(&mut apt.call("apt-cache", &["depends", "--important", KERNEL]))?;
+        let _ = step::output(&mut apt.call("apt-get", &["--quiet", "update"]))?;
+        let depends =
+            step::output(&mut apt.call("apt-cache", &["depends", "--important", KERNEL]))?;
         let image = depends
             .lines()
             .find_map(|line| line.trim().strip_prefix("Depends: linux-image-"))
             .ok_or_else(|| format!("{KERNEL} of {} depends on no kernel", suite.name))?;
         for package in [&format!("linux-image-{image}"), BUSYBOX] {
-            let _ = succeed(apt.call("apt-get", &["download", package]).current_dir(folder))?;
+            let _ = step::output(apt.call("apt-get", &["download", package]).current_dir(folder))?;
         }
         unpack(folder, &unpacked)?;
         write(&folder.join("complete"), "")?;
@@ -89,7 +90,7 @@ impl Apt {
             format!("Dir::State::lists={}", at("lists")),
             format!("Dir::State::status={}", at("status")),
             format!("Dir::Cache={}", at("cache")),
-            // The lists lie where the user `_apt` may not go.
+            // The user `_apt` may not read the folder of the lists.
             "APT::Sandbox::User=root".into(),
             "APT::Architecture=amd64".into(),
         ];
@@ -109,7 +110,7 @@ impl Apt {
 fn unpack(folder: &Path, into: &Path) -> Result<(), String> {
     for entry in entries(folder)? {
         if entry.extension().is_some_and(|ending| ending == "deb") {
-            let _ = succeed(Command::new("dpkg-deb").arg("--extract").arg(&entry).arg(into))?;
+            let _ = step::output(Command::new("dpkg-deb").arg("--extract").arg(&entry).arg(into))?;
             fs::remove_file(&entry).map_err(|error| cannot("remove", &entry, &error))?;
         }
     }

@@ -1,191 +1,191 @@
-//! Rules: lists of actions that the kernel runs itself when something happens.
+//! Rule programs: actions that the kernel executes at a hook.
 //!
-//! A list is at most [`MAX_OPS`] operations ([`op`]), interpreted by `bin/rule`; its number is
-//! the cookie of the probe, or stands in a row of [`HOOKS`]. User space writes lists and reads what
-//! they counted (`backend/ebpf/rule`); what a list wants told goes into [`RING`] as an
-//! [`record::Event`]. What could not be done is counted for each list in [`TALLIES`].
+//! A program has at most [`MAX_INSNS`] instructions ([`opcode`]), interpreted by `bin/rule`; its id
+//! is the cookie of the probe, or an entry in a row of [`HOOKS`]. User space writes programs and
+//! reads their aggregates (`backends/ebpf/rule`); records are sent through [`RING`]. Failed actions
+//! are counted for each program in [`RUN_COUNTS`].
 
-pub mod level;
-pub mod op;
+pub mod gauge;
+pub mod opcode;
 pub mod record;
-pub mod spread;
 pub mod trace;
+pub mod value_histogram;
 
 use super::histogram::Histogram;
 use super::offset::offsets;
-use op::Op;
+use opcode::EncodedInsn;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Lists that there can be at once.
-pub const MAX_LISTS: u32 = 1024;
-/// Operations of a list.
-pub const MAX_OPS: usize = 16;
-/// Values that a list can hold while it runs, by number.
-pub const MAX_VALUES: usize = 8;
-/// Parameters of a raised event: values that go from one list to another.
+/// Maximum number of programs.
+pub const MAX_PROGRAMS: u32 = 1024;
+/// Maximum instructions of a program.
+pub const MAX_INSNS: usize = 16;
+/// Registers of a program.
+pub const MAX_REGS: usize = 8;
+/// Parameters of a raised event: registers passed to another program.
 pub const MAX_PARAMETERS: usize = 4;
-/// Lists that one hook or one user event starts.
-pub const LISTS_PER_HOOK: usize = 16;
-/// Raised events that may wait while a list runs.
+/// Maximum programs of a hook or user event.
+pub const PROGRAMS_PER_HOOK: usize = 16;
+/// Maximum raised events that are pending while a program runs.
 pub const MAX_PENDING: usize = 2;
-/// Events that may be raised, one by the other, from one that happened.
+/// Maximum events raised in a chain that starts with one hook.
 pub const MAX_RAISED: u32 = 16;
-/// Steps of all lists that one event starts; the limits above come first.
+/// Maximum steps of all programs that one event starts; the limits above are reached first.
 pub const MAX_STEPS: u32 = 1024;
 
-/// Sums, counts and extremes: `u64` for each CPU.
+/// Maximum number of cells: sums, counts and extremes.
 pub const MAX_CELLS: u32 = 4096;
-/// Histograms.
-pub const MAX_HISTOGRAMS: u32 = 64;
-/// Levels with the area below them.
-pub const MAX_LEVELS: u32 = 64;
-/// Spreads.
-pub const MAX_SPREADS: u32 = 16;
-/// Traces.
+/// Maximum number of latency histograms.
+pub const MAX_LATENCY_HISTOGRAMS: u32 = 64;
+/// Maximum number of gauges.
+pub const MAX_GAUGES: u32 = 64;
+/// Maximum number of value histograms.
+pub const MAX_VALUE_HISTOGRAMS: u32 = 16;
+/// Maximum number of traces.
 pub const MAX_TRACES: u32 = 8;
-/// Timers of threads, processes and the node together.
+/// Maximum number of timers of threads, processes and the node together.
 pub const MAX_TIMERS: usize = 16;
-/// Calls of one function that are in each other, of which a timer knows the start.
+/// Nested calls of one function whose start a timer stores.
 pub const MAX_NESTED: usize = 4;
-/// Sets of processes, numbered from 1; 0 is everybody.
+/// Maximum number of process sets, numbered from 1; 0 is all processes.
 pub const MAX_SETS: u32 = 64;
 
-/// The user and the group of [`List::eyes`], where there are none.
-pub const NOBODY: u32 = u32::MAX;
+/// User and group id in [`EncodedProgram::credentials`] if there is no restriction.
+pub const NO_CREDENTIALS: u32 = u32::MAX;
 
-/// Array of [`List`]: version 0 and 1 of each, side by side.
-pub const LISTS: &str = "LISTS";
-/// Array of `u32`: which version of a list is the one to run.
+/// Array of [`EncodedProgram`]: version 0 and 1 of each, side by side.
+pub const PROGRAMS: &str = "PROGRAMS";
+/// Array of `u32`: the active version of each program.
 pub const VERSIONS: &str = "VERSIONS";
-/// Array of `u32`: whether a list is enabled, or those that are switched by this number.
+/// Array of `u32`: whether a program or switch is enabled.
 pub const ENABLED: &str = "ENABLED";
-/// Array of [`Hook`]: the lists of each tracepoint and each user event.
+/// Array of [`HookPrograms`]: the programs of each tracepoint and each user event.
 pub const HOOKS: &str = "HOOKS";
 /// Per-CPU array of `u64`.
 pub const CELLS: &str = "CELLS";
-/// Array of `u64`: what levels are now. User space changes them, too, in its memory.
-pub const LEVELS: &str = "LEVELS";
-/// Per-CPU array of [`level::Level`].
-pub const AREAS: &str = "AREAS";
-/// Array of `u64`: [`spread::SIZES`] for each spread. In the memory of user space.
-pub const SPREADS: &str = "SPREADS";
-/// Array of `u64`: how many records each trace ever had. In the memory of user space.
-pub const TRACES: &str = "TRACES";
-/// Array of [`trace::Row`]: [`trace::ROWS`] for each trace. In the memory of user space.
-pub const TRACED: &str = "TRACED";
+/// Array of `u64`: current values of gauges. Mapped by user space, which changes them too.
+pub const GAUGES: &str = "GAUGES";
+/// Per-CPU array of [`gauge::GaugeSums`].
+pub const GAUGE_SUMS: &str = "GAUGE_SUMS";
+/// Array of `u64`: [`value_histogram::BUCKETS`] for each value histogram. Mapped by user space.
+pub const VALUE_HISTS: &str = "VALUE_HISTS";
+/// Array of `u64`: number of records ever made, by trace. Mapped by user space.
+pub const TRACE_COUNTS: &str = "TRACE_COUNTS";
+/// Array of [`trace::Row`]: [`trace::ROWS`] for each trace. Mapped by user space.
+pub const TRACE_ROWS: &str = "TRACE_ROWS";
 /// Per-CPU array of [`Histogram`].
-pub const HISTOGRAMS: &str = "HISTOGRAMS";
-/// Per-CPU array of [`Tally`].
-pub const TALLIES: &str = "TALLIES";
-/// Array of [`Burst`].
-pub const BURSTS: &str = "BURSTS";
-/// Table of [`Member`] by thread group id.
+pub const LATENCY_HISTS: &str = "LATENCY_HISTS";
+/// Per-CPU array of [`RunCounts`].
+pub const RUN_COUNTS: &str = "RUN_COUNTS";
+/// Array of [`RateWindow`].
+pub const RATE_WINDOWS: &str = "RATE_WINDOWS";
+/// Table of [`SetMembership`] by thread group id.
 pub const MEMBERS: &str = "MEMBERS";
-/// Array of two `u64`: how often a process was taken out of sets, because it ended, and by user
-/// space; each is written by one side.
-pub const LEFT: &str = "LEFT";
-/// The first of them.
-pub const BY_END: u32 = 0;
-/// The second.
-pub const BY_USER: u32 = 1;
-/// Array of one `u64`: sets that a child is born into when its parent is in them.
-pub const INHERITED: &str = "INHERITED";
-/// Ring of [`record::Event`] and [`record::LongEvent`].
-pub const RING: &str = "HAPPENED";
-/// Array of [`Timer`]: those of the whole node.
+/// Array of two `u64`: removals of processes from sets, because they ended and by user space; each
+/// is written by one side.
+pub const DEPARTURES: &str = "DEPARTURES";
+/// Index of removals at exit.
+pub const BY_EXIT: u32 = 0;
+/// Index of removals by user space.
+pub const BY_USER_SPACE: u32 = 1;
+/// Array of one `u64`: bit mask of the sets that a child inherits from its parent.
+pub const INHERITED_SETS: &str = "INHERITED_SETS";
+/// Ring of [`record::ShortRecord`] and [`record::LongRecord`].
+pub const RING: &str = "RULE_RECORDS";
+/// Array of [`TimerState`]: timers of the whole node.
 pub const NODE_TIMERS: &str = "NODE_TIMERS";
 
-/// `BPF_F_MMAPABLE` (5.5): user space has the array in its memory.
-pub const MAPPED: u32 = 1 << 10;
+/// `BPF_F_MMAPABLE` (5.5): user space can map the array.
+pub const MMAPABLE: u32 = 1 << 10;
 
-/// Rows of [`HOOKS`]: none, the tracepoints, then the user events.
+/// Rows of [`HOOKS`]: none, then the tracepoints, then the user events.
 pub mod hook {
-    /// A probe: its list is in the cookie.
+    /// A probe: its cookie is the program.
     pub const NONE: u32 = 0;
-    /// A process was made.
+    /// A process was forked.
     pub const FORK: u32 = 1;
     /// A program was executed.
     pub const EXEC: u32 = 2;
     /// The last thread of a process ends.
     pub const EXIT: u32 = 3;
-    /// A signal was made.
+    /// A signal was generated.
     pub const SIGNAL_GENERATE: u32 = 4;
-    /// A signal was taken.
+    /// A signal was delivered.
     pub const SIGNAL_DELIVER: u32 = 5;
-    /// A CPU goes from one thread to another.
+    /// A CPU switches threads.
     pub const SWITCH: u32 = 6;
     /// A thread is made runnable.
     pub const WAKEUP: u32 = 7;
     /// The first user event.
-    pub const FIRST_USER: u32 = 8;
-    /// How many user events the kernel can run lists for.
-    pub const MAX_USER: u32 = 248;
-    /// How many rows there are.
-    pub const ROWS: u32 = FIRST_USER + MAX_USER;
+    pub const FIRST_USER_EVENT: u32 = 8;
+    /// Maximum number of user events.
+    pub const MAX_USER_EVENTS: u32 = 248;
+    /// Number of rows.
+    pub const ROWS: u32 = FIRST_USER_EVENT + MAX_USER_EVENTS;
 }
 
-/// One version of a list. User space writes it while nobody runs it.
+/// One version of a program. User space writes it while it is not running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct List {
-    /// How many operations there are.
-    pub n_ops: u8,
-    /// The set of processes that it is for; 0 is everybody.
+pub struct EncodedProgram {
+    /// Number of instructions.
+    pub n_insns: u8,
+    /// Process set that it runs for; 0 is all processes.
     pub set: u8,
-    /// The number in [`ENABLED`] by which it is switched: its own, or that of several together.
+    /// Index of its switch in [`ENABLED`]: its own, or a shared one.
     pub switch: u16,
-    /// How often it may run in a second before it is switched off; 0 is without limit.
+    /// Maximum runs per second before it is disabled; 0 is no limit.
     pub limit: u32,
-    /// The user and the group who may look into a process for which it runs; [`NOBODY`] twice, if
-    /// whose it is does not matter.
-    pub eyes: [u32; 2],
-    /// What to do, in order.
-    pub ops: [Op; MAX_OPS],
+    /// User and group id that may read the processes it runs for; [`NO_CREDENTIALS`] twice for no
+    /// restriction.
+    pub credentials: [u32; 2],
+    /// Instructions, in order.
+    pub insns: [EncodedInsn; MAX_INSNS],
 }
 
-const _: () = assert!(size_of::<List>() == 16 + 16 * MAX_OPS);
-const _: () = assert!(MAX_OPS < 256 && MAX_SETS < 256 && MAX_LISTS < 1 << 16);
+const _: () = assert!(size_of::<EncodedProgram>() == 16 + 16 * MAX_INSNS);
+const _: () = assert!(MAX_INSNS < 256 && MAX_SETS < 256 && MAX_PROGRAMS < 1 << 16);
 
-/// The lists that one event starts: their numbers and 1; 0 is no list. User space writes it.
+/// The programs of a hook: their ids plus 1; 0 is none. User space writes it.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Hook {
+pub struct HookPrograms {
     /// In order.
-    pub lists: [u32; LISTS_PER_HOOK],
+    pub programs: [u32; PROGRAMS_PER_HOOK],
 }
 
-/// What became of a list's runs, on one CPU. Written with atomic additions.
+/// Counts of a program's runs on one CPU. Written with atomic additions.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Tally {
-    /// Times that it was begun for a process of its set.
+pub struct RunCounts {
+    /// Runs for a process of its set.
     pub runs: u64,
     /// Records that found the ring full.
     pub lost_records: u64,
-    /// Ends of calls whose beginning no timer knows, and timers that found no memory.
+    /// Timer stops without a start, and timers without memory.
     pub lost_times: u64,
-    /// Events that could not be raised, because too many waited or had been raised.
+    /// Events not raised, because too many were pending or raised already.
     pub lost_raises: u64,
-    /// Places of memory that could not be read: the run ended there.
+    /// Memory faults, each of which ended a run.
     pub faults: u64,
-    /// Extremes that were not settled, because other CPUs changed them all the time.
+    /// Extremes not updated, because they changed concurrently.
     pub contended: u64,
-    /// Times that it was switched off because it ran too often.
+    /// Times it was disabled by its rate limit.
     pub storms: u64,
     /// Signals that the kernel refused to send.
     pub unsent: u64,
 }
 
-const _: () = assert!(size_of::<Tally>() == 64);
+const _: () = assert!(size_of::<RunCounts>() == 64);
 
-/// How often a list with a limit ran lately. Written by all CPUs; a run that falls between two
+/// Runs of a rate-limited program in the current second. Written by all CPUs; a run between two
 /// seconds may be counted in neither.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Burst {
-    /// When this second began, on `CLOCK_BOOTTIME`.
+pub struct RateWindow {
+    /// Start of the second, on `CLOCK_BOOTTIME`.
     pub since_ns: u64,
     /// Runs in it.
     pub runs: u64,
@@ -196,53 +196,53 @@ pub struct Burst {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
-pub struct Member {
+pub struct SetMembership {
     /// Bit n - 1 for set n.
     pub sets: u64,
 }
 
-/// Begun calls of one thread, or of a process or the node. A ring of the last [`MAX_NESTED`].
+/// Timer starts of one thread, process or the node: a ring of the last [`MAX_NESTED`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Timer {
-    /// Which of those that had this number one after the other.
+pub struct TimerState {
+    /// Distinguishes successive timers with the same index.
     pub generation: u64,
-    /// Calls that were begun and not ended.
+    /// Starts without a stop.
     pub depth: u64,
-    /// What was noted as they began.
-    pub calls: [Call; MAX_NESTED],
+    /// The starts.
+    pub calls: [TimerStart; MAX_NESTED],
 }
 
-/// A call that was begun.
+/// A start of a timer.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Call {
-    /// When, on `CLOCK_BOOTTIME`; 0 is no call.
+pub struct TimerStart {
+    /// Time on `CLOCK_BOOTTIME`; 0 is none.
     pub since_ns: u64,
-    /// Values that its end wants to know.
+    /// Registers saved for the stop.
     pub kept: [u64; 3],
 }
 
-/// Timers of one thread, zeroes at first; those of a process are with its leader.
+/// ThreadTimers of one thread, zeroes at first; those of a process are with its leader.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Timers {
-    /// By number.
-    pub timers: [Timer; MAX_TIMERS],
+pub struct ThreadTimers {
+    /// By timer index.
+    pub timers: [TimerState; MAX_TIMERS],
 }
 
-const _: () = assert!(size_of::<Timers>() == MAX_TIMERS * (16 + 32 * MAX_NESTED));
+const _: () = assert!(size_of::<ThreadTimers>() == MAX_TIMERS * (16 + 32 * MAX_NESTED));
 const _: () = assert!(size_of::<Histogram>() < 32 << 10, "an element of per-CPU memory");
 
 offsets! {
-    /// What is done about a signal that is taken.
+    /// What is read of the action of a delivered signal.
     ActionOffsets in "SIGNAL_ACTION" {
         handler: "k_sigaction.sa.sa_handler",
     }
 }
 
 offsets! {
-    /// Where a probed call finds its registers: by name on x86, by number on other machines.
+    /// Where a probed call finds its registers: by name on x86, by number on other architectures.
     CallOffsets in "CALL_REGISTERS" {
         di: "pt_regs.di",
         sp: "pt_regs.sp",

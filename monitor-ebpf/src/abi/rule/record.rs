@@ -1,46 +1,46 @@
-//! What a rule tells: one record for each run that comes to its `RECORD`.
+//! Records of rule programs: one for each run that reaches its `RECORD` instruction.
 //!
-//! Written by `bin/rule` into the ring, read by `backend/ebpf/rule/ring.rs`. One that found the
-//! ring full is counted in the list's tally, so that what was offered is what was read and lost.
+//! Written by `bin/rule` into the ring, read by `backends/ebpf/rule/ring.rs`. A record that finds
+//! the ring full is counted in the program's run counts.
 
-use super::MAX_VALUES;
+use super::MAX_REGS;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes of a text that are kept, with the zero at its end.
+/// Maximum bytes of a text, including the terminating zero.
 pub const TEXT_BYTES: usize = 128;
-/// Texts in a record.
-pub const TEXTS: usize = 2;
-/// Addresses of a stack that are kept.
+/// Maximum texts of a record.
+pub const MAX_TEXTS: usize = 2;
+/// Maximum addresses of a stack.
 pub const FRAMES: usize = 32;
 
-/// `kind` of a record that a list asked for.
-pub const KIND_TOLD: u32 = 1;
-/// `kind` of a record that says that its list ran too often, and is switched off.
+/// `kind` of a record that the program requested.
+pub const KIND_RECORD: u32 = 1;
+/// `kind` of a record that its program exceeded the rate limit and was disabled.
 pub const KIND_STORM: u32 = 2;
-/// As [`KIND_TOLD`]; the thread stops for who traces it before it runs on.
-pub const KIND_THREAD_HELD: u32 = 3;
-/// As [`KIND_TOLD`]; the thread stops with its process, as `SIGSTOP` does it, before it runs on.
-pub const KIND_PROCESS_HELD: u32 = 4;
+/// As [`KIND_RECORD`]; the thread stops for its tracer before its next instruction.
+pub const KIND_THREAD_STOP: u32 = 3;
+/// As [`KIND_RECORD`]; the whole process stops, as by `SIGSTOP`, before its next instruction.
+pub const KIND_PROCESS_STOP: u32 = 4;
 
-/// A run of a list.
+/// A record without texts and stack.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Event {
-    /// Why it was written, and whether somebody waits: one of those above.
+pub struct ShortRecord {
+    /// Why it was sent, and what was stopped: one of the constants above.
     pub kind: u32,
-    /// Number of the list.
-    pub list: u32,
-    /// Thread group id of the process that the event is about.
+    /// Id of the program.
+    pub program: u32,
+    /// Thread group id of the process of the event.
     pub pid: u32,
-    /// Id of the thread that it is about.
+    /// Id of its thread.
     pub tid: u32,
-    /// Where it happened.
+    /// CPU of the event.
     pub cpu: u32,
-    /// Bytes of a stack that follow; 0 in an `Event` alone.
+    /// Bytes of the stack that follows; 0 in a short record.
     pub stack_bytes: u32,
-    /// The user and the group who may look into the process; [`NOBODY`](super::NOBODY) twice, if
-    /// none may but root, and at a tracepoint.
-    pub eyes: [u32; 2],
+    /// User and group id that may read the process;
+    /// [`NO_CREDENTIALS`](super::NO_CREDENTIALS) twice if only root may, and at a tracepoint.
+    pub credentials: [u32; 2],
     /// When, on `CLOCK_BOOTTIME`.
     pub at_boottime_ns: u64,
     /// When its process started, on the same clock.
@@ -49,24 +49,24 @@ pub struct Event {
     pub ip: u64,
     /// The stack pointer; 0 at a tracepoint.
     pub sp: u64,
-    /// All values of the run; those that nobody set are zero.
-    pub values: [u64; MAX_VALUES],
+    /// All registers of the run; unset ones are zero.
+    pub regs: [u64; MAX_REGS],
 }
 
-const _: () = assert!(size_of::<Event>() == 64 + 8 * MAX_VALUES);
+const _: () = assert!(size_of::<ShortRecord>() == 64 + 8 * MAX_REGS);
 
-/// The same, with texts and a stack.
+/// A record with texts and a stack.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct LongEvent {
-    /// What every record has.
-    pub event: Event,
-    /// Bytes of each text, without the zero; `u32::MAX` for one that could not be read.
-    pub text_bytes: [u32; TEXTS],
-    /// Texts, by the order of their values.
-    pub texts: [[u8; TEXT_BYTES]; TEXTS],
+pub struct LongRecord {
+    /// The short record.
+    pub head: ShortRecord,
+    /// Bytes of each text, without the zero; `u32::MAX` for an unreadable one.
+    pub text_bytes: [u32; MAX_TEXTS],
+    /// Texts, in the order of their registers.
+    pub texts: [[u8; TEXT_BYTES]; MAX_TEXTS],
     /// Return addresses, innermost first.
     pub stack: [u64; FRAMES],
 }
 
-const _: () = assert!(size_of::<LongEvent>() == 128 + 8 + 256 + 256);
+const _: () = assert!(size_of::<LongRecord>() == 128 + 8 + 256 + 256);

@@ -1,28 +1,28 @@
-//! The last records of a trace.
+//! Rows of a trace: a ring of its last records.
 //!
-//! Read in the memory of user space, from the first word to the last: a row whose ends are the
-//! same number is the record of that number, and whole.
+//! Mapped by user space and read from the first word to the last: a row whose first and last word
+//! are the same number is the complete record of that number.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Records that are kept of a trace; a power of two.
+/// Records of a trace; a power of two.
 pub const ROWS: u32 = 2048;
-/// Values of a record.
+/// Maximum values of a record.
 pub const MAX_VALUES: usize = 4;
 
 /// A record.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Row {
-    /// Which record this is, from 1; 0 is none.
+    /// Number of the record, from 1; 0 is none. Written last.
     pub ended: u64,
-    /// When, on `CLOCK_BOOTTIME`.
+    /// Time, on `CLOCK_BOOTTIME`.
     pub at_boottime_ns: u64,
-    /// How many values it has.
+    /// Number of values.
     pub n_values: u64,
-    /// These, and others of its list.
+    /// Values; those beyond `n_values` are other registers.
     pub values: [u64; MAX_VALUES],
-    /// Which record this will be.
+    /// Number of the record. Written first.
     pub begun: u64,
 }
 

@@ -1,8 +1,9 @@
-//! Rules: lists of actions at library calls, lives of processes, signals and the scheduler.
+//! Rules: BPF programs at library calls, process lifecycle, signals and the scheduler that run rule
+//! programs.
 //!
-//! One program for each kind of place, whatever is done there: a probe's list is in its cookie,
-//! a tracepoint's in its row of `HOOKS`. Loaded and attached while a list needs it; those of fork
-//! and exit also keep the sets of processes, as long as there is a set.
+//! One BPF program per kind of hook: the rule program of a probe is its cookie, those of a
+//! tracepoint are in its row of `HOOKS`. Loaded and attached while a rule program needs it; fork
+//! and exit also maintain the process sets, as long as there is one.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -14,7 +15,7 @@ fn main() {}
 
 #[cfg(target_arch = "bpf")]
 mod program {
-    use crate::interpret::{Frame, delivery, member, register};
+    use crate::interpret::{Frame, delivery, process_sets, register};
     use aya_ebpf::helpers::generated::bpf_get_attach_cookie;
     use core::ffi::c_void;
     use monitor_ebpf::abi::rule::hook;
@@ -23,7 +24,7 @@ mod program {
     /// The registers of a probed call.
     type Registers = *const u8;
 
-    /// The list that a probe was set for.
+    /// The rule program of a probe.
     #[inline(always)]
     fn cookie(registers: Registers) -> u32 {
         // SAFETY: the helper takes what the program was called with.
@@ -33,18 +34,18 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "uprobe")]
     fn call(registers: Registers) -> u32 {
-        register::entry(registers).run_list(cookie(registers));
+        register::entry(registers).run_program(cookie(registers));
         0
     }
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "uretprobe")]
     fn call_return(registers: Registers) -> u32 {
-        register::exit(registers).run_list(cookie(registers));
+        register::exit(registers).run_program(cookie(registers));
         0
     }
 
-    /// What a probe costs that does nothing: the measure of all others.
+    /// An empty probe: the baseline of the bench.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "uprobe")]
     fn empty_call(_: Registers) -> u32 {
@@ -57,7 +58,7 @@ mod program {
         0
     }
 
-    /// What a tracepoint's arguments are to a helper that wants the context.
+    /// The arguments of a tracepoint as context for helpers.
     #[inline(always)]
     fn context<const N: usize>(arguments: &[u64; N]) -> *mut c_void {
         arguments.as_ptr().cast_mut().cast()
@@ -74,10 +75,10 @@ mod program {
             return 0;
         };
         if !child.is_leader() {
-            return 0; // A thread is born into the process that it belongs to.
+            return 0; // A new thread, not a new process.
         }
         let (parent_id, child_id) = (parent.tgid(), child.tgid());
-        member::inherit(parent_id, child_id);
+        process_sets::inherit(parent_id, child_id);
         let start = parent.leader().start_boottime_ns();
         let ids = [u64::from(parent_id), u64::from(child_id), u64::from(child.tid()), start, 0, 0];
         let mut frame = Frame::new(context(arguments), child, ids);
@@ -97,7 +98,7 @@ mod program {
         0
     }
 
-    /// `(task, …)`: the pid and the exit code as wait(2) tells it, when its last thread ends.
+    /// `(task, …)`: the pid and the exit code as encoded by wait(2), when its last thread ends.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exit")]
     fn exit(arguments: &[u64; 1]) -> i32 {
@@ -106,9 +107,9 @@ mod program {
             return 0;
         }
         let pid = task.tgid();
-        let told = [u64::from(pid), u64::from(task.exit_code()), 0, 0, 0, 0];
-        Frame::new(context(arguments), task, told).run_hook(hook::EXIT);
-        member::forget(pid);
+        let values = [u64::from(pid), u64::from(task.exit_code()), 0, 0, 0, 0];
+        Frame::new(context(arguments), task, values).run_hook(hook::EXIT);
+        process_sets::remove(pid);
         0
     }
 
@@ -119,14 +120,14 @@ mod program {
         let Some(target) = Task::from_argument(arguments[2]) else { return 0 };
         let sender = u64::from(Task::current().tgid());
         let pid = u64::from(target.tgid());
-        let told = [pid, arguments[0], sender, u64::from(arguments[4] as u32), 0, 0];
-        let mut frame = Frame::new(context(arguments), target, told);
+        let values = [pid, arguments[0], sender, u64::from(arguments[4] as u32), 0, 0];
+        let mut frame = Frame::new(context(arguments), target, values);
         frame.may_allocate = 0; // The target's signals are locked.
         frame.run_hook(hook::SIGNAL_GENERATE);
         0
     }
 
-    /// `(signal, info, action)`, in the context of who takes it: pid, signal.
+    /// `(signal, info, action)`, in the context of the receiver: pid, signal.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/signal_deliver")]
     fn signal_deliver(arguments: &[u64; 3]) -> i32 {
@@ -134,18 +135,18 @@ mod program {
         if delivery::is_own_stop(arguments[0], arguments[1]) {
             return 0;
         }
-        let told = [u64::from(task.tgid()), arguments[0], 0, 0, 0, 0];
-        let mut frame = Frame::new(context(arguments), task, told);
+        let values = [u64::from(task.tgid()), arguments[0], 0, 0, 0, 0];
+        let mut frame = Frame::new(context(arguments), task, values);
         frame.may_allocate = 0;
-        // What has no handler ends it, or is nothing to it.
-        frame.may_hold = u32::from(delivery::has_handler(arguments[2]));
+        // Without a handler it ends the process or is ignored.
+        frame.may_stop = u32::from(delivery::has_handler(arguments[2]));
         frame.run_hook(hook::SIGNAL_DELIVER);
         0
     }
 
     /// `(preempt, prev, next, …)`, with the run queue locked: both processes, both threads,
     /// whether the first was preempted, and its state; then when the second one's process started.
-    /// The run is about the first.
+    /// The event belongs to the first.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_switch")]
     fn switch(arguments: &[u64; 3]) -> i32 {
@@ -154,7 +155,7 @@ mod program {
         else {
             return 0;
         };
-        let told = [
+        let values = [
             u64::from(prev.tgid()),
             u64::from(next.tgid()),
             u64::from(prev.tid()),
@@ -162,7 +163,7 @@ mod program {
             arguments[0] & 1,
             u64::from(prev.state()),
         ];
-        let mut frame = Frame::new(context(arguments), prev, told);
+        let mut frame = Frame::new(context(arguments), prev, values);
         frame.other = next.tgid();
         frame.arguments[6] = next.leader().start_boottime_ns();
         frame.may_allocate = 0;
@@ -175,8 +176,8 @@ mod program {
     #[unsafe(link_section = "tp_btf/sched_wakeup")]
     fn wakeup(arguments: &[u64; 1]) -> i32 {
         let Some(task) = Task::from_argument(arguments[0]) else { return 0 };
-        let told = [u64::from(task.tgid()), u64::from(task.tid()), 0, 0, 0, 0];
-        let mut frame = Frame::new(context(arguments), task, told);
+        let values = [u64::from(task.tgid()), u64::from(task.tid()), 0, 0, 0, 0];
+        let mut frame = Frame::new(context(arguments), task, values);
         frame.may_allocate = 0;
         frame.run_hook(hook::WAKEUP);
         0

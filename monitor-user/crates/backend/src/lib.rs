@@ -1,17 +1,17 @@
-//! L2, who reads: one trait, four implementations, one selection.
+//! L2, what a backend is: one trait and its error. `monitor_backends` implements it.
 //!
-//! In: what is wanted. Out: a `Sample` with notes. A backend never filters, sorts, or computes a
-//! rate, and a process that vanished while it was read is not an error.
+//! In: a read specification. Out: a `Sample` with notes. A backend never filters, sorts or computes
+//! a rate, and a process that ends while it is read is not an error.
 
 pub mod rule;
 
 use monitor_model::id::Pid;
 use monitor_model::probe::Probe;
-use monitor_model::sample::{Note, Process, Sample, Source};
-use monitor_model::want::{Capability, Want};
+use monitor_model::read_spec::{Capability, ReadSpec};
+use monitor_model::sample::{BackendKind, Note, Process, Sample};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Why a backend cannot work, or a reading failed as a whole.
+/// Why a backend cannot be used, or a reading failed as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A privilege is missing.
@@ -22,10 +22,10 @@ pub enum Error {
         /// The capability or setting that would allow it.
         need: String,
     },
-    /// The host lacks something that no privilege gives.
+    /// The host lacks something that no privilege provides.
     #[error("{what} is not supported here: {why}; {fix}")]
     Unsupported {
-        /// What was asked for.
+        /// What was requested.
         what: String,
         /// What is missing.
         why: String,
@@ -37,13 +37,13 @@ pub enum Error {
     Kernel {
         /// The call.
         call: &'static str,
-        /// What it was made on.
+        /// What it was called on.
         what: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// A file or record does not make sense.
-    #[error("{what} does not make sense: wanted {want}")]
+    /// A file or record is malformed.
+    #[error("{what} is malformed: expected {want}")]
     Malformed {
         /// The file, and the line if there is one.
         what: String,
@@ -51,62 +51,62 @@ pub enum Error {
         want: String,
     },
     /// A recording has no further sample.
-    #[error("{what} is over")]
-    Over {
-        /// Which.
+    #[error("end of {what}")]
+    EndOfRecording {
+        /// The recording.
         what: String,
-        /// What should have been in it behind the last.
+        /// What is missing after the last sample.
         missing: Vec<Note>,
     },
 }
 
-/// A reader of the node.
+/// Reads samples of the node.
 pub trait Backend: Send {
-    /// Which one it is.
-    fn source(&self) -> Source;
+    /// Kind of the backend.
+    fn kind(&self) -> BackendKind;
 
-    /// How each capability is served; `doctor` prints it.
+    /// State of each capability; `doctor` prints it.
     fn probes(&mut self) -> Vec<Probe>;
 
-    /// The same, after a moment in which the cost of each event was measured, where that can be.
+    /// The same, after measuring the cost of each event where possible.
     fn examine(&mut self) -> Vec<Probe> {
         self.probes()
     }
 
-    /// Lets the kernel count the run time of programs until the result is dropped; nothing, where
-    /// there are none, or without the privilege for it.
-    fn statistics(&self) -> Option<OwnedFd> {
+    /// Has the kernel measure the run time of BPF programs until the result is dropped; none
+    /// without programs or without the privilege.
+    fn enable_bpf_stats(&self) -> Option<OwnedFd> {
         None
     }
 
-    /// Attaches what these capabilities need and is not attached, and lets go of what none of
-    /// them needs. What is refused becomes a note of every sample.
+    /// Attaches the probes that these capabilities need, and detaches all others. A refused probe
+    /// becomes a note of every sample.
     fn attach(&mut self, _: &[Capability]) {}
 
-    /// Reads once.
-    fn read(&mut self, want: &Want) -> Result<Sample, Error>;
+    /// Reads one sample.
+    fn read(&mut self, want: &ReadSpec) -> Result<Sample, Error>;
 
-    /// The host's ids of processes, given as they are in the reader's own pid namespace; none for
-    /// one that is not there, where that has to be looked up.
+    /// Translates pids of the reader's pid namespace to those of the host; none for an unknown one,
+    /// if a look-up is needed.
     fn host_pids(&mut self, pids: &[Pid]) -> Result<Vec<Option<Pid>>, Error> {
         Ok(pids.iter().copied().map(Some).collect())
     }
 
-    /// Reads these few processes alone, in the order of identities, where that costs less than to
-    /// read everybody: from the kernel's own accounting, without what hooks count and without
-    /// those who have ended. Nothing, where it does not.
-    fn glance(&mut self, _: &[Pid]) -> Option<Result<Sample, Error>> {
+    /// Reads only these processes, in the order of identities, if that costs less than reading all:
+    /// from the kernel's own accounting, without counts of probes and without ended processes. None
+    /// if it does not.
+    fn read_few(&mut self, _: &[Pid]) -> Option<Result<Sample, Error>> {
         None
     }
 
-    /// Fills the texts of the processes that will be shown, as far as `want` asks for them.
-    fn describe(&mut self, processes: &mut [Process], want: &Want);
+    /// Fills the texts of the processes that will be displayed, as far as `want` requests them.
+    fn describe(&mut self, processes: &mut [Process], want: &ReadSpec);
 
-    /// Becomes readable when records should be fetched before the next reading.
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
+    /// Descriptor that becomes readable when records should be fetched before the next reading.
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Fetches records that wait, so that a ring buffer does not fill between readings.
+    /// Fetches pending records, so that a ring buffer does not fill between readings.
     fn drain(&mut self) {}
 }

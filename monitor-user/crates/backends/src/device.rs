@@ -1,14 +1,14 @@
-//! Which devices a reading gives: all of a kind, or those that were named.
+//! Selects devices: all of a kind, or those that were named.
 //!
-//! In: all devices there are and what is wanted. Out: the wanted ones, in the order they came,
-//! and a note for each name that is not among them; the rest is delivered all the same.
+//! In: all devices and the selection. Out: the selected ones, in the same order, and a note for
+//! each unknown name.
 
+use monitor_model::read_spec::Devices;
 use monitor_model::sample::{Device, Note};
-use monitor_model::want::Devices;
 use std::sync::Arc;
 
-/// The devices that are wanted, and a note for each name that is not there.
-pub fn chosen<R>(
+/// The selected devices; adds a note for each unknown name.
+pub fn select<R>(
     devices: Vec<Device<R>>,
     want: &Devices,
     what: &str,
@@ -28,7 +28,7 @@ pub fn chosen<R>(
 /// The note on a device that does not exist.
 fn unknown(what: &str, name: &str, known: &[Arc<str>]) -> Note {
     if known.is_empty() {
-        return Note::missing(format!("no {what} {name}: there is none at all"));
+        return Note::missing(format!("no {what} {name}: there are none"));
     }
     Note::missing(format!("no {what} {name}: there are {}", known.join(", ")))
 }
@@ -38,12 +38,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_device_is_named_and_the_rest_delivered() {
+    fn an_unknown_device_is_reported_and_the_others_are_returned() {
         let device = |name: &str| Device { name: name.into(), row: () };
         let mut notes = Vec::new();
         let want = Devices::Named(vec!["sdz".into(), "loop0".into()]);
         let all = vec![device("sda"), device("loop0")];
-        let got = chosen(all, &want, "disk", |_| false, &mut notes);
+        let got = select(all, &want, "disk", |_| false, &mut notes);
         assert_eq!(got.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["loop0"]);
         assert_eq!(notes, [Note::missing("no disk sdz: there are sda, loop0")]);
     }

@@ -1,59 +1,59 @@
-//! What the host grants and lacks: the readings that decide how well a backend can work.
+//! Facts of the host that determine how well a backend can work.
 //!
-//! In: the root of the file system, so that a test can bring its own. Out: one `Reading` for each
-//! circumstance, with what it blocks and what would help. A file that is not there is a reading
-//! too. Nothing is tried here: the backends do that.
+//! In: the root of the file system, which tests replace. Out: one [`HostFact`] each, with what it
+//! blocks and what to do. A missing file is a fact too. Nothing is tried here: the backends do
+//! that.
 
-use super::procfs::access::Hiding;
+use super::procfs::hidepid::Hidepid;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
 
-/// The host as a backend finds it.
+/// The host, as far as backends depend on it.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    /// Kernel release, as `uname -r` says.
+    /// Kernel release, as printed by `uname -r`.
     pub kernel: String,
-    /// Effective user.
+    /// Effective user id.
     pub uid: u32,
-    /// Whether the kernel describes its types.
+    /// Whether the kernel has BTF.
     pub btf: bool,
-    /// Each circumstance.
-    pub readings: Vec<Reading>,
+    /// The facts.
+    pub facts: Vec<HostFact>,
 }
 
-/// The name of the node, as it calls itself.
+/// Host name of the node.
 pub fn name() -> std::sync::Arc<str> {
     rustix::system::uname().nodename().to_string_lossy().into()
 }
 
-/// Which boot of the node this is, as random(4) names it; empty, where that cannot be read.
+/// Boot id of the node (random(4)); empty if it cannot be read.
 pub fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     text.unwrap_or_default().trim().to_owned()
 }
 
-/// Its architecture, as `uname -m` says.
+/// Its architecture, as printed by `uname -m`.
 pub fn architecture() -> String {
     rustix::system::uname().machine().to_string_lossy().into_owned()
 }
 
-/// Bytes that users may still write in the file system of this folder.
+/// Bytes available to users in the file system of this folder.
 pub fn disk_space(folder: &Path) -> Option<u64> {
     let space = rustix::fs::statvfs(folder).ok()?;
     Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
-/// A file system that is mounted from a device.
-pub struct Mounted {
-    /// Where.
+/// A file system mounted from a device.
+pub struct MountedDevice {
+    /// Mount point.
     pub path: PathBuf,
     /// The device.
     pub source: String,
 }
 
-/// Those that are mounted from devices of this node, each once.
-pub fn mounted() -> std::io::Result<Vec<Mounted>> {
+/// The file systems mounted from devices of this node, each once.
+pub fn mounted() -> std::io::Result<Vec<MountedDevice>> {
     let failed = |why: procfs::ProcError| std::io::Error::other(why.to_string());
     let all = procfs::process::Process::myself().and_then(|it| it.mountinfo()).map_err(failed)?;
     let mut seen = std::collections::HashSet::new();
@@ -61,26 +61,26 @@ pub fn mounted() -> std::io::Result<Vec<Mounted>> {
     for it in all {
         let source = it.mount_source.unwrap_or_default();
         if source.starts_with("/dev/") && seen.insert(it.majmin) {
-            found.push(Mounted { path: it.mount_point, source });
+            found.push(MountedDevice { path: it.mount_point, source });
         }
     }
     Ok(found)
 }
 
-/// Of the file system of a folder: its size, what is free, what users may have, in bytes; how many
-/// files there can be, and how many more.
+/// Of the file system of a folder: size, free and available bytes; maximum and free number of
+/// files.
 pub fn space(folder: &Path) -> Option<[u64; 5]> {
     let it = rustix::fs::statvfs(folder).ok()?;
     let bytes = |blocks: u64| blocks.saturating_mul(it.f_frsize);
     Some([bytes(it.f_blocks), bytes(it.f_bfree), bytes(it.f_bavail), it.f_files, it.f_ffree])
 }
 
-/// The numbers of a device as people write them.
+/// A device number as `major:minor`.
 pub fn device(number: u64) -> String {
     format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
 }
 
-/// Its addresses, and the name that every node has for itself.
+/// Its addresses, and `localhost`.
 pub fn addresses() -> Vec<String> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
     let mut names: Vec<String> = all.iter().map(|it| it.ip().to_string()).collect();
@@ -88,18 +88,18 @@ pub fn addresses() -> Vec<String> {
     names
 }
 
-/// One circumstance.
+/// One fact of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
-    /// What was looked at.
+pub struct HostFact {
+    /// What was read.
     pub name: &'static str,
     /// What was found.
     pub value: String,
-    /// What it takes away, and what would give it back.
+    /// What it blocks, and what to do.
     pub blocks: Option<(&'static str, &'static str)>,
 }
 
-/// Capabilities that matter here, by number (linux/capability.h), and what lacks without them.
+/// Relevant capabilities, by number (linux/capability.h).
 const CAPABILITIES: &[(u32, &str)] = &[
     (2, "CAP_DAC_READ_SEARCH"),
     (19, "CAP_SYS_PTRACE"),
@@ -111,11 +111,11 @@ const CAP_SYS_ADMIN: u64 = 1 << 21;
 const CAP_PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;
 
 impl Host {
-    /// Looks at the host whose files are below `root`.
+    /// Reads the host whose files are below `root`.
     pub fn read(root: &Path) -> Self {
         let effective = effective_capabilities(root);
         let btf = exists(root, "sys/kernel/btf/vmlinux");
-        let readings = vec![
+        let facts = vec![
             capabilities(effective),
             present("BTF", btf, "eBPF", "boot a kernel with CONFIG_DEBUG_INFO_BTF=y"),
             lockdown(root),
@@ -126,26 +126,26 @@ impl Host {
             cgroups(root),
         ];
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-        Self { kernel, uid: rustix::process::geteuid().as_raw(), btf, readings }
+        Self { kernel, uid: rustix::process::geteuid().as_raw(), btf, facts }
     }
 }
 
-fn capabilities(effective: u64) -> Reading {
+fn capabilities(effective: u64) -> HostFact {
     let held = CAPABILITIES.iter().filter(|(bit, _)| effective & 1 << bit != 0);
     let held: Vec<_> = held.map(|(_, name)| *name).collect();
     let enough =
         effective & CAP_PERFMON_AND_BPF == CAP_PERFMON_AND_BPF || effective & CAP_SYS_ADMIN != 0;
-    Reading {
+    HostFact {
         name: "capabilities",
         value: if held.is_empty() { "none".into() } else { held.join(" ") },
         blocks: (!enough).then_some(("eBPF", "run as root, or grant CAP_BPF and CAP_PERFMON")),
     }
 }
 
-fn lockdown(root: &Path) -> Reading {
+fn lockdown(root: &Path) -> HostFact {
     let text = text(root, "sys/kernel/security/lockdown");
     let mode = text.as_deref().map_or("none", chosen);
-    Reading {
+    HostFact {
         name: "lockdown",
         value: mode.into(),
         blocks: (mode == "confidentiality")
@@ -159,26 +159,26 @@ fn chosen(text: &str) -> &str {
     inside.map_or("none", |(word, _)| word)
 }
 
-fn unprivileged_bpf(root: &Path, effective: u64) -> Reading {
+fn unprivileged_bpf(root: &Path, effective: u64) -> HostFact {
     let value = text(root, "proc/sys/kernel/unprivileged_bpf_disabled");
     let refused = effective == 0 && value.as_deref() != Some("0");
-    Reading {
+    HostFact {
         name: "unprivileged_bpf_disabled",
         value: value.unwrap_or_else(|| "absent".into()),
         blocks: refused.then_some(("eBPF without privilege", "grant CAP_BPF and CAP_PERFMON")),
     }
 }
 
-fn tracefs(root: &Path) -> Reading {
+fn tracefs(root: &Path) -> HostFact {
     let mounts = text(root, "proc/self/mounts").unwrap_or_default();
     let mounted = mounts.lines().any(|line| line.split(' ').nth(2) == Some("tracefs"));
     let fix = "mount -t tracefs tracefs /sys/kernel/tracing";
     present("tracefs", mounted, "classic tracepoints and kprobes of old kernels", fix)
 }
 
-fn hidepid(root: &Path) -> Reading {
-    let Hiding { level, from_us, .. } = Hiding::read(&root.join("proc"), Path::new("/proc"));
-    Reading {
+fn hidepid(root: &Path) -> HostFact {
+    let Hidepid { level, from_us, .. } = Hidepid::read(&root.join("proc"), Path::new("/proc"));
+    HostFact {
         name: "hidepid",
         value: level.unwrap_or_else(|| "off".into()),
         blocks: from_us
@@ -187,9 +187,9 @@ fn hidepid(root: &Path) -> Reading {
 }
 
 /// Before 5.11 the kernel charged BPF maps to this limit.
-fn memlock() -> Reading {
+fn memlock() -> HostFact {
     let limit = getrlimit(Resource::Memlock).current;
-    Reading {
+    HostFact {
         name: "RLIMIT_MEMLOCK",
         value: limit.map_or("unlimited".into(), |bytes| format!("{bytes} bytes")),
         blocks: (limit.is_some() && older_than_5_11())
@@ -204,7 +204,7 @@ fn older_than_5_11() -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < (5, 11)
 }
 
-/// Where the unified hierarchy may be mounted, and what such a host is called.
+/// Mount points of the unified hierarchy, and the kind of such a host.
 const HIERARCHIES: [(&str, &str); 2] =
     [("sys/fs/cgroup", "unified"), ("sys/fs/cgroup/unified", "hybrid")];
 
@@ -217,31 +217,31 @@ fn hierarchy(root: &Path) -> Option<&'static (&'static str, &'static str)> {
     HIERARCHIES.iter().find(|(folder, _)| exists(root, &format!("{folder}/cgroup.controllers")))
 }
 
-fn cgroups(root: &Path) -> Reading {
+fn cgroups(root: &Path) -> HostFact {
     let found = hierarchy(root);
     let value = found.map_or("version 1 only", |(_, value)| value);
     let blocked = ("cgroup and --cgroup", "mount the unified hierarchy (cgroup v2)");
-    Reading { name: "cgroups", value: value.into(), blocks: found.is_none().then_some(blocked) }
+    HostFact { name: "cgroups", value: value.into(), blocks: found.is_none().then_some(blocked) }
 }
 
-fn present(name: &'static str, is: bool, blocks: &'static str, fix: &'static str) -> Reading {
+fn present(name: &'static str, is: bool, blocks: &'static str, fix: &'static str) -> HostFact {
     let value = if is { "yes" } else { "no" }.to_owned();
-    Reading { name, value, blocks: (!is).then_some((blocks, fix)) }
+    HostFact { name, value, blocks: (!is).then_some((blocks, fix)) }
 }
 
-/// `CapEff` of `/proc/self/status`; none if it cannot be read.
+/// `CapEff` of `/proc/self/status`; 0 if it cannot be read.
 fn effective_capabilities(root: &Path) -> u64 {
     let status = text(root, "proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// A small file without the line feed at its end. Absence has the same meaning as refusal here.
+/// A small file without trailing white space; none if it is missing or refused.
 fn text(root: &Path, path: &str) -> Option<String> {
     Some(std::fs::read_to_string(root.join(path)).ok()?.trim_end().to_owned())
 }
 
-/// Whether it is there and may be read.
+/// Whether a file exists and can be read.
 fn exists(root: &Path, path: &str) -> bool {
     rustix::fs::openat(CWD, root.join(path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .is_ok()
@@ -266,7 +266,7 @@ mod tests {
     #[track_caller]
     fn check(files: &[(&str, &str)], name: &str, value: &str, blocks: Option<&str>) {
         let host = host(files);
-        let reading = host.readings.iter().find(|it| it.name == name).expect("a reading");
+        let reading = host.facts.iter().find(|it| it.name == name).expect("a reading");
         assert_eq!((reading.value.as_str(), reading.blocks.map(|it| it.0)), (value, blocks));
     }
 

@@ -1,13 +1,15 @@
-//! The implementations of [`monitor_backend::Backend`]: eBPF, `/proc`, TCP by netlink, canned values.
+//! The implementations of [`monitor_backend::Backend`]: eBPF, `/proc` with TCP by netlink, canned
+//! values.
 //!
-//! [`select`] opens the best one that works. In: what is wanted. Out: a `Sample` with notes.
+//! In: a read specification. Out: a `Sample` with notes. [`select`] opens the best backend that
+//! works.
 
 pub mod canned;
 pub mod device;
 pub mod ebpf;
-pub mod hold;
 pub mod host;
 pub mod inet_diag;
+pub mod pidfd_watch;
 pub mod procfs;
 pub mod select;
 pub mod tcp;

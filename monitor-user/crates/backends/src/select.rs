@@ -1,23 +1,23 @@
-//! The one place where a backend is chosen.
+//! Selects a backend.
 //!
-//! In: a choice, the capabilities asked for. Out: the backend, and a note for each better one that
-//! would not work. A choice that is forced works or is an error; only `auto` falls back.
+//! In: a choice and the requested capabilities. Out: the backend, and a note for each better one
+//! that does not work. An explicit choice works or is an error; only `auto` falls back.
 
 use super::canned::Canned;
 use super::ebpf::Ebpf;
 use super::procfs::{self, Procfs, Root};
 use super::unsupported::Unsupported;
 use monitor_backend::{Backend, Error};
+use monitor_model::degradation::FROM_PROC;
 use monitor_model::name;
-use monitor_model::name::Unknown;
+use monitor_model::name::UnknownName;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::Note;
-use monitor_model::shortfall::FROM_PROC;
-use monitor_model::want::Capability;
 
-/// Which backend is wanted.
+/// The requested backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// The best that works.
+pub enum BackendChoice {
+    /// The best one that works.
     #[default]
     Auto,
     /// The task iterator and BPF maps.
@@ -30,46 +30,53 @@ pub enum Choice {
     Unsupported,
 }
 
-impl Choice {
-    /// Their names, in the order of the enum.
+impl BackendChoice {
+    /// Names, in the order of the enum.
     pub const NAMES: [&str; 5] = ["auto", "ebpf", "procfs", "test", "unsupported"];
 
-    /// Its name.
+    /// Name of the choice.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-impl std::str::FromStr for Choice {
-    type Err = Unknown;
+impl std::str::FromStr for BackendChoice {
+    type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<Self, Unknown> {
-        const ALL: [Choice; 5] =
-            [Choice::Auto, Choice::Ebpf, Choice::Procfs, Choice::Test, Choice::Unsupported];
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        const ALL: [BackendChoice; 5] = [
+            BackendChoice::Auto,
+            BackendChoice::Ebpf,
+            BackendChoice::Procfs,
+            BackendChoice::Test,
+            BackendChoice::Unsupported,
+        ];
         Ok(ALL[name::position("backend", Self::NAMES.into_iter(), text)?])
     }
 }
 
-/// A backend that works, and why it is not a better one.
+/// A working backend, and notes on why it is not a better one.
 pub type Opened = (Box<dyn Backend>, Vec<Note>);
 
-/// Opens the backend that was chosen. What its programs log goes from 0, nothing, to 5, all.
-pub fn open(choice: Choice, wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {
+/// Opens a backend. `probe_log` is the log level of its BPF programs, from 0 (off) to 5 (trace).
+pub fn open(choice: BackendChoice, wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {
     let backend: Box<dyn Backend> = match choice {
-        Choice::Auto => return best(wanted, probe_log),
-        Choice::Ebpf => Box::new(Ebpf::open(wanted, probe_log)?),
-        Choice::Procfs => return procfs(wanted),
-        Choice::Test => Box::new(Canned::fixed()),
-        Choice::Unsupported => Box::new(Unsupported::new("it was chosen", "choose another")),
+        BackendChoice::Auto => return best(wanted, probe_log),
+        BackendChoice::Ebpf => Box::new(Ebpf::open(wanted, probe_log)?),
+        BackendChoice::Procfs => return procfs(wanted),
+        BackendChoice::Test => Box::new(Canned::fixed()),
+        BackendChoice::Unsupported => {
+            Box::new(Unsupported::new("it was selected", "select another backend"))
+        }
     };
     Ok((backend, Vec::new()))
 }
 
-/// `/proc`, with the list of sockets where TCP is wanted and there is one; and what of the wanted
-/// it cannot give.
+/// The `/proc` backend, with TCP by inet_diag if requested and available, and notes on requested
+/// capabilities that it lacks.
 fn procfs(wanted: &[Capability]) -> Result<Opened, Error> {
     let open = || Procfs::open(Root::default());
-    let mut notes: Vec<Note> = procfs::lacking(wanted).into_iter().collect();
+    let mut notes: Vec<Note> = procfs::missing_capabilities(wanted).into_iter().collect();
     if !wanted.contains(&Capability::Tcp) {
         return Ok((Box::new(open()?), notes));
     }
@@ -83,11 +90,11 @@ fn procfs(wanted: &[Capability]) -> Result<Opened, Error> {
 }
 
 fn best(wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {
-    let error = match open(Choice::Ebpf, wanted, probe_log) {
+    let error = match open(BackendChoice::Ebpf, wanted, probe_log) {
         Ok(opened) => return Ok(opened),
         Err(error) => error,
     };
-    let (backend, mut notes) = open(Choice::Procfs, wanted, probe_log)?;
+    let (backend, mut notes) = open(BackendChoice::Procfs, wanted, probe_log)?;
     notes.insert(0, Note::remark(format!("{FROM_PROC}{error}")));
     Ok((backend, notes))
 }
@@ -98,12 +105,12 @@ mod tests {
 
     #[test]
     fn a_choice_is_read_from_its_name() {
-        assert_eq!("procfs".parse(), Ok(Choice::Procfs));
+        assert_eq!("procfs".parse(), Ok(BackendChoice::Procfs));
     }
 
     #[test]
-    fn an_unknown_choice_is_told_with_the_nearest() {
-        let told = "epbf".parse::<Choice>().expect_err("no such backend").to_string();
-        assert_eq!(told, r#"unknown backend "epbf"; did you mean "ebpf"?"#);
+    fn an_unknown_choice_is_reported_with_the_most_similar() {
+        let error = "epbf".parse::<BackendChoice>().expect_err("no such backend").to_string();
+        assert_eq!(error, r#"unknown backend "epbf"; did you mean "ebpf"?"#);
     }
 }

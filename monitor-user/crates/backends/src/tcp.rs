@@ -1,31 +1,31 @@
-//! What a process carried over TCP, and the fields that tell it; for each reader of TCP counters.
+//! TCP traffic of a process, and its fields; shared by the readers of TCP counters.
 //!
-//! In: counters of its sockets, open ones and what closed ones have left. Out: the TCP fields of a
-//! process. Does not know where counters come from.
+//! In: counters of open sockets and totals of closed ones. Out: the TCP fields of a process. Does
+//! not depend on the source of the counters.
 
-use monitor_ebpf::abi::tcp::{Counters, Totals};
+use monitor_ebpf::abi::tcp::{Counters, TcpTotals};
 use monitor_model::field::ProcessField as F;
 use monitor_model::sample::Process;
 
-/// What a process carried, and the connections that it holds now.
+/// TCP traffic of a process, and its open connections.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Carried {
-    /// Over sockets that were closed, and over open ones.
-    pub totals: Totals,
+pub struct TcpTraffic {
+    /// Traffic of closed and open sockets.
+    pub totals: TcpTotals,
     sockets: u64,
-    /// Connections that have measured a round trip, and the sum of their times.
+    /// Connections with a measured round trip, and the sum of their times.
     measured: u64,
     rtt_us8: u64,
 }
 
-impl Carried {
-    /// What closed sockets have left.
-    pub fn closed(totals: Totals) -> Self {
+impl TcpTraffic {
+    /// Traffic of closed sockets only.
+    pub fn closed(totals: TcpTotals) -> Self {
         Self { totals, ..Self::default() }
     }
 
-    /// Adds an open socket that talks IPv4 (4) or IPv6 (6), with its smoothed round-trip time in
-    /// eighths of a microsecond, 0 for none.
+    /// Adds an open socket over IPv4 (4) or IPv6 (6), with its smoothed round-trip time in eighths
+    /// of a microsecond, 0 for none.
     pub fn add_open(&mut self, family: u32, counters: &Counters, srtt_us8: u32) {
         self.totals.add(family, counters);
         self.sockets += 1;
@@ -33,9 +33,9 @@ impl Carried {
         self.rtt_us8 += u64::from(srtt_us8);
     }
 
-    /// Sets the fields.
-    pub fn tell(&self, process: &mut Process) {
-        let Totals { v4, v6 } = &self.totals;
+    /// Sets the fields of a process.
+    pub fn set_fields(&self, process: &mut Process) {
+        let TcpTotals { v4, v6 } = &self.totals;
         let all = each(v4, v6, u64::wrapping_add);
         let row = &mut process.row;
         row.set(F::TcpSent, all.sent_bytes);
@@ -54,15 +54,15 @@ impl Carried {
     }
 }
 
-/// The sum of two.
-pub fn plus(a: &Totals, b: &Totals) -> Totals {
+/// Sum of two totals.
+pub fn sum(a: &TcpTotals, b: &TcpTotals) -> TcpTotals {
     let of = u64::wrapping_add;
-    Totals { v4: each(&a.v4, &b.v4, of), v6: each(&a.v6, &b.v6, of) }
+    TcpTotals { v4: each(&a.v4, &b.v4, of), v6: each(&a.v6, &b.v6, of) }
 }
 
-/// Of each counter the greater.
-pub fn at_least(a: &Totals, b: &Totals) -> Totals {
-    Totals { v4: each(&a.v4, &b.v4, u64::max), v6: each(&a.v6, &b.v6, u64::max) }
+/// Maximum of each counter.
+pub fn at_least(a: &TcpTotals, b: &TcpTotals) -> TcpTotals {
+    TcpTotals { v4: each(&a.v4, &b.v4, u64::max), v6: each(&a.v6, &b.v6, u64::max) }
 }
 
 fn each(a: &Counters, b: &Counters, of: fn(u64, u64) -> u64) -> Counters {
@@ -80,24 +80,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_round_trip_is_the_mean_of_those_that_have_one() {
-        let mut carried = Carried::default();
+    fn the_round_trip_is_the_mean_of_measured_connections() {
+        let mut carried = TcpTraffic::default();
         for srtt_us8 in [8, 24, 0] {
             carried.add_open(6, &Counters::default(), srtt_us8);
         }
         let mut process = Process::default();
-        carried.tell(&mut process);
+        carried.set_fields(&mut process);
         assert_eq!(process.row.get(F::TcpRtt), Some(2_000));
         assert_eq!(process.row.get(F::TcpSockets), Some(3));
     }
 
     #[test]
-    fn the_part_over_ipv6_is_in_the_whole() {
+    fn totals_include_ipv6() {
         let counters = Counters { sent_bytes: 5, ..Counters::default() };
-        let mut carried = Carried::closed(Totals { v4: counters, ..Totals::default() });
+        let mut carried = TcpTraffic::closed(TcpTotals { v4: counters, ..TcpTotals::default() });
         carried.add_open(6, &counters, 0);
         let mut process = Process::default();
-        carried.tell(&mut process);
+        carried.set_fields(&mut process);
         let fields = [F::TcpSent, F::Tcp6Sent].map(|field| process.row.get(field));
         assert_eq!(fields, [Some(10), Some(5)]);
     }

@@ -1,13 +1,13 @@
 //! The backend of a host where no other works.
 //!
-//! In: anything. Out: the same clear error, so that a tool learns why instead of seeing nothing.
+//! In: any read specification. Out: an error with the reason, instead of empty samples.
 
 use monitor_backend::{Backend, Error};
 use monitor_model::probe::{Health, Probe};
-use monitor_model::sample::{Process, Sample, Source};
-use monitor_model::want::{Capability, Want};
+use monitor_model::read_spec::{Capability, ReadSpec};
+use monitor_model::sample::{BackendKind, Process, Sample};
 
-/// The backend, and why there is no better one.
+/// A backend whose readings all fail, with the reason.
 #[derive(Clone, Debug)]
 pub struct Unsupported {
     why: String,
@@ -15,15 +15,15 @@ pub struct Unsupported {
 }
 
 impl Unsupported {
-    /// What is missing, and what would make it work.
+    /// A backend with what is missing, and what would make it work.
     pub fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { why: why.into(), fix: fix.into() }
     }
 }
 
 impl Backend for Unsupported {
-    fn source(&self) -> Source {
-        Source::Unsupported
+    fn kind(&self) -> BackendKind {
+        BackendKind::Unsupported
     }
 
     fn probes(&mut self) -> Vec<Probe> {
@@ -32,7 +32,7 @@ impl Backend for Unsupported {
         Capability::ALL.iter().map(probe).collect()
     }
 
-    fn read(&mut self, _: &Want) -> Result<Sample, Error> {
+    fn read(&mut self, _: &ReadSpec) -> Result<Sample, Error> {
         Err(Error::Unsupported {
             what: "reading statistics".to_owned(),
             why: self.why.clone(),
@@ -40,5 +40,5 @@ impl Backend for Unsupported {
         })
     }
 
-    fn describe(&mut self, _: &mut [Process], _: &Want) {}
+    fn describe(&mut self, _: &mut [Process], _: &ReadSpec) {}
 }

@@ -1,4 +1,4 @@
-//! Names the library so that programs linked with it find this major version of it.
+//! Sets the soname of the library, with its major version.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

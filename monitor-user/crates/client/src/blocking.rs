@@ -1,16 +1,16 @@
-//! The client for a program without an event loop: each call waits for its answer.
+//! The blocking client, for programs without an event loop: each call waits for its reply.
 //!
-//! Nothing runs between two calls: events wait in the socket, and what finds no room there is
-//! dropped and counted by the daemon.
+//! No thread runs between calls: events are queued in the socket, and the daemon drops and counts
+//! those that do not fit.
 
 use super::Error;
-use super::{Sampled, Told};
-use monitor_model::request::Request;
-use monitor_protocol::answer::{Accounting, Handed, Hello, Leased};
-use monitor_protocol::answer::{Listed, Totals};
+use super::{SampleReply, SeriesItem};
+use monitor_model::request::MonitorRequest;
+use monitor_protocol::answer::{Accounting, FlightPart, Hello, Lease};
+use monitor_protocol::answer::{MonitorSummary, UsageTotals};
+use monitor_protocol::doctor::DoctorReport;
 use monitor_protocol::params::{Cancel, FileWatch, Flight, Heartbeat};
-use monitor_protocol::status::Own;
-use monitor_sampling::examination::Examination;
+use monitor_protocol::status::DaemonStatus;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,10 @@ pub struct Series {
 
 impl Client {
     /// Connects as [`super::Client::connect`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::connect`].
     pub fn connect() -> Result<Self, Error> {
         let runtime = runtime()?;
         let client = runtime.block_on(super::Client::connect())?;
@@ -38,93 +42,153 @@ impl Client {
     }
 
     /// Connects to the daemon at this path.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::connect_to`].
     pub fn connect_to(path: &Path) -> Result<Self, Error> {
         let runtime = runtime()?;
         let client = runtime.block_on(super::Client::connect_to(path))?;
         Ok(Self { client, runtime })
     }
 
-    /// The same, with a series waiting so long for a daemon that went away.
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { client: self.client.with_patience(patience), ..self }
+    /// Sets how long a series waits for a daemon that has gone away.
+    pub fn with_reconnect_timeout(self, timeout: Duration) -> Self {
+        Self { client: self.client.with_reconnect_timeout(timeout), ..self }
     }
 
-    /// Who answers, and as whom he knows the caller.
+    /// The service and the caller's identity.
     pub fn hello(&self) -> Hello {
         self.runtime.block_on(self.client.hello())
     }
 
-    /// Reads once.
-    pub fn sample(&self, request: &Request) -> Result<Sampled, Error> {
+    /// Reads one sample.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::sample`].
+    pub fn sample(&self, request: &MonitorRequest) -> Result<SampleReply, Error> {
         self.runtime.block_on(self.client.sample(request))
     }
 
-    /// Reads again and again; see [`super::Client::start`].
-    pub fn start(&self, request: &Request) -> Result<Series, Error> {
+    /// Starts a series of samples; see [`super::Client::start`].
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::start`].
+    pub fn start(&self, request: &MonitorRequest) -> Result<Series, Error> {
         let series = self.runtime.block_on(self.client.start(request))?;
         Ok(Series { series, runtime: Arc::clone(&self.runtime) })
     }
 
-    /// Takes over a monitor that runs on a lease, with what was kept.
+    /// Attaches a leased monitor, with its kept events.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::attach`].
     pub fn attach(&self, id: &str) -> Result<Series, Error> {
         let series = self.runtime.block_on(self.client.attach(id))?;
         Ok(Series { series, runtime: Arc::clone(&self.runtime) })
     }
 
-    /// Lets a lease begin anew.
-    pub fn renew(&self, id: &str) -> Result<Leased, Error> {
+    /// Restarts a lease.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::renew`].
+    pub fn renew(&self, id: &str) -> Result<Lease, Error> {
         self.runtime.block_on(self.client.renew(id))
     }
 
-    /// Cancels; nothing more comes of what it names.
+    /// Cancels monitors; no further events of them follow.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::cancel`].
     pub fn cancel(&self, which: &Cancel) -> Result<Vec<String>, Error> {
         self.runtime.block_on(self.client.cancel(which))
     }
 
-    /// The monitors of this user; root's client has all.
-    pub fn list(&self) -> Result<Vec<Listed>, Error> {
+    /// The monitors of this user; all for root.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::list`].
+    pub fn list(&self) -> Result<Vec<MonitorSummary>, Error> {
         self.runtime.block_on(self.client.list())
     }
 
-    /// From now on, what this process starts is counted.
+    /// Starts counting the usage of this process's children.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::account`].
     pub fn account(&self) -> Result<Accounting, Error> {
         self.runtime.block_on(self.client.account())
     }
 
-    /// What a child of this process and all its descendants used.
-    pub fn sum(&self, pid: u32) -> Result<Totals, Error> {
+    /// The usage of a child of this process and all its descendants.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::sum`].
+    pub fn sum(&self, pid: u32) -> Result<UsageTotals, Error> {
         self.runtime.block_on(self.client.sum(pid))
     }
 
-    /// Watches that a process beats; see [`super::Client::heartbeat`].
+    /// Watches the heartbeats of a process; see [`super::Client::heartbeat`].
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::heartbeat`].
     pub fn heartbeat(&self, params: &Heartbeat) -> Result<Series, Error> {
         let series = self.runtime.block_on(self.client.heartbeat(params))?;
         Ok(Series { series, runtime: Arc::clone(&self.runtime) })
     }
 
-    /// This process lives: all who watch it know.
-    pub fn beat(&self) -> Result<(), Error> {
-        self.runtime.block_on(self.client.beat())
+    /// Sends a heartbeat of this process.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::send_heartbeat`].
+    pub fn send_heartbeat(&self) -> Result<(), Error> {
+        self.runtime.block_on(self.client.send_heartbeat())
     }
 
     /// Watches that a file changes; see [`super::Client::file`].
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::file`].
     pub fn file(&self, params: &FileWatch) -> Result<Series, Error> {
         let series = self.runtime.block_on(self.client.file(params))?;
         Ok(Series { series, runtime: Arc::clone(&self.runtime) })
     }
 
-    /// How each capability is served there.
-    pub fn probes(&self) -> Result<Examination, Error> {
+    /// The state of each probe.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::probes`].
+    pub fn probes(&self) -> Result<DoctorReport, Error> {
         self.runtime.block_on(self.client.probes())
     }
 
-    /// A part of what the flight recorder kept; see [`super::Client::flight`].
-    pub fn flight(&self, params: Flight) -> Result<Handed, Error> {
+    /// A part of the flight recorder's data; see [`super::Client::flight`].
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::flight`].
+    pub fn flight(&self, params: Flight) -> Result<FlightPart, Error> {
         self.runtime.block_on(self.client.flight(params))
     }
 
-    /// What the daemon itself uses, holds and refused.
-    pub fn status(&self) -> Result<Own, Error> {
+    /// The daemon's own statistics.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::status`].
+    pub fn status(&self) -> Result<DaemonStatus, Error> {
         self.runtime.block_on(self.client.status())
     }
 }
@@ -135,16 +199,16 @@ impl Series {
         self.series.id()
     }
 
-    /// Events that were kept for whoever attached; they come first.
+    /// Number of kept events; they come first.
     pub const fn kept(&self) -> usize {
         self.series.kept()
     }
 }
 
 impl Iterator for Series {
-    type Item = Result<Told, Error>;
+    type Item = Result<SeriesItem, Error>;
 
-    /// Waits for what comes next; nothing, when the series has ended.
+    /// Waits for the next item; `None` when the series has ended.
     fn next(&mut self) -> Option<Self::Item> {
         self.runtime.block_on(self.series.next()).transpose()
     }
@@ -152,6 +216,6 @@ impl Iterator for Series {
 
 fn runtime() -> Result<Arc<Runtime>, Error> {
     let runtime = Builder::new_current_thread().enable_all().build();
-    let absent = |source| Error::Absent { tried: Vec::new(), source };
+    let absent = |source| Error::Unreachable { tried: Vec::new(), source };
     runtime.map(Arc::new).map_err(absent)
 }

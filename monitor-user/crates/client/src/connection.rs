@@ -1,11 +1,11 @@
-//! One connection with any number of calls in flight.
+//! A connection with any number of concurrent calls.
 //!
-//! In: calls. Out: the result of each, and events by the name of their monitor. Two tasks: one
-//! writes what is called, one reads and gives everybody what is his. It ends when nobody holds it
-//! any more, or when the daemon closes it: then every call and every series is told.
+//! In: calls. Out: the result of each, and events by monitor name. One task writes calls, one reads
+//! and routes replies and events. They end when the connection is dropped or closed: then
+//! every pending call and every series gets an error.
 
 use super::error::Error;
-use super::queue::Queue;
+use super::queue::EventQueue;
 use bytes::{Bytes, BytesMut};
 use monitor_model::status::{Refusal, Status};
 use monitor_protocol::call::{Call, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Tag};
@@ -23,9 +23,9 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
-/// Longest line that is read: a node with 100,000 processes and all their fields has room.
+/// Maximum length of a line: enough for 100,000 processes with all fields.
 const LINE_BYTES: usize = 256 << 20;
-/// Calls that wait to be written.
+/// Maximum number of calls waiting to be written.
 const CALLS: usize = 64;
 
 /// A connection; copies share it.
@@ -37,42 +37,46 @@ pub struct Connection {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<CallTable>,
 }
 
 #[derive(Default)]
-struct State {
+struct CallTable {
     closed: bool,
     tag: i64,
-    waiting: HashMap<i64, Waiting>,
-    routes: HashMap<String, Arc<Queue>>,
+    pending: HashMap<i64, PendingCall>,
+    routes: HashMap<String, Arc<EventQueue>>,
 }
 
-/// Who waits for a reply.
-enum Waiting {
+/// The receiver of a pending reply.
+enum PendingCall {
     Result(oneshot::Sender<Result<String, Error>>),
-    Series(oneshot::Sender<Result<(String, Subscription), Error>>, Connection, Ends),
+    Series(oneshot::Sender<Result<(String, Subscription), Error>>, Connection, OnDrop),
 }
 
-/// What becomes of a monitor whose series nobody reads any more.
+/// What happens to a monitor when its series is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
+pub enum OnDrop {
     /// It is cancelled.
-    WithSeries,
-    /// It runs on, on its lease.
-    WithLease,
+    Cancel,
+    /// It continues on its lease.
+    KeepLease,
 }
 
-/// The right to the events of one monitor.
+/// The subscription to the events of one monitor.
 pub struct Subscription {
     connection: Connection,
     id: String,
-    queue: Arc<Queue>,
-    ends: Ends,
+    queue: Arc<EventQueue>,
+    on_drop: OnDrop,
 }
 
 impl Connection {
     /// Connects to a socket.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no process listens on the socket.
     pub async fn open(path: &Path) -> io::Result<Self> {
         let (reader, writer) = UnixStream::connect(path).await?.into_split();
         let (lines, queue) = mpsc::channel(CALLS);
@@ -83,26 +87,38 @@ impl Connection {
     }
 
     /// Whether the daemon has closed it.
-    pub fn closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.shared.lock().closed
     }
 
     /// Makes a call and waits for its result.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call or closes the connection.
     pub async fn call(&self, call: &Call) -> Result<String, Error> {
         let (sender, result) = oneshot::channel();
-        self.send(call, Waiting::Result(sender)).await?;
+        self.send(call, PendingCall::Result(sender)).await?;
         result.await.unwrap_or(Err(Error::Lost))
     }
 
-    /// Makes a call whose result is the beginning of a series.
-    pub async fn series(&self, call: &Call, ends: Ends) -> Result<(String, Subscription), Error> {
+    /// Makes a call that starts a series.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call or closes the connection.
+    pub async fn series(
+        &self,
+        call: &Call,
+        on_drop: OnDrop,
+    ) -> Result<(String, Subscription), Error> {
         let (sender, result) = oneshot::channel();
-        self.send(call, Waiting::Series(sender, self.clone(), ends)).await?;
+        self.send(call, PendingCall::Series(sender, self.clone(), on_drop)).await?;
         result.await.unwrap_or(Err(Error::Lost))
     }
 
-    async fn send(&self, call: &Call, waiting: Waiting) -> Result<(), Error> {
-        let place = self.lines.reserve().await.map_err(|_| Error::Lost)?;
+    async fn send(&self, call: &Call, pending: PendingCall) -> Result<(), Error> {
+        let permit = self.lines.reserve().await.map_err(|_| Error::Lost)?;
         let tag = {
             let mut state = self.shared.lock();
             if state.closed {
@@ -110,10 +126,10 @@ impl Connection {
             }
             state.tag += 1;
             let tag = state.tag;
-            state.waiting.insert(tag, waiting);
+            state.pending.insert(tag, pending);
             tag
         };
-        place.send(call.to_line(Some(&Tag::Number(tag))));
+        permit.send(call.to_line(Some(&Tag::Number(tag))));
         Ok(())
     }
 }
@@ -124,28 +140,28 @@ impl Subscription {
         &self.id
     }
 
-    /// Waits for an event; nothing, if the connection has closed.
+    /// Waits for an event; `None` if the connection has closed.
     pub async fn next(&self) -> Option<Event> {
         self.queue.next().await
     }
 
-    /// The monitor has ended: there is nothing left to cancel.
-    pub fn over(&mut self) {
-        self.ends = Ends::WithLease;
+    /// Notes that the monitor has ended, so that it is not cancelled.
+    pub fn mark_ended(&mut self) {
+        self.on_drop = OnDrop::KeepLease;
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut state = self.connection.shared.lock();
-        // Another may have attached to the same monitor since.
+        // Another series may have attached to the same monitor since.
         if state.routes.get(&self.id).is_none_or(|it| !Arc::ptr_eq(it, &self.queue)) {
             return;
         }
         state.routes.remove(&self.id);
-        if self.ends == Ends::WithSeries && !state.closed {
+        if self.on_drop == OnDrop::Cancel && !state.closed {
             let which = Cancel { id: Some(self.id.clone()), ..Cancel::default() };
-            // Where no place is free the daemon does not read; it cancels as the connection ends.
+            // If the queue is full the daemon does not read; it cancels when the connection ends.
             let _ = self.connection.lines.try_send(Call::Cancel(which).to_line(None));
         }
     }
@@ -165,7 +181,7 @@ async fn read(mut reader: OwnedReadHalf, shared: Arc<Shared>) {
     let why = loop {
         match codec.decode(&mut buffer) {
             Ok(Some(line)) => {
-                if let Err(error) = shared.hear(&line) {
+                if let Err(error) = shared.dispatch(&line) {
                     break Some(error);
                 }
             }
@@ -179,35 +195,39 @@ async fn read(mut reader: OwnedReadHalf, shared: Arc<Shared>) {
     shared.close(why.as_deref());
 }
 
-/// A line of the daemon.
+/// A line from the daemon.
 #[derive(Deserialize)]
-struct Heard<'a> {
+struct IncomingLine<'a> {
     #[serde(default)]
     id: Option<Tag>,
     #[serde(borrow, default)]
     result: Option<&'a RawValue>,
     #[serde(default)]
-    error: Option<Bad>,
+    error: Option<ErrorObject>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Bad {
+struct ErrorObject {
     code: i32,
     message: String,
 }
 
 #[derive(Deserialize)]
-struct Name {
+struct MonitorId {
     id: String,
 }
 
 impl Shared {
-    /// Gives a line to whom it is for; says why it ends the connection.
-    fn hear(&self, line: &Bytes) -> Result<(), String> {
-        let heard: Heard<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-        if let Some(params) = heard.params {
+    /// Routes a line to its receiver.
+    ///
+    /// # Errors
+    /// Why the connection must end.
+    fn dispatch(&self, line: &Bytes) -> Result<(), String> {
+        let line: IncomingLine<'_> =
+            serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        if let Some(params) = line.params {
             let event: Event =
                 serde_json::from_str(params.get()).map_err(|error| error.to_string())?;
             if let Some(queue) = self.lock().routes.get(&event.id) {
@@ -215,70 +235,75 @@ impl Shared {
             }
             return Ok(());
         }
-        let result = match (heard.result, heard.error) {
-            (_, Some(bad)) => Err(refusal(bad)),
+        let result = match (line.result, line.error) {
+            (_, Some(error)) => Err(refusal(error)),
             (Some(result), None) => Ok(result.get().to_owned()),
             (None, None) => return Err("a line is neither a result nor an event".into()),
         };
-        match heard.id {
+        match line.id {
             Some(Tag::Number(tag)) => self.answer(tag, result),
-            // It could not tell which call it means: none will have its reply.
+            // The daemon could not read the tag: one of the calls will get no reply.
             _ => return Err(result.err().map_or("no tag".into(), |error| error.to_string())),
         }
         Ok(())
     }
 
     fn answer(&self, tag: i64, result: Result<String, Error>) {
-        let waiting = self.lock().waiting.remove(&tag);
-        match waiting {
-            // Whoever does not wait any more wants no result, and no series: that is cancelled.
-            Some(Waiting::Result(sender)) => drop(sender.send(result)),
-            Some(Waiting::Series(sender, connection, ends)) => {
-                let begun = result.and_then(|text| {
-                    let subscription = self.subscribe(&text, connection, ends)?;
+        let pending = self.lock().pending.remove(&tag);
+        match pending {
+            // If the receiver is gone, the result is dropped and a series is cancelled.
+            Some(PendingCall::Result(sender)) => drop(sender.send(result)),
+            Some(PendingCall::Series(sender, connection, on_drop)) => {
+                let started = result.and_then(|text| {
+                    let subscription = self.subscribe(&text, connection, on_drop)?;
                     Ok((text, subscription))
                 });
-                drop(sender.send(begun));
+                drop(sender.send(started));
             }
             None => {}
         }
     }
 
-    /// Before the next line is read: it may be an event of this monitor.
-    fn subscribe(&self, text: &str, by: Connection, ends: Ends) -> Result<Subscription, Error> {
-        let name: Name = serde_json::from_str(text).map_err(Error::garbled)?;
-        let queue = Arc::new(Queue::default());
+    /// Subscribes before the next line is read, which may be an event of this monitor.
+    fn subscribe(
+        &self,
+        text: &str,
+        connection: Connection,
+        on_drop: OnDrop,
+    ) -> Result<Subscription, Error> {
+        let name: MonitorId = serde_json::from_str(text).map_err(Error::protocol)?;
+        let queue = Arc::new(EventQueue::default());
         self.lock().routes.insert(name.id.clone(), Arc::clone(&queue));
-        Ok(Subscription { connection: by, id: name.id, queue, ends })
+        Ok(Subscription { connection, id: name.id, queue, on_drop })
     }
 
     fn close(&self, why: Option<&str>) {
-        let (waiting, routes) = {
+        let (calls, routes) = {
             let mut state = self.lock();
             state.closed = true;
-            (std::mem::take(&mut state.waiting), std::mem::take(&mut state.routes))
+            (std::mem::take(&mut state.pending), std::mem::take(&mut state.routes))
         };
-        let error = || why.map_or(Error::Lost, Error::garbled);
-        for (_, waiting) in waiting {
-            match waiting {
-                Waiting::Result(sender) => drop(sender.send(Err(error()))),
-                Waiting::Series(sender, ..) => drop(sender.send(Err(error()))),
+        let error = || why.map_or(Error::Lost, Error::protocol);
+        for (_, call) in calls {
+            match call {
+                PendingCall::Result(sender) => drop(sender.send(Err(error()))),
+                PendingCall::Series(sender, ..) => drop(sender.send(Err(error()))),
             }
         }
         routes.values().for_each(|queue| queue.close());
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // It is whole between two calls, whatever became of who held it.
+    fn lock(&self) -> MutexGuard<'_, CallTable> {
+        // The state is consistent between two calls, even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn refusal(bad: Bad) -> Error {
-    match (Status::of(bad.code), bad.code) {
-        (Some(status), _) => Refusal::new(status, bad.message).into(),
-        (None, METHOD_NOT_FOUND) => Refusal::new(Status::NotSupported, bad.message).into(),
-        (None, PARSE_ERROR | INVALID_REQUEST) => Error::garbled(bad.message),
-        (None, _) => Refusal::new(Status::Error, bad.message).into(),
+fn refusal(error: ErrorObject) -> Error {
+    match (Status::from_number(error.code), error.code) {
+        (Some(status), _) => Refusal::new(status, error.message).into(),
+        (None, METHOD_NOT_FOUND) => Refusal::new(Status::NotSupported, error.message).into(),
+        (None, PARSE_ERROR | INVALID_REQUEST) => Error::protocol(error.message),
+        (None, _) => Refusal::new(Status::Error, error.message).into(),
     }
 }

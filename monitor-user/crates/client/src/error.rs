@@ -1,30 +1,30 @@
-//! Why a call brought nothing.
+//! Errors of the client.
 
 use monitor_model::status::{Refusal, Status};
 use std::io;
 use std::path::PathBuf;
 
-/// Why a call brought nothing, by what the caller can do about it.
+/// Why a call failed, by what the caller can do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody answers: start a daemon, or name its socket.
+    /// No daemon answers: start one, or name its socket.
     #[error("no daemon answers at {}: {source}", paths(tried))]
-    Absent {
-        /// Where it was looked for.
+    Unreachable {
+        /// The paths that were tried.
         tried: Vec<PathBuf>,
-        /// What the kernel said to the last of them.
+        /// The error of the last path.
         source: io::Error,
     },
-    /// The daemon went away in the middle of it.
+    /// The daemon closed the connection during the call.
     #[error("the daemon has closed the connection")]
     Lost,
-    /// The daemon will not, and says why.
+    /// The daemon refused the call.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The other end speaks another language.
-    #[error("the answer is not understood: {why}; is there a daemon of another version?")]
-    Garbled {
-        /// What is wrong with it.
+    /// The reply is malformed.
+    #[error("malformed reply: {why}; the daemon may have another version")]
+    Protocol {
+        /// The reason.
         why: String,
     },
 }
@@ -34,16 +34,16 @@ fn paths(tried: &[PathBuf]) -> String {
 }
 
 impl Error {
-    /// Whether it may pass, if the daemon comes back.
-    pub fn passes(&self) -> bool {
+    /// Whether a retry may succeed when the daemon is back.
+    pub fn is_transient(&self) -> bool {
         match self {
-            Self::Absent { .. } | Self::Lost => true,
+            Self::Unreachable { .. } | Self::Lost => true,
             Self::Refused(refusal) => refusal.status == Status::NotAvailable,
-            Self::Garbled { .. } => false,
+            Self::Protocol { .. } => false,
         }
     }
 
-    pub(super) fn garbled(why: impl ToString) -> Self {
-        Self::Garbled { why: why.to_string() }
+    pub(super) fn protocol(why: impl ToString) -> Self {
+        Self::Protocol { why: why.to_string() }
     }
 }

@@ -1,9 +1,8 @@
-//! L7, the other end of a door: what a program asks of the daemon of its node.
+//! The client library of the daemon.
 //!
-//! [`Client`] is asynchronous and runs on tokio; [`blocking::Client`] does the same for a program
-//! without an event loop. Any number of calls may be in flight on one connection.
-//! [`tool::Tool`] speaks the request language. Knows the words of the socket, not how they are
-//! answered.
+//! [`Client`] is asynchronous and runs on tokio; [`blocking::Client`] is the same for a program
+//! without an event loop. One connection has any number of concurrent calls. [`tool::Tool`] is a
+//! session of the request language OMIS.
 //!
 //! ```no_run
 #![doc = include_str!("../../../../docs/examples/client.rs")]
@@ -12,28 +11,29 @@
 pub mod blocking;
 mod connection;
 mod error;
-mod hearers;
 mod queue;
+mod reply_router;
 mod series;
+pub mod socket_path;
 pub mod tool;
 
 pub use error::Error;
-pub use monitor_model::request::{NodeName, Rank, Request, Target};
+pub use monitor_model::request::{MonitorRequest, NodeName, RankTarget, Target};
 pub use monitor_model::status::{Refusal, Status};
 pub use monitor_protocol::answer::{
-    Accounting, Command, Handed, Hello, Leased, Left, Listed, Totals,
+    Accounting, CommandTotals, FlightPart, Hello, Lease, MonitorSummary, RunningProcess,
+    UsageTotals,
 };
-pub use monitor_protocol::event::{Alert, Event, Reason};
+pub use monitor_protocol::doctor::DoctorReport;
+pub use monitor_protocol::event::{Alert, EndReason, Event};
 pub use monitor_protocol::params::{Cancel, FileWatch, Flight, Heartbeat};
-pub use monitor_protocol::status::Own;
-pub use monitor_sampling::examination::Examination;
-pub use series::{Series, Told};
+pub use monitor_protocol::status::DaemonStatus;
+pub use series::{Series, SeriesItem};
 
 use connection::Connection;
 use monitor_protocol::answer::{Cancelled, PROTOCOL};
 use monitor_protocol::call::Call;
-use monitor_protocol::params::{Named, Sum};
-use monitor_sys::place;
+use monitor_protocol::params::{MonitorName, Sum};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::io;
@@ -43,192 +43,258 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-/// How long a daemon has to say who it is.
-const GREETING: Duration = Duration::from_secs(2);
-/// How long a daemon that went away is waited for, unless something else is said.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of `hello`.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
+/// Default time to wait for a daemon that has gone away.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection to the daemon, made anew when that was restarted; copies share it.
+/// A connection to the daemon, which reconnects after a restart; clones share it.
 #[derive(Clone)]
 pub struct Client {
-    link: Arc<Link>,
-    patience: Duration,
+    daemon: Arc<Daemon>,
+    reconnect_timeout: Duration,
 }
 
-struct Link {
+struct Daemon {
     paths: Vec<PathBuf>,
     connection: Mutex<(Connection, Hello)>,
 }
 
-/// What was read once.
+/// A single sample.
 #[derive(Debug)]
-pub struct Sampled {
-    /// The sample, and what belongs to it.
+pub struct SampleReply {
+    /// The event with the sample.
     pub event: Event,
-    /// Whether something that was asked for is missing; its notes say what.
+    /// Whether requested data is missing; its notes describe it.
     pub partial: bool,
 }
 
 impl Client {
-    /// Connects to the daemon that `MONITOR_SOCKET` names, else to that of the system, else to
-    /// the user's own.
+    /// Connects to the daemon that `MONITOR_SOCKET` names, else to the system's, else to the
+    /// user's.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no daemon answers, or one of another protocol version.
     pub async fn connect() -> Result<Self, Error> {
-        Self::open(place::candidates(place::named().as_deref())).await
+        Self::open(socket_path::candidates(socket_path::from_env().as_deref())).await
     }
 
     /// Connects to the daemon at this path.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no daemon answers there, or one of another protocol version.
     pub async fn connect_to(path: &Path) -> Result<Self, Error> {
         Self::open(vec![path.to_owned()]).await
     }
 
     async fn open(paths: Vec<PathBuf>) -> Result<Self, Error> {
-        let connection = Mutex::new(reach(&paths).await?);
-        Ok(Self { link: Arc::new(Link { paths, connection }), patience: PATIENCE })
+        let connection = Mutex::new(connect_any(&paths).await?);
+        let daemon = Arc::new(Daemon { paths, connection });
+        Ok(Self { daemon, reconnect_timeout: RECONNECT_TIMEOUT })
     }
 
-    /// The same, with a series waiting so long for a daemon that went away.
-    pub const fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets how long a series waits for a daemon that has gone away.
+    pub const fn with_reconnect_timeout(mut self, timeout: Duration) -> Self {
+        self.reconnect_timeout = timeout;
         self
     }
 
-    /// Who answers, and as whom he knows the caller.
+    /// The service and the caller's identity.
     pub async fn hello(&self) -> Hello {
-        self.link.connection.lock().await.1.clone()
+        self.daemon.connection.lock().await.1.clone()
     }
 
-    /// Reads once.
-    pub async fn sample(&self, request: &Request) -> Result<Sampled, Error> {
+    /// Reads one sample.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the request is a series, or the daemon refuses it or has gone away.
+    pub async fn sample(&self, request: &MonitorRequest) -> Result<SampleReply, Error> {
         if request.every_ns.is_some() {
-            return Err(Refusal::bad("every_ns: a series is asked for with start").into());
+            return Err(Refusal::bad("every_ns: use start for a series").into());
         }
-        sampled(&self.call(&Call::Monitor(Box::new(request.clone()))).await?)
+        sample_reply(&self.call(&Call::Monitor(Box::new(request.clone()))).await?)
     }
 
-    /// Reads again and again. The first sample is there when this returns. Dropping the series
-    /// cancels it, unless it runs on a lease.
-    pub async fn start(&self, request: &Request) -> Result<Series, Error> {
+    /// Starts a series of samples; returns when the first one has arrived. Dropping the series
+    /// cancels it, unless it has a lease.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the request is not a series, or the daemon refuses it or has gone away.
+    pub async fn start(&self, request: &MonitorRequest) -> Result<Series, Error> {
         Series::start(self.clone(), request).await
     }
 
-    /// Takes over a monitor that runs on a lease, with what was kept.
+    /// Attaches a leased monitor, with its kept events.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn attach(&self, id: &str) -> Result<Series, Error> {
         Series::attach(self.clone(), id).await
     }
 
-    /// Lets a lease begin anew.
-    pub async fn renew(&self, id: &str) -> Result<Leased, Error> {
-        self.ask(&Call::Renew(Named { id: id.into() })).await
+    /// Restarts a lease.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn renew(&self, id: &str) -> Result<Lease, Error> {
+        self.get(&Call::Renew(MonitorName { id: id.into() })).await
     }
 
-    /// Cancels; nothing more comes of what it names.
+    /// Cancels monitors; no further events of them follow.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn cancel(&self, which: &Cancel) -> Result<Vec<String>, Error> {
-        let answer: Cancelled = self.ask(&Call::Cancel(which.clone())).await?;
+        let answer: Cancelled = self.get(&Call::Cancel(which.clone())).await?;
         Ok(answer.cancelled)
     }
 
-    /// The monitors of this user; root's client has all.
-    pub async fn list(&self) -> Result<Vec<Listed>, Error> {
-        self.ask(&Call::List).await
+    /// The monitors of this user; all for root.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn list(&self) -> Result<Vec<MonitorSummary>, Error> {
+        self.get(&Call::List).await
     }
 
-    /// From now on, what this process starts is counted, with all its descendants.
+    /// Starts counting the usage of this process's children, with all their descendants.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn account(&self) -> Result<Accounting, Error> {
-        self.ask(&Call::Account).await
+        self.get(&Call::Account).await
     }
 
-    /// What a child of this process and all its descendants used. If the child has ended and was
-    /// waited for, the final records are waited for too.
-    pub async fn sum(&self, pid: u32) -> Result<Totals, Error> {
-        self.ask(&Call::Sum(Sum { pid })).await
+    /// The usage of a child of this process and all its descendants. If the child has been waited
+    /// for, the result includes its exit record.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn sum(&self, pid: u32) -> Result<UsageTotals, Error> {
+        self.get(&Call::Sum(Sum { pid })).await
     }
 
-    /// Watches that a process beats; each event of the series is an alert. Dropping the series
-    /// ends it.
+    /// Watches the heartbeats of a process; each event of the series is an alert. Dropping the
+    /// series ends the watch.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn heartbeat(&self, params: &Heartbeat) -> Result<Series, Error> {
-        Series::alarm(self.clone(), Call::Heartbeat(params.clone())).await
+        Series::watch(self.clone(), Call::Heartbeat(params.clone())).await
     }
 
-    /// This process lives: all who watch it know.
-    pub async fn beat(&self) -> Result<(), Error> {
-        self.call(&Call::Beat).await.map(drop)
+    /// Sends a heartbeat of this process.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn send_heartbeat(&self) -> Result<(), Error> {
+        self.call(&Call::SendHeartbeat).await.map(drop)
     }
 
     /// Watches that a file changes; each event of the series is an alert.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn file(&self, params: &FileWatch) -> Result<Series, Error> {
-        Series::alarm(self.clone(), Call::File(params.clone())).await
+        Series::watch(self.clone(), Call::File(params.clone())).await
     }
 
-    /// How each capability is served there.
-    pub async fn probes(&self) -> Result<Examination, Error> {
-        self.ask(&Call::Probes).await
+    /// The state of each probe.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn probes(&self) -> Result<DoctorReport, Error> {
+        self.get(&Call::Probes).await
     }
 
-    /// A part of what the flight recorder kept: first what was asked for, then what each answer
-    /// says is next.
-    pub async fn flight(&self, params: Flight) -> Result<Handed, Error> {
-        self.ask(&Call::Flight(params)).await
+    /// A part of the flight recorder's data; `next` of the result has the parameters of the next
+    /// call.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn flight(&self, params: Flight) -> Result<FlightPart, Error> {
+        self.get(&Call::Flight(params)).await
     }
 
-    /// What the daemon itself uses, holds and refused.
-    pub async fn status(&self) -> Result<Own, Error> {
-        self.ask(&Call::Status).await
+    /// The daemon's own statistics.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn status(&self) -> Result<DaemonStatus, Error> {
+        self.get(&Call::Status).await
     }
 
-    async fn ask<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
-        serde_json::from_str(&self.call(call).await?).map_err(Error::garbled)
+    async fn get<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        serde_json::from_str(&self.call(call).await?).map_err(Error::protocol)
     }
 
     async fn call(&self, call: &Call) -> Result<String, Error> {
         self.connection().await?.call(call).await
     }
 
-    /// The connection; a new one, if the daemon has closed it.
+    /// The connection; a new one if the daemon has closed it.
     async fn connection(&self) -> Result<Connection, Error> {
-        let mut held = self.link.connection.lock().await;
-        if held.0.closed() {
-            *held = reach(&self.link.paths).await?;
+        let mut held = self.daemon.connection.lock().await;
+        if held.0.is_closed() {
+            *held = connect_any(&self.daemon.paths).await?;
         }
         Ok(held.0.clone())
     }
 
-    fn absent(&self) -> Error {
-        let source = io::Error::new(io::ErrorKind::TimedOut, "it went away and did not come back");
-        Error::Absent { tried: self.link.paths.clone(), source }
+    fn unreachable(&self) -> Error {
+        let why = "the daemon has gone away and did not come back";
+        let source = io::Error::new(io::ErrorKind::TimedOut, why);
+        Error::Unreachable { tried: self.daemon.paths.clone(), source }
     }
 }
 
-/// The first of these where a daemon answers.
-async fn reach(paths: &[PathBuf]) -> Result<(Connection, Hello), Error> {
+/// Connects to the first path where a daemon answers.
+async fn connect_any(paths: &[PathBuf]) -> Result<(Connection, Hello), Error> {
     let mut source = io::Error::from(io::ErrorKind::NotFound);
     for path in paths {
         match Connection::open(path).await {
-            Ok(connection) => match timeout(GREETING, connection.call(&Call::Hello)).await {
-                Ok(hello) => return Ok((connection, greeted(&hello?)?)),
-                Err(_) => source = io::Error::new(io::ErrorKind::TimedOut, "it does not answer"),
+            Ok(connection) => match timeout(HELLO_TIMEOUT, connection.call(&Call::Hello)).await {
+                Ok(hello) => return Ok((connection, check_hello(&hello?)?)),
+                Err(_) => source = io::Error::new(io::ErrorKind::TimedOut, "no reply to hello"),
             },
             Err(error) => source = error,
         }
     }
-    Err(Error::Absent { tried: paths.to_vec(), source })
+    Err(Error::Unreachable { tried: paths.to_vec(), source })
 }
 
-fn greeted(text: &str) -> Result<Hello, Error> {
-    let hello: Hello = serde_json::from_str(text).map_err(Error::garbled)?;
+fn check_hello(text: &str) -> Result<Hello, Error> {
+    let hello: Hello = serde_json::from_str(text).map_err(Error::protocol)?;
     if hello.protocol != PROTOCOL {
-        return Err(Error::garbled(format!("protocol {}, not {PROTOCOL}", hello.protocol)));
+        return Err(Error::protocol(format!("protocol {}, not {PROTOCOL}", hello.protocol)));
     }
     Ok(hello)
 }
 
-/// An answer to `monitor`: an event, and whether it is whole.
-fn sampled(text: &str) -> Result<Sampled, Error> {
+/// Parses the result of `monitor`: an event, and whether it is partial.
+fn sample_reply(text: &str) -> Result<SampleReply, Error> {
     #[derive(Deserialize)]
-    struct Whole {
+    struct StatusOnly {
         status: String,
     }
-    // Twice, because the text of a sample can only be kept where nothing is flattened.
-    let whole: Whole = serde_json::from_str(text).map_err(Error::garbled)?;
-    let event = serde_json::from_str(text).map_err(Error::garbled)?;
-    Ok(Sampled { event, partial: whole.status == Status::PartialSuccess.name() })
+    // Parsed twice, because a raw sample cannot be combined with flattened fields.
+    let reply: StatusOnly = serde_json::from_str(text).map_err(Error::protocol)?;
+    let event = serde_json::from_str(text).map_err(Error::protocol)?;
+    Ok(SampleReply { event, partial: reply.status == Status::PartialSuccess.name() })
 }

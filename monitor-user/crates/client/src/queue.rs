@@ -1,62 +1,62 @@
-//! Events of one series that wait for its reader, within a bound.
+//! The bounded event queue of one series.
 //!
-//! A reader that is slow does not hold up the other calls of its connection: what finds no room
-//! is dropped, and the next event tells how many are missing before it, as the daemon does. The
-//! last event of a series always finds room.
+//! A slow reader does not block the other calls of its connection: events that do not fit are
+//! dropped, and the next event has their number, as in the daemon. The last event of a series is
+//! never dropped.
 
 use monitor_protocol::event::Event;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Most bytes of samples that wait.
+/// Maximum number of queued bytes.
 const LIMIT: usize = 16 << 20;
 
-/// The queue.
+/// A queue of events.
 #[derive(Default)]
-pub struct Queue {
-    held: Mutex<Held>,
+pub struct EventQueue {
+    state: Mutex<QueueState>,
     filled: Notify,
 }
 
 #[derive(Default)]
-struct Held {
+struct QueueState {
     events: VecDeque<Event>,
     bytes: usize,
     dropped: u64,
     closed: bool,
 }
 
-impl Queue {
-    /// Takes an event, or counts it as dropped.
+impl EventQueue {
+    /// Adds an event, or counts it as dropped.
     pub fn push(&self, mut event: Event) {
-        let mut held = self.lock();
-        if held.bytes >= LIMIT && !event.must_arrive() {
-            held.dropped += 1 + event.dropped;
+        let mut state = self.lock();
+        if state.bytes >= LIMIT && !event.must_arrive() {
+            state.dropped += 1 + event.dropped;
             return;
         }
-        event.dropped += std::mem::take(&mut held.dropped);
-        held.bytes += size(&event);
-        held.events.push_back(event);
+        event.dropped += std::mem::take(&mut state.dropped);
+        state.bytes += size(&event);
+        state.events.push_back(event);
         self.filled.notify_one();
     }
 
-    /// No more will come.
+    /// Closes the queue.
     pub fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
     }
 
-    /// Waits for the next one; nothing, when it is closed and empty.
+    /// Waits for the next event; `None` when it is closed and empty.
     pub async fn next(&self) -> Option<Event> {
         loop {
             {
-                let mut held = self.lock();
-                if let Some(event) = held.events.pop_front() {
-                    held.bytes -= size(&event);
+                let mut state = self.lock();
+                if let Some(event) = state.events.pop_front() {
+                    state.bytes -= size(&event);
                     return Some(event);
                 }
-                if held.closed {
+                if state.closed {
                     return None;
                 }
             }
@@ -64,9 +64,9 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        // It is whole between two calls, whatever became of who held it.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        // The queue is consistent between two calls, even after a panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,7 +77,7 @@ fn size(event: &Event) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_protocol::event::Reason;
+    use monitor_protocol::event::EndReason;
 
     fn event(seq: u64, bytes: usize) -> Event {
         let text = format!("\"{}\"", "x".repeat(bytes));
@@ -86,13 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_the_last_one_finds_some() {
+    fn events_that_do_not_fit_are_counted_and_the_last_one_fits() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a loop");
-        let queue = Queue::default();
+        let queue = EventQueue::default();
         queue.push(event(0, LIMIT));
         queue.push(event(1, 0));
         queue.push(event(2, 0));
-        queue.push(Event { ended: Some(Reason::Count), ..event(3, 0) });
+        queue.push(Event { ended: Some(EndReason::Count), ..event(3, 0) });
         queue.close();
         let got = runtime.block_on(async {
             let mut got = Vec::new();

@@ -1,35 +1,34 @@
-//! The events of one monitor, also over a restart of the daemon.
+//! The events of one monitor, also across a restart of the daemon.
 //!
-//! A daemon that went away is waited for, and asked again for the same. The reader is told both
-//! times: between them lies a gap of which nothing is known, and what follows is a new series,
-//! whose numbers and rates begin anew.
+//! When the daemon goes away, the series waits for it and repeats its call. The reader is notified
+//! of both: there are no samples in between, and a new series with new numbers and rates follows.
 
-use super::connection::{Ends, Subscription};
+use super::connection::{OnDrop, Subscription};
 use super::error::Error;
-use super::{Client, Sampled, sampled};
+use super::{Client, SampleReply, sample_reply};
 use backon::{ExponentialBuilder, Retryable};
-use monitor_model::request::Request;
+use monitor_model::request::MonitorRequest;
 use monitor_model::status::{Refusal, Status};
-use monitor_protocol::answer::Leased;
+use monitor_protocol::answer::Lease;
 use monitor_protocol::call::Call;
-use monitor_protocol::event::{Event, Reason};
-use monitor_protocol::params::Named;
+use monitor_protocol::event::{EndReason, Event};
+use monitor_protocol::params::MonitorName;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// From one attempt to reach the daemon again to the next, at first and at last.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// First and maximum delay between attempts to reconnect.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// What a series tells.
+/// An item of a series.
 #[derive(Debug)]
-pub enum Told {
-    /// A sample, or the last word of the series.
+pub enum SeriesItem {
+    /// A sample, an alert, or the end of the series.
     Event(Box<Event>),
-    /// The daemon has gone away. Ask on, and it is waited for.
-    Away,
-    /// It is back after so long. Of the time between nothing is known; the next event is the
-    /// first of a new series.
-    Back(Duration),
+    /// The daemon has gone away; the next item waits for it.
+    Disconnected,
+    /// The daemon is back after this time, which has no samples; the next event is the first of a
+    /// new series.
+    Reconnected(Duration),
 }
 
 /// The events of one monitor.
@@ -41,20 +40,20 @@ pub struct Series {
     first: Option<Event>,
     partial: bool,
     kept: usize,
-    given: u64,
-    away: Option<Instant>,
-    over: bool,
+    n_samples: u64,
+    disconnected_at: Option<Instant>,
+    ended: bool,
 }
 
-/// How it is asked for again.
+/// The call to repeat after a restart.
 enum Origin {
-    Request(Box<Request>),
+    Request(Box<MonitorRequest>),
     Lease(String),
-    Alarm(Box<Call>),
+    Watch(Box<Call>),
 }
 
-/// A series that has begun.
-struct Begun {
+/// A started series.
+struct Started {
     subscription: Subscription,
     first: Option<Event>,
     partial: bool,
@@ -62,27 +61,27 @@ struct Begun {
 }
 
 impl Series {
-    pub(super) async fn start(client: Client, request: &Request) -> Result<Self, Error> {
+    pub(super) async fn start(client: Client, request: &MonitorRequest) -> Result<Self, Error> {
         if request.every_ns.is_none() {
-            let why = "every_ns is missing: what is read once is asked for with sample";
+            let why = "every_ns is missing: use sample for one reading";
             return Err(Refusal::bad(why).into());
         }
-        let begun = start(&client, request).await?;
-        Ok(Self::of(client, Origin::Request(Box::new(request.clone())), begun))
+        let started = start(&client, request).await?;
+        Ok(Self::from_started(client, Origin::Request(Box::new(request.clone())), started))
     }
 
     pub(super) async fn attach(client: Client, id: &str) -> Result<Self, Error> {
-        let begun = attach(&client, id).await?;
-        Ok(Self::of(client, Origin::Lease(id.into()), begun))
+        let started = attach(&client, id).await?;
+        Ok(Self::from_started(client, Origin::Lease(id.into()), started))
     }
 
-    pub(super) async fn alarm(client: Client, call: Call) -> Result<Self, Error> {
-        let begun = alarm(&client, &call).await?;
-        Ok(Self::of(client, Origin::Alarm(Box::new(call)), begun))
+    pub(super) async fn watch(client: Client, call: Call) -> Result<Self, Error> {
+        let started = watch(&client, &call).await?;
+        Ok(Self::from_started(client, Origin::Watch(Box::new(call)), started))
     }
 
-    fn of(client: Client, origin: Origin, begun: Begun) -> Self {
-        let mut it = Self {
+    fn from_started(client: Client, origin: Origin, started: Started) -> Self {
+        let mut series = Self {
             client,
             origin,
             subscription: None,
@@ -90,126 +89,134 @@ impl Series {
             first: None,
             partial: false,
             kept: 0,
-            given: 0,
-            away: None,
-            over: false,
+            n_samples: 0,
+            disconnected_at: None,
+            ended: false,
         };
-        it.take(begun);
-        it
+        series.adopt(started);
+        series
     }
 
-    fn take(&mut self, begun: Begun) {
-        self.id = begun.subscription.id().to_owned();
-        self.subscription = Some(begun.subscription);
-        self.first = begun.first;
-        self.partial = begun.partial;
-        self.kept = begun.kept;
-        self.away = None;
+    fn adopt(&mut self, started: Started) {
+        self.id = started.subscription.id().to_owned();
+        self.subscription = Some(started.subscription);
+        self.first = started.first;
+        self.partial = started.partial;
+        self.kept = started.kept;
+        self.disconnected_at = None;
     }
 
-    /// The name of the monitor: as asked for, or one that the daemon made up.
+    /// The name of the monitor: the requested one, or one that the daemon chose.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether something that was asked for is missing in the first sample.
+    /// Whether requested data is missing in the first sample.
     pub const fn partial(&self) -> bool {
         self.partial
     }
 
-    /// Events that were kept for whoever attached; they come first.
+    /// Number of kept events; they come first.
     pub const fn kept(&self) -> usize {
         self.kept
     }
 
-    /// Waits for what comes next; nothing, when the series has ended, and after an error. Nothing
-    /// is lost if the future is dropped.
-    pub async fn next(&mut self) -> Result<Option<Told>, Error> {
-        if self.over {
+    /// Waits for the next item; `None` when the series has ended, and after an error. Cancel safe:
+    /// no item is lost if the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon does not come back in time, or refuses the repeated call.
+    pub async fn next(&mut self) -> Result<Option<SeriesItem>, Error> {
+        if self.ended {
             return Ok(None);
         }
-        if let Some(since) = self.away {
-            let begun = self.again(since).await;
-            self.over = begun.is_err();
-            self.take(begun?);
-            return Ok(Some(Told::Back(since.elapsed())));
+        if let Some(since) = self.disconnected_at {
+            let started = self.reconnect(since).await;
+            self.ended = started.is_err();
+            self.adopt(started?);
+            return Ok(Some(SeriesItem::Reconnected(since.elapsed())));
         }
         if let Some(event) = self.first.take() {
-            return Ok(Some(self.tell(event)));
+            return Ok(Some(self.deliver(event)));
         }
         let Some(subscription) = &self.subscription else { return Ok(None) };
         let event = subscription.next().await;
         Ok(Some(match event {
-            Some(event) if event.ended != Some(Reason::Shutdown) => self.tell(event),
+            Some(event) if event.ended != Some(EndReason::Shutdown) => self.deliver(event),
             _ => {
-                self.away = Some(Instant::now());
+                self.disconnected_at = Some(Instant::now());
                 self.subscription = None;
-                Told::Away
+                SeriesItem::Disconnected
             }
         }))
     }
 
-    fn tell(&mut self, event: Event) -> Told {
-        self.given += u64::from(event.sample.is_some());
+    fn deliver(&mut self, event: Event) -> SeriesItem {
+        self.n_samples += u64::from(event.sample.is_some());
         if event.ended.is_some() {
-            self.over = true;
-            self.subscription.iter_mut().for_each(Subscription::over);
+            self.ended = true;
+            self.subscription.iter_mut().for_each(Subscription::mark_ended);
         }
-        Told::Event(Box::new(event))
+        SeriesItem::Event(Box::new(event))
     }
 
-    /// Asks for the same again, until the daemon answers or patience has an end.
-    async fn again(&self, since: Instant) -> Result<Begun, Error> {
-        let pauses = ExponentialBuilder::default()
-            .with_min_delay(PAUSES.0)
-            .with_max_delay(PAUSES.1)
+    /// Repeats the call until the daemon answers or the time limit is reached.
+    async fn reconnect(&self, since: Instant) -> Result<Started, Error> {
+        let delays = ExponentialBuilder::default()
+            .with_min_delay(RETRY_DELAYS.0)
+            .with_max_delay(RETRY_DELAYS.1)
             .with_jitter()
             .without_max_times();
         let attempt = || async {
             match &self.origin {
                 Origin::Lease(id) => attach(&self.client, id).await,
-                Origin::Alarm(call) => alarm(&self.client, call).await,
-                Origin::Request(request) => restart(&self.client, request, self.given).await,
+                Origin::Watch(call) => watch(&self.client, call).await,
+                Origin::Request(request) => restart(&self.client, request, self.n_samples).await,
             }
         };
-        let left = self.client.patience.saturating_sub(since.elapsed());
-        match timeout(left, attempt.retry(pauses).when(Error::passes)).await {
-            Ok(begun) => begun,
-            Err(_) => Err(self.client.absent()),
+        let left = self.client.reconnect_timeout.saturating_sub(since.elapsed());
+        match timeout(left, attempt.retry(delays).when(Error::is_transient)).await {
+            Ok(started) => started,
+            Err(_) => Err(self.client.unreachable()),
         }
     }
 }
 
-async fn start(client: &Client, request: &Request) -> Result<Begun, Error> {
-    let ends = if request.lease_ns.is_some() { Ends::WithLease } else { Ends::WithSeries };
+async fn start(client: &Client, request: &MonitorRequest) -> Result<Started, Error> {
+    let on_drop = if request.lease_ns.is_some() { OnDrop::KeepLease } else { OnDrop::Cancel };
     let call = Call::Monitor(Box::new(request.clone()));
-    let (text, subscription) = client.connection().await?.series(&call, ends).await?;
-    let Sampled { event, partial } = sampled(&text)?;
-    Ok(Begun { subscription, first: Some(event), partial, kept: 0 })
+    let (text, subscription) = client.connection().await?.series(&call, on_drop).await?;
+    let SampleReply { event, partial } = sample_reply(&text)?;
+    Ok(Started { subscription, first: Some(event), partial, kept: 0 })
 }
 
-async fn attach(client: &Client, id: &str) -> Result<Begun, Error> {
-    let call = Call::Attach(Named { id: id.into() });
-    let (text, subscription) = client.connection().await?.series(&call, Ends::WithLease).await?;
-    let leased: Leased = serde_json::from_str(&text).map_err(Error::garbled)?;
-    Ok(Begun { subscription, first: None, partial: false, kept: leased.kept })
+async fn attach(client: &Client, id: &str) -> Result<Started, Error> {
+    let call = Call::Attach(MonitorName { id: id.into() });
+    let (text, subscription) = client.connection().await?.series(&call, OnDrop::KeepLease).await?;
+    let lease: Lease = serde_json::from_str(&text).map_err(Error::protocol)?;
+    Ok(Started { subscription, first: None, partial: false, kept: lease.kept })
 }
 
-/// An alarm tells nothing at first.
-async fn alarm(client: &Client, call: &Call) -> Result<Begun, Error> {
+/// Starts a watch, which has no first sample.
+async fn watch(client: &Client, call: &Call) -> Result<Started, Error> {
     let connection = client.connection().await?;
-    let (_set, subscription) = connection.series(call, Ends::WithSeries).await?;
-    Ok(Begun { subscription, first: None, partial: false, kept: 0 })
+    let (_set, subscription) = connection.series(call, OnDrop::Cancel).await?;
+    Ok(Started { subscription, first: None, partial: false, kept: 0 })
 }
 
-/// The rest of what was asked for. What runs on a lease may have outlived the connection.
-async fn restart(client: &Client, request: &Request, given: u64) -> Result<Begun, Error> {
+/// Starts the rest of a series. A leased monitor may have outlived the connection.
+async fn restart(
+    client: &Client,
+    request: &MonitorRequest,
+    n_samples: u64,
+) -> Result<Started, Error> {
     if let (Some(_), Some(id)) = (request.lease_ns, &request.id) {
         match attach(client, id).await {
             Err(Error::Refused(refusal)) if refusal.status == Status::NotFound => {}
-            begun => return begun,
+            started => return started,
         }
     }
-    let count = request.count.map(|count| count.saturating_sub(given).max(1));
-    start(client, &Request { count, ..request.clone() }).await
+    let count = request.count.map(|count| count.saturating_sub(n_samples).max(1));
+    start(client, &MonitorRequest { count, ..request.clone() }).await
 }

@@ -1,20 +1,19 @@
-//! A session of the request language: lines out, reply lines in, each to whom it answers.
+//! A session of the request language OMIS.
 //!
-//! In: requests as text. Out: their replies as text, to the caller who waits or to the function
-//! that was given with the request, once for each reply. One connection is one session: stored
-//! requests, definitions and scope are its own, and end with it.
-//! Blocking, with one thread that reads: the two procedures of OMIS 1.0 (5.4) are just these. An
-//! asynchronous program lets the function send into a channel.
+//! In: requests as text. Out: their replies as text, to the waiting caller or to the callback of
+//! the request. One connection is one session: stored requests, definitions and scope end with it.
+//! Blocking, with one reader thread: the two procedures of OMIS 1.0 (5.4). An asynchronous program
+//! can send from the callback into a channel.
 //!
 //! ```no_run
 #![doc = include_str!("../../../../docs/examples/tool.rs")]
 //! ```
 
 use super::Error;
-use super::hearers::{Hearer, Hearers};
+use super::reply_router::{ReplyHandler, ReplyRouter};
+use crate::socket_path;
 use monitor_omis::parse;
 use monitor_omis::{Dialect, RequestId};
-use monitor_sys::place;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -25,20 +24,28 @@ use std::thread::JoinHandle;
 
 /// A session with the monitor of this node.
 pub struct Tool {
-    /// Requests go out in the order in which their hearers are noted.
+    /// Locked during registration too, so that requests are sent in the order of their callbacks.
     writer: Mutex<UnixStream>,
-    hearers: Arc<Mutex<Hearers>>,
+    router: Arc<Mutex<ReplyRouter>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Tool {
-    /// Connects to the daemon that `MONITOR_SOCKET` names, else to that of the system, else to
-    /// the user's own.
+    /// Connects to the daemon that `MONITOR_SOCKET` names, else to the system's, else to the
+    /// user's.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no daemon answers.
     pub fn connect() -> Result<Self, Error> {
-        Self::open(place::candidates(place::named().as_deref()))
+        Self::open(socket_path::candidates(socket_path::from_env().as_deref()))
     }
 
     /// Connects to the daemon at this path.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no daemon answers there.
     pub fn connect_to(path: &Path) -> Result<Self, Error> {
         Self::open(vec![path.to_owned()])
     }
@@ -46,64 +53,73 @@ impl Tool {
     fn open(paths: Vec<PathBuf>) -> Result<Self, Error> {
         let mut source = io::Error::from(io::ErrorKind::NotFound);
         for path in &paths {
-            match UnixStream::connect(path).and_then(Self::over) {
+            match UnixStream::connect(path).and_then(Self::from_stream) {
                 Ok(tool) => return Ok(tool),
                 Err(error) => source = error,
             }
         }
-        Err(Error::Absent { tried: paths, source })
+        Err(Error::Unreachable { tried: paths, source })
     }
 
-    fn over(writer: UnixStream) -> io::Result<Self> {
+    fn from_stream(writer: UnixStream) -> io::Result<Self> {
         let stream = writer.try_clone()?;
-        let hearers = Arc::new(Mutex::new(Hearers::default()));
-        let heard = Arc::clone(&hearers);
+        let router = Arc::new(Mutex::new(ReplyRouter::default()));
+        let shared = Arc::clone(&router);
         let reader = std::thread::Builder::new()
             .name("omis".into())
-            .spawn(move || listen(stream, &heard))?;
-        Ok(Self { writer: Mutex::new(writer), hearers, reader: Some(reader) })
+            .spawn(move || read_replies(stream, &shared))?;
+        Ok(Self { writer: Mutex::new(writer), router, reader: Some(reader) })
     }
 
-    /// Sends a request and waits for its reply: `OMIS_request_block`. Of a request with an event
-    /// that is the reply to its definition; what its actions answer later, is heard by nobody.
+    /// Sends a request and waits for its reply: `OMIS_request_block`. For a request with an event
+    /// that is the reply to its definition; later replies of its actions are dropped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `line` is not one line, or the daemon has closed the session.
     pub fn request_block(&self, line: &str) -> Result<String, Error> {
         let (sender, receiver) = sync_channel(1);
         self.request(line, move |reply| {
-            // Only the first has somebody who waits.
+            // Only the first reply has a receiver.
             let _ = sender.try_send(reply.to_owned());
         })?;
         receiver.recv().map_err(|_| Error::Lost)
     }
 
-    /// Sends a request; each of its replies is given to the function: `OMIS_request`. It is called
-    /// on a thread of its own, one reply at a time, and must not wait for another reply.
+    /// Sends a request; the callback gets each of its replies: `OMIS_request`. It is called on the
+    /// reader thread, one reply at a time, and must not wait for another reply.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `line` is not one line, or the daemon has closed the session.
     pub fn request(
         &self,
         line: &str,
-        hearer: impl FnMut(&str) + Send + 'static,
+        callback: impl FnMut(&str) + Send + 'static,
     ) -> Result<(), Error> {
         if line.contains('\n') {
-            return Err(Error::garbled("a request is one line"));
+            return Err(Error::protocol("a request is one line"));
         }
         let ids = ids(line);
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        // Noted before it is sent: the reply may come at once.
-        if !held(&self.hearers).expect(ids, Hearer::new(hearer)) {
+        // Registered before sending: the reply may arrive at once.
+        if !lock(&self.router).add_request(ids, ReplyHandler::new(callback)) {
             return Err(Error::Lost);
         }
         writer.write_all(format!("{line}\n").as_bytes()).map_err(|_| Error::Lost)
     }
 
-    /// Whether the daemon has gone; nothing is answered any more.
+    /// Whether the daemon has closed the session.
     pub fn is_closed(&self) -> bool {
-        held(&self.hearers).is_closed()
+        lock(&self.router).is_closed()
     }
 }
 
 impl Drop for Tool {
     fn drop(&mut self) {
         let writer = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Wakes the thread. If the other end has closed already, it is awake.
+        // Wakes the reader thread; an error means that the daemon has closed the connection
+        // already.
         let _ = writer.shutdown(Shutdown::Both);
         if let Some(reader) = self.reader.take()
             && reader.thread().id() != std::thread::current().id()
@@ -113,7 +129,7 @@ impl Drop for Tool {
     }
 }
 
-/// The number that the first reply carries, and those that later ones may.
+/// The number of the first reply, and those of later replies.
 fn ids(line: &str) -> (Option<RequestId>, Vec<RequestId>) {
     match parse::request(line.as_bytes(), Dialect::Extended) {
         Ok(request) => {
@@ -124,22 +140,22 @@ fn ids(line: &str) -> (Option<RequestId>, Vec<RequestId>) {
     }
 }
 
-/// Gives each line to whom it answers, until the connection ends.
-fn listen(stream: UnixStream, hearers: &Mutex<Hearers>) {
+/// Routes each reply to its callback, until the connection ends.
+fn read_replies(stream: UnixStream, router: &Mutex<ReplyRouter>) {
     let mut lines = BufReader::new(stream).lines();
     while let Some(Ok(line)) = lines.next() {
         let id = parse::reply(line.as_bytes()).ok().and_then(|reply| Some(reply.0.first()?.id));
-        let hearer = held(hearers).of(id.unwrap_or_default());
-        // Not while they are held: the function may send another request.
-        if let Some(hearer) = hearer {
-            hearer.hear(&line);
+        let handler = lock(router).route(id.unwrap_or_default());
+        // Without the lock: the callback may send another request.
+        if let Some(handler) = handler {
+            handler.handle(&line);
         }
     }
-    held(hearers).close();
+    lock(router).close();
 }
 
-fn held(hearers: &Mutex<Hearers>) -> MutexGuard<'_, Hearers> {
-    hearers.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(router: &Mutex<ReplyRouter>) -> MutexGuard<'_, ReplyRouter> {
+    router.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -147,20 +163,20 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
-    /// A tool, and the other end of its connection.
+    /// A tool, and the daemon's end of its connection.
     fn pair() -> (Tool, BufReader<UnixStream>) {
         let (ours, theirs) = UnixStream::pair().expect("two sockets");
-        (Tool::over(ours).expect("a thread"), BufReader::new(theirs))
+        (Tool::from_stream(ours).expect("a thread"), BufReader::new(theirs))
     }
 
-    fn said(theirs: &mut BufReader<UnixStream>) -> String {
+    fn receive(theirs: &mut BufReader<UnixStream>) -> String {
         let mut line = String::new();
         theirs.read_line(&mut line).expect("a line");
         line
     }
 
-    fn say(theirs: &mut BufReader<UnixStream>, text: &str) {
-        theirs.get_mut().write_all(text.as_bytes()).expect("it reads");
+    fn send(theirs: &mut BufReader<UnixStream>, text: &str) {
+        theirs.get_mut().write_all(text.as_bytes()).expect("the tool reads");
     }
 
     #[test]
@@ -169,8 +185,8 @@ mod tests {
         let (sender, replies) = channel();
         tool.request("1 [0] stop(7)", move |reply| sender.send(reply.to_owned()).unwrap()).unwrap();
         let other = std::thread::spawn(move || {
-            let both = [said(&mut theirs), said(&mut theirs)];
-            say(&mut theirs, "2 [0] print(0,[5])\n1 [0] stop(0)\n");
+            let both = [receive(&mut theirs), receive(&mut theirs)];
+            send(&mut theirs, "2 [0] print(0,[5])\n1 [0] stop(0)\n");
             both
         });
         assert_eq!(tool.request_block("2 [0] print(5)").unwrap(), "2 [0] print(0,[5])");
@@ -179,36 +195,36 @@ mod tests {
     }
 
     #[test]
-    fn every_occurrence_is_heard() {
+    fn the_callback_gets_a_reply_for_every_event() {
         let (tool, mut theirs) = pair();
         let (sender, replies) = channel();
         let line = "11 [0] process_terminated(7): 12 [$0] print($1)";
         tool.request(line, move |reply| sender.send(reply.to_owned()).unwrap()).unwrap();
-        say(
+        send(
             &mut theirs,
             "11 [0] process_terminated(0)\n12 [0] print(0,[7])\n12 [0] print(0,[8])\n",
         );
-        let heard = [replies.recv().unwrap(), replies.recv().unwrap(), replies.recv().unwrap()];
-        assert_eq!(heard[1..], ["12 [0] print(0,[7])", "12 [0] print(0,[8])"]);
+        let lines = [replies.recv().unwrap(), replies.recv().unwrap(), replies.recv().unwrap()];
+        assert_eq!(lines[1..], ["12 [0] print(0,[7])", "12 [0] print(0,[8])"]);
     }
 
     #[test]
-    fn a_line_that_is_none_is_answered_too() {
+    fn an_invalid_line_gets_a_reply() {
         let (tool, mut theirs) = pair();
         let answer = std::thread::spawn(move || {
-            let line = said(&mut theirs);
-            say(&mut theirs, "0 [] error(100,0,\"found `(`\")\n");
+            let line = receive(&mut theirs);
+            send(&mut theirs, "0 [] error(100,0,\"found `(`\")\n");
             line
         });
         assert!(tool.request_block("(").unwrap().contains("error(100"));
         assert_eq!(answer.join().unwrap(), "(\n");
-        assert!(matches!(tool.request_block("1 [] a()\n2 [] b()"), Err(Error::Garbled { .. })));
+        assert!(matches!(tool.request_block("1 [] a()\n2 [] b()"), Err(Error::Protocol { .. })));
     }
 
     #[test]
-    fn whoever_waits_when_the_daemon_goes_is_told() {
+    fn a_waiting_caller_gets_an_error_when_the_daemon_closes() {
         let (tool, mut theirs) = pair();
-        let other = std::thread::spawn(move || said(&mut theirs));
+        let other = std::thread::spawn(move || receive(&mut theirs));
         assert!(matches!(tool.request_block("1 [] print()"), Err(Error::Lost)));
         assert!(matches!(tool.request_block("1 [] print()"), Err(Error::Lost)));
         assert_eq!(other.join().unwrap(), "1 [] print()\n");

@@ -1,83 +1,83 @@
-//! What nodes say to each other. Plain data, so that any link can carry it.
+//! Messages between nodes: plain data that any bus can carry.
 
-use super::order::Letter;
-use monitor_model::request::Request;
+use super::total_order::OrderMessage;
+use monitor_model::request::MonitorRequest;
 use monitor_model::status::{Refusal, Status};
 use monitor_protocol::event::Event;
 use serde::{Deserialize, Serialize};
 
-/// The part of a request that one node has, as the asking node counts them.
+/// The requesting node's number of a part of a request.
 pub type Ticket = u64;
 
-/// A message.
+/// A message to another node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Message {
-    /// Do this part.
-    Ask {
-        /// Which part.
+    /// Run this part of a request.
+    Start {
+        /// The part.
         ticket: Ticket,
-        /// For whom.
-        caller: Whom,
-        /// What.
-        request: Box<Request>,
+        /// The client.
+        caller: ClientIds,
+        /// The request.
+        request: Box<MonitorRequest>,
     },
-    /// Its first sample, or why there is none.
+    /// The first sample of a part, or its refusal.
     Answer {
-        /// Of which part.
+        /// The part.
         ticket: Ticket,
-        /// What became of it.
-        answer: Part,
+        /// The result.
+        answer: PartAnswer,
     },
-    /// A later sample.
+    /// A later event of a part.
     Event {
-        /// Of which part.
+        /// The part.
         ticket: Ticket,
         /// The event.
         event: Event,
     },
-    /// No more of this part.
+    /// Cancel a part.
     Cancel {
-        /// Which.
+        /// The part.
         ticket: Ticket,
     },
-    /// Nothing more will come of it.
+    /// A part is cancelled, and sends no further events.
     Cancelled {
-        /// Which.
+        /// The part.
         ticket: Ticket,
     },
-    /// These are still wanted.
+    /// Renew the leases of parts.
     Renew {
-        /// Which.
+        /// The parts.
         tickets: Vec<Ticket>,
     },
-    /// About requests of the language.
+    /// A message between request engines.
     Request {
-        /// What.
-        letter: RequestLetter,
+        /// The message.
+        message: RequestMessage,
     },
 }
 
-/// What nodes say to each other about requests of the language.
+/// A message between request engines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RequestLetter {
-    /// About the one order.
-    Order(Letter),
-    /// What a node answers to its part.
-    Answer(WrittenAnswer),
-    /// A reply for a tool of the node that this is sent to.
-    Spoken(WrittenReply),
+pub enum RequestMessage {
+    /// Of the total order.
+    Order(OrderMessage),
+    /// The reply of a node to a packet.
+    Answer(WirePacketReply),
+    /// A line for a tool of the receiving node.
+    ClientReply(WireClientReply),
 }
 
-/// Something that nodes shall do (`engine::ask::Packet`), as it is written.
+/// Serialized form of `monitor_services::requests::Packet`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    /// The node that waits for answers.
+pub struct WirePacket {
+    /// The node that waits for the replies.
     pub from: u32,
-    /// The list that this is a part of.
-    pub course: u64,
-    /// Which part.
+    /// The execution that this is part of.
+    pub execution: u64,
+    /// The member of the execution.
     pub member: usize,
     /// The node of the tool.
     pub entry: u32,
@@ -85,24 +85,24 @@ pub struct Written {
     pub conn: u64,
     /// Its user, group and process.
     pub ids: [u32; 3],
-    /// With whose eyes it sees, and whether others are hidden; sees all, if absent.
-    pub eyes: Option<(u32, u32, bool)>,
-    /// On whose processes it may act: 0 nobody's, 1 its own, 2 all.
-    pub reach: u8,
-    /// Whether it speaks OMIS 1.0 to the letter.
+    /// Uid and gid of its visibility, and whether other processes are hidden; sees all if absent.
+    pub visibility: Option<(u32, u32, bool)>,
+    /// The processes that it may control: 0 none, 1 its user's, 2 all.
+    pub control: u8,
+    /// Whether its dialect is strict OMIS 1.0.
     pub is_strict: bool,
-    /// How deep in events that raise each other.
+    /// Nesting in events that raise each other.
     pub depth: u32,
-    /// The request; empty, if the tool has gone.
+    /// The request; empty if the tool has disconnected.
     pub request: String,
 }
 
-/// An answer, as it is written.
+/// Serialized reply to a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WrittenAnswer {
-    /// The list.
-    pub course: u64,
-    /// Which part of it.
+pub struct WirePacketReply {
+    /// The execution.
+    pub execution: u64,
+    /// The member of the execution.
     pub member: usize,
     /// A basic reply, with the node, the status and the results.
     pub answer: String,
@@ -110,63 +110,63 @@ pub struct WrittenAnswer {
     pub reason: Option<(i32, String)>,
 }
 
-/// A reply for a tool, as it is written.
+/// Serialized line for a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WrittenReply {
+pub struct WireClientReply {
     /// The node of the tool.
     pub entry: u32,
     /// Its connection there.
     pub conn: u64,
     /// The line.
     pub reply: String,
-    /// Whether it is told at an event.
-    pub is_told: bool,
+    /// Whether it is a notice of an event.
+    pub is_notice: bool,
 }
 
-/// For whom a node asks: users are the same on all nodes.
+/// The client of a request; user ids are the same on all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Whom {
+pub struct ClientIds {
     /// The user.
     pub uid: u32,
-    /// His group.
+    /// The group.
     pub gid: u32,
-    /// His process on the asking node.
+    /// The process, on the requesting node.
     pub pid: u32,
 }
 
-/// What became of a part.
+/// The first result of a part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// A sample; whether something in it is missing.
+pub enum PartAnswer {
+    /// A sample.
     Sample {
         /// The sample.
         event: Box<Event>,
-        /// Whether something is missing.
+        /// Whether requested data is missing.
         partial: bool,
     },
-    /// None.
+    /// A refusal.
     Refused {
         /// The number of the status.
         status: i32,
-        /// The sentence.
+        /// The message.
         message: String,
     },
 }
 
-impl From<Refusal> for Part {
+impl From<Refusal> for PartAnswer {
     fn from(refusal: Refusal) -> Self {
         Self::Refused { status: refusal.status.number(), message: refusal.message }
     }
 }
 
-impl Part {
-    /// As a result.
+impl PartAnswer {
+    /// The part as a `Result`.
     pub fn result(self) -> Result<(Event, bool), Refusal> {
         match self {
             Self::Sample { event, partial } => Ok((*event, partial)),
             Self::Refused { status, message } => {
-                Err(Refusal::new(Status::of(status).unwrap_or(Status::Error), message))
+                Err(Refusal::new(Status::from_number(status).unwrap_or(Status::Error), message))
             }
         }
     }

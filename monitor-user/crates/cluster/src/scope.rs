@@ -1,15 +1,15 @@
-//! Whom a request means: this node, others, or both. Decided before anything runs.
+//! Resolves the nodes that a request addresses, before any part runs.
 //!
-//! In: a request, and who there is. Out: the part of each node. The union of all targets, whatever
-//! their order; `local_only` leaves what is of this node. A node is known by its number, its name,
-//! short or fully qualified, or an address.
+//! In: a request, and the nodes. Out: the part of each node: the union of all targets, in any
+//! order; with `local_only` those on this node. A node is named by its number, its name, short or
+//! fully qualified, or an address.
 
-use monitor_model::request::{NodeName, Rank, Request, Target};
+use monitor_model::request::{MonitorRequest, NodeName, RankTarget, Target};
 use monitor_model::scope::Scope as Category;
 use monitor_model::status::{Refusal, Status};
 use std::collections::BTreeMap;
 
-/// A node.
+/// A node of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// Its name.
@@ -18,22 +18,22 @@ pub struct Node {
     pub number: u32,
     /// Other names and addresses.
     pub aliases: Vec<String>,
-    /// Ranks that are known to be there.
-    pub ranks: Vec<Rank>,
+    /// Ranks known to run there.
+    pub ranks: Vec<RankTarget>,
 }
 
-/// Where a request goes.
+/// The nodes of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Scope {
-    /// This node alone has it all.
-    Here(Box<Request>),
-    /// Each of these has a part; a node that does not exist has the reason.
-    Nodes(BTreeMap<String, Result<Request, Refusal>>),
+pub enum RequestScope {
+    /// This node alone.
+    Here(Box<MonitorRequest>),
+    /// The part of each node; a refusal for an unknown node.
+    Nodes(BTreeMap<String, Result<MonitorRequest, Refusal>>),
 }
 
 impl Node {
-    /// Whether it is called that.
-    pub fn is(&self, name: &NodeName) -> bool {
+    /// Whether the node has this name.
+    pub fn has_name(&self, name: &NodeName) -> bool {
         match name {
             NodeName::Number(number) => *number == self.number,
             NodeName::Name(name) => {
@@ -48,19 +48,23 @@ impl Node {
         }
     }
 
-    fn hosts(&self, rank: &Rank) -> bool {
-        let same = |it: &&Rank| it.namespace == rank.namespace;
+    fn hosts(&self, rank: &RankTarget) -> bool {
+        let same = |it: &&RankTarget| it.namespace == rank.namespace;
         self.ranks.iter().filter(same).any(|it| rank.rank.is_none() || it.rank == rank.rank)
     }
 }
 
-/// Whom it means.
-pub fn resolve(request: &Request, own: &Node, others: &[Node]) -> Result<Scope, Refusal> {
+/// Resolves the nodes of a request.
+pub fn resolve(
+    request: &MonitorRequest,
+    own: &Node,
+    others: &[Node],
+) -> Result<RequestScope, Refusal> {
     let processes =
         request.part.is_empty() || request.part.parse::<Category>().is_ok_and(Category::processes);
     let mut parts: BTreeMap<String, Result<Vec<Target>, Refusal>> = BTreeMap::new();
     for target in &request.targets {
-        for (node, target) in places(target, own, others) {
+        for (node, target) in nodes_of_target(target, own, others) {
             let part = parts.entry(node).or_insert_with(|| Ok(Vec::new()));
             match (part, target) {
                 (Ok(part), Ok(target)) => part.push(target),
@@ -72,57 +76,61 @@ pub fn resolve(request: &Request, own: &Node, others: &[Node]) -> Result<Scope, 
     if request.local_only {
         parts.retain(|node, _| *node == own.name);
         if parts.is_empty() && !request.targets.is_empty() {
-            let text = "local_only: none of the targets is of this node";
+            let text = "local_only: no target is on this node";
             return Err(Refusal::absent(text));
         }
     }
-    let of = |targets: Vec<Target>| Request {
-        targets: if processes { everyone(targets) } else { Vec::new() },
+    let of = |targets: Vec<Target>| MonitorRequest {
+        targets: if processes { collapse_to_node(targets) } else { Vec::new() },
         ..request.clone()
     };
     if parts.is_empty() {
-        return Ok(Scope::Here(Box::new(of(Vec::new()))));
+        return Ok(RequestScope::Here(Box::new(of(Vec::new()))));
     }
     if let (1, Some(Ok(targets))) = (parts.len(), parts.get(&own.name)) {
-        return Ok(Scope::Here(Box::new(of(targets.clone()))));
+        return Ok(RequestScope::Here(Box::new(of(targets.clone()))));
     }
     if let (1, Some((_, Err(refusal)))) = (parts.len(), parts.first_key_value()) {
         return Err(refusal.clone());
     }
-    Ok(Scope::Nodes(parts.into_iter().map(|(node, part)| (node, part.map(&of))).collect()))
+    Ok(RequestScope::Nodes(parts.into_iter().map(|(node, part)| (node, part.map(&of))).collect()))
 }
 
-/// All of a node among its targets means that no other needs to be named.
-fn everyone(targets: Vec<Target>) -> Vec<Target> {
+/// No targets, if one of them is the whole node.
+fn collapse_to_node(targets: Vec<Target>) -> Vec<Target> {
     let all = |it: &Target| matches!(it, Target::Node { .. } | Target::Pid { pid: -1, .. });
     if targets.iter().any(all) { Vec::new() } else { targets }
 }
 
-/// The nodes of a target, each with the target as it is called there.
-fn places(target: &Target, own: &Node, others: &[Node]) -> Vec<(String, Result<Target, Refusal>)> {
+/// The nodes of a target, with the target as seen there.
+fn nodes_of_target(
+    target: &Target,
+    own: &Node,
+    others: &[Node],
+) -> Vec<(String, Result<Target, Refusal>)> {
     let here = |target: &Target| vec![(own.name.clone(), Ok(target.clone()))];
     match target {
         Target::Pid { node: None, .. } => here(target),
         Target::Pid { pid, node: Some(node) } => {
-            one(node, own, others, Target::Pid { pid: *pid, node: None })
+            node_part(node, own, others, Target::Pid { pid: *pid, node: None })
         }
-        Target::Node { node } => one(node, own, others, target.clone()),
+        Target::Node { node } => node_part(node, own, others, target.clone()),
         Target::Rank(rank) => {
             let all = std::iter::once(own).chain(others).filter(|node| node.hosts(rank));
             let hosts: Vec<_> = all.map(|node| (node.name.clone(), Ok(target.clone()))).collect();
-            // Whoever is known nowhere may still come to be here.
+            // An unknown rank may be a process of this node that is not registered yet.
             if hosts.is_empty() { here(target) } else { hosts }
         }
     }
 }
 
-fn one(
+fn node_part(
     name: &NodeName,
     own: &Node,
     others: &[Node],
     target: Target,
 ) -> Vec<(String, Result<Target, Refusal>)> {
-    if let Some(node) = std::iter::once(own).chain(others).find(|node| node.is(name)) {
+    if let Some(node) = std::iter::once(own).chain(others).find(|node| node.has_name(name)) {
         return vec![(node.name.clone(), Ok(target))];
     }
     let name = match name {
@@ -132,17 +140,17 @@ fn one(
     let refusal = if others.is_empty() {
         Refusal::new(
             Status::Unreach,
-            format!("node {name}: this is {}, and it has no link to others", own.name),
+            format!("node {name}: this is {}, without a connection to other nodes", own.name),
         )
     } else {
-        Refusal::absent(format!("node {name}: there is none of that name or number"))
+        Refusal::absent(format!("node {name}: no node has this name or number"))
     };
     vec![(name, Err(refusal))]
 }
 
-/// A node that cannot be reached.
+/// The refusal for an unreachable node.
 pub fn unreachable(node: &str) -> Refusal {
-    Refusal::new(Status::Unreach, format!("node {node} cannot be reached"))
+    Refusal::new(Status::Unreach, format!("node {node} is unreachable"))
 }
 
 #[cfg(test)]
@@ -154,7 +162,7 @@ mod tests {
     }
 
     fn nodes() -> [Node; 3] {
-        let rank = |n| Rank { namespace: "job".into(), rank: Some(n) };
+        let rank = |n| RankTarget { namespace: "job".into(), rank: Some(n) };
         let mut all = [node("a.cluster", 0), node("b", 1), node("c", 2)];
         all[0].aliases.push("10.0.0.1".into());
         all[0].ranks = vec![rank(0), rank(1)];
@@ -167,13 +175,14 @@ mod tests {
         Target::Pid { pid, node }
     }
 
-    /// The nodes that are asked, and how many targets each has.
+    /// The resolved nodes, with their number of targets.
     fn check(part: &str, targets: Vec<Target>, local_only: bool) -> Vec<(String, usize)> {
         let [own, b, c] = nodes();
-        let request = Request { part: part.into(), targets, local_only, ..Request::default() };
+        let request =
+            MonitorRequest { part: part.into(), targets, local_only, ..MonitorRequest::default() };
         match resolve(&request, &own, &[b, c]) {
-            Ok(Scope::Here(request)) => vec![("here".into(), request.targets.len())],
-            Ok(Scope::Nodes(parts)) => parts
+            Ok(RequestScope::Here(request)) => vec![("here".into(), request.targets.len())],
+            Ok(RequestScope::Nodes(parts)) => parts
                 .into_iter()
                 .map(|(node, part)| (node, part.map_or(99, |it| it.targets.len())))
                 .collect(),
@@ -182,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_named_is_this_node() {
+    fn without_targets_a_request_is_for_this_node() {
         assert_eq!(check("proc", vec![], false), [("here".into(), 0)]);
     }
 
@@ -195,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_a_union_whatever_their_order() {
+    fn targets_are_a_union_in_any_order() {
         let mut targets = vec![pid(7, ""), pid(8, "b"), pid(-1, "c"), pid(9, "c")];
         let want = [("a.cluster".to_owned(), 1), ("b".into(), 1), ("c".into(), 0)];
         assert_eq!(check("proc", targets.clone(), false), want);
@@ -204,15 +213,15 @@ mod tests {
     }
 
     #[test]
-    fn local_only_leaves_what_is_of_this_node() {
+    fn local_only_keeps_the_targets_of_this_node() {
         let targets = vec![pid(8, "b"), pid(7, "")];
         assert_eq!(check("proc", targets, true), [("here".into(), 1)]);
         assert_eq!(check("proc", vec![pid(8, "b")], true)[0].1, 46);
     }
 
     #[test]
-    fn a_rank_is_where_it_is_known_to_be_and_a_wildcard_everywhere() {
-        let rank = |n| Target::Rank(Rank { namespace: "job".into(), rank: n });
+    fn a_rank_resolves_to_its_node_and_a_wildcard_to_all_nodes_of_the_job() {
+        let rank = |n| Target::Rank(RankTarget { namespace: "job".into(), rank: n });
         assert_eq!(check("proc", vec![rank(Some(1))], false), [("here".into(), 1)]);
         assert_eq!(check("proc", vec![rank(Some(2)), rank(Some(0))], false).len(), 2);
         assert_eq!(check("proc", vec![rank(None)], false).len(), 2);
@@ -220,16 +229,16 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_exist_does_not_lose_the_others() {
+    fn an_unknown_node_does_not_affect_the_others() {
         let parts = check("proc", vec![pid(1, "z"), pid(8, "b")], false);
         assert_eq!(parts, [("b".into(), 1), ("z".into(), 99)]);
         assert_eq!(check("proc", vec![pid(1, "z")], false)[0].1, 46);
     }
 
     #[test]
-    fn without_others_a_node_is_out_of_reach() {
-        let request = Request { targets: vec![pid(1, "b")], ..Request::default() };
-        let refusal = resolve(&request, &node("a", 0), &[]).expect_err("there is no b");
+    fn without_a_cluster_other_nodes_are_unreachable() {
+        let request = MonitorRequest { targets: vec![pid(1, "b")], ..MonitorRequest::default() };
+        let refusal = resolve(&request, &node("a", 0), &[]).expect_err("node b is unknown");
         assert_eq!(refusal.status, Status::Unreach);
     }
 }

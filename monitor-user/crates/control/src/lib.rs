@@ -1,46 +1,47 @@
-//! L2, processes under our hand: stopped, steered, looked into, started.
+//! Process control: stops, tracing, breakpoints, memory, registers, checkpoints, launching.
 //!
 //! ```text
-//!  daemon                            | hand: a process of the requester's user
-//!  hand::remote --- frames ---------> hand::serve -> Worker -> hold, trace, memory, ...
-//!    keeps what to undo if it dies   |   undoes everything when its socket closes
+//!  daemon                                     | user worker: a process of the requester's user
+//!  user_worker::proxy --- frames on a socket --> user_worker::main -> Executor -> stop, trace, ...
+//!    keeps an undo log, in case it dies       |   undoes everything when the socket closes
 //! ```
 //!
-//! In: orders, each on a process named by pid and start. Out: what was done, or why not, and what
-//! happened later to threads that are traced. The kernel decides who may do what: a hand has the
-//! rights of its user and no more. Knows no request, no service and no reading.
+//! In: requests, each on a process named by pid and start time. Out: replies, and later events of
+//! traced threads. The kernel decides about permissions: a user worker runs as its user. This crate
+//! knows nothing of the request language, of services or of sampling.
 
-// What is asked, and what is answered.
-pub mod act;
-pub mod trouble;
-// Whom it is done to, for whom, and how long it may take.
-mod holder;
-mod met;
-mod patience;
-pub mod subject;
-// What is done.
+// Messages and errors.
+pub mod error;
+pub mod messages;
+// Targets, reasons of stops, deadlines.
+mod deadline;
+mod event_pos;
+pub mod process_ref;
+mod stop_reason;
+// Operations.
 mod checkpoint;
-mod hold;
-mod image;
+mod executor;
+mod loaded_elf;
 mod loader;
 mod machine;
 mod memory;
 mod signal;
-mod site;
 mod start;
+mod stop;
+pub mod stopped_batch;
 mod trace;
 mod unwind;
-pub mod work;
-mod worker;
-// Who does it.
-pub mod hand;
+mod uprobe_patches;
+// Processes that carry them out.
+pub mod user_worker;
 
-pub use act::{
-    Act, Done, Dump, Frame, Happened, Image, Mark, Method, Names, Order, Patch, Program, Site,
-    Spot, Tool, What,
+pub use error::ControlError;
+pub use executor::Executor;
+pub use messages::{
+    CodePos, DumpLocation, FrameNames, LaunchSpec, LoadedImage, NumberedRequest, Patch,
+    ProbeLocation, RequestTag, StackFrame, StopMethod, ToolId, WorkerEvent, WorkerEventKind,
+    WorkerReply, WorkerRequest,
 };
-pub use hand::Hand;
 pub use monitor_event::thread::{Argument, Target};
-pub use trouble::Trouble;
-pub use work::{Deed, Term, Work};
-pub use worker::Worker;
+pub use stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};
+pub use user_worker::UserWorker;

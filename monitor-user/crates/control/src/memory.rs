@@ -1,31 +1,31 @@
-//! The memory of a process: read and written without stopping it.
+//! Reads and writes the memory of a process without stopping it.
 //!
-//! In: an address. Out: what the program has there, without the bytes of ours and of the kernel's
-//! probes. Not one act towards threads that run: who wants that stops them first.
+//! In: an address. Out: bytes. Breakpoint and probe bytes are removed by `unpatch`. A long access
+//! is not atomic towards running threads; callers that need that stop them first.
 
-use super::act::Patch;
-use super::subject::Subject;
-use super::trouble::Trouble;
+use super::error::ControlError;
+use super::messages::Patch;
+use super::process_ref::ProcessRef;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::fs::FileExt as _;
 
-/// Most that is read or written at once.
-pub const MOST: u64 = 4 << 20;
+/// Most bytes of one read or write.
+pub const MAX_BYTES: u64 = 4 << 20;
 
-/// Reads so many bytes, or as many as there are before a hole.
-pub fn read(subject: &Subject, address: u64, bytes: u64) -> Result<Vec<u8>, Trouble> {
+/// Reads `bytes` bytes. `Fault` holds what was read before the first unmapped address.
+pub fn read(process: &ProcessRef, address: u64, bytes: u64) -> Result<Vec<u8>, ControlError> {
     let length = length(address, bytes)?;
     let mut room = vec![0; length];
     let mut done = 0;
     while done < length {
         let at = address + done as u64;
-        match read_part(subject, at, &mut room[done..]) {
+        match read_part(process, at, &mut room[done..]) {
             Ok(0) => break,
             Ok(read) => done += read,
-            Err(Trouble::Fault { .. }) => break,
+            Err(ControlError::Fault { .. }) => break,
             Err(other) => return Err(other),
         }
     }
@@ -33,28 +33,28 @@ pub fn read(subject: &Subject, address: u64, bytes: u64) -> Result<Vec<u8>, Trou
     if done == length {
         return Ok(room);
     }
-    Err(Trouble::Fault { address: address + done as u64, done: room })
+    Err(ControlError::Fault { address: address + done as u64, done: room })
 }
 
-/// A word of eight bytes.
-pub fn word(subject: &Subject, address: u64) -> Result<u64, Trouble> {
-    let bytes = read(subject, address, 8)?;
+/// Reads a 64-bit word.
+pub fn word(process: &ProcessRef, address: u64) -> Result<u64, ControlError> {
+    let bytes = read(process, address, 8)?;
     Ok(bytes.as_slice().try_into().map_or(0, u64::from_le_bytes))
 }
 
-/// Writes all the bytes. Where the program itself may not write, the kernel gives it a copy.
-pub fn write(subject: &Subject, address: u64, bytes: &[u8]) -> Result<(), Trouble> {
+/// Writes all bytes. On read-only pages the kernel gives the process its own copy.
+pub fn write(process: &ProcessRef, address: u64, bytes: &[u8]) -> Result<(), ControlError> {
     let length = length(address, bytes.len() as u64)?;
     let mut done = 0;
     while done < length {
         let at = address + done as u64;
-        let written = match write_part(subject, at, &bytes[done..]) {
-            Err(Trouble::Fault { .. }) => force(subject, at, &bytes[done..]),
+        let written = match write_part(process, at, &bytes[done..]) {
+            Err(ControlError::Fault { .. }) => force(process, at, &bytes[done..]),
             other => other,
         };
         match written {
-            Ok(0) | Err(Trouble::Fault { .. }) => {
-                return Err(Trouble::Fault { address: at, done: bytes[..done].to_vec() });
+            Ok(0) | Err(ControlError::Fault { .. }) => {
+                return Err(ControlError::Fault { address: at, done: bytes[..done].to_vec() });
             }
             Ok(written) => done += written,
             Err(other) => return Err(other),
@@ -63,8 +63,8 @@ pub fn write(subject: &Subject, address: u64, bytes: &[u8]) -> Result<(), Troubl
     Ok(())
 }
 
-/// Takes our bytes out of what was read.
-pub fn unpatched(address: u64, bytes: &mut [u8], patches: &[Patch]) {
+/// Replaces breakpoint bytes by the original ones in what was read at `address`.
+pub fn unpatch(address: u64, bytes: &mut [u8], patches: &[Patch]) {
     for patch in patches {
         let place = patch.address.checked_sub(address).and_then(|it| usize::try_from(it).ok());
         if let Some(byte) = place.and_then(|place| bytes.get_mut(place)) {
@@ -73,40 +73,44 @@ pub fn unpatched(address: u64, bytes: &mut [u8], patches: &[Patch]) {
     }
 }
 
-fn length(address: u64, bytes: u64) -> Result<usize, Trouble> {
-    if bytes > MOST || address.checked_add(bytes).is_none() {
-        return Err(Trouble::Range(format!("{bytes} bytes at {address:#x} are more than {MOST}")));
+fn length(address: u64, bytes: u64) -> Result<usize, ControlError> {
+    if bytes > MAX_BYTES || address.checked_add(bytes).is_none() {
+        return Err(ControlError::InvalidArgument(format!(
+            "{bytes} bytes at {address:#x}: at most {MAX_BYTES} bytes at once"
+        )));
     }
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
-fn read_part(subject: &Subject, at: u64, room: &mut [u8]) -> Result<usize, Trouble> {
+fn read_part(process: &ProcessRef, at: u64, room: &mut [u8]) -> Result<usize, ControlError> {
     let remote = [RemoteIoVec { base: usize::try_from(at).unwrap_or(0), len: room.len() }];
     let read =
-        process_vm_readv(Pid::from_raw(subject.pid()), &mut [IoSliceMut::new(room)], &remote);
-    read.map_err(|errno| told("reading memory", at, errno.into()))
+        process_vm_readv(Pid::from_raw(process.pid()), &mut [IoSliceMut::new(room)], &remote);
+    read.map_err(|errno| memory_error("reading memory", at, errno.into()))
 }
 
-fn write_part(subject: &Subject, at: u64, bytes: &[u8]) -> Result<usize, Trouble> {
+fn write_part(process: &ProcessRef, at: u64, bytes: &[u8]) -> Result<usize, ControlError> {
     let remote = [RemoteIoVec { base: usize::try_from(at).unwrap_or(0), len: bytes.len() }];
-    let written = process_vm_writev(Pid::from_raw(subject.pid()), &[IoSlice::new(bytes)], &remote);
-    written.map_err(|errno| told("writing memory", at, errno.into()))
+    let written = process_vm_writev(Pid::from_raw(process.pid()), &[IoSlice::new(bytes)], &remote);
+    written.map_err(|errno| memory_error("writing memory", at, errno.into()))
 }
 
-/// `/proc/<pid>/mem` also writes where the program may only read and execute (proc(5)).
-fn force(subject: &Subject, at: u64, bytes: &[u8]) -> Result<usize, Trouble> {
-    let path = format!("/proc/{}/mem", subject.pid());
+/// Writes through `/proc/<pid>/mem`, which ignores page protection (proc(5)).
+fn force(process: &ProcessRef, at: u64, bytes: &[u8]) -> Result<usize, ControlError> {
+    let path = format!("/proc/{}/mem", process.pid());
     let file = File::options().write(true).open(path);
-    let file = file.map_err(|error| told("opening its memory", at, error))?;
-    file.write_at(bytes, at).map_err(|error| told("writing memory", at, error))
+    let file = file.map_err(|error| memory_error("opening /proc/<pid>/mem", at, error))?;
+    file.write_at(bytes, at).map_err(|error| memory_error("writing memory", at, error))
 }
 
-fn told(call: &str, address: u64, error: std::io::Error) -> Trouble {
+fn memory_error(call: &str, address: u64, error: std::io::Error) -> ControlError {
     use rustix::io::Errno;
     let fault = [Errno::FAULT, Errno::IO].map(|errno| errno.raw_os_error());
     match error.raw_os_error() {
-        Some(number) if fault.contains(&number) => Trouble::Fault { address, done: Vec::new() },
-        _ => Trouble::of(call, &error),
+        Some(number) if fault.contains(&number) => {
+            ControlError::Fault { address, done: Vec::new() }
+        }
+        _ => ControlError::from_io(call, &error),
     }
 }
 
@@ -115,10 +119,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_bytes_are_no_part_of_what_is_read() {
+    fn breakpoint_bytes_are_replaced_by_the_original_ones() {
         let patch = |address, original| Patch { address, original };
         let mut bytes = [0xcc; 4];
-        unpatched(10, &mut bytes, &[patch(9, 1), patch(10, 2), patch(13, 3), patch(14, 4)]);
+        unpatch(10, &mut bytes, &[patch(9, 1), patch(10, 2), patch(13, 3), patch(14, 4)]);
         assert_eq!(bytes, [2, 0xcc, 0xcc, 3]);
     }
 }

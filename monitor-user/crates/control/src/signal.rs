@@ -1,86 +1,100 @@
-//! Signals and nice values: acts that need no stop.
+//! Signals and nice values, which need no stopped target.
+//!
+//! In: a process or thread, a number. Out: success, or the kernel's refusal.
 
-use super::subject::{Subject, raw};
-use super::trouble::Trouble;
+use super::error::ControlError;
+use super::process_ref::{ProcessRef, raw_pid};
 use monitor_event::thread::Target;
 use monitor_model::id::Pid;
-use monitor_sys::pidfd::Held;
+use monitor_sys::pidfd::PidFd;
 use rustix::io::Errno;
 use rustix::process::{Pid as RawPid, setpriority_process};
 use std::collections::BTreeSet;
 use std::io;
 
-/// Signals are 1 to 64 on all machines that we know.
+/// Signals are 1 to 64 on all supported architectures.
 const LAST_SIGNAL: i32 = 64;
 /// setpriority(2).
 const NICE: std::ops::RangeInclusive<i32> = -20..=19;
 
-/// Sends a signal to the process or to the one thread.
-pub fn kill(subject: &Subject, target: &Target, signal: i32) -> Result<(), Trouble> {
+/// Sends a signal to the process, or to the named thread.
+pub fn kill(process: &ProcessRef, target: &Target, signal: i32) -> Result<(), ControlError> {
     if !(1..=LAST_SIGNAL).contains(&signal) {
-        return Err(Trouble::Range(format!("{signal} is no signal; they are 1 to {LAST_SIGNAL}")));
+        return Err(ControlError::InvalidArgument(format!(
+            "invalid signal {signal}: signals are 1 to {LAST_SIGNAL}"
+        )));
     }
     let sent = match target.thread {
-        None => subject.held.signal(signal.cast_unsigned()),
-        Some(thread) => to_thread(subject, target, thread.pid, signal)?,
+        None => process.pidfd.signal(signal.cast_unsigned()),
+        Some(thread) => signal_thread(process, target, thread.pid, signal)?,
     };
-    sent.map_err(|error| denied(&error).unwrap_or_else(|| Trouble::of("pidfd_send_signal", &error)))
+    sent.map_err(|error| {
+        denied(&error).unwrap_or_else(|| ControlError::from_io("pidfd_send_signal", &error))
+    })
 }
 
-/// The outer error is about the thread, the inner one about the signal.
-fn to_thread(
-    subject: &Subject,
+/// The outer error concerns the thread, the inner one the signal.
+fn signal_thread(
+    process: &ProcessRef,
     target: &Target,
     tid: Pid,
     signal: i32,
-) -> Result<io::Result<()>, Trouble> {
-    let held = match Held::thread(tid) {
+) -> Result<io::Result<()>, ControlError> {
+    let held = match PidFd::open_thread(tid) {
         Ok(held) => held,
-        // Kernels before 6.9 hold processes only, and for these one thread is as good.
+        // Kernels before 6.9 have no pidfds of threads; the thread is named by number there.
         Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
-            let _there = subject.thread(target)?;
-            return Ok(monitor_sys::pidfd::thread_kill(subject.pid(), raw(tid), signal));
+            let _there = process.thread(target)?;
+            return Ok(monitor_sys::pidfd::tgkill(process.pid(), raw_pid(tid), signal));
         }
-        Err(error) => return Err(Trouble::of("pidfd_open", &error)),
+        Err(error) => return Err(ControlError::from_io("pidfd_open", &error)),
     };
-    // Held first, then looked at: who has the number after it was opened has had it ever since.
-    let _it = subject.thread(target)?;
+    // Checked after the pidfd was opened, so the check and the signal concern the same thread.
+    let _it = process.thread(target)?;
     Ok(held.signal(signal.cast_unsigned()))
 }
 
-/// Sets the nice value of every thread, or of the one.
-pub fn nice(subject: &Subject, target: &Target, value: i32) -> Result<(), Trouble> {
+/// Sets the nice value of every thread, or of the named one.
+pub fn nice(process: &ProcessRef, target: &Target, value: i32) -> Result<(), ControlError> {
     if !NICE.contains(&value) {
-        return Err(Trouble::Range(format!("{value} is no nice value; they are -20 to 19")));
+        return Err(ControlError::InvalidArgument(format!(
+            "invalid nice value {value}: nice values are -20 to 19"
+        )));
     }
     if target.thread.is_some() {
-        return set(subject.thread(target)?, value);
+        return set_nice(process.thread(target)?, value);
     }
-    // Threads that are born meanwhile have the value of the one that made them.
+    // A new thread inherits the value of its creator, so repeat until no thread is new.
     let mut seen = BTreeSet::new();
     loop {
-        let threads = subject.threads();
+        let threads = process.threads();
         let new: Vec<i32> =
             threads.iter().map(|(tid, _)| *tid).filter(|tid| seen.insert(*tid)).collect();
         if new.is_empty() {
             break;
         }
         for tid in new {
-            match set(tid, value) {
-                Err(Trouble::Gone) => {} // That thread has ended.
+            match set_nice(tid, value) {
+                Err(ControlError::Gone) => {} // That thread has ended.
                 other => other?,
             }
         }
     }
-    if subject.held.has_ended() { Err(Trouble::Gone) } else { Ok(()) }
+    if process.pidfd.has_ended() { Err(ControlError::Gone) } else { Ok(()) }
 }
 
-fn set(tid: i32, value: i32) -> Result<(), Trouble> {
+fn set_nice(tid: i32, value: i32) -> Result<(), ControlError> {
     let set = setpriority_process(RawPid::from_raw(tid), value).map_err(io::Error::from);
-    set.map_err(|error| denied(&error).unwrap_or_else(|| Trouble::of("setpriority", &error)))
+    set.map_err(|error| {
+        denied(&error).unwrap_or_else(|| ControlError::from_io("setpriority", &error))
+    })
 }
 
-fn denied(error: &io::Error) -> Option<Trouble> {
-    (error.kind() == io::ErrorKind::PermissionDenied)
-        .then(|| Trouble::denied("that", "its user's rights; a lower nice value, CAP_SYS_NICE"))
+fn denied(error: &io::Error) -> Option<ControlError> {
+    (error.kind() == io::ErrorKind::PermissionDenied).then(|| {
+        ControlError::denied(
+            "changing the process",
+            "the same user; CAP_SYS_NICE to lower a nice value",
+        )
+    })
 }

@@ -1,14 +1,14 @@
-//! Starting a program for a tool.
+//! Starts a program for a tool.
 //!
-//! In: the program, what it is given. Out: the new process, stopped before its first instruction
-//! if that is wanted. It is a child of the hand, in a process group of its own, and outlives it.
+//! In: a `LaunchSpec`. Out: the new process, stopped before its first instruction if requested. It
+//! is a child of the user worker, in a process group of its own, and outlives the user worker.
 
-use super::act::Program;
-use super::patience::Patience;
-use super::subject::{Subject, raw};
-use super::trouble::Trouble;
+use super::deadline::DeadlineWait;
+use super::error::ControlError;
+use super::messages::LaunchSpec;
+use super::process_ref::{ProcessRef, raw_pid};
 use monitor_model::id::Pid;
-use monitor_sys::{files, spawn, trace};
+use monitor_sys::{fd_limit, ptrace, spawn};
 use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -17,71 +17,74 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Starts it.
-pub fn start(program: &Program, patience: &mut Patience<'_>) -> Result<Subject, Trouble> {
-    let mut command = command(program)?;
-    let child = command.spawn().map_err(|error| not_started(program, &error))?;
+/// Starts the program.
+pub fn start(
+    spec: &LaunchSpec,
+    deadline: &mut DeadlineWait<'_>,
+) -> Result<ProcessRef, ControlError> {
+    let mut command = command(spec)?;
+    let child = command.spawn().map_err(|error| start_error(spec, &error))?;
     let pid = Pid(child.id());
-    if program.stopped {
-        hold(raw(pid), patience)?;
+    if spec.stopped {
+        stop_at_exec(raw_pid(pid), deadline)?;
     }
-    Subject::now(pid)
+    ProcessRef::open_current(pid)
 }
 
-fn command(program: &Program) -> Result<Command, Trouble> {
-    let mut command = Command::new(&program.path);
+fn command(spec: &LaunchSpec) -> Result<Command, ControlError> {
+    let mut command = Command::new(&spec.path);
     let words = |bytes: &Vec<u8>| OsStr::from_bytes(bytes).to_owned();
     let _command = command
-        .args(program.arguments.iter().map(words))
-        .current_dir(program.folder.as_deref().unwrap_or(Path::new("/")))
+        .args(spec.arguments.iter().map(words))
+        .current_dir(spec.folder.as_deref().unwrap_or(Path::new("/")))
         .process_group(0);
-    if let Some(environment) = &program.environment {
+    if let Some(environment) = &spec.environment {
         let pairs = environment.iter().map(|(name, value)| (words(name), words(value)));
         let _command = command.env_clear().envs(pairs);
     }
-    let [input, output, error] = &program.streams;
+    let [input, output, error] = &spec.streams;
     let _command = command.stdin(stream(input.as_deref(), OpenOptions::new().read(true))?);
     let mut write = OpenOptions::new();
     let write = write.append(true).create(true);
     let _command = command.stdout(stream(output.as_deref(), write)?);
     let _command = command.stderr(stream(error.as_deref(), write)?);
-    files::leave_limit(&mut command);
-    spawn::unblocked(&mut command);
-    if program.stopped {
-        spawn::traced(&mut command);
+    fd_limit::restore_in(&mut command);
+    spawn::unblock_signals(&mut command);
+    if spec.stopped {
+        spawn::trace_me(&mut command);
     }
     Ok(command)
 }
 
-fn stream(path: Option<&Path>, options: &OpenOptions) -> Result<Stdio, Trouble> {
+fn stream(path: Option<&Path>, options: &OpenOptions) -> Result<Stdio, ControlError> {
     let Some(path) = path else { return Ok(Stdio::null()) };
     let opened: Result<File, _> = options.open(path);
     let call = || format!("opening {}", path.display());
     opened
         .map(Stdio::from)
-        .map_err(|error| Trouble::Failed { call: call(), why: error.to_string() })
+        .map_err(|error| ControlError::Failed { call: call(), why: error.to_string() })
 }
 
-fn not_started(program: &Program, error: &std::io::Error) -> Trouble {
-    let call = format!("starting {}", program.path.display());
+fn start_error(spec: &LaunchSpec, error: &std::io::Error) -> ControlError {
+    let call = format!("starting {}", spec.path.display());
     match error.kind() {
-        std::io::ErrorKind::PermissionDenied => {
-            Trouble::denied(&call, "the right to execute it, and to be in its folder")
-        }
-        _ => Trouble::Failed { call, why: error.to_string() },
+        std::io::ErrorKind::PermissionDenied => ControlError::denied(
+            &call,
+            "execute permission for it, and access to its working directory",
+        ),
+        _ => ControlError::Failed { call, why: error.to_string() },
     }
 }
 
-/// It stops by itself once it has its program; from there it is stopped by a signal, and traced no
-/// more.
-fn hold(pid: i32, patience: &mut Patience<'_>) -> Result<(), Trouble> {
+/// Waits for the trap after exec, then replaces it by a `SIGSTOP` and detaches.
+fn stop_at_exec(pid: i32, deadline: &mut DeadlineWait<'_>) -> Result<(), ControlError> {
     loop {
-        match trace::status(pid) {
+        match ptrace::wait_status(pid) {
             Ok(Some(status)) if status & 0xff == 0x7f => break,
-            Ok(None) => patience.wait("stopping the new program")?,
-            _ => return Err(Trouble::Gone),
+            Ok(None) => deadline.wait("stopping the new program")?,
+            _ => return Err(ControlError::Gone),
         }
     }
-    let left = trace::detach(pid, Signal::STOP.as_raw());
-    left.map_err(|error| Trouble::of("stopping the new program", &error))
+    let left = ptrace::detach(pid, Signal::STOP.as_raw());
+    left.map_err(|error| ControlError::from_io("stopping the new program", &error))
 }

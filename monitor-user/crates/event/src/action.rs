@@ -1,25 +1,27 @@
-//! An action as steps that the kernel can run, what it counts, and where an action is run.
+//! An action as steps that the kernel can run, the counters it changes, and where it is run.
+//!
+//! Data only: `services` lowers an action to steps, `platform` makes a rule program of them.
 
-use monitor_backend::rule::act::Move;
-use monitor_backend::rule::held::{Area, Spread};
+use monitor_backend::rule::aggregates::{GaugeIntegral, ValueHistogram};
+use monitor_backend::rule::insn::GaugeChange;
 use monitor_omis::{Expr, RequestId, Var};
 
 /// Where an action of a stored request is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Run {
+pub enum ExecutionPlace {
     /// In the kernel, at the event.
     Kernel,
-    /// In user space, with what the kernel has copied at the event.
+    /// In user space, with the data that the kernel copied at the event.
     Copy,
-    /// In user space, while the thread that met the event is held.
+    /// In user space, while the thread that hit the event is held.
     Held,
     /// In user space, while its process is stopped by a signal.
     Stopped,
-    /// In user space, after the event: what it is about may have changed.
+    /// In user space, after the event: the process may have changed since.
     After,
 }
 
-impl Run {
+impl ExecutionPlace {
     /// Its name in replies.
     pub const fn name(self) -> &'static str {
         match self {
@@ -32,69 +34,69 @@ impl Run {
     }
 }
 
-/// Something that tools count in and the kernel can change. What it holds is together what the
-/// kernel has counted and what actions in user space have.
+/// A counter, histogram, gauge, trace or timer in BPF maps, which an instrument of a tool has
+/// there. The instrument's value is the kernel's share and the share counted in user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Meter {
-    /// Whose it is, among all of this node, for ever; one may have a meter of each kind.
+pub struct KernelCounter {
+    /// Number of the instrument, unique on this node; it may have one counter of each kind.
     pub number: u64,
-    /// What it is.
-    pub kind: MeterKind,
+    /// What is counted.
+    pub kind: KernelCounterKind,
 }
 
-/// What a meter is.
+/// What a kernel counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum MeterKind {
-    /// How many values it was told.
+pub enum KernelCounterKind {
+    /// Number of observed values.
     Count,
     /// Their sum.
     Sum,
     /// The smallest.
-    Least,
+    Min,
     /// The largest.
-    Most,
-    /// How often each size came: a histogram of times.
-    Sizes,
-    /// The same of numbers, with their sum and extremes.
-    Spread,
-    /// A level, and the area below it.
-    Level,
+    Max,
+    /// Histogram of durations.
+    LatencyHistogram,
+    /// Histogram of values, with their sum, minimum and maximum.
+    ValueHistogram,
+    /// A gauge and its integral over time.
+    Gauge,
     /// The last records.
     Trace,
     /// A timer of each thread.
     ThreadTimer,
     /// A timer of each process.
     ProcessTimer,
-    /// A timer for all.
+    /// One timer of the node.
     NodeTimer,
 }
 
-/// The extremes of a level, which are meters of its instrument, too.
-pub const EXTREMES: [MeterKind; 2] = [MeterKind::Least, MeterKind::Most];
+/// The minimum and maximum of a gauge, which are kernel counters of their own.
+pub const EXTREMES: [KernelCounterKind; 2] = [KernelCounterKind::Min, KernelCounterKind::Max];
 
-/// What the kernel has counted in a meter.
+/// The kernel's share of an instrument's value.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Metered {
-    /// Nothing.
+pub enum KernelCounterValue {
+    /// The kernel has no such counter.
     #[default]
     Nothing,
-    /// A count, a sum or an extreme.
+    /// A count, a sum, a minimum or a maximum.
     Value(i64),
-    /// The largest of each size, and how many have the size.
-    Sizes(Vec<(u64, u64)>),
-    /// Numbers.
-    Spread(Spread),
-    /// A level.
-    Level(Area),
+    /// Histogram buckets: upper bound and count.
+    LatencyHistogram(Vec<(u64, u64)>),
+    /// A histogram of values.
+    ValueHistogram(ValueHistogram),
+    /// A gauge.
+    Gauge(GaugeIntegral),
 }
 
-/// A number that a step takes.
+/// An integer operand of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
-    /// This one.
+    /// A constant.
     Known(i64),
-    /// `$1` and so on, by its place from 1.
-    Told(u32),
+    /// Event parameter `$1` and so on, by its position from 1.
+    Param(u32),
     /// `$time`.
     Time,
     /// `$thread`.
@@ -104,12 +106,13 @@ pub enum Operand {
 }
 
 impl Operand {
-    /// A parameter as a number that the kernel will know; nothing, if it is none or no number.
+    /// The operand that a parameter is; `None` if the kernel cannot know it or it is not an
+    /// integer.
     pub fn from_expr(expr: &Expr) -> Option<Self> {
         match expr {
             Expr::Value(value) => value.integer().map(Self::Known),
             Expr::Var(Var::Position(0)) | Expr::List(_) => None,
-            Expr::Var(Var::Position(place)) => Some(Self::Told(*place)),
+            Expr::Var(Var::Position(place)) => Some(Self::Param(*place)),
             Expr::Var(Var::Named(name)) => match name.as_str() {
                 "time" => Some(Self::Time),
                 "thread" => Some(Self::Thread),
@@ -120,26 +123,26 @@ impl Operand {
     }
 }
 
-/// A step.
+/// A step of an action that runs in the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// These meters are told a value.
-    Tell(Operand, Vec<Meter>),
-    /// The level of an instrument, by its number, changes or is set. If the kernel has not got it,
-    /// it begins there at the last.
-    Move(Move<Operand>, u64, i64),
-    /// A trace has a record of these.
-    Record(Vec<Operand>, Meter),
-    /// A signal to whoever meets the event.
+    /// Observe a value in these counters.
+    Observe(Operand, Vec<KernelCounter>),
+    /// Add to or set the gauge of an instrument, by its number. A gauge that the kernel does not
+    /// have yet starts at the last operand.
+    ChangeGauge(GaugeChange<Operand>, u64, i64),
+    /// Append a record of these operands to a trace.
+    Record(Vec<Operand>, KernelCounter),
+    /// Send a signal to the process that hits the event.
     Signal(u32),
-    /// A timer begins.
-    Begin(Meter),
-    /// A timer ends, and these are told its nanoseconds.
-    End(Meter, Vec<Meter>),
-    /// A stored request runs from now on.
+    /// Start a timer.
+    StartTimer(KernelCounter),
+    /// Stop a timer, and observe its nanoseconds in these counters.
+    StopTimer(KernelCounter, Vec<KernelCounter>),
+    /// Enable a stored request.
     Enable(RequestId),
-    /// It runs no more.
+    /// Disable a stored request.
     Disable(RequestId),
-    /// An event of the tool's own is raised.
+    /// Raise a user event.
     Raise(i64, Vec<Operand>),
 }

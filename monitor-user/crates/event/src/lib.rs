@@ -1,23 +1,26 @@
-//! Events and actions as data: what occurs on a node, what waits for it, what is done then.
+//! Events and actions as data: what occurs on a node, which events a request waits for, and what
+//! it does then.
 //!
-//! The vocabulary that the platform, which reports events, and the services, which wait for them,
-//! have in common. Holds no state and does no I/O.
+//! The vocabulary that the platform (it reports events) and the services (they wait for events)
+//! share. Holds no state and does no I/O.
 
-// What occurs, and which of it is wanted.
-pub mod occurrence;
+// Events and filters of them.
+pub mod node_event;
 pub mod tap;
 pub mod thread;
-// What is done, where, and what comes of it.
+// Actions, where they run, and their results.
 pub mod action;
 pub mod outcome;
 pub mod trace;
-// Which tool asks, and what it may do.
+// The calling tool and its rights.
 pub mod right;
 
-pub use action::Run;
-pub use occurrence::{Predicate, EventKind, NodeEvent, FollowedActivity, EventFilter, ProcessSelector};
-pub use outcome::{Done, Each, Reason, Refusal, Report, Told};
-pub use right::{Reach, Right, SessionId, Tool};
+pub use action::ExecutionPlace;
+pub use node_event::{
+    EventFilter, EventKind, FollowedActivity, NodeEvent, Predicate, ProcessSelector,
+};
+pub use outcome::{ActionReport, CallResult, EventParam, ProcessResults, Reason, Refusal};
+pub use right::{ControlGrant, Right, SessionId, Tool};
 pub use tap::{Edge, Tap};
-pub use thread::{Argument, Errand, HeldThread, Sent, Target, Ticket};
+pub use thread::{Argument, HeldThread, RunControl, RunControlRequest, Target, Ticket};
 pub use trace::Trace;

@@ -1,93 +1,94 @@
-//! What came of a call or an act: a status with results, or a refusal with its reason.
+//! The result of a call or an action: a status with results, or a refusal with its reason.
 //!
-//! A refusal has a status, the error number of the system if there was one, and one line that
-//! says what, why and what to do.
+//! A refusal has a status, the system's error number if there was one, and one line that says
+//! what failed, why, and what to do.
 
 use monitor_model::id::Identity;
 use monitor_omis::{Status, Value};
 
-/// A status, results, and the reason of a refusal.
+/// The result of a call: a status, results, and the reason if it was refused.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Done {
-    /// The first result.
+pub struct CallResult {
+    /// The status, which replies print first.
     pub status: Status,
-    /// The others.
+    /// The results after the status.
     pub results: Vec<Value>,
-    /// Why it was refused.
+    /// The reason, if it was refused.
     pub reason: Option<Reason>,
 }
 
-/// Why something was refused.
+/// The reason of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// The error number of the system, or 0.
+    /// The system's error number, or 0.
     pub errno: i32,
-    /// In one line.
+    /// One line: what failed, why, and what to do.
     pub text: String,
 }
 
-/// Why there is no result.
+/// Error of a call or an action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Refusal {
-    /// What kind of refusal.
+    /// The status that replies print.
     pub status: Status,
-    /// The error number of the system, or 0.
+    /// The system's error number, or 0.
     pub errno: i32,
-    /// What, why, and what to do.
+    /// One line: what failed, why, and what to do.
     pub text: String,
-    /// What there is all the same: the bytes before a hole.
+    /// Partial results, such as the bytes before an unmapped page.
     pub results: Vec<Value>,
 }
 
-/// What became of an act.
+/// The results of an action, process by process.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
-    /// What it did to each process that it was meant for.
-    pub each: Vec<(Identity, Result<Vec<Value>, Refusal>)>,
-    /// Objects that were named and not acted on.
+pub struct ActionReport {
+    /// The result for each process.
+    pub by_process: Vec<(Identity, Result<Vec<Value>, Refusal>)>,
+    /// Objects that the caller named and that were not acted on.
     pub failed: Vec<(Value, Refusal)>,
 }
 
-/// Something that an occurrence tells: a process has another number in each session.
+/// A parameter of an event. A process has a different number in each session, so it is kept by
+/// its identity.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum EventParam {
     /// A process.
     Process(Identity),
-    /// Anything else.
+    /// Any other value.
     Value(Value),
 }
 
 impl Refusal {
-    /// A refusal that the system has no number for.
+    /// A refusal without an error number of the system.
     pub fn new(status: Status, text: impl Into<String>) -> Self {
         Self { status, errno: 0, text: text.into(), results: Vec::new() }
     }
 
-    /// The same with the number of the system.
+    /// The same refusal with the system's error number.
     pub fn with_errno(self, errno: i32) -> Self {
         Self { errno, ..self }
     }
 }
 
-impl Done {
-    /// Done, and nothing to tell.
+impl CallResult {
+    /// Success without results.
     pub const fn ok() -> Self {
         Self { status: Status::OK, results: Vec::new(), reason: None }
     }
 
-    /// Done, with results.
+    /// Success with results.
     pub const fn with(results: Vec<Value>) -> Self {
         Self { status: Status::OK, results, reason: None }
     }
 }
 
-impl From<Refusal> for Done {
+impl From<Refusal> for CallResult {
     fn from(refusal: Refusal) -> Self {
         let reason = Reason { errno: refusal.errno, text: refusal.text };
         Self { status: refusal.status, results: refusal.results, reason: Some(reason) }
     }
 }
 
-/// What became of an act, process by process.
-pub type Each = Vec<(Identity, Result<Vec<Value>, Refusal>)>;
+/// The results of an action, process by process.
+pub type ProcessResults = Vec<(Identity, Result<Vec<Value>, Refusal>)>;

@@ -1,96 +1,106 @@
-//! What a tool is allowed: whose processes it sees, and whose it may act on.
+//! The rights of a tool: which processes it sees, and which it may control.
 //!
-//! In: what the door found out about who is at the other end. Out: yes, or a refusal that names
-//! the right. The system's own rules come on top of this, never instead.
+//! In: the peer's credentials and grants, from the listener. Out: success, or a refusal that names
+//! the missing grant. The kernel's own permission checks apply in addition.
 
 use super::outcome::Refusal;
+use monitor_model::credentials::Credentials;
 use monitor_model::sample::Process;
-use monitor_model::whose::Eyes;
 use monitor_omis::Status;
-use monitor_sampling::veil::Veil;
+use monitor_sampling::visibility::Visibility;
 
-/// What a caller must be allowed, of the objects that he names.
+/// The right that a service requires for the processes that its caller names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
-    /// Nothing: it is about no process.
+    /// None: the service is not about processes.
     Nothing,
-    /// To see them.
+    /// To see the processes.
     Observe,
-    /// To change them, or look into them as a debugger does.
+    /// To change the processes, or read their memory as a debugger does.
     Control,
 }
 
-/// Whose processes somebody may act on.
+/// The processes that a tool may control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
-    /// Nobody's.
+pub enum ControlGrant {
+    /// No process.
     #[default]
-    Nobody,
-    /// His own: what a debugger of his could attach to.
+    None,
+    /// Processes of its user: those that a debugger of the user could attach to.
     Own,
-    /// Everybody's.
+    /// Processes of all users.
     All,
 }
 
-/// A session among all sessions of all nodes: the node that its tool is connected to, and the
-/// connection there. What is held, is held for one.
+/// Identity of a session in the cluster: the node that its tool is connected to, and the
+/// connection there. Stops and holds belong to one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
-    /// The node.
+    /// The node that the tool is connected to.
     pub entry: u32,
-    /// The connection.
+    /// The number of the connection.
     pub conn: u64,
 }
 
-/// Who asks.
+/// The tool that makes a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tool {
-    /// In which session.
+    /// Its session.
     pub session: SessionId,
-    /// Its user.
+    /// Its user id.
     pub uid: u32,
-    /// Its group.
+    /// Its group id.
     pub gid: u32,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// What it sees.
-    pub sees: Veil,
-    /// On whose processes it may act.
-    pub acts: Reach,
+    /// The processes and fields that it sees.
+    pub visibility: Visibility,
+    /// The processes that it may control.
+    pub control: ControlGrant,
 }
 
 impl Tool {
-    /// One from which nothing is kept.
+    /// A tool of root, which sees and controls all processes.
     pub const fn root(session: SessionId, pid: u32) -> Self {
-        Self { session, uid: 0, gid: 0, pid, sees: Veil::None, acts: Reach::All }
+        Self {
+            session,
+            uid: 0,
+            gid: 0,
+            pid,
+            visibility: Visibility::All,
+            control: ControlGrant::All,
+        }
     }
 
-    /// Its user and group: whose eyes it has where it sees what is in a process.
-    pub const fn eyes(&self) -> Eyes {
-        Eyes { uid: self.uid, gid: self.gid }
+    /// Its user and group id.
+    pub const fn credentials(&self) -> Credentials {
+        Credentials { uid: self.uid, gid: self.gid }
     }
 
-    /// Whose processes alone it may look into; if absent, everybody's.
-    pub fn only(&self) -> Option<Eyes> {
-        (self.acts != Reach::All).then(|| self.eyes())
+    /// The user whose processes alone it may read inside; `None` for all.
+    pub fn restricted_to(&self) -> Option<Credentials> {
+        (self.control != ControlGrant::All).then(|| self.credentials())
     }
 
-    /// Whether this may be done to the process.
+    /// Whether the tool has this right for a process.
+    ///
+    /// # Errors
+    /// `NO_SUCH_OBJECT` if it does not see the process, `PERMISSION` if a grant is missing.
     pub fn may(&self, right: Right, process: &Process) -> Result<(), Refusal> {
         match right {
             Right::Nothing => Ok(()),
-            Right::Observe if self.sees.shows(process) => Ok(()),
+            Right::Observe if self.visibility.shows(process) => Ok(()),
             Right::Observe => Err(Refusal::new(Status::NO_SUCH_OBJECT, "no such process")),
             Right::Control => self.may_control(process),
         }
     }
 
     fn may_control(&self, process: &Process) -> Result<(), Refusal> {
-        let need = match self.acts {
-            Reach::All => return Ok(()),
-            Reach::Own if self.eyes().own(process) => return Ok(()),
-            Reach::Own => "control-all",
-            Reach::Nobody => "control-own",
+        let need = match self.control {
+            ControlGrant::All => return Ok(()),
+            ControlGrant::Own if self.credentials().may_read(process) => return Ok(()),
+            ControlGrant::Own => "control-all",
+            ControlGrant::None => "control-own",
         };
         let text = format!("user {} is not granted \"{need}\" here; ask root", self.uid);
         Err(Refusal::new(Status::PERMISSION, text))
@@ -100,38 +110,44 @@ impl Tool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use monitor_model::credentials::Credentials;
     use monitor_model::field::ProcessField;
-    use monitor_model::whose::Eyes;
 
-    fn of(uid: u64) -> Process {
-        let mut it = Process { unlent: true, ..Process::default() };
+    fn process_of(uid: u64) -> Process {
+        let mut it = Process { readable_by_owner: true, ..Process::default() };
         it.row.set(ProcessField::Uid, uid);
         it.row.set(ProcessField::Gid, 7);
         it
     }
 
     #[track_caller]
-    fn check(acts: Reach, uid: u64, want: Result<(), &str>) {
-        let sees = Veil::Own(Eyes { uid: 7, gid: 7 });
-        let tool = Tool { uid: 7, gid: 7, sees, acts, ..Tool::default() };
-        let got = tool.may(Right::Control, &of(uid)).map_err(|why| why.text);
+    fn check(acts: ControlGrant, uid: u64, want: Result<(), &str>) {
+        let sees = Visibility::OwnInFull(Credentials { uid: 7, gid: 7 });
+        let tool = Tool { uid: 7, gid: 7, visibility: sees, control: acts, ..Tool::default() };
+        let got = tool.may(Right::Control, &process_of(uid)).map_err(|why| why.text);
         let want = want.map_err(|need| format!("user 7 is not granted \"{need}\" here; ask root"));
         assert_eq!(got, want);
     }
 
     #[test]
     fn acting_needs_a_grant_that_reaches_that_far() {
-        check(Reach::Nobody, 7, Err("control-own"));
-        check(Reach::Own, 7, Ok(()));
-        check(Reach::Own, 0, Err("control-all"));
-        check(Reach::All, 0, Ok(()));
+        check(ControlGrant::None, 7, Err("control-own"));
+        check(ControlGrant::Own, 7, Ok(()));
+        check(ControlGrant::Own, 0, Err("control-all"));
+        check(ControlGrant::All, 0, Ok(()));
     }
 
     #[test]
-    fn to_see_everybody_is_not_to_act_on_everybody() {
-        let sees = Veil::None;
-        let tool = Tool { uid: 7, gid: 7, sees, acts: Reach::Own, ..Tool::default() };
-        assert!(tool.may(Right::Control, &of(7)).is_ok());
-        assert!(tool.may(Right::Control, &of(0)).is_err());
+    fn observing_all_processes_does_not_allow_controlling_them() {
+        let sees = Visibility::All;
+        let tool = Tool {
+            uid: 7,
+            gid: 7,
+            visibility: sees,
+            control: ControlGrant::Own,
+            ..Tool::default()
+        };
+        assert!(tool.may(Right::Control, &process_of(7)).is_ok());
+        assert!(tool.may(Right::Control, &process_of(0)).is_err());
     }
 }

@@ -1,19 +1,19 @@
-//! A watched library function: its name, and which end of its calls.
+//! A watched library function: its name, and entry or return.
 
-/// Which tap.
+/// A tap on a library function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tap {
-    /// The function, as it was asked for.
+    /// The function, as the request names it.
     pub name: String,
-    /// Which end of its calls.
+    /// Entry or return.
     pub edge: Edge,
 }
 
-/// Which end of a call.
+/// The end of a call at which a tap reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Edge {
-    /// It begins.
+    /// Entry.
     Start,
-    /// It returns.
+    /// Return.
     End,
 }

@@ -1,11 +1,11 @@
-//! Threads that are sent somewhere or held for an event.
+//! Run control of threads (breakpoints, steps, procedure calls), and threads held for an event.
 
 use super::right::Tool;
 use monitor_model::id::Identity;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// By which an act that goes on is known.
+/// Number of a pending action.
 pub type Ticket = u64;
 
 /// A process, or one of its threads.
@@ -13,7 +13,7 @@ pub type Ticket = u64;
 pub struct Target {
     /// The process.
     pub process: Identity,
-    /// The thread; where an act needs one and none is named, the first of the process.
+    /// The thread; if absent and an action needs one, the main thread.
     pub thread: Option<Identity>,
 }
 
@@ -23,60 +23,61 @@ impl From<Identity> for Target {
     }
 }
 
-/// An argument of a procedure.
+/// An argument of a procedure call.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub enum Argument {
     /// In an integer register.
     Integer(u64),
     /// In a floating point register.
     Float(f64),
-    /// Bytes that are put into the memory of the process, with a zero behind; their address.
+    /// The address of these bytes, which are copied into the process and terminated by a zero.
     Bytes(Vec<u8>),
 }
 
-/// What a thread is sent out for, or waited for at; held there until the actions are done.
+/// A command to a thread; its event occurs when it is done, and holds the thread until the actions
+/// are done.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Errand {
-    /// Whenever it comes to an address.
+pub enum RunControl {
+    /// Breakpoint: whenever it reaches an address.
     Break(u64),
-    /// One instruction.
+    /// Execute one instruction.
     Step,
-    /// One instruction, calls as a whole.
+    /// Execute one instruction, stepping over calls.
     Next,
-    /// Until its procedure has returned.
+    /// Run until its procedure returns.
     Finish,
-    /// A procedure with arguments.
+    /// Call a procedure with arguments.
     Call(u64, Vec<Argument>),
 }
 
-/// An errand of a stored request. Two are the same if their tickets are.
+/// The run-control command of a stored request. Two are equal if their tickets are.
 #[derive(Clone, Debug)]
-pub struct Sent {
-    /// By which it is known.
+pub struct RunControlRequest {
+    /// Its number.
     pub ticket: Ticket,
-    /// Who sends.
+    /// The tool that requests it.
     pub tool: Tool,
-    /// Whom.
-    pub on: Vec<Identity>,
-    /// What for.
-    pub errand: Errand,
+    /// The processes.
+    pub processes: Vec<Identity>,
+    /// The command.
+    pub command: RunControl,
 }
 
-impl PartialEq for Sent {
+impl PartialEq for RunControlRequest {
     fn eq(&self, other: &Self) -> bool {
         self.ticket == other.ticket
     }
 }
 
-impl Eq for Sent {}
+impl Eq for RunControlRequest {}
 
-impl PartialOrd for Sent {
+impl PartialOrd for RunControlRequest {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Sent {
+impl Ord for RunControlRequest {
     fn cmp(&self, other: &Self) -> Ordering {
         self.ticket.cmp(&other.ticket)
     }
@@ -85,15 +86,15 @@ impl Ord for Sent {
 /// A thread that is held for an event until the actions are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldThread {
-    /// The errand that it is held for.
+    /// The run-control request that it is held for.
     pub ticket: Ticket,
-    /// Who holds it.
+    /// The tool that holds it.
     pub tool: Tool,
     /// The thread.
     pub target: Target,
-    /// Whether it stands with its process, because it could not be held alone.
+    /// Whether its whole process is stopped, because it could not be held alone.
     pub with_process: bool,
-    /// Which of all holds it is: the same thread may be held for the same request again, after
+    /// Serial number of the hold: the same thread may be held for the same request again, after
     /// this hold was lost.
     pub number: u64,
 }

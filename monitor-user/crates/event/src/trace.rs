@@ -1,36 +1,36 @@
-//! The last things that were recorded.
+//! A bounded log of the last records of an instrument.
 //!
-//! In: values with their time. Out: the same, in order. The oldest go when there is no room, and
-//! are counted.
+//! In: values with their time. Out: the same, in order. When it is full, the oldest record is
+//! dropped and counted.
 
 use monitor_model::id::Ns;
 use monitor_omis::Value;
 use std::collections::VecDeque;
 
-/// Most records that are kept.
+/// Maximum number of records kept.
 pub const MOST: usize = 16_384;
 
-/// A record.
+/// A record of a trace.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// When.
+    /// The time of the record.
     pub at: Ns,
-    /// What.
+    /// Its values.
     pub values: Vec<Value>,
 }
 
 /// The last records.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// How many were made.
+    /// Number of records made.
     pub count: u64,
-    /// How many of them are gone.
+    /// Number of records dropped.
     pub lost: u64,
     kept: VecDeque<Record>,
 }
 
 impl Trace {
-    /// Keeps one more.
+    /// Appends a record.
     pub fn record(&mut self, at: Ns, values: Vec<Value>) {
         if self.kept.len() >= MOST {
             self.lost += 1;
@@ -40,19 +40,19 @@ impl Trace {
         self.kept.push_back(Record { at, values });
     }
 
-    /// Some were gone before they came here.
+    /// Counts `n` records that were dropped before they were appended.
     pub const fn lose(&mut self, n: u64) {
         self.count += n;
         self.lost += n;
     }
 
-    /// Takes over what another has, which is newer.
+    /// Appends the records of a newer trace.
     pub fn append(&mut self, newer: Self) {
         self.lose(newer.lost);
         newer.kept.into_iter().for_each(|it| self.record(it.at, it.values));
     }
 
-    /// The last so many, the oldest first.
+    /// The last `most` records, the oldest first.
     pub fn last(&self, most: usize) -> impl Iterator<Item = &Record> {
         self.kept.iter().skip(self.kept.len().saturating_sub(most))
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_records_go_and_are_counted() {
+    fn the_oldest_records_are_dropped_and_counted() {
         let mut it = Trace::default();
         (0..MOST + 23).for_each(|_| it.record(Ns(it.count), Vec::new()));
         assert_eq!(it.lost, 23);

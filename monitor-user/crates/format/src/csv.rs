@@ -1,17 +1,17 @@
-//! CSV (RFC 4180): a header, then one line for each process, thread, disk, interface or node.
+//! CSV (RFC 4180): a header, then one line per process, thread, disk, interface, node or group.
 //!
-//! The first column is the sample's time. A field that is absent is empty. Notes have no place in
-//! it; the command line tells them on the other stream. `all` has rows of two kinds and is refused
-//! before it comes here.
+//! The first column is the time of the sample. An absent field is empty. CSV has no notes; the
+//! commands print them to standard error. Scope `all` has rows of several kinds and is refused
+//! by the caller.
 
-use super::object::{Head, Object, Sums};
-use super::{Format, Frame, Layout, rounded};
-use monitor_model::field::{Category, GroupField, Kind, ProcessField, Value};
+use super::object::{GroupHead, GroupSums, Object};
+use super::{Frame, FrameWriter, Layout, rounded};
+use monitor_model::field::{Category, FieldValue, GroupField, ProcessField, ValueKind};
 use monitor_model::id::Ns;
 use monitor_model::scope::Scope;
 use std::fmt::Write;
 
-/// Writes lines of one category.
+/// Writes the header once, then lines of one category.
 pub struct Csv {
     layout: Layout,
     headed: bool,
@@ -26,7 +26,11 @@ impl Csv {
         Self { layout, headed: false, scratch: String::new() }
     }
 
-    fn rows<O: Object>(&mut self, lines: &mut Lines<'_>, rows: &Rows<'_, O>) -> csv::Result<()> {
+    fn rows<O: Object>(
+        &mut self,
+        lines: &mut Lines<'_>,
+        rows: &ObjectRows<'_, O>,
+    ) -> csv::Result<()> {
         if !self.headed {
             self.headed = true;
             lines.write_field("time_unix_ns")?;
@@ -48,14 +52,14 @@ impl Csv {
         &mut self,
         lines: &mut Lines<'_>,
         object: &O,
-        rows: &Rows<'_, O>,
+        rows: &ObjectRows<'_, O>,
     ) -> csv::Result<()> {
-        lines.write_field(self.text(Value::Number(rows.at.0)))?;
+        lines.write_field(self.text(FieldValue::Number(rows.at.0)))?;
         self.cells(lines, object, rows.fields)?;
         lines.write_record(None::<&[u8]>)
     }
 
-    /// The groups that there are, then those that are told for the last time.
+    /// The current groups, then those that have finished.
     fn groups(
         &mut self,
         lines: &mut Lines<'_>,
@@ -70,9 +74,9 @@ impl Csv {
         }
         let grouped = frame.rates.groups.iter();
         for group in grouped.flat_map(|it| it.groups.iter().chain(&it.finished)) {
-            lines.write_field(self.text(Value::Number(frame.rates.sample.at.unix.0)))?;
-            self.cells(lines, &Head(group), &heads)?;
-            self.cells(lines, &Sums(group), fields)?;
+            lines.write_field(self.text(FieldValue::Number(frame.rates.sample.at.unix.0)))?;
+            self.cells(lines, &GroupHead(group), &heads)?;
+            self.cells(lines, &GroupSums(group), fields)?;
             lines.write_record(None::<&[u8]>)?;
         }
         Ok(())
@@ -85,7 +89,7 @@ impl Csv {
         fields: &[O::Field],
     ) -> csv::Result<()> {
         for &field in fields {
-            if field.field().kind == Kind::Text {
+            if field.field().kind == ValueKind::Text {
                 lines.write_field(object.text(field).unwrap_or_default().as_bytes())?;
             } else {
                 let text = object.number(field).map_or("", |value| self.text(value));
@@ -95,28 +99,28 @@ impl Csv {
         Ok(())
     }
 
-    /// A value as text, until the next one. Writing to a `String` cannot fail.
-    fn text(&mut self, value: Value<'_>) -> &str {
+    /// A value as text, valid until the next call. Writing to a `String` cannot fail.
+    fn text(&mut self, value: FieldValue<'_>) -> &str {
         self.scratch.clear();
         let _ = match value {
-            Value::Number(n) => write!(self.scratch, "{n}"),
-            Value::Signed(n) => write!(self.scratch, "{n}"),
-            Value::Float(x) => rounded(x).map_or(Ok(()), |x| write!(self.scratch, "{x}")),
-            Value::Flag(yes) => write!(self.scratch, "{yes}"),
-            Value::Letter(letter) => write!(self.scratch, "{letter}"),
-            Value::Text(text) => write!(self.scratch, "{text}"),
+            FieldValue::Number(n) => write!(self.scratch, "{n}"),
+            FieldValue::Signed(n) => write!(self.scratch, "{n}"),
+            FieldValue::Float(x) => rounded(x).map_or(Ok(()), |x| write!(self.scratch, "{x}")),
+            FieldValue::Flag(yes) => write!(self.scratch, "{yes}"),
+            FieldValue::Letter(letter) => write!(self.scratch, "{letter}"),
+            FieldValue::Text(text) => write!(self.scratch, "{text}"),
         };
         &self.scratch
     }
 }
 
-struct Rows<'a, O: Object> {
+struct ObjectRows<'a, O: Object> {
     at: Ns,
     objects: &'a [O],
     fields: &'a [O::Field],
 }
 
-impl Format for Csv {
+impl FrameWriter for Csv {
     fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) {
         let layout = self.layout.clone();
         let sample = &frame.rates.sample;
@@ -124,21 +128,20 @@ impl Format for Csv {
         let mut lines = csv::Writer::from_writer(out);
         let written = match (layout.scope, &sample.node_stats) {
             _ if frame.rates.groups.is_some() => {
-                self.groups(&mut lines, frame, &layout.of_groups())
+                self.groups(&mut lines, frame, &layout.group_fields())
             }
             (Scope::Processes | Scope::All, _) => self.rows(
                 &mut lines,
-                &Rows { at, objects: frame.processes, fields: &layout.processes },
+                &ObjectRows { at, objects: frame.processes, fields: &layout.processes },
             ),
             (Scope::Node, Some(node)) => self.rows(
                 &mut lines,
-                &Rows { at, objects: std::slice::from_ref(node), fields: &layout.node },
+                &ObjectRows { at, objects: std::slice::from_ref(node), fields: &layout.node },
             ),
-            (Scope::Disks, Some(node)) => {
-                self.rows(&mut lines, &Rows { at, objects: &node.disks, fields: &layout.disks })
-            }
+            (Scope::Disks, Some(node)) => self
+                .rows(&mut lines, &ObjectRows { at, objects: &node.disks, fields: &layout.disks }),
             (Scope::Nets, Some(node)) => {
-                self.rows(&mut lines, &Rows { at, objects: &node.nets, fields: &layout.nets })
+                self.rows(&mut lines, &ObjectRows { at, objects: &node.nets, fields: &layout.nets })
             }
             (_, None) => Ok(()),
         };

@@ -1,28 +1,28 @@
-//! Columns of text: cells are collected, measured, then printed right- or left-aligned.
+//! Columns of text: collects and measures cells, then prints them left- or right-aligned.
 //!
-//! One string holds all cells of a table and is kept for the next one. Width is that of a
-//! terminal: wide letters count two, combining ones none.
+//! One string holds all cells and is reused. Widths are those of a terminal: wide characters count
+//! two columns, combining ones none.
 
 use std::ops::Range;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// To which side a column leans.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Texts.
+    /// For texts.
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
-/// A column: its heading, its least width, its side.
+/// A column of a grid.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// Its heading.
     pub title: &'static str,
-    /// What it is wide at least, so that it stays where it is from frame to frame.
-    pub least: usize,
-    /// To which side it leans.
+    /// Minimum width, so that columns do not move between frames.
+    pub min_width: usize,
+    /// Its alignment.
     pub side: Side,
 }
 
@@ -36,12 +36,12 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Forgets the cells and takes new columns.
+    /// Clears the cells and sets new columns.
     pub fn begin(&mut self, columns: impl Iterator<Item = Column>) {
         self.columns.clear();
         self.columns.extend(columns);
         self.widths.clear();
-        self.widths.extend(self.columns.iter().map(|it| it.least.max(it.title.width())));
+        self.widths.extend(self.columns.iter().map(|it| it.min_width.max(it.title.width())));
         self.text.clear();
         self.cells.clear();
     }
@@ -56,7 +56,7 @@ impl Grid {
         self.cells.push(start..self.text.len());
     }
 
-    /// How many rows are full.
+    /// Number of complete rows.
     pub fn rows(&self) -> usize {
         self.cells.len() / self.columns.len().max(1)
     }
@@ -72,7 +72,7 @@ impl Grid {
         self.line(cells.iter().map(|cell| &self.text[cell.clone()]), room, out);
     }
 
-    /// Pads each cell but a text at the end, which gets the rest of the room.
+    /// Pads each cell, except a left-aligned last one, which gets the rest of the width.
     fn line<'t>(&self, texts: impl Iterator<Item = &'t str>, room: usize, out: &mut String) {
         let (mut used, last) = (0, self.columns.len().saturating_sub(1));
         for (index, text) in texts.enumerate() {
@@ -92,14 +92,14 @@ impl Grid {
     }
 }
 
-/// A command is named with so many letters even where the numbers filled the line.
+/// Minimum width of the last column, even if the line becomes too long.
 const MIN_LAST: usize = 8;
 
 fn spaces(count: usize, out: &mut String) {
     out.extend(std::iter::repeat_n(' ', count));
 }
 
-/// Appends as much of a text as the room holds; `…` says that there was more.
+/// Appends a text, cut to a width; `…` marks the cut.
 pub fn cut(text: &str, room: usize, out: &mut String) {
     if text.width() <= room {
         return out.push_str(text);
@@ -120,7 +120,7 @@ mod tests {
     #[track_caller]
     fn check(rows: &[[&str; 2]], room: usize, want: &str) {
         let mut grid = Grid::default();
-        let column = |title, side| Column { title, least: 3, side };
+        let column = |title, side| Column { title, min_width: 3, side };
         grid.begin([column("N", Side::Right), column("NAME", Side::Left)].into_iter());
         rows.iter().flatten().for_each(|text| grid.cell(|out| out.push_str(text)));
         let mut got = String::new();
@@ -133,17 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn numbers_lean_right_and_the_last_text_is_not_padded() {
+    fn numbers_are_right_aligned_and_the_last_text_is_not_padded() {
         check(&[["7", "x"], ["12345", "y"]], 80, "    N NAME|    7 x|12345 y");
     }
 
     #[test]
-    fn a_long_last_text_is_cut_to_the_room() {
+    fn a_long_last_text_is_cut_to_the_width() {
         check(&[["7", "abcdefghijklmnopqrstuvw"]], 22, "  N NAME|  7 abcdefghijklmnopq…");
     }
 
     #[test]
-    fn a_wide_letter_takes_two_columns() {
+    fn a_wide_character_takes_two_columns() {
         let mut got = String::new();
         cut("日本語", 5, &mut got);
         assert_eq!(got, "日本…");

@@ -1,34 +1,34 @@
-//! Numbers and texts as people read them: `1.2M`, `3.4s`, and no control character.
+//! Numbers and texts for reading: `1.2M`, `3.4s`, and escaped control characters.
 //!
-//! Five columns are enough for any quantity. Exact values are for the other forms.
+//! Every quantity fits five characters. Other formats print exact values.
 
-use monitor_model::field::{Field, Unit, Value};
+use monitor_model::field::{Field, FieldValue, Unit};
 use monitor_model::id::Ns;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-/// Appends a value in its unit. Writing to a `String` cannot fail.
-pub fn value(field: &Field, value: Value<'_>, out: &mut String) {
+/// Appends a value with its unit. Writing to a `String` cannot fail.
+pub fn value(field: &Field, value: FieldValue<'_>, out: &mut String) {
     let number = value.as_f64().unwrap_or_default();
     let _ = match (field.unit, value) {
-        (_, Value::Text(text)) => return escaped(text, out),
-        (_, Value::Letter(letter)) => return out.push(letter),
-        (_, Value::Flag(yes)) => return out.push_str(if yes { "yes" } else { "no" }),
+        (_, FieldValue::Text(text)) => return escaped(text, out),
+        (_, FieldValue::Letter(letter)) => return out.push(letter),
+        (_, FieldValue::Flag(yes)) => return out.push_str(if yes { "yes" } else { "no" }),
         (Unit::Bytes | Unit::BytesPerSecond, _) => return scaled(number, 1024.0, out),
         (Unit::Count | Unit::PerSecond, _) => return scaled(number, 1000.0, out),
-        (Unit::Nanoseconds, _) => return span(number, out),
+        (Unit::Nanoseconds, _) => return duration(number, out),
         (Unit::Percent, _) => write!(out, "{number:.1}"),
-        (Unit::None, Value::Number(n)) => write!(out, "{n}"),
-        (Unit::None, Value::Signed(n)) => write!(out, "{n}"),
-        (Unit::None, Value::Float(x)) => write!(out, "{x:.2}"),
+        (Unit::None, FieldValue::Number(n)) => write!(out, "{n}"),
+        (Unit::None, FieldValue::Signed(n)) => write!(out, "{n}"),
+        (Unit::None, FieldValue::Float(x)) => write!(out, "{x:.2}"),
     };
 }
 
-/// Appends a number with at most three digits and the letter of its scale.
+/// Appends a number with at most three digits and the prefix of its scale.
 pub fn scaled(mut number: f64, base: f64, out: &mut String) {
     const LETTERS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
     let mut scale = 0;
-    // Rounded to no decimals it would have four digits.
+    // From 999.5 on it would round to four digits.
     while number >= 999.5 && scale + 1 < LETTERS.len() {
         number /= base;
         scale += 1;
@@ -37,35 +37,35 @@ pub fn scaled(mut number: f64, base: f64, out: &mut String) {
     let _ = write!(out, "{number:.decimals$}{}", LETTERS[scale]);
 }
 
-/// Appends a span of time given in nanoseconds.
-pub fn span(ns: f64, out: &mut String) {
+/// Appends a duration given in nanoseconds.
+pub fn duration(ns: f64, out: &mut String) {
     const MINUTE: f64 = 60e9;
     let (count, unit) = match ns {
         ..999.5 => (ns, "ns"),
         ..999.5e3 => (ns / 1e3, "us"),
         ..999.5e6 => (ns / 1e6, "ms"),
         ..99.5e9 => (ns / 1e9, "s"),
-        ..3599.5e9 => return pair(ns / 1e9, (60, "m", "s"), out),
-        ..360_000e9 => return pair(ns / MINUTE, (60, "h", "m"), out),
-        _ => return pair(ns / MINUTE / 60.0, (24, "d", "h"), out),
+        ..3599.5e9 => return two_units(ns / 1e9, (60, "m", "s"), out),
+        ..360_000e9 => return two_units(ns / MINUTE, (60, "h", "m"), out),
+        _ => return two_units(ns / MINUTE / 60.0, (24, "d", "h"), out),
     };
     let decimals = usize::from(count < 9.95 && unit != "ns");
     let _ = write!(out, "{count:.decimals$}{unit}");
 }
 
-/// Appends a point on the realtime clock, to the second.
-pub fn moment(unix: Ns, out: &mut String) {
+/// Appends a time on the realtime clock, to the second.
+pub fn timestamp(unix: Ns, out: &mut String) {
     let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(unix.0);
     let _ = write!(out, "{}", humantime::format_rfc3339_seconds(at));
 }
 
-/// Appends two numbers: how often the small unit fills the large one, and the rest.
-fn pair(count: f64, (size, large, small): (u64, &str, &str), out: &mut String) {
+/// Appends a count in two units, such as `1h05m`.
+fn two_units(count: f64, (size, large, small): (u64, &str, &str), out: &mut String) {
     let count = count as u64;
     let _ = write!(out, "{}{large}{:02}{small}", count / size, count % size);
 }
 
-/// Appends a text. What would move the cursor or turn the direction of writing is shown, not done.
+/// Appends a text. Control characters and changes of writing direction are escaped.
 pub fn escaped(text: &str, out: &mut String) {
     for letter in text.chars() {
         let turns = matches!(letter, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_go_from_nanoseconds_to_days() {
+    fn durations_range_from_nanoseconds_to_days() {
         for (ns, want) in [
             (0.0, "0ns"),
             (950.0, "950ns"),
@@ -121,12 +121,12 @@ mod tests {
             (7_980e9, "2h13m"),
             (360_000e9, "4d04h"),
         ] {
-            check(|out| span(ns, out), want);
+            check(|out| duration(ns, out), want);
         }
     }
 
     #[test]
-    fn control_characters_are_shown_not_sent() {
+    fn control_characters_are_escaped() {
         check(|out| escaped("a\x1b[2J\n\u{202e}é", out), "a\\u{1b}[2J\\n\\u{202e}é");
     }
 }

@@ -1,23 +1,23 @@
-//! JSON: one object for each sample, on a line of its own, in a form that stays.
+//! JSON: one object per sample, on one line, with a stable schema.
 //!
 //! `schema_version`, `time_unix_ns`, `node`, `backend`, `interval_ns` (not on the first),
 //! `processes` or `groups`, `node_stats` with `cpus`, `disks` and `nets` inside, `notes`, `lost`.
-//! Integers are exact, what is absent is left out. Streams through serde, builds no tree.
+//! Integers are exact; absent values have no key. Streams through serde, without a tree.
 
-use super::happened;
-use super::object::{Head, Object, Sums};
-use super::{Format, Frame, Layout, rounded};
-use monitor_model::field::{BlockField, Category, GroupField, Kind, ProcessField, Value};
+use super::event_json;
+use super::object::{GroupHead, GroupSums, Object};
+use super::{Frame, FrameWriter, Layout, rounded};
+use monitor_model::field::{BlockField, Category, FieldValue, GroupField, ProcessField, ValueKind};
 use monitor_model::group::Group;
 use monitor_model::histogram::Latencies;
 use monitor_model::id::Ns;
-use monitor_model::sample::{Lost, Node, Note};
+use monitor_model::sample::{Node, Note, ProgramLoss};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// Counts changes after which an old reader would misread.
+/// Incremented by changes that old readers would misinterpret.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Writes one line for each sample.
+/// Writes one line per sample.
 pub struct Json {
     layout: Layout,
 }
@@ -29,32 +29,32 @@ impl Json {
     }
 }
 
-impl Format for Json {
+impl FrameWriter for Json {
     fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) {
-        serde_json::to_writer(&mut *out, &Line { frame, layout: &self.layout })
+        serde_json::to_writer(&mut *out, &SampleObject { frame, layout: &self.layout })
             .expect("names are strings and a vector takes every byte");
         out.push(b'\n');
     }
 }
 
-struct Line<'a> {
+struct SampleObject<'a> {
     frame: &'a Frame<'a>,
     layout: &'a Layout,
 }
 
-impl Serialize for Line<'_> {
+impl Serialize for SampleObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (layout, sample) = (self.layout, &self.frame.rates.sample);
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema_version", &SCHEMA_VERSION)?;
         map.serialize_entry("time_unix_ns", &sample.at.unix.0)?;
         map.serialize_entry("node", &*sample.node)?;
-        map.serialize_entry("backend", sample.source.name())?;
+        map.serialize_entry("backend", sample.backend.name())?;
         if let Some(interval) = self.frame.rates.interval {
             map.serialize_entry("interval_ns", &interval.0)?;
         }
         if let Some(grouped) = &self.frame.rates.groups {
-            let fields = &layout.of_groups();
+            let fields = &layout.group_fields();
             map.serialize_entry("groups", &Groups { groups: &grouped.groups, fields })?;
             if !grouped.finished.is_empty() {
                 map.serialize_entry(
@@ -64,7 +64,7 @@ impl Serialize for Line<'_> {
             }
         } else if layout.scope.processes() && !layout.processes.is_empty() {
             let objects = self.frame.processes;
-            map.serialize_entry("processes", &List { objects, fields: &layout.processes })?;
+            map.serialize_entry("processes", &ObjectList { objects, fields: &layout.processes })?;
         }
         if layout.histograms {
             map.serialize_entry("histograms", &Histograms(&sample.latencies))?;
@@ -73,7 +73,7 @@ impl Serialize for Line<'_> {
             map.serialize_entry("node_stats", &NodeStats { node, layout })?;
         }
         if layout.signals {
-            map.serialize_entry("events", &happened::Events(self.frame))?;
+            map.serialize_entry("events", &event_json::EventList(self.frame))?;
         }
         map.serialize_entry("notes", &Notes(&sample.notes))?;
         map.serialize_entry("lost", &Losses(&sample.lost))?;
@@ -82,25 +82,26 @@ impl Serialize for Line<'_> {
 }
 
 /// Objects of one category.
-struct List<'a, O: Object> {
+struct ObjectList<'a, O: Object> {
     objects: &'a [O],
     fields: &'a [O::Field],
 }
 
-impl<O: Object> Serialize for List<'_, O> {
+impl<O: Object> Serialize for ObjectList<'_, O> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer
-            .collect_seq(self.objects.iter().map(|object| One { object, fields: self.fields }))
+        serializer.collect_seq(
+            self.objects.iter().map(|object| OneObject { object, fields: self.fields }),
+        )
     }
 }
 
-/// One object with what is inside it.
-struct One<'a, O: Object> {
+/// One object with its inner objects.
+struct OneObject<'a, O: Object> {
     object: &'a O,
     fields: &'a [O::Field],
 }
 
-impl<O: Object> Serialize for One<'_, O> {
+impl<O: Object> Serialize for OneObject<'_, O> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if let Some((name, number)) = self.object.key() {
@@ -110,11 +111,11 @@ impl<O: Object> Serialize for One<'_, O> {
         let objects = self.object.disks();
         if !objects.is_empty() {
             let all: Vec<_> = BlockField::all().collect();
-            map.serialize_entry("disks", &List { objects, fields: &all })?;
+            map.serialize_entry("disks", &ObjectList { objects, fields: &all })?;
         }
         let (name, objects) = self.object.parts();
         if !objects.is_empty() {
-            map.serialize_entry(name, &List { objects, fields: self.fields })?;
+            map.serialize_entry(name, &ObjectList { objects, fields: self.fields })?;
         }
         map.end()
     }
@@ -141,8 +142,8 @@ impl Serialize for OneGroup<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         let heads: Vec<_> = GroupField::all().collect();
-        fields(&mut map, &Head(self.group), &heads)?;
-        fields(&mut map, &Sums(self.group), self.fields)?;
+        fields(&mut map, &GroupHead(self.group), &heads)?;
+        fields(&mut map, &GroupSums(self.group), self.fields)?;
         map.end()
     }
 }
@@ -160,19 +161,22 @@ impl Serialize for NodeStats<'_> {
             fields(&mut map, node, &layout.node)?;
         }
         if layout.scope.node() && !layout.cpus.is_empty() {
-            map.serialize_entry("cpus", &List { objects: &node.cpus, fields: &layout.cpus })?;
+            map.serialize_entry("cpus", &ObjectList { objects: &node.cpus, fields: &layout.cpus })?;
         }
         if layout.scope.disks() && !layout.disks.is_empty() {
-            map.serialize_entry("disks", &List { objects: &node.disks, fields: &layout.disks })?;
+            map.serialize_entry(
+                "disks",
+                &ObjectList { objects: &node.disks, fields: &layout.disks },
+            )?;
         }
         if layout.scope.nets() && !layout.nets.is_empty() {
-            map.serialize_entry("nets", &List { objects: &node.nets, fields: &layout.nets })?;
+            map.serialize_entry("nets", &ObjectList { objects: &node.nets, fields: &layout.nets })?;
         }
         map.end()
     }
 }
 
-/// The fields that are there.
+/// Writes the fields that have values.
 fn fields<M: SerializeMap, O: Object>(
     map: &mut M,
     object: &O,
@@ -180,7 +184,7 @@ fn fields<M: SerializeMap, O: Object>(
 ) -> Result<(), M::Error> {
     for &it in fields {
         let field = it.field();
-        if field.kind == Kind::Text {
+        if field.kind == ValueKind::Text {
             if let Some(text) = object.text(it) {
                 map.serialize_entry(field.name, &*text)?;
             }
@@ -191,29 +195,32 @@ fn fields<M: SerializeMap, O: Object>(
     Ok(())
 }
 
-fn entry<M: SerializeMap>(map: &mut M, name: &str, value: Value<'_>) -> Result<(), M::Error> {
+fn entry<M: SerializeMap>(map: &mut M, name: &str, value: FieldValue<'_>) -> Result<(), M::Error> {
     match value {
-        Value::Number(n) => map.serialize_entry(name, &n),
-        Value::Signed(n) => map.serialize_entry(name, &n),
-        Value::Float(x) => rounded(x).map_or(Ok(()), |rounded| map.serialize_entry(name, &rounded)),
-        Value::Flag(yes) => map.serialize_entry(name, &yes),
-        Value::Letter(letter) => map.serialize_entry(name, &letter),
-        Value::Text(text) => map.serialize_entry(name, text),
+        FieldValue::Number(n) => map.serialize_entry(name, &n),
+        FieldValue::Signed(n) => map.serialize_entry(name, &n),
+        FieldValue::Float(x) => {
+            rounded(x).map_or(Ok(()), |rounded| map.serialize_entry(name, &rounded))
+        }
+        FieldValue::Flag(yes) => map.serialize_entry(name, &yes),
+        FieldValue::Letter(letter) => map.serialize_entry(name, &letter),
+        FieldValue::Text(text) => map.serialize_entry(name, text),
     }
 }
 
-/// For each kind that was counted, the longest duration of each bucket that is not empty, and how
-/// many it holds. Of the last one only the shortest is known.
+/// For each counted kind, the upper bound and the count of each bucket that is not empty. The last
+/// bucket has only a lower bound.
 struct Histograms<'a>(&'a Latencies);
 
 impl Serialize for Histograms<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let told = |(low, high, count): (Ns, Ns, u64)| {
+        let bound_and_count = |(low, high, count): (Ns, Ns, u64)| {
             (if high.0 == u64::MAX { low.0 } else { high.0 }, count)
         };
-        let there = self.0.named().into_iter().filter_map(|(name, it)| Some((name, it?)));
-        serializer
-            .collect_map(there.map(|(name, it)| (name, it.buckets().map(told).collect::<Vec<_>>())))
+        let counted = self.0.named().into_iter().filter_map(|(name, it)| Some((name, it?)));
+        serializer.collect_map(
+            counted.map(|(name, it)| (name, it.buckets().map(bound_and_count).collect::<Vec<_>>())),
+        )
     }
 }
 
@@ -225,7 +232,7 @@ impl Serialize for Notes<'_> {
     }
 }
 
-struct Losses<'a>(&'a [Lost]);
+struct Losses<'a>(&'a [ProgramLoss]);
 
 impl Serialize for Losses<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -233,7 +240,7 @@ impl Serialize for Losses<'_> {
     }
 }
 
-struct Loss<'a>(&'a Lost);
+struct Loss<'a>(&'a ProgramLoss);
 
 impl Serialize for Loss<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

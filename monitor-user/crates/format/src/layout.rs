@@ -1,55 +1,55 @@
-//! Which part of a sample is printed, and which fields of it, in which order.
+//! The layout of an output: which parts of a sample are printed, with which fields in which order.
 //!
-//! A layout without choice names every field (texts that cost a look-up included, but what is dear
-//! not); the choice of columns for a screen is made by who knows the screen.
+//! The full layout names every field except the costly ones. The default columns for a terminal are
+//! chosen by the commands, not here.
 
 use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
 use monitor_model::group;
 use monitor_model::scope::Scope;
 
-/// A column that is left out rather than that the command gets less than so many letters.
+/// A column that is left out if the command column would get fewer than `min_command` characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spare {
+pub struct OptionalColumn {
     /// The column.
     pub field: ProcessField,
-    /// What the command shall have.
-    pub command: usize,
+    /// Minimum width of the command column.
+    pub min_command: usize,
 }
 
-/// Fields that are read only if they are named.
-const DEAR: [ProcessField; 3] = [ProcessField::Pss, ProcessField::Job, ProcessField::User];
+/// Fields that are read only if they are named explicitly.
+const NAMED_ONLY: [ProcessField; 3] = [ProcessField::Pss, ProcessField::Job, ProcessField::User];
 
 /// The fields to print of each category.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// What is printed at all.
+    /// The parts of a sample that are printed.
     pub scope: Scope,
-    /// Of a process or thread.
+    /// Fields of a process or thread.
     pub processes: Vec<ProcessField>,
-    /// Which of these a table may leave out where its line is too narrow, the first one first.
-    pub spare: Vec<Spare>,
-    /// Whether signals are told.
+    /// Columns that a table leaves out if the line is too short, in this order.
+    pub optional: Vec<OptionalColumn>,
+    /// Whether signals are printed.
     pub signals: bool,
-    /// Whether durations are told as they were counted.
+    /// Whether latency histograms are printed.
     pub histograms: bool,
-    /// Of the node.
+    /// Fields of the node.
     pub node: Vec<NodeField>,
-    /// Of a processor.
+    /// Fields of a processor.
     pub cpus: Vec<CpuField>,
-    /// Of a disk.
+    /// Fields of a disk.
     pub disks: Vec<DiskField>,
-    /// Of an interface.
+    /// Fields of a network interface.
     pub nets: Vec<NetField>,
 }
 
 impl Layout {
-    /// Every field that costs little: not PSS, for which the kernel walks page tables, not the
-    /// job, for which environments are read, not the user, whose name a server may have to tell.
+    /// Every cheap field: not PSS (the kernel walks page tables), not the job (environments are
+    /// read), not the user name (may need a name server).
     pub fn all(scope: Scope) -> Self {
         Self {
             scope,
-            processes: ProcessField::all().filter(|field| !DEAR.contains(field)).collect(),
-            spare: Vec::new(),
+            processes: ProcessField::all().filter(|field| !NAMED_ONLY.contains(field)).collect(),
+            optional: Vec::new(),
             signals: false,
             histograms: false,
             node: NodeField::all().collect(),
@@ -59,8 +59,12 @@ impl Layout {
         }
     }
 
-    /// Those of a process that make sense of a group of them.
-    pub fn of_groups(&self) -> Vec<ProcessField> {
-        self.processes.iter().copied().filter(|field| group::sum(*field).is_some()).collect()
+    /// The process fields that can be added up for a group.
+    pub fn group_fields(&self) -> Vec<ProcessField> {
+        self.processes
+            .iter()
+            .copied()
+            .filter(|field| group::aggregation(*field).is_some())
+            .collect()
     }
 }

@@ -1,12 +1,13 @@
-//! What a form sees of a process, a processor, a disk, an interface or the node: its field list,
-//! numbers from its row, and texts that the object itself keeps.
+//! The view of the formats on processes, groups, processors, disks, interfaces and the node: a
+//! field list, numbers from the row, and texts of the object itself.
 
 use monitor_model::field::block::BlockRow;
 use monitor_model::field::disk::DiskRow;
 use monitor_model::field::net::NetRow;
 use monitor_model::field::node::CpuRow;
 use monitor_model::field::{
-    BlockField, Category, CpuField, DiskField, GroupField, NetField, NodeField, ProcessField, Value,
+    BlockField, Category, CpuField, DiskField, FieldValue, GroupField, NetField, NodeField,
+    ProcessField,
 };
 use monitor_model::group::Group;
 use monitor_model::sample::{Device, Node, Process};
@@ -14,28 +15,28 @@ use std::borrow::Cow;
 
 /// An object with a field list.
 pub trait Object: Sized {
-    /// Its category.
+    /// The category whose fields it has.
     type Field: Category;
 
-    /// A number, flag or letter.
-    fn number(&self, field: Self::Field) -> Option<Value<'static>>;
+    /// The value of a field that is a number, flag or letter.
+    fn number(&self, field: Self::Field) -> Option<FieldValue<'static>>;
 
-    /// A text.
+    /// The value of a text field.
     fn text(&self, _: Self::Field) -> Option<Cow<'_, str>> {
         None
     }
 
-    /// What names it, if that is not in its list.
+    /// A key that is not in the field list, such as the number of a processor.
     fn key(&self) -> Option<(&'static str, u32)> {
         None
     }
 
-    /// What it did on each disk.
+    /// Its block I/O per disk.
     fn disks(&self) -> &[Device<BlockRow>] {
         &[]
     }
 
-    /// Objects of the same category inside it.
+    /// Objects of the same category inside it, such as threads, with their JSON key.
     fn parts(&self) -> (&'static str, &[Self]) {
         ("", &[])
     }
@@ -44,7 +45,7 @@ pub trait Object: Sized {
 impl Object for Process {
     type Field = ProcessField;
 
-    fn number(&self, field: ProcessField) -> Option<Value<'static>> {
+    fn number(&self, field: ProcessField) -> Option<FieldValue<'static>> {
         self.row.value(field)
     }
 
@@ -53,7 +54,7 @@ impl Object for Process {
             return Some(self.comm());
         }
         match self.value(field) {
-            Some(Value::Text(text)) => Some(Cow::Borrowed(text)),
+            Some(FieldValue::Text(text)) => Some(Cow::Borrowed(text)),
             _ => None,
         }
     }
@@ -67,13 +68,13 @@ impl Object for Process {
     }
 }
 
-/// A group: its name and how many are in it.
-pub struct Head<'g>(pub &'g Group);
+/// A group's own fields: name and number of processes.
+pub struct GroupHead<'g>(pub &'g Group);
 
-impl Object for Head<'_> {
+impl Object for GroupHead<'_> {
     type Field = GroupField;
 
-    fn number(&self, field: GroupField) -> Option<Value<'static>> {
+    fn number(&self, field: GroupField) -> Option<FieldValue<'static>> {
         self.0.head.value(field)
     }
 
@@ -86,13 +87,13 @@ impl Object for Head<'_> {
     }
 }
 
-/// A group: what its processes add up to.
-pub struct Sums<'g>(pub &'g Group);
+/// The sums over a group's processes.
+pub struct GroupSums<'g>(pub &'g Group);
 
-impl Object for Sums<'_> {
+impl Object for GroupSums<'_> {
     type Field = ProcessField;
 
-    fn number(&self, field: ProcessField) -> Option<Value<'static>> {
+    fn number(&self, field: ProcessField) -> Option<FieldValue<'static>> {
         self.0.row.value(field)
     }
 }
@@ -100,7 +101,7 @@ impl Object for Sums<'_> {
 impl Object for Node {
     type Field = NodeField;
 
-    fn number(&self, field: NodeField) -> Option<Value<'static>> {
+    fn number(&self, field: NodeField) -> Option<FieldValue<'static>> {
         self.row.value(field)
     }
 }
@@ -108,7 +109,7 @@ impl Object for Node {
 impl Object for (u32, CpuRow) {
     type Field = CpuField;
 
-    fn number(&self, field: CpuField) -> Option<Value<'static>> {
+    fn number(&self, field: CpuField) -> Option<FieldValue<'static>> {
         self.1.value(field)
     }
 
@@ -120,7 +121,7 @@ impl Object for (u32, CpuRow) {
 impl Object for Device<BlockRow> {
     type Field = BlockField;
 
-    fn number(&self, field: BlockField) -> Option<Value<'static>> {
+    fn number(&self, field: BlockField) -> Option<FieldValue<'static>> {
         self.row.value(field)
     }
 
@@ -132,7 +133,7 @@ impl Object for Device<BlockRow> {
 impl Object for Device<DiskRow> {
     type Field = DiskField;
 
-    fn number(&self, field: DiskField) -> Option<Value<'static>> {
+    fn number(&self, field: DiskField) -> Option<FieldValue<'static>> {
         self.row.value(field)
     }
 
@@ -144,7 +145,7 @@ impl Object for Device<DiskRow> {
 impl Object for Device<NetRow> {
     type Field = NetField;
 
-    fn number(&self, field: NetField) -> Option<Value<'static>> {
+    fn number(&self, field: NetField) -> Option<FieldValue<'static>> {
         self.row.value(field)
     }
 

@@ -1,12 +1,11 @@
-//! Parquet: a row for each process, thread, disk, interface, node or group, by column, compressed.
+//! Parquet: one row per process, thread, disk, interface, node or group, in compressed columns.
 //!
-//! In: frames. Out: the bytes of a file, piece by piece; `finish` makes it whole, because a
-//! Parquet file is read from its end. A field that is absent is null. What has no rows of one kind
-//! is refused before it comes here, as for CSV.
+//! In: frames. Out: the bytes of a file, in chunks; `finish` completes it, because a Parquet file
+//! is read from its end. An absent field is null. Scope `all` is refused by the caller, as for CSV.
 
-use super::object::{Head, Object, Sums};
-use super::{Format, Frame, Layout};
-use monitor_model::field::{Category, Field, GroupField, Kind, ProcessField, Value};
+use super::object::{GroupHead, GroupSums, Object};
+use super::{Frame, FrameWriter, Layout};
+use monitor_model::field::{Category, Field, FieldValue, GroupField, ProcessField, ValueKind};
 use monitor_model::scope::Scope;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -16,27 +15,27 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 use std::sync::Arc;
 
-/// Rows that are compressed together: what is held in memory.
+/// Maximum rows in memory; they are compressed together.
 const ROWS: usize = 64 << 10;
 const TIME: &str = "time_unix_ns";
 
 /// Writes a file of one category.
 pub struct Parquet {
     layout: Layout,
-    table: Option<Table>,
+    table: Option<ParquetTable>,
 }
 
-/// What is being written.
-struct Table {
+/// The file in progress.
+struct ParquetTable {
     writer: SerializedFileWriter<Vec<u8>>,
-    columns: Vec<Column>,
+    columns: Vec<ColumnBuffer>,
     rows: usize,
 }
 
-/// The cells of a column since rows were written last, and which of them are there (1).
-struct Column {
+/// The cells of a column since the last flush; `present` has 1 for a value and 0 for null.
+struct ColumnBuffer {
     cells: Cells,
-    there: Vec<i16>,
+    present: Vec<i16>,
 }
 
 enum Cells {
@@ -53,30 +52,30 @@ impl Parquet {
     }
 
     fn fields(&self, is_grouped: bool) -> Vec<&'static Field> {
-        fn of<C: Category>(fields: &[C]) -> Vec<&'static Field> {
+        fn fields_of<C: Category>(fields: &[C]) -> Vec<&'static Field> {
             fields.iter().map(|it| it.field()).collect()
         }
         match self.layout.scope {
             _ if is_grouped => {
                 let heads: Vec<_> = GroupField::all().collect();
-                [of(&heads), of(&self.layout.of_groups())].concat()
+                [fields_of(&heads), fields_of(&self.layout.group_fields())].concat()
             }
-            Scope::Processes | Scope::All => of(&self.layout.processes),
-            Scope::Node => of(&self.layout.node),
-            Scope::Disks => of(&self.layout.disks),
-            Scope::Nets => of(&self.layout.nets),
+            Scope::Processes | Scope::All => fields_of(&self.layout.processes),
+            Scope::Node => fields_of(&self.layout.node),
+            Scope::Disks => fields_of(&self.layout.disks),
+            Scope::Nets => fields_of(&self.layout.nets),
         }
     }
 
-    fn put(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<()> {
+    fn append(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<()> {
         let mut table = match self.table.take() {
             Some(table) => table,
-            None => Table::new(&self.fields(frame.rates.groups.is_some()))?,
+            None => ParquetTable::new(&self.fields(frame.rates.groups.is_some()))?,
         };
         let (layout, sample) = (&self.layout, &frame.rates.sample);
         let at = sample.at.unix.0;
         match (layout.scope, &sample.node_stats) {
-            _ if frame.rates.groups.is_some() => table.groups(at, frame, &layout.of_groups()),
+            _ if frame.rates.groups.is_some() => table.groups(at, frame, &layout.group_fields()),
             (Scope::Processes | Scope::All, _) => {
                 table.rows(at, frame.processes, &layout.processes);
             }
@@ -98,7 +97,7 @@ impl Parquet {
     fn end(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let mut table = match self.table.take() {
             Some(table) => table,
-            None => Table::new(&self.fields(false))?,
+            None => ParquetTable::new(&self.fields(false))?,
         };
         table.flush()?;
         out.append(&mut table.writer.into_inner()?);
@@ -106,9 +105,10 @@ impl Parquet {
     }
 }
 
-impl Format for Parquet {
+impl FrameWriter for Parquet {
     fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) {
-        self.put(frame, out).expect("every column has the same rows, and memory takes every byte");
+        self.append(frame, out)
+            .expect("every column has the same rows, and memory takes every byte");
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
@@ -116,18 +116,19 @@ impl Format for Parquet {
     }
 }
 
-impl Table {
+impl ParquetTable {
     fn new(fields: &[&'static Field]) -> Result<Self> {
-        let mut schema = vec![of_time()?];
+        let mut schema = vec![time_type()?];
         for field in fields {
-            schema.push(of_field(field)?);
+            schema.push(field_type(field)?);
         }
         let schema = Type::group_type_builder("sample").with_fields(schema).build()?;
         let zstd = Compression::ZSTD(ZstdLevel::default());
         let properties = WriterProperties::builder().set_compression(zstd).build();
         let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
-        let columns = fields.iter().map(|field| Column::of(field.kind));
-        let columns = std::iter::once(Column::of(Kind::Number)).chain(columns).collect();
+        let columns = fields.iter().map(|field| ColumnBuffer::for_kind(field.kind));
+        let columns =
+            std::iter::once(ColumnBuffer::for_kind(ValueKind::Number)).chain(columns).collect();
         Ok(Self { writer, columns, rows: 0 })
     }
 
@@ -143,32 +144,32 @@ impl Table {
         self.cells(1, object, fields);
     }
 
-    /// The groups that there are, then those that are told for the last time.
+    /// Appends the current groups, then those that have finished.
     fn groups(&mut self, at: u64, frame: &Frame<'_>, fields: &[ProcessField]) {
         let heads: Vec<_> = GroupField::all().collect();
         let grouped = frame.rates.groups.iter();
         for group in grouped.flat_map(|it| it.groups.iter().chain(&it.finished)) {
             self.begin(at);
-            self.cells(1, &Head(group), &heads);
-            self.cells(1 + heads.len(), &Sums(group), fields);
+            self.cells(1, &GroupHead(group), &heads);
+            self.cells(1 + heads.len(), &GroupSums(group), fields);
         }
     }
 
     fn begin(&mut self, at: u64) {
-        self.columns[0].push(Some(Value::Number(at)));
+        self.columns[0].push(Some(FieldValue::Number(at)));
         self.rows += 1;
     }
 
     fn cells<O: Object>(&mut self, from: usize, object: &O, fields: &[O::Field]) {
         for (column, &field) in self.columns[from..].iter_mut().zip(fields) {
             match field.field().kind {
-                Kind::Text => column.push(object.text(field).as_deref().map(Value::Text)),
+                ValueKind::Text => column.push(object.text(field).as_deref().map(FieldValue::Text)),
                 _ => column.push(object.number(field)),
             }
         }
     }
 
-    /// Writes the rows that are held as one group.
+    /// Writes the buffered rows as one row group.
     fn flush(&mut self) -> Result<()> {
         if self.rows == 0 {
             return Ok(());
@@ -185,29 +186,29 @@ impl Table {
     }
 }
 
-impl Column {
-    const fn of(kind: Kind) -> Self {
+impl ColumnBuffer {
+    const fn for_kind(kind: ValueKind) -> Self {
         let cells = match kind {
-            Kind::Number | Kind::Signed => Cells::Whole(Vec::new()),
-            Kind::Float => Cells::Float(Vec::new()),
-            Kind::Flag => Cells::Flag(Vec::new()),
-            Kind::Letter | Kind::Text => Cells::Text(Vec::new()),
+            ValueKind::Number | ValueKind::Signed => Cells::Whole(Vec::new()),
+            ValueKind::Float => Cells::Float(Vec::new()),
+            ValueKind::Flag => Cells::Flag(Vec::new()),
+            ValueKind::Letter | ValueKind::Text => Cells::Text(Vec::new()),
         };
-        Self { cells, there: Vec::new() }
+        Self { cells, present: Vec::new() }
     }
 
-    fn push(&mut self, value: Option<Value<'_>>) {
-        // What is no number is absent, as in the other forms.
-        let value = value.filter(|it| !matches!(it, Value::Float(x) if !x.is_finite()));
-        self.there.push(i16::from(value.is_some()));
+    fn push(&mut self, value: Option<FieldValue<'_>>) {
+        // Infinity and NaN are absent, as in the other formats.
+        let value = value.filter(|it| !matches!(it, FieldValue::Float(x) if !x.is_finite()));
+        self.present.push(i16::from(value.is_some()));
         match (&mut self.cells, value) {
             (_, None) => {}
-            (Cells::Whole(all), Some(Value::Number(n))) => all.push(n.cast_signed()),
-            (Cells::Whole(all), Some(Value::Signed(n))) => all.push(n),
-            (Cells::Float(all), Some(Value::Float(x))) => all.push(x),
-            (Cells::Flag(all), Some(Value::Flag(yes))) => all.push(yes),
-            (Cells::Text(all), Some(Value::Text(text))) => all.push(text.into()),
-            (Cells::Text(all), Some(Value::Letter(letter))) => {
+            (Cells::Whole(all), Some(FieldValue::Number(n))) => all.push(n.cast_signed()),
+            (Cells::Whole(all), Some(FieldValue::Signed(n))) => all.push(n),
+            (Cells::Float(all), Some(FieldValue::Float(x))) => all.push(x),
+            (Cells::Flag(all), Some(FieldValue::Flag(yes))) => all.push(yes),
+            (Cells::Text(all), Some(FieldValue::Text(text))) => all.push(text.into()),
+            (Cells::Text(all), Some(FieldValue::Letter(letter))) => {
                 all.push(letter.to_string().as_str().into());
             }
             _ => unreachable!("a field has values of its kind"),
@@ -215,38 +216,38 @@ impl Column {
     }
 
     fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<()> {
-        let there = Some(self.there.as_slice());
+        let present = Some(self.present.as_slice());
         let _rows = match &mut self.cells {
             Cells::Whole(all) => {
-                to.typed::<Int64Type>().write_batch(&std::mem::take(all), there, None)
+                to.typed::<Int64Type>().write_batch(&std::mem::take(all), present, None)
             }
             Cells::Float(all) => {
-                to.typed::<DoubleType>().write_batch(&std::mem::take(all), there, None)
+                to.typed::<DoubleType>().write_batch(&std::mem::take(all), present, None)
             }
             Cells::Flag(all) => {
-                to.typed::<BoolType>().write_batch(&std::mem::take(all), there, None)
+                to.typed::<BoolType>().write_batch(&std::mem::take(all), present, None)
             }
             Cells::Text(all) => {
-                to.typed::<ByteArrayType>().write_batch(&std::mem::take(all), there, None)
+                to.typed::<ByteArrayType>().write_batch(&std::mem::take(all), present, None)
             }
         }?;
-        self.there.clear();
+        self.present.clear();
         Ok(())
     }
 }
 
-fn of_time() -> Result<TypePtr> {
+fn time_type() -> Result<TypePtr> {
     let it = LogicalType::timestamp(true, TimeUnit::NANOS);
     primitive(TIME, Physical::INT64, Some(it))
 }
 
-fn of_field(field: &Field) -> Result<TypePtr> {
+fn field_type(field: &Field) -> Result<TypePtr> {
     let (physical, logical) = match field.kind {
-        Kind::Number => (Physical::INT64, Some(LogicalType::integer(64, false))),
-        Kind::Signed => (Physical::INT64, None),
-        Kind::Float => (Physical::DOUBLE, None),
-        Kind::Flag => (Physical::BOOLEAN, None),
-        Kind::Letter | Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ValueKind::Number => (Physical::INT64, Some(LogicalType::integer(64, false))),
+        ValueKind::Signed => (Physical::INT64, None),
+        ValueKind::Float => (Physical::DOUBLE, None),
+        ValueKind::Flag => (Physical::BOOLEAN, None),
+        ValueKind::Letter | ValueKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
     primitive(field.name, physical, logical)
 }

@@ -1,18 +1,17 @@
-//! A sample under the keys and in the units of PMIx: what `PMIx_Process_monitor` returns.
+//! Samples with the keys and units of PMIx, as `PMIx_Process_monitor` returns them.
 //!
-//! One array on each line, a container for each process, or one for the node with containers for
-//! its disks and interfaces in it, one level deep, always. A container begins with what it is of,
-//! asked for or not, and ends with the time of the sample, in seconds. A process has the name of
-//! its rank if it is one; who is none has its number alone.
+//! One array per line: a container per process, or one for the node with containers for its disks
+//! and interfaces. A container begins with the identity of the object, requested or not, and ends
+//! with the time of the sample in seconds. A rank is identified by name, other processes by pid.
 
 use super::object::Object;
-use super::{Format, Frame, Layout, rounded};
-use monitor_model::field::{Category, Kind, ProcessField, Value};
-use monitor_model::pmix::{Named, Shape};
+use super::{Frame, FrameWriter, Layout, rounded};
+use monitor_model::field::{Category, FieldValue, ProcessField, ValueKind};
+use monitor_model::pmix::{PmixEncoding, PmixNamed};
 use monitor_model::sample::{Node, Process, Sample};
 use serde_json::{Map, Value as Json, json};
 
-/// Writes one line for each sample.
+/// Writes one line per sample.
 pub struct Pmix {
     layout: Layout,
 }
@@ -24,7 +23,7 @@ impl Pmix {
     }
 }
 
-impl Format for Pmix {
+impl FrameWriter for Pmix {
     fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) {
         let mut all = Vec::new();
         let sample = &frame.rates.sample;
@@ -32,7 +31,7 @@ impl Format for Pmix {
             let fields = &self.layout.processes;
             let fields: Vec<_> =
                 fields.iter().copied().filter(|it| *it != ProcessField::Pid).collect();
-            let of = |it: &Process| container(it, &fields, named(it, sample), sample);
+            let of = |it: &Process| container(it, &fields, identity(it, sample), sample);
             all.extend(frame.processes.iter().map(of));
         }
         if let Some(node) = &sample.node_stats {
@@ -45,7 +44,7 @@ impl Format for Pmix {
 }
 
 impl Pmix {
-    /// The node with its devices; devices alone, if nothing else was asked for.
+    /// Adds the node with its devices, or only devices if the node itself is not in scope.
     fn node(&self, node: &Node, sample: &Sample, all: &mut Vec<Json>) {
         let disks =
             node.disks.iter().map(|it| container(it, &self.layout.disks, Vec::new(), sample));
@@ -70,8 +69,8 @@ fn host(sample: &Sample) -> Json {
     pair("pmix.hname", json!(&*sample.node))
 }
 
-/// What names a process: its rank, its number, its node.
-fn named(process: &Process, sample: &Sample) -> Vec<Json> {
+/// The identity of a process: rank, pid, node.
+fn identity(process: &Process, sample: &Sample) -> Vec<Json> {
     let rank = process.text.rank.as_ref();
     let rank = rank.map(|it| json!({ "nspace": &*it.namespace, "rank": it.rank }));
     let rank = rank.map(|it| pair("pmix.procid", it));
@@ -79,7 +78,7 @@ fn named(process: &Process, sample: &Sample) -> Vec<Json> {
     rank.into_iter().chain(pid).chain([host(sample)]).collect()
 }
 
-/// A container: its key, and a list of keys with values, behind those that name it.
+/// A container: its key, and a list of keys and values after the identity.
 fn container<O: Object>(
     object: &O,
     fields: &[O::Field],
@@ -87,12 +86,12 @@ fn container<O: Object>(
     sample: &Sample,
 ) -> Json
 where
-    O::Field: Named,
+    O::Field: PmixNamed,
 {
     for &field in fields {
         let Some(value) = value(object, field) else { continue };
         match field.pmix() {
-            Some(name) => list.push(pair(name.key, shaped(value, name.shape))),
+            Some(name) => list.push(pair(name.key, encoded(value, name.encoding))),
             None => list.push(pair(&format!("monitor.{}", field.field().name), value)),
         }
     }
@@ -106,28 +105,28 @@ fn pair(key: &str, value: Json) -> Json {
 }
 
 fn value<O: Object>(object: &O, field: O::Field) -> Option<Json> {
-    if field.field().kind == Kind::Text {
+    if field.field().kind == ValueKind::Text {
         return object.text(field).map(|text| json!(text));
     }
     Some(match object.number(field)? {
-        Value::Number(n) => json!(n),
-        Value::Signed(n) => json!(n),
-        Value::Float(x) => json!(rounded(x)?),
-        Value::Flag(yes) => json!(yes),
-        Value::Letter(letter) => json!(letter),
-        Value::Text(text) => json!(text),
+        FieldValue::Number(n) => json!(n),
+        FieldValue::Signed(n) => json!(n),
+        FieldValue::Float(x) => json!(rounded(x)?),
+        FieldValue::Flag(yes) => json!(yes),
+        FieldValue::Letter(letter) => json!(letter),
+        FieldValue::Text(text) => json!(text),
     })
 }
 
-fn shaped(value: Json, shape: Shape) -> Json {
+fn encoded(value: Json, shape: PmixEncoding) -> Json {
     let Some(n) = value.as_u64() else { return value };
     match shape {
-        Shape::Same => value,
-        Shape::Mebibytes => json!(n as f64 / f64::from(1 << 20)),
-        Shape::Timeval => {
+        PmixEncoding::Same => value,
+        PmixEncoding::Mebibytes => json!(n as f64 / f64::from(1 << 20)),
+        PmixEncoding::Timeval => {
             json!({ "sec": n / 1_000_000_000, "usec": n % 1_000_000_000 / 1_000 })
         }
-        Shape::Milliseconds => json!(n / 1_000_000),
-        Shape::Sectors => json!(n / 512),
+        PmixEncoding::Milliseconds => json!(n / 1_000_000),
+        PmixEncoding::Sectors => json!(n / 512),
     }
 }

@@ -1,12 +1,12 @@
-//! Prometheus' text form: `monitor_process_cpu_seconds_total{pid="1",comm="init"} 2.5`.
+//! The text format of Prometheus: `monitor_process_cpu_seconds_total{pid="1",comm="init"} 2.5`.
 //!
 //! Families come from the field list: base units, `_total` on counters, no rates (Prometheus
-//! computes them), no time stamps. `# EOF` closes a sample; to this form it is a comment.
+//! computes them), no timestamps. `# EOF` ends a sample; Prometheus takes it for a comment.
 
 use super::exposition::{self, Dialect};
-use super::{Format, Frame, Layout};
+use super::{Frame, FrameWriter, Layout};
 
-/// Writes one exposition for each sample.
+/// Writes one exposition per sample.
 pub struct Prometheus {
     layout: Layout,
     text: String,
@@ -19,9 +19,9 @@ impl Prometheus {
     }
 }
 
-impl Format for Prometheus {
+impl FrameWriter for Prometheus {
     fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) {
-        let all = exposition::of_frame(frame.rates, frame.processes, &self.layout);
+        let all = exposition::from_frame(frame.rates, frame.processes, &self.layout);
         self.text.clear();
         exposition::text(&all, Dialect::Prometheus, &mut self.text);
         out.extend_from_slice(self.text.as_bytes());

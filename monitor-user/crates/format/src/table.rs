@@ -1,48 +1,47 @@
-//! The table: for people, 80 columns or as wide as the terminal.
+//! The table: text in columns, 80 characters or the width of the terminal.
 //!
-//! One line says where and when and from which backend, then the parts asked for, then signals,
-//! then the notes.
-//! A value that is absent is `-`. Processes come last, so that a short screen cuts only them;
-//! where a line is too narrow for their columns, those that the layout can spare are left out.
+//! A line with node, backend and time, then the requested parts, then signals, then notes. An
+//! absent value is `-`. Processes come last, so that a small screen cuts only them; if a line is
+//! too short for the columns, the optional ones are left out.
 
 use super::grid::{Column, Grid, Side};
-use super::layout::Spare;
-use super::object::{Head, Object, Sums};
-use super::{Format, Frame, Layout, Paint, Room, events, human, notes};
+use super::layout::OptionalColumn;
+use super::object::{GroupHead, GroupSums, Object};
+use super::{Frame, FrameWriter, Layout, Paint, Viewport, events, human, notes};
 use anstyle::Style;
-use monitor_model::field::{Category, Field, GroupField, Kind, ProcessField, Role, Unit};
+use monitor_model::degradation::NoteFolder;
+use monitor_model::field::{Category, Field, GroupField, ProcessField, Role, Unit, ValueKind};
 use monitor_model::group::Grouped;
 use monitor_model::sample::Process;
-use monitor_model::shortfall::Fold;
 use std::fmt::Write;
 
 const HEADING: Style = Style::new().bold();
 const ENDED: Style = Style::new().dimmed();
 const NOTE: Style = anstyle::AnsiColor::Yellow.on_default();
 
-/// Writes a block for each sample.
+/// Writes one block of lines per sample.
 pub struct Table {
     layout: Layout,
     paint: Paint,
     grid: Grid,
     text: String,
-    fold: Fold,
+    folder: NoteFolder,
     written: bool,
 }
 
-impl Format for Table {
+impl FrameWriter for Table {
     fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) {
         self.text.clear();
-        if std::mem::replace(&mut self.written, true) && frame.room.lines.is_none() {
+        if std::mem::replace(&mut self.written, true) && frame.viewport.lines.is_none() {
             self.text.push('\n');
         }
         self.summary(frame);
         self.devices(frame);
-        let notes = notes::text(frame, &mut self.fold);
+        let notes = notes::text(frame, &mut self.folder);
         let events = if self.layout.signals { events::text(frame) } else { String::new() };
         let below = notes.lines().count() + events.lines().count();
         if let Some(grouped) = &frame.rates.groups {
-            self.groups(grouped, frame.room, below);
+            self.groups(grouped, frame.viewport, below);
         } else if self.layout.scope.processes() && !self.layout.processes.is_empty() {
             self.processes(frame, below);
         }
@@ -57,16 +56,16 @@ impl Format for Table {
 impl Table {
     /// With these columns.
     pub fn new(layout: Layout, paint: Paint) -> Self {
-        let (grid, text, fold) = (Grid::default(), String::new(), Fold::default());
-        Self { layout, paint, grid, text, fold, written: false }
+        let (grid, text, folder) = (Grid::default(), String::new(), NoteFolder::default());
+        Self { layout, paint, grid, text, folder, written: false }
     }
 
-    /// Where, by which backend, how many, since when, when. Writing to a `String` cannot fail.
+    /// Node, backend, number of rows, interval, time. Writing to a `String` cannot fail.
     fn summary(&mut self, frame: &Frame<'_>) {
         let sample = &frame.rates.sample;
         human::escaped(&sample.node, &mut self.text);
         let by = if sample.relayed { ", by the daemon" } else { "" };
-        let _ = write!(self.text, "  {}{by}", sample.source.name());
+        let _ = write!(self.text, "  {}{by}", sample.backend.name());
         if let Some(grouped) = &frame.rates.groups {
             let plural = if frame.matched == 1 { "" } else { "s" };
             let _ = write!(self.text, "  {} group{plural} by {}", frame.matched, grouped.by.name());
@@ -76,16 +75,16 @@ impl Table {
         }
         if let Some(interval) = frame.rates.interval {
             self.text.push_str("  over ");
-            human::span(interval.0 as f64, &mut self.text);
+            human::duration(interval.0 as f64, &mut self.text);
         }
         self.text.push_str("  ");
-        human::moment(sample.at.unix, &mut self.text);
+        human::timestamp(sample.at.unix, &mut self.text);
         self.text.push('\n');
     }
 
-    /// The node, its disks and its interfaces, as far as the scope goes.
+    /// The node, its disks and its interfaces, if they are in scope.
     fn devices(&mut self, frame: &Frame<'_>) {
-        let (scope, room) = (self.layout.scope, frame.room.columns);
+        let (scope, room) = (self.layout.scope, frame.viewport.columns);
         let Some(node) = &frame.rates.sample.node_stats else { return };
         if scope.node() {
             let fields = std::mem::take(&mut self.layout.node);
@@ -104,14 +103,14 @@ impl Table {
         }
     }
 
-    /// Heading and value, as many beside each other as the line holds.
+    /// Pairs of heading and value, as many as fit on a line.
     fn pairs<O: Object>(&mut self, object: &O, fields: &[O::Field], room: usize) {
         const WIDTH: usize = 20;
         let beside = (room / WIDTH).max(1);
         for line in fields.chunks(beside) {
             let start = self.text.len();
             for (index, &it) in line.iter().enumerate() {
-                // A gap of one at least, as a value may be wider than its place.
+                // At least one space, as a value may be wider than its column.
                 let used = self.text.len() - start;
                 let gap = (index * WIDTH).saturating_sub(used).max(usize::from(index > 0));
                 self.text.extend(std::iter::repeat_n(' ', gap));
@@ -135,35 +134,35 @@ impl Table {
         }
     }
 
-    /// Processes, each with its threads; on a screen no more than leave room for the notes.
+    /// Processes with their threads; a screen shows as many as fit above the notes.
     fn processes(&mut self, frame: &Frame<'_>, notes: usize) {
-        let most = self.left(frame.room, notes);
-        let fields = fitting(&self.layout, frame.room.columns);
+        let max = self.rows_left(frame.viewport, notes);
+        let fields = fitting_columns(&self.layout, frame.viewport.columns);
         self.grid.begin(fields.iter().map(|it| column(it.field())));
-        let rows = || frame.processes.iter().flat_map(with_threads).take(most);
+        let rows = || frame.processes.iter().flat_map(with_threads).take(max);
         for process in rows() {
             fields.iter().for_each(|&it| self.grid.cell(|out| cell(process, it, out)));
         }
-        self.heading(frame.room.columns);
+        self.heading(frame.viewport.columns);
         for (row, process) in rows().enumerate() {
             let style = if process.ended() { ENDED } else { Style::new() };
-            self.line(style, |grid, out| grid.row(row, frame.room.columns, out));
+            self.line(style, |grid, out| grid.row(row, frame.viewport.columns, out));
         }
     }
 
-    /// Groups: how many are in each, what they add up to, and the name, which may be long.
-    fn groups(&mut self, grouped: &Grouped, room: Room, notes: usize) {
+    /// Groups: number of processes, sums, and the name last, because it may be long.
+    fn groups(&mut self, grouped: &Grouped, room: Viewport, notes: usize) {
         const COUNTS: [GroupField; 2] = [GroupField::Processes, GroupField::Ended];
-        let most = self.left(room, notes);
-        let fields = self.layout.of_groups();
+        let max = self.rows_left(room, notes);
+        let fields = self.layout.group_fields();
         let counts = COUNTS.iter().map(|it| column(it.field()));
         let columns = counts.chain(fields.iter().map(|it| column(it.field())));
         self.grid.begin(columns.chain(std::iter::once(column(GroupField::Name.field()))));
-        let rows = || grouped.groups.iter().take(most);
+        let rows = || grouped.groups.iter().take(max);
         for group in rows() {
-            COUNTS.iter().for_each(|&it| self.grid.cell(|out| cell(&Head(group), it, out)));
-            fields.iter().for_each(|&it| self.grid.cell(|out| cell(&Sums(group), it, out)));
-            self.grid.cell(|out| cell(&Head(group), GroupField::Name, out));
+            COUNTS.iter().for_each(|&it| self.grid.cell(|out| cell(&GroupHead(group), it, out)));
+            fields.iter().for_each(|&it| self.grid.cell(|out| cell(&GroupSums(group), it, out)));
+            self.grid.cell(|out| cell(&GroupHead(group), GroupField::Name, out));
         }
         self.heading(room.columns);
         for (row, group) in rows().enumerate() {
@@ -173,8 +172,8 @@ impl Table {
         }
     }
 
-    /// How many rows a screen has left below what is written, a heading and so many notes.
-    fn left(&self, room: Room, notes: usize) -> usize {
+    /// Rows left on the screen below the written lines, a heading and the notes.
+    fn rows_left(&self, room: Viewport, notes: usize) -> usize {
         let used = self.text.lines().count() + 1 + notes;
         room.lines.map_or(usize::MAX, |lines| lines.saturating_sub(used))
     }
@@ -199,13 +198,13 @@ impl Table {
     }
 }
 
-/// The columns of processes without those that must be spared for the line to hold the others.
-fn fitting(layout: &Layout, room: usize) -> Vec<ProcessField> {
+/// The process columns that fit the width: optional ones are left out as needed.
+fn fitting_columns(layout: &Layout, room: usize) -> Vec<ProcessField> {
     let mut fields = layout.processes.clone();
-    for Spare { field, command } in &layout.spare {
+    for OptionalColumn { field, min_command: command } in &layout.optional {
         let widths = fields.iter().map(|it| match column(it.field()) {
-            Column { side: Side::Left, .. } if it.field().kind == Kind::Text => *command,
-            Column { title, least, .. } => least.max(title.len()),
+            Column { side: Side::Left, .. } if it.field().kind == ValueKind::Text => *command,
+            Column { title, min_width: least, .. } => least.max(title.len()),
         });
         // The gaps are one fewer than the columns.
         if widths.map(|width| width + 1).sum::<usize>() <= room + 1 {
@@ -222,7 +221,7 @@ fn with_threads(process: &Process) -> impl Iterator<Item = &Process> {
 
 fn column(field: &'static Field) -> Column {
     let side = match field.kind {
-        Kind::Text | Kind::Letter => Side::Left,
+        ValueKind::Text | ValueKind::Letter => Side::Left,
         _ => Side::Right,
     };
     let least = match field.unit {
@@ -236,13 +235,13 @@ fn column(field: &'static Field) -> Column {
             }
         }
     };
-    Column { title: field.title, least, side }
+    Column { title: field.title, min_width: least, side }
 }
 
 fn cell<O: Object>(object: &O, it: O::Field, out: &mut String) {
     let field = it.field();
     let absent = |out: &mut String| out.push('-');
-    if field.kind == Kind::Text {
+    if field.kind == ValueKind::Text {
         match object.text(it) {
             Some(text) => human::escaped(&text, out),
             None => absent(out),

@@ -1,18 +1,18 @@
-//! Every form prints the same two frames: whole, against a golden file.
+//! Golden tests: every format prints the same two frames, compared with a golden file.
 //!
-//! `MONITOR_BLESS=1 cargo test` writes the files anew; what changed is then seen in the diff.
+//! `MONITOR_BLESS=1 cargo test` rewrites the files; review the diff.
 
 use super::*;
 use monitor_model::field::{
-    Category, CpuField, DiskField, GroupField, NetField, NodeField, ProcessField, Value,
+    Category, CpuField, DiskField, FieldValue, GroupField, NetField, NodeField, ProcessField,
 };
-use monitor_model::group::{By, Group, Grouped};
+use monitor_model::group::{Group, GroupBy, Grouped};
 use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::{Device, Lost, Node, Note, Sample, Text};
+use monitor_model::sample::{Device, Node, Note, ProcessTexts, ProgramLoss, Sample};
 use monitor_model::{rates, sample};
 use std::path::Path;
 
-const ROOM: Room = Room { columns: 80, lines: None };
+const ROOM: Viewport = Viewport { columns: 80, lines: None };
 
 fn process(pid: u32, comm: &[u8], second: u64) -> Process {
     let id = Identity { pid: Pid(pid), start: Ns(u64::from(pid)) };
@@ -27,10 +27,10 @@ fn process(pid: u32, comm: &[u8], second: u64) -> Process {
     it
 }
 
-/// A shell with a thread, and one that ended and has a name to be afraid of.
+/// A shell with a thread, and an exited process with control characters in its name.
 fn processes(second: u64) -> Vec<Process> {
     let mut shell = process(7, b"sh", second);
-    shell.text = Text { cmdline: Some("sh -c \"a, b\"".into()), ..Text::default() };
+    shell.text = ProcessTexts { cmdline: Some("sh -c \"a, b\"".into()), ..ProcessTexts::default() };
     let mut thread = process(8, b"worker", second);
     thread.row.set(ProcessField::Tid, 8);
     shell.threads.push(thread);
@@ -62,7 +62,7 @@ fn sample(second: u64) -> Sample {
         processes: processes(second),
         node_stats: Some(node(second)),
         notes: vec![Note::remark("no block: CAP_BPF is missing")],
-        lost: vec![Lost { program: "life".into(), ring_full: 3, table_full: 0 }],
+        lost: vec![ProgramLoss { program: "life".into(), ring_full: 3, table_full: 0 }],
         ..Sample::default()
     }
 }
@@ -86,24 +86,25 @@ fn layout(scope: Scope) -> Layout {
     layout
 }
 
-/// Two samples in one form.
-fn print(form: Form, layout: Layout) -> String {
+/// Prints two samples in one format.
+fn print(form: OutputFormat, layout: Layout) -> String {
     let mut writer = form.writer(layout, Paint::Plain);
     let first = rates::first(sample(1));
     let second = rates::rates(&first.sample, sample(2));
     let mut out = Vec::new();
     for rates in [&first, &second] {
         let processes = &rates.sample.processes;
-        let frame = Frame { rates, processes, matched: processes.len(), events: &[], room: ROOM };
+        let frame =
+            Frame { rates, processes, matched: processes.len(), events: &[], viewport: ROOM };
         writer.write(&frame, &mut out);
     }
-    String::from_utf8(out).expect("every form is UTF-8")
+    String::from_utf8(out).expect("every format is UTF-8")
 }
 
-/// The groups of a sample, in one form.
-fn print_groups(form: Form) -> String {
+/// Prints the groups of a sample in one format.
+fn print_groups(form: OutputFormat) -> String {
     let group = |name: &str, processes: u64, cpu: u64| {
-        let mut it = Group { by: By::Job, name: name.into(), ..Group::default() };
+        let mut it = Group { by: GroupBy::Job, name: name.into(), ..Group::default() };
         it.head.set(GroupField::Processes, processes);
         it.head.set(GroupField::Ended, 23);
         it.row.set(ProcessField::CpuTime, cpu);
@@ -115,100 +116,106 @@ fn print_groups(form: Form) -> String {
         sample: Sample { processes: Vec::new(), node_stats: None, ..sample(1) },
         interval: Some(Ns(1_000_000_000)),
         groups: Some(Grouped {
-            by: By::Job,
+            by: GroupBy::Job,
             groups: vec![group("slurm:7", 2, 5_000_000_000), group("a \"b\",\n\u{1b}", 0, 7)],
             finished: vec![group("pbs:1.server", 0, 1_000_000_000)],
         }),
     };
-    let frame = Frame { rates: &rates, processes: &[], matched: 2, events: &[], room: ROOM };
+    let frame = Frame { rates: &rates, processes: &[], matched: 2, events: &[], viewport: ROOM };
     let mut out = Vec::new();
     form.writer(layout(Scope::Processes), Paint::Plain).write(&frame, &mut out);
-    String::from_utf8(out).expect("every form is UTF-8")
+    String::from_utf8(out).expect("every format is UTF-8")
 }
 
 #[track_caller]
 fn check(got: &str, name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/golden").join(name);
     if std::env::var_os("MONITOR_BLESS").is_some() {
-        std::fs::write(&path, got).expect("the folder is there");
+        std::fs::write(&path, got).expect("the golden folder exists");
     }
     let want = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(got == want, "{} differs; it is now:\n{got}", path.display());
+    assert!(got == want, "{} differs; actual output:\n{got}", path.display());
 }
 
 #[test]
-fn the_table_is_as_it_was() {
+fn the_table_matches_its_golden_file() {
     let mut layout = layout(Scope::All);
     layout.node.truncate(6);
     layout.disks.truncate(4);
     layout.nets.truncate(2);
-    check(&print(Form::Table, layout), "sample.table");
+    check(&print(OutputFormat::Table, layout), "sample.table");
 }
 
 #[test]
-fn json_is_as_it_was() {
-    check(&print(Form::Json, layout(Scope::All)), "sample.jsonl");
+fn json_matches_its_golden_file() {
+    check(&print(OutputFormat::Json, layout(Scope::All)), "sample.jsonl");
 }
 
 #[test]
-fn csv_is_as_it_was() {
-    check(&print(Form::Csv, layout(Scope::Processes)), "sample.csv");
+fn csv_matches_its_golden_file() {
+    check(&print(OutputFormat::Csv, layout(Scope::Processes)), "sample.csv");
 }
 
 #[test]
-fn prometheus_is_as_it_was() {
-    check(&print(Form::Prometheus, layout(Scope::All)), "sample.prom");
+fn prometheus_matches_its_golden_file() {
+    check(&print(OutputFormat::Prometheus, layout(Scope::All)), "sample.prom");
 }
 
 #[test]
-fn pmix_is_as_it_was() {
+fn pmix_matches_its_golden_file() {
     let mut layout = layout(Scope::All);
     layout.node.truncate(12);
-    check(&print(Form::Pmix, layout), "sample.pmix.jsonl");
+    check(&print(OutputFormat::Pmix, layout), "sample.pmix.jsonl");
 }
 
 #[test]
-fn groups_are_as_they_were_in_every_form() {
+fn groups_match_their_golden_file_in_every_format() {
     for (form, name) in [
-        (Form::Table, "groups.table"),
-        (Form::Json, "groups.jsonl"),
-        (Form::Csv, "groups.csv"),
-        (Form::Prometheus, "groups.prom"),
+        (OutputFormat::Table, "groups.table"),
+        (OutputFormat::Json, "groups.jsonl"),
+        (OutputFormat::Csv, "groups.csv"),
+        (OutputFormat::Prometheus, "groups.prom"),
     ] {
         check(&print_groups(form), name);
     }
 }
 
 #[test]
-fn every_field_that_is_there_stands_in_json_with_its_name() {
+fn every_field_with_a_value_is_in_json_by_name() {
     let mut process = Process::default();
     for field in
-        ProcessField::all().filter(|it| it.field().kind != monitor_model::field::Kind::Text)
+        ProcessField::all().filter(|it| it.field().kind != monitor_model::field::ValueKind::Text)
     {
         process.row.set(field, 1);
     }
     let rates = rates::first(Sample::default());
-    let frame =
-        Frame { rates: &rates, processes: &[process.clone()], matched: 1, events: &[], room: ROOM };
+    let frame = Frame {
+        rates: &rates,
+        processes: &[process.clone()],
+        matched: 1,
+        events: &[],
+        viewport: ROOM,
+    };
     let mut out = Vec::new();
-    Form::Json.writer(Layout::all(Scope::Processes), Paint::Plain).write(&frame, &mut out);
-    let json: serde_json::Value = serde_json::from_slice(&out).expect("it is JSON");
+    OutputFormat::Json.writer(Layout::all(Scope::Processes), Paint::Plain).write(&frame, &mut out);
+    let json: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
     for field in ProcessField::all() {
         let shown = !json["processes"][0][field.field().name].is_null();
-        let there = matches!(process.value(field), Some(Value::Number(_) | Value::Signed(_)));
+        let there =
+            matches!(process.value(field), Some(FieldValue::Number(_) | FieldValue::Signed(_)));
         assert!(shown || !there || field == ProcessField::Pss, "{}", field.field().name);
     }
 }
 
 #[test]
-fn a_screen_shows_no_more_than_fits_and_keeps_its_notes() {
+fn a_screen_shows_only_rows_that_fit_and_keeps_its_notes() {
     let rates = rates::first(sample(1));
     let many: Vec<_> = (1..100).map(|pid| process(pid, b"x", 1)).collect();
-    let room = Room { columns: 80, lines: Some(12) };
-    let frame = Frame { rates: &rates, processes: &many, matched: 99, events: &[], room };
+    let room = Viewport { columns: 80, lines: Some(12) };
+    let frame = Frame { rates: &rates, processes: &many, matched: 99, events: &[], viewport: room };
     let mut out = Vec::new();
-    Form::Table.writer(layout(Scope::Processes), Paint::Plain).write(&frame, &mut out);
-    let text = String::from_utf8(out).expect("every form is UTF-8");
+    OutputFormat::Table.writer(layout(Scope::Processes), Paint::Plain).write(&frame, &mut out);
+    let text = String::from_utf8(out).expect("every format is UTF-8");
     assert_eq!(text.lines().count(), 12);
     assert!(text.ends_with("note: life lost 3 records (ring full), 0 keys (table full)\n"));
 }

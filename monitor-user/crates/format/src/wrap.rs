@@ -1,11 +1,11 @@
-//! Running text in a column: broken between words, indented below its first line.
+//! Wraps text to a width: breaks between words and indents all lines but the first.
 
 use unicode_width::UnicodeWidthStr;
 
-/// Where a line ends that is for no terminal in particular.
+/// The width without a terminal.
 pub const COLUMNS: usize = 80;
 
-/// Appends a text that begins at column `indent`, and a line feed.
+/// Appends a text whose first line starts at column `indent`, and a line feed.
 pub fn wrap(text: &str, indent: usize, columns: usize, out: &mut String) {
     let mut used = indent;
     for (index, word) in text.split_whitespace().enumerate() {

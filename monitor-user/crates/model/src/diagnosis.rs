@@ -1,25 +1,26 @@
-//! What is told of an unusual event: how often it happened, to whom, since when.
+//! A diagnostic message: how often an unusual event happened, in which process, and why it is
+//! reported now.
 //!
-//! Data; `service/diag` decides what is told, `format/diagnosis` writes it.
+//! Pure data; the service `diag` decides what is reported, `monitor_format::diagnosis` writes it.
 
 use super::id::{Ns, Pid};
 use std::sync::Arc;
 
-/// Who met it; a part that nobody knows is absent.
+/// Where an event happened; unknown parts are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Whose {
-    /// The job, as its runtime numbers the jobs of one user.
+pub struct DiagOrigin {
+    /// Job family: the number that the runtime gave the job among those of one user.
     pub family: Option<Arc<str>>,
-    /// The job within that, such as one that another job has started.
+    /// Job within the family, such as one started by another job.
     pub local_job: Option<Arc<str>>,
     /// The rank in the job.
     pub rank: Option<u32>,
-    /// The process; none, if the event is the node's.
+    /// The process; none for an event of the node.
     pub pid: Option<Pid>,
 }
 
-impl Whose {
-    /// The rank of a namespace. Open MPI before 5 has one number, of which the lower half is the
+impl DiagOrigin {
+    /// A rank of a namespace. Open MPI before 5 has one number, of which the lower half is the
     /// local job (`orte/types.h`, ORTE_JOB_FAMILY); PRRTE writes `NAMESPACE@JOB`.
     pub fn rank(namespace: &str, rank: u32, pid: Pid) -> Self {
         let (family, job) = match (namespace.parse::<u32>(), namespace.rsplit_once('@')) {
@@ -31,46 +32,46 @@ impl Whose {
         Self { family, local_job, rank: Some(rank), pid: Some(pid) }
     }
 
-    /// A process that is no rank.
+    /// A process that is not a rank.
     pub fn process(pid: Pid) -> Self {
         Self { pid: Some(pid), ..Self::default() }
     }
 }
 
-/// Why something is told.
+/// Why a message is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It happened often enough, for the first time.
+pub enum DiagReason {
+    /// The threshold was reached for the first time.
     First,
-    /// Again, so long after it was told last.
+    /// Again, this long after the last report.
     Again(Ns),
-    /// The process ends: what was not told yet is the count.
+    /// The process ends: the count is what was not reported yet.
     Finalize {
-        /// All of it, told or not.
+        /// Total count, reported or not.
         total: u64,
-        /// Whether any was told before.
-        was_told: bool,
+        /// Whether any was reported before.
+        was_reported: bool,
     },
 }
 
-/// One line.
+/// One diagnostic message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// When, since 1970.
+    /// Time, since 1970.
     pub at: Ns,
     /// The node.
     pub host: Arc<str>,
-    /// The event.
+    /// Name of the event.
     pub event: Arc<str>,
-    /// What it means.
+    /// Meaning of the event.
     pub message: Arc<str>,
-    /// Times that are told.
+    /// Occurrences reported by this message.
     pub count: u64,
-    /// Why.
-    pub why: Why,
-    /// Who met it; the first of them, if they are several.
-    pub whose: Whose,
-    /// How many processes; more than one in a line for all that told the same.
+    /// Why it is reported.
+    pub reason: DiagReason,
+    /// Where it happened; the first origin, if there are several.
+    pub origin: DiagOrigin,
+    /// Number of processes; more than one if the message combines several equal ones.
     pub processes: u64,
 }
 
@@ -80,7 +81,7 @@ mod tests {
 
     #[track_caller]
     fn check(namespace: &str, family: &str, job: &str) {
-        let it = Whose::rank(namespace, 3, Pid(7));
+        let it = DiagOrigin::rank(namespace, 3, Pid(7));
         assert_eq!((it.family.as_deref(), it.local_job.as_deref()), (Some(family), Some(job)));
     }
 

@@ -1,50 +1,50 @@
-//! What happened between two samples, one by one: for what counters cannot tell.
+//! Single events between two samples, such as signals: what counters cannot show.
 //!
-//! Events are there only while their capability is asked for. A sample carries at most
-//! [`EVENTS_LIMIT`] of a kind; the rest is counted among what was lost.
+//! Events are recorded only while their capability is enabled. A sample carries at most
+//! [`EVENTS_LIMIT`] of one capability; the rest is counted as lost.
 
 use super::id::{Identity, Ns, Pid};
 
-/// Most events of one capability that a sample carries: at 10,000 a second, one reading in six
-/// seconds loses none.
+/// Maximum events of one capability in a sample: at 10,000 per second, a reading every six seconds
+/// loses none.
 pub const EVENTS_LIMIT: usize = 1 << 16;
 
-/// Something that happened.
+/// An event of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// When, on `CLOCK_BOOTTIME`.
+pub struct SampleEvent {
+    /// Time, on `CLOCK_BOOTTIME`.
     pub at: Ns,
-    /// To whom.
+    /// The process.
     pub target: Identity,
-    /// What.
-    pub what: What,
+    /// What happened.
+    pub kind: SampleEventKind,
 }
 
-impl Event {
-    /// Who caused it, if that was another process or itself.
+impl SampleEvent {
+    /// The process that caused it, possibly the target itself; none if the kernel did.
     pub const fn sender(&self) -> Option<Identity> {
-        match self.what {
-            What::SignalGenerated { sender, .. } => sender,
-            What::SignalDelivered { .. } => None,
+        match self.kind {
+            SampleEventKind::SignalGenerated { sender, .. } => sender,
+            SampleEventKind::SignalDelivered { .. } => None,
         }
     }
 }
 
-/// What happened to a process.
+/// Kind of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
-    /// A signal was made for it.
+pub enum SampleEventKind {
+    /// A signal was generated for the process.
     SignalGenerated {
         /// The signal.
         signal: Signal,
-        /// Who sent it; absent when the kernel made it.
+        /// Sender; absent when the kernel generated it.
         sender: Option<Identity>,
-        /// What became of it.
-        outcome: Outcome,
+        /// Result.
+        outcome: SignalOutcome,
     },
-    /// One of its threads took a signal.
+    /// A signal was delivered to one of its threads.
     SignalDelivered {
-        /// The signal; its thread is the one that took it.
+        /// The signal; its thread is the one it was delivered to.
         signal: Signal,
     },
 }
@@ -52,11 +52,11 @@ pub enum What {
 /// A signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Its number.
+    /// Signal number.
     pub number: u32,
     /// `si_code` of sigaction(2).
     pub code: i32,
-    /// The thread that it is for; absent when any thread of the process may take it.
+    /// Target thread; absent when any thread of the process may handle it.
     pub thread: Option<Pid>,
 }
 
@@ -95,13 +95,13 @@ const NAMES: [&str; 31] = [
     "SIGPWR",
     "SIGSYS",
 ];
-/// The first real-time signal that the C library leaves to programs.
+/// First real-time signal that the C library leaves to programs.
 const RTMIN: u32 = 34;
-/// The last one.
+/// Last real-time signal.
 const RTMAX: u32 = 64;
 
 impl Signal {
-    /// Its name; none for those that the C library keeps for itself.
+    /// Name of the signal; none for those reserved by the C library.
     pub fn name(&self) -> Option<String> {
         match self.number {
             RTMIN => Some("SIGRTMIN".into()),
@@ -114,26 +114,26 @@ impl Signal {
     }
 }
 
-/// What became of a signal as it was made (`TRACE_SIGNAL_*` of include/trace/events/signal.h).
+/// Result of generating a signal (`TRACE_SIGNAL_*` of include/trace/events/signal.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is pending and will be taken.
+pub enum SignalOutcome {
+    /// It is pending and will be delivered.
     Queued,
-    /// The process ignores it, or cannot be reached any more.
+    /// The process ignores it, or is exiting.
     Ignored,
-    /// It was pending already, and will be taken once.
+    /// It was already pending, and will be delivered once.
     AlreadyPending,
-    /// The queue of the process is full: it is lost.
+    /// The signal queue of the process is full: the signal is lost.
     Overflowed,
-    /// The queue of the process is full: it will be taken, but says nothing of its sender.
+    /// The signal queue is full: the signal will be delivered without information on its sender.
     Stripped,
 }
 
-impl Outcome {
+impl SignalOutcome {
     const ALL: [Self; 5] =
         [Self::Queued, Self::Ignored, Self::AlreadyPending, Self::Overflowed, Self::Stripped];
 
-    /// Its name in JSON.
+    /// Name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -144,8 +144,8 @@ impl Outcome {
         }
     }
 
-    /// The one of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// The result with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 }

@@ -1,18 +1,18 @@
-//! Processes by what they have in common: a job, a user, a command name, a cgroup.
+//! Groups of processes by a common property: job, user, command name, cgroup or container.
 //!
-//! Pure data. How processes are added up stands in `meter/group`.
+//! Pure data; `monitor_sampling::group` adds processes up.
 
 use super::field::ProcessField;
 use super::field::group::GroupRow;
 use super::field::process::ProcessRow;
 use super::field::{Category, Role};
 use super::histogram::Latencies;
-use super::name::{self, Unknown};
+use super::name::{self, UnknownName};
 use std::sync::Arc;
 
-/// What the processes of a group have in common.
+/// The property that the processes of a group have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum By {
+pub enum GroupBy {
     /// The job they belong to.
     #[default]
     Job,
@@ -22,17 +22,17 @@ pub enum By {
     Comm,
     /// Their cgroup.
     Cgroup,
-    /// Their container, as the path of their cgroup tells it.
+    /// Their container, from the path of their cgroup.
     Container,
-    /// The first rule that they fit. Nobody asks for it by name: rules are configured.
+    /// The first configured rule that they match; it cannot be requested by name.
     Rule,
 }
 
-impl By {
-    /// The names that one can ask for, in the order of the enum.
+impl GroupBy {
+    /// Names that can be requested, in the order of the enum.
     pub const NAMES: [&str; 5] = ["job", "user", "comm", "cgroup", "container"];
 
-    /// Its name in `--group-by` and in every output.
+    /// Name in `--group-by` and in every output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rule => "rule",
@@ -40,7 +40,7 @@ impl By {
         }
     }
 
-    /// The field that tells the group of a process.
+    /// The field that determines the group of a process.
     pub const fn field(self) -> ProcessField {
         match self {
             Self::Job => ProcessField::Job,
@@ -51,49 +51,49 @@ impl By {
     }
 }
 
-impl std::str::FromStr for By {
-    type Err = Unknown;
+impl std::str::FromStr for GroupBy {
+    type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<Self, Unknown> {
-        const ALL: [By; 5] = [By::Job, By::User, By::Comm, By::Cgroup, By::Container];
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        const ALL: [GroupBy; 5] =
+            [GroupBy::Job, GroupBy::User, GroupBy::Comm, GroupBy::Cgroup, GroupBy::Container];
         Ok(ALL[name::position("group", Self::NAMES.into_iter(), text)?])
     }
 }
 
-/// Those without what the groups are made by. No job, user, command or cgroup is called so.
+/// Name of the group of processes without the property. No job, user, command or cgroup has it.
 pub const NONE: &str = "(none)";
-/// Those for whose group there was no room.
+/// Name of the group of processes beyond the maximum number of groups.
 pub const OTHER: &str = "(other)";
 
 /// A group of processes and what they used, ended ones included.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// What they have in common.
-    pub by: By,
-    /// Which one: its name, [`NONE`] or [`OTHER`].
+    /// What the groups are formed by.
+    pub by: GroupBy,
+    /// Name of the group, [`NONE`] or [`OTHER`].
     pub name: Arc<str>,
-    /// How many, and since when.
+    /// Number of processes, and since when.
     pub head: GroupRow,
-    /// Counters added up, gauges of the living where a sum makes sense, and rates.
+    /// Sums of counters, sums of gauges of live processes where meaningful, and rates.
     pub row: ProcessRow,
-    /// How long the block requests of all of them took and how long they waited for a processor,
-    /// where that was counted.
+    /// Latencies of their block requests and waits for a CPU, where counted.
     pub latencies: Latencies,
 }
 
 /// The groups of a sample.
 #[derive(Clone, Debug, Default)]
 pub struct Grouped {
-    /// What they are made by.
-    pub by: By,
-    /// In the order in which they are shown.
+    /// What the groups are formed by.
+    pub by: GroupBy,
+    /// Groups, in display order.
     pub groups: Vec<Group>,
-    /// Those that are told for the last time: their last process ended long enough ago.
+    /// Groups reported for the last time: their last process ended long enough ago.
     pub finished: Vec<Group>,
 }
 
-/// Gauges that add up. Memory that processes share counts once for each, but for `pss_bytes`.
-pub const ADDED: [ProcessField; 9] = [
+/// Gauges that are summed. Shared memory counts once per process, except in `pss_bytes`.
+pub const SUMMED_GAUGES: [ProcessField; 9] = [
     ProcessField::Threads,
     ProcessField::Rss,
     ProcessField::RssAnon,
@@ -105,29 +105,29 @@ pub const ADDED: [ProcessField; 9] = [
     ProcessField::TcpSockets,
 ];
 
-/// The gauge of which the largest is told.
-pub const LARGEST: ProcessField = ProcessField::PeakRss;
+/// The gauge of which a group has the maximum.
+pub const MAX_GAUGE: ProcessField = ProcessField::PeakRss;
 
-/// How the values of processes make that of their group.
+/// How the value of a group is computed from those of its processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sum {
-    /// All that was ever used.
+pub enum Aggregation {
+    /// Sum over all processes, including ended ones.
     Total,
-    /// What the living have now.
+    /// Sum over live processes.
     Now,
-    /// The largest of any one, ended ones included.
+    /// Maximum over all processes, including ended ones.
     Largest,
-    /// The growth of a total.
+    /// Rate of a total.
     Rate,
 }
 
-/// How a field is made of those of the processes; absent for what makes no sense of many.
-pub fn sum(field: ProcessField) -> Option<Sum> {
+/// How a field of a group is computed; none for fields that only apply to a single process.
+pub fn aggregation(field: ProcessField) -> Option<Aggregation> {
     match field.field().role {
-        Role::Counter => Some(Sum::Total),
-        Role::RateOf(_) => Some(Sum::Rate),
-        Role::Gauge if field == LARGEST => Some(Sum::Largest),
-        Role::Gauge if ADDED.contains(&field) => Some(Sum::Now),
+        Role::Counter => Some(Aggregation::Total),
+        Role::RateOf(_) => Some(Aggregation::Rate),
+        Role::Gauge if field == MAX_GAUGE => Some(Aggregation::Largest),
+        Role::Gauge if SUMMED_GAUGES.contains(&field) => Some(Aggregation::Now),
         Role::Gauge | Role::Label => None,
     }
 }

@@ -1,15 +1,11 @@
-//! How long things took: counts that programs made, added up and asked for percentiles.
+//! Latency histograms counted by BPF programs: sums and percentiles.
 //!
-//! In: the log-linear buckets of `abi::histogram`. Out: sums of such counts, and percentiles by
-//! hdrhistogram, whose buckets are finer, so that nothing is lost on the way into it.
+//! In: the log-linear buckets of [`super::buckets`]. Out: sums of such counts, and percentiles by
+//! hdrhistogram, whose buckets are finer, so that no precision is lost.
 //! A percentile is the longest duration of its bucket: at most an eighth above the true one.
 
+use super::buckets::{BUCKETS, PER_POWER, bounds, bucket};
 use super::id::Ns;
-use monitor_ebpf::abi::histogram::{self, BUCKETS, bounds};
-
-/// Buckets of a doubling.
-const PARTS: usize = 8;
-const _: () = assert!(bounds(1 + PARTS).0 == 2 * bounds(1).0);
 
 /// Durations, counted by bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,39 +19,39 @@ impl Default for Histogram {
     }
 }
 
-impl From<&histogram::Histogram> for Histogram {
-    fn from(row: &histogram::Histogram) -> Self {
-        Self { counts: Box::new(row.counts) }
+impl From<&[u64; BUCKETS]> for Histogram {
+    fn from(counts: &[u64; BUCKETS]) -> Self {
+        Self { counts: Box::new(*counts) }
     }
 }
 
 impl Histogram {
-    /// Counts one.
-    pub fn note(&mut self, duration: Ns) {
-        self.note_many(duration, 1);
+    /// Counts one duration.
+    pub fn record(&mut self, duration: Ns) {
+        self.record_many(duration, 1);
     }
 
-    /// Counts so many that are in one bucket.
-    pub fn note_many(&mut self, duration: Ns, count: u64) {
-        let counted = &mut self.counts[histogram::bucket(duration.0)];
+    /// Counts `count` durations of one bucket.
+    pub fn record_many(&mut self, duration: Ns, count: u64) {
+        let counted = &mut self.counts[bucket(duration.0)];
         *counted = counted.saturating_add(count);
     }
 
-    /// Adds the counts of another.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (mine, others) in self.counts.iter_mut().zip(&*other.counts) {
             *mine += others;
         }
     }
 
-    /// Takes away what another counted before.
-    pub fn forget(&mut self, before: &Self) {
+    /// Subtracts the counts of an earlier histogram.
+    pub fn subtract(&mut self, before: &Self) {
         for (mine, others) in self.counts.iter_mut().zip(&*before.counts) {
             *mine = mine.saturating_sub(*others);
         }
     }
 
-    /// What all of them took together, each taken for the middle of its bucket: within 6 %.
+    /// Sum of all durations, each taken as the middle of its bucket: within 6 %.
     pub fn sum(&self) -> Ns {
         let middle = |(low, high, count): (Ns, Ns, u64)| {
             let high = if high.0 == u64::MAX { low } else { high };
@@ -69,22 +65,22 @@ impl Histogram {
         Ns(bounds(0).1)
     }
 
-    /// The counts of each doubling with its longest duration, empty ones among them; the last has
-    /// none.
-    pub fn doublings(&self) -> impl Iterator<Item = (Option<Ns>, u64)> {
-        let (last, doublings) = (BUCKETS - 1, self.counts[1..BUCKETS - 1].chunks(PARTS));
-        let ends = (1..last).step_by(PARTS).map(|at| Some(Ns(bounds(at + PARTS - 1).1)));
+    /// The counts of each power of two with its longest duration, including empty ones; the last
+    /// has no upper bound.
+    pub fn by_power_of_two(&self) -> impl Iterator<Item = (Option<Ns>, u64)> {
+        let (last, doublings) = (BUCKETS - 1, self.counts[1..BUCKETS - 1].chunks(PER_POWER));
+        let ends = (1..last).step_by(PER_POWER).map(|at| Some(Ns(bounds(at + PER_POWER - 1).1)));
         let within = ends.zip(doublings.map(|counts| counts.iter().sum()));
         let first = (Some(Self::shortest()), self.counts[0]);
         std::iter::once(first).chain(within).chain([(None, self.counts[last])])
     }
 
-    /// How many durations there are.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Buckets that are not empty: the shortest and longest duration, and how many.
+    /// Buckets that are not empty: shortest duration, longest duration, count.
     pub fn buckets(&self) -> impl Iterator<Item = (Ns, Ns, u64)> {
         let bucket = |(index, &count)| {
             let (low, high) = bounds(index);
@@ -94,7 +90,7 @@ impl Histogram {
     }
 }
 
-/// The histograms of a process, each absent unless it was asked for and something was counted.
+/// The histograms of a process, each absent unless it was requested and something was counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
     /// Read requests, from submission to completion.
@@ -108,30 +104,30 @@ pub struct Latencies {
 impl Latencies {
     /// Adds the histograms of another process.
     pub fn merge(&mut self, other: &Self) {
-        for (mine, others) in self.beside(other) {
+        for (mine, others) in self.paired_with(other) {
             if let Some(others) = others {
                 mine.get_or_insert_default().merge(others);
             }
         }
     }
 
-    /// What was counted since these were so.
+    /// What was counted since `before`.
     pub fn since(&self, before: &Self) -> Self {
         let mut grown = self.clone();
-        for (mine, others) in grown.beside(before) {
+        for (mine, others) in grown.paired_with(before) {
             if let (Some(mine), Some(others)) = (mine, others) {
-                mine.forget(others);
+                mine.subtract(others);
             }
         }
         grown
     }
 
-    /// Whether nothing was ever counted.
+    /// Whether no histogram is present.
     pub const fn is_empty(&self) -> bool {
         self.block_read.is_none() && self.block_write.is_none() && self.run_queue.is_none()
     }
 
-    /// Each of them with its name.
+    /// The histograms with their names.
     pub fn named(&self) -> [(&'static str, Option<&Histogram>); 3] {
         [
             ("block_read", self.block_read.as_ref()),
@@ -140,7 +136,7 @@ impl Latencies {
         ]
     }
 
-    fn beside<'a>(
+    fn paired_with<'a>(
         &'a mut self,
         other: &'a Self,
     ) -> [(&'a mut Option<Histogram>, &'a Option<Histogram>); 3] {
@@ -152,7 +148,7 @@ impl Latencies {
     }
 }
 
-/// Computes percentiles. Holds 32 KiB of scratch, so one serves many histograms in turn.
+/// Computes percentiles. Holds 32 KiB of scratch memory, so one instance serves many histograms.
 pub struct Percentiles {
     scratch: hdrhistogram::Histogram<u64>,
 }
@@ -168,10 +164,14 @@ impl Default for Percentiles {
 
 impl Percentiles {
     /// The percentiles of the durations; `None` if there are none.
-    pub fn of<const N: usize>(&mut self, of: &Histogram, percents: [f64; N]) -> Option<[Ns; N]> {
+    pub fn compute<const N: usize>(
+        &mut self,
+        of: &Histogram,
+        percents: [f64; N],
+    ) -> Option<[Ns; N]> {
         self.scratch.clear();
         for (low, high, count) in of.buckets() {
-            // Beyond the last bound nothing more is known than that it was reached.
+            // Of the last bucket only the lower bound is known.
             let value = if high.0 == u64::MAX { low } else { high };
             self.scratch.saturating_record_n(value.0, count);
         }
@@ -183,7 +183,6 @@ impl Percentiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_ebpf::abi::histogram::bucket;
 
     fn histogram(durations: &[u64]) -> Histogram {
         let mut it = Histogram::default();
@@ -195,7 +194,7 @@ mod tests {
 
     #[track_caller]
     fn check(durations: &[u64], percent: f64, wanted: u64) {
-        let got = Percentiles::default().of(&histogram(durations), [percent]);
+        let got = Percentiles::default().compute(&histogram(durations), [percent]);
         assert_eq!(got, Some([Ns(wanted)]));
     }
 
@@ -217,26 +216,26 @@ mod tests {
     #[test]
     fn what_is_beyond_the_range_took_at_least_its_end() {
         let end = bounds(BUCKETS - 1).0;
-        let it = Percentiles::default().of(&histogram(&[u64::MAX]), [50.0]);
+        let it = Percentiles::default().compute(&histogram(&[u64::MAX]), [50.0]);
         assert!(it.is_some_and(|[it]| it.0 >= end && it.0 < end + end / 100));
     }
 
     #[test]
     fn no_durations_have_no_percentile() {
-        assert_eq!(Percentiles::default().of(&histogram(&[]), [50.0]), None);
+        assert_eq!(Percentiles::default().compute(&histogram(&[]), [50.0]), None);
     }
 
     #[test]
-    fn doublings_have_all_and_end_where_the_next_begins() {
+    fn powers_of_two_cover_all_durations_without_a_gap() {
         let durations = histogram(&[7, 1_024, 2_047, 2_048, 1 << 36, u64::MAX]);
-        let all: Vec<_> = durations.doublings().collect();
+        let all: Vec<_> = durations.by_power_of_two().collect();
         assert_eq!(all.len(), 29);
         assert_eq!(all[..3], [(Some(Ns(1_023)), 1), (Some(Ns(2_047)), 2), (Some(Ns(4_095)), 1)]);
         assert_eq!(all[27..], [(Some(Ns((1 << 37) - 1)), 1), (None, 1)]);
     }
 
     #[test]
-    fn what_was_counted_before_is_taken_away() {
+    fn earlier_counts_are_subtracted() {
         let some = |durations: &[u64]| Some(histogram(durations));
         let before = Latencies { block_read: some(&[1]), ..Latencies::default() };
         let run_queue = some(&[7]);
@@ -246,10 +245,10 @@ mod tests {
     }
 
     #[test]
-    fn scratch_remembers_nothing() {
+    fn percentiles_do_not_depend_on_an_earlier_histogram() {
         let mut percentiles = Percentiles::default();
-        let _ = percentiles.of(&histogram(&[9_000_000; 7]), [50.0]);
-        let again = percentiles.of(&histogram(&[1]), [50.0]);
+        let _ = percentiles.compute(&histogram(&[9_000_000; 7]), [50.0]);
+        let again = percentiles.compute(&histogram(&[1]), [50.0]);
         assert_eq!(again, Some([Ns(1_023)]));
     }
 

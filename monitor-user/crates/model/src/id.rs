@@ -1,9 +1,10 @@
-//! Quantities and identities that must not be confused with bare numbers.
+//! Quantities and identities as types of their own, so that they are not confused with bare
+//! integers.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A span of time, or a point on a clock that the name of the variable tells.
+/// A span of time, or a point on the clock that the variable is named after, in nanoseconds.
 #[derive(
     Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
 )]
@@ -22,7 +23,7 @@ impl Ns {
 }
 
 impl From<Duration> for Ns {
-    /// The longest span that there is, if it is longer than 584 years.
+    /// Saturates at `u64::MAX` nanoseconds (584 years).
     fn from(time: Duration) -> Self {
         Self(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
     }
@@ -34,7 +35,7 @@ impl From<Duration> for Ns {
 )]
 pub struct Pid(pub u32);
 
-/// A process or a thread, for ever: an id is reused, the pair with its start is not.
+/// A unique identity of a process or thread: the id is reused, id and start time together are not.
 ///
 /// The order is that of the kernel's task list, so that two samples can be merged.
 #[derive(
@@ -43,14 +44,14 @@ pub struct Pid(pub u32);
 pub struct Identity {
     /// The process id, or the thread id of a thread's row.
     pub pid: Pid,
-    /// When it started, on `CLOCK_BOOTTIME`, as precisely as the backend knows.
+    /// Start time on `CLOCK_BOOTTIME`, as precise as the backend knows it.
     pub start: Ns,
 }
 
-/// What `/proc` rounds start times to; two backends may tell one start differently by as much.
+/// Granularity of start times in `/proc`: two backends may differ by this much for one process.
 const TICK: Ns = Ns(10_000_000);
 
-/// Whether two backends mean the same process.
+/// Whether two identities from different backends are the same process.
 pub fn is_same(one: Identity, other: Identity) -> bool {
     one.pid == other.pid && one.start.0.abs_diff(other.start.0) <= TICK.0
 }

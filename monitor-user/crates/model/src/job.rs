@@ -1,12 +1,12 @@
-//! Where a process comes from, as the kernel tells it: its control groups and what its
-//! environment says of jobs and ranks.
+//! The origin of a process as read from the kernel: its control groups, and the variables of its
+//! environment that name jobs and ranks.
 //!
-//! Read once for each execution; what it means is told elsewhere.
+//! Read once per exec; `monitor_sampling::job` interprets it.
 
 use std::sync::Arc;
 
-/// The variables that are kept of an environment, in the order in which they are looked up.
-/// Who sets each stands where it is used, in `meter/job/environ.rs`.
+/// The variables kept from an environment, in lookup order. What sets each of them is documented
+/// where they are used, in `monitor_sampling::job::environ`.
 pub const VARIABLES: [&str; 16] = [
     "SLURM_JOB_ID",
     "SLURM_JOBID",
@@ -26,35 +26,35 @@ pub const VARIABLES: [&str; 16] = [
     "SINGULARITY_CONTAINER",
 ];
 
-/// Which process of a parallel job somebody is.
+/// A process of a parallel job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank {
-    /// The namespace: one MPI job, as its runtime calls it.
+    /// Namespace: one MPI job, as named by its runtime.
     pub namespace: Arc<str>,
-    /// The place in it.
+    /// Rank in the namespace.
     pub rank: u32,
 }
 
-/// Where a process comes from.
+/// Origin of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// `/proc/<pid>/cgroup`: a line for each hierarchy.
     pub cgroups: Box<str>,
-    /// What is known of its environment; nothing, if we may not read it.
+    /// Variables of its environment; empty, if it may not be read.
     pub environ: Environ,
 }
 
-/// The variables of [`VARIABLES`] that an environment has.
+/// The variables of [`VARIABLES`] that are set in an environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environ {
     values: Vec<(&'static str, Box<str>)>,
-    /// Whether it was longer than what is read of one.
+    /// Whether the environment was longer than the limit.
     pub cut: bool,
 }
 
 impl Environ {
-    /// From the bytes of `/proc/<pid>/environ`: `NAME=value`, each ended by NUL. Of a variable
-    /// that stands twice, the first counts, as for getenv(3).
+    /// From the bytes of `/proc/<pid>/environ`: `NAME=value`, each terminated by NUL. The first
+    /// of two definitions counts, as for getenv(3).
     pub fn parse(bytes: &[u8]) -> Self {
         let mut it = Self::default();
         for entry in bytes.split(|&byte| byte == 0) {
@@ -69,13 +69,13 @@ impl Environ {
         it
     }
 
-    /// The value of a variable; one that is set to nothing is as good as absent.
+    /// The value of a variable; an empty value counts as absent.
     pub fn get(&self, name: &str) -> Option<&str> {
         let value = self.values.iter().find(|(other, _)| *other == name);
         value.map(|(_, value)| &**value).filter(|value| !value.is_empty())
     }
 
-    /// Whether it has none of the variables.
+    /// Whether none of the variables is set.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_speaks_of_jobs_is_kept() {
+    fn only_variables_of_jobs_are_kept() {
         let environ = Environ::parse(b"HOME=/root\0PMIX_RANK=3\0SLURM_JOB_ID=7=8\0junk\0");
         assert_eq!(environ.get("PMIX_RANK"), Some("3"));
         assert_eq!(environ.get("SLURM_JOB_ID"), Some("7=8"));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_two_counts_and_nothing_is_absent() {
+    fn the_first_of_two_counts_and_an_empty_value_is_absent() {
         let environ = Environ::parse(b"PMIX_RANK=3\0PMIX_RANK=4\0PBS_JOBID=\0");
         assert_eq!((environ.get("PMIX_RANK"), environ.get("PBS_JOBID")), (Some("3"), None));
     }

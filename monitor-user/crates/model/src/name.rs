@@ -1,39 +1,39 @@
-//! Names that people write: the one that was meant, or the nearest there is.
+//! Look-up of names in user input, with suggestions for unknown ones.
 //!
-//! In: the valid names and what was written. Out: its place among them, or an error that names
-//! both, in one line.
+//! In: the valid names and the input. Out: its index among them, or a one-line error with the input
+//! and a suggestion.
 
-/// From here on a name is likely to be meant.
-const ALIKE: f64 = 0.7;
-/// So many names are listed, where none is likely.
-const FEW: usize = 30;
+/// Similarity from which a name is suggested.
+const LIKELY_MATCH: f64 = 0.7;
+/// Maximum number of names listed if none is similar.
+const MAX_LISTED: usize = 30;
 
-/// A name that is not in its list.
+/// A name that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} {written:?}{hint}")]
-pub struct Unknown {
-    /// What it should be the name of.
+pub struct UnknownName {
+    /// Kind of object that is named.
     pub what: &'static str,
-    /// As it was written.
+    /// The input.
     pub written: String,
-    /// The valid name that is likely to be meant, else where the valid ones are.
+    /// The most similar valid name, else how to list the valid ones.
     pub hint: String,
 }
 
-/// The place of a name in the list of valid ones.
+/// Index of a name in the list of valid ones.
 pub fn position<'n>(
     what: &'static str,
     names: impl Iterator<Item = &'n str> + Clone,
     written: &str,
-) -> Result<usize, Unknown> {
-    names.clone().position(|name| name == written).ok_or_else(|| Unknown {
+) -> Result<usize, UnknownName> {
+    names.clone().position(|name| name == written).ok_or_else(|| UnknownName {
         what,
         written: written.to_owned(),
         hint: hint(what, names, written),
     })
 }
 
-/// What to say after an unknown name: which is meant, or which there are.
+/// What follows an unknown name: a suggestion, or the valid names.
 pub fn hint<'n>(what: &str, names: impl Iterator<Item = &'n str>, written: &str) -> String {
     let mut all: Vec<_> = names.collect();
     all.dedup();
@@ -41,23 +41,23 @@ pub fn hint<'n>(what: &str, names: impl Iterator<Item = &'n str>, written: &str)
         return format!("; did you mean {likely:?}?");
     }
     match what {
-        _ if (1..=FEW).contains(&all.len()) => format!(": there are {}", all.join(", ")),
+        _ if (1..=MAX_LISTED).contains(&all.len()) => format!(": there are {}", all.join(", ")),
         "field" | "service" => format!("; monitor {what}s lists them"),
         _ => String::new(),
     }
 }
 
-/// The name that is likely to be meant, if there is one.
+/// The name that was probably meant, if one is similar enough.
 pub fn likely<'n>(names: impl Iterator<Item = &'n str>, written: &str) -> Option<&'n str> {
-    nearest(names, written).filter(|name| likeness(name, written) >= ALIKE)
+    nearest(names, written).filter(|name| likeness(name, written) >= LIKELY_MATCH)
 }
 
-/// The name most like what was written. Common beginnings count, as people shorten names.
+/// The name most similar to the input. Common prefixes count, because names are abbreviated.
 pub fn nearest<'n>(names: impl Iterator<Item = &'n str>, written: &str) -> Option<&'n str> {
     names.max_by(|a, b| likeness(a, written).total_cmp(&likeness(b, written)))
 }
 
-/// How much alike two names are: 0 not at all, 1 the same.
+/// Similarity of two names, from 0 to 1 (equal).
 pub fn likeness(name: &str, written: &str) -> f64 {
     strsim::jaro_winkler(name, &written.to_lowercase())
 }
@@ -73,18 +73,18 @@ mod tests {
     }
 
     #[test]
-    fn a_valid_name_is_its_place() {
+    fn a_valid_name_gives_its_index() {
         check("rss_bytes", Ok(1));
     }
 
     #[test]
-    fn an_unknown_name_is_told_with_its_neighbour() {
+    fn an_unknown_name_is_reported_with_the_most_similar() {
         check("rss", Err(r#"unknown field "rss"; did you mean "rss_bytes"?"#));
         check("CPU", Err(r#"unknown field "CPU"; did you mean "cpu_ns"?"#));
     }
 
     #[test]
-    fn what_is_like_none_is_told_with_all_if_they_are_few() {
+    fn a_dissimilar_name_is_reported_with_all_if_they_are_few() {
         check("job", Err(r#"unknown field "job": there are cpu_ns, rss_bytes, comm"#));
         let levels = ["off", "error", "warn", "info", "debug"].into_iter();
         assert_eq!(likely(levels, "loud"), None);

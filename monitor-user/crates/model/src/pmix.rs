@@ -1,18 +1,18 @@
-//! The names that PMIx has for what we measure: `PMIX_PROC_RSS`, or its key `pmix.proc.rss`.
+//! PMIx names of our fields: `PMIX_PROC_RSS`, or its key `pmix.proc.rss`.
 //!
-//! Each is an alias of one of our fields wherever fields are named; and with `--pmix` a sample is
-//! written under the keys, in the units of the Standard. What PMIx has no name for has one of
-//! ours there, beginning with `monitor.`. What names an object, and when it was read, is told
-//! whether asked for or not: such a name is known and adds nothing.
+//! Each is an alias of a field wherever fields are named; with `--pmix` a sample is written with
+//! these keys and in the units of the Standard. Fields without a PMIx name get one that begins with
+//! `monitor.`. The identity of an object and the time of the sample are always written: requesting
+//! them is accepted and adds nothing.
 
 use super::field::{Category, DiskField, NetField, NodeField, ProcessField};
 
-/// How PMIx gives a value.
+/// Encoding of a value in PMIx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// As we have it.
+pub enum PmixEncoding {
+    /// Unchanged.
     Same,
-    /// A floating number of units of 2^20 bytes, which PMIx calls MB.
+    /// Floating-point number of 2^20 bytes, which PMIx calls MB.
     Mebibytes,
     /// `timeval`: seconds and microseconds.
     Timeval,
@@ -22,67 +22,69 @@ pub enum Shape {
     Sectors,
 }
 
-/// A name of PMIx.
+/// A PMIx name of a field.
 #[derive(Clone, Copy, Debug)]
-pub struct Name<F> {
-    /// The macro of `pmix_common.h`.
+pub struct PmixName<F> {
+    /// Macro in `pmix_common.h`.
     pub constant: &'static str,
-    /// The key that it stands for.
+    /// Key that the macro expands to.
     pub key: &'static str,
-    /// What it is with us.
+    /// Our field.
     pub field: F,
-    /// How its value is given.
-    pub shape: Shape,
+    /// Encoding of the value.
+    pub encoding: PmixEncoding,
 }
 
-/// A category that PMIx has names for.
-pub trait Named: Category {
-    /// Its names, in the order of the Standard.
-    const NAMES: &'static [Name<Self>];
-    /// What it has no name for, and a sample of all has too.
-    const MORE: &'static [Self];
-    /// Macros and keys of what is always told.
-    const GIVEN: &'static [(&'static str, &'static str)];
-    /// The key of a container of them.
+/// A category whose fields have PMIx names.
+pub trait PmixNamed: Category {
+    /// The names, in the order of the Standard.
+    const NAMES: &'static [PmixName<Self>];
+    /// Fields without a PMIx name that a full sample contains too.
+    const WITHOUT_PMIX_NAME: &'static [Self];
+    /// Macros and keys of values that every sample contains.
+    const ALWAYS_PRESENT: &'static [(&'static str, &'static str)];
+    /// Key of the container of such objects.
     const CONTAINER: &'static str;
 
-    /// The field that is meant by a macro or a key.
+    /// The field of a macro or key.
     fn alias(name: &str) -> Option<Self> {
-        let is = |it: &&Name<Self>| it.key == name || it.constant == name;
-        let ours = || Self::named(name.strip_prefix("monitor.")?);
+        let is = |it: &&PmixName<Self>| it.key == name || it.constant == name;
+        let ours = || Self::from_name(name.strip_prefix("monitor.")?);
         Self::NAMES.iter().find(is).map(|it| it.field).or_else(ours)
     }
 
-    /// Whether this is told whoever asks for it.
-    fn is_given(name: &str) -> bool {
-        Self::GIVEN.iter().any(|(constant, key)| *constant == name || *key == name)
+    /// Whether every sample contains this value.
+    fn is_always_present(name: &str) -> bool {
+        Self::ALWAYS_PRESENT.iter().any(|(constant, key)| *constant == name || *key == name)
     }
 
-    /// All that a sample has under the names of PMIx, if nothing was chosen.
-    fn all_of_pmix() -> Vec<Self> {
-        Self::NAMES.iter().map(|it| it.field).chain(Self::MORE.iter().copied()).collect()
+    /// The fields of a PMIx sample, if none were selected.
+    fn all_with_pmix() -> Vec<Self> {
+        let named = Self::NAMES.iter().map(|it| it.field);
+        named.chain(Self::WITHOUT_PMIX_NAME.iter().copied()).collect()
     }
 
-    /// Its name in PMIx, if it has one.
-    fn pmix(self) -> Option<&'static Name<Self>> {
+    /// PMIx name of the field, if it has one.
+    fn pmix(self) -> Option<&'static PmixName<Self>> {
         Self::NAMES.iter().find(|it| it.field == self)
     }
 }
 
 macro_rules! names {
     ($category:ident, $container:literal,
-        $($constant:literal $key:literal $field:ident $shape:ident;)+
+        $($constant:literal $key:literal $field:ident $encoding:ident;)+
         more $($more:ident)*;
         given $($given:literal $given_key:literal;)*) => {
-        impl Named for $category {
+        impl PmixNamed for $category {
             const CONTAINER: &'static str = $container;
-            const MORE: &'static [Self] = &[$($category::$more),*];
-            const GIVEN: &'static [(&'static str, &'static str)] = &[$(($given, $given_key)),*];
-            const NAMES: &'static [Name<Self>] = &[$(Name {
+            const WITHOUT_PMIX_NAME: &'static [Self] = &[$($category::$more),*];
+            const ALWAYS_PRESENT: &'static [(&'static str, &'static str)] =
+                &[$(($given, $given_key)),*];
+            const NAMES: &'static [PmixName<Self>] = &[$(PmixName {
                 constant: $constant,
                 key: $key,
                 field: $category::$field,
-                shape: Shape::$shape,
+                encoding: PmixEncoding::$encoding,
             }),+];
         }
     };
@@ -159,13 +161,13 @@ names! { NetField, "pmix.net.res",
     "PMIX_NET_SAMPLE_TIME" "pmix.net.samptime";
 }
 
-/// The old macro of a value that the Standard calls otherwise.
+/// Old macros that the Standard has renamed.
 const RENAMED: [(&str, &str); 1] = [("PMIX_NODE_SWAP_TOTAL", "PMIX_NODE_MEM_SWAP_TOTAL")];
 
-/// The field that is meant: by our name, by a key or a macro of PMIx.
-pub fn field<F: Named>(name: &str) -> Option<F> {
+/// The field with this name: our own, a PMIx key or a PMIx macro.
+pub fn field<F: PmixNamed>(name: &str) -> Option<F> {
     let renamed = RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
-    F::named(name).or_else(|| F::alias(renamed))
+    F::from_name(name).or_else(|| F::alias(renamed))
 }
 
 #[cfg(test)]
@@ -174,7 +176,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn a_field_is_meant_by_three_names() {
+    fn a_field_is_found_by_three_names() {
         for name in ["rss_bytes", "pmix.proc.rss", "PMIX_PROC_RSS"] {
             assert_eq!(field(name), Some(ProcessField::Rss), "{name}");
         }
@@ -185,15 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn no_key_is_of_two_fields() {
+    fn no_key_belongs_to_two_fields() {
         let keys = |all: &mut HashSet<_>, name: &'static str| assert!(all.insert(name), "{name}");
         let mut all = HashSet::new();
         ProcessField::NAMES.iter().for_each(|it| keys(&mut all, it.key));
         NodeField::NAMES.iter().for_each(|it| keys(&mut all, it.key));
         DiskField::NAMES.iter().for_each(|it| keys(&mut all, it.key));
         NetField::NAMES.iter().for_each(|it| keys(&mut all, it.key));
-        let given =
-            [ProcessField::GIVEN, &NodeField::GIVEN[1..], DiskField::GIVEN, NetField::GIVEN];
-        given.into_iter().flatten().for_each(|(_, key)| keys(&mut all, key));
+        let given = [ProcessField::ALWAYS_PRESENT, &NodeField::ALWAYS_PRESENT[1..]]
+            .into_iter()
+            .chain([DiskField::ALWAYS_PRESENT, NetField::ALWAYS_PRESENT]);
+        given.flatten().for_each(|(_, key)| keys(&mut all, key));
     }
 }

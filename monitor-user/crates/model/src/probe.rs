@@ -1,43 +1,43 @@
-//! Health of the data plane as data: for `doctor`, for metrics, for a corner of the screen.
+//! Health of the data plane as data: for `doctor`, metrics and the terminal UI.
 
-use super::want::Capability;
+use super::read_spec::Capability;
 
-/// How one capability is served.
+/// How one capability is provided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// By the best way there is on this kernel.
+    /// By its best implementation.
     Active,
-    /// By another way, that is as exact or less exact as its text says.
+    /// By another implementation, as exact or less exact.
     Fallback {
-        /// Why not the best way.
+        /// Why the best implementation is not used.
         why: String,
-        /// Whether the numbers are as good.
+        /// Whether the values are as exact.
         exact: bool,
     },
-    /// This host cannot.
+    /// Not available on this host.
     Unsupported {
         /// What is missing.
         why: String,
         /// What would make it work.
         fix: String,
     },
-    /// It should work and did not.
+    /// It should work but failed.
     Failed {
         /// The error.
         error: String,
     },
-    /// Nobody asked for it.
+    /// Not requested.
     Off,
 }
 
-/// One capability and what it costs.
+/// State and cost of one capability.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// Which.
+    /// The capability.
     pub capability: Capability,
-    /// How it is served.
+    /// How it is provided.
     pub health: Health,
-    /// The capability that is served by the same programs, and whose numbers are for both.
+    /// The capability provided by the same programs, whose numbers count for both.
     pub with: Option<Capability>,
     /// The hooks in use, such as `tp_btf/sched_process_free`, or the files read instead.
     pub hooks: Vec<String>,
@@ -56,12 +56,12 @@ pub struct Probe {
 pub struct Cost {
     /// Nanoseconds for each event.
     pub ns_per_event: f64,
-    /// Measured by the kernel, or the calibrated cost of such a hook.
+    /// Whether it is the calibrated cost of such a hook, not measured by the kernel.
     pub estimated: bool,
 }
 
 impl Probe {
-    /// A capability that nobody asked for.
+    /// A capability that is not requested.
     pub const fn off(capability: Capability) -> Self {
         Self {
             capability,
@@ -75,13 +75,13 @@ impl Probe {
         }
     }
 
-    /// The same without what is counted for it.
+    /// The same state without its numbers.
     pub fn without_numbers(self) -> Self {
         let Self { capability, health, hooks, .. } = self;
         Self { health, hooks, ..Self::off(capability) }
     }
 
-    /// Whether something asked for is not served as well as it could be.
+    /// Whether a requested capability is not provided exactly.
     pub const fn degraded(&self) -> bool {
         matches!(
             self.health,

@@ -1,8 +1,8 @@
-//! Rates: a sample and what grew since the one before.
+//! Rates: a sample, and the increase of its counters since the previous one.
 //!
-//! A process is matched by identity, so a reused pid starts from nothing. One that was not there
-//! before is measured against its own start: it has used all it has within the interval.
-//! One that ended in between is merged in with its final totals.
+//! Processes are matched by identity, so a reused pid starts from zero. A process that started
+//! within the interval has used all its totals within it. A process that ended in between is part
+//! of the sample with its final totals.
 
 use super::field::process::ProcessRow;
 use super::field::{Category, ProcessField, Role};
@@ -13,20 +13,20 @@ use super::sample::{Device, Process, Sample};
 /// A sample with its rates set.
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
-    /// Since the sample before; absent for the first.
+    /// Time since the previous sample; absent for the first.
     pub interval: Option<Ns>,
-    /// The sample, every rate set that could be.
+    /// The sample, with every rate that could be computed.
     pub sample: Sample,
-    /// Its processes by group, if that was asked for.
+    /// Its processes by group, if requested.
     pub groups: Option<Grouped>,
 }
 
-/// The first sample: no rates.
+/// The first sample, without rates.
 pub const fn first(sample: Sample) -> Rates {
     Rates { interval: None, sample, groups: None }
 }
 
-/// What grew between two samples.
+/// A sample with the rates since `before`.
 pub fn rates(before: &Sample, mut now: Sample) -> Rates {
     let between = Between { before: before.at.boot, interval: now.at.boot.since(before.at.boot) };
     let interval = between.interval;
@@ -51,7 +51,7 @@ struct Between {
     interval: Ns,
 }
 
-/// Walks two lists that are both in the order of identities, once.
+/// Merges two lists that are both in the order of identities, in one pass.
 fn merge(before: &[Process], now: &mut [Process], between: Between) {
     let mut old = before.iter().peekable();
     for process in now {
@@ -64,13 +64,13 @@ fn merge(before: &[Process], now: &mut [Process], between: Between) {
             _ if process.id.start >= between.before => {
                 process.row.set_rates(&zero_counters(process), between.interval);
             }
-            // Older than the interval and not seen before: it was filtered out, or denied.
+            // Older than the interval and not in the previous sample: it was filtered or refused.
             _ => {}
         }
     }
 }
 
-/// The counters it has, all at zero: what they were as it started.
+/// The counters of a process, all at zero: their values when it started.
 fn zero_counters(process: &Process) -> ProcessRow {
     let mut zero = ProcessRow::default();
     for field in ProcessField::all() {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_not_looked_at_before_has_no_rate() {
+    fn an_old_process_missing_from_the_previous_sample_has_no_rate() {
         check(process(2, 5, 100), process(1, 5, 600), None);
     }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_of_nothing_gives_no_rate() {
+    fn an_empty_interval_gives_no_rate() {
         let got = rates(&sample(7, vec![process(1, 5, 1)]), sample(7, vec![process(1, 5, 2)]));
         assert_eq!(got.sample.processes[0].row.get(ProcessField::CpuPercent), None);
     }

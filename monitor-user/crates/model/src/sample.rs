@@ -1,42 +1,42 @@
-//! A sample: what one backend read at one instant.
+//! A sample: what one backend read at one instant. Pure data, filled by the backends.
 
-use super::event::Event;
+use super::event::SampleEvent;
 use super::field::block::BlockRow;
 use super::field::disk::DiskRow;
 use super::field::net::NetRow;
 use super::field::node::{CpuRow, NodeRow};
 use super::field::process::ProcessRow;
-use super::field::{Kind, ProcessField, Value};
+use super::field::{FieldValue, ProcessField, ValueKind};
+use super::hidden::HiddenProcess;
 use super::histogram::Latencies;
 use super::id::{Identity, Ns};
 use super::job::{Origin, Rank};
-use super::unseen::Unseen;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Which backend read it.
+/// The backend that read a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
+pub enum BackendKind {
     /// The task iterator and BPF maps.
     Ebpf,
     /// Files of `/proc`.
     Procfs,
-    /// Fixed values, for tests of what lies above.
+    /// Fixed values, for tests of higher layers.
     #[default]
     Test,
-    /// None that works; it answers with an error only.
+    /// No working backend; every reading fails.
     Unsupported,
 }
 
-impl Source {
-    /// The one of that name; none that works, if there is no such name.
-    pub fn named(name: &str) -> Self {
-        const ALL: [Source; 3] = [Source::Ebpf, Source::Procfs, Source::Test];
+impl BackendKind {
+    /// The backend with this name; `Unsupported` for an unknown name.
+    pub fn from_name(name: &str) -> Self {
+        const ALL: [BackendKind; 3] = [BackendKind::Ebpf, BackendKind::Procfs, BackendKind::Test];
         ALL.into_iter().find(|it| it.name() == name).unwrap_or(Self::Unsupported)
     }
 
-    /// Its name in `--backend` and in every output.
+    /// Name in `--backend` and in every output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ebpf => "ebpf",
@@ -50,48 +50,48 @@ impl Source {
 /// When a sample was taken, on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instant {
-    /// `CLOCK_BOOTTIME`: what intervals and start times are measured on.
+    /// `CLOCK_BOOTTIME`: for intervals and start times.
     pub boot: Ns,
-    /// `CLOCK_REALTIME`: what people read.
+    /// `CLOCK_REALTIME`: for display.
     pub unix: Ns,
 }
 
-/// Everything that was asked for, at one instant.
+/// Everything that was requested, at one instant.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// When.
+    /// Time of the reading.
     pub at: Instant,
-    /// By whom.
-    pub source: Source,
-    /// Whether a daemon read it for us.
+    /// The backend that read it.
+    pub backend: BackendKind,
+    /// Whether a daemon read it and relayed it.
     pub relayed: bool,
     /// Name of the node.
     pub node: Arc<str>,
-    /// Its number among others; a node alone is node 0.
+    /// Number of the node in the cluster; 0 without a cluster.
     pub node_number: u32,
-    /// Processes, in the order of their identities; ended ones (since the last sample) among them.
+    /// Processes, in the order of their identities, including those ended since the last sample.
     pub processes: Vec<Process>,
-    /// Processes that have ended and whose final record has not arrived yet: the kernel frees a
-    /// process some milliseconds after its parent has waited for it.
-    pub dying: Vec<Birth>,
-    /// The node itself, if asked for.
+    /// Ended processes whose final record has not arrived yet: the kernel frees a process some
+    /// milliseconds after its parent has waited for it.
+    pub dying: Vec<ProcessParent>,
+    /// The node itself, if requested.
     pub node_stats: Option<Node>,
-    /// What happened since the last sample, if a capability that tells of events was asked for.
-    pub events: Vec<Event>,
-    /// Names of processes that events speak of, as a daemon told them.
+    /// Events since the last sample, if a capability that records events is enabled.
+    pub events: Vec<SampleEvent>,
+    /// Names of processes that occur in events, as relayed by a daemon.
     pub names: BTreeMap<Identity, Arc<str>>,
-    /// The histograms of all processes that were asked for, since somebody asked for them.
+    /// Histograms of all requested processes together, since they were first requested.
     pub latencies: Latencies,
-    /// What is missing, and why: one sentence each.
+    /// What is missing and why, one sentence each.
     pub notes: Vec<Note>,
-    /// Processes that whoever read cannot see.
-    pub unseen: Vec<Unseen>,
-    /// What each BPF program had to drop since it was loaded.
-    pub lost: Vec<Lost>,
+    /// Processes hidden from the backend.
+    pub hidden: Vec<HiddenProcess>,
+    /// What each BPF object dropped since it was loaded.
+    pub lost: Vec<ProgramLoss>,
 }
 
 impl Sample {
-    /// Says what the time of it, and of what happened before it, was on `CLOCK_BOOTTIME`.
+    /// Sets the time on `CLOCK_BOOTTIME`, and shifts the times of events accordingly.
     pub fn set_boot(&mut self, boot: Ns) {
         let before = std::mem::replace(&mut self.at.boot, boot);
         for event in &mut self.events {
@@ -99,7 +99,7 @@ impl Sample {
         }
     }
 
-    /// The name of a process, if it is known.
+    /// Name of a process, if known.
     pub fn name_of(&self, id: Identity) -> Option<Cow<'_, str>> {
         if let Some(name) = self.names.get(&id) {
             return Some(Cow::Borrowed(name));
@@ -112,55 +112,54 @@ impl Sample {
 /// A process, or one of its threads.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
-    /// Which.
+    /// Identity.
     pub id: Identity,
-    /// Who made it, if that was seen; a parent that has ended does not change it.
+    /// The process that forked it, if the fork was seen; unchanged when the parent ends.
     pub parent: Option<Identity>,
-    /// Its numbers.
+    /// Its fields.
     pub row: ProcessRow,
     /// Command name, NUL-padded, any bytes.
     pub comm: [u8; 16],
-    /// Texts that cost a look-up of their own; filled for the rows that are shown.
-    pub text: Text,
-    /// Whether it acts with no rights but those of its user and group, so that they may look into
-    /// it: real, effective and saved ids are one, and it may be dumped (`PTRACE_MODE_READ`). Not
-    /// told of root's.
-    pub unlent: bool,
-    /// Its threads, if asked for.
+    /// Texts that need an extra look-up; filled for the rows that are displayed.
+    pub text: ProcessTexts,
+    /// Whether its real user and group may read it (`PTRACE_MODE_READ`): real, effective and saved
+    /// ids are equal, it has no further capabilities, and it is dumpable. Not set for root's.
+    pub readable_by_owner: bool,
+    /// Its threads, if requested.
     pub threads: Vec<Process>,
-    /// What it transferred on each disk, in the order of device numbers (`--disk`).
+    /// Its transfers on each disk, in the order of device numbers (`--disk`).
     pub disks: Vec<Device<BlockRow>>,
-    /// Time on each processor that it was seen on, by number (`--exact-cpu`).
+    /// Time on each processor that it ran on, by number (`--exact-cpu`).
     pub on_cpus: Vec<(u32, Ns)>,
-    /// How long its block requests took and how long it waited for a CPU, where that was counted.
+    /// Latencies of its block requests and waits for a CPU, where counted.
     pub latencies: Latencies,
 }
 
-/// Who made whom.
+/// A process and its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Birth {
+pub struct ProcessParent {
     /// The process.
     pub id: Identity,
-    /// Who made it, if that was seen.
+    /// The process that forked it, if the fork was seen.
     pub parent: Option<Identity>,
 }
 
 /// Texts of a process.
 #[derive(Clone, Debug, Default)]
-pub struct Text {
+pub struct ProcessTexts {
     /// Arguments, joined by spaces.
     pub cmdline: Option<Arc<str>>,
-    /// The file executed last.
+    /// Path of the last executed file.
     pub path: Option<Arc<str>>,
     /// Path in the unified cgroup hierarchy.
     pub cgroup: Option<Arc<str>>,
     /// Name of the real user.
     pub user: Option<Arc<str>>,
-    /// What it belongs to, as `meter/job` made it out.
+    /// Job, as determined by `monitor_sampling::job`.
     pub job: Option<Arc<str>>,
-    /// Which rank of a parallel job it is, as `meter/job` made it out.
+    /// Rank in a parallel job, as determined by `monitor_sampling::job`.
     pub rank: Option<Arc<Rank>>,
-    /// What tells of its job.
+    /// Control groups and variables that its job is determined from.
     pub origin: Option<Arc<Origin>>,
 }
 
@@ -171,7 +170,7 @@ impl Process {
         String::from_utf8_lossy(&self.comm[..end])
     }
 
-    /// Notes that what was counted beside the kernel's own accounting began later than it did.
+    /// Records that probes began to count at `since`, if the process is older.
     pub fn count_from(&mut self, since: Ns) {
         if self.id.start < since {
             self.row.set(ProcessField::CountedSince, since.0);
@@ -184,10 +183,10 @@ impl Process {
     }
 
     /// Any field: a number from the row, or a text. The command name has its own function,
-    /// because it may have to be repaired.
-    pub fn value(&self, field: ProcessField) -> Option<Value<'_>> {
+    /// because its bytes may need replacing.
+    pub fn value(&self, field: ProcessField) -> Option<FieldValue<'_>> {
         use super::field::Category;
-        if field.field().kind != Kind::Text {
+        if field.field().kind != ValueKind::Text {
             return self.row.value(field);
         }
         let text = match field {
@@ -198,14 +197,14 @@ impl Process {
             ProcessField::Job => &self.text.job,
             _ => return None,
         };
-        text.as_deref().map(Value::Text)
+        text.as_deref().map(FieldValue::Text)
     }
 }
 
-/// The node, its processors, disks and interfaces; one level, always.
+/// The node, its processors, disks and interfaces.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// Its numbers.
+    /// Its fields.
     pub row: NodeRow,
     /// Processors on line, by number.
     pub cpus: Vec<(u32, CpuRow)>,
@@ -220,11 +219,11 @@ pub struct Node {
 pub struct Device<R> {
     /// Its name.
     pub name: Arc<str>,
-    /// Its numbers.
+    /// Its fields.
     pub row: R,
 }
 
-/// Something that a reader of the sample must know.
+/// A note on a sample: what is missing or inexact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// One sentence: what is missing and why.
@@ -234,12 +233,12 @@ pub struct Note {
 }
 
 impl Note {
-    /// Something worth saying; the answer is whole.
+    /// A remark; the sample is complete.
     pub fn remark(text: impl Into<String>) -> Self {
         Self { text: text.into(), partial: false }
     }
 
-    /// Something asked for is missing.
+    /// Something requested is missing.
     pub fn missing(text: impl Into<String>) -> Self {
         Self { text: text.into(), partial: true }
     }
@@ -247,7 +246,7 @@ impl Note {
 
 /// What one BPF object dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct ProgramLoss {
     /// The object.
     pub program: std::borrow::Cow<'static, str>,
     /// Records that found the ring buffer full.

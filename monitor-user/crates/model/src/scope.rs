@@ -1,6 +1,6 @@
-//! Which part of a node is asked for: its categories, and which of them go together.
+//! The part of a node that is requested, and the categories that belong to it.
 
-use super::name::{self, Unknown};
+use super::name::{self, UnknownName};
 
 /// A part of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,39 +19,39 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Their names, in the order of the enum.
+    /// Names, in the order of the enum.
     pub const NAMES: [&str; 5] = ["proc", "node", "disk", "net", "all"];
 
-    /// Its name.
+    /// Name of the scope.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Whether processes are part of it.
+    /// Whether it includes processes.
     pub const fn processes(self) -> bool {
         matches!(self, Self::Processes | Self::All)
     }
 
-    /// Whether the node's own numbers are part of it.
+    /// Whether it includes the node's own fields.
     pub const fn node(self) -> bool {
         matches!(self, Self::Node | Self::All)
     }
 
-    /// Whether disks are part of it.
+    /// Whether it includes disks.
     pub const fn disks(self) -> bool {
         matches!(self, Self::Node | Self::Disks | Self::All)
     }
 
-    /// Whether interfaces are part of it.
+    /// Whether it includes interfaces.
     pub const fn nets(self) -> bool {
         matches!(self, Self::Node | Self::Nets | Self::All)
     }
 }
 
 impl std::str::FromStr for Scope {
-    type Err = Unknown;
+    type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<Self, Unknown> {
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
         const ALL: [Scope; 5] =
             [Scope::Processes, Scope::Node, Scope::Disks, Scope::Nets, Scope::All];
         Ok(ALL[name::position("part", Self::NAMES.into_iter(), text)?])

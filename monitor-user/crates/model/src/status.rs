@@ -1,39 +1,39 @@
-//! How a request ended: one list, with the numbers and names that PMIx gives them.
+//! Status of a request: one list, with the numbers and names of PMIx.
 //!
-//! The numbers are those of `pmix_common.h`, so that a client of either kind reads the same one.
+//! The numbers are those of `pmix_common.h`, so that PMIx clients and ours read the same.
 
-/// How a request ended.
+/// Status of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Status {
-    /// All that was asked for was done.
+    /// Everything requested was done.
     Success = 0,
-    /// It failed, and that is a fault of the monitor or of the machine.
+    /// Failure of the monitor or the machine.
     Error = -1,
-    /// Something of that name is there already.
+    /// An object with that name exists already.
     Exists = -11,
-    /// The caller may not.
+    /// The caller lacks the permission.
     NoPermissions = -23,
-    /// It took too long.
+    /// The timeout expired.
     Timeout = -24,
-    /// Whoever should answer cannot be reached.
+    /// The node or process that should reply cannot be reached.
     Unreach = -25,
-    /// The request makes no sense.
+    /// The request is invalid.
     BadParam = -27,
     /// A limit was reached.
     OutOfResource = -29,
     /// No such process, device, node or monitor.
     NotFound = -46,
-    /// This host or this backend cannot.
+    /// Not supported by this host or this backend.
     NotSupported = -47,
-    /// A part was done.
+    /// Partly done.
     PartialSuccess = -52,
-    /// The service is about to end.
+    /// The service is shutting down.
     NotAvailable = -64,
 }
 
 impl Status {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 12] = [
         Self::Success,
         Self::Error,
@@ -49,17 +49,17 @@ impl Status {
         Self::NotAvailable,
     ];
 
-    /// Its number.
+    /// Number of the status.
     pub const fn number(self) -> i32 {
         self as i32
     }
 
-    /// The status of a number.
-    pub fn of(number: i32) -> Option<Self> {
+    /// The status with this number.
+    pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.number() == number)
     }
 
-    /// Its name, as PMIx spells it without the prefix.
+    /// Name as PMIx spells it, without the prefix.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Success => "SUCCESS",
@@ -78,28 +78,28 @@ impl Status {
     }
 }
 
-/// Why a request was not done: a status, and one sentence that says what, why and what to do.
+/// Refusal of a request: a status, and one sentence that says what, why and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// What kind.
+    /// The status.
     pub status: Status,
-    /// The sentence.
+    /// The sentence, for the client.
     pub message: String,
 }
 
 impl Refusal {
-    /// With a status.
+    /// A refusal with a status.
     pub fn new(status: Status, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 
-    /// The request makes no sense.
+    /// The request is invalid.
     pub fn bad(message: impl Into<String>) -> Self {
         Self::new(Status::BadParam, message)
     }
 
-    /// No such thing.
+    /// The object does not exist.
     pub fn absent(message: impl Into<String>) -> Self {
         Self::new(Status::NotFound, message)
     }
@@ -109,14 +109,14 @@ impl Refusal {
         Self::new(Status::OutOfResource, message)
     }
 
-    /// The caller may not.
+    /// The caller lacks the permission.
     pub fn denied(message: impl Into<String>) -> Self {
         Self::new(Status::NoPermissions, message)
     }
 }
 
-impl From<super::name::Unknown> for Refusal {
-    fn from(unknown: super::name::Unknown) -> Self {
+impl From<super::name::UnknownName> for Refusal {
+    fn from(unknown: super::name::UnknownName) -> Self {
         Self::bad(unknown.to_string())
     }
 }
@@ -126,10 +126,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_of_one_status() {
+    fn each_number_belongs_to_one_status() {
         for status in Status::ALL {
-            assert_eq!(Status::of(status.number()), Some(status));
+            assert_eq!(Status::from_number(status.number()), Some(status));
         }
-        assert_eq!(Status::of(7), None);
+        assert_eq!(Status::from_number(7), None);
     }
 }

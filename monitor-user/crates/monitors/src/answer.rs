@@ -1,74 +1,74 @@
-//! What a call is answered, as JSON.
+//! The results of calls, as JSON, and the list of monitors.
 
 use super::alarm::Alarm;
-use super::{Caller, Engine, Monitor};
+use super::{Caller, Monitor, MonitorEngine};
 use monitor_model::id::Ns;
 use monitor_model::status::{Refusal, Status};
-use monitor_protocol::answer::{Accounting, Hello, Leased, Listed, PROTOCOL, Totals};
+use monitor_protocol::answer::{Accounting, Hello, Lease, MonitorSummary, PROTOCOL, UsageTotals};
 use monitor_protocol::event::Event;
 use monitor_protocol::params::Register;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// An answer.
+/// The result of a call.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// To `hello`.
+    /// Of `hello`.
     Hello(Hello),
-    /// To `monitor`: the first sample.
+    /// Of `monitor`: the first sample.
     Sample {
         /// `SUCCESS` or `PARTIAL_SUCCESS`.
         status: &'static str,
-        /// The sample, in the form of all that follow.
+        /// The sample, in the same form as later ones.
         #[serde(flatten)]
         event: Event,
     },
-    /// To `cancel`: nothing more will be sent of these.
+    /// Of `cancel`: these monitors send no further events.
     Cancelled {
         /// Their names.
         cancelled: Vec<String>,
-        /// Nodes that did not confirm it in time; their parts end with their leases.
+        /// Nodes that did not confirm in time; their parts end with their leases.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         silent: Vec<String>,
     },
-    /// To `monitor`, if several nodes have a part in it.
+    /// Of `monitor` on several nodes.
     Nodes {
-        /// `SUCCESS`, or `PARTIAL_SUCCESS` if a node lacks something.
+        /// `SUCCESS`, or `PARTIAL_SUCCESS` if a node failed or is incomplete.
         status: &'static str,
         /// The name of the monitor.
         id: String,
-        /// Each node.
+        /// The result of each node.
         nodes: Vec<NodeAnswer>,
     },
-    /// To `list`.
-    List(Vec<Listed>),
-    /// To `heartbeat` and `file`.
+    /// Of `list`.
+    List(Vec<MonitorSummary>),
+    /// Of `heartbeat` and `file`.
     Set {
-        /// Its name.
+        /// The name of the watch.
         id: String,
     },
-    /// To `beat`.
-    Heard {},
-    /// To `register`: what is held now.
+    /// Of `beat`: no result.
+    HeartbeatSent {},
+    /// Of `register`: the registration.
     Registered(Register),
-    /// To `attach` and `renew`.
-    Leased(Leased),
-    /// To `account`.
+    /// Of `attach` and `renew`.
+    Leased(Lease),
+    /// Of `account`.
     Account(Accounting),
-    /// To `sum`.
-    Sum(Box<Totals>),
+    /// Of `sum`.
+    Sum(Box<UsageTotals>),
 }
 
-/// What one of several nodes answered.
+/// The result of one of several nodes.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeAnswer {
     /// The node.
     pub node: String,
-    /// How it went.
+    /// The status.
     #[serde(serialize_with = "by_name")]
     pub status: Status,
-    /// Why it did not go well.
+    /// The reason of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The first sample.
@@ -77,14 +77,14 @@ pub struct NodeAnswer {
 }
 
 impl NodeAnswer {
-    /// It gave a sample.
-    pub fn sample(node: &str, event: Event, partial: bool) -> Self {
+    /// A node with a sample.
+    pub fn from_sample(node: &str, event: Event, partial: bool) -> Self {
         let status = if partial { Status::PartialSuccess } else { Status::Success };
         Self { node: node.to_owned(), status, message: None, event: Some(event) }
     }
 
-    /// It gave none.
-    pub fn failed(node: &str, refusal: &Refusal) -> Self {
+    /// A node that failed.
+    pub fn from_refusal(node: &str, refusal: &Refusal) -> Self {
         let message = Some(refusal.message.clone());
         Self { node: node.to_owned(), status: refusal.status, message, event: None }
     }
@@ -95,7 +95,7 @@ fn by_name<S: serde::Serializer>(status: &Status, serializer: S) -> Result<S::Ok
 }
 
 impl Answer {
-    /// Who serves here.
+    /// The service and the node.
     pub fn hello(node: &Arc<str>, caller: &Caller) -> Self {
         Self::Hello(Hello {
             service: "monitor".into(),
@@ -108,10 +108,10 @@ impl Answer {
     }
 }
 
-impl Engine {
-    /// The monitors that the caller may know of: those of his user, or all.
-    pub(super) fn list(&self, caller: &Caller, now: Ns) -> Vec<Listed> {
-        let listed = |it: &Monitor| Listed {
+impl MonitorEngine {
+    /// The monitors that the caller may see: those of its user, or all for root.
+    pub(super) fn list(&self, caller: &Caller, now: Ns) -> Vec<MonitorSummary> {
+        let listed = |it: &Monitor| MonitorSummary {
             id: it.id.clone(),
             uid: it.uid,
             requestor: it.pid,
@@ -126,7 +126,7 @@ impl Engine {
                 None => at.0,
             }),
         };
-        let alarm = |it: &Alarm| Listed {
+        let alarm = |it: &Alarm| MonitorSummary {
             id: it.id.clone(),
             uid: it.uid,
             requestor: it.pid,
@@ -138,10 +138,10 @@ impl Engine {
             ended: None,
             lease_left_ns: None,
         };
-        let alarms = self.alarms.values().filter(|it| caller.root() || it.uid == caller.uid);
+        let alarms = self.alarms.values().filter(|it| caller.is_root() || it.uid == caller.uid);
         let periodic = self.monitors.values().filter(|it| it.every.is_some());
         periodic
-            .filter(|it| caller.root() || it.uid == caller.uid)
+            .filter(|it| caller.is_root() || it.uid == caller.uid)
             .map(listed)
             .chain(alarms.map(alarm))
             .collect()

@@ -1,26 +1,26 @@
-//! A call goes to whom it is for, and its reply back; refusals are counted.
+//! Dispatch of calls to their handlers, replies, and counts of refusals.
 
-use super::message::{About, Output};
-use super::{Answer, Caller, Engine};
+use super::message::{MonitorOutput, ServiceQuery};
+use super::{Answer, Caller, MonitorEngine};
 use monitor_model::id::Ns;
 use monitor_model::status::Refusal;
 use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
-use monitor_sampling::veil::Veil;
+use monitor_sampling::visibility::Visibility;
 
-impl Engine {
-    /// Does what a call asks, and replies unless that comes later.
-    pub(super) fn called(
+impl MonitorEngine {
+    /// Executes a call, and replies unless the reply comes later.
+    pub(super) fn handle_call(
         &mut self,
         by: (Conn, Option<Tag>),
         call: Call,
         now: Ns,
-        out: &mut Vec<Output>,
+        out: &mut Vec<MonitorOutput>,
     ) {
         let (from, tag) = by;
         let Some(caller) = self.callers.get(&from).cloned() else { return };
         let method = call.method();
-        // The reply goes before whatever the call lets happen.
+        // The reply precedes the events that the call causes.
         let place = out.len();
         let answer = match call {
             Call::Hello => Ok(Some(Answer::hello(&self.node, &caller))),
@@ -30,61 +30,61 @@ impl Engine {
             Call::Attach(named) => self.attach(&caller, &named.id, out).map(Some),
             Call::Renew(named) => self.renew(&caller, &named.id, now).map(Some),
             Call::Heartbeat(params) => self.heartbeat((&caller, tag.clone()), params, (now, out)),
-            Call::Beat => {
-                self.beat(&caller, now);
-                Ok(Some(Answer::Heard {}))
+            Call::SendHeartbeat => {
+                self.count_heartbeat(&caller, now);
+                Ok(Some(Answer::HeartbeatSent {}))
             }
             Call::File(params) => self.file((&caller, tag.clone()), params, (now, out)),
             Call::Account => self.account(&caller, tag.clone(), now),
             Call::Sum(sum) => self.sum(&caller, tag.clone(), (sum.pid, now)),
-            Call::Rules => asked((from, &tag), About::Rules, out),
-            Call::Probes => asked((from, &tag), About::Probes, out),
-            Call::Status => asked((from, &tag), About::Service, out),
-            // It has everybody's processes in full.
-            Call::Flight(_) if caller.veil != Veil::None => {
-                Err(Refusal::denied("the flight recorder has all processes: it takes observe-all"))
-            }
-            Call::Flight(params) => asked((from, &tag), About::Flight(params), out),
+            Call::Rules => query((from, &tag), ServiceQuery::Rules, out),
+            Call::Probes => query((from, &tag), ServiceQuery::Probes, out),
+            Call::Status => query((from, &tag), ServiceQuery::Service, out),
+            // The flight recorder has the processes of all users.
+            Call::Flight(_) if caller.visibility != Visibility::All => Err(Refusal::denied(
+                "the flight recorder has all processes: this needs observe-all",
+            )),
+            Call::Flight(params) => query((from, &tag), ServiceQuery::Flight(params), out),
             Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {
-            self.note_refusal(&caller, method, refusal);
+            self.count_refusal(&caller, method, refusal);
         }
         if let (Some(tag), Some(answer)) = (tag, answer.transpose()) {
-            out.insert(place, Output::Reply { to: from, tag, answer });
+            out.insert(place, MonitorOutput::Reply { to: from, tag, answer });
         }
     }
 
-    /// The same of first samples that could not be had: these are all the replies there are.
-    pub(super) fn note_refused(&mut self, out: &[Output]) {
+    /// Counts refused first samples: the only replies among these outputs.
+    pub(super) fn count_refused_samples(&mut self, out: &[MonitorOutput]) {
         for output in out {
-            let Output::Reply { to, answer: Err(refusal), .. } = output else { continue };
-            self.refuse(*to, "monitor", refusal);
+            let MonitorOutput::Reply { to, answer: Err(refusal), .. } = output else { continue };
+            self.count_refusal_to(*to, "monitor", refusal);
         }
     }
 
-    /// Counts a refusal to somebody, and writes it into the log.
-    pub fn refuse(&mut self, to: Conn, method: &str, refusal: &Refusal) {
+    /// Counts and logs a refusal to a connection.
+    pub fn count_refusal_to(&mut self, to: Conn, method: &str, refusal: &Refusal) {
         if let Some(caller) = self.callers.get(&to).cloned() {
-            self.note_refusal(&caller, method, refusal);
+            self.count_refusal(&caller, method, refusal);
         }
     }
 
-    /// Counts a refusal, and writes it into the log.
-    pub(super) fn note_refusal(&mut self, caller: &Caller, method: &str, refusal: &Refusal) {
+    /// Counts and logs a refusal to a caller.
+    pub(super) fn count_refusal(&mut self, caller: &Caller, method: &str, refusal: &Refusal) {
         *self.refused.entry(refusal.status.name()).or_default() += 1;
         let (uid, pid) = (caller.uid, caller.pid);
         tracing::info!(uid, pid, method, status = refusal.status.name(), "{refusal}");
     }
 }
 
-/// Hands on a question; nobody answers what carries no tag.
-fn asked(
+/// Forwards a query to the service; a call without a tag gets no reply.
+fn query(
     by: (Conn, &Option<Tag>),
-    about: About,
-    out: &mut Vec<Output>,
+    about: ServiceQuery,
+    out: &mut Vec<MonitorOutput>,
 ) -> Result<Option<Answer>, Refusal> {
     let (to, tag) = by;
-    out.extend(tag.clone().map(|tag| Output::Asked { to, tag, about }));
+    out.extend(tag.clone().map(|tag| MonitorOutput::Query { to, tag, query: about }));
     Ok(None)
 }

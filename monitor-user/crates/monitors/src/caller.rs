@@ -1,67 +1,67 @@
-//! Who calls, and how much he may ask for at once.
+//! The client of a connection, and the limits per user.
 
 use monitor_model::status::Refusal;
 use monitor_protocol::Conn;
-use monitor_sampling::veil::Veil;
+use monitor_sampling::visibility::Visibility;
 
-/// Who is at the other end of a connection; the kernel says so (`SO_PEERCRED` of unix(7)).
+/// The client of a connection, from `SO_PEERCRED` of unix(7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// His connection.
+    /// The connection.
     pub conn: Conn,
-    /// His user.
+    /// The user id.
     pub uid: u32,
-    /// His group.
+    /// The group id.
     pub gid: u32,
-    /// His process.
+    /// The process id.
     pub pid: u32,
-    /// What he may see.
-    pub veil: Veil,
+    /// The processes and fields that it may see.
+    pub visibility: Visibility,
 }
 
 impl Caller {
-    /// Whether nothing is kept from him.
-    pub const fn root(&self) -> bool {
+    /// Whether it is root.
+    pub const fn is_root(&self) -> bool {
         self.uid == 0
     }
 }
 
-/// What one user may have at once, and how often. A refusal names the limit.
+/// Limits per user. A refusal names the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Monitors.
+pub struct UserLimits {
+    /// Maximum number of monitors.
     pub monitors: usize,
-    /// Nanoseconds from one sample to the next, at least.
+    /// Minimum interval between samples, in nanoseconds.
     pub period_ns: u64,
-    /// The same where page tables must be walked (`pss_bytes`).
+    /// The same for `pss_bytes`, which walks page tables.
     pub costly_period_ns: u64,
-    /// Samples of all his monitors in a second.
+    /// Maximum samples per second of all monitors of a user.
     pub samples_per_second: u64,
-    /// Longest lease.
+    /// Maximum lease, in nanoseconds.
     pub lease_ns: u64,
-    /// Monitors that add processes up: each keeps books of all of them.
+    /// Maximum number of monitors with groups: each one tracks all processes.
     pub groups: usize,
-    /// Registrations of ranks that wait.
+    /// Maximum number of pending registrations.
     pub registrations: usize,
-    /// Events that a monitor keeps while nobody listens.
+    /// Maximum number of events that a detached monitor keeps.
     pub kept_events: usize,
-    /// The only user whose files can be watched, if the service may not act as others.
-    pub files_of: Option<u32>,
+    /// The only user whose files can be watched, if the service cannot switch users.
+    pub only_files_of: Option<u32>,
 }
 
-impl Limits {
-    /// Whether somebody may be looked after so often.
-    pub fn slowest(&self, every_ns: u64) -> Result<(), Refusal> {
-        pace(every_ns, self.period_ns, "period")
+impl UserLimits {
+    /// Checks an interval against `period_ns`.
+    pub fn check_period(&self, every_ns: u64) -> Result<(), Refusal> {
+        check_interval(every_ns, self.period_ns, "period")
     }
 
-    /// The same, where page tables must be walked.
-    pub fn slowest_costly(&self, every_ns: u64) -> Result<(), Refusal> {
-        pace(every_ns, self.costly_period_ns, "costly_period")
+    /// Checks an interval against `costly_period_ns`.
+    pub fn check_costly_period(&self, every_ns: u64) -> Result<(), Refusal> {
+        check_interval(every_ns, self.costly_period_ns, "costly_period")
     }
 }
 
-fn pace(every_ns: u64, least: u64, name: &str) -> Result<(), Refusal> {
+fn check_interval(every_ns: u64, least: u64, name: &str) -> Result<(), Refusal> {
     if every_ns >= least {
         return Ok(());
     }
@@ -69,7 +69,7 @@ fn pace(every_ns: u64, least: u64, name: &str) -> Result<(), Refusal> {
     Err(Refusal::limit(format!("every_ns: the shortest is {ms} ms, the limit {name:?}")))
 }
 
-impl Default for Limits {
+impl Default for UserLimits {
     fn default() -> Self {
         Self {
             monitors: 2048,
@@ -80,7 +80,7 @@ impl Default for Limits {
             groups: 16,
             registrations: 4096,
             kept_events: 1024,
-            files_of: None,
+            only_files_of: None,
         }
     }
 }

@@ -1,113 +1,113 @@
-//! The end of monitors that nobody waits for any more: cancelled, left behind, shut down.
+//! The end of monitors: cancelled, disconnected, shut down.
 //!
-//! A monitor whose view is away ends when the view is back; whoever cancelled it is answered
-//! then, so that after the answer nothing more is sent.
+//! A monitor whose view is at a reading ends when the view is back; the reply to `cancel` waits for
+//! that, so that no event follows it.
 
-use super::monitor::Teller;
-use super::register::By;
-use super::{Answer, Caller, Engine, Key, Output};
+use super::monitor::EventOrigin;
+use super::process_registration::TaggedCaller;
+use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
 use monitor_model::id::Ns;
 use monitor_model::status::Refusal;
 use monitor_protocol::Conn;
 use monitor_protocol::call::Tag;
-use monitor_protocol::event::Reason;
+use monitor_protocol::event::EndReason;
 use monitor_protocol::params::Cancel;
 use std::collections::BTreeSet;
 
-/// An answer that waits for monitors to end.
-pub struct Pending {
-    /// Those that have not.
-    pub left: BTreeSet<Key>,
+/// A pending reply to `cancel`.
+pub struct PendingCancel {
+    /// Monitors that have not ended yet.
+    pub left: BTreeSet<MonitorKey>,
     to: Conn,
     tag: Option<Tag>,
     names: Vec<String>,
 }
 
-impl Pending {
-    /// The answer.
-    pub fn reply(self) -> Option<Output> {
+impl PendingCancel {
+    /// The reply; `None` if the client does not expect one.
+    pub fn reply(self) -> Option<MonitorOutput> {
         let answer = Ok(Answer::Cancelled { cancelled: self.names, silent: Vec::new() });
-        Some(Output::Reply { to: self.to, tag: self.tag?, answer })
+        Some(MonitorOutput::Reply { to: self.to, tag: self.tag?, answer })
     }
 }
 
-/// What can be cancelled, and whose it is.
-struct Mark<'a> {
-    key: Key,
+/// A monitor or an alarm that can be cancelled, and its owner.
+struct Cancellable<'a> {
+    key: MonitorKey,
     id: &'a str,
     owner: Option<Conn>,
     uid: u32,
     pid: u32,
 }
 
-impl Engine {
-    /// Cancels one or all of the caller's monitors.
+impl MonitorEngine {
+    /// Cancels one or all monitors of the caller.
     pub(super) fn cancel(
         &mut self,
-        (caller, tag): By<'_>,
+        (caller, tag): TaggedCaller<'_>,
         which: &Cancel,
         now: Ns,
-        out: &mut Vec<Output>,
+        out: &mut Vec<MonitorOutput>,
     ) -> Result<Option<Answer>, Refusal> {
-        let keys = self.meant(caller, which)?;
+        let keys = self.named_keys(caller, which)?;
         let monitor = |key| self.monitors.get(key).map(|it| it.id.clone());
         let alarm = |key| self.alarms.get(key).map(|it| it.id.clone());
         let names = keys.iter().filter_map(|key| monitor(key).or_else(|| alarm(key))).collect();
-        self.cancels.push(Pending {
+        self.pending_cancels.push(PendingCancel {
             left: keys.iter().copied().collect(),
             to: caller.conn,
             tag,
             names,
         });
         for key in &keys {
-            // Whoever gets its events is told, unless he did it himself.
+            // The owner is notified unless it is the caller.
             let alarm = || Some(self.alarms.get(key)?.owner);
             let owner = self.monitors.get(key).map_or_else(alarm, |it| it.owner);
             let other = owner.is_some_and(|owner| owner != caller.conn);
-            self.finish(*key, (other.then_some(Reason::Cancelled), now), out);
+            self.end_monitor(*key, (other.then_some(EndReason::Cancelled), now), out);
         }
         if keys.is_empty() {
-            out.extend(self.cancels.pop().and_then(Pending::reply));
+            out.extend(self.pending_cancels.pop().and_then(PendingCancel::reply));
         }
         Ok(None)
     }
 
-    /// The monitors and alarms that are meant.
-    fn meant(&self, caller: &Caller, which: &Cancel) -> Result<Vec<Key>, Refusal> {
-        let own = |it: &Mark<'_>| it.owner == Some(caller.conn);
+    /// The monitors and alarms that the call names.
+    fn named_keys(&self, caller: &Caller, which: &Cancel) -> Result<Vec<MonitorKey>, Refusal> {
+        let own = |it: &Cancellable<'_>| it.owner == Some(caller.conn);
         let Some(id) = &which.id else {
-            let mine = |it: &Mark<'_>| own(it) || (which.all && it.uid == caller.uid);
-            return Ok(self.marks().filter(mine).map(|it| it.key).collect());
+            let mine = |it: &Cancellable<'_>| own(it) || (which.all && it.uid == caller.uid);
+            return Ok(self.cancellables().filter(mine).map(|it| it.key).collect());
         };
-        let named = || self.marks().filter(|it| it.id == id);
-        let here: Vec<Key> = named().filter(own).map(|it| it.key).collect();
+        let named = || self.cancellables().filter(|it| it.id == id);
+        let here: Vec<MonitorKey> = named().filter(own).map(|it| it.key).collect();
         if !here.is_empty() && which.requestor.is_none() {
             return Ok(here);
         }
-        let may = |it: &Mark<'_>| caller.root() || it.uid == caller.uid;
-        let asked = |it: &Mark<'_>| which.requestor.is_none_or(|pid| pid == it.pid);
-        let all: Vec<Key> = named().filter(may).filter(asked).map(|it| it.key).collect();
+        let may = |it: &Cancellable<'_>| caller.is_root() || it.uid == caller.uid;
+        let asked = |it: &Cancellable<'_>| which.requestor.is_none_or(|pid| pid == it.pid);
+        let all: Vec<MonitorKey> = named().filter(may).filter(asked).map(|it| it.key).collect();
         match all.len() {
             0 if which.idempotent => Ok(all),
-            0 => Err(Refusal::absent(format!("no monitor {id:?} of yours"))),
+            0 => Err(Refusal::absent(format!("you have no monitor {id:?}"))),
             1 => Ok(all),
             n => Err(Refusal::bad(format!(
-                "{n} requestors have a monitor {id:?}: say which by its requestor"
+                "{n} requestors have a monitor {id:?}: select one with requestor"
             ))),
         }
     }
 
-    /// Everything that can be cancelled.
-    fn marks(&self) -> impl Iterator<Item = Mark<'_>> {
+    /// All monitors and alarms that can be cancelled.
+    fn cancellables(&self) -> impl Iterator<Item = Cancellable<'_>> {
         let live = self.monitors.iter().filter(|(_, it)| !it.cancelled);
-        let monitors = live.map(|(key, it)| Mark {
+        let monitors = live.map(|(key, it)| Cancellable {
             key: *key,
             id: &it.id,
             owner: it.owner,
             uid: it.uid,
             pid: it.pid,
         });
-        let alarms = self.alarms.iter().map(|(key, it)| Mark {
+        let alarms = self.alarms.iter().map(|(key, it)| Cancellable {
             key: *key,
             id: &it.id,
             owner: Some(it.owner),
@@ -118,68 +118,71 @@ impl Engine {
     }
 
     /// Ends a monitor, now or when its view is back.
-    pub(super) fn finish(
+    pub(super) fn end_monitor(
         &mut self,
-        key: Key,
-        (told, now): (Option<Reason>, Ns),
-        out: &mut Vec<Output>,
+        key: MonitorKey,
+        (reason, now): (Option<EndReason>, Ns),
+        out: &mut Vec<MonitorOutput>,
     ) {
-        let unix = self.unix(now);
+        let unix = self.realtime(now);
         let Some(monitor) = self.monitors.get_mut(&key) else {
-            let by = Teller { node: &self.node, unix };
-            let told = self
-                .alarms
-                .remove(&key)
-                .and_then(|mut alarm| alarm.unanswered().or_else(|| Some(alarm.end(told?, by))));
-            out.extend(told);
+            let by = EventOrigin { node: &self.node, unix };
+            let event = self.alarms.remove(&key).and_then(|mut alarm| {
+                alarm.refuse_pending_call().or_else(|| Some(alarm.end_event(reason?, by)))
+            });
+            out.extend(event);
             return self.remove(key, out);
         };
-        if let Some(reply) = monitor.unanswered() {
+        if let Some(reply) = monitor.refuse_pending_call() {
             out.push(reply);
-        } else if let Some(reason) = told.filter(|_| monitor.owner.is_some()) {
-            monitor.end(reason, None, (Teller { node: &self.node, unix }, out));
+        } else if let Some(reason) = reason.filter(|_| monitor.owner.is_some()) {
+            monitor.end(reason, None, (EventOrigin { node: &self.node, unix }, out));
         }
         monitor.cancelled = true;
         match monitor.view.is_some() || monitor.ended.is_some() {
             true => self.remove(key, out),
-            false => self.note(key),
+            false => self.update_timers(key),
         }
     }
 
-    /// A connection has closed: its monitors go, or run on their leases.
-    pub(super) fn closed(&mut self, conn: Conn, now: Ns, out: &mut Vec<Output>) {
+    /// Handles a closed connection: ends its monitors, or starts their leases.
+    pub(super) fn close_connection(&mut self, conn: Conn, now: Ns, out: &mut Vec<MonitorOutput>) {
         self.callers.remove(&conn);
         self.alarms.retain(|_, it| it.owner != conn);
         self.accounts.close(conn);
-        self.cancels.iter_mut().filter(|it| it.to == conn).for_each(Pending::nobody_waits);
-        let his = self.monitors.iter().filter(|(_, it)| it.owner == Some(conn));
-        let keys: Vec<Key> = his.map(|(key, _)| *key).collect();
+        self.pending_cancels
+            .iter_mut()
+            .filter(|it| it.to == conn)
+            .for_each(PendingCancel::drop_reply);
+        let own = self.monitors.iter().filter(|(_, it)| it.owner == Some(conn));
+        let keys: Vec<MonitorKey> = own.map(|(key, _)| *key).collect();
         for key in keys {
             let Some(monitor) = self.monitors.get_mut(&key) else { continue };
             monitor.owner = None;
-            // Whoever comes for it finds its first sample among the events.
+            // Its first sample is kept with the other events until a client attaches.
             monitor.first = None;
             match monitor.lease {
                 Some(lease) => {
                     monitor.expires = Some(Ns(now.0.saturating_add(lease.0)));
-                    self.note(key);
+                    self.update_timers(key);
                 }
-                None => self.finish(key, (None, now), out),
+                None => self.end_monitor(key, (None, now), out),
             }
         }
     }
 
-    /// The service ends: everybody is told.
-    pub(super) fn shut_down(&mut self, now: Ns, out: &mut Vec<Output>) {
-        let keys: Vec<Key> = self.monitors.keys().chain(self.alarms.keys()).copied().collect();
+    /// Ends all monitors with the service, and notifies their owners.
+    pub(super) fn shut_down(&mut self, now: Ns, out: &mut Vec<MonitorOutput>) {
+        let keys: Vec<MonitorKey> =
+            self.monitors.keys().chain(self.alarms.keys()).copied().collect();
         for key in keys {
-            self.finish(key, (Some(Reason::Shutdown), now), out);
+            self.end_monitor(key, (Some(EndReason::Shutdown), now), out);
         }
     }
 }
 
-impl Pending {
-    fn nobody_waits(&mut self) {
+impl PendingCancel {
+    fn drop_reply(&mut self) {
         self.tag = None;
     }
 }

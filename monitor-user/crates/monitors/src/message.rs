@@ -1,6 +1,6 @@
-//! What wakes the engine, and what it asks for.
+//! The inputs and outputs of the engine.
 
-use super::alarm::LookAt;
+use super::alarm::FileToStat;
 use super::answer::Answer;
 use super::caller::Caller;
 use monitor_model::status::Refusal;
@@ -8,97 +8,97 @@ use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::event::Event;
 use monitor_protocol::params::Flight;
-use monitor_sampling::census::Claim;
-use monitor_sampling::eye::Eye;
-use monitor_sampling::file::{Stat, Unseen};
-use monitor_sampling::view::Seen;
+use monitor_sampling::consumer::Consumer;
+use monitor_sampling::file_watch::{FileStat, StatFailure};
+use monitor_sampling::job_index::RankClaim;
+use monitor_sampling::view::Output;
 
-/// Whatever can wake the engine.
-pub enum Input {
-    /// Somebody is there.
+/// Everything that can wake the engine.
+pub enum MonitorInput {
+    /// A client has connected.
     Opened(Caller),
-    /// He is gone.
+    /// A client has disconnected.
     Closed(Conn),
-    /// He called.
+    /// A client has made a call.
     Called {
-        /// Who.
+        /// Its connection.
         from: Conn,
-        /// What the reply carries; no reply, if absent.
+        /// The tag of the reply; no reply if absent.
         tag: Option<Tag>,
-        /// What.
+        /// The call.
         call: Call,
     },
-    /// The views come back from a reading.
-    Seen(Vec<Look>),
-    /// Somebody looked at a file.
-    Looked(Key, Result<Stat, Unseen>),
-    /// Somebody whom these watch has ended, and his last record is there.
-    Ended(Vec<Key>),
-    /// What became of claims.
-    Claimed(Vec<(Key, Result<(), Refusal>)>),
+    /// The consumers come back from a reading.
+    ReadingDone(Vec<ReadRequest>),
+    /// The metadata of a watched file.
+    FileStat(MonitorKey, Result<FileStat, StatFailure>),
+    /// A target of these monitors has ended, and its exit record is available.
+    TargetsEnded(Vec<MonitorKey>),
+    /// The results of rank claims.
+    ClaimsSettled(Vec<(MonitorKey, Result<(), Refusal>)>),
     /// Time has passed.
     Tick,
     /// The service ends.
     Shutdown,
 }
 
-/// Whatever the engine asks for.
-pub enum Output {
-    /// The reply to a call.
+/// Everything that the engine asks its caller to do.
+pub enum MonitorOutput {
+    /// Send the reply to a call.
     Reply {
-        /// To whom.
+        /// The connection.
         to: Conn,
-        /// The tag of his call.
+        /// The tag of the call.
         tag: Tag,
-        /// What became of it.
+        /// The result.
         answer: Result<Answer, Refusal>,
     },
-    /// Something that he asked to be told.
+    /// Send an event.
     Event {
-        /// Whom.
+        /// The connection.
         to: Conn,
-        /// What.
+        /// The event.
         event: Event,
     },
-    /// Read, and let these look.
-    Look(Vec<Look>),
-    /// Look at a file.
-    LookAt(LookAt),
-    /// See whether processes can be registered, and do it.
-    Claims(Vec<(Key, Claim)>),
-    /// Answer what is not about monitors.
-    Asked {
-        /// Whom.
+    /// Take a reading for these consumers.
+    Read(Vec<ReadRequest>),
+    /// Read the metadata of a file.
+    StatFile(FileToStat),
+    /// Check these claims, and register those that are valid.
+    CheckClaims(Vec<(MonitorKey, RankClaim)>),
+    /// Answer a query that is not about monitors.
+    Query {
+        /// The connection.
         to: Conn,
-        /// The tag of his call.
+        /// The tag of the call.
         tag: Tag,
-        /// What he wants to know.
-        about: About,
+        /// The query.
+        query: ServiceQuery,
     },
 }
 
-/// What the engine does not know of itself.
+/// A query that the service answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
-    /// How each capability is served.
+pub enum ServiceQuery {
+    /// The state of each probe.
     Probes,
-    /// What the service uses.
+    /// The service's own statistics.
     Service,
-    /// Requests that wait for their events.
+    /// The stored requests.
     Rules,
-    /// What the flight recorder kept.
+    /// The flight recorder's data.
     Flight(Flight),
 }
 
-/// One view, on its way to a reading or back.
-pub struct Look {
-    /// Of which monitor.
-    pub key: Key,
-    /// The view.
-    pub view: Eye,
-    /// What it saw, on the way back.
-    pub seen: Option<Result<Seen, Refusal>>,
+/// A consumer on its way to a reading or back.
+pub struct ReadRequest {
+    /// The monitor or accounting it belongs to.
+    pub key: MonitorKey,
+    /// The consumer.
+    pub consumer: Consumer,
+    /// Its result, on the way back.
+    pub result: Option<Result<Output, Refusal>>,
 }
 
-/// A monitor, as the engine counts them.
-pub type Key = u64;
+/// Serial number of a monitor, alarm, accounting or claim.
+pub type MonitorKey = u64;

@@ -1,29 +1,29 @@
-//! One monitor: when it is due, what it tells, when it is over.
+//! One monitor: its schedule, its events, its end.
 
-use super::{Answer, Output};
+use super::{Answer, MonitorOutput};
 use monitor_model::id::Ns;
+use monitor_model::read_spec::Capability;
 use monitor_model::status::{Refusal, Status};
-use monitor_model::want::Capability;
 use monitor_protocol::Conn;
 use monitor_protocol::call::Tag;
-use monitor_protocol::event::{Event, Reason};
+use monitor_protocol::event::{EndReason, Event};
 use monitor_sampling::schedule::Schedule;
-use monitor_sampling::view::{Seen, View};
+use monitor_sampling::view::{Output, View};
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How long a tick may wait so that others share its reading: this part of its period …
-const SLACK_PART: u64 = 20;
-/// … and no longer than this.
+/// The fraction of its period that a tick may wait to share a reading with others …
+const SLACK_FRACTION: u64 = 20;
+/// … and the maximum wait.
 pub const SLACK: Ns = Ns(7_000_000);
 
-/// Who tells, and when, where no reading says so.
+/// Node and time of an event.
 #[derive(Clone, Copy)]
-pub struct Teller<'a> {
+pub struct EventOrigin<'a> {
     /// The node.
     pub node: &'a Arc<str>,
-    /// The realtime clock.
+    /// Realtime in nanoseconds.
     pub unix: Ns,
 }
 
@@ -31,60 +31,60 @@ pub struct Teller<'a> {
 pub struct Monitor {
     /// Its name.
     pub id: String,
-    /// Who is told; nobody, while it runs on its lease.
+    /// The connection that gets its events; `None` while it runs on its lease.
     pub owner: Option<Conn>,
-    /// Whose it is.
+    /// The user that it belongs to.
     pub uid: u32,
-    /// The process that asked for it.
+    /// The process that started it.
     pub pid: u32,
-    /// What must be attached for it.
+    /// The capabilities that it needs.
     pub capabilities: Vec<Capability>,
-    /// Whether it gives groups.
+    /// Whether it samples groups.
     pub grouped: bool,
-    /// Its eye; away, while it looks at a reading.
+    /// Its view; `None` while it is at a reading.
     pub view: Option<Box<View>>,
-    /// When it is due.
+    /// Its ticks.
     pub schedule: Schedule,
-    /// How often; once, if absent.
+    /// Its period; one sample if absent.
     pub every: Option<Ns>,
-    /// The tag of the call, until it is answered.
+    /// The tag of the call, until its reply.
     pub first: Option<Tag>,
-    /// Samples given.
+    /// Number of samples sent.
     pub seq: u64,
-    /// Ticks left out.
+    /// Number of missed ticks.
     pub missed: u64,
-    /// The number that its events carry.
+    /// The code that its events carry.
     pub code: Option<i32>,
-    /// Whether it goes on when all targets are gone.
+    /// Whether it continues when all targets have ended.
     pub follow: bool,
-    /// How long it lives without its owner.
+    /// How long it runs without a connection.
     pub lease: Option<Ns>,
-    /// When it ends, if nobody comes for it.
+    /// When its lease expires, while it has no connection.
     pub expires: Option<Ns>,
-    /// Why it ended while nobody listened: what it has to tell is kept until its lease is over.
-    pub ended: Option<Reason>,
-    /// It has been cancelled, and its view is not back yet.
+    /// Why it ended without a connection; its events are kept until its lease expires.
+    pub ended: Option<EndReason>,
+    /// Whether it is cancelled and its view is not back yet.
     pub cancelled: bool,
-    /// Somebody whom it watches has ended: it looks before its time …
-    pub hurry: bool,
-    /// … and is doing so.
-    pub hurried: bool,
-    /// What it could not tell.
-    pub kept: Kept,
+    /// Whether a target has ended, so that it takes an early reading …
+    pub wants_early_read: bool,
+    /// … and whether it is at that reading.
+    pub is_early_read: bool,
+    /// Its events while it has no connection.
+    pub kept: KeptEvents,
 }
 
-/// Events that wait for somebody to listen.
+/// Events of a detached monitor.
 #[derive(Default)]
-pub struct Kept {
+pub struct KeptEvents {
     /// The events.
     pub events: VecDeque<Event>,
-    /// How many of them there may be.
+    /// Maximum number of events.
     pub limit: usize,
-    /// How many were dropped before the first of them.
+    /// Number of events dropped before the first kept one.
     pub dropped: u64,
 }
 
-impl Kept {
+impl KeptEvents {
     fn push(&mut self, event: Event) {
         if self.events.len() >= self.limit && self.events.pop_front().is_some() {
             self.dropped += 1;
@@ -92,7 +92,7 @@ impl Kept {
         self.events.push_back(event);
     }
 
-    /// Takes them all; the first tells how many are missing before it.
+    /// Takes all events; the first one has the number of dropped ones before it.
     pub fn take(&mut self) -> VecDeque<Event> {
         let dropped = std::mem::take(&mut self.dropped);
         let mut events = std::mem::take(&mut self.events);
@@ -106,43 +106,45 @@ impl Kept {
 impl Monitor {
     /// When its next sample is due.
     pub fn due(&self) -> Option<Ns> {
-        let due = if self.hurry { Some(Ns(0)) } else { self.schedule.due() };
+        let due = if self.wants_early_read { Some(Ns(0)) } else { self.schedule.due() };
         due.filter(|_| self.view.is_some() && !self.cancelled)
     }
 
-    /// Lets its view go to a reading.
-    pub fn leave(&mut self, now: Ns) -> Option<Box<View>> {
+    /// Takes its view for a reading.
+    pub fn take_view(&mut self, now: Ns) -> Option<Box<View>> {
         let early = self.schedule.due().is_none_or(|due| due > now);
-        self.hurried = std::mem::take(&mut self.hurry) && early;
+        self.is_early_read = std::mem::take(&mut self.wants_early_read) && early;
         self.view.take()
     }
 
-    /// When somebody should look after it: a little later, as others may come due by then.
-    pub fn wakes(&self) -> Option<Ns> {
-        // The first sample is waited for.
+    /// When to wake for it: a little after `due`, so that others can share the reading.
+    pub fn wake_at(&self) -> Option<Ns> {
+        // A client waits for the first sample.
         let slack = match self.every {
-            Some(every) if self.seq > 0 && !self.hurry => Ns(every.0 / SLACK_PART).min(SLACK),
+            Some(every) if self.seq > 0 && !self.wants_early_read => {
+                Ns(every.0 / SLACK_FRACTION).min(SLACK)
+            }
             _ => Ns(0),
         };
         self.due().map(|due| Ns(due.0.saturating_add(slack.0)))
     }
 
-    /// Takes what its view saw: answers, or tells. Says whether it is over.
-    pub fn take(
+    /// Handles the result of its view: sends the reply or an event. Returns whether it is over.
+    pub fn handle_result(
         &mut self,
-        seen: Result<Seen, Refusal>,
-        (now, by): (Ns, Teller<'_>),
-        out: &mut Vec<Output>,
+        seen: Result<Output, Refusal>,
+        (now, by): (Ns, EventOrigin<'_>),
+        out: &mut Vec<MonitorOutput>,
     ) -> bool {
-        let hurried = std::mem::take(&mut self.hurried);
+        let hurried = std::mem::take(&mut self.is_early_read);
         if hurried && seen.as_ref().is_ok_and(|seen| !seen.ended) {
-            // Somebody else's reading has told of it already.
+            // An earlier reading has reported the end already.
             return false;
         }
-        // A look before its time is no tick.
+        // An early reading is not a tick.
         let due = if hurried { now } else { self.schedule.due().unwrap_or(now) };
         let missed = if hurried { 0 } else { self.schedule.taken(now) };
-        // What is asked for once has no next tick to miss.
+        // A single sample has no next tick to miss.
         self.missed += self.every.map_or(0, |_| missed);
         let seen = match seen {
             Ok(seen) => seen,
@@ -156,69 +158,73 @@ impl Monitor {
             partial: seen.partial,
             notes: seen.notes,
             ended,
-            sample: raw(seen.json),
+            sample: raw(seen.bytes),
             ..self.event(by)
         };
         self.seq += 1;
         match self.first.take() {
             Some(tag) => self.reply(tag, event, seen.partial, out),
-            None => self.tell(event, out),
+            None => self.send_event(event, out),
         }
         ended.is_some() || self.every.is_none()
     }
 
-    fn ended(&self, seen: &Seen) -> Option<Reason> {
-        if seen.gone && !self.follow {
-            return Some(Reason::TargetsGone);
+    fn ended(&self, seen: &Output) -> Option<EndReason> {
+        if seen.targets_gone && !self.follow {
+            return Some(EndReason::TargetsGone);
         }
-        (self.every.is_some() && self.schedule.due().is_none()).then_some(Reason::Count)
+        (self.every.is_some() && self.schedule.due().is_none()).then_some(EndReason::Count)
     }
 
-    /// It is over, and keeps only what it has to tell, for whoever comes for it. Gives back what
-    /// was attached for it.
-    pub fn rest(&mut self) -> Vec<Capability> {
+    /// Ends it, but keeps its events until a client attaches. Returns the capabilities to release.
+    pub fn end_detached(&mut self) -> Vec<Capability> {
         self.view = None;
         self.grouped = false;
         self.ended = self.kept.events.back().and_then(|last| last.ended);
         std::mem::take(&mut self.capabilities)
     }
 
-    /// Whether it has something to tell that nobody has come for, and may still come.
-    pub fn awaited(&self) -> bool {
+    /// Whether it has kept events, and a client may still attach.
+    pub fn has_kept_events(&self) -> bool {
         self.owner.is_none() && self.expires.is_some() && !self.kept.events.is_empty()
     }
 
-    /// A reading that failed as a whole ends it; a first one is refused.
-    fn failed(&mut self, refusal: Refusal, by: Teller<'_>, out: &mut Vec<Output>) -> bool {
+    /// Ends it after a failed reading; refuses the call if that was the first.
+    fn failed(
+        &mut self,
+        refusal: Refusal,
+        by: EventOrigin<'_>,
+        out: &mut Vec<MonitorOutput>,
+    ) -> bool {
         match (self.first.take(), self.owner) {
             (Some(tag), Some(to)) => {
-                out.push(Output::Reply { to, tag, answer: Err(refusal) });
+                out.push(MonitorOutput::Reply { to, tag, answer: Err(refusal) });
             }
-            _ => self.end(Reason::Failed, Some(refusal.message), (by, out)),
+            _ => self.end(EndReason::Failed, Some(refusal.message), (by, out)),
         }
         true
     }
 
-    /// The reply to the call that began it, if it ends before its first sample.
-    pub fn unanswered(&mut self) -> Option<Output> {
+    /// The reply to its call, if it ends before its first sample.
+    pub fn refuse_pending_call(&mut self) -> Option<MonitorOutput> {
         let (tag, to) = (self.first.take()?, self.owner?);
         let text = format!("monitor {:?} ended before its first sample", self.id);
         let answer = Err(Refusal::new(Status::NotAvailable, text));
-        Some(Output::Reply { to, tag, answer })
+        Some(MonitorOutput::Reply { to, tag, answer })
     }
 
-    /// Tells that it is over.
+    /// Sends its end event.
     pub fn end(
         &mut self,
-        reason: Reason,
+        reason: EndReason,
         message: Option<String>,
-        (by, out): (Teller<'_>, &mut Vec<Output>),
+        (by, out): (EventOrigin<'_>, &mut Vec<MonitorOutput>),
     ) {
         let event = Event { ended: Some(reason), message, ..self.event(by) };
-        self.tell(event, out);
+        self.send_event(event, out);
     }
 
-    fn event(&self, by: Teller<'_>) -> Event {
+    fn event(&self, by: EventOrigin<'_>) -> Event {
         Event {
             id: self.id.clone(),
             seq: self.seq,
@@ -231,16 +237,16 @@ impl Monitor {
         }
     }
 
-    fn reply(&self, tag: Tag, event: Event, partial: bool, out: &mut Vec<Output>) {
+    fn reply(&self, tag: Tag, event: Event, partial: bool, out: &mut Vec<MonitorOutput>) {
         let status = if partial { Status::PartialSuccess } else { Status::Success };
         let answer = Ok(Answer::Sample { status: status.name(), event });
-        out.extend(self.owner.map(|to| Output::Reply { to, tag, answer }));
+        out.extend(self.owner.map(|to| MonitorOutput::Reply { to, tag, answer }));
     }
 
-    /// Tells whoever listens, or keeps it until somebody does.
-    fn tell(&mut self, event: Event, out: &mut Vec<Output>) {
+    /// Sends an event to its connection, or keeps it without one.
+    fn send_event(&mut self, event: Event, out: &mut Vec<MonitorOutput>) {
         match self.owner {
-            Some(to) => out.push(Output::Event { to, event }),
+            Some(to) => out.push(MonitorOutput::Event { to, event }),
             None => self.kept.push(event),
         }
     }

@@ -1,75 +1,86 @@
-//! Views go out to a reading together, and come back with what they saw.
+//! Readings: due views go out together, and come back with their results.
 
-use super::Engine;
-use super::message::{Key, Look, Output};
-use super::monitor::{SLACK, Teller};
+use super::MonitorEngine;
+use super::message::{MonitorKey, MonitorOutput, ReadRequest};
+use super::monitor::{EventOrigin, SLACK};
 use monitor_model::id::Ns;
-use monitor_sampling::eye::Eye;
+use monitor_sampling::consumer::Consumer;
 
-impl Engine {
-    /// Hands out the views of all monitors that are due. One reading at a time: who comes due
-    /// meanwhile joins the next.
-    pub(super) fn look(&mut self, now: Ns, out: &mut Vec<Output>) {
-        let first = self.ticks.first().into_iter().chain(self.accounts.due()).min();
-        if self.looking || first.is_none_or(|at| at > now) {
+impl MonitorEngine {
+    /// Requests a reading for the views of all due monitors. One reading at a time: views that
+    /// become due meanwhile join the next.
+    pub(super) fn start_reading(&mut self, now: Ns, out: &mut Vec<MonitorOutput>) {
+        let first = self.tick_timers.first().into_iter().chain(self.accounts.due()).min();
+        if self.is_reading || first.is_none_or(|at| at > now) {
             return;
         }
-        // Who is due, but could wait a little longer, shares the reading.
-        let soon = self.ticks.until(Ns(now.0.saturating_add(SLACK.0)));
+        // Views that are due but could wait a little longer share the reading.
+        let soon = self.tick_timers.due_until(Ns(now.0.saturating_add(SLACK.0)));
         let mut looks = Vec::with_capacity(soon.len());
         for key in soon {
             let due = self.monitors.get_mut(&key).filter(|it| it.due().is_some_and(|at| at <= now));
-            if let Some(view) = due.and_then(|it| it.leave(now)) {
-                looks.push(Look { key, view: Eye::View(view), seen: None });
-                self.ticks.set(key, None);
+            if let Some(view) = due.and_then(|it| it.take_view(now)) {
+                looks.push(ReadRequest { key, consumer: Consumer::View(view), result: None });
+                self.tick_timers.set(key, None);
             }
         }
-        let accounts = self.accounts.looks(now);
-        looks.extend(accounts.into_iter().map(|(key, view)| Look { key, view, seen: None }));
-        self.looking = !looks.is_empty();
-        out.push(Output::Look(looks));
+        let accounts = self.accounts.take_due(now);
+        looks.extend(accounts.into_iter().map(|(key, view)| ReadRequest {
+            key,
+            consumer: view,
+            result: None,
+        }));
+        self.is_reading = !looks.is_empty();
+        out.push(MonitorOutput::Read(looks));
     }
 
-    /// These shall look before their time.
-    pub(super) fn hurry(&mut self, keys: &[Key]) {
+    /// Schedules an early reading for these monitors.
+    pub(super) fn schedule_early_read(&mut self, keys: &[MonitorKey]) {
         for key in keys {
-            // Whoever waits for his first sample sees it there.
+            // A pending first sample shows the end anyway.
             if let Some(monitor) = self.monitors.get_mut(key).filter(|it| it.seq > 0) {
-                monitor.hurry = true;
-                self.note(*key);
+                monitor.wants_early_read = true;
+                self.update_timers(*key);
             }
         }
     }
 
-    /// The views are back.
-    pub(super) fn seen(&mut self, looks: Vec<Look>, now: Ns, out: &mut Vec<Output>) {
-        self.looking = false;
-        let unix = self.unix(now);
+    /// Handles the views that come back from a reading.
+    pub(super) fn reading_done(
+        &mut self,
+        looks: Vec<ReadRequest>,
+        now: Ns,
+        out: &mut Vec<MonitorOutput>,
+    ) {
+        self.is_reading = false;
+        let unix = self.realtime(now);
         for look in looks {
-            let view = match look.view {
-                Eye::View(view) => view,
-                Eye::Account(eye) => {
-                    self.accounted(look.key, (eye, look.seen), now, out);
+            let view = match look.consumer {
+                Consumer::View(view) => view,
+                Consumer::ChildUsage(consumer) => {
+                    self.account_read(look.key, (consumer, look.result), now, out);
                     continue;
                 }
-                // Whoever collects metrics asks without a monitor.
-                Eye::Scrape(_) | Eye::Whole(_) => continue,
+                // Scrapes and the flight recorder read without a monitor.
+                Consumer::Scrape(_) | Consumer::FlightRecorder(_) => continue,
             };
             let Some(monitor) = self.monitors.get_mut(&look.key) else { continue };
             monitor.view = Some(view);
-            let over = match look.seen {
+            let over = match look.result {
                 Some(_) if monitor.cancelled => true,
-                Some(seen) => monitor.take(seen, (now, Teller { node: &self.node, unix }), out),
+                Some(seen) => {
+                    monitor.handle_result(seen, (now, EventOrigin { node: &self.node, unix }), out)
+                }
                 None => false,
             };
-            if over && !monitor.cancelled && monitor.awaited() {
-                let capabilities = monitor.rest();
+            if over && !monitor.cancelled && monitor.has_kept_events() {
+                let capabilities = monitor.end_detached();
                 self.release(capabilities);
-                self.note(look.key);
+                self.update_timers(look.key);
             } else if over {
                 self.remove(look.key, out);
             } else {
-                self.note(look.key);
+                self.update_timers(look.key);
             }
         }
     }

@@ -1,33 +1,33 @@
-//! A request becomes a monitor, or is refused.
+//! Starts monitors: checks a request against the limits, and makes a monitor of it.
 
-use super::monitor::Kept;
-use super::{Answer, Caller, Engine, Key, Monitor, Output};
+use super::monitor::KeptEvents;
+use super::{Answer, Caller, Monitor, MonitorEngine, MonitorKey, MonitorOutput};
 use monitor_model::field::ProcessField;
 use monitor_model::id::Ns;
-use monitor_model::request::Request;
+use monitor_model::request::MonitorRequest;
 use monitor_model::status::{Refusal, Status};
 use monitor_protocol::call::Tag;
-use monitor_protocol::event::Reason;
+use monitor_protocol::event::EndReason;
 use monitor_sampling::plan;
 use monitor_sampling::plan::Plan;
 use monitor_sampling::schedule::Schedule;
 use monitor_sampling::view::View;
 
-impl Engine {
-    /// Starts a monitor; its first sample is the answer, and comes when it is read.
+impl MonitorEngine {
+    /// Starts a monitor; its first sample is the reply, after a reading.
     pub(super) fn start(
         &mut self,
         caller: &Caller,
         tag: Option<Tag>,
-        request: Request,
-        (now, out): (Ns, &mut Vec<Output>),
+        request: MonitorRequest,
+        (now, out): (Ns, &mut Vec<MonitorOutput>),
     ) -> Result<Option<Answer>, Refusal> {
-        self.possible(caller, &request)?;
-        let plan = Plan::of(&request)?;
-        self.bearable(&plan, &request)?;
-        self.affordable(caller, plan.every)?;
-        self.room_for_groups(caller, &plan)?;
-        let id = self.name(caller, &request, (now, out))?;
+        self.check_options(caller, &request)?;
+        let plan = Plan::from_request(&request)?;
+        self.check_intervals(&plan, &request)?;
+        self.check_rate(caller, plan.every)?;
+        self.check_group_limit(caller, &plan)?;
+        let id = self.choose_name(caller, &request, (now, out))?;
         let every = plan.every;
         let count = every.map_or(Some(1), |_| request.count);
         let monitor = Monitor {
@@ -38,7 +38,7 @@ impl Engine {
             pid: caller.pid,
             capabilities: plan.capabilities.clone(),
             schedule: Schedule::new(now, every.unwrap_or(Ns(1)), count),
-            view: Some(Box::new(View::new(plan, caller.veil))),
+            view: Some(Box::new(View::new(plan, caller.visibility))),
             every,
             first: tag,
             seq: 0,
@@ -49,26 +49,27 @@ impl Engine {
             expires: None,
             ended: None,
             cancelled: false,
-            hurry: false,
-            hurried: false,
-            kept: Kept { limit: self.limits.kept_events, ..Kept::default() },
+            wants_early_read: false,
+            is_early_read: false,
+            kept: KeptEvents { limit: self.limits.kept_events, ..KeptEvents::default() },
         };
         self.insert(monitor);
         Ok(None)
     }
 
-    /// What no plan knows of: limits of the caller, and what this service does not offer.
-    fn possible(&self, caller: &Caller, request: &Request) -> Result<(), Refusal> {
-        self.room(caller)?;
-        if request.proxy.is_some() && !caller.root() {
-            return Err(Refusal::denied("proxy: only the node's own daemons may ask for others"));
+    /// Checks that are independent of the plan: options that do not fit together or are
+    /// unsupported.
+    fn check_options(&self, caller: &Caller, request: &MonitorRequest) -> Result<(), Refusal> {
+        self.check_monitor_limit(caller)?;
+        if request.proxy.is_some() && !caller.is_root() {
+            return Err(Refusal::denied("proxy: only root may use it"));
         }
         match request.range.as_deref() {
             None | Some("requestor") => {}
             Some(range) => {
                 return Err(Refusal::new(
                     Status::NotSupported,
-                    format!("range {range:?}: samples go to the requestor alone"),
+                    format!("range {range:?}: samples go to the requestor only"),
                 ));
             }
         }
@@ -79,29 +80,29 @@ impl Engine {
                 ("follow", request.follow),
             ];
             if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
-                return Err(Refusal::bad(format!("{key} without every_ns: there is one sample")));
+                return Err(Refusal::bad(format!("{key} needs every_ns")));
             }
         }
         Ok(())
     }
 
-    /// Limits of pace.
-    fn bearable(&self, plan: &Plan, request: &Request) -> Result<(), Refusal> {
+    /// Checks the interval, the count and the lease.
+    fn check_intervals(&self, plan: &Plan, request: &MonitorRequest) -> Result<(), Refusal> {
         if request.every_ns == Some(0) {
-            return Err(Refusal::bad("every_ns 0: leave it out for one sample"));
+            return Err(Refusal::bad("every_ns 0: omit it for one sample"));
         }
         if let Some(every) = request.every_ns {
-            match plan.want.wants(ProcessField::Pss) {
-                true => self.limits.slowest_costly(every)?,
-                false => self.limits.slowest(every)?,
+            match plan.read_spec.wants(ProcessField::Pss) {
+                true => self.limits.check_costly_period(every)?,
+                false => self.limits.check_period(every)?,
             }
         }
         if request.count == Some(0) {
-            return Err(Refusal::bad("count 0: leave it out for no end"));
+            return Err(Refusal::bad("count 0: omit it for no limit"));
         }
         let longest = self.limits.lease_ns;
         match request.lease_ns {
-            Some(0) => Err(Refusal::bad("lease_ns 0: leave it out for no lease")),
+            Some(0) => Err(Refusal::bad("lease_ns 0: omit it for no lease")),
             Some(lease) if lease > longest => Err(Refusal::limit(format!(
                 "lease_ns: the longest is {} s, the limit \"lease\"",
                 longest / 1_000_000_000
@@ -110,54 +111,54 @@ impl Engine {
         }
     }
 
-    /// The pace of all his monitors together.
-    fn affordable(&self, caller: &Caller, every: Option<Ns>) -> Result<(), Refusal> {
+    /// Checks the rate of all monitors of the user together.
+    fn check_rate(&self, caller: &Caller, every: Option<Ns>) -> Result<(), Refusal> {
         let Some(every) = every else { return Ok(()) };
-        let his = self.monitors.values();
-        let his = his.filter(|it| it.uid == caller.uid && !it.cancelled && it.ended.is_none());
-        let sum: f64 = his.filter_map(|it| it.every).chain([every]).map(per_second).sum();
+        let own = self.monitors.values();
+        let own = own.filter(|it| it.uid == caller.uid && !it.cancelled && it.ended.is_none());
+        let sum: f64 = own.filter_map(|it| it.every).chain([every]).map(per_second).sum();
         let most = self.limits.samples_per_second;
         if sum <= most as f64 {
             return Ok(());
         }
         Err(Refusal::limit(format!(
-            "the monitors of user {} would give {sum:.0} samples a second, the limit \
-             \"samples_per_second\" is {most}: ask less often, or cancel some",
+            "the monitors of user {} would take {sum:.0} samples per second, the limit \
+            \"samples_per_second\" is {most}: increase intervals, or cancel some",
             caller.uid
         )))
     }
 
-    /// Its name: as asked, if the requestor has no other of that name; else one of ours.
-    fn name(
+    /// The name of the monitor: the requested one if it is free, or a generated one.
+    fn choose_name(
         &mut self,
         caller: &Caller,
-        request: &Request,
-        (now, out): (Ns, &mut Vec<Output>),
+        request: &MonitorRequest,
+        (now, out): (Ns, &mut Vec<MonitorOutput>),
     ) -> Result<String, Refusal> {
         let Some(id) = &request.id else {
             return Ok(self.free_name(caller));
         };
-        plan::proper(id)?;
+        plan::check_name(id)?;
         let Some(key) = self.find(caller, id) else { return Ok(id.clone()) };
         if !request.replace {
             let over = self.monitors.get(&key).is_some_and(|it| it.ended.is_some());
             let text = match over {
                 true => "has ended, and its events are kept: read or cancel it",
-                false => "is there already: cancel it",
+                false => "exists already: cancel it",
             };
-            let text = format!("monitor {id:?} {text}, or ask to replace it");
+            let text = format!("monitor {id:?} {text}, or set replace");
             return Err(Refusal::new(Status::Exists, text));
         }
-        self.finish(key, (Some(Reason::Replaced), now), out);
+        self.end_monitor(key, (Some(EndReason::Replaced), now), out);
         Ok(id.clone())
     }
 
-    /// Whether he may have one more; what he has counted for him is one each.
-    pub(super) fn room(&self, caller: &Caller) -> Result<(), Refusal> {
+    /// Checks the number of monitors of the user; alarms and accountings count as one each.
+    pub(super) fn check_monitor_limit(&self, caller: &Caller) -> Result<(), Refusal> {
         let monitors = self.monitors.values().filter(|it| it.uid == caller.uid).count();
         let alarms = self.alarms.values().filter(|it| it.uid == caller.uid).count();
         let (most, uid) = (self.limits.monitors, caller.uid);
-        let accounts = self.accounts.of_user(uid);
+        let accounts = self.accounts.count_of_user(uid);
         if monitors + alarms + accounts < most {
             return Ok(());
         }
@@ -166,19 +167,19 @@ impl Engine {
         )))
     }
 
-    /// Each keeps books of every process for itself.
-    fn room_for_groups(&self, caller: &Caller, plan: &Plan) -> Result<(), Refusal> {
-        let his = self.monitors.values().filter(|it| it.grouped && it.uid == caller.uid);
+    /// Checks the number of monitors with groups: each one tracks all processes.
+    fn check_group_limit(&self, caller: &Caller, plan: &Plan) -> Result<(), Refusal> {
+        let own = self.monitors.values().filter(|it| it.grouped && it.uid == caller.uid);
         let (most, uid) = (self.limits.groups, caller.uid);
-        if plan.grouping.is_none() || his.count() < most {
+        if plan.grouping.is_none() || own.count() < most {
             return Ok(());
         }
         Err(Refusal::limit(format!(
-            "user {uid} has {most} monitors of groups, the limit \"groups\": cancel some"
+            "user {uid} has {most} monitors with groups, the limit \"groups\": cancel some"
         )))
     }
 
-    /// A name that the caller does not use.
+    /// A generated name that the caller does not use.
     pub(super) fn free_name(&self, caller: &Caller) -> String {
         let mut n = self.next_key;
         loop {
@@ -190,15 +191,14 @@ impl Engine {
         }
     }
 
-    /// The caller's monitor of that name: of his connection, or one of his user that runs on a
-    /// lease.
-    pub(super) fn find(&self, caller: &Caller, id: &str) -> Option<Key> {
-        let his = |it: &Monitor| {
+    /// The monitor of this name: of the caller's connection, or a detached one of the user.
+    pub(super) fn find(&self, caller: &Caller, id: &str) -> Option<MonitorKey> {
+        let own = |it: &Monitor| {
             it.owner == Some(caller.conn) || (it.owner.is_none() && it.uid == caller.uid)
         };
         let live = self.monitors.iter().filter(|(_, it)| !it.cancelled && it.id == id);
         let alarms = self.alarms.iter().filter(|(_, it)| it.owner == caller.conn && it.id == id);
-        live.filter(|(_, it)| his(it))
+        live.filter(|(_, it)| own(it))
             .map(|(key, _)| *key)
             .chain(alarms.map(|(key, _)| *key))
             .next()
@@ -211,25 +211,29 @@ fn per_second(every: Ns) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Input, Limits};
+    use super::super::{MonitorInput, UserLimits};
     use super::*;
-    use monitor_model::request::Rank;
-    use monitor_model::whose::Eyes;
+    use monitor_model::credentials::Credentials;
+    use monitor_model::request::RankTarget;
     use monitor_protocol::call::Call;
-    use monitor_sampling::veil::Veil;
+    use monitor_sampling::visibility::Visibility;
 
     #[test]
-    fn only_root_asks_in_the_name_of_another() {
-        let mut engine = Engine::new("n".into(), Limits::default());
+    fn only_root_may_use_proxy() {
+        let mut engine = MonitorEngine::new("n".into(), UserLimits::default());
         let mut refused = |uid| {
-            let veil = if uid == 0 { Veil::None } else { Veil::Own(Eyes { uid, gid: uid }) };
-            let caller = Caller { conn: uid.into(), uid, gid: uid, pid: 70, veil };
-            let _opened = engine.input(Ns(0), Input::Opened(caller));
-            let proxy = Some(Rank { namespace: "job".into(), rank: Some(1) });
-            let call = Call::Monitor(Request { proxy, ..Request::default() }.into());
-            let called = Input::Called { from: uid.into(), tag: Some(Tag::Number(0)), call };
+            let visibility = if uid == 0 {
+                Visibility::All
+            } else {
+                Visibility::OwnInFull(Credentials { uid, gid: uid })
+            };
+            let caller = Caller { conn: uid.into(), uid, gid: uid, pid: 70, visibility };
+            let _opened = engine.input(Ns(0), MonitorInput::Opened(caller));
+            let proxy = Some(RankTarget { namespace: "job".into(), rank: Some(1) });
+            let call = Call::Monitor(MonitorRequest { proxy, ..MonitorRequest::default() }.into());
+            let called = MonitorInput::Called { from: uid.into(), tag: Some(Tag::Number(0)), call };
             engine.input(Ns(0), called).into_iter().find_map(|it| match it {
-                Output::Reply { answer: Err(why), .. } => Some(why.status),
+                MonitorOutput::Reply { answer: Err(why), .. } => Some(why.status),
                 _ => None,
             })
         };
@@ -237,30 +241,30 @@ mod tests {
     }
 
     #[test]
-    fn books_of_groups_are_kept_for_so_many_monitors_of_a_user() {
-        let mut engine = Engine::new("n".into(), Limits::default());
+    fn monitors_with_groups_of_a_user_are_limited() {
+        let mut engine = MonitorEngine::new("n".into(), UserLimits::default());
         let caller = |conn| Caller {
             conn,
             uid: 7,
             gid: 7,
             pid: 70,
-            veil: Veil::Own(Eyes { uid: 7, gid: 7 }),
+            visibility: Visibility::OwnInFull(Credentials { uid: 7, gid: 7 }),
         };
-        let _opened = engine.input(Ns(0), Input::Opened(caller(1)));
+        let _opened = engine.input(Ns(0), MonitorInput::Opened(caller(1)));
         let mut start = |group_by: Option<&str>| {
-            let request = Request {
+            let request = MonitorRequest {
                 group_by: group_by.map(Into::into),
                 every_ns: Some(1_000_000_000),
-                ..Request::default()
+                ..MonitorRequest::default()
             };
             let (from, tag, call) = (1, Some(Tag::Number(0)), Call::Monitor(request.into()));
-            let mut out = engine.input(Ns(0), Input::Called { from, tag, call });
-            out.retain(|it| matches!(it, Output::Reply { .. }));
+            let mut out = engine.input(Ns(0), MonitorInput::Called { from, tag, call });
+            out.retain(|it| matches!(it, MonitorOutput::Reply { .. }));
             out.pop()
         };
-        assert!((0..Limits::default().groups).all(|_| start(Some("job")).is_none()));
+        assert!((0..UserLimits::default().groups).all(|_| start(Some("job")).is_none()));
         let refused = start(Some("job"));
-        assert!(matches!(refused, Some(Output::Reply { answer: Err(why), .. })
+        assert!(matches!(refused, Some(MonitorOutput::Reply { answer: Err(why), .. })
             if why.status == Status::OutOfResource));
         assert!(start(None).is_none());
     }

@@ -1,16 +1,16 @@
-//! Any request and any reply, for the tests of this module.
+//! Strategies of proptest that generate arbitrary requests and replies, for tests only.
 
 use super::token::TokenKind;
 use super::{
-    Answer, Arg, Basic, Binary, Expr, Float, Int, Name, Node, NodeRef, Reply, Request, RequestId,
-    Spot, Stage, Status, Text, Token, Value, Var,
+    Answer, Arg, Basic, Binary, BytePos, Expr, Float, Int, Name, Node, NodeRef, Reply, Request,
+    RequestId, Stage, Status, Text, Token, Value, Var,
 };
 use proptest::collection::vec;
 use proptest::num::f64;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
-/// A request; variables are only in the actions of an event.
+/// Generates a request; variables occur only in the actions of an event.
 pub fn request() -> impl Strategy<Value = Request> {
     let at_once = vec(stage(value().prop_map(Expr::Value).boxed(), number().boxed()), 1..4)
         .prop_map(|stages| Request { event: None, stages });
@@ -20,7 +20,7 @@ pub fn request() -> impl Strategy<Value = Request> {
     prop_oneof![at_once, later]
 }
 
-/// A reply.
+/// Generates a reply.
 pub fn reply() -> impl Strategy<Value = Reply> {
     vec(answer(), 1..4).prop_map(Reply)
 }
@@ -44,7 +44,7 @@ fn stage(expr: Any<Expr>, node: Any<NodeRef>) -> impl Strategy<Value = Stage> {
 fn basic(expr: Any<Expr>, node: Any<NodeRef>) -> impl Strategy<Value = Basic> {
     let args = vec(expr.prop_map(Arg::from), 0..4);
     (option::of(id()), option::of(vec(node, 0..4)), name(), args).prop_map(
-        |(id, nodes, service, args)| Basic { id, nodes, service, args, spot: Spot::default() },
+        |(id, nodes, service, args)| Basic { id, nodes, service, args, pos: BytePos::default() },
     )
 }
 
@@ -76,7 +76,7 @@ fn int() -> impl Strategy<Value = Int> {
 }
 
 fn token() -> impl Strategy<Value = Token> {
-    let of_node = any::<u32>().prop_map(|node| Token::of_node(Node(node)));
+    let of_node = any::<u32>().prop_map(|node| Token::for_node(Node(node)));
     let kind = prop_oneof![Just(TokenKind::Process), Just(TokenKind::Thread)];
     let other = (kind, option::of(any::<u32>().prop_map(Node)), any::<u64>())
         .prop_map(|(kind, node, serial)| Token { kind, node, serial });
@@ -92,7 +92,7 @@ fn number() -> impl Strategy<Value = NodeRef> {
 }
 
 fn node_ref() -> impl Strategy<Value = NodeRef> {
-    prop_oneof![number(), var().prop_map(|var| NodeRef::Var(var, Spot::default()))]
+    prop_oneof![number(), var().prop_map(|var| NodeRef::Var(var, BytePos::default()))]
 }
 
 fn id() -> impl Strategy<Value = RequestId> {
@@ -100,5 +100,6 @@ fn id() -> impl Strategy<Value = RequestId> {
 }
 
 fn name() -> impl Strategy<Value = Name> {
-    "[a-zA-Z_][a-zA-Z0-9_]{0,12}".prop_map(|text| Name::new(&text).expect("it is an identifier"))
+    "[a-zA-Z_][a-zA-Z0-9_]{0,12}"
+        .prop_map(|text| Name::new(&text).expect("the pattern yields identifiers"))
 }

@@ -1,37 +1,39 @@
-//! OMIS 1.0 to the letter, or with what this monitor adds to it.
+//! The dialects of the request language: OMIS 1.0 alone, or with the extensions of this monitor.
+//!
+//! Lists the extensions; `parse` detects their use and `print` avoids them in strict sessions.
 
 use std::fmt;
 
-/// Which language a session speaks.
+/// The dialect of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// With the extensions. Every request of OMIS 1.0 means the same in it.
+    /// With extensions. Every OMIS 1.0 request keeps its meaning.
     #[default]
     Extended,
-    /// OMIS 1.0 only: an extension is a mistake, and replies have none.
+    /// OMIS 1.0 only: a request that uses an extension is refused, and replies use none.
     Strict,
 }
 
-/// What OMIS 1.0 does not have.
+/// A language feature that OMIS 1.0 lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Extension {
     /// `,` and `;` in one list of actions.
     MixedSeparators,
-    /// `$time`.
+    /// A named variable: `$time`.
     NamedVariable,
     /// An integer of more than 32 bits.
     WideInteger,
-    /// `p_1_7`.
+    /// A token: `p_1_7`.
     Token,
-    /// `#2:beef`.
+    /// A byte string: `#2:beef`.
     Binary,
-    /// `nan`, `inf` and `-inf`.
+    /// A special float: `nan`, `inf` or `-inf`.
     SpecialFloat,
-    /// A basic request without a number or without a node list.
-    Located,
+    /// A basic request without a number, or without a node list and so routed by its objects.
+    RoutedByObject,
 }
 
-/// How many there are.
+/// Number of variants of `Extension`.
 pub(super) const N_EXTENSIONS: usize = 7;
 
 impl fmt::Display for Extension {
@@ -43,7 +45,7 @@ impl fmt::Display for Extension {
             Self::Token => "a token",
             Self::Binary => "a binary",
             Self::SpecialFloat => "a float that is not a number or infinite",
-            Self::Located => "a request without its number or node list",
+            Self::RoutedByObject => "a request without its number or node list",
         })
     }
 }

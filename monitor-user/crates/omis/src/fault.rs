@@ -1,7 +1,7 @@
-//! Why a line is not understood: where, what stands there, and what should.
+//! Faults of a line: the position, what was found there and what was expected.
 //!
-//! In: the place and the reason from the parser, and the line. Out: the fault, its one-line
-//! message, and its reply. Which name was probably meant, the caller knows: it has the names.
+//! In: the position and the reason from the parser, and the line. Out: the fault, its one-line
+//! message, and its reply. Suggests no corrections; the caller knows the names of services.
 
 use super::name::Name;
 use super::reply::{Answer, Reply};
@@ -11,39 +11,39 @@ use super::value::Value;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Longest piece of a line that is quoted.
+/// Maximum bytes of a line that are quoted.
 const QUOTED: usize = 24;
-/// The service that answers a line which names none.
+/// The name of the service in the reply to a line that does not parse.
 const SERVICE: &str = "error";
 
-/// A mistake in a line.
+/// An error in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of mistake.
+    /// The kind of error.
     pub status: Status,
-    /// Where, in bytes from the beginning of the line.
+    /// The position, in bytes from the beginning of the line.
     pub at: usize,
-    /// The number of the request, if it was read.
+    /// The number of the request, if it was parsed.
     pub id: Option<RequestId>,
-    /// What stands there.
+    /// What the line has there.
     pub found: String,
-    /// What should stand there, or what is allowed.
+    /// What was expected or is allowed there.
     pub expected: Cow<'static, str>,
 }
 
 impl Fault {
-    /// A mistake at a place of a line.
+    /// Builds the fault at a position of a line, quoting the line.
     pub(super) fn new(line: &[u8], at: usize, status: Status, expected: Cow<'static, str>) -> Self {
         Self { status, at, id: None, found: piece(&line[at.min(line.len())..]), expected }
     }
 
-    /// The line that answers it.
+    /// Returns the reply to the line.
     pub fn reply(&self) -> Reply {
         let at = u64::try_from(self.at).unwrap_or(u64::MAX);
         Reply(vec![Answer {
             id: self.id.unwrap_or_default(),
             nodes: Vec::new(),
-            service: Name::new(SERVICE).expect("it is an identifier"),
+            service: Name::new(SERVICE).expect("`error` is an identifier"),
             status: self.status,
             results: vec![Value::from(at), Value::from(self.to_string().as_str())],
         }])
@@ -58,7 +58,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// The word or the sign at the beginning of the rest of a line, quoted.
+/// Quotes the word or the character at the beginning of the rest of a line.
 fn piece(rest: &[u8]) -> String {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.+-$".contains(byte);
     let length = rest.iter().take_while(|byte| is_word(byte)).count();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_there_is_quoted_as_a_word_or_a_sign() {
+    fn the_text_at_the_position_is_quoted_as_a_word_or_a_character() {
         check(b"stop(1)", "`stop`");
         check(b"12a.5 x", "`12a.5`");
         check(b")", "`)`");

@@ -6,31 +6,31 @@
 //! ```
 //!
 //! In: lines of bytes. Out: requests and replies as data, or where and why a line is neither.
-//! The grammar and what is an extension of the specification stand in docs/REQUESTS.md.
-//! Knows no service, no object, no clock and no door: that a request names process 7 is a claim.
+//! The grammar and the extensions of the specification are documented in docs/REQUESTS.md.
+//! Knows no services, objects, clock or sockets: whether process 7 exists, the engine checks.
 
-// The words of the language.
+// Lexical elements.
 pub mod name;
 pub mod number;
 pub mod status;
 pub mod text;
 pub mod token;
-// What is built of them.
+// Requests, replies and values.
 pub mod reply;
 pub mod request;
 pub mod value;
 // From text and to text.
+pub mod caret;
 pub mod dialect;
 pub mod fault;
 pub mod limit;
 pub mod parse;
-pub mod picture;
 pub mod print;
-// What both ends do with requests and replies before any object is known.
+// Processing of requests and replies that needs no knowledge of objects.
 pub mod define;
-pub mod kind;
-pub mod localise;
 pub mod object;
+pub mod param_type;
+pub mod route;
 pub mod unify;
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ pub use fault::Fault;
 pub use name::Name;
 pub use number::{Float, Int};
 pub use reply::{Answer, Reply};
-pub use request::{Arg, Basic, Node, NodeRef, Request, RequestId, Spot, Stage};
+pub use request::{Arg, Basic, BytePos, Node, NodeRef, Request, RequestId, Stage};
 pub use status::Status;
 pub use text::{Binary, Text};
 pub use token::Token;

@@ -1,4 +1,6 @@
-//! Identifiers as in C: names of services and of variables.
+//! Identifiers as in C: names of services and variables.
+//!
+//! Checks the form only, not that a service of the name exists.
 
 use super::limit;
 use std::fmt;
@@ -8,7 +10,7 @@ use std::fmt;
 pub struct Name(Box<str>);
 
 impl Name {
-    /// The name, if the text is one.
+    /// Returns the name, if the text is an identifier.
     pub fn new(text: &str) -> Option<Self> {
         let is_name = text.bytes().next().is_some_and(is_start)
             && text.bytes().all(is_part)
@@ -16,18 +18,18 @@ impl Name {
         is_name.then(|| Self(text.into()))
     }
 
-    /// As text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whether a name may begin so.
+/// Returns whether a name may begin with this byte.
 pub(super) const fn is_start(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_'
 }
 
-/// Whether a name may go on so.
+/// Returns whether a name may contain this byte.
 pub(super) const fn is_part(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }

@@ -1,7 +1,7 @@
-//! Integers and floating point numbers as the language knows them.
+//! Integers and floating-point numbers of the language.
 //!
-//! The specification has 32 bits; addresses and counters of today have 64, with or without a sign.
-//! Two numbers are equal if they are printed alike, so that equal answers can be unified.
+//! The specification defines 32-bit integers; addresses and counters need 64 bits, signed or
+//! unsigned. Two numbers are equal if they print alike, so that equal answers can be unified.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,22 +11,22 @@ use std::hash::{Hash, Hasher};
 pub struct Int(i128);
 
 impl Int {
-    /// The least.
+    /// The smallest integer, -2^63.
     pub const MIN: Self = Self(i64::MIN as i128);
-    /// The greatest.
+    /// The largest integer, 2^64-1.
     pub const MAX: Self = Self(u64::MAX as i128);
 
-    /// The number, if it is in the range.
+    /// Returns the integer, if it is in the range.
     pub fn new(number: i128) -> Option<Self> {
         (Self::MIN.0..=Self::MAX.0).contains(&number).then_some(Self(number))
     }
 
-    /// In a type that may be too small.
+    /// Converts to another integer type; `None` if the value does not fit.
     pub fn get<T: TryFrom<i128>>(self) -> Option<T> {
         T::try_from(self.0).ok()
     }
 
-    /// Whether it has 32 bits, with or without a sign, as in the specification.
+    /// Returns whether it fits 32 bits, signed or unsigned, as the specification requires.
     pub fn is_narrow(self) -> bool {
         self.get::<i32>().is_some() || self.get::<u32>().is_some()
     }
@@ -46,7 +46,7 @@ from_small! { u8 u16 u32 u64 i8 i16 i32 i64 }
 
 impl fmt::Display for Int {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // 64 bits are printed much faster than 128.
+        // A 64-bit integer is formatted much faster than a 128-bit one.
         match self.get::<u64>() {
             Some(number) => number.fmt(f),
             None => self.0.fmt(f),
@@ -54,7 +54,7 @@ impl fmt::Display for Int {
     }
 }
 
-/// A double. All that are not a number are the same.
+/// A double. All NaN values are equal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Float(pub f64);
 
@@ -83,7 +83,8 @@ impl fmt::Display for Float {
         if self.0.is_nan() {
             return f.write_str("nan");
         }
-        // The shortest text that reads back the same, always with a point or an exponent.
+        // `{:?}` is the shortest text that parses to the same number; it always has a point or an
+        // exponent.
         write!(f, "{:?}", self.0)
     }
 }

@@ -1,10 +1,13 @@
-//! Objects that values name: claims, until an engine has found them.
+//! Objects that values name.
+//!
+//! In: a value. Out: the numbers or tokens in it. Does not check that the objects exist; the
+//! engine does.
 
 use super::number::Int;
 use super::token::Token;
 use super::value::Value;
 
-/// An object that a value names: a claim.
+/// An object that a value names. It may not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Object {
     /// By its number, as in OMIS 1.0.
@@ -16,14 +19,14 @@ pub enum Object {
 /// Objects that a list names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Objects {
-    /// The empty list: all that are there.
+    /// The empty list: all objects.
     All,
-    /// These.
+    /// The named objects.
     Only(Vec<Object>),
 }
 
 impl Object {
-    /// The object that a value names, if it can name one.
+    /// Returns the object that a value names: an integer or a token.
     pub fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::Integer(number) => Some(Self::Number(*number)),
@@ -34,7 +37,7 @@ impl Object {
 }
 
 impl Objects {
-    /// The objects that a list names, if it can name some.
+    /// Returns the objects that a list of integers and tokens names.
     pub fn from_value(value: &Value) -> Option<Self> {
         match value.list()? {
             [] => Some(Self::All),

@@ -1,8 +1,8 @@
-//! Requests and replies to text, in the one form that every equal request or reply has.
+//! Prints requests and replies in canonical form: equal data gives identical bytes.
 //!
 //! No commas around the node list, no spaces inside brackets, decimal integers, the shortest
-//! floats that read back the same, strings in ASCII. What is equal is printed alike, byte by byte.
-//! To a strict session extensions are written as what OMIS 1.0 has for them.
+//! floats that parse to the same number, strings in ASCII.
+//! For a strict session, extensions are replaced by their closest OMIS 1.0 form.
 
 use super::dialect::Dialect;
 use super::reply::{Answer, Reply};
@@ -10,14 +10,14 @@ use super::request::{Basic, Node, NodeRef, Request, Stage};
 use super::value::{Expr, Value, Var};
 use std::fmt::{Display, Formatter, Result, Write as _};
 
-/// The line of a reply, without a line break.
+/// Returns the line of a reply, without a line break.
 pub fn reply(reply: &Reply, dialect: Dialect) -> String {
     let mut printer = Printer { out: String::new(), dialect };
     printer.reply(reply);
     printer.out
 }
 
-/// The line of a request, without a line break.
+/// Returns the line of a request, without a line break.
 pub fn request(request: &Request) -> String {
     let mut printer = Printer { out: String::new(), dialect: Dialect::Extended };
     printer.request(request);
@@ -113,7 +113,7 @@ impl Printer {
                 self.list(bytes.as_bytes(), |printer, byte| printer.put(byte));
             }
             Value::Binary(bytes) => self.binary(bytes.as_bytes()),
-            // There the bare number of a process is its serial number.
+            // In OMIS 1.0 an object is named by its bare number, which is the serial number.
             Value::Token(token) if is_strict => self.put(token.serial),
             Value::Token(token) => self.put(token),
             Value::List(items) => self.list(items, Self::value),
@@ -133,7 +133,7 @@ impl Printer {
         }
     }
 
-    /// Other bytes than those of ASCII in octal, and always with three digits: a digit may follow.
+    /// Bytes outside printable ASCII are written as three octal digits, since a digit may follow.
     fn string(&mut self, bytes: &[u8]) {
         self.out.push('"');
         for byte in bytes {
@@ -153,17 +153,17 @@ impl Printer {
     }
 
     fn separated<T>(&mut self, separator: &str, items: &[T], mut item: impl FnMut(&mut Self, &T)) {
-        for (place, it) in items.iter().enumerate() {
-            if place > 0 {
+        for (index, value) in items.iter().enumerate() {
+            if index > 0 {
                 self.out.push_str(separator);
             }
-            item(self, it);
+            item(self, value);
         }
     }
 
-    /// A string takes all that is written to it.
-    fn put(&mut self, it: impl Display) {
-        let _ = write!(self.out, "{it}");
+    /// Appends a value. Writing to a `String` cannot fail.
+    fn put(&mut self, value: impl Display) {
+        let _ = write!(self.out, "{value}");
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strict_session_reads_no_extension() {
+    fn a_strict_session_gets_no_extensions() {
         check_strict("1 [0] f(0,nan,-inf,1.0)", r#"1 [0] f(0,"nan","-inf",1.0)"#);
         check_strict("1 [0] f(0,#3:0001ff)", "1 [0] f(0,[0,1,255])");
         check_strict("1 [0] f(0,[n_3,p_3_7])", "1 [0] f(0,[3,7])");

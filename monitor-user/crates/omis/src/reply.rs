@@ -1,7 +1,7 @@
-//! A reply as data: what each service answered, on which nodes.
+//! A reply as data: the results of each service, by node.
 //!
-//! One reply answers an unconditional request, the definition of a conditional one, or one
-//! occurrence of its event; its line is the same in all three cases.
+//! One reply answers an unconditional request, the definition of a conditional request, or one
+//! occurrence of its event; the line has the same form in all three cases. No I/O.
 
 use super::dialect::Dialect;
 use super::name::Name;
@@ -9,18 +9,18 @@ use super::request::{Node, RequestId};
 use super::status::Status;
 use super::value::Value;
 
-/// One line of the monitor. There is at least one answer in it.
+/// One line sent by the monitor: at least one answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reply(pub Vec<Answer>);
 
-/// A basic reply: what one service answered on nodes that all answered the same.
+/// A basic reply: the results of one service, on all nodes that returned the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Answer {
     /// The number of the basic request.
     pub id: RequestId,
-    /// Who answers so, ascending; no node, if the line was understood by none.
+    /// The nodes that answered this, ascending; empty if the line did not parse.
     pub nodes: Vec<Node>,
-    /// The service.
+    /// The name of the service.
     pub service: Name,
     /// The first result.
     pub status: Status,
@@ -29,8 +29,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A refusal; what the specification does not know, the reason and the system's error number,
-    /// is left out where only the specification counts.
+    /// Appends the error number of the system and the reason to a failed answer. Both are an
+    /// extension, so a strict session gets neither.
     pub fn with_reason(mut self, errno: i32, reason: &str, dialect: Dialect) -> Self {
         if dialect == Dialect::Extended && !self.status.is_success() {
             self.results.extend([Value::from(errno), Value::from(reason)]);
@@ -38,27 +38,27 @@ impl Answer {
         self
     }
 
-    /// Whether it says no more than that the service was done.
+    /// Returns whether the answer is status 0 without results.
     pub fn is_acknowledge(&self) -> bool {
         self.status == Status::OK && self.results.is_empty()
     }
 }
 
 impl Reply {
-    /// Whether it says no more than that all was done.
+    /// Returns whether every answer is status 0 without results.
     ///
-    /// At the occurrence of an event such a reply is not sent, as in the example of the
+    /// Such a reply is not sent for an occurrence of an event, as in the example of the
     /// specification (5.3.1); an unconditional request is always answered.
     pub fn is_acknowledge(&self) -> bool {
         self.0.iter().all(Answer::is_acknowledge)
     }
 
-    /// What one node answered.
-    pub fn of_node(&self, node: Node) -> impl Iterator<Item = &Answer> {
+    /// Returns the answers of one node.
+    pub fn from_node(&self, node: Node) -> impl Iterator<Item = &Answer> {
         self.0.iter().filter(move |answer| answer.nodes.contains(&node))
     }
 
-    /// The worst that happened: the first status that is no success, else the highest.
+    /// Returns the first status that is a failure, else the highest status.
     pub fn status(&self) -> Status {
         let statuses = || self.0.iter().map(|answer| answer.status);
         let failed = statuses().find(|status| !status.is_success());
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_of_acknowledges_only_is_known() {
+    fn a_reply_without_results_or_failures_is_an_acknowledgement() {
         assert!(reply("1 [0] stop(0); 2 [1] enable(0)").is_acknowledge());
         assert!(!reply("1 [0] stop(0); 2 [1] read_memory(0,[])").is_acknowledge());
         assert!(!reply("1 [0] stop(301)").is_acknowledge());
@@ -89,18 +89,18 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_its_own_answers() {
+    fn answers_are_selected_by_node() {
         let reply = reply("1 [0,2] stop(0); 1 [1] stop(301); 2 [0] enable(0)");
-        let answers = reply.of_node(Node(0)).map(|answer| answer.service.as_str());
+        let answers = reply.from_node(Node(0)).map(|answer| answer.service.as_str());
         assert_eq!(Vec::from_iter(answers), ["stop", "enable"]);
-        assert_eq!(reply.of_node(Node(3)).count(), 0);
+        assert_eq!(reply.from_node(Node(3)).count(), 0);
     }
 
     #[test]
-    fn the_reason_is_left_out_where_only_the_specification_counts() {
+    fn a_strict_session_gets_no_reason() {
         let refused = || reply("1 [0] stop(400)").0.remove(0);
-        let told = refused().with_reason(1, "not yours", Dialect::Extended);
-        assert_eq!(told.to_string(), r#"1 [0] stop(400,1,"not yours")"#);
+        let extended = refused().with_reason(1, "not yours", Dialect::Extended);
+        assert_eq!(extended.to_string(), r#"1 [0] stop(400,1,"not yours")"#);
         let strict = refused().with_reason(1, "not yours", Dialect::Strict);
         assert_eq!(strict.to_string(), "1 [0] stop(400)");
     }

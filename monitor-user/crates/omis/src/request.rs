@@ -1,6 +1,7 @@
-//! A request as data: an event, if it is a conditional one, and what to do in which order.
+//! A request as data: an event, if it is conditional, and the actions in their order.
 //!
-//! Nothing here is checked against the world: names, numbers and nodes are what the line said.
+//! Produced by `parse`, printed by `print`. Services, objects and nodes are not checked here: they
+//! may not exist.
 
 use super::fault::Fault;
 use super::name::Name;
@@ -12,118 +13,118 @@ use super::value::{Expr, Var};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node(pub u32);
 
-/// The number that a tool gave to a basic request, to know its answers by.
+/// The number that a client gives a basic request, to recognize its answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub Int);
 
-/// One line of a tool.
+/// One line sent by a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// When to act; at once and once, if there is none.
+    /// When to act; `None` to act once, immediately.
     pub event: Option<Basic>,
-    /// What to do: a stage begins when the one before has ended on all its nodes.
+    /// The actions: a stage begins when the previous one has ended on all its nodes.
     pub stages: Vec<Stage>,
 }
 
-/// Basic requests that may run at the same time, in any order. There is at least one.
+/// Basic requests that may run at the same time, in any order; at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stage(pub Vec<Basic>);
 
-/// A service, and with what it is called: `10 [1,2] stop([7])`.
+/// A basic request: a service and its parameters, `10 [1,2] stop([7])`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Basic {
-    /// Its number. One without is an extension, and answered with the number 0.
+    /// The number. It may be omitted (an extension); the answer then has the number 0.
     pub id: Option<RequestId>,
-    /// The nodes it goes to; all of them, if the list is empty.
-    /// One without a list is an extension: it goes where its objects are.
+    /// The nodes it is sent to; all nodes if the list is empty.
+    /// Without a list (an extension) it is routed by its objects.
     pub nodes: Option<Vec<NodeRef>>,
-    /// The service.
+    /// The name of the service.
     pub service: Name,
     /// The parameters.
     pub args: Vec<Arg>,
-    /// Where the name of the service stands.
-    pub spot: Spot,
+    /// Position of the name of the service.
+    pub pos: BytePos,
 }
 
-/// A parameter, and where it stands in its line.
+/// A parameter and its position in the line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Arg {
-    /// The parameter.
+    /// The expression.
     pub expr: Expr,
-    /// Where it begins.
-    pub spot: Spot,
+    /// Position of its first byte.
+    pub pos: BytePos,
 }
 
-/// A node of a list.
+/// An element of a node list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeRef {
-    /// This one.
+    /// A node by its number.
     Number(Node),
-    /// The one that the event says, and where it stands: `[$0]`.
-    Var(Var, Spot),
+    /// A node that the event sets, `[$0]`, and the position of the variable.
+    Var(Var, BytePos),
 }
 
-/// A place in a line, in bytes from its beginning.
+/// A position in a line, in bytes from its beginning.
 ///
-/// All places are equal: two requests are the same however they were spaced.
+/// All positions are equal, so that requests that differ only in spacing are equal.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Spot(pub usize);
+pub struct BytePos(pub usize);
 
-impl PartialEq for Spot {
+impl PartialEq for BytePos {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Spot {}
+impl Eq for BytePos {}
 
-impl std::hash::Hash for Spot {
+impl std::hash::Hash for BytePos {
     fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }
 
 impl Request {
-    /// Every action, in order.
+    /// Iterates over the actions, in order.
     pub fn actions(&self) -> impl Iterator<Item = &Basic> {
         self.stages.iter().flat_map(|stage| &stage.0)
     }
 
-    /// The first variable that no event can fill in, with its place: there is no event, or the
-    /// variable stands in the definition of the event itself.
-    pub fn unbound(&self) -> Option<(&Var, Spot)> {
+    /// Returns the first variable that no event can set, with its position: the request has no
+    /// event, or the variable is part of the event itself.
+    pub fn unbound(&self) -> Option<(&Var, BytePos)> {
         match &self.event {
             Some(event) => event.variables().next(),
             None => self.actions().flat_map(Basic::variables).next(),
         }
     }
 
-    /// The number of the line: that of the event, or of the first action.
+    /// Returns the number of the line: that of the event, or of the first action.
     pub fn id(&self) -> Option<RequestId> {
         self.event.as_ref().or_else(|| self.actions().next()).and_then(|basic| basic.id)
     }
 }
 
 impl Basic {
-    /// Every variable, with its place, or that of the parameter that it is in.
-    pub fn variables(&self) -> impl Iterator<Item = (&Var, Spot)> {
+    /// Iterates over the variables, each with its position or that of its parameter.
+    pub fn variables(&self) -> impl Iterator<Item = (&Var, BytePos)> {
         let nodes = self.nodes.iter().flatten().filter_map(|node| match node {
-            NodeRef::Var(var, spot) => Some((var, *spot)),
+            NodeRef::Var(var, pos) => Some((var, *pos)),
             NodeRef::Number(_) => None,
         });
         let args = self
             .args
             .iter()
-            .flat_map(|arg| arg.expr.variables().into_iter().map(|var| (var, arg.spot)));
+            .flat_map(|arg| arg.expr.variables().into_iter().map(|var| (var, arg.pos)));
         nodes.chain(args)
     }
 
-    /// A mistake that shows only when the world is known, at the name of the service.
+    /// Builds a fault at the name of the service, for errors found after parsing.
     pub fn fault(&self, status: Status, found: String, expected: String) -> Fault {
-        Fault { status, at: self.spot.0, id: self.id, found, expected: expected.into() }
+        Fault { status, at: self.pos.0, id: self.id, found, expected: expected.into() }
     }
 }
 
 impl From<Expr> for Arg {
     fn from(expr: Expr) -> Self {
-        Self { expr, spot: Spot::default() }
+        Self { expr, pos: BytePos::default() }
     }
 }

@@ -1,20 +1,21 @@
-//! The first result of every service.
+//! The status, which is the first result of every service.
 //!
-//! The specification says "integer status" and leaves its values open, 0 being success.
-//! Another monitor may answer with numbers that have no name here.
+//! The specification says "integer status" and defines only 0, success; this module defines the
+//! others. Another monitor may answer with numbers that have no name here.
+//! docs/REQUESTS.md has the same table; a test compares them.
 
-/// How a service went.
+/// The status of a service: success below 100, failure otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Status(pub i32);
 
-/// A status that this monitor gives.
+/// A row of the table of statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// Its number.
+pub struct StatusSpec {
+    /// The number.
     pub status: Status,
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it tells the caller.
+    /// The meaning, as the manual prints it.
     pub meaning: &'static str,
 }
 
@@ -24,9 +25,9 @@ macro_rules! statuses {
             $(#[doc = $meaning] pub const $name: Self = Self($number);)*
         }
 
-        /// Every status, in the order of numbers.
-        pub const TABLE: &[Row] = &[
-            $(Row { status: Status::$name, name: stringify!($name), meaning: $meaning },)*
+        /// All statuses, ordered by number.
+        pub const TABLE: &[StatusSpec] = &[
+            $(StatusSpec { status: Status::$name, name: stringify!($name), meaning: $meaning },)*
         ];
     };
 }
@@ -34,63 +35,63 @@ macro_rules! statuses {
 statuses! {
     0   OK "done"
     1   PARTIAL "some elements of a list failed; the others were served"
-    2   OK_DEGRADED "done by a weaker method than was asked for"
-    100 SYNTAX "the line is no request"
+    2   OK_DEGRADED "done by a weaker method than requested"
+    100 SYNTAX "the line is not a request"
     101 LEX "a number, a string or a token is malformed"
     102 UNKNOWN_SERVICE "no service has this name"
     103 ARITY "too few or too many parameters"
-    104 TYPE "a parameter of another type was wanted"
+    104 TYPE "a parameter has the wrong type"
     105 RANGE "a number is out of its range"
-    106 CLASS "an event stands where an action is wanted, or the other way round"
+    106 CLASS "an event in place of an action, or an action in place of an event"
     107 UNBOUND_VAR "the event has no such variable, or there is no event"
     108 DUP_ID "a stored request has this id already"
     109 LIMIT "the request is longer, deeper or has more elements than is allowed"
     200 NO_SUCH_NODE "no node has this number"
-    201 NODE_DOWN "the node does not answer any more"
-    202 TIMEOUT "it did not happen in time"
+    201 NODE_DOWN "the node no longer answers"
+    202 TIMEOUT "timed out"
     203 REORDERED "the set of nodes changed; the request was not executed"
-    204 CANCELLED "the caller went away or took the request back"
+    204 CANCELLED "the client disconnected or cancelled the request"
     300 NO_SUCH_OBJECT "no object has this name"
-    301 GONE "the object existed, and has ended"
+    301 GONE "the object existed and has ended"
     302 NOT_ATTACHED "the object is outside the scope of this session"
-    303 WRONG_STATE "the object is not in a state that allows it"
+    303 WRONG_STATE "not allowed in the current state of the object"
     304 NO_SUCH_EVENT "no user-defined event has this number"
-    305 EXISTS "there is one already"
+    305 EXISTS "it already exists"
     306 NO_SUCH_REQUEST "no stored request has this id here"
-    307 BUSY "somebody else traces the process"
-    308 LOCKED "another tool holds the object"
-    309 AMBIGUOUS "the name means more than one thing"
-    400 PERMISSION "the caller may not do this"
-    401 FAULT "the address is not mapped, or not for this use"
-    402 UNSUPPORTED "this node cannot do it"
+    307 BUSY "another tracer is attached to the process"
+    308 LOCKED "another client has locked the object"
+    309 AMBIGUOUS "the name is ambiguous"
+    400 PERMISSION "permission denied"
+    401 FAULT "the address is not mapped, or its protection forbids the access"
+    402 UNSUPPORTED "not supported on this node"
     403 RESOURCE "no probe, hardware breakpoint or table row is left"
     404 IO "reading or writing failed"
-    405 UNSAFE_SITE "a probe at this address would damage the program"
-    406 INTERRUPTED "it was begun and not finished"
-    407 LOST "events were dropped; the second result is their number"
+    405 UNSAFE_SITE "a probe at this address would corrupt the program"
+    406 INTERRUPTED "started but not finished"
+    407 LOST "events were dropped; the second result is the number"
     408 EVENT_STORM "too many events; the request was disabled"
-    900 INTERNAL "a mistake of the monitor itself"
+    900 INTERNAL "internal error of the monitor"
 }
 
 impl Status {
-    /// Whether what was asked for was done, if only in part or by a weaker method.
+    /// Returns whether the service was done, also partly or by a weaker method.
     pub const fn is_success(self) -> bool {
         self.0 >= 0 && self.0 < 100
     }
 
-    /// Its row, if it has one.
-    pub fn row(self) -> Option<&'static Row> {
-        let place = TABLE.binary_search_by_key(&self, |row| row.status).ok()?;
-        Some(&TABLE[place])
+    /// Returns the row of the table, if this monitor defines the status.
+    pub fn spec(self) -> Option<&'static StatusSpec> {
+        let index = TABLE.binary_search_by_key(&self, |row| row.status).ok()?;
+        Some(&TABLE[index])
     }
 
-    /// Its name; a number of another monitor has none.
+    /// Returns the name; a number that only another monitor defines has none.
     pub fn name(self) -> Option<&'static str> {
-        self.row().map(|row| row.name)
+        self.spec().map(|row| row.name)
     }
 
-    /// The status of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// Returns the status with that name.
+    pub fn from_name(name: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.name == name).map(|row| row.status)
     }
 }
@@ -100,11 +101,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_and_name_is_there_once() {
+    fn numbers_and_names_are_unique() {
         assert!(TABLE.is_sorted_by(|a, b| a.status < b.status));
         for row in TABLE {
             assert_eq!(row.status.name(), Some(row.name));
-            assert_eq!(Status::named(row.name), Some(row.status));
+            assert_eq!(Status::from_name(row.name), Some(row.status));
         }
     }
 
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_a_hundred_was_done() {
+    fn statuses_below_a_hundred_are_success() {
         let done = TABLE.iter().filter(|row| row.status.is_success()).map(|row| row.name);
         assert_eq!(Vec::from_iter(done), ["OK", "PARTIAL", "OK_DEGRADED"]);
         assert!(!Status(-1).is_success());

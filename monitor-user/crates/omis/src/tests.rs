@@ -1,11 +1,12 @@
-//! What holds for every line: printed and read again it is the same, and none makes us stumble.
+//! Properties of every line: printing and parsing are inverse, and no input panics or allocates
+//! more than its limits.
 
 use super::fault::Fault;
-use super::{Basic, Dialect, Request, Status, arbitrary, limit, parse, picture};
+use super::{Basic, Dialect, Request, Status, arbitrary, caret, limit, parse};
 use proptest::test_runner::{Config, RngSeed};
 use proptest::{prop_assert_eq, proptest};
 
-/// The same cases in every run, and no files of failures beside the sources.
+/// The same cases in every run, and no failure files next to the sources.
 fn config() -> Config {
     Config {
         cases: 1000,
@@ -19,7 +20,7 @@ fn read(line: &str) -> Result<Request, Fault> {
     parse::request(line.as_bytes(), Dialect::Extended)
 }
 
-/// As the grammar of the specification has it, where the examples have no commas.
+/// Prints a request with the commas of the specification's grammar, which its examples omit.
 fn with_commas(request: &Request) -> String {
     let basic = |basic: &Basic| {
         let id = basic.id.map(|id| format!(" {} ,\t", id.0));
@@ -42,29 +43,29 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_request_is_the_same_when_printed_and_read(request in arbitrary::request()) {
+    fn a_printed_request_parses_to_the_same_request(request in arbitrary::request()) {
         prop_assert_eq!(read(&request.to_string()), Ok(request));
     }
 
     #[test]
-    fn both_styles_of_commas_are_the_same_request(request in arbitrary::request()) {
+    fn optional_commas_do_not_change_a_request(request in arbitrary::request()) {
         prop_assert_eq!(read(&with_commas(&request)), Ok(request));
     }
 
     #[test]
-    fn a_reply_is_the_same_when_printed_and_read(reply in arbitrary::reply()) {
+    fn a_printed_reply_parses_to_the_same_reply(reply in arbitrary::reply()) {
         prop_assert_eq!(parse::reply(reply.to_string().as_bytes()), Ok(reply));
     }
 
     #[test]
-    fn what_a_strict_session_gets_is_a_reply_without_extensions(reply in arbitrary::reply()) {
+    fn a_strict_reply_parses_and_has_no_extensions(reply in arbitrary::reply()) {
         let line = super::print::reply(&reply, Dialect::Strict);
-        let read = parse::reply(line.as_bytes()).expect("it is a reply");
+        let read = parse::reply(line.as_bytes()).expect("a printed reply parses");
         prop_assert_eq!(super::print::reply(&read, Dialect::Strict), read.to_string());
     }
 }
 
-/// The generator of Marsaglia, "Xorshift RNGs": the same numbers each time.
+/// The generator of Marsaglia, "Xorshift RNGs": the same numbers in each run.
 struct Random(u64);
 
 impl Random {
@@ -72,7 +73,7 @@ impl Random {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % limit.max(1) as u64).expect("it is below a usize")
+        usize::try_from(self.0 % limit.max(1) as u64).expect("less than a usize")
     }
 }
 
@@ -117,7 +118,7 @@ fn hostile(random: &mut Random) -> Vec<u8> {
         let at = random.below(line.len() + 1);
         match random.below(4) {
             0 => line.truncate(at),
-            1 => line.insert(at, u8::try_from(random.below(256)).expect("it is below 256")),
+            1 => line.insert(at, u8::try_from(random.below(256)).expect("less than 256")),
             2 => drop(line.splice(at..at, PIECES[random.below(PIECES.len())].bytes())),
             _ => drop(line.drain(at..line.len().min(at + random.below(8)))),
         }
@@ -131,11 +132,11 @@ fn check_fault(line: &[u8], fault: &Fault) {
     assert!(fault.status.name().is_some() && !fault.expected.is_empty() && !fault.found.is_empty());
     let reply = fault.reply();
     assert_eq!(parse::reply(reply.to_string().as_bytes()), Ok(reply));
-    assert_eq!(picture::picture(line, fault).matches('\n').count(), 1);
+    assert_eq!(caret::render(line, fault).matches('\n').count(), 1);
 }
 
 #[test]
-fn no_line_makes_the_parser_stumble() {
+fn the_parser_never_panics() {
     let mut random = Random(1996);
     let (mut read, mut refused) = (0, 0);
     for _ in 0..50_000 {
@@ -156,10 +157,13 @@ fn no_line_makes_the_parser_stumble() {
             check_fault(&line, &fault);
         }
     }
-    assert!(read > 1000 && refused > 1000, "{read} read, {refused} refused: not a fair mixture");
+    assert!(
+        read > 1000 && refused > 1000,
+        "{read} read, {refused} refused: the sample is one-sided"
+    );
 }
 
-/// The most bytes that were allocated at a time while a line was refused.
+/// Checks the status and returns the peak of allocated bytes while a line was refused.
 #[track_caller]
 fn refused_within(line: &str, status: Status) -> u64 {
     let mut fault = None;
@@ -169,7 +173,7 @@ fn refused_within(line: &str, status: Status) -> u64 {
 }
 
 #[test]
-fn nothing_is_allocated_for_what_a_line_only_claims() {
+fn nothing_is_allocated_for_declared_lengths() {
     let nested = format!("1 [0] f({}", "[".repeat(1_000_000));
     assert!(refused_within(&nested, Status::LIMIT) < 1024);
     assert!(refused_within("1 [0] f(#1073741824:00)", Status::LEX) < 1024);
@@ -180,7 +184,7 @@ fn nothing_is_allocated_for_what_a_line_only_claims() {
 }
 
 #[test]
-fn each_limit_holds_exactly() {
+fn each_limit_is_exact() {
     let depth = |n: usize| format!("f({}{})", "[".repeat(n), "]".repeat(n));
     let elements = |n: usize| format!("f([{}])", vec!["1"; n].join(","));
     let members = |n: usize| vec!["f()"; n].join(",");

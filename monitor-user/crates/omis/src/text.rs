@@ -1,32 +1,33 @@
 //! Strings and byte strings.
 //!
-//! A string of the language is bytes, as in C: a file name or an argument need not be UTF-8.
+//! A string of the language is a sequence of bytes, as in C: a file name or an argument need not be
+//! UTF-8. Escapes are handled by `parse` and `print`.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A string.
+/// A string: any bytes, printed as text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Text(Box<[u8]>);
 
-/// Bytes that are no text, such as memory. An extension: the specification has lists of integers.
+/// Bytes that are not text, such as memory contents. An extension: OMIS 1.0 uses lists of integers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Binary(Box<[u8]>);
 
 impl Text {
-    /// As bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// As text; what is not UTF-8 is replaced.
+    /// Returns the text, with invalid UTF-8 replaced by U+FFFD.
     pub fn to_str_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
 }
 
 impl Binary {
-    /// As bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -1,13 +1,13 @@
 //! Typed names of objects, as in OMIS 2: `n_1` a node, `p_1_7` a process, `t_1_7` a thread.
 //!
 //! An extension: OMIS 1.0 names every object by a bare integer, which is the serial number here.
-//! A token that was given out by a node has its number; `p_7` leaves the node open.
-//! A token is a claim: whether there is such an object, and where by now, its node knows.
+//! A token issued by a node has the number of the node; `p_7` leaves the node open.
+//! A token may name no object, or one that has moved: its node checks that, not this module.
 
 use super::request::Node;
 use std::fmt;
 
-/// What a token names.
+/// The type of object that a token names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TokenKind {
     /// A node.
@@ -18,7 +18,7 @@ pub enum TokenKind {
     Thread,
 }
 
-/// Every kind with its letter and its word.
+/// Every kind with its letter and its name.
 pub const KINDS: &[(TokenKind, char, &str)] = &[
     (TokenKind::Node, 'n', "node"),
     (TokenKind::Process, 'p', "process"),
@@ -28,21 +28,21 @@ pub const KINDS: &[(TokenKind, char, &str)] = &[
 /// The typed name of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token {
-    /// What it names.
+    /// The type of the object.
     pub kind: TokenKind,
-    /// The node that gave it out; a node's own token has none.
+    /// The node that issued the token; `None` in the token of a node.
     pub node: Option<Node>,
-    /// Its number there, never given out twice.
+    /// The number of the object on that node; never reused.
     pub serial: u64,
 }
 
 impl Token {
-    /// The token of a node.
-    pub fn of_node(node: Node) -> Self {
+    /// Builds the token of a node.
+    pub fn for_node(node: Node) -> Self {
         Self { kind: TokenKind::Node, node: None, serial: u64::from(node.0) }
     }
 
-    /// Reads a token. One object has one spelling: no zeros in front.
+    /// Parses a token. Each object has one spelling, so leading zeros are refused.
     pub fn from_text(text: &str) -> Option<Self> {
         let mut parts = text.split('_');
         let letter = parts.next()?;
@@ -59,7 +59,7 @@ impl Token {
         fits.then_some(Self { kind: *kind, node, serial })
     }
 
-    /// The node that the token itself names, which is not where the object is by now.
+    /// Returns the node that the token names. The object may have moved since.
     pub fn named_node(&self) -> Option<Node> {
         match self.kind {
             TokenKind::Node => u32::try_from(self.serial).ok().map(Node),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_names_the_node_that_gave_it() {
+    fn a_token_names_the_node_that_issued_it() {
         let node = |text| Token::from_text(text).unwrap().named_node();
         assert_eq!(node("n_3"), Some(Node(3)));
         assert_eq!(node("p_2_9"), Some(Node(2)));

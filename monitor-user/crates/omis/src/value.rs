@@ -1,8 +1,8 @@
 //! Values, and expressions that become values when an event occurs.
 //!
-//! A reply holds values only; a parameter of a request is an expression.
-//! An expression without a variable is a value at once, so an engine sees a list of expressions
-//! only where there is something to fill in.
+//! A reply holds only values; a parameter of a request is an expression.
+//! An expression without variables is always stored as a value, so an engine sees a list of
+//! expressions only where a variable must be filled in.
 
 use super::name::Name;
 use super::number::{Float, Int};
@@ -10,7 +10,7 @@ use super::text::{Binary, Text};
 use super::token::Token;
 use std::borrow::Cow;
 
-/// A value.
+/// A value: a result of a service, or a parameter without variables.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// An integer.
@@ -19,42 +19,42 @@ pub enum Value {
     Float(Float),
     /// A string.
     Text(Text),
-    /// Bytes. An extension.
+    /// Bytes; an extension of OMIS 1.0.
     Binary(Binary),
-    /// The typed name of an object. An extension.
+    /// The typed name of an object; an extension of OMIS 1.0.
     Token(Token),
-    /// A list of any values.
+    /// A list of values of any types.
     List(Vec<Value>),
 }
 
-// `limit` counts on it.
+// The limits of `limit` are computed for this size.
 const _: () = assert!(size_of::<Value>() <= 32);
 
-/// A variable of an event.
+/// A reference to a variable of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Var {
-    /// `$1`: the first of its output parameters; `$0` is the node where it occurred.
+    /// `$1` is the first output parameter of the event; `$0` is the node where it occurred.
     Position(u32),
-    /// `$time`. An extension.
+    /// `$time`; an extension of OMIS 1.0.
     Named(Name),
 }
 
-/// The named variables that every event has. `$node` is `$0`.
-pub const ALWAYS: &[&str] = &["node", "proc", "thread", "time", "seq", "pc"];
+/// The named variables of every event. `$node` is `$0`.
+pub const COMMON_VARIABLES: &[&str] = &["node", "proc", "thread", "time", "seq", "pc"];
 
 /// A parameter of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {
-    /// A value.
+    /// A constant.
     Value(Value),
-    /// What the event says.
+    /// A variable, bound when the event occurs.
     Var(Var),
-    /// A list with a variable somewhere in it; `Expr::list` builds one.
+    /// A list that contains a variable at some depth; built by `Expr::list`.
     List(Vec<Expr>),
 }
 
 impl Expr {
-    /// A list: a value, unless there is a variable in it.
+    /// Builds a list: a `Value` if no item contains a variable, else a `List`.
     pub fn list(items: Vec<Self>) -> Self {
         if items.iter().any(|item| !matches!(item, Self::Value(_))) {
             return Self::List(items);
@@ -66,7 +66,11 @@ impl Expr {
         Self::Value(Value::List(values.collect()))
     }
 
-    /// The value, with what `look_up` knows about the variables; or the one it does not know.
+    /// Evaluates the expression with the values that `look_up` returns for its variables.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first variable for which `look_up` returns `None`.
     pub fn value<'e>(
         &'e self,
         look_up: &dyn Fn(&Var) -> Option<Value>,
@@ -81,7 +85,7 @@ impl Expr {
         }
     }
 
-    /// Every variable in it.
+    /// Returns all variables of the expression, in order.
     pub fn variables(&self) -> Vec<&Var> {
         match self {
             Self::Value(_) => Vec::new(),
@@ -90,7 +94,7 @@ impl Expr {
         }
     }
 
-    /// How many lists are within lists.
+    /// Returns the nesting depth of lists; 0 for a scalar.
     pub fn depth(&self) -> usize {
         match self {
             Self::Value(value) => value.depth(),
@@ -99,7 +103,7 @@ impl Expr {
         }
     }
 
-    /// About how many bytes it is long when it is printed, if a variable is as long as this.
+    /// Estimates the printed length in bytes; `of_var` returns the length of a variable.
     pub fn weight(&self, of_var: &dyn Fn(&Var) -> usize) -> usize {
         match self {
             Self::Value(value) => value.weight(),
@@ -110,7 +114,7 @@ impl Expr {
         }
     }
 
-    /// The expression with its variables replaced.
+    /// Returns the expression with each variable replaced by the result of `replace`.
     pub fn substitute(&self, replace: &dyn Fn(&Var) -> Self) -> Self {
         match self {
             Self::Value(_) => self.clone(),
@@ -123,7 +127,7 @@ impl Expr {
 }
 
 impl Value {
-    /// What it is, for an error.
+    /// Returns the type with its article, for error messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Integer(_) => "an integer",
@@ -135,7 +139,7 @@ impl Value {
         }
     }
 
-    /// How many lists are within lists.
+    /// Returns the nesting depth of lists; 0 for a scalar.
     pub fn depth(&self) -> usize {
         match self {
             Self::List(items) => 1 + items.iter().map(Self::depth).max().unwrap_or(0),
@@ -143,7 +147,7 @@ impl Value {
         }
     }
 
-    /// About how many bytes it is long when it is printed.
+    /// Estimates the printed length in bytes.
     pub fn weight(&self) -> usize {
         match self {
             Self::Integer(_) | Self::Float(_) | Self::Token(_) => 1,
@@ -153,7 +157,7 @@ impl Value {
         }
     }
 
-    /// The integer in a type that may be too small for it.
+    /// Returns the integer, if this is one that fits `T`.
     pub fn integer<T: TryFrom<i128>>(&self) -> Option<T> {
         match self {
             Self::Integer(number) => number.get(),
@@ -161,7 +165,7 @@ impl Value {
         }
     }
 
-    /// The string.
+    /// Returns the string, if this is one.
     pub fn text(&self) -> Option<&Text> {
         match self {
             Self::Text(text) => Some(text),
@@ -169,7 +173,7 @@ impl Value {
         }
     }
 
-    /// The elements.
+    /// Returns the elements, if this is a list.
     pub fn list(&self) -> Option<&[Self]> {
         match self {
             Self::List(items) => Some(items),
@@ -177,17 +181,17 @@ impl Value {
         }
     }
 
-    /// The number; an integer will do.
+    /// Returns the number, if this is a float or an integer.
     pub fn float(&self) -> Option<f64> {
         match self {
             Self::Float(number) => Some(number.0),
-            // A double holds 53 bits; what is lost beyond them was not asked for.
+            // A double holds 53 bits; a parameter of type float accepts the rounding.
             Self::Integer(number) => number.get::<i64>().map(|number| number as f64),
             _ => None,
         }
     }
 
-    /// The bytes of a binary, or of a list of integers from 0 to 255.
+    /// Returns the bytes of a binary, or of a list of integers from 0 to 255.
     pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
         match self {
             Self::Binary(bytes) => Some(Cow::Borrowed(bytes.as_bytes())),
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_become_what_the_event_says() {
+    fn variables_are_replaced_by_the_values_of_the_event() {
         let expr = Expr::list(vec![Value::from(1).into(), Expr::Var(Var::Position(2))]);
         let known = |var: &Var| (*var == Var::Position(2)).then(|| Value::from("x"));
         let value = expr.value(&known).unwrap().into_owned();

@@ -3,8 +3,8 @@
 //! An act is data: whoever does it may be another thread, or a script. Who may do what to whom was
 //! looked at before; the system looks again.
 
-pub use monitor_control::{Names, Program, Work};
-use monitor_event::outcome::Each;
+pub use monitor_control::{FrameNames, LaunchSpec, StoppedBatch};
+use monitor_event::outcome::ProcessResults;
 use monitor_event::right::Tool;
 pub use monitor_event::thread::{Argument, Target};
 use monitor_event::thread::{HeldThread, Ticket};
@@ -36,11 +36,11 @@ pub enum Act {
     /// Let it go on at another address.
     Goto(u64),
     /// Who called whom in it, with names or without.
-    Backtrace(Names),
+    Backtrace(FrameNames),
     /// What is loaded in it.
     Loader,
     /// Do all of this in it while every thread of it stands.
-    Work(Work),
+    Work(StoppedBatch),
     /// Say whether processes can be dumped here; it is done to nobody.
     Checkpoint,
     /// Say whether this one can, without a loss.
@@ -54,7 +54,7 @@ pub enum Act {
     /// The same where it was dumped, because nobody else could.
     Return(String),
     /// Start a program; it is done to nobody, and the new process stands for it.
-    Start(Program),
+    Start(LaunchSpec),
 }
 
 /// Who wants an act done.
@@ -72,7 +72,7 @@ pub struct By<'t> {
 pub trait Acts {
     /// Does it to these, and says what became of it; or begins it, and says so later with the
     /// ticket, as `Happening::Acted`.
-    fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<Each>;
+    fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<ProcessResults>;
 
     /// The actions of an event are done: the thread that met it goes on.
     fn go_on(&mut self, _: &HeldThread) {}

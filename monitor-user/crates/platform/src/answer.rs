@@ -3,10 +3,10 @@
 //! In: what was done, or why not. Out: values, or a refusal with its status. The one place where
 //! the errors of `control` get statuses.
 
-use monitor_control::{Done, Frame, Image, Trouble};
+use monitor_control::{ControlError, LoadedImage, StackFrame, WorkerReply};
 use monitor_event::outcome::Refusal;
 use monitor_omis::{Status, Text, Value};
-use monitor_symbols::error::Error as SymbolError;
+use monitor_symbols::error::SymbolError;
 
 /// Error numbers of the system that clients know (errno(3)).
 const EPERM: i32 = 1;
@@ -14,38 +14,45 @@ const ESRCH: i32 = 3;
 const EFAULT: i32 = 14;
 
 /// The results of an act.
-pub fn values(done: Done) -> Vec<Value> {
+pub fn values(done: WorkerReply) -> Vec<Value> {
     match done {
-        Done::It | Done::Stopped(_) | Done::Started(_) | Done::Placed(_) => Vec::new(),
-        Done::Version(version) => vec![Value::from(version.as_str())],
-        Done::Bytes(bytes) => vec![list(bytes)],
-        Done::Integers(values) => vec![list(values)],
-        Done::Floats(values) => vec![list(values)],
-        Done::Frames(frames) => vec![Value::List(frames.into_iter().flat_map(frame).collect())],
-        Done::Images(images) => vec![Value::List(images.into_iter().flat_map(image).collect())],
+        WorkerReply::Done
+        | WorkerReply::Stopped(_)
+        | WorkerReply::Started(_)
+        | WorkerReply::BreakpointSet(_) => Vec::new(),
+        WorkerReply::CriuVersion(version) => vec![Value::from(version.as_str())],
+        WorkerReply::Bytes(bytes) => vec![list(bytes)],
+        WorkerReply::Integers(values) => vec![list(values)],
+        WorkerReply::Floats(values) => vec![list(values)],
+        WorkerReply::Frames(frames) => {
+            vec![Value::List(frames.into_iter().flat_map(frame).collect())]
+        }
+        WorkerReply::Images(images) => {
+            vec![Value::List(images.into_iter().flat_map(image).collect())]
+        }
     }
 }
 
 /// Why it was not done.
-pub fn refusal(trouble: Trouble) -> Refusal {
-    let text = trouble.to_string();
-    let (status, errno) = match &trouble {
-        Trouble::Gone => (Status::GONE, ESRCH),
-        Trouble::Denied { .. } => (Status::PERMISSION, EPERM),
-        Trouble::Busy { .. } => (Status::BUSY, EPERM),
-        Trouble::Locked => (Status::LOCKED, 0),
-        Trouble::Fault { .. } => (Status::FAULT, EFAULT),
-        Trouble::State(_) => (Status::WRONG_STATE, 0),
-        Trouble::Late(_) => (Status::TIMEOUT, 0),
-        Trouble::Unsupported(_) => (Status::UNSUPPORTED, 0),
-        Trouble::Unsafe(_) => (Status::UNSAFE_SITE, 0),
-        Trouble::Range(_) => (Status::RANGE, 0),
-        Trouble::Exhausted(_) => (Status::RESOURCE, 0),
-        Trouble::Failed { .. } => (Status::IO, 0),
-        Trouble::HandLost => (Status::INTERRUPTED, 0),
+pub fn refusal(error: ControlError) -> Refusal {
+    let text = error.to_string();
+    let (status, errno) = match &error {
+        ControlError::Gone => (Status::GONE, ESRCH),
+        ControlError::Denied { .. } => (Status::PERMISSION, EPERM),
+        ControlError::AlreadyTraced { .. } => (Status::BUSY, EPERM),
+        ControlError::Locked => (Status::LOCKED, 0),
+        ControlError::Fault { .. } => (Status::FAULT, EFAULT),
+        ControlError::WrongState(_) => (Status::WRONG_STATE, 0),
+        ControlError::TimedOut(_) => (Status::TIMEOUT, 0),
+        ControlError::Unsupported(_) => (Status::UNSUPPORTED, 0),
+        ControlError::Unsafe(_) => (Status::UNSAFE_SITE, 0),
+        ControlError::InvalidArgument(_) => (Status::RANGE, 0),
+        ControlError::Exhausted(_) => (Status::RESOURCE, 0),
+        ControlError::Failed { .. } => (Status::IO, 0),
+        ControlError::WorkerLost => (Status::INTERRUPTED, 0),
     };
-    let results = match trouble {
-        Trouble::Fault { done, .. } => vec![list(done)],
+    let results = match error {
+        ControlError::Fault { done, .. } => vec![list(done)],
         _ => Vec::new(),
     };
     Refusal { results, ..Refusal::new(status, text).with_errno(errno) }
@@ -55,17 +62,17 @@ pub fn refusal(trouble: Trouble) -> Refusal {
 pub fn symbol_refusal(error: &SymbolError) -> Refusal {
     let status = match error {
         SymbolError::Gone { .. } => Status::GONE,
-        SymbolError::Unreadable { .. } => Status::RANGE,
+        SymbolError::BadSpec { .. } => Status::RANGE,
         SymbolError::File { source, .. } => match source.kind() {
             std::io::ErrorKind::PermissionDenied => Status::PERMISSION,
             std::io::ErrorKind::NotFound => Status::NO_SUCH_OBJECT,
             _ => Status::IO,
         },
         SymbolError::Malformed { .. } => Status::IO,
-        SymbolError::Unsupported { .. } | SymbolError::Lacking { .. } => Status::UNSUPPORTED,
-        SymbolError::Missing { .. } | SymbolError::Unloaded { .. } => Status::NO_SUCH_OBJECT,
+        SymbolError::Unsupported { .. } | SymbolError::Unavailable { .. } => Status::UNSUPPORTED,
+        SymbolError::NotFound { .. } | SymbolError::NotLoaded { .. } => Status::NO_SUCH_OBJECT,
         SymbolError::Unsafe { .. } => Status::UNSAFE_SITE,
-        SymbolError::Moving => Status::INTERRUPTED,
+        SymbolError::Changing => Status::INTERRUPTED,
     };
     let errno = match error {
         SymbolError::File { source, .. } => source.raw_os_error().unwrap_or(0),
@@ -79,13 +86,13 @@ fn list<T: Into<Value>>(items: Vec<T>) -> Value {
 }
 
 /// Two values, three if names were asked for.
-fn frame(it: Frame) -> Vec<Value> {
+fn frame(it: StackFrame) -> Vec<Value> {
     let name = it.name.map(|name| Value::from(name.as_str()));
-    [Some(Value::from(it.pc)), Some(Value::from(it.frame)), name].into_iter().flatten().collect()
+    [Some(Value::from(it.pc)), Some(Value::from(it.cfa)), name].into_iter().flatten().collect()
 }
 
 /// The eight members of the specification; a member of an archive is a thing of other systems.
-fn image(it: Image) -> Vec<Value> {
+fn image(it: LoadedImage) -> Vec<Value> {
     let mut values = vec![Value::Text(Text::from(it.path)), Value::from("")];
     for (start, length) in [it.code, it.data, it.bss] {
         values.extend([Value::from(start), Value::from(length)]);

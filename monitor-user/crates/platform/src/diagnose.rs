@@ -1,20 +1,20 @@
 //! Static probes of unusual events, and whose job a process is of.
 
 use monitor_event::outcome::Refusal;
-use monitor_model::diagnosis::Whose;
+use monitor_model::diagnosis::DiagOrigin;
 use monitor_model::id::{Identity, Ns};
-use monitor_symbols::unusual::Unusual;
+use monitor_symbols::diag_probes::DiagProbe;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A static probe of a process, and how often it was met since it was asked last.
-pub type Met = (Identity, Arc<Unusual>, u64);
+pub type Met = (Identity, Arc<DiagProbe>, u64);
 
 /// Who counts what static probes meet.
 pub trait Diagnoses {
     /// Which job and rank a process is.
-    fn whose(&mut self, id: Identity) -> Whose {
-        Whose::process(id.pid)
+    fn whose(&mut self, id: Identity) -> DiagOrigin {
+        DiagOrigin::process(id.pid)
     }
 
     /// Whether the static probes of a process can be counted here.

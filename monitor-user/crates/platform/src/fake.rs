@@ -4,11 +4,11 @@
 //! An errand is done when time passes next; a breakpoint is reached each time that it does.
 
 use super::{Act, Happening};
-use monitor_control::{Done, Frame, Image, Names};
-use monitor_event::occurrence::{EventKind, NodeEvent};
-use monitor_event::outcome::Told;
+use monitor_control::{FrameNames, LoadedImage, StackFrame, WorkerReply};
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::EventParam;
 use monitor_event::thread::Target;
-use monitor_event::thread::{Errand, HeldThread, Sent};
+use monitor_event::thread::{HeldThread, RunControl, RunControlRequest};
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ pub struct Fake {
     memory: BTreeMap<(Identity, u64), u8>,
     integers: BTreeMap<(Identity, u16), u64>,
     floats: BTreeMap<(Identity, u16), f64>,
-    sent: BTreeMap<Sent, bool>,
+    sent: BTreeMap<RunControlRequest, bool>,
     stopped: BTreeSet<Identity>,
     waiting: Vec<Happening>,
 }
@@ -28,38 +28,38 @@ const PC: u16 = 16;
 
 impl Fake {
     /// What an act inside a process gives; nothing, if it is done to the process as a whole.
-    pub fn act(&mut self, act: &Act, id: Identity) -> Option<Done> {
+    pub fn act(&mut self, act: &Act, id: Identity) -> Option<WorkerReply> {
         Some(match act {
             Act::Read(address, bytes) => {
                 let byte = |at: u64| self.memory.get(&(id, at)).copied().unwrap_or(lowest(at));
-                Done::Bytes((*address..address + bytes).map(byte).collect())
+                WorkerReply::Bytes((*address..address + bytes).map(byte).collect())
             }
             Act::Write(address, bytes) => {
                 let places = (*address..).zip(bytes).map(|(at, byte)| ((id, at), *byte));
                 self.memory.extend(places);
-                Done::It
+                WorkerReply::Done
             }
-            Act::Integers(first, count) => Done::Integers(
+            Act::Integers(first, count) => WorkerReply::Integers(
                 (*first..first + count).map(|number| self.integer(id, number)).collect(),
             ),
             Act::SetIntegers(first, values) => {
                 self.integers.extend((*first..).zip(values).map(|(it, value)| ((id, it), *value)));
-                Done::It
+                WorkerReply::Done
             }
             Act::Floats(first, count) => {
                 let float = |it: u16| self.floats.get(&(id, it)).copied().unwrap_or(f64::from(it));
-                Done::Floats((*first..first + count).map(float).collect())
+                WorkerReply::Floats((*first..first + count).map(float).collect())
             }
             Act::SetFloats(first, values) => {
                 self.floats.extend((*first..).zip(values).map(|(it, value)| ((id, it), *value)));
-                Done::It
+                WorkerReply::Done
             }
             Act::Goto(address) => {
                 let _before = self.integers.insert((id, PC), *address);
-                Done::It
+                WorkerReply::Done
             }
-            Act::Backtrace(names) => Done::Frames(frames(*names)),
-            Act::Loader => Done::Images(vec![image()]),
+            Act::Backtrace(names) => WorkerReply::Frames(frames(*names)),
+            Act::Loader => WorkerReply::Images(vec![image()]),
             _ => return None,
         })
     }
@@ -71,7 +71,7 @@ impl Fake {
             _ => self.stopped.remove(&id),
         };
         if changed {
-            let told = NodeEvent::new(topic, Ns(0), [Told::Process(id)].into());
+            let told = NodeEvent::new(topic, Ns(0), [EventParam::Process(id)].into());
             let it = NodeEvent { process: Some(id), ..told };
             self.waiting.push(Happening::Occurred(it));
         }
@@ -90,39 +90,40 @@ impl Fake {
     /// From now on these errands are out.
     pub fn watch(&mut self, topics: &BTreeSet<EventKind>) {
         let sent = topics.iter().filter_map(|topic| match topic {
-            EventKind::Sent(sent) => Some(sent.clone()),
+            EventKind::RunControl(sent) => Some(sent.clone()),
             _ => None,
         });
-        let is_done = |sent: &Sent| self.sent.get(sent).copied().unwrap_or(false);
+        let is_done = |sent: &RunControlRequest| self.sent.get(sent).copied().unwrap_or(false);
         self.sent = sent.map(|sent| (sent.clone(), is_done(&sent))).collect();
     }
 
     /// What has happened since.
     pub fn happened(&mut self) -> Vec<Happening> {
         let mut all = std::mem::take(&mut self.waiting);
-        let out: Vec<Sent> =
+        let out: Vec<RunControlRequest> =
             self.sent.iter().filter(|(_, done)| !**done).map(|(it, _)| it.clone()).collect();
         for sent in out {
-            all.extend(sent.on.iter().map(|id| Happening::Occurred(self.came(&sent, *id))));
+            all.extend(sent.processes.iter().map(|id| Happening::Occurred(self.came(&sent, *id))));
             if let Some(done) = self.sent.get_mut(&sent) {
-                *done = !matches!(sent.errand, Errand::Break(_));
+                *done = !matches!(sent.command, RunControl::Break(_));
             }
         }
         all
     }
 
-    fn came(&self, sent: &Sent, id: Identity) -> NodeEvent {
+    fn came(&self, sent: &RunControlRequest, id: Identity) -> NodeEvent {
         let pc = self.integer(id, PC);
-        let (pc, rest) = match &sent.errand {
-            Errand::Break(address) => (*address, Vec::new()),
-            Errand::Step | Errand::Next => (pc + 1, Vec::new()),
-            Errand::Finish => (pc, vec![Value::from(0)]),
-            Errand::Call(_, arguments) => {
+        let (pc, rest) = match &sent.command {
+            RunControl::Break(address) => (*address, Vec::new()),
+            RunControl::Step | RunControl::Next => (pc + 1, Vec::new()),
+            RunControl::Finish => (pc, vec![Value::from(0)]),
+            RunControl::Call(_, arguments) => {
                 let count = u64::try_from(arguments.len()).unwrap_or(0);
                 (pc, vec![Value::from(count), Value::from(0.0)])
             }
         };
-        let told = [Told::Process(id)].into_iter().chain(rest.into_iter().map(Told::Value));
+        let told =
+            [EventParam::Process(id)].into_iter().chain(rest.into_iter().map(EventParam::Value));
         let (tool, target) = (sent.tool, Target::from(id));
         let ticket = sent.ticket;
         let held = HeldThread { ticket, tool, target, with_process: false, number: 0 };
@@ -131,7 +132,7 @@ impl Fake {
             thread: Some(id.pid),
             pc: Some(pc),
             held: Some(held),
-            ..NodeEvent::new(EventKind::Sent(sent.clone()), Ns(0), told.collect())
+            ..NodeEvent::new(EventKind::RunControl(sent.clone()), Ns(0), told.collect())
         }
     }
 
@@ -144,14 +145,14 @@ fn lowest(address: u64) -> u8 {
     address.to_le_bytes()[0]
 }
 
-fn frames(names: Names) -> Vec<Frame> {
-    let named = |name: &str| (names == Names::With).then(|| name.to_owned());
-    let frame = |pc, frame, name| Frame { pc, frame, name: named(name) };
+fn frames(names: FrameNames) -> Vec<StackFrame> {
+    let named = |name: &str| (names == FrameNames::With).then(|| name.to_owned());
+    let frame = |pc, cfa, name| StackFrame { pc, cfa, name: named(name) };
     vec![frame(0x1000, 0x2000, "work"), frame(0x1040, 0x2020, "main")]
 }
 
-fn image() -> Image {
-    Image {
+fn image() -> LoadedImage {
+    LoadedImage {
         path: b"/bin/a".to_vec(),
         code: (0x1000, 256),
         data: (0x2000, 64),

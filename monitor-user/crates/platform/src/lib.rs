@@ -9,9 +9,9 @@ pub mod answer;
 pub mod call;
 pub mod diagnose;
 pub mod disk;
+pub mod events;
 pub mod fact;
 mod fake;
-pub mod happening;
 pub mod list;
 pub mod live;
 pub mod message;
@@ -24,27 +24,27 @@ pub mod recorder;
 pub mod scripted;
 pub mod tap;
 
-use monitor_event::occurrence::{EventKind, NodeEvent};
-use monitor_event::outcome::Told;
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::EventParam;
 use monitor_model::id::{Identity, Ns};
 
 pub use act::{Act, Acts, By};
 pub use call::Calls;
 pub use diagnose::Diagnoses;
 pub use disk::Disks;
+pub use events::{Followed, Happening, Happenings};
 pub use fact::{Facts, NodeFacts};
-pub use happening::{Followed, Happening, Happenings};
 pub use list::{Lists, Members, Program, Programs, RuleKey};
 pub use message::Messages;
-pub use monitor_event::thread::{Errand, HeldThread, Sent};
+pub use monitor_event::thread::{HeldThread, RunControl, RunControlRequest};
 pub use monitors::{Monitored, Monitors};
 pub use process::Processes;
 pub use recorder::Recorder;
 
 /// That a process has come from another node.
 fn arrival(id: Identity) -> NodeEvent {
-    let told = [Told::Process(id), Told::Value(id.pid.0.into())];
-    NodeEvent { process: Some(id), ..NodeEvent::new(EventKind::Arrived, Ns(0), told.into()) }
+    let told = [EventParam::Process(id), EventParam::Value(id.pid.0.into())];
+    NodeEvent { process: Some(id), ..NodeEvent::new(EventKind::Migrated, Ns(0), told.into()) }
 }
 
 /// A node.

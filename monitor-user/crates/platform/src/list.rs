@@ -3,15 +3,15 @@
 //! In: programs, all of them each time something about them changes. Out: which it does not take,
 //! and why; what it has counted. What a program tells comes as `Happening::Ran`.
 
-use monitor_backend::rule::act::Move;
-use monitor_event::action::Run;
-use monitor_event::action::{Meter, Metered, Step};
-use monitor_event::occurrence::{Predicate, EventKind};
+use monitor_backend::rule::insn::GaugeChange;
+use monitor_event::action::ExecutionPlace;
+use monitor_event::action::{KernelCounter, KernelCounterValue, Step};
+use monitor_event::node_event::{EventKind, Predicate};
 use monitor_event::outcome::Refusal;
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::trace::Trace;
+use monitor_model::credentials::Credentials;
 use monitor_model::id::{Identity, Ns};
-use monitor_model::whose::Eyes;
 use monitor_omis::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub struct Program {
     /// Whose.
     pub whose: Members,
     /// Only in processes that its user may look into as they meet the event.
-    pub eyes: Option<Eyes>,
+    pub eyes: Option<Credentials>,
     /// Only if this holds.
     pub check: Option<Predicate>,
     /// What it does.
@@ -74,7 +74,7 @@ pub trait Lists {
     }
 
     /// How who meets its event is held now, if a program holds anybody.
-    fn hold(&mut self, _: RuleKey) -> Option<Run> {
+    fn hold(&mut self, _: RuleKey) -> Option<ExecutionPlace> {
         None
     }
 
@@ -84,12 +84,12 @@ pub trait Lists {
     }
 
     /// What the kernel has counted in a meter since it was forgotten last.
-    fn metered(&mut self, _: Meter) -> Metered {
-        Metered::default()
+    fn metered(&mut self, _: KernelCounter) -> KernelCounterValue {
+        KernelCounterValue::default()
     }
 
     /// Changes the level of a number where the kernel has it. What it was before.
-    fn move_level(&mut self, _: u64, _: Move) -> Option<i64> {
+    fn move_level(&mut self, _: u64, _: GaugeChange) -> Option<i64> {
         None
     }
 

@@ -5,7 +5,7 @@
 //! gives it a way there; what is made here knows only that way.
 
 use super::Happening;
-use monitor_event::outcome::Each;
+use monitor_event::outcome::ProcessResults;
 use monitor_event::outcome::Refusal;
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
@@ -17,7 +17,12 @@ use std::os::fd::BorrowedFd;
 /// Who has monitors.
 pub trait Monitors: Send {
     /// Calls in the name of a tool. What becomes of it is said at once, or later with the ticket.
-    fn call(&mut self, at: (Ticket, Ns), tool: &Tool, call: Call) -> Result<Option<Each>, Refusal>;
+    fn call(
+        &mut self,
+        at: (Ticket, Ns),
+        tool: &Tool,
+        call: Call,
+    ) -> Result<Option<ProcessResults>, Refusal>;
 
     /// A tool has gone, and its monitors with it.
     fn leave(&mut self, session: SessionId);
@@ -46,7 +51,12 @@ pub trait Monitored {
 pub struct NoMonitors;
 
 impl Monitors for NoMonitors {
-    fn call(&mut self, _: (Ticket, Ns), _: &Tool, _: Call) -> Result<Option<Each>, Refusal> {
+    fn call(
+        &mut self,
+        _: (Ticket, Ns),
+        _: &Tool,
+        _: Call,
+    ) -> Result<Option<ProcessResults>, Refusal> {
         Err(Refusal::new(Status::UNSUPPORTED, "nobody serves monitors here: see monitor serve"))
     }
 

@@ -6,13 +6,13 @@
 use super::Happening;
 use monitor_backend as backend;
 use monitor_backend::Backend;
-use monitor_event::occurrence::{EventKind, NodeEvent};
-use monitor_event::outcome::{Refusal, Told};
-use monitor_model::event::{Event, What};
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::{EventParam, Refusal};
+use monitor_model::event::{SampleEvent, SampleEventKind};
 use monitor_model::field::ProcessField;
 use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::{Node, Process, Sample, Source};
-use monitor_model::want::{Capability, Want};
+use monitor_model::read_spec::{Capability, ReadSpec};
+use monitor_model::sample::{BackendKind, Node, Process, Sample};
 use monitor_omis::{Status, Value};
 use std::collections::{BTreeSet, HashMap};
 
@@ -45,10 +45,10 @@ impl<B: Backend + ?Sized> Reading<B> {
         if pids.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(glance) = self.backend.glance(pids) {
+        if let Some(glance) = self.backend.read_few(pids) {
             return Ok(glance.map_err(failed)?.processes);
         }
-        let want = Want { processes: true, pids: Some(pids.to_vec()), ..Want::default() };
+        let want = ReadSpec { processes: true, pids: Some(pids.to_vec()), ..ReadSpec::default() };
         let mut processes = self.read(&want)?;
         processes.retain(|it| !it.ended());
         Ok(processes)
@@ -56,7 +56,7 @@ impl<B: Backend + ?Sized> Reading<B> {
 
     /// Everybody.
     pub fn everybody(&mut self) -> Result<Vec<Process>, Refusal> {
-        let mut processes = self.read(&Want { processes: true, ..Want::default() })?;
+        let mut processes = self.read(&ReadSpec { processes: true, ..ReadSpec::default() })?;
         processes.retain(|it| !it.ended());
         Ok(processes)
     }
@@ -71,23 +71,25 @@ impl<B: Backend + ?Sized> Reading<B> {
 
     /// The node's own numbers.
     pub fn node(&mut self) -> Result<Node, Refusal> {
-        let sample = self.backend.read(&Want { node: true, ..Want::default() }).map_err(failed)?;
+        let sample =
+            self.backend.read(&ReadSpec { node: true, ..ReadSpec::default() }).map_err(failed)?;
         Ok(sample.node_stats.unwrap_or_default())
     }
 
     /// Fills in texts.
     pub fn describe(&mut self, processes: &mut [Process]) {
         let costly = vec![ProcessField::Cmdline, ProcessField::Cgroup, ProcessField::Path];
-        self.backend.describe(processes, &Want { processes: true, costly, ..Want::default() });
+        self.backend
+            .describe(processes, &ReadSpec { processes: true, costly, ..ReadSpec::default() });
     }
 
     /// Whether these can be looked out for.
     pub fn can(&self, topic: &EventKind) -> Result<(), Refusal> {
         match topic {
-            EventKind::Signalled if !tells_signals(self.backend.source()) => {
+            EventKind::Signalled if !tells_signals(self.backend.kind()) => {
                 let text = format!(
                     "the backend {} does not see signals: eBPF does, see monitor doctor",
-                    self.backend.source().name()
+                    self.backend.kind().name()
                 );
                 Err(Refusal::new(Status::UNSUPPORTED, text))
             }
@@ -98,7 +100,7 @@ impl<B: Backend + ?Sized> Reading<B> {
     /// From now on these are looked out for. Who is there already is no news.
     pub fn watch(&mut self, topics: &BTreeSet<EventKind>) {
         self.topics.clone_from(topics);
-        let wants = topics.contains(&EventKind::Born) || topics.contains(&EventKind::Ended);
+        let wants = topics.contains(&EventKind::Created) || topics.contains(&EventKind::Ended);
         if !wants {
             self.known = None;
         }
@@ -122,7 +124,7 @@ impl<B: Backend + ?Sized> Reading<B> {
     /// What happened since; reads, if anything is wanted that a reading tells.
     pub fn happened(&mut self, now: Ns) -> Vec<Happening> {
         self.asked = now;
-        let want = Want { processes: self.known.is_some(), ..Want::default() };
+        let want = ReadSpec { processes: self.known.is_some(), ..ReadSpec::default() };
         if (want.processes || self.topics.contains(&EventKind::Signalled))
             && let Err(refusal) = self.read(&want)
         {
@@ -131,7 +133,7 @@ impl<B: Backend + ?Sized> Reading<B> {
         std::mem::take(&mut self.waiting)
     }
 
-    fn read(&mut self, want: &Want) -> Result<Vec<Process>, Refusal> {
+    fn read(&mut self, want: &ReadSpec) -> Result<Vec<Process>, Refusal> {
         let sample = self.backend.read(want).map_err(failed)?;
         for it in &sample.events {
             self.tell_event(it);
@@ -168,17 +170,17 @@ impl<B: Backend + ?Sized> Reading<B> {
         self.tell_ended(&codes);
     }
 
-    fn tell_event(&mut self, event: &Event) {
-        let What::SignalDelivered { signal } = event.what else { return };
-        let number = Told::Value(Value::from(signal.number));
-        let told = [Told::Process(event.target), number].into();
+    fn tell_event(&mut self, event: &SampleEvent) {
+        let SampleEventKind::SignalDelivered { signal } = event.kind else { return };
+        let number = EventParam::Value(Value::from(signal.number));
+        let told = [EventParam::Process(event.target), number].into();
         self.occurred(EventKind::Signalled, event.target, event.at, told);
     }
 
     fn tell_born(&mut self, child: Identity, parent: Option<Identity>, at: Ns) {
         self.waiting.push(Happening::Born { child, parent });
-        let told = [Told::Process(child)].into();
-        self.occurred(EventKind::Born, child, at, told);
+        let told = [EventParam::Process(child)].into();
+        self.occurred(EventKind::Created, child, at, told);
     }
 
     fn tell_ended(&mut self, codes: &HashMap<Identity, Option<u64>>) {
@@ -190,13 +192,19 @@ impl<B: Backend + ?Sized> Reading<B> {
         for (&id, code) in ended {
             // The code is an extension: `$2`, and -1 where nobody knows it.
             let code = code.and_then(|code| i64::try_from(code).ok()).unwrap_or(-1);
-            let told = [Told::Process(id), Told::Value(Value::from(code))].into();
+            let told = [EventParam::Process(id), EventParam::Value(Value::from(code))].into();
             self.occurred(EventKind::Ended, id, Ns(0), told);
             self.waiting.push(Happening::Ended(id));
         }
     }
 
-    fn occurred(&mut self, topic: EventKind, id: Identity, at: Ns, told: std::sync::Arc<[Told]>) {
+    fn occurred(
+        &mut self,
+        topic: EventKind,
+        id: Identity,
+        at: Ns,
+        told: std::sync::Arc<[EventParam]>,
+    ) {
         if !self.topics.contains(&topic) {
             return;
         }
@@ -215,7 +223,7 @@ fn parent(child: &Process, sample: &Sample) -> Option<Identity> {
 /// What must be attached for these.
 fn capabilities(topics: &BTreeSet<EventKind>) -> Vec<Capability> {
     let mut needed = vec![Capability::Snapshot];
-    if topics.contains(&EventKind::Born) || topics.contains(&EventKind::Ended) {
+    if topics.contains(&EventKind::Created) || topics.contains(&EventKind::Ended) {
         needed.push(Capability::Lifetimes);
     }
     if topics.contains(&EventKind::Signalled) {
@@ -224,8 +232,8 @@ fn capabilities(topics: &BTreeSet<EventKind>) -> Vec<Capability> {
     needed
 }
 
-const fn tells_signals(source: Source) -> bool {
-    matches!(source, Source::Ebpf | Source::Test)
+const fn tells_signals(source: BackendKind) -> bool {
+    matches!(source, BackendKind::Ebpf | BackendKind::Test)
 }
 
 /// A backend's error as a refusal.
@@ -235,7 +243,7 @@ pub fn failed(error: backend::Error) -> Refusal {
         backend::Error::Unsupported { .. } => Status::UNSUPPORTED,
         backend::Error::Kernel { .. }
         | backend::Error::Malformed { .. }
-        | backend::Error::Over { .. } => Status::IO,
+        | backend::Error::EndOfRecording { .. } => Status::IO,
     };
     let errno = match &error {
         backend::Error::Kernel { source, .. } => source.raw_os_error().unwrap_or(0),

@@ -1,6 +1,6 @@
 //! The flight recorder of a node: what happened in the last minutes, as a file.
 
-use monitor_event::outcome::Each;
+use monitor_event::outcome::ProcessResults;
 use monitor_event::outcome::Refusal;
 use monitor_event::right::Tool;
 use monitor_event::thread::Ticket;
@@ -17,5 +17,5 @@ pub trait Recorder {
         ticket: Ticket,
         tool: &Tool,
         wanted: (&Path, Option<Ns>),
-    ) -> Result<Option<Each>, Refusal>;
+    ) -> Result<Option<ProcessResults>, Refusal>;
 }

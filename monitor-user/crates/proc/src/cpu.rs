@@ -1,14 +1,14 @@
-//! `/proc/stat`: times of all processors and of each, switches, interrupts, tasks.
+//! `/proc/stat`: CPU times in total and per CPU, context switches, interrupts, tasks.
 //!
-//! In: the text of the file and the length of its ticks. Out: fields of the node, and a row for
-//! each processor on line under its own number: one that is off line has no line and leaves a gap.
+//! In: the text of the file and the length of a tick. Out: fields of the node, and a row for each
+//! online CPU with its number; an offline CPU has no row. Opens no file.
 
 use super::scan::{Scan, lines, only_number};
 use monitor_model::field::node::CpuRow;
 use monitor_model::field::{CpuField, NodeField};
 use monitor_model::sample::Node;
 
-/// The columns in the order of the line, see proc_stat(5); guest time is part of user time.
+/// The columns in the order of the line, see proc_stat(5). Guest time is part of user time.
 const NODE: [NodeField; 8] = [
     NodeField::CpuUser,
     NodeField::CpuNice,
@@ -30,7 +30,7 @@ const CPU: [CpuField; 8] = [
     CpuField::Steal,
 ];
 
-/// Sets what the text says.
+/// Sets the fields that the text contains.
 pub fn parse(node: &mut Node, text: &[u8], tick_ns: u64) {
     for line in lines(text) {
         let mut values = Scan::new(line);
@@ -48,13 +48,13 @@ pub fn parse(node: &mut Node, text: &[u8], tick_ns: u64) {
         };
         node.row.set_some(field, values.number());
     }
-    let on_line = u64::try_from(node.cpus.len()).unwrap_or(u64::MAX);
-    if on_line > 0 {
-        node.row.set(NodeField::Cpus, on_line);
+    let n_online = u64::try_from(node.cpus.len()).unwrap_or(u64::MAX);
+    if n_online > 0 {
+        node.row.set(NodeField::Cpus, n_online);
     }
 }
 
-/// A line of times: `cpu` of all processors, `cpu3` of one.
+/// Parses a line of CPU times: `cpu` is the total, `cpu3` one CPU.
 fn times(node: &mut Node, key: &[u8], mut values: Scan<'_>, tick_ns: u64) {
     let Some(number) = key.strip_prefix(b"cpu") else { return };
     let mut next = || values.number().and_then(|ticks| ticks.checked_mul(tick_ns));
@@ -77,7 +77,7 @@ mod tests {
         procs_running 3\nprocs_blocked 1\n";
 
     #[test]
-    fn a_processor_that_is_off_line_leaves_a_gap() {
+    fn an_offline_cpu_has_no_row() {
         let mut node = Node::default();
         parse(&mut node, TEXT, 10);
         let numbers: Vec<u32> = node.cpus.iter().map(|(number, _)| *number).collect();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_leaves_fields_absent() {
+    fn a_truncated_line_leaves_fields_absent() {
         let mut node = Node::default();
         parse(&mut node, b"cpu  10 2\nctxt\ncpux 1", 10);
         assert_eq!(node.row.get(NodeField::CpuNice), Some(20));

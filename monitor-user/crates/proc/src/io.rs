@@ -1,11 +1,11 @@
-//! `/proc/<pid>/io`: what a process, or a thread, read and wrote.
+//! `/proc/<pid>/io`: bytes and calls that a process or a thread has read and written.
 //!
-//! In: the text of the file. Out: `Io`. The file of a process holds the sums of all its threads,
-//! ended ones included. Never opens a file; `process` and `thread` do.
+//! In: the text of the file. Out: `Io`. The file of a process has the sums of all its threads,
+//! including ended ones. Opens no file; `monitor_backends::procfs` does.
 
-use super::scan::{Malformed, key_and_values, lines};
+use super::scan::{MalformedProc, key_and_values, lines};
 
-/// The file, in its own order.
+/// The values of the file, in its order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Io {
     /// `rchar`.
@@ -28,13 +28,17 @@ pub struct Io {
 const KEYS: [&str; 7] =
     ["rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes", "cancelled_write_bytes"];
 
-/// What the file says.
-pub fn parse(text: &[u8]) -> Result<Io, Malformed> {
+/// Parses the file.
+///
+/// # Errors
+///
+/// Fails at the first missing or malformed line.
+pub fn parse(text: &[u8]) -> Result<Io, MalformedProc> {
     let mut values = [0; 7];
     let mut lines = lines(text);
     for (want, value) in KEYS.into_iter().zip(&mut values) {
         let line = lines.next().and_then(key_and_values).filter(|(key, _)| *key == want.as_bytes());
-        *value = line.and_then(|(_, mut text)| text.number()).ok_or(Malformed { want })?;
+        *value = line.and_then(|(_, mut text)| text.number()).ok_or(MalformedProc { want })?;
     }
     let [read_chars, written_chars, read_calls, write_calls, rest @ ..] = values;
     let [read_bytes, written_bytes, cancelled_bytes] = rest;
@@ -54,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seven_lines_are_seven_numbers() {
+    fn seven_lines_parse_to_seven_numbers() {
         let text = b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6\n\
             cancelled_write_bytes: 7\n";
         let io = parse(text).unwrap();
@@ -62,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_text_names_what_is_missing() {
-        assert_eq!(parse(b"rchar: 1\nwcha"), Err(Malformed { want: "wchar" }));
+    fn a_truncated_text_names_the_missing_key() {
+        assert_eq!(parse(b"rchar: 1\nwcha"), Err(MalformedProc { want: "wchar" }));
     }
 }

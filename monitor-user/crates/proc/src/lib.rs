@@ -1,6 +1,7 @@
-//! Parsers of the texts below `/proc`. In: bytes. Out: values, or the field that made no sense.
+//! Parsers of the files below `/proc`.
 //!
-//! Nothing here keeps a file open; `monitor_backends::procfs` does.
+//! In: bytes. Out: values, or the name of the field that is malformed.
+//! Keeps no file open; `monitor_backends::procfs` does.
 
 pub mod cpu;
 pub mod io;

@@ -1,8 +1,8 @@
-//! What a process has mapped: `/proc/<pid>/maps` (proc_pid_maps(5)).
+//! `/proc/<pid>/maps`: the memory mappings of a process (proc_pid_maps(5)).
 //!
-//! In: the root of a `/proc` and a pid. Out: the mappings of files and of nothing, in the order of
-//! addresses. One line that makes no sense is left out, not the others: a path may hold anything.
-//! Opens no mapped file and knows nothing of their formats.
+//! In: the root of a `/proc` and a pid. Out: file mappings and anonymous mappings, in the order of
+//! addresses. Malformed lines are skipped, since a path may contain anything.
+//! Opens no mapped file.
 
 use monitor_model::id::Pid;
 use std::ffi::OsString;
@@ -10,42 +10,46 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// What the kernel adds to the path of a file that nobody can name any more.
+/// The suffix that the kernel adds to the path of a deleted file.
 const DELETED: &[u8] = b" (deleted)";
 
 /// One mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its first address.
+    /// The first address.
     pub start: u64,
-    /// The address behind its last.
+    /// The address after the last one.
     pub end: u64,
-    /// Whether code in it can run.
+    /// Whether it is executable.
     pub is_executable: bool,
-    /// Whether it can be written.
+    /// Whether it is writable.
     pub is_writable: bool,
-    /// Where in the file it begins.
+    /// Offset of its beginning in the file.
     pub offset: u64,
-    /// The number of the file on its device; 0 where there is no file.
+    /// The inode number of the file; 0 for an anonymous mapping.
     pub inode: u64,
-    /// The path as the process sees it, or a name in brackets; absent for plain memory.
+    /// The path in the process's mount namespace, or a name in brackets; absent if anonymous.
     pub path: Option<PathBuf>,
-    /// Whether the file is not to be found there any more.
+    /// Whether the file was deleted.
     pub is_deleted: bool,
 }
 
-/// The mappings of a process.
+/// Reads the mappings of a process.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read: the process has ended, or it may not be traced.
 pub fn mappings(proc: &Path, pid: Pid) -> io::Result<Vec<Mapping>> {
     let text = std::fs::read(proc.join(pid.0.to_string()).join("maps"))?;
     Ok(text.split(|byte| *byte == b'\n').filter_map(from_line).collect())
 }
 
-/// A mapping, of its line.
+/// Parses a line.
 fn from_line(line: &[u8]) -> Option<Mapping> {
     let mut words = line.splitn(6, |byte| *byte == b' ');
     let mut word = || words.next().and_then(|word| std::str::from_utf8(word).ok());
     let (start, end) = word()?.split_once('-')?;
-    let rights = word()?.as_bytes();
+    let permissions = word()?.as_bytes();
     let (offset, _device, inode) = (word()?, word()?, word()?);
     let path = words.next().map(<[u8]>::trim_ascii_start).filter(|path| !path.is_empty());
     let is_deleted = path.is_some_and(|path| path.ends_with(DELETED));
@@ -53,8 +57,8 @@ fn from_line(line: &[u8]) -> Option<Mapping> {
     Some(Mapping {
         start: u64::from_str_radix(start, 16).ok()?,
         end: u64::from_str_radix(end, 16).ok()?,
-        is_executable: rights.get(2) == Some(&b'x'),
-        is_writable: rights.get(1) == Some(&b'w'),
+        is_executable: permissions.get(2) == Some(&b'x'),
+        is_writable: permissions.get(1) == Some(&b'w'),
         offset: u64::from_str_radix(offset, 16).ok()?,
         inode: inode.parse().ok()?,
         path: path.map(|path| PathBuf::from(OsString::from_vec(unescaped(path)))),
@@ -62,15 +66,15 @@ fn from_line(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-/// A line break in a path is written as `\012`, and nothing else is.
+/// Replaces `\012` by a line break, the only character that the kernel escapes in a path.
 fn unescaped(path: &[u8]) -> Vec<u8> {
-    const WRITTEN: &[u8] = br"\012";
+    const ESCAPED: &[u8] = br"\012";
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path;
     while let Some((&first, behind)) = rest.split_first() {
-        let is_break = rest.starts_with(WRITTEN);
+        let is_break = rest.starts_with(ESCAPED);
         bytes.push(if is_break { b'\n' } else { first });
-        rest = if is_break { &rest[WRITTEN.len()..] } else { behind };
+        rest = if is_break { &rest[ESCAPED.len()..] } else { behind };
     }
     bytes
 }
@@ -81,16 +85,16 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, want: Option<(u64, u64, bool, Option<&str>, bool)>) {
-        let it = from_line(line.as_bytes());
-        let seen = it.as_ref().map(|it| {
-            let path = it.path.as_deref().and_then(Path::to_str);
-            (it.start, it.offset, it.is_executable, path, it.is_deleted)
+        let mapping = from_line(line.as_bytes());
+        let seen = mapping.as_ref().map(|mapping| {
+            let path = mapping.path.as_deref().and_then(Path::to_str);
+            (mapping.start, mapping.offset, mapping.is_executable, path, mapping.is_deleted)
         });
         assert_eq!(seen, want, "{line}");
     }
 
     #[test]
-    fn a_line_is_a_mapping_with_its_file() {
+    fn a_line_parses_to_a_mapping() {
         check(
             "7f00-7f10 r-xp 00001000 fe:00 77                         /usr/lib/libc.so.6",
             Some((0x7f00, 0x1000, true, Some("/usr/lib/libc.so.6"), false)),
@@ -99,22 +103,22 @@ mod tests {
     }
 
     #[test]
-    fn a_path_may_hold_anything() {
+    fn a_path_may_contain_spaces_and_line_breaks() {
         let line = r"7f00-7f10 r-xp 00000000 fe:00 7   /srv/a b\012c (deleted)";
         check(line, Some((0x7f00, 0, true, Some("/srv/a b\nc"), true)));
     }
 
     #[test]
-    fn a_line_that_makes_no_sense_is_left_out() {
+    fn a_malformed_line_is_skipped() {
         check("", None);
         check("7f00 r-xp", None);
         check("x-y r-xp 0 0 0 /a", None);
     }
 
     #[test]
-    fn our_own_code_is_mapped_executable() {
+    fn this_function_is_in_an_executable_mapping() {
         let all = mappings(Path::new("/proc"), Pid(std::process::id())).unwrap();
-        let here = our_own_code_is_mapped_executable as *const () as u64;
+        let here = this_function_is_in_an_executable_mapping as *const () as u64;
         let it = all.iter().find(|it| (it.start..it.end).contains(&here)).unwrap();
         assert!(it.is_executable && it.inode != 0 && it.path.is_some());
     }

@@ -1,13 +1,13 @@
-//! `/proc/meminfo`.
+//! `/proc/meminfo`: memory of the node.
 //!
-//! In: the text of the file, see proc_meminfo(5). Out: fields of the node, in bytes; a line that
-//! is not there leaves its field absent.
+//! In: the text of the file, see proc_meminfo(5). Out: fields of the node, in bytes; the field of
+//! a missing line is absent. Opens no file.
 
 use super::scan::{key_and_values, lines};
 use monitor_model::field::NodeField;
 use monitor_model::field::node::NodeRow;
 
-/// Sets what the text says.
+/// Sets the fields that the text contains.
 pub fn parse(row: &mut NodeRow, text: &[u8]) {
     for (key, mut values) in lines(text).filter_map(key_and_values) {
         let field = match key {

@@ -1,7 +1,8 @@
-//! `/proc/pressure/*`: how long tasks waited for a resource.
+//! `/proc/pressure/*`: pressure stall information, the time that tasks waited for a resource.
 //!
-//! In: the three files (Documentation/accounting/psi.rst). Out: the totals since boot as fields
-//! of the node; the kernel's own averages are left to `Rates`. One note if the kernel keeps none.
+//! In: the three files (Documentation/accounting/psi.rst). Out: the totals since boot as fields of
+//! the node, and one note if the kernel provides none. Ignores the kernel's averages; `Rates`
+//! computes rates from the totals.
 
 use super::scan::{Scan, lines, only_number};
 use monitor_model::field::NodeField;
@@ -9,7 +10,7 @@ use monitor_model::field::node::NodeRow;
 use monitor_model::sample::Note;
 use std::path::Path;
 
-/// A file, and the fields of its lines `some` and `full`. Of the processors `full` means nothing.
+/// A file, and the fields of its lines `some` and `full`. For the CPU `full` is undefined.
 type Resource = (&'static str, NodeField, Option<NodeField>);
 
 const RESOURCES: [Resource; 3] = [
@@ -18,7 +19,7 @@ const RESOURCES: [Resource; 3] = [
     ("io", NodeField::PsiIoSome, Some(NodeField::PsiIoFull)),
 ];
 
-/// Reads all three.
+/// Reads the three files.
 pub fn read(proc: &Path, row: &mut NodeRow, notes: &mut Vec<Note>) {
     for (name, some, full) in RESOURCES {
         match std::fs::read(proc.join("pressure").join(name)) {
@@ -39,7 +40,7 @@ pub fn read(proc: &Path, row: &mut NodeRow, notes: &mut Vec<Note>) {
     }
 }
 
-/// `total=` of a line, which is in microseconds.
+/// Returns the `total=` of a line, converted from microseconds to nanoseconds.
 fn total(text: &[u8], kind: &[u8]) -> Option<u64> {
     let mut words = lines(text).map(Scan::new);
     let mut line = words.find_map(|mut line| (line.word()? == kind).then_some(line))?;
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_the_line_leaves_it_absent() {
+    fn a_missing_total_is_absent() {
         assert_eq!(total(b"some avg10=0.00", b"some"), None);
         assert_eq!(total(b"some total=1\n", b"full"), None);
     }

@@ -1,33 +1,33 @@
-//! Walking over the bytes of a `/proc` text.
+//! A scanner for the text of a `/proc` file.
 //!
-//! In: bytes that a kernel, or somebody hostile, wrote. Out: numbers and words, or nothing where
-//! the text ends or does not fit. Allocates nothing and cannot panic; it opens no file.
+//! In: bytes, possibly hostile. Out: numbers and words, or `None` where the text ends or does not
+//! match. Allocates nothing, never panics and opens no file.
 
-/// A text that is not what its file promises.
+/// A malformed `/proc` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed {
-    /// The field at which it stopped making sense.
+pub struct MalformedProc {
+    /// The first field that is missing or malformed.
     pub want: &'static str,
 }
 
-/// For `ok_or_else`: the field that was wanted.
-pub const fn wanted(want: &'static str) -> impl FnOnce() -> Malformed {
-    move || Malformed { want }
+/// Builds the error for a missing field, for `ok_or_else`.
+pub const fn wanted(want: &'static str) -> impl FnOnce() -> MalformedProc {
+    move || MalformedProc { want }
 }
 
-/// What is left of a text.
+/// The rest of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Scan<'a> {
-    /// The whole text.
+    /// Starts at the beginning of a text.
     pub const fn new(text: &'a [u8]) -> Self {
         Self { rest: text }
     }
 
-    /// The next word, without the blanks around it.
+    /// Returns the next word, without white space.
     pub fn word(&mut self) -> Option<&'a [u8]> {
         self.skip_blanks();
         let end = self.rest.iter().position(u8::is_ascii_whitespace).unwrap_or(self.rest.len());
@@ -36,7 +36,7 @@ impl<'a> Scan<'a> {
         (!word.is_empty()).then_some(word)
     }
 
-    /// Goes past some words.
+    /// Skips words.
     pub fn skip(&mut self, words: usize) {
         for _ in 0..words {
             if self.word().is_none() {
@@ -45,7 +45,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The next number.
+    /// Returns the next unsigned number.
     pub fn number(&mut self) -> Option<u64> {
         self.skip_blanks();
         let mut value = 0_u64;
@@ -62,7 +62,7 @@ impl<'a> Scan<'a> {
         (digits > 0).then_some(value)
     }
 
-    /// The next number, which may be negative.
+    /// Returns the next signed number.
     pub fn signed(&mut self) -> Option<i64> {
         self.skip_blanks();
         let Some(rest) = self.rest.strip_prefix(b"-") else {
@@ -79,17 +79,17 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The number in a text that is only that.
+/// Parses a text that is a single number.
 pub fn only_number(text: &[u8]) -> Option<u64> {
     Scan::new(text).number()
 }
 
-/// The lines of a text.
+/// Iterates over the lines of a text; empty lines are skipped.
 pub fn lines(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty())
 }
 
-/// A line `Key: values`.
+/// Splits a line `Key: values`.
 pub fn key_and_values(line: &[u8]) -> Option<(&[u8], Scan<'_>)> {
     let colon = line.iter().position(|&byte| byte == b':')?;
     Some((line.get(..colon)?, Scan::new(line.get(colon + 1..)?)))
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_too_large_is_none() {
+    fn a_number_that_does_not_fit_is_none() {
         assert_eq!(only_number(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(only_number(b"18446744073709551616"), None);
     }

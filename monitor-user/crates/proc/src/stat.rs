@@ -1,16 +1,16 @@
-//! `/proc/<pid>/stat`, of a process or of one of its threads.
+//! `/proc/<pid>/stat` of a process or a thread.
 //!
-//! In: the text of the file. Out: `Stat`, or the field where it stopped making sense.
-//! Times stay in clock ticks. Never opens a file; `process` and `thread` do.
+//! In: the text of the file. Out: `Stat`, or the field that is malformed. Times stay in clock
+//! ticks. Opens no file; `monitor_backends::procfs` does.
 
-use super::scan::{Malformed, Scan, wanted};
+use super::scan::{MalformedProc, Scan, wanted};
 
 /// `PF_KTHREAD` of `include/linux/sched.h`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// `PF_FORKNOEXEC`: forked, and has not executed a file since.
 const FORKED_ONLY: u64 = 0x0000_0040;
 
-/// What is taken of the line, by the numbers of `proc_pid_stat(5)`.
+/// The fields that are used, with their numbers in `proc_pid_stat(5)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// 2, NUL-padded.
@@ -37,8 +37,8 @@ pub struct Stat {
     pub threads: u64,
     /// 22, since boot.
     pub start_ticks: u64,
-    /// 26 and 28 mixed: where the program and its stack lie. Both are random for each execution,
-    /// and zero for a reader who may not trace the process.
+    /// 26 and 28 combined: the addresses of the program and its stack. Both are randomized by each
+    /// exec(2); 0 if the reader may not trace the process.
     pub image: u64,
     /// 39.
     pub processor: u64,
@@ -46,8 +46,12 @@ pub struct Stat {
     pub policy: u64,
 }
 
-/// What a line says.
-pub fn parse(text: &[u8]) -> Result<Stat, Malformed> {
+/// Parses the line.
+///
+/// # Errors
+///
+/// Fails at the first missing or malformed field.
+pub fn parse(text: &[u8]) -> Result<Stat, MalformedProc> {
     let (comm, rest) = split_comm(text).ok_or_else(wanted("comm"))?;
     let mut scan = Scan::new(rest);
     let state = scan.word().and_then(<[u8]>::first).copied().ok_or_else(wanted("state"))?;
@@ -56,7 +60,7 @@ pub fn parse(text: &[u8]) -> Result<Stat, Malformed> {
     Ok(stat)
 }
 
-fn numbers(stat: &mut Stat, scan: &mut Scan<'_>) -> Result<(), Malformed> {
+fn numbers(stat: &mut Stat, scan: &mut Scan<'_>) -> Result<(), MalformedProc> {
     stat.ppid = scan.number().ok_or_else(wanted("ppid"))?;
     scan.skip(4);
     stat.flags = scan.number().ok_or_else(wanted("flags"))?;
@@ -76,7 +80,7 @@ fn numbers(stat: &mut Stat, scan: &mut Scan<'_>) -> Result<(), Malformed> {
     let start_code = scan.number().ok_or_else(wanted("startcode"))?;
     scan.skip(1);
     let start_stack = scan.number().ok_or_else(wanted("startstack"))?;
-    // Whoever may not see it is given 1, and what has no memory 0.
+    // A reader without ptrace access gets 1, and a process without memory has 0.
     stat.image = if start_code > 1 { start_code.rotate_left(17) ^ start_stack } else { 0 };
     scan.skip(10);
     stat.processor = scan.number().ok_or_else(wanted("processor"))?;
@@ -85,32 +89,32 @@ fn numbers(stat: &mut Stat, scan: &mut Scan<'_>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The name between the parentheses, and what follows them.
+/// Returns the name between the parentheses, and the text after them.
 fn split_comm(text: &[u8]) -> Option<([u8; 16], &[u8])> {
     let open = text.iter().position(|&byte| byte == b'(')?;
-    // A command name may hold spaces, parentheses and line ends, so the last one closes it.
+    // A command name may contain spaces, parentheses and line breaks: the last one closes it.
     let close = text.iter().rposition(|&byte| byte == b')')?;
     let name = text.get(open + 1..close)?;
     let mut comm = [0; 16];
-    // The kernel shows up to 63 bytes for its own threads; everybody else has at most 15.
+    // The kernel prints up to 63 bytes for kernel threads; other names have at most 15.
     let len = name.len().min(15);
     comm[..len].copy_from_slice(&name[..len]);
     Some((comm, text.get(close + 1..)?))
 }
 
 impl Stat {
-    /// Whether it is a thread of the kernel.
+    /// Returns whether it is a kernel thread.
     pub const fn kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
     }
 
-    /// Whether a file was executed since the program lay there; not known of an image we may not
-    /// see.
+    /// Returns whether the process has called exec(2) since its `image` was this one; false if
+    /// either image is unknown.
     pub const fn executed_since(&self, image: u64) -> bool {
         image != 0 && self.image != 0 && self.image != image
     }
 
-    /// Changes whenever another file was executed, and so the command line with it.
+    /// Returns a value that changes with each exec(2), and so with the command line.
     pub fn generation(&self) -> u32 {
         let name = u128::from_le_bytes(self.comm);
         let halves = (name as u64) ^ ((name >> 64) as u64).rotate_left(29);
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strange_name_is_kept_whole() {
+    fn a_name_may_contain_any_bytes() {
         check_comm(b"bash", b"bash");
         check_comm(b"", b"");
         check_comm(b"a) S 1 (b", b"a) S 1 (b");
@@ -147,12 +151,12 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_of_the_kernel_is_cut_at_15() {
+    fn the_name_of_a_kernel_thread_is_cut_at_15_bytes() {
         check_comm(b"kworker/u8:3-events_unbound", b"kworker/u8:3-ev");
     }
 
     #[test]
-    fn every_field_is_at_its_place() {
+    fn every_field_is_read_from_its_position() {
         let text = format!("42 (x){REST}");
         let stat = parse(text.as_bytes()).unwrap();
         assert_eq!(
@@ -165,13 +169,13 @@ mod tests {
 
     #[test]
     fn a_short_line_names_the_missing_field() {
-        assert_eq!(parse(b"7 (x) S 1"), Err(Malformed { want: "flags" }));
-        assert_eq!(parse(b"7 x S 1"), Err(Malformed { want: "comm" }));
-        assert_eq!(parse(b")("), Err(Malformed { want: "comm" }));
+        assert_eq!(parse(b"7 (x) S 1"), Err(MalformedProc { want: "flags" }));
+        assert_eq!(parse(b"7 x S 1"), Err(MalformedProc { want: "comm" }));
+        assert_eq!(parse(b")("), Err(MalformedProc { want: "comm" }));
     }
 
     #[test]
-    fn an_execution_changes_the_generation() {
+    fn an_exec_changes_the_generation() {
         let before = parse(format!("42 (x){REST}").as_bytes()).unwrap();
         let after = Stat { image: before.image + 1, ..before };
         assert_ne!(before.generation(), after.generation());

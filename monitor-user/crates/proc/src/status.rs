@@ -1,30 +1,30 @@
 //! `/proc/<pid>/status`: owner, memory and context switches.
 //!
-//! In: the text of the file. Out: `Status`, sizes in bytes. Threads of the kernel and zombies
-//! have no memory lines. Never opens a file; `process` and `thread` do.
+//! In: the text of the file. Out: `Status`, sizes in bytes. Kernel threads and zombies have no
+//! memory lines. Opens no file; `monitor_backends::procfs` does.
 
-use super::scan::{Malformed, Scan, key_and_values, lines, wanted};
+use super::scan::{MalformedProc, Scan, key_and_values, lines, wanted};
 
-/// What is taken of the file.
+/// The values that are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The process that the file is of, which for a thread is not its own id.
+    /// The process id, also in the file of a thread.
     pub tgid: u64,
-    /// The id in the innermost pid namespace, if that is not the one `/proc` is mounted in.
+    /// The process id in the innermost pid namespace, if it is not that of `/proc`.
     pub ns_pid: Option<u64>,
     /// Real user id.
     pub uid: u64,
     /// Real group id.
     pub gid: u64,
-    /// Whether real, effective and saved ids are one, and it holds no capability.
+    /// Whether the real, effective and saved ids are equal, and it has no capabilities.
     pub plain: bool,
-    /// Sizes of its memory.
+    /// Memory sizes.
     pub memory: Memory,
-    /// Context switches of this thread, not of the process.
+    /// Context switches of this thread.
     pub switches: Switches,
 }
 
-/// Sizes in bytes, each absent where the process has no memory.
+/// Memory sizes in bytes; absent for a process without memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// `VmPeak`.
@@ -54,8 +54,12 @@ pub struct Switches {
     pub involuntary: u64,
 }
 
-/// What the file says.
-pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
+/// Parses the file.
+///
+/// # Errors
+///
+/// Fails if an id or the context switches are missing.
+pub fn parse(text: &[u8]) -> Result<Status, MalformedProc> {
     let mut status = Status { switches: switches(text)?, ..Status::default() };
     let (mut tgid, mut uid, mut gid) = (None, None, None);
     status.plain = true;
@@ -66,7 +70,7 @@ pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
             b"Uid" => (uid, status.plain) = owner(values, status.plain),
             b"Gid" => (gid, status.plain) = owner(values, status.plain),
             b"NSpid" => status.ns_pid = innermost(values),
-            // Nothing that is wanted stands between this line and the switches at the end.
+            // No line after this one is used, except the switches at the end.
             b"Threads" => break,
             _ => size(&mut status.memory, key, values),
         }
@@ -74,27 +78,31 @@ pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
     status.tgid = tgid.ok_or_else(wanted("Tgid"))?;
     status.uid = uid.ok_or_else(wanted("Uid"))?;
     status.gid = gid.ok_or_else(wanted("Gid"))?;
-    // The rights of root are nobody's to look for.
+    // A process of root is never plain, with or without capabilities.
     status.plain &= status.uid != 0 && has_line(text, NO_CAPABILITY);
     Ok(status)
 }
 
-/// The line of a process without capabilities. A name cannot hold it: the kernel writes a line
-/// end in a name as two letters.
+/// The line of a process without capabilities. A name cannot contain it: the kernel writes a line
+/// break in a name as `\n`.
 const NO_CAPABILITY: &[u8] = b"\nCapPrm:\t0000000000000000\n";
 
 fn has_line(text: &[u8], line: &[u8]) -> bool {
     text.windows(line.len()).any(|window| window == line)
 }
 
-/// The real id, and whether the effective and the saved one are the same.
+/// Returns the real id, and whether the effective and the saved id are equal to it.
 fn owner(mut ids: Scan<'_>, plain: bool) -> (Option<u64>, bool) {
     let real = ids.number();
     (real, plain && ids.number() == real && ids.number() == real)
 }
 
-/// The context switches alone; they are the last lines, so they are looked for from the end.
-pub fn switches(text: &[u8]) -> Result<Switches, Malformed> {
+/// Parses only the context switches, searching from the end, as they are the last lines.
+///
+/// # Errors
+///
+/// Fails if one of the two lines is missing.
+pub fn switches(text: &[u8]) -> Result<Switches, MalformedProc> {
     let (mut voluntary, mut involuntary) = (None, None);
     for line in lines(text).rev() {
         let Some((key, mut values)) = key_and_values(line) else { continue };
@@ -107,7 +115,7 @@ pub fn switches(text: &[u8]) -> Result<Switches, Malformed> {
             return Ok(Switches { voluntary, involuntary });
         }
     }
-    Err(Malformed { want: "ctxt_switches" })
+    Err(MalformedProc { want: "ctxt_switches" })
 }
 
 fn size(memory: &mut Memory, key: &[u8], mut values: Scan<'_>) {
@@ -125,9 +133,9 @@ fn size(memory: &mut Memory, key: &[u8], mut values: Scan<'_>) {
     *slot = values.number().and_then(|kib| kib.checked_mul(1024));
 }
 
-/// One id for each namespace, from ours inwards.
+/// Returns the last of the ids, one for each pid namespace from that of `/proc` inwards.
 fn innermost(mut values: Scan<'_>) -> Option<u64> {
-    let _ours = values.number()?;
+    let _outermost = values.number()?;
     let mut inner = None;
     while let Some(pid) = values.number() {
         inner = Some(pid);
@@ -140,10 +148,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_with_the_ids_of_another_is_not_plain() {
+    fn a_process_with_other_effective_ids_or_capabilities_is_not_plain() {
         assert!(!parse(USER.as_bytes()).unwrap().plain);
         let own = USER.replace("1000\t0\t0\t0", "1000\t1000\t1000\t1000");
-        assert!(!parse(own.as_bytes()).unwrap().plain, "its group is another");
+        assert!(!parse(own.as_bytes()).unwrap().plain, "its effective group differs");
         let own = own.replace("100\t0\t0\t0", "100\t100\t100\t100");
         assert!(!parse(own.as_bytes()).unwrap().plain, "it may have capabilities");
         let bare = own.replacen("volun", "CapPrm:\t0000000000000000\nvolun", 1);
@@ -157,7 +165,7 @@ mod tests {
         voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
 
     #[test]
-    fn sizes_are_in_bytes_and_the_innermost_id_is_taken() {
+    fn sizes_are_in_bytes_and_the_innermost_pid_is_used() {
         let status = parse(USER.as_bytes()).unwrap();
         assert_eq!((status.tgid, status.uid, status.gid, status.ns_pid), (7, 1000, 100, Some(1)));
         assert_eq!((status.memory.rss, status.memory.peak_vsize), (Some(4096), Some(8192)));
@@ -166,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_the_kernel_has_no_memory() {
+    fn a_kernel_thread_has_no_memory() {
         let text = b"Tgid:\t2\nUid:\t0\nGid:\t0\nNSpid:\t2\nThreads:\t1\n\
             voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
         let status = parse(text).unwrap();
@@ -174,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_looks_like_a_line_changes_nothing() {
-        // The kernel writes a line end in a name as \n with a backslash; this one is hostile.
+    fn a_name_cannot_forge_a_line() {
+        // The kernel escapes a line break in a name as `\n`.
         let text = format!("Name:\ta\\nUid:\t5\n{USER}");
         assert_eq!(parse(text.as_bytes()).unwrap().uid, 1000);
     }
 
     #[test]
-    fn a_cut_text_names_what_is_missing() {
-        assert_eq!(parse(b""), Err(Malformed { want: "ctxt_switches" }));
+    fn a_truncated_text_names_the_missing_key() {
+        assert_eq!(parse(b""), Err(MalformedProc { want: "ctxt_switches" }));
         let text = b"voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
-        assert_eq!(parse(text), Err(Malformed { want: "Tgid" }));
+        assert_eq!(parse(text), Err(MalformedProc { want: "Tgid" }));
     }
 }

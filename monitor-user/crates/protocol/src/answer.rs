@@ -1,174 +1,177 @@
-//! What the service answers, in the form that both ends know: written there, read here.
+//! Results of calls: serialized by the service, deserialized by clients.
 //!
-//! The answer to `monitor` is an event with a status; see `wire::event`.
+//! The result of `monitor` is an event with a status; see `event`.
 
-use super::event::Reason;
+use super::event::EndReason;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Counts changes after which an old client would misread a line.
+/// Protocol version; incremented when an old client would misread a line.
 pub const PROTOCOL: u32 = 1;
 
-/// To `hello`: who serves, and for whom he takes the caller.
+/// Result of `hello`: the service and the caller's identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The program.
+    /// The name of the program.
     pub service: String,
     /// Its version.
     pub version: String,
-    /// That of the socket's words.
+    /// The protocol version.
     pub protocol: u32,
     /// The node.
     pub node: String,
-    /// Who the caller is, as the kernel says.
+    /// The caller's user id, from the kernel.
     pub uid: u32,
-    /// His process.
+    /// The caller's process id.
     pub pid: u32,
 }
 
-/// To `cancel`: nothing more will be sent of these.
+/// Result of `cancel`: no further events of these monitors follow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancelled {
-    /// Their names.
+    /// Names of the cancelled monitors.
     pub cancelled: Vec<String>,
-    /// Nodes that did not confirm it in time; their parts end with their leases.
+    /// Nodes that did not confirm in time; their parts end with their leases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silent: Vec<String>,
 }
 
-/// A monitor, as `list` tells of it.
+/// A monitor in the result of `list`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
+pub struct MonitorSummary {
     /// Its name.
     pub id: String,
     /// The user.
     pub uid: u32,
-    /// The process that asked for it.
+    /// The process that started it.
     pub requestor: u32,
-    /// How often; once, if absent.
+    /// Its period; one sample if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<u64>,
-    /// Samples given, or alerts.
+    /// Number of samples or alerts.
     pub samples: u64,
-    /// Ticks left out.
+    /// Number of missed ticks.
     pub missed: u64,
-    /// Whether somebody listens.
+    /// Whether a connection gets its events.
     pub attached: bool,
-    /// Events kept for who will.
+    /// Number of events kept for `attach`.
     pub kept: usize,
-    /// Why it has ended; it is there until somebody has come for what it kept.
+    /// Why it has ended; it is listed until its kept events are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Reason>,
-    /// How long its lease still runs.
+    pub ended: Option<EndReason>,
+    /// The rest of its lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_left_ns: Option<u64>,
 }
 
-/// A request that waits for its event, as `rules` tells of it.
+/// A stored request in the result of `rules`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct RuleSummary {
     /// The number of the session, which is one connection.
     pub session: u64,
     /// Its user.
     pub uid: u32,
-    /// The process at its other end.
+    /// The process of the session.
     pub requestor: u32,
-    /// The number of the event in its session.
+    /// The number of the request in its session.
     pub id: i64,
-    /// What is waited for, as the language writes it.
+    /// The event service, as OMIS text.
     pub event: String,
-    /// What is done then.
+    /// The actions, as OMIS text.
     pub actions: String,
-    /// Where the actions can be done at the nearest.
+    /// The weakest level that is sufficient for all actions.
     pub level: String,
-    /// Whether it runs when its event occurs.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// How often it did.
+    /// Number of events.
     pub occurrences: u64,
 }
 
-/// To `attach` and `renew`.
+/// Result of `attach` and `renew`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leased {
+pub struct Lease {
     /// Its name.
     pub id: String,
-    /// How long it lives without its owner.
+    /// How long it runs without a connection.
     pub lease_ns: u64,
-    /// Events that were kept; after `attach` they follow.
+    /// Number of kept events; they follow after `attach`.
     pub kept: usize,
 }
 
-/// To `account`: from now on, what the caller starts is counted.
+/// Result of `account`: child processes of the caller are counted from now on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounting {
-    /// The caller, whose descendants are meant.
+    /// The caller, whose descendants are counted.
     pub pid: u32,
-    /// Who reads.
+    /// The backend that reads.
     pub backend: String,
 }
 
-/// To `sum`: what a process and all its descendants used.
+/// Result of `sum`: the usage of a process and all its descendants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
-    /// Who read.
+pub struct UsageTotals {
+    /// The backend that read.
     pub backend: String,
-    /// How many processes belonged, the first included.
+    /// Number of processes, including the first.
     pub processes_started: u64,
-    /// Sums of counters, the peak of one process, percentiles of all, by the names of the fields.
+    /// Sums of counters, the peak of one process, and percentiles, by field name.
     pub counters: BTreeMap<String, u64>,
-    /// The same processes by command name.
-    pub commands: Vec<Command>,
-    /// Those that had not ended.
-    pub left: Vec<Left>,
-    /// Those that had ended, and whose final record did not come in time.
+    /// The same processes, grouped by command name.
+    pub commands: Vec<CommandTotals>,
+    /// Processes that had not ended.
+    pub left: Vec<RunningProcess>,
+    /// Number of ended processes whose exit record did not arrive in time.
     pub awaited: u64,
-    /// Those that vanished without one.
+    /// Number of processes that vanished without an exit record.
     pub lost: u64,
-    /// What is missing, and why.
+    /// Missing data, with the reason.
     pub notes: Vec<String>,
 }
 
-/// Processes of one command name.
+/// Usage of the processes with one command name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Command {
+pub struct CommandTotals {
     /// The name.
     pub comm: String,
-    /// How many had it.
+    /// Number of processes.
     pub processes: u64,
-    /// What they used together.
+    /// Their total CPU time.
     pub cpu_ns: u64,
 }
 
 /// A process that had not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct RunningProcess {
     /// Its id.
     pub pid: u32,
     /// Its command name.
     pub comm: String,
-    /// It has ended indeed, but nobody has waited for it.
+    /// Whether it is a zombie.
     pub zombie: bool,
 }
 
-/// A part of what the flight recorder kept.
+/// A part of the flight recorder's data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Handed {
-    /// Its bytes, in base 64.
+pub struct FlightPart {
+    /// Its bytes, base64 encoded.
     pub base64: String,
-    /// What to ask for next; nothing, if this is the end.
+    /// The parameters of the next call; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<super::params::Flight>,
 }
 
-impl Handed {
-    /// Of these bytes.
+impl FlightPart {
+    /// A part with these bytes.
     pub fn new(bytes: &[u8], next: Option<super::params::Flight>) -> Self {
         Self { base64: STANDARD.encode(bytes), next }
     }
 
-    /// Its bytes, or why they are none.
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// If they are not base64.
     pub fn bytes(&self) -> Result<Vec<u8>, String> {
         STANDARD.decode(&self.base64).map_err(|error| format!("base64: {error}"))
     }

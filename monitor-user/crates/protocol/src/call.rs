@@ -1,23 +1,22 @@
-//! What a client can call: a method and its parameters.
+//! Calls of clients: a method and its parameters.
 //!
-//! In: one line. Out: a call and the tag that its reply carries, or a fault with the number that
-//! JSON-RPC 2.0 gives it. Lengths are bounded before this sees a line; nesting is bounded by the
-//! parser.
+//! In: one line. Out: a call and its tag, or a fault with its JSON-RPC 2.0 error code. The listener
+//! limits the length of a line, the JSON parser its nesting.
 
-use super::params::{Cancel, FileWatch, Flight, Heartbeat, Named, Register, Sum};
-use monitor_model::request::Request;
+use super::params::{Cancel, FileWatch, Flight, Heartbeat, MonitorName, Register, Sum};
+use monitor_model::request::MonitorRequest;
 use monitor_model::status::{Refusal, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Not JSON (JSON-RPC 2.0, section 5.1).
+/// JSON-RPC 2.0, section 5.1: invalid JSON.
 pub const PARSE_ERROR: i32 = -32700;
-/// Not a request object.
+/// JSON-RPC 2.0: not a request object.
 pub const INVALID_REQUEST: i32 = -32600;
-/// No such method.
+/// JSON-RPC 2.0: unknown method.
 pub const METHOD_NOT_FOUND: i32 = -32601;
 
-/// The tag of a call: a number or a text, given back as it came.
+/// The tag of a call: a number or a text, which the reply repeats.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged, expecting = "id: a number or a text")]
 pub enum Tag {
@@ -27,56 +26,56 @@ pub enum Tag {
     Text(String),
 }
 
-/// A call.
+/// A call of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    /// Who serves here.
+    /// Identifies the service and the caller.
     Hello,
-    /// Statistics, once or again and again.
-    Monitor(Box<Request>),
-    /// No more of a monitor.
+    /// Samples statistics, once or periodically.
+    Monitor(Box<MonitorRequest>),
+    /// Cancels monitors.
     Cancel(Cancel),
-    /// The caller's monitors.
+    /// Lists the caller's monitors.
     List,
-    /// Requests that wait for their events.
+    /// Lists the stored requests.
     Rules,
-    /// Takes over a monitor that runs on a lease, with what it has to tell.
-    Attach(Named),
-    /// Lets a lease begin anew.
-    Renew(Named),
-    /// Watch that somebody beats.
+    /// Attaches a leased monitor, with its kept events.
+    Attach(MonitorName),
+    /// Restarts a lease.
+    Renew(MonitorName),
+    /// Watches the heartbeats of a process.
     Heartbeat(Heartbeat),
-    /// The caller lives.
-    Beat,
-    /// Watch that a file changes.
+    /// Sends a heartbeat of the caller.
+    SendHeartbeat,
+    /// Watches that a file changes.
     File(FileWatch),
-    /// A process is a rank of a parallel job.
+    /// Registers a process as a rank of a parallel job.
     Register(Register),
-    /// What the caller's future children use: begin to count.
+    /// Starts counting the usage of the caller's child processes.
     Account,
-    /// And the sum of one of them, with all its descendants.
+    /// Returns the usage of a child and all its descendants.
     Sum(Sum),
-    /// How each capability is served.
+    /// Returns the state of each probe.
     Probes,
-    /// What the service itself uses and holds.
+    /// Returns the service's own statistics.
     Status,
-    /// A part of what the flight recorder kept.
+    /// Returns a part of the flight recorder's data.
     Flight(Flight),
 }
 
-/// Why a line is not a call.
+/// Why a line is not a valid call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The tag, if it could be read.
+    /// The tag, if it was parsed.
     pub tag: Option<Tag>,
-    /// The number.
+    /// The error code.
     pub code: i32,
-    /// The sentence.
+    /// The message.
     pub message: String,
 }
 
 impl Fault {
-    /// A refusal of something that had no tag.
+    /// A refusal without a tag.
     pub fn refused(refusal: &Refusal) -> Self {
         Self { tag: None, code: refusal.status.number(), message: refusal.message.clone() }
     }
@@ -94,7 +93,7 @@ struct Envelope<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Names of the methods, in the order in which the manual tells them.
+/// Names of the methods, in the order of the manual.
 pub const METHODS: [&str; 16] = [
     "hello",
     "monitor",
@@ -115,7 +114,10 @@ pub const METHODS: [&str; 16] = [
 ];
 
 impl Call {
-    /// Reads a line. A call without a tag gets no reply.
+    /// Parses a line. A call without a tag gets no reply.
+    ///
+    /// # Errors
+    /// A fault with the error code for the client.
     pub fn from_line(line: &[u8]) -> Result<(Option<Tag>, Self), Fault> {
         let envelope: Envelope<'_> = serde_json::from_slice(line).map_err(|error| {
             let malformed = error.is_syntax() || error.is_eof();
@@ -124,24 +126,24 @@ impl Call {
         })?;
         let tag = envelope.id;
         let fault = |code, message| Fault { tag: tag.clone(), code, message };
-        if envelope.jsonrpc.as_deref().is_some_and(|it| it != "2.0") {
-            return Err(fault(INVALID_REQUEST, "jsonrpc: only \"2.0\" is spoken".into()));
+        if envelope.jsonrpc.as_deref().is_some_and(|version| version != "2.0") {
+            return Err(fault(INVALID_REQUEST, "jsonrpc: only \"2.0\" is supported".into()));
         }
         let params = envelope.params.map_or("{}", RawValue::get);
-        let call = Self::of(&envelope.method, params).map_err(|why| match why {
-            Unread::Method(message) => fault(METHOD_NOT_FOUND, message),
-            Unread::Params(error) => {
+        let call = Self::from_method(&envelope.method, params).map_err(|error| match error {
+            ParamsError::UnknownMethod(message) => fault(METHOD_NOT_FOUND, message),
+            ParamsError::Malformed(error) => {
                 fault(Status::BadParam.number(), format!("{}: {error}", envelope.method))
             }
-            Unread::Form => {
-                let message = format!("{}: params: an object is wanted", envelope.method);
+            ParamsError::NotAnObject => {
+                let message = format!("{}: params: expected an object", envelope.method);
                 fault(Status::BadParam.number(), message)
             }
         })?;
         Ok((tag, call))
     }
 
-    fn of(method: &str, params: &str) -> Result<Self, Unread> {
+    fn from_method(method: &str, params: &str) -> Result<Self, ParamsError> {
         Ok(match method {
             "hello" => Self::Hello,
             "monitor" => Self::Monitor(read(params)?),
@@ -151,7 +153,7 @@ impl Call {
             "attach" => Self::Attach(read(params)?),
             "renew" => Self::Renew(read(params)?),
             "heartbeat" => Self::Heartbeat(read(params)?),
-            "beat" => Self::Beat,
+            "beat" => Self::SendHeartbeat,
             "file" => Self::File(read(params)?),
             "register" => Self::Register(read(params)?),
             "account" => Self::Account,
@@ -162,12 +164,12 @@ impl Call {
             other => {
                 let unknown = monitor_model::name::position("method", METHODS.into_iter(), other);
                 let message = unknown.err().map(|it| it.to_string()).unwrap_or_default();
-                return Err(Unread::Method(message));
+                return Err(ParamsError::UnknownMethod(message));
             }
         })
     }
 
-    /// The name of its method.
+    /// Returns the name of the method.
     pub const fn method(&self) -> &'static str {
         match self {
             Self::Hello => "hello",
@@ -178,7 +180,7 @@ impl Call {
             Self::Attach(_) => "attach",
             Self::Renew(_) => "renew",
             Self::Heartbeat(_) => "heartbeat",
-            Self::Beat => "beat",
+            Self::SendHeartbeat => "beat",
             Self::File(_) => "file",
             Self::Register(_) => "register",
             Self::Account => "account",
@@ -189,7 +191,7 @@ impl Call {
         }
     }
 
-    /// The line that makes this call.
+    /// The line of this call.
     pub fn to_line(&self, tag: Option<&Tag>) -> Vec<u8> {
         let mut line = match self {
             Self::Monitor(params) => line(tag, self.method(), Some(params)),
@@ -203,7 +205,7 @@ impl Call {
             Self::Hello
             | Self::List
             | Self::Rules
-            | Self::Beat
+            | Self::SendHeartbeat
             | Self::Account
             | Self::Probes
             | Self::Status => line::<()>(tag, self.method(), None),
@@ -213,20 +215,20 @@ impl Call {
     }
 }
 
-enum Unread {
-    Method(String),
-    /// Parameters by position would change their meaning with every key that is added.
-    Form,
-    Params(serde_path_to_error::Error<serde_json::Error>),
+enum ParamsError {
+    UnknownMethod(String),
+    /// Positional parameters, which would change their meaning when a key is added.
+    NotAnObject,
+    Malformed(serde_path_to_error::Error<serde_json::Error>),
 }
 
-fn read<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, Unread> {
+fn read<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, ParamsError> {
     if !params.starts_with('{') {
-        return Err(Unread::Form);
+        return Err(ParamsError::NotAnObject);
     }
     let mut json = serde_json::Deserializer::from_str(params);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(Unread::Params)?;
-    // A raw value is one value: nothing can follow it.
+    let value = serde_path_to_error::deserialize(&mut json).map_err(ParamsError::Malformed)?;
+    // A raw value is a single value: no data can follow it.
     Ok(value)
 }
 
@@ -242,7 +244,7 @@ struct Outgoing<'a, P> {
 
 fn line<P: Serialize>(id: Option<&Tag>, method: &str, params: Option<P>) -> Vec<u8> {
     serde_json::to_vec(&Outgoing { jsonrpc: "2.0", id, method, params })
-        .expect("keys are strings and a vector takes every byte")
+        .expect("all keys are strings, and writing to a vector cannot fail")
 }
 
 #[cfg(test)]
@@ -252,12 +254,12 @@ mod tests {
 
     #[track_caller]
     fn faulty(line: &str, code: i32, message: &str) {
-        let fault = Call::from_line(line.as_bytes()).expect_err("it is no call");
+        let fault = Call::from_line(line.as_bytes()).expect_err("an invalid call");
         assert_eq!((fault.code, fault.message.as_str()), (code, message));
     }
 
     #[test]
-    fn every_method_comes_back_from_its_line() {
+    fn every_call_survives_serialization() {
         for method in METHODS {
             let params = match method {
                 "attach" | "renew" => r#"{"id":"a"}"#,
@@ -269,15 +271,15 @@ mod tests {
             };
             let line =
                 format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{params}}}"#);
-            let (tag, call) = Call::from_line(line.as_bytes()).expect("a call");
-            let again = Call::from_line(&call.to_line(tag.as_ref())).expect("a call");
+            let (tag, call) = Call::from_line(line.as_bytes()).expect("a valid call");
+            let again = Call::from_line(&call.to_line(tag.as_ref())).expect("a valid call");
             assert_eq!((Some(Tag::Number(7)), &call), (again.0, &again.1));
             assert_eq!(call.method(), method);
         }
     }
 
     #[test]
-    fn what_is_no_call_has_the_number_of_its_fault() {
+    fn an_invalid_call_has_its_error_code() {
         faulty("}{", PARSE_ERROR, "expected value at line 1 column 1");
         faulty(
             "[1]",
@@ -297,24 +299,24 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_refused_before_it_costs_anything() {
+    fn deep_nesting_is_refused_early() {
         let deep = "[".repeat(1_000_000);
         let line = format!(r#"{{"method":"monitor","params":{deep}"#);
         assert!(Call::from_line(line.as_bytes()).is_err());
     }
 
     #[track_caller]
-    fn request(text: &str) -> Result<Request, String> {
+    fn request(text: &str) -> Result<MonitorRequest, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn a_request_is_read_from_its_keys() {
+    fn a_request_is_parsed_from_its_keys() {
         let got = request(
             r#"{"part":"proc","fields":["cpu_ns"],"targets":[{"pid":7},
             {"namespace":"job","rank":1},{"node":3},{"pid":-1,"node":"n2"}]}"#,
         );
-        let request = got.expect("it makes sense");
+        let request = got.expect("a valid request");
         assert_eq!(request.targets.len(), 4);
         assert_eq!(request.targets[2], Target::Node { node: NodeName::Number(3) });
         assert_eq!(request.every_ns, None);
@@ -322,12 +324,12 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_refused() {
-        assert!(request(r#"{"fieldz":[]}"#).is_err_and(|why| why.contains("fieldz")));
+        assert!(request(r#"{"fieldz":[]}"#).is_err_and(|error| error.contains("fieldz")));
         assert!(request(r#"{"targets":[{"pidd":1}]}"#).is_err());
     }
 
     #[test]
-    fn a_rate_that_is_negative_or_no_number_is_refused() {
+    fn a_negative_or_fractional_interval_is_refused() {
         assert!(request(r#"{"every_ns":-1}"#).is_err());
         assert!(request(r#"{"every_ns":"1s"}"#).is_err());
         assert!(request(r#"{"every_ns":0.5}"#).is_err());

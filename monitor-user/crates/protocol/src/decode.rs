@@ -1,22 +1,27 @@
-//! A sample read back from its JSON, for a client that wants another form than that.
+//! Decodes a sample from its JSON, for clients that convert it to another format.
 //!
-//! In: the object that `format::json` writes. Out: rows with the rates that the service set. What
-//! this version does not know is left out; what is of another kind than its field says is absent.
+//! In: the object that `monitor_format::json` writes. Out: rows with the rates of the service.
+//! Unknown keys are ignored; values of the wrong type are absent.
 
 use super::signal;
-use monitor_model::field::{Category, Kind, ProcessField, Row};
+use monitor_model::field::{Category, ProcessField, Row, ValueKind};
 use monitor_model::group::{Group, Grouped};
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::rates::Rates;
-use monitor_model::sample::{Device, Lost, Node, Note, Process, Sample, Source, Text};
+use monitor_model::sample::{
+    BackendKind, Device, Node, Note, Process, ProcessTexts, ProgramLoss, Sample,
+};
 use serde_json::{Map, Value};
 
-/// Reads a sample.
+/// Decodes a sample.
+///
+/// # Errors
+/// If the text is not a JSON object.
 pub fn rates(json: &str) -> Result<Rates, serde_json::Error> {
     let object: Map<String, Value> = serde_json::from_str(json)?;
     let number = |key: &str| object.get(key).and_then(Value::as_u64);
     let mut sample = Sample {
-        source: Source::named(text(&object, "backend")),
+        backend: BackendKind::from_name(text(&object, "backend")),
         node: text(&object, "node").into(),
         processes: list(&object, "processes").map(process).collect(),
         node_stats: object.get("node_stats").and_then(Value::as_object).map(node),
@@ -25,10 +30,10 @@ pub fn rates(json: &str) -> Result<Rates, serde_json::Error> {
         ..Sample::default()
     };
     sample.at.unix = Ns(number("time_unix_ns").unwrap_or(0));
-    // The other node's clock is not told: what happened has the time of this one.
+    // The JSON has no boot time: events and the sample use the realtime clock.
     sample.at.boot = sample.at.unix;
     let names = &mut sample.names;
-    let events = list_of(&object, "events").filter_map(|it| signal::event(it, names));
+    let events = list_of(&object, "events").filter_map(|event| signal::event(event, names));
     sample.events = events.collect();
     let groups = object.contains_key("groups").then(|| grouped(&object));
     Ok(Rates { interval: number("interval_ns").map(Ns), sample, groups })
@@ -37,7 +42,7 @@ pub fn rates(json: &str) -> Result<Rates, serde_json::Error> {
 fn grouped(object: &Map<String, Value>) -> Grouped {
     let groups: Vec<_> = list(object, "groups").map(group).collect();
     let finished: Vec<_> = list(object, "finished_groups").map(group).collect();
-    // Where there is no group, nothing says what they would be made by.
+    // Without any group the key is unknown.
     let by = groups.iter().chain(&finished).next().map(|group| group.by).unwrap_or_default();
     Grouped { by, groups, finished }
 }
@@ -69,9 +74,9 @@ fn list<'a>(
 
 fn process(object: &Map<String, Value>) -> Process {
     let shared = |key| object.get(key).and_then(Value::as_str).map(Into::into);
-    let mut it = Process {
+    let mut process = Process {
         row: row(object),
-        text: Text {
+        text: ProcessTexts {
             cmdline: shared("cmdline"),
             path: shared("path"),
             cgroup: shared("cgroup"),
@@ -84,13 +89,13 @@ fn process(object: &Map<String, Value>) -> Process {
         disks: list(object, "disks").map(|it| device(it, "device")).collect(),
         ..Process::default()
     };
-    for (to, &from) in it.comm.iter_mut().zip(text(object, "comm").as_bytes()) {
+    for (to, &from) in process.comm.iter_mut().zip(text(object, "comm").as_bytes()) {
         *to = from;
     }
-    let number = |field| it.row.get(field).unwrap_or(0);
+    let number = |field| process.row.get(field).unwrap_or(0);
     let pid = u32::try_from(number(ProcessField::Pid)).unwrap_or(0);
-    it.id = Identity { pid: Pid(pid), start: Ns(number(ProcessField::StartTime)) };
-    it
+    process.id = Identity { pid: Pid(pid), start: Ns(number(ProcessField::StartTime)) };
+    process
 }
 
 fn node(object: &Map<String, Value>) -> Node {
@@ -114,27 +119,27 @@ fn device<F: Category, const N: usize>(
 fn row<F: Category, const N: usize>(object: &Map<String, Value>) -> Row<F, N> {
     let mut row = Row::default();
     for (key, value) in object {
-        let Some(field) = F::named(key) else { continue };
+        let Some(field) = F::from_name(key) else { continue };
         row.set_some(field, bits(field.field().kind, value));
     }
     row
 }
 
-/// The bits of a slot of this kind.
-fn bits(kind: Kind, value: &Value) -> Option<u64> {
+/// The bits of a value of this kind.
+fn bits(kind: ValueKind, value: &Value) -> Option<u64> {
     match kind {
-        Kind::Number => value.as_u64(),
-        Kind::Signed => value.as_i64().map(i64::cast_unsigned),
-        Kind::Float => value.as_f64().map(f64::to_bits),
-        Kind::Flag => value.as_bool().map(u64::from),
-        Kind::Letter => value.as_str()?.bytes().next().map(u64::from),
-        Kind::Text => None,
+        ValueKind::Number => value.as_u64(),
+        ValueKind::Signed => value.as_i64().map(i64::cast_unsigned),
+        ValueKind::Float => value.as_f64().map(f64::to_bits),
+        ValueKind::Flag => value.as_bool().map(u64::from),
+        ValueKind::Letter => value.as_str()?.bytes().next().map(u64::from),
+        ValueKind::Text => None,
     }
 }
 
-fn lost(object: &Map<String, Value>) -> Lost {
+fn lost(object: &Map<String, Value>) -> ProgramLoss {
     let number = |key: &str| object.get(key).and_then(Value::as_u64).unwrap_or(0);
-    Lost {
+    ProgramLoss {
         program: text(object, "program").to_owned().into(),
         ring_full: number("ring_full"),
         table_full: number("table_full"),
@@ -146,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_of_another_kind_is_absent() {
+    fn values_of_the_wrong_type_are_absent() {
         let text = r#"{"processes":[{"pid":"x","cpu_ns":-1,"state":"","nice":1e99}]}"#;
         let rates = rates(text).expect("an object");
         assert_eq!(rates.sample.processes[0].row, Default::default());

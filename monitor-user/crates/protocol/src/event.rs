@@ -1,4 +1,4 @@
-//! What a client is told unasked: a sample of a monitor, or an alert. One notification, one line.
+//! Events: samples and alerts of monitors, one JSON-RPC notification on each line.
 
 use super::decode;
 use monitor_model::rates::Rates;
@@ -8,25 +8,25 @@ use serde_json::value::RawValue;
 /// Why a monitor has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// All that it watched is gone.
+pub enum EndReason {
+    /// All targets have ended.
     TargetsGone,
-    /// It gave as many samples as were asked for.
+    /// It has sent the requested number of samples.
     Count,
-    /// Its lease ran out.
+    /// Its lease has expired.
     LeaseExpired,
-    /// Somebody else cancelled it.
+    /// Another client cancelled it.
     Cancelled,
-    /// The service ends.
+    /// The service shuts down.
     Shutdown,
-    /// The reading failed as a whole.
+    /// The reading failed.
     Failed,
-    /// Another with the same id took its place.
+    /// Another monitor with the same id replaced it.
     Replaced,
 }
 
-impl Reason {
-    /// Its name, as it is told.
+impl EndReason {
+    /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TargetsGone => "targets_gone",
@@ -40,79 +40,80 @@ impl Reason {
     }
 }
 
-/// An event.
+/// An event of a monitor.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Event {
-    /// Of which monitor.
+    /// The monitor.
     pub id: String,
-    /// Its place in the series; the reply was 0.
+    /// Its position in the series; the reply was 0.
     pub seq: u64,
-    /// The number that was asked for (the event code of PMIx).
+    /// The requested event code (of PMIx).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
-    /// Nanoseconds from one to the next.
+    /// The period in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<u64>,
-    /// Ticks left out since it began, because a reading took longer than the period.
+    /// Ticks missed since the start, because a reading took longer than the period.
     pub missed: u64,
-    /// Events of this monitor dropped since the one before, because its reader was too slow.
+    /// Events of this monitor dropped since the previous one, because the client was too slow.
     #[serde(default)]
     pub dropped: u64,
-    /// How long after its tick it was ready.
+    /// Delay after its tick.
     #[serde(default)]
     pub late_ns: u64,
     /// The node.
     pub node: String,
-    /// When, on the realtime clock.
+    /// Time on the realtime clock.
     pub time_unix_ns: u64,
-    /// Rows that there were to choose from.
+    /// Number of rows before the selection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<u64>,
-    /// Something that was asked for is missing; the notes of the sample, or these, say what.
+    /// Whether requested data is missing; the notes of the sample, or these, describe it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// Notes on a sample that has no room for them: one in the form of PMIx.
+    /// Notes on a sample whose form has no place for them: the PMIx form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Why it is the last.
+    /// Why this event is the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Reason>,
-    /// One sentence for people.
+    pub ended: Option<EndReason>,
+    /// A message for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What is told instead of a sample.
+    /// The alert, instead of a sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alert: Option<Alert>,
-    /// The sample, in the form of `--format json`.
+    /// The sample, as `--format json` prints it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Box<RawValue>>,
 }
 
-/// Something that did not happen in time.
+/// An alert: something has not happened in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Alert {
-    /// No beat came.
+    /// A heartbeat is missing.
     Heartbeat {
-        /// Who should have beaten.
+        /// The watched process.
         pid: u32,
-        /// Windows in a row without a beat.
+        /// Windows in a row without a heartbeat.
         missed_windows: u64,
-        /// Time since the last beat, or since the watch began.
+        /// Time since the last heartbeat, or since the start of the watch.
         late_ns: u64,
-        /// Beats until now.
-        beats: u64,
+        /// Number of heartbeats so far.
+        #[serde(rename = "beats")]
+        heartbeats: u64,
     },
     /// A file did not change.
     File {
-        /// Which.
+        /// Its path.
         path: String,
-        /// Looks in a row that found it as it was, or did not find it.
+        /// Checks in a row that found it unchanged, or missing.
         unchanged: u64,
-        /// It is not there any more, or cannot be looked at.
+        /// Whether it is missing or unreadable.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         missing: bool,
-        /// Its size in bytes, if it could be looked at.
+        /// Its size in bytes, if it could be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
     },
@@ -126,21 +127,24 @@ struct Notification<'a> {
 }
 
 impl Event {
-    /// Its line.
+    /// The line of the notification.
     pub fn to_line(&self) -> Vec<u8> {
-        let it = Notification { jsonrpc: "2.0", method: "event", params: self };
-        let mut line =
-            serde_json::to_vec(&it).expect("keys are strings and a vector takes every byte");
+        let notification = Notification { jsonrpc: "2.0", method: "event", params: self };
+        let mut line = serde_json::to_vec(&notification)
+            .expect("all keys are strings, and writing to a vector cannot fail");
         line.push(b'\n');
         line
     }
 
-    /// The sample, read back into rows; none, if this event has none.
+    /// The decoded sample; `None` if the event has none.
+    ///
+    /// # Errors
+    /// If the sample is malformed.
     pub fn rates(&self) -> Result<Option<Rates>, serde_json::Error> {
         self.sample.as_ref().map(|sample| decode::rates(sample.get())).transpose()
     }
 
-    /// Whether it may never be dropped: the last of a series, or an alert.
+    /// Whether it must not be dropped: the last of a series, or an alert.
     pub const fn must_arrive(&self) -> bool {
         self.ended.is_some() || self.alert.is_some()
     }
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_reason_has_one_name() {
-        use Reason as R;
+        use EndReason as R;
         for reason in [
             R::TargetsGone,
             R::Count,
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_tells_which_and_how_late() {
+    fn an_event_has_its_position_and_its_delay() {
         let event = Event { id: "a".into(), seq: 3, node: "n".into(), ..Event::default() };
         assert_eq!(
             String::from_utf8(event.to_line()).expect("text"),

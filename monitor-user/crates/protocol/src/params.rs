@@ -1,7 +1,7 @@
-//! The parameters of the calls, method by method.
+//! The parameters of calls, method by method.
 //!
-//! In: the object of a call. Out: what it says, with what it left out. Those of `monitor` are
-//! `model::request`; which numbers and names make sense, the engine knows.
+//! In: the JSON object of a call. Out: the parameters, with defaults. Those of `monitor` are
+//! `monitor_model::request`; the monitors' engine validates the values.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,40 +9,40 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cancel {
-    /// Which; all of this connection, if absent.
+    /// The monitor; all of this connection if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// All of the caller's user, not only of this connection.
+    /// Whether to cancel all of the caller's user, not only of this connection.
     pub all: bool,
-    /// Of the requestor with this process id, if several use the name.
+    /// The process id of the requestor, if several use the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requestor: Option<u32>,
-    /// That there is none of that name is no error.
+    /// Whether an unknown name is no error.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
 }
 
-/// Parameters that are a name.
+/// Parameters of `attach` and `renew`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Named {
+pub struct MonitorName {
     /// The name of a monitor.
     pub id: String,
 }
 
-/// Parameters of `flight`. All but the first are as the answer before gave them.
+/// Parameters of `flight`. All but the first are copied from the previous result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Flight {
-    /// How much time; all that is kept, if absent.
+    /// The time span; all recorded data if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_ns: Option<u64>,
-    /// Where it goes on; its beginning, if absent.
+    /// The block to continue with; the start if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<u64>,
-    /// And at which byte of that.
+    /// The byte of that block.
     pub at: u64,
-    /// And where it ends.
+    /// The end.
     pub until: u64,
 }
 
@@ -50,27 +50,27 @@ pub struct Flight {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
-    /// The caller's name for it.
+    /// The name of the watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The process that promises it; the caller itself, if absent.
+    /// The watched process; the caller itself if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Length of a window in which a beat must come (`PMIX_MONITOR_HEARTBEAT_TIME`).
+    /// Length of a window that needs a heartbeat (`PMIX_MONITOR_HEARTBEAT_TIME`).
     pub every_ns: u64,
-    /// Windows in a row that may pass without one (`PMIX_MONITOR_HEARTBEAT_DROPS`).
+    /// Windows in a row that may have none (`PMIX_MONITOR_HEARTBEAT_DROPS`).
     #[serde(default)]
     pub drops: u32,
-    /// Whether the alert comes again with each further window.
+    /// Whether each further window sends an alert.
     #[serde(default)]
     pub repeat: bool,
-    /// Number that the alert carries; that of PMIx, if absent.
+    /// Code of the alert; that of PMIx if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
-    /// Takes the place of one with the same id.
+    /// Whether it replaces a monitor with the same id.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
-    /// Who is told: `requestor`, or `user`, everybody of the same user.
+    /// The receivers: `requestor`, or `user` for all connections of the same user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
 }
@@ -79,32 +79,32 @@ pub struct Heartbeat {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileWatch {
-    /// The caller's name for it.
+    /// The name of the watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The file.
     pub path: String,
-    /// How often it is looked at (`PMIX_MONITOR_FILE_CHECK_TIME`).
+    /// Interval of the checks (`PMIX_MONITOR_FILE_CHECK_TIME`).
     pub every_ns: u64,
-    /// Looks in a row that may find it unchanged (`PMIX_MONITOR_FILE_DROPS`).
+    /// Checks in a row that may find it unchanged (`PMIX_MONITOR_FILE_DROPS`).
     #[serde(default)]
     pub drops: u32,
-    /// Whether its size counts as a change (`PMIX_MONITOR_FILE_SIZE`).
+    /// Whether a new size is a change (`PMIX_MONITOR_FILE_SIZE`).
     #[serde(default)]
     pub size: bool,
-    /// Whether its time of access does (`PMIX_MONITOR_FILE_ACCESS`).
+    /// Whether its access time counts (`PMIX_MONITOR_FILE_ACCESS`).
     #[serde(default)]
     pub access: bool,
-    /// Whether its time of modification does (`PMIX_MONITOR_FILE_MODIFY`).
+    /// Whether its modification time counts (`PMIX_MONITOR_FILE_MODIFY`).
     #[serde(default)]
     pub modify: bool,
-    /// Whether the alert comes again.
+    /// Whether each further check sends an alert.
     #[serde(default)]
     pub repeat: bool,
-    /// Number that the alert carries; that of PMIx, if absent.
+    /// Code of the alert; that of PMIx if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
-    /// Takes the place of one with the same id.
+    /// Whether it replaces a monitor with the same id.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
 }
@@ -113,11 +113,11 @@ pub struct FileWatch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
-    /// The namespace: one parallel job.
+    /// The namespace: a parallel job.
     pub namespace: String,
-    /// The place in it.
+    /// The rank in it.
     pub rank: u32,
-    /// The process; the caller itself, if absent.
+    /// The process; the caller itself if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
 }
@@ -126,6 +126,6 @@ pub struct Register {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sum {
-    /// The child of the caller that it is about.
+    /// The child of the caller.
     pub pid: u32,
 }

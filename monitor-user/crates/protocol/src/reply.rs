@@ -1,57 +1,57 @@
-//! What a call gets back: a result, or an error with a number, in one line.
+//! Replies to calls: a result, or an error with its code, on one line.
 
 use super::call::{Fault, Tag};
 use monitor_model::status::{Refusal, Status};
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct Good<'a, R> {
+struct ResultLine<'a, R> {
     jsonrpc: &'static str,
     id: &'a Tag,
     result: R,
 }
 
 #[derive(Serialize)]
-struct Bad<'a> {
+struct ErrorLine<'a> {
     jsonrpc: &'static str,
     id: Option<&'a Tag>,
-    error: Error<'a>,
+    error: ErrorObject<'a>,
 }
 
 #[derive(Serialize)]
-struct Error<'a> {
+struct ErrorObject<'a> {
     code: i32,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<Data>,
+    data: Option<ErrorData>,
 }
 
 #[derive(Serialize)]
-struct Data {
+struct ErrorData {
     status: &'static str,
 }
 
-/// The line of a result.
-pub fn good(id: &Tag, result: impl Serialize) -> Vec<u8> {
-    finished(serde_json::to_vec(&Good { jsonrpc: "2.0", id, result }))
+/// Serializes a result.
+pub fn result_line(id: &Tag, result: impl Serialize) -> Vec<u8> {
+    terminate(serde_json::to_vec(&ResultLine { jsonrpc: "2.0", id, result }))
 }
 
-/// The line of a refusal.
-pub fn refused(id: &Tag, refusal: &Refusal) -> Vec<u8> {
-    let data = Some(Data { status: refusal.status.name() });
-    let error = Error { code: refusal.status.number(), message: &refusal.message, data };
-    finished(serde_json::to_vec(&Bad { jsonrpc: "2.0", id: Some(id), error }))
+/// Serializes a refusal.
+pub fn refusal_line(id: &Tag, refusal: &Refusal) -> Vec<u8> {
+    let data = Some(ErrorData { status: refusal.status.name() });
+    let error = ErrorObject { code: refusal.status.number(), message: &refusal.message, data };
+    terminate(serde_json::to_vec(&ErrorLine { jsonrpc: "2.0", id: Some(id), error }))
 }
 
-/// The line for what was no call.
-pub fn faulty(fault: &Fault) -> Vec<u8> {
-    let data = Status::of(fault.code).map(|status| Data { status: status.name() });
-    let error = Error { code: fault.code, message: &fault.message, data };
-    finished(serde_json::to_vec(&Bad { jsonrpc: "2.0", id: fault.tag.as_ref(), error }))
+/// The line for an invalid call.
+pub fn fault_line(fault: &Fault) -> Vec<u8> {
+    let data = Status::from_number(fault.code).map(|status| ErrorData { status: status.name() });
+    let error = ErrorObject { code: fault.code, message: &fault.message, data };
+    terminate(serde_json::to_vec(&ErrorLine { jsonrpc: "2.0", id: fault.tag.as_ref(), error }))
 }
 
-fn finished(line: serde_json::Result<Vec<u8>>) -> Vec<u8> {
-    let mut line = line.expect("keys are strings and a vector takes every byte");
+fn terminate(line: serde_json::Result<Vec<u8>>) -> Vec<u8> {
+    let mut line = line.expect("all keys are strings, and writing to a vector cannot fail");
     line.push(b'\n');
     line
 }
@@ -61,8 +61,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_has_its_number_and_its_name() {
-        let line = refused(&Tag::Number(3), &Refusal::absent("no process 9"));
+    fn a_refusal_has_its_code_and_its_name() {
+        let line = refusal_line(&Tag::Number(3), &Refusal::absent("no process 9"));
         assert_eq!(
             String::from_utf8(line).expect("text"),
             "{\"jsonrpc\":\"2.0\",\"id\":3,\"error\":{\"code\":-46,\
@@ -71,16 +71,16 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_with_the_number_of_a_status_has_its_name() {
+    fn a_fault_with_the_code_of_a_status_has_its_name() {
         let fault = Fault { tag: None, code: Status::BadParam.number(), message: "bad".into() };
-        let text = String::from_utf8(faulty(&fault)).expect("text");
+        let text = String::from_utf8(fault_line(&fault)).expect("text");
         assert!(text.contains(r#""code":-27,"message":"bad","data":{"status":"BAD_PARAM"}"#));
     }
 
     #[test]
-    fn a_fault_without_a_tag_is_told_with_none() {
+    fn a_fault_without_a_tag_has_a_null_id() {
         let fault = Fault { tag: None, code: -32700, message: "bad".into() };
-        let text = String::from_utf8(faulty(&fault)).expect("text");
+        let text = String::from_utf8(fault_line(&fault)).expect("text");
         assert!(text.starts_with(r#"{"jsonrpc":"2.0","id":null,"error""#));
     }
 }

@@ -1,9 +1,9 @@
-//! Events read back from their JSON, as `format::happened` writes them.
+//! Decodes the events of a sample from their JSON, as the crate `monitor_format` writes them.
 //!
-//! In: the objects of a sample. Out: events, and the names of those whom they speak of. What this
-//! version does not know is left out.
+//! In: the objects of a sample. Out: events, and the names of their processes. Unknown events are
+//! ignored.
 
-use monitor_model::event::{Event, Outcome, Signal, What};
+use monitor_model::event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
 use monitor_model::id::{Identity, Ns, Pid};
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,44 +14,45 @@ use std::sync::Arc;
 pub type Names = BTreeMap<Identity, Arc<str>>;
 
 #[derive(Deserialize)]
-struct Told {
+struct EventJson {
     time_unix_ns: u64,
     event: String,
     kind: String,
     number: u32,
     code: i32,
     thread: Option<u32>,
-    sender: Option<Who>,
-    target: Who,
+    sender: Option<ProcessJson>,
+    target: ProcessJson,
     outcome: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Who {
+struct ProcessJson {
     pid: u32,
     start_time_ns: u64,
     comm: Option<String>,
 }
 
-/// An event whose time is that since 1970; names go to the others.
-pub fn event(value: &Value, names: &mut Names) -> Option<Event> {
-    let told = Told::deserialize(value).ok().filter(|it| it.event == "signal")?;
-    let Told { number, code, thread, .. } = told;
+/// Decodes an event, whose time is on the realtime clock; adds the names of its processes.
+pub fn event(value: &Value, names: &mut Names) -> Option<SampleEvent> {
+    let json = EventJson::deserialize(value).ok().filter(|json| json.event == "signal")?;
+    let EventJson { number, code, thread, .. } = json;
     let signal = Signal { number, code, thread: thread.map(Pid) };
-    let mut known = |who: Who| {
-        let id = Identity { pid: Pid(who.pid), start: Ns(who.start_time_ns) };
-        names.extend(who.comm.map(|comm| (id, comm.into())));
+    let mut identity = |process: ProcessJson| {
+        let id = Identity { pid: Pid(process.pid), start: Ns(process.start_time_ns) };
+        names.extend(process.comm.map(|comm| (id, comm.into())));
         id
     };
-    let what = match told.kind.as_str() {
+    let kind = match json.kind.as_str() {
         "generated" => {
-            let outcome = told.outcome.as_deref().and_then(Outcome::named)?;
-            What::SignalGenerated { signal, sender: told.sender.map(&mut known), outcome }
+            let outcome = json.outcome.as_deref().and_then(SignalOutcome::from_name)?;
+            let sender = json.sender.map(&mut identity);
+            SampleEventKind::SignalGenerated { signal, sender, outcome }
         }
-        "delivered" => What::SignalDelivered { signal },
+        "delivered" => SampleEventKind::SignalDelivered { signal },
         _ => return None,
     };
-    Some(Event { at: Ns(told.time_unix_ns), target: known(told.target), what })
+    Some(SampleEvent { at: Ns(json.time_unix_ns), target: identity(json.target), kind })
 }
 
 #[cfg(test)]
@@ -59,8 +60,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_newer_version_tells_is_left_out() {
-        let told = serde_json::json!({"time_unix_ns": 1, "event": "call", "kind": "entered"});
-        assert_eq!(event(&told, &mut Names::new()), None);
+    fn events_of_a_newer_version_are_ignored() {
+        let json = serde_json::json!({"time_unix_ns": 1, "event": "call", "kind": "entered"});
+        assert_eq!(event(&json, &mut Names::new()), None);
     }
 }

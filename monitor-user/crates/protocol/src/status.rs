@@ -1,101 +1,101 @@
-//! What the call `status` answers: what the service itself uses, holds and refused.
+//! The result of the call `status`: the service's own statistics.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The service's own numbers.
+/// The service's own statistics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Own {
+pub struct DaemonStatus {
     /// Its version.
     pub version: String,
     /// The node.
     pub node: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// How long it runs.
+    /// Time since its start.
     pub uptime_ns: u64,
-    /// Its configuration; defaults alone, if absent.
+    /// Its configuration file; defaults if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// CPU time of its process, passes of the task iterator among it.
+    /// CPU time of its process, including the task iterator.
     pub cpu_ns: u64,
-    /// Run time of its hooks, in the time of whoever ran into them.
+    /// Run time of its BPF programs, charged to the tasks that triggered them.
     pub bpf_run_ns: u64,
-    /// Whether a part of that is events times a cost that was measured elsewhere.
+    /// Whether that includes estimates: events times a cost measured on another machine.
     pub bpf_run_estimated: bool,
     /// Resident memory of its process.
     pub rss_bytes: u64,
-    /// Memory of its BPF maps, in the kernel.
+    /// Memory of its BPF maps.
     pub map_bytes: u64,
-    /// Connections.
+    /// Number of connections.
     pub connections: u64,
-    /// Monitors.
+    /// Number of monitors.
     pub monitors: u64,
-    /// Bytes that wait to be sent.
+    /// Bytes in send queues.
     pub queue_bytes: u64,
-    /// Readings since the start.
+    /// Number of readings.
     pub readings: u64,
-    /// Samples given, first ones among them.
+    /// Number of samples sent.
     pub samples: u64,
-    /// Half of all samples were ready so long after their tick, or earlier.
+    /// Median delay of samples after their tick.
     pub late_p50_ns: u64,
-    /// The same of 99 in 100.
+    /// 99th percentile of that delay.
     pub late_p99_ns: u64,
-    /// The latest.
+    /// Maximum of that delay.
     pub late_max_ns: u64,
-    /// Samples dropped because their reader was too slow.
+    /// Samples dropped because their client was too slow.
     pub dropped: u64,
-    /// Records of the kernel lost, by capability; none is left out that lost any.
+    /// Lost kernel records by capability, for all that lost any.
     pub lost: BTreeMap<String, u64>,
-    /// Calls and connections refused, by kind.
+    /// Refused calls and connections, by kind.
     pub refused: BTreeMap<String, u64>,
-    /// What it keeps within.
-    pub budget: Budget,
-    /// The HTTP listener; off, if absent.
+    /// Its budget.
+    pub budget: BudgetStatus,
+    /// The HTTP listener; off if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub http: Option<Http>,
-    /// The collector that metrics are pushed to; none, if absent.
+    pub http: Option<HttpStatus>,
+    /// The collector that metrics are pushed to; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub otlp: Option<Otlp>,
+    pub otlp: Option<OtlpStatus>,
 }
 
 /// The collector that metrics are pushed to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Otlp {
-    /// Where it is.
+pub struct OtlpStatus {
+    /// Its endpoint.
     pub endpoint: String,
-    /// Pushes that it took.
+    /// Successful pushes.
     pub pushed: u64,
-    /// Pushes that failed.
+    /// Failed pushes.
     pub failed: u64,
-    /// Why the last one did, if it did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+    /// The error of the last push, if it failed.
+    #[serde(rename = "trouble", default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 /// The HTTP listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Http {
-    /// Where it listens.
+pub struct HttpStatus {
+    /// Its address.
     pub address: String,
-    /// The file of the token, which its owner alone can read.
+    /// The file of the token, readable by its owner only.
     pub token: String,
-    /// Connections.
+    /// Number of connections.
     pub connections: u64,
-    /// Requests since the start.
+    /// Number of requests.
     pub requests: u64,
-    /// Requests and connections that were refused, given up or dropped, by kind.
+    /// Requests and connections that were refused, timed out or dropped, by kind.
     pub refused: BTreeMap<String, u64>,
 }
 
-/// The budget.
+/// The CPU budget of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Budget {
-    /// Most of the machine that it may use.
+pub struct BudgetStatus {
+    /// Maximum share of the machine.
     pub share: f64,
-    /// What it used in the last window; absent before the first has passed.
+    /// Share used in the last window; absent in the first window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<f64>,
-    /// Capabilities that are given up because of it.
+    /// Capabilities that are shed to stay within it.
     pub shed: Vec<String>,
 }

@@ -1,108 +1,109 @@
 //! Blocks: the samples of about a minute, compressed together.
 //!
-//! In: the streams of samples, one after another. Out: a frame that can be read alone; and its
-//! streams back, never more bytes than [`RAW_BYTES`] whatever the frame says.
+//! In: the streams of consecutive samples. Out: a self-contained frame; and the streams back, never
+//! more than [`RAW_BYTES`], whatever the frame claims.
 
 use super::error::Malformed;
-use super::frame::{self, Kind, Stretch};
+use super::frame::{self, FrameKind, SampleRange};
 use super::stream::{Inputs, Streams};
 use monitor_model::id::Ns;
 use monitor_model::sample::Instant;
 use std::io::Read;
 
-/// Most bytes of a block before it is compressed.
+/// Maximum bytes of a block before compression.
 pub const RAW_BYTES: usize = frame::PAYLOAD_BYTES;
-/// 2 to this power is the most that is remembered in decompressing.
-const WINDOW: u32 = 24;
-/// How hard is compressed: beyond this little is gained for much.
+/// Maximum window for decompression, as a power of two.
+const WINDOW_LOG: u32 = 24;
+/// Compression level; higher levels gain little.
 const LEVEL: i32 = 6;
 
 /// When a block is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Fewest samples, unless its bytes are too many.
-    pub least: u32,
-    /// Most samples.
-    pub most: u32,
-    /// Time from its first sample to its last, when it has the fewest.
+pub struct BlockLimits {
+    /// Minimum number of samples, unless `bytes` is exceeded.
+    pub min_samples: u32,
+    /// Maximum number of samples.
+    pub max_samples: u32,
+    /// Time from the first to the last sample after which a block with the minimum is full.
     pub span: Ns,
-    /// Bytes before it is compressed.
+    /// Maximum bytes before compression.
     pub bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for BlockLimits {
     fn default() -> Self {
-        Self { least: 60, most: 600, span: Ns(59_500_000_000), bytes: 16 << 20 }
+        Self { min_samples: 60, max_samples: 600, span: Ns(59_500_000_000), bytes: 16 << 20 }
     }
 }
 
-/// A block that is being filled.
-pub struct Open {
-    limits: Limits,
+/// A block in progress.
+pub struct OpenBlock {
+    limits: BlockLimits,
     streams: Streams,
-    stretch: Stretch,
+    range: SampleRange,
 }
 
-impl Open {
-    /// Empty.
-    pub fn new(limits: Limits, streams: Streams) -> Self {
-        Self { limits, streams, stretch: Stretch::default() }
+impl OpenBlock {
+    /// An empty block.
+    pub fn new(limits: BlockLimits, streams: Streams) -> Self {
+        Self { limits, streams, range: SampleRange::default() }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it has no sample.
     pub const fn is_empty(&self) -> bool {
-        self.stretch.count == 0
+        self.range.count == 0
     }
 
-    /// What is in it.
-    pub const fn stretch(&self) -> &Stretch {
-        &self.stretch
+    /// The samples in it.
+    pub const fn range(&self) -> &SampleRange {
+        &self.range
     }
 
-    /// Takes in a sample.
+    /// Appends a sample.
     pub fn push(&mut self, seq: u64, at: Instant, piece: &Streams) {
         if self.is_empty() {
-            self.stretch = Stretch { count: 0, ..Stretch::one(seq, at) };
+            self.range = SampleRange { count: 0, ..SampleRange::one(seq, at) };
         }
-        self.stretch.count += 1;
-        self.stretch.last = at;
+        self.range.count += 1;
+        self.range.last = at;
         self.streams.append(piece);
     }
 
-    /// Whether the next sample shall begin another.
+    /// Whether the next sample must go to a new block.
     pub fn is_full(&self) -> bool {
-        let Stretch { count, first, last, .. } = self.stretch;
-        let long = count >= self.limits.least && last.boot.since(first.boot) >= self.limits.span;
-        long || count >= self.limits.most || self.streams.len() >= self.limits.bytes
+        let SampleRange { count, first, last, .. } = self.range;
+        let long =
+            count >= self.limits.min_samples && last.boot.since(first.boot) >= self.limits.span;
+        long || count >= self.limits.max_samples || self.streams.len() >= self.limits.bytes
     }
 
-    /// Appends its frame, and empties it.
+    /// Appends its frame to `out` and clears it.
     pub fn close(&mut self, out: &mut Vec<u8>) -> std::io::Result<()> {
         let mut raw = Vec::with_capacity(self.streams.len() + 1024);
         self.streams.write(&mut raw);
-        let packed = zstd::bulk::compress(&raw, LEVEL)?;
-        frame::write(Kind::Block, &self.stretch, &packed, out);
+        let compressed = zstd::bulk::compress(&raw, LEVEL)?;
+        frame::write(FrameKind::Block, &self.range, &compressed, out);
         self.clear();
         Ok(())
     }
 
-    /// Empties it.
+    /// Removes all samples.
     pub fn clear(&mut self) {
         self.streams.clear();
-        self.stretch = Stretch::default();
+        self.range = SampleRange::default();
     }
 }
 
-/// The streams of the payload of a block.
+/// Decompresses the payload of a block into streams.
 pub fn unpack(payload: &[u8], streams: usize) -> Result<Inputs, Malformed> {
-    const BROKEN: Malformed = Malformed("a block that is not compressed as it should be");
+    const BROKEN: Malformed = Malformed("a block with invalid compression");
     let mut decoder = zstd::stream::read::Decoder::new(payload).map_err(|_| BROKEN)?;
-    decoder.window_log_max(WINDOW).map_err(|_| BROKEN)?;
+    decoder.window_log_max(WINDOW_LOG).map_err(|_| BROKEN)?;
     let mut raw = Vec::new();
-    let most = RAW_BYTES as u64 + 1;
-    let read = decoder.take(most).read_to_end(&mut raw).map_err(|_| BROKEN)?;
-    if read as u64 == most {
-        return Err(Malformed("a block that is longer than one may be"));
+    let limit = RAW_BYTES as u64 + 1;
+    let read = decoder.take(limit).read_to_end(&mut raw).map_err(|_| BROKEN)?;
+    if read as u64 == limit {
+        return Err(Malformed("a block that exceeds the maximum size"));
     }
     Inputs::new(raw, streams)
 }
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_block_is_full_after_a_minute_or_too_many_bytes() {
-        let mut open = Open::new(Limits::default(), Streams::new(1));
+        let mut open = OpenBlock::new(BlockLimits::default(), Streams::new(1));
         let nothing = Streams::new(1);
         for second in 0..60 {
             open.push(second, at(second), &nothing);
@@ -133,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn what_would_fill_the_memory_is_refused_without_filling_it() {
-        let bomb = zstd::bulk::compress(&vec![0; RAW_BYTES + 1], 19).expect("it compresses");
+    fn a_decompression_bomb_is_refused_without_filling_memory() {
+        let bomb = zstd::bulk::compress(&vec![0; RAW_BYTES + 1], 19).expect("compressed");
         assert!(bomb.len() < 16 << 10);
-        let told = allocation_counter::measure(|| assert!(unpack(&bomb, 3).is_err()));
-        // A vector that grows holds its old and its new room for a moment.
-        assert!(told.bytes_max < 4 * RAW_BYTES as u64, "{}", told.bytes_max);
+        let allocations = allocation_counter::measure(|| assert!(unpack(&bomb, 3).is_err()));
+        // A growing vector holds its old and its new buffer for a moment.
+        assert!(allocations.bytes_max < 4 * RAW_BYTES as u64, "{}", allocations.bytes_max);
     }
 }

@@ -1,53 +1,53 @@
-//! Samples to streams and back, one after another.
+//! Encodes samples to streams and decodes them, one after another.
 //!
-//! In: a sample. Out: what changed since the one before. The first after `begin` is told whole,
-//! so that reading can begin there.
+//! In: a sample. Out: its differences to the previous one. The first sample after `reset` is
+//! encoded in full, so that decoding can start there.
 
-use super::change::{HEAD, Masks, decode, encode};
+use super::delta::{HEAD_STREAMS, MaskTable, decode, encode};
 use super::error::{Error, Malformed};
-use super::page;
-use super::schema::{Lens, Shape};
-use super::sheet::{CELL_BYTES, Sheet};
+use super::schema::{ColumnMap, TableSchema};
 use super::stream::{Inputs, Streams};
-use super::strings::{Known, Strings};
+use super::strings::{StringTable, StringWriter};
+use super::table::{CELL_BYTES, ColumnTable};
+use super::tables;
 use super::varint;
 use monitor_model::sample::{Instant, Sample};
 
-/// How many strings are new.
-const NEW: usize = 0;
-/// The strings themselves.
+/// Stream with the number of new strings.
+const STRING_COUNT: usize = 0;
+/// Stream with the new strings.
 const STRINGS: usize = 1;
 
-/// Where the streams of each sheet begin, and how many there are in all.
-fn bases(widths: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
+/// The first stream of each table, and the total number of streams.
+fn stream_bases(widths: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
     let mut next = STRINGS + 1;
     let mut bases = Vec::new();
     for width in widths {
         bases.push(next);
-        next += HEAD + width;
+        next += HEAD_STREAMS + width;
     }
     (bases, next)
 }
 
-/// Writes samples.
+/// Encodes samples.
 pub struct Encoder {
-    strings: Strings,
-    before: Vec<Sheet>,
-    now: Vec<Sheet>,
-    masks: Vec<Masks>,
+    strings: StringWriter,
+    before: Vec<ColumnTable>,
+    now: Vec<ColumnTable>,
+    masks: Vec<MaskTable>,
     bases: Vec<usize>,
     piece: Streams,
 }
 
 impl Default for Encoder {
     fn default() -> Self {
-        let sheets = page::sheets();
-        let (bases, count) = bases(sheets.iter().map(Sheet::width));
+        let tables = tables::empty_tables();
+        let (bases, count) = stream_bases(tables.iter().map(ColumnTable::width));
         Self {
-            strings: Strings::default(),
-            masks: vec![Masks::default(); sheets.len()],
-            before: sheets.clone(),
-            now: sheets,
+            strings: StringWriter::default(),
+            masks: vec![MaskTable::default(); tables.len()],
+            before: tables.clone(),
+            now: tables,
             bases,
             piece: Streams::new(count),
         }
@@ -55,35 +55,35 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// The next sample is told whole.
-    pub fn begin(&mut self) {
-        self.strings = Strings::default();
-        self.masks.iter_mut().for_each(|it| *it = Masks::default());
-        self.before.iter_mut().for_each(Sheet::clear);
+    /// Encodes the next sample in full.
+    pub fn reset(&mut self) {
+        self.strings = StringWriter::default();
+        self.masks.iter_mut().for_each(|it| *it = MaskTable::default());
+        self.before.iter_mut().for_each(ColumnTable::clear);
     }
 
-    /// Streams for what is written, all empty.
+    /// Empty streams of the right number.
     pub fn streams(&self) -> Streams {
         let mut streams = self.piece.clone();
         streams.clear();
         streams
     }
 
-    /// The streams of a sample. One that is refused is as if it had not been there.
+    /// Encodes a sample. A sample that is too large is skipped without effect on the next.
     pub fn encode(&mut self, sample: &Sample) -> Result<&Streams, Error> {
-        let told = self.strings.told();
-        page::write(sample, &mut self.strings, &mut self.now);
-        let largest = self.now.iter().map(|it| it.bytes_of(it.len())).max().unwrap_or(0);
+        let known_strings = self.strings.count();
+        tables::write(sample, &mut self.strings, &mut self.now);
+        let largest = self.now.iter().map(|it| it.memory_for(it.len())).max().unwrap_or(0);
         if largest > CELL_BYTES {
             return Err(Error::TooLarge { bytes: largest });
         }
         self.piece.clear();
-        let new = self.strings.told() - told;
-        varint::put(&mut self.piece.part(NEW..NEW + 1)[0], new);
+        let new = self.strings.count() - known_strings;
+        varint::put(&mut self.piece.part(STRING_COUNT..STRING_COUNT + 1)[0], new);
         self.piece.part(STRINGS..STRINGS + 1)[0] = self.strings.take_new();
         for (at, now) in self.now.iter().enumerate() {
             let base = self.bases[at];
-            let part = self.piece.part(base..base + HEAD + now.width());
+            let part = self.piece.part(base..base + HEAD_STREAMS + now.width());
             encode(&self.before[at], now, &mut self.masks[at], part);
         }
         std::mem::swap(&mut self.before, &mut self.now);
@@ -91,63 +91,63 @@ impl Encoder {
     }
 }
 
-/// Reads samples.
+/// Decodes samples.
 pub struct Decoder {
-    lens: Lens,
-    strings: Known,
-    sheets: Vec<Sheet>,
-    scratch: Vec<Sheet>,
-    masks: Vec<Masks>,
+    map: ColumnMap,
+    strings: StringTable,
+    tables: Vec<ColumnTable>,
+    scratch: Vec<ColumnTable>,
+    masks: Vec<MaskTable>,
     bases: Vec<usize>,
     streams: usize,
 }
 
 impl Decoder {
-    /// Of a recording with these sheets; nothing, if they cannot be sheets.
-    pub fn new(shapes: &[Shape]) -> Option<Self> {
-        let lens = Lens::new(shapes)?;
-        let sheets: Vec<_> = shapes.iter().map(|it| Sheet::new(it.columns.len())).collect();
-        let (bases, streams) = bases(sheets.iter().map(Sheet::width));
+    /// Decodes recordings with these tables; `None` if the schema exceeds the limits.
+    pub fn new(shapes: &[TableSchema]) -> Option<Self> {
+        let map = ColumnMap::new(shapes)?;
+        let tables: Vec<_> = shapes.iter().map(|it| ColumnTable::new(it.columns.len())).collect();
+        let (bases, streams) = stream_bases(tables.iter().map(ColumnTable::width));
         Some(Self {
-            lens,
-            strings: Known::default(),
-            scratch: sheets.clone(),
-            masks: vec![Masks::default(); sheets.len()],
-            sheets,
+            map,
+            strings: StringTable::default(),
+            scratch: tables.clone(),
+            masks: vec![MaskTable::default(); tables.len()],
+            tables,
             bases,
             streams,
         })
     }
 
-    /// How many streams a payload has.
+    /// Number of streams in a payload.
     pub const fn streams(&self) -> usize {
         self.streams
     }
 
-    /// The next sample is one that is told whole.
-    pub fn begin(&mut self) {
-        self.strings = Known::default();
-        self.masks.iter_mut().for_each(|it| *it = Masks::default());
-        self.sheets.iter_mut().for_each(Sheet::clear);
+    /// Expects the next sample in full.
+    pub fn reset(&mut self) {
+        self.strings = StringTable::default();
+        self.masks.iter_mut().for_each(|it| *it = MaskTable::default());
+        self.tables.iter_mut().for_each(ColumnTable::clear);
     }
 
-    /// Takes in what changed with the next sample.
+    /// Applies the differences of the next sample.
     pub fn advance(&mut self, inputs: &mut Inputs) -> Result<(), Malformed> {
-        let new = inputs.length(NEW)?;
+        let new = inputs.length(STRING_COUNT)?;
         self.strings.read(new, inputs, STRINGS)?;
-        for (at, sheet) in self.sheets.iter_mut().enumerate() {
-            decode(sheet, &mut self.scratch[at], &mut self.masks[at], inputs, self.bases[at])?;
+        for (at, table) in self.tables.iter_mut().enumerate() {
+            decode(table, &mut self.scratch[at], &mut self.masks[at], inputs, self.bases[at])?;
         }
         Ok(())
     }
 
-    /// When the sample was taken.
+    /// Time of the decoded sample.
     pub fn at(&self) -> Instant {
-        page::instant(&self.lens, &self.sheets)
+        tables::instant(&self.map, &self.tables)
     }
 
-    /// The sample.
+    /// The decoded sample.
     pub fn sample(&self) -> Sample {
-        page::sample(&self.lens, &self.sheets, &self.strings)
+        tables::sample(&self.map, &self.tables, &self.strings)
     }
 }

@@ -1,66 +1,65 @@
-//! What can be wrong with a recording, by what can be done about it.
+//! Errors of recordings, distinguished by what the caller can do about them.
 
 use std::path::PathBuf;
 
 /// Why a recording cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file system refused.
+    /// The file system returned an error.
     #[error("cannot {act} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         act: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// The answer.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It is there already, and stays as it is.
-    #[error("{} is there already: choose another name, or --force", path.display())]
+    /// The file exists and was not touched.
+    #[error("{} exists: choose another name or use --force", path.display())]
     Exists {
-        /// What.
+        /// The file.
         path: PathBuf,
     },
-    /// It is something else.
+    /// The file is not a recording.
     #[error("{} is not a recording: {why}", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What tells.
+        /// The reason.
         why: &'static str,
     },
-    /// A newer program wrote it.
+    /// A newer program wrote the file.
     #[error(
-        "{} has version {version} of the format, and this program knows version {known}: \
+        "{} has format version {version}, and this program supports up to {known}: \
          read it with the program that wrote it",
         path.display()
     )]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// Its format version.
         version: u16,
-        /// Ours.
+        /// The newest supported version.
         known: u16,
     },
-    /// Nothing of it can be read.
-    #[error("{}: {what}; nothing of it can be read", path.display())]
+    /// No part of the file can be read.
+    #[error("{}: {what}; no sample can be read", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where and how.
+        /// Where and what is damaged.
         what: String,
     },
-    /// A sample is larger than a reader would take.
-    #[error("a sample of {bytes} bytes is more than a recording takes: select fewer processes")]
+    /// A sample exceeds the maximum size.
+    #[error("a sample of {bytes} bytes exceeds the maximum: select fewer processes")]
     TooLarge {
-        /// How large it is.
+        /// Its size.
         bytes: usize,
     },
 }
 
-/// What does not make sense in bytes whose checksum is right, so that somebody meant harm or a
-/// program has a fault.
+/// Invalid content in bytes with a valid checksum: forged, or written by a faulty program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);

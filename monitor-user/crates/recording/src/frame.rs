@@ -1,11 +1,11 @@
-//! Frames: what a recording is made of.
+//! Frames: the units of a recording.
 //!
-//! In: a kind, what a scan must know of it, a payload. Out: bytes with two checksums, one of the
-//! head, which therefore can be believed without reading the payload, and one of the payload.
-//! Where a head is damaged, the next mark is looked for. All numbers are little-endian.
+//! In: a kind, a sample range, a payload. Out: bytes with two checksums: one of the head, so that a
+//! scan can trust it without reading the payload, and one of the payload. After a damaged head a
+//! scan continues at the next mark. All numbers are little-endian.
 //!
 //! ```text
-//!  0  mark, 4 bytes          16  stretch, 44 bytes
+//!  0  mark, 4 bytes          16  sample range, 44 bytes
 //!  4  kind, 1 byte           60  crc32c of bytes 0 to 59, 4 bytes
 //!  5  zero, 3 bytes          64  payload
 //!  8  length of the payload, 4 bytes
@@ -15,44 +15,44 @@
 use monitor_model::id::Ns;
 use monitor_model::sample::Instant;
 
-/// How every frame begins; no text has it.
+/// The first bytes of every frame; not valid in text.
 pub const MARK: [u8; 4] = [0x89, b'M', b'R', 0x0a];
-/// Bytes before the payload.
+/// Length of the head.
 pub const HEAD_BYTES: usize = 64;
-/// Longest payload.
+/// Maximum length of the payload.
 pub const PAYLOAD_BYTES: usize = 64 << 20;
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
-    /// What all samples have in common.
+pub enum FrameKind {
+    /// The header of the recording.
     Header = b'H',
-    /// A sample that is told whole.
-    Whole = b'W',
-    /// A sample, as changes of the one before.
-    Change = b'C',
+    /// A full sample.
+    Full = b'W',
+    /// A sample as changes of the previous one.
+    Delta = b'C',
     /// Many samples, compressed.
     Block = b'B',
-    /// Where blocks are.
+    /// A list of block positions.
     Index = b'I',
 }
 
-/// Which samples a frame holds.
+/// The samples of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stretch {
+pub struct SampleRange {
     /// The number of the first, from 0 on.
     pub seq: u64,
-    /// How many.
+    /// Number of samples.
     pub count: u32,
-    /// When the first was taken.
+    /// Time of the first.
     pub first: Instant,
-    /// When the last was taken.
+    /// Time of the last.
     pub last: Instant,
 }
 
-impl Stretch {
-    /// Of one sample.
+impl SampleRange {
+    /// The range of one sample.
     pub const fn one(seq: u64, at: Instant) -> Self {
         Self { seq, count: 1, first: at, last: at }
     }
@@ -62,29 +62,29 @@ impl Stretch {
         self.seq.saturating_add(self.count.into())
     }
 
-    /// Its bytes.
+    /// Encodes the range.
     pub fn bytes(&self) -> [u8; 44] {
         let mut bytes = [0; 44];
         bytes[..8].copy_from_slice(&self.seq.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.count.to_le_bytes());
         let times = [self.first.unix, self.first.boot, self.last.unix, self.last.boot];
-        for (room, time) in bytes[12..].chunks_exact_mut(8).zip(times) {
-            room.copy_from_slice(&time.0.to_le_bytes());
+        for (slot, time) in bytes[12..].chunks_exact_mut(8).zip(times) {
+            slot.copy_from_slice(&time.0.to_le_bytes());
         }
         bytes
     }
 
-    /// What these bytes say.
+    /// Decodes a range.
     pub fn from_bytes(bytes: &[u8; 44]) -> Self {
         let count = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
-        let time = |at: usize| Ns(long(&bytes[at..]));
+        let time = |at: usize| Ns(read_u64(&bytes[at..]));
         let instant = |at| Instant { unix: time(at), boot: time(at + 8) };
-        Self { seq: long(bytes), count, first: instant(12), last: instant(28) }
+        Self { seq: read_u64(bytes), count, first: instant(12), last: instant(28) }
     }
 }
 
-/// The number in the first eight bytes; what is not there counts as zero.
-pub fn long(bytes: &[u8]) -> u64 {
+/// Reads a number from the first eight bytes; missing bytes count as zero.
+pub fn read_u64(bytes: &[u8]) -> u64 {
     let mut number = [0; 8];
     number.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
     u64::from_le_bytes(number)
@@ -92,74 +92,75 @@ pub fn long(bytes: &[u8]) -> u64 {
 
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// What it holds.
-    pub kind: Kind,
-    /// Bytes after the head.
+pub struct FrameHead {
+    /// The content.
+    pub kind: FrameKind,
+    /// Length of the payload.
     pub length: usize,
-    /// Their checksum.
+    /// Checksum of the payload.
     pub checksum: u32,
-    /// Which samples.
-    pub stretch: Stretch,
+    /// The samples.
+    pub range: SampleRange,
 }
 
 /// Appends a frame.
-pub fn write(kind: Kind, stretch: &Stretch, payload: &[u8], out: &mut Vec<u8>) {
+pub fn write(kind: FrameKind, range: &SampleRange, payload: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&MARK);
     out.extend_from_slice(&[kind as u8, 0, 0, 0]);
     let length = u32::try_from(payload.len()).expect("a payload is at most PAYLOAD_BYTES long");
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
-    out.extend_from_slice(&stretch.bytes());
+    out.extend_from_slice(&range.bytes());
     let checksum = crc32c::crc32c(&out[start..]);
     out.extend_from_slice(&checksum.to_le_bytes());
     out.extend_from_slice(payload);
 }
 
-/// What a head says, if it is one.
-pub fn head(bytes: &[u8]) -> Option<Head> {
+/// Decodes a head; `None` if it is damaged.
+pub fn parse_head(bytes: &[u8]) -> Option<FrameHead> {
     let bytes: &[u8; HEAD_BYTES] = bytes.get(..HEAD_BYTES)?.try_into().ok()?;
     let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|it| bytes[at + it]));
     if bytes[..4] != MARK || number(60) != crc32c::crc32c(&bytes[..60]) {
         return None;
     }
-    const ALL: [Kind; 5] = [Kind::Header, Kind::Whole, Kind::Change, Kind::Block, Kind::Index];
+    const ALL: [FrameKind; 5] =
+        [FrameKind::Header, FrameKind::Full, FrameKind::Delta, FrameKind::Block, FrameKind::Index];
     let kind = ALL.into_iter().find(|it| *it as u8 == bytes[4])?;
     let length = usize::try_from(number(8)).ok().filter(|it| *it <= PAYLOAD_BYTES)?;
-    let mut stretch = [0; 44];
-    stretch.copy_from_slice(&bytes[16..60]);
-    let stretch = Stretch::from_bytes(&stretch);
-    Some(Head { kind, length, checksum: number(12), stretch })
+    let mut range = [0; 44];
+    range.copy_from_slice(&bytes[16..60]);
+    let range = SampleRange::from_bytes(&range);
+    Some(FrameHead { kind, length, checksum: number(12), range })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn stretch() -> Stretch {
+    fn range() -> SampleRange {
         let at = |n| Instant { unix: Ns(n), boot: Ns(n + 1) };
-        Stretch { seq: 7, count: 60, first: at(1_000), last: at(u64::MAX - 1) }
+        SampleRange { seq: 7, count: 60, first: at(1_000), last: at(u64::MAX - 1) }
     }
 
     #[test]
-    fn a_head_comes_back() {
+    fn a_head_survives_encoding_and_decoding() {
         let mut out = Vec::new();
-        write(Kind::Block, &stretch(), b"payload", &mut out);
-        let head = head(&out).expect("as written");
-        assert_eq!((head.kind, head.length, head.stretch), (Kind::Block, 7, stretch()));
+        write(FrameKind::Block, &range(), b"payload", &mut out);
+        let head = parse_head(&out).expect("as written");
+        assert_eq!((head.kind, head.length, head.range), (FrameKind::Block, 7, range()));
         assert_eq!(head.checksum, crc32c::crc32c(&out[HEAD_BYTES..]));
     }
 
     #[test]
-    fn no_flipped_bit_of_a_head_goes_unseen() {
+    fn every_flipped_bit_of_a_head_is_detected() {
         let mut out = Vec::new();
-        write(Kind::Whole, &stretch(), b"", &mut out);
+        write(FrameKind::Full, &range(), b"", &mut out);
         for bit in 0..HEAD_BYTES * 8 {
             let mut flipped = out.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(head(&flipped), None, "bit {bit}");
+            assert_eq!(parse_head(&flipped), None, "bit {bit}");
         }
-        assert_eq!(head(&out[..HEAD_BYTES - 1]), None);
+        assert_eq!(parse_head(&out[..HEAD_BYTES - 1]), None);
     }
 }

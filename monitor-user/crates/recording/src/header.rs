@@ -1,22 +1,22 @@
-//! What stands at the beginning of a recording: whose it is, and what its columns are.
+//! The header of a recording: its origin and its columns.
 //!
-//! The file begins with a name and the version of the format, then comes the header as JSON, so
-//! that another program can read the rest; twice, so that a damaged byte does not cost the file.
+//! The file begins with a magic number and the format version, then the header as JSON, so that
+//! other programs can read the rest; twice, so that a damaged byte does not cost the file.
 
-use super::frame::{self, Stretch};
-use super::schema::{Shape, ours};
+use super::frame::{self, SampleRange};
+use super::schema::{TableSchema, current_schema};
 use serde::{Deserialize, Serialize};
 
-/// The version of the format that this program writes, and the newest that it reads.
+/// The format version that this program writes, and the newest that it reads.
 pub const VERSION: u16 = 1;
-/// How a recording begins, before its version: no text, and a changed line end shows.
-const NAME: &[u8; 12] = b"\x89monitor\r\n\x1a\n";
-/// The name, the version, and its complement.
+/// The magic number: not valid in text, and changed by line-end conversion.
+const MAGIC: &[u8; 12] = b"\x89monitor\r\n\x1a\n";
+/// Length of the magic number, the version, and its complement.
 pub const PREAMBLE_BYTES: usize = 16;
-/// Longest header.
+/// Maximum length of the header.
 pub const HEADER_BYTES: usize = 1 << 20;
 
-/// What all samples have in common.
+/// The properties that all samples share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The program that wrote it.
@@ -25,26 +25,27 @@ pub struct Header {
     pub version: u16,
     /// The node.
     pub node: String,
-    /// Who read: `ebpf`, `procfs`, `test`.
+    /// The backend: `ebpf`, `procfs`, `test`.
     pub backend: String,
-    /// Which boot of the node (`/proc/sys/kernel/random/boot_id`): times since boot and start
-    /// times are of this one.
+    /// Boot id of the node (`/proc/sys/kernel/random/boot_id`), to which boot times and start times
+    /// refer.
     pub boot_id: String,
-    /// When it was begun, on the realtime clock.
+    /// Start time, on the realtime clock.
     pub started_unix_ns: u64,
-    /// Nanoseconds from one sample to the next, as was asked for.
+    /// Requested interval between samples, in nanoseconds.
     pub every_ns: u64,
-    /// What was recorded, in words: the options that were given.
+    /// The selection, as command-line options.
     #[serde(default)]
     pub selection: String,
-    /// The number of its first sample: of what a flight recorder kept, not 0.
+    /// The number of the first sample; not 0 for exports of a flight recorder.
     #[serde(default)]
     pub first: u64,
     /// Processors of the node.
     #[serde(default)]
     pub processors: u32,
-    /// Its sheets.
-    pub sheets: Vec<Shape>,
+    /// The tables.
+    #[serde(rename = "sheets")]
+    pub tables: Vec<TableSchema>,
 }
 
 impl Default for Header {
@@ -60,47 +61,49 @@ impl Default for Header {
             selection: String::new(),
             first: 0,
             processors: 0,
-            sheets: ours(),
+            tables: current_schema(),
         }
     }
 }
 
-/// What the first bytes of a file are.
+/// The state of the first bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beginning {
+pub enum FilePrefix {
     /// A recording of this version.
     Version(u16),
-    /// A recording, most likely: they are damaged.
+    /// Damaged or not a recording.
     Damaged,
 }
 
 impl Header {
-    /// The beginning of a file.
+    /// Encodes the beginning of a file.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut out = NAME.to_vec();
+        let mut out = MAGIC.to_vec();
         out.extend_from_slice(&self.version.to_le_bytes());
         out.extend_from_slice(&(!self.version).to_le_bytes());
         let json = serde_json::to_vec(self).expect("names are strings");
         for _ in 0..2 {
-            frame::write(frame::Kind::Header, &Stretch::default(), &json, &mut out);
+            frame::write(frame::FrameKind::Header, &SampleRange::default(), &json, &mut out);
         }
         out
     }
 
-    /// What the payload of a header says; nothing, if that is no header.
+    /// Decodes the payload of a header; `None` if it is invalid.
     pub fn from_json(json: &[u8]) -> Option<Self> {
         serde_json::from_slice(json).ok()
     }
 }
 
-/// What the first bytes say.
-pub fn beginning(bytes: &[u8]) -> Beginning {
-    let Some((name, rest)) = bytes.split_at_checked(NAME.len()) else { return Beginning::Damaged };
-    let [a, b, c, d] = rest[..] else { return Beginning::Damaged };
+/// Decodes magic number and version.
+pub fn parse_prefix(bytes: &[u8]) -> FilePrefix {
+    let Some((name, rest)) = bytes.split_at_checked(MAGIC.len()) else {
+        return FilePrefix::Damaged;
+    };
+    let [a, b, c, d] = rest[..] else { return FilePrefix::Damaged };
     let (version, complement) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
-    match name == NAME && version == !complement {
-        true => Beginning::Version(version),
-        false => Beginning::Damaged,
+    match name == MAGIC && version == !complement {
+        true => FilePrefix::Version(version),
+        false => FilePrefix::Damaged,
     }
 }
 
@@ -109,11 +112,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_comes_back() {
+    fn a_header_survives_encoding_and_decoding() {
         let header = Header { node: "n1".into(), every_ns: 7, ..Header::default() };
         let bytes = header.bytes();
-        assert_eq!(beginning(&bytes[..PREAMBLE_BYTES]), Beginning::Version(VERSION));
-        let head = frame::head(&bytes[PREAMBLE_BYTES..]).expect("a frame");
+        assert_eq!(parse_prefix(&bytes[..PREAMBLE_BYTES]), FilePrefix::Version(VERSION));
+        let head = frame::parse_head(&bytes[PREAMBLE_BYTES..]).expect("a frame");
         let start = PREAMBLE_BYTES + frame::HEAD_BYTES;
         let json = &bytes[start..start + head.length];
         assert_eq!(Header::from_json(json), Some(header));
@@ -126,7 +129,7 @@ mod tests {
         for bit in 0..PREAMBLE_BYTES * 8 {
             let mut flipped = bytes[..PREAMBLE_BYTES].to_vec();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(beginning(&flipped), Beginning::Damaged, "bit {bit}");
+            assert_eq!(parse_prefix(&flipped), FilePrefix::Damaged, "bit {bit}");
         }
     }
 }

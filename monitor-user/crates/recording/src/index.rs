@@ -1,130 +1,128 @@
-//! Where the blocks of a recording are: after each block a list of the last of them, and where the
-//! list before that is.
+//! The block index: after each block, a list of the last blocks and the position of the previous
+//! list.
 //!
-//! In: blocks as they are written. Out: frames; and, from the end of a file, all blocks without
-//! reading what lies between. A list that does not fit the file is no list: then the file is
-//! scanned.
+//! In: blocks as they are written. Out: frames; and, from the end of a file, the positions of all
+//! blocks without reading them. If a list does not match the file, the file is scanned instead.
 
-use super::frame::{self, HEAD_BYTES, Head, Kind, Stretch, long};
+use super::frame::{self, FrameHead, FrameKind, HEAD_BYTES, SampleRange, read_u64};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Most blocks in a list: with an hour of them, a year is four thousand steps.
-const CHAPTER: usize = 64;
-/// How the file ends, if its last frame is a list.
+/// Maximum blocks per list: about an hour, so a year has nine thousand lists.
+const LIST_ENTRIES: usize = 64;
+/// The end of a file whose last frame is a list.
 const END: &[u8; 8] = b"MRindex\n";
-/// The length of the frame, and [`END`].
+/// Length of the trailer: the length of the frame, and [`END`].
 const TRAILER_BYTES: usize = 12;
-/// Offset and stretch.
+/// Length of an entry: offset and sample range.
 const ENTRY_BYTES: usize = 52;
-/// Where the list before is, and the trailer.
+/// Length of the position of the previous list and the trailer.
 const FIXED_BYTES: usize = 8 + TRAILER_BYTES;
-/// Where no list is before.
-const NOWHERE: u64 = 0;
+/// The position that means no previous list.
+const NO_LIST: u64 = 0;
 
-/// A frame with samples, and where it is.
+/// A frame with samples and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Where it begins.
+pub struct IndexEntry {
+    /// Position in the file.
     pub offset: u64,
     /// A block, or one sample.
-    pub kind: Kind,
-    /// Which samples.
-    pub stretch: Stretch,
+    pub kind: FrameKind,
+    /// The samples.
+    pub range: SampleRange,
 }
 
-/// The lists of a file that is written.
+/// The lists of a file in progress.
 #[derive(Debug, Default)]
-pub struct Chapters {
+pub struct BlockIndex {
     previous: u64,
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
 }
 
-impl Chapters {
-    /// Bytes that the list takes with one block more.
+impl BlockIndex {
+    /// Length of the list with one more block.
     pub const fn next_bytes(&self) -> u64 {
         (HEAD_BYTES + FIXED_BYTES + (self.entries.len() + 1) * ENTRY_BYTES) as u64
     }
 
-    /// Appends the list with one block more, at this place.
-    pub fn write(&mut self, block: Entry, list_at: u64, out: &mut Vec<u8>) {
+    /// Appends the list with one more block, for the position `list_at`.
+    pub fn write(&mut self, block: IndexEntry, list_at: u64, out: &mut Vec<u8>) {
         self.entries.push(block);
         let mut payload = self.previous.to_le_bytes().to_vec();
         for entry in &self.entries {
             payload.extend_from_slice(&entry.offset.to_le_bytes());
-            payload.extend_from_slice(&entry.stretch.bytes());
+            payload.extend_from_slice(&entry.range.bytes());
         }
         let length = HEAD_BYTES + payload.len() + TRAILER_BYTES;
         let length = u32::try_from(length).expect("a list has at most 64 entries");
         payload.extend_from_slice(&length.to_le_bytes());
         payload.extend_from_slice(END);
-        frame::write(Kind::Index, &Stretch::default(), &payload, out);
-        if self.entries.len() == CHAPTER {
+        frame::write(FrameKind::Index, &SampleRange::default(), &payload, out);
+        if self.entries.len() == LIST_ENTRIES {
             self.entries.clear();
             self.previous = list_at;
         }
     }
 }
 
-/// All blocks of a file that ends with a list.
-pub fn load(file: &File, length: u64) -> Option<Vec<Entry>> {
+/// All blocks of a file that ends with a list; `None` if the lists do not match the file.
+pub fn load(file: &File, length: u64) -> Option<Vec<IndexEntry>> {
     let mut trailer = [0; TRAILER_BYTES];
     file.read_exact_at(&mut trailer, length.checked_sub(TRAILER_BYTES as u64)?).ok()?;
     let list = u64::from(u32::from_le_bytes(*trailer.first_chunk()?));
     let mut at = (trailer[4..] == *END).then(|| length.checked_sub(list))??;
-    let mut chapters = Vec::new();
+    let mut lists = Vec::new();
     let mut later = length;
     loop {
-        let (previous, entries) = chapter(file, at, later)?;
-        chapters.push(entries);
-        if previous == NOWHERE {
+        let (previous, entries) = read_list(file, at, later)?;
+        lists.push(entries);
+        if previous == NO_LIST {
             break;
         }
         (later, at) = (at, previous);
     }
-    let entries: Vec<_> = chapters.into_iter().rev().flatten().collect();
-    let in_order =
-        entries.is_sorted_by(|a, b| a.offset < b.offset && a.stretch.end() <= b.stretch.seq);
+    let entries: Vec<_> = lists.into_iter().rev().flatten().collect();
+    let in_order = entries.is_sorted_by(|a, b| a.offset < b.offset && a.range.end() <= b.range.seq);
     (in_order && entries.iter().all(|entry| is_there(file, entry))).then_some(entries)
 }
 
-/// The number after the last sample that a list tells of.
-pub fn told(file: &File, at: u64, length: u64) -> u64 {
-    let entries = chapter(file, at, length).map(|(_, entries)| entries).unwrap_or_default();
-    entries.last().map_or(0, |entry| entry.stretch.end())
+/// The number after the last sample of a list.
+pub fn listed_end(file: &File, at: u64, length: u64) -> u64 {
+    let entries = read_list(file, at, length).map(|(_, entries)| entries).unwrap_or_default();
+    entries.last().map_or(0, |entry| entry.range.end())
 }
 
-/// A list, which must begin before something.
-fn chapter(file: &File, at: u64, before: u64) -> Option<(u64, Vec<Entry>)> {
-    let (head, payload) = (at < before).then(|| read(file, at))??;
+/// Reads a list, which must begin before `before`.
+fn read_list(file: &File, at: u64, before: u64) -> Option<(u64, Vec<IndexEntry>)> {
+    let (head, payload) = (at < before).then(|| read_frame(file, at))??;
     let entries = payload.len().checked_sub(FIXED_BYTES)?;
-    if head.kind != Kind::Index || !entries.is_multiple_of(ENTRY_BYTES) {
+    if head.kind != FrameKind::Index || !entries.is_multiple_of(ENTRY_BYTES) {
         return None;
     }
     let entry = |bytes: &[u8]| {
-        let (offset, stretch) = bytes.split_at_checked(8)?;
-        let stretch = Stretch::from_bytes(stretch.try_into().ok()?);
-        Some(Entry { offset: long(offset), kind: Kind::Block, stretch })
+        let (offset, range) = bytes.split_at_checked(8)?;
+        let range = SampleRange::from_bytes(range.try_into().ok()?);
+        Some(IndexEntry { offset: read_u64(offset), kind: FrameKind::Block, range })
     };
     let entries: Option<Vec<_>> = payload[8..8 + entries].chunks(ENTRY_BYTES).map(entry).collect();
-    Some((long(&payload), entries?))
+    Some((read_u64(&payload), entries?))
 }
 
-/// Whether the head of a block is where the list says.
-fn is_there(file: &File, entry: &Entry) -> bool {
+/// Whether the head of a block is at its listed position.
+fn is_there(file: &File, entry: &IndexEntry) -> bool {
     let mut bytes = [0; HEAD_BYTES];
     let read = file.read_exact_at(&mut bytes, entry.offset);
-    let head = read.ok().and_then(|()| frame::head(&bytes));
-    head.is_some_and(|head| head.kind == entry.kind && head.stretch == entry.stretch)
+    let head = read.ok().and_then(|()| frame::parse_head(&bytes));
+    head.is_some_and(|head| head.kind == entry.kind && head.range == entry.range)
 }
 
-/// The frame that begins there, if it is whole and its checksums are right.
-pub fn read(file: &File, at: u64) -> Option<(Head, Vec<u8>)> {
+/// Reads the frame at a position; `None` if it is incomplete or damaged.
+pub fn read_frame(file: &File, at: u64) -> Option<(FrameHead, Vec<u8>)> {
     let mut bytes = [0; HEAD_BYTES];
     file.read_exact_at(&mut bytes, at).ok()?;
-    let head = frame::head(&bytes)?;
+    let head = frame::parse_head(&bytes)?;
     let start = at.checked_add(HEAD_BYTES as u64)?;
-    // A length is believed only as far as the file reaches.
+    // Do not trust a length beyond the end of the file.
     let end = start.checked_add(head.length as u64)?;
     if file.metadata().ok()?.len() < end {
         return None;

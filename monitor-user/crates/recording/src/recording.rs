@@ -1,15 +1,15 @@
-//! A recording that is read.
+//! Reads a recording.
 //!
-//! In: a file. Out: its samples in order, from wherever somebody seeks. What is damaged is left
-//! out, and the sample after it says how many are missing.
+//! In: a file. Out: its samples in order, from any position. Damaged samples are skipped, and a
+//! note in the next sample says how many are missing.
 
 use super::block::unpack;
 use super::codec::Decoder;
 use super::error::Error;
-use super::frame::{Kind, Stretch};
-use super::header::{Beginning, HEADER_BYTES, Header, PREAMBLE_BYTES, VERSION, beginning};
-use super::index::{self, Entry};
-use super::scan::{self, Found};
+use super::frame::{FrameKind, SampleRange};
+use super::header::{FilePrefix, HEADER_BYTES, Header, PREAMBLE_BYTES, VERSION, parse_prefix};
+use super::index::{self, IndexEntry};
+use super::scan::{self, ScanResult};
 use super::stream::Inputs;
 use monitor_model::id::Ns;
 use monitor_model::sample::{Instant, Note, Sample};
@@ -18,120 +18,119 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// How often a file is looked through that becomes shorter meanwhile; a recorder ends a block once
-/// a minute.
+/// Maximum scans of a file that becomes shorter meanwhile; a recorder ends a block once a minute.
 const ATTEMPTS: usize = 100;
 
-/// From when to when a recording goes.
+/// The time range of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// When its first sample was taken.
+    /// Time of the first sample.
     pub first: Instant,
-    /// When its last.
+    /// Time of the last sample.
     pub last: Instant,
-    /// How many there are, damaged ones not counted as far as that is known.
+    /// Number of samples, without damaged ones as far as known.
     pub samples: u64,
 }
 
-/// A recording.
+/// An open recording.
 pub struct Recording {
     path: PathBuf,
     file: File,
     header: Header,
-    /// Frames by the numbers of their samples; of two with the same, blocks first.
-    entries: Vec<Entry>,
+    /// Frames in order of their samples; for the same samples, blocks first.
+    entries: Vec<IndexEntry>,
     cut_at: Option<u64>,
-    /// The number after the last sample that a list of blocks tells of.
-    told: u64,
+    /// The number after the last sample of the block lists.
+    listed_end: u64,
     decoder: Decoder,
     /// The next frame.
     next: usize,
-    /// The frame that is being read, and how many samples are left in it.
+    /// The current frame and the number of samples left in it.
     reading: Option<(Inputs, u32)>,
-    /// The number of the sample that the decoder holds.
-    held: Option<u64>,
+    /// The number of the decoded sample.
+    decoded: Option<u64>,
     /// The number of the next sample, if nothing is missing.
-    due: u64,
-    /// Samples left out since the last that was given.
+    expected: u64,
+    /// Samples skipped since the last returned one.
     missing: u64,
 }
 
 impl Recording {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Self::of(opened(path)?, path)
+        Self::from_file(open_file(path)?, path)
     }
 
-    /// Of a file that is open; `path` is what it is called.
-    pub fn of(file: File, path: &Path) -> Result<Self, Error> {
+    /// Reads an open file; `path` is used in messages.
+    pub fn from_file(file: File, path: &Path) -> Result<Self, Error> {
         let (header, samples_at) = read_header(&file, path, length_of(&file, path)?)?;
-        let decoder = Decoder::new(&header.sheets).ok_or_else(|| Error::Damaged {
+        let decoder = Decoder::new(&header.tables).ok_or_else(|| Error::Damaged {
             path: path.to_owned(),
-            what: "its header names sheets that cannot be".into(),
+            what: "its header has an invalid schema".into(),
         })?;
-        let found = find(&file, path, samples_at)?;
+        let found = find_frames(&file, path, samples_at)?;
         let mut it = Self {
             path: path.to_owned(),
             file,
             header,
-            told: found.told,
+            listed_end: found.listed_end,
             cut_at: found.cut_at,
             entries: found.entries,
             decoder,
             next: 0,
             reading: None,
-            held: None,
-            due: 0,
+            decoded: None,
+            expected: 0,
             missing: 0,
         };
-        it.due = it.header.first;
-        it.entries.sort_by_key(|it| (it.stretch.seq, it.kind != Kind::Block));
+        it.expected = it.header.first;
+        it.entries.sort_by_key(|it| (it.range.seq, it.kind != FrameKind::Block));
         Ok(it)
     }
 
-    /// Whose it is and what is in it.
+    /// The header.
     pub const fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Which file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// From when to when it goes; nothing, if it has no sample.
+    /// The time range; `None` without samples.
     pub fn span(&self) -> Option<Span> {
-        let first = self.entries.first()?.stretch.first;
-        let last = self.entries.iter().max_by_key(|it| it.stretch.end())?.stretch.last;
+        let first = self.entries.first()?.range.first;
+        let last = self.entries.iter().max_by_key(|it| it.range.end())?.range.last;
         let (mut samples, mut end) = (0, 0);
-        for Entry { stretch, .. } in &self.entries {
-            samples += stretch.end().saturating_sub(end.max(stretch.seq));
-            end = end.max(stretch.end());
+        for IndexEntry { range, .. } in &self.entries {
+            samples += range.end().saturating_sub(end.max(range.seq));
+            end = end.max(range.end());
         }
         Some(Span { first, last, samples })
     }
 
-    /// Whether its last samples are not in a block yet: somebody writes it, or was killed.
-    pub fn at_work(&self) -> bool {
-        self.entries.last().is_none_or(|it| it.kind != Kind::Block)
+    /// Whether the last samples are not in a block: the file is being written, or was not finished.
+    pub fn is_open(&self) -> bool {
+        self.entries.last().is_none_or(|it| it.kind != FrameKind::Block)
     }
 
-    /// What is missing behind the last sample, once that was given.
-    pub fn at_end(&self) -> Vec<Note> {
+    /// Notes about missing samples at the end; call it after the last sample.
+    pub fn end_notes(&self) -> Vec<Note> {
         let path = self.path.display();
-        let end = self.entries.iter().map(|it| it.stretch.end());
-        let end = end.chain([self.told, self.due]).max().unwrap_or(0);
-        let damaged = end.saturating_sub(self.due);
+        let end = self.entries.iter().map(|it| it.range.end());
+        let end = end.chain([self.listed_end, self.expected]).max().unwrap_or(0);
+        let damaged = end.saturating_sub(self.expected);
         let damaged = (damaged > 0)
             .then(|| Note::missing(format!("the last {damaged} samples are damaged in {path}")));
         let cut = self
             .cut_at
-            .map(|at| Note::missing(format!("{path} is cut or damaged from byte {at} on")));
+            .map(|at| Note::missing(format!("{path} is truncated or damaged from byte {at} on")));
         damaged.into_iter().chain(cut).collect()
     }
 
     /// The next sample. Its rates are not set.
-    #[expect(clippy::should_implement_trait, reason = "it can fail, and can be wound back")]
+    #[expect(clippy::should_implement_trait, reason = "it can fail and seek")]
     pub fn next(&mut self) -> Result<Option<Sample>, Error> {
         if !self.advance()? {
             return Ok(None);
@@ -147,20 +146,20 @@ impl Recording {
         Ok(Some(sample))
     }
 
-    /// Goes to a time on the realtime clock: the next sample is the last one at or before it, or
-    /// the first there is.
+    /// Seeks to a time on the realtime clock: the next sample is the last one at or before it, else
+    /// the first one.
     pub fn seek(&mut self, at: Ns) -> Result<(), Error> {
-        let begins = |it: &Entry| it.kind != Kind::Change && it.stretch.first.unix <= at;
-        let Some(place) = self.entries.iter().rposition(begins) else {
+        let begins = |it: &IndexEntry| it.kind != FrameKind::Delta && it.range.first.unix <= at;
+        let Some(entry_index) = self.entries.iter().rposition(begins) else {
             self.rewind(0);
             return Ok(());
         };
-        self.rewind(place);
+        self.rewind(entry_index);
         let mut before = 0_u64;
         while self.advance()? && self.decoder.at().unix <= at {
             before += 1;
         }
-        self.rewind(place);
+        self.rewind(entry_index);
         for _ in 1..before {
             let _there = self.advance()?;
         }
@@ -168,31 +167,32 @@ impl Recording {
         Ok(())
     }
 
-    fn rewind(&mut self, place: usize) {
-        self.next = place;
-        (self.reading, self.held, self.missing) = (None, None, 0);
-        self.due = match place {
+    fn rewind(&mut self, entry_index: usize) {
+        self.next = entry_index;
+        (self.reading, self.decoded, self.missing) = (None, None, 0);
+        self.expected = match entry_index {
             0 => self.header.first,
-            _ => self.entries.get(place).map_or(0, |it| it.stretch.seq),
+            _ => self.entries.get(entry_index).map_or(0, |it| it.range.seq),
         };
     }
 
-    /// Has the decoder hold the next sample that can be read.
+    /// Decodes the next readable sample. Returns whether there is one.
     fn advance(&mut self) -> Result<bool, Error> {
         loop {
             if let Some((inputs, left)) = &mut self.reading {
                 *left -= 1;
                 let whole = self.decoder.advance(inputs).is_ok();
-                let over = *left == 0 || !whole;
-                if over {
+                let is_last = *left == 0 || !whole;
+                if is_last {
                     self.reading = None;
                 }
                 if whole {
-                    self.held = self.held.map_or(Some(self.due), |held| Some(held + 1));
-                    self.due += 1;
+                    self.decoded =
+                        self.decoded.map_or(Some(self.expected), |decoded| Some(decoded + 1));
+                    self.expected += 1;
                     return Ok(true);
                 }
-                self.held = None;
+                self.decoded = None;
                 continue;
             }
             let Some(entry) = self.entries.get(self.next).copied() else { return Ok(false) };
@@ -201,98 +201,98 @@ impl Recording {
         }
     }
 
-    /// Begins to read a frame, if it has samples that are still due and is whole.
-    fn begin(&mut self, entry: &Entry) -> Result<(), Error> {
-        let Stretch { seq, count, .. } = entry.stretch;
-        // A block that was read in part before it turned out to be damaged is not read twice.
-        if seq < self.due || count == 0 {
+    /// Opens a frame, if it is intact and has samples not read yet.
+    fn begin(&mut self, entry: &IndexEntry) -> Result<(), Error> {
+        let SampleRange { seq, count, .. } = entry.range;
+        // Do not read a block again that turned out to be damaged halfway.
+        if seq < self.expected || count == 0 {
             return Ok(());
         }
-        let follows = seq.checked_sub(1).is_some_and(|before| self.held == Some(before));
-        if entry.kind == Kind::Change && !follows {
+        let follows = seq.checked_sub(1).is_some_and(|before| self.decoded == Some(before));
+        if entry.kind == FrameKind::Delta && !follows {
             return Ok(());
         }
         let Some(inputs) = self.load(entry) else { return Ok(()) };
-        if entry.kind != Kind::Change {
-            self.decoder.begin();
+        if entry.kind != FrameKind::Delta {
+            self.decoder.reset();
         }
-        self.missing += seq - self.due;
-        self.due = seq;
-        self.held = seq.checked_sub(1);
+        self.missing += seq - self.expected;
+        self.expected = seq;
+        self.decoded = seq.checked_sub(1);
         self.reading = Some((inputs, count));
         Ok(())
     }
 
-    fn load(&self, entry: &Entry) -> Option<Inputs> {
-        let (head, payload) = index::read(&self.file, entry.offset)?;
+    fn load(&self, entry: &IndexEntry) -> Option<Inputs> {
+        let (head, payload) = index::read_frame(&self.file, entry.offset)?;
         let streams = self.decoder.streams();
         match head.kind {
-            Kind::Block => unpack(&payload, streams).ok(),
+            FrameKind::Block => unpack(&payload, streams).ok(),
             _ => Inputs::new(payload, streams).ok(),
         }
     }
 }
 
-fn opened(path: &Path) -> Result<File, Error> {
-    // Whoever opens a pipe without this waits for its other end.
+fn open_file(path: &Path) -> Result<File, Error> {
+    // Without this flag, opening a pipe would block.
     let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
-    file.map_err(|it| unread(path, it))
+    file.map_err(|it| read_error(path, it))
 }
 
-/// The length of a regular file. No pipe: it cannot be seeked in.
+/// The length of a regular file. Fails for pipes, which cannot seek.
 fn length_of(file: &File, path: &Path) -> Result<u64, Error> {
-    let about = file.metadata().map_err(|it| unread(path, it))?;
-    if !about.is_file() {
+    let metadata = file.metadata().map_err(|it| read_error(path, it))?;
+    if !metadata.is_file() {
         let why = "it is not a regular file";
         return Err(Error::Foreign { path: path.to_owned(), why });
     }
-    Ok(about.len())
+    Ok(metadata.len())
 }
 
-/// Its frames. A recorder that ends a block puts a shorter one in the place of its frames, so the
-/// file may be shorter than it was a moment ago: then it is looked through anew.
-fn find(file: &File, path: &Path, samples_at: u64) -> Result<Found, Error> {
+/// Finds the frames. A recorder that ends a block replaces its frames by a shorter one, so the file
+/// may shrink meanwhile: then it is scanned again.
+fn find_frames(file: &File, path: &Path, samples_at: u64) -> Result<ScanResult, Error> {
     let mut attempts = ATTEMPTS;
     loop {
         let bytes = length_of(file, path)?;
         if let Some(entries) = index::load(file, bytes) {
-            return Ok(Found { entries, ..Found::default() });
+            return Ok(ScanResult { entries, ..ScanResult::default() });
         }
         match scan::scan(file, samples_at, bytes) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof && attempts > 0 => attempts -= 1,
-            found => return found.map_err(|it| unread(path, it)),
+            found => return found.map_err(|it| read_error(path, it)),
         }
     }
 }
 
-fn unread(path: &Path, source: std::io::Error) -> Error {
+fn read_error(path: &Path, source: std::io::Error) -> Error {
     Error::File { act: "read", path: path.to_owned(), source }
 }
 
-/// The header, and where the samples begin.
+/// Reads the header, and returns where to scan for samples.
 fn read_header(file: &File, path: &Path, length: u64) -> Result<(Header, u64), Error> {
     let path = || path.to_owned();
     let mut bytes = [0; PREAMBLE_BYTES];
-    let known = match file.read_exact_at(&mut bytes, 0).map(|()| beginning(&bytes)) {
-        Ok(Beginning::Version(version)) if version > VERSION => {
+    let known = match file.read_exact_at(&mut bytes, 0).map(|()| parse_prefix(&bytes)) {
+        Ok(FilePrefix::Version(version)) if version > VERSION => {
             return Err(Error::Newer { path: path(), version, known: VERSION });
         }
-        Ok(Beginning::Version(_)) => true,
+        Ok(FilePrefix::Version(_)) => true,
         _ => false,
     };
     let mut at = PREAMBLE_BYTES as u64;
     for _ in 0..2 {
-        let frame = index::read(file, at).filter(|(head, _)| head.kind == Kind::Header);
+        let frame = index::read_frame(file, at).filter(|(head, _)| head.kind == FrameKind::Header);
         let header = frame.and_then(|(_, payload)| Header::from_json(&payload));
         if let Some(header) = header {
             return Ok((header, at));
         }
         at = scan::next_mark(file, at + 1, length.min(HEADER_BYTES as u64))
-            .map_err(|it| unread(&path(), it))?;
+            .map_err(|it| read_error(&path(), it))?;
     }
     Err(match known {
-        true => Error::Damaged { path: path(), what: "its header is cut or damaged".into() },
-        false => Error::Foreign { path: path(), why: "it does not begin as one" },
+        true => Error::Damaged { path: path(), what: "its header is truncated or damaged".into() },
+        false => Error::Foreign { path: path(), why: "wrong magic number" },
     })
 }

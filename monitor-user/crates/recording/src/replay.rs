@@ -1,7 +1,7 @@
-//! A recording as a backend: what it has is read as if it happened now.
+//! A recording as a backend: each read returns the next sample.
 //!
-//! In: what is wanted. Out: the next sample with as much of it as a reader would have given.
-//! Waits for nothing: how fast a recording is played is up to who asks.
+//! In: a read specification. Out: the next sample, reduced to what the specification requests.
+//! It does not wait: the caller controls the speed.
 
 use super::recording::Recording;
 use monitor_backend::{Backend, Error};
@@ -9,21 +9,21 @@ use monitor_backends::device;
 use monitor_model::field::ProcessField;
 use monitor_model::id::Identity;
 use monitor_model::probe::Probe;
-use monitor_model::sample::{Node, Note, Process, Sample, Source, Text};
-use monitor_model::want::{Devices, Want};
+use monitor_model::read_spec::{Devices, ReadSpec};
+use monitor_model::sample::{BackendKind, Node, Note, Process, ProcessTexts, Sample};
 use std::collections::HashMap;
 
 /// Plays a recording.
 pub struct Replay {
     recording: Recording,
-    source: Source,
-    texts: HashMap<Identity, Text>,
+    source: BackendKind,
+    texts: HashMap<Identity, ProcessTexts>,
 }
 
 impl Replay {
-    /// From where the recording stands.
+    /// Plays from the current position of the recording.
     pub fn new(recording: Recording) -> Self {
-        let source = Source::named(&recording.header().backend);
+        let source = BackendKind::from_name(&recording.header().backend);
         Self { recording, source, texts: HashMap::new() }
     }
 
@@ -37,27 +37,27 @@ impl Replay {
         &mut self.recording
     }
 
-    /// As much of a sample as a reader would have given, for who has read it himself.
-    pub fn wanted(&mut self, mut sample: Sample, want: &Want) -> Sample {
+    /// Reduces a sample to what the specification requests.
+    pub fn select(&mut self, mut sample: Sample, spec: &ReadSpec) -> Sample {
         let all = std::mem::take(&mut sample.processes);
-        sample.processes = self.processes(all, want);
-        sample.node_stats = sample.node_stats.and_then(|all| node(all, want, &mut sample.notes));
+        sample.processes = self.processes(all, spec);
+        sample.node_stats = sample.node_stats.and_then(|all| node(all, spec, &mut sample.notes));
         sample
     }
 
-    fn processes(&mut self, all: Vec<Process>, want: &Want) -> Vec<Process> {
+    fn processes(&mut self, all: Vec<Process>, spec: &ReadSpec) -> Vec<Process> {
         self.texts.clear();
-        if !want.processes {
+        if !spec.processes {
             return Vec::new();
         }
-        let asked = |it: &Process| want.pids.as_ref().is_none_or(|pids| pids.contains(&it.id.pid));
+        let asked = |it: &Process| spec.pids.as_ref().is_none_or(|pids| pids.contains(&it.id.pid));
         let mut processes: Vec<_> = all.into_iter().filter(asked).collect();
         for it in &mut processes {
             let _once = self.texts.insert(it.id, std::mem::take(&mut it.text));
-            if !want.threads {
+            if !spec.threads {
                 it.threads.clear();
             }
-            if !want.wants(ProcessField::Pss) || !want.pss_of.means(it) {
+            if !spec.wants(ProcessField::Pss) || !spec.pss_of.matches(it) {
                 it.row.clear(ProcessField::Pss);
             }
         }
@@ -66,7 +66,7 @@ impl Replay {
 }
 
 impl Backend for Replay {
-    fn source(&self) -> Source {
+    fn kind(&self) -> BackendKind {
         self.source
     }
 
@@ -74,24 +74,27 @@ impl Backend for Replay {
         Vec::new()
     }
 
-    fn read(&mut self, want: &Want) -> Result<Sample, Error> {
+    fn read(&mut self, spec: &ReadSpec) -> Result<Sample, Error> {
         let next = self.recording.next();
         let what = || self.recording.path().display().to_string();
         let sample = next
             .map_err(|error| {
-                let want = format!("a recording that can be read: {error}");
+                let want = format!("a readable recording: {error}");
                 Error::Malformed { what: what(), want }
             })?
-            .ok_or_else(|| Error::Over { what: what(), missing: self.recording.at_end() })?;
-        Ok(self.wanted(sample, want))
+            .ok_or_else(|| Error::EndOfRecording {
+                what: what(),
+                missing: self.recording.end_notes(),
+            })?;
+        Ok(self.select(sample, spec))
     }
 
-    fn describe(&mut self, processes: &mut [Process], want: &Want) {
+    fn describe(&mut self, processes: &mut [Process], spec: &ReadSpec) {
         for process in processes {
             let Some(text) = self.texts.get(&process.id) else { continue };
             let asked =
-                |field: ProcessField, text: &Option<_>| text.clone().filter(|_| want.wants(field));
-            process.text = Text {
+                |field: ProcessField, text: &Option<_>| text.clone().filter(|_| spec.wants(field));
+            process.text = ProcessTexts {
                 cmdline: asked(ProcessField::Cmdline, &text.cmdline),
                 path: asked(ProcessField::Path, &text.path),
                 cgroup: asked(ProcessField::Cgroup, &text.cgroup),
@@ -104,20 +107,20 @@ impl Backend for Replay {
     }
 }
 
-/// As much of the node as is wanted.
-fn node(all: Node, want: &Want, notes: &mut Vec<Note>) -> Option<Node> {
-    if !want.node && want.disks == Devices::None && want.nets == Devices::None {
+/// Reduces the node to what the specification requests.
+fn node(all: Node, spec: &ReadSpec, notes: &mut Vec<Note>) -> Option<Node> {
+    if !spec.node && spec.disks == Devices::None && spec.nets == Devices::None {
         return None;
     }
     let mut node = Node::default();
-    if want.node {
+    if spec.node {
         (node.row, node.cpus) = (all.row, all.cpus);
     }
-    if want.disks != Devices::None {
-        node.disks = device::chosen(all.disks, &want.disks, "disk", |_| true, notes);
+    if spec.disks != Devices::None {
+        node.disks = device::select(all.disks, &spec.disks, "disk", |_| true, notes);
     }
-    if want.nets != Devices::None {
-        node.nets = device::chosen(all.nets, &want.nets, "interface", |_| true, notes);
+    if spec.nets != Devices::None {
+        node.nets = device::select(all.nets, &spec.nets, "interface", |_| true, notes);
     }
     Some(node)
 }

@@ -1,45 +1,44 @@
-//! Finding the frames of a recording one by one: where there is no list of blocks, or none that
-//! fits.
+//! Scans a recording for frames: if there is no valid block index.
 //!
-//! In: a file. Out: every frame with samples whose head is whole, and how many bytes at the end
-//! belong to none. Reads heads only, and looks for the next mark where there is no head.
+//! In: a file. Out: every frame with samples and an intact head, and where the last one ends. Reads
+//! heads only, and searches for the next mark after a damaged one.
 
-use super::frame::{self, HEAD_BYTES, Kind, MARK};
-use super::index::{self, Entry};
+use super::frame::{self, FrameKind, HEAD_BYTES, MARK};
+use super::index::{self, IndexEntry};
 use std::fs::File;
 use std::io::Result;
 use std::os::unix::fs::FileExt;
 
-/// Bytes that are searched at a time.
+/// Bytes searched at a time.
 const CHUNK: usize = 64 << 10;
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Debug, Default)]
-pub struct Found {
-    /// Frames with samples, as they stand.
-    pub entries: Vec<Entry>,
-    /// Where the last frame ends, if the file does not end there.
+pub struct ScanResult {
+    /// Frames with samples, in order of position.
+    pub entries: Vec<IndexEntry>,
+    /// End of the last frame, if the file is longer.
     pub cut_at: Option<u64>,
-    /// The number after the last sample that a list of blocks tells of.
-    pub told: u64,
+    /// The number after the last sample of the block lists.
+    pub listed_end: u64,
 }
 
 /// Scans a file from an offset on.
-pub fn scan(file: &File, from: u64, length: u64) -> Result<Found> {
-    let mut found = Found::default();
+pub fn scan(file: &File, from: u64, length: u64) -> Result<ScanResult> {
+    let mut found = ScanResult::default();
     let mut at = from;
     let mut whole = from;
     while at < length {
-        let head = head(file, at, length)?;
+        let head = read_head(file, at, length)?;
         let end = head.map(|head| at + (HEAD_BYTES + head.length) as u64);
         match head.zip(end.filter(|end| *end <= length)) {
             Some((head, end)) => {
-                if matches!(head.kind, Kind::Block | Kind::Whole | Kind::Change) {
-                    let stretch = head.stretch;
-                    found.entries.push(Entry { offset: at, kind: head.kind, stretch });
+                if matches!(head.kind, FrameKind::Block | FrameKind::Full | FrameKind::Delta) {
+                    let range = head.range;
+                    found.entries.push(IndexEntry { offset: at, kind: head.kind, range });
                 }
-                if head.kind == Kind::Index {
-                    found.told = found.told.max(index::told(file, at, length));
+                if head.kind == FrameKind::Index {
+                    found.listed_end = found.listed_end.max(index::listed_end(file, at, length));
                 }
                 (at, whole) = (end, end);
             }
@@ -50,26 +49,26 @@ pub fn scan(file: &File, from: u64, length: u64) -> Result<Found> {
     Ok(found)
 }
 
-fn head(file: &File, at: u64, length: u64) -> Result<Option<frame::Head>> {
+fn read_head(file: &File, at: u64, length: u64) -> Result<Option<frame::FrameHead>> {
     if length - at < HEAD_BYTES as u64 {
         return Ok(None);
     }
     let mut bytes = [0; HEAD_BYTES];
     file.read_exact_at(&mut bytes, at)?;
-    Ok(frame::head(&bytes))
+    Ok(frame::parse_head(&bytes))
 }
 
-/// The next place from here on that begins with a mark; the end, if there is none.
+/// The position of the next mark from here on; else the end.
 pub fn next_mark(file: &File, from: u64, length: u64) -> Result<u64> {
     let mut at = from;
     let mut chunk = vec![0; CHUNK];
     while at < length {
         let n = usize::try_from(length - at).unwrap_or(CHUNK).min(CHUNK);
         file.read_exact_at(&mut chunk[..n], at)?;
-        if let Some(place) = chunk[..n].windows(MARK.len()).position(|it| it == MARK) {
-            return Ok(at + place as u64);
+        if let Some(position) = chunk[..n].windows(MARK.len()).position(|it| it == MARK) {
+            return Ok(at + position as u64);
         }
-        // A mark may lie across the border of two chunks.
+        // A mark may cross the border of two chunks.
         at += n.saturating_sub(MARK.len() - 1).max(1) as u64;
     }
     Ok(length)

@@ -1,58 +1,57 @@
-//! What the columns of a recording are: their names, units and kinds, as its header tells them.
+//! The schema of a recording: tables, and names, units and kinds of their columns.
 //!
-//! In: the field lists. Out: a list of sheets; and, for a recording of another program than this,
-//! where each of our columns stands in it. A column that we do not know is read over; one that
-//! the recording lacks is absent.
+//! In: the field lists. Out: the current schema; and, for a recording of another version, the
+//! positions of the current columns in it. Unknown columns are skipped; missing ones are absent.
 
-use super::sheet::COLUMNS;
+use super::table::COLUMNS;
 use monitor_model::field::{
     BlockField, Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role,
 };
 use serde::{Deserialize, Serialize};
 
-/// A sheet of a recording.
+/// A table of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
+pub struct TableSchema {
     /// Its name.
     pub name: String,
-    /// What its rows are named by.
+    /// Names of the parts of the row key.
     pub key: Vec<String>,
     /// Its columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ColumnSchema>,
 }
 
-/// A column of a sheet.
+/// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
+pub struct ColumnSchema {
     /// Its name.
     pub name: String,
-    /// What it counts; empty for names and the like.
+    /// Its unit; empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// How its 64 bits are meant: `number`, `signed`, `float`, `flag`, `letter`, `text` (the
-    /// number of a string), or `rate`, which is never there.
+    /// Meaning of its 64 bits: `number`, `signed`, `float`, `flag`, `letter`, `text` (the number of
+    /// a string), or `rate`, which is never stored.
     pub kind: String,
 }
 
-/// The sheets that this program writes, by their places.
+/// The tables that this program writes, by position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Kind {
-    /// One row: what is said of the whole sample.
+pub enum TableKind {
+    /// One row with the properties of the sample.
     Sample,
     /// Processes.
     Process,
-    /// Their threads.
+    /// Threads.
     Thread,
-    /// What each did on each disk.
+    /// Block I/O per process and disk.
     DiskUse,
-    /// Time on each processor.
+    /// CPU time per process and processor.
     CpuTime,
-    /// Latencies: a row for each bucket that is not empty.
+    /// Latencies: one row per bucket that is not empty.
     Latency,
-    /// Those who have ended and left no record yet.
+    /// Exited processes without a final record yet.
     Dying,
-    /// One row: the node.
+    /// One row with the node.
     Node,
     /// Processors.
     Cpu,
@@ -60,31 +59,31 @@ pub enum Kind {
     Disk,
     /// Interfaces.
     Net,
-    /// What happened.
+    /// Events.
     Event,
-    /// What is missing.
+    /// Notes.
     Note,
-    /// What programs had to drop.
+    /// Losses of BPF programs.
     Lost,
 }
 
-/// Most sheets of a recording.
-const SHEETS: usize = 64;
+/// Maximum number of tables in a recording.
+const MAX_TABLES: usize = 64;
 
 /// Columns of a process after its fields.
-pub const OF_PROCESS: [(&str, &str, &str); 3] =
+pub const PROCESS_COLUMNS: [(&str, &str, &str); 3] =
     [("parent_pid", "", "number"), ("parent_start_ns", "ns", "number"), ("unlent", "", "flag")];
 
-const _: () = assert!(ProcessField::COUNT + OF_PROCESS.len() <= COLUMNS);
+const _: () = assert!(ProcessField::COUNT + PROCESS_COLUMNS.len() <= COLUMNS);
 
-const OF_SAMPLE: [(&str, &str, &str); 5] = [
+const SAMPLE_COLUMNS: [(&str, &str, &str); 5] = [
     ("time_unix_ns", "ns", "number"),
     ("time_boot_ns", "ns", "number"),
     ("backend", "", "text"),
     ("node", "", "text"),
     ("relayed", "", "flag"),
 ];
-const OF_EVENT: [(&str, &str, &str); 10] = [
+const EVENT_COLUMNS: [(&str, &str, &str); 10] = [
     ("time_boot_ns", "ns", "number"),
     ("pid", "", "number"),
     ("start_time_ns", "ns", "number"),
@@ -97,44 +96,44 @@ const OF_EVENT: [(&str, &str, &str); 10] = [
     ("outcome", "", "number"),
 ];
 
-/// The sheets that this program writes, in the order of [`Kind`].
-pub fn ours() -> Vec<Shape> {
+/// The tables that this program writes, in the order of [`TableKind`].
+pub fn current_schema() -> Vec<TableSchema> {
     const PROCESS: [&str; 2] = ["pid", "start_time_ns"];
-    let process = [of_fields(ProcessField::FIELDS), named(&OF_PROCESS)].concat();
+    let process = [field_columns(ProcessField::FIELDS), columns(&PROCESS_COLUMNS)].concat();
     let pair = [("parent_pid", "", "number"), ("parent_start_ns", "ns", "number")];
     let note = [("text", "", "text"), ("partial", "", "flag")];
     let lost = [("program", "", "text"), ("ring_full", "count", "number")];
     let lost = [&lost[..], &[("table_full", "count", "number")]].concat();
     let of_process = |more: &[&'static str]| [&PROCESS[..], more].concat();
     vec![
-        shape("sample", &[], named(&OF_SAMPLE)),
-        shape("process", &PROCESS, process.clone()),
-        shape("thread", &of_process(&["tid", "thread_start_time_ns"]), process),
-        shape("process_disk", &of_process(&["place"]), of_fields(BlockField::FIELDS)),
-        shape("process_cpu", &of_process(&["cpu"]), named(&[("cpu_ns", "ns", "number")])),
-        shape(
+        table_schema("sample", &[], columns(&SAMPLE_COLUMNS)),
+        table_schema("process", &PROCESS, process.clone()),
+        table_schema("thread", &of_process(&["tid", "thread_start_time_ns"]), process),
+        table_schema("process_disk", &of_process(&["place"]), field_columns(BlockField::FIELDS)),
+        table_schema("process_cpu", &of_process(&["cpu"]), columns(&[("cpu_ns", "ns", "number")])),
+        table_schema(
             "latency",
             &of_process(&["what", "from_ns"]),
-            named(&[("durations", "count", "number")]),
+            columns(&[("durations", "count", "number")]),
         ),
-        shape("dying", &PROCESS, named(&pair)),
-        shape("node", &[], of_fields(NodeField::FIELDS)),
-        shape("cpu", &["cpu"], of_fields(CpuField::FIELDS)),
-        shape("disk", &["place"], of_fields(DiskField::FIELDS)),
-        shape("net", &["place"], of_fields(NetField::FIELDS)),
-        shape("event", &["place"], named(&OF_EVENT)),
-        shape("note", &["place"], named(&note)),
-        shape("lost", &["place"], named(&lost)),
+        table_schema("dying", &PROCESS, columns(&pair)),
+        table_schema("node", &[], field_columns(NodeField::FIELDS)),
+        table_schema("cpu", &["cpu"], field_columns(CpuField::FIELDS)),
+        table_schema("disk", &["place"], field_columns(DiskField::FIELDS)),
+        table_schema("net", &["place"], field_columns(NetField::FIELDS)),
+        table_schema("event", &["place"], columns(&EVENT_COLUMNS)),
+        table_schema("note", &["place"], columns(&note)),
+        table_schema("lost", &["place"], columns(&lost)),
     ]
 }
 
-fn shape(name: &str, key: &[&str], columns: Vec<Column>) -> Shape {
+fn table_schema(name: &str, key: &[&str], columns: Vec<ColumnSchema>) -> TableSchema {
     let key = key.iter().map(|&it| it.to_owned()).collect();
-    Shape { name: name.to_owned(), key, columns }
+    TableSchema { name: name.to_owned(), key, columns }
 }
 
-fn named(columns: &[(&str, &str, &str)]) -> Vec<Column> {
-    let column = |&(name, unit, kind): &(&str, &str, &str)| Column {
+fn columns(columns: &[(&str, &str, &str)]) -> Vec<ColumnSchema> {
+    let column = |&(name, unit, kind): &(&str, &str, &str)| ColumnSchema {
         name: name.to_owned(),
         unit: unit.to_owned(),
         kind: kind.to_owned(),
@@ -142,7 +141,7 @@ fn named(columns: &[(&str, &str, &str)]) -> Vec<Column> {
     columns.iter().map(column).collect()
 }
 
-fn of_fields(fields: &[Field]) -> Vec<Column> {
+fn field_columns(fields: &[Field]) -> Vec<ColumnSchema> {
     let column = |field: &Field| {
         let kind = match field.role {
             Role::RateOf(_) => "rate",
@@ -150,68 +149,68 @@ fn of_fields(fields: &[Field]) -> Vec<Column> {
         };
         (field.name, field.unit.name(), kind)
     };
-    named(&fields.iter().map(column).collect::<Vec<_>>())
+    columns(&fields.iter().map(column).collect::<Vec<_>>())
 }
 
-/// Where our sheets and columns stand in a recording.
+/// The positions of the current tables and columns in a recording.
 #[derive(Clone, Debug)]
-pub struct Lens {
-    /// By kind: the place of the sheet, and of each of our columns in it.
-    sheets: Vec<Option<(usize, Columns)>>,
+pub struct ColumnMap {
+    /// By kind: the position of the table, and of each current column in it.
+    tables: Vec<Option<(usize, ColumnPositions)>>,
 }
 
-/// Where columns stand.
+/// The positions of columns.
 #[derive(Clone, Debug)]
-enum Columns {
-    /// As ours.
+enum ColumnPositions {
+    /// As in the current schema.
     Same,
-    /// There.
-    At(Vec<Option<usize>>),
+    /// At these positions.
+    Positions(Vec<Option<usize>>),
 }
 
-impl Lens {
-    /// For a recording with these sheets; nothing, if they cannot be sheets.
-    pub fn new(theirs: &[Shape]) -> Option<Self> {
-        let fits = |it: &Shape| it.columns.len() <= COLUMNS && it.key.len() <= 4;
-        if theirs.len() > SHEETS || !theirs.iter().all(fits) {
+impl ColumnMap {
+    /// Maps a recording with these tables; `None` if they exceed the limits.
+    pub fn new(theirs: &[TableSchema]) -> Option<Self> {
+        let fits = |it: &TableSchema| it.columns.len() <= COLUMNS && it.key.len() <= 4;
+        if theirs.len() > MAX_TABLES || !theirs.iter().all(fits) {
             return None;
         }
-        let sheet = |ours: &Shape| {
+        let table = |ours: &TableSchema| {
             let at = theirs.iter().position(|it| it.name == ours.name && it.key == ours.key)?;
             let theirs = &theirs[at].columns;
-            let find = |our: &Column| theirs.iter().position(|it| it == our);
+            let find = |our: &ColumnSchema| theirs.iter().position(|it| it == our);
             let columns = match *theirs == ours.columns {
-                true => Columns::Same,
-                false => Columns::At(ours.columns.iter().map(find).collect()),
+                true => ColumnPositions::Same,
+                false => ColumnPositions::Positions(ours.columns.iter().map(find).collect()),
             };
             Some((at, columns))
         };
-        Some(Self { sheets: ours().iter().map(sheet).collect() })
+        Some(Self { tables: current_schema().iter().map(table).collect() })
     }
 
-    /// The place of a sheet.
-    pub fn sheet(&self, kind: Kind) -> Option<usize> {
-        self.sheets[kind as usize].as_ref().map(|(at, _)| *at)
+    /// The position of a table.
+    pub fn table(&self, kind: TableKind) -> Option<usize> {
+        self.tables[kind as usize].as_ref().map(|(at, _)| *at)
     }
 
-    /// A row as ours: what is there, and the first cells.
+    /// Maps a row to the current schema: presence mask and the first cells.
     pub fn cells<const N: usize>(
         &self,
-        kind: Kind,
+        kind: TableKind,
         (present, cells): (u128, &[u64]),
     ) -> (u128, [u64; N]) {
         let mut ours = [0; N];
-        match &self.sheets[kind as usize] {
-            Some((_, Columns::At(places))) => {
-                let mut there = 0;
+        match &self.tables[kind as usize] {
+            Some((_, ColumnPositions::Positions(places))) => {
+                let mut mapped = 0;
                 for (at, place) in places.iter().enumerate().take(N) {
                     let Some(place) = place.filter(|place| present & (1 << place) != 0) else {
                         continue;
                     };
-                    there |= 1 << at;
+                    mapped |= 1 << at;
                     ours[at] = cells[place];
                 }
-                (there, ours)
+                (mapped, ours)
             }
             _ => {
                 let n = N.min(cells.len());
@@ -227,32 +226,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_is_found_by_its_name_wherever_it_stands() {
-        let mut theirs = ours();
+    fn a_column_is_found_by_its_name_at_any_position() {
+        let mut theirs = current_schema();
         theirs.reverse();
         let cpu = theirs.iter_mut().find(|it| it.name == "process_cpu").expect("it is there");
-        let other = Column { name: "new".into(), unit: String::new(), kind: "number".into() };
+        let other = ColumnSchema { name: "new".into(), unit: String::new(), kind: "number".into() };
         cpu.columns.insert(0, other);
-        let lens = Lens::new(&theirs).expect("sheets");
-        assert_eq!(lens.sheet(Kind::Sample), Some(theirs.len() - 1));
-        assert_eq!(lens.cells(Kind::CpuTime, (3, &[7, 8])), (1, [8]));
+        let map = ColumnMap::new(&theirs).expect("a valid schema");
+        assert_eq!(map.table(TableKind::Sample), Some(theirs.len() - 1));
+        assert_eq!(map.cells(TableKind::CpuTime, (3, &[7, 8])), (1, [8]));
     }
 
     #[test]
-    fn what_they_lack_is_absent() {
-        let mut theirs = ours();
-        theirs[Kind::CpuTime as usize].columns.clear();
+    fn missing_tables_and_columns_are_absent() {
+        let mut theirs = current_schema();
+        theirs[TableKind::CpuTime as usize].columns.clear();
         let _lost = theirs.pop();
-        let lens = Lens::new(&theirs).expect("sheets");
-        assert_eq!(lens.sheet(Kind::Lost), None);
-        assert_eq!(lens.cells(Kind::CpuTime, (0, &[])), (0, [0]));
+        let map = ColumnMap::new(&theirs).expect("a valid schema");
+        assert_eq!(map.table(TableKind::Lost), None);
+        assert_eq!(map.cells(TableKind::CpuTime, (0, &[])), (0, [0]));
     }
 
     #[test]
-    fn more_columns_than_there_can_be_are_refused() {
-        let mut theirs = ours();
+    fn too_many_columns_are_refused() {
+        let mut theirs = current_schema();
         let column = theirs[0].columns[0].clone();
         theirs[0].columns = vec![column; COLUMNS + 1];
-        assert!(Lens::new(&theirs).is_none());
+        assert!(ColumnMap::new(&theirs).is_none());
     }
 }

@@ -1,50 +1,49 @@
-//! The bytes of samples, sorted by what they are: a stream for each column of each sheet.
+//! Streams: the bytes of samples by column, one stream per column of each table.
 //!
-//! In: numbers for a stream. Out: one payload in which each stream that has bytes stands whole.
-//! Streams of samples one after another can be put end to end, which is what a block is: values
-//! of one kind side by side are what a compressor wants. Every length that is read is checked
-//! against the bytes that are there.
+//! In: numbers for a stream. Out: one payload with all streams that are not empty. A block
+//! concatenates the streams of consecutive samples: similar values side by side compress well.
+//! Every length that is read is checked against the available bytes.
 
 use super::error::Malformed;
 use super::varint;
 use std::ops::Range;
 
-/// Streams that are written.
+/// Streams to write.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     streams: Vec<Vec<u8>>,
 }
 
 impl Streams {
-    /// So many, all empty.
+    /// Creates `count` empty streams.
     pub fn new(count: usize) -> Self {
         Self { streams: vec![Vec::new(); count] }
     }
 
-    /// Some of them, next to each other.
+    /// A range of streams.
     pub fn part(&mut self, range: Range<usize>) -> &mut [Vec<u8>] {
         &mut self.streams[range]
     }
 
-    /// Empties them.
+    /// Clears all streams.
     pub fn clear(&mut self) {
         self.streams.iter_mut().for_each(Vec::clear);
     }
 
-    /// Puts the bytes of others behind the own.
+    /// Appends the bytes of other streams.
     pub fn append(&mut self, others: &Self) {
         for (stream, other) in self.streams.iter_mut().zip(&others.streams) {
             stream.extend_from_slice(other);
         }
     }
 
-    /// How many bytes there are.
+    /// Total number of bytes.
     pub fn len(&self) -> usize {
         self.streams.iter().map(Vec::len).sum()
     }
 
-    /// Appends the payload: of each stream with bytes how many empty ones it follows, its length
-    /// and its bytes.
+    /// Appends the payload: for each stream that is not empty, the number of empty ones before it,
+    /// its length and its bytes.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut next = 0;
         for (at, stream) in self.streams.iter().enumerate().filter(|(_, it)| !it.is_empty()) {
@@ -56,7 +55,7 @@ impl Streams {
     }
 }
 
-/// Streams that are read: a payload, and how far each stream in it was read.
+/// Streams to read: a payload, and the unread range of each stream in it.
 #[derive(Debug, Default)]
 pub struct Inputs {
     bytes: Vec<u8>,
@@ -64,7 +63,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Finds so many streams in a payload.
+    /// Finds `count` streams in a payload.
     pub fn new(bytes: Vec<u8>, count: usize) -> Result<Self, Malformed> {
         let mut unread = vec![0..0; count];
         let (mut at, mut stream) = (0, 0_usize);
@@ -75,7 +74,7 @@ impl Inputs {
             let end = end.ok_or(Malformed("a stream is longer than its payload"))?;
             stream = stream.saturating_add(empty);
             let place = unread.get_mut(stream);
-            *place.ok_or(Malformed("a stream that the header does not name"))? = at..end;
+            *place.ok_or(Malformed("an undefined stream"))? = at..end;
             (at, stream) = (end, stream + 1);
         }
         Ok(Self { bytes, unread })
@@ -99,7 +98,7 @@ impl Inputs {
         usize::try_from(self.number(stream)?).map_err(|_| TOO_LONG)
     }
 
-    /// The next so many bytes of a stream.
+    /// The next `count` bytes of a stream.
     pub fn take(&mut self, stream: usize, count: usize) -> Result<&[u8], Malformed> {
         let range = self.unread.get_mut(stream).ok_or(ENDS)?;
         if count > range.len() {
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_come_back_and_empty_ones_cost_nothing() {
+    fn streams_survive_encoding_and_empty_ones_take_no_bytes() {
         let bytes = written(&[b"", b"\x07\x08", b"", b"", b"\x01"]);
         assert_eq!(bytes.len(), 2 * 2 + 3);
         let mut inputs = Inputs::new(bytes, 5).expect("as written");
@@ -142,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_no_more_than_what_is_there() {
+    fn a_length_beyond_the_payload_is_refused() {
         for bytes in [&[0, 5, 1][..], &[9, 1, 1], &[0], &[0xff, 0xff, 0xff, 0xff, 0xff]] {
             assert!(Inputs::new(bytes.to_vec(), 3).is_err(), "{bytes:x?}");
         }
     }
 
     #[test]
-    fn parts_put_end_to_end_are_read_one_after_the_other() {
+    fn concatenated_streams_are_read_one_after_the_other() {
         let mut all = Streams::new(2);
         for number in [3, 4] {
             let mut one = Streams::new(2);

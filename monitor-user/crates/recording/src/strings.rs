@@ -1,7 +1,7 @@
-//! The strings of a block: each is written once, and named by its number from then on.
+//! The string table of a block: each string is written once and then referred to by number.
 //!
-//! In: bytes, which need not be UTF-8. Out: numbers from 1 on, and the bytes of those that are
-//! new. A block has its own, so that it can be read alone.
+//! In: bytes, which need not be UTF-8. Out: numbers from 1 on, and the bytes of new strings. Each
+//! block has its own table, so that it is self-contained.
 
 use super::error::Malformed;
 use super::stream::Inputs;
@@ -9,21 +9,21 @@ use super::varint::put;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most bytes of strings that are remembered; what comes later is written each time.
+/// Maximum bytes of remembered strings; later ones are written each time.
 const KNOWN_BYTES: usize = 16 << 20;
 
-/// Strings that are written.
+/// Strings to write.
 #[derive(Debug, Default)]
-pub struct Strings {
+pub struct StringWriter {
     numbers: HashMap<Box<[u8]>, u64>,
-    /// How many were told.
-    told: u64,
+    /// Number of strings written.
+    count: u64,
     bytes: usize,
-    /// The new ones, as they stand in their stream.
+    /// New strings in the encoding of their stream.
     new: Vec<u8>,
 }
 
-impl Strings {
+impl StringWriter {
     /// The number of a string.
     pub fn number(&mut self, string: &[u8]) -> u64 {
         if let Some(number) = self.numbers.get(string) {
@@ -31,33 +31,33 @@ impl Strings {
         }
         put(&mut self.new, string.len() as u64);
         self.new.extend_from_slice(string);
-        self.told += 1;
+        self.count += 1;
         if self.bytes + string.len() <= KNOWN_BYTES {
             self.bytes += string.len();
-            let _new = self.numbers.insert(string.into(), self.told);
+            let _new = self.numbers.insert(string.into(), self.count);
         }
-        self.told
+        self.count
     }
 
-    /// How many there are.
-    pub const fn told(&self) -> u64 {
-        self.told
+    /// Number of strings written.
+    pub const fn count(&self) -> u64 {
+        self.count
     }
 
-    /// Those that are new since this was last called.
+    /// Takes the strings that are new since the last call.
     pub fn take_new(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.new)
     }
 }
 
-/// Strings that were read.
+/// Strings read so far.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct StringTable {
     strings: Vec<(Arc<[u8]>, Arc<str>)>,
 }
 
-impl Known {
-    /// Reads so many new ones.
+impl StringTable {
+    /// Reads `count` new strings.
     pub fn read(
         &mut self,
         count: usize,
@@ -72,12 +72,12 @@ impl Known {
         Ok(())
     }
 
-    /// The text of a number.
+    /// The text of a string number.
     pub fn text(&self, number: u64) -> Option<Arc<str>> {
         self.get(number).map(|(_, text)| Arc::clone(text))
     }
 
-    /// The bytes of a number.
+    /// The bytes of a string number.
     pub fn bytes(&self, number: u64) -> Option<&[u8]> {
         self.get(number).map(|(bytes, _)| &**bytes)
     }

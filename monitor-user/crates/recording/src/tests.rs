@@ -1,27 +1,28 @@
-//! What a crash, a full disk and a stranger can do to a file.
+//! Tests of crashes, damage, full disks and hostile files.
 
-use super::block::Limits;
-use super::frame::{self, HEAD_BYTES, Kind, Stretch};
+use super::block::BlockLimits;
+use super::frame::{self, FrameKind, HEAD_BYTES, SampleRange};
 use super::header::{Header, PREAMBLE_BYTES};
 use super::*;
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
 use monitor_model::id::Ns;
+use monitor_model::read_spec::ReadSpec;
 use monitor_model::sample::Sample;
-use monitor_model::want::Want;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Blocks of five samples.
-const FIVE: Limits = Limits { least: 5, most: 5, span: Ns(0), bytes: 1 << 20 };
+const FIVE: BlockLimits =
+    BlockLimits { min_samples: 5, max_samples: 5, span: Ns(0), bytes: 1 << 20 };
 
-/// From one sample of the example to the next.
+/// Interval between the samples of the example.
 const STEP: u64 = 500_000_000;
 
-/// A file of a test, taken away when it is over.
-struct Scratch(PathBuf);
+/// A temporary file, removed on drop.
+struct TestFile(PathBuf);
 
-impl Scratch {
+impl TestFile {
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name =
@@ -31,57 +32,57 @@ impl Scratch {
 
     fn with(bytes: &[u8]) -> Self {
         let it = Self::new();
-        std::fs::write(&it.0, bytes).expect("the folder can be written");
+        std::fs::write(&it.0, bytes).expect("a writable folder");
         it
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TestFile {
     fn drop(&mut self) {
-        let _it_may_be_gone = std::fs::remove_file(&self.0);
+        let _may_not_exist = std::fs::remove_file(&self.0);
     }
 }
 
 fn samples(count: usize) -> Vec<Sample> {
     let world = include_str!("../../../../docs/examples/world.txt");
     let mut canned = Canned::scripted(world).expect("an example");
-    let want = Want::whole();
-    (0..count).map(|_| canned.read(&want).expect("it never fails")).collect()
+    let want = ReadSpec::everything();
+    (0..count).map(|_| canned.read(&want).expect("the canned backend never fails")).collect()
 }
 
-fn written(path: &Path, samples: &[Sample], limits: Limits) -> Writer {
+fn written(path: &Path, samples: &[Sample], limits: BlockLimits) -> Writer {
     let header = Header { node: "n1".into(), ..Header::default() };
     let mut writer =
         Writer::create(path, Existing::Keep, &header).expect("a new file").with_limits(limits);
     for sample in samples {
-        writer.append(sample).expect("there is room");
+        writer.append(sample).expect("space on disk");
     }
     writer
 }
 
-/// The bytes of a recording of so many samples in blocks of five; ended, or killed.
+/// The bytes of a recording of `count` samples in blocks of five, finished or not.
 fn bytes(count: usize, ended: bool) -> Vec<u8> {
-    let scratch = Scratch::new();
-    let writer = written(&scratch.0, &samples(count), FIVE);
+    let file = TestFile::new();
+    let writer = written(&file.0, &samples(count), FIVE);
     if ended {
-        writer.finish().expect("there is room");
+        writer.finish().expect("space on disk");
     }
-    std::fs::read(&scratch.0).expect("it was written")
+    std::fs::read(&file.0).expect("a written file")
 }
 
-/// The times of all samples that can be read, and everything that was said of others.
+/// The times of all readable samples, and all notes.
 fn read(recording: &mut Recording) -> (Vec<u64>, Vec<String>) {
-    let (mut times, mut said) = (Vec::new(), Vec::new());
-    while let Some(sample) = recording.next().expect("the file can be read") {
+    let (mut times, mut notes) = (Vec::new(), Vec::new());
+    while let Some(sample) = recording.next().expect("a readable file") {
         times.push((sample.at.boot.0 - 1_000_000_000_000) / STEP);
-        said.extend(sample.notes.into_iter().map(|note| note.text));
+        notes.extend(sample.notes.into_iter().map(|note| note.text));
     }
-    said.extend(recording.at_end().into_iter().map(|note| note.text));
-    (times, said)
+    notes.extend(recording.end_notes().into_iter().map(|note| note.text));
+    (times, notes)
 }
 
 fn open(bytes: &[u8]) -> Result<Recording, Error> {
-    Recording::open(&Scratch::with(bytes).0)
+    Recording::open(&TestFile::with(bytes).0)
 }
 
 fn upto(count: u64) -> Vec<u64> {
@@ -89,23 +90,23 @@ fn upto(count: u64) -> Vec<u64> {
 }
 
 #[test]
-fn what_was_written_is_read_to_the_digit() {
-    for (count, limits) in [(1, FIVE), (5, FIVE), (23, FIVE), (700, Limits::default())] {
-        let (scratch, samples) = (Scratch::new(), samples(count));
-        written(&scratch.0, &samples, limits).finish().expect("there is room");
-        let mut recording = Recording::open(&scratch.0).expect("a recording");
+fn samples_are_read_exactly_as_written() {
+    for (count, limits) in [(1, FIVE), (5, FIVE), (23, FIVE), (700, BlockLimits::default())] {
+        let (file, samples) = (TestFile::new(), samples(count));
+        written(&file.0, &samples, limits).finish().expect("space on disk");
+        let mut recording = Recording::open(&file.0).expect("a recording");
         for sample in &samples {
-            let got = recording.next().expect("it can be read").expect("there is one more");
+            let got = recording.next().expect("a readable file").expect("one more sample");
             assert_eq!(format!("{got:?}"), format!("{sample:?}"));
         }
-        assert!(recording.next().expect("it can be read").is_none());
-        assert_eq!(recording.at_end(), []);
+        assert!(recording.next().expect("a readable file").is_none());
+        assert_eq!(recording.end_notes(), []);
         assert_eq!(recording.span().map(|it| it.samples), Some(count as u64));
     }
 }
 
 #[test]
-fn one_that_was_not_ended_has_all_that_was_appended() {
+fn an_unfinished_recording_has_all_appended_samples() {
     for count in [1, 4, 5, 6, 23] {
         let mut recording = open(&bytes(count, false)).expect("a recording");
         assert_eq!(read(&mut recording), (upto(count as u64), vec![]));
@@ -113,19 +114,22 @@ fn one_that_was_not_ended_has_all_that_was_appended() {
 }
 
 #[test]
-fn a_file_cut_anywhere_gives_all_before_the_cut() {
+fn a_file_truncated_anywhere_has_all_samples_before_the_cut() {
     let whole = bytes(13, false);
     let mut last = 0;
     let header = Header { node: "n1".into(), ..Header::default() }.bytes().len();
-    // Within the header every cut is the same.
+    // All cuts within the header have the same effect.
     for length in (0..header).step_by(997).chain(header..whole.len()) {
         match open(&whole[..length]) {
             Ok(mut recording) => {
-                let (times, said) = read(&mut recording);
+                let (times, notes) = read(&mut recording);
                 assert_eq!(times, upto(times.len() as u64), "cut at {length}");
                 assert!(times.len() >= last, "cut at {length}");
-                let clean = said.is_empty();
-                assert!(clean || said[0].contains("is cut or damaged from byte"), "{said:?}");
+                let clean = notes.is_empty();
+                assert!(
+                    clean || notes[0].contains("is truncated or damaged from byte"),
+                    "{notes:?}"
+                );
                 last = times.len();
             }
             Err(error) => {
@@ -138,35 +142,35 @@ fn a_file_cut_anywhere_gives_all_before_the_cut() {
 }
 
 #[test]
-fn a_flipped_bit_costs_its_own_frame_and_is_told() {
+fn a_flipped_bit_costs_only_its_frame_and_is_reported() {
     let whole = bytes(23, true);
     let mut lost_any = 0;
     for at in (0..whole.len()).step_by(11) {
         let mut flipped = whole.clone();
         flipped[at] ^= 1 << (at % 8);
         let mut recording = open(&flipped).unwrap_or_else(|error| panic!("byte {at}: {error}"));
-        let (times, said) = read(&mut recording);
+        let (times, notes) = read(&mut recording);
         let lost = 23 - times.len();
         assert!(lost <= 5, "byte {at} cost {lost} samples");
-        assert!(times.is_sorted() && (lost == 0 || said.len() == 1), "byte {at}: {said:?}");
+        assert!(times.is_sorted() && (lost == 0 || notes.len() == 1), "byte {at}: {notes:?}");
         lost_any += usize::from(lost > 0);
     }
-    assert!(lost_any > 10, "many bytes are of blocks");
+    assert!(lost_any > 10, "most bytes belong to blocks");
 }
 
 #[test]
-fn wherever_compaction_is_stopped_every_sample_is_there() {
+fn no_sample_is_lost_wherever_compaction_is_interrupted() {
     let (before, after) = (bytes(4, false), bytes(5, false));
-    // The fifth sample, then the block behind, then the block and its list over the samples.
+    // The fifth sample, then the block after it, then block and list written over the samples.
     let fifth = {
-        let scratch = Scratch::new();
-        let endless = Limits { most: 99, least: 99, ..FIVE };
-        let _open = written(&scratch.0, &samples(5), endless);
-        std::fs::read(&scratch.0).expect("it was written")
+        let file = TestFile::new();
+        let endless = BlockLimits { max_samples: 99, min_samples: 99, ..FIVE };
+        let _open = written(&file.0, &samples(5), endless);
+        std::fs::read(&file.0).expect("a written file")
     };
     let begins = before.iter().zip(&after).position(|(a, b)| a != b).expect("they differ") - 4;
     let compact = &after[begins..];
-    let block = HEAD_BYTES + frame::head(compact).expect("the block").length;
+    let block = HEAD_BYTES + frame::parse_head(compact).expect("the block").length;
     for length in 0..=block {
         let state = [&fifth, &compact[..length]].concat();
         assert_eq!(read(&mut open(&state).expect("a recording")).0, upto(5), "behind, {length}");
@@ -186,13 +190,13 @@ fn seeking_finds_the_sample_at_or_before() {
         let start = recording.span().expect("samples").first.unix.0;
         for (step, wanted) in [(0, 0), (7, 7), (4, 4), (5, 5), (22, 22), (99, 22), (12, 12)] {
             for half in [0, STEP / 2] {
-                recording.seek(Ns(start + step * STEP + half)).expect("it can be read");
-                let (times, said) = read(&mut recording);
+                recording.seek(Ns(start + step * STEP + half)).expect("a readable file");
+                let (times, notes) = read(&mut recording);
                 assert_eq!((times.first(), times.last()), (Some(&wanted), Some(&22)), "{step}");
-                assert_eq!(said, [""; 0]);
+                assert_eq!(notes, [""; 0]);
             }
         }
-        recording.seek(Ns(0)).expect("it can be read");
+        recording.seek(Ns(0)).expect("a readable file");
         assert_eq!(read(&mut recording).0, upto(23));
     }
 }
@@ -200,15 +204,15 @@ fn seeking_finds_the_sample_at_or_before() {
 #[test]
 fn a_newer_version_is_refused_by_name() {
     let header = Header { version: VERSION + 1, ..Header::default() };
-    let error = open(&header.bytes()).err().expect("it is newer").to_string();
-    assert!(error.contains(&format!("has version {}", VERSION + 1)), "{error}");
+    let error = open(&header.bytes()).err().expect("a newer version").to_string();
+    assert!(error.contains(&format!("has format version {}", VERSION + 1)), "{error}");
     assert!(error.ends_with("read it with the program that wrote it"), "{error}");
 }
 
 #[test]
-fn what_is_no_recording_is_said_to_be_none() {
+fn a_file_that_is_no_recording_is_refused() {
     for bytes in [&b""[..], b"x", b"#!/bin/sh\necho a recording\n", &[0x89; 4096]] {
-        let error = open(bytes).err().expect("it is none").to_string();
+        let error = open(bytes).err().expect("not a recording").to_string();
         assert!(error.contains("is not a recording"), "{error}");
     }
     let folder = Recording::open(&std::env::temp_dir()).err().expect("a folder").to_string();
@@ -216,13 +220,13 @@ fn what_is_no_recording_is_said_to_be_none() {
 }
 
 #[test]
-fn a_hostile_file_takes_no_more_memory_than_a_frame_may() {
+fn a_hostile_file_takes_at_most_the_memory_of_a_frame() {
     let header = Header::default().bytes();
     let head = |payload: &[u8], claimed: u32| {
         let mut out = Vec::new();
         frame::write(
-            Kind::Block,
-            &Stretch { count: u32::MAX, ..Stretch::default() },
+            FrameKind::Block,
+            &SampleRange { count: u32::MAX, ..SampleRange::default() },
             payload,
             &mut out,
         );
@@ -231,56 +235,56 @@ fn a_hostile_file_takes_no_more_memory_than_a_frame_may() {
         out[60..64].copy_from_slice(&checksum.to_le_bytes());
         out
     };
-    let bomb = zstd::bulk::compress(&vec![3; 64 << 20], 3).expect("it compresses");
+    let bomb = zstd::bulk::compress(&vec![3; 64 << 20], 3).expect("compressed");
     for (payload, claimed) in [
         (&b"zz"[..], u32::MAX),
         (b"zz", 64 << 20),
         (b"zz", 2),
-        (&bomb, u32::try_from(bomb.len()).expect("it is short")),
+        (&bomb, u32::try_from(bomb.len()).expect("less than 4 GiB")),
     ] {
         let file = [&header[..], &head(payload, claimed)].concat();
-        let scratch = Scratch::with(&file);
-        let told = allocation_counter::measure(|| {
-            let mut recording = Recording::open(&scratch.0).expect("its header is whole");
+        let file = TestFile::with(&file);
+        let allocations = allocation_counter::measure(|| {
+            let mut recording = Recording::open(&file.0).expect("an intact header");
             assert!(read(&mut recording).0.is_empty());
         });
-        assert!(told.bytes_max < 200 << 20, "{} bytes for {claimed}", told.bytes_max);
+        assert!(allocations.bytes_max < 200 << 20, "{} bytes for {claimed}", allocations.bytes_max);
     }
     assert!(header.len() > PREAMBLE_BYTES);
 }
 
 #[test]
-fn a_file_that_is_there_stays_unless_it_is_to_be_replaced() {
-    let scratch = Scratch::with(b"mine");
+fn an_existing_file_is_kept_unless_replacement_is_requested() {
+    let file = TestFile::with(b"mine");
     let header = Header::default();
-    let kept = Writer::create(&scratch.0, Existing::Keep, &header).err().expect("it is there");
-    assert!(kept.to_string().ends_with("choose another name, or --force"));
-    assert_eq!(std::fs::read(&scratch.0).expect("it is there"), b"mine");
-    let link = Scratch::new();
-    std::os::unix::fs::symlink(&scratch.0, &link.0).expect("a link");
+    let refused = Writer::create(&file.0, Existing::Keep, &header).err().expect("an existing file");
+    assert!(refused.to_string().ends_with("choose another name or use --force"));
+    assert_eq!(std::fs::read(&file.0).expect("an existing file"), b"mine");
+    let link = TestFile::new();
+    std::os::unix::fs::symlink(&file.0, &link.0).expect("a link");
     assert!(Writer::create(&link.0, Existing::Keep, &header).is_err());
     Writer::create(&link.0, Existing::Replace, &header).expect("the link was replaced");
-    assert_eq!(std::fs::read(&scratch.0).expect("it is there"), b"mine");
+    assert_eq!(std::fs::read(&file.0).expect("an existing file"), b"mine");
     use std::os::unix::fs::PermissionsExt;
-    let mode = std::fs::symlink_metadata(&link.0).expect("it is there").permissions().mode();
+    let mode = std::fs::symlink_metadata(&link.0).expect("an existing file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]
-fn a_file_that_becomes_shorter_while_it_is_opened_is_looked_through_anew() {
+fn a_file_that_shrinks_while_it_is_opened_is_scanned_again() {
     let (short, long) = (bytes(7, false), bytes(9, false));
-    let scratch = Scratch::with(&long);
-    let file = std::fs::OpenOptions::new().write(true).open(&scratch.0).expect("it is there");
+    let path = TestFile::with(&long);
+    let file = std::fs::OpenOptions::new().write(true).open(&path.0).expect("an existing file");
     let opened = AtomicU32::new(0);
     std::thread::scope(|scope| {
         let _blinking = scope.spawn(|| {
             while opened.load(Ordering::Relaxed) < 2000 {
-                file.set_len(short.len() as u64).expect("there is room");
-                std::os::unix::fs::FileExt::write_all_at(&file, &long, 0).expect("there is room");
+                file.set_len(short.len() as u64).expect("space on disk");
+                std::os::unix::fs::FileExt::write_all_at(&file, &long, 0).expect("space on disk");
             }
         });
         for _ in 0..2000 {
-            let outcome = Recording::open(&scratch.0);
+            let outcome = Recording::open(&path.0);
             let _before = opened.fetch_add(1, Ordering::Relaxed);
             if let Err(error) = outcome {
                 opened.store(2000, Ordering::Relaxed);

@@ -1,8 +1,7 @@
-//! Numbers of seven bits a byte (LEB128), small ones in one byte, signed ones folded.
+//! Variable-length numbers (LEB128): seven bits per byte, signed ones in zigzag encoding.
 //!
-//! In: a number. Out: bytes, or back, or nothing where the bytes end or say more than 64 bits.
-//! Own code, because every library for it reads from a stream and takes ten crates' time to say
-//! these thirty lines.
+//! In: a number. Out: bytes, and back; `None` if the bytes end early or exceed 64 bits. Own code,
+//! because the libraries read from streams and have many dependencies for these thirty lines.
 
 /// Appends a number.
 pub fn put(out: &mut Vec<u8>, mut number: u64) {
@@ -18,22 +17,22 @@ const fn low_bits(number: u64) -> u8 {
     number.to_le_bytes()[0] & 0x7f
 }
 
-/// Folds a difference so that small ones of either sign are small numbers.
+/// Zigzag encoding: small differences of either sign become small numbers.
 pub const fn fold(difference: i64) -> u64 {
     ((difference << 1) ^ (difference >> 63)).cast_unsigned()
 }
 
-/// The difference that was folded.
+/// Zigzag decoding.
 pub const fn unfold(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -((number & 1).cast_signed())
 }
 
-/// Reads a number, and says how many bytes it took.
+/// Reads a number; returns it with its length in bytes.
 pub fn get(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut number = 0_u64;
     for (at, &byte) in bytes.iter().enumerate().take(10) {
         let bits = u64::from(byte & 0x7f);
-        // The tenth byte has room for one bit.
+        // The tenth byte has only one bit.
         if at == 9 && bits > 1 {
             return None;
         }
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_comes_back() {
+    fn every_number_survives_encoding_and_decoding() {
         for shift in 0..64 {
             for number in [1_u64 << shift, (1 << shift) - 1, u64::MAX >> shift] {
                 let mut bytes = Vec::new();
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_early_or_says_too_much_is_no_number() {
+    fn truncated_and_too_long_numbers_are_refused() {
         for bytes in [&[][..], &[0x80], &[0xff; 10], &[0xff; 11]] {
             assert_eq!(get(bytes), None, "{bytes:x?}");
         }

@@ -1,35 +1,35 @@
-//! Writing a recording so that it survives us.
+//! Writes a recording so that a crash loses no sample.
 //!
-//! In: samples. Out: a file in which each sample is a frame of its own at once, and about a minute
-//! of them become one compressed block.
+//! In: samples. Out: a file in which each sample is written immediately as a frame; the samples of
+//! about a minute then become one compressed block.
 //!
 //! ```text
 //!  header  block  list  block  list  sample sample sample
 //!                                    ^ the open block
 //! ```
 //!
-//! When the open block is full, its compressed form is written behind it, then over it, then the
-//! rest is cut off. Whenever we are killed, one of the forms is whole. Between the steps the file
-//! is flushed, so that this holds for a loss of power too.
+//! When the open block is full, its compressed form is written after it, then over it, then the
+//! rest is truncated. At any time one of the two forms is complete. The file is flushed between the
+//! steps, so that this holds for a power loss too.
 
-use super::block::{Limits, Open};
+use super::block::{BlockLimits, OpenBlock};
 use super::codec::Encoder;
 use super::error::Error;
-use super::frame::{self, Kind, PAYLOAD_BYTES, Stretch};
+use super::frame::{self, FrameKind, PAYLOAD_BYTES, SampleRange};
 use super::header::Header;
-use super::index::{Chapters, Entry};
+use super::index::{BlockIndex, IndexEntry};
 use monitor_model::sample::Sample;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result as Answer};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What becomes of a file that is there already.
+/// What to do with an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and nothing is written.
+    /// Keep it and fail.
     Keep,
-    /// It is taken away first.
+    /// Remove it first.
     Replace,
 }
 
@@ -38,168 +38,169 @@ pub struct Writer {
     path: PathBuf,
     file: File,
     encoder: Encoder,
-    open: Open,
-    chapters: Chapters,
-    /// Where the open block begins, and the file ends.
-    begins: u64,
-    ends: u64,
+    block: OpenBlock,
+    index: BlockIndex,
+    /// Start of the open block.
+    block_start: u64,
+    /// End of the file.
+    file_end: u64,
     /// The number of the next sample.
     seq: u64,
-    /// The longest frame of a sample.
-    longest: u64,
+    /// Length of the longest sample frame.
+    longest_frame: u64,
     frame: Vec<u8>,
 }
 
 impl Writer {
-    /// Makes the file, for its owner only. A link in its place is not followed.
+    /// Creates the file, readable by its owner only. Symbolic links are not followed.
     pub fn create(path: &Path, existing: Existing, header: &Header) -> Result<Self, Error> {
         let file = create(path, existing)?;
         let encoder = Encoder::default();
-        let open = Open::new(Limits::default(), encoder.streams());
-        let mut it = Self {
+        let open = OpenBlock::new(BlockLimits::default(), encoder.streams());
+        let mut writer = Self {
             path: path.to_owned(),
             file,
             encoder,
-            open,
-            chapters: Chapters::default(),
-            begins: 0,
-            ends: 0,
+            block: open,
+            index: BlockIndex::default(),
+            block_start: 0,
+            file_end: 0,
             seq: 0,
-            longest: 0,
+            longest_frame: 0,
             frame: header.bytes(),
         };
-        it.append_frame()?;
-        it.begins = it.ends;
-        Ok(it)
+        writer.append_frame()?;
+        writer.block_start = writer.file_end;
+        Ok(writer)
     }
 
-    /// With blocks of another size.
-    pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.open = Open::new(limits, self.encoder.streams());
+    /// Uses other block limits.
+    pub fn with_limits(mut self, limits: BlockLimits) -> Self {
+        self.block = OpenBlock::new(limits, self.encoder.streams());
         self
     }
 
-    /// Bytes of the file until now.
+    /// Length of the file.
     pub const fn bytes(&self) -> u64 {
-        self.ends
+        self.file_end
     }
 
-    /// The most that the file takes for a moment with one sample more like the last.
-    pub const fn most_bytes_next(&self) -> u64 {
-        let journal = self.ends - self.begins + 2 * self.longest;
-        self.ends + journal + self.chapters.next_bytes()
+    /// Maximum temporary length of the file with one more sample of similar size.
+    pub const fn max_bytes_next(&self) -> u64 {
+        let journal = self.file_end - self.block_start + 2 * self.longest_frame;
+        self.file_end + journal + self.index.next_bytes()
     }
 
-    /// Samples until now.
+    /// Number of samples.
     pub const fn samples(&self) -> u64 {
         self.seq
     }
 
-    /// Appends a sample. If that fails, all samples before it are in the file.
+    /// Appends a sample. If it fails, all earlier samples are in the file.
     pub fn append(&mut self, sample: &Sample) -> Result<(), Error> {
-        if self.open.is_empty() {
-            self.encoder.begin();
+        if self.block.is_empty() {
+            self.encoder.reset();
         }
         let piece = match self.encoder.encode(sample) {
             Ok(piece) if piece.len() < PAYLOAD_BYTES / 2 => piece,
             Ok(piece) => return Err(Error::TooLarge { bytes: piece.len() }),
             Err(error) => return Err(error),
         };
-        let kind = if self.open.is_empty() { Kind::Whole } else { Kind::Change };
+        let kind = if self.block.is_empty() { FrameKind::Full } else { FrameKind::Delta };
         let mut payload = Vec::with_capacity(piece.len() + 256);
         piece.write(&mut payload);
         self.frame.clear();
-        frame::write(kind, &Stretch::one(self.seq, sample.at), &payload, &mut self.frame);
-        self.open.push(self.seq, sample.at, piece);
+        frame::write(kind, &SampleRange::one(self.seq, sample.at), &payload, &mut self.frame);
+        self.block.push(self.seq, sample.at, piece);
         if let Err(error) = self.append_frame() {
-            // What is in the file stays; the next sample does not build on this one.
-            self.open.clear();
-            self.begins = self.ends;
+            // Earlier samples stay in the file; the next sample is encoded in full.
+            self.block.clear();
+            self.block_start = self.file_end;
             return Err(error);
         }
-        self.longest = self.longest.max(self.frame.len() as u64);
+        self.longest_frame = self.longest_frame.max(self.frame.len() as u64);
         self.seq += 1;
-        if self.open.is_full() { self.compact() } else { Ok(()) }
+        if self.block.is_full() { self.compact() } else { Ok(()) }
     }
 
-    /// Compresses what is open, and says how many bytes the file has then. What was written stays
-    /// readable if this fails.
+    /// Compresses the open block; returns the length of the file. If it fails, all samples stay
+    /// readable.
     pub fn finish(mut self) -> Result<u64, Error> {
-        if !self.open.is_empty() {
+        if !self.block.is_empty() {
             self.compact()?;
         }
         self.sync()?;
-        Ok(self.ends)
+        Ok(self.file_end)
     }
 
-    /// Writes what is in `frame` at the end; cuts off what could be written of it, if not all can.
+    /// Appends `frame` to the file; truncates a partial write.
     fn append_frame(&mut self) -> Result<(), Error> {
-        match self.file.write_all_at(&self.frame, self.ends) {
+        match self.file.write_all_at(&self.frame, self.file_end) {
             Ok(()) => {
-                self.ends += self.frame.len() as u64;
+                self.file_end += self.frame.len() as u64;
                 Ok(())
             }
             Err(source) => {
-                // If this fails too, the reader finds the end by itself.
-                let _ = self.file.set_len(self.ends);
-                Err(self.refused("write", source))
+                // If this fails too, the reader skips the partial frame.
+                let _ = self.file.set_len(self.file_end);
+                Err(self.file_error("write", source))
             }
         }
     }
 
     fn compact(&mut self) -> Result<(), Error> {
-        let (stretch, journal) = (*self.open.stretch(), self.ends - self.begins);
+        let (range, journal) = (*self.block.range(), self.file_end - self.block_start);
         self.frame.clear();
-        let packed = self.open.close(&mut self.frame);
-        packed.map_err(|source| self.refused("compress", source))?;
+        let compressed = self.block.close(&mut self.frame);
+        compressed.map_err(|source| self.file_error("compress", source))?;
         let block = self.frame.len() as u64;
-        let behind = self.ends;
+        let behind = self.file_end;
         self.append_frame()?;
         self.sync()?;
-        // What is written over the samples must not reach into the block behind them.
-        let fits = block + self.chapters.next_bytes() <= journal;
-        let offset = if fits { self.begins } else { behind };
-        let entry = Entry { offset, kind: Kind::Block, stretch };
-        self.chapters.write(entry, offset + block, &mut self.frame);
+        // The copy over the samples must not overwrite the block after them.
+        let fits = block + self.index.next_bytes() <= journal;
+        let offset = if fits { self.block_start } else { behind };
+        let entry = IndexEntry { offset, kind: FrameKind::Block, range };
+        self.index.write(entry, offset + block, &mut self.frame);
         let written = self.file.write_all_at(&self.frame, offset);
         let end = offset + self.frame.len() as u64;
-        written.map_err(|source| self.refused("write", source))?;
+        written.map_err(|source| self.file_error("write", source))?;
         if fits {
             self.sync()?;
             let cut = self.file.set_len(end);
-            cut.map_err(|source| self.refused("shorten", source))?;
+            cut.map_err(|source| self.file_error("truncate", source))?;
         }
-        (self.begins, self.ends) = (end, end);
+        (self.block_start, self.file_end) = (end, end);
         Ok(())
     }
 
     fn sync(&self) -> Result<(), Error> {
-        self.file.sync_data().map_err(|source| self.refused("flush", source))
+        self.file.sync_data().map_err(|source| self.file_error("flush", source))
     }
 
-    fn refused(&self, act: &'static str, source: std::io::Error) -> Error {
+    fn file_error(&self, act: &'static str, source: std::io::Error) -> Error {
         Error::File { act, path: self.path.clone(), source }
     }
 }
 
-/// Makes a file for its owner only, in place of what is there or not at all.
+/// Creates a file that only its owner can read; replaces an existing one only if requested.
 pub fn create(path: &Path, existing: Existing) -> Result<File, Error> {
-    let refused = |act, source| Error::File { act, path: path.to_owned(), source };
+    let failure = |act, source| Error::File { act, path: path.to_owned(), source };
     if existing == Existing::Replace {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(refused("replace", error));
+                return Err(failure("replace", error));
             }
             _ => {}
         }
     }
     create_new(path).map_err(|source| match source.kind() {
         ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
-        _ => refused("create", source),
+        _ => failure("create", source),
     })
 }
 
-/// `O_EXCL` alone does not follow a link; that no flag of ours may ever do, is said twice.
+/// `O_EXCL` already refuses symbolic links; `O_NOFOLLOW` states it explicitly.
 fn create_new(path: &Path) -> Answer<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC;
     let flags = i32::try_from(flags.bits()).unwrap_or(0);

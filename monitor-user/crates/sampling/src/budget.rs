@@ -4,7 +4,7 @@
 //! that was asked for, or take the last one up again. Measures nothing, attaches nothing.
 
 use monitor_model::id::Ns;
-use monitor_model::want::Capability;
+use monitor_model::read_spec::Capability;
 
 /// The order in which capabilities are given up, dearest hooks first.
 pub const ORDER: [Capability; 7] = [
@@ -24,14 +24,14 @@ const LONGEST_WAIT: u32 = 64;
 
 /// The budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct BudgetLimits {
     /// Most of the machine, all processors together.
     pub share: f64,
     /// Time over which that is measured.
     pub window: Ns,
 }
 
-impl Default for Limits {
+impl Default for BudgetLimits {
     fn default() -> Self {
         Self { share: 0.005, window: Ns(10_000_000_000) }
     }
@@ -39,7 +39,7 @@ impl Default for Limits {
 
 /// What was used in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct BudgetUsage {
     /// How long it was, times the processors of the machine.
     pub machine: Ns,
     /// CPU time of our own process.
@@ -48,7 +48,7 @@ pub struct Spent {
     pub hooks: Vec<(Capability, Ns)>,
 }
 
-impl Spent {
+impl BudgetUsage {
     /// The part of the machine that was used.
     pub fn share(&self) -> f64 {
         let hooks: u64 = self.hooks.iter().map(|(_, time)| time.0).sum();
@@ -67,13 +67,13 @@ fn part(ns: u64, machine: Ns) -> f64 {
 
 /// What changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
+pub enum BudgetChange {
     /// This capability is given up.
     Shed(Capability),
     /// This one is taken up again.
     Resume(Capability),
     /// Over the budget, and there is nothing left to give up.
-    Bare,
+    Exhausted,
 }
 
 /// A capability that was given up.
@@ -104,10 +104,10 @@ impl Budget {
     /// Judges a window in which these capabilities were asked for.
     pub fn judge(
         &mut self,
-        limits: &Limits,
-        spent: &Spent,
+        limits: &BudgetLimits,
+        spent: &BudgetUsage,
         asked: &[Capability],
-    ) -> Option<Change> {
+    ) -> Option<BudgetChange> {
         self.shed.retain(|it| asked.contains(&it.capability));
         self.shed.iter_mut().for_each(|it| it.windows += 1);
         let share = spent.share();
@@ -119,19 +119,19 @@ impl Budget {
         if !rested || share + last.cost > limits.share * ROOM {
             return None;
         }
-        self.shed.pop().map(|it| Change::Resume(it.capability))
+        self.shed.pop().map(|it| BudgetChange::Resume(it.capability))
     }
 
-    fn give_up(&mut self, spent: &Spent, asked: &[Capability]) -> Change {
+    fn give_up(&mut self, spent: &BudgetUsage, asked: &[Capability]) -> BudgetChange {
         let is_shed = |it: Capability| self.shed.iter().any(|shed| shed.capability == it);
         let next = ORDER.into_iter().find(|it| asked.contains(it) && !is_shed(*it));
-        let Some(capability) = next else { return Change::Bare };
+        let Some(capability) = next else { return BudgetChange::Exhausted };
         // The second time it stays away for twice as long, and so on.
         let wait = (self.wait(capability) * 2).min(LONGEST_WAIT);
         self.waits.retain(|(it, _)| *it != capability);
         self.waits.push((capability, wait));
         self.shed.push(Shed { capability, cost: spent.of(capability), windows: 0 });
-        Change::Shed(capability)
+        BudgetChange::Shed(capability)
     }
 
     fn wait(&self, capability: Capability) -> u32 {
@@ -143,13 +143,13 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use BudgetChange::{Exhausted, Resume, Shed};
     use Capability::{Block, ExactCpu, RunQueue, Snapshot};
-    use Change::{Bare, Resume, Shed};
 
     /// A window of one second on one processor: so much was used, so much by one's hooks.
-    fn spent(own_ms: u64, hooks: &[(Capability, u64)]) -> Spent {
+    fn spent(own_ms: u64, hooks: &[(Capability, u64)]) -> BudgetUsage {
         let ns = |ms: u64| Ns(ms * 1_000_000);
-        Spent {
+        BudgetUsage {
             machine: ns(1000),
             own: ns(own_ms),
             hooks: hooks.iter().map(|&(it, ms)| (it, ns(ms))).collect(),
@@ -159,9 +159,9 @@ mod tests {
     const ASKED: [Capability; 4] = [Snapshot, Block, RunQueue, ExactCpu];
 
     #[track_caller]
-    fn judged(budget: &mut Budget, windows: &[(Spent, Option<Change>)]) {
+    fn judged(budget: &mut Budget, windows: &[(BudgetUsage, Option<BudgetChange>)]) {
         for (at, (spent, want)) in windows.iter().enumerate() {
-            let got = budget.judge(&Limits::default(), spent, &ASKED);
+            let got = budget.judge(&BudgetLimits::default(), spent, &ASKED);
             assert_eq!(got, *want, "window {at}");
         }
     }
@@ -180,7 +180,7 @@ mod tests {
                 (over(), Some(Shed(ExactCpu))),
                 (over(), Some(Shed(RunQueue))),
                 (over(), Some(Shed(Block))),
-                (over(), Some(Bare)),
+                (over(), Some(Exhausted)),
             ],
         );
     }
@@ -211,7 +211,7 @@ mod tests {
         for _ in 0..8 {
             judged(&mut budget, &[(spent(6, &[]), Some(Shed(ExactCpu)))]);
             let mut windows = 1;
-            while budget.judge(&Limits::default(), &spent(0, &[]), &ASKED).is_none() {
+            while budget.judge(&BudgetLimits::default(), &spent(0, &[]), &ASKED).is_none() {
                 windows += 1;
             }
             away.push(windows);
@@ -223,7 +223,7 @@ mod tests {
     fn what_nobody_asks_for_any_more_is_forgotten() {
         let mut budget = Budget::default();
         judged(&mut budget, &[(spent(6, &[]), Some(Shed(ExactCpu)))]);
-        assert_eq!(budget.judge(&Limits::default(), &spent(0, &[]), &[Snapshot]), None);
+        assert_eq!(budget.judge(&BudgetLimits::default(), &spent(0, &[]), &[Snapshot]), None);
         assert_eq!(budget.shed().count(), 0);
     }
 }

@@ -7,16 +7,16 @@ use monitor_format::Layout;
 use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
 use monitor_model::name;
 use monitor_model::pmix;
-use monitor_model::pmix::Named;
-use monitor_model::request::Request;
+use monitor_model::pmix::PmixNamed;
+use monitor_model::read_spec::Capability;
+use monitor_model::request::MonitorRequest;
 use monitor_model::scope::Scope;
 use monitor_model::status::Refusal;
-use monitor_model::want::Capability;
 
 /// The fields to show. Of categories that go together, each name is looked for in the main one
 /// first; `disk.` or `net.` before it says which is meant. Those without a named field are
 /// left out.
-pub fn layout(request: &Request, scope: Scope) -> Result<Layout, Refusal> {
+pub fn layout(request: &MonitorRequest, scope: Scope) -> Result<Layout, Refusal> {
     let signals = request.capabilities.iter().any(|it| it == Capability::Signals.name());
     let histograms = request.histograms;
     let Some(names) = &request.fields else {
@@ -49,11 +49,11 @@ pub fn named(names: &[String], scope: Scope) -> Result<Layout, Refusal> {
 
 /// All fields that PMIx has names for.
 fn known_to_pmix(mut layout: Layout) -> Layout {
-    layout.processes = ProcessField::all_of_pmix();
-    layout.node = NodeField::all_of_pmix();
+    layout.processes = ProcessField::all_with_pmix();
+    layout.node = NodeField::all_with_pmix();
     layout.cpus.clear();
-    layout.disks = DiskField::all_of_pmix();
-    layout.nets = NetField::all_of_pmix();
+    layout.disks = DiskField::all_with_pmix();
+    layout.nets = NetField::all_with_pmix();
     layout
 }
 
@@ -94,13 +94,13 @@ const NET: Option<NetField> = Some(NetField::Interface);
 
 /// PMIx has no names for processors.
 fn push_cpu(fields: &mut Vec<CpuField>, name: &str) -> bool {
-    let field = CpuField::named(name);
+    let field = CpuField::from_name(name);
     fields.extend(field);
     field.is_some()
 }
 
-fn push<F: Named>(fields: &mut Vec<F>, by: Option<F>, name: &str) -> bool {
-    let is_given = F::is_given(name);
+fn push<F: PmixNamed>(fields: &mut Vec<F>, by: Option<F>, name: &str) -> bool {
+    let is_given = F::is_always_present(name);
     let field = if is_given { by } else { pmix::field(name) };
     fields.extend(field);
     is_given || field.is_some()
@@ -130,23 +130,23 @@ pub fn names<F: Category>() -> impl Iterator<Item = &'static str> + Clone {
 mod tests {
     use super::super::plan::{Plan, order};
     use super::*;
-    use monitor_model::want::Devices;
+    use monitor_model::read_spec::Devices;
 
-    fn request(part: &str, fields: &[&str]) -> Request {
+    fn request(part: &str, fields: &[&str]) -> MonitorRequest {
         let fields = fields.iter().map(|&it| it.to_owned()).collect();
-        Request { part: part.into(), fields: Some(fields), ..Request::default() }
+        MonitorRequest { part: part.into(), fields: Some(fields), ..MonitorRequest::default() }
     }
 
     #[track_caller]
-    fn refused(request: &Request, want: &str) {
-        let refusal = Plan::of(request).expect_err("it makes no sense");
+    fn refused(request: &MonitorRequest, want: &str) {
+        let refusal = Plan::from_request(request).expect_err("it makes no sense");
         assert_eq!(refusal.message, want);
     }
 
     #[test]
     fn absent_fields_are_all_and_an_empty_list_is_an_error() {
-        let all = Plan::of(&Request::default()).expect("everything");
-        assert!(all.layout.processes.len() > 50 && !all.want.wants(ProcessField::Pss));
+        let all = Plan::from_request(&MonitorRequest::default()).expect("everything");
+        assert!(all.layout.processes.len() > 50 && !all.read_spec.wants(ProcessField::Pss));
         refused(&request("proc", &[]), "fields: an empty list; leave it out for all fields");
     }
 
@@ -154,33 +154,33 @@ mod tests {
     fn an_unknown_field_or_capability_is_named_with_the_nearest() {
         refused(&request("proc", &["rss"]), r#"unknown field "rss"; did you mean "rss_bytes"?"#);
         let capabilities = vec!["blok".into()];
-        let request = Request { capabilities, ..Request::default() };
+        let request = MonitorRequest { capabilities, ..MonitorRequest::default() };
         refused(&request, r#"unknown capability "blok"; did you mean "block"?"#);
     }
 
     #[test]
     fn the_fields_of_a_node_may_name_those_of_its_devices() {
         let names = ["load1", "disk.read_bytes", "sent_bytes"];
-        let plan = Plan::of(&request("node", &names)).expect("a plan");
+        let plan = Plan::from_request(&request("node", &names)).expect("a plan");
         assert_eq!(plan.layout.node, [NodeField::Load1]);
         assert_eq!(plan.layout.disks, [DiskField::Device, DiskField::ReadBytes]);
         assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
-        let plan = Plan::of(&request("node", &["disk.read_bytes"])).expect("a plan");
-        assert!(!plan.want.node && plan.want.nets == Devices::None);
+        let plan = Plan::from_request(&request("node", &["disk.read_bytes"])).expect("a plan");
+        assert!(!plan.read_spec.node && plan.read_spec.nets == Devices::None);
     }
 
     #[test]
     fn signals_are_told_whatever_fields_are_named() {
         let mut request = request("proc", &["cpu_ns"]);
-        assert!(!Plan::of(&request).expect("a plan").layout.signals);
+        assert!(!Plan::from_request(&request).expect("a plan").layout.signals);
         request.capabilities = vec!["signals".into()];
-        assert!(Plan::of(&request).expect("a plan").layout.signals);
+        assert!(Plan::from_request(&request).expect("a plan").layout.signals);
     }
 
     #[test]
     fn the_names_of_pmix_are_names_of_our_fields() {
         let names = ["pmix.node.la", "PMIX_DISK_READ_SECTORS", "pmix.net.sntb"];
-        let plan = Plan::of(&request("node", &names)).expect("a plan");
+        let plan = Plan::from_request(&request("node", &names)).expect("a plan");
         assert_eq!(plan.layout.node, [NodeField::Load1]);
         assert_eq!(plan.layout.disks, [DiskField::Device, DiskField::ReadBytes]);
         assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
@@ -190,12 +190,12 @@ mod tests {
     #[test]
     fn what_is_told_anyway_may_be_named_and_adds_nothing() {
         let given = ["PMIX_PROCID", "pmix.hname", "PMIX_PROC_SAMPLE_TIME"];
-        let plan = Plan::of(&request("proc", &given)).expect("a plan");
+        let plan = Plan::from_request(&request("proc", &given)).expect("a plan");
         assert_eq!(plan.layout.processes, [ProcessField::Pid, ProcessField::StartTime]);
         let given = ["PMIX_HOSTNAME", "pmix.nodeid", "pmix.disk.samptime"];
-        let plan = Plan::of(&request("node", &given[..2])).expect("a plan");
-        assert!(plan.layout.node.is_empty() && plan.want.node, "its name alone");
-        let plan = Plan::of(&request("node", &given)).expect("a plan");
-        assert!(plan.layout.disks == [DiskField::Device] && !plan.want.node);
+        let plan = Plan::from_request(&request("node", &given[..2])).expect("a plan");
+        assert!(plan.layout.node.is_empty() && plan.read_spec.node, "its name alone");
+        let plan = Plan::from_request(&request("node", &given)).expect("a plan");
+        assert!(plan.layout.disks == [DiskField::Device] && !plan.read_spec.node);
     }
 }

@@ -1,32 +1,32 @@
-//! Which processes: by pid, command name, user, cgroup.
+//! A filter of processes by pid, command name, user and cgroup.
 //!
-//! A process must match every kind that is given, and any one of the values of that kind. Only
-//! the cgroup needs a text that has to be looked up.
+//! In: a process. Out: whether it matches every given kind, with any of its values. Only the cgroup
+//! needs a text that is read separately.
 
 use monitor_model::field::ProcessField;
 use monitor_model::id::Pid;
 use monitor_model::sample::Process;
 
-/// What is asked for; an empty list asks for all.
+/// The conditions; an empty list matches all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// These processes, by their ids on the host.
     pub pids: Vec<Pid>,
-    /// Command names; `*` stands for any letters.
+    /// Command names; `*` matches any characters.
     pub comms: Vec<String>,
     /// Real user ids.
     pub uids: Vec<u32>,
-    /// These cgroups, and what is below them.
+    /// Cgroups, including those below them.
     pub cgroups: Vec<String>,
 }
 
 impl Filter {
-    /// Whether texts must be filled before it can be asked.
+    /// Whether texts must be read before it is applied.
     pub const fn needs_texts(&self) -> bool {
         !self.cgroups.is_empty()
     }
 
-    /// Whether every process is asked for.
+    /// Whether every process matches.
     pub const fn admits_all(&self) -> bool {
         self.pids.is_empty()
             && self.uids.is_empty()
@@ -34,29 +34,30 @@ impl Filter {
             && self.cgroups.is_empty()
     }
 
-    /// Whether this process is asked for.
+    /// Whether this process matches.
     pub fn admits(&self, process: &Process) -> bool {
         let uid = process.row.get(ProcessField::Uid);
         any(&self.pids, |&pid| pid == process.id.pid)
             && any(&self.uids, |&it| uid == Some(u64::from(it)))
-            && any(&self.comms, |comm| like(comm.as_bytes(), comm_bytes(process)))
+            && any(&self.comms, |comm| matches_pattern(comm.as_bytes(), comm_bytes(process)))
             && any(&self.cgroups, |it| {
                 process.text.cgroup.as_deref().is_some_and(|at| at_or_below(at, it))
             })
     }
 }
 
-/// Whether one of them does, or none is asked for.
-fn any<T>(values: &[T], does: impl FnMut(&T) -> bool) -> bool {
-    values.is_empty() || values.iter().any(does)
+/// Whether a value matches, or there are no values.
+fn any<T>(values: &[T], matches: impl FnMut(&T) -> bool) -> bool {
+    values.is_empty() || values.iter().any(matches)
 }
 
 fn comm_bytes(process: &Process) -> &[u8] {
     process.comm.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Whether a name is like a pattern. Goes back to the last `*` only: earlier ones took the least.
-pub(super) fn like(pattern: &[u8], name: &[u8]) -> bool {
+/// Whether a name matches a pattern. Backtracks to the last `*` only: earlier ones match the
+/// shortest text.
+pub(super) fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut it, mut back) = (0, 0, None);
     while it < name.len() {
         match pattern.get(at) {
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_in_a_command_name_stands_for_any_letters() {
+    fn a_star_in_a_command_name_matches_any_characters() {
         for pattern in ["python3", "py*", "*3", "p*t*n*", "*"] {
             check(comm(pattern), true);
         }
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_admits_what_is_below_it() {
+    fn a_cgroup_includes_those_below_it() {
         for path in ["/slurm/job_1/step_0", "/slurm/job_1", "slurm/", "/"] {
             check(cgroup(path), true);
         }

@@ -1,40 +1,42 @@
-//! L3, when to read, what to show of it and what it adds up to.
+//! Query planning, shared readings and aggregation.
 //!
-//! Synchronous: samples and time come in as values.
+//! In: requests, samples, time. Out: what to read, and the output of each consumer: selected rows,
+//! groups, jobs, usage. Synchronous: samples and time come in as values; has no thread and no
+//! clock.
 
-pub mod account;
-pub mod beat;
 pub mod budget;
-pub mod census;
-mod durations;
-pub mod examination;
+pub mod capability_deps;
+pub mod child_usage;
+pub mod consumer;
+mod cursor_log;
+mod delta;
+pub mod detach_delay;
+pub mod doctor_report;
+pub mod exit_log;
 pub mod expression;
-pub mod eye;
-pub mod family;
 pub mod fields;
-pub mod file;
+pub mod file_watch;
 pub mod filter;
+pub mod flight_consumer;
 pub mod group;
 pub mod grouping;
-mod growth;
+pub mod heartbeat;
 pub mod job;
-mod kin;
-pub mod ledger;
-pub mod linger;
-pub mod need;
+pub mod job_index;
+mod latency_deltas;
 pub mod order;
-pub mod past;
-pub mod pick;
+mod parents;
 pub mod plan;
-pub mod round;
+pub mod process_tree;
 pub mod schedule;
 pub mod scrape;
+pub mod select_rows;
 pub mod session;
-#[cfg(test)]
-mod sight;
+pub mod shared_read;
 pub mod target;
 pub mod totals;
-mod trail;
-pub mod veil;
+pub mod usage_report;
 pub mod view;
-pub mod whole;
+#[cfg(test)]
+mod view_tests;
+pub mod visibility;

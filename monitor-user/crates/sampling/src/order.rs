@@ -1,40 +1,40 @@
-//! In which order processes are shown, and how many of them.
+//! The order of processes and groups.
 //!
-//! Each row has one key of 16 bytes, so that only keys move while the largest are found. What is
-//! absent comes last in either direction; equal ones keep the order of their identities.
+//! In: rows. Out: one key of 16 bytes for each, so that sorting moves only keys. Absent values come
+//! last in both directions; equal ones keep the order of identities.
 
 use monitor_model::field::process::ProcessRow;
-use monitor_model::field::{Category, Kind, ProcessField, Role};
+use monitor_model::field::{Category, ProcessField, Role, ValueKind};
 use monitor_model::sample::Process;
 
-/// Which end comes first.
+/// The direction of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The largest.
+    /// The largest first.
     Descending,
-    /// The smallest.
+    /// The smallest first.
     Ascending,
 }
 
 /// A field and a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// What is compared.
+    /// The field to sort by.
     pub field: ProcessField,
-    /// Which end comes first.
+    /// The direction.
     pub direction: Direction,
 }
 
-/// What is compared instead of a process: absent or not, its value, its place.
-pub type Key = (bool, u128, usize);
+/// The sort key of a row: whether the value is absent, the value, the index of the row.
+pub type SortKey = (bool, u128, usize);
 
 impl Order {
-    /// Whether a field can be sorted by: texts that have to be looked up can not.
-    pub fn possible(field: ProcessField) -> bool {
-        field == ProcessField::Comm || field.field().kind != Kind::Text
+    /// Whether a field can be sorted by: numbers and `comm`, not texts that are read separately.
+    pub fn is_sortable(field: ProcessField) -> bool {
+        field == ProcessField::Comm || field.field().kind != ValueKind::Text
     }
 
-    /// The same, before there are rates: by the counter instead of its growth.
+    /// The order without rates: by the counter instead of its rate.
     pub fn without_rates(self) -> Self {
         match self.field.field().role {
             Role::RateOf(counter) => {
@@ -44,40 +44,40 @@ impl Order {
         }
     }
 
-    /// The key of the process at a place.
-    pub fn key(self, process: &Process, place: usize) -> Key {
+    /// The key of the process at an index.
+    pub fn key(self, process: &Process, index: usize) -> SortKey {
         let value = match self.field {
             ProcessField::Comm => Some(u128::from_be_bytes(process.comm)),
             _ => value(&process.row, self.field),
         };
-        self.directed(value, place)
+        self.directed(value, index)
     }
 
-    /// The key of the row at a place, of whatever has one; by a text nothing is ordered.
-    pub fn key_of(self, row: &ProcessRow, place: usize) -> Key {
-        self.directed(value(row, self.field), place)
+    /// The key of the row at an index, for groups; texts are treated as absent.
+    pub fn key_of(self, row: &ProcessRow, index: usize) -> SortKey {
+        self.directed(value(row, self.field), index)
     }
 
-    fn directed(self, value: Option<u128>, place: usize) -> Key {
+    fn directed(self, value: Option<u128>, index: usize) -> SortKey {
         match (value, self.direction) {
-            (None, _) => (true, 0, place),
-            (Some(value), Direction::Ascending) => (false, value, place),
-            (Some(value), Direction::Descending) => (false, !value, place),
+            (None, _) => (true, 0, index),
+            (Some(value), Direction::Ascending) => (false, value, index),
+            (Some(value), Direction::Descending) => (false, !value, index),
         }
     }
 }
 
-/// Keeps the first of many, in order.
-pub fn first(keys: &mut Vec<Key>, most: Option<usize>) {
-    if let Some(most) = most.filter(|&most| most < keys.len()) {
-        keys.select_nth_unstable(most);
-        keys.truncate(most);
+/// Sorts the keys and keeps the first ones.
+pub fn first(keys: &mut Vec<SortKey>, limit: Option<usize>) {
+    if let Some(limit) = limit.filter(|&limit| limit < keys.len()) {
+        keys.select_nth_unstable(limit);
+        keys.truncate(limit);
     }
     keys.sort_unstable();
 }
 
-/// A number that orders as the value does. Of two equal rates, the one of the larger counter counts
-/// more: most processes do nothing at any moment, and those who did something are looked for.
+/// An integer with the order of the value. Equal rates are ordered by their counters: most
+/// processes are idle at any moment, and the ones that have used most are of interest.
 fn value(row: &ProcessRow, field: ProcessField) -> Option<u128> {
     let counter = match field.field().role {
         Role::RateOf(counter) => ProcessField::at(counter).and_then(|it| row.get(it)),
@@ -90,10 +90,10 @@ fn ordered(row: &ProcessRow, field: ProcessField) -> Option<u128> {
     const SIGN: u64 = 1 << 63;
     let bits = row.get(field)?;
     let ordered = match field.field().kind {
-        Kind::Signed => bits ^ SIGN,
-        // IEEE 754 orders as integers do, once the negative ones are turned round.
-        Kind::Float if bits & SIGN != 0 => !bits,
-        Kind::Float => bits | SIGN,
+        ValueKind::Signed => bits ^ SIGN,
+        // IEEE 754 orders as integers do, once negative numbers are inverted.
+        ValueKind::Float if bits & SIGN != 0 => !bits,
+        ValueKind::Float => bits | SIGN,
         _ => bits,
     };
     Some(u128::from(ordered))
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(field: ProcessField, direction: Direction, most: Option<usize>, want: &[usize]) {
+    fn check(field: ProcessField, direction: Direction, limit: Option<usize>, want: &[usize]) {
         let processes = [
             process(Some(5), -20, 0.5),
             process(None, 0, 100.0),
@@ -120,19 +120,19 @@ mod tests {
             process(Some(5), 1, 0.25),
         ];
         let order = Order { field, direction };
-        let places = processes.iter().enumerate();
-        let mut keys = places.map(|(place, it)| order.key(it, place)).collect();
-        first(&mut keys, most);
+        let rows = processes.iter().enumerate();
+        let mut keys = rows.map(|(index, it)| order.key(it, index)).collect();
+        first(&mut keys, limit);
         assert_eq!(keys.iter().map(|key| key.2).collect::<Vec<_>>(), want);
     }
 
     #[test]
-    fn the_largest_come_first_and_equal_ones_keep_their_order() {
+    fn the_largest_come_first_and_equal_rows_keep_their_order() {
         check(ProcessField::Rss, Direction::Descending, None, &[2, 0, 3, 1]);
     }
 
     #[test]
-    fn absent_ones_are_last_in_either_direction() {
+    fn absent_values_are_last_in_both_directions() {
         check(ProcessField::Rss, Direction::Ascending, None, &[0, 3, 2, 1]);
     }
 
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_idle_processes_the_one_that_did_more_comes_first() {
+    fn of_two_idle_processes_the_one_with_the_larger_counter_comes_first() {
         let mut processes = [process(None, 0, 0.0), process(None, 0, 0.0)];
         processes[1].row.set(ProcessField::CpuTime, 7);
         let order = Order { field: ProcessField::CpuPercent, direction: Direction::Descending };
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_as_many_as_asked_for_are_kept() {
+    fn the_limit_keeps_the_first_rows() {
         check(ProcessField::CpuPercent, Direction::Descending, Some(2), &[1, 0]);
         check(ProcessField::CpuPercent, Direction::Descending, Some(9), &[1, 0, 3, 2]);
     }

@@ -1,7 +1,8 @@
-//! When to read: at whole multiples of an interval after the start, so that nothing drifts.
+//! Ticks at whole multiples of an interval after the start, without drift.
 //!
-//! A tick that comes late is taken at once; those that were missed meanwhile are counted and left
-//! out, never made up for in a burst.
+//! In: the time after each reading. Out: the next due time, and the number of missed ticks. A late
+//! tick is taken at once; ticks missed meanwhile are counted and skipped, never repeated in a
+//! burst.
 
 use monitor_model::id::Ns;
 
@@ -15,18 +16,18 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Ticks from `start` on, `count` of them or without end.
+    /// Ticks from `start` on: `count` of them, or without end.
     pub fn new(start: Ns, every: Ns, count: Option<u64>) -> Self {
         Self { start, every: Ns(every.0.max(1)), next: 0, left: count }
     }
 
-    /// When the next tick is due, unless it was the last.
+    /// When the next tick is due; `None` after the last.
     pub fn due(&self) -> Option<Ns> {
         let due = self.start.0.saturating_add(self.every.0.saturating_mul(self.next));
         (self.left != Some(0)).then_some(Ns(due))
     }
 
-    /// A tick was taken; `now` is after its reading. Says how many were missed meanwhile.
+    /// Marks a tick as taken; `now` is after its reading. Returns the number of missed ticks.
     pub fn taken(&mut self, now: Ns) -> u64 {
         let passed = now.since(self.start).0 / self.every.0;
         let missed = passed.saturating_sub(self.next);
@@ -50,14 +51,14 @@ mod tests {
     }
 
     #[test]
-    fn late_ticks_are_counted_and_not_made_up_for() {
+    fn missed_ticks_are_counted_and_skipped() {
         let mut schedule = Schedule::new(Ns(0), Ns(100), None);
         assert_eq!(schedule.taken(Ns(350)), 3);
         assert_eq!(schedule.due(), Some(Ns(400)));
     }
 
     #[test]
-    fn a_count_ends_it() {
+    fn a_count_limits_the_ticks() {
         let mut schedule = Schedule::new(Ns(0), Ns(100), Some(2));
         assert_eq!(schedule.taken(Ns(1)), 0);
         assert_eq!(schedule.due(), Some(Ns(100)));

@@ -1,174 +1,184 @@
-//! The eye of whoever collects metrics: processes by group, the node, and the monitor itself.
+//! The consumer for metrics: processes by group, the node, and the monitor itself.
 //!
-//! In: readings, what of them is exposed, and families about the service. Out: one exposition for
-//! each reading. It lives from the first time that somebody collects, so its counters only grow;
-//! how many groups there are is bounded, and the bound is told beside them.
+//! In: readings, the configuration, and families about the service. Out: one exposition for each
+//! reading. It exists from the first scrape on, so its counters only grow. The number of groups is
+//! limited, and the limit is exposed.
 
-use super::group::rule::{Rules, Written};
+use super::group::rule::{GroupRules, RuleSpec};
 use super::plan::Plan;
-use super::veil::Veil;
-use super::view::{Reading, Seen, View};
+use super::view::{Output, Reading, View};
+use super::visibility::Visibility;
 use monitor_backend::Backend;
-use monitor_format::exposition::{Encoding, Exposition, Labels, Shape};
-use monitor_model::group::{By, OTHER};
+use monitor_format::exposition::{Encoding, Exposition, Labels, MetricType};
+use monitor_model::credentials::ProcessFilter;
+use monitor_model::group::{GroupBy, OTHER};
 use monitor_model::rates::Rates;
-use monitor_model::request::Request;
+use monitor_model::read_spec::{Capability, ReadSpec};
+use monitor_model::request::MonitorRequest;
 use monitor_model::scope::Scope;
 use monitor_model::status::Refusal;
-use monitor_model::want::{Capability, Want};
-use monitor_model::whose::Whose;
 
-/// What is exposed.
+/// The configuration of the exposition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exposed {
-    /// What names the group of a process that no rule fits.
-    pub by: By,
-    /// Most groups; processes of further ones count in the group `(other)`.
+pub struct ScrapeConfig {
+    /// The grouping of processes without a matching rule.
+    pub by: GroupBy,
+    /// Maximum number of groups; further ones are counted in the group `(other)`.
     pub groups: usize,
     /// Rules that name groups.
-    pub rules: Vec<Written>,
-    /// Capabilities whose durations are exposed; they are attached from the first collection on.
+    pub rules: Vec<RuleSpec>,
+    /// Capabilities whose histograms are exposed; attached from the first scrape on.
     pub histograms: Vec<Capability>,
 }
 
-impl Default for Exposed {
+impl Default for ScrapeConfig {
     fn default() -> Self {
-        Self { by: By::Comm, groups: 200, rules: Vec::new(), histograms: Vec::new() }
+        Self { by: GroupBy::Comm, groups: 200, rules: Vec::new(), histograms: Vec::new() }
     }
 }
 
-/// How, and with what beside it, the next exposition is written.
+/// The encoding of the next exposition, and what is added to it.
 #[derive(Debug)]
-pub struct Order {
-    /// The form.
+pub struct ScrapeFormat {
+    /// The encoding.
     pub encoding: Encoding,
-    /// About the service itself.
-    pub own: Exposition,
+    /// Metrics of the service itself.
+    pub service_metrics: Exposition,
 }
 
-/// The eye.
-pub struct Scrape {
+/// The consumer for scrapes.
+pub struct MetricsConsumer {
     view: View,
-    most: usize,
-    order: Option<Order>,
+    max_groups: usize,
+    format: Option<ScrapeFormat>,
 }
 
-impl Scrape {
-    /// Of what is exposed to these eyes; refused, if a rule is none.
-    pub fn new(exposed: &Exposed, veil: Veil) -> Result<Self, Refusal> {
-        let rules = Rules::of(&exposed.rules).map_err(Refusal::bad)?;
-        let mut plan = Plan::of(&Request {
+impl MetricsConsumer {
+    /// A consumer for a configuration and a user.
+    ///
+    /// # Errors
+    /// If a rule is invalid.
+    pub fn new(config: &ScrapeConfig, visibility: Visibility) -> Result<Self, Refusal> {
+        let rules = GroupRules::from_specs(&config.rules).map_err(Refusal::bad)?;
+        let mut plan = Plan::from_request(&MonitorRequest {
             part: Scope::All.name().into(),
-            group_by: Some(exposed.by.name().into()),
-            capabilities: exposed.histograms.iter().map(|it| it.name().into()).collect(),
-            ..Request::default()
+            group_by: Some(config.by.name().into()),
+            capabilities: config.histograms.iter().map(|it| it.name().into()).collect(),
+            ..MonitorRequest::default()
         })?;
-        plan.layout.histograms = !exposed.histograms.is_empty();
+        plan.layout.histograms = !config.histograms.is_empty();
         if let Some(grouping) = &mut plan.grouping {
-            grouping.limits.groups = exposed.groups;
+            grouping.limits.groups = config.groups;
         }
-        Ok(Self { view: View::ruled(plan, veil, rules), most: exposed.groups, order: None })
+        Ok(Self {
+            view: View::with_rules(plan, visibility, rules),
+            max_groups: config.groups,
+            format: None,
+        })
     }
 
-    /// How the next one is written.
-    pub fn order(&mut self, order: Order) {
-        self.order = Some(order);
+    /// Sets the encoding of the next exposition.
+    pub fn set_format(&mut self, format: ScrapeFormat) {
+        self.format = Some(format);
     }
 
     /// What must be read for it.
-    pub const fn want(&self) -> &Want {
-        self.view.want()
+    pub const fn read_spec(&self) -> &ReadSpec {
+        self.view.read_spec()
     }
 
-    /// Whose page tables it is about.
-    pub fn pss_of(&self) -> Whose {
-        self.view.pss_of()
+    /// The processes whose page tables are read for it.
+    pub fn pss_filter(&self) -> ProcessFilter {
+        self.view.pss_filter()
     }
 
-    /// Looks at a reading. The exposition stands where others have JSON.
-    pub fn see(
+    /// Consumes a reading; the output is an exposition.
+    ///
+    /// # Errors
+    /// If no format is set, or the view refuses the reading.
+    pub fn consume(
         &mut self,
         reading: &Reading<'_>,
         backend: &mut dyn Backend,
-    ) -> Result<Seen, Refusal> {
-        let Some(Order { encoding, own: mut all }) = self.order.take() else {
-            return Err(Refusal::bad("nobody said how the metrics are to be written"));
+    ) -> Result<Output, Refusal> {
+        let Some(ScrapeFormat { encoding, service_metrics: mut all }) = self.format.take() else {
+            return Err(Refusal::bad("no encoding is set for the exposition"));
         };
         let layout = self.view.layout().clone();
         let rates = self.view.rates(reading, backend)?;
-        all.reader(&rates.sample);
-        bound(&mut all, rates, self.most);
+        all.add_reader(&rates.sample);
+        add_limits(&mut all, rates, self.max_groups);
         if let Some(grouped) = &rates.groups {
-            all.groups(grouped, &layout);
+            all.add_groups(grouped, &layout);
         }
         if let Some(node) = &rates.sample.node_stats {
-            all.node(node, &layout);
+            all.add_node(node, &layout);
         }
         let at = rates.sample.at.unix;
         let partial = rates.sample.notes.iter().any(|note| note.partial);
         let json = all.encode(encoding, &rates.sample.node, at);
-        Ok(Seen { json, unix: at, partial, ..Seen::default() })
+        Ok(Output { bytes: json, unix: at, partial, ..Output::default() })
     }
 }
 
-/// The bound of the groups, and whether it was reached.
-fn bound(all: &mut Exposition, rates: &Rates, most: usize) {
+/// Adds the number of groups, their limit, and the number of missing parts.
+fn add_limits(all: &mut Exposition, rates: &Rates, max_groups: usize) {
     let groups = rates.groups.iter().flat_map(|it| &it.groups);
     let named = groups.clone().filter(|it| &*it.name != OTHER).count();
     let partial = rates.sample.notes.iter().filter(|note| note.partial).count();
     for (stem, help, value) in [
         ("monitor_groups", "Groups of processes, the one of all others not counted", named),
-        ("monitor_groups_limit", "Most groups; further processes count in (other)", most),
+        ("monitor_groups_limit", "Most groups; further processes count in (other)", max_groups),
         ("monitor_missing_parts", "Notes that something asked for is missing", partial),
     ] {
-        all.add((stem, "", help, Shape::Gauge), [(Labels::new(), value as f64)]);
+        all.add((stem, "", help, MetricType::Gauge), [(Labels::new(), value as f64)]);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::census::Census;
-    use super::super::past::Past;
+    use super::super::exit_log::ExitLog;
+    use super::super::job_index::JobIndex;
     use super::*;
     use monitor_backends::canned::Canned;
     use monitor_format::exposition::Dialect;
 
-    /// What is exposed of a world, reading by reading.
-    fn told<const N: usize>(exposed: &Exposed, script: &str) -> [String; N] {
+    /// The scrapes of a scripted world, one for each reading.
+    fn scrapes<const N: usize>(config: &ScrapeConfig, script: &str) -> [String; N] {
         let mut backend = Canned::scripted(script).expect("a script");
-        let mut scrape = Scrape::new(exposed, Veil::None).expect("rules");
-        let mut past = Past::default();
+        let mut scrape = MetricsConsumer::new(config, Visibility::All).expect("rules");
+        let mut exit_log = ExitLog::default();
         std::array::from_fn(|_| {
-            let mut sample = backend.read(scrape.want()).expect("a sample");
-            past.take_from(&mut sample);
-            let (sample, past, namespaces) = (&sample, &past, &Census::default());
-            let reading = Reading { sample, node: None, past, namespaces, shed: &[] };
+            let mut sample = backend.read(scrape.read_spec()).expect("a sample");
+            exit_log.take_from(&mut sample);
+            let (sample, exit_log, namespaces) = (&sample, &exit_log, &JobIndex::default());
+            let reading = Reading { sample, node: None, exit_log, namespaces, shed: &[] };
             let encoding = Encoding::Text(Dialect::Prometheus);
-            scrape.order(Order { encoding, own: Exposition::default() });
-            let seen = scrape.see(&reading, &mut backend).expect("it sees");
-            String::from_utf8(seen.json).expect("text")
+            scrape.set_format(ScrapeFormat { encoding, service_metrics: Exposition::default() });
+            let output = scrape.consume(&reading, &mut backend).expect("the format is set");
+            String::from_utf8(output.bytes).expect("text")
         })
     }
 
-    fn lines<'a>(text: &'a str, of: &'a str) -> Vec<&'a str> {
-        text.lines().filter_map(|it| it.strip_prefix(of)).collect()
+    fn lines<'a>(text: &'a str, metric: &'a str) -> Vec<&'a str> {
+        text.lines().filter_map(|line| line.strip_prefix(metric)).collect()
     }
 
     #[test]
-    fn counters_of_a_group_go_on_when_its_processes_have_ended() {
-        let [first, last] = told(
-            &Exposed::default(),
+    fn counters_of_a_group_include_ended_processes() {
+        let [first, last] = scrapes(
+            &ScrapeConfig::default(),
             "process 7 comm=a cpu_ns=1s\nprocess 8 comm=a cpu_ns=2s\nat 1s end 8 cpu_ns=3s",
         );
-        let of = "monitor_group_cpu_seconds_total";
-        assert_eq!(lines(&first, of), [r#"{by="comm",name="a"} 3"#]);
-        assert_eq!(lines(&last, of), [r#"{by="comm",name="a"} 4"#]);
+        let metric = "monitor_group_cpu_seconds_total";
+        assert_eq!(lines(&first, metric), [r#"{by="comm",name="a"} 3"#]);
+        assert_eq!(lines(&last, metric), [r#"{by="comm",name="a"} 4"#]);
     }
 
     #[test]
-    fn what_exceeds_the_bound_is_in_other_and_the_bound_is_told() {
-        let exposed = Exposed { groups: 1, ..Exposed::default() };
-        let [text] = told(&exposed, "process 7 comm=a cpu_ns=1s\nprocess 8 comm=b cpu_ns=2s");
+    fn groups_over_the_limit_are_in_other_and_the_limit_is_exposed() {
+        let config = ScrapeConfig { groups: 1, ..ScrapeConfig::default() };
+        let [text] = scrapes(&config, "process 7 comm=a cpu_ns=1s\nprocess 8 comm=b cpu_ns=2s");
         let want = [r#"{by="comm",name="(other)"} 2"#, r#"{by="comm",name="a"} 1"#];
         assert_eq!(lines(&text, "monitor_group_cpu_seconds_total"), want);
         assert_eq!(lines(&text, "monitor_groups_limit "), ["1"]);
@@ -176,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_names_whom_it_fits() {
+    fn a_rule_names_the_group_of_matching_processes() {
         use monitor_model::field::ProcessField;
         let patterns = vec![(ProcessField::Comm, "^(a|b)$".to_owned())];
-        let rules = vec![Written { name: "both".into(), patterns }];
-        let exposed = Exposed { rules, ..Exposed::default() };
-        let [text] = told(
-            &exposed,
+        let rules = vec![RuleSpec { name: "both".into(), patterns }];
+        let config = ScrapeConfig { rules, ..ScrapeConfig::default() };
+        let [text] = scrapes(
+            &config,
             "process 7 comm=a cpu_ns=1s\nprocess 8 comm=b cpu_ns=2s\nprocess 9 comm=c cpu_ns=1s",
         );
         let want = [r#"{by="rule",name="both"} 3"#, r#"{by="rule",name="c"} 1"#];

@@ -1,33 +1,35 @@
-//! A row of samples from one backend: keeps the last one, so that each has its rates.
+//! A series of samples from one backend, with the rates between consecutive ones.
+//!
+//! In: samples, optionally grouped. Out: rates since the previous sample. Reads nothing.
 
 use monitor_model::group::Grouped;
 use monitor_model::rates;
 use monitor_model::rates::Rates;
 use monitor_model::sample::Sample;
 
-/// The last sample.
+/// The last sample of a series.
 #[derive(Default)]
 pub struct Session {
     last: Option<Rates>,
 }
 
 impl Session {
-    /// Whether there was a sample before.
+    /// Whether it has a sample.
     pub const fn has_begun(&self) -> bool {
         self.last.is_some()
     }
 
-    /// The last sample, with what grew before it.
+    /// The last sample, with its rates.
     pub const fn last(&self) -> Option<&Rates> {
         self.last.as_ref()
     }
 
-    /// Takes the next sample and sets its rates since the one before.
+    /// Adds the next sample and returns its rates since the previous one.
     pub fn advance(&mut self, sample: Sample) -> &Rates {
         self.advance_grouped(sample, None)
     }
 
-    /// The same, with what its groups are.
+    /// The same with groups.
     pub fn advance_grouped(&mut self, sample: Sample, groups: Option<Grouped>) -> &Rates {
         let next = match &self.last {
             Some(before) => rates::rates(&before.sample, sample),

@@ -1,11 +1,11 @@
-//! L7, doors: connections, who is at the other end, and what waits to be sent to him.
+//! The server: listeners (Unix socket and HTTP), peer credentials, send queues, and the daemon.
 //!
-//! A door turns bytes into lines and lines into bytes; what a line means is the engine's. Every
-//! length is checked before anything is kept.
+//! A listener turns bytes into lines and lines into bytes; the engines interpret the lines. Every
+//! length is checked before anything is stored.
 
 pub mod daemon;
-pub mod door;
 pub mod http;
+pub mod limits;
 pub mod line;
 pub mod metrics;
 pub mod outbox;

@@ -1,8 +1,8 @@
-//! What waits to be sent on one connection, within a bound.
+//! The send queue of a connection, with a limit.
 //!
-//! A reply and the last event of a series always find room: there are no more of them than was
-//! asked for. A sample that finds none is dropped and counted; the next one of its monitor
-//! tells how many are missing before it.
+//! Replies and the last event of a monitor are always queued: their number is limited by the calls.
+//! A sample that finds no room is dropped and counted; the next one of its monitor carries the
+//! number of dropped ones.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use monitor_protocol::event::Event;
@@ -10,10 +10,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Most bytes that are handed to the socket at once.
+/// Most bytes that are written to the socket at once.
 const CHUNK: usize = 64 << 10;
 
-/// The queue of a connection.
+/// The send queue of a connection.
 pub struct Outbox {
     queue: Mutex<Queue>,
     filled: Notify,
@@ -26,59 +26,59 @@ struct Queue {
     lines: VecDeque<Bytes>,
     bytes: usize,
     dropped: HashMap<String, u64>,
-    /// All that were ever dropped.
-    lost: u64,
-    /// Calls that have no reply yet.
-    owed: usize,
-    /// Nobody will call any more: closed, once nothing is owed.
-    leaving: bool,
+    /// Samples dropped since the start.
+    dropped_total: u64,
+    /// Calls without a reply.
+    pending_replies: usize,
+    /// No further calls: closed when no reply is pending.
+    input_ended: bool,
     closed: bool,
 }
 
 impl Outbox {
-    /// An empty one that holds so many bytes of samples.
+    /// An empty queue for `limit` bytes of samples.
     pub fn new(limit: usize) -> Self {
         Self { queue: Mutex::default(), filled: Notify::new(), emptied: Notify::new(), limit }
     }
 
-    /// A call came, which will have a reply.
-    pub fn owe(&self) {
-        self.lock().owed += 1;
+    /// Notes a call that will have a reply.
+    pub fn reserve_reply(&self) {
+        self.lock().pending_replies += 1;
     }
 
-    /// It was one that has none.
-    pub fn forgive(&self) {
-        self.paid(&mut self.lock());
+    /// Notes that a call will have no reply.
+    pub fn cancel_reply(&self) {
+        self.reply_sent(&mut self.lock());
     }
 
     /// Queues a reply.
     pub fn reply(&self, line: Vec<u8>) {
         let mut queue = self.lock();
         self.put(&mut queue, line);
-        self.paid(&mut queue);
+        self.reply_sent(&mut queue);
     }
 
-    fn paid(&self, queue: &mut Queue) {
-        queue.owed = queue.owed.saturating_sub(1);
-        if queue.leaving && queue.owed == 0 {
+    fn reply_sent(&self, queue: &mut Queue) {
+        queue.pending_replies = queue.pending_replies.saturating_sub(1);
+        if queue.input_ended && queue.pending_replies == 0 {
             queue.closed = true;
             self.filled.notify_one();
         }
     }
 
-    /// Nobody will call any more: closes as soon as every call has its reply.
-    pub fn leave(&self) {
+    /// Notes that there are no further calls: the queue closes when every call has its reply.
+    pub fn finish_input(&self) {
         let mut queue = self.lock();
-        queue.leaving = true;
-        queue.owed += 1;
-        self.paid(&mut queue);
+        queue.input_ended = true;
+        queue.pending_replies += 1;
+        self.reply_sent(&mut queue);
     }
 
-    /// Queues an event, or counts it as dropped.
+    /// Queues an event, or counts it as dropped if there is no room.
     pub fn event(&self, mut event: Event) {
         let mut queue = self.lock();
         if queue.bytes >= self.limit && !event.must_arrive() {
-            queue.lost += 1;
+            queue.dropped_total += 1;
             *queue.dropped.entry(event.id).or_default() += 1 + event.dropped;
             return;
         }
@@ -86,14 +86,14 @@ impl Outbox {
         self.put(&mut queue, event.to_line());
     }
 
-    /// Queues a line that nobody called for, if there is room; whether there was.
-    pub fn tell(&self, line: Vec<u8>) -> bool {
+    /// Queues a line that is not a reply, and returns whether there was room.
+    pub fn try_push(&self, line: Vec<u8>) -> bool {
         let mut queue = self.lock();
         let has_room = queue.bytes < self.limit;
         if has_room {
             self.put(&mut queue, line);
         } else {
-            queue.lost += 1;
+            queue.dropped_total += 1;
         }
         has_room
     }
@@ -106,14 +106,15 @@ impl Outbox {
         }
     }
 
-    /// Lets what is queued go out, and nothing after it.
+    /// Closes the queue: what is queued is still sent.
     pub fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
         self.emptied.notify_one();
     }
 
-    /// Waits for lines; gives as many as go out at once, or nothing when it is closed and empty.
+    /// Waits for lines, and returns as many as are written at once; `None` when the queue is
+    /// closed and empty.
     pub async fn next(&self) -> Option<Bytes> {
         loop {
             {
@@ -130,8 +131,8 @@ impl Outbox {
         }
     }
 
-    /// Waits until somebody who does not read his replies has read some.
-    pub async fn room(&self) {
+    /// Waits until there is room, so that a client that does not read sends no further calls.
+    pub async fn wait_for_room(&self) {
         loop {
             {
                 let queue = self.lock();
@@ -143,18 +144,18 @@ impl Outbox {
         }
     }
 
-    /// Bytes that wait.
+    /// Bytes in the queue.
     pub fn bytes(&self) -> usize {
         self.lock().bytes
     }
 
-    /// Samples that were ever dropped.
+    /// Samples dropped since the start.
     pub fn dropped(&self) -> u64 {
-        self.lock().lost
+        self.lock().dropped_total
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // A queue is whole between two calls, whatever became of who held it.
+        // The queue is consistent between two calls, so a poisoned lock is harmless.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,14 +180,14 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_protocol::event::Reason;
+    use monitor_protocol::event::EndReason;
 
     fn event(id: &str, seq: u64) -> Event {
         Event { id: id.into(), seq, ..Event::default() }
     }
 
     async fn sent(outbox: &Outbox) -> Vec<(String, u64, u64)> {
-        let chunk = outbox.next().await.expect("something waits");
+        let chunk = outbox.next().await.expect("a queued line");
         let lines = chunk.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
         let read = |line: &[u8]| {
             let all: serde_json::Value = serde_json::from_slice(line).expect("JSON");
@@ -197,11 +198,11 @@ mod tests {
     }
 
     fn wait<T>(future: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().build().expect("a loop").block_on(future)
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_told_with_the_next() {
+    fn dropped_samples_are_counted_in_the_next_event() {
         wait(async {
             let outbox = Outbox::new(1);
             (0..5).for_each(|seq| outbox.event(event("a", seq)));
@@ -215,32 +216,32 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_series_always_finds_room() {
+    fn the_last_event_of_a_monitor_is_always_queued() {
         wait(async {
             let outbox = Outbox::new(1);
             outbox.event(event("a", 0));
             outbox.event(event("a", 1));
-            outbox.event(Event { ended: Some(Reason::Count), ..event("a", 2) });
+            outbox.event(Event { ended: Some(EndReason::Count), ..event("a", 2) });
             assert_eq!(sent(&outbox).await, [("a".into(), 0, 0), ("a".into(), 2, 1)]);
         });
     }
 
     #[test]
-    fn whoever_stops_calling_gets_what_he_is_owed() {
+    fn pending_replies_are_sent_after_the_last_call() {
         wait(async {
             let outbox = Outbox::new(1);
-            outbox.owe();
-            outbox.owe();
-            outbox.leave();
+            outbox.reserve_reply();
+            outbox.reserve_reply();
+            outbox.finish_input();
             outbox.reply(b"x\n".to_vec());
             assert_eq!(outbox.next().await.as_deref(), Some(&b"x\n"[..]));
-            outbox.forgive();
+            outbox.cancel_reply();
             assert_eq!(outbox.next().await, None);
         });
     }
 
     #[test]
-    fn a_closed_one_sends_what_it_has_and_ends() {
+    fn a_closed_queue_sends_what_it_has_and_ends() {
         wait(async {
             let outbox = Outbox::new(1);
             outbox.reply(b"x\n".to_vec());

@@ -1,78 +1,79 @@
-//! Who may what: from who the kernel says is at the other end, to what is kept from him.
+//! The access policy: from the credentials of a peer to its rights.
 //!
-//! In: the peer, what `/proc` keeps from users here, what the administrator grants. Out: whether
-//! he may ask at all, and through which veil he sees. Reads no configuration and no socket.
+//! In: the peer, what `/proc` hides from users, what the administrator grants. Out: whether the
+//! peer may send requests, which processes it sees and which it may control. Reads no
+//! configuration and no socket.
 
-use monitor_event::right::Reach;
-use monitor_model::whose::Eyes;
-use monitor_sampling::veil::Veil;
+use monitor_event::right::ControlGrant;
+use monitor_model::credentials::Credentials;
+use monitor_sampling::visibility::Visibility;
 use std::fmt;
 
-/// What can be granted.
+/// A right that can be granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// To ask at all, and see what `/proc` would show.
+    /// Send requests, and see what `/proc` would show.
     ObserveOwn,
-    /// To see other users' processes in full.
+    /// See all processes in full.
     ObserveAll,
-    /// To act on one's own processes.
+    /// Control the user's own processes.
     ControlOwn,
-    /// To act on those of others.
+    /// Control all processes.
     ControlAll,
 }
 
-/// Some users.
+/// A user or group that has a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
-    /// All of them.
-    Everybody,
-    /// One, by number.
+pub enum Grantee {
+    /// All users.
+    AllUsers,
+    /// A user, by uid.
     User(u32),
-    /// Those of a group, by number.
+    /// The members of a group, by gid.
     Group(u32),
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Grantee {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Everybody => write!(out, "*"),
+            Self::AllUsers => write!(out, "*"),
             Self::User(uid) => write!(out, "{uid}"),
             Self::Group(gid) => write!(out, "@{gid}"),
         }
     }
 }
 
-/// Who has which class, in the order of `Class`.
-pub type Grants = [Vec<Who>; 4];
+/// The grantees of each right, in the order of [`Class`].
+pub type Grants = [Vec<Grantee>; 4];
 
-/// Everybody may ask, and nobody is granted more.
-pub fn everybody() -> Grants {
-    [vec![Who::Everybody], Vec::new(), Vec::new(), Vec::new()]
+/// The default: all users may observe, and no user has a further right.
+pub fn default_grants() -> Grants {
+    [vec![Grantee::AllUsers], Vec::new(), Vec::new(), Vec::new()]
 }
 
-/// What `/proc` keeps from users here.
+/// What `/proc` hides from users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hidden {
-    /// Nothing but what is another's.
+    /// Only the private fields of other users' processes.
     #[default]
     Nothing,
-    /// That others' processes are there (`hidepid`), except from this group.
+    /// Other users' processes (`hidepid`), except from a group.
     Others {
-        /// `gid=` of the mount.
+        /// The mount option `gid=`.
         except: Option<u32>,
     },
 }
 
-/// Who is at the other end of a connection.
+/// The credentials of the peer of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// His user.
+    /// Its user.
     pub uid: u32,
-    /// His group.
+    /// Its primary group.
     pub gid: u32,
-    /// His process.
+    /// Its process.
     pub pid: u32,
-    /// His other groups.
+    /// Its supplementary groups.
     pub groups: Vec<u32>,
 }
 
@@ -82,46 +83,46 @@ impl Peer {
     }
 }
 
-/// The rules of a service.
+/// The policy of a daemon.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// What `/proc` keeps.
+    /// What `/proc` hides.
     pub hidden: Hidden,
-    /// What the administrator grants.
+    /// The rights that the administrator grants.
     pub grants: Grants,
 }
 
 impl Policy {
-    /// Whether he has this class; root has every one.
+    /// Whether the peer has this right. Root has every right.
     pub fn grants(&self, peer: &Peer, class: Class) -> bool {
-        let granted = |who: &Who| match *who {
-            Who::Everybody => true,
-            Who::User(uid) => peer.uid == uid,
-            Who::Group(gid) => peer.in_group(gid),
+        let is_peer = |grantee: &Grantee| match *grantee {
+            Grantee::AllUsers => true,
+            Grantee::User(uid) => peer.uid == uid,
+            Grantee::Group(gid) => peer.in_group(gid),
         };
-        peer.uid == 0 || self.grants[class as usize].iter().any(granted)
+        peer.uid == 0 || self.grants[class as usize].iter().any(is_peer)
     }
 
-    /// Whose processes he may act on.
-    pub fn reach(&self, peer: &Peer) -> Reach {
+    /// Which processes the peer may control.
+    pub fn control_grant(&self, peer: &Peer) -> ControlGrant {
         match (self.grants(peer, Class::ControlAll), self.grants(peer, Class::ControlOwn)) {
-            (true, _) => Reach::All,
-            (false, true) => Reach::Own,
-            (false, false) => Reach::Nobody,
+            (true, _) => ControlGrant::All,
+            (false, true) => ControlGrant::Own,
+            (false, false) => ControlGrant::None,
         }
     }
 
-    /// What he sees.
-    pub fn veil(&self, peer: &Peer) -> Veil {
+    /// Which processes the peer sees.
+    pub fn visibility(&self, peer: &Peer) -> Visibility {
         if self.grants(peer, Class::ObserveAll) {
-            return Veil::None;
+            return Visibility::All;
         }
-        let eyes = Eyes { uid: peer.uid, gid: peer.gid };
+        let credentials = Credentials { uid: peer.uid, gid: peer.gid };
         match self.hidden {
             Hidden::Others { except } if !except.is_some_and(|gid| peer.in_group(gid)) => {
-                Veil::Only(eyes)
+                Visibility::OwnOnly(credentials)
             }
-            _ => Veil::Own(eyes),
+            _ => Visibility::OwnInFull(credentials),
         }
     }
 }
@@ -130,55 +131,60 @@ impl Policy {
 mod tests {
     use super::*;
 
-    const ALICE: Eyes = Eyes { uid: 7, gid: 70 };
+    const ALICE: Credentials = Credentials { uid: 7, gid: 70 };
 
     fn alice() -> Peer {
         Peer { uid: 7, gid: 70, pid: 1, groups: vec![71, 72] }
     }
 
     #[track_caller]
-    fn check(hidden: Hidden, all: &[Who], want: Veil) {
-        let mut grants = everybody();
+    fn check(hidden: Hidden, all: &[Grantee], want: Visibility) {
+        let mut grants = default_grants();
         grants[Class::ObserveAll as usize] = all.to_vec();
-        assert_eq!(Policy { hidden, grants }.veil(&alice()), want);
+        assert_eq!(Policy { hidden, grants }.visibility(&alice()), want);
     }
 
     #[test]
-    fn a_user_sees_his_own_and_of_others_what_is_open() {
-        check(Hidden::Nothing, &[], Veil::Own(ALICE));
-        check(Hidden::Nothing, &[Who::User(8), Who::Group(80)], Veil::Own(ALICE));
+    fn a_user_sees_own_processes_and_public_fields_of_others() {
+        check(Hidden::Nothing, &[], Visibility::OwnInFull(ALICE));
+        check(
+            Hidden::Nothing,
+            &[Grantee::User(8), Grantee::Group(80)],
+            Visibility::OwnInFull(ALICE),
+        );
     }
 
     #[test]
-    fn a_grant_to_him_or_to_any_of_his_groups_shows_all() {
-        for who in [Who::User(7), Who::Group(70), Who::Group(72), Who::Everybody] {
-            check(Hidden::Others { except: None }, &[who], Veil::None);
+    fn a_grant_to_the_user_or_one_of_its_groups_shows_all() {
+        for grantee in [Grantee::User(7), Grantee::Group(70), Grantee::Group(72), Grantee::AllUsers]
+        {
+            check(Hidden::Others { except: None }, &[grantee], Visibility::All);
         }
     }
 
     #[test]
-    fn behind_hidepid_only_the_group_of_the_mount_sees_others() {
-        check(Hidden::Others { except: None }, &[], Veil::Only(ALICE));
-        check(Hidden::Others { except: Some(80) }, &[], Veil::Only(ALICE));
-        check(Hidden::Others { except: Some(71) }, &[], Veil::Own(ALICE));
+    fn with_hidepid_only_the_group_of_the_mount_sees_others() {
+        check(Hidden::Others { except: None }, &[], Visibility::OwnOnly(ALICE));
+        check(Hidden::Others { except: Some(80) }, &[], Visibility::OwnOnly(ALICE));
+        check(Hidden::Others { except: Some(71) }, &[], Visibility::OwnInFull(ALICE));
     }
 
     #[test]
-    fn acting_is_granted_apart_from_seeing() {
-        let reach = |own: &[Who], all: &[Who]| {
-            let grants = [vec![Who::Everybody], vec![], own.to_vec(), all.to_vec()];
-            Policy { hidden: Hidden::Nothing, grants }.reach(&alice())
+    fn control_is_granted_separately() {
+        let grant_of = |own: &[Grantee], all: &[Grantee]| {
+            let grants = [vec![Grantee::AllUsers], vec![], own.to_vec(), all.to_vec()];
+            Policy { hidden: Hidden::Nothing, grants }.control_grant(&alice())
         };
-        assert_eq!(reach(&[], &[]), Reach::Nobody);
-        assert_eq!(reach(&[Who::User(7)], &[]), Reach::Own);
-        assert_eq!(reach(&[], &[Who::Group(70)]), Reach::All);
+        assert_eq!(grant_of(&[], &[]), ControlGrant::None);
+        assert_eq!(grant_of(&[Grantee::User(7)], &[]), ControlGrant::Own);
+        assert_eq!(grant_of(&[], &[Grantee::Group(70)]), ControlGrant::All);
     }
 
     #[test]
-    fn root_needs_no_grant() {
+    fn root_has_every_right() {
         let grants = [const { Vec::new() }; 4];
         let policy = Policy { hidden: Hidden::Others { except: None }, grants };
-        assert_eq!(policy.veil(&Peer::default()), Veil::None);
+        assert_eq!(policy.visibility(&Peer::default()), Visibility::All);
         assert!(policy.grants(&Peer::default(), Class::ObserveOwn));
         assert!(!policy.grants(&alice(), Class::ObserveOwn));
     }

@@ -1,84 +1,84 @@
-//! The extension `pio_`: what processes read and write, how a file lies on its disk, space.
+//! The extension `pio_`: I/O of processes, the layout of a file on its disk, free disk space.
 //!
-//! In: processes, their descriptors, folders. Out: numbers of the system. Calls as they happen are
-//! `start_lib_call` and `end_lib_call`; what a disk is told is measured by `monitor sample --disk`.
+//! In: processes, their descriptors, mounted file systems. Out: the kernel's numbers. Single I/O
+//! calls are `start_lib_call` and `end_lib_call`; `monitor sample --disk` measures disks.
 
-use super::ctx::Ctx;
-use super::row::{Act, Given, Level, Row};
-use monitor_event::outcome::{Done, Refusal};
+use super::context::CallContext;
+use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
+use monitor_event::outcome::{CallResult, Refusal};
 use monitor_event::right::Right;
 use monitor_model::field::ProcessField as F;
-use monitor_omis::kind::{Kind, Param};
+use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Text, Value};
 
-const BLANK: Row = Row { prefix: "pio_", ..Row::BLANK };
+const BLANK: ServiceSpec = ServiceSpec { prefix: "pio_", ..ServiceSpec::BASE };
 
 /// The services.
-pub const ROWS: &[Row] = &[
-    Row {
+pub const SERVICES: &[ServiceSpec] = &[
+    ServiceSpec {
         name: "pio_counts",
-        takes: &[Param { name: "tid_list", kind: Kind::Many(&Kind::Process) }],
-        gives: &[Given {
+        params: &[Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) }],
+        results: &[ResultSpec {
             name: "processes",
             kind: "{integer tid; integer read_calls; integer write_calls; integer \
                    read_call_bytes; integer write_call_bytes; integer read_bytes; integer \
                    write_bytes}*",
         }],
         right: Right::Observe,
-        level: Level::Snapshot,
-        help: "Tells of each process how often it called read and write and the like, for how \
-               many bytes, and how many bytes came from disks and went to them for it. A number \
-               that is not known is -1.",
+        level: ExecutionLevel::Snapshot,
+        help: "Returns for each process the number of read and write calls, the bytes of these \
+               calls, and the bytes that were read from and written to disks for it. -1 stands \
+               for an unknown number.",
         examples: &["process 7 read_calls=3 read_call_bytes=300 written_bytes=8192\nattach 7\n\
                      > 10 [0] pio_counts([7])\n\
                      < 10 [0] pio_counts(0,[7,3,-1,300,-1,-1,8192])"],
-        act: Act::Synchronous(|ctx, args| counts(ctx, args).into()),
+        handler: Handler::Synchronous(|ctx, args| counts(ctx, args).into()),
         ..BLANK
     },
-    Row {
+    ServiceSpec {
         name: "pio_layout",
-        takes: &[
-            Param { name: "tid", kind: Kind::Process },
-            Param { name: "descriptor", kind: Kind::Integer },
+        params: &[
+            Param { name: "tid", param_type: ParamType::Process },
+            Param { name: "descriptor", param_type: ParamType::Integer },
         ],
-        gives: &[
-            Given { name: "path", kind: "string" },
-            Given { name: "device", kind: "string" },
-            Given { name: "size", kind: "integer" },
-            Given {
+        results: &[
+            ResultSpec { name: "path", kind: "string" },
+            ResultSpec { name: "device", kind: "string" },
+            ResultSpec { name: "size", kind: "integer" },
+            ResultSpec {
                 name: "extents",
                 kind: "{integer offset; integer place; integer length; integer flags}*",
             },
         ],
         right: Right::Control,
-        help: "Tells how the file behind a descriptor of a process lies on its disk: its path, \
-               the numbers of the device, its size, and each piece with its offset in the file, \
-               its place on the device, its length (all in bytes) and the bits of \
-               FIEMAP_EXTENT_* of linux/fiemap.h. Holes are left out.",
+        help: "Returns the layout of the file behind a descriptor of a process: its path, the \
+               device numbers, its size, and for each extent its offset in the file, its place \
+               on the device, its length (all in bytes) and the bits of FIEMAP_EXTENT_* of \
+               linux/fiemap.h. Holes are left out.",
         examples: &["process 7\nattach 7\n> 10 [0] pio_layout(7,3)\n\
                      < 10 [0] pio_layout(0,\"/data\",\"8:1\",8192,[0,1048576,8192,1])"],
-        act: Act::Synchronous(|ctx, args| layout(ctx, args).into()),
+        handler: Handler::Synchronous(|ctx, args| layout(ctx, args).into()),
         ..BLANK
     },
-    Row {
+    ServiceSpec {
         name: "pio_space",
-        gives: &[Given {
+        results: &[ResultSpec {
             name: "disks",
             kind: "{string path; string source; integer size; integer free; integer avail; \
                    integer files; integer files_free}*",
         }],
-        help: "Tells of each file system that is mounted from a device of this node where it is, \
-               what it is, its size, what is free, what users may still have (in bytes), how many \
-               files there can be, and how many more. One that is mounted in several places is \
-               told once.",
+        help: "Returns for each file system that is mounted from a device of this node its mount \
+               point, its source, its size, the free bytes, the bytes available to users, the \
+               maximum number of files, and the number of free ones. A file system with several \
+               mount points is listed once.",
         examples: &["> 10 [0] pio_space()\n\
                      < 10 [0] pio_space(0,[\"/\",\"/dev/sda1\",1000,400,300,64,32])"],
-        act: Act::Synchronous(|ctx, args| space(ctx, args).into()),
+        handler: Handler::Synchronous(|ctx, args| space(ctx, args).into()),
         ..BLANK
     },
 ];
 
-fn counts(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
+fn counts(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
     const ALL: [F; 6] =
         [F::ReadCalls, F::WriteCalls, F::ReadChars, F::WrittenChars, F::ReadBytes, F::WrittenBytes];
     let chosen = ctx.processes(&args[0])?;
@@ -87,19 +87,19 @@ fn counts(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
         out.push(ctx.number(it.id));
         out.extend(ALL.map(|field| it.row.get(field).map_or(Value::from(-1), Value::from)));
     }
-    let done = ctx.summed(&chosen.failed, chosen.served.len());
+    let done = ctx.list_result(&chosen.failed, chosen.served.len());
     if !done.status.is_success() {
         return Ok(done);
     }
     let results = [Value::List(out)].into_iter().chain(done.results).collect();
-    Ok(Done { status: done.status, results, reason: None })
+    Ok(CallResult { status: done.status, results, reason: None })
 }
 
-fn layout(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
-    let wrong = || Refusal::new(Status::RANGE, "wanted the number of a descriptor");
+fn layout(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+    let wrong = || Refusal::new(Status::RANGE, "descriptor: expected a file descriptor number");
     let descriptor = args[1].integer().ok_or_else(wrong)?;
     let id = ctx.process(&args[0])?.id;
-    let it = ctx.ground.layout(id, descriptor)?;
+    let it = ctx.platform.layout(id, descriptor)?;
     let extents = it
         .extents
         .iter()
@@ -108,14 +108,14 @@ fn layout(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
     let path = Value::Text(Text::from(it.path));
     let status = if it.is_cut { Status::PARTIAL } else { Status::OK };
     let results = vec![path, Value::from(it.device.as_str()), it.size.into(), extents];
-    Ok(Done { status, results, reason: None })
+    Ok(CallResult { status, results, reason: None })
 }
 
-fn space(ctx: &mut Ctx<'_>, _: &[Value]) -> Result<Done, Refusal> {
+fn space(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<CallResult, Refusal> {
     let mut all = Vec::new();
-    for it in ctx.ground.space()? {
+    for it in ctx.platform.space()? {
         all.extend([Value::from(it.path.as_str()), Value::from(it.source.as_str())]);
         all.extend([it.size, it.free, it.avail, it.files, it.files_free].map(Value::from));
     }
-    Ok(Done::with(vec![Value::List(all)]))
+    Ok(CallResult::with(vec![Value::List(all)]))
 }

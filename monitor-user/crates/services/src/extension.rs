@@ -1,69 +1,72 @@
-//! Services about the services themselves: what a tool makes of others, and who else brings some.
+//! Services about services: definitions of a tool, the dialect, and the list of extensions.
 
-use super::ctx::Ctx;
+use super::context::CallContext;
 use super::outcome::Outcome;
-use super::row::{Act, Given, Row};
-use monitor_event::outcome::{Done, Refusal};
-use monitor_omis::kind::{Kind, Param};
+use super::spec::{Handler, ResultSpec, ServiceSpec};
+use monitor_event::outcome::{CallResult, Refusal};
+use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Dialect, Status, Text, Value};
 
 /// The services.
-pub const ROWS: &[Row] = &[
-    Row {
+pub const SERVICES: &[ServiceSpec] = &[
+    ServiceSpec {
         name: "define_service",
-        takes: &[
-            Param { name: "name", kind: Kind::Text },
-            Param { name: "params", kind: Kind::Many(&Kind::Text) },
-            Param { name: "body", kind: Kind::Text },
+        params: &[
+            Param { name: "name", param_type: ParamType::Text },
+            Param { name: "params", param_type: ParamType::Many(&ParamType::Text) },
+            Param { name: "body", param_type: ParamType::Text },
         ],
-        help: "Makes a service of the tool's own out of others. Its body sees the parameters by \
-               their names; see docs/REQUESTS.md. A definition of the same name is replaced.",
+        help: "Defines a service of the tool's own in terms of other services. Its body uses the \
+               parameters by their names; see docs/REQUESTS.md. A definition of the same name is \
+               replaced.",
         examples: &["> 10 [0] define_service(\"twice\",[\"it\"],\"print($it); print($it)\")\n\
                      < 10 [0] define_service(0)\n> 11 [0] twice(5)\n\
                      < 11 [0] print(0,[5]); 11 [0] print(0,[5])"],
-        act: Act::Manipulation(define_service),
-        ..Row::BLANK
+        handler: Handler::Manipulation(define_service),
+        ..ServiceSpec::BASE
     },
-    Row {
+    ServiceSpec {
         name: "dialect",
-        takes: &[Param { name: "name", kind: Kind::Text }],
-        help: "From the next line on the session speaks `\"extended\"`, as it does at first, or \
-               `\"strict\"`: OMIS 1.0 to the letter. Nothing leads back from there but a new \
-               session, since OMIS 1.0 does not have this service.",
+        params: &[Param { name: "name", param_type: ParamType::Text }],
+        help: "Sets the dialect of the session from the next line on: `\"extended\"`, the \
+               default, or `\"strict\"`, OMIS 1.0 to the letter. A strict session stays strict \
+               until it ends, since OMIS 1.0 does not have this service.",
         examples: &["> 10 [0] dialect(\"strict\")\n< 10 [0] dialect(0)\n\
                      > 11 [0] enable(9)\n< 11 [0] enable(306)"],
-        act: Act::Manipulation(dialect),
-        ..Row::BLANK
+        handler: Handler::Manipulation(dialect),
+        ..ServiceSpec::BASE
     },
-    Row {
+    ServiceSpec {
         name: "extensions",
-        gives: &[Given { name: "extension", kind: "string*" }],
-        help: "Lists the prefixes of the extensions that are there.",
+        results: &[ResultSpec { name: "extension", kind: "string*" }],
+        help: "Lists the prefixes of the available extensions.",
         examples: &["> 10 [0] extensions()\n\
                      < 10 [0] extensions(0,[\"cnt_\",\"diag_\",\"mon_\",\"pio_\"])"],
-        act: Act::Synchronous(extensions),
-        ..Row::BLANK
+        handler: Handler::Synchronous(extensions),
+        ..ServiceSpec::BASE
     },
 ];
 
-fn extensions(ctx: &mut Ctx<'_>, _: &[Value]) -> Outcome {
-    let prefixes = ctx.desk.prefixes().iter().map(|prefix| Value::from(prefix.as_str())).collect();
-    Done::with(vec![Value::List(prefixes)]).into()
+fn extensions(ctx: &mut CallContext<'_>, _: &[Value]) -> Outcome {
+    let prefixes =
+        ctx.engine.prefixes().iter().map(|prefix| Value::from(prefix.as_str())).collect();
+    CallResult::with(vec![Value::List(prefixes)]).into()
 }
 
-fn define_service(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
-    ctx.desk.define_service(args).map(|()| Done::ok()).into()
+fn define_service(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+    ctx.engine.define_service(args).map(|()| CallResult::ok()).into()
 }
 
-fn dialect(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+fn dialect(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
     let name = args.first().and_then(Value::text).map(Text::to_str_lossy);
     match name.as_deref() {
         Some("strict") => ctx.session.dialect = Dialect::Strict,
         Some("extended") if ctx.session.dialect == Dialect::Extended => {}
         _ => {
-            let text = "wanted \"strict\" or \"extended\", and strict once is strict for ever";
-            return Done::from(Refusal::new(Status::RANGE, text)).into();
+            let text =
+                "dialect: expected \"strict\" or \"extended\"; a strict session stays strict";
+            return CallResult::from(Refusal::new(Status::RANGE, text)).into();
         }
     }
-    Done::ok().into()
+    CallResult::ok().into()
 }

@@ -1,84 +1,91 @@
-//! L4, the services: what can be asked for, a row and a function each, grouped by object.
+//! The services, a `ServiceSpec` and a function each, grouped by object; and the request engine.
 //!
 //! ```text
-//!  row     what the service is called, takes, gives and needs: checked before it is called
-//!  ctx     what it is given: the session, the ground, the desk, its parameters' objects
-//!  kernel  what an action is when the kernel runs it at the event itself
-//!  ground  what services act on: processes, the node, acts, happenings (live, or a script)
-//!  session what is remembered of a tool on one node: who, which processes, by which numbers
+//!  spec        a service's name, parameters, results and right: checked before it is called
+//!  context     what its function gets: session, platform, engine API, resolved processes
+//!  lower       actions that the kernel runs at the event itself
+//!  engine_api  what services need of the engine: stored requests, events, instruments
+//!  session     state of a tool on one node: identity, scope, process numbers
+//!  requests    the request engine: text to calls, stored requests, events, replies
 //! ```
 //!
-//! In: parameters that fit their row. Out: an outcome. To add a service is to write its function
-//! and its row, in the file of its object, and nothing else: the manual, the checks and the test
-//! of its example follow from the row. Knows no line, no reply and no other node.
+//! In: parameters that fit their specification. Out: an outcome. To add a service, write its
+//! function and its specification in the file of its object: the manual, the checks and the test
+//! of its example follow from it. Services know no request text, no reply and no other node.
 
-// What a service is, and what it is given.
-pub mod ctx;
-pub mod desk;
-pub mod kernel;
+// What a service is, and what its function gets.
+pub mod context;
+pub mod engine_api;
+pub mod lower;
 pub mod outcome;
 pub mod registry;
 pub mod requests;
-pub mod row;
 pub mod session;
-pub mod within;
+pub mod spec;
+pub mod timeouts;
 // The services, by object.
 pub mod counter;
 pub mod diag;
 mod disk;
 mod event;
 mod extension;
-pub mod guest;
-mod hardware;
+pub mod external_service;
 mod message;
 pub mod monitor;
+mod node;
 mod object;
 mod print;
 mod process;
 mod recording;
 mod scope;
 
-pub use ctx::Ctx;
-pub use desk::Desk;
-pub use monitor_event::outcome::{Done, Refusal, Told};
+pub use context::CallContext;
+pub use engine_api::EngineApi;
+pub use monitor_event::outcome::{CallResult, EventParam, Refusal};
 pub use monitor_event::right::Right;
-pub use outcome::{Later, Outcome};
+pub use outcome::{Outcome, PendingCall};
 pub use registry::Registry;
-pub use row::{Act, Class, Flag, Given, Level, Row};
 pub use session::Session;
+pub use spec::{Class, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};
 
-/// Every service that is built in, by object.
-pub const GROUPS: &[(&str, &[&[Row]])] = &[
-    ("Scope", &[scope::ROWS]),
+/// All built-in services, by object.
+pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
+    ("Scope", &[scope::SERVICES]),
     (
         "Processes",
         &[
-            process::info::ROWS,
-            process::hold::ROWS,
-            process::inside::ROWS,
-            process::register::ROWS,
-            process::start::ROWS,
-            process::migrate::ROWS,
+            process::info::SERVICES,
+            process::stop::SERVICES,
+            process::memory::SERVICES,
+            process::register::SERVICES,
+            process::start::SERVICES,
+            process::migrate::SERVICES,
         ],
     ),
     (
         "Events",
         &[
-            event::life::ROWS,
-            event::signal::ROWS,
-            event::wait::ROWS,
-            event::call::ROWS,
-            event::hold::ROWS,
-            event::errand::ROWS,
-            event::migration::ROWS,
+            event::lifecycle::SERVICES,
+            event::signal::SERVICES,
+            event::scheduling::SERVICES,
+            event::call::SERVICES,
+            event::stop::SERVICES,
+            event::run_control::SERVICES,
+            event::migration::SERVICES,
         ],
     ),
-    ("Messages", &[message::queue::ROWS, message::change::ROWS, message::tag::ROWS]),
-    ("Hardware", &[hardware::ROWS]),
-    ("Monitor objects", &[object::ROWS]),
-    ("Miscellaneous", &[print::ROWS, extension::ROWS, guest::ROWS, recording::ROWS]),
-    ("Counters and timers", &[counter::make::ROWS, counter::feed::ROWS, counter::read::ROWS]),
-    ("Unusual events", &[diag::row::ROWS]),
-    ("Files and disks", &[disk::ROWS]),
-    ("Monitors", &[monitor::ROWS, monitor::alarm::ROWS]),
+    ("Messages", &[message::queue::SERVICES, message::change::SERVICES, message::tag::SERVICES]),
+    ("Hardware", &[node::SERVICES]),
+    ("Monitor objects", &[object::SERVICES]),
+    (
+        "Miscellaneous",
+        &[print::SERVICES, extension::SERVICES, external_service::SERVICES, recording::SERVICES],
+    ),
+    (
+        "Counters and timers",
+        &[counter::manage::SERVICES, counter::update::SERVICES, counter::read::SERVICES],
+    ),
+    ("Unusual events", &[diag::spec::SERVICES]),
+    ("Files and disks", &[disk::SERVICES]),
+    ("Monitors", &[monitor::SERVICES, monitor::alarm::SERVICES]),
 ];

@@ -1,24 +1,24 @@
-//! `print`: what an action says to its tool (section 8.2.3).
+//! `print`: the reply of an action to its tool (OMIS 1.0, section 8.2.3).
 
-use super::ctx::Ctx;
+use super::context::CallContext;
 use super::outcome::Outcome;
-use super::row::{Act, Given, Level, Row};
-use monitor_event::outcome::Done;
+use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
+use monitor_event::outcome::CallResult;
 use monitor_omis::Value;
-use monitor_omis::kind::{Kind, Param};
+use monitor_omis::param_type::{Param, ParamType};
 
 /// The services.
-pub const ROWS: &[Row] = &[Row {
+pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
     name: "print",
-    takes: &[Param { name: "args", kind: Kind::Many(&Kind::Any) }],
-    gives: &[Given { name: "args", kind: "any*" }],
-    level: Level::Kernel,
-    help: "Gives its arguments back. As an action it tells the tool what occurred.",
+    params: &[Param { name: "args", param_type: ParamType::Many(&ParamType::Any) }],
+    results: &[ResultSpec { name: "args", kind: "any*" }],
+    level: ExecutionLevel::Kernel,
+    help: "Returns its arguments. As an action it notifies the tool of the event.",
     examples: &["> 10 [0] print(1,2.5,\"x\")\n< 10 [0] print(0,[1,2.5,\"x\"])"],
-    act: Act::Synchronous(print),
-    ..Row::BLANK
+    handler: Handler::Synchronous(print),
+    ..ServiceSpec::BASE
 }];
 
-fn print(_: &mut Ctx<'_>, args: &[Value]) -> Outcome {
-    Done::with(args.to_vec()).into()
+fn print(_: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+    CallResult::with(args.to_vec()).into()
 }

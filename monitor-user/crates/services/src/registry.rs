@@ -1,107 +1,113 @@
-//! The list of all services, by name: the rows that are built in, and those of extensions.
+//! The registry of all services, by name: built-in ones and external ones.
 //!
-//! In: rows. Out: the row of a name, or the name that was probably meant. An extension owns a
-//! prefix; its rows begin with it, and no name is there twice.
+//! In: specifications. Out: the specification of a name, or the most similar name. An extension
+//! owns a prefix; its names begin with it, and no name is registered twice.
 
-use super::GROUPS;
-use super::guest::{BROUGHT, Brought};
-use super::row::Row;
+use super::SERVICE_GROUPS;
+use super::external_service::{EXTERNAL_SERVICE, ExternalService};
+use super::spec::ServiceSpec;
 use monitor_event::outcome::Refusal;
 use monitor_event::right::SessionId;
 use monitor_model::name;
 use monitor_omis::Status;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Every service that there is.
+/// All services.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    rows: HashMap<&'static str, &'static Row>,
+    rows: HashMap<&'static str, &'static ServiceSpec>,
     prefixes: BTreeSet<&'static str>,
-    /// What tools bring, by prefix.
-    brought: BTreeMap<String, Guest>,
+    /// External services, by prefix.
+    external: BTreeMap<String, ServiceProvider>,
 }
 
-/// A tool that brings services.
+/// A tool that provides external services.
 #[derive(Clone, Debug)]
-struct Guest {
+struct ServiceProvider {
     session: SessionId,
     uid: u32,
-    services: Vec<Brought>,
+    services: Vec<ExternalService>,
 }
 
 impl Registry {
-    /// Those that are built in.
+    /// The built-in services.
     pub fn built_in() -> Self {
         let mut it =
-            Self { rows: HashMap::new(), prefixes: BTreeSet::new(), brought: BTreeMap::new() };
+            Self { rows: HashMap::new(), prefixes: BTreeSet::new(), external: BTreeMap::new() };
         for row in all() {
-            it.insert(row).expect("a test registers every row that is built in");
+            it.insert(row).expect(
+                "built-in names are unique and have their prefix; a test registers all of them",
+            );
         }
         it
     }
 
-    /// The service of that name.
-    pub fn row(&self, name: &str) -> Option<&'static Row> {
-        self.rows.get(name).copied().or_else(|| self.owner(name).map(|_| &BROUGHT))
+    /// The service of this name.
+    pub fn spec(&self, name: &str) -> Option<&'static ServiceSpec> {
+        self.rows.get(name).copied().or_else(|| self.provider(name).map(|_| &EXTERNAL_SERVICE))
     }
 
-    /// Who brings the service of that name, and of which user.
-    pub fn owner(&self, name: &str) -> Option<(SessionId, u32)> {
-        let mut guests = self.brought.values();
-        let guest = guests.find(|it| it.services.iter().any(|service| service.name == name))?;
-        Some((guest.session, guest.uid))
+    /// The session and the user that provide the external service of this name.
+    pub fn provider(&self, name: &str) -> Option<(SessionId, u32)> {
+        let mut providers = self.external.values();
+        let provider =
+            providers.find(|it| it.services.iter().any(|service| service.name == name))?;
+        Some((provider.session, provider.uid))
     }
 
-    /// Takes in what a tool of a user brings.
-    pub fn bring(
+    /// Registers the external services of a tool.
+    ///
+    /// # Errors
+    /// `EXISTS` if the prefix overlaps with that of other services.
+    pub fn register_external(
         &mut self,
         (session, uid): (SessionId, u32),
         prefix: String,
-        services: Vec<Brought>,
+        services: Vec<ExternalService>,
     ) -> Result<(), Refusal> {
         let overlaps = |other: &str| other.starts_with(&prefix) || prefix.starts_with(other);
-        let is_taken = self.brought.keys().any(|it| overlaps(it))
+        let is_taken = self.external.keys().any(|it| overlaps(it))
             || self.prefixes().any(overlaps)
             || self.rows.keys().any(|name| name.starts_with(&prefix));
         if is_taken {
-            let text = format!("names that begin with {prefix} belong to somebody already");
+            let text = format!("prefix {prefix} is taken by other services");
             return Err(Refusal::new(Status::EXISTS, text));
         }
-        let _none = self.brought.insert(prefix, Guest { session, uid, services });
+        let _none = self.external.insert(prefix, ServiceProvider { session, uid, services });
         Ok(())
     }
 
-    /// A tool has gone, and what it brought with it.
-    pub fn withdraw(&mut self, session: SessionId) {
-        self.brought.retain(|_, it| it.session != session);
+    /// Removes the external services of a session that has ended.
+    pub fn remove_external(&mut self, session: SessionId) {
+        self.external.retain(|_, it| it.session != session);
     }
 
-    /// What is brought for this user, by name of the prefix.
-    pub fn brought(&self, uid: u32) -> Vec<Brought> {
-        let is_for = |it: &&Guest| it.uid == 0 || uid == 0 || it.uid == uid;
-        self.brought.values().filter(is_for).flat_map(|it| it.services.clone()).collect()
+    /// The external services that this user can call, by prefix.
+    pub fn external_services(&self, uid: u32) -> Vec<ExternalService> {
+        let is_for = |it: &&ServiceProvider| it.uid == 0 || uid == 0 || it.uid == uid;
+        self.external.values().filter(is_for).flat_map(|it| it.services.clone()).collect()
     }
 
-    /// The name most like this one.
+    /// The name most similar to this one.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
-        // In an order, so that of two that are as near the same is named each time.
+        // Sorted, so that the same one of two equally similar names is returned each time.
         let names: BTreeSet<&'static str> = self.rows.keys().copied().collect();
         name::nearest(names.into_iter(), name)
     }
 
-    /// The prefixes of extensions that are there.
+    /// The prefixes of the available extensions.
     pub fn prefixes(&self) -> impl Iterator<Item = &str> {
-        self.prefixes.iter().copied().chain(self.brought.keys().map(String::as_str))
+        self.prefixes.iter().copied().chain(self.external.keys().map(String::as_str))
     }
 
-    fn insert(&mut self, row: &'static Row) -> Result<(), Refusal> {
+    fn insert(&mut self, row: &'static ServiceSpec) -> Result<(), Refusal> {
         for name in row.names() {
             if !name.starts_with(row.prefix) {
                 let text = format!("`{name}` does not begin with its prefix `{}`", row.prefix);
                 return Err(Refusal::new(Status::RANGE, text));
             }
             if self.rows.insert(name, row).is_some() {
-                return Err(Refusal::new(Status::EXISTS, format!("`{name}` is there twice")));
+                return Err(Refusal::new(Status::EXISTS, format!("`{name}` is registered twice")));
             }
         }
         if !row.prefix.is_empty() {
@@ -111,9 +117,9 @@ impl Registry {
     }
 }
 
-/// Every row that is built in, in the order of the manual.
-pub fn all() -> impl Iterator<Item = &'static Row> {
-    GROUPS.iter().flat_map(|(_, lists)| *lists).flat_map(|rows| *rows)
+/// All built-in services, in the order of the manual.
+pub fn all() -> impl Iterator<Item = &'static ServiceSpec> {
+    SERVICE_GROUPS.iter().flat_map(|(_, lists)| *lists).flat_map(|rows| *rows)
 }
 
 #[cfg(test)]
@@ -122,25 +128,25 @@ mod tests {
     use monitor_omis::Name;
 
     #[test]
-    fn every_row_is_found_by_each_of_its_names() {
+    fn every_service_is_found_by_each_of_its_names() {
         let registry = Registry::built_in();
         for row in all() {
             for name in row.names() {
-                assert_eq!(registry.row(name).map(|it| it.name), Some(row.name));
+                assert_eq!(registry.spec(name).map(|it| it.name), Some(row.name));
                 assert!(Name::new(name).is_some(), "{name}");
             }
         }
     }
 
     #[test]
-    fn every_row_has_a_manual_and_an_example() {
+    fn every_service_has_a_manual_and_an_example() {
         for row in all() {
             assert!(row.help.ends_with('.') && !row.examples.is_empty(), "{}", row.name);
         }
     }
 
     #[test]
-    fn what_was_meant_is_found() {
+    fn the_most_similar_name_is_suggested() {
         assert_eq!(Registry::built_in().nearest("proces_info"), Some("process_info"));
     }
 }

@@ -1,88 +1,89 @@
-//! Which processes a session observes. Extensions: OMIS 1.0 speaks of "the application", and says
-//! nowhere which processes that is.
+//! Services that attach and detach processes. Extensions: OMIS 1.0 does not define which processes
+//! "the application" has.
 //!
-//! Whoever an attached process makes is attached too. What is not attached cannot be named.
+//! Children of attached processes are attached too. A request cannot name other processes.
 
-use super::ctx::Ctx;
+use super::context::CallContext;
 use super::outcome::Outcome;
-use super::row::{Act, Given, Row};
-use monitor_event::outcome::{Done, Refusal};
+use super::spec::{Handler, ResultSpec, ServiceSpec};
+use monitor_event::outcome::{CallResult, Refusal};
 use monitor_event::right::Right;
 use monitor_model::id::Pid;
 use monitor_model::sample::Process;
-use monitor_omis::kind::{Kind, Param};
+use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 use monitor_sampling::filter::Filter;
 
-/// Most kinds of processes that a session waits for.
-const MOST_JOINS: usize = 64;
+/// Maximum number of patterns by which processes join a session.
+const MAX_PATTERNS: usize = 64;
 
 /// The services.
-pub const ROWS: &[Row] = &[
-    Row {
+pub const SERVICES: &[ServiceSpec] = &[
+    ServiceSpec {
         name: "attach",
         right: Right::Observe,
-        takes: &[Param { name: "pid_list", kind: Kind::Some(&Kind::Integer) }],
-        help: "Takes processes into the scope of the session, by their pids on the node that is \
-               asked. Their numbers are their pids. Whoever they make from now on belongs to it.",
+        params: &[Param { name: "pid_list", param_type: ParamType::Some(&ParamType::Integer) }],
+        help: "Adds processes to the scope of the session, by their pids on the addressed node, \
+               which are their numbers too. Children that they create from now on are in the \
+               scope as well.",
         examples: &["process 7\n> 10 [0] attach([7])\n< 10 [0] attach(0)\n\
                      > 11 [0] attach([7,8])\n< 11 [0] attach(1,[8,300])"],
-        act: Act::Manipulation(attach),
-        ..Row::BLANK
+        handler: Handler::Manipulation(attach),
+        ..ServiceSpec::BASE
     },
-    Row {
+    ServiceSpec {
         name: "attach_command",
         right: Right::Observe,
-        takes: &[Param { name: "pattern", kind: Kind::Text }],
-        gives: &[Given { name: "tids", kind: "integer*" }],
-        help: "Takes all processes with a command name like this into the scope, and each that \
-               comes to be with such a name. `*` stands for any letters.",
+        params: &[Param { name: "pattern", param_type: ParamType::Text }],
+        results: &[ResultSpec { name: "tids", kind: "integer*" }],
+        help: "Adds all processes whose command name matches the pattern to the scope, and each \
+               process that gets such a name later. `*` matches any characters.",
         examples: &["process 7 comm=worker\nprocess 8 comm=other\n\
                      > 10 [0] attach_command(\"work*\")\n< 10 [0] attach_command(0,[7])"],
-        act: Act::Synchronous(attach_command),
-        ..Row::BLANK
+        handler: Handler::Synchronous(attach_command),
+        ..ServiceSpec::BASE
     },
-    Row {
+    ServiceSpec {
         name: "attach_cgroup",
         right: Right::Observe,
-        takes: &[Param { name: "path", kind: Kind::Text }],
-        gives: &[Given { name: "tids", kind: "integer*" }],
-        help: "Takes all processes in this cgroup or below it into the scope, and each that comes \
-               to be there.",
+        params: &[Param { name: "path", param_type: ParamType::Text }],
+        results: &[ResultSpec { name: "tids", kind: "integer*" }],
+        help: "Adds all processes in this cgroup or below it to the scope, and each process that \
+               comes there later.",
         examples: &["process 7 cgroup=/job/7\nprocess 8 cgroup=/\n\
                      > 10 [0] attach_cgroup(\"/job\")\n< 10 [0] attach_cgroup(0,[7])"],
-        act: Act::Synchronous(attach_cgroup),
-        ..Row::BLANK
+        handler: Handler::Synchronous(attach_cgroup),
+        ..ServiceSpec::BASE
     },
-    Row {
+    ServiceSpec {
         name: "detach",
         right: Right::Observe,
-        takes: &[Param { name: "tid_list", kind: Kind::Many(&Kind::Process) }],
-        help: "Takes processes out of the scope; all of them, and whoever would join, if the list \
-               is empty.",
+        params: &[Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) }],
+        help: "Removes processes from the scope; if the list is empty, all of them, and the \
+               patterns by which others would join.",
         examples: &["process 7\nattach 7\n> 10 [0] detach([7])\n< 10 [0] detach(0)\n\
                      > 11 [0] process_info([7],0)\n< 11 [0] process_info(302,0,\
                      \"process 7 (test) is not attached: call attach([7])\")"],
-        act: Act::Manipulation(detach),
-        ..Row::BLANK
+        handler: Handler::Manipulation(detach),
+        ..ServiceSpec::BASE
     },
 ];
 
-fn attach(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
-    by_pid(ctx, args).into()
+fn attach(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+    attach_pids(ctx, args).into()
 }
 
-fn by_pid(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
+fn attach_pids(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
     let named = args.first().and_then(Value::list).unwrap_or_default();
     let mut pids: Vec<Pid> = named.iter().filter_map(|it| it.integer().map(Pid)).collect();
     pids.sort_unstable();
     pids.dedup();
-    let seen = ctx.ground.look(&pids)?;
+    let seen = ctx.platform.look(&pids)?;
     let mut failed = Vec::new();
     let mut n_served = 0;
     for name in named {
         let it = seen.iter().find(|it| name.integer() == Some(it.id.pid.0));
-        match it.filter(|it| ctx.session.tool.sees.shows(it)) {
+        match it.filter(|it| ctx.session.tool.visibility.shows(it)) {
             Some(it) => {
                 ctx.session.attach(it.id);
                 n_served += 1;
@@ -93,17 +94,17 @@ fn by_pid(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
             }
         }
     }
-    Ok(ctx.summed(&failed, n_served))
+    Ok(ctx.list_result(&failed, n_served))
 }
 
-fn attach_command(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+fn attach_command(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
     let comms = text(args);
-    attach_like(ctx, Filter { comms, ..Filter::default() }).into()
+    attach_matching(ctx, Filter { comms, ..Filter::default() }).into()
 }
 
-fn attach_cgroup(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+fn attach_cgroup(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
     let cgroups = text(args);
-    attach_like(ctx, Filter { cgroups, ..Filter::default() }).into()
+    attach_matching(ctx, Filter { cgroups, ..Filter::default() }).into()
 }
 
 fn text(args: &[Value]) -> Vec<String> {
@@ -111,38 +112,43 @@ fn text(args: &[Value]) -> Vec<String> {
     text.map(|text| text.to_str_lossy().into_owned()).into_iter().collect()
 }
 
-fn attach_like(ctx: &mut Ctx<'_>, like: Filter) -> Result<Done, Refusal> {
-    if ctx.session.scope.n_joins() >= MOST_JOINS {
-        let text = format!("{MOST_JOINS} kinds of processes are waited for; no more are taken");
+fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<CallResult, Refusal> {
+    if ctx.session.scope.n_patterns() >= MAX_PATTERNS {
+        let text = format!(
+            "the session has {MAX_PATTERNS} attachments by pattern, the maximum; detach([]) first"
+        );
         return Err(Refusal::new(Status::RESOURCE, text));
     }
-    let mut all = ctx.ground.everybody()?;
+    let mut all = ctx.platform.everybody()?;
     if like.needs_texts() {
-        ctx.ground.describe(&mut all);
+        ctx.platform.describe(&mut all);
     }
-    let sees = ctx.session.tool.sees;
+    let sees = ctx.session.tool.visibility;
     let is_meant = |it: &&Process| sees.shows(it) && like.admits(it);
     let meant: Vec<_> = all.iter().filter(is_meant).map(|it| it.id).collect();
     for id in &meant {
         ctx.session.attach(*id);
     }
-    ctx.session.scope.join(like);
+    ctx.session.scope.add_pattern(like);
     let tids = meant.into_iter().map(|id| ctx.number(id)).collect();
-    Ok(Done::with(vec![Value::List(tids)]))
+    Ok(CallResult::with(vec![Value::List(tids)]))
 }
 
-fn detach(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+fn detach(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
     let list = args.first().cloned().unwrap_or(Value::List(Vec::new()));
     if list.list().is_some_and(<[Value]>::is_empty) {
         ctx.session.scope.clear();
-        return Done::ok().into();
+        return CallResult::ok().into();
     }
-    ctx.processes(&list).map(|chosen| detach_these(ctx, &chosen)).into()
+    ctx.processes(&list).map(|chosen| detach_targets(ctx, &chosen)).into()
 }
 
-fn detach_these(ctx: &mut Ctx<'_>, chosen: &super::ctx::Chosen) -> Done {
+fn detach_targets(
+    ctx: &mut CallContext<'_>,
+    chosen: &super::context::ResolvedTargets,
+) -> CallResult {
     for it in &chosen.served {
         let _ = ctx.session.scope.detach(it.id);
     }
-    ctx.summed(&chosen.failed, chosen.served.len())
+    ctx.list_result(&chosen.failed, chosen.served.len())
 }

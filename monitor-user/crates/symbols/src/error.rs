@@ -1,82 +1,84 @@
-//! Why there is no place for a probe, in one line: what, why and what to do.
+//! Why a function cannot be found or probed, or memory cannot be read.
+//!
+//! Each message is one line: what failed, why, and what to do.
 
 use std::path::PathBuf;
 
 /// Why a function was not found, or must not be probed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The process is no more.
+pub enum SymbolError {
+    /// The process has ended.
     #[error("process {pid} has ended")]
     Gone {
-        /// Its number.
+        /// Its pid.
         pid: u32,
     },
-    /// What was asked for is not the name of a place in code.
-    #[error("{written:?} names no function: {want}")]
-    Unreadable {
-        /// As it was written.
+    /// The text does not name a place in code.
+    #[error("{written:?} does not name a function: {want}")]
+    BadSpec {
+        /// The text.
         written: String,
-        /// What it should look like.
+        /// The expected form.
         want: &'static str,
     },
-    /// The kernel refused to open or read something.
+    /// A file could not be opened or read.
     #[error("{call} {}: {source}{}", path.display(), advice(source))]
     File {
-        /// The call.
+        /// The system call.
         call: &'static str,
-        /// What it was made on.
+        /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error of the kernel.
         source: std::io::Error,
     },
-    /// The file is not what it claims to be.
-    #[error("{} does not make sense: {want}", path.display())]
+    /// The file is malformed.
+    #[error("{} is malformed: {want}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
         /// What was expected.
         want: String,
     },
-    /// A file of another kind than this monitor knows.
+    /// A kind of file that is not supported.
     #[error("{}: {why}", path.display())]
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// What is missing.
+        /// What is not supported.
         why: &'static str,
     },
-    /// No file there has it.
+    /// No file defines it.
     #[error("no function {name} in {place}{hint}")]
-    Missing {
+    NotFound {
         /// The function, or the library.
         name: String,
-        /// Where it was looked for.
+        /// Where it was searched.
         place: String,
-        /// What may have been meant, or what else can be done; begins with its own separator.
+        /// A suggestion, starting with its own separator; may be empty.
         hint: String,
     },
-    /// The file that was named is not there, or not yet.
+    /// The named library is not loaded, or not yet.
     #[error("process {pid} has not loaded {library}; it has mapped {mapped}")]
-    Unloaded {
+    NotLoaded {
         /// The process.
         pid: u32,
         /// The library.
         library: String,
-        /// What it has.
+        /// The files that it has mapped.
         mapped: String,
     },
-    /// It is not there to be had.
+    /// It is not available here.
     #[error("no {what}: {why}")]
-    Lacking {
-        /// What was asked for.
+    Unavailable {
+        /// What was requested.
         what: &'static str,
-        /// Why not, and what there is instead.
+        /// Why not, and what to use instead.
         why: &'static str,
     },
-    /// It changed while it was read, again and again.
-    #[error("the queue changes while it is read; stop the process first")]
-    Moving,
-    /// It is there, and a probe on it would damage the program or tell nothing.
+    /// It kept changing while it was read.
+    #[error("the queue keeps changing while it is read; stop the process first")]
+    Changing,
+    /// A probe there would damage the program or report nothing.
     #[error("no probe at {place}: {why}")]
     Unsafe {
         /// The file and the address in it.
@@ -86,10 +88,10 @@ pub enum Error {
     },
 }
 
-/// What to do about an answer of the kernel.
+/// What to do about an error of the kernel.
 fn advice(source: &std::io::Error) -> &'static str {
     match source.kind() {
-        std::io::ErrorKind::PermissionDenied => "; it needs the rights that ptrace needs",
+        std::io::ErrorKind::PermissionDenied => "; needs the same permissions as ptrace",
         _ => "",
     }
 }

@@ -1,9 +1,9 @@
-//! Machine instructions, as far as a probe must know them.
+//! Machine instructions, as far as probes depend on them.
 //!
-//! In: code of 64-bit x86 and where it begins. Out: instruction after instruction, and what the
-//! kernel does with a breakpoint there. Written with iced-x86, which stays in this file.
-//! The kernel's side is `arch/x86/kernel/uprobes.c`: what it emulates costs half a microsecond;
-//! of anything else it makes a copy and steps over that, which costs up to twenty microseconds.
+//! In: 64-bit x86 code and its address. Out: instructions, and how the kernel handles a uprobe on
+//! each. Uses iced-x86, whose types stay in this file.
+//! The kernel's side is `arch/x86/kernel/uprobes.c`: an emulated instruction costs half a
+//! microsecond; any other is single-stepped out of line, which costs up to twenty microseconds.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction as Decoded, Mnemonic, OpKind};
 
@@ -14,48 +14,48 @@ pub struct Instruction {
     pub address: u64,
     /// Its length in bytes.
     pub length: u64,
-    /// What a breakpoint there leads to.
+    /// How the kernel handles a uprobe there.
     pub effect: Effect,
-    /// Where it may jump; a call comes back and is none.
+    /// Target of a direct jump; calls are not jumps.
     pub jump: Option<u64>,
-    /// What it loads, if that is a constant or stands at a fixed distance.
+    /// What it loads, if that is a constant or relative to the instruction pointer.
     pub load: Option<Load>,
     mnemonic: Mnemonic,
 }
 
-/// What the kernel does when the instruction has a breakpoint.
+/// How the kernel handles a uprobe on an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It is a landing pad, which does nothing and would be stepped over.
+    /// A landing pad (`endbr64`): a no-op, which would be single-stepped.
     LandingPad,
-    /// It is emulated.
+    /// Emulated.
     Emulated,
-    /// From Linux 6.18 on it becomes a call, which writes below the stack pointer. Before, it is
-    /// stepped over.
+    /// Replaced by a call from Linux 6.18 on, which writes below the stack pointer; single-stepped
+    /// before.
     Patched,
-    /// It is stepped over.
+    /// Single-stepped out of line.
     Stepped,
-    /// The kernel sets no breakpoint there.
+    /// The kernel refuses a uprobe there, for this reason.
     Refused(&'static str),
 }
 
-/// A value that an instruction loads.
+/// What an instruction loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// This one.
+    /// A constant.
     Constant(i64),
-    /// What stands at this address of the file.
+    /// The content of this address of the file.
     At(u64),
 }
 
 impl Instruction {
-    /// Its name, such as `mov`.
+    /// Its mnemonic, such as `mov`.
     pub fn name(&self) -> String {
         format!("{:?}", self.mnemonic).to_lowercase()
     }
 }
 
-/// The instructions of a piece of code, until its end or until one that does not exist.
+/// Decodes code until its end or the first invalid instruction.
 pub fn walk(code: &[u8], address: u64) -> impl Iterator<Item = Instruction> {
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
     std::iter::from_fn(move || {
@@ -101,11 +101,11 @@ fn effect(mnemonic: Mnemonic, bytes: &[u8]) -> Effect {
     match (mnemonic, unprefixed(bytes)) {
         (Mnemonic::Endbr64, _) => Effect::LandingPad,
         (Mnemonic::Nop, _) if is_five_long => Effect::Patched,
-        // One byte, or with the prefix that makes it one of the upper eight registers.
+        // `push` of a register, without or with the REX prefix of the upper eight.
         (_, [0x50..=0x57]) => Effect::Emulated,
         (_, [0x41, 0x50..=0x57]) if bytes.len() == 2 => Effect::Emulated,
         (Mnemonic::Nop, [0x90]) => Effect::Emulated,
-        // A jump or a call to a relative address; one of 16 bits is another thing.
+        // A relative jump or call, but not with a 16-bit operand.
         (_, [0xeb | 0xe9 | 0xe8 | 0x70..=0x7f, ..] | [0x0f, 0x80..=0x8f, ..])
             if !bytes.starts_with(&[0x66]) =>
         {
@@ -115,13 +115,13 @@ fn effect(mnemonic: Mnemonic, bytes: &[u8]) -> Effect {
     }
 }
 
-/// What follows the prefixes, but for those that belong to 64-bit code.
+/// The bytes after the legacy prefixes; REX prefixes stay.
 fn unprefixed(bytes: &[u8]) -> &[u8] {
     let is_prefix = |byte: &u8| matches!(byte, 0x66 | 0x67 | 0xf2 | 0xf3 | 0x64 | 0x65);
     &bytes[bytes.iter().take_while(|byte| is_prefix(byte)).count()..]
 }
 
-/// Why the kernel would answer with an error.
+/// Why the kernel would refuse a uprobe.
 fn refusal(mnemonic: Mnemonic, bytes: &[u8]) -> Option<&'static str> {
     use Mnemonic::{Cli, Hlt, In, Insb, Insd, Int, Int1, Int3, Iretq, Out, Outsb, Outsd, Sti};
     let is_prefix = |byte: &&u8| {
@@ -129,14 +129,14 @@ fn refusal(mnemonic: Mnemonic, bytes: &[u8]) -> Option<&'static str> {
     };
     let is_segment_or_lock = |byte: &u8| matches!(byte, 0xf0 | 0x2e | 0x36 | 0x3e | 0x26);
     let mut prefixes = bytes.iter().take_while(is_prefix);
-    // A five-byte one is not left to the kernel: some versions do take it.
+    // Five-byte NOPs are classified as `Patched`, because some kernel versions accept them.
     if prefixes.any(is_segment_or_lock) && !(mnemonic == Mnemonic::Nop && bytes.len() == 5) {
-        return Some("the kernel takes no instruction with a lock or segment prefix");
+        return Some("the kernel cannot probe an instruction with a lock or segment prefix");
     }
     match mnemonic {
-        Int3 | Int1 | Int => Some("it is a breakpoint or an interrupt itself"),
+        Int3 | Int1 | Int => Some("it is a breakpoint or interrupt instruction"),
         Hlt | In | Out | Insb | Insd | Outsb | Outsd | Cli | Sti | Iretq => {
-            Some("the kernel takes no privileged instruction")
+            Some("the kernel cannot probe a privileged instruction")
         }
         _ => None,
     }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_emulates_is_known() {
+    fn emulated_instructions_are_recognised() {
         check(&[0x55], "push", Effect::Emulated);
         check(&[0x41, 0x57], "push", Effect::Emulated);
         check(&[0x90], "nop", Effect::Emulated);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_stepped_over() {
+    fn any_other_instruction_is_single_stepped() {
         check(&[0x48, 0x89, 0xe5], "mov", Effect::Stepped);
         check(&[0x48, 0x83, 0xec, 8], "sub", Effect::Stepped);
         check(&[0xff, 0xe0], "jmp", Effect::Stepped);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn landing_pads_and_five_byte_nops_are_told_apart() {
+    fn landing_pads_and_five_byte_nops_are_distinguished() {
         check(&[0xf3, 0x0f, 0x1e, 0xfa], "endbr64", Effect::LandingPad);
         check(&[0x0f, 0x1f, 0x44, 0, 0], "nop", Effect::Patched);
         check(&[0x66, 0x0f, 0x1f, 0x40, 0], "nop", Effect::Patched);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_would_refuse_is_refused() {
+    fn instructions_that_the_kernel_refuses_are_refused() {
         for (bytes, name) in [
             (&[0xf0, 0x48, 0xff, 0x00][..], "inc"),
             (&[0x3e, 0xff, 0xe0], "jmp"),
@@ -200,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn the_walk_ends_where_there_is_no_instruction() {
-        // `06` does not exist in 64-bit code; a cut instruction is none either.
+    fn decoding_ends_at_the_first_invalid_instruction() {
+        // `06` is invalid in 64-bit code, and so is a truncated instruction.
         assert_eq!(walk(&[0x90, 0x06, 0x90], 0).count(), 1);
         assert_eq!(walk(&[0x90, 0xe8, 1], 0).count(), 1);
     }
 
     #[test]
-    fn jumps_say_where_to_and_calls_do_not() {
+    fn jumps_have_a_target_and_calls_do_not() {
         assert_eq!(walk(&[0xeb, 0xfe], 0x1000).next().unwrap().jump, Some(0x1000));
         assert_eq!(walk(&[0xe8, 0, 0, 0, 0], 0x1000).next().unwrap().jump, None);
         assert_eq!(walk(&[0xff, 0xe0], 0x1000).next().unwrap().jump, None);

@@ -1,31 +1,30 @@
-//! L3, where to put a probe on code, and what a call means.
+//! Symbols: where to probe code, and what the arguments of a call mean.
 //!
 //! ```text
-//!  "pvm_send" -> wanted -> find -> elf (names, unwind tables) -> function -> instruction -> Site
-//!   a process -> mapped -> opened -^
+//!  "pvm_send" -> function_spec -> resolve -> elf (symbols, unwind tables) -> function
+//!   a process -> mapped_files -> object_file -^      -> instruction -> site: ProbeSite
 //! ```
 //!
-//! In: a process or a file, and what people call a place in it. Out: sites that do no harm, or
-//! why there is none. Attaches nothing; the programs that do are the backend's.
+//! In: a process or a file, and the name of a function. Out: sites where a probe is harmless, or
+//! why there is none; signatures of library functions. Attaches nothing: backends do.
 
-// Files.
+// Files and memory.
 pub mod elf;
 pub mod error;
-pub mod mapped;
+pub mod mapped_files;
 pub mod memory;
-pub mod opened;
+pub mod object_file;
 // Code.
 pub mod function;
 pub mod instruction;
 pub mod site;
 // From names to sites.
-pub mod find;
-pub mod unusual;
-pub mod wanted;
-// What calls mean, and the messages that they leave in a process.
-pub mod description;
-// Calls as they happen.
+pub mod diag_probes;
+pub mod function_spec;
+pub mod resolve;
+// Signatures of library functions.
+pub mod signatures;
 
-pub use error::Error;
-pub use site::Site;
-pub use wanted::Wanted;
+pub use error::SymbolError;
+pub use function_spec::FunctionSpec;
+pub use site::ProbeSite;

@@ -1,56 +1,56 @@
-//! Where a probe goes, and that it does no harm there.
+//! Checks that a probe at an address is harmless.
 //!
-//! In: an image, and a function or an address in it. Out: a site, or why there is none.
-//! Sets nothing: who attaches takes the path and the offset.
+//! In: an image, and a function or an address in it. Out: a site, or why a probe there would damage
+//! the program. Attaches nothing: backends take the path and the offset.
 
-use super::elf::{Image, Symbol};
-use super::error::Error;
+use super::elf::{ElfImage, Symbol};
+use super::error::SymbolError;
 use super::function::Function;
 use super::instruction::{Effect, Instruction};
-use super::opened::Opened;
+use super::object_file::ObjectFile;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A place for a probe.
+/// A place where a probe is harmless.
 #[derive(Clone, Debug)]
-pub struct Site {
-    /// The file. It is attached by [`Opened::attach_path`] while this is held.
-    pub file: Arc<Opened>,
-    /// Where in the file.
+pub struct ProbeSite {
+    /// The file; a probe is attached through [`ObjectFile::attach_path`] while it is open.
+    pub file: Arc<ObjectFile>,
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// The same in the file's own addresses.
+    /// Its address in the file.
     pub address: u64,
-    /// The function, by the name that it was asked for, or its address.
+    /// The function, by the requested name or its address.
     pub function: String,
-    /// What a hit costs.
-    pub pace: Pace,
-    /// Whether the code jumps back there, so that hits are more than calls.
+    /// Cost of a hit.
+    pub cost: ProbeCost,
+    /// Whether code jumps back there, so that there are more hits than calls.
     pub is_revisited: bool,
 }
 
-/// What the kernel does for each hit.
+/// How expensive a hit is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum ProbeCost {
     /// The instruction is emulated: about half a microsecond.
     Emulated,
-    /// A five-byte NOP: a call from Linux 6.18 on, half as much; before, stepped over.
+    /// A five-byte NOP: a call from Linux 6.18 on, half of that; single-stepped before.
     Patched,
-    /// This instruction is stepped over: up to twenty microseconds.
+    /// This instruction is single-stepped: up to twenty microseconds.
     Stepped(String),
 }
 
-impl Pace {
-    /// What to say about a place that is slow.
+impl ProbeCost {
+    /// The warning for a slow site.
     pub fn warning(&self) -> Option<String> {
         let Self::Stepped(name) = self else { return None };
-        Some(format!("slow: the kernel steps over `{name}`, up to 20 us for each hit"))
+        Some(format!("slow: the kernel single-steps `{name}`, up to 20 us per hit"))
     }
 }
 
-/// Where the calls of a function can be seen.
-pub fn entry(image: &Image, symbol: &Symbol) -> Result<Site, Error> {
+/// The site at which all calls of a function are seen.
+pub fn entry(image: &ElfImage, symbol: &Symbol) -> Result<ProbeSite, SymbolError> {
     let Some(function) = Function::around(image, symbol.address)? else {
-        return Err(nowhere(image, symbol.address));
+        return Err(no_function(image, symbol.address));
     };
     let all = function.instructions(image)?;
     let from = all.iter().position(|it| it.address == symbol.address);
@@ -58,18 +58,19 @@ pub fn entry(image: &Image, symbol: &Symbol) -> Result<Site, Error> {
         return Err(middle(image, symbol.address, &all));
     };
     let jumps: HashSet<u64> = all.iter().filter_map(|it| it.jump).collect();
-    // Behind a landing pad the arguments are where they were, and nothing has been pushed yet.
+    // After a landing pad the arguments are unchanged and nothing is on the stack yet.
     let is_behind_fine =
         |it: &&Instruction| !jumps.contains(&it.address) && refusal(&function, &all, it).is_none();
     let behind = behind.first().filter(is_behind_fine);
     let chosen = behind.filter(|_| first.effect == Effect::LandingPad).unwrap_or(first);
-    site(image, &function, &all, chosen).map(|site| Site { function: symbol.name.clone(), ..site })
+    site(image, &function, &all, chosen)
+        .map(|site| ProbeSite { function: symbol.name.clone(), ..site })
 }
 
-/// A place inside a function, by its address in the file.
-pub fn inside(image: &Image, address: u64) -> Result<Site, Error> {
+/// A site inside a function, by its address in the file.
+pub fn inside(image: &ElfImage, address: u64) -> Result<ProbeSite, SymbolError> {
     let Some(function) = Function::around(image, address)? else {
-        return Err(nowhere(image, address));
+        return Err(no_function(image, address));
     };
     let all = function.instructions(image)?;
     match all.iter().find(|it| it.address == address) {
@@ -78,55 +79,55 @@ pub fn inside(image: &Image, address: u64) -> Result<Site, Error> {
     }
 }
 
-/// Why the return of a function must not be probed, which writes another return address.
-pub fn refuse_return(image: &Image, site: &Site) -> Result<(), Error> {
+/// Refuses return probes where replacing the return address would break the program.
+pub fn refuse_return(image: &ElfImage, site: &ProbeSite) -> Result<(), SymbolError> {
     const TWICE: &[&str] = &["setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp", "getcontext"];
     const SWITCH: &[&str] = &["swapcontext", "makecontext", "setcontext", "longjmp", "siglongjmp"];
     let why = if TWICE.contains(&site.function.as_str()) {
-        "it keeps its return address to return there again, which would kill the program"
+        "it saves its return address and returns there again, which would crash the program"
     } else if SWITCH.contains(&site.function.as_str()) {
-        "it does not return to its caller, which would kill the program"
+        "it does not return to its caller, which would crash the program"
     } else if image.has_section(".gopclntab") {
-        "a program in Go moves its stacks, which would kill it; probe what it calls from"
+        "Go programs move their stacks, so a return probe would crash them"
     } else {
         return Ok(());
     };
     let place = place(image, site.address);
-    Err(Error::Unsafe { place, why: format!("{why}; use start_lib_call alone") })
+    Err(SymbolError::Unsafe { place, why: format!("{why}; use start_lib_call alone") })
 }
 
 fn site(
-    image: &Image,
+    image: &ElfImage,
     function: &Function,
     all: &[Instruction],
     chosen: &Instruction,
-) -> Result<Site, Error> {
+) -> Result<ProbeSite, SymbolError> {
     let address = chosen.address;
     if let Some(why) = refusal(function, all, chosen) {
-        return Err(Error::Unsafe { place: place(image, address), why });
+        return Err(SymbolError::Unsafe { place: place(image, address), why });
     }
     let offset = image.code_offset(address);
     let offset = offset.ok_or_else(|| image.file.malformed(format!("code at {address:#x}")))?;
-    Ok(Site {
+    Ok(ProbeSite {
         file: Arc::clone(&image.file),
         offset,
         address,
         function: function.name.clone().unwrap_or_else(|| format!("{address:#x}")),
-        pace: match chosen.effect {
-            Effect::Emulated => Pace::Emulated,
-            Effect::Patched => Pace::Patched,
-            _ => Pace::Stepped(chosen.name()),
+        cost: match chosen.effect {
+            Effect::Emulated => ProbeCost::Emulated,
+            Effect::Patched => ProbeCost::Patched,
+            _ => ProbeCost::Stepped(chosen.name()),
         },
         is_revisited: all.iter().any(|it| it.jump == Some(address)),
     })
 }
 
-/// What a probe on this instruction would do, if it must not be.
+/// Why an instruction must not be probed.
 fn refusal(function: &Function, all: &[Instruction], it: &Instruction) -> Option<String> {
     match it.effect {
         Effect::Refused(why) => Some(format!("{why}; choose another instruction")),
         // From Linux 6.18 on it is replaced by a call, whose return address overwrites what a leaf
-        // function keeps below its stack pointer. At its entry there is nothing yet.
+        // function keeps below its stack pointer. At the entry nothing is there yet.
         Effect::Patched if !is_entry(function, all, it) => Some(
             "a probe on a 5-byte NOP inside a function can overwrite its variables; \
              choose another instruction"
@@ -136,7 +137,7 @@ fn refusal(function: &Function, all: &[Instruction], it: &Instruction) -> Option
     }
 }
 
-/// Whether nothing of the function has run before this instruction but landing pads.
+/// Whether only landing pads of the function run before this instruction.
 fn is_entry(function: &Function, all: &[Instruction], it: &Instruction) -> bool {
     let mut before = all.iter().take_while(|other| other.address < it.address);
     let is_jumped_to = all.iter().any(|other| other.jump == Some(it.address));
@@ -146,26 +147,24 @@ fn is_entry(function: &Function, all: &[Instruction], it: &Instruction) -> bool 
         && before.all(|other| other.effect == Effect::LandingPad)
 }
 
-fn place(image: &Image, address: u64) -> String {
+fn place(image: &ElfImage, address: u64) -> String {
     format!("{}:{address:#x}", image.file.path.display())
 }
 
-fn nowhere(image: &Image, address: u64) -> Error {
-    let why = "neither a name nor an unwind table tells which function this is in, so it may be \
-               the middle of an instruction; give the address of an instruction of a function"
+fn no_function(image: &ElfImage, address: u64) -> SymbolError {
+    let why = "neither a symbol nor an unwind table covers this address, so it may be inside an \
+               instruction; give the address of an instruction of a known function"
         .to_owned();
-    Error::Unsafe { place: place(image, address), why }
+    SymbolError::Unsafe { place: place(image, address), why }
 }
 
-fn middle(image: &Image, address: u64, all: &[Instruction]) -> Error {
+fn middle(image: &ElfImage, address: u64, all: &[Instruction]) -> SymbolError {
     let holds = |it: &&Instruction| (it.address..it.address + it.length).contains(&address);
     let why = match all.iter().find(holds) {
         Some(it) => {
-            format!("it is the middle of the `{}` at {:#x}; use that", it.name(), it.address)
+            format!("it is inside the `{}` at {:#x}; use that address", it.name(), it.address)
         }
-        None => {
-            "the code before it cannot be decoded; use the beginning of the function".to_owned()
-        }
+        None => "the code before it cannot be decoded; use the start of the function".to_owned(),
     };
-    Error::Unsafe { place: place(image, address), why }
+    SymbolError::Unsafe { place: place(image, address), why }
 }

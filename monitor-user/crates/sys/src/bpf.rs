@@ -1,5 +1,7 @@
-//! `bpf(2)` where aya does not call it: a pass of an iterator over one map or one process, and
-//! storage of a task that is named by its pidfd. Knows no records.
+//! The `bpf(2)` commands that aya lacks: an iterator restricted to one map or one process, and task
+//! storage of a task given by its pidfd.
+//!
+//! In: loaded programs and maps. Out: a file to read the iterator from. Records are opaque here.
 
 use monitor_model::id::Pid;
 use std::fs::File;
@@ -46,31 +48,35 @@ struct OneProcess {
 struct MapUpdate {
     map: i32,
     zero: u32,
-    /// Addresses of a descriptor and of a value.
+    /// Address of a descriptor.
     key: u64,
     value: u64,
     flags: u64,
 }
 
-/// Gives a task its element of a map of task storage, unless it has one. The value must be as
-/// long as the map says: the kernel reads that much.
-pub fn give(map: BorrowedFd<'_>, pidfd: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
+/// Creates the element of a task in a task storage map; an existing element stays unchanged. The
+/// value must be as long as the map's value size, which is what the kernel reads.
+pub fn create_task_storage(
+    map: BorrowedFd<'_>,
+    pidfd: BorrowedFd<'_>,
+    value: &[u8],
+) -> io::Result<()> {
     let pidfd = pidfd.as_raw_fd();
     let (key, value) = ((&raw const pidfd) as u64, value.as_ptr() as u64);
     let update = MapUpdate { map: map.as_raw_fd(), zero: 0, key, value, flags: BPF_NOEXIST };
-    match raw(BPF_MAP_UPDATE_ELEM, &update) {
+    match bpf(BPF_MAP_UPDATE_ELEM, &update) {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Opens one pass of a loaded iterator program over the elements of a map.
-pub fn iterate(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<File> {
+/// Opens a loaded iterator program for one pass over the elements of a map.
+pub fn iterate_map(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<File> {
     open(program, &map.as_raw_fd(), 4)
 }
 
-/// Opens one pass of a loaded iterator program over the threads of one process, the first of them
-/// first. Nobody is found if there is no such process.
+/// Opens a loaded iterator program for one pass over the threads of one process, the main thread
+/// first. The pass is empty if the process does not exist.
 pub fn iterate_process(program: BorrowedFd<'_>, process: Pid) -> io::Result<File> {
     open(program, &OneProcess { thread: 0, process: process.0, descriptor: 0 }, 12)
 }
@@ -93,16 +99,16 @@ fn open<T>(program: BorrowedFd<'_>, info: &T, info_bytes: u32) -> io::Result<Fil
 
 /// Calls `bpf(2)` with a command that returns a descriptor.
 fn call<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
-    match i32::try_from(raw(command, attributes)) {
-        // SAFETY: the kernel has just made the descriptor, and nobody else knows it.
+    match i32::try_from(bpf(command, attributes)) {
+        // SAFETY: the kernel has just created the descriptor, and nothing else owns it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-fn raw<T>(command: libc::c_long, attributes: &T) -> libc::c_long {
+fn bpf<T>(command: libc::c_long, attributes: &T) -> libc::c_long {
     // SAFETY: the kernel reads `size_of::<T>()` bytes of a `repr(C)` record without padding, and
-    // through it only what the caller holds.
+    // through its addresses only what the caller borrows.
     unsafe {
         libc::syscall(libc::SYS_bpf, command, core::ptr::from_ref(attributes), size_of::<T>())
     }

@@ -1,30 +1,32 @@
-//! The two clocks of a sample, the one of the programs, and the tick that `/proc` counts in.
+//! The clocks of a sample and of BPF programs, and the tick in which `/proc` counts.
+//!
+//! Out: nanoseconds. Tests replace time above this crate, not here.
 
 use monitor_model::id::Ns;
 use monitor_model::sample::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Now, on both clocks.
+/// The current time on the boot clock and the wall clock.
 pub fn now() -> Instant {
     Instant { boot: boot(), unix: read(ClockId::Realtime) }
 }
 
-/// Now, on `CLOCK_BOOTTIME`, which start times are measured on and which counts sleep.
+/// The current time on `CLOCK_BOOTTIME`, the clock of process start times; it includes suspend.
 pub fn boot() -> Ns {
     read(ClockId::Boottime)
 }
 
-/// Now, on `CLOCK_MONOTONIC`, which programs read (`bpf_ktime_get_ns`) and which stops in sleep.
+/// The current time on `CLOCK_MONOTONIC`, which `bpf_ktime_get_ns` reads; it excludes suspend.
 pub fn monotonic() -> Ns {
     read(ClockId::Monotonic)
 }
 
-/// CPU time that our own process has used, all its threads together.
-pub fn own_cpu() -> Ns {
+/// CPU time used by all threads of this process.
+pub fn process_cpu() -> Ns {
     read(ClockId::ProcessCPUTime)
 }
 
-/// Nanoseconds in a tick, the unit of times in `/proc` (`USER_HZ`, 100 on all machines).
+/// Nanoseconds per tick, the unit of times in `/proc` (`USER_HZ`, 100 on all machines).
 pub fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }

@@ -1,29 +1,28 @@
-//! Where the bytes of a file lie on its disk: FS_IOC_FIEMAP (linux/fiemap.h), which no library of
-//! ours has.
+//! The physical layout of a file on its disk: FS_IOC_FIEMAP (linux/fiemap.h).
 //!
-//! In: an open file. Out: its extents. What the file system does not tell is an error of the call.
+//! In: an open file. Out: its extents. File systems that do not support the call return an error.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-/// Extents that one call gives.
+/// Extents that one call returns.
 const AT_ONCE: usize = 128;
-/// Most extents that are asked for.
-pub const MOST: usize = 65_536;
+/// Most extents that are returned for one file.
+pub const MAX_EXTENTS: usize = 65_536;
 /// `_IOWR('f', 11, struct fiemap)`, whose fixed part has 32 bytes.
 const FIEMAP: libc::Ioctl = 0xc020_660b;
 /// The last extent of its file (`FIEMAP_EXTENT_LAST`).
 const LAST: u32 = 1;
 
-/// A piece of a file that lies in one piece.
+/// A physically contiguous piece of a file. Positions and lengths are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Extent {
-    /// Where it begins in the file, in bytes.
+    /// Offset in the file.
     pub logical: u64,
-    /// Where it begins on the disk.
+    /// Offset on the disk.
     pub physical: u64,
-    /// How long it is.
+    /// Its length.
     pub length: u64,
     reserved: [u64; 2],
     /// Bits of `FIEMAP_EXTENT_*`.
@@ -34,13 +33,13 @@ pub struct Extent {
 const _: () = assert!(size_of::<Extent>() == 56);
 
 impl Extent {
-    /// The last one of a file.
-    pub fn at(logical: u64, physical: u64, length: u64) -> Self {
+    /// The last extent of a file.
+    pub fn last(logical: u64, physical: u64, length: u64) -> Self {
         Self { logical, physical, length, flags: LAST, ..Self::default() }
     }
 }
 
-/// The call, with room for some extents.
+/// `struct fiemap` with room for `AT_ONCE` extents.
 #[repr(C)]
 struct Map {
     start: u64,
@@ -54,15 +53,15 @@ struct Map {
 
 const _: () = assert!(size_of::<Map>() == 32 + 56 * AT_ONCE);
 
-/// The extents of a file, in its order; and whether there are more of them.
+/// The extents of a file in logical order, and whether the list was cut at `MAX_EXTENTS`.
 pub fn extents(file: BorrowedFd<'_>) -> io::Result<(Vec<Extent>, bool)> {
     let mut all: Vec<Extent> = Vec::new();
     let mut start = 0;
-    while all.len() < MOST {
-        let some = some(file, start)?;
-        let Some(last) = some.last() else { return Ok((all, false)) };
+    while all.len() < MAX_EXTENTS {
+        let batch = read_batch(file, start)?;
+        let Some(last) = batch.last() else { return Ok((all, false)) };
         let (is_last, end) = (last.flags & LAST != 0, last.logical.checked_add(last.length));
-        all.extend(some);
+        all.extend(batch);
         match end {
             Some(end) if !is_last && end > start => start = end,
             _ => return Ok((all, false)),
@@ -71,7 +70,7 @@ pub fn extents(file: BorrowedFd<'_>) -> io::Result<(Vec<Extent>, bool)> {
     Ok((all, true))
 }
 
-fn some(file: BorrowedFd<'_>, start: u64) -> io::Result<Vec<Extent>> {
+fn read_batch(file: BorrowedFd<'_>, start: u64) -> io::Result<Vec<Extent>> {
     let mut map = Map {
         start,
         length: u64::MAX - start,
@@ -81,8 +80,8 @@ fn some(file: BorrowedFd<'_>, start: u64) -> io::Result<Vec<Extent>> {
         reserved: 0,
         extents: [Extent::default(); AT_ONCE],
     };
-    // SAFETY: the kernel writes at most `room` extents behind the fixed part, which is what `Map`
-    // has; the descriptor is borrowed for the time of the call.
+    // SAFETY: the kernel writes at most `room` extents behind the fixed part, for which `Map` has
+    // space; the descriptor is borrowed for the duration of the call.
     let rc = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, &raw mut map) };
     if rc != 0 {
         return Err(io::Error::last_os_error());

@@ -1,26 +1,27 @@
-//! L1, system calls that the libraries lack: the only home of unsafe code in user space.
+//! System calls that the libraries lack, and small facts of this host and this process.
+//!
+//! The only crate with unsafe code outside the eBPF loader. Each module wraps one interface of the
+//! kernel or the C library; none keeps state or knows what its callers use it for.
 #![allow(unsafe_code, reason = "each block is one call with its reason")]
 
-pub mod account;
-pub mod barrier;
 pub mod bpf;
 pub mod clock;
-pub mod code;
 pub mod extents;
-pub mod files;
+pub mod fd_limit;
+pub mod fsuid;
 pub mod ipc;
+pub mod membarrier;
 pub mod memory;
+pub mod mmap_file;
+pub mod mmapped_array;
 pub mod namespace;
 pub mod peer;
 pub mod pidfd;
-pub mod place;
 pub mod priority;
+pub mod ptrace;
 pub mod readable;
-pub mod rights;
-pub mod shown;
 pub mod spawn;
 pub mod timer;
-pub mod trace;
-pub mod user;
+pub mod trim_text;
+pub mod users;
 pub mod wait;
-pub mod words;

@@ -1,13 +1,13 @@
-//! Whether we live in the host's own pid namespace, or in a container.
+//! Whether this process runs in the host's pid namespace or in a container.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::LazyLock;
 
-/// `PROC_PID_INIT_INO` of include/uapi/linux/nsfs.h: the initial one has this number everywhere.
+/// `PROC_PID_INIT_INO` of include/uapi/linux/nsfs.h: inode of the initial pid namespace.
 const INITIAL: u64 = 0xEFFF_FFFC;
 
-/// Whether process ids are the host's here. Without a `/proc` to tell, they are taken to be. A
-/// process never changes its own namespace of ids.
+/// Whether process ids seen here are the host's; true if `/proc` is not mounted. Computed once: a
+/// process cannot change its own pid namespace.
 pub fn has_host_pids() -> bool {
     static HOSTS: LazyLock<bool> = LazyLock::new(|| {
         std::fs::metadata("/proc/self/ns/pid").map_or(true, |it| it.ino() == INITIAL)

@@ -1,8 +1,8 @@
-//! The end of processes: held by a descriptor each, and waited for all at once.
+//! Pidfds: descriptors that name one process, and a watch for the exit of many.
 //!
-//! In: process ids and marks. Out: the marks of those that have ended. A descriptor means one
-//! process for ever (pidfd_open(2)); whether it is the one that was meant, the caller must check
-//! after it was opened.
+//! In: process ids and marks. Out: signals sent, exit codes, the marks of processes that exited. A
+//! pidfd keeps naming the same process (pidfd_open(2)); the caller checks after opening it that
+//! this process is the intended one.
 
 use monitor_model::id::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// `PIDFD_GET_INFO` of include/uapi/linux/pidfd.h, with the 64 bytes of its first form.
 const PIDFD_GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;
-/// `PIDFD_INFO_EXIT`, since 6.15: the status of one that was waited for.
+/// `PIDFD_INFO_EXIT`, since 6.15: the exit status of a reaped process.
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
 
 /// `struct pidfd_info`.
@@ -30,58 +30,58 @@ struct PidfdInfo {
 
 const _: () = assert!(size_of::<PidfdInfo>() == 64);
 
-/// `PIDFD_THREAD` of include/uapi/linux/pidfd.h: a thread that leads no process, since 6.9.
+/// `PIDFD_THREAD` of include/uapi/linux/pidfd.h: a thread other than the main thread, since 6.9.
 const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
 
-/// A process, held.
+/// A pidfd.
 #[derive(Debug)]
-pub struct Held(OwnedFd);
+pub struct PidFd(OwnedFd);
 
-impl Held {
-    /// Holds whoever has this id now.
+impl PidFd {
+    /// Opens the process that has this id now.
     pub fn open(pid: Pid) -> io::Result<Self> {
-        Ok(Self(pidfd_open(raw(pid)?, PidfdFlags::empty())?))
+        Ok(Self(pidfd_open(raw_pid(pid)?, PidfdFlags::empty())?))
     }
 
-    /// Holds a thread, where the kernel can.
-    pub fn thread(tid: Pid) -> io::Result<Self> {
-        Ok(Self(pidfd_open(raw(tid)?, PIDFD_THREAD)?))
+    /// Opens a thread; kernels before 6.9 return `EINVAL`.
+    pub fn open_thread(tid: Pid) -> io::Result<Self> {
+        Ok(Self(pidfd_open(raw_pid(tid)?, PIDFD_THREAD)?))
     }
 
-    /// Sends it a signal, a real-time one too.
+    /// Sends a signal; real-time signals are allowed.
     pub fn signal(&self, number: u32) -> io::Result<()> {
         let number = i32::try_from(number).ok().and_then(NonZeroI32::new);
         let number = number.ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: the kernel checks the number; it is not one that our own C library waits for,
-        // and it goes to another process as kill(1) would send it.
+        // SAFETY: the kernel checks the number; the signal goes to another process, so it cannot
+        // be one that our own C library reserves for itself.
         let signal = unsafe { Signal::from_raw_nonzero_unchecked(number) };
         Ok(pidfd_send_signal(&self.0, signal)?)
     }
 
-    /// Gives it another nice value. There is no call for that by descriptor: it is made by number
-    /// while the process is known to live, and so has its number.
+    /// Sets the nice value. No call takes a pidfd for that, so it is set by pid right after the
+    /// process was seen alive.
     pub fn renice(&self, pid: Pid, value: i32) -> io::Result<()> {
         if self.has_ended() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Ok(setpriority_process(Some(raw(pid)?), value)?)
+        Ok(setpriority_process(Some(raw_pid(pid)?), value)?)
     }
 
-    /// Whether it has ended; it may still have to be waited for.
+    /// Whether the process has exited; it may still be a zombie.
     pub fn has_ended(&self) -> bool {
         let mut ends = [PollFd::new(&self.0, PollFlags::IN)];
         matches!(poll(&mut ends, Some(&Timespec::default())), Ok(1..))
     }
 
-    /// How it ended, as `wait(2)` tells it, where the kernel says it to those who did not wait.
+    /// The exit status as in wait(2); `None` before the process is reaped or before Linux 6.15.
     pub fn status(&self) -> Option<i32> {
         let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
-        // SAFETY: the kernel writes at most the 64 bytes that the number of the call says.
+        // SAFETY: the kernel writes at most the 64 bytes that are encoded in the request number.
         let rc = unsafe { libc::ioctl(self.0.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
         (rc == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
     }
 
-    /// The same as a shell tells it: 128 and its number for a signal.
+    /// The exit code as a shell reports it: 128 plus the number for a signal.
     pub fn exit_code(&self) -> Option<u64> {
         let status = u64::from(self.status()?.cast_unsigned());
         Some(match status & 0x7f {
@@ -91,37 +91,37 @@ impl Held {
     }
 }
 
-/// Sends a signal to one thread of a process, by number: for kernels that hold no threads.
-pub fn thread_kill(process: i32, thread: i32, signal: i32) -> io::Result<()> {
-    // SAFETY: three numbers; the kernel reads no memory of ours.
+/// Sends a signal to one thread by its id, for kernels without pidfds of threads.
+pub fn tgkill(process: i32, thread: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: three integers; the kernel reads no memory of ours.
     let rc = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn raw(pid: Pid) -> io::Result<RawPid> {
+fn raw_pid(pid: Pid) -> io::Result<RawPid> {
     let raw = i32::try_from(pid.0).ok().and_then(RawPid::from_raw);
     raw.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Waits for the end of many. Who lets go of a process waits for it no more.
-pub struct Ends(OwnedFd);
+/// Reports the exit of many processes. Dropping the `PidFd` of a process ends the watch.
+pub struct ExitWatch(OwnedFd);
 
-impl Ends {
-    /// Of nobody yet.
+impl ExitWatch {
+    /// A watch of no process.
     pub fn new() -> io::Result<Self> {
         Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
 
-    /// Holds a process; its mark comes once, when it has ended.
-    pub fn hold(&self, pid: Pid, mark: u64) -> io::Result<Held> {
-        let held = Held::open(pid)?;
+    /// Watches a process; `take_ended` returns its mark once, after it has exited.
+    pub fn watch(&self, pid: Pid, mark: u64) -> io::Result<PidFd> {
+        let pidfd = PidFd::open(pid)?;
         let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-        epoll::add(&self.0, &held.0, epoll::EventData::new_u64(mark), once)?;
-        Ok(held)
+        epoll::add(&self.0, &pidfd.0, epoll::EventData::new_u64(mark), once)?;
+        Ok(pidfd)
     }
 
-    /// The marks of those that have ended since it was asked last.
-    pub fn ended(&self) -> Vec<u64> {
+    /// The marks of the processes that have exited since the last call.
+    pub fn take_ended(&self) -> Vec<u64> {
         let mut events = Vec::with_capacity(64);
         let mut marks = Vec::new();
         while let Ok(1..) = epoll::wait(
@@ -135,7 +135,7 @@ impl Ends {
     }
 }
 
-impl AsFd for Ends {
+impl AsFd for ExitWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -147,25 +147,25 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn the_end_of_a_process_comes_once_and_only_while_it_is_held() {
+    fn an_exit_is_reported_once_and_only_while_the_pidfd_is_open() {
         let cat = || Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let (mut one, mut other) = (cat(), cat());
-        let ends = Ends::new().unwrap();
-        let held = ends.hold(Pid(one.id()), 7).unwrap();
-        drop(ends.hold(Pid(other.id()), 8).unwrap());
-        assert!(ends.ended().is_empty());
+        let exits = ExitWatch::new().unwrap();
+        let pidfd = exits.watch(Pid(one.id()), 7).unwrap();
+        drop(exits.watch(Pid(other.id()), 8).unwrap());
+        assert!(exits.take_ended().is_empty());
         for child in [&mut one, &mut other] {
             drop(child.stdin.take());
             child.wait().unwrap();
         }
-        assert_eq!(ends.ended(), [7]);
-        assert!(ends.ended().is_empty());
-        // Older kernels do not say; none says anything else.
-        assert!(held.status().is_none_or(|status| status == 0));
+        assert_eq!(exits.take_ended(), [7]);
+        assert!(exits.take_ended().is_empty());
+        // Older kernels return nothing.
+        assert!(pidfd.status().is_none_or(|status| status == 0));
     }
 
     #[test]
-    fn nobody_cannot_be_held() {
-        assert!(Ends::new().unwrap().hold(Pid(u32::MAX), 1).is_err());
+    fn a_process_that_does_not_exist_cannot_be_watched() {
+        assert!(ExitWatch::new().unwrap().watch(Pid(u32::MAX), 1).is_err());
     }
 }

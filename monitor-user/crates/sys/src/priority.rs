@@ -1,14 +1,14 @@
-//! The scheduling of our own threads.
+//! Real-time priority for a thread of this process.
 
 use std::io;
 
-/// Lets the calling thread run before all ordinary ones, as soon as it can (sched(7), SCHED_FIFO):
-/// for one that reads what must not wait, and sleeps as soon as it has. Needs CAP_SYS_NICE or a
-/// limit of real-time priority (`LimitRTPRIO=` of a unit).
-pub fn run_first() -> io::Result<()> {
+/// Gives the calling thread the lowest real-time priority (sched(7), SCHED_FIFO), so that it runs
+/// before all ordinary threads. Meant for a thread that reads a ring buffer and sleeps. Needs
+/// CAP_SYS_NICE or a real-time priority limit (`LimitRTPRIO=` of a systemd unit).
+pub fn set_fifo() -> io::Result<()> {
     let lowest = libc::sched_param { sched_priority: 1 };
-    // SAFETY: sched_setscheduler(2) reads one record, which lives until it returns; 0 is the
-    // calling thread. What it starts is not to inherit this.
+    // SAFETY: sched_setscheduler(2) reads one record, which outlives the call; 0 is the
+    // calling thread. Its children do not inherit the priority.
     let rc = unsafe {
         libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const lowest)
     };

@@ -1,13 +1,17 @@
-//! Waiting for a descriptor in the event loop.
+//! Waits for a descriptor in the tokio event loop.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A descriptor of our own, watched for reading. Needs a running event loop.
+/// Registers a descriptor for reading.
+///
+/// # Errors
+///
+/// Fails outside a running event loop, or if the descriptor cannot be polled.
 pub fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` has one number, and keeps it open until the `AsyncFd` lets go of it.
+    // SAFETY: an `OwnedFd` always returns the same descriptor, open until the `AsyncFd` drops it.
     let watched = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
     watched.map_err(io::Error::from)
 }

@@ -1,35 +1,38 @@
-//! What must be done between fork and exec of a program that is started for somebody.
+//! Settings applied between fork and exec of a child process.
+//!
+//! In: a `Command`. Out: the same, with one more step in the child before exec.
 
-use super::trace;
+use super::ptrace;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// With no signal blocked, whatever is blocked here.
-pub fn unblocked(command: &mut Command) {
-    // SAFETY: between fork and exec it makes system calls only and touches no lock and no heap.
+/// Starts the program with no signal blocked, whatever the calling thread blocks.
+pub fn unblock_signals(command: &mut Command) {
+    // SAFETY: between fork and exec the closure makes system calls only and uses no lock and no
+    // heap.
     let _command =
         unsafe { command.pre_exec(|| Ok(nix::sys::signal::SigSet::empty().thread_set_mask()?)) };
 }
 
-/// Traced by the thread that starts it, so that it stops before its first instruction.
-pub fn traced(command: &mut Command) {
+/// Makes the starting thread the tracer, so that the program stops before its first instruction.
+pub fn trace_me(command: &mut Command) {
     // SAFETY: as above, one system call.
-    let _command = unsafe { command.pre_exec(trace::trace_me) };
+    let _command = unsafe { command.pre_exec(ptrace::trace_me) };
 }
 
-/// With a descriptor more, as its number 3; whoever starts it has others of that number, and keeps
-/// them.
-pub fn with_third(command: &mut Command, fd: OwnedFd) {
+/// Passes a descriptor to the program as descriptor 3. The parent's descriptor 3 is not affected.
+pub fn with_fd3(command: &mut Command, fd: OwnedFd) {
     let dup = move || {
-        // SAFETY: it is given two numbers, of which the first stays open as long as this is there.
-        let there = unsafe { libc::dup2(fd.as_raw_fd(), 3) };
-        // It may have had the number before, and would close as the program begins.
-        // SAFETY: it is given numbers.
-        let stays = unsafe { libc::fcntl(3, libc::F_SETFD, 0) };
-        if there == -1 || stays == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        // SAFETY: two integers; the closure keeps the first descriptor open.
+        let copied = unsafe { libc::dup2(fd.as_raw_fd(), 3) };
+        // If it was descriptor 3 already, dup2(2) left its close-on-exec flag set.
+        // SAFETY: three integers.
+        let kept = unsafe { libc::fcntl(3, libc::F_SETFD, 0) };
+        if copied == -1 || kept == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
-    // SAFETY: between fork and exec it makes system calls only and touches no lock and no heap.
+    // SAFETY: between fork and exec the closure makes system calls only and uses no lock and no
+    // heap.
     let _command = unsafe { command.pre_exec(dup) };
 }

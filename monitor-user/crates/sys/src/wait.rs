@@ -1,31 +1,31 @@
-//! Waiting for a child and for what it used: `wait4(2)`, which the libraries leave out.
+//! Reaps a child and returns its resource usage: wait4(2), which the libraries lack.
 
 use monitor_model::id::{Ns, Pid};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// What the kernel says that a child and its own waited-for children used (`getrusage(2)`).
+/// Resource usage of a child and of its own reaped children (getrusage(2)).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// User and system time; exact, as each part is scaled to the time on a CPU.
+    /// User and system time; exact, because the kernel scales both to the measured run time.
     pub cpu: Ns,
-    /// The part in programs.
+    /// User time.
     pub user: Ns,
-    /// The part in the kernel.
+    /// System time.
     pub system: Ns,
-    /// Largest resident size of any of them, in bytes, as far as it is their own.
+    /// Largest peak resident size of any of these processes, in bytes, where known.
     pub peak_rss_bytes: Option<u64>,
 }
 
-/// Waits until the child ends, and reaps it.
+/// Waits until the child exits, and reaps it.
 pub fn wait(child: Pid) -> io::Result<(ExitStatus, Usage)> {
     let pid = libc::pid_t::try_from(child.0).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut status = 0;
-    // SAFETY: all members are integers, for which zero is a value.
+    // SAFETY: all members are integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     loop {
-        // SAFETY: both pointers are to locals that outlive the call.
+        // SAFETY: both pointers point to locals that outlive the call.
         let rc = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
         if rc == pid {
             break;

@@ -1,14 +1,14 @@
-//! The columns of the table: which there are by default, how wide they are, what stands in them.
+//! The columns of the table: the default ones, their width and their content.
 //!
-//! Any field of the list can be a column. Those that nobody chose are as many as the line holds,
-//! and none of them needs a hook that somebody has to ask for.
+//! Every process field can be a column. The default columns depend on the width of the line, and
+//! none of them needs an optional hook.
 
 use monitor_format::human;
-use monitor_model::field::{Category, Kind, ProcessField, Unit, Value};
-use monitor_model::group::{Group, sum};
+use monitor_model::field::{Category, FieldValue, ProcessField, Unit, ValueKind};
+use monitor_model::group::{Group, aggregation};
 use monitor_model::sample::Process;
 
-/// The columns of a newcomer, each with the width of the line from which it is shown.
+/// The default columns, each with the smallest line width that shows it.
 const DEFAULT: [(ProcessField, u16); 13] = [
     (ProcessField::Pid, 0),
     (ProcessField::User, 100),
@@ -25,24 +25,24 @@ const DEFAULT: [(ProcessField, u16); 13] = [
     (ProcessField::Cmdline, 120),
 ];
 
-/// The columns of a line of this width.
+/// The default columns for a line width.
 pub fn by_width(width: u16) -> Vec<ProcessField> {
     DEFAULT.iter().filter(|(_, from)| width >= *from).map(|(field, _)| *field).collect()
 }
 
-/// The columns that can be chosen: all but those that a row of the table does not have.
+/// The columns that can be selected: all fields of a row.
 pub fn all() -> impl Iterator<Item = ProcessField> {
     ProcessField::all().filter(|field| !matches!(field, ProcessField::Tid | ProcessField::Ended))
 }
 
-/// Whether a column starts at its left end.
+/// Whether a column is left-aligned.
 pub fn is_left(field: ProcessField) -> bool {
-    matches!(field.field().kind, Kind::Text | Kind::Letter)
+    matches!(field.field().kind, ValueKind::Text | ValueKind::Letter)
 }
 
-/// Cells of a column; a text that is the last one takes what is left of the line.
+/// The width of a column in cells; a text in the last column takes the rest of the line.
 pub fn width(field: ProcessField) -> u16 {
-    let least = match (field, field.field().unit) {
+    let min = match (field, field.field().unit) {
         (ProcessField::Pid | ProcessField::Ppid, _) => 7,
         (ProcessField::User, _) => 8,
         (ProcessField::Comm, _) => 15,
@@ -54,25 +54,25 @@ pub fn width(field: ProcessField) -> u16 {
         (_, Unit::None) => 1,
     };
     let title = field.field().title.chars().count();
-    u16::try_from(title).unwrap_or(least).max(least)
+    u16::try_from(title).unwrap_or(min).max(min)
 }
 
-/// Appends what stands in a column of a process; `-` for what is absent.
-pub fn of_process(process: &Process, field: ProcessField, out: &mut String) {
+/// Appends the value of a process in a column; `-` if it is absent.
+pub fn process_cell(process: &Process, field: ProcessField, out: &mut String) {
     if field == ProcessField::Comm {
         return human::escaped(&process.comm(), out);
     }
     write(process.value(field), field, out);
 }
 
-/// The same of a group: what adds up, and its name in place of a command.
-pub fn of_group(group: &Group, field: ProcessField, out: &mut String) {
-    if sum(field).is_some() {
+/// Appends the value of a group in a column; nothing if the field is not aggregated.
+pub fn group_cell(group: &Group, field: ProcessField, out: &mut String) {
+    if aggregation(field).is_some() {
         write(group.row.value(field), field, out);
     }
 }
 
-fn write(value: Option<Value<'_>>, field: ProcessField, out: &mut String) {
+fn write(value: Option<FieldValue<'_>>, field: ProcessField, out: &mut String) {
     match value {
         Some(value) => human::value(field.field(), value, out),
         None => out.push('-'),
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eighty_columns_show_what_a_newcomer_looks_for_and_name_the_command() {
+    fn the_default_columns_fit_eighty_cells() {
         let columns = by_width(80);
         let used: u16 = columns.iter().map(|field| width(*field) + 1).sum();
         assert!(columns.contains(&ProcessField::TcpSentRate) && used <= 80, "{used}");
@@ -97,10 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn no_default_column_attaches_what_nobody_asked_for() {
-        use monitor_sampling::need;
+    fn no_default_column_needs_an_optional_capability() {
+        use monitor_sampling::capability_deps;
         let columns = by_width(u16::MAX);
-        let needed = need::capabilities(monitor_model::scope::Scope::All, &[], &columns);
+        let needed = capability_deps::capabilities(monitor_model::scope::Scope::All, &[], &columns);
         assert!(needed.iter().all(|capability| !capability.opt_in()), "{needed:?}");
     }
 }

@@ -1,18 +1,18 @@
-//! Which key does what: one table behind the keyboard, the help on the screen and the manual.
+//! The key bindings: one table for the keyboard, the help on the screen and the manual.
 //!
-//! A key is listed once. What a key means while something is being typed or chosen is not here:
-//! there it is a letter, or moves the bar.
+//! Each key is listed once. While a text is typed or a list is open, keys have other meanings,
+//! which are not defined here.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What a key asks for.
+/// An action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// End.
+    /// Quit.
     Quit,
-    /// Show or hide the help.
+    /// Show the help.
     Help,
-    /// Leave what is open, or the filter.
+    /// Close what is open, or remove the filter.
     Back,
     /// One row up.
     Up,
@@ -32,21 +32,21 @@ pub enum Action {
     Right,
     /// Type a condition.
     Filter,
-    /// Choose what to sort by.
+    /// Select the column to sort by.
     Sort,
     /// Sort by the column further left.
     SortLeft,
     /// Sort by the column further right.
     SortRight,
-    /// Turn the order round.
+    /// Reverse the order.
     Reverse,
-    /// Parents and children.
+    /// Show processes as a tree.
     Tree,
-    /// Choose what to add up by.
+    /// Select what to group by.
     Group,
-    /// Choose columns.
+    /// Select the columns.
     Columns,
-    /// Stand still.
+    /// Freeze the screen.
     Freeze,
     /// Read less often.
     Slower,
@@ -56,13 +56,13 @@ pub enum Action {
     Details,
     /// The next page of the details.
     NextTab,
-    /// The page before.
+    /// The previous page of the details.
     PreviousTab,
     /// Send a signal.
     Signal,
     /// Stop the process.
     Stop,
-    /// Let it continue.
+    /// Continue the process.
     Continue,
     /// Change its nice value.
     Nice,
@@ -70,34 +70,34 @@ pub enum Action {
     Watch,
     /// Remove a rule.
     Unwatch,
-    /// Health of the probes and what the monitor costs.
+    /// Show the probes and the usage of the monitor.
     Probes,
-    /// Back in a recording.
+    /// Seek back in a recording.
     SeekBack,
-    /// Forward in a recording.
+    /// Seek forward in a recording.
     SeekForward,
-    /// Far back in a recording.
+    /// Seek far back in a recording.
     LeapBack,
-    /// Far forward in a recording.
+    /// Seek far forward in a recording.
     LeapForward,
-    /// Draw everything anew.
+    /// Draw the whole screen again.
     Redraw,
-    /// Give the terminal back for a while.
+    /// Suspend to the shell.
     Suspend,
 }
 
-/// A key with what is held down.
+/// A key with its modifiers.
 pub type Chord = (KeyCode, KeyModifiers);
 
-/// A row of the table.
+/// A key binding.
 pub struct Binding {
-    /// Any of these.
+    /// The keys: any of them.
     pub chords: &'static [Chord],
-    /// What they ask for.
+    /// Their action.
     pub action: Action,
-    /// The word in the last line of the screen; empty for what is not shown there.
+    /// The label in the last line of the screen; empty if it is not shown there.
     pub label: &'static str,
-    /// What it does, for help and manual.
+    /// The description in help and manual.
     pub help: &'static str,
 }
 
@@ -126,7 +126,7 @@ const fn row(
     Binding { chords, action, label, help }
 }
 
-/// The table.
+/// All key bindings.
 pub const BINDINGS: &[Binding] = &[
     row(&[key('?'), f(1), key('h')], Action::Help, "help", "this help"),
     row(&[key('q'), f(10), ctrl('c')], Action::Quit, "quit", "end"),
@@ -150,39 +150,39 @@ pub const BINDINGS: &[Binding] = &[
     row(&[key(' ')], Action::Freeze, "freeze", "stand still, or go on"),
     row(&[key('-')], Action::Slower, "", "read half as often"),
     row(&[key('+'), key('=')], Action::Faster, "", "read twice as often"),
-    row(&[code(KeyCode::Enter)], Action::Details, "details", "details; of a group: who is in it"),
+    row(&[code(KeyCode::Enter)], Action::Details, "details", "details; of a group: its processes"),
     row(&[code(KeyCode::Tab)], Action::NextTab, "", "the next page of the details"),
-    row(&[code(KeyCode::BackTab)], Action::PreviousTab, "", "the page of the details before"),
-    row(&[key('k'), f(9)], Action::Signal, "signal", "send a signal, after a question"),
-    row(&[key('x')], Action::Stop, "", "stop the process (SIGSTOP), after a question"),
-    row(&[key('X')], Action::Continue, "", "let it continue (SIGCONT), after a question"),
-    row(&[key('n'), f(7)], Action::Nice, "", "change its nice value, after a question"),
+    row(&[code(KeyCode::BackTab)], Action::PreviousTab, "", "the previous page of the details"),
+    row(&[key('k'), f(9)], Action::Signal, "signal", "send a signal (asks for confirmation)"),
+    row(&[key('x')], Action::Stop, "", "stop the process (SIGSTOP; asks for confirmation)"),
+    row(&[key('X')], Action::Continue, "", "continue the process (SIGCONT; asks for confirmation)"),
+    row(&[key('n'), f(7)], Action::Nice, "", "change its nice value (asks for confirmation)"),
     row(&[key('w')], Action::Watch, "", "watch calls of a function or signals of the process"),
-    row(&[key('W')], Action::Unwatch, "", "remove such a rule; all go when this ends"),
-    row(&[key('p')], Action::Probes, "", "health of the probes, and what the monitor costs"),
+    row(&[key('W')], Action::Unwatch, "", "remove a rule; all are removed at the end"),
+    row(&[key('p')], Action::Probes, "", "state of the probes, usage of the monitor"),
     row(&[key('[')], Action::SeekBack, "", "ten readings back in a recording"),
     row(&[key(']')], Action::SeekForward, "", "ten readings forward in a recording"),
     row(&[key('{')], Action::LeapBack, "", "a hundred readings back"),
     row(&[key('}')], Action::LeapForward, "", "a hundred readings forward"),
-    row(&[ctrl('l')], Action::Redraw, "", "draw everything anew"),
-    row(&[ctrl('z')], Action::Suspend, "", "back to the shell for a while"),
+    row(&[ctrl('l')], Action::Redraw, "", "draw the whole screen again"),
+    row(&[ctrl('z')], Action::Suspend, "", "suspend to the shell"),
 ];
 
-/// What a key asks for.
+/// The action of a key.
 pub fn action(event: KeyEvent) -> Option<Action> {
-    // A terminal tells of shift by the letter that it sends.
+    // Terminals report Shift through the character itself.
     let modifiers = event.modifiers.difference(KeyModifiers::SHIFT);
     let chord = (event.code, modifiers);
     let row = BINDINGS.iter().find(|row| row.chords.contains(&chord));
     row.map(|row| row.action)
 }
 
-/// The keys of a row as people call them.
+/// The names of the keys of a binding.
 pub fn names(row: &Binding) -> String {
     row.chords.iter().map(|chord| name(*chord)).collect::<Vec<_>>().join(" ")
 }
 
-/// A key as people call it.
+/// The name of a key.
 pub fn name((code, modifiers): Chord) -> String {
     match code {
         KeyCode::Char(' ') => "Space".into(),
@@ -204,7 +204,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn no_key_means_two_things() {
+    fn no_key_is_bound_twice() {
         let mut seen = HashSet::new();
         for chord in BINDINGS.iter().flat_map(|row| row.chords) {
             assert!(seen.insert(name(*chord)), "{}", name(*chord));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_with_or_without_the_shift_that_makes_it() {
+    fn a_character_is_found_with_and_without_shift() {
         let press = |modifiers| KeyEvent::new(KeyCode::Char('?'), modifiers);
         assert_eq!(action(press(KeyModifiers::NONE)), Some(Action::Help));
         assert_eq!(action(press(KeyModifiers::SHIFT)), Some(Action::Help));
@@ -220,9 +220,9 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_the_names_that_people_use() {
-        let of = |action| BINDINGS.iter().find(|row| row.action == action).map(names);
-        assert_eq!(of(Action::Quit).as_deref(), Some("q F10 Ctrl-C"));
-        assert_eq!(of(Action::Freeze).as_deref(), Some("Space"));
+    fn keys_have_their_usual_names() {
+        let names_of = |action| BINDINGS.iter().find(|row| row.action == action).map(names);
+        assert_eq!(names_of(Action::Quit).as_deref(), Some("q F10 Ctrl-C"));
+        assert_eq!(names_of(Action::Freeze).as_deref(), Some("Space"));
     }
 }

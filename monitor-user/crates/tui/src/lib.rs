@@ -1,27 +1,27 @@
-//! The screen: what a person sees of a node, and does with keys and mouse.
+//! The screen of `monitor top`.
 //!
 //! ```text
-//!  key, mouse, resize, news --> State::take --> Effect (end, act on a process)
-//!                                 State --> draw --> frame
-//!                                 State --> Demand --> Feed --> news
+//!  key, mouse, resize, update --> ScreenState::handle --> Effect (quit, act on a process)
+//!                                  ScreenState --> draw --> frame
+//!                                  ScreenState --> ViewQuery --> FeedSource --> update
 //! ```
 //!
-//! `state` and `draw` are pure: no clock, no terminal, no backend. `feed` says where numbers come
-//! from: a backend here (`local`), a recording (`played`), a daemon (above). `run` ties them to a
-//! terminal.
+//! `state` and `draw` are pure: no clock, no terminal, no backend. `feed_source` defines where
+//! values come from: a backend (`local_source`), a recording (`replay_source`) or a daemon (above).
+//! `run` connects them to a terminal.
 
-pub mod act;
 pub mod column;
-pub mod demand;
 pub mod draw;
-pub mod feed;
+pub mod feed_source;
 pub mod key;
-pub mod local;
-pub mod look;
-pub mod own;
-pub mod played;
+pub mod local_source;
+pub mod process_action;
+pub mod process_cost;
 mod reader;
+pub mod replay_source;
 pub mod rule;
 pub mod run;
 pub mod state;
 mod terminal;
+pub mod theme;
+pub mod view_query;

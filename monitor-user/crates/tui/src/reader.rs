@@ -1,194 +1,212 @@
-//! One reading of a backend for the screen: rates, groups, jobs, who went, what it cost.
+//! One reading of a backend for the screen: rates, groups, jobs, ended processes, usage.
 //!
-//! In: what is wanted, and readings. Out: news. Knows no time but that of the samples; when to
-//! read is decided by `local`.
+//! In: queries and samples. Out: updates. Uses only the times of the samples; `local_source`
+//! decides when to read.
 
-use super::demand::Demand;
-use super::feed::{Inside, News};
-use super::own::Own;
+use super::feed_source::{ProcessDetails, Update};
+use super::process_cost::ProcessCost;
+use super::view_query::ViewQuery;
 use monitor_backend::{Backend, Error};
 use monitor_backends::select::Opened;
 use monitor_model::field::{Category, ProcessField, Role};
-use monitor_model::group::By;
+use monitor_model::group::GroupBy;
 use monitor_model::id::Ns;
 use monitor_model::rates;
-use monitor_model::sample::{Note, Process, Sample, Source, Text};
-use monitor_model::want::Want;
+use monitor_model::read_spec::ReadSpec;
+use monitor_model::sample::{BackendKind, Note, Process, ProcessTexts, Sample};
+use monitor_protocol::doctor::CapabilityReport;
 use monitor_recording::{Recording, Replay};
-use monitor_sampling::examination::Entry;
-use monitor_sampling::group::{Groups, Limits};
-use monitor_sampling::job::Jobs;
+use monitor_sampling::doctor_report::capability_report;
+use monitor_sampling::group::{GroupLimits, Groups};
+use monitor_sampling::job::JobTable;
 use monitor_sampling::plan::Plan;
 use monitor_sys::clock;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// How old the health of the probes may be: it is read from files of each program.
-const HEALTH_WITHIN: Ns = Ns(10_000_000_000);
-/// What is looked up for the details of one process.
-const OF_FOCUS: [ProcessField; 4] =
+/// Longest age of the state of the probes, which is read from a file of each program.
+const HEALTH_MAX_AGE: Ns = Ns(10_000_000_000);
+/// Fields that are described for the details of one process.
+const FOCUS_FIELDS: [ProcessField; 4] =
     [ProcessField::Cmdline, ProcessField::Cgroup, ProcessField::User, ProcessField::Path];
 
-/// A backend, and what must be remembered between two readings.
-pub struct Reader<B: Backend + ?Sized> {
+/// A backend, and the state between two readings.
+pub struct ViewReader<B: Backend + ?Sized> {
     backend: Box<B>,
-    /// Whether what it reads happens now: then more can be looked up.
+    /// Whether it reads live processes, of which details can be read.
     is_live: bool,
-    /// Why it is not a better one.
-    opening: Vec<Note>,
-    demand: Demand,
-    want: Want,
-    jobs: Jobs,
-    groups: Option<(By, Groups)>,
-    last: Arc<News>,
-    begun: bool,
-    health: Option<(Ns, Arc<[Entry]>)>,
-    own: Own,
+    /// Notes on the selection of the backend.
+    startup_notes: Vec<Note>,
+    query: ViewQuery,
+    spec: ReadSpec,
+    jobs: JobTable,
+    groups: Option<(GroupBy, Groups)>,
+    last: Arc<Update>,
+    has_previous: bool,
+    health: Option<(Ns, Arc<[CapabilityReport]>)>,
+    own_cost: ProcessCost,
 }
 
-impl Reader<dyn Backend> {
-    /// Of a backend that was opened for this.
-    pub fn live((backend, opening): Opened, demand: &Demand) -> Self {
-        Self::new(backend, opening, (true, demand))
+impl ViewReader<dyn Backend> {
+    /// A reader of an opened backend.
+    pub fn live((backend, startup_notes): Opened, query: &ViewQuery) -> Self {
+        Self::new(backend, startup_notes, (true, query))
     }
 }
 
-impl Reader<Replay> {
-    /// Of a recording.
-    pub fn played(replay: Replay, demand: &Demand) -> Self {
-        Self::new(Box::new(replay), Vec::new(), (false, demand))
+impl ViewReader<Replay> {
+    /// A reader of a recording.
+    pub fn replay(replay: Replay, query: &ViewQuery) -> Self {
+        Self::new(Box::new(replay), Vec::new(), (false, query))
     }
 
-    /// The recording, to seek in it: what comes next has nothing before it.
+    /// The recording, to seek in it. The next sample has no rates.
     pub fn seek(&mut self) -> &mut Recording {
-        self.begun = false;
+        self.has_previous = false;
         self.backend.recording_mut()
     }
 }
 
-impl<B: Backend + ?Sized> Reader<B> {
-    fn new(backend: Box<B>, opening: Vec<Note>, (is_live, demand): (bool, &Demand)) -> Self {
+impl<B: Backend + ?Sized> ViewReader<B> {
+    fn new(
+        backend: Box<B>,
+        startup_notes: Vec<Note>,
+        (is_live, query): (bool, &ViewQuery),
+    ) -> Self {
         let mut it = Self {
             backend,
             is_live,
-            opening,
-            want: Want::default(),
-            jobs: Jobs::default(),
+            startup_notes,
+            spec: ReadSpec::default(),
+            jobs: JobTable::default(),
             groups: None,
             last: Arc::default(),
-            begun: false,
+            has_previous: false,
             health: None,
-            own: Own::default(),
-            demand: demand.clone(),
+            own_cost: ProcessCost::default(),
+            query: query.clone(),
         };
-        it.demand(demand);
+        it.set_query(query);
         it
     }
 
-    /// What is wanted from now on. Attaches what that needs, and lets go of what it does not.
-    pub fn demand(&mut self, demand: &Demand) {
-        let mut request = demand.request();
-        // Here everybody is read in one pass, and what is shown is chosen from that.
+    /// Sets the query. Attaches the capabilities that it needs, and detaches others.
+    pub fn set_query(&mut self, query: &ViewQuery) {
+        let mut request = query.request();
+        // All processes are read in one pass, and the screen selects rows from that.
         request.top = None;
-        request.threads = demand.threads();
+        request.threads = query.threads();
         if request.threads {
             request.group_by = None;
         }
-        let Ok(plan) = Plan::of(&request) else { return };
-        self.want = plan.want;
+        let Ok(plan) = Plan::from_request(&request) else { return };
+        self.spec = plan.read_spec;
         self.backend.attach(&plan.capabilities);
         self.health = None;
-        if self.groups.as_ref().map(|(by, _)| *by) != demand.by {
-            self.groups = demand.by.map(|by| (by, Groups::new(by, Limits::default())));
+        if self.groups.as_ref().map(|(by, _)| *by) != query.group_by {
+            self.groups = query.group_by.map(|by| (by, Groups::new(by, GroupLimits::default())));
         }
-        self.demand = demand.clone();
+        self.query = query.clone();
     }
 
-    /// Reads once.
-    pub fn read(&mut self) -> Result<Arc<News>, Error> {
+    /// Reads a sample, and makes an update.
+    ///
+    /// # Errors
+    ///
+    /// When the backend cannot read.
+    pub fn read(&mut self) -> Result<Arc<Update>, Error> {
         let sample = self.sample()?;
         let groups = self.groups.as_mut().map(|(_, it)| it.learn(&sample, &Default::default()));
         let focus = self.focus(&sample);
-        let rates = match self.begun {
+        let rates = match self.has_previous {
             true => rates::rates(&self.last.rates.sample, sample),
             false => rates::first(sample),
         };
         let focus = focus.and_then(|text| {
-            let (id, _) = self.demand.focus?;
+            let (id, _) = self.query.focus?;
             let at = rates.sample.processes.binary_search_by_key(&id, |it| it.id).ok()?;
             Some(Process { text, ..rates.sample.processes[at].clone() })
         });
-        let news = News {
+        let update = Update {
             focus,
             matched: None,
-            inside: self.inside(),
-            cost: vec![self.own.look()],
+            details: self.details(),
+            cost: vec![self.own_cost.measure()],
             probes: self.health(clock::boot()),
-            place: None,
+            playback: None,
             rates: rates::Rates { groups, ..rates },
         };
-        self.begun = true;
-        self.last = Arc::new(news);
+        self.has_previous = true;
+        self.last = Arc::new(update);
         Ok(Arc::clone(&self.last))
     }
 
-    /// All that is wanted of one moment, with its texts.
+    /// A sample with texts and jobs.
     fn sample(&mut self) -> Result<Sample, Error> {
-        let mut sample = self.backend.read(&self.want)?;
-        sample.notes.splice(..0, self.opening.iter().cloned());
-        if !self.want.costly.is_empty() {
-            self.backend.describe(&mut sample.processes, &self.want);
+        let mut sample = self.backend.read(&self.spec)?;
+        sample.notes.splice(..0, self.startup_notes.iter().cloned());
+        if !self.spec.costly.is_empty() {
+            self.backend.describe(&mut sample.processes, &self.spec);
         }
-        if self.want.wants(ProcessField::Job) {
+        if self.spec.wants(ProcessField::Job) {
             self.jobs.learn(&mut sample);
         }
-        // Only who sees ends can tell of them; else who is not there any more has ended.
-        if self.begun && sample.source == Source::Procfs {
+        // procfs does not report exits: a process that is missing has ended.
+        if self.has_previous && sample.backend == BackendKind::Procfs {
             add_gone(&self.last.rates.sample.processes, &mut sample.processes);
         }
         Ok(sample)
     }
 
-    fn inside(&self) -> Inside {
-        if self.is_live { Inside::of(self.demand.focus) } else { Inside::recorded() }
+    fn details(&self) -> ProcessDetails {
+        if self.is_live {
+            ProcessDetails::read(self.query.focus)
+        } else {
+            ProcessDetails::recorded()
+        }
     }
 
     /// The texts of the process whose details are shown.
-    fn focus(&mut self, sample: &Sample) -> Option<Text> {
-        let (id, _) = self.demand.focus?;
+    fn focus(&mut self, sample: &Sample) -> Option<ProcessTexts> {
+        let (id, _) = self.query.focus?;
         let at = sample.processes.binary_search_by_key(&id, |it| it.id).ok()?;
         let mut one = [sample.processes[at].clone()];
-        let costly = OF_FOCUS.into_iter().chain(self.want.costly.iter().copied()).collect();
-        self.backend.describe(&mut one, &Want { costly, ..Want::default() });
+        let costly = FOCUS_FIELDS.into_iter().chain(self.spec.costly.iter().copied()).collect();
+        self.backend.describe(&mut one, &ReadSpec { costly, ..ReadSpec::default() });
         let [one] = one;
         let job = sample.processes[at].text.job.clone();
-        Some(Text { job, ..one.text })
+        Some(ProcessTexts { job, ..one.text })
     }
 
-    fn health(&mut self, at: Ns) -> Arc<[Entry]> {
+    fn health(&mut self, at: Ns) -> Arc<[CapabilityReport]> {
         match &self.health {
-            Some((then, probes)) if at.since(*then) < HEALTH_WITHIN => Arc::clone(probes),
+            Some((then, probes)) if at.since(*then) < HEALTH_MAX_AGE => Arc::clone(probes),
             _ => {
-                let probes: Arc<[Entry]> = self.backend.probes().iter().map(Entry::of).collect();
+                let probes: Arc<[CapabilityReport]> =
+                    self.backend.probes().iter().map(capability_report).collect();
                 self.health = Some((at, Arc::clone(&probes)));
                 probes
             }
         }
     }
 
-    /// What becomes readable when records wait.
+    /// A descriptor that is readable when records are waiting.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be duplicated.
     pub fn wake(&self) -> std::io::Result<Option<OwnedFd>> {
-        self.backend.wake().map(|fd| fd.try_clone_to_owned()).transpose()
+        self.backend.wake_fd().map(|fd| fd.try_clone_to_owned()).transpose()
     }
 
-    /// Fetches the records that wait.
+    /// Reads the waiting records.
     pub fn drain(&mut self) {
         self.backend.drain();
     }
 }
 
-/// Adds those that were there and are not any more, with their last numbers and no rates. Both
-/// lists are in the order of identities.
+/// Adds the processes that are missing since the last sample, with their last values and without
+/// rates. Both lists are sorted by identity.
 fn add_gone(before: &[Process], now: &mut Vec<Process>) {
     let mut gone = Vec::new();
     let mut living = now.iter().peekable();
@@ -226,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_there_any_more_is_shown_once_as_ended() {
+    fn a_missing_process_is_shown_once_as_ended() {
         let before = [process(1), process(2), ended(&process(3))];
         let mut now = vec![process(1), process(4)];
         add_gone(&before, &mut now);

@@ -1,81 +1,80 @@
-//! Rules that a person started from the screen: what is wished, and how each stands.
+//! Rules that were started from the screen: requests and states.
 //!
-//! In: nothing. Out: orders, which the feed carries out, and what it tells of them. How an event
-//! is watched is not known here.
+//! Data types only: the source of the screen runs the rules.
 
 use monitor_model::id::{Identity, Ns};
 use std::sync::Arc;
 
-/// What is wished.
+/// A request to start or remove a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum RuleRequest {
     /// Watch this event in a process.
     Start {
-        /// In which process.
+        /// The process.
         id: Identity,
-        /// What it is called.
+        /// Its name.
         name: String,
-        /// As it was typed: `call MPI_Send`, `signal`.
+        /// The event as typed: `call MPI_Send`, `signal`.
         event: String,
     },
-    /// Remove the rule of this number.
+    /// Remove the rule with this number.
     Remove(u32),
 }
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// By which it is removed.
+    /// Its number, which identifies it.
     pub number: u32,
-    /// In which process.
+    /// The process.
     pub id: Identity,
-    /// What that is called.
+    /// The name of the process.
     pub name: String,
-    /// What is watched, as it was typed.
+    /// The event, as typed.
     pub event: String,
-    /// How often it occurred.
+    /// The number of occurrences.
     pub count: u64,
-    /// How often in each second, lately.
+    /// Recent occurrences per second.
     pub per_s: Option<f64>,
-    /// How long half of the calls took at most, and 99 of 100.
+    /// Median and 99th percentile of the duration of calls.
     pub times: Option<[Ns; 2]>,
     /// Occurrences that were lost.
     pub lost: u64,
-    /// The last ones, the latest first.
-    pub last: Vec<Last>,
-    /// How it stands.
-    pub state: Standing,
+    /// The last occurrences, the latest first.
+    pub last: Vec<RuleOccurrence>,
+    /// Its state.
+    pub state: RuleStatus,
 }
 
 /// An occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Last {
-    /// When, since boot.
+pub struct RuleOccurrence {
+    /// The time since boot.
     pub at: Ns,
-    /// What is told of it.
+    /// Its description.
     pub text: String,
 }
 
-/// How a rule stands.
+/// The state of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It was asked for.
-    Asked,
-    /// It runs.
-    Runs,
-    /// It runs, but not all that was asked for could be had.
-    Partly(String),
-    /// It could not be started, or does not run any more.
-    Over(String),
+pub enum RuleStatus {
+    /// It is being started.
+    Requested,
+    /// It is active.
+    Active,
+    /// It is active, but a part of the event is not available.
+    Degraded(String),
+    /// It could not be started, or has ended.
+    Ended(String),
 }
 
-impl Standing {
-    /// Why it is not as it should be, or not yet.
+impl RuleStatus {
+    /// Why it is not fully active.
     pub fn why(&self) -> Option<&str> {
         match self {
-            Self::Asked => Some("being started"),
-            Self::Runs => None,
-            Self::Partly(why) | Self::Over(why) => Some(why),
+            Self::Requested => Some("being started"),
+            Self::Active => None,
+            Self::Degraded(why) | Self::Ended(why) => Some(why),
         }
     }
 }

@@ -1,97 +1,108 @@
-//! The loop: what comes first of keys, news and signals goes into the state, and the state onto
-//! the terminal.
+//! The event loop: keys, updates and signals change the state, which is drawn on the terminal.
 
-use super::feed::{Feed, Told};
-use super::look::Look;
-use super::state::{Effect, Input, State, View};
+use super::feed_source::{FeedEvent, FeedSource};
+use super::state::{Effect, ScreenInput, ScreenState, View};
 use super::terminal::{self, Screen};
+use super::theme::Theme;
 use crossterm::event::Event;
 use ratatui::layout::Size;
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
 
-/// Why it ended.
+/// Why the loop ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The user had enough.
+    /// The user quit.
     Quit,
     /// Interrupted (SIGINT).
     Interrupted,
-    /// Asked to end (SIGTERM), or the terminal is gone.
+    /// Terminated (SIGTERM), or the terminal was closed.
     Gone,
-    /// There is nothing more to show, for this reason.
+    /// The source ended, for this reason.
     Over(String),
 }
 
 /// A terminal with a state.
 pub struct Top {
     screen: Screen,
-    state: State,
+    state: ScreenState,
     events: Receiver<Event>,
     signals: [Signal; 3],
 }
 
-/// What came first.
-enum Came {
+/// An event of the loop.
+enum ScreenEvent {
     Event(Option<Event>),
-    Told(Told),
+    Feed(FeedEvent),
     Signal(Ended),
 }
 
 impl Top {
-    /// Takes the terminal. Needs a running event loop.
-    pub fn open(look: Look, view: View) -> io::Result<Self> {
-        // Before the terminal is drawn on: they would leave it like that.
+    /// Opens the terminal. Needs a running event loop.
+    ///
+    /// # Errors
+    ///
+    /// When the terminal or the signal handlers cannot be set up.
+    pub fn open(theme: Theme, view: View) -> io::Result<Self> {
+        // Before the terminal is changed: the default actions would not restore it.
         let signals = [
             signal(SignalKind::interrupt())?,
             signal(SignalKind::terminate())?,
             signal(SignalKind::hangup())?,
         ];
         let screen = Screen::open()?;
-        let state = State::new(screen.size()?, look, view);
+        let state = ScreenState::new(screen.size()?, theme, view);
         Ok(Self { screen, state, events: terminal::events(), signals })
     }
 
-    /// The state, to ask what it needs.
-    pub const fn state(&self) -> &State {
+    /// The state.
+    pub const fn state(&self) -> &ScreenState {
         &self.state
     }
 
-    /// Draws what there is.
+    /// Draws the state.
+    ///
+    /// # Errors
+    ///
+    /// When the terminal cannot be written to.
     pub fn draw(&mut self) -> io::Result<()> {
         let size = self.screen.size()?;
         if size != self.state.size {
-            let _ = self.state.take(Input::Resize(size));
+            let _ = self.state.handle(ScreenInput::Resize(size));
         }
         self.screen.draw(&self.state)
     }
 
-    /// Shows what a feed tells until somebody has enough.
-    pub async fn run(mut self, feed: &mut impl Feed) -> io::Result<Ended> {
-        let mut demand = self.state.demand();
+    /// Shows the updates of a source until the user quits or the source ends.
+    ///
+    /// # Errors
+    ///
+    /// When the terminal cannot be written to.
+    pub async fn run(mut self, feed: &mut impl FeedSource) -> io::Result<Ended> {
+        let mut query = self.state.view_query();
         loop {
-            let effect = match self.next(feed).await {
-                Came::Signal(ended) => return Ok(ended),
-                Came::Event(None) => return Ok(Ended::Gone),
-                Came::Told(Told::Ended(why)) => return Ok(Ended::Over(why)),
-                Came::Told(told) => self.state.take(Input::Told(told)),
-                Came::Event(Some(event)) => self.take(event),
+            let effect = match self.next_event(feed).await {
+                ScreenEvent::Signal(ended) => return Ok(ended),
+                ScreenEvent::Event(None) => return Ok(Ended::Gone),
+                ScreenEvent::Feed(FeedEvent::Ended(why)) => return Ok(Ended::Over(why)),
+                ScreenEvent::Feed(event) => self.state.handle(ScreenInput::Feed(event)),
+                ScreenEvent::Event(Some(event)) => self.handle(event),
             };
             if let Some(ended) = effect.and_then(|it| self.perform(it, feed).transpose()) {
                 return ended;
             }
-            // What was typed in one go is drawn once.
+            // Events that are waiting already are drawn once.
             while let Ok(event) = self.events.try_recv() {
-                let effect = self.take(event);
+                let effect = self.handle(event);
                 if let Some(ended) = effect.and_then(|it| self.perform(it, feed).transpose()) {
                     return ended;
                 }
             }
-            let wanted = self.state.demand();
-            if wanted != demand {
-                feed.demand(&wanted);
-                demand = wanted;
+            let needed = self.state.view_query();
+            if needed != query {
+                feed.set_query(&needed);
+                query = needed;
             }
             if let Err(error) = self.draw() {
                 return if is_gone(&error) { Ok(Ended::Gone) } else { Err(error) };
@@ -99,31 +110,31 @@ impl Top {
         }
     }
 
-    async fn next(&mut self, feed: &mut impl Feed) -> Came {
+    async fn next_event(&mut self, feed: &mut impl FeedSource) -> ScreenEvent {
         let [interrupt, terminate, hangup] = &mut self.signals;
         tokio::select! {
             biased;
-            _ = interrupt.recv() => Came::Signal(Ended::Interrupted),
-            _ = terminate.recv() => Came::Signal(Ended::Gone),
-            _ = hangup.recv() => Came::Signal(Ended::Gone),
-            event = self.events.recv() => Came::Event(event),
-            told = feed.next() => Came::Told(told),
+            _ = interrupt.recv() => ScreenEvent::Signal(Ended::Interrupted),
+            _ = terminate.recv() => ScreenEvent::Signal(Ended::Gone),
+            _ = hangup.recv() => ScreenEvent::Signal(Ended::Gone),
+            event = self.events.recv() => ScreenEvent::Event(event),
+            event = feed.next() => ScreenEvent::Feed(event),
         }
     }
 
-    fn take(&mut self, event: Event) -> Option<Effect> {
+    fn handle(&mut self, event: Event) -> Option<Effect> {
         let input = match event {
-            Event::Key(key) => Input::Key(key),
-            Event::Mouse(mouse) => Input::Mouse(mouse),
-            Event::Resize(width, height) => Input::Resize(Size { width, height }),
+            Event::Key(key) => ScreenInput::Key(key),
+            Event::Mouse(mouse) => ScreenInput::Mouse(mouse),
+            Event::Resize(width, height) => ScreenInput::Resize(Size { width, height }),
             _ => return None,
         };
-        self.state.take(input)
+        self.state.handle(input)
     }
 
-    /// Does what the state cannot; the end, if it is that.
-    fn perform(&mut self, effect: Effect, feed: &mut impl Feed) -> io::Result<Option<Ended>> {
-        let said = match effect {
+    /// Performs an effect; returns why the loop ends, if it does.
+    fn perform(&mut self, effect: Effect, feed: &mut impl FeedSource) -> io::Result<Option<Ended>> {
+        let message = match effect {
             Effect::Quit => return Ok(Some(Ended::Quit)),
             Effect::Suspend => return self.screen.suspend().map(|()| None),
             Effect::Redraw => return self.screen.clear().map(|()| None),
@@ -132,18 +143,18 @@ impl Top {
                 Ok(()) => return Ok(None),
                 Err(why) => why,
             },
-            Effect::Rule(order) => match feed.rule(order) {
+            Effect::Rule(request) => match feed.rule(request) {
                 Ok(()) => return Ok(None),
                 Err(why) => why,
             },
         };
-        let _ = self.state.take(Input::Said(said));
+        let _ = self.state.handle(ScreenInput::Message(message));
         Ok(None)
     }
 }
 
-/// Whether a terminal that cannot be written to is none any more.
+/// Whether the error means that the terminal was closed.
 fn is_gone(error: &io::Error) -> bool {
-    // EIO is what a terminal answers that was closed (tty_ioctl(4)); it has no kind of its own.
+    // A closed terminal returns EIO, which has no `ErrorKind`.
     error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(5)
 }

@@ -1,7 +1,7 @@
-//! The terminal: drawn on while this lives, as it was before when it is gone, also after a panic.
+//! The terminal: set up for drawing while this exists, and restored afterwards, even after a panic.
 
 use super::draw::draw;
-use super::state::State;
+use super::state::ScreenState;
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{self, Event};
 use crossterm::style::Print;
@@ -17,29 +17,33 @@ use std::mem::ManuallyDrop;
 use std::sync::Once;
 use tokio::sync::mpsc::{Receiver, channel};
 
-/// Bytes of a frame that are written at once.
+/// Size of the write buffer in bytes.
 const FRAME_BYTES: usize = 1 << 16;
-/// Events that may wait; who types faster waits himself.
+/// Events that may wait.
 const EVENTS: usize = 256;
-/// Buttons and wheel, in coordinates without a limit (xterm, "Mouse Tracking"). Not every
-/// movement: each would wake us.
+/// Mouse buttons and wheel, with SGR coordinates (xterm, "Mouse Tracking"). Movements are not
+/// reported, because each would wake the loop.
 const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
 const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 
-/// A terminal that is drawn on.
+/// A terminal in drawing mode.
 pub struct Screen {
-    /// Never dropped: it would show the cursor, which `give_back` does, and complain on standard
-    /// error where that fails, which is a panic where the terminal is gone.
+    /// Never dropped: its `drop` shows the cursor, which `restore` does, and prints to standard
+    /// error if that fails, which panics if the terminal is closed.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<Stdout>>>>,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Sets up the terminal.
+    ///
+    /// # Errors
+    ///
+    /// When the terminal refuses.
     pub fn open() -> io::Result<Self> {
-        mend_after_panic();
-        take()?;
+        restore_on_panic();
+        enter()?;
         let writer = BufWriter::with_capacity(FRAME_BYTES, io::stdout());
-        let terminal = Terminal::new(CrosstermBackend::new(writer)).inspect_err(|_| give_back())?;
+        let terminal = Terminal::new(CrosstermBackend::new(writer)).inspect_err(|_| restore())?;
         Ok(Self { terminal: ManuallyDrop::new(terminal) })
     }
 
@@ -49,24 +53,24 @@ impl Screen {
     }
 
     /// Draws what changed.
-    pub fn draw(&mut self, state: &State) -> io::Result<()> {
+    pub fn draw(&mut self, state: &ScreenState) -> io::Result<()> {
         self.terminal.draw(|frame| draw(state, frame.buffer_mut())).map(drop)
     }
 
-    /// Has the next frame drawn whole.
+    /// Makes the next frame be drawn as a whole.
     pub fn clear(&mut self) -> io::Result<()> {
-        // Not `Terminal::clear`: that asks the terminal where its cursor is, and the answer would
-        // come in among the keys.
+        // Not `Terminal::clear`, which queries the cursor position: the answer would arrive among
+        // the keys.
         let size = self.size()?;
         self.terminal.resize(Rect::new(0, 0, size.width, size.height))
     }
 
-    /// Gives the terminal to the shell until it lets us go on.
+    /// Suspends to the shell (SIGTSTP), and sets up the terminal again afterwards.
     pub fn suspend(&mut self) -> io::Result<()> {
-        give_back();
+        restore();
         let stopped =
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP);
-        take()?;
+        enter()?;
         stopped?;
         self.clear()
     }
@@ -74,37 +78,37 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
-fn take() -> io::Result<()> {
+fn enter() -> io::Result<()> {
     enable_raw_mode()?;
-    execute!(io::stdout(), EnterAlternateScreen, Hide, Print(MOUSE_ON)).inspect_err(|_| give_back())
+    execute!(io::stdout(), EnterAlternateScreen, Hide, Print(MOUSE_ON)).inspect_err(|_| restore())
 }
 
-/// Whoever is gone needs no terminal: what fails here has nobody to be told to.
-fn give_back() {
+/// Restores the terminal. Errors are ignored: the terminal may be closed.
+fn restore() {
     let mut stdout = io::stdout();
     let _ = queue!(stdout, Print(MOUSE_OFF), Show, LeaveAlternateScreen);
     let _ = stdout.flush();
     let _ = disable_raw_mode();
 }
 
-/// Has a panic find the terminal as it was, so that its message can be read.
-fn mend_after_panic() {
+/// Restores the terminal before a panic message is printed.
+fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            give_back();
+            restore();
             before(panic);
         }));
     });
 }
 
-/// Keys, mouse and sizes. They are read on a thread of their own: where a terminal was closed in
-/// mid-sequence the library waits for the rest, and must not be waited for.
+/// Events of keys, mouse and size. They are read on a separate thread: if the terminal is closed
+/// within an escape sequence, the library blocks.
 pub fn events() -> Receiver<Event> {
     let (sender, receiver) = channel(EVENTS);
     let _thread = std::thread::spawn(move || {

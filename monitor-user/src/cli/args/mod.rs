@@ -1,15 +1,15 @@
-//! The words of the command line, as they were written.
+//! The arguments of the command line, parsed and typed.
 //!
-//! One definition feeds the parser, the help, the manual pages and the completions. Names of
-//! fields are checked later, when it is known of what.
+//! One definition feeds the parser, the help, the manual pages and the completions. Field names
+//! are checked later, by `cli/plan`, which knows their category.
 
 mod parse;
 mod reading;
 mod service;
 
-use super::recording::words as recording;
-use super::top::words::Top;
-use super::{exit, when, words};
+use super::recording::args as recording;
+use super::top::args::TopArgs;
+use super::{daemon_args, exit, when};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -17,17 +17,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use parse::{interval, names};
-pub use reading::{Printed, ProbeLog, Reader, Reading};
-pub use service::{Config, ConfigCommand, Serve, Status};
+pub use reading::{PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs};
+pub use service::{ConfigArgs, ConfigCommand, ServeArgs, StatusArgs};
 
-/// Knows exactly what every process of this node uses, and costs almost nothing.
+/// Measures exactly what every process of this node uses, at almost no cost.
 ///
-/// Without a command it shows the screen of top, on a terminal.
+/// Without a command, on a terminal, it starts the screen of `monitor top`.
 #[derive(Debug, Parser)]
 #[command(name = "monitor", version, after_help = exit::HELP)]
 #[command(max_term_width = 80)]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -35,181 +35,181 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Read once
-    Sample(Sample),
-    /// Read again and again, with rates
-    Watch(Watch),
-    /// Look at processes and node on a screen, with keys and mouse
-    Top(Top),
-    /// Record what is read
-    Record(recording::Record),
-    /// Print a recording as watch would have printed it
-    Replay(recording::Replay),
-    /// Tell from a recording what used what
-    Report(recording::Report),
-    /// Give a recording to other programs, as CSV, JSON or Parquet
-    Export(recording::Export),
-    /// Save what the flight recorder of the daemon kept
-    Save(recording::Save),
-    /// Run a command; tell what it and all its descendants used
-    Run(Run),
-    /// Start a monitor at the daemon, and print what it tells
-    Start(words::Start),
-    /// List the monitors that run at the daemon
-    List(words::List),
-    /// Cancel a monitor that runs at the daemon
-    Cancel(words::Cancel),
-    /// Print what monitors that run on a lease have to tell
-    Events(words::Events),
-    /// Ask in the request language, and print the replies
-    Ask(words::Ask),
-    /// The manual of what can be asked for
-    Services(words::Services),
-    /// Print, count, time or stop: when a function is called, a signal comes, a program ends
-    When(when::words::When),
-    /// Serve the tools of this node: one reader for all of them
-    Serve(Serve),
-    /// What the service of this node uses, holds and refused
-    Status(Status),
-    /// Check the configuration of the service, or show what holds
-    Config(Config),
-    /// List every field, or one: name, unit, meaning, source
-    Fields(Fields),
-    /// Tell what works here, by which hook, at what cost, and what is missing
-    Doctor(Doctor),
-    /// Act on processes for a user: started by the service, with a socket as its input
+    /// Read once, print and exit
+    Sample(SampleArgs),
+    /// Read periodically and print rates
+    Watch(WatchArgs),
+    /// Show processes and node on an interactive screen
+    Top(TopArgs),
+    /// Record samples to a file
+    Record(recording::RecordArgs),
+    /// Print a recording as watch would print it
+    Replay(recording::ReplayArgs),
+    /// Summarize a recording: which processes used which resources
+    Report(recording::ReportArgs),
+    /// Export a recording as CSV, JSON or Parquet
+    Export(recording::ExportArgs),
+    /// Save the contents of the daemon's flight recorder to a file
+    Save(recording::SaveArgs),
+    /// Run a command and report what it and its descendants used
+    Run(RunArgs),
+    /// Start a monitor at the daemon and print its samples
+    Start(daemon_args::StartArgs),
+    /// List the monitors running at the daemon
+    List(daemon_args::ListArgs),
+    /// Cancel a monitor running at the daemon
+    Cancel(daemon_args::CancelArgs),
+    /// Print the samples of detached monitors
+    Events(daemon_args::EventsArgs),
+    /// Send OMIS requests and print the replies
+    Ask(daemon_args::AskArgs),
+    /// Print the manual of the services that requests can call
+    Services(daemon_args::ServicesArgs),
+    /// Print, count, time or stop on function calls, signals, execs and exits
+    When(when::args::WhenArgs),
+    /// Run the daemon: one reader for all tools of this node
+    Serve(ServeArgs),
+    /// Print what the daemon uses, holds and has refused
+    Status(StatusArgs),
+    /// Check the daemon's configuration, or show the effective one
+    Config(ConfigArgs),
+    /// List the fields with unit, meaning and source
+    Fields(FieldsArgs),
+    /// Report what works here, by which hook, at what cost, and what is missing
+    Doctor(DoctorArgs),
+    /// Act on processes with the rights of one user; started by the daemon
     #[command(hide = true)]
-    Hand(Hand),
-    /// Print the completions of a shell
-    Completions(Completions),
-    /// Print the manual page, or write all of them to a folder
-    Man(Man),
+    UserWorker(UserWorkerArgs),
+    /// Print shell completions
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write all manual pages to a folder
+    Man(ManArgs),
 }
 
-/// `hand`.
+/// Arguments of `user-worker`.
 #[derive(Debug, Args)]
-pub struct Hand {
-    /// The user whose rights it takes
+pub struct UserWorkerArgs {
+    /// User whose rights it takes
     #[arg(long)]
     pub uid: Option<u32>,
-    /// His group
+    /// Group of the user
     #[arg(long, requires = "uid")]
     pub gid: Option<u32>,
-    /// His other groups
+    /// Supplementary groups of the user
     #[arg(long, requires = "uid", value_delimiter = ',', num_args = 0..)]
     pub groups: Vec<u32>,
 }
 
-/// `sample`.
+/// Arguments of `sample`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
-pub struct Sample {
-    /// What to read.
+pub struct SampleArgs {
+    /// What is read and how it is printed.
     #[command(flatten)]
-    pub reading: Reading,
-    /// Who reads.
+    pub reading: ReadingArgs,
+    /// Daemon or local backend.
     #[command(flatten)]
-    pub reader: Reader,
-    /// What is logged.
+    pub reader: SourceArgs,
+    /// Log level of the BPF programs.
     #[command(flatten)]
-    pub log: ProbeLog,
+    pub log: ProbeLogArgs,
 }
 
-/// `watch`.
+/// Arguments of `watch`.
 #[derive(Debug, Parser)]
 #[command(after_help = exit::HELP)]
-pub struct Watch {
-    /// What to read.
+pub struct WatchArgs {
+    /// What is read and how it is printed.
     #[command(flatten)]
-    pub reading: Reading,
-    /// Who reads.
+    pub reading: ReadingArgs,
+    /// Daemon or local backend.
     #[command(flatten)]
-    pub reader: Reader,
-    /// What is logged.
+    pub reader: SourceArgs,
+    /// Log level of the BPF programs.
     #[command(flatten)]
-    pub log: ProbeLog,
-    /// Time from one reading to the next, such as 100ms, 1s or 2m
+    pub log: ProbeLogArgs,
+    /// Interval between readings, such as 100ms, 1s or 2m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub every: Duration,
-    /// Stop after so many readings
+    /// Stop after N readings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 }
 
-/// `run`.
+/// Arguments of `run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_CODES)]
-pub struct Run {
+pub struct RunArgs {
     /// The command and its arguments
     #[arg(required = true, last = true)]
     pub command: Vec<OsString>,
-    /// Form of the report
+    /// Format of the report
     #[arg(long, default_value = "text", value_enum)]
     pub format: RunForm,
     /// Write the report to this file
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Record it and all its descendants, once a second, reading without the daemon
+    /// Record the command and its descendants once a second; reads without the daemon
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// With --record: replace the file if it is there
+    /// With --record: replace an existing file
     #[arg(long, requires = "record")]
     pub force: bool,
-    /// Who reads.
+    /// Daemon or local backend.
     #[command(flatten)]
-    pub reader: Reader,
+    pub reader: SourceArgs,
 }
 
-/// Forms of the report of a run.
+/// Formats of the report of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum RunForm {
-    /// For people, on standard error.
+    /// Text, on standard error.
     Text,
-    /// One object, on standard output.
+    /// One JSON object, on standard output.
     Json,
 }
 
 const RUN_CODES: &str = "\
 Exit codes:
-  the command's own, or 128 and the number of the signal that ended it
+  that of the command, or 128 plus the number of the signal that ended it
   126  the command cannot be executed
-  127  there is no such command";
+  127  the command does not exist";
 
-/// `fields`.
+/// Arguments of `fields`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
-pub struct Fields {
-    /// One field; all of them, if absent
+pub struct FieldsArgs {
+    /// Field to list; default: all fields
     pub name: Option<String>,
-    /// Form of the output
+    /// Output format
     #[arg(long, default_value = "table",
         value_parser = PossibleValuesParser::new(["table", "json", "markdown"]))]
     pub format: String,
 }
 
-/// `doctor`.
+/// Arguments of `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
-pub struct Doctor {
-    /// How it is printed.
+pub struct DoctorArgs {
+    /// Output format.
     #[command(flatten)]
-    pub printed: Printed,
-    /// Who is asked.
+    pub printed: PrintArgs,
+    /// Daemon or local backend.
     #[command(flatten)]
-    pub reader: Reader,
+    pub reader: SourceArgs,
 }
 
-/// `completions`.
+/// Arguments of `completions`.
 #[derive(Debug, Args)]
-pub struct Completions {
-    /// The shell
+pub struct CompletionsArgs {
+    /// Shell to complete for
     pub shell: clap_complete::Shell,
 }
 
-/// `man`.
+/// Arguments of `man`.
 #[derive(Debug, Args)]
-pub struct Man {
-    /// Write monitor.1, monitor-sample.1, … there
+pub struct ManArgs {
+    /// Folder to write monitor.1, monitor-sample.1, … to
     pub dir: Option<PathBuf>,
 }
 
@@ -219,7 +219,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn clap_accepts_the_definition() {
         Cli::command().debug_assert();
     }
 

@@ -1,53 +1,53 @@
-//! The words that several commands share: what is read, who reads, and how it is printed.
+//! Arguments that several commands share: what is read, from which source, and how it is printed.
 //!
-//! In: the command line. Out: it, typed. What the words mean together is `cli/plan`'s.
+//! In: the command line. Out: the same, typed. `cli/plan` checks combinations and field names.
 
 use super::parse::names;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use monitor_backends::select::Choice;
-use monitor_format::Form;
-use monitor_model::group::By;
+use monitor_backends::select::BackendChoice;
+use monitor_format::OutputFormat;
+use monitor_model::group::GroupBy;
 use monitor_model::scope::Scope;
-use monitor_sys::user;
+use monitor_sys::users;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `sample` and `watch` have in common.
+/// What is read and how it is printed: shared by `sample`, `watch`, `start` and recordings.
 #[derive(Clone, Debug, Args)]
-pub struct Reading {
-    /// Processes, the node with its devices, disks, interfaces, or all
+pub struct ReadingArgs {
+    /// What to read: processes, the node with its devices, disks, interfaces, or all
     #[arg(default_value = "proc", value_parser = names::<Scope>(&Scope::NAMES))]
     pub part: Scope,
-    /// With disk or net: only these devices
+    /// With disk or net: show only these devices
     pub device: Vec<String>,
 
-    /// Only these processes
+    /// Show only these processes
     #[arg(long, value_name = "PID,…", value_delimiter = ',', help_heading = "Which processes")]
     pub pid: Vec<u32>,
-    /// Only processes with this command name; * stands for any letters
+    /// Show only processes with this command name; * matches any characters
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Which processes")]
     pub comm: Vec<String>,
-    /// Only processes of this user, by name or number
-    #[arg(long, value_name = "USER,…", value_delimiter = ',', value_parser = user::number,
+    /// Show only processes of this user, by name or number
+    #[arg(long, value_name = "USER,…", value_delimiter = ',', value_parser = users::uid,
         help_heading = "Which processes")]
     pub uid: Vec<u32>,
-    /// Only processes in this cgroup or below it
+    /// Show only processes in this cgroup or below it
     #[arg(long, value_name = "PATH,…", value_delimiter = ',', help_heading = "Which processes")]
     pub cgroup: Vec<String>,
-    /// Show only the first so many (watch on a terminal: as many as fit)
+    /// Show at most N rows (default for watch on a terminal: as many as fit)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
         help_heading = "Which processes")]
     pub top: Option<u32>,
-    /// Add up processes that have this in common, ended ones included
-    #[arg(long, value_name = "WHAT", value_parser = names::<By>(&By::NAMES),
+    /// Add up processes by this property, exited ones included
+    #[arg(long, value_name = "WHAT", value_parser = names::<GroupBy>(&GroupBy::NAMES),
         help_heading = "Which processes")]
-    pub group_by: Option<By>,
-    /// With --group-by: tell a group so long after its last process ended
+    pub group_by: Option<GroupBy>,
+    /// With --group-by: keep reporting a finished group for TIME
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration,
         requires = "group_by", help_heading = "Which processes")]
     pub keep: Duration,
-    /// Sort by this field, largest first; +FIELD smallest first
+    /// Sort by this field, largest first; +FIELD: smallest first
     #[arg(
         long,
         value_name = "[+|-]FIELD",
@@ -57,96 +57,96 @@ pub struct Reading {
     pub sort: Option<String>,
 
     /// Show these fields (see: monitor fields)
-    #[arg(long, value_name = "FIELD,…", value_delimiter = ',', help_heading = "What of them")]
+    #[arg(long, value_name = "FIELD,…", value_delimiter = ',', help_heading = "What to show")]
     pub fields: Vec<String>,
-    /// A row for each thread
-    #[arg(long, help_heading = "What of them")]
+    /// Show one row per thread
+    #[arg(long, help_heading = "What to show")]
     pub threads: bool,
-    /// Count block I/O by process
-    #[arg(long, help_heading = "What of them")]
+    /// Count block I/O per process
+    #[arg(long, help_heading = "What to show")]
     pub disk: bool,
-    /// Count the payload of every socket by process: UDP too
-    #[arg(long, help_heading = "What of them")]
+    /// Count bytes sent and received on every socket, per process, including UDP
+    #[arg(long, help_heading = "What to show")]
     pub net: bool,
-    /// Percentiles of the wait for a CPU
-    #[arg(long, help_heading = "What of them")]
+    /// Measure percentiles of the run-queue latency
+    #[arg(long, help_heading = "What to show")]
     pub runqlat: bool,
-    /// With --disk: charge write-back to the process that made the pages dirty
-    #[arg(long, requires = "disk", help_heading = "What of them")]
+    /// With --disk: charge write-back to the process that dirtied the pages
+    #[arg(long, requires = "disk", help_heading = "What to show")]
     pub writeback: bool,
-    /// Count CPU time at each switch
-    #[arg(long, help_heading = "What of them")]
+    /// Count CPU time at each context switch
+    #[arg(long, help_heading = "What to show")]
     pub exact_cpu: bool,
-    /// Tell each signal: when, from whom, to whom, what became of it
-    #[arg(long, help_heading = "What of them")]
+    /// Print each signal with time, sender, receiver and outcome
+    #[arg(long, help_heading = "What to show")]
     pub signals: bool,
 
-    /// Form of the output
-    #[arg(long, default_value = "table", value_parser = names::<Form>(&Form::NAMES),
+    /// Output format
+    #[arg(long, default_value = "table", value_parser = names::<OutputFormat>(&OutputFormat::NAMES),
         help_heading = "Output")]
-    pub format: Form,
-    /// Under the keys and in the units of PMIx: --format pmix
+    pub format: OutputFormat,
+    /// Use the keys and units of PMIx: same as --format pmix
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     pub pmix: bool,
-    /// Write to this file, a whole sample at a time
+    /// Write to this file, one whole sample at a time
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
 }
 
-/// Who reads: the daemon of this node, if one answers, else we.
+/// The source of samples: the daemon of this node, if one answers, else a backend here.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Who reads")]
-pub struct Reader {
-    /// Do not ask the daemon
+#[command(next_help_heading = "Source")]
+pub struct SourceArgs {
+    /// Read without the daemon
     #[arg(long)]
     pub local: bool,
-    /// Ask the daemon that listens there
+    /// Connect to the daemon listening on this socket
     #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
     pub socket: Option<PathBuf>,
-    /// Read here: by the best way that works, or by this one and no other
+    /// Read without the daemon, with this backend; auto: the best that works
     #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
-        value_parser = names::<Choice>(&Choice::NAMES))]
-    pub backend: Choice,
+        value_parser = names::<BackendChoice>(&BackendChoice::NAMES))]
+    pub backend: BackendChoice,
 }
 
-/// How those print that have one thing to tell.
+/// The output format of commands that print one report.
 #[derive(Clone, Debug, Args)]
-pub struct Printed {
-    /// Form of the output
+pub struct PrintArgs {
+    /// Output format
     #[arg(long, default_value = "table",
         value_parser = PossibleValuesParser::new(["table", "json"]))]
     pub format: String,
 }
 
-/// What those log that read here.
+/// The log level of the BPF programs, for commands that read with a local backend.
 #[derive(Clone, Debug, Args)]
-pub struct ProbeLog {
-    /// What the programs in the kernel log
+pub struct ProbeLogArgs {
+    /// Log level of the BPF programs
     #[arg(long, value_name = "LEVEL", default_value = "off",
-        value_parser = PossibleValuesParser::new(LEVELS), help_heading = "Who reads")]
+        value_parser = PossibleValuesParser::new(LEVELS), help_heading = "Source")]
     pub probe_log: String,
 }
 
-/// Levels of `--probe-log`; their place is what the programs are told.
+/// Levels of `--probe-log`; the index is the level that the BPF programs use.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-impl ProbeLog {
-    /// The level, as the programs are told it.
+impl ProbeLogArgs {
+    /// The level as the BPF programs use it: 0 is off, 5 is trace.
     pub fn level(&self) -> u8 {
         let level = LEVELS.iter().position(|level| *level == self.probe_log);
         level.and_then(|level| u8::try_from(level).ok()).unwrap_or(0)
     }
 }
 
-impl Reading {
-    /// The form of the output.
-    pub const fn form(&self) -> Form {
-        if self.pmix { Form::Pmix } else { self.format }
+impl ReadingArgs {
+    /// The output format: `--pmix` overrides `--format`.
+    pub const fn output_format(&self) -> OutputFormat {
+        if self.pmix { OutputFormat::Pmix } else { self.format }
     }
 }
 
-impl Printed {
-    /// Whether programs read it.
+impl PrintArgs {
+    /// Whether the output is JSON.
     pub fn is_json(&self) -> bool {
         self.format == "json"
     }

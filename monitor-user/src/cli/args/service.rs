@@ -1,84 +1,87 @@
-//! The words of the service of this node: to run it, to ask how it is, to look at its settings.
+//! Arguments of the commands around the daemon: `serve`, `status` and `config`.
+//!
+//! In: the command line. Out: the same, typed.
 
 use super::parse::names;
-use super::reading::Printed;
+use super::reading::PrintArgs;
 use crate::cli::exit;
 use clap::{Args, Subcommand};
-use monitor_backends::select::Choice;
+use monitor_backends::select::BackendChoice;
 use std::path::{Path, PathBuf};
 
-/// `serve`.
+/// Arguments of `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
-pub struct Serve {
-    /// Its configuration; else $XDG_CONFIG_HOME/monitor/monitor.toml or /etc/monitor/monitor.toml
+pub struct ServeArgs {
+    /// Configuration file; default: $XDG_CONFIG_HOME/monitor/monitor.toml, then
+    /// /etc/monitor/monitor.toml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where it listens
+    /// Socket to listen on
     #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
     pub socket: Option<PathBuf>,
-    /// Who reads: the best that works, or this one and no other
+    /// Backend to read with; auto: the best that works
     #[arg(long, env = "MONITOR_BACKEND", hide_env_values = true,
-        value_parser = names::<Choice>(&Choice::NAMES))]
-    pub backend: Option<Choice>,
+        value_parser = names::<BackendChoice>(&BackendChoice::NAMES))]
+    pub backend: Option<BackendChoice>,
 }
 
-/// `status`.
+/// Arguments of `status`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
-pub struct Status {
-    /// Where it listens
+pub struct StatusArgs {
+    /// Socket of the daemon
     #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
     pub socket: Option<PathBuf>,
-    /// How it is printed.
+    /// Output format.
     #[command(flatten)]
-    pub printed: Printed,
+    pub printed: PrintArgs,
 }
 
-/// `config`.
+/// Arguments of `config`.
 #[derive(Debug, Args)]
-pub struct Config {
-    /// What to do with it.
+pub struct ConfigArgs {
+    /// Check or show.
     #[command(subcommand)]
     pub command: ConfigCommand,
 }
 
-/// What can be done with a configuration.
+/// The commands below `config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Tell every error with its line and key; exit code 2 if there is one
+    /// Print every error with its line and key; exit code 2 if there is one
     Check {
-        /// Which.
+        /// The file.
         #[command(flatten)]
-        file: ConfigFile,
+        file: ConfigFileArgs,
     },
-    /// Print what holds, and where each value comes from
+    /// Print the effective configuration and where each value comes from
     Show {
-        /// Which.
+        /// The file.
         #[command(flatten)]
-        file: ConfigFile,
-        /// Where it would listen
+        file: ConfigFileArgs,
+        /// Socket that serve would listen on
         #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
         socket: Option<PathBuf>,
-        /// Who would read
+        /// Backend that serve would read with
         #[arg(long, env = "MONITOR_BACKEND", hide_env_values = true,
-            value_parser = names::<Choice>(&Choice::NAMES))]
-        backend: Option<Choice>,
+            value_parser = names::<BackendChoice>(&BackendChoice::NAMES))]
+        backend: Option<BackendChoice>,
     },
 }
 
-/// A configuration, named in either way.
+/// A configuration file, as an argument or as an option.
 #[derive(Debug, Args)]
-pub struct ConfigFile {
-    /// The file; the one that the service would read, if absent
+pub struct ConfigFileArgs {
+    /// Configuration file; default: the one that serve would read
     pub file: Option<PathBuf>,
-    /// The same, as serve takes it
+    /// Configuration file, spelled as for serve
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
     pub config: Option<PathBuf>,
 }
 
-impl ConfigFile {
-    /// The file, if one was named.
+impl ConfigFileArgs {
+    /// The named file, if any.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_deref().or(self.config.as_deref())
     }

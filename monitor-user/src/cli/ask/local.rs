@@ -1,20 +1,20 @@
-//! Asking without a daemon: the machine and the node in this process.
+//! Requests without a daemon: runs the request engine and the platform in this process.
 
 use super::super::exit::Failure;
-use super::{Came, Way};
+use super::{Incoming, Transport};
 use monitor_backends::host;
 use monitor_backends::select;
-use monitor_backends::select::Choice;
+use monitor_backends::select::BackendChoice;
 use monitor_event::right::{SessionId, Tool};
-use monitor_model::want::Capability;
-use monitor_monitors::alone::Alone;
+use monitor_model::read_spec::Capability;
+use monitor_monitors::embedded::EmbeddedMonitors;
 use monitor_omis::{Dialect, Node};
 use monitor_platform::Happenings;
 use monitor_platform::live::Live;
-use monitor_sampling::round::Rounds;
+use monitor_sampling::shared_read::SharedReader;
 use monitor_server::daemon::files;
-use monitor_services::ctx::Member;
-use monitor_services::requests::{Input, Limits, Machine, Output};
+use monitor_services::context::ClusterMember;
+use monitor_services::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use monitor_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::BorrowedFd;
@@ -22,74 +22,74 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// How often is looked for what happened.
+/// Maximum interval between two polls for events.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A monitor of our own.
-pub struct Local {
-    machine: Machine,
-    ground: Live,
-    sender: Sender<Came>,
+/// A request engine in this process.
+pub struct LocalTransport {
+    machine: RequestEngine,
+    platform: Live,
+    sender: Sender<Incoming>,
 }
 
-impl Local {
-    /// One that reads as was chosen.
-    pub fn new(choice: Choice, sender: Sender<Came>) -> Self {
-        let name = if choice == Choice::Test { "test-node".into() } else { host::name() };
+impl LocalTransport {
+    /// Opens a session that reads with this backend.
+    pub fn new(choice: BackendChoice, sender: Sender<Incoming>) -> Self {
+        let name = if choice == BackendChoice::Test { "test-node".into() } else { host::name() };
         let monitors = monitors(choice, &name);
-        let own = Member { node: Node(0), name: name.to_string() };
-        let machine = Machine::new(own, Limits::default());
-        let mut it = Self { machine, ground: Live::new(choice).with(monitors), sender };
+        let own = ClusterMember { node: Node(0), name: name.to_string() };
+        let machine = RequestEngine::new(own, RequestLimits::default());
+        let mut it = Self { machine, platform: Live::new(choice).with(monitors), sender };
         let tool = Tool::root(SessionId::default(), std::process::id());
-        it.input(Input::Opened(tool, Dialect::Extended));
+        it.input(EngineInput::Opened(tool, Dialect::Extended));
         it
     }
 
-    fn input(&mut self, input: Input) {
-        for output in self.machine.input(clock::boot(), input, &mut self.ground) {
-            if let Output::Reply(_, line) | Output::Told(_, line) = output {
-                // The other end is in our hands.
-                let _ = self.sender.send(Came::Heard(line));
+    fn input(&mut self, input: EngineInput) {
+        for output in self.machine.input(clock::boot(), input, &mut self.platform) {
+            if let EngineOutput::Reply(_, line) | EngineOutput::Notice(_, line) = output {
+                // Fails only when the session has ended.
+                let _ = self.sender.send(Incoming::Reply(line));
             }
         }
     }
 }
 
-/// Monitors that read for themselves: what attaches hooks is asked for by them alone.
-fn monitors(choice: Choice, node: &Arc<str>) -> Box<Alone> {
+/// Monitors with a backend of their own: only they attach hooks.
+fn monitors(choice: BackendChoice, node: &Arc<str>) -> Box<EmbeddedMonitors> {
     let now = clock::now();
     let open = move || {
         let (backend, opening) = select::open(choice, &[Capability::Snapshot], 0)?;
-        Ok(Rounds::new((0, backend), opening))
+        Ok(SharedReader::new((0, backend), opening))
     };
     let (epoch, see) = (now.unix.since(now.boot), Box::new(files::stat));
-    Box::new(Alone::new(Arc::clone(node), epoch, Box::new(open), see))
+    Box::new(EmbeddedMonitors::new(Arc::clone(node), epoch, Box::new(open), see))
 }
 
-/// Whether it is, now.
+/// Whether the descriptor is readable now.
 fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
 }
 
-impl Way for Local {
-    fn say(&mut self, line: &[u8]) -> Result<(), Failure> {
-        self.input(Input::Said(0, line.to_vec()));
+impl Transport for LocalTransport {
+    fn send(&mut self, line: &[u8]) -> Result<(), Failure> {
+        self.input(EngineInput::ClientLine(0, line.to_vec()));
         Ok(())
     }
 
-    fn look(&mut self) -> Option<Duration> {
+    fn poll(&mut self) -> Option<Duration> {
         let now = clock::boot();
-        let is_due = self.ground.due().is_some_and(|due| due <= now);
-        let happened = match is_due || self.ground.wakes().into_iter().any(is_readable) {
-            true => self.ground.happened(now),
+        let is_due = self.platform.due().is_some_and(|due| due <= now);
+        let happened = match is_due || self.platform.wakes().into_iter().any(is_readable) {
+            true => self.platform.happened(now),
             false => Vec::new(),
         };
-        self.input(Input::Happened(happened));
-        if !self.ground.wakes().is_empty() {
+        self.input(EngineInput::Events(happened));
+        if !self.platform.wakes().is_empty() {
             return Some(LOOK);
         }
-        let due = [self.machine.due(), self.ground.due()].into_iter().flatten().min()?;
+        let due = [self.machine.due(), self.platform.due()].into_iter().flatten().min()?;
         Some(Duration::from_nanos(due.since(now).0).min(LOOK))
     }
 }

@@ -1,58 +1,58 @@
-//! `monitor ask`: requests go in, replies come out, events for as long as they are waited for.
+//! `monitor ask`: sends OMIS requests and prints replies, and events until a limit is reached.
 //!
-//! In: words, or lines of the standard input. Out: reply lines; for people, what is wrong with a
-//! line is drawn on the standard error too. The worst reply decides the exit code. A line is said
+//! In: requests, as arguments or lines of standard input. Out: reply lines; syntax errors are also
+//! shown on standard error, with a caret. The worst reply decides the exit code. A request is sent
 //! when the one before has its reply.
 
+mod exit_status;
 mod input;
 pub mod local;
 pub mod remote;
-mod talk;
-mod verdict;
+mod session;
 
+use super::daemon_args::AskArgs;
 use super::exit::{Exit, Failure};
-use super::words::Ask;
-use monitor_backends::select::Choice;
+use monitor_backends::select::BackendChoice;
+use session::AskSession;
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use talk::Talk;
 
-/// Something that came in.
-pub enum Came {
-    /// A line to say.
-    Said(Vec<u8>),
-    /// There are no more of them.
-    NoMore,
-    /// A line of the monitor.
-    Heard(String),
-    /// It is gone.
-    Gone,
+/// An input of the session.
+pub enum Incoming {
+    /// A request to send.
+    Request(Vec<u8>),
+    /// No request follows.
+    EndOfInput,
+    /// A reply line.
+    Reply(String),
+    /// The daemon closed the connection.
+    Disconnected,
 }
 
-/// The way to a monitor. What it answers comes in as `Came::Heard`.
-pub trait Way: Send {
-    /// Says a line.
-    fn say(&mut self, line: &[u8]) -> Result<(), Failure>;
+/// A connection to a request engine. Replies arrive as `Incoming::Reply`.
+pub trait Transport: Send {
+    /// Sends a request.
+    fn send(&mut self, line: &[u8]) -> Result<(), Failure>;
 
-    /// Looks for what happened, where that does not come by itself; gives how soon to look again.
-    fn look(&mut self) -> Option<Duration> {
+    /// Polls for events, where they do not arrive by themselves. Returns when to poll again.
+    fn poll(&mut self) -> Option<Duration> {
         None
     }
 }
 
-/// Asks.
-pub fn ask(words: &Ask) -> Result<Exit, Failure> {
-    let (sender, came) = channel();
-    let way: Box<dyn Way> = match is_local(words) {
-        true => Box::new(local::Local::new(words.reader.backend, sender.clone())),
-        false => Box::new(remote::connect(words.reader.socket.as_deref(), sender.clone())?),
+/// Sends the requests and prints the replies.
+pub fn ask(args: &AskArgs) -> Result<Exit, Failure> {
+    let (sender, incoming) = channel();
+    let transport: Box<dyn Transport> = match is_local(args) {
+        true => Box::new(local::LocalTransport::new(args.reader.backend, sender.clone())),
+        false => Box::new(remote::connect(args.reader.socket.as_deref(), sender.clone())?),
     };
-    input::read(words, sender)?;
-    Talk::new(words, way, came).run()
+    input::read(args, sender)?;
+    AskSession::new(args, transport, incoming).run()
 }
 
-fn is_local(words: &Ask) -> bool {
-    words.reader.local
-        || words.reader.backend != Choice::Auto
+fn is_local(args: &AskArgs) -> bool {
+    args.reader.local
+        || args.reader.backend != BackendChoice::Auto
         || std::env::var_os("MONITOR_BACKEND").is_some()
 }

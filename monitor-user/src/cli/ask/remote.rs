@@ -1,20 +1,20 @@
-//! Asking the daemon: a connection, and a thread that reads it.
+//! Requests to the daemon: a connection, and a thread that reads its replies.
 
 use super::super::exit::{Exit, Failure};
-use super::{Came, Way};
+use super::{Incoming, Transport};
 use monitor_client::Error;
-use monitor_sys::place;
+use monitor_client::socket_path;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 
-/// A connection.
-pub struct Remote(UnixStream);
+/// A connection to the daemon.
+pub struct DaemonTransport(UnixStream);
 
-/// Connects to the daemon at that path, or to the one that is found.
-pub fn connect(named: Option<&Path>, sender: Sender<Came>) -> Result<Remote, Failure> {
-    let tried = named.map_or_else(|| place::candidates(None), |path| vec![path.to_owned()]);
+/// Connects to the daemon at this path, or at the first default path that answers.
+pub fn connect(named: Option<&Path>, sender: Sender<Incoming>) -> Result<DaemonTransport, Failure> {
+    let tried = named.map_or_else(|| socket_path::candidates(None), |path| vec![path.to_owned()]);
     let mut source = io::Error::from(io::ErrorKind::NotFound);
     for path in &tried {
         match UnixStream::connect(path).and_then(|stream| listen(stream, sender.clone())) {
@@ -22,28 +22,28 @@ pub fn connect(named: Option<&Path>, sender: Sender<Came>) -> Result<Remote, Fai
             Err(why) => source = why,
         }
     }
-    let absent = Failure::from(Error::Absent { tried, source });
-    Err(Failure { message: format!("{}, or ask with --local", absent.message), ..absent })
+    let absent = Failure::from(Error::Unreachable { tried, source });
+    Err(Failure { message: format!("{}, or use --local", absent.message), ..absent })
 }
 
-fn listen(stream: UnixStream, sender: Sender<Came>) -> io::Result<Remote> {
+fn listen(stream: UnixStream, sender: Sender<Incoming>) -> io::Result<DaemonTransport> {
     let reader = BufReader::new(stream.try_clone()?);
     let thread = std::thread::Builder::new().name("reader".into());
     let _ = thread.spawn(move || {
         for line in reader.lines().map_while(Result::ok) {
-            if sender.send(Came::Heard(line)).is_err() {
+            if sender.send(Incoming::Reply(line)).is_err() {
                 return;
             }
         }
-        let _ = sender.send(Came::Gone);
+        let _ = sender.send(Incoming::Disconnected);
     })?;
-    Ok(Remote(stream))
+    Ok(DaemonTransport(stream))
 }
 
-impl Way for Remote {
-    fn say(&mut self, line: &[u8]) -> Result<(), Failure> {
-        let said = self.0.write_all(line).and_then(|()| self.0.write_all(b"\n"));
-        said.map_err(|why| Failure {
+impl Transport for DaemonTransport {
+    fn send(&mut self, line: &[u8]) -> Result<(), Failure> {
+        let written = self.0.write_all(line).and_then(|()| self.0.write_all(b"\n"));
+        written.map_err(|why| Failure {
             message: format!("cannot write to the daemon: {why}"),
             exit: Exit::NoDaemon,
         })

@@ -1,30 +1,29 @@
-//! Commands around recordings: one file each.
+//! The commands around recordings, one file each.
 //!
-//! `record` writes what is read, `replay` reads what was written as if it happened now,
-//! `report` tells what used what, `export` gives it to other programs,
-//! `save` fetches one that the daemon has kept.
+//! `record` writes samples, `replay` prints them as `watch` would, `report` summarizes them,
+//! `export` converts them, `save` fetches the daemon's flight recorder.
 
-mod course;
+pub mod args;
+mod daemon_source;
 mod export;
-mod feed;
-mod here;
+mod local_source;
 mod page;
+mod playback_backend;
 mod player;
 mod progress;
 mod record;
-mod relayed;
 mod replay;
 mod report;
+mod run_recorder;
 mod save;
-mod stage;
-mod when;
-pub mod words;
+mod sink;
+mod time_range;
 
-pub use course::Course;
 pub use export::export;
 pub use record::{existing, record};
 pub use replay::replay;
 pub use report::report;
+pub use run_recorder::RunRecorder;
 pub use save::save;
 
 use super::exit::{Exit, Failure};

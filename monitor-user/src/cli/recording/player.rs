@@ -1,14 +1,14 @@
-//! Plays samples at the pace at which they were taken, or faster.
+//! Plays a recording at its original speed, or a multiple of it.
 //!
-//! A frame is made before it is due, so that it is shown when it is.
+//! In: a pipeline over a recording. Out: frames. A frame is formatted before it is due.
 
-use super::progress::Passage;
-use super::when::Between;
-use super::words::Speed;
+use super::args::Speed;
+use super::progress::ReadProgress;
+use super::time_range::TimeRange;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::output::{Output, Reader, say};
-use crate::cli::pace::{Ended, Work};
+use crate::cli::output::{Output, OutputState, notice};
 use crate::cli::pipeline::Pipeline;
+use crate::cli::run_loop::{LoopEnd, PeriodicTask};
 use monitor_model::id::Ns;
 use monitor_model::sample::{Instant, Note};
 
@@ -17,51 +17,61 @@ pub struct Player {
     pipeline: Pipeline,
     output: Output,
     speed: Speed,
-    between: Between,
-    /// Samples that are still to be shown.
+    range: TimeRange,
+    /// Remaining samples.
     left: u64,
-    /// When the first that is shown was taken.
+    /// Time of the first shown sample.
     first: Option<Ns>,
     /// The next frame, and when it is due.
     ready: Option<(Ns, Vec<u8>)>,
-    /// Says how far it is, where nothing else does.
-    passage: Option<Passage>,
+    /// Shows progress if the output does not.
+    progress: Option<ReadProgress>,
     exit: Exit,
 }
 
 impl Player {
-    /// From where the recording stands, showing what is between.
+    /// Plays from the current position, and shows the samples in the range.
     pub fn new(
         pipeline: Pipeline,
         output: Output,
-        (speed, between, count): (Speed, Between, Option<u64>),
-        passage: Passage,
+        (speed, between, count): (Speed, TimeRange, Option<u64>),
+        passage: ReadProgress,
     ) -> Result<Self, Failure> {
         let left = count.unwrap_or(u64::MAX);
         let (first, ready, exit) = (None, None, Exit::Ok);
-        let is_waited_for = speed == Speed::Max && !output.is_seen();
+        let is_waited_for = speed == Speed::Max && !output.is_terminal();
         let passage = is_waited_for.then_some(passage);
-        let mut it = Self { pipeline, output, speed, between, left, first, ready, passage, exit };
-        it.prepare()?;
-        Ok(it)
+        let mut player = Self {
+            pipeline,
+            output,
+            speed,
+            range: between,
+            left,
+            first,
+            ready,
+            progress: passage,
+            exit,
+        };
+        player.prepare()?;
+        Ok(player)
     }
 
-    /// Makes the next frame, if there is one.
+    /// Formats the next frame, if there is one.
     fn prepare(&mut self) -> Result<(), Failure> {
         self.ready = None;
         while self.left > 0 {
             let room = self.output.room();
-            let Some((at, frame)) = self.pipeline.next(room)? else {
-                self.over();
+            let Some((at, frame)) = self.pipeline.next_recorded(room)? else {
+                self.report_missing();
                 return Ok(());
             };
-            if at.unix > self.between.to {
+            if at.unix > self.range.to {
                 return Ok(());
             }
-            if let Some(passage) = &self.passage {
-                passage.at(at.unix);
+            if let Some(passage) = &self.progress {
+                passage.update(at.unix);
             }
-            if at.unix >= self.between.from {
+            if at.unix >= self.range.from {
                 let frame = frame.to_vec();
                 self.ready = Some((self.due_at(at), frame));
                 return Ok(());
@@ -78,37 +88,37 @@ impl Player {
         }
     }
 
-    fn over(&mut self) {
-        self.passage = None;
+    fn report_missing(&mut self) {
+        self.progress = None;
         for Note { text, .. } in self.pipeline.missing() {
-            say(text);
+            notice(text);
             self.exit = Exit::Partial;
         }
     }
 }
 
-impl Work for Player {
-    fn due(&self) -> Option<Ns> {
+impl PeriodicTask for Player {
+    fn next_due(&self) -> Option<Ns> {
         self.ready.as_ref().map(|(due, _)| *due)
     }
 
-    fn turn(&mut self) -> Result<Reader, Failure> {
-        let Some((_, frame)) = self.ready.take() else { return Ok(Reader::There) };
+    fn tick(&mut self) -> Result<OutputState, Failure> {
+        let Some((_, frame)) = self.ready.take() else { return Ok(OutputState::Open) };
         let reader = self.output.put(&frame)?;
         self.left -= 1;
         self.prepare()?;
         Ok(reader)
     }
 
-    fn finish(&mut self, ended: Ended) -> Result<Exit, Failure> {
-        self.passage = None;
+    fn finish(&mut self, ended: LoopEnd) -> Result<Exit, Failure> {
+        self.progress = None;
         let end = self.pipeline.finish();
         if !end.is_empty() {
-            // Who has gone misses the end too.
+            // A closed output needs no end.
             let _reader = self.output.put(end)?;
         }
         Ok(match (ended, self.exit) {
-            (Ended::Interrupted, _) => Exit::Interrupted,
+            (LoopEnd::Interrupted, _) => Exit::Interrupted,
             (_, Exit::Ok) => self.pipeline.exit(),
             (_, exit) => exit,
         })

@@ -1,7 +1,7 @@
-//! How far a recording is, as it is written or read, on standard error where that is a terminal.
+//! Progress of writing or reading a recording, on standard error if that is a terminal.
 
-use super::when::Between;
-use crate::cli::waiting::Waiting;
+use super::time_range::TimeRange;
+use crate::cli::spinner::Spinner;
 use monitor_format::human;
 use monitor_model::id::Ns;
 use monitor_recording::Span;
@@ -10,64 +10,64 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
-/// How long nobody asks.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time before any progress is shown.
+const SHOW_AFTER: Duration = Duration::from_secs(1);
 
-/// The line that is written over.
-pub struct Progress {
+/// Progress of writing; one line that is overwritten.
+pub struct WriteProgress {
     start: Instant,
     shown: bool,
 }
 
-impl Progress {
-    /// None yet.
+impl WriteProgress {
+    /// Shows nothing yet.
     pub fn new() -> Self {
         Self { start: Instant::now(), shown: std::io::stderr().is_terminal() }
     }
 
-    /// Says what was written until now.
-    pub fn tell(&self, samples: u64, bytes: u64, processes: usize) {
+    /// Shows what was written so far.
+    pub fn update(&self, samples: u64, bytes: u64, processes: usize) {
         if self.shown {
             let line = line(self.start.elapsed().as_secs_f64(), (samples, bytes), processes);
-            // Who does not listen misses nothing.
+            // A closed standard error is ignored.
             let _ = write!(std::io::stderr().lock(), "\r{line}\x1b[K");
         }
     }
 
-    /// Leaves the line as it is.
-    pub fn end(&self) {
+    /// Ends the line.
+    pub fn finish(&self) {
         if self.shown {
             let _ = writeln!(std::io::stderr().lock());
         }
     }
 }
 
-/// A recording that is read from some time to another.
-pub struct Passage {
+/// Progress of reading a recording.
+pub struct ReadProgress {
     start: Instant,
     from: Ns,
     to: Ns,
-    waiting: Waiting,
-    /// What was said last.
-    said: Cell<Option<u64>>,
+    spinner: Spinner,
+    /// The last percentage shown.
+    shown_part: Cell<Option<u64>>,
 }
 
-impl Passage {
-    /// Through this part of it.
-    pub fn new(between: &Between, span: &Span) -> Self {
-        let (from, to) = (between.from.max(span.first.unix), between.to.min(span.last.unix));
-        let (start, waiting) = (Instant::now(), Waiting::new());
-        Self { start, from, to, waiting, said: Cell::new(None) }
+impl ReadProgress {
+    /// Covers a part of the recording.
+    pub fn new(range: &TimeRange, span: &Span) -> Self {
+        let (from, to) = (range.from.max(span.first.unix), range.to.min(span.last.unix));
+        let (start, spinner) = (Instant::now(), Spinner::new());
+        Self { start, from, to, spinner, shown_part: Cell::new(None) }
     }
 
-    /// Says how far it is, once it takes long enough that somebody asks.
-    pub fn at(&self, now: Ns) {
-        if self.start.elapsed() < PATIENCE {
+    /// Shows the percentage of `now`, after `SHOW_AFTER`.
+    pub fn update(&self, now: Ns) {
+        if self.start.elapsed() < SHOW_AFTER {
             return;
         }
         let part = hundredths(now.since(self.from), self.to.since(self.from));
-        if self.said.replace(Some(part)) != Some(part) {
-            self.waiting.say(&format!("reading {part}%"));
+        if self.shown_part.replace(Some(part)) != Some(part) {
+            self.spinner.show(&format!("reading {part}%"));
         }
     }
 }
@@ -79,7 +79,7 @@ fn hundredths(done: Ns, whole: Ns) -> u64 {
 
 fn line(seconds: f64, (samples, bytes): (u64, u64), processes: usize) -> String {
     let mut out = String::from("recording ");
-    human::span(seconds * 1e9, &mut out);
+    human::duration(seconds * 1e9, &mut out);
     let _ = write!(out, "  {samples} samples  {processes} processes  ");
     human::scaled(bytes as f64, 1024.0, &mut out);
     out.push_str("B, ");
@@ -92,15 +92,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_time_samples_and_bytes() {
+    fn a_line_shows_time_samples_and_bytes() {
         let wanted = "recording 2m03s  123 samples  1012 processes  410KB, 3.3KB/s";
         assert_eq!(line(123.0, (123, 420_000), 1012), wanted);
     }
 
     #[test]
-    fn a_part_is_never_more_than_the_whole() {
+    fn the_percentage_is_never_above_100() {
         let parts = [(0, 0), (1, 3), (3, 3), (4, 3), (u64::MAX, u64::MAX)];
-        let told = parts.map(|(done, whole)| hundredths(Ns(done), Ns(whole)));
-        assert_eq!(told, [0, 33, 100, 100, 100]);
+        let percentages = parts.map(|(done, whole)| hundredths(Ns(done), Ns(whole)));
+        assert_eq!(percentages, [0, 33, 100, 100, 100]);
     }
 }

@@ -1,49 +1,49 @@
-//! `monitor record FILE`: what is read goes into a file, by the daemon if one answers.
+//! `monitor record FILE`: records samples to a file. The daemon reads, if one answers.
 //!
-//! It ends after its time, its number of samples, its size, or when it is told to; all of these
-//! are an end as it should be.
+//! It ends after the given time, number of samples or size, or when it is interrupted; all of
+//! these are a normal end.
 
-use super::feed::{Feed, selection};
-use super::here::Here;
-use super::relayed::Relayed;
-use super::words::Record;
-use crate::cli::args::Reading;
-use crate::cli::client::{found, runtime};
-use crate::cli::columns::Pace;
+use super::args::RecordArgs;
+use super::daemon_source::DaemonSource;
+use super::local_source::LocalSource;
+use super::sink::{RecordingSink, selection};
+use crate::cli::args::ReadingArgs;
+use crate::cli::client::{find, runtime};
+use crate::cli::columns::SampleMode;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::log;
-use crate::cli::pace;
 use crate::cli::plan::Plan;
+use crate::cli::run_loop;
 use monitor_backends::host;
-use monitor_format::Form;
+use monitor_format::OutputFormat;
 use monitor_model::id::Ns;
-use monitor_recording::{Existing, Header, Options, Roll};
+use monitor_recording::{Existing, Header, RotateOptions, RotatingWriter};
 use std::time::Duration;
 
-/// Records until it is over.
-pub fn record(words: &Record) -> Result<Exit, Failure> {
-    possible(words)?;
-    // With all fields, as the forms for programs have them.
-    let reading = Reading { format: Form::Json, ..words.reading.clone() };
-    let plan = Plan::resolve(&reading, Pace::Again)?;
+/// Records until the end.
+pub fn record(args: &RecordArgs) -> Result<Exit, Failure> {
+    check(args)?;
+    // With all fields, as in JSON.
+    let reading = ReadingArgs { format: OutputFormat::Json, ..args.reading.clone() };
+    let plan = Plan::resolve(&reading, SampleMode::Periodic)?;
     log::start(0);
     let runtime = runtime()?;
-    // Signals are told by our own reader only.
-    let daemon = match words.reading.signals {
+    // Only a local backend reports signals.
+    let daemon = match args.reading.signals {
         true => None,
-        false => runtime.block_on(found(&words.reader))?,
+        false => runtime.block_on(find(&args.reader))?,
     };
     runtime.block_on(async {
         match daemon {
-            Some(client) => Relayed::start(words, &plan, &client).await?.run().await,
-            None => pace::run(Here::open(words, plan)?).await,
+            Some(client) => DaemonSource::start(args, &plan, &client).await?.run().await,
+            None => run_loop::run(LocalSource::open(args, plan)?).await,
         }
     })
 }
 
-/// What speaks of a form or an order is for `replay`.
-fn possible(words: &Record) -> Result<(), Failure> {
-    let reading = &words.reading;
+/// Refuses options about formats and order, which belong to `replay`.
+fn check(args: &RecordArgs) -> Result<(), Failure> {
+    let reading = &args.reading;
     let given = [
         ("--pmix", reading.pmix),
         ("--output", reading.output.is_some()),
@@ -53,39 +53,43 @@ fn possible(words: &Record) -> Result<(), Failure> {
     ];
     match given.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Failure::usage(format!(
-            "{option} is for monitor replay: a recording has every process that was selected"
+            "{option} applies to monitor replay: a recording contains all selected processes"
         ))),
         None => Ok(()),
     }
 }
 
-/// Opens the file, when it is known who reads.
-pub(super) fn feed(words: &Record, node: &str, backend: &str) -> Result<Feed, Failure> {
+/// Creates the file, once node and backend are known.
+pub(super) fn open_sink(
+    args: &RecordArgs,
+    node: &str,
+    backend: &str,
+) -> Result<RecordingSink, Failure> {
     let header = Header {
         node: node.to_owned(),
-        selection: selection(&words.reading),
-        ..header(backend, words.every)
+        selection: selection(&args.reading),
+        ..header(backend, args.every)
     };
-    let options = Options {
-        path: words.file.clone(),
-        existing: existing(words.force),
-        most_bytes: words.max_size,
-        most_time: words.max_time.map(Ns::from),
-        kept: words.rotate,
+    let options = RotateOptions {
+        path: args.file.clone(),
+        existing: existing(args.force),
+        max_bytes: args.max_size,
+        max_time: args.max_time.map(Ns::from),
+        kept: args.rotate,
     };
-    Ok(Feed::new(Roll::create(options, header)?))
+    Ok(RecordingSink::new(RotatingWriter::create(options, header)?))
 }
 
-/// How many samples there shall be.
-pub(super) fn count(words: &Record) -> Option<u64> {
-    let by_time = words.time.map(|time| {
-        let intervals = time.as_nanos() / words.every.as_nanos().max(1);
+/// The number of samples to record; `None` is unlimited.
+pub(super) fn sample_count(args: &RecordArgs) -> Option<u64> {
+    let by_time = args.time.map(|time| {
+        let intervals = time.as_nanos() / args.every.as_nanos().max(1);
         u64::try_from(intervals).unwrap_or(u64::MAX).saturating_add(1)
     });
-    by_time.into_iter().chain(words.count).min()
+    by_time.into_iter().chain(args.count).min()
 }
 
-/// What a recording that is begun here and now says of itself.
+/// The header of a recording that starts on this node now.
 pub(super) fn header(backend: &str, every: Duration) -> Header {
     Header {
         node: host::name().to_string(),
@@ -99,7 +103,7 @@ pub(super) fn header(backend: &str, every: Duration) -> Header {
     }
 }
 
-/// What becomes of a file that is there.
+/// What to do with an existing file.
 pub const fn existing(force: bool) -> Existing {
     if force { Existing::Replace } else { Existing::Keep }
 }

@@ -1,38 +1,38 @@
-//! Rows as JSON, one object for all.
+//! The services as one JSON object.
 
 use monitor_event::right::Right;
-use monitor_omis::kind::Param;
-use monitor_services::Row;
-use monitor_services::row::{Flag, Given};
+use monitor_omis::param_type::Param;
+use monitor_services::ServiceSpec;
+use monitor_services::spec::{FlagSpec, ResultSpec};
 use serde_json::{Value, json};
 
-/// The services.
-pub fn print(rows: &[&Row]) -> String {
-    let rows: Vec<Value> = rows.iter().map(|row| service(row)).collect();
-    format!("{}\n", json!({ "schema_version": 1, "services": rows }))
+/// The services as JSON.
+pub fn print(specs: &[&ServiceSpec]) -> String {
+    let specs: Vec<Value> = specs.iter().map(|spec| service(spec)).collect();
+    format!("{}\n", json!({ "schema_version": 1, "services": specs }))
 }
 
-fn service(row: &Row) -> Value {
-    let right = match row.right {
+fn service(spec: &ServiceSpec) -> Value {
+    let right = match spec.right {
         Right::Nothing => "nothing",
         Right::Observe => "observe",
         Right::Control => "control",
     };
-    let takes = |it: &Param| json!({ "name": it.name, "kind": it.kind.to_string() });
-    let gives = |it: &Given| json!({ "name": it.name, "kind": it.kind });
+    let takes = |it: &Param| json!({ "name": it.name, "kind": it.param_type.to_string() });
+    let gives = |it: &ResultSpec| json!({ "name": it.name, "kind": it.kind });
     let flags =
-        |it: &Flag| json!({ "bit": it.bit, "name": it.name, "kind": it.kind, "help": it.help });
+        |it: &FlagSpec| json!({ "bit": it.bit, "name": it.name, "kind": it.kind, "help": it.help });
     json!({
-        "name": row.name,
-        "aliases": row.aliases,
-        "prefix": row.prefix,
-        "class": row.class().name(),
-        "takes": row.takes.iter().map(takes).collect::<Vec<_>>(),
-        "gives": row.gives.iter().map(gives).collect::<Vec<_>>(),
-        "flags": row.flags.iter().map(flags).collect::<Vec<_>>(),
+        "name": spec.name,
+        "aliases": spec.aliases,
+        "prefix": spec.prefix,
+        "class": spec.class().name(),
+        "takes": spec.params.iter().map(takes).collect::<Vec<_>>(),
+        "gives": spec.results.iter().map(gives).collect::<Vec<_>>(),
+        "flags": spec.flags.iter().map(flags).collect::<Vec<_>>(),
         "needs": right,
-        "level": row.level.name(),
-        "help": row.help,
-        "examples": row.examples,
+        "level": spec.level.name(),
+        "help": spec.help,
+        "examples": spec.examples,
     })
 }

@@ -1,86 +1,86 @@
-//! `monitor services`: the manual of what can be asked for, out of the rows themselves.
+//! `monitor services`: the manual of the services, generated from the service list.
 //!
-//! In: nothing but the list. Out: prototypes as the specification writes them, the manual, and
-//! examples, each of which is run as a test; docs/SERVICES.md is what `--format markdown` prints.
+//! In: the service list. Out: prototypes as the specification writes them, the manual, and
+//! examples, each of which is run as a test. `--format markdown` prints docs/SERVICES.md.
 
-mod brought;
+mod external;
 mod json;
 mod markdown;
 
+use super::daemon_args::ServicesArgs;
 use super::exit::{Exit, Failure};
 use super::output;
-use super::words::Services;
 use monitor_model::name;
-use monitor_omis::kind::listed;
-use monitor_services::{Class, GROUPS, Row, registry};
+use monitor_omis::param_type::listed;
+use monitor_services::{Class, SERVICE_GROUPS, ServiceSpec, registry};
 use std::fmt::Write;
 
-/// Columns of a line.
+/// Maximum columns of a line.
 const WIDTH: usize = 78;
 
-/// Prints it.
-pub fn services(words: &Services) -> Result<Exit, Failure> {
-    let wanted = match &words.name {
-        Some(name) => vec![found(name)?],
+/// Prints the manual of one service or of all.
+pub fn services(args: &ServicesArgs) -> Result<Exit, Failure> {
+    let wanted = match &args.name {
+        Some(name) => vec![find(name)?],
         None => registry::all().collect(),
     };
-    let text = match words.format.as_str() {
+    let text = match args.format.as_str() {
         "json" => json::print(&wanted),
         "markdown" => markdown::print(&wanted),
-        _ if words.name.is_some() => page(wanted[0]),
-        _ => overview(&brought::brought(words.daemon.socket.as_deref())),
+        _ if args.name.is_some() => page(wanted[0]),
+        _ => overview(&external::external_services(args.daemon.socket.as_deref())),
     };
     output::print(text.as_bytes())
 }
 
-fn found(written: &str) -> Result<&'static Row, Failure> {
-    let row = registry::all().find(|row| row.names().any(|name| name == written));
-    row.ok_or_else(|| {
-        let names = registry::all().map(|row| row.name);
+fn find(written: &str) -> Result<&'static ServiceSpec, Failure> {
+    let spec = registry::all().find(|spec| spec.names().any(|name| name == written));
+    spec.ok_or_else(|| {
+        let names = registry::all().map(|spec| spec.name);
         let hint = name::hint("service", names, written);
         Failure::usage(format!("unknown service {written:?}{hint}"))
     })
 }
 
-/// Every service in a line, by object.
-fn overview(brought: &[[String; 3]]) -> String {
+/// All services, one per line, grouped by object.
+fn overview(external: &[[String; 3]]) -> String {
     let mut out = String::new();
-    for (group, lists) in GROUPS {
+    for (group, lists) in SERVICE_GROUPS {
         // Writing to a `String` cannot fail.
         let _ = writeln!(out, "{group}");
-        for row in lists.iter().flat_map(|rows| *rows) {
-            let _ = writeln!(out, "  {}", prototype(row));
+        for spec in lists.iter().flat_map(|specs| *specs) {
+            let _ = writeln!(out, "  {}", prototype(spec));
         }
         out.push('\n');
     }
-    out.push_str(&brought::overview(brought));
-    out.push_str("monitor services NAME tells more of one.\n");
+    out.push_str(&external::overview(external));
+    out.push_str("monitor services NAME prints the manual of one.\n");
     out
 }
 
-/// What a service takes, as the specification writes it.
-fn prototype(row: &Row) -> String {
-    let sign = if row.class() == Class::Event { ":" } else { "" };
-    format!("{}({}){sign}", row.name, listed(row.takes))
+/// The prototype of a service, as the specification writes it.
+fn prototype(spec: &ServiceSpec) -> String {
+    let sign = if spec.class() == Class::Event { ":" } else { "" };
+    format!("{}({}){sign}", spec.name, listed(spec.params))
 }
 
-fn page(row: &Row) -> String {
-    let mut out = format!("{}\n\n", prototype(row));
-    for line in wrapped(row.help) {
+fn page(spec: &ServiceSpec) -> String {
+    let mut out = format!("{}\n\n", prototype(spec));
+    for line in wrapped(spec.help) {
         let _ = writeln!(out, "  {line}");
     }
-    let _ = writeln!(out, "\n  class  {}; as an action {}", row.class().name(), row.level.name());
-    let gives = match row.class() {
-        Class::Event => "tells",
-        Class::Manipulation | Class::Synchronous => "gives",
+    let _ = writeln!(out, "\n  class  {}; as an action {}", spec.class().name(), spec.level.name());
+    let label = match spec.class() {
+        Class::Event => "param",
+        Class::Manipulation | Class::Synchronous => "result",
     };
-    for (place, it) in (1..).zip(row.gives) {
-        let _ = writeln!(out, "  {gives}  {place}: {} {}", it.kind, it.name);
+    for (index, result) in (1..).zip(spec.results) {
+        let _ = writeln!(out, "  {label:<6} {index}: {} {}", result.kind, result.name);
     }
-    for flag in row.flags {
+    for flag in spec.flags {
         let _ = writeln!(out, "  flags  {}: {} {}, {}", flag.bit, flag.kind, flag.name, flag.help);
     }
-    for example in row.examples {
+    for example in spec.examples {
         out.push('\n');
         for line in example.lines() {
             let _ = writeln!(out, "  {line}");
@@ -89,11 +89,11 @@ fn page(row: &Row) -> String {
     out
 }
 
-/// A paragraph in lines of a terminal.
+/// A paragraph wrapped to `WIDTH` columns.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is always one");
+        let last = lines.last_mut().expect("the list starts with one line");
         if !last.is_empty() && last.len() + 1 + word.len() > WIDTH {
             lines.push(word.to_owned());
             continue;
@@ -111,17 +111,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_tells_what_a_service_takes_gives_and_does() {
-        let page = page(found("process_terminated").unwrap());
+    fn a_page_has_parameters_results_and_examples() {
+        let page = page(find("process_terminated").unwrap());
         assert!(page.starts_with("process_terminated(process* tid_list):\n"), "{page}");
-        assert!(page.contains("\n  tells  2: integer code\n"), "{page}");
+        assert!(page.contains("\n  param  2: integer code\n"), "{page}");
         assert!(page.contains("\n  > 10 [0] process_terminated([7]): "), "{page}");
         assert!(page.lines().filter(|it| !it.contains("[0]")).all(|it| it.len() <= 80), "{page}");
     }
 
     #[test]
-    fn a_wrong_name_is_told_with_the_nearest() {
-        let told = found("proces_info").unwrap_err().message;
-        assert_eq!(told, r#"unknown service "proces_info"; did you mean "process_info"?"#);
+    fn an_unknown_name_is_reported_with_the_nearest() {
+        let message = find("proces_info").unwrap_err().message;
+        assert_eq!(message, r#"unknown service "proces_info"; did you mean "process_info"?"#);
     }
 }

@@ -1,13 +1,13 @@
-//! `monitor top`: the screen, fed by the daemon of this node, or by a backend here.
+//! `monitor top`: the screen, with samples of the daemon, a local backend or a recording.
 
-mod relayed;
+pub mod args;
+mod daemon_source;
 mod rule;
-pub mod words;
 
-use self::relayed::Relayed;
-use self::rule::Ruled;
-use self::words::Top as Words;
-use super::client::{found, runtime};
+use self::args::TopArgs;
+use self::daemon_source::DaemonSource;
+use self::rule::WithRules;
+use super::client::{find, runtime};
 use super::exit::{Exit, Failure};
 use super::log;
 use monitor_backends::select;
@@ -15,45 +15,45 @@ use monitor_model::field::ProcessField;
 use monitor_recording::Recording;
 use monitor_sampling::expression;
 use monitor_sampling::{fields, plan};
-use monitor_tui::demand::Demand;
-use monitor_tui::local::Local;
-use monitor_tui::look::{Look, Theme};
-use monitor_tui::played::Played;
+use monitor_tui::local_source::LocalSource;
+use monitor_tui::replay_source::ReplaySource;
 use monitor_tui::run::{Ended, Top};
-use monitor_tui::state::{Condition, PACE, View};
+use monitor_tui::state::{Condition, PERIODS, View};
+use monitor_tui::theme::{Palette, Theme};
+use monitor_tui::view_query::ViewQuery;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// Shows the screen until somebody has enough.
-pub fn top(words: &Words) -> Result<Exit, Failure> {
-    let mut view = view(words)?;
+/// Runs the screen until the user quits.
+pub fn top(args: &TopArgs) -> Result<Exit, Failure> {
+    let mut view = view(args)?;
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-        let why = "top needs a terminal for keys and screen: use monitor watch or sample";
+        let why = "top needs a terminal: use monitor watch or monitor sample";
         return Err(Failure::usage(why));
     }
     log::start(0);
-    let recording = words.replay.as_deref().map(Recording::open).transpose()?;
-    if let (Some(recording), None) = (&recording, words.every) {
+    let recording = args.replay.as_deref().map(Recording::open).transpose()?;
+    if let (Some(recording), None) = (&recording, args.every) {
         let every = Duration::from_nanos(recording.header().every_ns);
-        view.every = every.clamp(PACE[0], PACE[1]);
+        view.period = every.clamp(PERIODS[0], PERIODS[1]);
     }
     let ended = runtime()?.block_on(async {
         let client = match recording {
             Some(_) => None,
-            None => found(&words.reader).await?,
+            None => find(&args.reader).await?,
         };
-        let mut top = Top::open(look(words), view).map_err(|error| cannot(&error))?;
+        let mut top = Top::open(theme_of(args), view).map_err(|error| cannot(&error))?;
         top.draw().map_err(|error| cannot(&error))?;
-        let demand = top.state().demand();
+        let query = top.state().view_query();
         let ended = match (recording, client) {
-            (Some(recording), _) => top.run(&mut Played::new(recording, &demand)?).await,
+            (Some(recording), _) => top.run(&mut ReplaySource::new(recording, &query)?).await,
             (None, Some(client)) => {
-                let feed = Relayed::new(client, demand);
-                top.run(&mut Ruled::relayed(feed, &words.reader)).await
+                let source = DaemonSource::new(client, query);
+                top.run(&mut WithRules::relayed(source, &args.reader)).await
             }
             (None, None) => {
-                let feed = local(words, demand)?;
-                top.run(&mut Ruled::local(feed, &words.reader)).await
+                let source = local(args, query)?;
+                top.run(&mut WithRules::local(source, &args.reader)).await
             }
         };
         ended.map_err(|error| cannot(&error))
@@ -65,65 +65,66 @@ pub fn top(words: &Words) -> Result<Exit, Failure> {
     }
 }
 
-/// A backend here. Needs a running event loop.
-fn local(words: &Words, demand: Demand) -> Result<Local, Failure> {
-    let capabilities = plan::Plan::of(&demand.request())?.capabilities;
-    let opened = select::open(words.reader.backend, &capabilities, 0)?;
-    Local::new(opened, demand).map_err(|error| cannot(&error))
+/// Opens a local backend. Needs a running event loop.
+fn local(args: &TopArgs, query: ViewQuery) -> Result<LocalSource, Failure> {
+    let capabilities = plan::Plan::from_request(&query.request())?.capabilities;
+    let opened = select::open(args.reader.backend, &capabilities, 0)?;
+    LocalSource::new(opened, query).map_err(|error| cannot(&error))
 }
 
 fn cannot(error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot use the terminal: {error}"))
 }
 
-/// What the words ask to see.
-fn view(words: &Words) -> Result<View, Failure> {
-    let mut view = View { tree: words.tree, by: words.group_by, ..View::default() };
-    view.every = words.every.unwrap_or(view.every).clamp(PACE[0], PACE[1]);
-    if let Some(sort) = &words.sort {
+/// The view that the arguments select.
+fn view(args: &TopArgs) -> Result<View, Failure> {
+    let mut view = View { tree: args.tree, group_by: args.group_by, ..View::default() };
+    view.period = args.every.unwrap_or(view.period).clamp(PERIODS[0], PERIODS[1]);
+    if let Some(sort) = &args.sort {
         view.order = plan::order(sort)?;
     }
-    if !words.fields.is_empty() {
-        let named = fields::named(&words.fields, monitor_model::scope::Scope::Processes)?;
+    if !args.fields.is_empty() {
+        let named = fields::named(&args.fields, monitor_model::scope::Scope::Processes)?;
         view.columns = Some(named.processes);
     }
-    if let Some(text) = &words.filter {
+    if let Some(text) = &args.filter {
         let expression = expression::parse(text).map_err(|fault| {
-            let place = text[..fault.at].chars().count() + 1;
-            Failure::usage(format!("--filter, column {place}: {}", fault.message))
+            let column = text[..fault.at].chars().count() + 1;
+            Failure::usage(format!("--filter, column {column}: {}", fault.message))
         })?;
         view.condition = Some(Condition { text: text.clone(), expression });
     }
-    if view.by.is_some() && view.tree {
-        return Err(Failure::usage("--tree is of processes, --group-by of many: choose one"));
+    if view.group_by.is_some() && view.tree {
+        return Err(Failure::usage("--tree and --group-by cannot be combined: choose one"));
     }
     let shown = view.columns.as_deref().unwrap_or_default();
     if shown.contains(&ProcessField::Tid) {
-        return Err(Failure::usage("tid is of threads: the details of a process list them"));
+        let why = "tid is a field of threads: the details of a process list its threads";
+        return Err(Failure::usage(why));
     }
     Ok(view)
 }
 
-/// Colours as asked for, else as the environment tells; signs as the locale can have them.
-fn look(words: &Words) -> Look {
+/// Theme from the arguments, else from the environment; ASCII if the locale is not UTF-8.
+fn theme_of(args: &TopArgs) -> Theme {
     let var = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let theme = match words.theme.as_str() {
-        "dark" => Theme::Dark,
-        "light" => Theme::Light,
-        "plain" => Theme::Plain,
-        _ if var("NO_COLOR").is_some() || var("TERM").as_deref() == Some("dumb") => Theme::Plain,
+    let theme = match args.theme.as_str() {
+        "dark" => Palette::Dark,
+        "light" => Palette::Light,
+        "plain" => Palette::Plain,
+        _ if var("NO_COLOR").is_some() || var("TERM").as_deref() == Some("dumb") => Palette::Plain,
         _ => background(var("COLORFGBG").as_deref()),
     };
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(var).unwrap_or_default();
     let locale = locale.to_ascii_lowercase();
-    let ascii = words.ascii || !(locale.contains("utf-8") || locale.contains("utf8"));
-    Look { theme, ascii }
+    let ascii = args.ascii || !(locale.contains("utf-8") || locale.contains("utf8"));
+    Theme { palette: theme, ascii }
 }
 
-/// `COLORFGBG` ends with the colour of the background: 7 and 15 are white.
-fn background(colours: Option<&str>) -> Theme {
+/// Theme from `COLORFGBG`, which ends with the background colour: 7 and 15 are white.
+fn background(colours: Option<&str>) -> Palette {
     match colours.and_then(|it| it.rsplit(';').next()) {
-        Some("7" | "15") => Theme::Light,
-        _ => Theme::Dark,
+        Some("7" | "15") => Palette::Light,
+        _ => Palette::Dark,
     }
 }

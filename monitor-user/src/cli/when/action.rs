@@ -1,53 +1,56 @@
-//! What to do at an event, as people write it.
+//! The actions of `monitor when`: parses `print,count,time,stop` and `kill SIGNAL`.
+//!
+//! In: text. Out: `Actions`, or a failure that names the valid ones.
 
 use super::super::exit::Failure;
-use super::event::{Event, signal};
+use super::event::{WhenEvent, signal};
 
-/// What is done each time.
+/// What is done at each event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Actions {
-    /// A line is printed.
+    /// Print a line.
     pub print: bool,
-    /// It is counted.
+    /// Count the event.
     pub count: bool,
-    /// The time that calls take is counted.
+    /// Measure the duration of calls.
     pub time: bool,
-    /// This signal is sent to the process.
+    /// Send this signal to the process.
     pub signal: Option<u32>,
 }
 
 const STOP: u32 = 19;
 
 impl Actions {
-    /// Reads them.
+    /// Parses a list of actions.
     pub fn from_text(text: &str) -> Result<Self, Failure> {
-        let mut it = Self::default();
+        let mut actions = Self::default();
         for word in text.split(',').map(str::trim) {
             match word.split_once(char::is_whitespace) {
-                None if word == "print" => it.print = true,
-                None if word == "count" => it.count = true,
-                None if word == "time" => it.time = true,
-                None if word == "stop" => it.send(STOP)?,
-                Some(("kill", name)) => it.send(signal(name.trim())?)?,
+                None if word == "print" => actions.print = true,
+                None if word == "count" => actions.count = true,
+                None if word == "time" => actions.time = true,
+                None if word == "stop" => actions.send(STOP)?,
+                Some(("kill", name)) => actions.send(signal(name.trim())?)?,
                 _ => {
                     return Err(Failure::usage(format!(
-                        "unknown action {word:?}: print, count, time, stop or `kill SIGNAL`"
+                        "unknown action {word:?}: expected print, count, time, stop or \
+                         `kill SIGNAL`"
                     )));
                 }
             }
         }
-        Ok(it)
+        Ok(actions)
     }
 
     fn send(&mut self, number: u32) -> Result<(), Failure> {
         if self.signal.replace(number).is_some() {
-            return Err(Failure::usage("one signal is sent each time: stop or one kill"));
+            return Err(Failure::usage("only one signal can be sent: use stop or one kill"));
         }
         Ok(())
     }
 
-    /// Where each is done.
-    pub fn places(&self) -> String {
+    /// Where each action runs, as text.
+    pub fn execution_places(&self) -> String {
         let kernel =
             [("count", self.count), ("time", self.time), ("signal", self.signal.is_some())];
         let kernel: Vec<&str> =
@@ -55,19 +58,19 @@ impl Actions {
         let mut places = Vec::new();
         places
             .extend((!kernel.is_empty()).then(|| format!("in the kernel: {}", kernel.join(", "))));
-        places.extend(self.print.then(|| "from a copy: print".to_owned()));
+        places.extend(self.print.then(|| "in user space: print".to_owned()));
         places.join("; ")
     }
 
-    /// Whether they can be done at this event.
-    pub fn fit(&self, event: &Event) -> Result<(), Failure> {
+    /// Checks that the actions are possible at this event.
+    pub fn check(&self, event: &WhenEvent) -> Result<(), Failure> {
         match event {
-            Event::Call(..) => Ok(()),
+            WhenEvent::Call(..) => Ok(()),
             _ if self.time => {
-                Err(Failure::usage("only calls take time: write `call FUNCTION` before `time`"))
+                Err(Failure::usage("time needs a call: use the event `call FUNCTION`"))
             }
-            Event::End if self.signal.is_some() => {
-                Err(Failure::usage("a process that ends takes no signal any more"))
+            WhenEvent::End if self.signal.is_some() => {
+                Err(Failure::usage("an exiting process takes no signal: use print or count"))
             }
             _ => Ok(()),
         }
@@ -79,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions_stand_between_commas() {
+    fn actions_are_separated_by_commas() {
         let it = Actions::from_text("count, time").unwrap();
         assert_eq!(it, Actions { count: true, time: true, ..Actions::default() });
         let it = Actions::from_text("print,kill SIGUSR1").unwrap();
@@ -88,20 +91,20 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_what_the_kernel_does_and_what_is_done_later() {
-        let places = |text| Actions::from_text(text).unwrap().places();
-        assert_eq!(places("print, time,stop"), "in the kernel: time, signal; from a copy: print");
+    fn places_of_execution_are_listed() {
+        let places = |text| Actions::from_text(text).unwrap().execution_places();
+        assert_eq!(places("print, time,stop"), "in the kernel: time, signal; in user space: print");
         assert_eq!(places("count"), "in the kernel: count");
-        assert_eq!(places("print"), "from a copy: print");
+        assert_eq!(places("print"), "in user space: print");
     }
 
     #[test]
-    fn what_cannot_be_done_is_said() {
+    fn impossible_actions_are_refused() {
         let error = |text: &str| Actions::from_text(text).unwrap_err().message;
         assert!(error("explode").contains("unknown action"));
         assert!(error("").contains("unknown action"));
-        assert!(error("stop,kill TERM").contains("one signal"));
+        assert!(error("stop,kill TERM").contains("only one signal"));
         let timed = Actions::from_text("time").unwrap();
-        assert!(timed.fit(&Event::Exec).unwrap_err().message.contains("only calls take time"));
+        assert!(timed.check(&WhenEvent::Exec).unwrap_err().message.contains("time needs a call"));
     }
 }

@@ -1,48 +1,48 @@
-//! A command that waits before its first instruction.
+//! A command that is held before its first instruction.
 //!
-//! In: words. Out: a process that will execute the command when it is told to. A shell waits for a
-//! line and then becomes the command, so the process is the command's own. Whoever ends before he
-//! has told it, however he ends, takes it with him: nobody is left stopped.
+//! In: command and arguments. Out: a process that executes the command once it is released. A
+//! shell waits for a line on a pipe and then executes the command in the same process. If this
+//! program ends before the release, the pipe closes and the shell exits.
 
 use super::super::exit::Failure;
 use monitor_model::id::Pid;
-use monitor_sys::{files, spawn};
+use monitor_sys::{fd_limit, spawn};
 use std::ffi::OsString;
 use std::io::{self, PipeWriter, Write as _};
 use std::process::{Child, Command};
 
 const SCRIPT: &str = "read -r go <&3 || exit 125; exec \"$@\" 3<&-";
 
-/// One that waits, or has gone on.
-pub struct Waiting {
+/// A command that is held or has been released.
+pub struct HeldCommand {
     child: Child,
     gate: Option<PipeWriter>,
 }
 
-impl Waiting {
-    /// Starts it.
-    pub fn start(words: &[OsString]) -> Result<Self, Failure> {
+impl HeldCommand {
+    /// Starts the shell, which waits.
+    pub fn start(args: &[OsString]) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::failed(format!("cannot start a shell: {error}"));
         let (waits, gate) = io::pipe().map_err(failed)?;
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "sh"]).args(words);
-        files::leave_limit(&mut command);
-        spawn::with_third(&mut command, waits.into());
+        command.args(["-c", SCRIPT, "sh"]).args(args);
+        fd_limit::restore_in(&mut command);
+        spawn::with_fd3(&mut command, waits.into());
         let child = command.spawn().map_err(failed)?;
         Ok(Self { child, gate: Some(gate) })
     }
 
-    /// Its process.
+    /// The process id of the command.
     pub fn pid(&self) -> Pid {
         Pid(self.child.id())
     }
 
-    /// Lets it become the command.
-    pub fn go_on(&mut self) -> io::Result<()> {
+    /// Executes the command.
+    pub fn release(&mut self) -> io::Result<()> {
         self.gate.take().map_or(Ok(()), |mut gate| gate.write_all(b"\n"))
     }
 
-    /// Whether it is there no more.
+    /// Whether the process has exited.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -53,14 +53,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_begins_when_it_is_told_to_and_else_never() {
-        let words = ["sh", "-c", "exit 23"].map(OsString::from);
-        let mut told = Waiting::start(&words).unwrap();
-        assert!(!told.has_ended());
-        told.go_on().unwrap();
-        assert_eq!(told.child.wait().unwrap().code(), Some(23));
-        let mut left = Waiting::start(&words).unwrap();
-        left.gate = None;
-        assert_eq!(left.child.wait().unwrap().code(), Some(125));
+    fn a_command_starts_only_when_it_is_released() {
+        let args = ["sh", "-c", "exit 23"].map(OsString::from);
+        let mut released = HeldCommand::start(&args).unwrap();
+        assert!(!released.has_ended());
+        released.release().unwrap();
+        assert_eq!(released.child.wait().unwrap().code(), Some(23));
+        let mut dropped = HeldCommand::start(&args).unwrap();
+        dropped.gate = None;
+        assert_eq!(dropped.child.wait().unwrap().code(), Some(125));
     }
 }

@@ -1,40 +1,40 @@
-//! `monitor when EVENT ACTIONS`: rules for people.
+//! `monitor when EVENT ACTIONS`: event-action rules on the command line.
 //!
-//! In: what happens, what to do then, and to which processes. Out: lines as it happens, and a table
-//! at the end. What can be done in the kernel is done there, at the event: counting, timing, a
-//! signal. A command is watched from its first instruction.
+//! In: an event, actions and processes. Out: a line per event, and a table at the end. Counting,
+//! timing and signals run in the kernel, at the event. A command is watched from its first
+//! instruction.
 
 mod action;
+pub mod args;
 mod command;
 pub mod event;
 mod show;
 mod watch;
-pub mod words;
 
 use super::exit::{Exit, Failure};
 use super::log;
 use action::Actions;
-use event::Event;
+use args::WhenArgs;
+use event::WhenEvent;
 use monitor_backend as backend;
 use monitor_platform::tap;
 use monitor_symbols as probe;
-use words::When;
 
-/// Watches.
-pub fn when(words: &When) -> Result<Exit, Failure> {
+/// Parses event and actions, then watches.
+pub fn when(args: &WhenArgs) -> Result<Exit, Failure> {
     log::start(0);
-    let event = Event::from_text(&words.event)?;
-    let actions = Actions::from_text(&words.actions)?;
-    actions.fit(&event)?;
-    watch::watch(words, &event, &actions)
+    let event = WhenEvent::from_text(&args.event)?;
+    let actions = Actions::from_text(&args.actions)?;
+    actions.check(&event)?;
+    watch::watch(args, &event, &actions)
 }
 
-impl From<probe::Error> for Failure {
-    fn from(error: probe::Error) -> Self {
-        use probe::Error::{File, Gone, Missing, Unloaded, Unreadable};
+impl From<probe::SymbolError> for Failure {
+    fn from(error: probe::SymbolError) -> Self {
+        use probe::SymbolError::{BadSpec, File, Gone, NotFound, NotLoaded};
         let exit = match &error {
             Gone { .. } => Exit::NoTarget,
-            Missing { .. } | Unloaded { .. } | Unreadable { .. } => Exit::Usage,
+            NotFound { .. } | NotLoaded { .. } | BadSpec { .. } => Exit::Usage,
             File { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Exit::Denied
             }

@@ -24,7 +24,7 @@ fn root_whoever_goes_leaves_nobody_held() {
     let (first, _second) = (slow.called(), slow.called());
     slow.answer(&first);
     // The one whose actions are done lets go of what it held, not of what the other holds.
-    let _told = [&mut one, &mut other].map(|talk| talk.say(b"4 [0] print(1)\n").unwrap());
+    let _told = [&mut one, &mut other].map(|talk| talk.send(b"4 [0] print(1)\n").unwrap());
     assert_eq!(target.count(0), 0);
     // One held by two, one of whom goes and then the other.
     drop(one);
@@ -51,7 +51,7 @@ fn root_one_that_ends_while_it_is_held_is_forgotten() {
     slow.answer(&call);
     let line = talk.line().unwrap();
     assert!(line.starts_with("12 [0] slow_one(0); 11 [0] read_memory(301,"), "{line}");
-    assert_eq!(talk.ask("4 [0] print(1)"), "4 [0] print(0,[1])");
+    assert_eq!(talk.request("4 [0] print(1)"), "4 [0] print(0,[1])");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn root_when_its_hand_is_killed_a_held_thread_runs_on_and_the_next_is_held_again
     }
     deadline::until(|| (target.count(0) == 40).then_some(()));
     deadline::until(|| {
-        let line = talk.ask("3 [0] request_level(10)");
+        let line = talk.request("3 [0] request_level(10)");
         (line == "3 [0] request_level(0,[\"held\",\"after\"])").then_some(())
     });
 }

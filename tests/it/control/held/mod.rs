@@ -6,8 +6,8 @@ use super::target::{Target, program};
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::served::Served;
-use crate::talk::Talk;
-use monitor_control::{Act, Hand as _, Mark, Tool, Worker};
+use crate::socket_session::SocketSession;
+use monitor_control::{Executor, RequestTag, ToolId, UserWorker as _, WorkerRequest};
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;
@@ -28,22 +28,22 @@ fn giving(way: &str, threads: usize, calls: u32) -> Command {
 }
 
 /// A tool that observes the target.
-fn tool(served: &Served, target: &Target) -> Talk {
+fn tool(served: &Served, target: &Target) -> SocketSession {
     let mut talk = served.connect();
     let pid = target.id().pid.0;
-    assert_eq!(talk.ask(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+    assert_eq!(talk.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
     talk
 }
 
 /// Stores and enables a request, and waits until its event holds whom it shall.
 #[track_caller]
-fn waits(talk: &mut Talk, (id, event): (u32, &str), actions: &str, levels: &str) {
+fn waits(talk: &mut SocketSession, (id, event): (u32, &str), actions: &str, levels: &str) {
     let name = event.split('(').next().unwrap();
-    let stored = talk.ask(&format!("{id} [0] {event}: {actions}"));
+    let stored = talk.request(&format!("{id} [0] {event}: {actions}"));
     assert_eq!(stored, format!("{id} [0] {name}(0)"));
-    assert_eq!(talk.ask(&format!("2 [0] enable({id})")), "2 [0] enable(0)");
+    assert_eq!(talk.request(&format!("2 [0] enable({id})")), "2 [0] enable(0)");
     let want = format!("3 [0] request_level(0,[{levels}])");
-    deadline::until(|| (talk.ask(&format!("3 [0] request_level({id})")) == want).then_some(()));
+    deadline::until(|| (talk.request(&format!("3 [0] request_level({id})")) == want).then_some(()));
 }
 
 /// Another debugger of the target, which lets it run.
@@ -57,10 +57,12 @@ impl Debugger {
         let ends = Arc::new(AtomicBool::new(false));
         let (whole, place, told) = (target.whole(), target.at("landing"), Arc::clone(&ends));
         let thread = std::thread::spawn(move || {
-            let mut hand = Worker::default();
-            let _placed = hand.act(Tool(9), Act::Break(whole, place, Mark(9))).unwrap();
+            let mut worker = Executor::default();
+            let _placed = worker
+                .request(ToolId(9), WorkerRequest::SetBreakpoint(whole, place, RequestTag(9)))
+                .unwrap();
             deadline::until(|| {
-                let _happened = hand.happened();
+                let _happened = worker.poll_events();
                 told.load(Ordering::Relaxed).then_some(())
             });
         });
@@ -77,13 +79,13 @@ impl Drop for Debugger {
 }
 
 /// A tool that brings a service which it answers when the test wants.
-struct Slow(Talk);
+struct Slow(SocketSession);
 
 impl Slow {
     fn new(served: &Served) -> Self {
         let mut talk = served.connect();
         let register = "1 [0] extension_register(\"slow_\",[\"slow_one\",\"\",\"Waits.\"])";
-        assert_eq!(talk.ask(register), "1 [0] extension_register(0)");
+        assert_eq!(talk.request(register), "1 [0] extension_register(0)");
         Self(talk)
     }
 
@@ -97,7 +99,7 @@ impl Slow {
 
     #[track_caller]
     fn answer(&mut self, call: &str) {
-        let line = self.0.ask(&format!("1 [0] extension_reply({call},0,[])"));
+        let line = self.0.request(&format!("1 [0] extension_reply({call},0,[])"));
         assert_eq!(line, "1 [0] extension_reply(0)");
     }
 }
@@ -240,12 +242,12 @@ fn root_a_stop_at_a_call_holds_until_its_tool_continues_it() {
     for n in 0..3 {
         let want = format!("11 [0] stop(0); 12 [0] read_int_registers(0,[{n}])");
         assert_eq!(talk.line(), Some(want));
-        let refused = other.ask(&format!("5 [0] continue([{pid}])"));
+        let refused = other.request(&format!("5 [0] continue([{pid}])"));
         assert!(refused.starts_with("5 [0] continue(303,"), "{refused}");
         // From the hold of its event into that of the tool.
         deadline::until(|| target.stands().then_some(()));
         assert_eq!(target.count(0), n, "it has not come further");
-        assert_eq!(talk.ask(&format!("5 [0] continue([{pid}])")), "5 [0] continue(0)");
+        assert_eq!(talk.request(&format!("5 [0] continue([{pid}])")), "5 [0] continue(0)");
     }
 }
 

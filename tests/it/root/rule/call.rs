@@ -4,16 +4,16 @@ use super::{RECORD, Scene};
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::root::undo::{programs, programs_of};
-use monitor_backend::rule::act::{
-    Act, CellKind, Compare, MAX_VALUES, Recorded, Source, Value, Width,
+use monitor_backend::rule::insn::{
+    Builtin, CellKind, Compare, Insn, MAX_REGS, RecordOptions, Reg, Width,
 };
-use monitor_backend::rule::{Place, Rules as _};
+use monitor_backend::rule::{HookPoint, Rules as _};
 use monitor_backends::ebpf::rule::KernelRules;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
 
-const V0: Value = Value(0);
-const V1: Value = Value(1);
+const V0: Reg = Reg(0);
+const V1: Reg = Reg(1);
 
 #[test]
 fn root_23_calls_are_23_events_with_arguments_and_results() {
@@ -22,20 +22,20 @@ fn root_23_calls_are_23_events_with_arguments_and_results() {
     }
     let mut scene = Scene::new();
     let labs = scene.function("labs");
-    let argument = Act::Argument(V0, 0, Width::Whole);
-    let entry = [argument, Act::Source(V1, Source::Pid), RECORD];
-    let entry = scene.list(Place::Entry(labs.clone()), &entry);
-    let exit = scene.list(Place::Return(labs), &[argument, RECORD]);
-    let _ = scene.target.does("it = sum(l.labs(-n - 1) for n in range(23))");
+    let argument = Insn::Argument(V0, 0, Width::U64);
+    let entry = [argument, Insn::Builtin(V1, Builtin::Pid), RECORD];
+    let entry = scene.list(HookPoint::Entry(labs.clone()), &entry);
+    let exit = scene.list(HookPoint::Return(labs), &[argument, RECORD]);
+    let _ = scene.target.run("it = sum(l.labs(-n - 1) for n in range(23))");
     let told = scene.told();
     let pid = scene.target.pid();
-    let of = |list| told.iter().filter(move |it| it.list == list);
-    let arguments: Vec<i64> = of(entry).map(|it| it.values[0].cast_signed()).collect();
+    let of = |list| told.iter().filter(move |it| it.program == list);
+    let arguments: Vec<i64> = of(entry).map(|it| it.regs[0].cast_signed()).collect();
     assert_eq!(arguments, (1..=23).map(|n: i64| -n).collect::<Vec<_>>());
-    let results: Vec<u64> = of(exit).map(|it| it.values[0]).collect();
+    let results: Vec<u64> = of(exit).map(|it| it.regs[0]).collect();
     assert_eq!(results, (1..=23).collect::<Vec<_>>());
     assert!(
-        of(entry).all(|it| it.process.pid == pid && it.values[1] == u64::from(pid.0) && it.ip != 0)
+        of(entry).all(|it| it.process.pid == pid && it.regs[1] == u64::from(pid.0) && it.ip != 0)
     );
     assert_eq!((scene.runs(entry), scene.runs(exit), told.len()), (23, 23, 46));
 }
@@ -49,20 +49,20 @@ fn root_counts_sums_and_extremes_of_chosen_calls_are_exact() {
     let labs = scene.function("labs");
     let mut cell = |kind| scene.rules.make_cell(kind).unwrap();
     let (calls, sum) = (cell(CellKind::Sum), cell(CellKind::Sum));
-    let (least, most) = (cell(CellKind::Least), cell(CellKind::Most));
+    let (least, most) = (cell(CellKind::Min), cell(CellKind::Max));
     let id = scene.list(
-        Place::Entry(labs),
+        HookPoint::Entry(labs),
         &[
-            Act::Argument(V0, 0, Width::I32),
-            Act::Filter(V0, Compare::Greater, -10),
-            Act::Count(calls),
-            Act::Add(sum, V0),
-            Act::Extreme(least, V0),
-            Act::Extreme(most, V0),
+            Insn::Argument(V0, 0, Width::I32),
+            Insn::Filter(V0, Compare::Greater, -10),
+            Insn::Count(calls),
+            Insn::Add(sum, V0),
+            Insn::Extreme(least, V0),
+            Insn::Extreme(most, V0),
         ],
     );
     assert_eq!((scene.rules.cell(least), scene.rules.cell(most)), (None, None));
-    let _ = scene.target.does("it = sum(l.labs(n) for n in range(-11, 12))");
+    let _ = scene.target.run("it = sum(l.labs(n) for n in range(-11, 12))");
     let held = [calls, sum, least, most].map(|cell| scene.rules.cell(cell));
     assert_eq!(held, [Some(21), Some((-9..12).sum()), Some(-9), Some(11)]);
     assert_eq!(scene.runs(id), 23);
@@ -77,17 +77,17 @@ fn root_a_list_that_is_disabled_replaced_or_removed_does_what_it_should() {
     let labs = scene.function("labs");
     let mut cell = || scene.rules.make_cell(CellKind::Sum).unwrap();
     let (first, second) = (cell(), cell());
-    let id = scene.list(Place::Entry(labs), &[Act::Count(first)]);
+    let id = scene.list(HookPoint::Entry(labs), &[Insn::Count(first)]);
     let mut counts = |change: &mut dyn FnMut(&mut dyn monitor_backend::rule::Rules)| {
         change(&mut scene.rules);
-        let _ = scene.target.does("it = sum(l.labs(n) for n in range(7))");
+        let _ = scene.target.run("it = sum(l.labs(n) for n in range(7))");
         (scene.rules.cell(first).unwrap(), scene.rules.cell(second).unwrap())
     };
     assert_eq!(counts(&mut |_| {}), (7, 0));
     assert_eq!(counts(&mut |rules| rules.disable(id)), (7, 0));
-    assert_eq!(counts(&mut |rules| rules.replace(id, &[Act::Count(second)]).unwrap()), (7, 0));
+    assert_eq!(counts(&mut |rules| rules.replace(id, &[Insn::Count(second)]).unwrap()), (7, 0));
     assert_eq!(counts(&mut |rules| rules.enable(id)), (7, 7));
-    let both = [Act::Count(second), Act::Count(first)];
+    let both = [Insn::Count(second), Insn::Count(first)];
     assert_eq!(counts(&mut |rules| rules.replace(id, &both).unwrap()), (14, 14));
     assert_eq!(counts(&mut |rules| rules.remove(id)), (14, 14));
 }
@@ -100,19 +100,19 @@ fn root_texts_memory_and_the_stack_are_those_of_the_call() {
     let mut scene = Scene::new();
     let atoi = scene.function("atoi");
     let mut acts = vec![
-        Act::Argument(V0, 0, Width::Whole),
-        Act::Memory(V1, V0, 1, Width::U8),
-        Act::Constant(Value(7), 0),
+        Insn::Argument(V0, 0, Width::U64),
+        Insn::Memory(V1, V0, 1, Width::U8),
+        Insn::Constant(Reg(7), 0),
     ];
     let texts = 0b1000_0001;
-    acts.push(Act::Record(Recorded { texts, stack: true, ..Recorded::default() }));
-    let id = scene.list(Place::Entry(atoi), &acts);
-    let _ = scene.target.does("it = l.atoi(b'1234')");
+    acts.push(Insn::Record(RecordOptions { texts, stack: true, ..RecordOptions::default() }));
+    let id = scene.list(HookPoint::Entry(atoi), &acts);
+    let _ = scene.target.run("it = l.atoi(b'1234')");
     let told = scene.told();
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].texts, [Some(b"1234".to_vec()), None], "nothing is at address 0");
-    assert_eq!(told[0].values[1], u64::from(b'2'));
-    assert_eq!(told[0].values.len(), MAX_VALUES);
+    assert_eq!(told[0].regs[1], u64::from(b'2'));
+    assert_eq!(told[0].regs.len(), MAX_REGS);
     assert_eq!(told[0].stack.first(), Some(&told[0].ip));
     assert_eq!(scene.runs(id), 1);
 }
@@ -125,11 +125,11 @@ fn root_memory_that_cannot_be_read_ends_the_run_and_is_counted() {
     let mut scene = Scene::new();
     let labs = scene.function("labs");
     let seen = scene.rules.make_cell(CellKind::Sum).unwrap();
-    let read = Act::Memory(V1, V0, 8, Width::Whole);
-    let acts = [Act::Argument(V0, 0, Width::Whole), read, Act::Count(seen)];
-    let id = scene.list(Place::Entry(labs), &acts);
-    let _ = scene.target.does("it = sum(l.labs(n) for n in range(5))");
-    assert_eq!((scene.rules.cell(seen), scene.rules.tally(id).faults), (Some(0), 5));
+    let read = Insn::Memory(V1, V0, 8, Width::U64);
+    let acts = [Insn::Argument(V0, 0, Width::U64), read, Insn::Count(seen)];
+    let id = scene.list(HookPoint::Entry(labs), &acts);
+    let _ = scene.target.run("it = sum(l.labs(n) for n in range(5))");
+    assert_eq!((scene.rules.cell(seen), scene.rules.run_counts(id).faults), (Some(0), 5));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn root_what_was_attached_leaves_the_code_as_it_was() {
     let before = own();
     let mut scene = Scene::new();
     let labs = scene.function("labs");
-    let address = scene.target.does("it = ctypes.cast(l.labs, ctypes.c_void_p).value");
+    let address = scene.target.run("it = ctypes.cast(l.labs, ctypes.c_void_p).value");
     let memory = std::fs::File::open(format!("/proc/{}/mem", scene.target.pid().0)).unwrap();
     let code = || {
         let mut code = [0; 16];
@@ -149,14 +149,14 @@ fn root_what_was_attached_leaves_the_code_as_it_was() {
         code
     };
     let untouched = code();
-    let _ = scene.list(Place::Entry(labs.clone()), &[RECORD]);
-    let _ = scene.list(Place::Return(labs), &[RECORD]);
-    let _ = scene.list(Place::Fork, &[RECORD]);
+    let _ = scene.list(HookPoint::Entry(labs.clone()), &[RECORD]);
+    let _ = scene.list(HookPoint::Return(labs), &[RECORD]);
+    let _ = scene.list(HookPoint::Fork, &[RECORD]);
     assert_ne!(code(), untouched);
     let ours: BTreeSet<u32> = own().difference(&before).copied().collect();
     assert!(ours.len() >= 4, "{ours:?}");
     // Of the scene, only the rules go.
     scene.rules = KernelRules::open().unwrap();
     deadline::until(|| (code() == untouched && programs().is_disjoint(&ours)).then_some(()));
-    let _ = scene.target.does("it = l.labs(-3)");
+    let _ = scene.target.run("it = l.labs(-3)");
 }

@@ -4,14 +4,15 @@ use super::{RECORD, Scene};
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::root::workload::undisturbed;
-use monitor_backend::rule::act::{Act, CellKind, Compare, Receiver, Source, Value, Width};
-use monitor_backend::rule::{Place, Rules as _};
+use monitor_backend::rule::insn::{Builtin, CellKind, Compare, Insn, Reg, SignalTarget, Width};
+use monitor_backend::rule::{HookPoint, Rules as _};
 
-const V0: Value = Value(0);
-const V1: Value = Value(1);
+const V0: Reg = Reg(0);
+const V1: Reg = Reg(1);
 
 /// The first two arguments of the place, told.
-const TELL: [Act; 3] = [Act::Argument(V0, 0, Width::U32), Act::Argument(V1, 1, Width::U32), RECORD];
+const TELL: [Insn; 3] =
+    [Insn::Argument(V0, 0, Width::U32), Insn::Argument(V1, 1, Width::U32), RECORD];
 
 #[test]
 fn root_23_forks_are_23_events_with_parent_and_child() {
@@ -19,13 +20,13 @@ fn root_23_forks_are_23_events_with_parent_and_child() {
         return;
     }
     let mut scene = Scene::new();
-    let (fork, exit) = (scene.list(Place::Fork, &TELL), scene.list(Place::Exit, &TELL));
+    let (fork, exit) = (scene.list(HookPoint::Fork, &TELL), scene.list(HookPoint::Exit, &TELL));
     let spawn = "pids = [subprocess.Popen(['/bin/sh', '-c', 'exit 3']) for _ in range(23)]";
-    let _ = scene.target.does(&format!("{spawn}; it = sum(p.wait() for p in pids)"));
+    let _ = scene.target.run(&format!("{spawn}; it = sum(p.wait() for p in pids)"));
     let told = scene.told();
     let values = |list| {
-        let of = told.iter().filter(move |it| it.list == list);
-        of.map(|it| (it.values[0], it.values[1])).collect::<Vec<_>>()
+        let of = told.iter().filter(move |it| it.program == list);
+        of.map(|it| (it.regs[0], it.regs[1])).collect::<Vec<_>>()
     };
     let target = u64::from(scene.target.pid().0);
     let (born, dead) = (values(fork), values(exit));
@@ -45,9 +46,9 @@ fn root_a_thread_is_no_process_and_a_program_is_an_event() {
         return;
     }
     let mut scene = Scene::new();
-    let fork = scene.list(Place::Fork, &TELL);
-    let (exec, exit) = (scene.list(Place::Exec, &TELL), scene.list(Place::Exit, &TELL));
-    let _ = scene.target.does(
+    let fork = scene.list(HookPoint::Fork, &TELL);
+    let (exec, exit) = (scene.list(HookPoint::Exec, &TELL), scene.list(HookPoint::Exit, &TELL));
+    let _ = scene.target.run(
         "import threading; t = [threading.Thread(target=print, args=('',), kwargs={'end': '', \
          'file': sys.stderr}) for _ in range(5)]; [x.start() for x in t]; [x.join() for x in t]; \
          it = subprocess.call(['/bin/true'])",
@@ -62,26 +63,26 @@ fn root_23_signals_are_23_events_at_both_ends() {
         return;
     }
     let mut scene = Scene::new();
-    let only = Act::Filter(V1, Compare::Equal, 40);
-    let acts = [TELL[0], TELL[1], only, Act::Argument(Value(2), 2, Width::U32), RECORD];
-    let made = scene.list(Place::SignalGenerate, &acts);
-    let taken = scene.list(Place::SignalDeliver, &acts);
+    let only = Insn::Filter(V1, Compare::Equal, 40);
+    let acts = [TELL[0], TELL[1], only, Insn::Argument(Reg(2), 2, Width::U32), RECORD];
+    let made = scene.list(HookPoint::SignalGenerate, &acts);
+    let taken = scene.list(HookPoint::SignalDeliver, &acts);
     let target = scene.target.pid();
-    let _ = scene.target.does("signal.signal(40, lambda *_: None); it = 0");
+    let _ = scene.target.run("signal.signal(40, lambda *_: None); it = 0");
     let mut sender = crate::root::actor::Actor::new();
-    let _ = sender.does(&format!("for _ in range(23): os.kill({}, 40)", target.0));
+    let _ = sender.run(&format!("for _ in range(23): os.kill({}, 40)", target.0));
     let mut told = Vec::new();
-    let of = |told: &[monitor_backend::rule::told::Told], list| {
-        told.iter().filter(|it| it.list == list).count()
+    let of = |told: &[monitor_backend::rule::rule_record::RuleRecord], list| {
+        told.iter().filter(|it| it.program == list).count()
     };
     deadline::until(|| {
         told.extend(scene.told());
         (of(&told, taken) >= 23).then_some(())
     });
     assert_eq!((of(&told, made), of(&told, taken)), (23, 23));
-    assert!(told.iter().all(|it| it.values[0] == u64::from(target.0) && it.values[1] == 40));
-    let by_sender = told.iter().filter(|it| it.list == made);
-    assert!(by_sender.into_iter().all(|it| it.values[2] == u64::from(sender.pid().0)));
+    assert!(told.iter().all(|it| it.regs[0] == u64::from(target.0) && it.regs[1] == 40));
+    let by_sender = told.iter().filter(|it| it.program == made);
+    assert!(by_sender.into_iter().all(|it| it.regs[2] == u64::from(sender.pid().0)));
 }
 
 #[test]
@@ -91,17 +92,17 @@ fn root_a_rule_signals_who_it_happens_to() {
     }
     let mut scene = Scene::new();
     let labs = scene.function("labs");
-    let _ = scene.target.does("got = []; signal.signal(12, lambda *_: got.append(1)); it = 0");
+    let _ = scene.target.run("got = []; signal.signal(12, lambda *_: got.append(1)); it = 0");
     let id = scene.list(
-        Place::Entry(labs),
+        HookPoint::Entry(labs),
         &[
-            Act::Argument(V0, 0, Width::I32),
-            Act::Filter(V0, Compare::Equal, 5),
-            Act::Signal(12, Receiver::Process),
+            Insn::Argument(V0, 0, Width::I32),
+            Insn::Filter(V0, Compare::Equal, 5),
+            Insn::Signal(12, SignalTarget::Process),
         ],
     );
-    let _ = scene.target.does("it = sum(l.labs(n) for n in range(10))");
-    deadline::until(|| (scene.target.does("it = len(got)") == 1).then_some(()));
+    let _ = scene.target.run("it = sum(l.labs(n) for n in range(10))");
+    deadline::until(|| (scene.target.run("it = len(got)") == 1).then_some(()));
     assert_eq!(scene.runs(id), 10);
 }
 
@@ -113,22 +114,23 @@ fn root_blocking_inside_a_call_is_seen_at_the_switch() {
     let mut scene = Scene::new();
     let usleep = scene.function("usleep");
     // From now on its code is in memory: nothing within it waits for a disk.
-    let _ = scene.target.does("it = l.usleep(1)");
-    let inside = scene.rules.make_timer(monitor_backend::rule::act::Whose::Thread).unwrap();
-    let (begin, end) = (Act::Begin(inside, V0), Act::End(V0, inside));
-    let _ = scene.list(Place::Entry(usleep.clone()), &[begin]);
-    let _ = scene.list(Place::Return(usleep), &[end]);
+    let _ = scene.target.run("it = l.usleep(1)");
+    let inside = scene.rules.make_timer(monitor_backend::rule::insn::TimerScope::Thread).unwrap();
+    let (begin, end) = (Insn::StartTimer(inside, V0), Insn::StopTimer(V0, inside));
+    let _ = scene.list(HookPoint::Entry(usleep.clone()), &[begin]);
+    let _ = scene.list(HookPoint::Return(usleep), &[end]);
     let blocked = scene.rules.make_cell(CellKind::Sum).unwrap();
     let woken = scene.rules.make_cell(CellKind::Sum).unwrap();
-    let is_inside = [Act::Running(V0, inside), Act::Filter(V0, Compare::Equal, 1)];
-    let waits = [Act::Argument(V1, 5, Width::U32), Act::Filter(V1, Compare::Different, 0)];
-    let _ = scene.list(Place::Switch, &[&is_inside[..], &waits, &[Act::Count(blocked)]].concat());
-    let _ = scene.list(Place::Wakeup, &[&is_inside[..], &[Act::Count(woken)]].concat());
+    let is_inside = [Insn::TimerRunning(V0, inside), Insn::Filter(V0, Compare::Equal, 1)];
+    let waits = [Insn::Argument(V1, 5, Width::U32), Insn::Filter(V1, Compare::NotEqual, 0)];
+    let _ =
+        scene.list(HookPoint::Switch, &[&is_inside[..], &waits, &[Insn::Count(blocked)]].concat());
+    let _ = scene.list(HookPoint::Wakeup, &[&is_inside[..], &[Insn::Count(woken)]].concat());
     let counts = |scene: &Scene| [blocked, woken].map(|it| scene.rules.cell(it).unwrap());
     // Whoever is interrupted wakes it, and a waking in the midst of the first process is hidden.
     let met = undisturbed(|_| {
         let before = counts(&scene);
-        let _ = scene.target.does("it = sum(l.usleep(1000) for _ in range(23))");
+        let _ = scene.target.run("it = sum(l.usleep(1000) for _ in range(23))");
         let after = counts(&scene);
         Some([0, 1].map(|n| after[n] - before[n]))
     });
@@ -143,24 +145,24 @@ fn root_a_switch_names_only_processes_of_the_set() {
     let mut scene = Scene::new();
     let set = scene.set;
     let id = scene.list(
-        Place::Switch,
+        HookPoint::Switch,
         &[
-            Act::Argument(V0, 0, Width::U32),
-            Act::Argument(V1, 1, Width::U32),
-            Act::Ours(V0, V0, set),
-            Act::Ours(V1, V1, set),
-            Act::Source(Value(2), Source::Cpu),
+            Insn::Argument(V0, 0, Width::U32),
+            Insn::Argument(V1, 1, Width::U32),
+            Insn::IfMember(V0, V0, set),
+            Insn::IfMember(V1, V1, set),
+            Insn::Builtin(Reg(2), Builtin::Cpu),
             RECORD,
         ],
     );
     let (told, runs) = undisturbed(|_| {
         let (_, before) = (scene.told(), scene.runs(id));
         let sleeps = "import time; it = sum(time.sleep(0.001) or 0 for _ in range(7))";
-        let _ = scene.target.does(sleeps);
+        let _ = scene.target.run(sleeps);
         Some((scene.told(), scene.runs(id) - before))
     });
     let target = u64::from(scene.target.pid().0);
-    let names = |it: &monitor_backend::rule::told::Told| (it.values[0], it.values[1]);
+    let names = |it: &monitor_backend::rule::rule_record::RuleRecord| (it.regs[0], it.regs[1]);
     assert!(told.iter().map(names).all(|it| {
         it == (target, u64::MAX) || it == (u64::MAX, target) || it == (target, target)
     }));

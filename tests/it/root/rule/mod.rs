@@ -11,9 +11,11 @@ mod set;
 mod timer;
 
 use super::actor::Actor;
-use monitor_backend::rule::act::{Act, Recorded, Set};
-use monitor_backend::rule::told::{Tally, Told};
-use monitor_backend::rule::{Children, List, ListId, Place, Reader, Rules, Site};
+use monitor_backend::rule::insn::{Insn, ProcessSetId, RecordOptions};
+use monitor_backend::rule::rule_record::{RuleRecord, RunCounts};
+use monitor_backend::rule::{
+    Children, HookPoint, ProgramId, RecordReader, RuleProgram, Rules, Site,
+};
 use monitor_backends::ebpf::rule::KernelRules;
 use monitor_model::id::Pid;
 
@@ -24,9 +26,9 @@ const LIBRARY: &str = "import ctypes; l = ctypes.CDLL(None); l.labs.restype = ct
 /// Rules and the target that they are for.
 struct Scene {
     rules: KernelRules,
-    reader: Box<dyn Reader>,
+    reader: Box<dyn RecordReader>,
     target: Actor,
-    set: Set,
+    set: ProcessSetId,
 }
 
 impl Scene {
@@ -34,7 +36,7 @@ impl Scene {
         let mut rules = KernelRules::open().unwrap();
         let reader = rules.take_reader().unwrap();
         let mut target = Actor::new();
-        let _ = target.does(LIBRARY);
+        let _ = target.run(LIBRARY);
         let set = rules.make_set(Children::Included).unwrap();
         rules.include(set, target.pid()).unwrap();
         Self { rules, reader, target, set }
@@ -43,25 +45,25 @@ impl Scene {
     /// Where a function of the C library stands in its file.
     fn function(&mut self, name: &str) -> Site {
         let statement = format!("it = ctypes.cast(l.{name}, ctypes.c_void_p).value");
-        site(self.target.pid(), self.target.does(&statement))
+        site(self.target.pid(), self.target.run(&statement))
     }
 
     /// An enabled list for the target.
     #[track_caller]
-    fn list(&mut self, place: Place, acts: &[Act]) -> ListId {
+    fn list(&mut self, place: HookPoint, acts: &[Insn]) -> ProgramId {
         self.limited(place, acts, None)
     }
 
     #[track_caller]
-    fn limited(&mut self, place: Place, acts: &[Act], limit: Option<u32>) -> ListId {
-        let list = List { limit, ..List::new(place, Some(self.set), acts.to_vec()) };
+    fn limited(&mut self, place: HookPoint, acts: &[Insn], limit: Option<u32>) -> ProgramId {
+        let list = RuleProgram { limit, ..RuleProgram::new(place, Some(self.set), acts.to_vec()) };
         let id = self.rules.add(&list).unwrap();
         self.rules.enable(id);
         id
     }
 
     /// Everything that was told until now.
-    fn told(&mut self) -> Vec<Told> {
+    fn told(&mut self) -> Vec<RuleRecord> {
         let mut told = Vec::new();
         let _ = self.reader.read(usize::MAX, &mut |it| told.push(it));
         told
@@ -69,15 +71,16 @@ impl Scene {
 
     /// That nothing was lost, and how often the list ran.
     #[track_caller]
-    fn runs(&self, id: ListId) -> u64 {
-        let tally = self.rules.tally(id);
-        assert_eq!(tally, Tally { runs: tally.runs, ..Tally::default() });
+    fn runs(&self, id: ProgramId) -> u64 {
+        let tally = self.rules.run_counts(id);
+        assert_eq!(tally, RunCounts { runs: tally.runs, ..RunCounts::default() });
         tally.runs
     }
 }
 
 /// A record of all values.
-const RECORD: Act = Act::Record(Recorded { texts: 0, stack: false, urgent: true, holds: None });
+const RECORD: Insn =
+    Insn::Record(RecordOptions { texts: 0, stack: false, urgent: true, stop: None });
 
 /// Which byte of which file an address of a process is.
 fn site(pid: Pid, address: u64) -> Site {

@@ -4,8 +4,8 @@ use super::{LIBRARY, Scene};
 use crate::deadline;
 use crate::root::actor::Actor;
 use crate::root::privilege::granted;
-use monitor_backend::rule::act::{Act, CellKind};
-use monitor_backend::rule::{Children, List, Part, Place, Rules as _};
+use monitor_backend::rule::insn::{CellKind, Insn};
+use monitor_backend::rule::{Children, HookPoint, RuleProgram, RuleResource, Rules as _};
 
 /// Calls `labs` in so many children, and waits for each.
 fn in_children(n: u32) -> String {
@@ -24,8 +24,8 @@ fn root_calls_of_strangers_are_not_counted_and_those_of_children_are() {
     scene.rules.include(alone, scene.target.pid()).unwrap();
     let mut count = |set| {
         let cell = scene.rules.make_cell(CellKind::Sum).unwrap();
-        let place = Place::Entry(labs.clone());
-        let list = List::new(place, set, vec![Act::Count(cell)]);
+        let place = HookPoint::Entry(labs.clone());
+        let list = RuleProgram::new(place, set, vec![Insn::Count(cell)]);
         let id = scene.rules.add(&list).unwrap();
         scene.rules.enable(id);
         cell
@@ -33,15 +33,15 @@ fn root_calls_of_strangers_are_not_counted_and_those_of_children_are() {
     let (with_children, without, everybody) =
         (count(Some(scene.set)), count(Some(alone)), count(None));
     let mut stranger = Actor::new();
-    let _ = stranger.does(LIBRARY);
-    let _ = stranger.does("it = sum(l.labs(n) for n in range(11))");
-    let _ = scene.target.does("it = sum(l.labs(n) for n in range(7))");
-    let _ = scene.target.does(&in_children(23));
+    let _ = stranger.run(LIBRARY);
+    let _ = stranger.run("it = sum(l.labs(n) for n in range(11))");
+    let _ = scene.target.run("it = sum(l.labs(n) for n in range(7))");
+    let _ = scene.target.run(&in_children(23));
     assert_eq!(scene.rules.cell(with_children), Some(30));
     assert_eq!(scene.rules.cell(without), Some(7));
     assert!(scene.rules.cell(everybody) >= Some(41));
     scene.rules.exclude(scene.set, scene.target.pid());
-    let _ = scene.target.does("it = l.labs(7)");
+    let _ = scene.target.run("it = l.labs(7)");
     assert_eq!((scene.rules.cell(with_children), scene.rules.cell(without)), (Some(30), Some(8)));
 }
 
@@ -54,12 +54,12 @@ fn root_a_set_that_was_freed_has_nobody_when_it_comes_back() {
     let labs = scene.function("labs");
     let first = scene.rules.make_set(Children::Included).unwrap();
     scene.rules.include(first, scene.target.pid()).unwrap();
-    scene.rules.free(Part::Set(first));
+    scene.rules.free(RuleResource::Set(first));
     let again = scene.rules.make_set(Children::Included).unwrap();
     assert_eq!(again, first);
     scene.set = again;
-    let id = scene.list(Place::Entry(labs), &[super::RECORD]);
-    let _ = scene.target.does("it = l.labs(7)");
+    let id = scene.list(HookPoint::Entry(labs), &[super::RECORD]);
+    let _ = scene.target.run("it = l.labs(7)");
     assert_eq!(scene.runs(id), 0);
 }
 
@@ -69,10 +69,10 @@ fn root_who_ends_leaves_its_sets() {
         return;
     }
     let mut scene = Scene::new();
-    let exit = scene.list(Place::Exit, &[super::RECORD]);
+    let exit = scene.list(HookPoint::Exit, &[super::RECORD]);
     let mut other = Actor::new();
     // Until it answers, `python3` may be a script that starts others to find out what it is.
-    let _ = other.does("it = 0");
+    let _ = other.run("it = 0");
     let pid = other.pid();
     scene.rules.include(scene.set, pid).unwrap();
     other.leave();
@@ -106,15 +106,15 @@ fn root_who_gets_the_pid_of_one_that_was_in_a_set_is_not_in_it() {
     }
     let mut scene = Scene::new();
     let labs = scene.function("labs");
-    let id = scene.list(Place::Entry(labs), &[super::RECORD]);
+    let id = scene.list(HookPoint::Entry(labs), &[super::RECORD]);
     let mut stranger = Actor::new();
-    let _ = stranger.does(LIBRARY);
+    let _ = stranger.run(LIBRARY);
     // Again, if somebody else has got the pid first.
     let n_children = deadline::until(|| {
         let before = scene.runs(id);
-        let pid = scene.target.does(&in_child_with(0));
+        let pid = scene.target.run(&in_child_with(0));
         assert_eq!(scene.runs(id), before + 1, "the child is in the set");
-        (stranger.does(&in_child_with(pid)) == pid).then_some(before + 1)
+        (stranger.run(&in_child_with(pid)) == pid).then_some(before + 1)
     });
     assert_eq!(scene.runs(id), n_children);
 }

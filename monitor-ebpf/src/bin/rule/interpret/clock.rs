@@ -1,4 +1,4 @@
-//! The clock and the processor of a rule, each one helper.
+//! Clock and CPU number for rule programs: one helper each.
 
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_boot_ns};
 
@@ -9,7 +9,7 @@ pub fn now_ns() -> u64 {
     unsafe { bpf_ktime_get_boot_ns() }
 }
 
-/// Where this runs.
+/// Number of the current CPU.
 #[inline(always)]
 pub fn processor() -> u32 {
     // SAFETY: the helper has no arguments.

@@ -1,4 +1,4 @@
-//! A signal that is taken: who sent it, and whether the program has a handler for it.
+//! Delivered signals: whether they are our own stops, and whether the process has a handler.
 
 use monitor_ebpf::abi::offset::ABSENT;
 use monitor_ebpf::abi::rule::ActionOffsets;
@@ -15,11 +15,11 @@ static SIGNAL_ACTION: ActionOffsets = ActionOffsets::ABSENT;
 const STOP: u64 = 19;
 /// `SI_KERNEL` of include/uapi/asm-generic/siginfo.h.
 const BY_KERNEL: u32 = 0x80;
-/// `SIG_IGN`; what is above is a handler.
+/// `SIG_IGN`; larger values are handlers.
 const IGNORED: u64 = 1;
 
-/// Whether a signal is one with which a program of ours holds the process. The kernel itself sends
-/// no `SIGSTOP`.
+/// Whether a signal was sent by one of our programs to stop the process. The kernel itself never
+/// sends `SIGSTOP`.
 #[inline(always)]
 pub fn is_own_stop(signal: u64, info: u64) -> bool {
     let at = constant!(SIGINFO.code);

@@ -1,47 +1,47 @@
-//! Memory of the process that runs here. A place that cannot be read ends the run: nothing is
-//! counted for a value that nobody has seen.
+//! Reads memory of the current process. An unreadable address ends the run: nothing is counted
+//! without the value. Also sends signals.
 
-use super::{Frame, Then};
+use super::{Flow, Frame};
 use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_send_signal, bpf_send_signal_thread};
-use monitor_ebpf::abi::rule::op::{MISSING, Op, cut, receiver};
+use monitor_ebpf::abi::rule::opcode::{EncodedInsn, MISSING, signal_target, truncate};
 
 impl Frame {
-    /// Reads what a value points to.
+    /// Reads the memory that a register points to.
     #[inline(always)]
-    pub(super) fn fetch_memory(&mut self, it: &Op) -> Then {
+    pub(super) fn read_memory(&mut self, insn: &EncodedInsn) -> Flow {
         let mut value = 0u64;
-        let from = self.value(it.from).wrapping_add(it.value);
-        let bytes = bytes(it.how);
+        let from = self.reg(insn.src).wrapping_add(insn.imm);
+        let bytes = bytes(insn.mode);
         let to = (&raw mut value).cast();
         // SAFETY: the helper writes at most the eight bytes of the value, or reports a fault.
         let outcome = unsafe { bpf_probe_read_user(to, bytes, from as *const _) };
         if outcome != 0 {
-            self.tally(|tally| &mut tally.faults);
-            return Then::EndRun;
+            self.count(|counts| &mut counts.faults);
+            return Flow::End;
         }
-        self.set(it.to, cut(value, it.how));
-        Then::GoOn
+        self.set_reg(insn.dst, truncate(value, insn.mode));
+        Flow::Continue
     }
 
-    /// The same, and the run goes on whatever comes of it. No branch and no cut: the verifier goes
-    /// each way with all that can follow.
+    /// The same, but the run continues on a fault. Without branches and truncation: the verifier
+    /// follows each branch with everything after it.
     #[inline(always)]
-    pub(super) fn peek(&mut self, it: &Op) {
+    pub(super) fn peek(&mut self, insn: &EncodedInsn) {
         let mut value = 0u64;
-        let from = self.value(it.from).wrapping_add(it.value);
+        let from = self.reg(insn.src).wrapping_add(insn.imm);
         let to = (&raw mut value).cast();
         // SAFETY: the helper writes at most the eight bytes of the value; zeroes, if it fails.
-        let outcome = unsafe { bpf_probe_read_user(to, bytes(it.how), from as *const _) };
+        let outcome = unsafe { bpf_probe_read_user(to, bytes(insn.mode), from as *const _) };
         // All bits, if it failed with a negative number.
         let failed = (outcome >> 63) as u64;
-        self.set(it.to, value | (failed & MISSING));
+        self.set_reg(insn.dst, value | (failed & MISSING));
     }
 
-    /// Sends a signal to whom it happened to.
+    /// Sends a signal to the current process or thread.
     #[inline(always)]
-    pub fn signal(&mut self, it: &Op) {
-        let number = it.value as u32;
-        let outcome = if it.how == receiver::THREAD {
+    pub fn signal(&mut self, insn: &EncodedInsn) {
+        let number = insn.imm as u32;
+        let outcome = if insn.mode == signal_target::THREAD {
             // SAFETY: the helper takes a number, and refuses one that is no signal.
             unsafe { bpf_send_signal_thread(number) }
         } else {
@@ -49,16 +49,16 @@ impl Frame {
             unsafe { bpf_send_signal(number) }
         };
         if outcome != 0 {
-            self.tally(|tally| &mut tally.unsent);
+            self.count(|counts| &mut counts.unsent);
         }
     }
 }
 
-/// How many bytes a width has. The lower ones come first on every machine that this runs on.
+/// Number of bytes of a width. All supported machines are little-endian.
 #[inline(always)]
-fn bytes(how: u8) -> u32 {
-    use monitor_ebpf::abi::rule::op::width::{I8, I16, I32, U8, U16, U32};
-    match how {
+fn bytes(mode: u8) -> u32 {
+    use monitor_ebpf::abi::rule::opcode::width::{I8, I16, I32, U8, U16, U32};
+    match mode {
         U8 | I8 => 1,
         U16 | I16 => 2,
         U32 | I32 => 4,

@@ -1,80 +1,81 @@
-//! Rules: one interpreter for all programs of `bin/rule`.
+//! The interpreter of rule programs, used by all BPF programs of `bin/rule`.
 //!
-//! In: something that happened, as a [`Frame`], and the first list or hook to run. Out: cells,
-//! histograms and records. A program runs with preemption on, so another one may run on the same
-//! CPU in between: what a run needs is on its own stack, and what is counted is added atomically.
+//! In: an event as a [`Frame`], and the first rule program or hook to run. Out: cells, histograms
+//! and records. A BPF program is preemptible, so another one may run on the same CPU in between:
+//! the state of a run is on its own stack, and counts are added atomically.
 
-mod begin;
 mod cell;
 mod clock;
 pub mod delivery;
-mod hold;
-mod level;
-pub mod member;
+mod gauge;
 mod memory;
+pub mod process_sets;
+mod record;
 pub mod register;
-mod spread;
-mod tell;
+mod select;
+mod stop;
 mod timer;
 mod trace;
+mod value_histogram;
 
 use aya_ebpf::helpers::generated::bpf_loop;
 use core::ffi::c_void;
 use core::ptr::null;
-use monitor_ebpf::abi::rule::op::{self, Op};
+use monitor_ebpf::abi::rule::opcode::{self, EncodedInsn};
 use monitor_ebpf::abi::rule::{
-    LISTS_PER_HOOK, List, MAX_OPS, MAX_PARAMETERS, MAX_PENDING, MAX_STEPS, MAX_VALUES, hook,
+    EncodedProgram, MAX_INSNS, MAX_PARAMETERS, MAX_PENDING, MAX_REGS, MAX_STEPS, PROGRAMS_PER_HOOK,
+    hook,
 };
 use monitor_ebpf::kernel::scratch::Scratch;
 use monitor_ebpf::kernel::task::Task;
 
 /// Arguments of an event.
 pub const ARGUMENTS: usize = 6;
-/// Places for them: a power of two, so that a mask bounds an index, as the verifier wants it.
-const PLACES: usize = 8;
+/// Slots for them: a power of two, so that a mask bounds an index for the verifier.
+const ARGUMENT_SLOTS: usize = 8;
 
-/// What happened, and how far its lists are.
+/// An event, and the state of the programs that run for it.
 #[repr(C)]
 pub struct Frame {
-    /// What the program was called with.
+    /// Context of the BPF program.
     pub context: *mut c_void,
-    /// The thread that it is about.
+    /// Thread of the event.
     pub task: Task,
     /// Its thread group id.
     pub pid: u32,
     /// Its id.
     pub tid: u32,
-    /// Another process that it is about as well, or the same.
+    /// A second process of the event, or the same one.
     pub other: u32,
-    /// Whether storage may be made here: not where a run queue is locked.
+    /// Whether task storage may be allocated: not while a run queue is locked.
     pub may_allocate: u32,
-    /// Whether who it is about runs here, and will run an instruction of its own next.
-    pub may_hold: u32,
+    /// Whether the thread is the current one and next executes an instruction in user mode.
+    pub may_stop: u32,
     pad: u32,
     /// Address of the probed instruction, or 0.
     pub ip: u64,
     /// Stack pointer, or 0.
     pub sp: u64,
-    /// When it happened, once somebody has asked; 0 before.
+    /// Time of the event, once it was read; 0 before.
     at_ns: u64,
-    /// What a list can ask for.
-    pub arguments: [u64; PLACES],
+    /// Arguments that programs can read.
+    pub arguments: [u64; ARGUMENT_SLOTS],
     run: Run,
 }
 
-/// The run of a list.
+/// A run of a program.
 #[repr(C)]
 struct Run {
-    list: *const List,
-    values: [u64; MAX_VALUES],
-    /// Number of the list.
+    program: *const EncodedProgram,
+    regs: [u64; MAX_REGS],
+    /// Number of the program.
     number: u32,
-    /// The next operation.
+    /// Index of the next instruction.
     at: u32,
-    /// The row whose lists are run, and which of them is next.
+    /// Row of the hook whose programs run, and index of the next of them.
     hook: u32,
     next: u32,
-    /// Events raised so far, and those of them that wait.
+    /// Number of raised events, and those of them that are pending.
     raised: u32,
     n_pending: u32,
     pending: [Raised; MAX_PENDING],
@@ -87,26 +88,25 @@ struct Raised {
     parameters: [u64; MAX_PARAMETERS],
 }
 
-/// What becomes of a run after an operation.
+/// How a run continues after an instruction.
 #[derive(Clone, Copy, PartialEq)]
-enum Then {
-    GoOn,
-    EndRun,
+enum Flow {
+    Continue,
+    End,
 }
 
-/// Nobody writes it; but the verifier cannot know that.
+/// Never written, which the verifier cannot know.
 static ZERO: Scratch<u64> = Scratch::new(0);
 
-/// Zero, of which the verifier knows nothing. It looks at a step once for each constant that it
-/// finds in a counter of the run, and at all their combinations; of numbers that it does not know
-/// there is one.
+/// Zero, as a value unknown to the verifier. The verifier checks a step for each combination of
+/// constants in the counters of a run; unknown values are one state.
 #[inline(always)]
 fn unknown_zero() -> u64 {
-    // SAFETY: the place lives as long as the object.
+    // SAFETY: the static lives as long as the object.
     unsafe { core::ptr::read_volatile(ZERO.get()) }
 }
 
-/// Copies word by word; the compiler would call a function that does it byte by byte.
+/// Copies word by word; the compiler would call a function that copies byte by byte.
 #[inline(always)]
 fn copy<const N: usize>(to: &mut [u64; N], from: &[u64; N]) {
     for n in 0..N {
@@ -116,15 +116,15 @@ fn copy<const N: usize>(to: &mut [u64; N], from: &[u64; N]) {
 }
 
 impl Frame {
-    /// Something that happened to a task, in its own context.
+    /// An event of a task.
     #[inline(always)]
     pub fn new(context: *mut c_void, task: Task, arguments: [u64; ARGUMENTS]) -> Self {
-        Self::at(context, task, arguments, (0, 0))
+        Self::with_position(context, task, arguments, (0, 0))
     }
 
-    /// The same at an instruction, with a stack pointer.
+    /// The same, with instruction and stack pointer.
     #[inline(always)]
-    fn at(
+    fn with_position(
         context: *mut c_void,
         task: Task,
         arguments: [u64; ARGUMENTS],
@@ -132,7 +132,7 @@ impl Frame {
     ) -> Self {
         let pid = task.tgid();
         let zero = unknown_zero();
-        // With zeroes that it knows the compiler would call a function that clears byte by byte.
+        // For constant zeroes the compiler would call a function that clears byte by byte.
         let [a, b, c, d, e, f] = arguments.map(|it| it | zero);
         Self {
             context,
@@ -141,19 +141,19 @@ impl Frame {
             tid: task.tid(),
             other: pid,
             may_allocate: 1,
-            may_hold: zero as u32,
+            may_stop: zero as u32,
             pad: zero as u32,
             ip: ip | zero,
             sp: sp | zero,
             at_ns: zero,
             arguments: [a, b, c, d, e, f, zero, zero],
             run: Run {
-                list: null(),
-                values: [zero; MAX_VALUES],
+                program: null(),
+                regs: [zero; MAX_REGS],
                 number: zero as u32,
                 at: zero as u32,
                 hook: hook::NONE,
-                next: LISTS_PER_HOOK as u32 + zero as u32,
+                next: PROGRAMS_PER_HOOK as u32 + zero as u32,
                 raised: zero as u32,
                 n_pending: zero as u32,
                 pending: [Raised { hook: zero, parameters: [zero; MAX_PARAMETERS] }; MAX_PENDING],
@@ -161,33 +161,33 @@ impl Frame {
         }
     }
 
-    /// Runs one list, and what it raises.
+    /// Runs one program, and those of the events it raises.
     #[inline(always)]
-    pub fn run_list(&mut self, number: u32) {
-        if self.begin(number) {
+    pub fn run_program(&mut self, number: u32) {
+        if self.select(number) {
             self.steps();
         }
     }
 
-    /// Runs the lists of a hook, and what they raise.
+    /// Runs the programs of a hook, and those of the events they raise.
     #[inline(always)]
     pub fn run_hook(&mut self, hook: u32) {
         (self.run.hook, self.run.next) = (hook, unknown_zero() as u32);
-        if self.rest() && self.begin_next() {
+        if self.idle() && self.select_next() {
             self.steps();
         }
     }
 
-    /// Until nothing is left, or too much was done. A helper repeats, not a loop of ours: the
-    /// verifier then looks at a step once, and not at each of a thousand.
+    /// Executes steps until all programs have ended or the limit is reached. The loop is a helper,
+    /// so that the verifier checks the step once and not a thousand times.
     #[inline(always)]
     fn steps(&mut self) {
         let frame = core::ptr::from_mut(self).cast();
-        // SAFETY: the frame outlives the loop, and `step` takes it as what it is.
+        // SAFETY: the frame outlives the loop, and `step` takes it with this type.
         unsafe { bpf_loop(MAX_STEPS, step as *mut c_void, frame, 0) };
     }
 
-    /// The time of the event: the clock is read once for all that its lists do.
+    /// Time of the event: the clock is read once for all its programs.
     #[inline(always)]
     fn now_ns(&mut self) -> u64 {
         if self.at_ns == 0 {
@@ -197,97 +197,97 @@ impl Frame {
     }
 
     #[inline(always)]
-    fn value(&self, number: u8) -> u64 {
-        self.run.values[usize::from(number) % MAX_VALUES]
+    fn reg(&self, number: u8) -> u64 {
+        self.run.regs[usize::from(number) % MAX_REGS]
     }
 
     #[inline(always)]
-    fn set(&mut self, number: u8, value: u64) {
-        self.run.values[usize::from(number) % MAX_VALUES] = value;
+    fn set_reg(&mut self, number: u8, value: u64) {
+        self.run.regs[usize::from(number) % MAX_REGS] = value;
     }
 }
 
-/// One operation; 1 when nothing is left to do.
+/// Executes one instruction; 1 when all programs have ended.
 #[inline(never)]
 extern "C" fn step(_: u32, frame: *mut Frame) -> i64 {
     // SAFETY: `steps` passes its own frame.
     let frame = unsafe { &mut *frame };
-    // SAFETY: `rest` or `begin` has set it to an element of an array, which stays.
-    let list = unsafe { &*frame.run.list };
+    // SAFETY: `idle` or `select` has set it to an element of an array, which is never freed.
+    let program = unsafe { &*frame.run.program };
     let at = frame.run.at as usize;
-    let mut then = Then::EndRun;
-    if at < MAX_OPS {
+    let mut flow = Flow::End;
+    if at < MAX_INSNS {
         frame.run.at = at as u32 + 1 + unknown_zero() as u32;
-        then = frame.act(&list.ops[at]);
+        flow = frame.execute(&program.insns[at]);
     }
-    if then == Then::GoOn && frame.run.at < u32::from(list.n_ops) {
+    if flow == Flow::Continue && frame.run.at < u32::from(program.n_insns) {
         return 0;
     }
-    if frame.begin_next() { 0 } else { 1 }
+    if frame.select_next() { 0 } else { 1 }
 }
 
 impl Frame {
     #[inline(always)]
-    fn act(&mut self, it: &Op) -> Then {
-        match it.code {
-            op::COUNT => cell::add(it.index, 1),
-            op::FILTER if op::passes(self.value(it.from), it.how, it.value) => {}
-            op::FILTER => return Then::EndRun,
-            op::ARGUMENT => {
-                let value = self.arguments[it.index as usize % PLACES];
-                self.set(it.to, op::cut(value, it.how));
+    fn execute(&mut self, insn: &EncodedInsn) -> Flow {
+        match insn.code {
+            opcode::COUNT => cell::add(insn.index, 1),
+            opcode::FILTER if opcode::passes(self.reg(insn.src), insn.mode, insn.imm) => {}
+            opcode::FILTER => return Flow::End,
+            opcode::ARGUMENT => {
+                let value = self.arguments[insn.index as usize % ARGUMENT_SLOTS];
+                self.set_reg(insn.dst, opcode::truncate(value, insn.mode));
             }
-            op::ADD => cell::add(it.index, self.value(it.from)),
-            op::SOURCE => {
-                let value = self.source(it.index);
-                self.set(it.to, value);
+            opcode::ADD => cell::add(insn.index, self.reg(insn.src)),
+            opcode::BUILTIN => {
+                let value = self.builtin(insn.index);
+                self.set_reg(insn.dst, value);
             }
-            op::CONSTANT => self.set(it.to, it.value),
-            op::HISTOGRAM => cell::note(it.index, self.value(it.from)),
-            op::BEGIN => self.begin_call(it),
-            op::END => return self.end_call(it),
-            op::RECORD => self.tell(it),
-            _ => return self.act_rarely(it),
+            opcode::CONSTANT => self.set_reg(insn.dst, insn.imm),
+            opcode::LATENCY_HISTOGRAM => cell::count_latency(insn.index, self.reg(insn.src)),
+            opcode::TIMER_START => self.start_timer(insn),
+            opcode::TIMER_STOP => return self.stop_timer(insn),
+            opcode::RECORD => self.record(insn),
+            _ => return self.execute_rare(insn),
         }
-        Then::GoOn
+        Flow::Continue
     }
 
     #[inline(always)]
-    fn act_rarely(&mut self, it: &Op) -> Then {
-        match it.code {
-            op::MEMORY => return self.fetch_memory(it),
-            op::PEEK => self.peek(it),
-            op::MIN => self.extreme(it, cell::Extreme::Least),
-            op::MAX => self.extreme(it, cell::Extreme::Most),
-            op::RUNNING => self.set(it.to, u64::from(self.is_running(it))),
-            op::LEVEL_CHANGE => self.move_level(it, level::Move::By),
-            op::LEVEL => self.move_level(it, level::Move::To),
-            op::SPREAD => self.spread(it),
-            op::TRACE => self.trace(it),
-            op::ENABLE => begin::switch(it.index, 1),
-            op::DISABLE => begin::switch(it.index, 0),
-            op::RAISE => self.raise(it),
-            op::SIGNAL => self.signal(it),
-            op::OURS => {
-                let process = self.value(it.from);
-                let is_ours = member::is_in(process as u32, it.index);
-                self.set(it.to, if is_ours { process } else { u64::MAX });
+    fn execute_rare(&mut self, insn: &EncodedInsn) -> Flow {
+        match insn.code {
+            opcode::MEMORY => return self.read_memory(insn),
+            opcode::PEEK => self.peek(insn),
+            opcode::MIN => self.extreme(insn, cell::Extreme::Min),
+            opcode::MAX => self.extreme(insn, cell::Extreme::Max),
+            opcode::TIMER_RUNNING => self.set_reg(insn.dst, u64::from(self.is_running(insn))),
+            opcode::GAUGE_ADD => self.change_gauge(insn, gauge::GaugeChange::By),
+            opcode::GAUGE_SET => self.change_gauge(insn, gauge::GaugeChange::To),
+            opcode::VALUE_HISTOGRAM => self.count_value(insn),
+            opcode::TRACE => self.trace(insn),
+            opcode::ENABLE => select::switch(insn.index, 1),
+            opcode::DISABLE => select::switch(insn.index, 0),
+            opcode::RAISE => self.raise(insn),
+            opcode::SIGNAL => self.signal(insn),
+            opcode::IF_MEMBER => {
+                let process = self.reg(insn.src);
+                let is_member = process_sets::is_in(process as u32, insn.index);
+                self.set_reg(insn.dst, if is_member { process } else { u64::MAX });
             }
-            _ => return Then::EndRun,
+            _ => return Flow::End,
         }
-        Then::GoOn
+        Flow::Continue
     }
 
     #[inline(always)]
-    fn source(&mut self, index: u32) -> u64 {
+    fn builtin(&mut self, index: u32) -> u64 {
         match index {
-            op::source::PID => u64::from(self.pid),
-            op::source::TID => u64::from(self.tid),
-            op::source::TIME => self.now_ns(),
-            op::source::CPU => u64::from(clock::processor()),
-            op::source::IP => self.ip,
-            op::source::SP => self.sp,
-            op::source::THREAD_POINTER => register::thread_pointer(self.task),
+            opcode::builtin::PID => u64::from(self.pid),
+            opcode::builtin::TID => u64::from(self.tid),
+            opcode::builtin::TIME => self.now_ns(),
+            opcode::builtin::CPU => u64::from(clock::processor()),
+            opcode::builtin::IP => self.ip,
+            opcode::builtin::SP => self.sp,
+            opcode::builtin::THREAD_POINTER => register::thread_pointer(self.task),
             _ => 0,
         }
     }

@@ -1,7 +1,8 @@
 //! Registers of a probed call: where the arguments, the result and the stack pointer are.
 //!
-//! On x86 they stand where they always stood, so each is one load; the verifier wants such an
-//! offset in the instruction. The loader says whether they do; elsewhere they are copied.
+//! On x86 the offsets have never changed, so each is one load with a constant offset, as the
+//! verifier requires. The loader checks the offsets; on other architectures the registers are
+//! copied.
 
 use super::{ARGUMENTS, Frame};
 use core::ffi::c_void;
@@ -23,7 +24,7 @@ const X86_SP: u32 = 152;
 const ARM_SP: u32 = 31;
 const ARM_PC: u32 = 32;
 
-/// Whether this is a processor of that kind.
+/// Whether the registers are those of x86.
 #[inline(always)]
 pub fn is_x86() -> bool {
     constant!(CALL_REGISTERS.di) == X86_ARGUMENTS[0] && constant!(CALL_REGISTERS.sp) == X86_SP
@@ -35,67 +36,67 @@ fn other(registers: *const u8, number: u32) -> u64 {
     if all == ABSENT { 0 } else { probe(registers, all + 8 * number) }
 }
 
-/// Where the variables of a thread are. The kernel keeps it for a thread that runs, too, as long
-/// as that was set by a system call, as C libraries do.
+/// Base of a thread's local variables. The kernel keeps it for running threads too, if it was set
+/// by a system call, as C libraries do.
 #[inline(always)]
 pub fn thread_pointer(task: Task) -> u64 {
     let at = constant!(CALL_REGISTERS.thread);
     if at == ABSENT { 0 } else { load(task.as_ptr(), at) }
 }
 
-/// Whether a thread has blocked a signal, so that it would come later.
+/// Whether a thread blocks a signal, which delays its delivery.
 #[inline(always)]
 pub fn blocks(task: Task, signal: u32) -> bool {
     let at = constant!(CALL_REGISTERS.blocked);
     at != ABSENT && load::<u64>(task.as_ptr(), at) >> (signal - 1) & 1 == 1
 }
 
-/// Whether anybody traces a thread.
+/// Whether a thread is traced.
 #[inline(always)]
 pub fn is_traced(task: Task) -> bool {
     let at = constant!(CALL_REGISTERS.ptrace);
     at != ABSENT && load::<u32>(task.as_ptr(), at) != 0
 }
 
-/// A call that begins.
+/// Frame of a call at its entry.
 #[inline(always)]
 pub fn entry(registers: *const u8) -> Frame {
     let [a, b, c, d, e, f] = X86_ARGUMENTS;
     if is_x86() {
         let at = |offset| load(registers, offset);
-        frame(registers, [at(a), at(b), at(c), at(d), at(e), at(f)], x86_place(registers))
+        frame(registers, [at(a), at(b), at(c), at(d), at(e), at(f)], x86_position(registers))
     } else {
         let at = |number| other(registers, number);
-        frame(registers, [at(0), at(1), at(2), at(3), at(4), at(5)], arm_place(registers))
+        frame(registers, [at(0), at(1), at(2), at(3), at(4), at(5)], arm_position(registers))
     }
 }
 
-/// A call that has returned: its result is the first argument.
+/// Frame of a call at its return: the result is the first argument.
 #[inline(always)]
 pub fn exit(registers: *const u8) -> Frame {
     if is_x86() {
         let result = load(registers, X86_RESULT);
-        frame(registers, [result, 0, 0, 0, 0, 0], x86_place(registers))
+        frame(registers, [result, 0, 0, 0, 0, 0], x86_position(registers))
     } else {
-        frame(registers, [other(registers, 0), 0, 0, 0, 0, 0], arm_place(registers))
+        frame(registers, [other(registers, 0), 0, 0, 0, 0, 0], arm_position(registers))
     }
 }
 
 /// Instruction and stack pointer.
 #[inline(always)]
-fn x86_place(registers: *const u8) -> (u64, u64) {
+fn x86_position(registers: *const u8) -> (u64, u64) {
     (load(registers, X86_IP), load(registers, X86_SP))
 }
 
 #[inline(always)]
-fn arm_place(registers: *const u8) -> (u64, u64) {
+fn arm_position(registers: *const u8) -> (u64, u64) {
     (other(registers, ARM_PC), other(registers, ARM_SP))
 }
 
 #[inline(always)]
-fn frame(registers: *const u8, arguments: [u64; ARGUMENTS], place: (u64, u64)) -> Frame {
+fn frame(registers: *const u8, arguments: [u64; ARGUMENTS], position: (u64, u64)) -> Frame {
     let context = registers.cast_mut().cast::<c_void>();
-    let mut frame = Frame::at(context, Task::current(), arguments, place);
-    frame.may_hold = 1;
+    let mut frame = Frame::with_position(context, Task::current(), arguments, position);
+    frame.may_stop = 1;
     frame
 }

@@ -1,183 +1,186 @@
-//! Rules as user space sees them: lists of acts, where they run, what they counted and told.
+//! Rule programs as user space sees them: instructions, hooks, aggregates and records.
 //!
-//! In: lists. Out: sums, histograms, records and tallies. [`Rules`] is what the kernel does
-//! (`backend/ebpf/rule`) and what a script does for tests ([`scripted`]). Nothing here knows how a
-//! request is written, or what its list is for.
+//! In: programs. Out: sums, histograms, records and run counts. [`Rules`] is implemented by the
+//! kernel (`monitor_backends::ebpf::rule`) and for tests by [`fake`]. Nothing here knows how a
+//! request is written, or what a program is for.
 
-pub mod act;
-pub mod held;
-pub mod scripted;
-pub mod told;
+pub mod aggregates;
+pub mod fake;
+pub mod insn;
+pub mod rule_record;
 
 use super::Error;
-use act::{
-    Act, Cell, CellKind, HistogramId, LevelId, Move, Set, SpreadId, Timer, TraceId, UserEvent,
-    Whose,
+use aggregates::{GaugeIntegral, TraceRecords, ValueHistogram};
+use insn::{
+    Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, ProcessSetId, TimerId,
+    TimerScope, TraceId, UserEventId, ValueHistogramId,
 };
-use held::{Area, Spread, Traced};
+use monitor_model::credentials::Credentials;
 use monitor_model::histogram::Histogram;
 use monitor_model::id::Pid;
-use monitor_model::whose::Eyes;
+use rule_record::{RuleRecord, RunCounts};
 use std::path::PathBuf;
-use told::{Tally, Told};
 
-/// A place in a file: what a probe is set on. Whether it may be is decided before.
+/// A probe site: an offset in a file. Whether it can be probed safely is checked elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
-    /// The file; `/proc/self/fd/N` for one that is held open.
+    /// The file; `/proc/self/fd/N` for an open one.
     pub path: PathBuf,
-    /// Bytes from its beginning.
+    /// Offset in the file, in bytes.
     pub offset: u64,
 }
 
-/// What a list runs at, and what its arguments are there.
+/// What a program is attached to, and its arguments there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// An instruction; the arguments of a call, if it is the first of a function.
+pub enum HookPoint {
+    /// An instruction; the arguments of the call, if it is the first one of a function.
     Entry(Site),
-    /// The return of a function that begins there; its result.
+    /// The return of the function that begins at the site; its result.
     Return(Site),
-    /// A process was made: parent, child, its thread, start of the parent. Its list is for either.
+    /// A process was forked: parent, child, its thread, start of the parent. The program runs if
+    /// either is in its set.
     Fork,
     /// A program was executed: pid.
     Exec,
     /// The last thread of a process ends: pid, code of wait(2).
     Exit,
-    /// A signal was made: target, number, sender, `TRACE_SIGNAL_*`.
+    /// A signal was generated: target, number, sender, `TRACE_SIGNAL_*`.
     SignalGenerate,
-    /// A signal was taken: pid, number.
+    /// A signal was delivered: pid, number.
     SignalDeliver,
-    /// A CPU goes to another thread: old pid, new pid, old thread, new thread, whether the old one
-    /// was preempted, its state, start of the new process. The thread is the old one, and the list
-    /// is for either process.
+    /// A CPU switches threads: old pid, new pid, old thread, new thread, whether the old one was
+    /// preempted, its state, start of the new process. The thread of the event is the old one; the
+    /// program runs if either process is in its set.
     Switch,
     /// A thread is made runnable: pid, thread.
     Wakeup,
-    /// A user event was raised by another list: its parameters.
-    Raised(UserEvent),
+    /// A user event was raised by another program: its parameters.
+    Raised(UserEventId),
 }
 
-/// What to do at a place.
+/// A rule program and where it runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct List {
-    /// Where.
-    pub place: Place,
-    /// For which processes; everybody, if there is no set.
-    pub set: Option<Set>,
-    /// Runs in a second at which it switches itself off.
+pub struct RuleProgram {
+    /// The hook.
+    pub hook: HookPoint,
+    /// The processes it runs for; all, if absent.
+    pub set: Option<ProcessSetId>,
+    /// Runs per second above which it disables itself.
     pub limit: Option<u32>,
-    /// What it is switched by together with others; by itself, if absent.
-    pub switch: Option<ListId>,
-    /// Only in processes that these may look into, whoever is in the set; if absent, in all.
-    pub eyes: Option<Eyes>,
-    /// What, in order; at most [`act::MAX_ACTS`].
-    pub acts: Vec<Act>,
+    /// Switch shared with other programs; its own, if absent.
+    pub switch: Option<ProgramId>,
+    /// Runs only in processes that these credentials may read; in all of the set, if absent.
+    pub credentials: Option<Credentials>,
+    /// Instructions, in order; at most [`insn::MAX_INSNS`].
+    pub insns: Vec<Insn>,
 }
 
-impl List {
-    /// Without a limit, and switched by itself.
-    pub const fn new(place: Place, set: Option<Set>, acts: Vec<Act>) -> Self {
-        Self { place, set, limit: None, switch: None, eyes: None, acts }
+impl RuleProgram {
+    /// A program without a rate limit, with a switch of its own.
+    pub const fn new(hook: HookPoint, set: Option<ProcessSetId>, insns: Vec<Insn>) -> Self {
+        Self { hook, set, limit: None, switch: None, credentials: None, insns }
     }
 }
 
-/// A list that is there.
+/// Id of an added program, or of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ListId(pub u32);
+pub struct ProgramId(pub u32);
 
-/// What runs lists.
+/// Runs rule programs.
 pub trait Rules: Send {
-    /// A new cell, at its beginning.
+    /// Makes a cell, with its initial value.
     fn make_cell(&mut self, kind: CellKind) -> Result<Cell, Error>;
-    /// A new histogram without values.
-    fn make_histogram(&mut self) -> Result<HistogramId, Error>;
-    /// A new level that is this.
-    fn make_level(&mut self, first: i64) -> Result<LevelId, Error>;
-    /// A new spread without numbers.
-    fn make_spread(&mut self) -> Result<SpreadId, Error>;
-    /// A new trace without records.
+    /// Makes an empty latency histogram.
+    fn make_latency_histogram(&mut self) -> Result<LatencyHistogramId, Error>;
+    /// Makes a gauge with an initial value.
+    fn make_gauge(&mut self, first: i64) -> Result<GaugeId, Error>;
+    /// Makes an empty value histogram.
+    fn make_value_histogram(&mut self) -> Result<ValueHistogramId, Error>;
+    /// Makes an empty trace.
     fn make_trace(&mut self) -> Result<TraceId, Error>;
-    /// A new timer that does not run.
-    fn make_timer(&mut self, whose: Whose) -> Result<Timer, Error>;
-    /// A new set without processes.
-    fn make_set(&mut self, children: Children) -> Result<Set, Error>;
-    /// A new user event without lists.
-    fn make_event(&mut self) -> Result<UserEvent, Error>;
-    /// Lets go of one of these; no list may name it any more.
-    fn free(&mut self, what: Part);
+    /// Makes a timer that is not running.
+    fn make_timer(&mut self, scope: TimerScope) -> Result<TimerId, Error>;
+    /// Makes an empty process set.
+    fn make_set(&mut self, children: Children) -> Result<ProcessSetId, Error>;
+    /// Makes a user event without programs.
+    fn make_event(&mut self) -> Result<UserEventId, Error>;
+    /// Frees a resource; no program may still use it.
+    fn free(&mut self, resource: RuleResource);
 
-    /// Puts a process into a set; one that has ended is not put, which is no error.
-    fn include(&mut self, set: Set, process: Pid) -> Result<(), Error>;
-    /// Takes a process out of a set.
-    fn exclude(&mut self, set: Set, process: Pid);
+    /// Adds a process to a set; a process that has ended is skipped without an error.
+    fn include(&mut self, set: ProcessSetId, process: Pid) -> Result<(), Error>;
+    /// Removes a process from a set.
+    fn exclude(&mut self, set: ProcessSetId, process: Pid);
 
-    /// A switch for several lists, off. It is switched and removed as a list is.
-    fn make_switch(&mut self) -> Result<ListId, Error>;
-    /// A list; disabled, unless another's switch is on.
-    fn add(&mut self, list: &List) -> Result<ListId, Error>;
-    /// Other acts for a list, all at once: a run does the old ones or the new ones.
-    fn replace(&mut self, id: ListId, acts: &[Act]) -> Result<(), Error>;
-    /// Lets it run.
-    fn enable(&mut self, id: ListId);
-    /// Lets it not run; runs that have begun come to their end.
-    fn disable(&mut self, id: ListId);
-    /// Whether it may run: lists switch each other off, and a storm does.
-    fn is_enabled(&self, id: ListId) -> bool;
-    /// Takes it away, with its probe. None of its runs is left when this returns.
-    fn remove(&mut self, id: ListId);
+    /// Makes a switch for several programs, off. It is enabled, disabled and removed like a
+    /// program.
+    fn make_switch(&mut self) -> Result<ProgramId, Error>;
+    /// Adds a program; disabled, unless its shared switch is on.
+    fn add(&mut self, program: &RuleProgram) -> Result<ProgramId, Error>;
+    /// Replaces the instructions atomically: a run executes the old ones or the new ones.
+    fn replace(&mut self, id: ProgramId, insns: &[Insn]) -> Result<(), Error>;
+    /// Enables a program.
+    fn enable(&mut self, id: ProgramId);
+    /// Disables a program; runs in progress complete.
+    fn disable(&mut self, id: ProgramId);
+    /// Whether a program is enabled: other programs and the rate limit can disable it.
+    fn is_enabled(&self, id: ProgramId) -> bool;
+    /// Removes a program and its probe. No run is in progress when this returns.
+    fn remove(&mut self, id: ProgramId);
 
-    /// What a cell holds: nothing, for an extreme of no values.
+    /// Value of a cell; none for an extreme without values.
     fn cell(&self, cell: Cell) -> Option<i64>;
-    /// What a histogram holds.
-    fn histogram(&self, id: HistogramId) -> Histogram;
-    /// Changes a level at once for all lists; its area is theirs alone. What it was before.
-    fn move_level(&mut self, id: LevelId, how: Move) -> i64;
-    /// What lists have done to a level.
-    fn area(&self, id: LevelId) -> Area;
-    /// What a spread holds.
-    fn spread(&self, id: SpreadId) -> Spread;
-    /// What was recorded after the first so many records.
-    fn traced(&self, id: TraceId, after: u64) -> Traced;
-    /// What became of a list's runs.
-    fn tally(&self, id: ListId) -> Tally;
-    /// Who reads what lists tell; there is one.
-    fn take_reader(&mut self) -> Option<Box<dyn Reader>>;
+    /// Contents of a latency histogram.
+    fn latency_histogram(&self, id: LatencyHistogramId) -> Histogram;
+    /// Changes a gauge and returns its previous value. The integral counts changes by programs
+    /// only.
+    fn change_gauge(&mut self, id: GaugeId, change: GaugeChange) -> i64;
+    /// A gauge, and the sums for its integral.
+    fn gauge_integral(&self, id: GaugeId) -> GaugeIntegral;
+    /// Contents of a value histogram.
+    fn value_histogram(&self, id: ValueHistogramId) -> ValueHistogram;
+    /// Trace records after the first `after` ones.
+    fn trace_records(&self, id: TraceId, after: u64) -> TraceRecords;
+    /// Counts of a program's runs.
+    fn run_counts(&self, id: ProgramId) -> RunCounts;
+    /// Takes the reader of records; there is one.
+    fn take_reader(&mut self) -> Option<Box<dyn RecordReader>>;
 }
 
-/// Reads what lists tell; may do so on a thread of its own.
-pub trait Reader: Send {
-    /// Becomes readable when something was told that should not wait; none, where nothing does.
-    fn wake(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
-    /// Hands over what is there, in the order in which it was told, at most so many.
-    fn read(&mut self, most: usize, take: &mut dyn FnMut(Told)) -> usize;
+/// Reads records of programs; can be moved to another thread.
+pub trait RecordReader: Send {
+    /// Descriptor that becomes readable when an urgent record arrives; none without a kernel.
+    fn wake_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
+    /// Passes at most `max` available records to `take`, in order; returns their number.
+    fn read(&mut self, max: usize, take: &mut dyn FnMut(RuleRecord)) -> usize;
 }
 
-/// Whether the children of a set's processes are born into it.
+/// Whether new children of a set's processes join the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Children {
-    /// They are.
+    /// They join.
     Included,
-    /// They are not.
+    /// They do not.
     NotIncluded,
 }
 
-/// Something that lists name.
+/// A resource that programs use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum RuleResource {
     /// See [`Rules::make_cell`].
     Cell(Cell),
-    /// See [`Rules::make_histogram`].
-    Histogram(HistogramId),
-    /// See [`Rules::make_level`].
-    Level(LevelId),
-    /// See [`Rules::make_spread`].
-    Spread(SpreadId),
+    /// See [`Rules::make_latency_histogram`].
+    LatencyHistogram(LatencyHistogramId),
+    /// See [`Rules::make_gauge`].
+    Gauge(GaugeId),
+    /// See [`Rules::make_value_histogram`].
+    ValueHistogram(ValueHistogramId),
     /// See [`Rules::make_trace`].
     Trace(TraceId),
     /// See [`Rules::make_timer`].
-    Timer(Timer),
+    Timer(TimerId),
     /// See [`Rules::make_set`].
-    Set(Set),
+    Set(ProcessSetId),
     /// See [`Rules::make_event`].
-    Event(UserEvent),
+    Event(UserEventId),
 }

@@ -5,11 +5,11 @@
 //! shows a process that ended in between once, as the eBPF backend does.
 
 mod script;
+mod split_words;
 mod value;
-mod words;
 mod world;
 
-pub use self::script::Malformed;
+pub use self::script::ScriptError;
 
 use self::script::Script;
 use self::world::World;
@@ -18,8 +18,8 @@ use monitor_backend::{Backend, Error};
 use monitor_model::field::ProcessField;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::probe::{Health, Probe};
-use monitor_model::sample::{Instant, Node, Note, Process, Sample, Source, Text};
-use monitor_model::want::{Capability, Devices, Want};
+use monitor_model::read_spec::{Capability, Devices, ReadSpec};
+use monitor_model::sample::{BackendKind, Instant, Node, Note, Process, ProcessTexts, Sample};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub struct Canned {
     readings: u64,
     /// How much time has passed besides that between readings.
     passed: Ns,
-    texts: BTreeMap<Identity, Text>,
+    texts: BTreeMap<Identity, ProcessTexts>,
 }
 
 impl Canned {
@@ -47,7 +47,7 @@ impl Canned {
     }
 
     /// The world of a script.
-    pub fn scripted(text: &str) -> Result<Self, Malformed> {
+    pub fn scripted(text: &str) -> Result<Self, ScriptError> {
         let script = Script::from_text(text)?;
         let world = World::default();
         let (readings, passed) = (0, Ns(0));
@@ -55,7 +55,7 @@ impl Canned {
     }
 
     /// Lets what the lines of a script say happen now.
-    pub fn happen(&mut self, text: &str) -> Result<(), Malformed> {
+    pub fn apply(&mut self, text: &str) -> Result<(), ScriptError> {
         for line in Script::from_text(text)?.lines {
             self.world.apply(&line.act);
         }
@@ -63,7 +63,7 @@ impl Canned {
     }
 
     /// Lets it be so long after the beginning; readings take no time from then on.
-    pub fn pass(&mut self, to: Ns) {
+    pub fn advance_to(&mut self, to: Ns) {
         (self.script.every, self.passed) = (Ns(0), to.max(self.passed));
         self.advance(self.passed);
     }
@@ -78,7 +78,7 @@ impl Canned {
         self.world.grow(to);
     }
 
-    fn node(&self, want: &Want, notes: &mut Vec<Note>) -> Option<Node> {
+    fn node(&self, want: &ReadSpec, notes: &mut Vec<Note>) -> Option<Node> {
         if !want.node && want.disks == Devices::None && want.nets == Devices::None {
             return None;
         }
@@ -88,15 +88,15 @@ impl Canned {
             (node.row, node.cpus) = (all.row, std::mem::take(&mut all.cpus));
         }
         if want.disks != Devices::None {
-            node.disks = device::chosen(all.disks, &want.disks, "disk", |_| true, notes);
+            node.disks = device::select(all.disks, &want.disks, "disk", |_| true, notes);
         }
         if want.nets != Devices::None {
-            node.nets = device::chosen(all.nets, &want.nets, "interface", |_| true, notes);
+            node.nets = device::select(all.nets, &want.nets, "interface", |_| true, notes);
         }
         Some(node)
     }
 
-    fn processes(&mut self, want: &Want) -> Vec<Process> {
+    fn processes(&mut self, want: &ReadSpec) -> Vec<Process> {
         let mut processes = self.world.processes();
         self.texts.clear();
         for it in &mut processes {
@@ -104,7 +104,7 @@ impl Canned {
             if !want.threads {
                 it.threads.clear();
             }
-            if !want.wants(ProcessField::Pss) || !want.pss_of.means(it) {
+            if !want.wants(ProcessField::Pss) || !want.pss_of.matches(it) {
                 it.row.clear(ProcessField::Pss);
             }
         }
@@ -116,8 +116,8 @@ impl Canned {
 }
 
 impl Backend for Canned {
-    fn source(&self) -> Source {
-        Source::Test
+    fn kind(&self) -> BackendKind {
+        BackendKind::Test
     }
 
     fn probes(&mut self) -> Vec<Probe> {
@@ -126,7 +126,7 @@ impl Backend for Canned {
         Capability::ALL.iter().map(probe).collect()
     }
 
-    fn read(&mut self, want: &Want) -> Result<Sample, Error> {
+    fn read(&mut self, want: &ReadSpec) -> Result<Sample, Error> {
         let passed = self.script.every.0.saturating_mul(self.readings).max(self.passed.0);
         self.readings += 1;
         self.advance(Ns(passed));
@@ -135,12 +135,12 @@ impl Backend for Canned {
                 boot: Ns(BEGINNING.boot.0.saturating_add(passed)),
                 unix: Ns(BEGINNING.unix.0.saturating_add(passed)),
             },
-            source: Source::Test,
+            backend: BackendKind::Test,
             node: Arc::clone(&self.script.host),
             ..Sample::default()
         };
         let processes = self.processes(want);
-        self.world.bury();
+        self.world.forget_ended();
         sample.events = self.world.events();
         if want.processes {
             sample.processes = processes;
@@ -149,11 +149,11 @@ impl Backend for Canned {
         Ok(sample)
     }
 
-    fn describe(&mut self, processes: &mut [Process], want: &Want) {
+    fn describe(&mut self, processes: &mut [Process], want: &ReadSpec) {
         for process in processes {
             let Some(text) = self.texts.get(&process.id) else { continue };
             let asked = |field, text: &Option<Arc<str>>| text.clone().filter(|_| want.wants(field));
-            process.text = Text {
+            process.text = ProcessTexts {
                 cmdline: asked(ProcessField::Cmdline, &text.cmdline),
                 path: asked(ProcessField::Path, &text.path),
                 cgroup: asked(ProcessField::Cgroup, &text.cgroup),

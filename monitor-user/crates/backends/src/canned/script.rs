@@ -21,10 +21,10 @@
 //! names of values are those of the field lists, texts included; `$NAME=value` is a variable of the
 //! environment.
 
-use super::value::{self, Change, How};
-use super::words::words;
+use super::split_words::words;
+use super::value::{self, ChangeKind, FieldChange};
 use monitor_model::field::{
-    Category, CpuField, DiskField, Kind, NetField, NodeField, ProcessField,
+    Category, CpuField, DiskField, NetField, NodeField, ProcessField, ValueKind,
 };
 use monitor_model::id::{Ns, Pid};
 use std::str::FromStr;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// A line of a script that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the script: {what}")]
-pub struct Malformed {
+pub struct ScriptError {
     /// Its number, from 1.
     pub line: usize,
     /// What is wrong.
@@ -48,21 +48,21 @@ pub struct Script {
     /// Time between two readings.
     pub every: Ns,
     /// What happens, in the order of time.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ScriptLine>,
 }
 
 /// Something that happens.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct ScriptLine {
     /// When, after the beginning.
     pub at: Ns,
     /// What.
-    pub act: Act,
+    pub act: WorldChange,
 }
 
 /// What happens.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum WorldChange {
     /// A process starts, or changes.
     Process(Pid, Vec<Edit>),
     /// A thread of a process starts, or changes.
@@ -72,20 +72,20 @@ pub enum Act {
     /// A process takes a signal.
     Signal(Pid, u32),
     /// The node changes.
-    Node(Vec<Change<NodeField>>),
+    Node(Vec<FieldChange<NodeField>>),
     /// A processor changes.
-    Cpu(u32, Vec<Change<CpuField>>),
+    Cpu(u32, Vec<FieldChange<CpuField>>),
     /// A disk appears, or changes.
-    Disk(Arc<str>, Vec<Change<DiskField>>),
+    Disk(Arc<str>, Vec<FieldChange<DiskField>>),
     /// An interface appears, or changes.
-    Net(Arc<str>, Vec<Change<NetField>>),
+    Net(Arc<str>, Vec<FieldChange<NetField>>),
 }
 
 /// A change of a process.
 #[derive(Clone, Debug)]
 pub enum Edit {
     /// Of a number.
-    Value(Change<ProcessField>),
+    Value(FieldChange<ProcessField>),
     /// Of a text.
     Text(ProcessField, Arc<str>),
     /// Of a variable of its environment: `NAME=value`.
@@ -94,12 +94,12 @@ pub enum Edit {
 
 impl Script {
     /// Reads a script.
-    pub fn from_text(text: &str) -> Result<Self, Malformed> {
+    pub fn from_text(text: &str) -> Result<Self, ScriptError> {
         let mut script =
             Self { host: "test-node".into(), every: Ns(1_000_000_000), lines: Vec::new() };
         for (idx, line) in text.lines().enumerate() {
             let read = words(line).and_then(|words| script.read_line(&words));
-            read.map_err(|what| Malformed { line: idx + 1, what })?;
+            read.map_err(|what| ScriptError { line: idx + 1, what })?;
         }
         // Stable: lines of the same time happen in the order in which they stand.
         script.lines.sort_by_key(|line| line.at);
@@ -113,26 +113,26 @@ impl Script {
             ["host", name] => self.host = (*name).into(),
             ["every", time] => self.every = Ns(span(time)?),
             ["at", time, rest @ ..] => {
-                self.lines.push(Line { at: Ns(span(time)?), act: act(rest)? });
+                self.lines.push(ScriptLine { at: Ns(span(time)?), act: act(rest)? });
             }
-            rest => self.lines.push(Line { at: Ns(0), act: act(rest)? }),
+            rest => self.lines.push(ScriptLine { at: Ns(0), act: act(rest)? }),
         }
         Ok(())
     }
 }
 
-fn act(words: &[&str]) -> Result<Act, String> {
+fn act(words: &[&str]) -> Result<WorldChange, String> {
     Ok(match words {
-        ["process", pid, rest @ ..] => Act::Process(Pid(number(pid)?), edits(rest)?),
+        ["process", pid, rest @ ..] => WorldChange::Process(Pid(number(pid)?), edits(rest)?),
         ["thread", pid, tid, rest @ ..] => {
-            Act::Thread(Pid(number(pid)?), Pid(number(tid)?), edits(rest)?)
+            WorldChange::Thread(Pid(number(pid)?), Pid(number(tid)?), edits(rest)?)
         }
-        ["end", pid, rest @ ..] => Act::End(Pid(number(pid)?), edits(rest)?),
-        ["signal", pid, signal] => Act::Signal(Pid(number(pid)?), number(signal)?),
-        ["node", rest @ ..] => Act::Node(changes(rest)?),
-        ["cpu", cpu, rest @ ..] => Act::Cpu(number(cpu)?, changes(rest)?),
-        ["disk", name, rest @ ..] => Act::Disk((*name).into(), changes(rest)?),
-        ["net", name, rest @ ..] => Act::Net((*name).into(), changes(rest)?),
+        ["end", pid, rest @ ..] => WorldChange::End(Pid(number(pid)?), edits(rest)?),
+        ["signal", pid, signal] => WorldChange::Signal(Pid(number(pid)?), number(signal)?),
+        ["node", rest @ ..] => WorldChange::Node(changes(rest)?),
+        ["cpu", cpu, rest @ ..] => WorldChange::Cpu(number(cpu)?, changes(rest)?),
+        ["disk", name, rest @ ..] => WorldChange::Disk((*name).into(), changes(rest)?),
+        ["net", name, rest @ ..] => WorldChange::Net((*name).into(), changes(rest)?),
         [other, ..] => {
             return Err(format!(
                 "{other}: wanted host, every, at, process, thread, end, signal, node, cpu, \
@@ -143,7 +143,7 @@ fn act(words: &[&str]) -> Result<Act, String> {
     })
 }
 
-fn changes<F: Category>(words: &[&str]) -> Result<Vec<Change<F>>, String> {
+fn changes<F: Category>(words: &[&str]) -> Result<Vec<FieldChange<F>>, String> {
     words.iter().map(|word| value::change(word)).collect()
 }
 
@@ -161,8 +161,8 @@ fn edit(word: &str) -> Result<Edit, String> {
             "job: it follows from cgroup and from variables such as $PMIX_RANK=0".to_owned()
         );
     }
-    match ProcessField::named(name).filter(|field| field.field().kind == Kind::Text) {
-        Some(field) if how == How::Set => Ok(Edit::Text(field, text.into())),
+    match ProcessField::from_name(name).filter(|field| field.field().kind == ValueKind::Text) {
+        Some(field) if how == ChangeKind::Set => Ok(Edit::Text(field, text.into())),
         _ => value::change(word).map(Edit::Value),
     }
 }

@@ -4,9 +4,9 @@ use super::*;
 use monitor_model::id::Pid;
 use monitor_model::rates::rates;
 
-fn all() -> Want {
+fn all() -> ReadSpec {
     let costly = vec![ProcessField::Pss, ProcessField::Cmdline];
-    Want { threads: true, costly, ..Want::whole() }
+    ReadSpec { threads: true, costly, ..ReadSpec::everything() }
 }
 
 fn script(text: &str) -> Canned {
@@ -87,10 +87,10 @@ fn threads_are_rows_of_their_process() {
 
 #[test]
 fn device_filters_are_honoured() {
-    let want = Want {
+    let want = ReadSpec {
         disks: Devices::Named(vec!["sdb".into(), "sdz".into()]),
         nets: Devices::Named(vec!["lo".into()]),
-        ..Want::default()
+        ..ReadSpec::default()
     };
     let sample = Canned::fixed().read(&want).unwrap();
     let node = sample.node_stats.unwrap();

@@ -4,12 +4,12 @@
 //! Units are those of time (ns us ms s m h) and of memory (K M G T, powers of 1,024); a number
 //! without one is in the field's own unit.
 
-use monitor_model::field::{Category, Kind, Row};
+use monitor_model::field::{Category, Row, ValueKind};
 use monitor_model::id::Ns;
 
 /// What is done to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum ChangeKind {
     /// `=`: it becomes the value.
     Set,
     /// `+=`: the value is added once.
@@ -20,9 +20,9 @@ pub enum How {
 
 /// One change.
 #[derive(Clone, Copy, Debug)]
-pub struct Change<F> {
+pub struct FieldChange<F> {
     field: F,
-    how: How,
+    how: ChangeKind,
     bits: u64,
 }
 
@@ -42,11 +42,11 @@ impl<F: Category, const N: usize> Default for Values<F, N> {
 
 impl<F: Category, const N: usize> Values<F, N> {
     /// Makes a change.
-    pub fn apply(&mut self, change: &Change<F>) {
+    pub fn apply(&mut self, change: &FieldChange<F>) {
         match change.how {
-            How::Set => self.row.set(change.field, change.bits),
-            How::Add => self.row.add(change.field, change.bits),
-            How::Grow => {
+            ChangeKind::Set => self.row.set(change.field, change.bits),
+            ChangeKind::Add => self.row.add(change.field, change.bits),
+            ChangeKind::Grow => {
                 self.growth.retain(|(field, _)| *field != change.field);
                 self.growth.push((change.field, change.bits));
             }
@@ -63,39 +63,39 @@ impl<F: Category, const N: usize> Values<F, N> {
 }
 
 /// A word `name=value`, split at its sign.
-pub fn split(word: &str) -> Result<(&str, How, &str), String> {
+pub fn split(word: &str) -> Result<(&str, ChangeKind, &str), String> {
     let (name, value) = word.split_once('=').ok_or_else(|| format!("{word}: wanted name=value"))?;
     if let Some(name) = name.strip_suffix('+') {
-        return Ok((name, How::Add, value));
+        return Ok((name, ChangeKind::Add, value));
     }
     if let Some(name) = name.strip_suffix("/s") {
-        return Ok((name, How::Grow, value));
+        return Ok((name, ChangeKind::Grow, value));
     }
-    Ok((name, How::Set, value))
+    Ok((name, ChangeKind::Set, value))
 }
 
 /// A word as a change of a category's field.
-pub fn change<F: Category>(word: &str) -> Result<Change<F>, String> {
+pub fn change<F: Category>(word: &str) -> Result<FieldChange<F>, String> {
     let (name, how, value) = split(word)?;
-    let field = F::named(name).ok_or_else(|| format!("{name}: no such field"))?;
+    let field = F::from_name(name).ok_or_else(|| format!("{name}: no such field"))?;
     let kind = field.field().kind;
-    if how != How::Set && kind != Kind::Number {
+    if how != ChangeKind::Set && kind != ValueKind::Number {
         return Err(format!("{name}: only numbers grow"));
     }
     let bits = bits(kind, value).ok_or_else(|| format!("{word}: {value} is no {kind:?}"))?;
-    Ok(Change { field, how, bits })
+    Ok(FieldChange { field, how, bits })
 }
 
-fn bits(kind: Kind, value: &str) -> Option<u64> {
+fn bits(kind: ValueKind, value: &str) -> Option<u64> {
     match kind {
-        Kind::Number | Kind::Flag => number(value),
-        Kind::Signed => value.parse::<i64>().ok().map(i64::cast_unsigned),
-        Kind::Float => value.parse::<f64>().ok().map(f64::to_bits),
-        Kind::Letter => match value.as_bytes() {
+        ValueKind::Number | ValueKind::Flag => number(value),
+        ValueKind::Signed => value.parse::<i64>().ok().map(i64::cast_unsigned),
+        ValueKind::Float => value.parse::<f64>().ok().map(f64::to_bits),
+        ValueKind::Letter => match value.as_bytes() {
             [letter] => Some(u64::from(*letter)),
             _ => None,
         },
-        Kind::Text => None,
+        ValueKind::Text => None,
     }
 }
 

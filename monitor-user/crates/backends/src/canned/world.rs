@@ -4,13 +4,13 @@
 //! does not know when it is read, nor what is wanted of it.
 
 use super::BEGINNING;
-use super::script::{Act, Edit};
-use super::value::{Change, Values};
-use monitor_model::event::{Event, Signal, What};
+use super::script::{Edit, WorldChange};
+use super::value::{FieldChange, Values};
+use monitor_model::event::{SampleEvent, SampleEventKind, Signal};
 use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField, Row};
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::job::{Environ, Origin};
-use monitor_model::sample::{Device, Node, Process, Text};
+use monitor_model::sample::{Device, Node, Process, ProcessTexts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct World {
     /// Since the last reading.
     ended: Vec<Process>,
     /// Since the last reading.
-    events: Vec<Event>,
+    events: Vec<SampleEvent>,
     node: Values<NodeField, { NodeField::COUNT }>,
     cpus: BTreeMap<u32, Values<CpuField, { CpuField::COUNT }>>,
     disks: BTreeMap<Arc<str>, Values<DiskField, { DiskField::COUNT }>>,
@@ -45,7 +45,7 @@ struct Task {
     /// Who made it, if that is in the world too; the end of that one does not change it.
     parent: Option<Identity>,
     comm: [u8; 16],
-    text: Text,
+    text: ProcessTexts,
     environ: Vec<u8>,
     values: Values<ProcessField, { ProcessField::COUNT }>,
 }
@@ -66,26 +66,28 @@ impl World {
     }
 
     /// Lets something happen.
-    pub fn apply(&mut self, act: &Act) {
+    pub fn apply(&mut self, act: &WorldChange) {
         match act {
-            Act::Process(pid, edits) => {
+            WorldChange::Process(pid, edits) => {
                 self.group(*pid).leader.edit(edits);
                 self.adopt(*pid);
             }
-            Act::Thread(pid, tid, edits) => {
+            WorldChange::Thread(pid, tid, edits) => {
                 let start = self.start();
                 let threads = &mut self.group(*pid).threads;
                 let new = || Task::thread(*pid, *tid, start);
                 threads.entry(*tid).or_insert_with(new).edit(edits);
             }
-            Act::End(pid, edits) => self.end(*pid, edits),
-            Act::Signal(pid, number) => self.signal(*pid, *number),
-            Act::Node(changes) => apply_all(&mut self.node, changes),
-            Act::Cpu(number, changes) => apply_all(self.cpus.entry(*number).or_default(), changes),
-            Act::Disk(name, changes) => {
+            WorldChange::End(pid, edits) => self.end(*pid, edits),
+            WorldChange::Signal(pid, number) => self.signal(*pid, *number),
+            WorldChange::Node(changes) => apply_all(&mut self.node, changes),
+            WorldChange::Cpu(number, changes) => {
+                apply_all(self.cpus.entry(*number).or_default(), changes)
+            }
+            WorldChange::Disk(name, changes) => {
                 apply_all(self.disks.entry(Arc::clone(name)).or_default(), changes);
             }
-            Act::Net(name, changes) => {
+            WorldChange::Net(name, changes) => {
                 apply_all(self.nets.entry(Arc::clone(name)).or_default(), changes);
             }
         }
@@ -98,12 +100,12 @@ impl World {
     }
 
     /// Forgets those that ended.
-    pub fn bury(&mut self) {
+    pub fn forget_ended(&mut self) {
         self.ended.clear();
     }
 
     /// What happened since the last reading.
-    pub fn events(&mut self) -> Vec<Event> {
+    pub fn events(&mut self) -> Vec<SampleEvent> {
         std::mem::take(&mut self.events)
     }
 
@@ -112,7 +114,11 @@ impl World {
         let target = group.leader.process_row().id;
         let at = Ns(BEGINNING.boot.0 + self.now.0);
         let signal = Signal { number, code: 0, thread: None };
-        self.events.push(Event { at, target, what: What::SignalDelivered { signal } });
+        self.events.push(SampleEvent {
+            at,
+            target,
+            kind: SampleEventKind::SignalDelivered { signal },
+        });
     }
 
     /// The node and all its parts.
@@ -177,7 +183,7 @@ impl Task {
             id: pid,
             parent: None,
             comm: *b"test\0\0\0\0\0\0\0\0\0\0\0\0",
-            text: Text::default(),
+            text: ProcessTexts::default(),
             environ: Vec::new(),
             values: Values::default(),
         };
@@ -234,7 +240,7 @@ impl Task {
             row: self.values.row.clone(),
             comm: self.comm,
             text: self.text.clone(),
-            unlent: true,
+            readable_by_owner: true,
             ..Process::default()
         }
     }
@@ -248,7 +254,7 @@ fn comm(text: &str) -> [u8; 16] {
     comm
 }
 
-fn apply_all<F: Category, const N: usize>(values: &mut Values<F, N>, changes: &[Change<F>]) {
+fn apply_all<F: Category, const N: usize>(values: &mut Values<F, N>, changes: &[FieldChange<F>]) {
     changes.iter().for_each(|change| values.apply(change));
 }
 

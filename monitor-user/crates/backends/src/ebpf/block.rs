@@ -1,4 +1,4 @@
-//! What was read, written, discarded and flushed for each process: the tables of `bin/block.rs`.
+//! Block I/O by process: the tables of `bin/block.rs`.
 //!
 //! In: rows by owner and disk, latencies by owner. Out: the block fields of every process, its
 //! disks and its histograms. The rows of ended processes are removed as they are reported.
@@ -6,10 +6,10 @@
 use super::health;
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
-use super::owner::{self, Owners};
-use super::part::{Asked, Part};
+use super::owner::{self, MissingOwners};
+use super::probe_reader::{ProbeConfig, ProbeReader};
 use monitor_backend::Error;
-use monitor_ebpf::abi::block::{self, Dirtier, Place, READ, Timed, Use};
+use monitor_ebpf::abi::block::{self, Dirtier, DiskUsage, LatencyKey, OwnerDisk, READ};
 use monitor_ebpf::abi::histogram;
 use monitor_model::field::BlockField as B;
 use monitor_model::field::ProcessField as F;
@@ -17,21 +17,21 @@ use monitor_model::field::block::BlockRow;
 use monitor_model::histogram::{Histogram, Percentiles};
 use monitor_model::id::Ns;
 use monitor_model::probe::Probe;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Device, Process, Sample};
-use monitor_model::want::Capability;
 use monitor_sys::clock;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Files whose dirtier is remembered, at most.
+/// Maximum number of files whose dirtier is stored.
 const FILES_LIMIT: u32 = 1 << 16;
-/// A file that nobody dirtied for this long has been written: the kernel writes what is dirty for
-/// half a minute (`vm.dirty_expire_centisecs`), later only if the disk is that far behind.
+/// A file not dirtied for this long has been written: the kernel writes dirty pages after half a
+/// minute (`vm.dirty_expire_centisecs`), later only if the disk is that far behind.
 const WRITTEN_AFTER: Ns = Ns(600_000_000_000);
-/// How often files are looked through; each costs a microsecond.
+/// Interval of the search for such files; each file costs a microsecond.
 const SWEEP_EVERY: Ns = Ns(60_000_000_000);
 
-/// Programs that see who submits a request, each with its tracepoint; best first. The verifier
+/// Programs that see the submitter of a request, with their tracepoints; best first. The verifier
 /// refuses the second argument of a tracepoint that has only one (5.11 on).
 const SUBMISSIONS: &[(&str, &str)] =
     &[("start", "block_io_start"), ("getrq_of_queue", "block_getrq"), ("getrq", "block_getrq")];
@@ -47,25 +47,25 @@ const DISK_REQUESTS: [B; 4] = [B::Reads, B::Writes, B::Discards, B::Flushes];
 pub struct Block {
     object: Object,
     since: Ns,
-    owners: Owners,
+    owners: MissingOwners,
     percentiles: Percentiles,
     /// Names of disks by device number.
     names: HashMap<(u32, u32), Arc<str>>,
-    /// When files were looked through; absent without write-back attribution.
+    /// Time of the last sweep of files; absent without write-back attribution.
     swept: Option<Ns>,
 }
 
 impl Block {
     /// Loads and attaches the hooks.
-    pub fn load(kernel: &Kernel, asked: &Asked<'_>) -> Result<Self, Error> {
-        Self::seeing(SUBMISSIONS, kernel, asked)
+    pub fn load(kernel: &Kernel, asked: &ProbeConfig<'_>) -> Result<Self, Error> {
+        Self::load_with(SUBMISSIONS, kernel, asked)
     }
 
-    /// The same, with the first of these programs that this kernel takes.
-    fn seeing(
+    /// The same, with the first of these programs that this kernel accepts.
+    fn load_with(
         submissions: &[(&str, &str)],
         kernel: &Kernel,
-        asked: &Asked<'_>,
+        asked: &ProbeConfig<'_>,
     ) -> Result<Self, Error> {
         let write_back = asked.capabilities.contains(&Capability::WriteBack);
         let rows = kernel.machine.rows();
@@ -87,21 +87,21 @@ impl Block {
                 &kernel.btf,
             )?;
         }
-        // Completions first: a request that starts in between would stay in flight for ever.
+        // Completions first: a request that starts in between would stay in flight forever.
         object.attach("complete", "block_rq_complete", &kernel.btf)?;
         object.attach_first(submissions, &kernel.btf)?;
         Ok(Self {
             object,
             since: asked.since,
-            owners: Owners::default(),
+            owners: MissingOwners::default(),
             percentiles: Percentiles::default(),
             names: HashMap::new(),
             swept: write_back.then_some(asked.since),
         })
     }
 
-    /// Adds what was transferred on a disk.
-    fn add_use(&mut self, process: &mut Process, place: Place, used: &Use) {
+    /// Adds the transfers on a disk.
+    fn add_usage(&mut self, process: &mut Process, key: OwnerDisk, used: &DiskUsage) {
         let row = &mut process.row;
         let mut disk = BlockRow::default();
         for (kind, bytes) in used.bytes.into_iter().enumerate().take(BYTES.len()) {
@@ -112,19 +112,24 @@ impl Block {
             row.add(REQUESTS[kind], requests);
             disk.set(DISK_REQUESTS[kind], requests);
         }
-        let number = (place.major, place.minor);
+        let number = (key.major, key.minor);
         let name = self.names.entry(number).or_insert_with(|| disk_name(number)).clone();
         process.disks.push(Device { name, row: disk });
     }
 
-    /// Adds how long requests of one kind took.
-    fn add_times(&mut self, process: &mut Process, timed: Timed, times: &histogram::Histogram) {
-        let times = Histogram::from(times);
+    /// Adds the latencies of requests of one kind.
+    fn add_latencies(
+        &mut self,
+        process: &mut Process,
+        timed: LatencyKey,
+        times: &histogram::Histogram,
+    ) {
+        let times = Histogram::from(&times.counts);
         let (p50, p99) = match timed.kind {
             READ => (F::BlockReadP50, F::BlockReadP99),
             _ => (F::BlockWriteP50, F::BlockWriteP99),
         };
-        if let Some([half, most]) = self.percentiles.of(&times, [50.0, 99.0]) {
+        if let Some([half, most]) = self.percentiles.compute(&times, [50.0, 99.0]) {
             process.row.set(p50, half.0);
             process.row.set(p99, most.0);
         }
@@ -134,7 +139,7 @@ impl Block {
         }
     }
 
-    /// Forgets files that were written long ago: the kernel does not tell when it does.
+    /// Removes files that were written long ago: the kernel does not report when it writes them.
     fn sweep_files(&mut self, now: Ns) {
         let Some(swept) = self.swept else { return };
         if now.since(swept) < SWEEP_EVERY {
@@ -149,7 +154,7 @@ impl Block {
     }
 }
 
-impl Part for Block {
+impl ProbeReader for Block {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
     }
@@ -158,7 +163,7 @@ impl Part for Block {
         Some(&mut self.object)
     }
 
-    /// Pages that become dirty are seen for write-back alone.
+    /// The hook on dirtied pages belongs to write-back only.
     fn probe(&self, capability: Capability) -> Probe {
         let mut probe = health::probe(capability, &self.object, self.dropped());
         let for_pages = capability == Capability::WriteBack;
@@ -166,48 +171,48 @@ impl Part for Block {
         probe
     }
 
-    fn join(&mut self, sample: &mut Sample) {
+    fn merge_into(&mut self, sample: &mut Sample) {
         let processes = &mut sample.processes;
         let now = sample.at.boot;
-        let mut used = self.object.rows::<Place, Use>(block::USED);
-        let times = self.object.rows::<Timed, histogram::Histogram>(block::LATENCY);
-        used.sort_unstable_by_key(|(place, _)| *place);
-        let owners = used.iter().map(|(place, _)| place.owner);
-        self.owners.settle(owners.chain(times.iter().map(|(it, _)| it.owner)), processes, now);
+        let mut used = self.object.rows::<OwnerDisk, DiskUsage>(block::USED);
+        let times = self.object.rows::<LatencyKey, histogram::Histogram>(block::LATENCY);
+        used.sort_unstable_by_key(|(key, _)| *key);
+        let owners = used.iter().map(|(key, _)| key.owner);
+        self.owners.add_missing(owners.chain(times.iter().map(|(it, _)| it.owner)), processes, now);
         for process in processes.iter_mut() {
-            begin(process, self.since);
+            set_zero(process, self.since);
         }
-        for (place, used) in &used {
-            if let Some(index) = owner::find(processes, place.owner) {
-                self.add_use(&mut processes[index], *place, used);
+        for (key, used) in &used {
+            if let Some(index) = owner::find(processes, key.owner) {
+                self.add_usage(&mut processes[index], *key, used);
             }
         }
         for (timed, times) in &times {
             if let Some(index) = owner::find(processes, timed.owner) {
-                self.add_times(&mut processes[index], *timed, times);
+                self.add_latencies(&mut processes[index], *timed, times);
             }
         }
-        // What completes between the look-up and here is lost; it would have to outlive its
-        // process by the grace period of the kernel's task.
-        let places = used.iter().map(|(place, _)| *place);
-        let ended = places.filter(|it| owner::ended(processes, it.owner));
-        self.object.remove_rows::<Place, Use>(block::USED, ended);
+        // A completion between the look-up and this removal is lost; it would have to come after
+        // the grace period of its ended process.
+        let keys = used.iter().map(|(key, _)| *key);
+        let ended = keys.filter(|it| owner::ended(processes, it.owner));
+        self.object.remove_rows::<OwnerDisk, DiskUsage>(block::USED, ended);
         let timed = times.iter().map(|(timed, _)| *timed);
         let ended = timed.filter(|it| owner::ended(processes, it.owner));
-        self.object.remove_rows::<Timed, histogram::Histogram>(block::LATENCY, ended);
+        self.object.remove_rows::<LatencyKey, histogram::Histogram>(block::LATENCY, ended);
         self.sweep_files(now);
     }
 }
 
-/// Nothing was transferred yet: that is known, so it is zero.
-fn begin(process: &mut Process, since: Ns) {
+/// Sets the fields to zero: without a row nothing was transferred.
+fn set_zero(process: &mut Process, since: Ns) {
     for field in BYTES.into_iter().chain(REQUESTS) {
         process.row.set(field, 0);
     }
     process.count_from(since);
 }
 
-/// The kernel's name of a disk; its numbers once it is gone.
+/// Name of a disk; its device number if it no longer exists.
 fn disk_name((major, minor): (u32, u32)) -> Arc<str> {
     let numbers = format!("{major}:{minor}");
     let link = std::fs::read_link(format!("/sys/dev/block/{numbers}"));
@@ -222,7 +227,7 @@ fn disk_name((major, minor): (u32, u32)) -> Arc<str> {
 mod first;
 
 #[cfg(test)]
-#[allow(clippy::print_stdout, reason = "it says which hooks this kernel has")]
+#[allow(clippy::print_stdout, reason = "prints the hooks of this kernel")]
 mod tests {
     use super::first::FirstProcess;
     use super::*;
@@ -231,7 +236,7 @@ mod tests {
     const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../target/tmp/submissions");
     const BYTES: u64 = 64 << 20;
 
-    /// Runs `dd`; its process id, once it has ended well.
+    /// Runs `dd`; its pid, if it succeeds.
     fn dd(arguments: &[&str]) -> Option<u32> {
         let mut child = Command::new("dd").arg("status=none").args(arguments).spawn().unwrap();
         child.wait().unwrap().success().then(|| child.id())
@@ -239,23 +244,23 @@ mod tests {
 
     /// Bytes and requests that a process read and wrote.
     fn counted(block: &Block, tgid: u32) -> ([u64; 2], [u64; 2]) {
-        let rows = block.object.rows::<Place, Use>(block::USED);
-        let mine = rows.into_iter().filter(|(place, _)| place.owner.tgid == tgid);
+        let rows = block.object.rows::<OwnerDisk, DiskUsage>(block::USED);
+        let mine = rows.into_iter().filter(|(key, _)| key.owner.tgid == tgid);
         mine.fold(([0; 2], [0; 2]), |(bytes, requests), (_, used)| {
             let add = |sum: [u64; 2], more: [u64; 4]| [sum[0] + more[0], sum[1] + more[1]];
             (add(bytes, used.bytes), add(requests, used.requests))
         })
     }
 
-    /// Requests of a process whose time was taken.
-    fn timed(block: &Block, tgid: u32) -> u64 {
-        let rows = block.object.rows::<Timed, histogram::Histogram>(block::LATENCY);
+    /// Number of requests of a process with a latency.
+    fn measured(block: &Block, tgid: u32) -> u64 {
+        let rows = block.object.rows::<LatencyKey, histogram::Histogram>(block::LATENCY);
         let mine = rows.iter().filter(|(timed, _)| timed.owner.tgid == tgid);
         mine.map(|(_, times)| times.counts.iter().sum::<u64>()).sum()
     }
 
-    /// Runs `dd` until nothing of it was hidden.
-    fn seen(arguments: &[&str]) -> u32 {
+    /// Runs `dd` until the first process did not run meanwhile, which may hide switches.
+    fn run_unhidden(arguments: &[&str]) -> u32 {
         for _ in 0..100 {
             let first = FirstProcess::watched();
             let child = dd(arguments).unwrap();
@@ -263,19 +268,19 @@ mod tests {
                 return child;
             }
         }
-        panic!("process 1 never rests");
+        panic!("process 1 ran during each attempt");
     }
 
     fn check(block: &Block) {
         let (of, from) = (format!("of={FILE}"), format!("if={FILE}"));
         let size = ["bs=1M", "count=64"];
         let directly = ["oflag=direct", "conv=notrunc"];
-        let writer = seen(&[&["if=/dev/zero", &of], &size[..], &directly].concat());
-        let reader = seen(&[&from, "of=/dev/null", "bs=1M", "iflag=direct"]);
+        let writer = run_unhidden(&[&["if=/dev/zero", &of], &size[..], &directly].concat());
+        let reader = run_unhidden(&[&from, "of=/dev/null", "bs=1M", "iflag=direct"]);
         for (tgid, bytes) in [(writer, [0, BYTES]), (reader, [BYTES, 0])] {
             let (counted, requests) = counted(block, tgid);
             assert_eq!(counted, bytes, "{:?}", block.object.hooks());
-            assert_eq!(timed(block, tgid), requests.iter().sum::<u64>());
+            assert_eq!(measured(block, tgid), requests.iter().sum::<u64>());
         }
     }
 
@@ -290,12 +295,12 @@ mod tests {
             return;
         }
         let kernel = Kernel::read(0).unwrap();
-        let asked = Asked { capabilities: &[Capability::Block], since: clock::boot() };
-        let mut ways = 0;
+        let asked = ProbeConfig { capabilities: &[Capability::Block], since: clock::boot() };
+        let mut n_tested = 0;
         for tracepoint in ["block_io_start", "block_getrq"] {
-            let of_it = SUBMISSIONS.iter().filter(|(_, hook)| *hook == tracepoint);
-            let of_it: Vec<_> = of_it.copied().collect();
-            match Block::seeing(&of_it, &kernel, &asked) {
+            let programs = SUBMISSIONS.iter().filter(|(_, hook)| *hook == tracepoint);
+            let programs: Vec<_> = programs.copied().collect();
+            match Block::load_with(&programs, &kernel, &asked) {
                 Ok(block) => check(&block),
                 Err(error) => {
                     println!("{error}");
@@ -303,9 +308,9 @@ mod tests {
                 }
             }
             println!("{tracepoint}: {BYTES} bytes each way");
-            ways += 1;
+            n_tested += 1;
         }
         let _ = std::fs::remove_file(FILE);
-        assert!(ways > 0, "no way works here");
+        assert!(n_tested > 0, "no program is accepted here");
     }
 }

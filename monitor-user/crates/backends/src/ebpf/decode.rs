@@ -1,10 +1,10 @@
-//! Records of the kernel half into rows of the model: names, units, and the sums that the kernel
-//! leaves to us. Pure.
+//! Decodes records of the kernel half into rows of the model: fields, units, and sums over threads.
+//! Pure functions.
 
-use super::snapshot::Threads;
+use super::snapshot::ThreadRows;
 use monitor_ebpf::abi::Owner;
-use monitor_ebpf::abi::life::{End, KIND_EXIT, Waited};
-use monitor_ebpf::abi::task::{self, GROUP_EXIT, Sums, Thread};
+use monitor_ebpf::abi::lifecycle::{ExitRecord, KIND_EXIT, ThreadWaits};
+use monitor_ebpf::abi::task::{self, GROUP_EXIT, Sums, ThreadRecord};
 use monitor_model::field::ProcessField as F;
 use monitor_model::field::process::ProcessRow;
 use monitor_model::id::{Identity, Ns, Pid};
@@ -18,7 +18,7 @@ const MAX_RT_PRIO: i64 = 100;
 /// `static_prio` of nice 0 (`DEFAULT_PRIO`).
 const DEFAULT_PRIO: i64 = 120;
 
-/// The seven of `task_io_accounting`, in its order.
+/// The seven counters of `task_io_accounting`, in its order.
 const IO: [F; 7] = [
     F::ReadChars,
     F::WrittenChars,
@@ -29,37 +29,41 @@ const IO: [F; 7] = [
     F::CancelledBytes,
 ];
 
-/// Which process a record of the kernel half means.
+/// Identity of the owner in a record of the kernel half.
 pub const fn identity(owner: Owner) -> Identity {
     Identity { pid: Pid(owner.tgid), start: Ns(owner.start_boottime_ns) }
 }
 
-/// A living process: what its ended threads used, and what each live one did. `threads` are those
-/// beside the leader, in the order of their ids.
-pub fn living(record: &task::Process, threads: &[&Thread], keep: Threads) -> Process {
+/// A live process: the sums of its ended threads plus those of its live ones. `threads` are those
+/// besides the leader, in the order of their ids.
+pub fn living(
+    record: &task::ProcessRecord,
+    threads: &[&ThreadRecord],
+    keep: ThreadRows,
+) -> Process {
     let leader = &record.leader;
-    let (mut used, mut waited) = (record.dead, Waited::NONE);
+    let (mut used, mut waited) = (record.dead, ThreadWaits::NONE);
     for thread in iter::once(&leader).chain(threads) {
         used.add(&thread.sums);
-        waited = both(&waited, thread);
+        waited = add_waits(&waited, thread);
     }
     let mut it = process(record, &used, &waited);
     finish(&mut it);
-    if keep == Threads::Kept {
-        // An id that wrapped can be lower than the leader's.
+    if keep == ThreadRows::Kept {
+        // After a wrap-around an id can be lower than the leader's.
         let (lower, higher) = threads.split_at(threads.partition_point(|it| it.tid < leader.tid));
         it.threads = lower.iter().chain([&leader]).chain(higher).map(|it| thread(it)).collect();
     }
     it
 }
 
-/// A process that used and waited this much in all.
-fn process(record: &task::Process, used: &Sums, waited: &Waited) -> Process {
+/// A process with these totals.
+fn process(record: &task::ProcessRecord, used: &Sums, waited: &ThreadWaits) -> Process {
     let leader = &record.leader;
     let mut it = Process {
         id: identity(leader.owner()),
         comm: leader.comm,
-        unlent: record.unlent == 1,
+        readable_by_owner: record.readable_by_owner == 1,
         ..Process::default()
     };
     let row = &mut it.row;
@@ -79,24 +83,24 @@ fn process(record: &task::Process, used: &Sums, waited: &Waited) -> Process {
     it
 }
 
-/// A thread's waits on top of others'.
-const fn both(waited: &Waited, thread: &Thread) -> Waited {
-    Waited {
+/// Adds a thread's waits.
+const fn add_waits(waited: &ThreadWaits, thread: &ThreadRecord) -> ThreadWaits {
+    ThreadWaits {
         run_delay_ns: waited.run_delay_ns.wrapping_add(thread.run_delay_ns),
         run_count: waited.run_count.wrapping_add(thread.run_count),
     }
 }
 
-/// The totals of a process that has ended: its final record, or its last words.
-pub fn ended(end: &End) -> Process {
+/// An ended process with its totals, from its final record or its exit record.
+pub fn ended(end: &ExitRecord) -> Process {
     let record = &end.process;
-    let is_last_words = end.kind == KIND_EXIT;
+    let is_exit_record = end.kind == KIND_EXIT;
     let mut used = record.dead;
-    if is_last_words {
+    if is_exit_record {
         used.add(&record.leader.sums);
     }
-    let mut it = process(record, &used, &both(&end.waited, &record.leader));
-    if is_last_words {
+    let mut it = process(record, &used, &add_waits(&end.waited, &record.leader));
+    if is_exit_record {
         it.row.set(F::Approximate, 1);
     }
     it.row.set(F::Ended, 1);
@@ -107,14 +111,14 @@ pub fn ended(end: &End) -> Process {
     it
 }
 
-/// A thread's own row.
-fn thread(record: &Thread) -> Process {
+/// The row of a thread.
+fn thread(record: &ThreadRecord) -> Process {
     let id = Identity { pid: Pid(record.tid), start: Ns(record.start_boottime_ns) };
     let mut it = Process { id, comm: record.comm, ..Process::default() };
     it.row.set(F::Pid, u64::from(record.tgid));
     it.row.set(F::Tid, u64::from(record.tid));
     schedule(&mut it.row, record);
-    usage(&mut it.row, &record.sums, &both(&Waited::NONE, record));
+    usage(&mut it.row, &record.sums, &add_waits(&ThreadWaits::NONE, record));
     finish(&mut it);
     it
 }
@@ -126,14 +130,14 @@ fn finish(process: &mut Process) {
     let [cpu, user, system] =
         [F::CpuTime, F::UserTime, F::SystemTime].map(|field| row.get(field).unwrap_or(0));
     let sampled = u128::from(user) + u128::from(system);
-    // Where no tick ever hit it, the kernel calls it all user time.
+    // If no tick ever sampled it, the kernel counts all of it as user time.
     let share = (u128::from(cpu) * u128::from(user)).checked_div(sampled);
     let user = share.and_then(|share| u64::try_from(share).ok()).unwrap_or(cpu);
     row.set(F::UserTime, user);
     row.set(F::SystemTime, cpu - user);
 }
 
-fn usage(row: &mut ProcessRow, used: &Sums, waited: &Waited) {
+fn usage(row: &mut ProcessRow, used: &Sums, waited: &ThreadWaits) {
     row.set(F::CpuTime, used.exec_ns);
     row.set(F::UserTime, used.user_ns);
     row.set(F::SystemTime, used.system_ns);
@@ -148,7 +152,7 @@ fn usage(row: &mut ProcessRow, used: &Sums, waited: &Waited) {
     row.set(F::RunCount, waited.run_count);
 }
 
-fn schedule(row: &mut ProcessRow, thread: &Thread) {
+fn schedule(row: &mut ProcessRow, thread: &ThreadRecord) {
     row.set(F::StartTime, thread.start_boottime_ns);
     row.set(F::State, u64::from(state_letter(thread.state)));
     row.set_signed(F::Priority, i64::from(thread.priority) - MAX_RT_PRIO);
@@ -158,9 +162,9 @@ fn schedule(row: &mut ProcessRow, thread: &Thread) {
     row.set(F::KernelThread, u64::from(thread.flags & PF_KTHREAD != 0));
 }
 
-fn memory(row: &mut ProcessRow, record: &task::Process) {
+fn memory(row: &mut ProcessRow, record: &task::ProcessRecord) {
     if record.has_memory == 0 {
-        return; // A kernel thread, or ended: no memory is not zero memory.
+        return; // A kernel thread, or ended: absent, not zero.
     }
     let page = page_bytes();
     let [file, anon, swap, shmem] =
@@ -173,7 +177,7 @@ fn memory(row: &mut ProcessRow, record: &task::Process) {
     row.set(F::Swap, swap);
     let vsize = record.vsize_pages * page;
     row.set(F::Vsize, vsize);
-    // The kernel notes a peak only when it shrinks, so the present may be higher.
+    // The kernel updates the peak only when memory shrinks, so the current size may be higher.
     row.set(F::PeakVsize, vsize.max(record.peak_vsize_pages * page));
     row.set(F::PeakRss, rss.max(record.peak_rss_pages * page));
 }
@@ -182,8 +186,8 @@ fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// As `wait(2)` would report it: the group's code if the group was ended as a whole.
-fn exit_code(record: &task::Process) -> u64 {
+/// Exit code as reported by `wait(2)`: the group's if the whole group was ended.
+fn exit_code(record: &task::ProcessRecord) -> u64 {
     let grouped = record.group_flags & GROUP_EXIT != 0;
     let status = if grouped { record.group_exit_code } else { record.leader.exit_code };
     match status & 0x7f {
@@ -241,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_signal_gives_128_and_its_number() {
-        let mut record = task::Process::default();
+        let mut record = task::ProcessRecord::default();
         record.leader.exit_code = 3 << 8;
         assert_eq!(exit_code(&record), 3);
         record.group_flags = GROUP_EXIT;

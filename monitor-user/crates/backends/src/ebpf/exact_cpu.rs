@@ -1,24 +1,24 @@
-//! CPU time counted at each switch: the tables of `bin/exact_cpu.rs`, and the slices still running.
+//! CPU time counted at each switch: the tables of `bin/exact_cpu.rs`, plus the running slices.
 //!
-//! In: nanoseconds by owner and CPU, and who runs on each CPU since when. Out: `exact_cpu_ns` and
-//! its parts by CPU. What a CPU ran before its first switch after attaching is not in it.
+//! In: nanoseconds by owner and CPU, and the running task of each CPU. Out: `exact_cpu_ns` and its
+//! parts by CPU. Time before the first switch of a CPU after attaching is not included.
 
 use super::kernel::Kernel;
 use super::object::{Object, Record, Settings};
-use super::owner::{self, Owners};
-use super::part::{Asked, Part};
+use super::owner::{self, MissingOwners};
+use super::probe_reader::{ProbeConfig, ProbeReader};
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
 use monitor_backend::Error;
 use monitor_ebpf::abi::Owner;
-use monitor_ebpf::abi::exact_cpu::{self, Running};
+use monitor_ebpf::abi::exact_cpu::{self, RunningTask};
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Ns;
 use monitor_model::sample::{Process, Sample};
 use monitor_sys::clock;
 use std::collections::HashMap;
 
-/// How often a CPU is looked at that switches meanwhile: if it does so each time, its present
-/// slice is shorter than a look, and left out.
+/// Attempts to read a CPU without a concurrent switch: if all fail, its slices are shorter than a
+/// read, and the running one is omitted.
 const ATTEMPTS: usize = 8;
 
 /// Nanoseconds by CPU.
@@ -28,17 +28,17 @@ type Parts = Vec<u64>;
 pub struct ExactCpu {
     object: Object,
     since: Ns,
-    owners: Owners,
+    owners: MissingOwners,
 }
 
 impl ExactCpu {
     /// Loads and attaches the hook.
-    pub fn load(kernel: &Kernel, asked: &Asked<'_>) -> Result<Self, Error> {
+    pub fn load(kernel: &Kernel, asked: &ProbeConfig<'_>) -> Result<Self, Error> {
         let sizes = [(exact_cpu::ON_CPU, kernel.machine.rows())];
         let settings = Settings { constants: &[], sizes: &sizes };
         let mut object = Object::load("exact_cpu", kernel, &settings)?;
         object.attach("switch", "sched_switch", &kernel.btf)?;
-        Ok(Self { object, since: asked.since, owners: Owners::default() })
+        Ok(Self { object, since: asked.since, owners: MissingOwners::default() })
     }
 
     fn counts(&self) -> Option<Counts<'_>> {
@@ -51,13 +51,13 @@ impl ExactCpu {
         let Some(map) = self.object.ebpf.map_mut(exact_cpu::ON_CPU) else { return };
         let Ok(mut table) = PerCpuHashMap::<_, Record<Owner>, u64>::try_from(map) else { return };
         for owner in owners {
-            // One that ran for the first time a moment ago has no row yet.
+            // A process that just ran for the first time has no row yet.
             let _ = table.remove(&Record(owner));
         }
     }
 }
 
-impl Part for ExactCpu {
+impl ProbeReader for ExactCpu {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
     }
@@ -66,37 +66,37 @@ impl Part for ExactCpu {
         Some(&mut self.object)
     }
 
-    fn join(&mut self, sample: &mut Sample) {
+    fn merge_into(&mut self, sample: &mut Sample) {
         let processes = &mut sample.processes;
         let all = self.counts().map(|counts| counts.all()).unwrap_or_default();
-        self.owners.settle(all.keys().copied(), processes, sample.at.boot);
+        self.owners.add_missing(all.keys().copied(), processes, sample.at.boot);
         for process in processes.iter_mut() {
             process.row.set(F::ExactCpu, 0);
             process.count_from(self.since);
         }
         for (owner, parts) in &all {
             if let Some(index) = owner::find(processes, *owner) {
-                tell(&mut processes[index], parts);
+                set_fields(&mut processes[index], parts);
             }
         }
         self.remove(all.into_keys().filter(|owner| owner::ended(processes, *owner)));
     }
 }
 
-fn tell(process: &mut Process, parts: &[u64]) {
+fn set_fields(process: &mut Process, parts: &[u64]) {
     process.row.set(F::ExactCpu, parts.iter().sum());
     let seen = (0..).zip(parts).filter(|(_, ns)| **ns > 0);
     process.on_cpus = seen.map(|(cpu, ns)| (cpu, Ns(*ns))).collect();
 }
 
-/// The tables, to be read.
+/// The tables.
 struct Counts<'a> {
-    slots: PerCpuArray<&'a MapData, Record<Running>>,
+    slots: PerCpuArray<&'a MapData, Record<RunningTask>>,
     table: PerCpuHashMap<&'a MapData, Record<Owner>, u64>,
 }
 
 impl Counts<'_> {
-    /// Everything counted until now. Of two readings of a part the greater is the newer one.
+    /// Everything counted so far. Of two reads of a part the greater is the newer one.
     fn all(&self) -> HashMap<Owner, Parts> {
         let rows = self.table.iter().flatten();
         let mut all: HashMap<Owner, Parts> =
@@ -111,7 +111,7 @@ impl Counts<'_> {
         all
     }
 
-    /// Who runs on a CPU, with the present slice; `None` for the idle task.
+    /// The process that runs on a CPU, with the running slice; `None` for the idle task.
     fn running(&self, cpu: usize) -> Option<(Owner, Parts)> {
         for _ in 0..ATTEMPTS {
             let before = self.slot(cpu)?;
@@ -120,7 +120,7 @@ impl Counts<'_> {
             }
             let row = self.table.get(&Record(before.owner), 0);
             let now = clock::monotonic();
-            // The same slice before and after: so it is not in the row.
+            // The same slice before and after, so it is not in the row.
             if before.task != 0 && self.slot(cpu)? == before {
                 let mut parts = row.map_or_else(|_| vec![0; cpu + 1], |parts| parts.to_vec());
                 parts[cpu] += now.since(Ns(before.since_ns)).0;
@@ -130,7 +130,7 @@ impl Counts<'_> {
         None
     }
 
-    fn slot(&self, cpu: usize) -> Option<Running> {
+    fn slot(&self, cpu: usize) -> Option<RunningTask> {
         self.slots.get(&0, 0).ok()?.get(cpu).map(|Record(slot)| *slot)
     }
 }

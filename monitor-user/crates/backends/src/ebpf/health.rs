@@ -1,28 +1,28 @@
-//! The health of loaded objects: how often their programs ran, what that cost, what maps take.
+//! State of loaded objects: runs and run time of their programs, and memory of their maps.
 //!
 //! In: `/proc/self/fdinfo` of programs and maps (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`).
-//! Run times are there only while the kernel's BPF statistics are switched on.
+//! Run times are available only while the kernel's BPF statistics are enabled.
 
 use super::object::{Fallback, Object};
 use aya::maps::Map;
 use aya::sys::{Stats, enable_stats};
 use monitor_backend::Error;
 use monitor_model::probe::{Cost, Health, Probe};
-use monitor_model::want::Capability;
+use monitor_model::read_spec::Capability;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::Command;
 use std::time::Duration;
 
-/// What one event costs where it was not measured: a tracepoint program with one map update, on
-/// the machine of the measurements in docs/journal.
+/// Cost of one event if it was not measured: a tracepoint program with one map update, on the
+/// machine of the measurements in docs/journal.
 const CALIBRATED_NS: f64 = 150.0;
-/// How often `exercise` does each thing.
+/// Repetitions of each activity of `exercise`.
 const ROUNDS: usize = 10;
-/// How long it waits for a datagram of its own.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Timeout for its own datagram.
+const DATAGRAM_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How an object serves a capability.
+/// How an object provides a capability.
 pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
     let loss = object.loss();
     let (run_ns, runs) = run_time(object);
@@ -42,17 +42,17 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
     }
 }
 
-/// Lets the kernel count the run time of programs until the result is dropped; `None` without
+/// Has the kernel measure the run time of programs until the result is dropped; `None` without
 /// CAP_SYS_ADMIN, or before 5.8.
 pub fn statistics() -> Option<OwnedFd> {
     enable_stats(Stats::RunTime).ok()
 }
 
-/// Does a little of what the hooks are for: processes, switches, datagrams and a connection.
-/// Disks and signals are left alone: what they cost stays an estimate unless others use them.
+/// Triggers the hooks: processes, switches, datagrams and a connection. Disks and signals are not
+/// used: their cost stays an estimate unless other processes use them.
 pub fn exercise() {
     for _ in 0..ROUNDS {
-        // Whether it can be run does not matter: fork, exec and exit happen all the same.
+        // The result does not matter: fork, exec and exit happen in any case.
         let _ = Command::new("/bin/true").status();
         let _ = datagram();
         let _ = connection();
@@ -61,7 +61,7 @@ pub fn exercise() {
 
 fn datagram() -> std::io::Result<()> {
     let [one, other] = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
-    other.set_read_timeout(Some(PATIENCE))?;
+    other.set_read_timeout(Some(DATAGRAM_TIMEOUT))?;
     let _ = one.send_to(b"?", other.local_addr()?)?;
     other.recv(&mut [0]).map(drop)
 }
@@ -71,7 +71,7 @@ fn connection() -> std::io::Result<()> {
     TcpStream::connect(listener.local_addr()?).map(drop)
 }
 
-/// How a capability fares whose object was refused.
+/// State of a capability whose object was refused.
 pub fn refused(error: &Error) -> Health {
     match error {
         Error::Unsupported { why, fix, .. } => {
@@ -81,7 +81,7 @@ pub fn refused(error: &Error) -> Health {
     }
 }
 
-/// Run time and runs of all its programs, as far as the kernel counted them.
+/// Run time and number of runs of all its programs, as far as the kernel measured them.
 fn run_time(object: &Object) -> (u64, u64) {
     object.ebpf.programs().filter_map(|(_, program)| program.fd().ok()).fold((0, 0), |sum, fd| {
         let info = fdinfo(fd.as_fd());
@@ -89,13 +89,13 @@ fn run_time(object: &Object) -> (u64, u64) {
     })
 }
 
-/// Runs that the kernel left out because the same program was running on that CPU already.
+/// Runs skipped by the kernel because the same program was already running on that CPU.
 fn missed(object: &Object) -> u64 {
     let programs = object.ebpf.programs().filter_map(|(_, program)| program.fd().ok());
     programs.map(|fd| number(&fdinfo(fd.as_fd()), "recursion_misses")).sum()
 }
 
-/// What the kernel holds for a map.
+/// Memory of a map.
 pub fn memory(map: BorrowedFd<'_>) -> u64 {
     number(&fdinfo(map), "memlock")
 }
@@ -119,7 +119,7 @@ fn fdinfo(fd: BorrowedFd<'_>) -> String {
     std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).unwrap_or_default()
 }
 
-/// The number behind a key; 0 where the kernel does not give it.
+/// The number after a key; 0 if the kernel does not print it.
 fn number(info: &str, key: &str) -> u64 {
     let value = |line: &str| {
         line.strip_prefix(key)?.strip_prefix(':').and_then(|text| text.trim().parse().ok())

@@ -1,23 +1,23 @@
-//! What loading a program needs to know of the running kernel and machine.
+//! Facts of the running kernel and machine that are needed to load BPF objects.
 //!
-//! Built once, used by every object, dropped when all are loaded: it holds the kernel's types,
-//! which are the largest thing that the monitor ever keeps. aya reads them anew for every loader
-//! that is made, even if it is told to use none; so all objects share one.
+//! Built once, used by every object, dropped when all are loaded: it holds the kernel's BTF, the
+//! largest data that the monitor ever keeps. aya reads it again for every loader, even if it is
+//! unused; so all objects share one loader.
 
-use super::layout::{self, Layout};
+use super::btf_offsets::{self, BtfTypes};
 use super::object::Settings;
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader, Endianness};
 use monitor_backend::Error;
-use monitor_ebpf::abi::offset::{ABSENT, Member, Offsets};
-use monitor_ebpf::abi::{block, life, rule, run_queue, signal, socket, task, tcp};
+use monitor_ebpf::abi::offset::{ABSENT, MemberPath, Offsets};
+use monitor_ebpf::abi::{block, lifecycle, rule, run_queue, signal, socket, task, tcp};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use zerocopy::IntoBytes;
 
 /// Every record of offsets that a program can have, with its members.
-const RECORDS: &[(&str, &[Member])] = &[
+const RECORDS: &[(&str, &[MemberPath])] = &[
     record::<task::TaskOffsets>(),
     record::<task::ArrayOffsets>(),
-    record::<life::ProgramOffsets>(),
+    record::<lifecycle::BinprmOffsets>(),
     record::<signal::SiginfoOffsets>(),
     record::<socket::RegisterOffsets>(),
     record::<tcp::SockOffsets>(),
@@ -28,17 +28,17 @@ const RECORDS: &[(&str, &[Member])] = &[
     record::<rule::ActionOffsets>(),
 ];
 
-const fn record<T: Offsets>() -> (&'static str, &'static [Member]) {
+const fn record<T: Offsets>() -> (&'static str, &'static [MemberPath]) {
     (T::SYMBOL, T::MEMBERS)
 }
 
 /// The ring of the programs' own diagnostics, as aya-log names it; a page while they are off.
 const DIAGNOSTICS: (&str, u32) = ("AYA_LOGS", 4096);
 
-/// Levels of diagnostics, as aya-log counts; 0 is off.
-const LEVELS: [u8; 6] = [0, 1, 2, 3, 4, 5];
+/// Levels of diagnostics, as in aya-log; 0 is off.
+const LOG_LEVELS: [u8; 6] = [0, 1, 2, 3, 4, 5];
 
-/// What stays the same as long as the kernel runs.
+/// Facts that do not change while the kernel runs.
 struct Facts {
     /// For each record, its symbol and the offsets in order.
     offsets: Vec<(&'static str, Vec<u32>)>,
@@ -46,40 +46,40 @@ struct Facts {
     rss_cpus: u32,
 }
 
-/// Learned from the first reading of the kernel's types.
+/// Read once from the kernel's BTF.
 static FACTS: OnceLock<Facts> = OnceLock::new();
 
 /// The running kernel, for loading.
 pub struct Kernel {
-    /// Ids of the types that programs attach by.
+    /// BTF, for the types that programs attach by.
     pub btf: Btf,
     facts: &'static Facts,
-    /// What maps are sized by.
+    /// Sizes of the machine, which determine those of maps.
     pub machine: Machine,
-    /// Level of the programs' own diagnostics, as aya-log counts; 0 is off.
+    /// Level of the programs' diagnostics, as in aya-log; 0 is off.
     pub log_level: u8,
     loader: Mutex<EbpfLoader<'static>>,
 }
 
-/// What maps are sized by.
+/// Sizes of the machine, which determine those of maps.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// CPUs that could ever come on line.
+    /// Number of possible CPUs.
     pub cpus: u32,
     /// Highest process id.
     pub pid_max: u32,
 }
 
-/// Ids of the running kernel's types.
+/// BTF of the running kernel.
 pub fn types() -> Result<Btf, Error> {
-    parsed(&layout::read()?)
+    parsed(&btf_offsets::read()?)
 }
 
 fn parsed(data: &[u8]) -> Result<Btf, Error> {
     Btf::parse(data, Endianness::default()).map_err(|error| Error::Unsupported {
         what: "eBPF".into(),
-        why: format!("the kernel's types cannot be used: {error}"),
-        fix: "a kernel built with CONFIG_DEBUG_INFO_BTF=y has them".into(),
+        why: format!("the kernel's BTF cannot be parsed: {error}"),
+        fix: "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".into(),
     })
 }
 
@@ -88,12 +88,13 @@ impl Facts {
         if let Some(known) = FACTS.get() {
             return Ok(known);
         }
-        let layout = Layout::of_running_kernel(data)?;
-        let resolve = |members: &[Member]| members.iter().map(|it| layout.resolve(it)).collect();
+        let layout = BtfTypes::of_running_kernel(data)?;
+        let resolve =
+            |members: &[MemberPath]| members.iter().map(|it| layout.resolve(it)).collect();
         let offsets = RECORDS.iter().map(|(symbol, all)| (*symbol, resolve(all))).collect();
         let mut facts = Self { offsets, rss_cpus: 0 };
         let cpus = Machine::read().cpus;
-        if cpus as usize <= task::EXACT_CPUS && facts.counts_rss_per_cpu() {
+        if cpus as usize <= task::MAX_EXACT_CPUS && facts.counts_rss_per_cpu() {
             facts.rss_cpus = cpus;
         }
         Ok(FACTS.get_or_init(|| facts))
@@ -111,11 +112,11 @@ impl Facts {
 }
 
 impl Kernel {
-    /// Reads what is needed of the running kernel.
+    /// Reads the running kernel's BTF.
     pub fn read(log_level: u8) -> Result<Self, Error> {
         std::thread::scope(|scope| {
             let loader = scope.spawn(EbpfLoader::new);
-            let data = layout::read()?;
+            let data = btf_offsets::read()?;
             let btf = parsed(&data)?;
             let facts = Facts::learn(&data)?;
             let loader = loader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -124,7 +125,7 @@ impl Kernel {
         })
     }
 
-    /// Loads an object: its maps and its programs' code, none of which the kernel has checked yet.
+    /// Loads an object: creates its maps and prepares its programs, which are not verified yet.
     pub fn load(&self, object: &[u8], settings: &Settings<'_>) -> Result<Ebpf, EbpfError> {
         let mut loader = self.loader.lock().unwrap_or_else(PoisonError::into_inner);
         for (symbol, value) in settings.constants {
@@ -136,12 +137,12 @@ impl Kernel {
         loader.load(object)
     }
 
-    /// Whether each CPU holds back a part of resident sizes: since 6.2.
+    /// Whether resident sizes have per-CPU parts: since 6.2.
     pub fn counts_rss_per_cpu(&self) -> bool {
         self.facts.counts_rss_per_cpu()
     }
 
-    /// The CPUs whose parts of a resident size programs add up; 0 where there are none, or too
+    /// Number of CPUs whose parts of the resident size programs add; 0 if there are none, or too
     /// many.
     pub fn rss_cpus(&self) -> &'static u32 {
         &self.facts.rss_cpus
@@ -155,18 +156,18 @@ impl Kernel {
     }
 }
 
-/// The loader with what every object is given.
+/// The loader, with the settings common to all objects.
 fn prepared(
     mut loader: EbpfLoader<'static>,
     facts: &'static Facts,
     log_level: u8,
 ) -> EbpfLoader<'static> {
-    // Members are found by our own reader of the types.
+    // Member offsets are resolved by `btf_offsets`.
     loader.btf(None).allow_unsupported_maps();
     for (symbol, offsets) in &facts.offsets {
         loader.override_global(symbol, offsets.as_slice(), false);
     }
-    let level = LEVELS.get(usize::from(log_level)).or(LEVELS.last());
+    let level = LOG_LEVELS.get(usize::from(log_level)).or(LOG_LEVELS.last());
     if let Some(level) = level {
         loader.override_global(aya_log::LEVEL, level, false);
     }
@@ -186,14 +187,14 @@ impl Machine {
         Self { cpus, pid_max }
     }
 
-    /// Rows of a table that has one for each process that did something since the last reading:
+    /// Rows of a table with one for each process that was active since the last reading:
     /// a quarter of the pid space, within bounds that keep one table between 1 and 16 Ki rows.
     pub fn rows(self) -> u32 {
         (self.pid_max / 4).clamp(1 << 10, 1 << 14)
     }
 
-    /// Bytes of a ring buffer that is emptied once a second, or earlier when a quarter is used:
-    /// 256 KiB a CPU, between 1 and 16 MiB, a power of two as the kernel wants it.
+    /// Size in bytes of a ring buffer that is drained once a second, or when a quarter is used: 256
+    /// KiB per CPU, between 1 and 16 MiB, a power of two as the kernel requires.
     pub fn ring_bytes(self) -> u32 {
         self.cpus.saturating_mul(256 << 10).clamp(1 << 20, 16 << 20).next_power_of_two()
     }

@@ -1,7 +1,7 @@
-//! One BPF object: loaded by itself, its programs attached one by one.
+//! One BPF object: loaded independently, its programs attached one by one.
 //!
 //! In: the embedded object and the running kernel. Out: maps, rings and counts of losses.
-//! A program that cannot be attached costs its object's capability and nothing else.
+//! A program that cannot be attached disables only its object's capability.
 
 use super::health;
 use super::kernel::Kernel;
@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
-/// A shared record, for aya's typed maps.
+/// Wrapper of a shared record for aya's typed maps.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Record<T>(pub T);
@@ -33,7 +33,7 @@ impl<T: Copy + 'static + FromBytes + IntoBytes> Plain for T {}
 /// A loaded object.
 pub struct Object {
     name: &'static str,
-    /// Its programs and maps, for what only one capability needs.
+    /// Its programs and maps, for uses of a single capability.
     pub ebpf: Ebpf,
     hooks: Vec<String>,
     fallback: Option<Fallback>,
@@ -41,16 +41,16 @@ pub struct Object {
     diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
 }
 
-/// Why an object uses other hooks than the best.
+/// Why an object does not use the best hooks.
 #[derive(Clone)]
 pub struct Fallback {
-    /// Why not the best.
+    /// The reason.
     pub why: String,
-    /// Whether it counts as exactly.
+    /// Whether its counts are as exact.
     pub exact: bool,
 }
 
-/// What an object is loaded with, besides offsets. A name means the same in every object.
+/// Settings of an object besides offsets. A name has the same meaning in every object.
 #[derive(Default)]
 pub struct Settings<'a> {
     /// Constants by symbol.
@@ -74,14 +74,14 @@ impl Object {
         })?;
         let loaded = kernel.load(bytes, settings);
         let mut ebpf = loaded.map_err(|error| refused_object(name, error))?;
-        // An object that has nothing to say has no such ring.
+        // An object without diagnostics has no such ring.
         let diagnostics =
             (kernel.log_level > 0).then(|| EbpfLogger::init(&mut ebpf).ok()).flatten();
         Ok(Self { name, ebpf, hooks: Vec::new(), ring_bytes: 0, fallback: None, diagnostics })
     }
 
-    /// Hands the programs' diagnostics to the log.
-    pub fn say(&mut self) {
+    /// Writes the programs' diagnostics to the log.
+    pub fn flush_diagnostics(&mut self) {
         if let Some(diagnostics) = &mut self.diagnostics {
             diagnostics.flush();
         }
@@ -98,8 +98,8 @@ impl Object {
         Ok(())
     }
 
-    /// Attaches the first of these programs that this kernel takes at its tracepoint. The error
-    /// is that of the last tracepoint that this kernel has.
+    /// Attaches the first of these programs that this kernel accepts. The error is that of the last
+    /// tracepoint that exists in this kernel.
     pub fn attach_first(&mut self, choices: &[(&str, &str)], types: &Btf) -> Result<(), Error> {
         let mut outcome = Ok(());
         for (program, tracepoint) in choices {
@@ -112,7 +112,7 @@ impl Object {
         outcome
     }
 
-    /// The one element of one of its arrays.
+    /// The only element of one of its arrays.
     pub fn number(&self, map: &str) -> u64 {
         let array = self.ebpf.map(map).and_then(|map| Array::<_, u64>::try_from(map).ok());
         array.and_then(|array| array.get(&0, 0).ok()).unwrap_or(0)
@@ -125,7 +125,7 @@ impl Object {
         table.iter().flatten().map(|(Record(key), Record(value))| (key, value)).collect()
     }
 
-    /// Makes or replaces rows of one of its hash tables; those that do not fit are left out.
+    /// Inserts or replaces rows of one of its hash tables; rows that do not fit are skipped.
     pub fn set_rows<'a, K: Plain, V: Plain>(
         &mut self,
         map: &str,
@@ -143,7 +143,7 @@ impl Object {
         let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
         let Some(mut table) = self.ebpf.map_mut(map).and_then(table) else { return };
         for key in keys {
-            // It was there a moment ago, and nobody else removes it.
+            // It was just read, and only this code removes it.
             let _ = table.remove(&Record(key));
         }
     }
@@ -170,12 +170,12 @@ impl Object {
         Ok(ring)
     }
 
-    /// Its name.
+    /// Name of the object.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Memory of the rings that were taken out of it.
+    /// Memory of the rings taken from it.
     pub const fn ring_bytes(&self) -> u64 {
         self.ring_bytes
     }
@@ -185,22 +185,22 @@ impl Object {
         &self.hooks
     }
 
-    /// Notes a hook that was attached by other means than [`Object::attach`].
-    pub fn hooked(&mut self, hook: impl Into<String>) {
+    /// Adds a hook that was not attached by [`Object::attach`].
+    pub fn add_hook(&mut self, hook: impl Into<String>) {
         self.hooks.push(hook.into());
     }
 
-    /// Notes that its hooks are not the best there are.
-    pub fn fell_back(&mut self, fallback: Fallback) {
+    /// Records that it does not use the best hooks.
+    pub fn set_fallback(&mut self, fallback: Fallback) {
         self.fallback = Some(fallback);
     }
 
-    /// Why its hooks are not the best there are, if so.
+    /// Why it does not use the best hooks, if so.
     pub const fn fallback(&self) -> Option<&Fallback> {
         self.fallback.as_ref()
     }
 
-    /// What its programs dropped, and how often they ran, on all CPUs.
+    /// Losses and events of its programs, on all CPUs.
     pub fn loss(&self) -> Loss {
         let Some(map) = self.ebpf.map(loss::MAP) else { return Loss::default() };
         let Ok(array) = PerCpuArray::<_, Record<Loss>>::try_from(map) else {
@@ -214,7 +214,7 @@ impl Object {
         })
     }
 
-    /// The error for a map that the object should have.
+    /// The error for a missing map.
     pub fn no_map(&self, map: &str) -> Error {
         Error::Malformed {
             what: format!("object {}", self.name),
@@ -223,25 +223,25 @@ impl Object {
     }
 }
 
-/// Why a hook cannot be had that another kernel has.
+/// Reason for a hook that this kernel lacks.
 const ABSENT_HOOK: &str = "this kernel does not have it";
 
-/// Whether an error says that the hook is not there, rather than that it was refused.
+/// Whether an error means that the hook does not exist, not that it was refused.
 fn is_absence(error: &Error) -> bool {
     matches!(error, Error::Unsupported { why, .. } if why == ABSENT_HOOK)
 }
 
-/// What to tell of an object that the kernel refused.
+/// The error for an object that the kernel refused.
 fn refused_object(name: &str, error: EbpfError) -> Error {
     match &error {
-        // That is the answer to a kind of map that the kernel does not know.
+        // The error for a map type that the kernel does not know.
         EbpfError::MapError(MapError::CreateError { io_error, name: map })
             if Errno::from_io_error(io_error) == Some(Errno::INVAL) =>
         {
             Error::Unsupported {
                 what: format!("the {name} program"),
-                why: format!("this kernel has no such map as its {map}"),
-                fix: "a newer kernel does".into(),
+                why: format!("this kernel lacks the map type of {map}"),
+                fix: "use a newer kernel".into(),
             }
         }
         EbpfError::MapError(MapError::CreateError { io_error, .. }) => {
@@ -251,10 +251,10 @@ fn refused_object(name: &str, error: EbpfError) -> Error {
     }
 }
 
-/// What to tell of a program that the kernel refused at a hook.
+/// The error for a program that the kernel refused at a hook.
 pub fn refused_program(hook: &str, error: ProgramError) -> Error {
     match &error {
-        // A log means that the verifier looked at the program: it is not about privilege.
+        // With a log the verifier checked the program, so privilege is not the reason.
         ProgramError::LoadError { io_error, verifier_log } => match verifier_log.to_string() {
             log if log.is_empty() => refused(hook, io_error, "no reason given"),
             log => {
@@ -266,7 +266,7 @@ pub fn refused_program(hook: &str, error: ProgramError) -> Error {
         ProgramError::Btf(_) => Error::Unsupported {
             what: hook.into(),
             why: ABSENT_HOOK.into(),
-            fix: "a newer kernel does".into(),
+            fix: "use a newer kernel".into(),
         },
         _ => refused_otherwise(hook, &error.to_string()),
     }
@@ -282,12 +282,12 @@ fn refused(what: &str, io_error: &std::io::Error, detail: &str) -> Error {
 }
 
 fn refused_otherwise(what: &str, why: &str) -> Error {
-    // 5.10 does not know the names of helpers that came later, only their numbers.
+    // 5.10 reports later helpers by number, not by name.
     if why.contains("unknown func") || why.contains("invalid func unknown") {
         return Error::Unsupported {
             what: what.into(),
-            why: format!("this kernel lacks what it calls: {}", last_line(why)),
-            fix: "a newer kernel has it".into(),
+            why: format!("this kernel lacks a helper that it calls: {}", last_line(why)),
+            fix: "use a newer kernel".into(),
         };
     }
     Error::Unsupported {
@@ -297,12 +297,12 @@ fn refused_otherwise(what: &str, why: &str) -> Error {
     }
 }
 
-/// The last line of a verifier log that says something.
+/// The last meaningful line of a verifier log.
 fn last_line(log: &str) -> String {
-    /// How lines begin that the verifier ends every log with.
+    /// Prefixes of the statistics that end every log.
     const STATISTICS: [&str; 3] = ["processed ", "stack depth ", "verification time "];
-    let said = |line: &&str| {
+    let is_message = |line: &&str| {
         !line.trim().is_empty() && !STATISTICS.iter().any(|begin| line.starts_with(begin))
     };
-    log.lines().rev().find(said).unwrap_or("no reason given").trim().to_owned()
+    log.lines().rev().find(is_message).unwrap_or("no reason given").trim().to_owned()
 }

@@ -1,9 +1,10 @@
-//! Whose the rows of a table are, and when they may go.
+//! Owners of table rows, and when rows can be removed.
 //!
-//! In: the owners of all rows, and the processes of a sample. Out: the same processes, and one
-//! more for each owner that has ended without being among them, so that nothing counted is lost:
-//! its end was not watched, or what it had dirtied was written later. Such a process has no name.
-//! Then rows belong to a living process, to an ended one (read and remove), or must wait.
+//! In: the owners of all rows, and the processes of a sample. Out: the same processes, plus one for
+//! each owner that has ended without being in the sample, so that no count is lost: its exit was
+//! not observed, or pages that it dirtied were written later. Such a process has no name.
+//! Afterwards a row belongs to a live process, to an ended one (read and remove), or is kept for
+//! the next sample.
 
 use super::decode;
 use super::object::{Object, Plain};
@@ -13,18 +14,18 @@ use monitor_model::id::Ns;
 use monitor_model::sample::{Process, Sample};
 use std::collections::HashMap;
 
-/// How long an end may take to be told of: the kernel frees a task after an RCU grace period.
+/// Maximum delay of an exit record: the kernel frees a task after an RCU grace period.
 const GRACE: Ns = Ns(2_000_000_000);
 
-/// Owners that were in no list of processes, and since when.
+/// Owners missing from the samples, and since when.
 #[derive(Default)]
-pub struct Owners {
+pub struct MissingOwners {
     missing: HashMap<Owner, Ns>,
 }
 
-impl Owners {
-    /// The rows of a table by owner. Afterwards each owner that must wait no more is among the
-    /// processes, and the rows of ended ones are only in the result.
+impl MissingOwners {
+    /// The rows of a table by owner. Adds processes for owners missing for too long, and removes
+    /// the rows of ended processes from the table.
     pub fn rows<V: Plain>(
         &mut self,
         object: &mut Object,
@@ -33,14 +34,14 @@ impl Owners {
     ) -> HashMap<Owner, V> {
         let rows: HashMap<_, _> = object.rows::<Owner, V>(table).into_iter().collect();
         let processes = &mut sample.processes;
-        self.settle(rows.keys().copied(), processes, sample.at.boot);
-        let over = rows.keys().copied().filter(|owner| ended(processes, *owner));
-        object.remove_rows::<Owner, V>(table, over);
+        self.add_missing(rows.keys().copied(), processes, sample.at.boot);
+        let ended_owners = rows.keys().copied().filter(|owner| ended(processes, *owner));
+        object.remove_rows::<Owner, V>(table, ended_owners);
         rows
     }
 
     /// Adds a process for each owner that has been missing for too long.
-    pub fn settle(
+    pub fn add_missing(
         &mut self,
         owners: impl Iterator<Item = Owner>,
         processes: &mut Vec<Process>,
@@ -65,8 +66,8 @@ impl Owners {
     }
 }
 
-/// The owner that a process is.
-pub const fn of(process: &Process) -> Owner {
+/// The owner record of a process.
+pub const fn from_process(process: &Process) -> Owner {
     Owner { start_boottime_ns: process.id.start.0, tgid: process.id.pid.0, zero: 0 }
 }
 
@@ -75,7 +76,7 @@ pub fn find(processes: &[Process], owner: Owner) -> Option<usize> {
     processes.binary_search_by_key(&decode::identity(owner), |process| process.id).ok()
 }
 
-/// Whether the process of an owner is in the list and has ended: its rows can go.
+/// Whether the process of an owner is in the list and has ended, so that its rows can be removed.
 pub fn ended(processes: &[Process], owner: Owner) -> bool {
     find(processes, owner).is_some_and(|index| processes[index].ended())
 }
@@ -94,14 +95,14 @@ mod tests {
 
     const OWNER: Owner = Owner { start_boottime_ns: 5, tgid: 7, zero: 0 };
 
-    /// Settles at each of these times with nobody in the list; who is in it after the last?
+    /// Adds missing owners at each of these times to an empty list; which are in it afterwards?
     #[track_caller]
     fn check(seconds: &[u64], wanted: &[u64]) {
-        let mut owners = Owners::default();
+        let mut owners = MissingOwners::default();
         let mut processes = Vec::new();
         for at in seconds {
             let twice = [OWNER, OWNER].into_iter();
-            owners.settle(twice, &mut processes, Ns(at * 1_000_000_000));
+            owners.add_missing(twice, &mut processes, Ns(at * 1_000_000_000));
         }
         let ended = processes.iter().filter(|it| it.ended());
         let pids: Vec<_> = ended.filter_map(|it| it.row.get(F::Pid)).collect();
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_is_missing_waits_for_its_end_to_be_told() {
+    fn an_owner_that_is_missing_waits_for_its_exit_record() {
         check(&[1], &[]);
         check(&[1, 2, 3], &[]);
     }
@@ -122,10 +123,10 @@ mod tests {
 
     #[test]
     fn one_that_is_in_the_list_stays_as_it_is() {
-        let mut owners = Owners::default();
+        let mut owners = MissingOwners::default();
         let mut processes = vec![Process { id: decode::identity(OWNER), ..Process::default() }];
         for at in [0, 60] {
-            owners.settle([OWNER].into_iter(), &mut processes, Ns(at * 1_000_000_000));
+            owners.add_missing([OWNER].into_iter(), &mut processes, Ns(at * 1_000_000_000));
         }
         assert_eq!(processes.len(), 1);
         assert!(!processes[0].ended());

@@ -1,14 +1,15 @@
-//! How long each process waited for a CPU: the histograms of `bin/run_queue.rs`.
+//! Run-queue waits by process: the histograms of `bin/run_queue.rs`.
 //!
-//! In: a pass over the living, a table of the ended. Out: percentiles and the histogram of every
-//! process that was given a CPU. The rows of ended processes are removed as they are reported.
+//! In: an iteration over live processes, and a table of ended ones. Out: percentiles and the
+//! histogram of every process that waited. The rows of ended processes are removed as they are
+//! reported.
 
 use super::health;
+use super::iter_reader::{IterBuffer, IterProgram};
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
-use super::owner::{self, Owners};
-use super::part::{Asked, Part};
-use super::pass::{Buffer, IterProgram};
+use super::owner::{self, MissingOwners};
+use super::probe_reader::{ProbeConfig, ProbeReader};
 use aya::maps::Map;
 use monitor_backend::Error;
 use monitor_ebpf::abi::run_queue::{self, RunQueueOffsets, Waits};
@@ -17,8 +18,8 @@ use monitor_model::field::ProcessField as F;
 use monitor_model::histogram::{Histogram, Percentiles};
 use monitor_model::id::Ns;
 use monitor_model::probe::Probe;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Process, Sample};
-use monitor_model::want::Capability;
 use monitor_sys::bpf;
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::AsFd;
@@ -28,32 +29,32 @@ use zerocopy::{FromBytes, IntoBytes};
 pub struct RunQueue {
     object: Object,
     since: Ns,
-    owners: Owners,
+    owners: MissingOwners,
     percentiles: Percentiles,
-    buffer: Buffer,
-    /// Waits of all, as of the last reading.
+    buffer: IterBuffer,
+    /// Number of waits of all processes at the last reading.
     n_waits: u64,
-    /// Those of ended processes, whose rows are gone.
-    n_told: u64,
+    /// Those of ended processes whose rows were removed.
+    n_reported: u64,
 }
 
 const PREPARE: IterProgram = IterProgram { name: "prepare", walks: "task", map: None };
-const LIVING: IterProgram = IterProgram { name: "waits", walks: "task", map: None };
+const LIVE: IterProgram = IterProgram { name: "waits", walks: "task", map: None };
 
 impl RunQueue {
     /// Loads and attaches the hooks.
-    pub fn load(kernel: &Kernel, asked: &Asked<'_>) -> Result<Self, Error> {
+    pub fn load(kernel: &Kernel, asked: &ProbeConfig<'_>) -> Result<Self, Error> {
         if let Some(member) = kernel.lacks::<RunQueueOffsets>() {
             return Err(Error::Unsupported {
-                what: "the wait for a CPU".into(),
+                what: "run-queue latency".into(),
                 why: format!("this kernel has no {member}"),
-                fix: "one with CONFIG_SCHED_INFO and CONFIG_FAIR_GROUP_SCHED has it".into(),
+                fix: "boot one with CONFIG_SCHED_INFO and CONFIG_FAIR_GROUP_SCHED".into(),
             });
         }
         let sizes = [(run_queue::ENDED, kernel.machine.rows())];
         let settings = Settings { constants: &[], sizes: &sizes };
         let mut object = Object::load("run_queue", kernel, &settings)?;
-        // New processes are prepared before the old ones, and both before the first switch.
+        // New processes get storage before existing ones, and both before the first switch.
         for (program, hook) in [
             ("fork", "sched_process_fork"),
             ("exec", "sched_process_exec"),
@@ -61,35 +62,35 @@ impl RunQueue {
         ] {
             object.attach(program, hook, &kernel.btf)?;
         }
-        for iterator in [&PREPARE, &LIVING] {
+        for iterator in [&PREPARE, &LIVE] {
             iterator.load(&mut object, &kernel.btf)?;
         }
-        object.hooked(LIVING.hook());
-        let mut buffer = Buffer::new();
-        let _nothing = buffer.pass(&mut object, &PREPARE)?;
+        object.add_hook(LIVE.hook());
+        let mut buffer = IterBuffer::new();
+        let _nothing = buffer.read(&mut object, &PREPARE)?;
         prepare_first(&object);
         object.attach("switch", "sched_switch", &kernel.btf)?;
-        let (owners, percentiles) = (Owners::default(), Percentiles::default());
+        let (owners, percentiles) = (MissingOwners::default(), Percentiles::default());
         let since = asked.since;
-        Ok(Self { object, since, owners, percentiles, buffer, n_waits: 0, n_told: 0 })
+        Ok(Self { object, since, owners, percentiles, buffer, n_waits: 0, n_reported: 0 })
     }
 
-    /// Adds waits to a process that may have some already.
+    /// Adds waits to a process, which may have some already.
     fn add(&mut self, process: &mut Process, waits: &histogram::Histogram) {
         let sum = process.latencies.run_queue.get_or_insert_default();
-        let waits = Histogram::from(waits);
+        let waits = Histogram::from(&waits.counts);
         self.n_waits += waits.count();
         sum.merge(&waits);
-        if let Some([half, most]) = self.percentiles.of(sum, [50.0, 99.0]) {
-            process.row.set(F::RunQueueP50, half.0);
-            process.row.set(F::RunQueueP99, most.0);
+        if let Some([p50, p99]) = self.percentiles.compute(sum, [50.0, 99.0]) {
+            process.row.set(F::RunQueueP50, p50.0);
+            process.row.set(F::RunQueueP99, p99.0);
         }
     }
 
-    /// The living. A pass that fails leaves them without, which is what absent values say.
-    fn add_living(&mut self, processes: &mut [Process]) {
+    /// Adds the waits of live processes. If the iteration fails, they stay absent.
+    fn add_live(&mut self, processes: &mut [Process]) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let mut stream = buffer.pass(&mut self.object, &LIVING).unwrap_or_default();
+        let mut stream = buffer.read(&mut self.object, &LIVE).unwrap_or_default();
         while let Ok((record, rest)) = Waits::ref_from_prefix(stream) {
             if let Some(index) = owner::find(processes, record.owner) {
                 self.add(&mut processes[index], &record.waits);
@@ -100,20 +101,22 @@ impl RunQueue {
     }
 }
 
-/// Gives storage to process 1, which some hosts show to no iterator: else each of its waits would
-/// count as lost. Where it has some already, or may not be opened, all stays as it is, and what is
-/// lost is still counted.
+/// Allocates storage for process 1, which some hosts hide from iterators: otherwise each of its
+/// waits would count as lost. No effect if it has storage already or cannot be opened.
 fn prepare_first(object: &Object) {
     let first = pidfd_open(rustix::process::Pid::INIT, PidfdFlags::empty());
     if let (Some(Map::Unsupported(map)), Ok(first)) = (object.ebpf.map(run_queue::WAITS), first)
-        && let Err(error) =
-            bpf::give(map.fd().as_fd(), first.as_fd(), histogram::Histogram::EMPTY.as_bytes())
+        && let Err(error) = bpf::create_task_storage(
+            map.fd().as_fd(),
+            first.as_fd(),
+            histogram::Histogram::EMPTY.as_bytes(),
+        )
     {
-        tracing::debug!(%error, "process 1 was given no storage");
+        tracing::debug!(%error, "no storage for process 1");
     }
 }
 
-impl Part for RunQueue {
+impl ProbeReader for RunQueue {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
     }
@@ -122,33 +125,35 @@ impl Part for RunQueue {
         Some(&mut self.object)
     }
 
-    /// The programs do not count: the histograms are the count.
+    /// The programs do not count events: the histograms do.
     fn probe(&self, capability: Capability) -> Probe {
         let probe = health::probe(capability, &self.object, self.dropped());
         Probe { events: self.n_waits, ..probe }
     }
 
-    fn join(&mut self, sample: &mut Sample) {
+    fn merge_into(&mut self, sample: &mut Sample) {
         let processes = &mut sample.processes;
-        // The ended first: one that ends between the two is in neither, and comes next time.
+        // Ended processes first: one that ends between the two reads is in neither, and is reported
+        // next time.
         let ended = self.object.rows::<Owner, histogram::Histogram>(run_queue::ENDED);
         let owners = ended.iter().map(|(owner, _)| *owner);
-        self.owners.settle(owners, processes, sample.at.boot);
+        self.owners.add_missing(owners, processes, sample.at.boot);
         for process in processes.iter_mut() {
             process.count_from(self.since);
         }
-        self.n_waits = self.n_told;
+        self.n_waits = self.n_reported;
         for (owner, waits) in &ended {
             if let Some(index) = owner::find(processes, *owner) {
                 self.add(&mut processes[index], waits);
             }
         }
-        self.add_living(processes);
-        // A row of one that lives is of a leader that another thread replaced; it stays.
-        let told = ended.iter().filter(|(owner, _)| owner::ended(processes, *owner));
-        let told: Vec<_> = told.collect();
-        self.n_told += told.iter().map(|(_, waits)| waits.counts.iter().sum::<u64>()).sum::<u64>();
-        let told = told.into_iter().map(|(owner, _)| *owner);
-        self.object.remove_rows::<Owner, histogram::Histogram>(run_queue::ENDED, told);
+        self.add_live(processes);
+        // The row of a live process is that of a leader replaced by another thread; it is kept.
+        let reported = ended.iter().filter(|(owner, _)| owner::ended(processes, *owner));
+        let reported: Vec<_> = reported.collect();
+        self.n_reported +=
+            reported.iter().map(|(_, waits)| waits.counts.iter().sum::<u64>()).sum::<u64>();
+        let reported = reported.into_iter().map(|(owner, _)| *owner);
+        self.object.remove_rows::<Owner, histogram::Histogram>(run_queue::ENDED, reported);
     }
 }

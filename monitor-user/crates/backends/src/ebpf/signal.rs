@@ -1,30 +1,30 @@
 //! Signals since the last reading: the ring buffer of `bin/signal.rs`.
 //!
-//! In: records of signals made and taken. Out: events, in the order in which they happened.
+//! In: records of generated and delivered signals. Out: events, in chronological order.
 
 use super::decode;
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
-use super::part::Part;
+use super::probe_reader::ProbeReader;
 use aya::maps::{MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::signal::{self, ANY_THREAD, KIND_DELIVERED, KIND_GENERATED};
-use monitor_model::event::{EVENTS_LIMIT, Event, Outcome, What};
+use monitor_model::event::{EVENTS_LIMIT, SampleEvent, SampleEventKind, SignalOutcome};
 use monitor_model::id::{Ns, Pid};
 use monitor_model::sample::Sample;
 use std::os::fd::{AsFd, BorrowedFd};
 use zerocopy::FromBytes;
 
-/// The signal hooks and what they have told.
-pub struct Signal {
+/// The signal hooks and their pending events.
+pub struct SignalReader {
     object: Object,
     ring: RingBuf<MapData>,
-    events: Vec<Event>,
+    events: Vec<SampleEvent>,
     /// Events beyond [`EVENTS_LIMIT`].
     dropped: u64,
 }
 
-impl Signal {
+impl SignalReader {
     /// Loads and attaches the hooks.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
         let sizes = [(signal::RING, kernel.machine.ring_bytes())];
@@ -37,7 +37,7 @@ impl Signal {
     }
 }
 
-impl Part for Signal {
+impl ProbeReader for SignalReader {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
     }
@@ -46,15 +46,15 @@ impl Part for Signal {
         Some(&mut self.object)
     }
 
-    fn join(&mut self, sample: &mut Sample) {
+    fn merge_into(&mut self, sample: &mut Sample) {
         self.drain();
-        // Records of several CPUs stand in the ring as they were reserved.
+        // Records of several CPUs are in the order in which they were reserved.
         self.events.sort_by_key(|event| event.at);
         sample.events.append(&mut self.events);
     }
 
-    /// A quarter of the ring is used.
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
+    /// Readable when a quarter of the ring is used.
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.ring.as_fd())
     }
 
@@ -63,7 +63,7 @@ impl Part for Signal {
             match event(&item) {
                 Some(event) if self.events.len() < EVENTS_LIMIT => self.events.push(event),
                 Some(_) => self.dropped += 1,
-                None => {} // A kind of a newer program.
+                None => {} // Unknown kind, of a newer object.
             }
         }
     }
@@ -73,32 +73,36 @@ impl Part for Signal {
     }
 }
 
-fn event(bytes: &[u8]) -> Option<Event> {
-    let (record, _) = signal::Signal::read_from_prefix(bytes).ok()?;
+fn event(bytes: &[u8]) -> Option<SampleEvent> {
+    let (record, _) = signal::SignalRecord::read_from_prefix(bytes).ok()?;
     let signal = monitor_model::event::Signal {
         number: record.number,
         code: record.code,
         thread: (record.target_tid != ANY_THREAD).then_some(Pid(record.target_tid)),
     };
     let what = match record.kind {
-        KIND_GENERATED => What::SignalGenerated {
+        KIND_GENERATED => SampleEventKind::SignalGenerated {
             signal,
             sender: (record.sender.tgid != 0).then(|| decode::identity(record.sender)),
             outcome: outcome(record.result),
         },
-        KIND_DELIVERED => What::SignalDelivered { signal },
+        KIND_DELIVERED => SampleEventKind::SignalDelivered { signal },
         _ => return None,
     };
-    Some(Event { at: Ns(record.at_boottime_ns), target: decode::identity(record.target), what })
+    Some(SampleEvent {
+        at: Ns(record.at_boottime_ns),
+        target: decode::identity(record.target),
+        kind: what,
+    })
 }
 
-const fn outcome(result: u32) -> Outcome {
+const fn outcome(result: u32) -> SignalOutcome {
     match result {
-        1 => Outcome::Ignored,
-        2 => Outcome::AlreadyPending,
-        3 => Outcome::Overflowed,
-        4 => Outcome::Stripped,
-        _ => Outcome::Queued,
+        1 => SignalOutcome::Ignored,
+        2 => SignalOutcome::AlreadyPending,
+        3 => SignalOutcome::Overflowed,
+        4 => SignalOutcome::Stripped,
+        _ => SignalOutcome::Queued,
     }
 }
 
@@ -109,11 +113,12 @@ mod tests {
     use zerocopy::IntoBytes;
 
     #[test]
-    fn a_signal_of_the_kernel_has_no_sender() {
+    fn a_signal_from_the_kernel_has_no_sender() {
         let target = Owner { start_boottime_ns: 5, tgid: 7, zero: 0 };
-        let record = signal::Signal { kind: KIND_GENERATED, target, ..Default::default() };
-        let Some(Event { what: What::SignalGenerated { sender, signal, .. }, .. }) =
-            event(record.as_bytes())
+        let record = signal::SignalRecord { kind: KIND_GENERATED, target, ..Default::default() };
+        let Some(SampleEvent {
+            kind: SampleEventKind::SignalGenerated { sender, signal, .. }, ..
+        }) = event(record.as_bytes())
         else {
             panic!("not a signal")
         };
@@ -121,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_or_unknown_record_is_no_event() {
-        let record = signal::Signal { kind: 77, ..Default::default() };
+    fn a_truncated_or_unknown_record_is_no_event() {
+        let record = signal::SignalRecord { kind: 77, ..Default::default() };
         assert_eq!(event(record.as_bytes()), None);
         assert_eq!(event(&record.as_bytes()[..63]), None);
     }

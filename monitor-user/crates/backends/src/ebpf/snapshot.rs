@@ -1,34 +1,35 @@
-//! A pass over every task, and what its records mean.
+//! An iteration over every task, and the decoding of its records.
 //!
-//! In: the byte stream of `iter/task`. Out: processes with their totals: what ended threads used,
-//! plus each live thread. Reading costs one pass; nothing runs between passes.
+//! In: the byte stream of `iter/task`. Out: processes with their totals: the sums of ended threads
+//! plus each live thread. A reading costs one iteration; nothing runs in between.
 
 use super::decode;
+use super::iter_reader::{IterBuffer, IterProgram};
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
-use super::pass::{Buffer, IterProgram};
 use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
 use monitor_model::id::Pid;
 use monitor_model::sample::Process;
 use zerocopy::FromBytes;
 
-/// Learns where each CPU counts its share of resident pages; of every object that reads them.
+/// Determines the per-CPU offsets of resident page counts; for every object that reads them.
 pub const LEARN: IterProgram = IterProgram { name: "learn", walks: "task", map: None };
 const SNAPSHOT: IterProgram = IterProgram { name: "snapshot", walks: "task", map: None };
 
 /// The loaded iterator and the buffer it is read into.
 pub struct Snapshot {
     object: Object,
-    buffer: Buffer,
+    buffer: IterBuffer,
     exact_rss: bool,
-    /// Processes that the last pass over all has found.
+    /// Number of processes in the last full iteration.
     found: usize,
-    /// Whether this kernel walks one process alone, by the ids that we know it by.
-    walks_one: bool,
+    /// Whether this kernel can iterate over a single process, with the pids that we use.
+    iterates_one: bool,
 }
 
-/// A pass over one process alone costs as much as one over so many (`cargo xtask bench service`).
+/// Number of processes in a full iteration that cost as much as one alone (`cargo xtask bench
+/// service`).
 const COST_OF_ONE: usize = 16;
 
 impl Snapshot {
@@ -38,77 +39,77 @@ impl Snapshot {
         let mut object = Object::load("snapshot", kernel, &settings)?;
         LEARN.run(&mut object, kernel)?;
         SNAPSHOT.load(&mut object, &kernel.btf)?;
-        object.hooked(SNAPSHOT.hook());
+        object.add_hook(SNAPSHOT.hook());
         let exact_rss = !kernel.counts_rss_per_cpu() || *kernel.rss_cpus() > 0;
-        Ok(Self { object, buffer: Buffer::new(), exact_rss, found: 0, walks_one: true })
+        Ok(Self { object, buffer: IterBuffer::new(), exact_rss, found: 0, iterates_one: true })
     }
 
-    /// Whether resident sizes include what each CPU has not handed over.
+    /// Whether resident sizes include the per-CPU parts.
     pub const fn exact_rss(&self) -> bool {
         self.exact_rss
     }
 
-    /// The loaded object, for its health.
+    /// The loaded object, for its state.
     pub const fn object(&self) -> &Object {
         &self.object
     }
 
     /// Reads every process; the list is in the order of identities.
-    pub fn read(&mut self, keep_threads: Threads) -> Result<Vec<Process>, Error> {
-        let stream = self.buffer.pass(&mut self.object, &SNAPSHOT)?;
+    pub fn read(&mut self, keep_threads: ThreadRows) -> Result<Vec<Process>, Error> {
+        let stream = self.buffer.read(&mut self.object, &SNAPSHOT)?;
         let processes = processes(stream, keep_threads);
         self.found = processes.len();
         Ok(processes)
     }
 
-    /// Reads these alone, if that costs less than reading all.
-    pub fn glance(&mut self, pids: &[Pid]) -> Option<Vec<Process>> {
-        if !self.walks_one || pids.len() * COST_OF_ONE > self.found {
+    /// Reads only these, if that costs less than reading all.
+    pub fn read_few(&mut self, pids: &[Pid]) -> Option<Vec<Process>> {
+        if !self.iterates_one || pids.len() * COST_OF_ONE > self.found {
             return None;
         }
-        // Before 6.1 the kernel walks all or nobody; then it is not asked again.
-        let stream = self.buffer.pass_each(&self.object, &SNAPSHOT, pids);
-        let processes = stream.ok().map(|stream| processes(stream, Threads::Summed));
-        // It looks for them in our pid namespace, and answers with ids of the first one.
-        let meant =
+        // Before 6.1 the kernel iterates over all or none; then this is not tried again.
+        let stream = self.buffer.read_each(&self.object, &SNAPSHOT, pids);
+        let processes = stream.ok().map(|stream| processes(stream, ThreadRows::Summed));
+        // It looks them up in our pid namespace, and returns pids of the initial one.
+        let are_requested =
             |all: &Vec<Process>| all.iter().all(|it| pids.binary_search(&it.id.pid).is_ok());
-        self.walks_one = processes.as_ref().is_some_and(meant);
-        processes.filter(|_| self.walks_one)
+        self.iterates_one = processes.as_ref().is_some_and(are_requested);
+        processes.filter(|_| self.iterates_one)
     }
 }
 
-/// Whether the rows of threads are wanted, or only their sum.
+/// Whether rows of threads are returned, or only their sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threads {
+pub enum ThreadRows {
     /// A row for each.
     Kept,
-    /// Only added up.
+    /// Only sums.
     Summed,
 }
 
 /// Turns a stream of records into processes.
-fn processes(stream: &[u8], keep: Threads) -> Vec<Process> {
+fn processes(stream: &[u8], keep: ThreadRows) -> Vec<Process> {
     let threads = threads(stream);
-    let mut all = Vec::with_capacity(stream.len() / size_of::<task::Process>());
+    let mut all = Vec::with_capacity(stream.len() / size_of::<task::ProcessRecord>());
     each_process(stream, |record| {
-        let of = |tgid: u32| threads.partition_point(|thread| thread.tgid < tgid);
-        let own = &threads[of(record.leader.tgid)..];
+        let first = |tgid: u32| threads.partition_point(|thread| thread.tgid < tgid);
+        let own = &threads[first(record.leader.tgid)..];
         let own = &own[..own.iter().take_while(|it| it.tgid == record.leader.tgid).count()];
         all.push(decode::living(record, own, keep));
     });
-    // The kernel walks ids upwards, so this finds it in order. An id that was reused during the
-    // pass, or a process whose pid moved to another thread by exec, can appear twice.
+    // The kernel iterates in ascending order of ids, so this is nearly sorted. An id reused during
+    // the iteration, or a process whose pid moved to another thread by exec, can appear twice.
     all.sort_by_key(|process| process.id);
     all.dedup_by_key(|process| process.id);
     all
 }
 
-/// The threads that lead no process, those of a process together and in the order of their ids.
-fn threads(stream: &[u8]) -> Vec<&task::Thread> {
+/// The threads besides the leaders, grouped by process and in the order of their ids.
+fn threads(stream: &[u8]) -> Vec<&task::ThreadRecord> {
     let mut threads = Vec::new();
     each(stream, |kind, at| {
         if kind == KIND_THREAD
-            && let Ok((record, _)) = task::Thread::ref_from_prefix(at)
+            && let Ok((record, _)) = task::ThreadRecord::ref_from_prefix(at)
         {
             threads.push(record);
         }
@@ -117,10 +118,10 @@ fn threads(stream: &[u8]) -> Vec<&task::Thread> {
     threads
 }
 
-fn each_process(stream: &[u8], mut take: impl FnMut(&task::Process)) {
+fn each_process(stream: &[u8], mut take: impl FnMut(&task::ProcessRecord)) {
     each(stream, |kind, at| {
         if kind == KIND_PROCESS
-            && let Ok((record, _)) = task::Process::ref_from_prefix(at)
+            && let Ok((record, _)) = task::ProcessRecord::ref_from_prefix(at)
         {
             take(record);
         }
@@ -135,13 +136,13 @@ fn each<'a>(mut stream: &'a [u8], mut take: impl FnMut(u32, &'a [u8])) {
     }
 }
 
-/// The kind of the first record, and what follows it; `None` at the end, or where the stream
-/// does not make sense.
+/// The kind of the first record, and the rest after it; `None` at the end, or if the stream is
+/// malformed.
 fn next(stream: &[u8]) -> Option<(u32, &[u8])> {
     let (kind, _) = u32::read_from_prefix(stream).ok()?;
     let bytes = match kind {
-        KIND_PROCESS => size_of::<task::Process>(),
-        KIND_THREAD => size_of::<task::Thread>(),
+        KIND_PROCESS => size_of::<task::ProcessRecord>(),
+        KIND_THREAD => size_of::<task::ThreadRecord>(),
         _ => return None,
     };
     Some((kind, stream.get(bytes..)?))
@@ -153,8 +154,8 @@ mod tests {
     use monitor_model::field::ProcessField;
     use zerocopy::IntoBytes;
 
-    fn process(tgid: u32, exec_ns: u64, dead_ns: u64) -> task::Process {
-        let mut record = task::Process::default();
+    fn process(tgid: u32, exec_ns: u64, dead_ns: u64) -> task::ProcessRecord {
+        let mut record = task::ProcessRecord::default();
         record.leader.kind = KIND_PROCESS;
         (record.leader.tid, record.leader.tgid) = (tgid, tgid);
         record.leader.sums.exec_ns = exec_ns;
@@ -162,8 +163,8 @@ mod tests {
         record
     }
 
-    fn thread(tid: u32, tgid: u32, exec_ns: u64) -> task::Thread {
-        let mut record = task::Thread { kind: KIND_THREAD, tid, tgid, ..Default::default() };
+    fn thread(tid: u32, tgid: u32, exec_ns: u64) -> task::ThreadRecord {
+        let mut record = task::ThreadRecord { kind: KIND_THREAD, tid, tgid, ..Default::default() };
         record.sums.exec_ns = exec_ns;
         record
     }
@@ -178,11 +179,11 @@ mod tests {
     #[test]
     fn a_process_is_its_ended_threads_and_its_live_ones() {
         let stream = aligned(&[
-            thread(3, 7, 10).as_bytes(), // An id that wrapped: before its leader.
+            thread(3, 7, 10).as_bytes(), // An id after a wrap-around: before its leader.
             process(7, 100, 5).as_bytes(),
             thread(8, 7, 20).as_bytes(),
         ]);
-        let all = processes(stream.as_bytes(), Threads::Kept);
+        let all = processes(stream.as_bytes(), ThreadRows::Kept);
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].row.get(ProcessField::CpuTime), Some(135));
         let tids: Vec<_> = all[0].threads.iter().map(|it| it.id.pid.0).collect();
@@ -193,14 +194,14 @@ mod tests {
     fn a_process_seen_twice_is_one() {
         let twice = process(7, 100, 0);
         let stream = aligned(&[twice.as_bytes(), twice.as_bytes()]);
-        assert_eq!(processes(stream.as_bytes(), Threads::Summed).len(), 1);
+        assert_eq!(processes(stream.as_bytes(), ThreadRows::Summed).len(), 1);
     }
 
     #[test]
-    fn a_cut_or_senseless_stream_ends_where_it_stops_making_sense() {
+    fn a_truncated_or_malformed_stream_ends_at_the_first_bad_record() {
         let mut stream = aligned(&[process(7, 1, 0).as_bytes(), process(8, 1, 0).as_bytes()]);
-        assert_eq!(processes(&stream.as_bytes()[..500], Threads::Summed).len(), 1);
+        assert_eq!(processes(&stream.as_bytes()[..500], ThreadRows::Summed).len(), 1);
         stream[51] = u64::MAX;
-        assert_eq!(processes(stream.as_bytes(), Threads::Summed).len(), 1);
+        assert_eq!(processes(stream.as_bytes(), ThreadRows::Summed).len(), 1);
     }
 }

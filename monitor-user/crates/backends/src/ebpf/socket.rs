@@ -1,15 +1,16 @@
-//! Payload of every socket by process: the table that one of the ways of `socket_way.rs` fills.
+//! Payload of every socket by process: the table filled by one of the variants of
+//! `socket_hooks.rs`.
 //!
-//! In: rows by owner. Out: the UDP and socket fields of every process; calls only where calls are
-//! seen.
+//! In: rows by owner. Out: the UDP and socket fields of every process; calls only if the hooks see
+//! calls.
 
 use super::kernel::Kernel;
 use super::object::{Fallback, Object};
-use super::owner::{self, Owners};
-use super::part::Part;
-use super::socket_way::{Sees, WAYS};
+use super::owner::{self, MissingOwners};
+use super::probe_reader::ProbeReader;
+use super::socket_hooks::{Sees, VARIANTS};
 use monitor_backend::Error;
-use monitor_ebpf::abi::socket::{self, Totals};
+use monitor_ebpf::abi::socket::{self, SocketTotals};
 use monitor_model::field::ProcessField as F;
 use monitor_model::field::process::ProcessRow;
 use monitor_model::id::Ns;
@@ -18,23 +19,28 @@ use monitor_model::sample::{Note, Sample};
 /// The socket hooks and what they have counted.
 pub struct Socket {
     object: Object,
-    owners: Owners,
+    owners: MissingOwners,
     since: Ns,
     sees: Sees,
 }
 
 impl Socket {
-    /// Attaches the first way that this kernel takes.
+    /// Attaches the first variant that this kernel accepts.
     pub fn load(kernel: &Kernel, since: Ns) -> Result<Self, Error> {
         let mut refused: Vec<String> = Vec::new();
-        for way in WAYS {
-            match (way.attach)(kernel) {
+        for hooks in VARIANTS {
+            match (hooks.attach)(kernel) {
                 Ok(mut object) => {
-                    if let Some(misses) = way.misses {
+                    if let Some(misses) = hooks.misses {
                         let why = format!("{misses}; {}", refused.join("; "));
-                        object.fell_back(Fallback { why, exact: false });
+                        object.set_fallback(Fallback { why, exact: false });
                     }
-                    return Ok(Self { object, owners: Owners::default(), since, sees: way.sees });
+                    return Ok(Self {
+                        object,
+                        owners: MissingOwners::default(),
+                        since,
+                        sees: hooks.sees,
+                    });
                 }
                 Err(error) => refused.push(error.to_string()),
             }
@@ -46,7 +52,7 @@ impl Socket {
         })
     }
 
-    fn set(&self, row: &mut ProcessRow, Totals { sent, received }: &Totals) {
+    fn set(&self, row: &mut ProcessRow, SocketTotals { sent, received }: &SocketTotals) {
         row.set(F::UdpSent, sent.udp4_bytes + sent.udp6_bytes);
         row.set(F::UdpReceived, received.udp4_bytes + received.udp6_bytes);
         row.set(F::Udp6Sent, sent.udp6_bytes);
@@ -59,8 +65,8 @@ impl Socket {
         }
     }
 
-    /// Packets that came for sockets nobody is known for.
-    fn unowned(&self) -> Option<Note> {
+    /// Note on packets of sockets without a known owner.
+    fn unowned_note(&self) -> Option<Note> {
         let packets =
             if self.sees == Sees::Packets { self.object.number(socket::UNOWNED) } else { 0 };
         (packets > 0).then(|| {
@@ -72,7 +78,7 @@ impl Socket {
     }
 }
 
-impl Part for Socket {
+impl ProbeReader for Socket {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
     }
@@ -81,13 +87,13 @@ impl Part for Socket {
         Some(&mut self.object)
     }
 
-    fn join(&mut self, sample: &mut Sample) {
-        let rows = self.owners.rows::<Totals>(&mut self.object, socket::TABLE, sample);
+    fn merge_into(&mut self, sample: &mut Sample) {
+        let rows = self.owners.rows::<SocketTotals>(&mut self.object, socket::TABLE, sample);
         for process in &mut sample.processes {
-            let totals = rows.get(&owner::of(process)).copied().unwrap_or_default();
+            let totals = rows.get(&owner::from_process(process)).copied().unwrap_or_default();
             self.set(&mut process.row, &totals);
             process.count_from(self.since);
         }
-        sample.notes.extend(self.unowned());
+        sample.notes.extend(self.unowned_note());
     }
 }

@@ -1,19 +1,19 @@
-//! TCP by process: the sockets that are open now, and what closed ones have left in rows.
+//! TCP by process: open sockets, and the rows of closed ones.
 //!
-//! In: the stream of sockets and the table of `bin/tcp.rs`. Out: bytes, segments,
-//! retransmissions and round-trip times of each process, v4 and v6 apart.
+//! In: the stream of sockets and the table of `bin/tcp.rs`. Out: bytes, segments, retransmissions
+//! and round-trip times of each process, IPv4 and IPv6 separately.
 
 use super::decode;
-use super::holder::Holders;
+use super::iter_reader::{IterBuffer, IterProgram};
 use super::kernel::Kernel;
 use super::object::{Object, Settings};
-use super::owner::Owners;
-use super::part::Part;
-use super::pass::{Buffer, IterProgram};
-use super::share::Shares;
-use crate::tcp::{Carried, at_least, plus};
+use super::owner::MissingOwners;
+use super::probe_reader::ProbeReader;
+use super::shared_sockets::SharedSockets;
+use super::socket_rescan::SocketRescan;
+use crate::tcp::{TcpTraffic, at_least, sum};
 use monitor_backend::Error;
-use monitor_ebpf::abi::tcp::{self, Open, Shared, Totals};
+use monitor_ebpf::abi::tcp::{self, OpenSocket, SharedSocket, TcpTotals};
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::{Note, Process, Sample};
 use std::collections::HashMap;
@@ -21,45 +21,45 @@ use zerocopy::FromBytes;
 
 const HOLD: IterProgram = IterProgram { name: "hold", walks: "task_file", map: None };
 const OPEN: IterProgram =
-    IterProgram { name: "open", walks: "bpf_sk_storage_map", map: Some(tcp::HELD) };
+    IterProgram { name: "open", walks: "bpf_sk_storage_map", map: Some(tcp::HOLDERS) };
 
-/// The passes over open sockets, and the hooks for those that close.
+/// The iterators over open sockets, and the hooks for those that close.
 pub struct Tcp {
     object: Object,
-    buffer: Buffer,
-    owners: Owners,
-    holders: Holders,
-    shares: Shares,
+    buffer: IterBuffer,
+    owners: MissingOwners,
+    rescan: SocketRescan,
+    shares: SharedSockets,
     since: Ns,
-    /// What each living process had at the last reading.
-    before: HashMap<Identity, Totals>,
+    /// Totals of each live process at the last reading.
+    before: HashMap<Identity, TcpTotals>,
 }
 
 impl Tcp {
-    /// Loads the pass and attaches the hooks.
+    /// Loads the iterators and attaches the hooks.
     pub fn load(kernel: &Kernel, since: Ns) -> Result<Self, Error> {
         let rows = kernel.machine.rows();
         let sizes = [tcp::TABLE, tcp::CLOSING, tcp::SHARED].map(|map| (map, rows));
         let mut object = Object::load("tcp", kernel, &Settings { constants: &[], sizes: &sizes })?;
-        for pass in [HOLD, OPEN] {
-            pass.load(&mut object, &kernel.btf)?;
-            object.hooked(pass.hook());
+        for iterator in [HOLD, OPEN] {
+            iterator.load(&mut object, &kernel.btf)?;
+            object.add_hook(iterator.hook());
         }
         object.attach("state", "inet_sock_set_state", &kernel.btf)?;
         object.attach("destroy", "tcp_destroy_sock", &kernel.btf)?;
         Ok(Self {
             object,
-            buffer: Buffer::new(),
-            owners: Owners::default(),
-            holders: Holders::default(),
-            shares: Shares::default(),
+            buffer: IterBuffer::new(),
+            owners: MissingOwners::default(),
+            rescan: SocketRescan::default(),
+            shares: SharedSockets::default(),
             since,
             before: HashMap::new(),
         })
     }
 }
 
-impl Part for Tcp {
+impl ProbeReader for Tcp {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
     }
@@ -68,33 +68,33 @@ impl Part for Tcp {
         Some(&mut self.object)
     }
 
-    /// Rows first: a socket that closes between the two passes is then in neither, and the next
-    /// reading has it. The other order would count it twice. So a living process may be behind for
-    /// one reading, never ahead, and does not fall below what it had.
-    fn join(&mut self, sample: &mut Sample) {
-        let rows = self.owners.rows::<Totals>(&mut self.object, tcp::TABLE, sample);
-        let closed = |(owner, totals)| (decode::identity(owner), Carried::closed(totals));
+    /// Rows first: a socket that closes between the two reads is then in neither, and is in the
+    /// next reading. The other order would count it twice. So a live process may be behind for one
+    /// reading, never ahead, and its totals never decrease.
+    fn merge_into(&mut self, sample: &mut Sample) {
+        let rows = self.owners.rows::<TcpTotals>(&mut self.object, tcp::TABLE, sample);
+        let closed = |(owner, totals)| (decode::identity(owner), TcpTraffic::closed(totals));
         let mut now: HashMap<_, _> = rows.into_iter().map(closed).collect();
         match self.open(&sample.processes, sample.at.boot) {
-            Ok(sockets) => add_open(&mut now, self.shares.owned(sockets)),
+            Ok(sockets) => add_open(&mut now, self.shares.attribute(sockets)),
             Err(error) => sample.notes.push(Note::missing(format!("no open TCP sockets: {error}"))),
         }
-        self.settle(&mut now);
+        self.raise_totals(&mut now);
         for process in &mut sample.processes {
-            Carried::default().tell(process);
+            TcpTraffic::default().set_fields(process);
             process.count_from(self.since);
         }
-        self.before = told(&mut sample.processes, &now);
-        self.tell_shares();
+        self.before = set_fields(&mut sample.processes, &now);
+        self.update_hooks();
     }
 }
 
 impl Tcp {
-    /// Adds what processes keep of sockets they have let go; none falls below what it had.
-    fn settle(&self, now: &mut HashMap<Identity, Carried>) {
+    /// Adds what processes keep of sockets they have closed; totals never decrease.
+    fn raise_totals(&self, now: &mut HashMap<Identity, TcpTraffic>) {
         for (owner, kept) in self.shares.kept() {
             let now = now.entry(decode::identity(*owner)).or_default();
-            now.totals = plus(&now.totals, kept);
+            now.totals = sum(&now.totals, kept);
         }
         for (id, before) in &self.before {
             let now = now.entry(*id).or_default();
@@ -102,49 +102,52 @@ impl Tcp {
         }
     }
 
-    /// The open sockets, after a look who holds them if that may have changed.
-    fn open(&mut self, processes: &[Process], at: Ns) -> Result<Vec<Open>, Error> {
+    /// The open sockets, after a scan of their holders if these may have changed.
+    fn open(&mut self, processes: &[Process], at: Ns) -> Result<Vec<OpenSocket>, Error> {
         let accepted = self.object.number(tcp::ACCEPTED);
-        if self.holders.look_is_due(processes, accepted, at) {
-            let _nothing = self.buffer.pass(&mut self.object, &HOLD)?;
-            self.holders.looked(accepted, at);
+        if self.rescan.is_due(processes, accepted, at) {
+            let _nothing = self.buffer.read(&mut self.object, &HOLD)?;
+            self.rescan.record_scan(accepted, at);
         }
-        let sockets = records(self.buffer.pass(&mut self.object, &OPEN)?);
-        self.holders.learn(&sockets);
+        let sockets = records(self.buffer.read(&mut self.object, &OPEN)?);
+        self.rescan.learn(&sockets);
         Ok(sockets)
     }
 
-    /// Tells the hooks which sockets are shared, and forgets what is over.
-    fn tell_shares(&mut self) {
-        let over = self.shares.gone().into_iter();
-        self.object.remove_rows::<u64, Shared>(tcp::SHARED, over);
+    /// Writes the shared sockets for the hooks, and removes closed ones.
+    fn update_hooks(&mut self) {
+        let closed = self.shares.gone().into_iter();
+        self.object.remove_rows::<u64, SharedSocket>(tcp::SHARED, closed);
         self.object.set_rows(tcp::SHARED, self.shares.shared().iter());
         let before = &self.before;
         self.shares.forget(|owner| before.contains_key(&decode::identity(owner)));
     }
 }
 
-/// Tells those that have any their own numbers: few do, and only they are looked for. What the
-/// living among them carried is to be compared with at the next reading.
-fn told(processes: &mut [Process], now: &HashMap<Identity, Carried>) -> HashMap<Identity, Totals> {
+/// Sets the fields of processes with traffic, which are few. Returns the totals of the live ones,
+/// for the next reading.
+fn set_fields(
+    processes: &mut [Process],
+    now: &HashMap<Identity, TcpTraffic>,
+) -> HashMap<Identity, TcpTotals> {
     let mut carried = HashMap::new();
     for (id, now) in now {
         let Ok(index) = processes.binary_search_by_key(id, |it| it.id) else { continue };
-        now.tell(&mut processes[index]);
-        if !processes[index].ended() && now.totals != Totals::default() {
+        now.set_fields(&mut processes[index]);
+        if !processes[index].ended() && now.totals != TcpTotals::default() {
             let _ = carried.insert(*id, now.totals);
         }
     }
     carried
 }
 
-/// The records of a stream; one that was cut is left out.
-fn records(stream: &[u8]) -> Vec<Open> {
-    let whole = stream.len() / size_of::<Open>() * size_of::<Open>();
-    <[Open]>::ref_from_bytes(&stream[..whole]).unwrap_or_default().to_vec()
+/// The records of a stream, without a truncated last one.
+fn records(stream: &[u8]) -> Vec<OpenSocket> {
+    let whole = stream.len() / size_of::<OpenSocket>() * size_of::<OpenSocket>();
+    <[OpenSocket]>::ref_from_bytes(&stream[..whole]).unwrap_or_default().to_vec()
 }
 
-fn add_open(now: &mut HashMap<Identity, Carried>, sockets: Vec<Open>) {
+fn add_open(now: &mut HashMap<Identity, TcpTraffic>, sockets: Vec<OpenSocket>) {
     for open in sockets {
         let now = now.entry(decode::identity(open.owner)).or_default();
         now.add_open(open.family, &open.counters, open.srtt_us8);
@@ -158,14 +161,14 @@ mod tests {
     use monitor_ebpf::abi::tcp::Counters;
     use zerocopy::IntoBytes;
 
-    fn open(tgid: u32, start: u64, cookie: u64, sent_bytes: u64) -> Open {
+    fn open(tgid: u32, start: u64, cookie: u64, sent_bytes: u64) -> OpenSocket {
         let owner = Owner { start_boottime_ns: start, tgid, zero: 0 };
         let counters = Counters { sent_bytes, ..Counters::default() };
-        Open { owner, cookie, counters, srtt_us8: 8, family: 6, is_shared: 0, zero: 0 }
+        OpenSocket { owner, cookie, counters, srtt_us8: 8, family: 6, is_shared: 0, zero: 0 }
     }
 
     #[test]
-    fn a_cut_stream_loses_its_last_record_only() {
+    fn a_truncated_stream_loses_only_its_last_record() {
         let stream = [open(9, 70, 1, 5), open(9, 70, 2, 3)];
         assert_eq!(records(&stream.as_bytes()[..100]).len(), 1);
     }

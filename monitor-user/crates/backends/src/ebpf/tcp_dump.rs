@@ -1,16 +1,16 @@
-//! TCP by process where its programs are refused: from a dump of the kernel's sockets.
+//! TCP by process if its BPF programs are refused: from a dump of the kernel's sockets.
 //!
-//! In: why they are refused, and the processes of a sample. Out: the same fields, less exact, and
-//! a health that says so.
+//! In: why they were refused, and the processes of a sample. Out: the same fields, less exact, and
+//! a state that reports it.
 
 use super::object::{Fallback, Object};
-use super::part::Part;
+use super::probe_reader::ProbeReader;
 use crate::inet_diag::{InetDiag, MISSES, SOURCES};
 use monitor_backend::Error;
 use monitor_model::id::Ns;
 use monitor_model::probe::{Health, Probe};
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Note, Sample};
-use monitor_model::want::Capability;
 
 /// The dump.
 pub struct TcpDump {
@@ -20,7 +20,7 @@ pub struct TcpDump {
 }
 
 impl TcpDump {
-    /// Opens it; if it cannot be had either, the error is why the programs are refused.
+    /// Opens it; if it fails too, returns the error of the programs.
     pub fn open(refused: Error, since: Ns) -> Result<Self, Error> {
         let Ok(sockets) = InetDiag::open("/proc".into()) else { return Err(refused) };
         let why = format!("{MISSES}; {refused}");
@@ -28,7 +28,7 @@ impl TcpDump {
     }
 }
 
-impl Part for TcpDump {
+impl ProbeReader for TcpDump {
     fn object(&self) -> Option<&Object> {
         None
     }
@@ -37,8 +37,8 @@ impl Part for TcpDump {
         None
     }
 
-    fn join(&mut self, sample: &mut Sample) {
-        match self.sockets.join(&mut sample.processes, sample.at.boot) {
+    fn merge_into(&mut self, sample: &mut Sample) {
+        match self.sockets.merge_into(&mut sample.processes, sample.at.boot) {
             Ok(note) => sample.notes.extend(note),
             Err(error) => sample.notes.push(Note::missing(format!("no TCP counters: {error}"))),
         }

@@ -6,17 +6,17 @@
 //! network namespace only.
 
 mod dump;
-mod holder;
 mod info;
+mod socket_owner;
 
-use super::tcp::{Carried, plus};
+use super::tcp::{TcpTraffic, sum};
 use dump::{Dump, Socket};
-use holder::{Holders, Sight};
 use monitor_backend::Error;
-use monitor_ebpf::abi::tcp::{Counters, Totals};
+use monitor_ebpf::abi::tcp::{Counters, TcpTotals};
+use monitor_model::degradation::NO_TCP;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::{Note, Process};
-use monitor_model::shortfall::NO_TCP;
+use socket_owner::{FdAccess, SocketOwners};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -31,11 +31,11 @@ pub const SOURCES: [&str; 2] = ["inet_diag", "/proc/<pid>/fd"];
 #[derive(Debug)]
 pub struct InetDiag {
     dump: Dump,
-    holders: Holders,
+    holders: SocketOwners,
     /// By cookie, the sockets of the last reading that have a holder.
     known: HashMap<u64, Known>,
     /// What processes keep of sockets that they had.
-    kept: HashMap<Identity, Totals>,
+    kept: HashMap<Identity, TcpTotals>,
 }
 
 /// A socket, and whose it is.
@@ -59,28 +59,35 @@ impl InetDiag {
         let mut dump = Dump::open()?;
         let _tried = dump.sockets()?;
         let (known, kept) = (HashMap::new(), HashMap::new());
-        Ok(Self { dump, holders: Holders::below(proc), known, kept })
+        Ok(Self { dump, holders: SocketOwners::new(proc), known, kept })
     }
 
     /// Sets the TCP fields of processes. The note says whose could not be told.
-    pub fn join(&mut self, processes: &mut [Process], now: Ns) -> Result<Option<Note>, Error> {
+    pub fn merge_into(
+        &mut self,
+        processes: &mut [Process],
+        now: Ns,
+    ) -> Result<Option<Note>, Error> {
         let sockets = self.dump.sockets()?;
         self.holders.learn(processes, &sockets, now);
         self.follow(&sockets);
-        let mut carried: HashMap<Identity, Carried> =
-            self.kept.iter().map(|(holder, totals)| (*holder, Carried::closed(*totals))).collect();
+        let mut carried: HashMap<Identity, TcpTraffic> = self
+            .kept
+            .iter()
+            .map(|(holder, totals)| (*holder, TcpTraffic::closed(*totals)))
+            .collect();
         for known in self.known.values() {
             let it = carried.entry(known.holder).or_default();
             it.add_open(known.socket.family, &known.carried(), known.socket.srtt_us8);
         }
         let mut hidden = 0;
         for process in processes.iter_mut() {
-            match self.holders.sight(process.id) {
-                Sight::Clear | Sight::Over => {
-                    carried.get(&process.id).copied().unwrap_or_default().tell(process);
+            match self.holders.access(process.id) {
+                FdAccess::Clear | FdAccess::Over => {
+                    carried.get(&process.id).copied().unwrap_or_default().set_fields(process);
                 }
-                Sight::Denied => hidden += 1,
-                Sight::Late => {}
+                FdAccess::Denied => hidden += 1,
+                FdAccess::Late => {}
             }
         }
         self.kept.retain(|holder, _| self.holders.lives(*holder));
@@ -97,7 +104,7 @@ impl InetDiag {
         for socket in sockets {
             let old = before.remove(&socket.cookie);
             // One without an inode has been closed, and still sends what was written.
-            let holder = self.holders.of(socket.inode).or(old.map(|known| known.holder));
+            let holder = self.holders.owner(socket.inode).or(old.map(|known| known.holder));
             let Some(holder) = holder else { continue };
             let known = self.handed(old, holder, *socket);
             let _ = self.known.insert(socket.cookie, known);
@@ -119,9 +126,9 @@ impl InetDiag {
     }
 
     fn keep(&mut self, known: &Known) {
-        let mut totals = Totals::default();
+        let mut totals = TcpTotals::default();
         totals.add(known.socket.family, &known.carried());
         let kept = self.kept.entry(known.holder).or_default();
-        *kept = plus(kept, &totals);
+        *kept = sum(kept, &totals);
     }
 }

@@ -1,31 +1,31 @@
 //! Files of `/proc` whose descriptors stay open between readings.
 //!
-//! In: a file of a process or thread, below its directory. Out: its text. A `pread` of an open
-//! file saves the path walk and costs two thirds of opening it anew. A descriptor is bound to one
-//! process for ever: once that has ended, reading gives `ESRCH`, even if its pid is in use again.
+//! In: a file of a process or thread, below its directory. Out: its text. A `pread` of an open file
+//! avoids the path look-up and costs two thirds of opening it again. A descriptor is bound to one
+//! process: after its end reading fails with `ESRCH`, even if its pid was reused.
 
+use super::fd_budget::FdSlot;
 use super::path::Path;
-use super::seat::Seat;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, pread};
 use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// A text longer than this is cut; the longest real one is `status` with 65,536 groups.
+/// Longer texts are truncated; the longest real one is `status` with 65,536 groups.
 const LONGEST: usize = 1 << 20;
 
 /// Why a file was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
-    /// Its process ended; not an error.
+pub enum ReadFailure {
+    /// The process ended; not an error.
     Gone,
-    /// We may not.
+    /// Permission denied.
     Denied,
-    /// Anything else.
+    /// Another error.
     Failed(Errno),
 }
 
-impl From<Errno> for Missing {
+impl From<Errno> for ReadFailure {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::SRCH | Errno::NOENT => Self::Gone,
@@ -49,10 +49,10 @@ pub enum File {
 }
 
 impl File {
-    /// How many there are.
+    /// Number of files.
     pub const COUNT: usize = 4;
 
-    /// Its name in the directory of the process.
+    /// File name in the directory of the process.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stat => "stat",
@@ -68,7 +68,7 @@ enum Slot {
     #[default]
     Closed,
     Open(OwnedFd),
-    /// Remembered, so that refused files do not cost an open at each reading.
+    /// Recorded, so that refused files are not opened at each reading.
     Denied,
 }
 
@@ -76,23 +76,23 @@ enum Slot {
 #[derive(Debug, Default)]
 pub struct Files {
     slots: [Slot; File::COUNT],
-    seat: Option<Seat>,
+    slot: Option<FdSlot>,
 }
 
 impl Files {
-    /// Closed files that stay open once they are read, if there is a seat.
-    pub const fn with(seat: Option<Seat>) -> Self {
-        Self { slots: [Slot::Closed, Slot::Closed, Slot::Closed, Slot::Closed], seat }
+    /// Closed files, which stay open after the first read if there is a slot.
+    pub const fn with(slot: Option<FdSlot>) -> Self {
+        Self { slots: [Slot::Closed, Slot::Closed, Slot::Closed, Slot::Closed], slot }
     }
 
     /// Whether they stay open.
     pub const fn kept(&self) -> bool {
-        self.seat.is_some()
+        self.slot.is_some()
     }
 
-    /// How many of them may stay open.
-    pub fn room(&self) -> usize {
-        self.seat.as_ref().map_or(0, Seat::files)
+    /// Number of files that may stay open.
+    pub fn capacity(&self) -> usize {
+        self.slot.as_ref().map_or(0, FdSlot::files)
     }
 
     /// The whole text of a file. `path` is below `dir`, which is bound to the process.
@@ -102,31 +102,31 @@ impl Files {
         dir: BorrowedFd<'_>,
         path: &Path,
         buffer: &'b mut Buffer,
-    ) -> Result<&'b [u8], Missing> {
+    ) -> Result<&'b [u8], ReadFailure> {
         let slot = &mut self.slots[file as usize];
         match slot {
-            Slot::Denied => return Err(Missing::Denied),
+            Slot::Denied => return Err(ReadFailure::Denied),
             Slot::Open(fd) => return Ok(buffer.read(fd)?),
             Slot::Closed => {}
         }
         let fd = match open(dir, path.file(file).as_c_str()) {
             Ok(fd) => fd,
             Err(errno) => {
-                let missing = Missing::from(errno);
-                if missing == Missing::Denied {
+                let missing = ReadFailure::from(errno);
+                if missing == ReadFailure::Denied {
                     *slot = Slot::Denied;
                 }
                 return Err(missing);
             }
         };
         let text = buffer.read(&fd)?;
-        if self.seat.is_some() {
+        if self.slot.is_some() {
             *slot = Slot::Open(fd);
         }
         Ok(text)
     }
 
-    /// Tries refused files again: the owner changed.
+    /// Allows refused files to be opened again, after the owner changed.
     pub fn retry_denied(&mut self) {
         for slot in &mut self.slots {
             if matches!(slot, Slot::Denied) {
@@ -141,12 +141,12 @@ pub fn open(dir: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
     openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
 }
 
-/// Opens a directory only to look below it.
+/// Opens a directory for paths below it (`O_PATH`).
 pub fn open_dir(dir: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
     openat(dir, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// One buffer for all texts.
+/// A buffer shared by all texts.
 #[derive(Debug)]
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -159,14 +159,14 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// The text of a file that the kernel writes in one piece, as it does those of a process.
+    /// Reads a file that the kernel generates in one piece, like those of a process.
     pub fn read(&mut self, fd: &OwnedFd) -> Result<&[u8], Errno> {
         loop {
             let len = pread(fd, &mut self.bytes[..], 0)?;
             if len < self.bytes.len() || len >= LONGEST {
                 return Ok(&self.bytes[..len]);
             }
-            // It filled the buffer: there may be more, and only a new reading is of one instant.
+            // The buffer is full: read again with a larger one, so that the text is of one instant.
             self.bytes.resize(len * 2, 0);
         }
     }

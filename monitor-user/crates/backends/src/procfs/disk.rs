@@ -12,19 +12,19 @@ use monitor_proc::scan::lines;
 use procfs::DiskStat;
 use std::path::Path;
 
-/// A sector of `/proc/diskstats`, whatever the device's own are.
+/// Size of a sector in `/proc/diskstats`, independent of the device.
 const SECTOR: u64 = 512;
 /// Nanoseconds in a millisecond.
 const MS: u64 = 1_000_000;
-/// Beginnings of names that are disks to their owner; `loop`, `ram` and `zram` are by name only.
+/// Prefixes of names that count as disks; `loop`, `ram` and `zram` must be requested by name.
 const DISKS: [&str; 8] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "dm-", "md"];
 
-/// Whether a device is meant when all disks are.
+/// Whether a device is included when all disks are requested.
 pub fn by_default(name: &str) -> bool {
     DISKS.iter().any(|start| name.starts_with(start))
 }
 
-/// All devices, in the order of the kernel.
+/// All devices, in the kernel's order.
 pub fn read(proc: &Path, notes: &mut Vec<Note>) -> Vec<Device<DiskRow>> {
     let path = proc.join("diskstats");
     let Some(text) = text_of(&path, notes) else { return Vec::new() };
@@ -33,7 +33,7 @@ pub fn read(proc: &Path, notes: &mut Vec<Note>) -> Vec<Device<DiskRow>> {
         match std::str::from_utf8(line).map(DiskStat::from_line) {
             Ok(Ok(stat)) => disks.push(device(&stat)),
             _ => notes.push(Note::missing(format!(
-                "a line of {} makes no sense: {}",
+                "a line of {} is malformed: {}",
                 path.display(),
                 String::from_utf8_lossy(line).escape_debug()
             ))),

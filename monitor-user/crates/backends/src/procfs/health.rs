@@ -1,13 +1,13 @@
-//! How `/proc` serves each capability, as data for `doctor`.
+//! How `/proc` provides each capability, as data for `doctor`.
 //!
-//! In: a capability. Out: the files read instead of hooks, and what they cannot tell.
+//! In: a capability. Out: the files read instead of hooks, and what they lack.
 
 use crate::inet_diag;
 use monitor_model::probe::{Health, Probe};
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::Note;
-use monitor_model::want::Capability;
 
-/// How `/proc` serves a capability.
+/// How `/proc` provides a capability.
 pub fn probe(capability: Capability) -> Probe {
     let (why, hooks) = match capability {
         Capability::Snapshot => (
@@ -24,14 +24,14 @@ pub fn probe(capability: Capability) -> Probe {
     fallback(capability, why, hooks)
 }
 
-/// What to say of those that are there only where somebody asked for them, and not from `/proc`.
-pub fn lacking(wanted: &[Capability]) -> Option<Note> {
-    let lacking: Vec<_> = wanted.iter().filter(|it| it.opt_in()).map(|it| it.name()).collect();
-    let told = || Note::missing(format!("no {}: only eBPF counts that", lacking.join(", ")));
-    (!lacking.is_empty()).then(told)
+/// The note on requested opt-in capabilities that `/proc` does not provide.
+pub fn missing_capabilities(wanted: &[Capability]) -> Option<Note> {
+    let missing: Vec<_> = wanted.iter().filter(|it| it.opt_in()).map(|it| it.name()).collect();
+    let note = || Note::missing(format!("no {}: needs the eBPF backend", missing.join(", ")));
+    (!missing.is_empty()).then(note)
 }
 
-/// How TCP is served where sockets are listed.
+/// How TCP is provided by inet_diag.
 pub fn tcp() -> Probe {
     fallback(Capability::Tcp, inet_diag::MISSES, inet_diag::SOURCES.map(str::to_owned).to_vec())
 }
@@ -43,7 +43,7 @@ fn fallback(capability: Capability, why: &str, hooks: Vec<String>) -> Probe {
 
 fn unsupported() -> Health {
     Health::Unsupported {
-        why: "/proc does not tell".to_owned(),
+        why: "not available in /proc".to_owned(),
         fix: "use the eBPF backend, as root or with CAP_BPF and CAP_PERFMON".to_owned(),
     }
 }

@@ -1,8 +1,8 @@
 //! `/sys/class/infiniband/<device>/ports/<port>/counters`: InfiniBand, RoCE and Omni-Path ports.
 //!
-//! In: the root of `/sys`. Out: a row for each port, named `device:port`; a counter that the
-//! driver lacks is absent, and a node without such devices has no rows. Data is counted in words
-//! of four bytes (Documentation/ABI/stable/sysfs-class-infiniband).
+//! In: the root of `/sys`. Out: a row for each port, named `device:port`; counters missing in the
+//! driver are absent, and a node without such devices has no rows. Data is counted in words of four
+//! bytes (Documentation/ABI/stable/sysfs-class-infiniband).
 
 use monitor_model::field::NetField as F;
 use monitor_model::field::net::NetRow;
@@ -10,7 +10,7 @@ use monitor_model::sample::Device;
 use monitor_proc::scan::only_number;
 use std::path::{Path, PathBuf};
 
-/// A file, its field, and what one of it is worth.
+/// A file, its field, and the unit of its count.
 type Counter = (&'static str, F, u64);
 
 const COUNTERS: [Counter; 7] = [
@@ -44,7 +44,7 @@ fn row(port: &Path) -> NetRow {
     row
 }
 
-/// Old drivers keep 32 bits that stop when they are full, and 64 beside them.
+/// The 64-bit counter of old drivers, whose 32-bit one saturates.
 fn wide(port: &Path, name: &str) -> Option<u64> {
     number(&port.join("counters_ext").join(format!("{name}_64")))
 }
@@ -53,7 +53,7 @@ fn number(path: &Path) -> Option<u64> {
     only_number(&std::fs::read(path).ok()?)
 }
 
-/// What is in a directory; nothing if it is not there, as on most nodes.
+/// Entries of a directory; none if it does not exist, as on most nodes.
 fn entries(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

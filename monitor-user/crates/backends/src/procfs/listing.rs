@@ -1,17 +1,17 @@
 //! The numbered entries of a directory: processes of `/proc`, threads of `task`.
 //!
-//! In: an open directory. Out: the numbers in rising order. One `getdents64` for each buffer
-//! full; no entry is looked at beyond its name.
+//! In: an open directory. Out: the numbers in ascending order. One `getdents64` per buffer; only
+//! names of entries are read.
 
 use monitor_proc::scan::only_number;
 use rustix::fs::{RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
-/// Bytes of a buffer: about 1,000 processes at once.
+/// Size of the buffer in bytes: about 1,000 processes.
 const BUFFER: usize = 32 * 1024;
 
-/// A list that is filled anew at each reading, without allocating.
+/// A list that is refilled at each reading, without allocating.
 #[derive(Debug)]
 pub struct Listing {
     buffer: Vec<u8>,
@@ -33,11 +33,11 @@ impl Listing {
         while let Some(entry) = entries.next() {
             self.numbers.extend(number(entry?.file_name().to_bytes()));
         }
-        // The kernel lists them in order, a fixture does not.
+        // The kernel lists them in order, a test fixture may not.
         if !self.numbers.is_sorted() {
             self.numbers.sort_unstable();
         }
-        // One that ended while another took its place in the list may be given twice.
+        // The kernel may return a number twice if processes end meanwhile.
         self.numbers.dedup();
         Ok(&self.numbers)
     }

@@ -1,53 +1,53 @@
-//! The backend that needs nothing but `/proc`: no privilege, no BPF, any kernel.
+//! The `/proc` backend: needs no privilege, no BPF, and works on any kernel.
 //!
-//! In: what is wanted and the root of a `/proc`. Out: a `Sample`. It reads through descriptors
-//! that stay open (`descriptors`), a process in `process`, the node in `node`. It cannot know of
-//! processes that start and end between two readings, and says so once.
+//! In: a read specification and the root of a `/proc`. Out: a `Sample`. It reads through
+//! descriptors that stay open (`descriptors`), a process in `process`, the node in `node`. It
+//! misses processes that start and end between two readings, and reports that once.
 
-// What is shared by all readings.
-pub mod access;
+// Shared by all readings.
 mod descriptors;
+mod fd_budget;
 mod health;
+pub mod hidepid;
 mod listing;
 mod pass;
 mod path;
-mod seat;
-mod trouble;
-// One process, for who looks at it.
-pub mod inside;
-// Texts of one process: pure.
+mod read_errors;
+// Details of one process.
+pub mod details;
+// Conversion of parsed texts: pure.
 mod row;
 mod sums;
 // One process.
-mod entry;
+mod pid_cache;
 mod process;
 mod thread;
 // The node; these and the texts serve the eBPF backend too.
 mod disk;
 mod infiniband;
+pub mod job_origin;
 mod net;
 pub mod node;
-pub mod origin;
 pub mod text;
 
-pub use self::health::lacking;
+pub use self::health::missing_capabilities;
 
 use self::descriptors::Buffer;
-use self::entry::Entry;
+use self::fd_budget::FdBudget;
+use self::job_origin::SeenProcess;
 use self::listing::Listing;
-use self::origin::Seen;
-use self::pass::{Kernel, Pass};
-use self::seat::Budget;
-use self::text::Texts;
+use self::pass::{Kernel, ReadPass};
+use self::pid_cache::PidEntry;
+use self::text::TextCache;
 use super::inet_diag::InetDiag;
 use monitor_backend::{Backend, Error};
+use monitor_model::degradation::SHORT_LIVED;
 use monitor_model::field::ProcessField;
+use monitor_model::hidden::HiddenProcess;
 use monitor_model::id::{Ns, Pid};
 use monitor_model::probe::Probe;
-use monitor_model::sample::{Note, Process, Sample, Source};
-use monitor_model::shortfall::SHORT_LIVED;
-use monitor_model::unseen::Unseen;
-use monitor_model::want::{Capability, Want};
+use monitor_model::read_spec::{Capability, ReadSpec};
+use monitor_model::sample::{BackendKind, Note, Process, Sample};
 use monitor_sys::clock;
 use rustix::fs::{Mode, OFlags, open};
 use std::collections::HashMap;
@@ -55,10 +55,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Readings after which a process that was asked for by its pid, and no more, is forgotten.
-const REMEMBERED: u64 = 16;
+/// Readings after which a process requested by its pid is removed from the cache.
+const CACHED_READINGS: u64 = 16;
 
-/// Where the files are: `/proc` and `/sys`, or a copy of some of them.
+/// Roots of the files: `/proc` and `/sys`, or copies.
 #[derive(Clone, Debug)]
 pub struct Root {
     /// `/proc`.
@@ -74,7 +74,7 @@ impl Default for Root {
 }
 
 impl Root {
-    /// A tree with the directories `proc` and `sys` in it.
+    /// A tree that contains the directories `proc` and `sys`.
     pub fn below(tree: &Path) -> Self {
         Self { proc: tree.join("proc"), sys: tree.join("sys") }
     }
@@ -87,28 +87,28 @@ pub struct Procfs {
     proc: OwnedFd,
     kernel: Kernel,
     node: Arc<str>,
-    budget: Budget,
+    budget: FdBudget,
     buffer: Buffer,
     processes: Listing,
     threads: Listing,
-    known: HashMap<u32, Entry>,
+    known: HashMap<u32, PidEntry>,
     round: u64,
-    texts: Texts,
-    /// TCP, if that was asked for.
+    texts: TextCache,
+    /// TCP reader, if requested.
     tcp: Option<InetDiag>,
-    /// What `/proc` itself hides.
-    hidden: Option<Unseen>,
-    told: bool,
+    /// Processes hidden by the mount of `/proc`.
+    hidden: Option<HiddenProcess>,
+    introduced: bool,
 }
 
 impl Procfs {
     /// Opens `/proc`, and raises the limit of open files.
     pub fn open(root: Root) -> Result<Self, Error> {
-        if let Some(why) = access::not_proc(&root.proc) {
+        if let Some(why) = hidepid::not_proc(&root.proc) {
             return Err(Error::Unsupported {
                 what: "reading processes without eBPF".into(),
                 why: why.into(),
-                fix: access::MOUNT_PROC.into(),
+                fix: hidepid::MOUNT_PROC.into(),
             });
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -119,18 +119,18 @@ impl Procfs {
         })?;
         Ok(Self {
             proc,
-            kernel: Kernel::of(&root.proc),
+            kernel: Kernel::read(&root.proc),
             node: super::host::name(),
-            budget: Budget::raised(),
+            budget: FdBudget::raise_limit(),
             buffer: Buffer::default(),
             processes: Listing::default(),
             threads: Listing::default(),
             known: HashMap::new(),
             round: 0,
-            texts: Texts::new(root.proc.clone()),
+            texts: TextCache::new(root.proc.clone()),
             tcp: None,
-            hidden: access::hidden(&root.proc),
-            told: false,
+            hidden: hidepid::hidden(&root.proc),
+            introduced: false,
             root,
         })
     }
@@ -141,30 +141,30 @@ impl Procfs {
         Ok(self)
     }
 
-    /// Keeps at most that many descriptors, for tests of what happens without.
+    /// Limits the number of open descriptors, for tests.
     pub fn keep(mut self, descriptors: usize) -> Self {
-        self.budget = Budget::of(descriptors);
+        self.budget = FdBudget::with_limit(descriptors);
         self
     }
 
     fn read_processes(
         &mut self,
-        want: &Want,
+        want: &ReadSpec,
         notes: &mut Vec<Note>,
     ) -> Result<Vec<Process>, Error> {
         let pids = match &want.pids {
-            Some(pids) => asked(pids),
+            Some(pids) => sorted(pids),
             None => self.listed()?,
         };
         self.round += 1;
-        let mut pass = Pass {
+        let mut pass = ReadPass {
             proc: self.proc.as_fd(),
             kernel: self.kernel,
             want,
             budget: &self.budget,
             buffer: &mut self.buffer,
             listing: &mut self.threads,
-            trouble: trouble::Trouble::default(),
+            errors: read_errors::ReadErrors::default(),
         };
         let mut processes = Vec::with_capacity(pids.len());
         for pid in pids {
@@ -175,14 +175,14 @@ impl Procfs {
                 None => drop(self.known.remove(&pid)),
             }
         }
-        notes.extend(pass.trouble.notes());
+        notes.extend(pass.errors.notes());
         self.forget(want, &processes);
         Ok(processes)
     }
 
     fn read_tcp(&mut self, sample: &mut Sample) {
         let Some(tcp) = &mut self.tcp else { return };
-        match tcp.join(&mut sample.processes, sample.at.boot) {
+        match tcp.merge_into(&mut sample.processes, sample.at.boot) {
             Ok(note) => sample.notes.extend(note),
             Err(error) => sample.notes.push(Note::remark(format!("no TCP counters: {error}"))),
         }
@@ -197,21 +197,21 @@ impl Procfs {
         Ok(listed.to_vec())
     }
 
-    /// Forgets who was not met: all that ended, if all were asked for.
-    fn forget(&mut self, want: &Want, processes: &[Process]) {
-        let remembered = if want.pids.is_none() { 0 } else { REMEMBERED };
-        let oldest = self.round.saturating_sub(remembered);
+    /// Removes processes missing from the reading: all that ended, if all were requested.
+    fn forget(&mut self, want: &ReadSpec, processes: &[Process]) {
+        let readings = if want.pids.is_none() { 0 } else { CACHED_READINGS };
+        let oldest = self.round.saturating_sub(readings);
         self.known.retain(|_, entry| entry.round >= oldest);
         if want.pids.is_none() {
             self.texts.keep_only(processes);
         }
     }
 
-    /// What is said of the backend itself.
-    fn introduce(&mut self, want: &Want) -> Vec<Note> {
-        let mut notes: Vec<Note> = self.hidden.iter().map(access::note).collect();
-        if !std::mem::replace(&mut self.told, true) {
-            notes.push(Note::remark(format!("{SHORT_LIVED}: /proc shows only those that live")));
+    /// Notes on the backend itself.
+    fn own_notes(&mut self, want: &ReadSpec) -> Vec<Note> {
+        let mut notes: Vec<Note> = self.hidden.iter().map(hidepid::note).collect();
+        if !std::mem::replace(&mut self.introduced, true) {
+            notes.push(Note::remark(format!("{SHORT_LIVED}: /proc lists only live processes")));
             if !self.kernel.schedstat {
                 notes.push(Note::remark(
                     "no run_delay_ns and run_count: this kernel lacks CONFIG_SCHED_INFO",
@@ -231,8 +231,8 @@ impl Procfs {
 }
 
 impl Backend for Procfs {
-    fn source(&self) -> Source {
-        Source::Procfs
+    fn kind(&self) -> BackendKind {
+        BackendKind::Procfs
     }
 
     fn probes(&mut self) -> Vec<Probe> {
@@ -243,16 +243,16 @@ impl Backend for Procfs {
         Capability::ALL.iter().map(probe).collect()
     }
 
-    fn read(&mut self, want: &Want) -> Result<Sample, Error> {
+    fn read(&mut self, want: &ReadSpec) -> Result<Sample, Error> {
         let mut sample = Sample {
             at: clock::now(),
-            source: Source::Procfs,
+            backend: BackendKind::Procfs,
             node: Arc::clone(&self.node),
             ..Sample::default()
         };
         if want.processes {
-            sample.notes = self.introduce(want);
-            sample.unseen.extend(self.hidden.clone());
+            sample.notes = self.own_notes(want);
+            sample.hidden.extend(self.hidden.clone());
             sample.processes = self.read_processes(want, &mut sample.notes)?;
             self.read_tcp(&mut sample);
         }
@@ -260,13 +260,13 @@ impl Backend for Procfs {
         Ok(sample)
     }
 
-    /// Each costs the same, whether alone or among all.
-    fn glance(&mut self, pids: &[Pid]) -> Option<Result<Sample, Error>> {
+    /// The cost per process does not depend on their number.
+    fn read_few(&mut self, pids: &[Pid]) -> Option<Result<Sample, Error>> {
         let pids = Some(pids.to_vec());
-        Some(self.read(&Want { processes: true, pids, ..Want::default() }))
+        Some(self.read(&ReadSpec { processes: true, pids, ..ReadSpec::default() }))
     }
 
-    fn describe(&mut self, processes: &mut [Process], want: &Want) {
+    fn describe(&mut self, processes: &mut [Process], want: &ReadSpec) {
         let (cmdline, cgroup) =
             (want.wants(ProcessField::Cmdline), want.wants(ProcessField::Cgroup));
         for process in processes {
@@ -276,7 +276,7 @@ impl Backend for Procfs {
                 process.text.cmdline = self.texts.cmdline(process.id, generation);
             }
             if cgroup {
-                // It may have moved since, and no cgroup id here would tell.
+                // It may have moved, and there is no cgroup id to detect that.
                 process.text.cgroup = self.texts.cgroup_now(process.id);
             }
             if want.wants(ProcessField::User) {
@@ -285,29 +285,29 @@ impl Backend for Procfs {
             if want.wants(ProcessField::Job) {
                 let known = self.known.get(&process.id.pid.0);
                 let generation = known.map_or(0, |entry| entry.generation);
-                let seen = Seen { id: process.id, generation, cgroup_id: None };
+                let seen = SeenProcess { id: process.id, generation, cgroup_id: None };
                 process.text.origin = self.texts.origin(seen);
             }
         }
     }
 }
 
-/// When the process of this id began, in the whole ticks that `/proc` tells.
-pub fn started(pid: Pid) -> Option<Ns> {
+/// Start time of the process with this pid, in whole ticks as in `/proc`.
+pub fn start_time(pid: Pid) -> Option<Ns> {
     let text = std::fs::read(format!("/proc/{}/stat", pid.0)).ok()?;
     let ticks = monitor_proc::stat::parse(&text).ok()?.start_ticks;
     Some(Ns(ticks.saturating_mul(clock::tick_ns())))
 }
 
-/// The arguments of a process, its name first; none of a thread of the kernel.
+/// The arguments of a process, starting with argument 0; none for a kernel thread.
 pub fn arguments(pid: Pid) -> Option<Vec<Vec<u8>>> {
     let text = std::fs::read(format!("/proc/{}/cmdline", pid.0)).ok()?;
     let text = text.strip_suffix(&[0]).unwrap_or(&text);
     Some(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
 }
 
-/// Every pid once, in rising order.
-fn asked(pids: &[Pid]) -> Vec<u32> {
+/// Every pid once, in ascending order.
+fn sorted(pids: &[Pid]) -> Vec<u32> {
     let mut pids: Vec<u32> = pids.iter().map(|pid| pid.0).collect();
     pids.sort_unstable();
     pids.dedup();

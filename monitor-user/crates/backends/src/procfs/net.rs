@@ -1,8 +1,8 @@
 //! `/proc/net/dev`: the interfaces of our network namespace.
 //!
 //! In: the text of the file, two headings and a line for each interface. Out: a row for each, in
-//! the order of the kernel. The procfs crate gives them in no order and none at all if one line
-//! is odd, so the lines are parsed here.
+//! the kernel's order. The procfs crate returns them unordered and none if one line is malformed,
+//! so the lines are parsed here.
 
 use super::node::text_of;
 use monitor_model::field::NetField as F;
@@ -11,7 +11,7 @@ use monitor_model::sample::{Device, Note};
 use monitor_proc::scan::{Scan, lines};
 use std::path::Path;
 
-/// The 16 columns after the colon; those without a field are left out.
+/// The 16 columns after the colon; those without a field are skipped.
 const COLUMNS: [Option<F>; 16] = [
     Some(F::ReceivedBytes),
     Some(F::ReceivedPackets),
@@ -39,7 +39,7 @@ pub fn read(proc: &Path, notes: &mut Vec<Note>) -> Vec<Device<NetRow>> {
 }
 
 fn device(line: &[u8]) -> Option<Device<NetRow>> {
-    // An alias such as eth0:1 holds a colon itself, so the last one ends the name.
+    // An alias such as eth0:1 contains a colon, so the last one ends the name.
     let colon = line.iter().rposition(|&byte| byte == b':')?;
     let name = line.get(..colon)?.trim_ascii();
     let mut values = Scan::new(line.get(colon + 1..)?);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_leaves_fields_absent() {
+    fn a_truncated_line_leaves_fields_absent() {
         check(" eth0:1: 5 6", "eth0:1", F::ReceivedPackets, Some(6));
         check(" eth0:1: 5 6", "eth0:1", F::SentBytes, None);
         assert!(device(b"no colon").is_none());

@@ -1,28 +1,28 @@
 //! The node: load, memory, pressure, processors, disks and interfaces.
 //!
-//! In: the roots of `/proc` and `/sys`, and what is wanted. Out: a `Node` with only that in it,
-//! and notes on what is missing. Every backend that sees a real node reads it here.
+//! In: the roots of `/proc` and `/sys`, and a read specification. Out: a `Node` with what is
+//! requested, and notes on what is missing. Shared by all backends that read a real node.
 
-use super::{Root, access, disk, infiniband, net};
+use super::{Root, disk, hidepid, infiniband, net};
 use crate::device;
 use monitor_model::field::NodeField;
 use monitor_model::field::node::NodeRow;
+use monitor_model::read_spec::{Devices, ReadSpec};
 use monitor_model::sample::{Node, Note};
-use monitor_model::want::{Devices, Want};
 use monitor_proc::scan::Scan;
 use monitor_proc::{cpu, memory, pressure};
 use monitor_sys::clock;
 use std::path::Path;
 
-/// What is wanted of the node, or nothing if nothing is.
-pub fn read(root: &Root, want: &Want, notes: &mut Vec<Note>) -> Option<Node> {
+/// The requested parts of the node; none if none are requested.
+pub fn read(root: &Root, want: &ReadSpec, notes: &mut Vec<Note>) -> Option<Node> {
     if !want.node && want.disks == Devices::None && want.nets == Devices::None {
         return None;
     }
     let mut node = Node::default();
-    if let Some(why) = access::not_proc(&root.proc) {
-        let fix = access::MOUNT_PROC;
-        notes.push(Note::missing(format!("nothing of node, disks and interfaces: {why}; {fix}")));
+    if let Some(why) = hidepid::not_proc(&root.proc) {
+        let fix = hidepid::MOUNT_PROC;
+        notes.push(Note::missing(format!("no node, disks and interfaces: {why}; {fix}")));
         return Some(node);
     }
     if want.node {
@@ -30,12 +30,12 @@ pub fn read(root: &Root, want: &Want, notes: &mut Vec<Note>) -> Option<Node> {
     }
     if want.disks != Devices::None {
         let disks = disk::read(&root.proc, notes);
-        node.disks = device::chosen(disks, &want.disks, "disk", disk::by_default, notes);
+        node.disks = device::select(disks, &want.disks, "disk", disk::by_default, notes);
     }
     if want.nets != Devices::None {
         let mut nets = net::read(&root.proc, notes);
         nets.extend(infiniband::read(&root.sys));
-        node.nets = device::chosen(nets, &want.nets, "interface", |_| true, notes);
+        node.nets = device::select(nets, &want.nets, "interface", |_| true, notes);
     }
     Some(node)
 }
@@ -66,7 +66,7 @@ fn load(row: &mut NodeRow, text: &[u8]) {
     }
 }
 
-/// A whole text, or a note why not.
+/// The text of a file; adds a note if it cannot be read.
 pub(super) fn text_of(path: &Path, notes: &mut Vec<Note>) -> Option<Vec<u8>> {
     match std::fs::read(path) {
         Ok(text) => Some(text),

@@ -1,15 +1,15 @@
-//! One pass over processes: what the readings of all of them share, and how one file is read.
+//! One reading of processes: the state shared by all of them, and how one file is read.
 //!
-//! In: a task and a file. Out: what its parser found; a refused, failed or senseless file is
-//! counted as trouble and its fields stay absent. Only a vanished process stops a reading.
+//! In: a task and a file. Out: the parsed file; a refused, failed or malformed file is counted as
+//! an error and its fields stay absent. Only the end of a process stops its reading.
 
-use super::descriptors::{Buffer, File, Files, Missing};
+use super::descriptors::{Buffer, File, Files, ReadFailure};
+use super::fd_budget::FdBudget;
 use super::listing::Listing;
 use super::path::Path;
-use super::seat::Budget;
-use super::trouble::Trouble;
-use monitor_model::want::Want;
-use monitor_proc::scan::Malformed;
+use super::read_errors::ReadErrors;
+use monitor_model::read_spec::ReadSpec;
+use monitor_proc::scan::MalformedProc;
 use monitor_proc::schedstat;
 use monitor_sys::clock;
 use std::os::fd::BorrowedFd;
@@ -18,7 +18,7 @@ use std::os::fd::BorrowedFd;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// What this kernel's `/proc` has.
+/// Features of this kernel's `/proc`.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
     /// Nanoseconds in a tick.
@@ -30,35 +30,35 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Looks at our own files.
-    pub fn of(proc: &std::path::Path) -> Self {
-        let books = std::fs::read(proc.join("self/schedstat")).ok();
-        // Whoever reads this has run; a kernel that does not count prints zeros.
-        let counted = books.and_then(|text| schedstat::parse(&text).ok());
+    /// Reads our own files.
+    pub fn read(proc: &std::path::Path) -> Self {
+        let text = std::fs::read(proc.join("self/schedstat")).ok();
+        // This process has run; a kernel that does not count prints zeros.
+        let counted = text.and_then(|text| schedstat::parse(&text).ok());
         Self {
             tick_ns: clock::tick_ns(),
             io: proc.join("self/io").exists(),
-            schedstat: counted.is_some_and(|books| books.runs > 0),
+            schedstat: counted.is_some_and(|sched| sched.runs > 0),
         }
     }
 }
 
-/// One pass.
-pub struct Pass<'a> {
+/// State of one reading.
+pub struct ReadPass<'a> {
     /// `/proc`.
     pub proc: BorrowedFd<'a>,
-    /// What this kernel has.
+    /// Features of the kernel.
     pub kernel: Kernel,
-    /// What is wanted.
-    pub want: &'a Want,
-    /// Seats for descriptors.
-    pub budget: &'a Budget,
-    /// For every text.
+    /// What is read.
+    pub want: &'a ReadSpec,
+    /// Budget of open descriptors.
+    pub budget: &'a FdBudget,
+    /// Buffer for all texts.
     pub buffer: &'a mut Buffer,
-    /// For every list of threads.
+    /// Buffer for lists of threads.
     pub listing: &'a mut Listing,
-    /// What went wrong.
-    pub trouble: Trouble,
+    /// Errors so far.
+    pub errors: ReadErrors,
 }
 
 /// A process, or one of its threads, and its files.
@@ -67,31 +67,31 @@ pub struct Task<'a> {
     pub pid: u32,
     /// Its directory.
     pub dir: BorrowedFd<'a>,
-    /// Where its files are below that.
+    /// Path of its files below that.
     pub path: &'a Path,
     /// Its files.
     pub files: &'a mut Files,
-    /// Whether a refusal is counted; it is once for a process, not for each thread.
+    /// Whether a refusal is counted: once per process, not per thread.
     pub counted: bool,
 }
 
-impl Pass<'_> {
-    /// What a file says, or nothing if it could not be read.
+impl ReadPass<'_> {
+    /// The parsed file; none if it could not be read.
     pub fn text<T>(
         &mut self,
         task: &mut Task<'_>,
         file: File,
-        parse: impl FnOnce(&[u8]) -> Result<T, Malformed>,
+        parse: impl FnOnce(&[u8]) -> Result<T, MalformedProc>,
     ) -> Result<Option<T>, Gone> {
         match task.files.read(file, task.dir, task.path, self.buffer) {
             Ok(text) => match parse(text) {
                 Ok(found) => return Ok(Some(found)),
-                Err(error) => self.trouble.malformed(task.pid, file.name(), error),
+                Err(error) => self.errors.malformed(task.pid, file.name(), error),
             },
-            Err(Missing::Gone) => return Err(Gone),
-            Err(Missing::Denied) if task.counted => self.trouble.denied(task.pid, file),
-            Err(Missing::Denied) => {}
-            Err(Missing::Failed(errno)) => self.trouble.failed(task.pid, file.name(), errno),
+            Err(ReadFailure::Gone) => return Err(Gone),
+            Err(ReadFailure::Denied) if task.counted => self.errors.denied(task.pid, file),
+            Err(ReadFailure::Denied) => {}
+            Err(ReadFailure::Failed(errno)) => self.errors.failed(task.pid, file.name(), errno),
         }
         Ok(None)
     }

@@ -1,11 +1,11 @@
 //! Paths below `/proc` or below one process, written without allocating.
 //!
-//! In: ids and names. Out: a text that ends with NUL. Only parts of our own making go in.
+//! In: ids and names. Out: a NUL-terminated text. Only numbers and constants are written.
 
 use super::descriptors::File;
 use std::ffi::CStr;
 
-/// Room for `task/4194304/smaps_rollup` and more; longer parts are cut and then not found.
+/// Size for `task/4194304/smaps_rollup` and more; longer paths are truncated and then not found.
 const LONGEST: usize = 48;
 
 /// A short path.
@@ -16,16 +16,16 @@ pub struct Path {
 }
 
 impl Path {
-    /// The directory that files are named in.
+    /// The directory itself.
     pub const HERE: Self = Self { bytes: [0; LONGEST], len: 0 };
 
     /// The directory of a process, below `/proc`.
-    pub fn of_process(pid: u32) -> Self {
+    pub fn from_pid(pid: u32) -> Self {
         Self::HERE.number(pid)
     }
 
     /// The directory of a thread, below that of its process.
-    pub fn of_thread(tid: u32) -> Self {
+    pub fn from_tid(tid: u32) -> Self {
         Self::HERE.text("task/").number(tid).text("/")
     }
 
@@ -74,13 +74,13 @@ mod tests {
     #[test]
     fn numbers_are_written_as_they_are_read() {
         for pid in [0, 9, 10, 4_194_304, u32::MAX] {
-            assert_eq!(Path::of_process(pid).as_c_str().to_str(), Ok(pid.to_string().as_str()));
+            assert_eq!(Path::from_pid(pid).as_c_str().to_str(), Ok(pid.to_string().as_str()));
         }
     }
 
     #[test]
     fn a_thread_is_below_task() {
-        let path = Path::of_thread(70).file(File::Schedstat);
+        let path = Path::from_tid(70).file(File::Schedstat);
         assert_eq!(path.as_c_str(), c"task/70/schedstat");
     }
 }

@@ -1,16 +1,16 @@
-//! One process: which files are read, and what becomes of them.
+//! Reads one process: its files, and the fields set from them.
 //!
-//! In: a pid and what is remembered of it. Out: a `Process`, or nothing if it ended. All files of
-//! a reading are opened below one descriptor of `/proc/<pid>`, which never becomes that of a
-//! later process with the same pid; so no row mixes two processes.
+//! In: a pid and its cached state. Out: a `Process`, or none if it ended. All files of a reading
+//! are opened below one descriptor of `/proc/<pid>`, which never refers to a later process with the
+//! same pid; so no row mixes two processes.
 
-use super::descriptors::{File, Files, Missing, open, open_dir};
-use super::entry::{Entry, Idle, Texts};
-use super::pass::{Gone, Pass, Task};
+use super::descriptors::{File, Files, ReadFailure, open, open_dir};
+use super::pass::{Gone, ReadPass, Task};
 use super::path::Path;
+use super::pid_cache::{Idle, PidEntry, ProcTexts};
 use super::row;
 use super::sums::Sums;
-use super::thread::Group;
+use super::thread::ThreadGroup;
 use monitor_model::field::ProcessField;
 use monitor_model::field::process::ProcessRow;
 use monitor_model::id::{Identity, Ns, Pid};
@@ -26,35 +26,35 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const DESCRIPTORS: usize = 1 + File::COUNT;
 
 /// Why there is no row.
-enum Without {
+enum NoRow {
     /// It ended.
     Process,
-    /// Its `stat` is counted as trouble.
+    /// Its `stat` could not be read, which is counted as an error.
     Stat,
 }
 
-impl From<Gone> for Without {
+impl From<Gone> for NoRow {
     fn from(_: Gone) -> Self {
         Self::Process
     }
 }
 
-impl Pass<'_> {
+impl ReadPass<'_> {
     /// Reads one process.
-    pub fn process(&mut self, pid: u32, entry: &mut Entry) -> Option<Process> {
+    pub fn process(&mut self, pid: u32, entry: &mut PidEntry) -> Option<Process> {
         if let Some(dir) = entry.dir.take() {
             match self.read(pid, dir.as_fd(), entry) {
-                Err(Without::Process) => *entry = Entry::default(),
+                Err(NoRow::Process) => *entry = PidEntry::default(),
                 other => {
                     entry.dir = Some(dir);
                     return other.ok();
                 }
             }
         }
-        // Not seen before, without a seat, or ended; in the last case its pid may be in use again.
+        // New, without a slot, or ended; in the last case its pid may have been reused.
         let dir = self.open(pid)?;
         if !entry.files.kept() {
-            entry.files = Files::with(self.budget.seat(DESCRIPTORS));
+            entry.files = Files::with(self.budget.reserve(DESCRIPTORS));
         }
         let process = self.read(pid, dir.as_fd(), entry).ok();
         entry.dir = entry.files.kept().then_some(dir);
@@ -62,11 +62,11 @@ impl Pass<'_> {
     }
 
     fn open(&mut self, pid: u32) -> Option<OwnedFd> {
-        match open_dir(self.proc, Path::of_process(pid).as_c_str()).map_err(Missing::from) {
+        match open_dir(self.proc, Path::from_pid(pid).as_c_str()).map_err(ReadFailure::from) {
             Ok(dir) => return Some(dir),
-            Err(Missing::Gone) => {}
-            Err(Missing::Denied) => self.trouble.hidden += 1,
-            Err(Missing::Failed(errno)) => self.trouble.failed(pid, "", errno),
+            Err(ReadFailure::Gone) => {}
+            Err(ReadFailure::Denied) => self.errors.hidden += 1,
+            Err(ReadFailure::Failed(errno)) => self.errors.failed(pid, "", errno),
         }
         None
     }
@@ -75,84 +75,84 @@ impl Pass<'_> {
         &mut self,
         pid: u32,
         dir: BorrowedFd<'_>,
-        entry: &mut Entry,
-    ) -> Result<Process, Without> {
+        entry: &mut PidEntry,
+    ) -> Result<Process, NoRow> {
         let tick_ns = self.kernel.tick_ns;
         let files = &mut entry.files;
         let mut task = Task { pid, dir, path: &Path::HERE, files, counted: true };
         let texts = self.texts(&mut task, entry.idle)?;
-        entry.recognise(&texts);
+        entry.update_identity(&texts);
         let mut process = named(pid, &texts.stat, tick_ns);
         row::set_stat(&mut process.row, &texts.stat, tick_ns);
         process.row.set(ProcessField::Threads, texts.stat.threads);
         if let Some(io) = &texts.io {
             row::set_io(&mut process.row, io);
         }
-        let group = Group { pid, dir, stat: &texts.stat, kept: entry.files.kept() };
+        let group = ThreadGroup { pid, dir, stat: &texts.stat, kept: entry.files.kept() };
         let found = self.threads(&group, &mut entry.threads);
         process.threads = found.rows;
         let totals = entry.total(&texts, found.sums, tick_ns);
         set_totals(&mut process.row, &texts, totals);
         if let Some(mut status) = texts.status {
-            // A leader that ended before its threads has no memory; theirs is the process's.
+            // A leader that ended before its threads has no memory; theirs is that of the process.
             status.memory = found.memory.unwrap_or(status.memory);
             row::set_status(&mut process.row, &status);
-            process.unlent = status.plain && dumpable(dir, status.uid);
-            self.share(&mut process, &status, dir);
+            process.readable_by_owner = status.plain && dumpable(dir, status.uid);
+            self.read_pss(&mut process, &status, dir);
         }
         Ok(process)
     }
 
-    /// The files of every process. The line that tells of an execution is read after the counters
-    /// of the leader, which an execution by another thread replaces.
-    fn texts(&mut self, task: &mut Task<'_>, idle: Option<Idle>) -> Result<Texts, Without> {
+    /// Reads the files of a process. `stat`, which shows an exec, is read after the counters of the
+    /// leader, which an exec by another thread replaces.
+    fn texts(&mut self, task: &mut Task<'_>, idle: Option<Idle>) -> Result<ProcTexts, NoRow> {
         let sched = match self.kernel.schedstat {
             true => self.text(task, File::Schedstat, schedstat::parse)?,
             false => None,
         };
         let status = self.text(task, File::Status, status::parse)?;
-        // The id of a thread opens a directory as well, which speaks of its process.
+        // The id of a thread also has a directory, with values of its process.
         if status.is_some_and(|status| status.tgid != u64::from(task.pid)) {
-            return Err(Without::Process);
+            return Err(NoRow::Process);
         }
-        let stat = self.text(task, File::Stat, stat::parse)?.ok_or(Without::Stat)?;
+        let stat = self.text(task, File::Stat, stat::parse)?.ok_or(NoRow::Stat)?;
         let io = match idle.filter(|idle| idle.holds(&stat, sched)) {
             Some(idle) => Some(idle.io),
             None if self.kernel.io => self.text(task, File::Io, io::parse)?,
             None => None,
         };
-        Ok(Texts { stat, status, io, sched })
+        Ok(ProcTexts { stat, status, io, sched })
     }
 
-    /// The proportional share, if it is wanted and there is any memory to share.
-    fn share(&mut self, process: &mut Process, status: &Status, dir: BorrowedFd<'_>) {
+    /// Reads the PSS, if it is requested and the process has memory.
+    fn read_pss(&mut self, process: &mut Process, status: &Status, dir: BorrowedFd<'_>) {
         if !self.want.wants(ProcessField::Pss)
             || status.memory.rss.is_none()
-            || !self.want.pss_of.means(process)
+            || !self.want.pss_of.matches(process)
         {
             return;
         }
         let pid = process.id.pid.0;
         let text = open(dir, c"smaps_rollup").and_then(|fd| self.buffer.read(&fd));
-        match text.map(smaps::parse).map_err(Missing::from) {
+        match text.map(smaps::parse).map_err(ReadFailure::from) {
             Ok(Ok(bytes)) => process.row.set(ProcessField::Pss, bytes),
-            Ok(Err(error)) => self.trouble.malformed(pid, "smaps_rollup", error),
-            // Its memory went before it did, or the kernel is older than 4.14.
-            Err(Missing::Gone) => {}
-            Err(Missing::Denied) => self.trouble.pss_denied += 1,
-            Err(Missing::Failed(errno)) => self.trouble.failed(pid, "smaps_rollup", errno),
+            Ok(Err(error)) => self.errors.malformed(pid, "smaps_rollup", error),
+            // It is exiting and has no memory, or the kernel is older than 4.14.
+            Err(ReadFailure::Gone) => {}
+            Err(ReadFailure::Denied) => self.errors.pss_denied += 1,
+            Err(ReadFailure::Failed(errno)) => self.errors.failed(pid, "smaps_rollup", errno),
         }
     }
 }
 
-/// Whether it may be dumped: then the files that only its owner reads are his, else they are
-/// root's (`task_dump_owner` of fs/proc/base.c).
+/// Whether it is dumpable: then its files belong to its user, otherwise to root (`task_dump_owner`
+/// of fs/proc/base.c).
 fn dumpable(dir: BorrowedFd<'_>, uid: u64) -> bool {
     let owner = rustix::fs::statat(dir, c"io", rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
     owner.is_ok_and(|it| u64::from(it.st_uid) == uid)
 }
 
-fn set_totals(row: &mut ProcessRow, texts: &Texts, totals: &Sums) {
+fn set_totals(row: &mut ProcessRow, texts: &ProcTexts, totals: &Sums) {
     row.set(ProcessField::CpuTime, totals.sched.exec_ns);
     if texts.sched.is_some() {
         row::set_delay(row, totals);

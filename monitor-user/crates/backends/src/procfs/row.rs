@@ -1,7 +1,7 @@
-//! From the texts of `/proc` to the fields of a row.
+//! Sets the fields of a row from parsed texts of `/proc`.
 //!
-//! In: what the parsers found. Out: slots set in a `ProcessRow`; what is not in the text stays
-//! absent. Nothing is read or remembered here.
+//! In: parsed texts. Out: slots set in a `ProcessRow`; what is not in the text stays absent. Reads
+//! and stores nothing.
 
 use super::sums::Sums;
 use monitor_model::field::ProcessField as F;
@@ -10,7 +10,7 @@ use monitor_proc::io::Io;
 use monitor_proc::stat::Stat;
 use monitor_proc::status::Status;
 
-/// What both a process and a thread have in `stat`; times in ticks of `tick_ns`.
+/// Sets what processes and threads have in `stat`; times in ticks of `tick_ns`.
 pub fn set_stat(row: &mut ProcessRow, stat: &Stat, tick_ns: u64) {
     row.set(F::Ppid, stat.ppid);
     row.set(F::State, u64::from(stat.state));
@@ -26,7 +26,7 @@ pub fn set_stat(row: &mut ProcessRow, stat: &Stat, tick_ns: u64) {
     row.set(F::MajorFaults, stat.major_faults);
 }
 
-/// Owner and memory.
+/// Sets owner and memory.
 pub fn set_status(row: &mut ProcessRow, status: &Status) {
     row.set(F::Uid, status.uid);
     row.set(F::Gid, status.gid);
@@ -42,7 +42,7 @@ pub fn set_status(row: &mut ProcessRow, status: &Status) {
     row.set_some(F::PeakVsize, memory.peak_vsize);
 }
 
-/// What it read and wrote.
+/// Sets I/O counters.
 pub fn set_io(row: &mut ProcessRow, io: &Io) {
     row.set(F::ReadBytes, io.read_bytes);
     row.set(F::WrittenBytes, io.written_bytes);
@@ -53,13 +53,13 @@ pub fn set_io(row: &mut ProcessRow, io: &Io) {
     row.set(F::WrittenChars, io.written_chars);
 }
 
-/// Run delay.
+/// Sets the run-queue delay.
 pub fn set_delay(row: &mut ProcessRow, sums: &Sums) {
     row.set(F::RunDelay, sums.sched.delay_ns);
     row.set(F::RunCount, sums.sched.runs);
 }
 
-/// Context switches.
+/// Sets context switches.
 pub fn set_switches(row: &mut ProcessRow, sums: &Sums) {
     row.set(F::VoluntarySwitches, sums.switches.voluntary);
     row.set(F::InvoluntarySwitches, sums.switches.involuntary);

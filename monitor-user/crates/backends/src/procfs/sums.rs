@@ -1,7 +1,7 @@
-//! What a process used, added up over its threads.
+//! Counters of a process, summed over its threads.
 //!
-//! `/proc` gives run delay and switches for each thread only and forgets those of ended threads,
-//! so the last values seen of each are kept. Pure arithmetic; `thread` reads the files.
+//! `/proc` has run delay and switches only per thread and discards those of ended threads, so the
+//! last values of each are kept. Pure arithmetic; `thread` reads the files.
 
 use monitor_proc::schedstat::Schedstat;
 use monitor_proc::status::Switches;
@@ -16,7 +16,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds another thread.
+    /// Adds another thread's.
     pub const fn add(&mut self, other: &Self) {
         let (mine, theirs) = (&mut self.sched, &other.sched);
         mine.exec_ns = mine.exec_ns.saturating_add(theirs.exec_ns);
@@ -27,9 +27,8 @@ impl Sums {
         mine.involuntary = mine.involuntary.saturating_add(theirs.involuntary);
     }
 
-    /// The greater of both, counter by counter.
-    ///
-    /// Every value is at least this once true and only grows, so a greater one is a better one.
+    /// Raises each counter to the maximum of both: counters only increase, so the greater value is
+    /// the newer one.
     pub fn raise_to(&mut self, other: &Self) {
         let (mine, theirs) = (&mut self.sched, &other.sched);
         mine.exec_ns = mine.exec_ns.max(theirs.exec_ns);
@@ -40,7 +39,7 @@ impl Sums {
         mine.involuntary = mine.involuntary.max(theirs.involuntary);
     }
 
-    /// What is left without another's part.
+    /// The difference to another's, at least zero.
     pub const fn beyond(&self, other: &Self) -> Self {
         let (mine, theirs) = (&self.sched, &other.sched);
         let sched = Schedstat {
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_less_is_nothing() {
+    fn a_difference_is_at_least_zero() {
         assert_eq!(runs(7).beyond(&runs(3)), runs(4));
         assert_eq!(runs(3).beyond(&runs(7)), runs(0));
     }

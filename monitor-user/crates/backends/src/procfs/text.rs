@@ -1,10 +1,10 @@
-//! Texts of a process that cost a look-up of their own: command line and cgroup path.
+//! Cache of process texts that need an extra look-up: command line, cgroup path and user name.
 //!
-//! In: an identity, and what tells that the text is still the same: the generation of executions,
-//! or the cgroup id. Out: a shared text, or nothing if the process ended. Texts stay as they are,
-//! control characters too; the formats escape. Both backends that see real processes use it.
+//! In: an identity, and what shows that the text is unchanged: the exec generation or the cgroup
+//! id. Out: a shared text, or none if the process ended. Texts are unchanged, including control
+//! characters; the formats escape them. Used by both backends that read real processes.
 
-use super::origin::{Origins, Seen};
+use super::job_origin::{Origins, SeenProcess};
 use crate::user::Users;
 use monitor_model::field::ProcessField;
 use monitor_model::id::{Identity, Pid};
@@ -21,16 +21,16 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Most command lines remembered; those beyond are read again each time.
-pub const MOST_CMDLINES: usize = 65_536;
-/// Most cgroup paths remembered; beyond, all are forgotten and looked up again.
-pub const MOST_CGROUPS: usize = 16_384;
-/// Longest command line kept; a longer one ends with three dots.
+/// Maximum number of cached command lines; others are read each time.
+pub const MAX_CMDLINES: usize = 65_536;
+/// Maximum number of cached cgroup paths; beyond, the cache is cleared.
+pub const MAX_CGROUPS: usize = 16_384;
+/// Maximum length of a command line; a longer one is truncated and ends with three dots.
 pub const LONGEST_CMDLINE: usize = 4096;
 
-/// The texts seen so far.
+/// Cached texts.
 #[derive(Debug)]
-pub struct Texts {
+pub struct TextCache {
     proc: PathBuf,
     tick_ns: u64,
     cmdlines: HashMap<Identity, Cmdline>,
@@ -42,12 +42,12 @@ pub struct Texts {
 #[derive(Debug)]
 struct Cmdline {
     generation: u32,
-    /// Absent for what has none: threads of the kernel.
+    /// Absent for kernel threads.
     text: Option<Arc<str>>,
 }
 
-impl Texts {
-    /// Nothing seen yet of the processes below that `/proc`.
+impl TextCache {
+    /// An empty cache for the processes below that `/proc`.
     pub fn new(proc: PathBuf) -> Self {
         Self {
             proc,
@@ -59,29 +59,29 @@ impl Texts {
         }
     }
 
-    /// What tells of its job: read again after an execution, and when it may have been moved.
-    pub fn origin(&mut self, seen: Seen) -> Option<Arc<Origin>> {
+    /// Control groups and job variables: read again after an exec, and when it may have been moved.
+    pub fn origin(&mut self, seen: SeenProcess) -> Option<Arc<Origin>> {
         let mut origins = std::mem::take(&mut self.origins);
         let read = |name: &str, longest| self.file_of(seen.id, name, longest);
-        let origin = origins.of(seen, clock::boot(), read);
+        let origin = origins.origin(seen, clock::boot(), read);
         self.origins = origins;
         origin
     }
 
-    /// The name of the user that a process belongs to, or the number of one without.
+    /// Name of the user of a process, or the uid if it has no name.
     pub fn user(&mut self, process: &Process) -> Option<Arc<str>> {
         let uid = process.row.get(ProcessField::Uid)?;
         Some(self.users.name(u32::try_from(uid).ok()?))
     }
 
-    /// The arguments, joined by spaces. `generation` changes whenever a file was executed.
+    /// The arguments, joined by spaces. `generation` changes with each exec.
     pub fn cmdline(&mut self, id: Identity, generation: u32) -> Option<Arc<str>> {
         if let Some(known) = self.cmdlines.get(&id).filter(|it| it.generation == generation) {
             return known.text.clone();
         }
         let bytes = self.file_of(id, "cmdline", LONGEST_CMDLINE + 1)?;
         let text = joined(bytes).map(Arc::from);
-        if self.cmdlines.len() < MOST_CMDLINES || self.cmdlines.contains_key(&id) {
+        if self.cmdlines.len() < MAX_CMDLINES || self.cmdlines.contains_key(&id) {
             self.cmdlines.insert(id, Cmdline { generation, text: text.clone() });
         }
         text
@@ -95,10 +95,10 @@ impl Texts {
         let bytes = self.file_of(id, "cgroup", usize::MAX)?;
         let path = text(cgroup_path(&bytes)?);
         if !is_unified(&bytes) {
-            // The id is of the unified hierarchy, and tells nothing of the others.
+            // The id belongs to the unified hierarchy, not to the others.
             return Some(path);
         }
-        if self.cgroups.len() >= MOST_CGROUPS {
+        if self.cgroups.len() >= MAX_CGROUPS {
             self.cgroups.clear();
         }
         self.cgroups.insert(cgroup_id, Arc::clone(&path));
@@ -111,41 +111,42 @@ impl Texts {
         cgroup_path(&bytes).map(text)
     }
 
-    /// The path of a cgroup, if a process of it was asked for before: of one that has ended.
+    /// The path of a cgroup if it is cached, for a process that has ended.
     pub fn cgroup_known(&self, cgroup_id: u64) -> Option<Arc<str>> {
         self.cgroups.get(&cgroup_id).cloned()
     }
 
-    /// The proportional share of resident memory, in bytes: for whoever reads all else elsewhere.
+    /// The PSS in bytes, for backends that read the other fields elsewhere.
     pub fn pss(&self, id: Identity) -> Option<u64> {
         smaps::parse(&self.file_of(id, "smaps_rollup", LONGEST_CMDLINE)?).ok()
     }
 
-    /// What this `/proc` says of the process that has this id in it.
-    pub fn inside(&self, pid: Pid) -> Option<Inside> {
+    /// What this `/proc` contains on the process with this pid.
+    pub fn namespace_view(&self, pid: Pid) -> Option<NamespaceView> {
         let dir = self.proc.join(pid.0.to_string());
         let status = status::parse(&std::fs::read(dir.join("status")).ok()?).ok()?;
         let stat = stat::parse(&std::fs::read(dir.join("stat")).ok()?).ok()?;
         let innermost = status.ns_pid.map_or(Some(pid.0), |pid| pid.try_into().ok())?;
         let Stat { start_ticks, comm, .. } = stat;
-        Some(Inside { innermost: Pid(innermost), start_ticks, comm })
+        Some(NamespaceView { ns_pid: Pid(innermost), start_ticks, comm })
     }
 
-    /// Forgets the processes that are not among these, which are in the order of identities.
+    /// Removes processes that are not in this list, which is in the order of identities.
     pub fn keep_only(&mut self, processes: &[Process]) {
-        let there = |id: &Identity| processes.binary_search_by_key(id, |it| it.id).is_ok();
-        self.cmdlines.retain(|id, _| there(id));
-        self.origins.keep_only(there);
+        let is_live = |id: &Identity| processes.binary_search_by_key(id, |it| it.id).is_ok();
+        self.cmdlines.retain(|id, _| is_live(id));
+        self.origins.keep_only(is_live);
     }
 
-    /// A file of a process that still is the one it was.
+    /// A file of a process, if its pid was not reused.
     fn file_of(&self, id: Identity, name: &str, longest: usize) -> Option<Vec<u8>> {
         let dir = self.proc.join(id.pid.0.to_string());
         let mut bytes = Vec::new();
         let file = File::open(dir.join(name)).ok()?;
         let limit = u64::try_from(longest).unwrap_or(u64::MAX);
         let _len = file.take(limit).read_to_end(&mut bytes).ok()?;
-        // The pid may have passed on before the file was opened; its line tells whose it is now.
+        // The pid may have been reused before the file was opened; `stat` shows the current
+        // process.
         let stat = stat::parse(&std::fs::read(dir.join("stat")).ok()?).ok()?;
         (stat.start_ticks == id.start.0 / self.tick_ns).then_some(bytes)
     }
@@ -153,16 +154,16 @@ impl Texts {
 
 /// A process as `/proc` shows it in the pid namespace that it is mounted in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inside {
-    /// Its id in the innermost namespace that it lives in.
-    pub innermost: Pid,
+pub struct NamespaceView {
+    /// Its pid in its innermost namespace.
+    pub ns_pid: Pid,
     /// When it started, in ticks since boot.
     pub start_ticks: u64,
     /// Its command name, NUL-padded.
     pub comm: [u8; 16],
 }
 
-/// Arguments end with NUL each. A program that wrote over them may have left no NUL at all.
+/// Joins arguments, each terminated by NUL. A program that overwrote them may have left no NUL.
 fn joined(mut bytes: Vec<u8>) -> Option<String> {
     let cut = bytes.len() > LONGEST_CMDLINE;
     bytes.truncate(LONGEST_CMDLINE);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_command_line_says_so() {
+    fn a_truncated_command_line_ends_with_dots() {
         let text = joined(vec![b'x'; LONGEST_CMDLINE + 1]).unwrap();
         assert!(text.ends_with("x...") && text.len() == LONGEST_CMDLINE + 3);
     }

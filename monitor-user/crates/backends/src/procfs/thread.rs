@@ -1,11 +1,11 @@
-//! The threads of a process: their sums, and rows for them if asked for.
+//! Threads of a process: their sums, and their rows if requested.
 //!
-//! In: a process with more than one thread. Out: what the threads beside the leader used, those
-//! that ended since we first looked included, and a row for each thread, the leader among them.
-//! What an ended thread used between our last look and its end is in no file of `/proc`.
+//! In: a process with more than one thread. Out: the sums of the threads besides the leader,
+//! including those that ended since the first reading, and a row for each thread, including the
+//! leader. What an ended thread used after its last reading is not in `/proc`.
 
 use super::descriptors::{File, Files, open};
-use super::pass::{Gone, Pass, Task};
+use super::pass::{Gone, ReadPass, Task};
 use super::path::Path;
 use super::process::named;
 use super::row;
@@ -21,14 +21,14 @@ use monitor_proc::status;
 use monitor_proc::status::Memory;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Descriptors of a thread of which only the sums are read.
+/// Descriptors of a thread of which only sums are read.
 const DESCRIPTORS: usize = 2;
 
-/// What is remembered of the threads between two readings.
+/// Cached state of the threads of a process.
 #[derive(Debug, Default)]
 pub struct Threads {
     live: Vec<Thread>,
-    /// What the ended ones had used when they were last seen.
+    /// Sums of ended threads when they were last read.
     ended: Sums,
 }
 
@@ -40,40 +40,40 @@ struct Thread {
 }
 
 /// A process whose threads are read.
-pub struct Group<'a> {
-    /// Its id, which is that of its leader.
+pub struct ThreadGroup<'a> {
+    /// Its pid, the id of the leader.
     pub pid: u32,
     /// Its directory.
     pub dir: BorrowedFd<'a>,
-    /// Its own line.
+    /// Its parsed `stat`.
     pub stat: &'a Stat,
-    /// Whether it has a seat; its threads then may have some.
+    /// Whether its descriptors stay open; then those of its threads may.
     pub kept: bool,
 }
 
-/// What was found.
+/// What was read.
 #[derive(Default)]
-pub struct Found {
-    /// What all threads but the leader used.
+pub struct ThreadsRead {
+    /// Sums of all threads but the leader.
     pub sums: Sums,
-    /// Memory of the process, if the leader has ended and so shows none.
+    /// Memory of the process, if the leader has ended and has none.
     pub memory: Option<Memory>,
     /// Rows, in the order of their identities.
     pub rows: Vec<Process>,
 }
 
 impl Threads {
-    /// Those of a process that executed a file: the threads are gone, their sums are kept.
+    /// State after an exec: the threads have ended, their sums are kept.
     pub fn after_execution(ended: Sums) -> Self {
         Self { live: Vec::new(), ended }
     }
 
-    /// Whether there never was a thread beside the leader.
+    /// Whether there never was a thread besides the leader.
     pub fn is_empty(&self) -> bool {
         self.live.is_empty() && self.ended == Sums::default()
     }
 
-    /// Makes `live` those that are listed; what others used becomes `ended`.
+    /// Sets `live` to the listed threads; the sums of others are added to `ended`.
     fn update(&mut self, leader: u32, tids: impl Iterator<Item = u32>) {
         let mut old = std::mem::take(&mut self.live).into_iter().peekable();
         for tid in tids {
@@ -94,7 +94,7 @@ impl Thread {
         Self { tid, files: Files::default(), last: Sums::default() }
     }
 
-    /// Moves what it used to the ended ones; its id may come back as that of a new thread.
+    /// Adds its sums to those of ended threads; its id may be reused by a new thread.
     fn end(&mut self, leader: u32, ended: &mut Sums) {
         // The leader is summed with the process, not here.
         if self.tid != leader {
@@ -104,11 +104,11 @@ impl Thread {
     }
 }
 
-impl Pass<'_> {
+impl ReadPass<'_> {
     /// Reads the threads of a process.
-    pub fn threads(&mut self, group: &Group<'_>, threads: &mut Threads) -> Found {
+    pub fn threads(&mut self, group: &ThreadGroup<'_>, threads: &mut Threads) -> ThreadsRead {
         self.list(group, threads);
-        let mut found = Found::default();
+        let mut found = ThreadsRead::default();
         for thread in &mut threads.live {
             match self.thread(group, thread, &mut found) {
                 Ok(row) => found.rows.extend(row),
@@ -118,7 +118,7 @@ impl Pass<'_> {
                 found.sums.add(&thread.last);
             }
         }
-        // Where executions cannot be seen, an ended thread may have become the leader.
+        // If execs cannot be detected, an ended thread may have become the leader.
         if group.stat.image == 0 && group.stat.state != b'Z' {
             threads.ended = Sums::default();
         }
@@ -127,7 +127,7 @@ impl Pass<'_> {
         found
     }
 
-    fn list(&mut self, group: &Group<'_>, threads: &mut Threads) {
+    fn list(&mut self, group: &ThreadGroup<'_>, threads: &mut Threads) {
         let rows = self.want.threads;
         if group.stat.threads <= 1 && !rows {
             if !threads.live.is_empty() {
@@ -136,7 +136,7 @@ impl Pass<'_> {
             return;
         }
         let Ok(dir) = open(group.dir, c"task") else { return };
-        // It fails only when the process has ended, which the next reading will see.
+        // It fails only if the process has ended, which the next reading will detect.
         let Ok(tids) = self.listing.read(dir.as_fd()) else { return };
         let listed = tids.iter().copied().filter(|&tid| rows || tid != group.pid);
         threads.update(group.pid, listed);
@@ -144,15 +144,15 @@ impl Pass<'_> {
 
     fn thread(
         &mut self,
-        group: &Group<'_>,
+        group: &ThreadGroup<'_>,
         thread: &mut Thread,
-        found: &mut Found,
+        found: &mut ThreadsRead,
     ) -> Result<Option<Process>, Gone> {
-        let room = if self.want.threads { File::COUNT } else { DESCRIPTORS };
-        if group.kept && thread.files.room() < room {
-            thread.files = Files::with(self.budget.seat(room));
+        let capacity = if self.want.threads { File::COUNT } else { DESCRIPTORS };
+        if group.kept && thread.files.capacity() < capacity {
+            thread.files = Files::with(self.budget.reserve(capacity));
         }
-        let path = Path::of_thread(thread.tid);
+        let path = Path::from_tid(thread.tid);
         let files = &mut thread.files;
         let mut task = Task { pid: group.pid, dir: group.dir, path: &path, files, counted: false };
         let sums = self.sums(&mut task, thread.last, group, found)?;
@@ -168,8 +168,8 @@ impl Pass<'_> {
         &mut self,
         task: &mut Task<'_>,
         last: Sums,
-        group: &Group<'_>,
-        found: &mut Found,
+        group: &ThreadGroup<'_>,
+        found: &mut ThreadsRead,
     ) -> Result<Sums, Gone> {
         let sched = match self.kernel.schedstat {
             true => self.text(task, File::Schedstat, schedstat::parse)?.unwrap_or_default(),
@@ -181,8 +181,7 @@ impl Pass<'_> {
             found.memory = status.memory.rss.map(|_| status.memory);
             status.switches
         } else if sched.runs > 0 && sched == last.sched {
-            // Every switch is booked: with the same books there was none, and `status` costs six
-            // times as much as they do.
+            // An unchanged `schedstat` means no switches, and `status` costs six times as much.
             last.switches
         } else {
             self.text(task, File::Status, status::switches)?.unwrap_or_default()

@@ -1,9 +1,9 @@
-//! `libomis.so`: the interface procedures of OMIS 1.0 (5.4), as `include/omis.h` has them.
+//! `libomis.so`: the interface procedures of OMIS 1.0 (5.4), declared in `include/omis.h`.
 //!
 //! In: requests as C strings. Out: replies as strings that the caller frees. All calls of a process
-//! share one session with the monitor of its node; a process made by fork(2) gets its own.
-//! What `monitor_client::tool` does is only dressed in C here.
-#![allow(unsafe_code, reason = "what C hands over is taken on its word")]
+//! share one session with the monitor of its node; a process made by fork(2) gets its own. A C
+//! binding of `monitor_client::tool`.
+#![allow(unsafe_code, reason = "C strings and pointers of the caller")]
 
 use monitor_client::Error;
 use monitor_client::tool::Tool;
@@ -11,52 +11,52 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is called with each reply, and with the argument that was given along.
+/// The callback for replies, with the caller's argument.
 type Callback = extern "C" fn(reply: *mut c_char, param: *mut c_void);
 
-/// The session of this process, and the process that it is of.
+/// The session of this process, with its process id.
 static SESSION: Mutex<Option<(u32, Arc<Tool>)>> = Mutex::new(None);
 
-/// An argument of the caller, on its way to the thread that calls back.
-struct Param(*mut c_void);
+/// The caller's argument, moved to the reader thread.
+struct CallbackArg(*mut c_void);
 
-// SAFETY: it is never looked at here; the header says that it is used on another thread.
-unsafe impl Send for Param {}
+// SAFETY: it is never dereferenced here; the header documents its use on another thread.
+unsafe impl Send for CallbackArg {}
 
-/// Sends a request, waits for its reply, and returns it: free(3) it. A failure is a reply too:
-/// `error` with a status. NULL, if there is no memory.
+/// Sends a request, waits for its reply, and returns it; the caller frees it with free(3). A
+/// failure is a reply too: `error` with a status. NULL if there is no memory.
 ///
 /// # Safety
 ///
 /// `request` is a string that ends with a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn OMIS_request_block(request: *const c_char) -> *mut c_char {
-    // SAFETY: the caller promises it.
+    // SAFETY: guaranteed by the caller.
     let line = unsafe { text(request) };
     let reply = line.and_then(|line| session()?.request_block(&line));
     allocated(&reply.unwrap_or_else(|error| refusal(&error)))
 }
 
 /// Sends a request and returns; `callback` is called with each of its replies, which it frees.
-/// 0, or -1 if it could not be sent: then `callback` has been called once, with the reason.
+/// Returns 0, or -1 if it could not be sent: then `callback` has been called once with the reason.
 ///
 /// # Safety
 ///
-/// `request` is a string that ends with a zero byte; `param` may be used by another thread, for
-/// as long as replies come.
+/// `request` is a string that ends with a zero byte; `param` may be used by another thread while
+/// replies arrive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn OMIS_request(
     request: *const c_char,
     callback: Callback,
     param: *mut c_void,
 ) -> c_int {
-    let tell = {
-        let param = Param(param);
+    let on_reply = {
+        let param = CallbackArg(param);
         move |reply: &str| call(callback, allocated(reply), &param)
     };
-    // SAFETY: the caller promises it.
+    // SAFETY: guaranteed by the caller.
     let line = unsafe { text(request) };
-    match line.and_then(|line| session()?.request(&line, tell)) {
+    match line.and_then(|line| session()?.request(&line, on_reply)) {
         Ok(()) => 0,
         Err(error) => {
             callback(allocated(&refusal(&error)), param);
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn OMIS_request(
     }
 }
 
-fn call(callback: Callback, reply: *mut c_char, param: &Param) {
+fn call(callback: Callback, reply: *mut c_char, param: &CallbackArg) {
     callback(reply, param.0);
 }
 
@@ -75,13 +75,13 @@ fn call(callback: Callback, reply: *mut c_char, param: &Param) {
 ///
 /// It ends with a zero byte.
 unsafe fn text(string: *const c_char) -> Result<String, Error> {
-    // SAFETY: the caller promises it.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { CStr::from_ptr(string) };
     let text = bytes.to_str().map(str::to_owned);
-    text.map_err(|_| Error::Garbled { why: "a request is ASCII".into() })
+    text.map_err(|_| Error::Protocol { why: "the request is not UTF-8".into() })
 }
 
-/// The session of this process, made when it is first needed, and anew when it was lost.
+/// The session of this process, opened at the first call, and again after it was lost.
 fn session() -> Result<Arc<Tool>, Error> {
     let mut held = SESSION.lock().unwrap_or_else(PoisonError::into_inner);
     let own = std::process::id();
@@ -91,7 +91,8 @@ fn session() -> Result<Arc<Tool>, Error> {
             return Ok(tool);
         }
         if of != own {
-            // The parent's: its thread is not in this process, and its socket stays his.
+            // The parent's session: its reader thread is not in this process. Dropping it would
+            // shut down the parent's socket.
             std::mem::forget(tool);
         }
     }
@@ -100,17 +101,17 @@ fn session() -> Result<Arc<Tool>, Error> {
     Ok(tool)
 }
 
-/// A failure on this side as a reply: 201, the node does not answer; 100, it is no request.
+/// A local failure as a reply: 201 if the node does not answer, 100 for an invalid request.
 fn refusal(error: &Error) -> String {
-    let status = if error.passes() { 201 } else { 100 };
+    let status = if error.is_transient() { 201 } else { 100 };
     let text = error.to_string().replace(['"', '\\'], "'");
     format!("0 [] error({status},0,\"{text}\")")
 }
 
-/// A copy that free(3) can free.
+/// A copy that free(3) can free; NULL if there is no memory.
 fn allocated(text: &str) -> *mut c_char {
-    // A reply has no zero byte in it: strings are escaped.
+    // A reply has no zero byte: strings are escaped.
     let Ok(text) = CString::new(text) else { return null_mut() };
-    // SAFETY: it is a C string; NULL is the answer where there is no memory.
+    // SAFETY: `text` is a valid C string.
     unsafe { libc::strdup(text.as_ptr()) }
 }

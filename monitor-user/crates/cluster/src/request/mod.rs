@@ -1,148 +1,163 @@
-//! The requests of many nodes: the machine of this one, and the one order between all.
+//! Requests in a cluster: the request engine of this node, and the total order.
 //!
-//! In: what tools say, what happens here, letters of other nodes, who there is. Out: lines for
-//! tools, letters for nodes. A node alone has no letters. Synchronous like the machine; whoever
-//! calls owns the ground, the clock and the link.
+//! In: lines of tools, platform events, messages of other nodes, the members. Out: lines for tools,
+//! messages for nodes. A single node sends no messages. Synchronous like the engine; the caller
+//! owns the platform, the clock and the bus.
 
-mod parcel;
+mod wire;
 
-use super::message::RequestLetter;
-use super::order::{Order, Out};
+use super::message::RequestMessage;
+use super::total_order::{OrderOutput, TotalOrder};
 use monitor_event::right::Tool;
 use monitor_model::id::Ns;
 use monitor_omis::Node;
 use monitor_platform::Ground;
 use monitor_protocol::Conn;
 use monitor_protocol::answer;
-use monitor_services::ctx::Member;
-use monitor_services::requests::{Input, Limits, Machine, Output};
+use monitor_services::context::ClusterMember;
+use monitor_services::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use std::collections::VecDeque;
 
-/// Whatever is to be done.
+/// What the caller has to do.
 #[derive(Debug, PartialEq)]
-pub enum Act {
-    /// Say the reply to a line.
+pub enum RequestOutput {
+    /// Send the reply to a line.
     Reply(Conn, String),
-    /// Tell a tool what occurred.
-    Told(Conn, String),
-    /// Send this to a node.
-    Send(Node, RequestLetter),
+    /// Send a notice of an event to a tool.
+    Notice(Conn, String),
+    /// Send a message to a node.
+    Send(Node, RequestMessage),
 }
 
-/// The requests of this node among others.
-pub struct Requests {
+/// The request engine of this node in a cluster.
+pub struct ClusterRequests {
     node: Node,
-    machine: Machine,
-    order: Order,
+    engine: RequestEngine,
+    order: TotalOrder,
 }
 
-impl Requests {
-    /// Of a node without others.
-    pub fn alone(own: Member, limits: Limits) -> Self {
-        Self { node: own.node, order: Order::new(own.node), machine: Machine::new(own, limits) }
+impl ClusterRequests {
+    /// The requests of a single node.
+    pub fn single_node(own: ClusterMember, limits: RequestLimits) -> Self {
+        Self {
+            node: own.node,
+            order: TotalOrder::new(own.node),
+            engine: RequestEngine::new(own, limits),
+        }
     }
 
-    /// Takes an input; says what is to be done.
-    pub fn input(&mut self, now: Ns, input: Input, ground: &mut dyn Ground) -> Vec<Act> {
+    /// Handles an input; returns what is to be done.
+    pub fn input(
+        &mut self,
+        now: Ns,
+        input: EngineInput,
+        platform: &mut dyn Ground,
+    ) -> Vec<RequestOutput> {
         let mut acts = Vec::new();
         let mut outs = VecDeque::new();
-        if matches!(input, Input::Tick) {
+        if matches!(input, EngineInput::Tick) {
             outs.extend(self.order.tick(now));
         }
-        if let Input::Members(members) = &input {
+        if let EngineInput::Members(members) = &input {
             let nodes = members.iter().map(|it| it.node).collect();
-            outs.extend(self.order.meet(now, nodes));
+            outs.extend(self.order.set_members(now, nodes));
         }
-        let outputs = self.machine.input(now, input, ground);
-        self.pass(outputs, now, &mut outs, &mut acts);
-        self.follow(outs, (now, ground), &mut acts);
+        let outputs = self.engine.input(now, input, platform);
+        self.route_outputs(outputs, now, &mut outs, &mut acts);
+        self.route_order(outs, (now, platform), &mut acts);
         acts
     }
 
-    /// Takes what another node sent.
+    /// Handles a message of another node.
     pub fn receive(
         &mut self,
         now: Ns,
-        (from, letter): (Node, RequestLetter),
-        ground: &mut dyn Ground,
-    ) -> Vec<Act> {
+        (from, message): (Node, RequestMessage),
+        platform: &mut dyn Ground,
+    ) -> Vec<RequestOutput> {
         let mut acts = Vec::new();
         let mut outs = VecDeque::new();
-        let input = match letter {
-            RequestLetter::Order(letter) => {
-                outs.extend(self.order.receive(now, from, letter));
+        let input = match message {
+            RequestMessage::Order(message) => {
+                outs.extend(self.order.receive(now, from, message));
                 None
             }
-            RequestLetter::Answer(answer) => parcel::answered(&answer).map(Input::Answered),
-            RequestLetter::Spoken(spoken) => parcel::spoken(&spoken).map(Input::Spoken),
+            RequestMessage::Answer(answer) => {
+                wire::packet_reply_from_wire(&answer).map(EngineInput::PacketReply)
+            }
+            RequestMessage::ClientReply(reply) => {
+                wire::client_reply_from_wire(&reply).map(EngineInput::ClientReply)
+            }
         };
         if let Some(input) = input {
-            let outputs = self.machine.input(now, input, ground);
-            self.pass(outputs, now, &mut outs, &mut acts);
+            let outputs = self.engine.input(now, input, platform);
+            self.route_outputs(outputs, now, &mut outs, &mut acts);
         }
-        self.follow(outs, (now, ground), &mut acts);
+        self.route_order(outs, (now, platform), &mut acts);
         acts
     }
 
-    /// When it must be given an input, if nothing happens before.
+    /// When the next `Tick` is due, if no other input comes before.
     pub fn due(&self) -> Option<Ns> {
-        self.machine.due().into_iter().chain(self.order.due()).min()
+        self.engine.due().into_iter().chain(self.order.due()).min()
     }
 
-    /// The stored requests of those whose may be told of.
+    /// The stored requests of the selected tools.
     pub fn rules(
         &self,
         is_shown: impl Fn(&Tool) -> bool,
-        ground: &mut dyn Ground,
-    ) -> Vec<answer::Rule> {
-        self.machine.rules(is_shown, ground)
+        platform: &mut dyn Ground,
+    ) -> Vec<answer::RuleSummary> {
+        self.engine.rules(is_shown, platform)
     }
 
-    /// How many tools there are, those of other nodes included.
+    /// Number of sessions, including those of tools on other nodes.
     pub fn n_sessions(&self) -> usize {
-        self.machine.n_sessions()
+        self.engine.n_sessions()
     }
 
-    /// What comes of the order: letters, and parcels whose turn it is.
-    fn follow(
+    /// Handles outputs of the order: sends messages, executes payloads.
+    fn route_order(
         &mut self,
-        mut outs: VecDeque<Out>,
-        (now, ground): (Ns, &mut dyn Ground),
-        acts: &mut Vec<Act>,
+        mut outs: VecDeque<OrderOutput>,
+        (now, platform): (Ns, &mut dyn Ground),
+        acts: &mut Vec<RequestOutput>,
     ) {
         while let Some(out) = outs.pop_front() {
             match out {
-                Out::Send(to, letter) => acts.push(Act::Send(to, RequestLetter::Order(letter))),
-                Out::Due(parcel) => {
-                    let Some(packet) = parcel::unpack(&parcel) else { continue };
-                    let outputs = self.machine.input(now, Input::Ordered(packet), ground);
-                    self.pass(outputs, now, &mut outs, acts);
+                OrderOutput::Send(to, message) => {
+                    acts.push(RequestOutput::Send(to, RequestMessage::Order(message)))
+                }
+                OrderOutput::Execute(payload) => {
+                    let Some(packet) = wire::unpack(&payload) else { continue };
+                    let outputs = self.engine.input(now, EngineInput::Packet(packet), platform);
+                    self.route_outputs(outputs, now, &mut outs, acts);
                 }
             }
         }
     }
 
-    fn pass(
+    fn route_outputs(
         &mut self,
-        outputs: Vec<Output>,
+        outputs: Vec<EngineOutput>,
         now: Ns,
-        outs: &mut VecDeque<Out>,
-        acts: &mut Vec<Act>,
+        outs: &mut VecDeque<OrderOutput>,
+        acts: &mut Vec<RequestOutput>,
     ) {
         for output in outputs {
             match output {
-                Output::Reply(conn, line) => acts.push(Act::Reply(conn, line)),
-                Output::Told(conn, line) => acts.push(Act::Told(conn, line)),
-                Output::Order(packet) => {
-                    outs.extend(self.order.propose(now, parcel::pack(&packet)));
+                EngineOutput::Reply(conn, line) => acts.push(RequestOutput::Reply(conn, line)),
+                EngineOutput::Notice(conn, line) => acts.push(RequestOutput::Notice(conn, line)),
+                EngineOutput::Packet(packet) => {
+                    outs.extend(self.order.propose(now, wire::pack(&packet)));
                 }
-                Output::Answer(to, answered) => {
-                    let letter = RequestLetter::Answer(parcel::answer(&answered));
-                    acts.push(Act::Send(to, letter));
+                EngineOutput::PacketReply(to, answered) => {
+                    let message = RequestMessage::Answer(wire::packet_reply_to_wire(&answered));
+                    acts.push(RequestOutput::Send(to, message));
                 }
-                Output::Speak(to, spoken) => {
-                    let letter = RequestLetter::Spoken(parcel::words(&spoken));
-                    acts.push(Act::Send(to, letter));
+                EngineOutput::ClientReply(to, reply) => {
+                    let message = RequestMessage::ClientReply(wire::client_reply_to_wire(&reply));
+                    acts.push(RequestOutput::Send(to, message));
                 }
             }
         }

@@ -1,74 +1,74 @@
-//! Whether there is a CRIU that works on this kernel, by its own check.
+//! Whether CRIU is installed and works on this kernel, by `criu check`.
 //!
-//! In: how long it may take. Out: its version, or why it does not. It may have been installed
-//! since, or the kernel be another one, so what it has said is known for a moment: as long as many
-//! processes are asked about at once.
+//! In: a deadline. Out: its version, or why it does not work. CRIU may be installed at any time, so
+//! the result is cached only briefly, for requests on many processes at once.
 
-use super::super::patience::Patience;
-use super::super::trouble::Trouble;
+use super::super::deadline::DeadlineWait;
+use super::super::error::ControlError;
 use super::criu;
 use std::io::Read as _;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long it is known what was said.
-const KNOWN_FOR: Duration = Duration::from_secs(2);
+/// How long a result stays valid.
+const CACHE_TIME: Duration = Duration::from_secs(2);
 
-type Said = Result<String, Trouble>;
+type CheckResult = Result<String, ControlError>;
 
-/// What was said last, and when.
+/// The last result, and when it was obtained.
 #[derive(Default)]
-pub struct Check(Option<(Instant, Said)>);
+pub struct CriuCheck(Option<(Instant, CheckResult)>);
 
-impl Check {
-    /// The version of CRIU, if it works here.
-    pub fn version(&mut self, patience: &mut Patience<'_>) -> Said {
+impl CriuCheck {
+    /// The version of CRIU, if it works on this node.
+    pub fn version(&mut self, deadline: &mut DeadlineWait<'_>) -> CheckResult {
         match &self.0 {
-            Some((at, said)) if at.elapsed() < KNOWN_FOR => said.clone(),
+            Some((at, result)) if at.elapsed() < CACHE_TIME => result.clone(),
             _ => {
-                let said = version(patience);
-                self.0 = Some((Instant::now(), said.clone()));
-                said
+                let result = version(deadline);
+                self.0 = Some((Instant::now(), result.clone()));
+                result
             }
         }
     }
 }
 
-fn version(patience: &mut Patience<'_>) -> Said {
-    let (is_there, told) = run("--version", patience)?;
-    let version = told.lines().find_map(|line| line.strip_prefix("Version: "));
+fn version(deadline: &mut DeadlineWait<'_>) -> CheckResult {
+    let (is_there, output) = run("--version", deadline)?;
+    let version = output.lines().find_map(|line| line.strip_prefix("Version: "));
     let version = version.filter(|_| is_there).unwrap_or("of an unknown version").to_owned();
-    let (passes, told) = run("check", patience)?;
+    let (passes, output) = run("check", deadline)?;
     if passes {
         return Ok(version);
     }
-    let why = criu::reason(&told);
-    Err(Trouble::Unsupported(format!(
+    let why = criu::first_error(&output);
+    Err(ControlError::Unsupported(format!(
         "CRIU {version} does not work on this kernel: {why}; a newer one may"
     )))
 }
 
-/// Whether it went well, and what it said.
-fn run(word: &str, patience: &mut Patience<'_>) -> Result<(bool, String), Trouble> {
+/// Runs CRIU; whether it succeeded, and its output.
+fn run(argument: &str, deadline: &mut DeadlineWait<'_>) -> Result<(bool, String), ControlError> {
     let mut command = criu::command();
-    let command = command.arg(word).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let command = command.arg(argument).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| criu::not_started(&error))?;
-    let status = wait(&mut child, patience)?;
-    // A few lines, which found room in the pipes; what is not text is not shown.
+    let status = wait(&mut child, deadline)?;
+    // A few lines, which fit into the pipes.
     let pipes = [child.stdout.take().map(read), child.stderr.take().map(read)];
     Ok((status.success(), pipes.into_iter().flatten().collect()))
 }
 
-fn wait(child: &mut Child, patience: &mut Patience<'_>) -> Result<ExitStatus, Trouble> {
+fn wait(child: &mut Child, deadline: &mut DeadlineWait<'_>) -> Result<ExitStatus, ControlError> {
     loop {
-        let ended = child.try_wait().map_err(|error| Trouble::of("waiting for criu", &error))?;
+        let ended =
+            child.try_wait().map_err(|error| ControlError::from_io("waiting for criu", &error))?;
         if let Some(status) = ended {
             return Ok(status);
         }
-        if let Err(trouble) = patience.wait("the check of CRIU") {
+        if let Err(error) = deadline.wait("waiting for criu check") {
             let _ended = child.kill();
             let _status = child.wait();
-            return Err(trouble);
+            return Err(error);
         }
     }
 }

@@ -1,55 +1,55 @@
-//! CRIU as a program: how it is started, and what of its words is told on.
+//! The program `criu`: its command line, its process and its log.
 //!
-//! In: its words. Out: a process of it, or why there is none; how it ended. It must not have our
-//! blocked signals, because it waits for its own children.
+//! In: arguments. Out: a running process, or why it could not start; how it exited. It must not
+//! inherit our blocked signals, because it waits for its own children.
 
-use super::super::trouble::Trouble;
-use super::folder::cannot;
-use monitor_sys::{files, spawn};
+use super::super::error::ControlError;
+use super::folder::io_error;
+use monitor_sys::{fd_limit, spawn};
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether it has ended.
-pub const LOOK: Duration = Duration::from_millis(10);
+/// How often to check whether CRIU has exited.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 const PROGRAM: &str = "criu";
-/// What it says while it works: errors alone, into the folder of the files that it works on.
-const TOLD: &str = "told";
+/// Name of the log in the dump folder. CRIU writes only errors to it.
+const LOG: &str = "criu.log";
 
-/// Its command, without words.
+/// The command, without arguments.
 pub fn command() -> Command {
     let mut command = Command::new(PROGRAM);
     let _command = command.stdin(Stdio::null());
-    files::leave_limit(&mut command);
-    spawn::unblocked(&mut command);
+    fd_limit::restore_in(&mut command);
+    spawn::unblock_signals(&mut command);
     command
 }
 
-/// Begins what these words say, with the files in this folder.
-pub fn begin(words: &[&str], folder: &Path) -> Result<Child, Trouble> {
-    let told = File::create(folder.join(TOLD));
-    let told = told.map_err(|error| cannot("writing what CRIU says in", folder, &error))?;
-    // Ours until it starts, and its own then, for as long as it runs; some file systems have none.
-    let _without = told.try_lock();
+/// Starts CRIU with these arguments on the dump in this folder.
+pub fn start(arguments: &[&str], folder: &Path) -> Result<Child, ControlError> {
+    let log = File::create(folder.join(LOG));
+    let log = log.map_err(|error| io_error("creating the log of CRIU in", folder, &error))?;
+    // CRIU inherits the lock and holds it while it runs; some file systems have no locks.
+    let _without = log.try_lock();
     let mut command = command();
-    let _command = command.args(words).arg("--images-dir").arg(folder);
-    // A process in a session of somebody else is restored in that of the hand.
-    let _command = command.args(["--shell-job", "-v1"]).stdout(Stdio::null()).stderr(told);
+    let _command = command.args(arguments).arg("--images-dir").arg(folder);
+    // A process of a foreign session is restored in the session of the user worker.
+    let _command = command.args(["--shell-job", "-v1"]).stdout(Stdio::null()).stderr(log);
     command.spawn().map_err(|error| not_started(&error))
 }
 
-/// Whether one that somebody else has begun works in this folder still.
-pub fn is_at(folder: &Path) -> bool {
-    let told = File::options().write(true).open(folder.join(TOLD));
-    let Ok(told) = told else { return false };
-    matches!(told.try_lock(), Err(TryLockError::WouldBlock))
+/// Whether a CRIU started by another process still works in this folder.
+pub fn is_running_in(folder: &Path) -> bool {
+    let log = File::options().write(true).open(folder.join(LOG));
+    let Ok(log) = log else { return false };
+    matches!(log.try_lock(), Err(TryLockError::WouldBlock))
 }
 
-/// Whether it went well, once it is over. What is late is ended.
-pub fn ended(criu: &mut Child, is_late: bool) -> Option<bool> {
+/// Whether CRIU succeeded, once it has exited. If it is late, it is killed.
+pub fn poll_exit(criu: &mut Child, is_late: bool) -> Option<bool> {
     match criu.try_wait() {
         Ok(Some(status)) => Some(status.success()),
         Ok(None) if !is_late => None,
@@ -61,43 +61,45 @@ pub fn ended(criu: &mut Child, is_late: bool) -> Option<bool> {
     }
 }
 
-/// The same, waited for.
+/// Waits until CRIU has exited; whether it succeeded.
 pub fn wait(criu: &mut Child, until: Instant) -> bool {
     loop {
-        match ended(criu, Instant::now() >= until) {
+        match poll_exit(criu, Instant::now() >= until) {
             Some(is_done) => return is_done,
-            None => std::thread::sleep(LOOK),
+            None => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }
 
-/// Why nothing came of what it did in this folder.
-pub fn failed(what: &str, folder: &Path, is_late: bool) -> Trouble {
+/// The error for a CRIU that failed in this folder.
+pub fn failure(what: &str, folder: &Path, is_late: bool) -> ControlError {
     if is_late {
-        return Trouble::Late(format!("CRIU's work in {}", folder.display()));
+        return ControlError::TimedOut(format!("CRIU in {}", folder.display()));
     }
-    Trouble::Unsupported(format!("it could not be {what}: CRIU: {}", told(folder)))
+    ControlError::Unsupported(format!(
+        "the process could not be {what}: CRIU: {}",
+        logged_error(folder)
+    ))
 }
 
-/// What it said that it could not do, of what it did in this folder.
-fn told(folder: &Path) -> String {
-    reason(&std::fs::read_to_string(folder.join(TOLD)).unwrap_or_default()).to_owned()
+/// The first error in the log in this folder.
+fn logged_error(folder: &Path) -> String {
+    first_error(&std::fs::read_to_string(folder.join(LOG)).unwrap_or_default()).to_owned()
 }
 
-/// The first of its errors is what the others come of; but that a program which it has tried is
-/// not there, or does not do something, is none.
-pub fn reason(told: &str) -> &str {
+/// The first error, which causes the others. Failures of optional helper programs do not count.
+pub fn first_error(log: &str) -> &str {
     let is_one = |line: &&str| line.starts_with("Error") && !line.contains("exited, status=");
-    told.lines().find(is_one).unwrap_or("it does not say why")
+    log.lines().find(is_one).unwrap_or("it gives no reason")
 }
 
-/// Why there is no process of it.
-pub fn not_started(error: &std::io::Error) -> Trouble {
+/// The error if CRIU could not be started.
+pub fn not_started(error: &std::io::Error) -> ControlError {
     match error.kind() {
         ErrorKind::NotFound => {
-            Trouble::Unsupported("CRIU is not installed, see https://criu.org".to_owned())
+            ControlError::Unsupported("CRIU is not installed: see https://criu.org".to_owned())
         }
-        _ => Trouble::of("starting criu", error),
+        _ => ControlError::from_io("starting criu", error),
     }
 }
 
@@ -107,9 +109,9 @@ mod tests {
 
     #[test]
     fn the_first_error_is_the_reason() {
-        let told = "Error (criu/util.c:642): exited, status=1\n\
+        let log = "Error (criu/util.c:642): exited, status=1\n\
              Error (criu/b.c:2): y\nError (criu/c.c:3): z\n";
-        assert_eq!(reason(told), "Error (criu/b.c:2): y");
-        assert_eq!(reason(""), "it does not say why");
+        assert_eq!(first_error(log), "Error (criu/b.c:2): y");
+        assert_eq!(first_error(""), "it gives no reason");
     }
 }

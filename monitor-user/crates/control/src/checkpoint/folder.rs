@@ -1,85 +1,88 @@
-//! The folder that dumped processes lie in: its user's alone, and out of the reach of others.
+//! The folder of all dumps, which only its user may access.
 //!
-//! In: its path. Out: the same without links, when it may be trusted. What lies in it is the
-//! memory of processes, and who writes it decides what is restored: so nobody else may look into
-//! it, and nobody else may put another in its place, by any of the folders above.
+//! In: its path. Out: the path without links, if it can be trusted. Dumps contain the memory of
+//! processes and decide what is restored, so no other user may read the folder, and no other user
+//! may replace it or any folder above it.
 
-use super::super::trouble::Trouble;
-use monitor_sys::rights::own_user;
+use super::super::error::ControlError;
+use monitor_sys::fsuid::effective_uid;
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// Whatever others may do.
-const OF_OTHERS: u32 = 0o077;
-/// That they may write.
-const WRITTEN_BY_OTHERS: u32 = 0o022;
-/// Who may write may move his own alone.
+/// Any permission of group and others.
+const ANY_BY_OTHERS: u32 = 0o077;
+/// Write permission of group and others.
+const WRITE_BY_OTHERS: u32 = 0o022;
+/// Sticky bit: users may rename only their own entries.
 const STICKY: u32 = 0o1000;
-const OWN_ALONE: u32 = 0o700;
+const OWNER_ONLY: u32 = 0o700;
 
-/// Makes it, if it is not there.
-pub fn made(folder: &Path) -> Result<PathBuf, Trouble> {
+/// Creates the folder unless it exists, and checks it.
+pub fn create(folder: &Path) -> Result<PathBuf, ControlError> {
     let above = folder.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(above).map_err(|error| cannot("making", above, &error))?;
-    match own(folder) {
+    fs::create_dir_all(above).map_err(|error| io_error("creating", above, &error))?;
+    match create_private(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(cannot("making", folder, &error))
+            Err(io_error("creating", folder, &error))
         }
-        _ => trusted(folder),
+        _ => check_trusted(folder),
     }
 }
 
-/// Makes a folder that is its user's alone.
-pub fn own(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(OWN_ALONE).create(folder)
+/// Creates a folder that only its user may access.
+pub fn create_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(OWNER_ONLY).create(folder)
 }
 
-/// One that is there, if it may be trusted.
-pub fn trusted(folder: &Path) -> Result<PathBuf, Trouble> {
-    is_own(folder)?;
-    let real = folder.canonicalize().map_err(|error| cannot("following", folder, &error))?;
-    is_own(&real)?;
-    // Links are followed as they are found, so who can replace one above counts, too.
+/// Checks an existing folder; returns its path without links.
+pub fn check_trusted(folder: &Path) -> Result<PathBuf, ControlError> {
+    check_private(folder)?;
+    let real = folder.canonicalize().map_err(|error| io_error("following", folder, &error))?;
+    check_private(&real)?;
+    // A link above could be replaced, so the folders before and after resolution are checked.
     let above = folder.ancestors().skip(1).chain(real.ancestors().skip(1));
     for above in above.filter(|it| *it != Path::new("")) {
-        let seen = fs::metadata(above).map_err(|error| cannot("looking at", above, &error))?;
-        if !is_safe(&seen) {
-            let what = format!("keeping processes in {}", folder.display());
+        let metadata = fs::metadata(above).map_err(|error| io_error("checking", above, &error))?;
+        if !is_safe(&metadata) {
+            let what = format!("keeping dumps in {}", folder.display());
             let need = format!(
-                "{} to be root's or its user's, and not to be written by others",
+                "{} to belong to root or the user, and not to be writable by others",
                 above.display()
             );
-            return Err(Trouble::denied(&what, &need));
+            return Err(ControlError::denied(&what, &need));
         }
     }
     Ok(real)
 }
 
-/// Whether it is its user's alone.
-pub fn is_own(folder: &Path) -> Result<(), Trouble> {
-    let seen = fs::symlink_metadata(folder);
-    let seen = seen.map_err(|error| cannot("looking at", folder, &error))?;
-    if seen.is_dir() && seen.uid() == own_user() && seen.mode() & OF_OTHERS == 0 {
+/// Checks that only its user may access the folder.
+pub fn check_private(folder: &Path) -> Result<(), ControlError> {
+    let metadata = fs::symlink_metadata(folder);
+    let metadata = metadata.map_err(|error| io_error("checking", folder, &error))?;
+    if metadata.is_dir()
+        && metadata.uid() == effective_uid()
+        && metadata.mode() & ANY_BY_OTHERS == 0
+    {
         return Ok(());
     }
-    let what = format!("keeping processes in {}", folder.display());
-    Err(Trouble::denied(&what, "a folder that is its user's and nobody else's, of mode 0700"))
+    let what = format!("keeping dumps in {}", folder.display());
+    Err(ControlError::denied(&what, "a folder that belongs to the user, with mode 0700"))
 }
 
-/// Whether nobody else can put another in the place of what is in it.
+/// Whether no other user can replace an entry of the folder.
 fn is_safe(folder: &Metadata) -> bool {
-    let is_trusted = folder.uid() == 0 || folder.uid() == own_user();
-    is_trusted && (folder.mode() & WRITTEN_BY_OTHERS == 0 || folder.mode() & STICKY != 0)
+    let is_trusted = folder.uid() == 0 || folder.uid() == effective_uid();
+    is_trusted && (folder.mode() & WRITE_BY_OTHERS == 0 || folder.mode() & STICKY != 0)
 }
 
-/// Why a file could not be worked at: that one is not there says nothing of a process.
-pub fn cannot(what: &str, path: &Path, error: &io::Error) -> Trouble {
+/// Maps an error on a file. Unlike `from_io`, a missing file does not mean a missing process.
+pub fn io_error(what: &str, path: &Path, error: &io::Error) -> ControlError {
     let call = format!("{what} {}", path.display());
     match error.kind() {
-        io::ErrorKind::PermissionDenied => Trouble::denied(&call, "the rights of its user"),
-        _ => Trouble::Failed { call, why: error.to_string() },
+        io::ErrorKind::PermissionDenied => ControlError::denied(&call, "the same user"),
+        _ => ControlError::Failed { call, why: error.to_string() },
     }
 }
 
@@ -89,7 +92,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a_folder_is_trusted_if_nobody_else_can_change_or_replace_it() {
+    fn a_folder_is_trusted_if_no_other_user_can_change_or_replace_it() {
         let above = std::env::temp_dir().join(format!("monitor-trust-{}", std::process::id()));
         let folder = above.join("images");
         let mode = |path: &Path, mode| {
@@ -97,7 +100,7 @@ mod tests {
         };
         fs::create_dir(&above).unwrap();
         mode(&above, 0o755);
-        assert!(made(&folder).is_ok());
+        assert!(create(&folder).is_ok());
         for (of_above, of_it, is_trusted) in [
             (0o755, 0o700, true),
             (0o1777, 0o700, true),
@@ -107,9 +110,9 @@ mod tests {
         ] {
             mode(&above, of_above);
             mode(&folder, of_it);
-            assert_eq!(trusted(&folder).is_ok(), is_trusted, "{of_above:o} {of_it:o}");
+            assert_eq!(check_trusted(&folder).is_ok(), is_trusted, "{of_above:o} {of_it:o}");
         }
         fs::remove_dir_all(above).unwrap();
-        assert!(matches!(trusted(&folder), Err(Trouble::Failed { .. })));
+        assert!(matches!(check_trusted(&folder), Err(ControlError::Failed { .. })));
     }
 }

@@ -1,48 +1,48 @@
-//! Processes that leave and come: dumped to files and restored from them by CRIU.
+//! Checkpoint and restore: processes dumped to files and restored from them by CRIU.
 //!
-//! In: nobody, for the check, or a process. Out: the version of a CRIU that passes its own check;
-//! what ties a process to where it is; dumps and restores that go on. CRIU is a program, and its
-//! library only talks to that program.
+//! In: a process, or a dump. Out: the version of a CRIU that passes its own check; what prevents
+//! moving a process; running dumps and restores. CRIU is run as a program, because its library only
+//! talks to that program.
 
-// CRIU, and where it works.
+// CRIU and its files.
 mod check;
 mod criu;
 mod files;
 mod folder;
-// What is in the way of a process.
-mod outside;
-// What becomes of one, step by step.
-mod come;
-mod leave;
-mod moves;
-mod settle;
+// What prevents a dump.
+mod blockers;
+// Jobs.
+mod dump;
+mod jobs;
+mod recover;
+mod restore;
 mod tree;
 
-use super::subject::Subject;
-use super::trouble::Trouble;
-pub use check::Check;
-pub use moves::Moves;
+use super::error::ControlError;
+use super::process_ref::ProcessRef;
+pub use check::CriuCheck;
+pub use jobs::CheckpointJobs;
 use std::path::Path;
 
-/// Whether nothing ties the process to where it is.
-pub fn is_free(subject: &Subject) -> Result<(), Trouble> {
-    without(outside::kin(subject)?)?;
-    is_lossless(subject)
+/// Checks that the process can be moved to another node.
+pub fn check_movable(process: &ProcessRef) -> Result<(), ControlError> {
+    refuse_if(blockers::first_relative(process)?)?;
+    check_lossless(process)
 }
 
-/// Whether nothing would be lost that is on its way to the process or from it.
-pub fn is_lossless(subject: &Subject) -> Result<(), Trouble> {
-    without(outside::tie(subject)?)
+/// Checks that no data in transit to or from the process would be lost.
+pub fn check_lossless(process: &ProcessRef) -> Result<(), ControlError> {
+    refuse_if(blockers::first_blocker(process)?)
 }
 
-/// Whether processes can be dumped to this folder, which is made if it is not there.
-pub fn takes(folder: &Path) -> Result<(), Trouble> {
-    folder::made(folder).map(drop)
+/// Checks that processes can be dumped to this folder; creates it if missing.
+pub fn prepare_folder(folder: &Path) -> Result<(), ControlError> {
+    folder::create(folder).map(drop)
 }
 
-fn without(tie: Option<String>) -> Result<(), Trouble> {
+fn refuse_if(tie: Option<String>) -> Result<(), ControlError> {
     match tie {
         None => Ok(()),
-        Some(tie) => Err(Trouble::Unsupported(tie)),
+        Some(tie) => Err(ControlError::Unsupported(tie)),
     }
 }

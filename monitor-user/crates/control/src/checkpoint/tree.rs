@@ -1,30 +1,30 @@
-//! A process with all who descend from it: CRIU dumps the whole tree, and leaves all of it stopped.
+//! A process and its descendants: CRIU dumps the whole tree and leaves all of it stopped.
 //!
-//! In: a process. Out: that it and they run.
+//! In: the root of the tree. Out: all its processes are resumed.
 
-use super::super::subject::Subject;
+use super::super::process_ref::ProcessRef;
 use monitor_model::id::Pid;
 use procfs::process::Process;
 
-/// Lets all of it run. Whoever has ended meanwhile need not.
-pub fn let_run(subject: &Subject) {
-    // CRIU knows numbers: if this one has ended, it was another that had its number.
-    let has_ended = subject.held.has_ended();
-    let other = has_ended.then(|| Subject::now(subject.id.pid).ok()).flatten();
-    let root = if has_ended { other.as_ref() } else { Some(subject) };
+/// Resumes the whole tree; processes that have ended meanwhile are skipped.
+pub fn resume_tree(process: &ProcessRef) {
+    // CRIU takes a pid: if this process has ended, another one had its pid.
+    let has_ended = process.pidfd.has_ended();
+    let other = has_ended.then(|| ProcessRef::open_current(process.id.pid).ok()).flatten();
+    let root = if has_ended { other.as_ref() } else { Some(process) };
     let Some(root) = root else { return };
-    // Found first: who runs may have other children a moment later.
+    // Listed first: a running process may create other children.
     let below = below(root.pid());
-    root.let_run();
-    below.iter().for_each(Subject::let_run);
+    root.resume();
+    below.iter().for_each(ProcessRef::resume);
 }
 
-fn below(root: i32) -> Vec<Subject> {
+fn below(root: i32) -> Vec<ProcessRef> {
     let (mut found, mut next) = (Vec::new(), vec![root]);
     while let Some(pid) = next.pop() {
         let children: Vec<Pid> = children(pid);
-        next.extend(children.iter().map(|it| super::super::subject::raw(*it)));
-        found.extend(children.into_iter().filter_map(|it| Subject::now(it).ok()));
+        next.extend(children.iter().map(|it| super::super::process_ref::raw_pid(*it)));
+        found.extend(children.into_iter().filter_map(|it| ProcessRef::open_current(it).ok()));
     }
     found
 }
@@ -40,20 +40,20 @@ mod tests {
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
-    /// Ends with this, and with it its children.
+    /// Kills the process and its children on drop.
     struct Tree(Child);
 
     impl Drop for Tree {
         fn drop(&mut self) {
-            for it in below(raw(&self.0)) {
-                let _ended = it.held.signal(9);
+            for it in below(raw_pid(&self.0)) {
+                let _ended = it.pidfd.signal(9);
             }
             let _ended = self.0.kill();
             let _status = self.0.wait();
         }
     }
 
-    fn raw(child: &Child) -> i32 {
+    fn raw_pid(child: &Child) -> i32 {
         i32::try_from(child.id()).unwrap()
     }
 
@@ -61,24 +61,24 @@ mod tests {
     fn until(what: impl Fn() -> bool) {
         let late = Instant::now() + Duration::from_secs(60);
         while !what() {
-            assert!(Instant::now() < late, "it did not happen");
+            assert!(Instant::now() < late, "timed out");
             std::thread::yield_now();
         }
     }
 
     #[test]
-    fn a_child_that_was_stopped_with_its_parent_runs_with_it() {
+    fn a_child_that_was_stopped_with_its_parent_is_resumed_with_it() {
         let script = "sleep 1000 & wait";
         let child = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).spawn().unwrap();
         let tree = Tree(child);
-        let root = Subject::now(Pid(tree.0.id())).unwrap();
+        let root = ProcessRef::open_current(Pid(tree.0.id())).unwrap();
         until(|| below(root.pid()).len() == 1);
         let all = || [below(root.pid()).remove(0).stat().unwrap(), root.stat().unwrap()];
         for it in below(root.pid()).iter().chain([&root]) {
-            it.held.signal(19).unwrap();
+            it.pidfd.signal(19).unwrap();
         }
         until(|| all().iter().all(|it| it.state == 'T'));
-        let_run(&root);
+        resume_tree(&root);
         until(|| all().iter().all(|it| it.state != 'T'));
     }
 }

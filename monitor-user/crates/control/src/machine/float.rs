@@ -1,20 +1,20 @@
 //! The floating point registers of x86-64.
 //!
-//! DWARF numbers of the psABI: 17 to 32 are xmm0 to xmm15, of which the low lane is read and
-//! written as a double; 33 to 40 are st0 to st7, from the top of the stack.
-//! The layout is that of `fxsave` (Intel SDM volume 1, 10.5.1), with which `xsave` begins.
-//! Upper lanes keep what they have; xmm16 and beyond are not told, their place varies by model.
+//! DWARF numbers of the psABI: 17 to 32 are xmm0 to xmm15, whose low lane is read and written as a
+//! double; 33 to 40 are st0 to st7, from the top of the stack.
+//! The layout is that of `fxsave` (Intel SDM volume 1, 10.5.1), which is the start of `xsave`.
+//! Upper lanes stay unchanged; xmm16 and above are not supported: their offset varies by model.
 
-use super::super::trouble::Trouble;
-use monitor_sys::trace;
+use super::super::error::ControlError;
+use monitor_sys::ptrace;
 
-/// Room for what any processor of today keeps, AMX tiles too.
+/// Bytes that hold the `xsave` area of any current processor, including AMX tiles.
 const ROOM: usize = 16 << 10;
 const FXSAVE: usize = 512;
 const TAGS: usize = 4;
 const ST: usize = 32;
 const XMM: usize = 160;
-/// Which parts `xsave` has in use; bit 0 is x87, bit 1 SSE.
+/// Offset of XSTATE_BV, the components in use; bit 0 is x87, bit 1 SSE.
 const IN_USE: usize = 512;
 
 /// The floating point registers of a stopped thread.
@@ -25,50 +25,53 @@ pub struct Floats {
 }
 
 impl Floats {
-    /// As they are.
-    pub fn of(tid: i32) -> Result<Self, Trouble> {
+    /// Reads them from a stopped thread.
+    pub fn read(tid: i32) -> Result<Self, ControlError> {
         let mut bytes = vec![0; ROOM];
-        let set = trace::EXTENDED;
-        let (set, length) = match trace::read_set(tid, set, &mut bytes) {
+        let set = ptrace::XSTATE_REGSET;
+        let (set, length) = match ptrace::read_regset(tid, set, &mut bytes) {
             Ok(length) => (set, length),
-            // A processor without `xsave` keeps the old part only.
+            // A processor without `xsave` has the legacy part only.
             Err(_) => {
-                let read = trace::read_set(tid, trace::FLOATS, &mut bytes);
-                (trace::FLOATS, read.map_err(|it| Trouble::of("reading registers", &it))?)
+                let read = ptrace::read_regset(tid, ptrace::FLOAT_REGSET, &mut bytes);
+                (
+                    ptrace::FLOAT_REGSET,
+                    read.map_err(|it| ControlError::from_io("reading registers", &it))?,
+                )
             }
         };
         bytes.truncate(length);
         if length < FXSAVE {
-            return Err(Trouble::Unsupported("the process runs 32-bit instructions".into()));
+            return Err(ControlError::Unsupported("the process runs 32-bit instructions".into()));
         }
         Ok(Self { set, bytes })
     }
 
-    /// Sets them.
-    pub fn set(&self, tid: i32) -> Result<(), Trouble> {
-        let set = trace::write_set(tid, self.set, &self.bytes);
-        set.map_err(|error| Trouble::of("writing registers", &error))
+    /// Writes them to a stopped thread.
+    pub fn write(&self, tid: i32) -> Result<(), ControlError> {
+        let set = ptrace::write_regset(tid, self.set, &self.bytes);
+        set.map_err(|error| ControlError::from_io("writing registers", &error))
     }
 
-    /// The one with this number.
-    pub fn get(&self, number: u16) -> Result<f64, Trouble> {
-        let place = Place::of(number)?;
+    /// The register with this DWARF number.
+    pub fn get(&self, number: u16) -> Result<f64, ControlError> {
+        let place = FloatSlot::from_dwarf(number)?;
         Ok(match place {
-            Place::Xmm(at) => f64::from_le_bytes(self.part(at)),
-            Place::St(at) => from_extended(self.part(at)),
+            FloatSlot::Xmm(at) => f64::from_le_bytes(self.part(at)),
+            FloatSlot::St(at) => from_extended(self.part(at)),
         })
     }
 
-    /// Changes the one with this number.
-    pub fn put(&mut self, number: u16, value: f64) -> Result<(), Trouble> {
-        match Place::of(number)? {
-            Place::Xmm(at) => {
+    /// Sets the register with this DWARF number.
+    pub fn put(&mut self, number: u16, value: f64) -> Result<(), ControlError> {
+        match FloatSlot::from_dwarf(number)? {
+            FloatSlot::Xmm(at) => {
                 self.bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
                 self.use_part(0b10);
             }
-            Place::St(at) => {
+            FloatSlot::St(at) => {
                 self.bytes[at..at + 10].copy_from_slice(&to_extended(value));
-                // The tags are by register, the numbers from the top of the stack.
+                // Tags are indexed by physical register, numbers count from the top of the stack.
                 let top = usize::from(self.bytes[3] >> 3 & 7);
                 let register = ((at - ST) / 16 + top) % 8;
                 self.bytes[TAGS] |= 1 << register;
@@ -89,25 +92,25 @@ impl Floats {
     }
 }
 
-enum Place {
+enum FloatSlot {
     Xmm(usize),
     St(usize),
 }
 
-impl Place {
-    fn of(number: u16) -> Result<Self, Trouble> {
+impl FloatSlot {
+    fn from_dwarf(number: u16) -> Result<Self, ControlError> {
         match number {
             17..=32 => Ok(Self::Xmm(XMM + 16 * usize::from(number - 17))),
             33..=40 => Ok(Self::St(ST + 16 * usize::from(number - 33))),
-            _ => Err(Trouble::Range(format!(
-                "{number} is no floating point register; they are 17 to 40"
+            _ => Err(ControlError::InvalidArgument(format!(
+                "invalid floating point register {number}: valid are 17 to 40"
             ))),
         }
     }
 }
 
-/// The 80-bit format has a one in front of the fraction that a double leaves out, and four more
-/// bits of exponent: what is finer or larger than a double is rounded as the processor would.
+/// The 80-bit format stores the leading one that a double omits, and has four more exponent bits;
+/// values beyond a double are rounded as the processor would.
 fn from_extended(bytes: [u8; 10]) -> f64 {
     let fraction = u64::from_le_bytes(std::array::from_fn(|place| bytes[place]));
     let head = u16::from_le_bytes([bytes[8], bytes[9]]);
@@ -116,7 +119,7 @@ fn from_extended(bytes: [u8; 10]) -> f64 {
         0x7fff if fraction << 1 == 0 => sign * f64::INFINITY,
         0x7fff => f64::NAN,
         exponent => {
-            // In two steps: the scale alone may be smaller than any double.
+            // In two steps, because the scale alone may underflow.
             let scale = i32::from(exponent) - 16383 - 63;
             let half = scale / 2;
             sign * (fraction as f64) * 2_f64.powi(half) * 2_f64.powi(scale - half)
@@ -130,7 +133,7 @@ fn to_extended(value: f64) -> [u8; 10] {
     let (exponent, fraction) = ((bits >> 52) & 0x7ff, bits << 12 >> 1);
     let (head, fraction) = match exponent {
         0 if fraction == 0 => (0, 0),
-        // A double without the one in front: shifted until it has it.
+        // A subnormal double is normalised.
         0 => {
             let shift = fraction.leading_zeros();
             (16383 - 1022 - shift, fraction << shift)
@@ -155,12 +158,12 @@ mod tests {
             assert_eq!(from_extended(to_extended(value)).to_bits(), value.to_bits(), "{value}");
         }
         assert!(from_extended(to_extended(f64::NAN)).is_nan());
-        // 1.0 as the processor has it: the exponent's bias, and the one in front.
+        // 1.0 in the 80-bit format: the exponent bias and the explicit leading one.
         assert_eq!(to_extended(1.0), [0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x3f]);
     }
 
     #[test]
-    fn a_register_that_is_written_is_in_use() {
+    fn a_written_register_is_marked_in_use() {
         let mut floats = Floats { set: 0, bytes: vec![0; 1024] };
         floats.put(17, 2.5).unwrap();
         floats.put(33, -1.0).unwrap();

@@ -1,8 +1,7 @@
-//! What depends on the processor: registers, their numbers, how a procedure is called.
+//! The architecture-dependent part: registers, their numbers, calling conventions.
 //!
-//! In: a stopped thread that we trace. Out: its registers by the DWARF numbers of the processor's
-//! psABI. Another processor is another file with the same functions; until it is written, what
-//! needs one is refused there.
+//! In: a traced, stopped thread. Out: its registers by the DWARF numbers of the psABI. Another
+//! architecture is another file with the same functions.
 
 #[cfg(target_arch = "x86_64")]
 mod call;

@@ -4,9 +4,9 @@
 //! 1 rdx, 2 rcx, 3 rbx, 4 rsi, 5 rdi, 6 rbp, 7 rsp, 8 to 15 r8 to r15, 16 the instruction pointer,
 //! 49 the flags, 50 to 55 the segments, 58 and 59 the bases of fs and gs.
 
-use super::super::act::Spot;
-use super::super::trouble::Trouble;
-use monitor_sys::trace;
+use super::super::error::ControlError;
+use super::super::messages::CodePos;
+use monitor_sys::ptrace;
 use zerocopy::IntoBytes as _;
 
 /// `struct user_regs_struct` of sys/user.h: 27 words.
@@ -18,7 +18,7 @@ const RSP: usize = 19;
 const RBP: usize = 4;
 const RDI: usize = 14;
 
-/// The word of each number.
+/// Index in `user_regs_struct` of each DWARF number.
 const PLACES: &[(u16, usize)] = &[
     (0, RAX),
     (1, 12),
@@ -53,58 +53,58 @@ const PLACES: &[(u16, usize)] = &[
 pub struct Registers([u64; WORDS]);
 
 impl Registers {
-    /// As they are.
-    pub fn of(tid: i32) -> Result<Self, Trouble> {
+    /// Reads them from a stopped thread.
+    pub fn read(tid: i32) -> Result<Self, ControlError> {
         let mut words = [0_u64; WORDS];
-        let read = trace::read_set(tid, trace::INTEGERS, words.as_mut_bytes());
-        match read.map_err(|error| Trouble::of("reading registers", &error))? {
+        let read = ptrace::read_regset(tid, ptrace::GENERAL_REGSET, words.as_mut_bytes());
+        match read.map_err(|error| ControlError::from_io("reading registers", &error))? {
             bytes if bytes == size_of_val(&words) => Ok(Self(words)),
-            _ => Err(Trouble::Unsupported("the process runs 32-bit instructions".into())),
+            _ => Err(ControlError::Unsupported("the process runs 32-bit instructions".into())),
         }
     }
 
-    /// Sets them.
-    pub fn set(&self, tid: i32) -> Result<(), Trouble> {
-        let set = trace::write_set(tid, trace::INTEGERS, self.0.as_bytes());
-        set.map_err(|error| Trouble::of("writing registers", &error))
+    /// Writes them to a stopped thread.
+    pub fn write(&self, tid: i32) -> Result<(), ControlError> {
+        let set = ptrace::write_regset(tid, ptrace::GENERAL_REGSET, self.0.as_bytes());
+        set.map_err(|error| ControlError::from_io("writing registers", &error))
     }
 
-    /// The one with this number.
-    pub fn get(&self, number: u16) -> Result<u64, Trouble> {
+    /// The register with this DWARF number.
+    pub fn get(&self, number: u16) -> Result<u64, ControlError> {
         place(number).map(|place| self.0[place])
     }
 
-    /// Changes the one with this number.
-    pub fn put(&mut self, number: u16, value: u64) -> Result<(), Trouble> {
+    /// Sets the register with this DWARF number.
+    pub fn put(&mut self, number: u16, value: u64) -> Result<(), ControlError> {
         let place = place(number)?;
         self.0[place] = value;
-        // Within a system call that was interrupted, rax is what makes the kernel begin it anew,
-        // and so is the place of the instruction: without this it would be done at the new place.
+        // In an interrupted system call the kernel restarts it depending on rax and orig_rax;
+        // without this the restart would modify the new values.
         if matches!(place, RAX | RIP) {
             self.0[ORIG_RAX] = u64::MAX;
         }
         Ok(())
     }
 
-    /// Where the thread is.
+    /// The program counter.
     pub fn pc(&self) -> u64 {
         self.0[RIP]
     }
 
-    /// Lets it go on elsewhere.
+    /// Sets the program counter and cancels the restart of a system call.
     pub fn set_pc(&mut self, pc: u64) {
         self.0[RIP] = pc;
         self.0[ORIG_RAX] = u64::MAX;
     }
 
-    /// Puts it back onto an instruction that our byte stood in front of.
-    pub fn back_to(&mut self, pc: u64) {
+    /// Sets the program counter back to the instruction under a breakpoint byte.
+    pub fn rewind_to(&mut self, pc: u64) {
         self.0[RIP] = pc;
     }
 
-    /// As if it stood here.
-    pub fn stand_at(&mut self, spot: Spot) {
-        (self.0[RIP], self.0[RSP]) = (spot.pc, spot.sp);
+    /// Sets program counter and stack pointer.
+    pub fn set_position(&mut self, pos: CodePos) {
+        (self.0[RIP], self.0[RSP]) = (pos.pc, pos.sp);
     }
 
     /// The stack pointer.
@@ -112,18 +112,18 @@ impl Registers {
         self.0[RSP]
     }
 
-    /// The frame pointer, if the program uses it as one.
+    /// The frame pointer, if the program uses rbp as such.
     pub fn fp(&self) -> u64 {
         self.0[RBP]
     }
 
-    /// What a procedure returned, as an integer.
+    /// The integer return value of a procedure.
     pub fn returned(&self) -> u64 {
         self.0[RAX]
     }
 
-    /// Ready to begin a procedure: see `call`.
-    pub(super) fn begin(&mut self, pc: u64, sp: u64, integers: &[u64], floats: u64) {
+    /// Sets the registers for entering a procedure: see `call`.
+    pub(super) fn begin_call(&mut self, pc: u64, sp: u64, integers: &[u64], floats: u64) {
         const ARGUMENTS: [usize; 6] = [RDI, 13, 12, 11, 9, 8];
         self.set_pc(pc);
         self.0[RSP] = sp;
@@ -131,16 +131,18 @@ impl Registers {
             self.0[*place] = *value;
         }
         self.0[RAX] = floats;
-        // The direction flag is clear where a procedure begins.
+        // The psABI requires a clear direction flag on entry.
         self.0[18] &= !(1 << 10);
     }
 }
 
-fn place(number: u16) -> Result<usize, Trouble> {
+fn place(number: u16) -> Result<usize, ControlError> {
     let row = PLACES.iter().find(|(own, _)| *own == number);
     row.map(|(_, place)| *place).ok_or_else(|| {
         let which = "0 to 16, 49 to 55, 58 and 59";
-        Trouble::Range(format!("{number} is no integer register; they are {which}"))
+        ControlError::InvalidArgument(format!(
+            "invalid integer register {number}: valid are {which}"
+        ))
     })
 }
 
@@ -149,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_number_is_one_word() {
+    fn each_number_is_a_different_word() {
         let mut places: Vec<usize> = PLACES.iter().map(|(_, place)| *place).collect();
         places.sort_unstable();
         places.dedup();
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_restarts_a_system_call_makes_the_kernel_forget_it() {
+    fn only_writes_of_rax_and_rip_cancel_the_restart_of_a_system_call() {
         let mut registers = Registers([7; WORDS]);
         registers.put(3, 1).unwrap();
         assert_eq!(registers.0[ORIG_RAX], 7);

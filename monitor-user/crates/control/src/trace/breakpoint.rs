@@ -1,69 +1,70 @@
-//! Breakpoints of a process: a byte of ours in code that comes from a file, a debug register of
-//! each thread in code that the program made itself and may make anew.
+//! Breakpoints of a process: a byte (`int3`) in code from a file, a debug register of each thread
+//! in generated code, which the program may rewrite.
 //!
-//! In: an address. Out: where threads trap, and what must be put back. A byte is written without
-//! stopping anybody; the kernel gives the process its own copy of the page.
+//! In: an address. Out: where threads trap, and which bytes to restore. A byte is written without
+//! stopping any thread; the kernel gives the process its own copy of the page.
 
-use super::super::act::{Mark, Patch, Site, Tool};
-use super::super::machine::{SLOTS, Slots};
+use super::super::error::ControlError;
+use super::super::machine::{DebugSlots, SLOTS};
 use super::super::memory;
-use super::super::site;
-use super::super::subject::{Subject, tell};
-use super::super::trouble::Trouble;
-use super::boundary::{Boundary, boundary};
+use super::super::messages::{Patch, ProbeLocation, RequestTag, ToolId};
+use super::super::process_ref::{ProcessRef, proc_result};
+use super::super::uprobe_patches;
+use super::insn_boundary::{InsnBoundary, insn_boundary};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
 /// `int3`.
-pub const TRAP: u8 = 0xcc;
-/// The last debug register is for errands.
-const FOR_BREAKPOINTS: usize = SLOTS - 1;
+pub const INT3: u8 = 0xcc;
+/// The last debug register is reserved for thread plans.
+const BREAKPOINT_SLOTS: usize = SLOTS - 1;
 
 /// A breakpoint.
 #[derive(Debug)]
 pub struct Breakpoint {
-    /// Where.
+    /// Its address.
     pub address: u64,
-    /// The byte that ours stands for; none if debug registers do it.
+    /// The byte that `int3` replaces; `None` for a hardware breakpoint.
     pub original: Option<u8>,
-    /// Who wants it, under which name.
-    pub wanted: Vec<(Tool, Mark)>,
+    /// The tools that set it, with their tags.
+    pub owners: Vec<(ToolId, RequestTag)>,
 }
 
-/// Where one is wanted.
-pub struct Place<'a> {
+/// Where to set a breakpoint.
+pub struct BreakpointSite<'a> {
     /// The address.
     pub address: u64,
-    /// Kernel probes, whose bytes are no part of the program.
-    pub sites: &'a [Site],
+    /// Kernel probes, whose bytes do not belong to the program.
+    pub probes: &'a [ProbeLocation],
 }
 
-/// All of a process.
+/// All breakpoints of a process.
 #[derive(Debug, Default)]
 pub struct Breakpoints {
     pub all: Vec<Breakpoint>,
-    /// Bytes that were taken out: a thread may have come to one just before.
-    ghosts: Vec<u64>,
+    /// Addresses of removed bytes: a thread may have hit one just before.
+    removed_bytes: Vec<u64>,
 }
 
 impl Breakpoints {
-    /// The one at an address.
+    /// The breakpoint at an address.
     pub fn at(&self, address: u64) -> Option<&Breakpoint> {
         self.all.iter().find(|it| it.address == address)
     }
 
-    /// Whether a trap behind this address was made by a byte of ours.
+    /// Whether a trap after this address can come from a byte of ours.
     pub fn had_byte(&self, address: u64) -> bool {
-        self.ghosts.contains(&address) || self.at(address).is_some_and(|it| it.original.is_some())
+        self.removed_bytes.contains(&address)
+            || self.at(address).is_some_and(|it| it.original.is_some())
     }
 
-    /// The bytes of ours.
+    /// All bytes in place.
     pub fn patches(&self) -> Vec<Patch> {
         let patch =
             |it: &Breakpoint| it.original.map(|original| Patch { address: it.address, original });
         self.all.iter().filter_map(patch).collect()
     }
 
-    /// What the program writes over a byte of ours comes there when ours goes.
+    /// Changes the original bytes; what is written at a breakpoint appears when it is removed.
     pub fn overwrite(&mut self, address: u64, bytes: &[u8]) {
         for it in &mut self.all {
             let place = it.address.checked_sub(address).and_then(|it| usize::try_from(it).ok());
@@ -75,145 +76,149 @@ impl Breakpoints {
         }
     }
 
-    /// Where each thread traps by debug registers; the errand's address comes last.
-    pub fn slots(&self, errand: Option<u64>) -> Slots {
-        let mut slots = Slots::default();
+    /// The debug registers of a thread; the address of its plan is in the last one.
+    pub fn slots(&self, plan: Option<u64>) -> DebugSlots {
+        let mut slots = DebugSlots::default();
         let own = self.all.iter().filter(|it| it.original.is_none()).map(|it| it.address);
-        for (slot, address) in slots.iter_mut().zip(own.take(FOR_BREAKPOINTS)) {
+        for (slot, address) in slots.iter_mut().zip(own.take(BREAKPOINT_SLOTS)) {
             *slot = Some(address);
         }
-        slots[FOR_BREAKPOINTS] = errand;
+        slots[BREAKPOINT_SLOTS] = plan;
         slots
     }
 
-    /// Adds one.
+    /// Sets a breakpoint; returns the byte that it replaces.
     pub fn set(
         &mut self,
-        subject: &Subject,
-        place: &Place<'_>,
-        who: (Tool, Mark),
-    ) -> Result<Option<Patch>, Trouble> {
-        let address = place.address;
+        process: &ProcessRef,
+        site: &BreakpointSite<'_>,
+        owner: (ToolId, RequestTag),
+    ) -> Result<Option<Patch>, ControlError> {
+        let address = site.address;
         let original = match self.all.iter_mut().find(|it| it.address == address) {
             Some(known) => {
-                known.wanted.push(who);
+                known.owners.push(owner);
                 known.original
             }
             None => {
-                let original = self.place(subject, place)?;
-                self.all.push(Breakpoint { address, original, wanted: vec![who] });
+                let original = self.install(process, site)?;
+                self.all.push(Breakpoint { address, original, owners: vec![owner] });
                 original
             }
         };
         Ok(original.map(|original| Patch { address, original }))
     }
 
-    fn place(&self, subject: &Subject, place: &Place<'_>) -> Result<Option<u8>, Trouble> {
-        let address = place.address;
-        let begins = match is_of_file(&code_at(subject, address)?) {
-            true => {
-                boundary(subject, address, &|from, bytes| self.own(subject, place, from, bytes))?
-            }
-            false => Boundary::Unknown,
+    fn install(
+        &self,
+        process: &ProcessRef,
+        site: &BreakpointSite<'_>,
+    ) -> Result<Option<u8>, ControlError> {
+        let address = site.address;
+        let begins = match is_of_file(&code_at(process, address)?) {
+            true => insn_boundary(process, address, &|from, bytes| {
+                self.unpatch(process, site, from, bytes)
+            })?,
+            false => InsnBoundary::Unknown,
         };
-        if begins == Boundary::Within {
-            return Err(Trouble::Unsafe(format!("no instruction begins at {address:#x}")));
+        if begins == InsnBoundary::Inside {
+            return Err(ControlError::Unsafe(format!("no instruction begins at {address:#x}")));
         }
-        if begins == Boundary::Unknown {
+        if begins == InsnBoundary::Unknown {
             let taken = self.all.iter().filter(|it| it.original.is_none()).count();
-            if taken >= FOR_BREAKPOINTS {
-                let why = "the debug registers for code that the program made are all in use";
-                return Err(Trouble::Exhausted(why.into()));
+            if taken >= BREAKPOINT_SLOTS {
+                let why = "all debug registers for breakpoints in generated code are in use";
+                return Err(ControlError::Exhausted(why.into()));
             }
             return Ok(None);
         }
-        let byte = memory::read(subject, address, 1)?[0];
-        memory::write(subject, address, &[TRAP])?;
+        let byte = memory::read(process, address, 1)?[0];
+        memory::write(process, address, &[INT3])?;
         Ok(Some(byte))
     }
 
-    /// Takes our bytes and those of the kernel's probes out of code.
-    fn own(
+    /// Restores the original bytes in code that was read, at breakpoints and kernel probes.
+    fn unpatch(
         &self,
-        subject: &Subject,
-        place: &Place<'_>,
+        process: &ProcessRef,
+        site: &BreakpointSite<'_>,
         from: u64,
         bytes: &mut [u8],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ControlError> {
         let range = from..from + bytes.len() as u64;
-        memory::unpatched(from, bytes, &self.patches());
-        memory::unpatched(from, bytes, &site::patches(subject, place.sites, &range)?);
+        memory::unpatch(from, bytes, &self.patches());
+        memory::unpatch(from, bytes, &uprobe_patches::patches(process, site.probes, &range)?);
         Ok(())
     }
 
-    /// Takes away those that this was wanted by alone; gives how many are gone.
+    /// Removes matching owners, and breakpoints without owner; returns how many were removed.
     pub fn unset(
         &mut self,
-        subject: &Subject,
-        whose: impl Fn(&(Tool, Mark)) -> bool,
-    ) -> Result<usize, Trouble> {
+        process: &ProcessRef,
+        matches: impl Fn(&(ToolId, RequestTag)) -> bool,
+    ) -> Result<usize, ControlError> {
         for it in &mut self.all {
-            it.wanted.retain(|who| !whose(who));
+            it.owners.retain(|owner| !matches(owner));
         }
         let (gone, left): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.all).into_iter().partition(|it| it.wanted.is_empty());
+            std::mem::take(&mut self.all).into_iter().partition(|it| it.owners.is_empty());
         self.all = left;
         for it in &gone {
-            self.ghosts.extend(it.original.map(|_| it.address));
-            put_back(subject, it)?;
+            self.removed_bytes.extend(it.original.map(|_| it.address));
+            restore_byte(process, it)?;
         }
         Ok(gone.len())
     }
 
-    /// Without the byte, for the one step of a thread that stands on it.
-    pub fn lift(&self, subject: &Subject, address: u64) -> Result<(), Trouble> {
-        self.at(address).map_or(Ok(()), |it| put_back(subject, it))
+    /// Removes the byte for the single step of a thread at the breakpoint.
+    pub fn remove_byte(&self, process: &ProcessRef, address: u64) -> Result<(), ControlError> {
+        self.at(address).map_or(Ok(()), |it| restore_byte(process, it))
     }
 
-    /// The byte again, after the step.
-    pub fn lower(&self, subject: &Subject, address: u64) -> Result<(), Trouble> {
+    /// Inserts the byte again after the step.
+    pub fn insert_byte(&self, process: &ProcessRef, address: u64) -> Result<(), ControlError> {
         match self.at(address) {
-            Some(Breakpoint { original: Some(_), .. }) => memory::write(subject, address, &[TRAP]),
-            _ => Ok(()), // It was taken away meanwhile.
+            Some(Breakpoint { original: Some(_), .. }) => memory::write(process, address, &[INT3]),
+            _ => Ok(()), // It was removed meanwhile.
         }
     }
 
-    /// A child has a copy of the memory, and nobody who traces it.
-    pub fn clean_copy(&self, child: &Subject) -> Result<(), Trouble> {
-        self.all.iter().try_for_each(|it| put_back(child, it))
+    /// Removes all bytes from the memory copy of a forked child, which is not traced.
+    pub fn clean_copy(&self, child: &ProcessRef) -> Result<(), ControlError> {
+        self.all.iter().try_for_each(|it| restore_byte(child, it))
     }
 
-    /// The process has another program now.
-    pub fn lose(&mut self) -> Vec<(Tool, Mark)> {
-        self.ghosts.clear();
-        std::mem::take(&mut self.all).into_iter().flat_map(|it| it.wanted).collect()
+    /// Forgets all breakpoints, after an exec; returns their owners.
+    pub fn clear(&mut self) -> Vec<(ToolId, RequestTag)> {
+        self.removed_bytes.clear();
+        std::mem::take(&mut self.all).into_iter().flat_map(|it| it.owners).collect()
     }
 }
 
-/// Puts the program's own byte back, unless the program has put another over ours.
-fn put_back(subject: &Subject, it: &Breakpoint) -> Result<(), Trouble> {
+/// Restores the original byte, unless the program has overwritten ours.
+fn restore_byte(process: &ProcessRef, it: &Breakpoint) -> Result<(), ControlError> {
     let Some(original) = it.original else { return Ok(()) };
-    restore(subject, &Patch { address: it.address, original })
+    restore(process, &Patch { address: it.address, original })
 }
 
-/// The same for a byte that another hand has left.
-pub fn restore(subject: &Subject, patch: &Patch) -> Result<(), Trouble> {
-    match memory::read(subject, patch.address, 1) {
-        Ok(now) if now == [TRAP] => memory::write(subject, patch.address, &[patch.original]),
-        Ok(_) | Err(Trouble::Fault { .. }) => Ok(()), // The code was unmapped or replaced.
+/// Restores a byte that another user worker has left.
+pub fn restore(process: &ProcessRef, patch: &Patch) -> Result<(), ControlError> {
+    match memory::read(process, patch.address, 1) {
+        Ok(now) if now == [INT3] => memory::write(process, patch.address, &[patch.original]),
+        Ok(_) | Err(ControlError::Fault { .. }) => Ok(()), // The code was unmapped or replaced.
         Err(other) => Err(other),
     }
 }
 
-/// The mapping of code at an address.
-pub fn code_at(subject: &Subject, address: u64) -> Result<MemoryMap, Trouble> {
-    let maps = tell("reading its memory map", subject.proc()?.maps())?;
+/// The executable mapping at an address.
+pub fn code_at(process: &ProcessRef, address: u64) -> Result<MemoryMap, ControlError> {
+    let maps = proc_result("reading its memory map", process.procfs()?.maps())?;
     let mut maps = maps.into_iter();
     let it = maps.find(|map| (map.address.0..map.address.1).contains(&address));
     match it {
         Some(map) if map.perms.contains(MMPermissions::EXECUTE) => Ok(map),
-        Some(_) => Err(Trouble::Unsafe(format!("there is data at {address:#x}, no instruction"))),
-        None => Err(Trouble::Fault { address, done: Vec::new() }),
+        Some(_) => Err(ControlError::Unsafe(format!("{address:#x} is data, not code"))),
+        None => Err(ControlError::Fault { address, done: Vec::new() }),
     }
 }
 

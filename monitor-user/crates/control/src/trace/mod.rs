@@ -1,297 +1,339 @@
-//! Threads under ptrace: held, looked at, stepped, sent on errands.
+//! Threads under ptrace: held, inspected, stepped, running thread plans.
 //!
 //! ```text
-//!  Traces ---> Traced (a process) ---> Tracee (a thread)
-//!                stop.rs: what a stop means     onward.rs: where it goes from there
+//!  Tracer ---> TracedProcess ---> Tracee (a thread)
+//!               stop.rs: interprets a stop     resume.rs: decides how it continues
 //! ```
 //!
-//! In: what is wanted of which thread. Out: that it stands, or what happened to it later. Only the
-//! thread that made a `Traces` may use it: the kernel knows no other tracer.
+//! In: requests on threads. Out: stopped threads, and later events. Only the thread that created a
+//! `Tracer` may use it: the kernel accepts requests from no other.
 
-mod boundary;
 mod breakpoint;
-mod errand;
-mod onward;
+mod detach;
+mod insn_boundary;
+mod process;
+mod resume;
 mod stop;
-mod traced;
+mod stopped_batch;
+mod thread_plan;
 mod tracee;
-mod undo;
-mod work;
 
-use super::act::{Happened, Mark, Patch, Tool};
-use super::holder::Cause;
+use super::deadline::DeadlineWait;
+use super::error::ControlError;
 use super::machine::{self, Registers};
-use super::patience::Patience;
-use super::subject::{Subject, key, tell};
-use super::trouble::Trouble;
+use super::messages::{Patch, RequestTag, ToolId, WorkerEvent};
+use super::process_ref::{ProcessRef, proc_result, tick_identity};
+use super::stop_reason::StopReason;
 use super::unwind;
-pub use breakpoint::{Place, TRAP};
-use errand::{Errand, Return, Way};
+pub use breakpoint::{BreakpointSite, INT3};
+pub use detach::TracerFate;
 use monitor_event::thread::Argument;
 use monitor_model::id::Identity;
+use process::TracedProcess;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use traced::Traced;
-pub use undo::Tracer;
+use thread_plan::{PlanKind, ReturnReport, ThreadPlan};
 
-/// How long a procedure may take that a thread was made to call.
+/// Most time of a procedure that a thread was made to call.
 pub const CALL_AT_MOST: Duration = Duration::from_secs(5);
 /// `AT_ENTRY` of getauxval(3).
 const ENTRY: u64 = 9;
 
-/// All that is traced.
+/// All traced processes.
 #[derive(Default)]
-pub struct Traces(BTreeMap<Identity, Traced>);
+pub struct Tracer(BTreeMap<Identity, TracedProcess>);
 
-/// Who wants what of which thread.
-pub struct Wish {
-    /// Who.
-    pub tool: Tool,
-    /// What he calls it.
-    pub mark: Mark,
-    /// The thread.
+/// A request for a thread plan or an event release.
+pub struct PlanRequest {
+    /// The tool.
+    pub tool: ToolId,
+    /// The tag of the request.
+    pub tag: RequestTag,
+    /// The thread id.
     pub tid: i32,
 }
 
-impl Traces {
-    /// Looks at a thread while it stands, or changes it.
-    pub fn look<T>(
+impl Tracer {
+    /// Runs an operation while a thread is stopped.
+    pub fn inspect<T>(
         &mut self,
-        subject: Subject,
+        process: ProcessRef,
         tid: i32,
-        patience: &mut Patience<'_>,
-        act: impl FnOnce(&mut Traced) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
-        let traced = self.traced(subject);
-        let done = traced.halt(tid, patience).and_then(|()| act(traced));
-        traced.looked(tid);
-        self.sweep();
-        done
+        deadline: &mut DeadlineWait<'_>,
+        inspect: impl FnOnce(&mut TracedProcess) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        let traced = self.process_entry(process);
+        let result = traced.halt(tid, deadline).and_then(|()| inspect(traced));
+        traced.end_inspection(tid);
+        self.remove_untraced();
+        result
     }
 
     /// Stops one thread for a tool.
-    pub fn hold(
+    pub fn stop_thread(
         &mut self,
-        tool: Tool,
-        subject: Subject,
+        tool: ToolId,
+        process: ProcessRef,
         tid: i32,
-        patience: &mut Patience<'_>,
-    ) -> Result<(), Trouble> {
-        self.look(subject, tid, patience, |traced| {
-            let thread = traced.threads.get_mut(&tid).ok_or(Trouble::Gone)?;
-            let _again = thread.holders.insert((tool, Cause::Stop), None);
+        deadline: &mut DeadlineWait<'_>,
+    ) -> Result<(), ControlError> {
+        self.inspect(process, tid, deadline, |traced| {
+            let thread = traced.threads.get_mut(&tid).ok_or(ControlError::Gone)?;
+            let _again = thread.holders.insert((tool, StopReason::Requested), None);
             Ok(())
         })
     }
 
-    /// Lets go of a thread that the tool stopped.
-    pub fn release(&mut self, tool: Tool, id: Identity, tid: i32) -> Result<(), Trouble> {
-        let traced = self.0.get_mut(&key(id));
-        let traced =
-            traced.ok_or_else(|| Trouble::state("this tool has not stopped the thread"))?;
-        let released = traced.let_go(tid, (tool, Cause::Stop));
-        self.sweep();
-        released
-    }
-
-    /// Lets a thread go on that an event held; its signal is taken away, or left to it.
-    pub fn go_on(&mut self, wish: &Wish, id: Identity, delivers: bool) -> Result<(), Trouble> {
-        let traced =
-            self.0.get_mut(&key(id)).ok_or_else(|| Trouble::state("nothing is held there"))?;
-        let event = (wish.tool, Cause::Event(wish.mark));
-        let thread = traced.threads.get_mut(&wish.tid);
-        if let Some(thread) = thread.filter(|it| it.holders.contains_key(&event)) {
-            thread.heed(delivers);
-        }
-        let released = traced.let_go(wish.tid, event);
-        self.sweep();
-        released
-    }
-
-    /// Tells when any thread comes to an address.
-    pub fn set(
+    /// Releases a thread that the tool stopped.
+    pub fn release_stop(
         &mut self,
-        subject: Subject,
-        place: Place<'_>,
-        who: (Tool, Mark),
-        patience: &mut Patience<'_>,
-    ) -> Result<Option<Patch>, Trouble> {
-        let traced = self.traced(subject);
+        tool: ToolId,
+        id: Identity,
+        tid: i32,
+    ) -> Result<(), ControlError> {
+        let traced = self.0.get_mut(&tick_identity(id));
+        let traced = traced
+            .ok_or_else(|| ControlError::wrong_state("this tool has not stopped the thread"))?;
+        let released = traced.release(tid, (tool, StopReason::Requested));
+        self.remove_untraced();
+        released
+    }
+
+    /// Releases a thread that an event held; its signal is delivered or discarded.
+    pub fn release_event(
+        &mut self,
+        plan: &PlanRequest,
+        id: Identity,
+        deliver_signal: bool,
+    ) -> Result<(), ControlError> {
+        let traced = self
+            .0
+            .get_mut(&tick_identity(id))
+            .ok_or_else(|| ControlError::wrong_state("no event holds the thread"))?;
+        let event = (plan.tool, StopReason::ThreadEvent(plan.tag));
+        let thread = traced.threads.get_mut(&plan.tid);
+        if let Some(thread) = thread.filter(|it| it.holders.contains_key(&event)) {
+            thread.resolve_rule_signal(deliver_signal);
+        }
+        let released = traced.release(plan.tid, event);
+        self.remove_untraced();
+        released
+    }
+
+    /// Sets a breakpoint for all threads.
+    pub fn set_breakpoint(
+        &mut self,
+        process: ProcessRef,
+        site: BreakpointSite<'_>,
+        requester: (ToolId, RequestTag),
+        deadline: &mut DeadlineWait<'_>,
+    ) -> Result<Option<Patch>, ControlError> {
+        let traced = self.process_entry(process);
         let set = traced.seize_all().and_then(|()| {
-            let patch = traced.breakpoints.set(&traced.subject, &place, who)?;
-            if patch.is_none() { traced.program(patience).map(|()| patch) } else { Ok(patch) }
+            let patch = traced.breakpoints.set(&traced.process, &site, requester)?;
+            if patch.is_none() {
+                traced.write_debug_registers(deadline).map(|()| patch)
+            } else {
+                Ok(patch)
+            }
         });
         if set.is_err() {
-            let _ended = traced.breakpoints.unset(&traced.subject, |it| *it == who);
-            traced.shed();
+            let _ended = traced.breakpoints.unset(&traced.process, |it| *it == requester);
+            traced.detach_idle();
         }
-        self.sweep();
+        self.remove_untraced();
         set
     }
 
-    /// Holds any thread that a kernel program stops, for this tool.
-    pub fn watch(&mut self, subject: Subject, who: (Tool, Mark)) -> Result<(), Trouble> {
-        let traced = self.traced(subject);
+    /// Holds any thread that a rule program stops, for this tool.
+    pub fn watch(
+        &mut self,
+        process: ProcessRef,
+        requester: (ToolId, RequestTag),
+    ) -> Result<(), ControlError> {
+        let traced = self.process_entry(process);
         let seized = traced.seize_all();
         if seized.is_ok() {
-            let _again = traced.watches.insert(who);
+            let _again = traced.watches.insert(requester);
         }
-        traced.shed();
-        self.sweep();
+        traced.detach_idle();
+        self.remove_untraced();
         seized
     }
 
-    /// Forgets what a tool wanted under this name.
-    pub fn unset(&mut self, who: (Tool, Mark), id: Identity) -> Result<(), Trouble> {
-        let nothing = || Trouble::state("nothing of this name is set in the process");
-        let traced = self.0.get_mut(&key(id)).ok_or_else(nothing)?;
-        let mut found = traced.unwatch(|it| *it == who);
-        found |= traced.breakpoints.unset(&traced.subject, |it| *it == who)? > 0;
+    /// Removes what a tool has set under this tag.
+    pub fn unset(
+        &mut self,
+        requester: (ToolId, RequestTag),
+        id: Identity,
+    ) -> Result<(), ControlError> {
+        let nothing = || ControlError::wrong_state("nothing is set in the process under this tag");
+        let traced = self.0.get_mut(&tick_identity(id)).ok_or_else(nothing)?;
+        let mut found = traced.unwatch(|it| *it == requester);
+        found |= traced.breakpoints.unset(&traced.process, |it| *it == requester)? > 0;
         let out = traced
             .threads
             .values()
-            .filter(|thread| thread.errand.as_ref().is_some_and(|it| (it.tool, it.mark) == who));
+            .filter(|thread| thread.plan.as_ref().is_some_and(|it| (it.tool, it.tag) == requester));
         for tid in out.map(|thread| thread.tid).collect::<Vec<_>>() {
-            traced.recall(tid);
+            traced.cancel_plan(tid);
             found = true;
         }
-        traced.shed();
-        self.sweep();
+        traced.detach_idle();
+        self.remove_untraced();
         if found { Ok(()) } else { Err(nothing()) }
     }
 
-    /// One instruction.
-    pub fn step(&mut self, wish: &Wish, subject: Subject, patience: &mut Patience<'_>) -> Sent {
-        self.send(wish, subject, patience, |_| Ok(Way::Step))
+    /// Starts a step of one instruction.
+    pub fn step(
+        &mut self,
+        plan: &PlanRequest,
+        process: ProcessRef,
+        deadline: &mut DeadlineWait<'_>,
+    ) -> StartResult {
+        self.start_plan(plan, process, deadline, |_| Ok(PlanKind::Step))
     }
 
-    /// One instruction, calls as a whole.
-    pub fn next(&mut self, wish: &Wish, subject: Subject, patience: &mut Patience<'_>) -> Sent {
-        self.send(wish, subject, patience, |_| {
-            let registers = Registers::of(wish.tid)?;
-            Ok(Way::Next { pc: registers.pc(), sp: registers.sp() })
+    /// Starts a step over one instruction or call.
+    pub fn next(
+        &mut self,
+        plan: &PlanRequest,
+        process: ProcessRef,
+        deadline: &mut DeadlineWait<'_>,
+    ) -> StartResult {
+        self.start_plan(plan, process, deadline, |_| {
+            let registers = Registers::read(plan.tid)?;
+            Ok(PlanKind::Next { pc: registers.pc(), sp: registers.sp() })
         })
     }
 
-    /// Until the current procedure has returned.
-    pub fn finish(&mut self, wish: &Wish, subject: Subject, patience: &mut Patience<'_>) -> Sent {
-        self.send(wish, subject, patience, |traced| {
-            let (address, sp) = unwind::caller(&traced.subject, &Registers::of(wish.tid)?)?;
-            Ok(Way::Back { address, sp, told: Return::Value })
+    /// Runs the thread until its current procedure has returned.
+    pub fn finish(
+        &mut self,
+        plan: &PlanRequest,
+        process: ProcessRef,
+        deadline: &mut DeadlineWait<'_>,
+    ) -> StartResult {
+        self.start_plan(plan, process, deadline, |traced| {
+            let (address, sp) = unwind::caller(&traced.process, &Registers::read(plan.tid)?)?;
+            Ok(PlanKind::RunTo { address, sp, report: ReturnReport::Value })
         })
     }
 
     /// Makes a thread call a procedure.
     pub fn call(
         &mut self,
-        wish: &Wish,
-        subject: Subject,
+        plan: &PlanRequest,
+        process: ProcessRef,
         (procedure, arguments): (u64, &[Argument]),
-        patience: &mut Patience<'_>,
-    ) -> Sent {
-        self.send(wish, subject, patience, |traced| {
-            called(traced, wish.tid, (procedure, arguments))
+        deadline: &mut DeadlineWait<'_>,
+    ) -> StartResult {
+        self.start_plan(plan, process, deadline, |traced| {
+            begin_call(traced, plan.tid, (procedure, arguments))
         })
     }
 
-    fn send(
+    fn start_plan(
         &mut self,
-        wish: &Wish,
-        subject: Subject,
-        patience: &mut Patience<'_>,
-        way: impl FnOnce(&mut Traced) -> Result<Way, Trouble>,
-    ) -> Sent {
-        self.look(subject, wish.tid, patience, |traced| {
-            traced.may_send(wish.tid, wish.tool)?;
-            let way = way(traced)?;
-            let thread = traced.threads.get_mut(&wish.tid).ok_or(Trouble::Gone)?;
-            thread.late = false;
-            let despite = thread.holders.keys().copied().collect();
-            thread.errand = Some(Errand { tool: wish.tool, mark: wish.mark, way, despite });
+        plan: &PlanRequest,
+        process: ProcessRef,
+        deadline: &mut DeadlineWait<'_>,
+        kind: impl FnOnce(&mut TracedProcess) -> Result<PlanKind, ControlError>,
+    ) -> StartResult {
+        self.inspect(process, plan.tid, deadline, |traced| {
+            traced.check_plan_allowed(plan.tid, plan.tool)?;
+            let kind = kind(traced)?;
+            let thread = traced.threads.get_mut(&plan.tid).ok_or(ControlError::Gone)?;
+            thread.timed_out = false;
+            let waiting_holders = thread.holders.keys().copied().collect();
+            thread.plan =
+                Some(ThreadPlan { tool: plan.tool, tag: plan.tag, kind, waiting_holders });
             Ok(())
         })
     }
 
-    /// The bytes of ours in a process.
+    /// Our breakpoint bytes in a process.
     pub fn patches(&self, id: Identity) -> Vec<Patch> {
-        self.0.get(&key(id)).map(|it| it.breakpoints.patches()).unwrap_or_default()
+        self.0.get(&tick_identity(id)).map(|it| it.breakpoints.patches()).unwrap_or_default()
     }
 
-    /// The program's own bytes change under ours.
+    /// Changes the original bytes under our breakpoints.
     pub fn overwrite(&mut self, id: Identity, address: u64, bytes: &[u8]) {
-        if let Some(traced) = self.0.get_mut(&key(id)) {
+        if let Some(traced) = self.0.get_mut(&tick_identity(id)) {
             traced.breakpoints.overwrite(address, bytes);
         }
     }
 
-    /// Whether the stops of a child of ours are for us to wait for.
-    pub fn has(&self, tid: i32) -> bool {
+    /// Whether the wait statuses of this thread belong to the tracer.
+    pub fn traces(&self, tid: i32) -> bool {
         self.0.values().any(|it| it.threads.contains_key(&tid))
     }
 
-    /// Whether a thread stands for a kernel program.
-    pub fn has_caught(&self, id: Identity, tid: i32) -> bool {
-        let thread = self.0.get(&key(id)).and_then(|traced| traced.threads.get(&tid));
-        thread.is_some_and(|it| it.caught.is_some())
+    /// Whether a thread is held because of a rule program.
+    pub fn is_held_for_rule(&self, id: Identity, tid: i32) -> bool {
+        let thread = self.0.get(&tick_identity(id)).and_then(|traced| traced.threads.get(&tid));
+        thread.is_some_and(|it| it.rule_signal.is_some())
     }
 
-    /// Whether a thread of the process is out for us.
-    pub fn is_out(&self, id: Identity) -> bool {
-        let traced = self.0.get(&key(id));
-        traced.is_some_and(|it| it.threads.values().any(|thread| thread.errand.is_some()))
+    /// Whether a thread of the process executes a plan.
+    pub fn has_plan(&self, id: Identity) -> bool {
+        let traced = self.0.get(&tick_identity(id));
+        traced.is_some_and(|it| it.threads.values().any(|thread| thread.plan.is_some()))
     }
 
-    /// Takes in what has happened, and ends what is past its time.
-    pub fn turn(&mut self, told: &mut Vec<Happened>) {
+    /// Collects stops and ends what has exceeded its time.
+    pub fn poll(&mut self, events: &mut Vec<WorkerEvent>) {
         let now = Instant::now();
         for traced in self.0.values_mut() {
-            traced.collect();
+            traced.collect_stops();
             traced.expire(now);
-            told.append(&mut traced.told);
+            events.append(&mut traced.events);
         }
-        self.sweep();
+        self.remove_untraced();
     }
 
-    /// When something is past its time next.
+    /// When something exceeds its time next.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.0.values().filter_map(Traced::next).min()
+        self.0.values().filter_map(TracedProcess::next_deadline).min()
     }
 
-    /// A tool has gone.
-    pub fn forget(&mut self, tool: Tool) {
-        self.0.values_mut().for_each(|traced| traced.forget(tool));
-        self.sweep();
+    /// Removes everything of a tool.
+    pub fn forget_tool(&mut self, tool: ToolId) {
+        self.0.values_mut().for_each(|traced| traced.forget_tool(tool));
+        self.remove_untraced();
     }
 
-    fn traced(&mut self, subject: Subject) -> &mut Traced {
-        self.0.entry(key(subject.id)).or_insert_with(|| Traced::new(subject))
+    fn process_entry(&mut self, process: ProcessRef) -> &mut TracedProcess {
+        self.0.entry(tick_identity(process.id)).or_insert_with(|| TracedProcess::new(process))
     }
 
-    /// What is traced no more and has nothing to tell.
-    fn sweep(&mut self) {
-        self.0.retain(|_, traced| !traced.threads.is_empty() || !traced.told.is_empty());
+    /// Removes processes without traced threads and pending events.
+    fn remove_untraced(&mut self) {
+        self.0.retain(|_, traced| !traced.threads.is_empty() || !traced.events.is_empty());
     }
 }
 
-/// Makes a stopped thread begin a procedure.
-fn called(
-    traced: &Traced,
+/// Prepares a stopped thread to call a procedure.
+fn begin_call(
+    traced: &TracedProcess,
     tid: i32,
     (procedure, arguments): (u64, &[Argument]),
-) -> Result<Way, Trouble> {
-    let subject = &traced.subject;
-    // Nobody comes a second time to where the program began.
-    let auxv = tell("reading its auxiliary vector", subject.proc()?.auxv())?;
-    let address = *auxv.get(&ENTRY).ok_or_else(|| Trouble::state("it has no entry"))?;
-    let before = machine::begin(subject, tid, (procedure, address), arguments)?;
+) -> Result<PlanKind, ControlError> {
+    let process = &traced.process;
+    // Execution never reaches the program's entry point a second time.
+    let auxv = proc_result("reading its auxiliary vector", process.procfs()?.auxv())?;
+    let address = *auxv
+        .get(&ENTRY)
+        .ok_or_else(|| ControlError::wrong_state("the process has no entry point"))?;
+    let before = machine::begin_call(process, tid, (procedure, address), arguments)?;
     let until = Instant::now() + CALL_AT_MOST;
-    Ok(Way::Call { address, before: Box::new(before), until })
+    Ok(PlanKind::Call { address, before: Box::new(before), until })
 }
 
-/// Refuses an address at which there is no code.
-pub fn code(subject: &Subject, address: u64) -> Result<(), Trouble> {
-    breakpoint::code_at(subject, address).map(|_| ())
+/// Refuses an address that is not executable.
+pub fn check_code(process: &ProcessRef, address: u64) -> Result<(), ControlError> {
+    breakpoint::code_at(process, address).map(|_| ())
 }
 
-/// Whether a thread was sent out.
-pub type Sent = Result<(), Trouble>;
+/// Whether a plan was started.
+pub type StartResult = Result<(), ControlError>;

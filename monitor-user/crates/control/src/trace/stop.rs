@@ -1,18 +1,18 @@
-//! What the stop of a thread means.
+//! Interprets the stops of traced threads.
 //!
-//! In: a status of wait(2), see ptrace(2), "Stopped states". Out: how the thread stands, what it
-//! takes along when it goes on, and what is told. Where it goes from there is decided in `onward`.
+//! In: a wait status, see ptrace(2), "Stopped states". Out: the new state of the thread, the signal
+//! that it continues with, and events. How it continues is decided in `resume`.
 
-use super::super::act::{Tool, What};
+use super::super::error::ControlError;
 use super::super::machine::Registers;
 use super::super::memory;
-use super::super::subject::Subject;
-use super::super::trouble::Trouble;
-use super::errand::{Return, Way, was_call};
-use super::traced::Traced;
-use super::tracee::{Kin, Stands, Tracee, URGENT};
+use super::super::messages::{ToolId, WorkerEventKind};
+use super::super::process_ref::ProcessRef;
+use super::process::TracedProcess;
+use super::thread_plan::{PlanKind, ReturnReport, was_call};
+use super::tracee::{NewThread, RunState, SIGURG, Tracee};
 use monitor_model::id::Pid;
-use monitor_sys::trace;
+use monitor_sys::ptrace;
 use rustix::process::Signal;
 use std::time::Instant;
 
@@ -23,263 +23,269 @@ const CLONE: i32 = 3;
 const EXEC: i32 = 4;
 const STOP: i32 = 128;
 // `si_code` of SIGTRAP: asm-generic/siginfo.h.
-const BY_KERNEL: i32 = 0x80;
-const BRANCH: i32 = 1;
-const TRACE: i32 = 2;
-const HARDWARE: i32 = 4;
+const SI_KERNEL: i32 = 0x80;
+const TRAP_BRANCH: i32 = 1;
+const TRAP_TRACE: i32 = 2;
+const TRAP_HWBKPT: i32 = 4;
 
 const TRAP: i32 = Signal::TRAP.as_raw();
-const STOPS: i32 = Signal::STOP.as_raw();
-/// What an instruction can raise.
+const SIGSTOP: i32 = Signal::STOP.as_raw();
+/// Signals that an instruction can raise.
 const FAULTS: [Signal; 5] = [Signal::ILL, Signal::TRAP, Signal::BUS, Signal::FPE, Signal::SEGV];
 
-impl Traced {
-    /// Takes in one status of a thread.
-    pub fn arrived(&mut self, tid: i32, status: i32) {
+impl TracedProcess {
+    /// Handles one wait status of a thread.
+    pub fn handle_status(&mut self, tid: i32, status: i32) {
         if status & 0xff != 0x7f {
-            self.ended(tid);
+            self.handle_end(tid);
             return;
         }
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        thread.stands = Stands::Stopped;
+        thread.state = RunState::Stopped;
         let signal = status >> 8 & 0xff;
         match status >> 16 {
-            0 => self.signalled(tid, signal),
-            STOP => self.paused(tid, signal),
-            FORK => self.born(tid, Kin::Copy),
-            // A child of vfork runs on the memory of its parent; so may one of clone.
-            VFORK | CLONE => self.born(tid, Kin::Thread),
-            EXEC => self.replaced(tid),
+            0 => self.handle_signal(tid, signal),
+            STOP => self.handle_ptrace_stop(tid, signal),
+            FORK => self.add_new_thread(tid, NewThread::ForkCopy),
+            // A child of vfork, and possibly of clone, shares the memory of its parent.
+            VFORK | CLONE => self.add_new_thread(tid, NewThread::Thread),
+            EXEC => self.handle_exec(tid),
             _ => {}
         }
-        self.settle(tid);
+        self.resume_or_detach(tid);
     }
 
-    fn ended(&mut self, tid: i32) {
+    fn handle_end(&mut self, tid: i32) {
         let Some(thread) = self.threads.remove(&tid) else { return };
-        self.quiet.retain(|it| *it != tid);
-        self.abandon_step(&thread);
-        if let Some(errand) = thread.errand {
-            let wanted = Some((errand.tool, errand.mark));
-            self.tell(tid, wanted, What::Failed(Trouble::Gone));
+        self.paused.retain(|it| *it != tid);
+        self.end_step_over(&thread);
+        if let Some(plan) = thread.plan {
+            let requester = Some((plan.tool, plan.tag));
+            self.report(tid, requester, WorkerEventKind::Failed(ControlError::Gone));
         }
     }
 
-    /// By us, by its process that is stopped or runs again, or newly born.
-    fn paused(&mut self, tid: i32, signal: i32) {
+    /// A ptrace stop: by our interrupt, a group stop or its end, or a new thread.
+    fn handle_ptrace_stop(&mut self, tid: i32, signal: i32) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         thread.interrupted = false;
-        thread.in_group = signal != TRAP;
-        thread.at_group_stop = thread.in_group;
-        if thread.kin == Kin::Copy {
+        thread.in_group_stop = signal != TRAP;
+        thread.at_group_stop = thread.in_group_stop;
+        if thread.relation == NewThread::ForkCopy {
             self.clean_copy(tid);
         } else {
             self.expire_call(tid, Instant::now());
         }
     }
 
-    /// A child with a copy of our bytes: it is made clean and left alone.
+    /// Removes our bytes from a forked child and detaches it.
     fn clean_copy(&mut self, tid: i32) {
-        let child = u32::try_from(tid).map_or(Err(Trouble::Gone), |pid| Subject::now(Pid(pid)));
-        if let Err(trouble) = child.and_then(|child| self.breakpoints.clean_copy(&child)) {
-            self.tell(tid, None, What::Failed(trouble));
+        let child = u32::try_from(tid)
+            .map_or(Err(ControlError::Gone), |pid| ProcessRef::open_current(Pid(pid)));
+        if let Err(error) = child.and_then(|child| self.breakpoints.clean_copy(&child)) {
+            self.report(tid, None, WorkerEventKind::Failed(error));
         }
         if let Some(mut thread) = self.threads.remove(&tid) {
             thread.detach();
         }
     }
 
-    fn born(&mut self, parent: i32, kin: Kin) {
-        let child = trace::message(parent).ok().and_then(|it| i32::try_from(it).ok());
+    fn add_new_thread(&mut self, parent: i32, relation: NewThread) {
+        let child = ptrace::event_message(parent).ok().and_then(|it| i32::try_from(it).ok());
         if let Some(tid) = child {
-            // Its own stop may have been there before this one; then it is kept.
-            let _there = self.threads.entry(tid).or_insert_with(|| Tracee::new(tid, kin));
+            // The stop of the new thread may have been reported before this one.
+            let _there = self.threads.entry(tid).or_insert_with(|| Tracee::new(tid, relation));
         }
     }
 
-    /// It has another program. Its other threads are gone, and so is all that was set in it.
-    fn replaced(&mut self, tid: i32) {
-        if tid != self.subject.pid() {
+    /// After an exec: the other threads and all breakpoints are gone.
+    fn handle_exec(&mut self, tid: i32) {
+        if tid != self.process.pid() {
             // A child of vfork has its own memory now.
             if let Some(mut thread) = self.threads.remove(&tid) {
                 thread.detach();
             }
             return;
         }
-        let why = || Trouble::state("the process executes another program now");
-        for (tool, mark) in self.breakpoints.lose() {
-            self.tell(tid, Some((tool, mark)), What::Failed(why()));
+        let why = || ControlError::wrong_state("the process has executed another program");
+        for (tool, tag) in self.breakpoints.clear() {
+            self.report(tid, Some((tool, tag)), WorkerEventKind::Failed(why()));
         }
-        let errands: Vec<_> = self.threads.values_mut().filter_map(|it| it.errand.take()).collect();
-        for errand in errands {
-            self.tell(tid, Some((errand.tool, errand.mark)), What::Failed(why()));
+        let plans: Vec<_> = self.threads.values_mut().filter_map(|it| it.plan.take()).collect();
+        for plan in plans {
+            self.report(tid, Some((plan.tool, plan.tag)), WorkerEventKind::Failed(why()));
         }
         self.threads.retain(|own, _| *own == tid);
         if let Some(thread) = self.threads.get_mut(&tid) {
-            thread.over = None;
+            thread.stepping_over = None;
         }
     }
 
-    fn signalled(&mut self, tid: i32, signal: i32) {
-        let code = trace::signal_code(tid).unwrap_or(0);
-        if code == BY_KERNEL && self.is_watched() && is_for_us(tid, signal) {
-            self.caught(tid, signal);
-        } else if signal == TRAP && self.is_ours(tid, code) {
-            self.trapped(tid, code);
-        } else if FAULTS.iter().any(|it| it.as_raw() == signal) && self.is_called(tid) {
-            let pc = Registers::of(tid).map_or(0, |it| it.pc());
+    fn handle_signal(&mut self, tid: i32, signal: i32) {
+        let code = ptrace::signal_code(tid).unwrap_or(0);
+        if code == SI_KERNEL && self.is_watched() && is_rule_signal(tid, signal) {
+            self.hold_for_rule(tid, signal);
+        } else if signal == TRAP && self.is_our_trap(tid, code) {
+            self.handle_trap(tid, code);
+        } else if FAULTS.iter().any(|it| it.as_raw() == signal) && self.is_in_call(tid) {
+            let pc = Registers::read(tid).map_or(0, |it| it.pc());
             let why = format!("the procedure raised signal {signal} at {pc:#x}");
-            self.give_up_call(tid, Trouble::State(why));
+            self.abort_call(tid, ControlError::WrongState(why));
         } else if let Some(thread) = self.threads.get_mut(&tid) {
             thread.signal = signal;
-            self.abandon_step_of(tid);
+            self.end_step_over_of(tid);
         }
     }
 
-    /// A kernel program stopped it, or so it seems: those who wait for that decide.
-    fn caught(&mut self, tid: i32, signal: i32) {
+    /// Possibly stopped by a rule program; the daemon decides, so it is held for every watch.
+    fn hold_for_rule(&mut self, tid: i32, signal: i32) {
         if let Some(thread) = self.threads.get_mut(&tid) {
-            (thread.signal, thread.caught) = (0, Some(signal));
+            (thread.signal, thread.rule_signal) = (0, Some(signal));
         }
-        for who in self.watches.iter().copied().collect::<Vec<_>>() {
-            self.hold_for(tid, who, What::Held);
+        for owner in self.watches.iter().copied().collect::<Vec<_>>() {
+            self.hold_for(tid, owner, WorkerEventKind::Held);
         }
     }
 
-    /// Whether a trap was made by us; a program can make its own.
-    fn is_ours(&self, tid: i32, code: i32) -> bool {
+    /// Whether a trap is ours; a program can raise its own.
+    fn is_our_trap(&self, tid: i32, code: i32) -> bool {
         let Some(thread) = self.threads.get(&tid) else { return false };
-        let steps = thread.over.is_some() || thread.errand.as_ref().is_some_and(|it| it.by_steps());
-        let pc = Registers::of(tid).map_or(0, |it| it.pc());
+        let steps = thread.stepping_over.is_some()
+            || thread.plan.as_ref().is_some_and(|it| it.is_single_stepping());
+        let pc = Registers::read(tid).map_or(0, |it| it.pc());
         match code {
-            BY_KERNEL => self.breakpoints.had_byte(pc.wrapping_sub(1)),
-            HARDWARE => thread.has_slots(),
-            // A step ends with one code in the program, another behind a system call, and a third
-            // (the signal's own number) where a signal handler begins.
-            TRACE | BRANCH | TRAP => steps,
+            SI_KERNEL => self.breakpoints.had_byte(pc.wrapping_sub(1)),
+            TRAP_HWBKPT => thread.has_slots(),
+            // The code differs after an ordinary instruction, after a system call, and at the start
+            // of a signal handler (the signal's own number).
+            TRAP_TRACE | TRAP_BRANCH | TRAP => steps,
             _ => false,
         }
     }
 
-    fn trapped(&mut self, tid: i32, code: i32) {
-        let Ok(mut registers) = Registers::of(tid) else { return };
+    fn handle_trap(&mut self, tid: i32, code: i32) {
+        let Ok(mut registers) = Registers::read(tid) else { return };
         match code {
-            BY_KERNEL => {
+            SI_KERNEL => {
                 let address = registers.pc() - 1;
-                registers.back_to(address);
-                // It can fail only if the thread was killed.
-                let _killed = registers.set(tid);
-                self.reached(tid, address, registers.sp());
+                registers.rewind_to(address);
+                // Fails only if the thread was killed.
+                let _killed = registers.write(tid);
+                self.handle_address(tid, address, registers.sp());
             }
-            HARDWARE => self.reached(tid, registers.pc(), registers.sp()),
-            _ => self.stepped(tid, &registers),
+            TRAP_HWBKPT => self.handle_address(tid, registers.pc(), registers.sp()),
+            _ => self.handle_step(tid, &registers),
         }
     }
 
-    /// A thread stands before the instruction at an address where it was to trap.
-    fn reached(&mut self, tid: i32, address: u64, sp: u64) {
-        let was_over = self.threads.get(&tid).is_some_and(|it| it.over.is_some());
-        self.abandon_step_of(tid);
-        self.came_back(tid, address, sp);
+    /// A thread has trapped before the instruction at an address.
+    fn handle_address(&mut self, tid: i32, address: u64, sp: u64) {
+        let was_stepping_over = self.threads.get(&tid).is_some_and(|it| it.stepping_over.is_some());
+        self.end_step_over_of(tid);
+        self.check_plan_end(tid, address, sp);
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        let before = thread.passed.replace((address, sp));
-        // It was told. A signal handler ran in between, or the byte was back before the step.
-        if (std::mem::take(&mut thread.returns) || was_over) && before == thread.passed {
+        let before = thread.reported.replace((address, sp));
+        // Already reported: a signal handler ran in between, or the byte was inserted before the
+        // step.
+        if (std::mem::take(&mut thread.in_handler) || was_stepping_over)
+            && before == thread.reported
+        {
             return;
         }
-        let wanted = self.breakpoints.at(address).map(|it| it.wanted.clone());
-        for who in wanted.into_iter().flatten() {
-            self.hold_for(tid, who, What::Breakpoint(address));
+        let owners = self.breakpoints.at(address).map(|it| it.owners.clone());
+        for owner in owners.into_iter().flatten() {
+            self.hold_for(tid, owner, WorkerEventKind::Breakpoint(address));
         }
     }
 
-    /// Whether the errand of a thread ends at this trap.
-    fn came_back(&mut self, tid: i32, address: u64, sp: u64) {
-        let errand = self.threads.get(&tid).and_then(|it| it.errand.as_ref());
-        let Some(errand) = errand.filter(|it| it.trap() == Some(address)) else { return };
-        match &errand.way {
-            // Deeper calls of the same procedure return here with more on the stack.
-            Way::Back { sp: own, told, .. } if sp >= *own => {
-                let value = Registers::of(tid).map_or(0, |it| it.returned());
-                let what = match told {
-                    Return::Step => What::Stepped(address),
-                    Return::Value => What::Finished(value),
+    /// Completes the plan of a thread if this trap ends it.
+    fn check_plan_end(&mut self, tid: i32, address: u64, sp: u64) {
+        let plan = self.threads.get(&tid).and_then(|it| it.plan.as_ref());
+        let Some(plan) = plan.filter(|it| it.trap() == Some(address)) else { return };
+        match &plan.kind {
+            // Recursive calls return here too, with a lower stack pointer.
+            PlanKind::RunTo { sp: own, report, .. } if sp >= *own => {
+                let value = Registers::read(tid).map_or(0, |it| it.returned());
+                let event = match report {
+                    ReturnReport::Step => WorkerEventKind::Stepped(address),
+                    ReturnReport::Value => WorkerEventKind::Finished(value),
                 };
-                self.done(tid, what);
+                self.finish_plan(tid, event);
             }
-            Way::Call { before, .. } if sp == before.sp => self.called(tid),
+            PlanKind::Call { before, .. } if sp == before.sp => self.finish_call(tid),
             _ => {}
         }
     }
 
-    fn stepped(&mut self, tid: i32, registers: &Registers) {
-        self.abandon_step_of(tid);
+    fn handle_step(&mut self, tid: i32, registers: &Registers) {
+        self.end_step_over_of(tid);
         let (pc, sp) = (registers.pc(), registers.sp());
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        match thread.errand.as_mut().map(|it| &mut it.way) {
-            Some(Way::Step) => self.done(tid, What::Stepped(pc)),
-            Some(way @ Way::Next { .. }) => {
-                let Way::Next { pc: old, sp: old_sp } = *way else { return };
-                let word = memory::word(&self.subject, sp).unwrap_or(0);
+        match thread.plan.as_mut().map(|it| &mut it.kind) {
+            Some(PlanKind::Step) => self.finish_plan(tid, WorkerEventKind::Stepped(pc)),
+            Some(kind @ PlanKind::Next { .. }) => {
+                let PlanKind::Next { pc: old, sp: old_sp } = *kind else { return };
+                let word = memory::word(&self.process, sp).unwrap_or(0);
                 if was_call((old, old_sp), (pc, sp), word) {
-                    *way = Way::Back { address: word, sp: old_sp, told: Return::Step };
+                    *kind =
+                        PlanKind::RunTo { address: word, sp: old_sp, report: ReturnReport::Step };
                 } else {
-                    self.done(tid, What::Stepped(pc));
+                    self.finish_plan(tid, WorkerEventKind::Stepped(pc));
                 }
             }
             _ => {}
         }
     }
 
-    /// The errand of a thread is done: it is held for who sent it.
-    pub fn done(&mut self, tid: i32, what: What) {
-        let errand = self.threads.get_mut(&tid).and_then(|it| it.errand.take());
-        if let Some(errand) = errand {
-            self.hold_for(tid, (errand.tool, errand.mark), what);
+    /// Completes the plan of a thread and holds it for the tool.
+    pub fn finish_plan(&mut self, tid: i32, kind: WorkerEventKind) {
+        let plan = self.threads.get_mut(&tid).and_then(|it| it.plan.take());
+        if let Some(plan) = plan {
+            self.hold_for(tid, (plan.tool, plan.tag), kind);
         }
     }
 
-    /// A step over a breakpoint is over, one way or the other: the byte comes back.
-    pub fn abandon_step_of(&mut self, tid: i32) {
-        let over = self.threads.get_mut(&tid).and_then(|it| it.over.take());
+    /// Ends a step over a breakpoint, completed or not, and inserts the byte again.
+    pub fn end_step_over_of(&mut self, tid: i32) {
+        let over = self.threads.get_mut(&tid).and_then(|it| it.stepping_over.take());
         if let Some((address, _)) = over {
-            self.end_step(address);
+            self.insert_byte_again(address);
         }
     }
 
-    fn abandon_step(&mut self, thread: &Tracee) {
-        if let Some((address, _)) = thread.over {
-            self.end_step(address);
+    fn end_step_over(&mut self, thread: &Tracee) {
+        if let Some((address, _)) = thread.stepping_over {
+            self.insert_byte_again(address);
         }
     }
 
-    /// Whom a tool has sent out comes back to nobody.
-    pub fn recall(&mut self, tid: i32) {
+    /// Cancels the plan of a thread without an event.
+    pub fn cancel_plan(&mut self, tid: i32) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        match thread.errand.as_mut().map(|it| &mut it.way) {
-            // It must be stopped to be made what it was.
-            Some(Way::Call { until, .. }) => *until = Instant::now(),
-            _ => thread.errand = None,
+        match thread.plan.as_mut().map(|it| &mut it.kind) {
+            // The thread must be stopped to be restored.
+            Some(PlanKind::Call { until, .. }) => *until = Instant::now(),
+            _ => thread.plan = None,
         }
         self.expire_call(tid, Instant::now());
-        self.settle(tid);
+        self.resume_or_detach(tid);
     }
 
-    /// Whether another tool's hold keeps this one from sending the thread out.
-    pub fn may_send(&self, tid: i32, tool: Tool) -> Result<(), Trouble> {
+    /// Checks that no other tool holds the thread and that it has no plan.
+    pub fn check_plan_allowed(&self, tid: i32, tool: ToolId) -> Result<(), ControlError> {
         match self.threads.get(&tid) {
-            Some(thread) if thread.is_held_by_another(tool) => Err(Trouble::Locked),
-            Some(thread) if thread.errand.is_some() => {
-                Err(Trouble::state("the thread is on another errand"))
+            Some(thread) if thread.is_held_by_another(tool) => Err(ControlError::Locked),
+            Some(thread) if thread.plan.is_some() => {
+                Err(ControlError::wrong_state("the thread is executing another step or call"))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Whether a program of the kernel that holds threads one by one sends a thread this signal. The
-/// one that stops goes to those that block the other; else it is for the whole process.
-fn is_for_us(tid: i32, signal: i32) -> bool {
-    let blocks_urgent = || trace::signal_mask(tid).is_ok_and(|mask| mask >> (URGENT - 1) & 1 == 1);
-    signal == URGENT || (signal == STOPS && blocks_urgent())
+/// Whether rule programs send this signal to hold a single thread: `SIGURG`, or `SIGSTOP` if the
+/// thread blocks `SIGURG`. Any other `SIGSTOP` is for the whole process.
+fn is_rule_signal(tid: i32, signal: i32) -> bool {
+    let blocks_sigurg = || ptrace::signal_mask(tid).is_ok_and(|mask| mask >> (SIGURG - 1) & 1 == 1);
+    signal == SIGURG || (signal == SIGSTOP && blocks_sigurg())
 }

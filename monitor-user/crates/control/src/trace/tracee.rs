@@ -1,138 +1,138 @@
-//! One thread that we trace: how it stands, who holds it, what it is on.
+//! One traced thread: its state, its holders, its plan.
 //!
-//! In: requests to the kernel about this thread. Out: the same, with what must be remembered
-//! between them. What a stop means and what comes next is decided in `stop` and `onward`.
+//! Wraps the ptrace requests on this thread and keeps the state between them. What a stop means is
+//! decided in `stop`, and what comes next in `resume`.
 
-use super::super::act::Tool;
-use super::super::holder::Cause;
-use super::super::machine::{self, Slots};
-use super::super::trouble::Trouble;
-use super::errand::Errand;
-use monitor_sys::trace;
-use monitor_sys::trace::Onward;
+use super::super::error::ControlError;
+use super::super::machine::{self, DebugSlots};
+use super::super::messages::ToolId;
+use super::super::stop_reason::StopReason;
+use super::thread_plan::ThreadPlan;
+use monitor_sys::ptrace;
+use monitor_sys::ptrace::ResumeMode;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// The one that kernel programs send to a thread that is traced; a socket sends it, too.
-pub const URGENT: i32 = Signal::URG.as_raw();
+/// The signal that rule programs send to a traced thread; sockets send it, too.
+pub const SIGURG: i32 = Signal::URG.as_raw();
 
-/// How a thread stands.
+/// Whether a thread is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stands {
-    /// On its own feet.
-    Runs,
-    /// Where we can look at it.
+pub enum RunState {
+    /// It runs.
+    Running,
+    /// In a ptrace stop, where requests are possible.
     Stopped,
-    /// With its process, by somebody's `SIGSTOP`; it must be interrupted to be looked at.
-    Listens,
+    /// In a group stop with its process; it must be interrupted before requests are possible.
+    Listening,
 }
 
-/// What a new thread has to do with the process.
+/// How a new traced thread relates to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kin {
-    /// It is one of its threads, or runs on its memory as a child of vfork(2) does.
+pub enum NewThread {
+    /// It shares the memory: a thread, or a child of vfork(2).
     Thread,
-    /// It is a child with a copy of the memory, bytes of ours included.
-    Copy,
+    /// A forked child with a copy of the memory, including our breakpoint bytes.
+    ForkCopy,
 }
 
-/// A thread that we trace.
+/// A traced thread.
 #[derive(Debug)]
 pub struct Tracee {
-    /// Its number.
+    /// Thread id.
     pub tid: i32,
-    /// How it stands.
-    pub stands: Stands,
-    /// What it is to the process.
-    pub kin: Kin,
-    /// The signal that it goes on with, or 0.
+    /// Whether it is stopped.
+    pub state: RunState,
+    /// Its relation to the process.
+    pub relation: NewThread,
+    /// The signal that it continues with, or 0.
     pub signal: i32,
-    /// Its process was stopped when we saw it last.
-    pub in_group: bool,
-    /// It stops here because its process is stopped.
+    /// Its process was in a group stop at the last stop.
+    pub in_group_stop: bool,
+    /// The current stop is a group stop.
     pub at_group_stop: bool,
-    /// It was interrupted, and has not stopped for that yet.
+    /// It was interrupted and has not stopped yet.
     pub interrupted: bool,
-    /// Somebody waits for its stop and looks at it next.
-    pub asked: bool,
-    /// Who holds it, and until when.
-    pub holders: BTreeMap<(Tool, Cause), Option<Instant>>,
-    /// What it is on.
-    pub errand: Option<Errand>,
-    /// The breakpoint whose byte is lifted while it makes one step, and since when.
-    pub over: Option<(u64, Instant)>,
-    /// The breakpoint and stack pointer that were told already.
-    pub passed: Option<(u64, u64)>,
-    /// A signal handler runs between that and the step over it.
-    pub returns: bool,
-    /// The signal of a kernel program that it stands for; it is not for the thread itself.
-    pub caught: Option<i32>,
-    /// Its call is past its time, and it was interrupted for that.
-    pub late: bool,
-    slots: Slots,
+    /// A caller waits for its stop or is inspecting it.
+    pub inspected: bool,
+    /// The holders, and when each expires.
+    pub holders: BTreeMap<(ToolId, StopReason), Option<Instant>>,
+    /// The plan that it executes.
+    pub plan: Option<ThreadPlan>,
+    /// The breakpoint whose byte is removed while it makes one step, and since when.
+    pub stepping_over: Option<(u64, Instant)>,
+    /// Address and stack pointer of the last reported breakpoint.
+    pub reported: Option<(u64, u64)>,
+    /// A signal handler runs between that report and the step over it.
+    pub in_handler: bool,
+    /// The rule program's signal that stopped it, which is not meant for the thread.
+    pub rule_signal: Option<i32>,
+    /// Its call has exceeded its time, and it was interrupted for that.
+    pub timed_out: bool,
+    slots: DebugSlots,
 }
 
 impl Tracee {
-    /// One that has just been seized, or was born to one that is.
-    pub fn new(tid: i32, kin: Kin) -> Self {
+    /// A thread that was just seized, or created by a traced one.
+    pub fn new(tid: i32, relation: NewThread) -> Self {
         Self {
             tid,
-            kin,
-            stands: Stands::Runs,
+            relation,
+            state: RunState::Running,
             signal: 0,
-            in_group: false,
+            in_group_stop: false,
             at_group_stop: false,
             interrupted: false,
-            asked: false,
+            inspected: false,
             holders: BTreeMap::new(),
-            errand: None,
-            over: None,
-            passed: None,
-            returns: false,
-            caught: None,
-            late: false,
-            slots: Slots::default(),
+            plan: None,
+            stepping_over: None,
+            reported: None,
+            in_handler: false,
+            rule_signal: None,
+            timed_out: false,
+            slots: DebugSlots::default(),
         }
     }
 
-    /// Asks it to stop, once.
+    /// Interrupts it, unless that was done already.
     pub fn interrupt(&mut self) {
-        if self.stands != Stands::Stopped && !self.interrupted {
-            // One that has ended meanwhile tells so by its status.
-            self.interrupted = trace::interrupt(self.tid).is_ok();
+        if self.state != RunState::Stopped && !self.interrupted {
+            // If it has ended, its wait status reports that.
+            self.interrupted = ptrace::interrupt(self.tid).is_ok();
         }
     }
 
-    /// The signal of a kernel program is not for the thread, unless somebody says that it is one
-    /// that only looks like it. That is told by each who was asked, and who met his event is right.
-    pub fn heed(&mut self, delivers: bool) {
-        match (delivers, self.caught) {
+    /// Delivers or discards the signal that seemed to come from a rule program. Each watch decides;
+    /// a watch whose event occurred overrides the others.
+    pub fn resolve_rule_signal(&mut self, deliver_signal: bool) {
+        match (deliver_signal, self.rule_signal) {
             (true, Some(signal)) => self.signal = signal,
-            (false, Some(_)) => (self.signal, self.caught) = (0, Some(0)),
+            (false, Some(_)) => (self.signal, self.rule_signal) = (0, Some(0)),
             _ => {}
         }
     }
 
-    /// Lets it go on, with its signal.
-    pub fn resume(&mut self, onward: Onward) {
+    /// Resumes it with its signal.
+    pub fn resume(&mut self, mode: ResumeMode) {
         let signal = std::mem::take(&mut self.signal);
-        if trace::resume(self.tid, onward, signal).is_ok() {
-            let listens = onward == Onward::Listening;
-            self.stands = if listens { Stands::Listens } else { Stands::Runs };
+        if ptrace::resume(self.tid, mode, signal).is_ok() {
+            let listens = mode == ResumeMode::Listen;
+            self.state = if listens { RunState::Listening } else { RunState::Running };
             self.at_group_stop = false;
-            self.caught = None;
+            self.rule_signal = None;
         }
     }
 
-    /// Back to its stopped process: it stops again before an instruction of its own.
-    pub fn rejoin(&mut self) {
-        self.interrupted = trace::interrupt(self.tid).is_ok();
-        self.resume(Onward::Freely);
+    /// Returns it to the group stop of its process, before it executes an instruction.
+    pub fn rejoin_group_stop(&mut self) {
+        self.interrupted = ptrace::interrupt(self.tid).is_ok();
+        self.resume(ResumeMode::Continue);
     }
 
-    /// Sets where it traps, if that changes.
-    pub fn set_slots(&mut self, slots: Slots) -> Result<(), Trouble> {
+    /// Writes its debug registers, if they change.
+    pub fn set_slots(&mut self, slots: DebugSlots) -> Result<(), ControlError> {
         if self.slots != slots {
             machine::set_slots(self.tid, &slots)?;
             self.slots = slots;
@@ -140,25 +140,26 @@ impl Tracee {
         Ok(())
     }
 
-    /// Whether debug registers of ours are in it.
+    /// Whether it has debug registers of ours.
     pub fn has_slots(&self) -> bool {
-        self.slots != Slots::default()
+        self.slots != DebugSlots::default()
     }
 
-    /// Leaves it as it was found; it stands stopped.
+    /// Clears its debug registers and detaches it; it must be stopped.
     pub fn detach(&mut self) {
-        let _gone = self.set_slots(Slots::default());
-        let _gone = trace::detach(self.tid, std::mem::take(&mut self.signal));
+        let _gone = self.set_slots(DebugSlots::default());
+        let _gone = ptrace::detach(self.tid, std::mem::take(&mut self.signal));
     }
 
-    /// Whether anybody holds it, but those for whom it is out.
+    /// Whether any holder holds it that does not wait for its plan.
     pub fn is_held(&self) -> bool {
-        let waits = |holder| self.errand.as_ref().is_some_and(|it| it.despite.contains(holder));
-        self.holders.keys().any(|holder| !waits(holder))
+        let is_waiting =
+            |holder| self.plan.as_ref().is_some_and(|it| it.waiting_holders.contains(holder));
+        self.holders.keys().any(|holder| !is_waiting(holder))
     }
 
-    /// Whether a tool other than this holds it.
-    pub fn is_held_by_another(&self, tool: Tool) -> bool {
+    /// Whether a tool other than this one holds it.
+    pub fn is_held_by_another(&self, tool: ToolId) -> bool {
         self.holders.keys().any(|(holder, _)| *holder != tool)
     }
 }

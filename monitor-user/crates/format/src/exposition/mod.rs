@@ -1,8 +1,7 @@
-//! Metrics before they are text: families of points, as every exposition of them needs them.
+//! Metric families, independent of their encoding.
 //!
-//! In: a frame and its layout. Out: families with base units and Prometheus' names, no rates
-//! (whoever collects computes them), no time stamps. How they are written stands in `text`,
-//! `protobuf` and `otlp`, each of which walks the same families.
+//! In: a frame and its layout. Out: families with base units and Prometheus' names, without rates
+//! (the collector computes them) and timestamps. `text`, `protobuf` and `otlp` encode them.
 
 mod otlp;
 mod protobuf;
@@ -11,95 +10,95 @@ mod text;
 pub use text::{Dialect, text};
 
 use super::Layout;
-use super::object::{Head, Object, Sums};
+use super::object::{GroupHead, GroupSums, Object};
 use monitor_model::field::{Category, GroupField, Role, Unit};
 use monitor_model::group::{Group, Grouped};
 use monitor_model::histogram::{Histogram, Latencies};
 use monitor_model::id::Ns;
 use monitor_model::rates::Rates;
-use monitor_model::sample::{Device, Lost, Node, Process, Sample};
+use monitor_model::sample::{Device, Node, Process, ProgramLoss, Sample};
 
-/// Names and values that tell one point of a family from another.
+/// Label names and values of a point.
 pub type Labels = Vec<(&'static str, Box<str>)>;
 
-/// All that is exposed at once.
+/// All families of one scrape.
 #[derive(Debug, Default)]
 pub struct Exposition {
-    /// The sets of labels, which many points share.
+    /// The label sets; points refer to them by index.
     pub labels: Vec<Labels>,
-    /// The families, in their order.
+    /// The families, in order.
     pub families: Vec<Family>,
 }
 
-/// How an exposition is written.
+/// The encoding of an exposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// Text, in one of its dialects.
     Text(Dialect),
-    /// Prometheus' messages, with native histograms.
+    /// Prometheus' protobuf messages, with native histograms.
     Protobuf,
     /// OTLP metrics in JSON.
     Otlp,
 }
 
-/// What a family is.
+/// The metric type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Only grows.
+pub enum MetricType {
+    /// A cumulative value that only grows.
     Counter,
-    /// Goes up and down.
+    /// A value that can go up and down.
     Gauge,
-    /// One, with labels that say something.
+    /// The constant 1, with labels as information.
     Info,
-    /// Durations, counted by length.
+    /// A histogram of durations.
     Histogram,
 }
 
-/// One family.
+/// A metric family.
 #[derive(Debug)]
 pub struct Family {
-    /// Its name without what the shape adds to it (`_total`, `_info`).
+    /// The name without the suffix of its type (`_total`, `_info`).
     pub stem: String,
-    /// The unit that its name ends with; empty without one.
+    /// The unit at the end of the name; empty without one.
     pub unit: &'static str,
-    /// What it means, in a sentence without a full stop.
+    /// The help text, a sentence without a full stop.
     pub help: &'static str,
-    /// What it is.
-    pub shape: Shape,
-    /// Its points: the place of the labels, and the value.
+    /// The metric type.
+    pub metric_type: MetricType,
+    /// The points: index of the label set, and value.
     pub points: Vec<(usize, f64)>,
-    /// Its points, if it is of durations.
+    /// The points of a histogram: index of the label set, and histogram.
     pub durations: Vec<(usize, Histogram)>,
 }
 
 impl Family {
-    /// The name of a point in the text forms.
+    /// The name of a sample in the text formats.
     pub fn name(&self) -> String {
-        match self.shape {
-            Shape::Counter => format!("{}_total", self.stem),
-            Shape::Info => format!("{}_info", self.stem),
-            Shape::Gauge | Shape::Histogram => self.stem.clone(),
+        match self.metric_type {
+            MetricType::Counter => format!("{}_total", self.stem),
+            MetricType::Info => format!("{}_info", self.stem),
+            MetricType::Gauge | MetricType::Histogram => self.stem.clone(),
         }
     }
 }
 
-/// A family that is not of the field list: name, unit, meaning, shape.
-pub type Heading = (&'static str, &'static str, &'static str, Shape);
+/// Name, unit, help and type of a family that is not from the field list.
+pub type FamilyHead = (&'static str, &'static str, &'static str, MetricType);
 
 impl Exposition {
-    /// A family by itself. One without a point is left out.
-    pub fn add(&mut self, head: Heading, points: impl IntoIterator<Item = (Labels, f64)>) {
+    /// Adds a family. A family without points is left out.
+    pub fn add(&mut self, head: FamilyHead, points: impl IntoIterator<Item = (Labels, f64)>) {
         let (stem, unit, help, shape) = head;
         let points: Vec<_> =
             points.into_iter().map(|(it, value)| (self.label(it), value)).collect();
         if !points.is_empty() {
             let durations = Vec::new();
             let stem = stem.to_owned();
-            self.families.push(Family { stem, unit, help, shape, points, durations });
+            self.families.push(Family { stem, unit, help, metric_type: shape, points, durations });
         }
     }
 
-    /// All of it, as it was at this time on this node.
+    /// Encodes all families, with node and time where the encoding has them.
     pub fn encode(&self, encoding: Encoding, node: &str, at: Ns) -> Vec<u8> {
         match encoding {
             Encoding::Text(dialect) => {
@@ -117,48 +116,48 @@ impl Exposition {
         self.labels.len() - 1
     }
 
-    /// Who reads, in which version, and what he had to drop.
-    pub fn reader(&mut self, sample: &Sample) {
-        let (version, backend) = (env!("CARGO_PKG_VERSION").into(), sample.source.name().into());
+    /// Adds version and backend of the monitor, and its lost records.
+    pub fn add_reader(&mut self, sample: &Sample) {
+        let (version, backend) = (env!("CARGO_PKG_VERSION").into(), sample.backend.name().into());
         let help = "Version of the monitor, and the backend that reads";
         let labels = vec![("version", version), ("backend", backend)];
-        self.add(("monitor_build", "", help, Shape::Info), [(labels, 1.0)]);
+        self.add(("monitor_build", "", help, MetricType::Info), [(labels, 1.0)]);
         let help = "Records that a BPF program had to drop";
-        let head = ("monitor_lost_records", "", help, Shape::Counter);
-        self.add(head, sample.lost.iter().flat_map(lost));
+        let head = ("monitor_lost_records", "", help, MetricType::Counter);
+        self.add(head, sample.lost.iter().flat_map(loss_points));
     }
 
-    /// Processes one by one.
-    pub fn processes(&mut self, processes: &[Process], layout: &Layout) {
-        self.category("process", (processes, &layout.processes), |it| {
-            let pid = it.id.pid.0.to_string().into();
-            vec![("pid", pid), ("comm", it.comm().into())]
+    /// Adds each process.
+    pub fn add_processes(&mut self, processes: &[Process], layout: &Layout) {
+        self.add_category("process", (processes, &layout.processes), |process| {
+            let pid = process.id.pid.0.to_string().into();
+            vec![("pid", pid), ("comm", process.comm().into())]
         });
     }
 
-    /// Processes by group.
-    pub fn groups(&mut self, grouped: &Grouped, layout: &Layout) {
-        let heads: Vec<_> = grouped.groups.iter().map(Head).collect();
+    /// Adds each group.
+    pub fn add_groups(&mut self, grouped: &Grouped, layout: &Layout) {
+        let heads: Vec<_> = grouped.groups.iter().map(GroupHead).collect();
         let fields: Vec<_> = GroupField::all().collect();
-        self.category("group", (&heads, &fields), |it| group(it.0));
-        let sums: Vec<_> = grouped.groups.iter().map(Sums).collect();
-        self.category("group", (&sums, &layout.of_groups()), |it| group(it.0));
+        self.add_category("group", (&heads, &fields), |it| group_labels(it.0));
+        let sums: Vec<_> = grouped.groups.iter().map(GroupSums).collect();
+        self.add_category("group", (&sums, &layout.group_fields()), |it| group_labels(it.0));
         if layout.histograms {
-            self.latencies(&grouped.groups);
+            self.add_latencies(&grouped.groups);
         }
     }
 
-    /// The node with its processors, disks and interfaces.
-    pub fn node(&mut self, node: &Node, layout: &Layout) {
-        self.category("node", (std::slice::from_ref(node), &layout.node), |_| Labels::new());
+    /// Adds the node with its processors, disks and interfaces.
+    pub fn add_node(&mut self, node: &Node, layout: &Layout) {
+        self.add_category("node", (std::slice::from_ref(node), &layout.node), |_| Labels::new());
         let cpu = |(number, _): &(u32, _)| vec![("cpu", number.to_string().into())];
-        self.category("cpu", (&node.cpus, &layout.cpus), cpu);
-        self.category("disk", (&node.disks, &layout.disks), |it| device("device", it));
-        self.category("net", (&node.nets, &layout.nets), |it| device("interface", it));
+        self.add_category("cpu", (&node.cpus, &layout.cpus), cpu);
+        self.add_category("disk", (&node.disks, &layout.disks), |it| device_labels("device", it));
+        self.add_category("net", (&node.nets, &layout.nets), |it| device_labels("interface", it));
     }
 
-    /// The families of one category.
-    fn category<O: Object>(
+    /// Adds the families of one category.
+    fn add_category<O: Object>(
         &mut self,
         prefix: &str,
         (objects, fields): (&[O], &[O::Field]),
@@ -167,45 +166,52 @@ impl Exposition {
         let first = self.labels.len();
         self.labels.extend(objects.iter().map(label));
         for &field in fields {
-            self.family(prefix, (objects, first), field);
+            self.add_family(prefix, (objects, first), field);
         }
     }
 
-    /// One family, unless nobody has the field.
-    fn family<O: Object>(&mut self, prefix: &str, of: (&[O], usize), it: O::Field) {
+    /// Adds the family of a field, unless no object has it.
+    fn add_family<O: Object>(&mut self, prefix: &str, of: (&[O], usize), it: O::Field) {
         let (objects, first) = of;
         let field = it.field();
         let shape = match field.role {
-            Role::Gauge => Shape::Gauge,
-            Role::Counter => Shape::Counter,
+            Role::Gauge => MetricType::Gauge,
+            Role::Counter => MetricType::Counter,
             Role::Label | Role::RateOf(_) => return,
         };
         let scale = if field.unit == Unit::Nanoseconds { 1e9 } else { 1.0 };
-        // Letters and texts have no number.
+        // Letters and texts are not numbers.
         let number = |object: &O| object.number(it)?.as_f64().filter(|it| it.is_finite());
         let points = objects.iter().zip(first..);
-        let points = points.filter_map(|(it, place)| Some((place, number(it)? / scale)));
+        let points = points.filter_map(|(it, index)| Some((index, number(it)? / scale)));
         let points: Vec<_> = points.collect();
         if !points.is_empty() {
             let (stem, unit) = stem(prefix, it);
             let durations = Vec::new();
-            self.families.push(Family { stem, unit, help: field.help, shape, points, durations });
+            self.families.push(Family {
+                stem,
+                unit,
+                help: field.help,
+                metric_type: shape,
+                points,
+                durations,
+            });
         }
     }
 
-    /// How long the requests of each group took, and how long it waited for a processor.
-    fn latencies(&mut self, groups: &[Group]) {
+    /// Adds the block I/O and run-queue latencies of each group.
+    fn add_latencies(&mut self, groups: &[Group]) {
         type Of = fn(&Latencies) -> &Option<Histogram>;
         const ALL: [(&str, &str, Of); 3] = [
-            ("block_read_latency", "Block reads from submission to completion", |it| {
-                &it.block_read
+            ("block_read_latency", "Block reads from submission to completion", |latencies| {
+                &latencies.block_read
             }),
             ("block_write_latency", "Block writes, the same", |it| &it.block_write),
             ("run_queue_latency", "Waits for a processor", |it| &it.run_queue),
         ];
         for (name, help, of) in ALL {
             let there =
-                groups.iter().filter_map(|it| Some((group(it), of(&it.latencies).clone()?)));
+                groups.iter().filter_map(|it| Some((group_labels(it), of(&it.latencies).clone()?)));
             let there: Vec<_> = there.collect();
             let durations: Vec<_> = there.into_iter().map(|(l, it)| (self.label(l), it)).collect();
             if !durations.is_empty() {
@@ -213,7 +219,7 @@ impl Exposition {
                     stem: format!("monitor_group_{name}_seconds"),
                     unit: "seconds",
                     help,
-                    shape: Shape::Histogram,
+                    metric_type: MetricType::Histogram,
                     points: Vec::new(),
                     durations,
                 });
@@ -222,36 +228,36 @@ impl Exposition {
     }
 }
 
-/// All that a frame shows.
-pub fn of_frame(rates: &Rates, processes: &[Process], layout: &Layout) -> Exposition {
-    let mut it = Exposition::default();
-    it.reader(&rates.sample);
+/// The families of a frame.
+pub fn from_frame(rates: &Rates, processes: &[Process], layout: &Layout) -> Exposition {
+    let mut exposition = Exposition::default();
+    exposition.add_reader(&rates.sample);
     match &rates.groups {
-        Some(grouped) => it.groups(grouped, layout),
-        None if layout.scope.processes() => it.processes(processes, layout),
+        Some(grouped) => exposition.add_groups(grouped, layout),
+        None if layout.scope.processes() => exposition.add_processes(processes, layout),
         None => {}
     }
     if let Some(node) = &rates.sample.node_stats {
-        it.node(node, layout);
+        exposition.add_node(node, layout);
     }
-    it
+    exposition
 }
 
-fn lost(lost: &Lost) -> [(Labels, f64); 2] {
+fn loss_points(lost: &ProgramLoss) -> [(Labels, f64); 2] {
     [("ring_full", lost.ring_full), ("table_full", lost.table_full)].map(|(cause, count)| {
         (vec![("program", (&*lost.program).into()), ("cause", cause.into())], count as f64)
     })
 }
 
-fn group(group: &Group) -> Labels {
+fn group_labels(group: &Group) -> Labels {
     vec![("by", group.by.name().into()), ("name", (&*group.name).into())]
 }
 
-fn device<R>(label: &'static str, device: &Device<R>) -> Labels {
+fn device_labels<R>(label: &'static str, device: &Device<R>) -> Labels {
     vec![(label, (&*device.name).into())]
 }
 
-/// The name of a family, in base units, and its unit.
+/// The name of a family in base units, and its unit.
 fn stem<F: Category>(prefix: &str, it: F) -> (String, &'static str) {
     let field = it.field();
     let (name, unit) = match field.unit {
@@ -284,7 +290,7 @@ mod tests {
     #[test]
     fn a_family_without_a_point_is_left_out() {
         let mut it = Exposition::default();
-        it.add(("monitor_x", "", "Nothing", Shape::Gauge), []);
+        it.add(("monitor_x", "", "Nothing", MetricType::Gauge), []);
         assert!(it.families.is_empty());
     }
 }

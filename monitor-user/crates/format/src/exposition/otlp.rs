@@ -1,31 +1,31 @@
-//! Families as OTLP metrics in JSON, named by OpenTelemetry's semantic conventions where there is
-//! one, and `monitor.…` where there is none.
+//! Families as OTLP metrics in JSON. Names follow OpenTelemetry's semantic conventions where one
+//! exists, else they begin with `monitor.`.
 //!
-//! In: families, and of what and when they are. Out: the body of a POST to `/v1/metrics`.
-//! Families that a convention has as one metric (read and written bytes of a disk) become the
-//! points of one. Since when a counter counts is not said: of a group that is not one time.
-//! The form: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+//! In: families, node and time. Out: the body of a POST to `/v1/metrics`. Families that a
+//! convention defines as one metric (bytes read and written of a disk) become points of that
+//! metric. Points have no start time: the processes of a group have different ones.
+//! Encoding: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 
-use super::protobuf::{SCHEMA, native};
-use super::{Exposition, Family, Labels, Shape};
+use super::protobuf::{SCHEMA, native_buckets};
+use super::{Exposition, Family, Labels, MetricType};
 use monitor_model::histogram::Histogram;
 use monitor_model::id::Ns;
 use serde_json::{Value, json};
 
-/// Of what, and when.
+/// The resource that the metrics describe, and their time.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource<'a> {
     /// The node.
     pub node: &'a str,
-    /// When they were read, on the realtime clock.
+    /// Time of the reading, on the realtime clock.
     pub at: Ns,
 }
 
-/// A family, and what the conventions call it: metric, unit, and an attribute with its value.
-type Known = (&'static str, &'static str, &'static str, &'static str, &'static str);
+/// A family and its semantic convention: metric, unit, attribute and its value.
+type SemanticName = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 /// https://opentelemetry.io/docs/specs/semconv/system/ as of 2026-08.
-const KNOWN: &[Known] = &[
+const SEMANTIC_NAMES: &[SemanticName] = &[
     ("monitor_group_user_seconds", "process.cpu.time", "s", "cpu.mode", "user"),
     ("monitor_group_system_seconds", "process.cpu.time", "s", "cpu.mode", "system"),
     ("monitor_group_run_delay_seconds", "process.cpu.time", "s", "cpu.mode", "wait"),
@@ -118,7 +118,7 @@ const KNOWN: &[Known] = &[
     ),
 ];
 
-/// What our labels are called.
+/// The attribute names of labels.
 const ATTRIBUTES: [(&str, &str); 4] = [
     ("cpu", "cpu.logical_number"),
     ("device", "system.device"),
@@ -126,16 +126,16 @@ const ATTRIBUTES: [(&str, &str); 4] = [
     ("name", "monitor.group.name"),
 ];
 
-/// The body.
+/// Encodes the request body.
 pub fn otlp(all: &Exposition, of: Resource<'_>) -> Vec<u8> {
     let mut metrics: Vec<(String, Value)> = Vec::new();
     for family in &all.families {
-        let metric = Metric::of(family);
+        let metric = Metric::from_family(family);
         let mut points = metric.points(all, of.at);
         match metrics.iter_mut().find(|(name, _)| *name == metric.name) {
-            Some((_, there)) => {
-                let there = there.pointer_mut(&format!("/{}/dataPoints", metric.kind()));
-                there
+            Some((_, existing)) => {
+                let existing = existing.pointer_mut(&format!("/{}/dataPoints", metric.kind()));
+                existing
                     .and_then(Value::as_array_mut)
                     .into_iter()
                     .for_each(|it| it.append(&mut points));
@@ -144,7 +144,8 @@ pub fn otlp(all: &Exposition, of: Resource<'_>) -> Vec<u8> {
         }
     }
     let metrics: Vec<_> = metrics.into_iter().map(|(_, it)| it).collect();
-    let attributes = [text("service.name", "monitor"), text("host.name", of.node)];
+    let attributes =
+        [string_attribute("service.name", "monitor"), string_attribute("host.name", of.node)];
     let scope = json!({"name": "monitor", "version": env!("CARGO_PKG_VERSION")});
     let scoped = json!([{"scope": scope, "metrics": metrics}]);
     let resource = json!({"resource": {"attributes": attributes}, "scopeMetrics": scoped});
@@ -156,13 +157,13 @@ struct Metric<'a> {
     family: &'a Family,
     name: String,
     unit: &'static str,
-    /// What its points have in common.
+    /// An attribute of all its points.
     attribute: Option<(&'static str, &'static str)>,
 }
 
 impl<'a> Metric<'a> {
-    fn of(family: &'a Family) -> Self {
-        match KNOWN.iter().find(|it| it.0 == family.stem) {
+    fn from_family(family: &'a Family) -> Self {
+        match SEMANTIC_NAMES.iter().find(|it| it.0 == family.stem) {
             Some(&(_, name, unit, key, value)) => {
                 let attribute = (!key.is_empty()).then_some((key, value));
                 Self { family, name: name.into(), unit, attribute }
@@ -181,20 +182,22 @@ impl<'a> Metric<'a> {
     }
 
     const fn kind(&self) -> &'static str {
-        match self.family.shape {
-            Shape::Counter => "sum",
-            Shape::Gauge | Shape::Info => "gauge",
-            Shape::Histogram => "exponentialHistogram",
+        match self.family.metric_type {
+            MetricType::Counter => "sum",
+            MetricType::Gauge | MetricType::Info => "gauge",
+            MetricType::Histogram => "exponentialHistogram",
         }
     }
 
     fn json(&self, points: Vec<Value>) -> Value {
         let mut of_kind = json!({"dataPoints": points});
-        if self.family.shape != Shape::Gauge && self.family.shape != Shape::Info {
+        if self.family.metric_type != MetricType::Gauge
+            && self.family.metric_type != MetricType::Info
+        {
             // Cumulative.
             of_kind["aggregationTemporality"] = json!(2);
         }
-        if self.family.shape == Shape::Counter {
+        if self.family.metric_type == MetricType::Counter {
             of_kind["isMonotonic"] = json!(true);
         }
         let (name, unit, help) = (&self.name, self.unit, self.family.help);
@@ -203,13 +206,13 @@ impl<'a> Metric<'a> {
 
     fn points(&self, all: &Exposition, at: Ns) -> Vec<Value> {
         let time = at.0.to_string();
-        let numbers = self.family.points.iter().map(|&(place, value)| {
-            let attributes = self.attributes(&all.labels[place]);
+        let numbers = self.family.points.iter().map(|&(index, value)| {
+            let attributes = self.attributes(&all.labels[index]);
             json!({"attributes": attributes, "timeUnixNano": time, "asDouble": value})
         });
-        let durations = self.family.durations.iter().map(|(place, it)| {
+        let durations = self.family.durations.iter().map(|(index, it)| {
             let mut point = exponential(it);
-            point["attributes"] = json!(self.attributes(&all.labels[*place]));
+            point["attributes"] = json!(self.attributes(&all.labels[*index]));
             point["timeUnixNano"] = json!(time);
             point
         });
@@ -219,21 +222,21 @@ impl<'a> Metric<'a> {
     fn attributes(&self, labels: &Labels) -> Vec<Value> {
         let by = labels.iter().find(|(name, _)| *name == "by").map(|(_, by)| &**by);
         let ours = labels.iter().map(|(name, value)| match (*name, by) {
-            ("name", Some("comm")) => text("process.command", value),
-            ("name", Some("user")) => text("process.owner", value),
-            ("name", Some("cgroup")) => text("process.linux.cgroup", value),
+            ("name", Some("comm")) => string_attribute("process.command", value),
+            ("name", Some("user")) => string_attribute("process.owner", value),
+            ("name", Some("cgroup")) => string_attribute("process.linux.cgroup", value),
             (name, _) => match ATTRIBUTES.iter().find(|it| it.0 == name) {
-                Some((_, known)) => text(known, value),
-                None => text(&format!("monitor.{name}"), value),
+                Some((_, known)) => string_attribute(known, value),
+                None => string_attribute(&format!("monitor.{name}"), value),
             },
         });
-        ours.chain(self.attribute.map(|(key, value)| text(key, value))).collect()
+        ours.chain(self.attribute.map(|(key, value)| string_attribute(key, value))).collect()
     }
 }
 
-/// The buckets of a native histogram, told from the first to the last without a gap.
+/// Encodes a histogram; gaps between the first and the last bucket are zeros.
 fn exponential(of: &Histogram) -> Value {
-    let (zero, threshold, buckets) = native(of);
+    let (zero, threshold, buckets) = native_buckets(of);
     let first = buckets.first().map_or(0, |it| it.0);
     let mut counts = Vec::new();
     for (index, count) in buckets {
@@ -247,12 +250,12 @@ fn exponential(of: &Histogram) -> Value {
         "scale": SCHEMA,
         "zeroCount": zero.to_string(),
         "zeroThreshold": threshold,
-        // Prometheus counts a bucket by its end, OTLP by its beginning.
+        // Prometheus indexes a bucket by its upper bound, OTLP by its lower one.
         "positive": {"offset": first - 1, "bucketCounts": counts},
     })
 }
 
-fn text(key: &str, value: &str) -> Value {
+fn string_attribute(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
@@ -266,24 +269,27 @@ mod tests {
     }
 
     #[test]
-    fn what_a_convention_has_as_one_metric_is_one() {
+    fn families_of_one_conventional_metric_are_merged() {
         let mut all = Exposition::default();
         let disk = || vec![("device", "sda".into())];
-        all.add(("monitor_disk_reads", "", "Reads", Shape::Counter), [(disk(), 3.0)]);
-        all.add(("monitor_disk_writes", "", "Writes", Shape::Counter), [(disk(), 4.0)]);
+        all.add(("monitor_disk_reads", "", "Reads", MetricType::Counter), [(disk(), 3.0)]);
+        all.add(("monitor_disk_writes", "", "Writes", MetricType::Counter), [(disk(), 4.0)]);
         let body = body(&all);
         let metrics = &body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
         assert_eq!(metrics.as_array().map(Vec::len), Some(1));
         assert_eq!(metrics[0]["name"], "system.disk.operations");
         let points = &metrics[0]["sum"]["dataPoints"];
-        let want = json!([text("system.device", "sda"), text("disk.io.direction", "write")]);
+        let want = json!([
+            string_attribute("system.device", "sda"),
+            string_attribute("disk.io.direction", "write")
+        ]);
         assert_eq!((&points[1]["asDouble"], &points[1]["attributes"]), (&json!(4.0), &want));
     }
 
     #[test]
-    fn what_has_no_convention_keeps_its_own_name() {
+    fn a_family_without_a_convention_keeps_its_name() {
         let mut all = Exposition::default();
-        let head = ("monitor_node_psi_io_full_seconds", "seconds", "x", Shape::Counter);
+        let head = ("monitor_node_psi_io_full_seconds", "seconds", "x", MetricType::Counter);
         all.add(head, [(Labels::new(), 1.0)]);
         let metric = &body(&all)["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0];
         assert_eq!(
@@ -293,9 +299,9 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_between_buckets_is_told_as_zeros() {
+    fn a_gap_between_buckets_is_encoded_as_zeros() {
         let mut durations = Histogram::default();
-        [1_000_000_000, 2_000_000_000].into_iter().for_each(|ns| durations.note(Ns(ns)));
+        [1_000_000_000, 2_000_000_000].into_iter().for_each(|ns| durations.record(Ns(ns)));
         let point = exponential(&durations);
         assert_eq!(point["positive"]["offset"], 0);
         let counts = ["1", "0", "0", "0", "0", "0", "0", "0", "1"];

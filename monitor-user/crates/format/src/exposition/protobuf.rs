@@ -1,20 +1,21 @@
-//! Families as `io.prometheus.client.MetricFamily`, each behind its length: the only exposition in
-//! which durations are native histograms.
+//! Families as length-delimited `io.prometheus.client.MetricFamily` messages, with native
+//! histograms.
 //!
-//! In: families. Out: bytes. Our buckets are eighths of a doubling, cut evenly; those of schema 3
-//! are cut by ratio. What one of ours holds is put where its longest duration belongs, so a
-//! quantile is never told too short, and at most two buckets (18 %) too long.
-//! The message: https://github.com/prometheus/client_model/blob/master/io/prometheus/client/metrics.proto
+//! In: families. Out: bytes. The buckets of `Histogram` divide each power of two linearly by eight;
+//! those of schema 3 divide it by ratio. A count goes to the bucket of its upper bound, so a
+//! quantile is never too small, and at most two buckets (18 %) too large.
+//! The message is defined in
+//! https://github.com/prometheus/client_model/blob/master/io/prometheus/client/metrics.proto
 
-use super::{Exposition, Family, Shape};
+use super::{Exposition, Family, MetricType};
 use monitor_model::histogram::Histogram;
 use prost::encoding::{WireType, string, uint32};
 use prost::encoding::{double, encode_key, encode_varint, sint32, sint64, uint64};
 
-/// Buckets of a doubling are a power of two: this one.
+/// The resolution of native histograms: 2^3 buckets per power of two.
 pub const SCHEMA: i32 = 3;
 
-/// Writes all of it.
+/// Encodes all families.
 pub fn protobuf(all: &Exposition) -> Vec<u8> {
     let labels: Vec<_> = all.labels.iter().map(|pairs| labels(pairs)).collect();
     let mut out = Vec::new();
@@ -28,7 +29,7 @@ pub fn protobuf(all: &Exposition) -> Vec<u8> {
     out
 }
 
-/// Every label as field 1 of a metric.
+/// Encodes each label as field 1 of a metric.
 fn labels(pairs: &[(&'static str, Box<str>)]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut pair = Vec::new();
@@ -44,27 +45,27 @@ fn labels(pairs: &[(&'static str, Box<str>)]) -> Vec<u8> {
 fn family(it: &Family, labels: &[Vec<u8>], out: &mut Vec<u8>) {
     string::encode(1, &it.name(), out);
     string::encode(2, &it.help.to_owned(), out);
-    let (shape, field) = match it.shape {
-        Shape::Counter => (0, 3),
-        Shape::Gauge | Shape::Info => (1, 2),
-        Shape::Histogram => (4, 7),
+    let (shape, field) = match it.metric_type {
+        MetricType::Counter => (0, 3),
+        MetricType::Gauge | MetricType::Info => (1, 2),
+        MetricType::Histogram => (4, 7),
     };
     encode_key(3, WireType::Varint, out);
     encode_varint(shape, out);
     let (mut metric, mut value) = (Vec::new(), Vec::new());
-    for &(place, number) in &it.points {
+    for &(index, number) in &it.points {
         value.clear();
         double::encode(1, &number, &mut value);
-        point((&labels[place], field, &value), &mut metric, out);
+        point((&labels[index], field, &value), &mut metric, out);
     }
-    for (place, durations) in &it.durations {
+    for (index, durations) in &it.durations {
         value.clear();
         histogram(durations, &mut value);
-        point((&labels[*place], field, &value), &mut metric, out);
+        point((&labels[*index], field, &value), &mut metric, out);
     }
 }
 
-/// Field 4 of a family: labels, and what its shape calls the value.
+/// Encodes field 4 of a family: the labels, and the value in the field of its type.
 fn point(it: (&[u8], u32, &[u8]), metric: &mut Vec<u8>, out: &mut Vec<u8>) {
     let (labels, field, value) = it;
     metric.clear();
@@ -74,13 +75,13 @@ fn point(it: (&[u8], u32, &[u8]), metric: &mut Vec<u8>, out: &mut Vec<u8>) {
 }
 
 fn histogram(durations: &Histogram, out: &mut Vec<u8>) {
-    let (zero, threshold, buckets) = native(durations);
+    let (zero, threshold, buckets) = native_buckets(durations);
     uint64::encode(1, &durations.count(), out);
     double::encode(2, &durations.sum().seconds(), out);
     sint32::encode(5, &SCHEMA, out);
     double::encode(6, &threshold, out);
     uint64::encode(7, &zero, out);
-    // Runs of neighbours, and how much each differs from the one before.
+    // Spans of adjacent buckets, and the difference of each count to the previous one.
     let (mut last, mut before) = (None, 0);
     let mut spans: Vec<(i32, u32)> = Vec::new();
     let mut deltas = Vec::new();
@@ -102,8 +103,8 @@ fn histogram(durations: &Histogram, out: &mut Vec<u8>) {
     sint64::encode_packed(13, &deltas, out);
 }
 
-/// The count of the shortest, how long they may be, and the counts of the others by index.
-pub fn native(durations: &Histogram) -> (u64, f64, Vec<(i32, i64)>) {
+/// The count of the zero bucket, its upper bound in seconds, and the other counts by index.
+pub fn native_buckets(durations: &Histogram) -> (u64, f64, Vec<(i32, i64)>) {
     let mut zero = 0;
     let threshold = Histogram::shortest().seconds();
     let mut buckets: Vec<(i32, i64)> = Vec::new();
@@ -112,7 +113,7 @@ pub fn native(durations: &Histogram) -> (u64, f64, Vec<(i32, i64)>) {
             zero = count;
             continue;
         }
-        // The last one has no end.
+        // The last bucket has no upper bound.
         let within = if high.0 == u64::MAX { low } else { high };
         let index = (within.seconds().log2() * f64::from(1 << SCHEMA)).ceil() as i32;
         let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -124,7 +125,7 @@ pub fn native(durations: &Histogram) -> (u64, f64, Vec<(i32, i64)>) {
     (zero, threshold, buckets)
 }
 
-/// A message inside another.
+/// Encodes a nested message.
 fn nested(field: u32, bytes: &[u8], out: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, out);
     encode_varint(bytes.len() as u64, out);
@@ -137,22 +138,22 @@ mod tests {
     use monitor_model::id::Ns;
 
     #[test]
-    fn a_gauge_is_its_name_its_meaning_and_its_points() {
+    fn a_gauge_is_encoded_with_name_help_and_points() {
         let mut all = Exposition::default();
-        all.add(("x", "", "h", Shape::Gauge), [(vec![("a", "b".into())], 1.0)]);
+        all.add(("x", "", "h", MetricType::Gauge), [(vec![("a", "b".into())], 1.0)]);
         let want = b"\x1d\x0a\x01x\x12\x01h\x18\x01\x22\x13\x0a\x06\x0a\x01a\x12\x01b\
                      \x12\x09\x09\0\0\0\0\0\0\xf0\x3f";
         assert_eq!(protobuf(&all), want);
     }
 
     #[test]
-    fn a_duration_is_counted_where_its_bucket_ends() {
+    fn a_duration_is_counted_at_the_upper_bound_of_its_bucket() {
         let mut durations = Histogram::default();
         let all = [5, 1_000_000_000, 1_000_000_000, 2_000_000_000];
-        all.into_iter().for_each(|ns| durations.note(Ns(ns)));
-        let (zero, threshold, buckets) = native(&durations);
+        all.into_iter().for_each(|ns| durations.record(Ns(ns)));
+        let (zero, threshold, buckets) = native_buckets(&durations);
         assert_eq!((zero, threshold), (1, 1.023e-6));
-        // A second lies in the eighth up to 1.006 s, two seconds in the one up to 2.013 s.
+        // One second is in the bucket up to 1.006 s, two seconds in the one up to 2.013 s.
         assert_eq!(buckets, [(1, 2), (9, 1)]);
     }
 }

@@ -1,13 +1,13 @@
-//! Families as text: Prometheus' own form, and OpenMetrics 1.0.
+//! Families as text: the format of Prometheus, and OpenMetrics 1.0.
 //!
-//! In: families. Out: lines. The two differ in where `_total` stands, in units and in how the end
-//! is told. Durations have classic buckets, one for each doubling: what text can say of them.
+//! In: families. Out: lines. The two differ in the name of counters in the header, in units and in
+//! the end marker. Histograms have classic buckets, one per power of two.
 
-use super::{Exposition, Family, Labels, Shape};
+use super::{Exposition, Family, Labels, MetricType};
 use monitor_model::histogram::Histogram;
 use std::fmt::Write;
 
-/// Which of the two.
+/// The dialect of the text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `text/plain; version=0.0.4`.
@@ -16,31 +16,31 @@ pub enum Dialect {
     OpenMetrics,
 }
 
-/// Writes all of it, and the end. Writing to a `String` cannot fail.
+/// Writes all families and the end marker. Writing to a `String` cannot fail.
 pub fn text(all: &Exposition, dialect: Dialect, out: &mut String) {
     let labels: Vec<String> = all.labels.iter().map(braced).collect();
     for family in &all.families {
         head(family, dialect, out);
         let name = family.name();
-        for &(place, value) in &family.points {
-            let _ = writeln!(out, "{name}{} {value}", labels[place]);
+        for &(index, value) in &family.points {
+            let _ = writeln!(out, "{name}{} {value}", labels[index]);
         }
-        for (place, durations) in &family.durations {
-            buckets(&name, &labels[*place], durations, out);
+        for (index, durations) in &family.durations {
+            buckets(&name, &labels[*index], durations, out);
         }
     }
-    // To Prometheus' own form it is a comment.
+    // A comment in the format of Prometheus.
     out.push_str("# EOF\n");
 }
 
 fn head(family: &Family, dialect: Dialect, out: &mut String) {
     let (name, help) = (family.name(), family.help);
-    let shape = match family.shape {
-        Shape::Counter => "counter",
-        Shape::Gauge => "gauge",
-        Shape::Histogram => "histogram",
-        Shape::Info if dialect == Dialect::OpenMetrics => "info",
-        Shape::Info => "gauge",
+    let shape = match family.metric_type {
+        MetricType::Counter => "counter",
+        MetricType::Gauge => "gauge",
+        MetricType::Histogram => "histogram",
+        MetricType::Info if dialect == Dialect::OpenMetrics => "info",
+        MetricType::Info => "gauge",
     };
     let _ = match dialect {
         Dialect::Prometheus => writeln!(out, "# HELP {name} {help}\n# TYPE {name} {shape}"),
@@ -55,15 +55,15 @@ fn head(family: &Family, dialect: Dialect, out: &mut String) {
     };
 }
 
-/// Cumulative counts at each doubling. Whole nanoseconds are counted, so the last one of a bucket
-/// is its bound, and none is counted in another bucket than it belongs to.
+/// Writes cumulative counts per power of two. Durations are whole nanoseconds, so the largest one
+/// of a bucket is its exact bound.
 fn buckets(name: &str, labels: &str, durations: &Histogram, out: &mut String) {
     let open = match labels.strip_suffix('}') {
         Some(open) => format!("{open},"),
         None => "{".to_owned(),
     };
     let mut count = 0;
-    for (highest, counted) in durations.doublings() {
+    for (highest, counted) in durations.by_power_of_two() {
         count += counted;
         match highest {
             Some(ns) => {
@@ -111,9 +111,9 @@ mod tests {
     fn all() -> Exposition {
         let mut all = Exposition::default();
         let labels = |it: &str| vec![("name", it.into())];
-        let head = ("monitor_x_seconds", "seconds", "Time", Shape::Counter);
+        let head = ("monitor_x_seconds", "seconds", "Time", MetricType::Counter);
         all.add(head, [(labels("a"), 1.5), (labels("b"), 2.0)]);
-        all.add(("monitor_build", "", "Which", Shape::Info), [(labels("c"), 1.0)]);
+        all.add(("monitor_build", "", "Which", MetricType::Info), [(labels("c"), 1.0)]);
         all
     }
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_names_it_by_its_family_and_tells_the_unit() {
+    fn openmetrics_names_a_counter_by_its_family_and_has_units() {
         check(
             Dialect::OpenMetrics,
             "# TYPE monitor_x_seconds counter\n# UNIT monitor_x_seconds seconds\n\
@@ -152,9 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn buckets_add_up_and_end_at_the_longest_duration_within() {
+    fn buckets_are_cumulative_and_bounded_by_their_longest_duration() {
         let mut durations = Histogram::default();
-        [1, 1024, 1500, 5000].into_iter().for_each(|ns| durations.note(Ns(ns)));
+        [1, 1024, 1500, 5000].into_iter().for_each(|ns| durations.record(Ns(ns)));
         let mut out = String::new();
         buckets("x", "", &durations, &mut out);
         assert!(out.starts_with(

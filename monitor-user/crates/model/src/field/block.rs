@@ -1,4 +1,4 @@
-//! What one process transferred on one disk.
+//! The fields of one process on one disk: what it transferred.
 
 use super::{Row, category};
 

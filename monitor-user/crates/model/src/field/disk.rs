@@ -1,4 +1,4 @@
-//! What is known of a disk or partition: a line of `/proc/diskstats`.
+//! The fields of a disk or partition: a line of `/proc/diskstats`.
 
 use super::{Row, category};
 

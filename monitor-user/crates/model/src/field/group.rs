@@ -1,4 +1,4 @@
-//! What is known of a group of processes beside the sums of their fields.
+//! The fields of a group of processes besides the sums of its members' fields.
 
 use super::{Row, category};
 
@@ -12,7 +12,7 @@ category! {
             "What its processes have in common: job, user, comm, cgroup or container",
             "--group-by", "--group-by";
         Name: "name", "NAME", None, Text, Label,
-            "Its name; (none) for processes without, (other) for those beyond the most groups",
+            "Name; (none) for processes without one, (other) beyond the maximum number of groups",
             "job, user, comm, cgroup or container",
             "job, user, comm, cgroup or container";
         Processes: "processes", "PROCS", Count, Number, Gauge,
@@ -20,12 +20,12 @@ category! {
         Ended: "ended", "ENDED", Count, Number, Counter,
             "Processes that ended in it since it was first seen", "counted", "counted";
         Lost: "lost", "LOST", Count, Number, Counter,
-            "Of the ended, those that left no final record: their last numbers seen count",
+            "Ended processes without a final record; the last values seen are counted",
             "counted", "counted";
         Since: "since_ns", "SINCE", Nanoseconds, Number, Label,
-            "When its first process was seen, after boot", "counted", "counted";
+            "Time since boot when its first process was seen", "counted", "counted";
         Until: "until_ns", "UNTIL", Nanoseconds, Number, Label,
-            "When its last process was found to be gone, after boot; absent while one lives",
+            "Time since boot when its last process was found to have ended; absent before",
             "counted", "counted";
     }
 }

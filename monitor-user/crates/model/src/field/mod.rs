@@ -18,29 +18,29 @@ pub use group::GroupField;
 pub use net::NetField;
 pub use node::{CpuField, NodeField};
 pub use process::ProcessField;
-pub use row::{Row, Value};
+pub use row::{FieldValue, Row};
 
-/// What a number counts.
+/// Unit of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A name, an id, a state: nothing to add up.
+    /// No unit: a name, an id or a state; never summed.
     None,
-    /// Things.
+    /// A count of things.
     Count,
     /// Nanoseconds.
     Nanoseconds,
     /// Bytes.
     Bytes,
-    /// Hundredths; of one processor where it is of time.
+    /// Percent; 100 is one processor for shares of time.
     Percent,
-    /// Things in a second.
+    /// Count per second.
     PerSecond,
-    /// Bytes in a second.
+    /// Bytes per second.
     BytesPerSecond,
 }
 
 impl Unit {
-    /// Its name in lists of fields.
+    /// Name of the unit in lists of fields.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "",
@@ -54,9 +54,9 @@ impl Unit {
     }
 }
 
-/// How the 64 bits of a slot are meant.
+/// How the 64 bits of a slot are interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// Unsigned.
     Number,
     /// Two's complement.
@@ -67,12 +67,12 @@ pub enum Kind {
     Flag,
     /// One ASCII letter.
     Letter,
-    /// Not in the row: the object keeps it (see `Process::text`).
+    /// A text: stored in the object, not in the row (see `Process::text`).
     Text,
 }
 
-impl Kind {
-    /// Its name in the header of a recording.
+impl ValueKind {
+    /// Name of the kind in the header of a recording.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Number => "number",
@@ -90,28 +90,28 @@ impl Kind {
 pub enum Role {
     /// Names the object, or never changes.
     Label,
-    /// Goes up and down.
+    /// Rises and falls.
     Gauge,
     /// Only grows while the object lives.
     Counter,
-    /// The growth of that counter (a position in the same list) over the interval.
+    /// The rate of that counter (an index into the same list) over the interval.
     RateOf(usize),
 }
 
 /// One field of a category.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The name in JSON, CSV, `--fields` and `--sort`; it ends with the unit.
+    /// Name in JSON, CSV, `--fields` and `--sort`; it ends with the unit.
     pub name: &'static str,
-    /// The heading of its column.
+    /// Column heading.
     pub title: &'static str,
-    /// What it counts.
+    /// Unit.
     pub unit: Unit,
-    /// How its bits are meant.
-    pub kind: Kind,
+    /// How its bits are interpreted.
+    pub kind: ValueKind,
     /// What it does over time.
     pub role: Role,
-    /// What it means, in one sentence without a full stop.
+    /// Meaning, in one sentence without a full stop.
     pub help: &'static str,
     /// Where the eBPF backend reads it; empty if it cannot.
     pub ebpf: &'static str,
@@ -123,22 +123,22 @@ pub struct Field {
 pub trait Category: Copy + Eq + 'static {
     /// The list, in the order of the enum.
     const FIELDS: &'static [Field];
-    /// The field's place in the list.
+    /// Index of the field in the list.
     fn index(self) -> usize;
-    /// The field at a place of the list.
+    /// The field at an index of the list.
     fn at(index: usize) -> Option<Self>;
 
-    /// What the list says of it.
+    /// The list's entry for the field.
     fn field(self) -> &'static Field {
         &Self::FIELDS[self.index()]
     }
 
     /// The field of that name.
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         Self::at(Self::FIELDS.iter().position(|field| field.name == name)?)
     }
 
-    /// All of them, in order.
+    /// All fields, in order.
     fn all() -> impl Iterator<Item = Self> {
         (0..Self::FIELDS.len()).filter_map(Self::at)
     }
@@ -159,7 +159,7 @@ macro_rules! category {
         }
 
         impl $name {
-            /// How many fields there are.
+            /// Number of fields.
             pub const COUNT: usize = [$($text),+].len();
         }
 
@@ -169,7 +169,7 @@ macro_rules! category {
                     name: $text,
                     title: $title,
                     unit: $crate::field::Unit::$unit,
-                    kind: $crate::field::Kind::$kind,
+                    kind: $crate::field::ValueKind::$kind,
                     role: $crate::field::Role::$role $(($name::$of as usize))?,
                     help: $help,
                     ebpf: $ebpf,
@@ -199,7 +199,7 @@ mod tests {
     fn check<F: Category>() {
         let mut names = HashSet::new();
         for field in F::FIELDS {
-            assert!(names.insert(field.name), "{} stands twice", field.name);
+            assert!(names.insert(field.name), "{} is defined twice", field.name);
             assert!(!field.help.ends_with('.'), "{}", field.name);
             let suffix = match field.unit {
                 Unit::None | Unit::Count => continue,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_of_a_counter_and_named_after_it() {
+    fn a_rate_belongs_to_a_counter() {
         for field in ProcessField::FIELDS {
             let Role::RateOf(of) = field.role else { continue };
             assert_eq!(ProcessField::FIELDS[of].role, Role::Counter, "{}", field.name);

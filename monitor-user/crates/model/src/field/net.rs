@@ -1,4 +1,4 @@
-//! What is known of a network interface: a line of `/proc/net/dev`, or an InfiniBand port.
+//! The fields of a network interface: a line of `/proc/net/dev`, or an InfiniBand port.
 
 use super::{Row, category};
 

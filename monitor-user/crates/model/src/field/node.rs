@@ -1,4 +1,4 @@
-//! What is known of the node, and of each of its processors.
+//! The fields of the node, and of each of its processors.
 
 use super::{Row, category};
 
@@ -23,22 +23,22 @@ category! {
         MemTotal: "mem_total_bytes", "MEM", Bytes, Number, Gauge,
             "Usable memory", "meminfo MemTotal", "meminfo MemTotal";
         MemAvailable: "mem_available_bytes", "AVAIL", Bytes, Number, Gauge,
-            "Memory that new programs could have without swapping",
+            "Memory available to new programs without swapping",
             "meminfo MemAvailable", "meminfo MemAvailable";
         MemFree: "mem_free_bytes", "FREE", Bytes, Number, Gauge,
-            "Memory that nobody uses", "meminfo MemFree", "meminfo MemFree";
+            "Unused memory", "meminfo MemFree", "meminfo MemFree";
         MemBuffers: "mem_buffers_bytes", "BUF", Bytes, Number, Gauge,
             "Memory that caches block devices", "meminfo Buffers", "meminfo Buffers";
         MemCached: "mem_cached_bytes", "CACHE", Bytes, Number, Gauge,
             "Memory that caches files", "meminfo Cached", "meminfo Cached";
-        MemMapped: "mem_mapped_bytes", "MAPPED", Bytes, Number, Gauge,
+        MemMapped: "mem_mapped_bytes", "MMAPABLE", Bytes, Number, Gauge,
             "File memory mapped by processes", "meminfo Mapped", "meminfo Mapped";
         SwapCached: "swap_cached_bytes", "SWPC", Bytes, Number, Gauge,
             "Swapped memory that is also resident", "meminfo SwapCached", "meminfo SwapCached";
         SwapTotal: "swap_total_bytes", "SWAP", Bytes, Number, Gauge,
             "Swap space", "meminfo SwapTotal", "meminfo SwapTotal";
         SwapFree: "swap_free_bytes", "SWPF", Bytes, Number, Gauge,
-            "Swap space that nobody uses", "meminfo SwapFree", "meminfo SwapFree";
+            "Unused swap space", "meminfo SwapFree", "meminfo SwapFree";
         CpuUser: "cpu_user_ns", "USER", Nanoseconds, Number, Counter,
             "Time of all processors in user mode, nice not included",
             "/proc/stat user", "/proc/stat user";
@@ -55,7 +55,8 @@ category! {
         CpuSoftirq: "cpu_softirq_ns", "SOFTIRQ", Nanoseconds, Number, Counter,
             "Time serving soft interrupts", "/proc/stat softirq", "/proc/stat softirq";
         CpuSteal: "cpu_steal_ns", "STEAL", Nanoseconds, Number, Counter,
-            "Time that the hypervisor gave to others", "/proc/stat steal", "/proc/stat steal";
+            "Time stolen by the hypervisor for other virtual machines",
+            "/proc/stat steal", "/proc/stat steal";
         ContextSwitches: "context_switches", "CSW", Count, Number, Counter,
             "Context switches since boot", "/proc/stat ctxt", "/proc/stat ctxt";
         Interrupts: "interrupts", "INTR", Count, Number, Counter,
@@ -122,7 +123,7 @@ category! {
         Softirq: "softirq_ns", "SOFTIRQ", Nanoseconds, Number, Counter,
             "Time serving soft interrupts", "/proc/stat", "/proc/stat";
         Steal: "steal_ns", "STEAL", Nanoseconds, Number, Counter,
-            "Time that the hypervisor gave to others", "/proc/stat", "/proc/stat";
+            "Time stolen by the hypervisor for other virtual machines", "/proc/stat", "/proc/stat";
         UserPercent: "user_percent", "USER%", Percent, Float, RateOf(User),
             "Share of user_ns", "user_ns", "user_ns";
         SystemPercent: "system_percent", "SYS%", Percent, Float, RateOf(System),

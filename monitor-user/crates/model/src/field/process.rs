@@ -1,4 +1,4 @@
-//! What is known of a process, or of a thread where it makes sense.
+//! The fields of a process; those that apply to a thread are set in the rows of threads too.
 
 use super::{Row, category};
 
@@ -13,7 +13,7 @@ category! {
         Tid: "tid", "TID", None, Number, Label,
             "Thread id, in rows of threads only", "task->pid", "name of /proc/<pid>/task/<tid>";
         Ppid: "ppid", "PPID", None, Number, Label,
-            "Process id of the parent; of an ended process, of the one that waited for it",
+            "Process id of the parent; for an ended process, the one that waited for it",
             "task->real_parent->tgid", "stat 4";
         NsPid: "ns_pid", "NSPID", None, Number, Label,
             "Process id inside its innermost pid namespace, absent in the host's own",
@@ -21,26 +21,26 @@ category! {
         Uid: "uid", "UID", None, Number, Label, "Real user id", "task->cred->uid", "status Uid";
         Gid: "gid", "GID", None, Number, Label, "Real group id", "task->cred->gid", "status Gid";
         User: "user", "USER", None, Text, Label,
-            "Name of the real user, or the number of one without; read only when asked for",
+            "Name of the real user, or the uid if it has no name; read only on request",
             "getpwuid_r(3)", "getpwuid_r(3)";
         Comm: "comm", "COMMAND", None, Text, Label,
             "Command name, at most 15 bytes", "task->comm", "stat 2";
         Cmdline: "cmdline", "COMMAND LINE", None, Text, Label,
-            "Command line, arguments joined by spaces; read at first sight and after each exec",
+            "Command line, arguments joined by spaces; read when first seen and after each exec",
             "/proc/<pid>/cmdline", "/proc/<pid>/cmdline";
         Path: "path", "PATH", None, Text, Label,
-            "File that it executed last, as it was named to the kernel, if seen",
+            "Path of the last executed file as passed to execve, if seen",
             "bprm->filename at sched_process_exec", "";
         Cgroup: "cgroup", "CGROUP", None, Text, Label,
             "Path in the unified cgroup hierarchy", "path of cgroup_id", "/proc/<pid>/cgroup";
         Job: "job", "JOB", None, Text, Label,
-            "What it belongs to: a batch job, an MPI namespace, a pod, a container, a login \
-             session or a unit; read only when asked for",
+            "Batch job, MPI namespace, pod, container, login session or unit that it belongs to; \
+             read only on request",
             "/proc/<pid>/cgroup and environ", "/proc/<pid>/cgroup and environ";
         CgroupId: "cgroup_id", "CGROUP ID", None, Number, Label,
             "Id of the cgroup in the unified hierarchy", "task->cgroups->dfl_cgrp->kn->id", "";
         ExecId: "exec_id", "EXECS", None, Number, Label,
-            "Executions so far: changes whenever the command line does",
+            "Number of execs so far; changes whenever the command line does",
             "task->self_exec_id", "";
         State: "state", "S", None, Letter, Gauge,
             "State as ps(1) prints it: R S D T t I Z X", "task->__state | exit_state", "stat 3";
@@ -57,14 +57,14 @@ category! {
         KernelThread: "kernel_thread", "KT", None, Flag, Label,
             "Whether it is a thread of the kernel", "task->flags & PF_KTHREAD", "stat 9";
         StartTime: "start_time_ns", "START", Nanoseconds, Number, Label,
-            "Start, since boot; in /proc to a tick only", "task->start_boottime", "stat 22";
+            "Start time since boot; from /proc only to the tick", "task->start_boottime", "stat 22";
         CountedSince: "counted_since_ns", "SINCE", Nanoseconds, Number, Label,
-            "Since when, after boot, block and network counters count, if later than the start",
+            "Time since boot from which block and network counters count, if after the start",
             "time of attaching", "";
         Ended: "ended", "END", None, Flag, Gauge,
             "Whether it has ended; its numbers are then its last", "sched_process_free", "";
         Approximate: "approximate", "APPROX", None, Flag, Gauge,
-            "That its final record was lost: its totals are of its exit, up to a tick too early",
+            "Whether its final record was lost: totals then date from its exit, up to a tick early",
             "sched_process_exit instead of sched_process_free", "";
         ExitCode: "exit_code", "EXIT", None, Number, Gauge,
             "Exit code, or 128 and the number of the signal that ended it",
@@ -78,7 +78,7 @@ category! {
         SystemTime: "system_ns", "SYSTEM", Nanoseconds, Number, Counter,
             "Time in the kernel: cpu_ns divided as the tick sampled it", "stime", "stat 15";
         ExactCpu: "exact_cpu_ns", "EXACT", Nanoseconds, Number, Counter,
-            "Time on a CPU counted at each switch, the running slice included (--exact-cpu)",
+            "Time on a CPU counted at each switch, including the running slice (--exact-cpu)",
             "sched_switch", "";
         RunDelay: "run_delay_ns", "DELAY", Nanoseconds, Number, Counter,
             "Time spent ready to run, waiting for a CPU, all threads",
@@ -89,7 +89,7 @@ category! {
         VoluntarySwitches: "voluntary_switches", "VCSW", Count, Number, Counter,
             "Context switches because it waited", "nvcsw", "status of each thread";
         InvoluntarySwitches: "involuntary_switches", "ICSW", Count, Number, Counter,
-            "Context switches because its turn was over", "nivcsw", "status of each thread";
+            "Context switches because it was preempted", "nivcsw", "status of each thread";
         MinorFaults: "minor_faults", "MINFL", Count, Number, Counter,
             "Page faults served without I/O", "min_flt", "stat 10";
         MajorFaults: "major_faults", "MAJFL", Count, Number, Counter,
@@ -105,13 +105,13 @@ category! {
         Swap: "swap_bytes", "SWAP", Bytes, Number, Gauge,
             "Anonymous memory in swap", "mm->rss_stat", "status VmSwap";
         Pss: "pss_bytes", "PSS", Bytes, Number, Gauge,
-            "Proportional share of resident memory; costly, read only when asked for",
+            "Proportional share of resident memory; costly, read only on request",
             "/proc/<pid>/smaps_rollup", "/proc/<pid>/smaps_rollup";
         Vsize: "vsize_bytes", "VSIZE", Bytes, Number, Gauge,
             "Mapped address space", "mm->total_vm", "status VmSize";
         PeakRss: "peak_rss_bytes", "PEAK RSS", Bytes, Number, Gauge,
-            "Highest resident memory; of an ended process that of its programs, before Linux 6.16 \
-             at least that of the process it was a copy of",
+            "Highest resident memory; for an ended process, of the programs it executed, before \
+             Linux 6.16 at least that of the process it was forked from",
             "mm->hiwater_rss, signal->maxrss", "status VmHWM";
         PeakVsize: "peak_vsize_bytes", "PEAK VSIZE", Bytes, Number, Gauge,
             "Highest mapped address space", "mm->hiwater_vm", "status VmPeak";
@@ -129,10 +129,10 @@ category! {
         WriteCalls: "write_calls", "WCALLS", Count, Number, Counter,
             "write(2) and the like", "ioac.syscw", "io syscw";
         ReadChars: "read_call_bytes", "RCHAR", Bytes, Number, Counter,
-            "Bytes that read(2) and the like returned, the page cache included",
+            "Bytes that read(2) and the like returned, including those from the page cache",
             "ioac.rchar", "io rchar";
         WrittenChars: "write_call_bytes", "WCHAR", Bytes, Number, Counter,
-            "Bytes given to write(2) and the like", "ioac.wchar", "io wchar";
+            "Bytes passed to write(2) and the like", "ioac.wchar", "io wchar";
         BlockReadBytes: "block_read_bytes", "BREAD", Bytes, Number, Counter,
             "Bytes that block devices read for it", "block_rq_complete, owner at submission", "";
         BlockWrittenBytes: "block_written_bytes", "BWRITE", Bytes, Number, Counter,
@@ -163,19 +163,19 @@ category! {
             "TCP payload that arrived in order at its sockets, v4 and v6, read or not",
             "tcp_sock of open sockets, inet_sock_set_state at close", "inet_diag";
         Tcp6Sent: "tcp6_sent_bytes", "TCP6 OUT", Bytes, Number, Counter,
-            "Part of tcp_sent_bytes that went over IPv6; a v4-mapped address is v4", "tcp_sock",
+            "Part of tcp_sent_bytes sent over IPv6; a v4-mapped address counts as v4", "tcp_sock",
             "inet_diag";
         Tcp6Received: "tcp6_received_bytes", "TCP6 IN", Bytes, Number, Counter,
-            "Part of tcp_received_bytes that came over IPv6", "tcp_sock", "inet_diag";
+            "Part of tcp_received_bytes received over IPv6", "tcp_sock", "inet_diag";
         TcpSegmentsOut: "tcp_sent_segments", "SEG OUT", Count, Number, Counter,
-            "TCP segments sent; the kernel counts 32 bits for a socket", "tcp_sock.segs_out",
+            "TCP segments sent; the kernel's counter has 32 bits per socket", "tcp_sock.segs_out",
             "inet_diag";
         TcpSegmentsIn: "tcp_received_segments", "SEG IN", Count, Number, Counter,
             "TCP segments received", "tcp_sock.segs_in", "inet_diag";
         TcpRetransmits: "tcp_retransmits", "RETR", Count, Number, Counter,
-            "TCP segments sent again", "tcp_sock.total_retrans", "inet_diag";
+            "TCP segments retransmitted", "tcp_sock.total_retrans", "inet_diag";
         TcpSockets: "tcp_sockets", "TCP#", Count, Number, Gauge,
-            "TCP sockets that it holds open, a shared one only with its oldest holder",
+            "Open TCP sockets; a shared one counts only for its oldest holder",
             "iter/task_file", "inet_diag";
         TcpRtt: "tcp_rtt_ns", "RTT", Nanoseconds, Number, Gauge,
             "Smoothed round-trip time, mean of its open connections", "tcp_sock.srtt_us",
@@ -188,7 +188,7 @@ category! {
             "Part of udp_sent_bytes over IPv6; an IPv6 socket without a peer counts as such",
             "sock_send_length", "";
         Udp6Received: "udp6_received_bytes", "UDP6 IN", Bytes, Number, Counter,
-            "Part of udp_received_bytes that came over IPv6", "sock_recv_length", "";
+            "Part of udp_received_bytes received over IPv6", "sock_recv_length", "";
         SocketSendCalls: "socket_send_calls", "SENDS", Count, Number, Counter,
             "Successful sends on any socket (--net)", "sock_send_length", "";
         SocketReceiveCalls: "socket_receive_calls", "RECVS", Count, Number, Counter,

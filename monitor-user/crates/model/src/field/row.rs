@@ -1,12 +1,15 @@
-//! The values of one object, in the order of its category's list.
+//! The values of one object: a slot for each field of its category, in the order of the list.
+//!
+//! In: bits by field. Out: typed values, and rates from two rows. A slot that was never set is
+//! absent; texts are stored in the object.
 
-use super::{Category, Kind, Role, Unit};
+use super::{Category, Role, Unit, ValueKind};
 use crate::id::Ns;
 use std::marker::PhantomData;
 
-/// One value as a reader sees it.
+/// One typed value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value<'a> {
+pub enum FieldValue<'a> {
     /// Unsigned.
     Number(u64),
     /// Signed.
@@ -17,11 +20,11 @@ pub enum Value<'a> {
     Flag(bool),
     /// A letter, such as a process state.
     Letter(char),
-    /// A text that the object keeps.
+    /// A text stored in the object.
     Text(&'a str),
 }
 
-impl Value<'_> {
+impl FieldValue<'_> {
     /// As a number to sort by; texts have none.
     pub fn as_f64(self) -> Option<f64> {
         match self {
@@ -49,7 +52,7 @@ impl<F: Category, const N: usize> Default for Row<F, N> {
     }
 }
 
-/// A rate and its counter, by their places.
+/// A rate and its counter, by index.
 #[derive(Clone, Copy)]
 struct Rate {
     at: usize,
@@ -64,7 +67,7 @@ impl<F: Category, const N: usize> Row<F, N> {
         self.present |= 1 << field.index();
     }
 
-    /// Sets a slot that is there only sometimes.
+    /// Sets a slot if there is a value.
     pub fn set_some(&mut self, field: F, bits: Option<u64>) {
         if let Some(bits) = bits {
             self.set(field, bits);
@@ -98,30 +101,30 @@ impl<F: Category, const N: usize> Row<F, N> {
     }
 
     /// The value of a slot, by its kind; texts are not in the row.
-    pub fn value(&self, field: F) -> Option<Value<'static>> {
+    pub fn value(&self, field: F) -> Option<FieldValue<'static>> {
         let bits = self.get(field)?;
         Some(match field.field().kind {
-            Kind::Number => Value::Number(bits),
-            Kind::Signed => Value::Signed(bits.cast_signed()),
-            Kind::Float => Value::Float(f64::from_bits(bits)),
-            Kind::Flag => Value::Flag(bits != 0),
-            Kind::Letter => Value::Letter(char::from(u8::try_from(bits).unwrap_or(b'?'))),
-            Kind::Text => return None,
+            ValueKind::Number => FieldValue::Number(bits),
+            ValueKind::Signed => FieldValue::Signed(bits.cast_signed()),
+            ValueKind::Float => FieldValue::Float(f64::from_bits(bits)),
+            ValueKind::Flag => FieldValue::Flag(bits != 0),
+            ValueKind::Letter => FieldValue::Letter(char::from(u8::try_from(bits).unwrap_or(b'?'))),
+            ValueKind::Text => return None,
         })
     }
 
-    /// What is there, as bits by place, and the slots; those of rates are left out, because they
-    /// can be computed again.
-    pub fn counted(&self) -> (u128, &[u64; N]) {
+    /// A bit for each slot that is set, and the slots. Rates are excluded, because they can be
+    /// computed again.
+    pub fn without_rates(&self) -> (u128, &[u64; N]) {
         (self.present & !Self::RATED, &self.slots)
     }
 
-    /// A row of what [`Self::counted`] gave.
-    pub const fn from_counted(present: u128, slots: [u64; N]) -> Self {
+    /// A row from what [`Self::without_rates`] returned.
+    pub const fn from_slots(present: u128, slots: [u64; N]) -> Self {
         Self { present: present & !Self::RATED & Self::PLACES, slots, category: PhantomData }
     }
 
-    /// Makes the slots of texts absent, which the object keeps itself.
+    /// Makes the slots of texts absent: texts are stored in the object.
     pub fn clear_texts(&mut self) {
         self.present &= !Self::TEXTS;
         let mut left = Self::TEXTS;
@@ -131,11 +134,11 @@ impl<F: Category, const N: usize> Row<F, N> {
         }
     }
 
-    /// A bit for each text.
+    /// A bit for each text field.
     const TEXTS: u128 = {
         let (mut bits, mut at) = (0, 0);
         while at < N {
-            if matches!(F::FIELDS[at].kind, Kind::Text) {
+            if matches!(F::FIELDS[at].kind, ValueKind::Text) {
                 bits |= 1 << at;
             }
             at += 1;
@@ -143,7 +146,7 @@ impl<F: Category, const N: usize> Row<F, N> {
         bits
     };
 
-    /// A bit for each place.
+    /// A bit for each field.
     const PLACES: u128 = if N == 128 { u128::MAX } else { (1 << N) - 1 };
 
     /// A bit for each rate.
@@ -158,8 +161,8 @@ impl<F: Category, const N: usize> Row<F, N> {
         bits
     };
 
-    /// Sets every rate from the growth since `before`. A counter that went backwards (the kernel
-    /// scales user and system time anew at each reading) gives zero, never a negative rate.
+    /// Sets every rate from the increase since `before`. A counter that decreased (the kernel
+    /// rescales user and system time at each reading) gives zero, never a negative rate.
     pub fn set_rates(&mut self, before: &Self, interval: Ns) {
         if interval == Ns(0) {
             return;
@@ -172,7 +175,7 @@ impl<F: Category, const N: usize> Row<F, N> {
             }
             let grown = self.slots[rate.of].saturating_sub(before.slots[rate.of]);
             let value = match rate.unit {
-                // Most counters stand still, and a division takes longer than all the rest.
+                // Most counters do not change, and a division costs more than all the rest.
                 _ if grown == 0 => 0.0,
                 Unit::Percent => grown as f64 / interval.0 as f64 * 100.0,
                 _ => grown as f64 / interval.seconds(),
@@ -182,8 +185,8 @@ impl<F: Category, const N: usize> Row<F, N> {
         }
     }
 
-    /// The rates of the category, and how many there are. Picked out once, as the program is
-    /// built: the list itself is 14 KiB, and would be walked for every process of every sample.
+    /// The rates of the category, and their number. Selected at compile time: the list itself is
+    /// 14 KiB and would be walked for every process of every sample.
     const RATES: &'static ([Rate; N], usize) = &{
         let mut rates = [Rate { at: 0, of: 0, unit: Unit::None }; N];
         let (mut n_rates, mut at) = (0, 0);

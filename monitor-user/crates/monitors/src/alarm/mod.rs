@@ -1,23 +1,23 @@
-//! Alarms: a beat that does not come, a file that does not change.
+//! Alarms: late heartbeats, and files that do not change.
 //!
-//! An alarm is a monitor that tells only when something did not happen in time. It has a name in
-//! the same list, and goes with its connection.
+//! An alarm is a monitor that sends an event when something has not happened in time. It shares the
+//! monitors' names, and ends with its connection.
 
 mod file;
 #[cfg(test)]
 mod tests;
 
-use super::monitor::Teller;
-use super::register::{By, What};
-use super::{Answer, Caller, Engine, Key, Output};
+use super::monitor::EventOrigin;
+use super::process_registration::{ClaimPurpose, TaggedCaller};
+use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
 use monitor_model::id::{Ns, Pid};
 use monitor_model::status::{Refusal, Status};
 use monitor_protocol::Conn;
 use monitor_protocol::call::Tag;
-use monitor_protocol::event::{Alert, Event, Reason};
+use monitor_protocol::event::{Alert, EndReason, Event};
 use monitor_protocol::params::Heartbeat;
-use monitor_sampling::beat::{Heart, Missed};
-use monitor_sampling::file::Watched;
+use monitor_sampling::file_watch::FileChangeWatch;
+use monitor_sampling::heartbeat::{HeartbeatWatch, MissedHeartbeats};
 use monitor_sampling::plan;
 
 /// `PMIX_MONITOR_HEARTBEAT_ALERT` of pmix_common.h.
@@ -27,109 +27,113 @@ const HEARTBEAT_ALERT: i32 = -109;
 pub struct Alarm {
     /// Its name.
     pub id: String,
-    /// Who asked for it.
+    /// The connection that started it.
     pub owner: Conn,
-    /// His user.
+    /// The connection's user.
     pub uid: u32,
-    /// His process.
+    /// The connection's process.
     pub pid: u32,
-    /// How often it looks.
+    /// The interval of its checks.
     pub every: Ns,
-    /// Alerts until now.
+    /// Number of alerts so far.
     pub seq: u64,
     code: i32,
-    range: Range,
-    watch: Watch,
+    range: AlertRange,
+    watch: AlarmWatch,
 }
 
-/// What it was asked to look out for, and whom it tells.
-struct Terms {
+/// The parameters of a new alarm.
+struct AlarmSpec {
     id: Option<String>,
     replace: bool,
     every: Ns,
     code: i32,
-    range: Range,
-    watch: Watch,
+    range: AlertRange,
+    watch: AlarmWatch,
 }
 
-/// What it tells, before it is known who is there to hear it.
-struct Told {
+/// An alert, before its receivers are known.
+struct PendingAlert {
     owner: Conn,
-    range: Range,
+    range: AlertRange,
     event: Event,
 }
 
-/// Who is told.
+/// The receivers of alerts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Range {
-    /// Who asked.
+enum AlertRange {
+    /// The connection that started the alarm.
     Requestor,
-    /// Everybody of his user who is connected.
+    /// All connections of its user.
     User,
 }
 
-enum Watch {
-    Heart {
-        /// Who should beat.
+enum AlarmWatch {
+    Heartbeat {
+        /// The process that sends heartbeats.
         pid: u32,
-        heart: Heart,
+        heartbeats: HeartbeatWatch,
     },
     File {
         path: String,
-        watched: Watched,
+        watched: FileChangeWatch,
         due: Ns,
-        /// Somebody is looking.
+        /// Whether a check is running.
         out: bool,
-        /// Whether it was looked at before; the first look is the answer.
+        /// Whether the first check is done; it gives the reply.
         begun: bool,
-        /// The tag of the call, until it is answered.
+        /// The tag of the call, until its reply.
         first: Option<Tag>,
     },
 }
 
-/// A file that somebody should look at, as this user.
+/// A request to read the metadata of a file, as this user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LookAt {
-    /// For which alarm.
-    pub key: Key,
+pub struct FileToStat {
+    /// The alarm.
+    pub key: MonitorKey,
     /// The file.
     pub path: String,
-    /// The user whose rights count.
+    /// The user whose rights apply.
     pub uid: u32,
-    /// His group.
+    /// The user's group.
     pub gid: u32,
 }
 
 impl Alarm {
-    /// When time matters to it.
+    /// When its next check is due.
     pub fn due(&self) -> Option<Ns> {
         match &self.watch {
-            Watch::Heart { heart, .. } => Some(heart.due()),
-            Watch::File { due, out, .. } => (!out).then_some(*due),
+            AlarmWatch::Heartbeat { heartbeats, .. } => Some(heartbeats.due()),
+            AlarmWatch::File { due, out, .. } => (!out).then_some(*due),
         }
     }
 
-    /// The reply to the call that began it, if it ends before its first look.
-    pub fn unanswered(&mut self) -> Option<Output> {
-        let Watch::File { first, .. } = &mut self.watch else { return None };
+    /// The reply to its call, if it ends before its first check.
+    pub fn refuse_pending_call(&mut self) -> Option<MonitorOutput> {
+        let AlarmWatch::File { first, .. } = &mut self.watch else { return None };
         let (to, tag) = (self.owner, first.take()?);
-        let text = format!("monitor {:?} ended before its first look", self.id);
-        Some(Output::Reply { to, tag, answer: Err(Refusal::new(Status::NotAvailable, text)) })
+        let text = format!("monitor {:?} ended before its first check", self.id);
+        Some(MonitorOutput::Reply {
+            to,
+            tag,
+            answer: Err(Refusal::new(Status::NotAvailable, text)),
+        })
     }
 
-    fn tell(&mut self, by: Teller<'_>, alert: Alert) -> Told {
+    fn alert(&mut self, by: EventOrigin<'_>, alert: Alert) -> PendingAlert {
         self.seq += 1;
         let event = Event { alert: Some(alert), ..self.event(by) };
-        Told { owner: self.owner, range: self.range, event }
+        PendingAlert { owner: self.owner, range: self.range, event }
     }
 
-    /// That it is over, for who asked for it.
-    pub fn end(&self, reason: Reason, by: Teller<'_>) -> Output {
+    /// Its end event.
+    pub fn end_event(&self, reason: EndReason, by: EventOrigin<'_>) -> MonitorOutput {
         let event = Event { ended: Some(reason), ..self.event(by) };
-        Output::Event { to: self.owner, event }
+        MonitorOutput::Event { to: self.owner, event }
     }
 
-    fn event(&self, by: Teller<'_>) -> Event {
+    fn event(&self, by: EventOrigin<'_>) -> Event {
         Event {
             id: self.id.clone(),
             seq: self.seq,
@@ -142,70 +146,75 @@ impl Alarm {
     }
 }
 
-impl Engine {
-    /// Watches that somebody beats. Whether a process of that number is there, and his, is found
-    /// out first; of the caller himself it is known.
+impl MonitorEngine {
+    /// Starts a heartbeat watch. For another process than the caller's, its existence and owner are
+    /// checked first.
     pub(super) fn heartbeat(
         &mut self,
-        (caller, tag): By<'_>,
+        (caller, tag): TaggedCaller<'_>,
         params: Heartbeat,
-        (now, out): (Ns, &mut Vec<Output>),
+        (now, out): (Ns, &mut Vec<MonitorOutput>),
     ) -> Result<Option<Answer>, Refusal> {
         self.window(params.every_ns)?;
         range(params.range.as_deref())?;
         match params.pid.filter(|pid| *pid != caller.pid) {
-            None => self.promise(caller, params, (now, out)).map(Some),
+            None => self.start_heartbeat(caller, params, (now, out)).map(Some),
             Some(0) => Err(Refusal::bad("pid 0: the id of a process, or none for the caller")),
             Some(pid) => {
-                self.put((caller, tag), (Pid(pid), None), What::Heart(params), now)?;
+                self.queue_claim(
+                    (caller, tag),
+                    (Pid(pid), None),
+                    ClaimPurpose::Heartbeat(params),
+                    now,
+                )?;
                 Ok(None)
             }
         }
     }
 
-    /// Windows are counted from now on.
-    pub(super) fn promise(
+    /// Starts a heartbeat watch for a checked process.
+    pub(super) fn start_heartbeat(
         &mut self,
         caller: &Caller,
         params: Heartbeat,
-        (now, out): (Ns, &mut Vec<Output>),
+        (now, out): (Ns, &mut Vec<MonitorOutput>),
     ) -> Result<Answer, Refusal> {
         let every = self.window(params.every_ns)?;
-        let heart = Heart::new(now, every, params.drops, params.repeat);
+        let heartbeats = HeartbeatWatch::new(now, every, params.drops, params.repeat);
         let pid = params.pid.unwrap_or(caller.pid);
-        let watch = Watch::Heart { pid, heart };
+        let watch = AlarmWatch::Heartbeat { pid, heartbeats };
         let code = params.code.unwrap_or(HEARTBEAT_ALERT);
         let range = range(params.range.as_deref())?;
         let (id, replace) = (params.id, params.replace);
-        self.set(caller, Terms { id, replace, every, code, range, watch }, (now, out))
+        self.add_alarm(caller, AlarmSpec { id, replace, every, code, range, watch }, (now, out))
     }
 
     fn window(&self, every_ns: u64) -> Result<Ns, Refusal> {
         if every_ns == 0 {
-            return Err(Refusal::bad("every_ns 0: the length of a window"));
+            return Err(Refusal::bad("every_ns 0: expected the length of a window"));
         }
-        self.limits.slowest(every_ns)?;
+        self.limits.check_period(every_ns)?;
         Ok(Ns(every_ns))
     }
 
-    fn set(
+    fn add_alarm(
         &mut self,
         caller: &Caller,
-        Terms { id, replace, every, code, range, watch }: Terms,
-        (now, out): (Ns, &mut Vec<Output>),
+        AlarmSpec { id, replace, every, code, range, watch }: AlarmSpec,
+        (now, out): (Ns, &mut Vec<MonitorOutput>),
     ) -> Result<Answer, Refusal> {
-        self.room(caller)?;
+        self.check_monitor_limit(caller)?;
         let id = match id {
             Some(id) => id,
             None => self.free_name(caller),
         };
-        plan::proper(&id)?;
+        plan::check_name(&id)?;
         if let Some(key) = self.find(caller, &id) {
             if !replace {
-                let why = "is there already: cancel it, or ask to replace it";
+                let why = "exists already: cancel it, or set replace";
                 return Err(Refusal::new(Status::Exists, format!("monitor {id:?} {why}")));
             }
-            self.finish(key, (Some(Reason::Replaced), now), out);
+            self.end_monitor(key, (Some(EndReason::Replaced), now), out);
         }
         let answer = Answer::Set { id: id.clone() };
         let (owner, uid, pid) = (caller.conn, caller.uid, caller.pid);
@@ -215,59 +224,70 @@ impl Engine {
         Ok(answer)
     }
 
-    /// Somebody lives. All who watch him know.
-    pub(super) fn beat(&mut self, caller: &Caller, now: Ns) {
+    /// Counts a heartbeat for all alarms that watch the caller's process.
+    pub(super) fn count_heartbeat(&mut self, caller: &Caller, now: Ns) {
         for alarm in self.alarms.values_mut() {
-            let may = caller.root() || alarm.uid == caller.uid || alarm.uid == 0;
+            let may = caller.is_root() || alarm.uid == caller.uid || alarm.uid == 0;
             match &mut alarm.watch {
-                Watch::Heart { pid, heart } if *pid == caller.pid && may => heart.beat(now),
+                AlarmWatch::Heartbeat { pid, heartbeats } if *pid == caller.pid && may => {
+                    heartbeats.record_heartbeat(now)
+                }
                 _ => {}
             }
         }
     }
 
-    /// Time has passed.
-    pub(super) fn ring(&mut self, now: Ns, out: &mut Vec<Output>) {
-        let mut told = Vec::new();
-        let unix = self.unix(now);
+    /// Runs the checks that are due.
+    pub(super) fn check_alarms(&mut self, now: Ns, out: &mut Vec<MonitorOutput>) {
+        let mut alerts = Vec::new();
+        let unix = self.realtime(now);
         for (key, alarm) in &mut self.alarms {
             match &mut alarm.watch {
-                Watch::Heart { pid, heart } => {
-                    if let Some(Missed { windows, late, beats }) = heart.pass(now) {
+                AlarmWatch::Heartbeat { pid, heartbeats } => {
+                    if let Some(MissedHeartbeats { windows, late, beats }) = heartbeats.advance(now)
+                    {
                         let (pid, late_ns) = (*pid, late.0);
-                        let alert =
-                            Alert::Heartbeat { pid, missed_windows: windows, late_ns, beats };
-                        told.push(alarm.tell(Teller { node: &self.node, unix }, alert));
+                        let alert = Alert::Heartbeat {
+                            pid,
+                            missed_windows: windows,
+                            late_ns,
+                            heartbeats: beats,
+                        };
+                        alerts.push(alarm.alert(EventOrigin { node: &self.node, unix }, alert));
                     }
                 }
-                Watch::File { path, due, out: away, .. } if !*away && *due <= now => {
+                AlarmWatch::File { path, due, out: away, .. } if !*away && *due <= now => {
                     *away = true;
                     *due = Ns(now.0.saturating_add(alarm.every.0));
                     let gid = self.callers.get(&alarm.owner).map_or(alarm.uid, |it| it.gid);
                     let (key, path, uid) = (*key, path.clone(), alarm.uid);
-                    out.push(Output::LookAt(LookAt { key, path, uid, gid }));
+                    out.push(MonitorOutput::StatFile(FileToStat { key, path, uid, gid }));
                 }
-                Watch::File { .. } => {}
+                AlarmWatch::File { .. } => {}
             }
         }
-        told.into_iter().for_each(|it| self.alert(it, out));
+        alerts.into_iter().for_each(|it| self.alert(it, out));
     }
 
-    fn alert(&self, Told { owner, range, event }: Told, out: &mut Vec<Output>) {
+    fn alert(
+        &self,
+        PendingAlert { owner, range, event }: PendingAlert,
+        out: &mut Vec<MonitorOutput>,
+    ) {
         let uid = self.callers.get(&owner).map(|it| it.uid);
-        let hears = |it: &&Caller| match range {
-            Range::Requestor => it.conn == owner,
-            Range::User => Some(it.uid) == uid,
+        let receives = |it: &&Caller| match range {
+            AlertRange::Requestor => it.conn == owner,
+            AlertRange::User => Some(it.uid) == uid,
         };
-        let hearers = self.callers.values().filter(hears);
-        out.extend(hearers.map(|it| Output::Event { to: it.conn, event: event.clone() }));
+        let receivers = self.callers.values().filter(receives);
+        out.extend(receivers.map(|it| MonitorOutput::Event { to: it.conn, event: event.clone() }));
     }
 }
 
-fn range(name: Option<&str>) -> Result<Range, Refusal> {
+fn range(name: Option<&str>) -> Result<AlertRange, Refusal> {
     match name {
-        None | Some("requestor") => Ok(Range::Requestor),
-        Some("user") => Ok(Range::User),
-        Some(other) => Err(Refusal::bad(format!("range {other:?}: requestor, or user"))),
+        None | Some("requestor") => Ok(AlertRange::Requestor),
+        Some("user") => Ok(AlertRange::User),
+        Some(other) => Err(Refusal::bad(format!("range {other:?}: expected requestor or user"))),
     }
 }

@@ -1,12 +1,12 @@
-//! What is promised of monitors, on a clock that the tests own and a world that a script plays.
+//! Tests of the engine on a clock that the test owns, with a scripted backend.
 //!
-//! No thread, no socket, no waiting: a scene gives the engine its inputs, lets the views that it
-//! hands out look at a backend that counts what it is asked, and notes what is told to whom.
+//! No thread, no socket, no waiting: the fixture gives the engine its inputs, takes the readings
+//! from a backend that records what it is asked for, and collects replies and events.
 
-mod door;
 mod ended;
+mod fixture;
 mod name;
-mod scene;
+mod reading;
 mod series;
 mod shape;
 mod target;

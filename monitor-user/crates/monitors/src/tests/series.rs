@@ -1,7 +1,7 @@
-//! Once, or again and again: who is told, when, and what it costs.
+//! Single samples and series: receivers, times, and the number of readings.
 
-use super::scene::{MS, S, Scene, Told};
-use crate::Input;
+use super::fixture::{ClientOutput, Fixture, MS, S};
+use crate::MonitorInput;
 use crate::monitor::SLACK;
 use serde_json::{Value, json};
 
@@ -12,23 +12,25 @@ fn every(id: &str, ns: u64) -> String {
 }
 
 #[test]
-fn one_shot_answers_at_once_and_is_over() {
-    let mut scene = Scene::of(WORLD);
-    let got = scene.monitor(1, r#"{"fields":["cpu_ns"]}"#);
+fn a_single_sample_is_the_reply_and_ends_the_monitor() {
+    let mut fixture = Fixture::scripted(WORLD);
+    let got = fixture.monitor(1, r#"{"fields":["cpu_ns"]}"#);
     assert_eq!((&got["status"], &got["seq"]), (&json!("SUCCESS"), &json!(0)));
-    assert!(scene.engine.is_empty());
-    assert_eq!((scene.engine.due(), scene.at(9 * S)), (None, vec![]));
+    assert!(fixture.engine.is_empty());
+    assert_eq!((fixture.engine.due(), fixture.at(9 * S)), (None, vec![]));
 }
 
 #[test]
-fn the_first_is_the_reply_and_every_later_one_is_told_to_the_requestor_alone() {
-    let mut scene = Scene::of(WORLD);
+fn the_first_sample_is_the_reply_and_later_ones_go_to_the_requestor_only() {
+    let mut fixture = Fixture::scripted(WORLD);
     let request = format!(r#"{{"id":"a","fields":["cpu_ns"],"every_ns":{S},"code":-114}}"#);
-    let first = scene.monitor(1, &request);
-    let told = scene.at(2 * S + 50 * MS);
+    let first = fixture.monitor(1, &request);
+    let outputs = fixture.at(2 * S + 50 * MS);
     let mut expected = vec![first];
-    for told in told {
-        let Told::Event(1, event) = told else { panic!("told to somebody else: {told:?}") };
+    for outputs in outputs {
+        let ClientOutput::Event(1, event) = outputs else {
+            panic!("unexpected output: {outputs:?}")
+        };
         expected.push(event);
     }
     for (seq, event) in expected.iter().enumerate() {
@@ -43,24 +45,24 @@ fn the_first_is_the_reply_and_every_later_one_is_told_to_the_requestor_alone() {
 }
 
 #[test]
-fn a_count_ends_the_series_and_says_so() {
-    let mut scene = Scene::of(WORLD);
-    let _first = scene.monitor(1, &format!(r#"{{"every_ns":{S},"count":3}}"#));
-    let ended: Vec<_> = scene.events(1, 9 * S).iter().map(|it| it["ended"].clone()).collect();
+fn a_count_ends_the_series_with_its_reason() {
+    let mut fixture = Fixture::scripted(WORLD);
+    let _first = fixture.monitor(1, &format!(r#"{{"every_ns":{S},"count":3}}"#));
+    let ended: Vec<_> = fixture.events(1, 9 * S).iter().map(|it| it["ended"].clone()).collect();
     assert_eq!(ended, [Value::Null, json!("count")]);
-    assert!(scene.engine.is_empty());
+    assert!(fixture.engine.is_empty());
 }
 
 #[test]
 fn ticks_do_not_drift_however_late_each_one_is() {
-    let mut scene = Scene::of(WORLD);
-    let _first = scene.monitor(1, &every("a", 100 * MS));
+    let mut fixture = Fixture::scripted(WORLD);
+    let _first = fixture.monitor(1, &every("a", 100 * MS));
     for tick in 1..20 {
-        // Each is taken as late as nobody minds, a twentieth of its period.
+        // Each is as late as allowed, a twentieth of its period.
         let at = tick * 100 * MS + 5 * MS;
-        scene.now = at;
-        scene.input(Input::Tick);
-        let events = scene.events(1, at);
+        fixture.now = at;
+        fixture.input(MonitorInput::Tick);
+        let events = fixture.events(1, at);
         assert_eq!(events.len(), 1, "tick {tick}");
         assert_eq!((&events[0]["late_ns"], &events[0]["missed"]), (&json!(5 * MS), &json!(0)));
     }
@@ -68,61 +70,63 @@ fn ticks_do_not_drift_however_late_each_one_is() {
 
 #[test]
 fn late_ticks_are_counted_and_never_queued() {
-    let mut scene = Scene::of(WORLD);
-    let _first = scene.monitor(1, &every("a", S));
-    scene.slow = true;
-    assert_eq!(scene.at(S + SLACK.0), []);
-    assert_eq!(scene.at(4 * S + S / 2), []);
-    scene.slow = false;
-    let told = scene.back();
-    let [Told::Event(1, event)] = told.as_slice() else { panic!("one event: {told:?}") };
+    let mut fixture = Fixture::scripted(WORLD);
+    let _first = fixture.monitor(1, &every("a", S));
+    fixture.slow = true;
+    assert_eq!(fixture.at(S + SLACK.0), []);
+    assert_eq!(fixture.at(4 * S + S / 2), []);
+    fixture.slow = false;
+    let outputs = fixture.end_reading();
+    let [ClientOutput::Event(1, event)] = outputs.as_slice() else {
+        panic!("one event: {outputs:?}")
+    };
     assert_eq!((&event["seq"], &event["missed"]), (&json!(1), &json!(3)));
     assert_eq!(event["late_ns"], 3 * S + S / 2);
     // The next is on time.
-    let next = scene.events(1, 5 * S + SLACK.0);
+    let next = fixture.events(1, 5 * S + SLACK.0);
     assert_eq!((next.len(), &next[0]["seq"], &next[0]["missed"]), (1, &json!(2), &json!(3)));
 }
 
 #[test]
 fn ten_monitors_at_the_same_rate_cost_one_reading() {
-    let mut scene = Scene::of(WORLD);
+    let mut fixture = Fixture::scripted(WORLD);
     for monitor in 0..10 {
         let conn = 1 + monitor % 4;
-        let _first = scene.monitor(conn, &every(&format!("m{monitor}"), S));
+        let _first = fixture.monitor(conn, &every(&format!("m{monitor}"), S));
     }
-    let before = scene.asked().wants.len();
-    assert_eq!(scene.at(10 * S + 50 * MS).len(), 100);
-    assert_eq!(scene.asked().wants.len() - before, 10);
+    let before = fixture.backend_calls().read_specs.len();
+    assert_eq!(fixture.at(10 * S + 50 * MS).len(), 100);
+    assert_eq!(fixture.backend_calls().read_specs.len() - before, 10);
 }
 
 #[test]
-fn monitors_that_began_apart_share_a_reading_if_it_makes_neither_late() {
-    let mut scene = Scene::of(WORLD);
-    let _first = scene.monitor(1, &every("a", S));
-    scene.at(3 * MS);
-    let _first = scene.monitor(2, &every("b", S));
-    let before = scene.asked().wants.len();
-    let told = scene.at(S + 10 * MS);
-    assert_eq!((told.len(), scene.asked().wants.len() - before), (2, 1));
+fn monitors_with_close_ticks_share_a_reading() {
+    let mut fixture = Fixture::scripted(WORLD);
+    let _first = fixture.monitor(1, &every("a", S));
+    fixture.at(3 * MS);
+    let _first = fixture.monitor(2, &every("b", S));
+    let before = fixture.backend_calls().read_specs.len();
+    let outputs = fixture.at(S + 10 * MS);
+    assert_eq!((outputs.len(), fixture.backend_calls().read_specs.len() - before), (2, 1));
 }
 
 #[test]
 fn different_periods_are_kept_apart() {
-    let mut scene = Scene::of(WORLD);
-    let _fast = scene.monitor(1, &every("fast", 100 * MS));
-    let _slow = scene.monitor(1, &every("slow", S));
-    let events = scene.events(1, S + 50 * MS);
+    let mut fixture = Fixture::scripted(WORLD);
+    let _fast = fixture.monitor(1, &every("fast", 100 * MS));
+    let _slow = fixture.monitor(1, &every("slow", S));
+    let events = fixture.events(1, S + 50 * MS);
     let of = |id: &str| events.iter().filter(|it| it["id"] == id).count();
     assert_eq!((of("fast"), of("slow")), (10, 1));
 }
 
 #[test]
-fn the_pace_has_a_limit_that_is_named() {
-    let mut scene = Scene::of(WORLD);
-    let got = scene.monitor(1, &every("a", 9 * MS));
+fn the_minimum_interval_is_a_named_limit() {
+    let mut fixture = Fixture::scripted(WORLD);
+    let got = fixture.monitor(1, &every("a", 9 * MS));
     assert_eq!(got["error"], "OUT_OF_RESOURCE");
     assert_eq!(got["message"], r#"every_ns: the shortest is 10 ms, the limit "period""#);
     let costly = format!(r#"{{"fields":["pss_bytes"],"every_ns":{}}}"#, 99 * MS);
-    let got = scene.monitor(1, &costly);
+    let got = fixture.monitor(1, &costly);
     assert_eq!(got["message"], r#"every_ns: the shortest is 100 ms, the limit "costly_period""#);
 }

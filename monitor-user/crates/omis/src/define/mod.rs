@@ -1,9 +1,9 @@
-//! Services that a tool makes of others.
+//! Services that a client defines from other services; an extension.
 //!
-//! `define_service("hold",["who"],"stop($who); print($who)")`, and then `hold([7])`.
-//! In: definitions, and requests that call them. Out: requests of services that are built in.
-//! An extension. A body is read once, and checked when it is defined: it sees its parameters and
-//! what every event has, and it cannot call itself, not even by way of another.
+//! `define_service("hold",["tids"],"stop($tids); print($tids)")` makes `hold([7])` a request.
+//! In: definitions, and requests that call them. Out: requests of built-in services.
+//! A body is parsed and checked once, when it is defined: it may use its parameters and the
+//! variables of every event, and it cannot call itself, directly or through other definitions.
 
 mod expand;
 #[cfg(test)]
@@ -14,49 +14,55 @@ use super::name::Name;
 use super::parse;
 use super::request::{Basic, Stage};
 use super::status::Status;
-use super::value::{ALWAYS, Value, Var};
+use super::value::{COMMON_VARIABLES, Value, Var};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most services that a session may define.
+/// Maximum number of definitions of a session.
 pub const MAX_DEFINITIONS: usize = 1024;
-/// Most bytes that the bodies of a session may have together.
+/// Maximum total bytes of the bodies of a session.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Most definitions that call each other in a chain.
+/// Maximum length of a chain of definitions that call each other.
 pub const MAX_CHAIN: usize = 16;
 
-/// What `define_service` takes.
-const WANTED: &str = r#"wanted a name, a list of names and a body: ("hold",["who"],"stop($who)")"#;
+/// The parameters of `define_service`, for its error message.
+const USAGE: &str =
+    r#"expected a name, a list of names and a body: ("hold",["tids"],"stop($tids)")"#;
 
-/// A service that a tool has defined.
+/// A service that a client has defined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     name: Name,
     params: Vec<Name>,
     body: Vec<Stage>,
-    /// Length of the body as it was written.
+    /// Length of the text of the body.
     n_bytes: usize,
 }
 
-/// All that a session has defined.
+/// All definitions of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Definitions(BTreeMap<Name, Definition>);
 
-/// Why there is no such definition.
+/// Why a definition was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Refused {
-    /// What kind of mistake.
+pub struct DefineError {
+    /// The kind of error.
     pub status: Status,
-    /// In one line.
+    /// The message, in one line.
     pub reason: String,
 }
 
 impl Definition {
-    /// The definition that the parameters of `define_service` make: a name, the names of the
+    /// Builds a definition from the parameters of `define_service`: a name, the names of the
     /// parameters, and the body.
-    pub fn from_values(values: &[Value]) -> Result<Self, Refused> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if a parameter has another type, a name is invalid, the body does not parse, or the
+    /// body uses an unknown variable.
+    pub fn from_values(values: &[Value]) -> Result<Self, DefineError> {
         let [Value::Text(name), Value::List(params), Value::Text(body)] = values else {
-            return Err(refused(Status::TYPE, WANTED));
+            return Err(refused(Status::TYPE, USAGE));
         };
         let name = self::name(name.as_bytes())?;
         let params = self::params(params)?;
@@ -67,20 +73,22 @@ impl Definition {
         Ok(definition)
     }
 
-    /// Its name.
+    /// Returns the name of the service.
     pub fn name(&self) -> &Name {
         &self.name
     }
 
-    /// The services that it calls.
+    /// Returns the services that the body calls.
     pub fn services(&self) -> impl Iterator<Item = &Name> {
         self.body.iter().flat_map(|stage| &stage.0).map(|basic| &basic.service)
     }
 
-    fn check_variables(&self) -> Result<(), Refused> {
+    fn check_variables(&self) -> Result<(), DefineError> {
         let is_known = |var: &Var| match var {
             Var::Position(number) => *number == 0,
-            Var::Named(name) => self.params.contains(name) || ALWAYS.contains(&name.as_str()),
+            Var::Named(name) => {
+                self.params.contains(name) || COMMON_VARIABLES.contains(&name.as_str())
+            }
         };
         let actions = self.body.iter().flat_map(|stage| &stage.0);
         let mut variables = actions.flat_map(Basic::variables).map(|(var, _)| var);
@@ -92,14 +100,18 @@ impl Definition {
 }
 
 impl Definitions {
-    /// Takes a definition; one of the same name is replaced at once.
-    pub fn define(&mut self, definition: Definition) -> Result<(), Refused> {
-        self.check_room(&definition)?;
+    /// Adds a definition, or replaces the one of the same name.
+    ///
+    /// # Errors
+    ///
+    /// Fails, and changes nothing, if a limit would be exceeded or a definition would call itself.
+    pub fn define(&mut self, definition: Definition) -> Result<(), DefineError> {
+        self.check_limits(&definition)?;
         let name = definition.name.clone();
         let before = self.0.insert(name.clone(), definition);
         let checked = self.check_calls(&name);
         if checked.is_err() {
-            // As if nothing had been said.
+            // Restore the previous state.
             let _ = match before {
                 Some(before) => self.0.insert(name, before),
                 None => self.0.remove(&name),
@@ -108,15 +120,15 @@ impl Definitions {
         checked
     }
 
-    /// Whether a service of that name is defined.
+    /// Returns whether a service of that name is defined.
     pub fn has(&self, name: &Name) -> bool {
         self.0.contains_key(name)
     }
 
-    fn check_room(&self, new: &Definition) -> Result<(), Refused> {
+    fn check_limits(&self, new: &Definition) -> Result<(), DefineError> {
         let others = || self.0.values().filter(|other| other.name != new.name);
         if others().count() >= MAX_DEFINITIONS {
-            let reason = format!("{MAX_DEFINITIONS} services are defined; no more are taken");
+            let reason = format!("the limit of {MAX_DEFINITIONS} defined services is reached");
             return Err(refused(Status::RESOURCE, reason));
         }
         if others().map(|other| other.n_bytes).sum::<usize>() + new.n_bytes > MAX_BYTES {
@@ -126,9 +138,9 @@ impl Definitions {
         Ok(())
     }
 
-    /// Looks at the calls again after one definition is new: before, there was no circle and no
-    /// chain too long.
-    fn check_calls(&self, new: &Name) -> Result<(), Refused> {
+    /// Checks the calls after adding a definition: no cycle, and no chain that is too long.
+    /// Before, neither existed.
+    fn check_calls(&self, new: &Name) -> Result<(), DefineError> {
         let mut seen = BTreeSet::new();
         let mut open: Vec<&Name> = self.called(new).collect();
         while let Some(name) = open.pop() {
@@ -148,7 +160,7 @@ impl Definitions {
         Ok(())
     }
 
-    /// How many definitions the longest chain of calls from this one has. There is no circle.
+    /// Returns the length of the longest chain of calls from a definition. There is no cycle.
     fn chain<'d>(&'d self, name: &'d Name, known: &mut BTreeMap<&'d Name, usize>) -> usize {
         if let Some(chain) = known.get(name) {
             return *chain;
@@ -159,17 +171,17 @@ impl Definitions {
         chain
     }
 
-    /// The definitions that one calls.
+    /// Returns the definitions that a definition calls.
     fn called(&self, name: &Name) -> impl Iterator<Item = &Name> {
         let services = self.0.get(name).into_iter().flat_map(Definition::services);
         services.filter(|service| self.has(service))
     }
 }
 
-fn params(values: &[Value]) -> Result<Vec<Name>, Refused> {
+fn params(values: &[Value]) -> Result<Vec<Name>, DefineError> {
     let mut params = Vec::new();
     for value in values {
-        let Value::Text(text) = value else { return Err(refused(Status::TYPE, WANTED)) };
+        let Value::Text(text) = value else { return Err(refused(Status::TYPE, USAGE)) };
         let param = name(text.as_bytes())?;
         if params.contains(&param) {
             return Err(refused(Status::EXISTS, format!("two parameters `{param}`")));
@@ -179,15 +191,15 @@ fn params(values: &[Value]) -> Result<Vec<Name>, Refused> {
     Ok(params)
 }
 
-fn name(text: &[u8]) -> Result<Name, Refused> {
+fn name(text: &[u8]) -> Result<Name, DefineError> {
     let name = std::str::from_utf8(text).ok().and_then(Name::new);
-    name.ok_or_else(|| refused(Status::LEX, format!("`{}` is no name", text.escape_ascii())))
+    name.ok_or_else(|| refused(Status::LEX, format!("`{}` is not a name", text.escape_ascii())))
 }
 
-fn in_body(name: &Name, fault: &Fault) -> Refused {
+fn in_body(name: &Name, fault: &Fault) -> DefineError {
     refused(fault.status, format!("in the body of `{name}`, byte {}: {fault}", fault.at))
 }
 
-fn refused(status: Status, reason: impl Into<String>) -> Refused {
-    Refused { status, reason: reason.into() }
+fn refused(status: Status, reason: impl Into<String>) -> DefineError {
+    DefineError { status, reason: reason.into() }
 }

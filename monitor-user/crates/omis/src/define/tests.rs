@@ -5,13 +5,13 @@ use super::super::parse;
 use super::super::request::Request;
 use super::super::status::Status;
 use super::super::value::Value;
-use super::{Definition, Definitions, MAX_BYTES, MAX_CHAIN, Refused};
+use super::{DefineError, Definition, Definitions, MAX_BYTES, MAX_CHAIN};
 
 fn request(line: &str) -> Request {
     parse::request(line.as_bytes(), Dialect::Extended).unwrap()
 }
 
-fn definition(name: &str, params: &[&str], body: &str) -> Result<Definition, Refused> {
+fn definition(name: &str, params: &[&str], body: &str) -> Result<Definition, DefineError> {
     let params = params.iter().map(|param| Value::from(*param)).collect();
     Definition::from_values(&[Value::from(name), Value::List(params), Value::from(body)])
 }
@@ -33,7 +33,7 @@ fn check(all: &[(&str, &[&str], &str)], line: &str, want: &str) {
     assert_eq!(got, want);
 }
 
-const HOLD: (&str, &[&str], &str) = ("hold", &["who"], "stop($who); print([$who,$node])");
+const HOLD: (&str, &[&str], &str) = ("hold", &["tids"], "stop($tids); print([$tids,$node])");
 const NOTE: (&str, &[&str], &str) = ("note", &["to", "what"], "3 [$to] print($what)");
 
 #[test]
@@ -54,7 +54,7 @@ fn a_body_may_name_its_own_nodes() {
     check(
         &[NOTE],
         "7 [1] note(\"a\",1)",
-        "TYPE: found `$to` in a node list, expected node numbers in it",
+        "TYPE: found `$to` in a node list, expected node numbers",
     );
 }
 
@@ -66,9 +66,9 @@ fn definitions_call_earlier_ones() {
 }
 
 #[test]
-fn several_stages_stand_alone_in_theirs() {
+fn a_body_of_several_stages_cannot_share_a_stage() {
     let what = "CLASS: found `hold`, which has several stages, \
-                expected it alone between `;`";
+                expected no other request in its stage";
     check(&[HOLD], "1 [0] hold(4), 2 [0] stop(5)", what);
     check(&[NOTE], "1 [0] note(4,1), 2 [0] stop(5)", "1 [4] print(1), 2 [0] stop(5)");
 }
@@ -95,10 +95,10 @@ fn a_call_cannot_grow_without_bounds() {
 }
 
 #[test]
-fn what_would_call_itself_is_refused_and_changes_nothing() {
+fn a_definition_that_would_call_itself_is_refused_and_changes_nothing() {
     let mut definitions = defined(&[("a", &[], "stop(1)"), ("b", &[], "a()")]);
-    let circle = definition("a", &[], "b()").unwrap();
-    assert_eq!(definitions.define(circle).unwrap_err().status, Status::CLASS);
+    let cycle = definition("a", &[], "b()").unwrap();
+    assert_eq!(definitions.define(cycle).unwrap_err().status, Status::CLASS);
     let same = definition("c", &[], "c()").unwrap();
     assert_eq!(definitions.define(same).unwrap_err().to_string(), "`c` would call itself");
     assert_eq!(definitions.expand(&request("b()")).unwrap().to_string(), "stop(1)");
@@ -115,15 +115,15 @@ fn check_refused(params: &[&str], body: &str, status: Status, reason: &str) {
 fn a_body_is_checked_when_it_is_defined() {
     let reason = "in the body of `d`, byte 5: found the end of the line, expected a value";
     check_refused(&[], "stop(", Status::SYNTAX, reason);
-    check_refused(&[], "stop($who)", Status::UNBOUND_VAR, "`d` has no parameter `$who`");
+    check_refused(&[], "stop($tids)", Status::UNBOUND_VAR, "`d` has no parameter `$tids`");
     check_refused(&["a"], "stop($1)", Status::UNBOUND_VAR, "`d` has no parameter `$1`");
     check_refused(&["a", "a"], "stop($a)", Status::EXISTS, "two parameters `a`");
-    check_refused(&["a b"], "stop(1)", Status::LEX, "`a b` is no name");
+    check_refused(&["a b"], "stop(1)", Status::LEX, "`a b` is not a name");
     assert_eq!(Definition::from_values(&[]).unwrap_err().status, Status::TYPE);
 }
 
 #[test]
-fn what_is_filled_in_cannot_grow_without_bounds() {
+fn substituted_parameters_cannot_grow_without_bounds() {
     let wide = format!("print([{}])", vec!["$x"; 1000].join(","));
     let definitions = defined(&[("wide", &["x"], &wide)]);
     let text = "a".repeat(2000);
@@ -138,6 +138,6 @@ fn the_definitions_of_a_session_have_a_common_limit() {
     let mut definitions = defined(&[("a", &[], &body)]);
     let refused = definitions.define(definition("b", &[], &body).unwrap()).unwrap_err();
     assert_eq!(refused.status, Status::RESOURCE);
-    // In the place of the first there is room for it.
+    // Replacing the first definition frees its bytes.
     assert!(definitions.define(definition("a", &[], &body).unwrap()).is_ok());
 }

@@ -1,7 +1,7 @@
-//! Basic requests and basic replies: a number, nodes, a name, parameters.
+//! Parses basic requests and basic replies: a number, a node list, a name, parameters.
 //!
-//! The grammar of the specification has commas between the first three, its examples have not;
-//! both are read. A request may leave out the number and the nodes, which is an extension.
+//! The grammar of the specification has commas between the first three, its examples have none;
+//! both forms are accepted. A request may omit the number and the node list, an extension.
 
 use super::super::dialect::Extension;
 use super::super::number::Int;
@@ -9,34 +9,34 @@ use super::super::reply::Answer;
 use super::super::request::{Arg, Basic, Node, NodeRef, RequestId};
 use super::super::status::Status;
 use super::super::value::{Expr, Value};
-use super::input::{Input, Parsed, bracketed, here, spot, too_many, took, wrong, wrong_at};
+use super::input::{Input, Parsed, accept, bracketed, offset, pos, too_many, wrong, wrong_at};
 use super::number::int;
 use super::value::{expr, name, var};
 
 const ID: &str = "a request id";
 const NODE: &str = "a node number";
 
-/// A basic request.
+/// Parses a basic request.
 pub fn basic(input: &mut Input<'_>) -> Parsed<Basic> {
     count(input)?;
-    let at = here(input);
+    let at = offset(input);
     let id = id(input)?;
     let nodes = nodes(input, node_ref)?;
     if id.is_none() || nodes.is_none() {
-        input.state.used.note(Extension::Located, at);
+        input.state.used.note(Extension::RoutedByObject, at);
     }
-    let spot = spot(input);
+    let pos = pos(input);
     let service = name(input, missing(id.is_some(), nodes.is_some()))?;
     let mut args = Vec::new();
     bracketed(input, *b"()", ["`(`", "`,` or `)`"], |input| {
-        let spot = self::spot(input);
-        args.push(Arg { expr: expr(input)?, spot });
+        let pos = self::pos(input);
+        args.push(Arg { expr: expr(input)?, pos });
         Ok(())
     })?;
-    Ok(Basic { id, nodes, service, args, spot })
+    Ok(Basic { id, nodes, service, args, pos })
 }
 
-/// A basic reply.
+/// Parses a basic reply.
 pub fn answer(input: &mut Input<'_>) -> Parsed<Answer> {
     count(input)?;
     let id = id(input)?.ok_or_else(|| wrong(input, Status::SYNTAX, ID))?;
@@ -62,13 +62,13 @@ pub fn answer(input: &mut Input<'_>) -> Parsed<Answer> {
 fn count(input: &mut Input<'_>) -> Parsed<()> {
     let most = input.state.limits.members;
     if input.state.members == most {
-        return Err(too_many(input.input, most, "of them in a line"));
+        return Err(too_many(input.input, most, "basic requests in a line"));
     }
     input.state.members += 1;
     Ok(())
 }
 
-/// What is missing where the name of the service should stand.
+/// What may still come where the name of the service is missing.
 fn missing(has_id: bool, has_nodes: bool) -> &'static str {
     match (has_id, has_nodes) {
         (false, false) => "a request id, a node list or a service",
@@ -83,7 +83,7 @@ fn id(input: &mut Input<'_>) -> Parsed<Option<RequestId>> {
     }
     let id = RequestId(int(input, "an integer as request id")?);
     let _ = input.state.id.get_or_insert(id);
-    let _ = took(input, b',')?;
+    let _ = accept(input, b',')?;
     Ok(Some(id))
 }
 
@@ -99,14 +99,14 @@ fn nodes<'i, T>(
         nodes.push(item(input)?);
         Ok(())
     })?;
-    let _ = took(input, b',')?;
+    let _ = accept(input, b',')?;
     Ok(Some(nodes))
 }
 
 fn node_ref(input: &mut Input<'_>) -> Parsed<NodeRef> {
     if input.first() == Some(&b'$') {
-        let spot = spot(input);
-        return Ok(NodeRef::Var(var(input)?, spot));
+        let pos = pos(input);
+        return Ok(NodeRef::Var(var(input)?, pos));
     }
     node(input).map(NodeRef::Number)
 }

@@ -1,8 +1,8 @@
-//! The line as the parsers see it: what is left, what was noticed, and what all of them need.
+//! The input of the parsers: the rest of the line, the parser state, and shared combinators.
 
 use super::super::dialect::{Extension, N_EXTENSIONS};
-use super::super::limit::Limits;
-use super::super::request::{RequestId, Spot};
+use super::super::limit::LineLimits;
+use super::super::request::{BytePos, RequestId};
 use super::super::status::Status;
 use winnow::Parser;
 use winnow::combinator::opt;
@@ -10,73 +10,79 @@ use winnow::error::ParserError;
 use winnow::stream::Stateful;
 use winnow::token::take_while;
 
-/// The rest of a line.
-pub type Input<'i> = Stateful<&'i [u8], State>;
+/// The rest of a line, with the state of the parser.
+pub type Input<'i> = Stateful<&'i [u8], ParseState>;
 
-/// What a parser gives.
-pub type Parsed<T> = Result<T, Snag>;
+/// The result of a parser.
+pub type Parsed<T> = Result<T, ParseError>;
 
-/// What was noticed on the way.
+/// State that the parsers of a line share.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct ParseState {
     /// Bytes of the whole line.
     length: usize,
-    pub limits: &'static Limits,
-    /// Basic requests begun so far.
+    /// The limits of this kind of line.
+    pub limits: &'static LineLimits,
+    /// Basic requests or replies parsed so far.
     pub members: usize,
-    /// Lists open now.
+    /// Nesting depth of lists at this position.
     pub depth: usize,
     /// The first number of a request.
     pub id: Option<RequestId>,
-    pub used: Used,
+    /// The extensions used so far.
+    pub used: UsedExtensions,
 }
 
-/// The extensions met, with the place of the first use.
+/// The extensions used, each with the position of its first use.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Used([Option<(Extension, usize)>; N_EXTENSIONS]);
+pub struct UsedExtensions([Option<(Extension, usize)>; N_EXTENSIONS]);
 
-/// Why a parser stopped, as small as can be: the fault is made of it once, at the end.
+/// Why a parser stopped. Small, since backtracking discards it; `Fault` is built from it at the
+/// end.
 #[derive(Clone, Copy, Debug)]
-pub struct Snag {
-    /// Bytes that were left.
+pub struct ParseError {
+    /// Bytes that were left in the line.
     pub left: usize,
+    /// The kind of error.
     pub status: Status,
+    /// What the parser expected.
     pub expected: &'static str,
-    /// The limit that the line went over.
+    /// The limit that the line exceeds.
     pub most: Option<usize>,
-    /// A mistake; otherwise only "not this, perhaps something else".
+    /// Whether the error is definite; otherwise another alternative may match.
     is_final: bool,
 }
 
-impl State {
-    pub fn new(length: usize, limits: &'static Limits) -> Self {
-        Self { length, limits, members: 0, depth: 0, id: None, used: Used::default() }
+impl ParseState {
+    pub fn new(length: usize, limits: &'static LineLimits) -> Self {
+        Self { length, limits, members: 0, depth: 0, id: None, used: UsedExtensions::default() }
     }
 }
 
-impl Used {
+impl UsedExtensions {
+    /// Records a use, unless the extension was used before.
     pub fn note(&mut self, extension: Extension, at: usize) {
-        for place in &mut self.0 {
-            match place {
+        for slot in &mut self.0 {
+            match slot {
                 Some((known, _)) if *known == extension => return,
                 Some(_) => {}
-                None => return *place = Some((extension, at)),
+                None => return *slot = Some((extension, at)),
             }
         }
     }
 
-    /// In the order in which they were met.
+    /// Iterates in the order of use.
     pub fn iter(&self) -> impl Iterator<Item = (Extension, usize)> {
         self.0.iter().flatten().copied()
     }
 
-    /// The leftmost.
+    /// Returns the leftmost use.
     pub fn first(&self) -> Option<(Extension, usize)> {
         self.iter().min_by_key(|(_, at)| *at)
     }
 }
 
-impl ParserError<Input<'_>> for Snag {
+impl ParserError<Input<'_>> for ParseError {
     type Inner = Self;
 
     fn from_input(input: &Input<'_>) -> Self {
@@ -93,68 +99,68 @@ impl ParserError<Input<'_>> for Snag {
     }
 }
 
-/// A mistake here.
-pub fn wrong(input: &Input<'_>, status: Status, expected: &'static str) -> Snag {
+/// An error at the current position.
+pub fn wrong(input: &Input<'_>, status: Status, expected: &'static str) -> ParseError {
     wrong_at(input.input, status, expected)
 }
 
-/// A mistake where this rest of the line begins.
-pub fn wrong_at(rest: &[u8], status: Status, expected: &'static str) -> Snag {
-    Snag { left: rest.len(), status, expected, most: None, is_final: true }
+/// An error at the beginning of this rest of the line.
+pub fn wrong_at(rest: &[u8], status: Status, expected: &'static str) -> ParseError {
+    ParseError { left: rest.len(), status, expected, most: None, is_final: true }
 }
 
-/// More than is allowed, where this rest of the line begins.
-pub fn too_many(rest: &[u8], most: usize, of: &'static str) -> Snag {
-    Snag { most: Some(most), ..wrong_at(rest, Status::LIMIT, of) }
+/// An exceeded limit at the beginning of this rest of the line.
+pub fn too_many(rest: &[u8], most: usize, of: &'static str) -> ParseError {
+    ParseError { most: Some(most), ..wrong_at(rest, Status::LIMIT, of) }
 }
 
-/// What the parser reads, or else the mistake that it is not there.
+/// Makes the failure of a parser definite, with the text of what was expected.
 pub fn expect<'i, T>(
-    mut parser: impl Parser<Input<'i>, T, Snag>,
+    mut parser: impl Parser<Input<'i>, T, ParseError>,
     expected: &'static str,
-) -> impl Parser<Input<'i>, T, Snag> {
+) -> impl Parser<Input<'i>, T, ParseError> {
     move |input: &mut Input<'i>| {
         let begin = input.input;
-        parser.parse_next(input).map_err(|snag| {
-            if snag.is_final { snag } else { wrong_at(begin, Status::SYNTAX, expected) }
+        parser.parse_next(input).map_err(|error| {
+            if error.is_final { error } else { wrong_at(begin, Status::SYNTAX, expected) }
         })
     }
 }
 
-/// Where we are, in bytes from the beginning of the line.
-pub fn here(input: &Input<'_>) -> usize {
+/// Returns the position, in bytes from the beginning of the line.
+pub fn offset(input: &Input<'_>) -> usize {
     input.state.length - input.len()
 }
 
-/// The same, to keep.
-pub fn spot(input: &Input<'_>) -> Spot {
-    Spot(here(input))
+/// Returns the position for the parsed request.
+pub fn pos(input: &Input<'_>) -> BytePos {
+    BytePos(offset(input))
 }
 
-/// What C calls white space.
+/// Skips white space as C defines it.
 pub fn space(input: &mut Input<'_>) -> Parsed<()> {
     take_while(0.., (b' ', b'\t'..=b'\r')).void().parse_next(input)
 }
 
-/// A sign and the space after it.
-pub fn sign<'i>(byte: u8) -> impl Parser<Input<'i>, (), Snag> {
+/// Parses a punctuation character and the space after it.
+pub fn symbol<'i>(byte: u8) -> impl Parser<Input<'i>, (), ParseError> {
     (byte, space).void()
 }
 
-/// Whether the sign stood there; it was taken.
-pub fn took(input: &mut Input<'_>, byte: u8) -> Parsed<bool> {
-    opt(sign(byte)).map(|found| found.is_some()).parse_next(input)
+/// Consumes the character if it is next; returns whether it was.
+pub fn accept(input: &mut Input<'_>, byte: u8) -> Parsed<bool> {
+    opt(symbol(byte)).map(|found| found.is_some()).parse_next(input)
 }
 
-/// What stands between two brackets: items with commas between them, or nothing.
+/// Parses the content of brackets: items separated by commas, or nothing.
 pub fn bracketed<'i>(
     input: &mut Input<'i>,
     [open, close]: [u8; 2],
     expected: [&'static str; 2],
     mut item: impl FnMut(&mut Input<'i>) -> Parsed<()>,
 ) -> Parsed<()> {
-    expect(sign(open), expected[0]).parse_next(input)?;
-    if took(input, close)? {
+    expect(symbol(open), expected[0]).parse_next(input)?;
+    if accept(input, close)? {
         return Ok(());
     }
     for n_items in 1.. {
@@ -163,9 +169,9 @@ pub fn bracketed<'i>(
             return Err(too_many(input.input, most, "elements of a list"));
         }
         item(input)?;
-        if !took(input, b',')? {
+        if !accept(input, b',')? {
             break;
         }
     }
-    expect(sign(close), expected[1]).parse_next(input)
+    expect(symbol(close), expected[1]).parse_next(input)
 }

@@ -1,17 +1,17 @@
-//! Whole lines: an event and stages of actions, or replies.
+//! Parses whole lines: an event and stages of actions, or replies.
 
 use super::super::dialect::Extension;
 use super::super::reply::Reply;
 use super::super::request::{Request, Stage};
 use super::super::status::Status;
 use super::basic::{answer, basic};
-use super::input::{Input, Parsed, here, space, took, wrong};
+use super::input::{Input, Parsed, accept, offset, space, wrong};
 
-/// A request.
+/// Parses a request.
 pub fn request(input: &mut Input<'_>) -> Parsed<Request> {
     space(input)?;
     let first = basic(input)?;
-    if !took(input, b':')? {
+    if !accept(input, b':')? {
         let expected = "`:`, `,`, `;` or the end of the line";
         return Ok(Request { event: None, stages: actions(input, first, expected)? });
     }
@@ -20,18 +20,18 @@ pub fn request(input: &mut Input<'_>) -> Parsed<Request> {
     Ok(Request { event: Some(first), stages })
 }
 
-/// Actions without an event.
+/// Parses actions without an event.
 pub fn stages(input: &mut Input<'_>) -> Parsed<Vec<Stage>> {
     space(input)?;
     let first = basic(input)?;
     actions(input, first, "`,`, `;` or the end of the line")
 }
 
-/// Replies.
+/// Parses the answers of a reply.
 pub fn reply(input: &mut Input<'_>) -> Parsed<Reply> {
     space(input)?;
     let mut answers = vec![answer(input)?];
-    while took(input, b';')? {
+    while accept(input, b';')? {
         answers.push(answer(input)?);
     }
     end(input, "`;` or the end of the line")?;
@@ -47,10 +47,10 @@ fn actions(
     let (mut done, mut stage) = (Vec::new(), vec![first]);
     let (mut has_comma, mut has_semicolon) = (false, false);
     loop {
-        let at = here(input);
-        if took(input, b',')? {
+        let at = offset(input);
+        if accept(input, b',')? {
             has_comma = true;
-        } else if took(input, b';')? {
+        } else if accept(input, b';')? {
             has_semicolon = true;
             done.push(Stage(std::mem::take(&mut stage)));
         } else {

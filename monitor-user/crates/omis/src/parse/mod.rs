@@ -1,9 +1,9 @@
-//! A line to a request or a reply, by recursive descent with one sign of look-ahead.
+//! Parses a line into a request or a reply, by recursive descent with one symbol of look-ahead.
 //!
 //! In: a line of bytes, with or without its line break. Out: data, or the first fault.
-//! Written with winnow; everything of it stays in this folder.
-//! Nothing is allocated for what a line only claims to hold: each limit is looked at before the
-//! element that would break it, and the length of a binary is compared with what is there.
+//! Uses winnow, which no other module sees.
+//! Memory is bounded by the line: each limit is checked before the element that would exceed it,
+//! and the length of a binary is compared with the bytes that are left.
 
 mod basic;
 mod input;
@@ -14,14 +14,19 @@ mod value;
 
 use super::dialect::{Dialect, Extension};
 use super::fault::Fault;
-use super::limit::{self, Limits};
+use super::limit::{self, LineLimits};
 use super::reply::Reply;
-use super::request::{Request, Spot, Stage};
+use super::request::{BytePos, Request, Stage};
 use super::status::Status;
-use input::{Input, Parsed, State, Used};
+use input::{Input, ParseState, Parsed, UsedExtensions};
 use winnow::Parser;
 
-/// Reads a request.
+/// Parses a request.
+///
+/// # Errors
+///
+/// Returns the first fault: a syntax error, an exceeded limit, an unbound variable, or an
+/// extension in a strict session.
 pub fn request(line: &[u8], dialect: Dialect) -> Result<Request, Fault> {
     let (request, used) = whole(line, &limit::REQUEST, line::request)?;
     match used.first() {
@@ -34,54 +39,66 @@ pub fn request(line: &[u8], dialect: Dialect) -> Result<Request, Fault> {
     }
 }
 
-/// Reads the actions of a request without an event.
+/// Parses the actions of a request without an event.
+///
+/// # Errors
+///
+/// Returns the first fault.
 pub fn stages(text: &[u8]) -> Result<Vec<Stage>, Fault> {
     Ok(whole(text, &limit::REQUEST, line::stages)?.0)
 }
 
-/// The extensions that a request uses, each with the place of its first use.
-pub fn extensions(line: &[u8]) -> Result<Vec<(Extension, Spot)>, Fault> {
+/// Returns the extensions that a request uses, each with the position of its first use.
+///
+/// # Errors
+///
+/// Returns the first fault if the line does not parse.
+pub fn extensions(line: &[u8]) -> Result<Vec<(Extension, BytePos)>, Fault> {
     let (_, used) = whole(line, &limit::REQUEST, line::request)?;
-    Ok(used.iter().map(|(extension, at)| (extension, Spot(at))).collect())
+    Ok(used.iter().map(|(extension, at)| (extension, BytePos(at))).collect())
 }
 
-/// Reads a reply.
+/// Parses a reply.
+///
+/// # Errors
+///
+/// Returns the first fault.
 pub fn reply(line: &[u8]) -> Result<Reply, Fault> {
     Ok(whole(line, &limit::REPLY, line::reply)?.0)
 }
 
 fn whole<'i, T>(
     line: &'i [u8],
-    limits: &'static Limits,
-    mut parser: impl Parser<Input<'i>, T, input::Snag>,
-) -> Result<(T, Used), Fault> {
+    limits: &'static LineLimits,
+    mut parser: impl Parser<Input<'i>, T, input::ParseError>,
+) -> Result<(T, UsedExtensions), Fault> {
     if line.len() > limits.line {
         let mut fault = Fault::new(line, limits.line, Status::LIMIT, "a shorter line".into());
         fault.found = format!("a line of {} bytes", line.len());
         fault.expected = format!("at most {}", limits.line).into();
         return Err(fault);
     }
-    let mut input = Input { input: line, state: State::new(line.len(), limits) };
+    let mut input = Input { input: line, state: ParseState::new(line.len(), limits) };
     let read: Parsed<T> = parser.parse_next(&mut input);
-    read.map(|it| (it, input.state.used)).map_err(|snag| {
-        let expected = match snag.most {
-            Some(most) => format!("at most {most} {}", snag.expected).into(),
-            None => snag.expected.into(),
+    read.map(|value| (value, input.state.used)).map_err(|error| {
+        let expected = match error.most {
+            Some(most) => format!("at most {most} {}", error.expected).into(),
+            None => error.expected.into(),
         };
-        let mut fault = Fault::new(line, line.len() - snag.left, snag.status, expected);
+        let mut fault = Fault::new(line, line.len() - error.left, error.status, expected);
         fault.id = input.state.id;
         fault
     })
 }
 
-/// Where nothing can fill in a variable, there is no sense in having one.
+/// Refuses variables that no event can bind.
 fn bound(line: &[u8], request: Request) -> Result<Request, Fault> {
-    let Some((var, spot)) = request.unbound() else { return Ok(request) };
+    let Some((var, pos)) = request.unbound() else { return Ok(request) };
     let expected = match request.event {
-        Some(_) => "a value; an event cannot depend on its own variables",
-        None => "a value; there is no event that could say what it is",
+        Some(_) => "a value; an event cannot use its own variables",
+        None => "a value; there is no event to take it from",
     };
-    let mut fault = Fault::new(line, spot.0, Status::UNBOUND_VAR, expected.into());
+    let mut fault = Fault::new(line, pos.0, Status::UNBOUND_VAR, expected.into());
     fault.found = format!("`{var}`");
     fault.id = request.id();
     Err(fault)

@@ -1,10 +1,11 @@
-//! Numbers as C writes them: decimal, octal, hexadecimal; floats with a point or an exponent.
+//! Parses numbers in the syntax of C: decimal, octal, hexadecimal; floats with a point or an
+//! exponent.
 
 use super::super::dialect::Extension;
 use super::super::number::{Float, Int};
 use super::super::status::Status;
 use super::super::value::Value;
-use super::input::{Input, Parsed, Snag, here, space, wrong_at};
+use super::input::{Input, ParseError, Parsed, offset, space, wrong_at};
 use std::num::IntErrorKind;
 use winnow::Parser;
 use winnow::combinator::opt;
@@ -15,9 +16,9 @@ const INTEGER: &str = "an integer";
 const FLOAT: &str = "a floating point number";
 const INTEGER_RANGE: &str = "an integer from -2^63 to 2^64-1";
 
-/// A number, with its sign.
+/// Parses a number with its sign.
 pub fn number(input: &mut Input<'_>) -> Parsed<Value> {
-    let (begin, at) = (input.input, here(input));
+    let (begin, at) = (input.input, offset(input));
     let is_negative = opt(one_of([b'+', b'-'])).parse_next(input)? == Some(b'-');
     if is_negative && input.starts_with(b"inf") {
         input.next_slice(b"inf".len());
@@ -35,20 +36,20 @@ pub fn number(input: &mut Input<'_>) -> Parsed<Value> {
     Ok(value)
 }
 
-/// An integer, such as the number of a request or of a node.
+/// Parses an integer, such as the number of a request or of a node.
 pub fn int(input: &mut Input<'_>, expected: &'static str) -> Parsed<Int> {
     let begin = input.input;
     match number(input) {
         Ok(Value::Integer(number)) => Ok(number),
         Ok(_) => Err(wrong_at(begin, Status::TYPE, expected)),
-        Err(snag) => Err(snag),
+        Err(error) => Err(error),
     }
 }
 
-/// Decimal digits, and nothing of a float: the number of a variable, the length of a binary.
+/// Parses decimal digits: the number of a variable, the length of a binary.
 pub fn decimal<'i, T: std::str::FromStr>(
     expected: &'static str,
-) -> impl Parser<Input<'i>, T, Snag> {
+) -> impl Parser<Input<'i>, T, ParseError> {
     move |input: &mut Input<'i>| {
         let begin = input.input;
         let digits = take_while(1.., b'0'..=b'9').parse_next(input)?;
@@ -57,7 +58,8 @@ pub fn decimal<'i, T: std::str::FromStr>(
     }
 }
 
-/// All that can belong to a number, so that `12ab` is one wrong number and not two right words.
+/// Takes all characters that a number may contain, so that `12ab` is one malformed number and not
+/// two words.
 fn word<'i>(input: &mut Input<'i>) -> Parsed<&'i [u8]> {
     let begin = input.input;
     let part = (b'0'..=b'9', b'a'..=b'z', b'A'..=b'Z', b'.', b'_');
@@ -104,14 +106,14 @@ fn float(word: &[u8], is_negative: bool) -> Result<Value, (Status, &'static str)
 #[cfg(test)]
 mod tests {
     use super::super::super::limit;
-    use super::super::input::State;
+    use super::super::input::ParseState;
     use super::*;
 
     #[track_caller]
     fn check(text: &str, want: Result<Value, Status>) {
-        let state = State::new(text.len(), &limit::REQUEST);
+        let state = ParseState::new(text.len(), &limit::REQUEST);
         let mut input = Input { input: text.as_bytes(), state };
-        let read = number(&mut input).map_err(|snag| snag.status);
+        let read = number(&mut input).map_err(|error| error.status);
         assert_eq!((read, input.input), (want, &b""[..]), "{text}");
     }
 
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_a_number_is_none() {
+    fn malformed_numbers_are_refused() {
         for text in ["08", "0x", "12a", "1_0", "1e", "1e+", ".", "-", "1.2.3", "0xfg", "1e5x"] {
             check(text, Err(Status::LEX));
         }

@@ -1,19 +1,19 @@
-//! Strings as C writes them, and byte strings.
+//! Parses strings in the syntax of C, and byte strings.
 //!
-//! `"..."` with the escapes of C; any byte may stand in it but a line break and NUL.
-//! `#4:deadbeef` is four bytes: the length, then two hexadecimal digits for each. An extension.
+//! `"..."` with the escapes of C; it may contain any byte except line breaks and NUL.
+//! `#4:deadbeef` is four bytes: the length, then two hexadecimal digits for each; an extension.
 
 use super::super::dialect::Extension;
 use super::super::status::Status;
 use super::super::text::{Binary, Text};
-use super::input::{Input, Parsed, expect, here, space, wrong, wrong_at};
+use super::input::{Input, Parsed, expect, offset, space, wrong, wrong_at};
 use super::number::decimal;
 use winnow::Parser;
 use winnow::token::{any, take, take_till, take_while};
 
 const LENGTH: &str = "the length of the binary";
 
-/// A string.
+/// Parses a string.
 pub fn string(input: &mut Input<'_>) -> Parsed<Text> {
     expect(b'"', "a string").parse_next(input)?;
     let mut bytes = Vec::new();
@@ -30,7 +30,7 @@ pub fn string(input: &mut Input<'_>) -> Parsed<Text> {
     Ok(Text::from(bytes))
 }
 
-/// A backslash and what follows.
+/// Parses an escape sequence.
 fn escape(input: &mut Input<'_>) -> Parsed<u8> {
     let begin = input.input;
     let unknown = || wrong_at(begin, Status::LEX, "an escape of C, such as `\\n` or `\\033`");
@@ -50,7 +50,7 @@ fn escape(input: &mut Input<'_>) -> Parsed<u8> {
         b'f' => 12,
         b'v' => 11,
         b'\\' | b'"' | b'\'' | b'?' => letter,
-        // As in C it takes all digits that there are, which is why none is printed.
+        // As in C, `\x` takes all digits that follow, so `print` never writes it.
         b'x' => {
             let digits = take_while(1.., |byte: u8| byte.is_ascii_hexdigit());
             return number(expect(digits, "a hexadecimal digit"), 16, input);
@@ -60,7 +60,7 @@ fn escape(input: &mut Input<'_>) -> Parsed<u8> {
 }
 
 fn number<'i>(
-    mut digits: impl Parser<Input<'i>, &'i [u8], super::input::Snag>,
+    mut digits: impl Parser<Input<'i>, &'i [u8], super::input::ParseError>,
     radix: u32,
     input: &mut Input<'i>,
 ) -> Parsed<u8> {
@@ -70,20 +70,20 @@ fn number<'i>(
         .map_err(|_| wrong_at(begin, Status::RANGE, "a byte, at most `\\377` or `\\xff`"))
 }
 
-/// A byte string.
+/// Parses a byte string.
 pub fn binary(input: &mut Input<'_>) -> Parsed<Binary> {
-    let at = here(input);
+    let at = offset(input);
     let _ = expect(b'#', "a binary").parse_next(input)?;
     let length: usize = expect(decimal(LENGTH), LENGTH).parse_next(input)?;
     let _ = expect(b':', "`:` after the length of the binary").parse_next(input)?;
     let begin = input.input;
-    // Compared with what is there before anything is allocated for it.
+    // The length is compared with the rest of the line before anything is allocated.
     let n_digits = length.checked_mul(2).filter(|n_digits| *n_digits <= begin.len());
     let n_digits = n_digits
-        .ok_or_else(|| wrong_at(begin, Status::LEX, "as many bytes as the binary says it has"))?;
+        .ok_or_else(|| wrong_at(begin, Status::LEX, "as many bytes as the length of the binary"))?;
     let digits: &[u8] = take(n_digits).parse_next(input)?;
-    if let Some(place) = digits.iter().position(|byte| !byte.is_ascii_hexdigit()) {
-        return Err(wrong_at(&begin[place..], Status::LEX, "a hexadecimal digit"));
+    if let Some(index) = digits.iter().position(|byte| !byte.is_ascii_hexdigit()) {
+        return Err(wrong_at(&begin[index..], Status::LEX, "a hexadecimal digit"));
     }
     space(input)?;
     input.state.used.note(Extension::Binary, at);
@@ -101,11 +101,11 @@ fn digit(letter: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::super::super::limit;
-    use super::super::input::State;
+    use super::super::input::ParseState;
     use super::*;
 
     fn input(text: &[u8]) -> Input<'_> {
-        Input { input: text, state: State::new(text.len(), &limit::REQUEST) }
+        Input { input: text, state: ParseState::new(text.len(), &limit::REQUEST) }
     }
 
     #[track_caller]
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_escape_is_told_where_it_stands() {
+    fn the_fault_of_an_invalid_escape_has_its_position() {
         check(br#""ab\q""#, Err((Status::LEX, 3)));
         check(br#""ab\400""#, Err((Status::RANGE, 4)));
         check(br#""ab\x123""#, Err((Status::RANGE, 5)));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binary_has_as_many_bytes_as_it_says() {
+    fn the_length_of_a_binary_is_checked() {
         check_binary(b"#0:", Ok(b""));
         check_binary(b"#4:deadBEEF", Ok(b"\xde\xad\xbe\xef"));
         check_binary(b"#4:deadbee", Err((Status::LEX, 3)));

@@ -1,4 +1,4 @@
-//! Parameters: numbers, strings, variables, tokens, and lists of them.
+//! Parses parameters: numbers, strings, variables, tokens, and lists of them.
 
 use super::super::dialect::Extension;
 use super::super::limit;
@@ -6,7 +6,7 @@ use super::super::name::{self, Name};
 use super::super::status::Status;
 use super::super::token::Token;
 use super::super::value::{Expr, Value, Var};
-use super::input::{Input, Parsed, bracketed, expect, here, space, too_many, wrong, wrong_at};
+use super::input::{Input, Parsed, bracketed, expect, offset, space, too_many, wrong, wrong_at};
 use super::number::{decimal, number};
 use super::string::{binary, string};
 use winnow::Parser;
@@ -14,7 +14,7 @@ use winnow::token::take_while;
 
 const VALUE: &str = "a value";
 
-/// A parameter.
+/// Parses a parameter.
 pub fn expr(input: &mut Input<'_>) -> Parsed<Expr> {
     Ok(Expr::Value(match input.first() {
         Some(b'0'..=b'9' | b'-' | b'+' | b'.') => number(input)?,
@@ -27,9 +27,9 @@ pub fn expr(input: &mut Input<'_>) -> Parsed<Expr> {
     }))
 }
 
-/// `$1`, `$time`.
+/// Parses a variable: `$1`, `$time`.
 pub fn var(input: &mut Input<'_>) -> Parsed<Var> {
-    let at = here(input);
+    let at = offset(input);
     let _ = expect(b'$', "a variable").parse_next(input)?;
     let var = if input.first().is_some_and(u8::is_ascii_digit) {
         let number = decimal("the number of a variable").map(Var::Position).parse_next(input)?;
@@ -42,7 +42,7 @@ pub fn var(input: &mut Input<'_>) -> Parsed<Var> {
     Ok(var)
 }
 
-/// A name.
+/// Parses a name.
 pub fn name(input: &mut Input<'_>, expected: &'static str) -> Parsed<Name> {
     let begin = input.input;
     let text: &[u8] = identifier(input)?;
@@ -58,9 +58,9 @@ fn identifier<'i>(input: &mut Input<'i>) -> Parsed<&'i [u8]> {
     Ok(text)
 }
 
-/// A token, or a float that has no digits.
+/// Parses a token, or a float without digits.
 fn word(input: &mut Input<'_>) -> Parsed<Value> {
-    let (begin, at) = (input.input, here(input));
+    let (begin, at) = (input.input, offset(input));
     let text = std::str::from_utf8(identifier(input)?).unwrap_or_default();
     let (value, extension) = match text {
         "nan" => (Value::from(f64::NAN), Extension::SpecialFloat),
@@ -75,7 +75,7 @@ fn word(input: &mut Input<'_>) -> Parsed<Value> {
     Ok(value)
 }
 
-/// A list. Most have no variable, and are values from the beginning.
+/// Parses a list. Most lists have no variables and are built as values directly.
 fn list(input: &mut Input<'_>) -> Parsed<Expr> {
     let most = input.state.limits.depth;
     if input.state.depth == most {

@@ -6,7 +6,7 @@
 use super::Live;
 use crate::disk::{Disks, Layout, Space};
 use monitor_backends::host;
-use monitor_backends::host::Mounted;
+use monitor_backends::host::MountedDevice;
 use monitor_event::outcome::Refusal;
 use monitor_model::id::Identity;
 use monitor_omis::Status;
@@ -44,7 +44,7 @@ impl Disks for Live {
 }
 
 /// One that was unmounted meanwhile has none.
-fn space(it: &Mounted) -> Option<Space> {
+fn space(it: &MountedDevice) -> Option<Space> {
     let [size, free, avail, files, files_free] = host::space(&it.path)?;
     let (path, source) = (it.path.display().to_string(), it.source.clone());
     Some(Space { path, source, size, free, avail, files, files_free })

@@ -7,7 +7,7 @@ use crate::queue;
 use crate::queue::{Change, Depth, Queue};
 use monitor_event::outcome::Refusal;
 use monitor_model::id::{Identity, Pid};
-use monitor_symbols::error::Error;
+use monitor_symbols::error::SymbolError;
 use std::path::Path;
 
 impl Messages for Live {
@@ -37,6 +37,9 @@ impl Messages for Live {
     }
 }
 
-fn here<T>(id: Identity, read: impl Fn(&Path, Pid) -> Result<T, Error>) -> Result<T, Refusal> {
+fn here<T>(
+    id: Identity,
+    read: impl Fn(&Path, Pid) -> Result<T, SymbolError>,
+) -> Result<T, Refusal> {
     read(Path::new("/proc"), id.pid).map_err(|error| symbol_refusal(&error))
 }

@@ -21,17 +21,17 @@ use hands::Hands;
 use monitor_backend::Backend;
 use monitor_backends::procfs;
 use monitor_backends::select;
-use monitor_backends::select::Choice;
-use monitor_control::hand;
-use monitor_event::occurrence::{EventKind, FollowedActivity};
-use monitor_event::outcome::Each;
+use monitor_backends::select::BackendChoice;
+use monitor_control::user_worker;
+use monitor_event::node_event::{EventKind, FollowedActivity};
+use monitor_event::outcome::ProcessResults;
 use monitor_event::outcome::Refusal;
 use monitor_event::right::Tool;
 use monitor_event::tap::Tap;
 use monitor_event::thread::{HeldThread, Ticket};
 use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::{Process, Source};
-use monitor_model::want::Capability;
+use monitor_model::read_spec::Capability;
+use monitor_model::sample::{BackendKind, Process};
 use monitor_omis::Status;
 use recorder::{Saving, Service};
 use rule::Ruled;
@@ -44,7 +44,7 @@ const PUT_OFF: Ns = Ns(1_000_000_000);
 
 /// This node.
 pub struct Live {
-    choice: Choice,
+    choice: BackendChoice,
     reading: Option<Reading<dyn Backend>>,
     /// Before the hands: its programs stop whom these let go.
     ruled: Option<Ruled>,
@@ -60,10 +60,10 @@ pub struct Live {
 
 impl Live {
     /// As this backend will see it.
-    pub fn new(choice: Choice) -> Self {
+    pub fn new(choice: BackendChoice) -> Self {
         let unusuals = unusual::Unusuals::new(choice);
         let (reading, ruled, unruled, saving) = (None, None, None, None);
-        let hands = Hands::new(hand::OWN.into(), recorder::DUMPS.into());
+        let hands = Hands::new(user_worker::SELF_EXE.into(), recorder::DUMPS.into());
         let monitors = Box::new(NoMonitors);
         Self { choice, reading, hands, ruled, unruled, unusuals, saving, monitors }
     }
@@ -74,7 +74,7 @@ impl Live {
     }
 
     /// The same for the tools of a service.
-    pub fn of(choice: Choice, service: Service) -> Self {
+    pub fn of(choice: BackendChoice, service: Service) -> Self {
         let hands = Hands::new(service.hand.clone(), service.dumps.clone());
         Self { hands, saving: Some(Saving::new(service)), ..Self::new(choice) }
     }
@@ -95,7 +95,7 @@ impl Live {
 impl Live {
     /// The rules of the kernel, or why there are none.
     fn ruled(&mut self) -> Result<&mut Ruled, Refusal> {
-        if !matches!(self.choice, Choice::Auto | Choice::Ebpf) {
+        if !matches!(self.choice, BackendChoice::Auto | BackendChoice::Ebpf) {
             let text = "what happens between two readings is seen by eBPF only: see monitor doctor";
             return Err(Refusal::new(Status::UNSUPPORTED, text));
         }
@@ -144,9 +144,9 @@ impl Processes for Live {
 
     fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {
         let reading = self.reading().ok()?;
-        match reading.backend.source() {
-            Source::Ebpf | Source::Procfs => procfs::arguments(id.pid),
-            Source::Test | Source::Unsupported => reading.arguments(id),
+        match reading.backend.kind() {
+            BackendKind::Ebpf | BackendKind::Procfs => procfs::arguments(id.pid),
+            BackendKind::Test | BackendKind::Unsupported => reading.arguments(id),
         }
     }
 }
@@ -157,7 +157,7 @@ impl Recorder for Live {
         ticket: Ticket,
         tool: &Tool,
         wanted: (&Path, Option<Ns>),
-    ) -> Result<Option<Each>, Refusal> {
+    ) -> Result<Option<ProcessResults>, Refusal> {
         let Some(saving) = &mut self.saving else {
             let text = "only the service of a node keeps a flight recorder: see monitor serve";
             return Err(Refusal::new(Status::UNSUPPORTED, text));
@@ -176,15 +176,15 @@ impl Facts for Live {
     fn node(&mut self) -> Result<NodeFacts, Refusal> {
         let reading = self.reading()?;
         let row = reading.node()?.row;
-        Ok(match reading.backend.source() {
-            Source::Ebpf | Source::Procfs => fact::live(&row),
-            Source::Test | Source::Unsupported => fact::test(&row),
+        Ok(match reading.backend.kind() {
+            BackendKind::Ebpf | BackendKind::Procfs => fact::live(&row),
+            BackendKind::Test | BackendKind::Unsupported => fact::test(&row),
         })
     }
 }
 
 impl Acts for Live {
-    fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<Each> {
+    fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<ProcessResults> {
         self.hands.act(by, act, on)
     }
 
@@ -210,19 +210,19 @@ impl Calls for Live {
 
 impl Happenings for Live {
     fn can(&mut self, topic: &EventKind) -> Result<(), Refusal> {
-        match topic.sort() {
+        match topic.followed_activity() {
             // Who stops, comes and goes on, or is told by the tools themselves, is always seen.
             None => Ok(()),
-            Some(FollowedActivity::Calls | FollowedActivity::Turns) => self.ruled().map(drop),
-            Some(FollowedActivity::Lives) if self.ruled().is_ok() => Ok(()),
-            Some(FollowedActivity::Lives) => self.reading()?.can(topic),
+            Some(FollowedActivity::Calls | FollowedActivity::Scheduling) => self.ruled().map(drop),
+            Some(FollowedActivity::Lifecycle) if self.ruled().is_ok() => Ok(()),
+            Some(FollowedActivity::Lifecycle) => self.reading()?.can(topic),
         }
     }
 
     fn watch(&mut self, topics: &BTreeSet<EventKind>) {
         self.hands.watch(topics);
         let mut left = topics.clone();
-        let wants = topics.iter().any(|topic| topic.sort().is_some());
+        let wants = topics.iter().any(|topic| topic.followed_activity().is_some());
         // Who could not have it was told so when he defined the event.
         let _tried = wants.then(|| self.ruled().is_ok());
         if let Some(ruled) = &mut self.ruled {
@@ -231,7 +231,7 @@ impl Happenings for Live {
         }
         self.tell_sites();
         // What the kernel does not tell is read.
-        left.retain(|topic| topic.sort() == Some(FollowedActivity::Lives));
+        left.retain(|topic| topic.followed_activity() == Some(FollowedActivity::Lifecycle));
         if let (false, Ok(reading)) = (left.is_empty(), self.reading()) {
             reading.watch(&left);
         } else if let Some(reading) = &mut self.reading {

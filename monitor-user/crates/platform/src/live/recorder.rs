@@ -5,9 +5,9 @@
 //! nothing with its own rights, and waits for nothing.
 
 use crate::Happening;
-use monitor_backends::hold;
-use monitor_control::Program;
-use monitor_event::outcome::Each;
+use monitor_backends::pidfd_watch;
+use monitor_control::LaunchSpec;
+use monitor_event::outcome::ProcessResults;
 use monitor_event::outcome::Refusal;
 use monitor_event::thread::Ticket;
 use monitor_model::id::{Identity, Ns};
@@ -65,7 +65,7 @@ impl Saving {
         &mut self,
         ticket: Ticket,
         (file, last): (&Path, Option<Ns>),
-    ) -> Result<Program, Refusal> {
+    ) -> Result<LaunchSpec, Refusal> {
         let keeps = self.service.keeps.load(Ordering::Relaxed);
         let Some(socket) = self.service.socket.as_ref().filter(|_| keeps) else {
             let text = "the flight recorder is off: set flight.keep in the configuration";
@@ -92,7 +92,7 @@ impl Saving {
             arguments.extend([b"--last".to_vec(), format!("{}ns", last.0).into_bytes()]);
         }
         let _none = self.open.insert(ticket, Open { file, program: None });
-        Ok(Program {
+        Ok(LaunchSpec {
             path: SELF.into(),
             arguments,
             environment: None,
@@ -117,7 +117,7 @@ impl Saving {
         let mut all: Vec<Happening> = all.into_iter().filter_map(|it| self.heard(it)).collect();
         if self.due <= now {
             self.due = Ns(now.0 + LOOK.0);
-            let ended = |it: &Open| it.program.is_some_and(|id| hold::alone(id).is_none());
+            let ended = |it: &Open| it.program.is_some_and(|id| pidfd_watch::open(id).is_none());
             let over: Vec<Ticket> =
                 self.open.iter().filter(|(_, it)| ended(it)).map(|(ticket, _)| *ticket).collect();
             let over = over.into_iter().filter_map(|it| Some((it, self.open.remove(&it)?)));
@@ -147,7 +147,7 @@ impl Saving {
 
 impl Open {
     /// Whether the file is there; where we may not look, its writer knew.
-    fn outcome(self) -> <Each as IntoIterator>::Item {
+    fn outcome(self) -> <ProcessResults as IntoIterator>::Item {
         let id = self.program.unwrap_or_default();
         let file = self.file.as_os_str().as_bytes();
         let missing = self

@@ -7,20 +7,22 @@
 use super::Live;
 use crate::diagnose::{Diagnoses, Met};
 use crate::reading;
-use monitor_backend::rule::act::{Act, Cell, CellKind, Compare, Source, Value as Slot, Width};
-use monitor_backend::rule::{List, ListId, Part, Place, Rules as _, Site as Spot};
+use monitor_backend::rule::insn::{Builtin, Cell, CellKind, Compare, Insn, Reg as Slot, Width};
+use monitor_backend::rule::{
+    HookPoint, ProgramId, RuleProgram, RuleResource, Rules as _, Site as Spot,
+};
 use monitor_backends::ebpf::rule::KernelRules;
-use monitor_backends::select::Choice;
+use monitor_backends::select::BackendChoice;
 use monitor_event::outcome::Refusal;
-use monitor_model::diagnosis::Whose;
+use monitor_model::diagnosis::DiagOrigin;
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::job::{Environ, Origin};
 use monitor_omis::Status;
 use monitor_proc::maps::mappings;
 use monitor_sampling::job::Membership;
-use monitor_symbols::site::Site;
-use monitor_symbols::unusual;
-use monitor_symbols::unusual::{Times, Unusual};
+use monitor_symbols::diag_probes;
+use monitor_symbols::diag_probes::{DiagProbe, EventsPerHit};
+use monitor_symbols::site::ProbeSite;
 use monitor_sys::clock;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -33,7 +35,7 @@ const PROC: &str = "/proc";
 
 /// What is counted.
 pub(super) struct Unusuals {
-    choice: Choice,
+    choice: BackendChoice,
     rules: Option<KernelRules>,
     of: BTreeMap<Identity, Probed>,
     looked: Ns,
@@ -48,23 +50,23 @@ struct Probed {
 }
 
 struct Counted {
-    what: Arc<Unusual>,
+    what: Arc<DiagProbe>,
     /// Held open, so that the file stays what it is.
-    site: Site,
-    list: ListId,
+    site: ProbeSite,
+    list: ProgramId,
     cell: Cell,
     last: u64,
 }
 
 impl Unusuals {
     /// Nothing is counted yet.
-    pub(super) fn new(choice: Choice) -> Self {
+    pub(super) fn new(choice: BackendChoice) -> Self {
         Self { choice, rules: None, of: BTreeMap::new(), looked: Ns(0) }
     }
 
     fn rules(&mut self) -> Result<&mut KernelRules, Refusal> {
         if self.rules.is_none() {
-            if !matches!(self.choice, Choice::Auto | Choice::Ebpf) {
+            if !matches!(self.choice, BackendChoice::Auto | BackendChoice::Ebpf) {
                 let text = "static probes are counted by eBPF only: see monitor doctor";
                 return Err(Refusal::new(Status::UNSUPPORTED, text));
             }
@@ -95,7 +97,7 @@ impl Unusuals {
         let Some(probed) = self.of.get_mut(&id).filter(|it| it.mapped != mapped) else { return };
         probed.mapped = mapped;
         // One that has ended has nothing more to be found.
-        let Ok((found, failed)) = unusual::in_process(Path::new(PROC), id.pid) else { return };
+        let Ok((found, failed)) = diag_probes::in_process(Path::new(PROC), id.pid) else { return };
         for error in failed {
             tracing::debug!("static probes of process {}: {error}", id.pid.0);
         }
@@ -106,7 +108,7 @@ impl Unusuals {
         }
     }
 
-    fn add(&mut self, id: Identity, what: Arc<Unusual>, site: Site) -> Result<(), Refusal> {
+    fn add(&mut self, id: Identity, what: Arc<DiagProbe>, site: ProbeSite) -> Result<(), Refusal> {
         let Some(probed) = self.of.get(&id) else { return Ok(()) };
         let is_it = |it: &Counted| {
             (it.site.file.identity, it.site.offset) == (site.file.identity, site.offset)
@@ -118,21 +120,22 @@ impl Unusuals {
         let cell = rules.make_cell(CellKind::Sum).map_err(reading::failed)?;
         let place = Spot { path: site.file.attach_path(), offset: site.offset };
         let (slot, pid) = (Slot(0), i64::from(id.pid.0));
-        let mut acts = vec![Act::Source(slot, Source::Pid), Act::Filter(slot, Compare::Equal, pid)];
-        match what.times {
-            Times::One => acts.push(Act::Count(cell)),
+        let mut acts =
+            vec![Insn::Builtin(slot, Builtin::Pid), Insn::Filter(slot, Compare::Equal, pid)];
+        match what.events_per_hit {
+            EventsPerHit::One => acts.push(Insn::Count(cell)),
             // What is negative would take events away that were told.
-            Times::Told => acts.extend([
-                Act::Argument(slot, 0, Width::Whole),
-                Act::Filter(slot, Compare::AtLeast, 0),
-                Act::Add(cell, slot),
+            EventsPerHit::Argument => acts.extend([
+                Insn::Argument(slot, 0, Width::U64),
+                Insn::Filter(slot, Compare::AtLeast, 0),
+                Insn::Add(cell, slot),
             ]),
         }
-        let list = List::new(Place::Entry(place), None, acts);
+        let list = RuleProgram::new(HookPoint::Entry(place), None, acts);
         let list = match rules.add(&list) {
             Ok(list) => list,
             Err(error) => {
-                rules.free(Part::Cell(cell));
+                rules.free(RuleResource::Cell(cell));
                 return Err(reading::failed(error));
             }
         };
@@ -144,10 +147,10 @@ impl Unusuals {
         Ok(())
     }
 
-    fn drop_list(&mut self, list: ListId, cell: Cell) {
+    fn drop_list(&mut self, list: ProgramId, cell: Cell) {
         if let Some(rules) = &mut self.rules {
             rules.remove(list);
-            rules.free(Part::Cell(cell));
+            rules.free(RuleResource::Cell(cell));
         }
     }
 
@@ -180,14 +183,14 @@ fn mapped(pid: Pid) -> HashSet<u64> {
 }
 
 impl Diagnoses for Live {
-    fn whose(&mut self, id: Identity) -> Whose {
+    fn whose(&mut self, id: Identity) -> DiagOrigin {
         let read = |name: &str| std::fs::read(format!("{PROC}/{}/{name}", id.pid.0));
         // Whose environment we may not read is known by his pid alone.
         let environ = Environ::parse(&read("environ").unwrap_or_default());
         let cgroups = String::from_utf8_lossy(&read("cgroup").unwrap_or_default()).into();
-        match Membership::of(&Origin { cgroups, environ }).rank {
-            Some(rank) => Whose::rank(&rank.namespace, rank.rank, id.pid),
-            None => Whose::process(id.pid),
+        match Membership::from_origin(&Origin { cgroups, environ }).rank {
+            Some(rank) => DiagOrigin::rank(&rank.namespace, rank.rank, id.pid),
+            None => DiagOrigin::process(id.pid),
         }
     }
 

@@ -3,8 +3,8 @@
 
 use super::Placement;
 use crate::reading;
-use monitor_backend::rule::act::{Holding, Set};
-use monitor_backend::rule::{Children, Part, Rules};
+use monitor_backend::rule::insn::{ProcessSetId, StopSets};
+use monitor_backend::rule::{Children, RuleResource, Rules};
 use monitor_event::outcome::Refusal;
 use monitor_model::id::Pid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,22 +17,22 @@ pub type Held = BTreeMap<u32, (BTreeSet<Pid>, BTreeSet<Pid>)>;
 pub struct HoldSets(BTreeMap<u32, Sets>);
 
 struct Sets {
-    holding: Holding,
+    holding: StopSets,
     traced: BTreeSet<Pid>,
     stoppable: BTreeSet<Pid>,
 }
 
 impl HoldSets {
     /// Those of a user; they are made, if they are new.
-    pub fn of(&mut self, uid: u32, rules: &mut dyn Rules) -> Result<Holding, Refusal> {
+    pub fn of(&mut self, uid: u32, rules: &mut dyn Rules) -> Result<StopSets, Refusal> {
         if let Some(sets) = self.0.get(&uid) {
             return Ok(sets.holding);
         }
         // A child is another process: a hand is asked for it first.
         let mut set = || rules.make_set(Children::NotIncluded).map_err(reading::failed);
         let traced = set()?;
-        let stoppable = set().inspect_err(|_| rules.free(Part::Set(traced)))?;
-        let holding = Holding { traced, stoppable };
+        let stoppable = set().inspect_err(|_| rules.free(RuleResource::Set(traced)))?;
+        let holding = StopSets { traced, stoppable };
         let (traced, stoppable) = (BTreeSet::new(), BTreeSet::new());
         let _none = self.0.insert(uid, Sets { holding, traced, stoppable });
         Ok(holding)
@@ -55,8 +55,8 @@ impl HoldSets {
         self.0.retain(|uid, sets| {
             let is_used = uids.contains(uid);
             if !is_used {
-                rules.free(Part::Set(sets.holding.traced));
-                rules.free(Part::Set(sets.holding.stoppable));
+                rules.free(RuleResource::Set(sets.holding.traced));
+                rules.free(RuleResource::Set(sets.holding.stoppable));
             }
             is_used
         });
@@ -70,7 +70,7 @@ impl Placement {
     }
 }
 
-fn change(set: Set, (old, new): (&BTreeSet<Pid>, &BTreeSet<Pid>), rules: &mut dyn Rules) {
+fn change(set: ProcessSetId, (old, new): (&BTreeSet<Pid>, &BTreeSet<Pid>), rules: &mut dyn Rules) {
     for gone in old.difference(new) {
         rules.exclude(set, *gone);
     }

@@ -3,11 +3,13 @@
 //! In: a record of a list that [`Look::list`] made. Out: what happened. Pure: no list is set here.
 
 use crate::Happening;
-use monitor_backend::rule::act::{Act, Compare, Recorded, Set, Source, Value as Slot, Width};
-use monitor_backend::rule::told::Told as Record;
-use monitor_backend::rule::{List, Place};
-use monitor_event::occurrence::{EventKind, NodeEvent, FollowedActivity};
-use monitor_event::outcome::Told;
+use monitor_backend::rule::insn::{
+    Builtin, Compare, Insn, ProcessSetId, RecordOptions, Reg as Slot, Width,
+};
+use monitor_backend::rule::rule_record::RuleRecord as Record;
+use monitor_backend::rule::{HookPoint, RuleProgram};
+use monitor_event::node_event::{EventKind, FollowedActivity, NodeEvent};
+use monitor_event::outcome::EventParam;
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_omis::Value;
 use std::collections::BTreeSet;
@@ -50,8 +52,8 @@ impl Look {
     /// The same for one topic; nothing, if none of these would show it.
     pub const fn of(topic: &EventKind, strangers: bool) -> &'static [Self] {
         match topic {
-            EventKind::Born if strangers => &[Self::ForkOfAll, Self::Exec],
-            EventKind::Born => &[Self::Fork],
+            EventKind::Created if strangers => &[Self::ForkOfAll, Self::Exec],
+            EventKind::Created => &[Self::Fork],
             EventKind::Ended => &[Self::Exit],
             EventKind::Signalled => &[Self::Signal],
             EventKind::Blocked => &[Self::Block],
@@ -70,34 +72,34 @@ impl Look {
     pub const fn sort(self) -> Option<FollowedActivity> {
         match self {
             Self::ForkOfAll | Self::Exec => None,
-            Self::Fork | Self::Exit | Self::Signal => Some(FollowedActivity::Lives),
-            Self::Block | Self::Wakeup | Self::Switch => Some(FollowedActivity::Turns),
+            Self::Fork | Self::Exit | Self::Signal => Some(FollowedActivity::Lifecycle),
+            Self::Block | Self::Wakeup | Self::Switch => Some(FollowedActivity::Scheduling),
         }
     }
 
     /// The list that the kernel runs.
-    pub fn list(self, set: Option<Set>) -> List {
+    pub fn list(self, set: Option<ProcessSetId>) -> RuleProgram {
         let mut acts = self.acts(set);
         let urgent = !self.is_frequent();
-        acts.push(Act::Record(Recorded { urgent, ..Recorded::default() }));
-        List::new(self.place(), set, acts)
+        acts.push(Insn::Record(RecordOptions { urgent, ..RecordOptions::default() }));
+        RuleProgram::new(self.place(), set, acts)
     }
 
     /// Where it runs.
-    pub const fn place(self) -> Place {
+    pub const fn place(self) -> HookPoint {
         match self {
-            Self::Fork | Self::ForkOfAll => Place::Fork,
-            Self::Exec => Place::Exec,
-            Self::Exit => Place::Exit,
-            Self::Signal => Place::SignalDeliver,
-            Self::Block | Self::Switch => Place::Switch,
-            Self::Wakeup => Place::Wakeup,
+            Self::Fork | Self::ForkOfAll => HookPoint::Fork,
+            Self::Exec => HookPoint::Exec,
+            Self::Exit => HookPoint::Exit,
+            Self::Signal => HookPoint::SignalDeliver,
+            Self::Block | Self::Switch => HookPoint::Switch,
+            Self::Wakeup => HookPoint::Wakeup,
         }
     }
 
     /// What it does before it tells.
-    pub fn acts(self, set: Option<Set>) -> Vec<Act> {
-        let argument = |to, from| Act::Argument(Slot(to), from, Width::Whole);
+    pub fn acts(self, set: Option<ProcessSetId>) -> Vec<Insn> {
+        let argument = |to, from| Insn::Argument(Slot(to), from, Width::U64);
         match (self, set) {
             (Self::Fork | Self::ForkOfAll, _) => vec![argument(0, 0), argument(1, 3)],
             (Self::Exit | Self::Signal, _) => vec![argument(NUMBER.0, 1)],
@@ -109,18 +111,18 @@ impl Look {
 
     /// What a record of it says.
     pub fn happened(self, it: &Record) -> Vec<Happening> {
-        let [first, second, third, cpu, ..] = it.values;
-        let number = |number: u64| Told::Value(Value::from(number));
+        let [first, second, third, cpu, ..] = it.regs;
+        let number = |number: u64| EventParam::Value(Value::from(number));
         let occurred = |topic, who, told| vec![occurred(topic, (who, it.at, Some(it.tid)), told)];
-        let own = |topic, rest: Vec<Told>| {
-            let told = [Told::Process(it.process)].into_iter().chain(rest).collect();
+        let own = |topic, rest: Vec<EventParam>| {
+            let told = [EventParam::Process(it.process)].into_iter().chain(rest).collect();
             occurred(topic, it.process, told)
         };
         match self {
             Self::Fork | Self::ForkOfAll => {
                 let parent = process(first, second);
                 let mut born = vec![Happening::Born { child: it.process, parent }];
-                born.extend(own(EventKind::Born, Vec::new()));
+                born.extend(own(EventKind::Created, Vec::new()));
                 born
             }
             Self::Exec => vec![Happening::Executed(it.process)],
@@ -131,7 +133,8 @@ impl Look {
             Self::Switch => {
                 let old = (first != NOBODY).then_some(it.process);
                 let new = process(second, third);
-                let told = [old, new].map(|id| id.map_or(Told::Value((-1).into()), Told::Process));
+                let told = [old, new]
+                    .map(|id| id.map_or(EventParam::Value((-1).into()), EventParam::Process));
                 let told = told.into_iter().chain([number(cpu)]).collect();
                 let who = old.or(new);
                 who.map(|who| occurred(EventKind::Scheduled, who, told)).unwrap_or_default()
@@ -141,29 +144,29 @@ impl Look {
 }
 
 /// A thread of ours leaves its processor to wait, not because it must.
-fn blocked(set: Set) -> Vec<Act> {
+fn blocked(set: ProcessSetId) -> Vec<Insn> {
     let (old, state) = (Slot(0), Slot(1));
     vec![
-        Act::Argument(old, 0, Width::U32),
-        Act::Ours(old, old, set),
-        Act::Filter(old, Compare::Different, -1),
-        Act::Argument(state, 4, Width::Whole),
-        Act::Filter(state, Compare::Equal, 0),
-        Act::Argument(state, 5, Width::U32),
-        Act::Filter(state, Compare::AnyBit, WAITS),
+        Insn::Argument(old, 0, Width::U32),
+        Insn::IfMember(old, old, set),
+        Insn::Filter(old, Compare::NotEqual, -1),
+        Insn::Argument(state, 4, Width::U64),
+        Insn::Filter(state, Compare::Equal, 0),
+        Insn::Argument(state, 5, Width::U32),
+        Insn::Filter(state, Compare::AnyBit, WAITS),
     ]
 }
 
 /// Both processes, each if it is one of ours, when the second began, and the processor.
-fn switched(set: Set) -> Vec<Act> {
+fn switched(set: ProcessSetId) -> Vec<Insn> {
     let (old, new) = (Slot(0), Slot(1));
     vec![
-        Act::Argument(old, 0, Width::U32),
-        Act::Ours(old, old, set),
-        Act::Argument(new, 1, Width::U32),
-        Act::Ours(new, new, set),
-        Act::Argument(Slot(2), 6, Width::Whole),
-        Act::Source(Slot(3), Source::Cpu),
+        Insn::Argument(old, 0, Width::U32),
+        Insn::IfMember(old, old, set),
+        Insn::Argument(new, 1, Width::U32),
+        Insn::IfMember(new, new, set),
+        Insn::Argument(Slot(2), 6, Width::U64),
+        Insn::Builtin(Slot(3), Builtin::Cpu),
     ]
 }
 
@@ -175,7 +178,8 @@ fn process(pid: u64, start: u64) -> Option<Identity> {
 /// A process that has ended: the event first, as long as it is one of its session's.
 pub fn ended(process: Identity, at: Ns, status: Option<u64>) -> Vec<Happening> {
     let code = status.map_or(-1, exit_code);
-    let (topic, told) = (EventKind::Ended, vec![Told::Process(process), Told::Value(code.into())]);
+    let (topic, told) =
+        (EventKind::Ended, vec![EventParam::Process(process), EventParam::Value(code.into())]);
     vec![occurred(topic, (process, at, None), told), Happening::Ended(process)]
 }
 
@@ -191,7 +195,7 @@ fn exit_code(status: u64) -> i64 {
 fn occurred(
     topic: EventKind,
     (process, at, thread): (Identity, Ns, Option<Pid>),
-    told: Vec<Told>,
+    told: Vec<EventParam>,
 ) -> Happening {
     let it = NodeEvent::new(topic, at, told.into());
     Happening::Occurred(NodeEvent { process: Some(process), thread, ..it })
@@ -200,33 +204,33 @@ fn occurred(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_backend::rule::scripted::{Happened, Scripted};
+    use monitor_backend::rule::fake::{FakeRules, HookHit};
     use monitor_backend::rule::{Children, Rules};
 
     /// What a look tells of something that happens while process 7 is followed.
     fn told(look: Look, pid: u32, arguments: [u64; 6]) -> Vec<Happening> {
-        let mut rules = Scripted::default();
+        let mut rules = FakeRules::default();
         let set = rules.make_set(Children::Included).unwrap();
         rules.include(set, Pid(7)).unwrap();
         let list = rules.add(&look.list(look.sort().map(|_| set))).unwrap();
         rules.enable(list);
         let (place, pid) = (look.place(), Pid(pid));
-        rules.happen(Happened { place, pid, tid: pid, eyes: None, arguments });
+        rules.hit(HookHit { hook: place, pid, tid: pid, credentials: None, arguments });
         let (mut reader, mut all) = (rules.take_reader().unwrap(), Vec::new());
         let _n_read = reader.read(usize::MAX, &mut |it| all.extend(look.happened(&it)));
         all
     }
 
-    fn values(happenings: &[Happening]) -> Vec<Told> {
+    fn values(happenings: &[Happening]) -> Vec<EventParam> {
         let occurred = happenings.iter().find_map(|it| match it {
-            Happening::Occurred(it) => Some(it.told.to_vec()),
+            Happening::Occurred(it) => Some(it.params.to_vec()),
             _ => None,
         });
         occurred.unwrap_or_default()
     }
 
-    fn id(pid: u32) -> Told {
-        Told::Process(Identity { pid: Pid(pid), start: Ns(0) })
+    fn id(pid: u32) -> EventParam {
+        EventParam::Process(Identity { pid: Pid(pid), start: Ns(0) })
     }
 
     #[test]
@@ -236,9 +240,9 @@ mod tests {
         assert!(matches!(born[0], Happening::Born { parent: it, .. } if it == parent), "{born:?}");
         assert_eq!(values(&born), [id(8)]);
         let code = |status| values(&told(Look::Exit, 7, [7, status, 0, 0, 0, 0]))[1].clone();
-        assert_eq!(code(3 << 8), Told::Value(3.into()));
-        assert_eq!(code(9), Told::Value(137.into()));
-        assert_eq!(code(0x80 | 11), Told::Value(139.into()));
+        assert_eq!(code(3 << 8), EventParam::Value(3.into()));
+        assert_eq!(code(9), EventParam::Value(137.into()));
+        assert_eq!(code(0x80 | 11), EventParam::Value(139.into()));
     }
 
     #[test]
@@ -251,8 +255,8 @@ mod tests {
 
     #[test]
     fn who_is_not_followed_is_nobody() {
-        let nobody = Told::Value((-1).into());
-        let cpu = Told::Value(0.into());
+        let nobody = EventParam::Value((-1).into());
+        let cpu = EventParam::Value(0.into());
         let both = values(&told(Look::Switch, 7, [7, 8, 7, 8, 0, 1]));
         assert_eq!(both, [id(7), nobody, cpu]);
     }

@@ -4,12 +4,12 @@
 //! are fetched just before they are used into values that nothing else has. Pure.
 
 use super::super::list::Program;
-use monitor_backend::rule::ListId;
-use monitor_backend::rule::act::{
-    Act, Cell, HistogramId, LevelId, MAX_ACTS, Move, Receiver, SpreadId, Timer, TraceId, UserEvent,
-    Value as Slot,
+use monitor_backend::rule::ProgramId;
+use monitor_backend::rule::insn::{
+    Cell, GaugeChange, GaugeId, Insn, LatencyHistogramId, MAX_INSNS, Reg as Slot, SignalTarget,
+    TimerId, TraceId, UserEventId, ValueHistogramId,
 };
-use monitor_event::action::{EXTREMES, Meter, MeterKind, Operand, Step};
+use monitor_event::action::{EXTREMES, KernelCounter, KernelCounterKind, Operand, Step};
 use monitor_event::outcome::Refusal;
 use monitor_omis::{RequestId, Status};
 
@@ -22,34 +22,34 @@ pub enum Place {
     /// A number.
     Cell(Cell),
     /// A histogram.
-    Sizes(HistogramId),
+    Sizes(LatencyHistogramId),
     /// A histogram of numbers.
-    Spread(SpreadId),
+    Spread(ValueHistogramId),
     /// A level.
-    Level(LevelId),
+    Level(GaugeId),
     /// A trace.
     Trace(TraceId),
     /// A timer.
-    Timer(Timer),
+    Timer(TimerId),
 }
 
 /// What the kernel knows the things by that steps name.
 pub trait Names {
     /// A meter; it is made, if it is new.
-    fn meter(&mut self, meter: Meter) -> Result<Place, Refusal>;
+    fn meter(&mut self, meter: KernelCounter) -> Result<Place, Refusal>;
     /// The level of a number; one that is new begins there.
-    fn level(&mut self, number: u64, first: i64) -> Result<LevelId, Refusal>;
+    fn level(&mut self, number: u64, first: i64) -> Result<GaugeId, Refusal>;
     /// What switches a request; nothing, if the kernel has not got it.
-    fn switch(&self, id: RequestId) -> Option<ListId>;
+    fn switch(&self, id: RequestId) -> Option<ProgramId>;
     /// An event; it is made, if it is new.
-    fn event(&mut self, number: i64) -> Result<UserEvent, Refusal>;
+    fn event(&mut self, number: i64) -> Result<UserEventId, Refusal>;
 }
 
 /// A step: what it has to know, and what it does then.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stepped {
     fetched: Vec<(Operand, Slot)>,
-    acts: Vec<Act>,
+    acts: Vec<Insn>,
     /// Whether the list may end here.
     may_end: bool,
 }
@@ -63,16 +63,20 @@ fn stepped(step: &Step, names: &mut dyn Names) -> Result<Stepped, Refusal> {
     let first = Slot(SCRATCH);
     let mut may_end = false;
     let (fetched, acts) = match step {
-        Step::Tell(operand, meters) => (vec![(*operand, first)], told(meters, first, names)?),
-        Step::Move(how, number, level) => {
+        Step::Observe(operand, meters) => (vec![(*operand, first)], told(meters, first, names)?),
+        Step::ChangeGauge(how, number, level) => {
             let id = names.level(*number, *level)?;
             let (operand, act) = match how {
-                Move::By(operand) => (operand, Act::Change(id, first)),
-                Move::To(operand) => (operand, Act::Level(id, first)),
+                GaugeChange::By(operand) => (operand, Insn::ChangeGauge(id, first)),
+                GaugeChange::To(operand) => (operand, Insn::SetGauge(id, first)),
             };
             let mut acts = vec![act];
             // What the level is then.
-            acts.extend(told(&EXTREMES.map(|kind| Meter { number: *number, kind }), first, names)?);
+            acts.extend(told(
+                &EXTREMES.map(|kind| KernelCounter { number: *number, kind }),
+                first,
+                names,
+            )?);
             (vec![(*operand, first)], acts)
         }
         Step::Record(operands, meter) => {
@@ -80,37 +84,41 @@ fn stepped(step: &Step, names: &mut dyn Names) -> Result<Stepped, Refusal> {
             let Place::Trace(id) = names.meter(*meter)? else {
                 return Err(unfit("only a trace has records"));
             };
-            (operands.zip((SCRATCH..).map(Slot)).collect(), vec![Act::Trace(id, first, n)])
+            (operands.zip((SCRATCH..).map(Slot)).collect(), vec![Insn::Trace(id, first, n)])
         }
-        Step::Signal(number) => (vec![], vec![Act::Signal(*number, Receiver::Process)]),
-        Step::Begin(meter) => (vec![], vec![Act::Begin(timer(*meter, names)?, first)]),
-        Step::End(meter, meters) => {
+        Step::Signal(number) => (vec![], vec![Insn::Signal(*number, SignalTarget::Process)]),
+        Step::StartTimer(meter) => (vec![], vec![Insn::StartTimer(timer(*meter, names)?, first)]),
+        Step::StopTimer(meter, meters) => {
             may_end = true;
-            let mut acts = vec![Act::End(first, timer(*meter, names)?)];
+            let mut acts = vec![Insn::StopTimer(first, timer(*meter, names)?)];
             acts.extend(told(meters, first, names)?);
             (vec![], acts)
         }
-        Step::Enable(id) => (vec![], vec![Act::Enable(switch(*id, names)?)]),
-        Step::Disable(id) => (vec![], vec![Act::Disable(switch(*id, names)?)]),
+        Step::Enable(id) => (vec![], vec![Insn::Enable(switch(*id, names)?)]),
+        Step::Disable(id) => (vec![], vec![Insn::Disable(switch(*id, names)?)]),
         Step::Raise(number, operands) => {
             // How many there are goes before them: an event tells no more than it was given.
             let count = i64::try_from(operands.len()).unwrap_or(i64::MAX);
             let operands = [Operand::Known(count)].into_iter().chain(operands.iter().copied());
             let event = names.event(*number)?;
-            (operands.zip((SCRATCH..).map(Slot)).collect(), vec![Act::Raise(event, first)])
+            (operands.zip((SCRATCH..).map(Slot)).collect(), vec![Insn::Raise(event, first)])
         }
     };
     Ok(Stepped { fetched, acts, may_end })
 }
 
 /// What tells meters a value.
-fn told(meters: &[Meter], value: Slot, names: &mut dyn Names) -> Result<Vec<Act>, Refusal> {
-    let act = |meter: &Meter| match (meter.kind, names.meter(*meter)?) {
-        (MeterKind::Count, Place::Cell(cell)) => Ok(Act::Count(cell)),
-        (MeterKind::Sum, Place::Cell(cell)) => Ok(Act::Add(cell, value)),
-        (_, Place::Cell(cell)) => Ok(Act::Extreme(cell, value)),
-        (_, Place::Sizes(id)) => Ok(Act::Histogram(id, value)),
-        (_, Place::Spread(id)) => Ok(Act::Spread(id, value)),
+fn told(
+    meters: &[KernelCounter],
+    value: Slot,
+    names: &mut dyn Names,
+) -> Result<Vec<Insn>, Refusal> {
+    let act = |meter: &KernelCounter| match (meter.kind, names.meter(*meter)?) {
+        (KernelCounterKind::Count, Place::Cell(cell)) => Ok(Insn::Count(cell)),
+        (KernelCounterKind::Sum, Place::Cell(cell)) => Ok(Insn::Add(cell, value)),
+        (_, Place::Cell(cell)) => Ok(Insn::Extreme(cell, value)),
+        (_, Place::Sizes(id)) => Ok(Insn::LatencyHistogram(id, value)),
+        (_, Place::Spread(id)) => Ok(Insn::ValueHistogram(id, value)),
         (_, Place::Level(_) | Place::Trace(_) | Place::Timer(_)) => {
             Err(unfit("it is told in another way"))
         }
@@ -118,25 +126,25 @@ fn told(meters: &[Meter], value: Slot, names: &mut dyn Names) -> Result<Vec<Act>
     meters.iter().map(act).collect()
 }
 
-fn timer(meter: Meter, names: &mut dyn Names) -> Result<Timer, Refusal> {
+fn timer(meter: KernelCounter, names: &mut dyn Names) -> Result<TimerId, Refusal> {
     match names.meter(meter)? {
         Place::Timer(timer) => Ok(timer),
         _ => Err(unfit("only a timer begins and ends")),
     }
 }
 
-fn switch(id: RequestId, names: &dyn Names) -> Result<ListId, Refusal> {
+fn switch(id: RequestId, names: &dyn Names) -> Result<ProgramId, Refusal> {
     names.switch(id).ok_or_else(|| unfit("the kernel has not got the request that is named"))
 }
 
 /// The acts of a list: first what is its event's, then the steps, then what tells of it, and last
 /// what may end it.
 pub fn acts(
-    head: Vec<Act>,
+    head: Vec<Insn>,
     steps: &[Stepped],
-    tail: Vec<Act>,
-    fetch: &dyn Fn(Operand, Slot) -> Option<Act>,
-) -> Result<Vec<Act>, Refusal> {
+    tail: Vec<Insn>,
+    fetch: &dyn Fn(Operand, Slot) -> Option<Insn>,
+) -> Result<Vec<Insn>, Refusal> {
     let mut acts = head;
     let mut last = Vec::new();
     for step in steps {
@@ -150,8 +158,8 @@ pub fn acts(
     acts.extend(tail);
     acts.extend(last);
     match acts.len() {
-        0..=MAX_ACTS => Ok(acts),
-        n => Err(unfit(&format!("it is {n} acts, and the kernel runs {MAX_ACTS}"))),
+        0..=MAX_INSNS => Ok(acts),
+        n => Err(unfit(&format!("it is {n} acts, and the kernel runs {MAX_INSNS}"))),
     }
 }
 
@@ -163,56 +171,62 @@ pub fn unfit(why: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_backend::rule::act::{CellKind, Recorded, Whose};
+    use monitor_backend::rule::insn::{CellKind, RecordOptions, TimerScope};
 
     /// Everything is there, and is called by what it is for.
     struct All;
 
     impl Names for All {
-        fn meter(&mut self, meter: Meter) -> Result<Place, Refusal> {
-            let timer = Timer { index: 1, generation: 1, whose: Whose::Thread };
+        fn meter(&mut self, meter: KernelCounter) -> Result<Place, Refusal> {
+            let timer = TimerId { index: 1, generation: 1, scope: TimerScope::Thread };
             Ok(match meter.kind {
-                MeterKind::ThreadTimer => Place::Timer(timer),
+                KernelCounterKind::ThreadTimer => Place::Timer(timer),
                 _ => Place::Cell(Cell { index: 2, kind: CellKind::Sum }),
             })
         }
 
-        fn level(&mut self, _: u64, _: i64) -> Result<LevelId, Refusal> {
-            Ok(LevelId(4))
+        fn level(&mut self, _: u64, _: i64) -> Result<GaugeId, Refusal> {
+            Ok(GaugeId(4))
         }
 
-        fn switch(&self, id: RequestId) -> Option<ListId> {
-            id.0.get::<u32>().filter(|id| *id != 9).map(ListId)
+        fn switch(&self, id: RequestId) -> Option<ProgramId> {
+            id.0.get::<u32>().filter(|id| *id != 9).map(ProgramId)
         }
 
-        fn event(&mut self, _: i64) -> Result<UserEvent, Refusal> {
-            Ok(UserEvent(3))
+        fn event(&mut self, _: i64) -> Result<UserEventId, Refusal> {
+            Ok(UserEventId(3))
         }
     }
 
-    fn constant(operand: Operand, to: Slot) -> Option<Act> {
+    fn constant(operand: Operand, to: Slot) -> Option<Insn> {
         match operand {
-            Operand::Known(number) => Some(Act::Constant(to, number)),
+            Operand::Known(number) => Some(Insn::Constant(to, number)),
             _ => None,
         }
     }
 
-    fn lowered(steps: &[Step], tail: Vec<Act>) -> Result<Vec<Act>, String> {
+    fn lowered(steps: &[Step], tail: Vec<Insn>) -> Result<Vec<Insn>, String> {
         let steps: Result<Vec<_>, _> = steps.iter().map(|step| stepped(step, &mut All)).collect();
         let acts = steps.and_then(|steps| acts(Vec::new(), &steps, tail, &constant));
         acts.map_err(|why| why.text)
     }
 
-    fn meter(kind: MeterKind) -> Meter {
-        Meter { number: 1, kind }
+    fn meter(kind: KernelCounterKind) -> KernelCounter {
+        KernelCounter { number: 1, kind }
     }
 
     #[test]
     fn what_may_end_the_list_stands_behind_what_tells_of_it() {
-        let record = Act::Record(Recorded::default());
-        let end = Step::End(meter(MeterKind::ThreadTimer), vec![meter(MeterKind::Sum)]);
+        let record = Insn::Record(RecordOptions::default());
+        let end = Step::StopTimer(
+            meter(KernelCounterKind::ThreadTimer),
+            vec![meter(KernelCounterKind::Sum)],
+        );
         let acts = lowered(&[end, Step::Enable(RequestId::default())], vec![record]).unwrap();
-        assert!(matches!(acts[..], [Act::Enable(_), Act::Record(_), Act::End(..), Act::Add(..)]));
+        assert!(matches!(
+            acts[..],
+            [Insn::Enable(_), Insn::Record(_), Insn::StopTimer(..), Insn::Add(..)]
+        ));
     }
 
     #[test]
@@ -221,17 +235,17 @@ mod tests {
         let [count, first, second, raised] = lowered(&[raise], vec![]).unwrap()[..] else {
             panic!("it takes four acts")
         };
-        let constant = |slot, number| Act::Constant(Slot(slot), number);
+        let constant = |slot, number| Insn::Constant(Slot(slot), number);
         assert_eq!([count, first, second], [constant(4, 2), constant(5, 7), constant(6, 8)]);
-        assert_eq!(raised, Act::Raise(UserEvent(3), Slot(4)));
+        assert_eq!(raised, Insn::Raise(UserEventId(3), Slot(4)));
     }
 
     #[test]
     fn what_the_kernel_cannot_do_is_refused_with_its_reason() {
         let refused = |steps: &[Step]| lowered(steps, vec![]).unwrap_err();
-        let told = Step::Tell(Operand::Told(2), vec![meter(MeterKind::Sum)]);
+        let told = Step::Observe(Operand::Param(2), vec![meter(KernelCounterKind::Sum)]);
         assert!(refused(std::slice::from_ref(&told)).contains("does not know a number"));
-        let known = Step::Tell(Operand::Known(2), vec![meter(MeterKind::Sum)]);
+        let known = Step::Observe(Operand::Known(2), vec![meter(KernelCounterKind::Sum)]);
         assert!(refused(&vec![known; 9]).contains("18 acts, and the kernel runs 16"));
     }
 }

@@ -6,10 +6,10 @@
 use super::lower::{Place, unfit};
 use crate::reading;
 use monitor_backend::Error;
-use monitor_backend::rule::act::{CellKind, LevelId, Move, TraceId, Whose};
-use monitor_backend::rule::held::Area;
-use monitor_backend::rule::{Part, Rules};
-use monitor_event::action::{Meter, MeterKind, Metered};
+use monitor_backend::rule::aggregates::GaugeIntegral;
+use monitor_backend::rule::insn::{CellKind, GaugeChange, GaugeId, TimerScope, TraceId};
+use monitor_backend::rule::{RuleResource, Rules};
+use monitor_event::action::{KernelCounter, KernelCounterKind, KernelCounterValue};
 use monitor_event::outcome::Refusal;
 use monitor_event::trace::Trace;
 use monitor_model::histogram::Histogram;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// All that there are.
 #[derive(Default)]
 pub struct Meters {
-    places: BTreeMap<Meter, Place>,
+    places: BTreeMap<KernelCounter, Place>,
     /// What levels had come to when they were forgotten: how often, and the area until then.
     forgotten: BTreeMap<u64, (u64, i128)>,
     /// What was taken out of traces before they were overwritten.
@@ -38,12 +38,14 @@ struct Taken {
 
 impl Meters {
     /// The place of a meter; it is made, if it is new.
-    pub fn make(&mut self, meter: Meter, rules: &mut dyn Rules) -> Result<Place, Refusal> {
+    pub fn make(&mut self, meter: KernelCounter, rules: &mut dyn Rules) -> Result<Place, Refusal> {
         if let Some(place) = self.places.get(&meter) {
             return Ok(*place);
         }
         let place = match meter.kind {
-            MeterKind::Level => return Err(unfit("nobody has said at what its level begins")),
+            KernelCounterKind::Gauge => {
+                return Err(unfit("nobody has said at what its level begins"));
+            }
             kind => made(kind, rules).map_err(reading::failed)?,
         };
         let _none = self.places.insert(meter, place);
@@ -56,35 +58,41 @@ impl Meters {
         number: u64,
         first: i64,
         rules: &mut dyn Rules,
-    ) -> Result<LevelId, Refusal> {
+    ) -> Result<GaugeId, Refusal> {
         if let Some(id) = self.level(number) {
             return Ok(id);
         }
-        let id = rules.make_level(first).map_err(reading::failed)?;
-        let meter = Meter { number, kind: MeterKind::Level };
+        let id = rules.make_gauge(first).map_err(reading::failed)?;
+        let meter = KernelCounter { number, kind: KernelCounterKind::Gauge };
         let _none = self.places.insert(meter, Place::Level(id));
         Ok(id)
     }
 
     /// What a meter holds.
-    pub fn read(&self, meter: Meter, rules: &dyn Rules) -> Metered {
+    pub fn read(&self, meter: KernelCounter, rules: &dyn Rules) -> KernelCounterValue {
         match self.places.get(&meter) {
-            Some(Place::Cell(cell)) => rules.cell(*cell).map_or(Metered::Nothing, Metered::Value),
-            Some(Place::Sizes(id)) => Metered::Sizes(sizes(&rules.histogram(*id))),
-            Some(Place::Spread(id)) => Metered::Spread(rules.spread(*id)),
+            Some(Place::Cell(cell)) => {
+                rules.cell(*cell).map_or(KernelCounterValue::Nothing, KernelCounterValue::Value)
+            }
+            Some(Place::Sizes(id)) => {
+                KernelCounterValue::LatencyHistogram(sizes(&rules.latency_histogram(*id)))
+            }
+            Some(Place::Spread(id)) => {
+                KernelCounterValue::ValueHistogram(rules.value_histogram(*id))
+            }
             Some(Place::Level(id)) => {
                 let (count, area) = self.forgotten.get(&meter.number).copied().unwrap_or_default();
-                let it = rules.area(*id);
+                let it = rules.gauge_integral(*id);
                 let (count, moments) = (it.count - count, it.moments + area);
-                Metered::Level(Area { count, moments, ..it })
+                KernelCounterValue::Gauge(GaugeIntegral { count, moments, ..it })
             }
-            Some(Place::Timer(_) | Place::Trace(_)) | None => Metered::Nothing,
+            Some(Place::Timer(_) | Place::Trace(_)) | None => KernelCounterValue::Nothing,
         }
     }
 
     /// Changes a level; what it was before.
-    pub fn move_level(&self, number: u64, how: Move, rules: &mut dyn Rules) -> Option<i64> {
-        self.level(number).map(|id| rules.move_level(id, how))
+    pub fn move_level(&self, number: u64, how: GaugeChange, rules: &mut dyn Rules) -> Option<i64> {
+        self.level(number).map(|id| rules.change_gauge(id, how))
     }
 
     /// Takes what is new out of all traces.
@@ -98,7 +106,7 @@ impl Meters {
 
     /// What was recorded in a trace since this was asked last.
     pub fn take_records(&mut self, number: u64, rules: &dyn Rules) -> Trace {
-        let meter = Meter { number, kind: MeterKind::Trace };
+        let meter = KernelCounter { number, kind: KernelCounterKind::Trace };
         let Some(Place::Trace(id)) = self.places.get(&meter) else { return Trace::default() };
         let taken = self.taken.entry(number).or_default();
         taken.look(*id, rules);
@@ -106,12 +114,12 @@ impl Meters {
     }
 
     /// Forgets what the meters of a number hold. Those that lists are given others for.
-    pub fn forget(&mut self, (number, now): (u64, Ns), rules: &dyn Rules) -> Vec<Part> {
+    pub fn forget(&mut self, (number, now): (u64, Ns), rules: &dyn Rules) -> Vec<RuleResource> {
         if let Some(id) = self.level(number) {
-            let area = rules.area(id);
-            let _before = self.forgotten.insert(number, (area.count, area.until(now)));
+            let area = rules.gauge_integral(id);
+            let _before = self.forgotten.insert(number, (area.count, area.integral_at(now)));
         }
-        self.remove(|meter| meter.number == number && meter.kind != MeterKind::Level)
+        self.remove(|meter| meter.number == number && meter.kind != KernelCounterKind::Gauge)
     }
 
     /// The instrument of a number has gone.
@@ -130,7 +138,7 @@ impl Meters {
         parts.into_iter().for_each(|part| rules.free(part));
     }
 
-    fn remove(&mut self, is_meant: impl Fn(&Meter) -> bool) -> Vec<Part> {
+    fn remove(&mut self, is_meant: impl Fn(&KernelCounter) -> bool) -> Vec<RuleResource> {
         let mut parts = Vec::new();
         self.places.retain(|meter, place| {
             if is_meant(meter) {
@@ -142,8 +150,8 @@ impl Meters {
         parts
     }
 
-    fn level(&self, number: u64) -> Option<LevelId> {
-        match self.places.get(&Meter { number, kind: MeterKind::Level }) {
+    fn level(&self, number: u64) -> Option<GaugeId> {
+        match self.places.get(&KernelCounter { number, kind: KernelCounterKind::Gauge }) {
             Some(Place::Level(id)) => Some(*id),
             _ => None,
         }
@@ -152,7 +160,7 @@ impl Meters {
 
 impl Taken {
     fn look(&mut self, id: TraceId, rules: &dyn Rules) {
-        let new = rules.traced(id, self.n_made);
+        let new = rules.trace_records(id, self.n_made);
         self.n_made = new.n_made;
         self.kept.lose(new.n_lost);
         for (at, values) in new.records {
@@ -162,31 +170,31 @@ impl Taken {
 }
 
 impl Place {
-    const fn part(self) -> Part {
+    const fn part(self) -> RuleResource {
         match self {
-            Self::Cell(cell) => Part::Cell(cell),
-            Self::Sizes(id) => Part::Histogram(id),
-            Self::Spread(id) => Part::Spread(id),
-            Self::Level(id) => Part::Level(id),
-            Self::Trace(id) => Part::Trace(id),
-            Self::Timer(timer) => Part::Timer(timer),
+            Self::Cell(cell) => RuleResource::Cell(cell),
+            Self::Sizes(id) => RuleResource::LatencyHistogram(id),
+            Self::Spread(id) => RuleResource::ValueHistogram(id),
+            Self::Level(id) => RuleResource::Gauge(id),
+            Self::Trace(id) => RuleResource::Trace(id),
+            Self::Timer(timer) => RuleResource::Timer(timer),
         }
     }
 }
 
-fn made(kind: MeterKind, rules: &mut dyn Rules) -> Result<Place, Error> {
+fn made(kind: KernelCounterKind, rules: &mut dyn Rules) -> Result<Place, Error> {
     let mut cell = |kind| rules.make_cell(kind).map(Place::Cell);
     match kind {
-        MeterKind::Count | MeterKind::Sum => cell(CellKind::Sum),
-        MeterKind::Least => cell(CellKind::Least),
-        MeterKind::Most => cell(CellKind::Most),
-        MeterKind::Sizes => rules.make_histogram().map(Place::Sizes),
-        MeterKind::Spread => rules.make_spread().map(Place::Spread),
-        MeterKind::Level => rules.make_level(0).map(Place::Level),
-        MeterKind::Trace => rules.make_trace().map(Place::Trace),
-        MeterKind::ThreadTimer => rules.make_timer(Whose::Thread).map(Place::Timer),
-        MeterKind::ProcessTimer => rules.make_timer(Whose::Process).map(Place::Timer),
-        MeterKind::NodeTimer => rules.make_timer(Whose::Node).map(Place::Timer),
+        KernelCounterKind::Count | KernelCounterKind::Sum => cell(CellKind::Sum),
+        KernelCounterKind::Min => cell(CellKind::Min),
+        KernelCounterKind::Max => cell(CellKind::Max),
+        KernelCounterKind::LatencyHistogram => rules.make_latency_histogram().map(Place::Sizes),
+        KernelCounterKind::ValueHistogram => rules.make_value_histogram().map(Place::Spread),
+        KernelCounterKind::Gauge => rules.make_gauge(0).map(Place::Level),
+        KernelCounterKind::Trace => rules.make_trace().map(Place::Trace),
+        KernelCounterKind::ThreadTimer => rules.make_timer(TimerScope::Thread).map(Place::Timer),
+        KernelCounterKind::ProcessTimer => rules.make_timer(TimerScope::Process).map(Place::Timer),
+        KernelCounterKind::NodeTimer => rules.make_timer(TimerScope::Node).map(Place::Timer),
     }
 }
 

@@ -15,18 +15,18 @@ mod meter;
 mod place;
 pub mod set;
 
-use super::happening::Happening;
+use super::events::Happening;
 use super::list::{Program, Programs, RuleKey};
 use crate::reading;
 use crate::tap::rider::Rider;
 use hold::HoldSets;
 use lower::{Names, Place, Stepped};
 use meter::Meters;
-use monitor_backend::rule::act::{LevelId, Move, UserEvent};
-use monitor_backend::rule::told::{Tally, Told as Record, Why};
-use monitor_backend::rule::{ListId, Part, Rules};
-use monitor_event::action::{Meter, Metered};
-use monitor_event::occurrence::is_shared;
+use monitor_backend::rule::insn::{GaugeChange, GaugeId, UserEventId};
+use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, RunCounts};
+use monitor_backend::rule::{ProgramId, RuleResource, Rules};
+use monitor_event::action::{KernelCounter, KernelCounterValue};
+use monitor_event::node_event::is_shared;
 use monitor_event::outcome::Refusal;
 use monitor_event::right::SessionId;
 use monitor_event::trace::Trace;
@@ -55,10 +55,10 @@ pub struct Placement {
     placed: BTreeMap<RuleKey, Placed>,
     sets: Sets,
     holds: HoldSets,
-    events: BTreeMap<EventKey, UserEvent>,
+    events: BTreeMap<EventKey, UserEventId>,
     meters: Meters,
     /// Whose a list at a tracepoint or an event is, and which values it is for.
-    owners: HashMap<ListId, RuleKey>,
+    owners: HashMap<ProgramId, RuleKey>,
     /// Whose lists at calls are.
     riders: HashMap<u64, RuleKey>,
 }
@@ -66,10 +66,10 @@ pub struct Placement {
 /// A program that is there.
 struct Placed {
     program: Program,
-    switch: ListId,
+    switch: ProgramId,
     steps: Vec<Stepped>,
     /// At a tracepoint or an event; none at calls.
-    lists: Vec<ListId>,
+    lists: Vec<ProgramId>,
     /// Processes that were looked into for the function.
     pids: BTreeSet<Pid>,
     n_lost: u64,
@@ -187,15 +187,16 @@ impl Placement {
     /// How often a program has run.
     pub fn n_runs(&self, key: RuleKey, kernel: &mut dyn Kernel) -> u64 {
         let Some(placed) = self.placed.get(&key) else { return 0 };
-        let lists: u64 = placed.lists.iter().map(|list| kernel.rules().tally(*list).runs).sum();
+        let lists: u64 =
+            placed.lists.iter().map(|list| kernel.rules().run_counts(*list).runs).sum();
         lists + kernel.n_rides(placed.program.serial)
     }
 
     /// What a record of one of these lists says; nothing, if it is of another list.
     pub fn heard(&self, record: &Record) -> Option<Happening> {
-        let key = self.owners.get(&record.list)?;
+        let key = self.owners.get(&record.program)?;
         let program = &self.placed.get(key)?.program;
-        if record.why == Why::Storm {
+        if record.reason == RecordReason::Storm {
             return Some(Happening::Stormed(*key, program.serial));
         }
         let it = place::occurrence(&program.topic, record)?;
@@ -213,8 +214,8 @@ impl Placement {
         self.meters.look(kernel.rules());
         let mut n_new = 0;
         for placed in self.placed.values_mut() {
-            let tallies = placed.lists.iter().map(|list| kernel.rules().tally(*list));
-            let lost = |it: Tally| it.lost_records + it.lost_raises + it.unsent;
+            let tallies = placed.lists.iter().map(|list| kernel.rules().run_counts(*list));
+            let lost = |it: RunCounts| it.lost_records + it.lost_raises + it.unsent;
             let n_lost = tallies.map(lost).sum::<u64>();
             n_new += n_lost.saturating_sub(placed.n_lost);
             placed.n_lost = n_lost;
@@ -223,12 +224,12 @@ impl Placement {
     }
 
     /// What the kernel has counted in a meter.
-    pub fn metered(&self, meter: Meter, rules: &dyn Rules) -> Metered {
+    pub fn metered(&self, meter: KernelCounter, rules: &dyn Rules) -> KernelCounterValue {
         self.meters.read(meter, rules)
     }
 
     /// Changes the level of a number; what it was before.
-    pub fn move_level(&self, number: u64, how: Move, rules: &mut dyn Rules) -> Option<i64> {
+    pub fn move_level(&self, number: u64, how: GaugeChange, rules: &mut dyn Rules) -> Option<i64> {
         self.meters.move_level(number, how, rules)
     }
 
@@ -264,7 +265,7 @@ impl Placement {
         let unused: Vec<EventKey> =
             self.events.keys().filter(|key| !used.contains(key)).copied().collect();
         for event in unused.iter().filter_map(|key| self.events.remove(key)) {
-            kernel.rules().free(Part::Event(event));
+            kernel.rules().free(RuleResource::Event(event));
         }
         let whose = self.placed.values().map(|placed| &placed.program.whose);
         self.sets.free_all_but(whose, kernel.rules());
@@ -287,25 +288,25 @@ fn is_at_the_same(one: &Program, other: &Program) -> bool {
 struct Named<'n> {
     session: SessionId,
     placed: &'n BTreeMap<RuleKey, Placed>,
-    events: &'n mut BTreeMap<EventKey, UserEvent>,
+    events: &'n mut BTreeMap<EventKey, UserEventId>,
     meters: &'n mut Meters,
     rules: &'n mut dyn Rules,
 }
 
 impl Names for Named<'_> {
-    fn meter(&mut self, meter: Meter) -> Result<Place, Refusal> {
+    fn meter(&mut self, meter: KernelCounter) -> Result<Place, Refusal> {
         self.meters.make(meter, self.rules)
     }
 
-    fn level(&mut self, number: u64, first: i64) -> Result<LevelId, Refusal> {
+    fn level(&mut self, number: u64, first: i64) -> Result<GaugeId, Refusal> {
         self.meters.make_level(number, first, self.rules)
     }
 
-    fn switch(&self, id: monitor_omis::RequestId) -> Option<ListId> {
+    fn switch(&self, id: monitor_omis::RequestId) -> Option<ProgramId> {
         self.placed.get(&(self.session, id)).map(|placed| placed.switch)
     }
 
-    fn event(&mut self, number: i64) -> Result<UserEvent, Refusal> {
+    fn event(&mut self, number: i64) -> Result<UserEventId, Refusal> {
         let key = event_key(self.session, number);
         if let Some(event) = self.events.get(&key) {
             return Ok(*event);

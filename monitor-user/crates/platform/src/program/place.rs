@@ -5,18 +5,18 @@ use super::look::Look;
 use super::lower::{self, SCRATCH, Stepped, named};
 use super::set::processes;
 use super::{EventKey, Kernel, Named, Placement, event_key};
-use crate::happening::Happening;
+use crate::events::Happening;
 use crate::list::{Program, RuleKey};
 use crate::reading;
 use crate::tap::plan::{Plan, Slot as Told};
 use crate::tap::rider::Rider;
-use monitor_backend::rule::act::{
-    Act, Compare, Holding, Recorded, Source, UserEvent, Value as Slot, Width,
+use monitor_backend::rule::insn::{
+    Builtin, Compare, Insn, RecordOptions, Reg as Slot, StopSets, UserEventId, Width,
 };
-use monitor_backend::rule::told::Told as Record;
-use monitor_backend::rule::{List, Place};
+use monitor_backend::rule::rule_record::RuleRecord as Record;
+use monitor_backend::rule::{HookPoint, RuleProgram};
 use monitor_event::action::{Operand, Step};
-use monitor_event::occurrence::{Predicate, EventKind, NodeEvent};
+use monitor_event::node_event::{EventKind, NodeEvent, Predicate};
 use monitor_event::outcome;
 use monitor_event::outcome::Refusal;
 use monitor_event::right::Tool;
@@ -24,20 +24,20 @@ use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
 use monitor_model::id::Pid;
 use monitor_omis::Value;
-use monitor_symbols::description::call::Kind;
-use monitor_symbols::description::told::From;
+use monitor_symbols::signatures::call::ValueType;
+use monitor_symbols::signatures::traced_values::ValueSource;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Where the parameters of a raised event are: how many, then each.
 const PARAMETERS: [u8; 4] = [0, 1, 2, 3];
 /// A record that wakes its reader.
-const RECORD: Recorded = Recorded { texts: 0, stack: false, urgent: true, holds: None };
+const RECORD: RecordOptions = RecordOptions { texts: 0, stack: false, urgent: true, stop: None };
 
 /// What a list does, and how it holds who meets its event.
 struct Steps {
     steps: Vec<Stepped>,
-    holds: Option<Holding>,
+    holds: Option<StopSets>,
 }
 
 impl Placement {
@@ -72,7 +72,7 @@ impl Placement {
         let (place, head) = match (&program.topic, Look::of(&program.topic, false)) {
             (EventKind::User(number), _) => {
                 let event = self.event(key, *number, kernel)?;
-                (Place::Raised(event), parameters())
+                (HookPoint::Raised(event), parameters())
             }
             (_, [look]) => (look.place(), look.acts(set)),
             _ => return Err(lower::unfit("its event is not seen there")),
@@ -85,9 +85,9 @@ impl Placement {
                 let (slot, unknown) =
                     (Slot(SCRATCH), || lower::unfit("it checks something unknown"));
                 head.push(fetch(operand, slot).ok_or_else(unknown)?);
-                head.push(Act::Filter(slot, Compare::Equal, value));
+                head.push(Insn::Filter(slot, Compare::Equal, value));
             }
-            let record = Act::Record(Recorded { holds, ..RECORD });
+            let record = Insn::Record(RecordOptions { stop: holds, ..RECORD });
             let tail = program.tells.then_some(record).into_iter().collect();
             wanted.push(lower::acts(head, &steps, tail, &fetch)?);
         }
@@ -97,9 +97,9 @@ impl Placement {
                 kernel.rules().replace(*list, &acts).map_err(reading::failed)?;
                 continue;
             }
-            let list = List::new(place.clone(), set, acts);
+            let list = RuleProgram::new(place.clone(), set, acts);
             let (limit, switch) = (Some(program.most), Some(placed.switch));
-            let list = List { limit, switch, eyes: program.eyes, ..list };
+            let list = RuleProgram { limit, switch, credentials: program.eyes, ..list };
             let id = kernel.rules().add(&list).map_err(reading::failed)?;
             placed.lists.push(id);
             let _none = self.owners.insert(id, key);
@@ -144,7 +144,7 @@ impl Placement {
         key: RuleKey,
         number: i64,
         kernel: &mut dyn Kernel,
-    ) -> Result<UserEvent, Refusal> {
+    ) -> Result<UserEventId, Refusal> {
         use super::lower::Names as _;
         let (events, meters) = (&mut self.events, &mut self.meters);
         let (placed, rules) = (&self.placed, kernel.rules());
@@ -169,7 +169,7 @@ pub(super) fn events((key, program): (RuleKey, &Program)) -> Vec<EventKey> {
 fn choices(check: Option<&Predicate>) -> Vec<Option<(Operand, i64)>> {
     match check {
         Some(Predicate::OneOf(place, values)) => {
-            let operand = Operand::Told(u32::try_from(*place).map_or(u32::MAX, |it| it + 1));
+            let operand = Operand::Param(u32::try_from(*place).map_or(u32::MAX, |it| it + 1));
             values.iter().filter_map(|it| it.integer().map(|it| Some((operand, it)))).collect()
         }
         // The compiler asks for none of the others.
@@ -177,27 +177,27 @@ fn choices(check: Option<&Predicate>) -> Vec<Option<(Operand, i64)>> {
     }
 }
 
-fn parameters() -> Vec<Act> {
-    PARAMETERS.iter().map(|n| Act::Argument(Slot(*n), *n, Width::Whole)).collect()
+fn parameters() -> Vec<Insn> {
+    PARAMETERS.iter().map(|n| Insn::Argument(Slot(*n), *n, Width::U64)).collect()
 }
 
 /// What fetches a number at a tracepoint or a raised event; nothing, if it is not known there.
-fn fetched(topic: &EventKind, operand: Operand, to: Slot) -> Option<Act> {
+fn fetched(topic: &EventKind, operand: Operand, to: Slot) -> Option<Insn> {
     let is_raised = matches!(topic, EventKind::User(_));
     Some(match (operand, topic) {
-        (Operand::Known(number), _) => Act::Constant(to, number),
-        (Operand::Time, _) => Act::Source(to, Source::Time),
+        (Operand::Known(number), _) => Insn::Constant(to, number),
+        (Operand::Time, _) => Insn::Builtin(to, Builtin::Time),
         // Events that are raised are nobody's in particular.
-        (Operand::Thread, _) if is_raised => Act::Constant(to, -1),
-        (Operand::Thread, _) => Act::Source(to, Source::Tid),
-        (Operand::Pc, _) => Act::Constant(to, -1),
-        (Operand::Told(2), EventKind::Signalled) => Act::Argument(to, 1, Width::Whole),
-        (Operand::Told(3), EventKind::Scheduled) => Act::Source(to, Source::Cpu),
-        (Operand::Told(place), EventKind::User(_)) => {
+        (Operand::Thread, _) if is_raised => Insn::Constant(to, -1),
+        (Operand::Thread, _) => Insn::Builtin(to, Builtin::Tid),
+        (Operand::Pc, _) => Insn::Constant(to, -1),
+        (Operand::Param(2), EventKind::Signalled) => Insn::Argument(to, 1, Width::U64),
+        (Operand::Param(3), EventKind::Scheduled) => Insn::Builtin(to, Builtin::Cpu),
+        (Operand::Param(place), EventKind::User(_)) => {
             let place = u8::try_from(place).ok().filter(|it| PARAMETERS[1..].contains(it))?;
-            Act::Argument(to, place, Width::Whole)
+            Insn::Argument(to, place, Width::U64)
         }
-        (Operand::Told(_), _) => return None,
+        (Operand::Param(_), _) => return None,
     })
 }
 
@@ -206,8 +206,8 @@ fn ridden(
     plan: &Plan,
     edge: Edge,
     (steps, check, tells): (&[Stepped], Option<&Predicate>, bool),
-    holds: Option<Holding>,
-) -> Result<Vec<Act>, String> {
+    holds: Option<StopSets>,
+) -> Result<Vec<Insn>, String> {
     let own = if edge == Edge::Start { &plan.entry } else { &plan.exit };
     let fetch = |operand, to| called(plan, own, operand, to);
     let mut head = Vec::new();
@@ -215,12 +215,12 @@ fn ridden(
         [None] => {}
         [Some((operand, value))] => {
             head.push(fetch(operand, Slot(SCRATCH)).ok_or("it checks something unknown")?);
-            head.push(Act::Filter(Slot(SCRATCH), Compare::Equal, value));
+            head.push(Insn::Filter(Slot(SCRATCH), Compare::Equal, value));
         }
         _ => return Err("it checks for several values".to_owned()),
     }
     let tail = own.iter().filter(|_| tells).map(|act| match act {
-        Act::Record(it) => Act::Record(Recorded { holds, ..*it }),
+        Insn::Record(it) => Insn::Record(RecordOptions { stop: holds, ..*it }),
         other => *other,
     });
     let tail = tail.collect();
@@ -228,23 +228,23 @@ fn ridden(
 }
 
 /// What fetches a number at a call: an argument in a register, or the result.
-fn called(plan: &Plan, acts: &[Act], operand: Operand, to: Slot) -> Option<Act> {
+fn called(plan: &Plan, acts: &[Insn], operand: Operand, to: Slot) -> Option<Insn> {
     let place = match operand {
-        Operand::Known(number) => return Some(Act::Constant(to, number)),
-        Operand::Time => return Some(Act::Source(to, Source::Time)),
-        Operand::Thread => return Some(Act::Source(to, Source::Tid)),
-        Operand::Pc => return Some(Act::Source(to, Source::Ip)),
+        Operand::Known(number) => return Some(Insn::Constant(to, number)),
+        Operand::Time => return Some(Insn::Builtin(to, Builtin::Time)),
+        Operand::Thread => return Some(Insn::Builtin(to, Builtin::Tid)),
+        Operand::Pc => return Some(Insn::Builtin(to, Builtin::Ip)),
         // The first is the process, which the plan does not tell.
-        Operand::Told(place) => usize::try_from(place).ok()?.checked_sub(2)?,
+        Operand::Param(place) => usize::try_from(place).ok()?.checked_sub(2)?,
     };
     let told = plan.told.get(place)?;
-    let is_number = matches!(told.kind, Kind::Number(_) | Kind::Named(..));
-    let is_direct = matches!(told.from, From::Argument(_) | From::Result);
+    let is_number = matches!(told.kind, ValueType::Number(_) | ValueType::Named(..));
+    let is_direct = matches!(told.source, ValueSource::Argument(_) | ValueSource::Result);
     let Some(Told::Value(slot)) = plan.slots.get(place).filter(|_| is_number && is_direct) else {
         return None;
     };
     acts.iter().find_map(|act| match act {
-        Act::Argument(Slot(it), n, width) if it == slot => Some(Act::Argument(to, *n, *width)),
+        Insn::Argument(Slot(it), n, width) if it == slot => Some(Insn::Argument(to, *n, *width)),
         _ => None,
     })
 }
@@ -252,10 +252,11 @@ fn called(plan: &Plan, acts: &[Act], operand: Operand, to: Slot) -> Option<Act> 
 /// What a record of a program tells, but for calls.
 pub(super) fn occurrence(topic: &EventKind, record: &Record) -> Option<NodeEvent> {
     if let EventKind::User(_) = topic {
-        let [count, values @ ..] = &record.values;
+        let [count, values @ ..] = &record.regs;
         let count = usize::try_from(*count).ok()?.min(PARAMETERS.len() - 1);
-        let told =
-            values[..count].iter().map(|it| outcome::Told::Value(Value::from(it.cast_signed())));
+        let told = values[..count]
+            .iter()
+            .map(|it| outcome::EventParam::Value(Value::from(it.cast_signed())));
         return Some(NodeEvent::new(topic.clone(), record.at, told.collect()));
     }
     let [look] = Look::of(topic, false) else { return None };

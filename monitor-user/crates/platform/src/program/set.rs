@@ -2,8 +2,8 @@
 
 use crate::list::Members;
 use crate::reading;
-use monitor_backend::rule::act::Set;
-use monitor_backend::rule::{Children, Part, Rules};
+use monitor_backend::rule::insn::ProcessSetId;
+use monitor_backend::rule::{Children, RuleResource, Rules};
 use monitor_event::outcome::Refusal;
 use monitor_model::id::Identity;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 
 /// All sets, by what they are for.
 #[derive(Default)]
-pub struct Sets(BTreeMap<Members, (Set, BTreeSet<Identity>)>);
+pub struct Sets(BTreeMap<Members, (ProcessSetId, BTreeSet<Identity>)>);
 
 /// What a set is for: whoever a session observes is one set, whoever that is now.
 pub fn key(whose: &Members) -> Members {
@@ -31,7 +31,7 @@ pub const fn processes(whose: &Members) -> Option<&BTreeSet<Identity>> {
 
 impl Sets {
     /// The set of these; none, if nobody in particular is meant.
-    pub fn of(&self, whose: &Members) -> Option<Set> {
+    pub fn of(&self, whose: &Members) -> Option<ProcessSetId> {
         self.0.get(&key(whose)).map(|(set, _)| *set)
     }
 
@@ -75,7 +75,7 @@ impl Sets {
         self.0.retain(|key, (set, _)| {
             let is_used = used.contains(key);
             if !is_used {
-                rules.free(Part::Set(*set));
+                rules.free(RuleResource::Set(*set));
             }
             is_used
         });

@@ -9,10 +9,10 @@ mod posix;
 mod pvm;
 mod sysv;
 
-use monitor_control::Work;
+use monitor_control::StoppedBatch;
 use monitor_model::id::Pid;
-use monitor_symbols::error::Error;
-use monitor_symbols::memory::Memory;
+use monitor_symbols::error::SymbolError;
+use monitor_symbols::memory::ProcessMemory;
 use std::path::Path;
 
 /// Most messages of a queue that are told.
@@ -41,7 +41,7 @@ pub enum Change {
     /// The system did it.
     Done,
     /// By this, in the process itself.
-    Work(Work),
+    InProcess(StoppedBatch),
 }
 
 /// A queue.
@@ -73,7 +73,7 @@ enum Keeper {
 
 /// The queue of a process: that of the message library that it has loaded, else that of the system
 /// which it reads.
-pub fn of(proc: &Path, pid: Pid, depth: Depth) -> Result<Queue, Error> {
+pub fn of(proc: &Path, pid: Pid, depth: Depth) -> Result<Queue, SymbolError> {
     match keeper(proc, pid)? {
         Keeper::Pvm => pvm::messages(proc, pid, depth).map(Queue::Messages),
         Keeper::OpenMpi => openmpi::messages(proc, pid, depth).map(Queue::Messages),
@@ -83,10 +83,10 @@ pub fn of(proc: &Path, pid: Pid, depth: Depth) -> Result<Queue, Error> {
 }
 
 /// Where the message is that a process of PVM is about to send, and how long it is so far.
-pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64), Error> {
+pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64), SymbolError> {
     match keeper(proc, pid)? {
         Keeper::Pvm => pvm::send_buffer(proc, pid),
-        _ => Err(Error::Lacking {
+        _ => Err(SymbolError::Unavailable {
             what: "buffer of a process without PVM",
             why: "other libraries have none: what is sent is an argument of the call, see \
                   start_lib_call",
@@ -100,9 +100,9 @@ pub fn insert(
     pid: Pid,
     position: Option<usize>,
     content: &[u8],
-) -> Result<Change, Error> {
+) -> Result<Change, SymbolError> {
     match keeper(proc, pid)? {
-        Keeper::Pvm => pvm::insertion(proc, pid, position, content).map(Change::Work),
+        Keeper::Pvm => pvm::insertion(proc, pid, position, content).map(Change::InProcess),
         Keeper::OpenMpi => Err(FROM_OUTSIDE),
         Keeper::SystemV => {
             let length = sysv::messages(proc, pid, Depth::Heads)?.len();
@@ -118,9 +118,9 @@ pub fn insert(
 }
 
 /// Takes the message at a position out, and drops it.
-pub fn remove(proc: &Path, pid: Pid, position: usize) -> Result<Change, Error> {
+pub fn remove(proc: &Path, pid: Pid, position: usize) -> Result<Change, SymbolError> {
     match keeper(proc, pid)? {
-        Keeper::Pvm => pvm::removal(proc, pid, position).map(Change::Work),
+        Keeper::Pvm => pvm::removal(proc, pid, position).map(Change::InProcess),
         Keeper::OpenMpi => Err(FROM_OUTSIDE),
         Keeper::SystemV => sysv::take(proc, pid, position).map(|()| Change::Done),
         Keeper::Posix => posix::take(proc, pid, position).map(|()| Change::Done),
@@ -128,10 +128,10 @@ pub fn remove(proc: &Path, pid: Pid, position: usize) -> Result<Change, Error> {
 }
 
 /// Marks the message that a process is about to send: see `pvm::marking`.
-pub fn mark(proc: &Path, pid: Pid, buffer: u64, mark: i32) -> Result<Change, Error> {
+pub fn mark(proc: &Path, pid: Pid, buffer: u64, mark: i32) -> Result<Change, SymbolError> {
     match keeper(proc, pid)? {
-        Keeper::Pvm => pvm::marking(proc, pid, buffer, mark).map(Change::Work),
-        _ => Err(Error::Lacking {
+        Keeper::Pvm => pvm::marking(proc, pid, buffer, mark).map(Change::InProcess),
+        _ => Err(SymbolError::Unavailable {
             what: "place for a mark in a message of this library",
             why: "only PVM has one that nobody else uses; wait for its own tag with end_lib_call",
         }),
@@ -139,15 +139,15 @@ pub fn mark(proc: &Path, pid: Pid, buffer: u64, mark: i32) -> Result<Change, Err
 }
 
 /// MPI.
-const FROM_OUTSIDE: Error = Error::Lacking {
+const FROM_OUTSIDE: SymbolError = SymbolError::Unavailable {
     what: "way to change the queue of Open MPI",
     why: "it numbers the messages of each sender, and one more or less ends the program",
 };
 
 /// The kernel takes messages at the end only.
-fn at_end(position: Option<usize>, length: usize) -> Result<(), Error> {
+fn at_end(position: Option<usize>, length: usize) -> Result<(), SymbolError> {
     match position {
-        Some(position) if position != length => Err(Error::Lacking {
+        Some(position) if position != length => Err(SymbolError::Unavailable {
             what: "way to put a message between others of the system's",
             why: "the kernel takes them at the end only, and to take all out and put them back \
                   could lose them",
@@ -156,8 +156,8 @@ fn at_end(position: Option<usize>, length: usize) -> Result<(), Error> {
     }
 }
 
-fn keeper(proc: &Path, pid: Pid) -> Result<Keeper, Error> {
-    use monitor_symbols::find::variable;
+fn keeper(proc: &Path, pid: Pid) -> Result<Keeper, SymbolError> {
+    use monitor_symbols::resolve::variable;
     if variable(proc, pid, "libpvm3", pvm::QUEUE).is_ok() {
         return Ok(Keeper::Pvm);
     }
@@ -170,7 +170,7 @@ fn keeper(proc: &Path, pid: Pid) -> Result<Keeper, Error> {
     if !posix::read_by(proc, pid)?.is_empty() {
         return Ok(Keeper::Posix);
     }
-    Err(Error::Lacking {
+    Err(SymbolError::Unavailable {
         what: "queue of this process",
         why: "it has neither PVM nor Open MPI with its names, has taken nothing from a queue of \
               System V, and holds none of POSIX",
@@ -178,7 +178,9 @@ fn keeper(proc: &Path, pid: Pid) -> Result<Keeper, Error> {
 }
 
 /// Reads a list that its owner may change meanwhile, until two readings agree.
-fn settled<T: PartialEq>(mut read: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+fn settled<T: PartialEq>(
+    mut read: impl FnMut() -> Result<T, SymbolError>,
+) -> Result<T, SymbolError> {
     /// Readings before it is given up.
     const ATTEMPTS: usize = 16;
     let mut before = read();
@@ -190,21 +192,21 @@ fn settled<T: PartialEq>(mut read: impl FnMut() -> Result<T, Error>) -> Result<T
             break;
         }
         match (&before, &now) {
-            (Err(Error::Gone { .. }), _) | (_, Err(Error::Gone { .. })) => return now,
+            (Err(SymbolError::Gone { .. }), _) | (_, Err(SymbolError::Gone { .. })) => return now,
             _ => before = now,
         }
     }
     let last = read()?;
-    if before.is_ok_and(|before| before == last) { Ok(last) } else { Err(Error::Moving) }
+    if before.is_ok_and(|before| before == last) { Ok(last) } else { Err(SymbolError::Changing) }
 }
 
 /// Walks a ring of links from its head, each link once.
 fn ring(
-    memory: &Memory,
+    memory: &ProcessMemory,
     head: u64,
     link: u64,
-    mut visit: impl FnMut(u64) -> Result<(), Error>,
-) -> Result<(), Error> {
+    mut visit: impl FnMut(u64) -> Result<(), SymbolError>,
+) -> Result<(), SymbolError> {
     let mut at = memory.word(head + link)?;
     for _ in 0..MOST {
         if at == head {
@@ -213,5 +215,5 @@ fn ring(
         visit(at)?;
         at = memory.word(at.wrapping_add(link))?;
     }
-    Err(Error::Moving)
+    Err(SymbolError::Changing)
 }

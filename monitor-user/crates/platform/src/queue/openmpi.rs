@@ -7,9 +7,9 @@
 
 use super::{Depth, LONGEST, Message, ring, settled};
 use monitor_model::id::Pid;
-use monitor_symbols::error::Error;
-use monitor_symbols::find::variable;
-use monitor_symbols::memory::Memory;
+use monitor_symbols::error::SymbolError;
+use monitor_symbols::memory::ProcessMemory;
+use monitor_symbols::resolve::variable;
 use std::path::Path;
 
 /// The table of all communicators.
@@ -58,14 +58,14 @@ const MATCH: u8 = 65;
 const MATCH_HEADER: u64 = 14;
 
 /// The messages, ordered by communicator and sender.
-pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, Error> {
+pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, SymbolError> {
     let table = variable(proc, pid, LIBRARY, COMMUNICATORS)?;
-    let memory = Memory::open(proc, pid)?;
+    let memory = ProcessMemory::open(proc, pid)?;
     settled(|| {
         let length = memory.int(table + table::LENGTH)?;
         let places = memory.word(table + table::PLACES)?;
         if length <= 0 || places == 0 {
-            return Err(Error::Lacking {
+            return Err(SymbolError::Unavailable {
                 what: "queues of this process",
                 why: "it has not called MPI_Init yet",
             });
@@ -83,23 +83,23 @@ pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, Err
 }
 
 /// Whether the first communicator is where these structures have it.
-fn known(memory: &Memory, first: u64) -> Result<(), Error> {
+fn known(memory: &ProcessMemory, first: u64) -> Result<(), SymbolError> {
     let name = memory.bytes(first + communicator::NAME, FIRST_NAME.len() as u64);
     if name.is_ok_and(|name| name == FIRST_NAME || name == FIRST_NAME_BEFORE_4_1) {
         return Ok(());
     }
-    Err(Error::Lacking {
+    Err(SymbolError::Unavailable {
         what: "queues of this Open MPI",
         why: "its structures are not those of version 4.1, which are the ones known here",
     })
 }
 
 fn of_communicator(
-    memory: &Memory,
+    memory: &ProcessMemory,
     at: u64,
     depth: Depth,
     found: &mut Vec<Message>,
-) -> Result<(), Error> {
+) -> Result<(), SymbolError> {
     let matching = memory.word(at + communicator::MATCHING)?;
     // MPI_COMM_NULL has none, and neither has another way of matching.
     if matching == 0 {
@@ -108,7 +108,7 @@ fn of_communicator(
     let (peers, n_peers) =
         (memory.word(matching + matching::PEERS)?, memory.word(matching + matching::N_PEERS)?);
     if n_peers > MOST {
-        return Err(Error::Lacking {
+        return Err(SymbolError::Unavailable {
             what: "queues of this process",
             why: "it does not use Open MPI's own matching (pml/ob1)",
         });
@@ -130,7 +130,7 @@ fn of_communicator(
     Ok(())
 }
 
-fn message(memory: &Memory, at: u64, depth: Depth) -> Result<Message, Error> {
+fn message(memory: &ProcessMemory, at: u64, depth: Depth) -> Result<Message, SymbolError> {
     let is_whole = memory.bytes(at + fragment::KIND, 1)? == [MATCH];
     let here = memory.word(at + fragment::DATA_LENGTH)?.saturating_sub(MATCH_HEADER);
     let mut found = Message {

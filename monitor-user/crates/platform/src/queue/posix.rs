@@ -3,46 +3,46 @@
 //! In: a process. Out: the length of the one queue that it holds open.
 
 use monitor_model::id::Pid;
-use monitor_symbols::error::Error;
+use monitor_symbols::error::SymbolError;
 use monitor_sys::ipc;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// The descriptors of a process that are queues.
-pub fn read_by(proc: &Path, pid: Pid) -> Result<Vec<PathBuf>, Error> {
+pub fn read_by(proc: &Path, pid: Pid) -> Result<Vec<PathBuf>, SymbolError> {
     let folder = proc.join(pid.0.to_string()).join("fd");
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Error::Gone { pid: pid.0 });
+            return Err(SymbolError::Gone { pid: pid.0 });
         }
-        Err(source) => return Err(Error::File { call: "open", path: folder, source }),
+        Err(source) => return Err(SymbolError::File { call: "open", path: folder, source }),
     };
     let paths = entries.flatten().map(|entry| entry.path());
     Ok(paths.filter(|path| ipc::is_queue(path)).collect())
 }
 
 /// How many messages wait.
-pub fn length(proc: &Path, pid: Pid) -> Result<u64, Error> {
+pub fn length(proc: &Path, pid: Pid) -> Result<u64, SymbolError> {
     on(proc, pid, "mq_getattr", ipc::queue_length)
 }
 
 /// Puts a message at the end: it has the lowest priority.
-pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<(), Error> {
+pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<(), SymbolError> {
     on(proc, pid, "mq_send", |queue| ipc::enqueue(queue, content))
 }
 
 /// Takes the first message out; the kernel gives out no other.
-pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<(), Error> {
+pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<(), SymbolError> {
     if u64::try_from(position).is_ok_and(|position| position >= length(proc, pid).unwrap_or(0)) {
-        return Err(Error::Lacking {
+        return Err(SymbolError::Unavailable {
             what: "message at this position",
             why: "the queue is shorter",
         });
     }
     if position > 0 {
-        return Err(Error::Lacking {
+        return Err(SymbolError::Unavailable {
             what: "way to take this message alone",
             why: "the kernel gives out the first only; take those before it first",
         });
@@ -56,15 +56,15 @@ fn on<T>(
     pid: Pid,
     call: &'static str,
     act: impl FnOnce(&OwnedFd) -> std::io::Result<T>,
-) -> Result<T, Error> {
+) -> Result<T, SymbolError> {
     let found = read_by(proc, pid)?;
     let [path] = &found[..] else {
-        return Err(Error::Lacking {
+        return Err(SymbolError::Unavailable {
             what: "single queue of POSIX",
             why: "the process holds several, and no service says which is meant",
         });
     };
-    let failed = |call, source| Error::File { call, path: path.clone(), source };
+    let failed = |call, source| SymbolError::File { call, path: path.clone(), source };
     // Opened anew, so that not waiting is ours alone.
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let queue = rustix::fs::open(path, flags, Mode::empty());

@@ -5,7 +5,7 @@
 
 use super::{Depth, LONGEST, MOST, Message};
 use monitor_model::id::Pid;
-use monitor_symbols::error::Error;
+use monitor_symbols::error::SymbolError;
 use monitor_sys::ipc;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::path::Path;
 const TYPE: i64 = 1;
 
 /// Numbers of the queues that a process was the last to read.
-pub fn read_by(proc: &Path, pid: Pid) -> Result<Vec<i32>, Error> {
+pub fn read_by(proc: &Path, pid: Pid) -> Result<Vec<i32>, SymbolError> {
     // A kernel may have been built without them.
     let text = std::fs::read_to_string(proc.join("sysvipc/msg")).unwrap_or_default();
     let queues: Vec<i32> = text.lines().filter_map(|line| reader(line, pid)).collect();
@@ -22,7 +22,7 @@ pub fn read_by(proc: &Path, pid: Pid) -> Result<Vec<i32>, Error> {
 }
 
 /// The messages of the queue that a process reads.
-pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, Error> {
+pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, SymbolError> {
     let queue = one(proc, pid)?;
     let room = if depth == Depth::Contents { LONGEST } else { 0 };
     let mut found = Vec::new();
@@ -52,24 +52,24 @@ pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, Err
 }
 
 /// Puts a message at the end of the queue.
-pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<(), Error> {
+pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<(), SymbolError> {
     let queue = one(proc, pid)?;
     ipc::send_message(queue, TYPE, content).map_err(|source| refused("msgsnd", queue, source))
 }
 
 /// Takes the message at a position out of the queue, if it is the first of its type: the kernel
 /// gives out no other.
-pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<(), Error> {
+pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<(), SymbolError> {
     let queue = one(proc, pid)?;
     let all = messages(proc, pid, Depth::Heads)?;
     let Some(wanted) = all.get(position) else {
-        return Err(Error::Lacking {
+        return Err(SymbolError::Unavailable {
             what: "message at this position",
             why: "the queue is shorter",
         });
     };
     if all[..position].iter().any(|it| it.tag == wanted.tag) {
-        return Err(Error::Lacking {
+        return Err(SymbolError::Unavailable {
             what: "way to take this message alone",
             why: "the kernel gives out the first of each type only; take those before it first",
         });
@@ -77,14 +77,14 @@ pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<(), Error> {
     ipc::take_message(queue, wanted.tag).map_err(|source| refused("msgrcv", queue, source))
 }
 
-fn one(proc: &Path, pid: Pid) -> Result<i32, Error> {
+fn one(proc: &Path, pid: Pid) -> Result<i32, SymbolError> {
     match read_by(proc, pid)?[..] {
         [queue] => Ok(queue),
-        [] => Err(Error::Lacking {
+        [] => Err(SymbolError::Unavailable {
             what: "queue of System V",
             why: "the process was not the last to read any, or is in another namespace",
         }),
-        [..] => Err(Error::Lacking {
+        [..] => Err(SymbolError::Unavailable {
             what: "single queue of System V",
             why: "the process was the last to read several, and no service says which is meant",
         }),
@@ -98,17 +98,17 @@ fn reader(line: &str, pid: Pid) -> Option<i32> {
     (last_reader == pid.0).then(|| words.get(1)?.parse().ok())?
 }
 
-fn is_in_our_namespace(proc: &Path, pid: Pid) -> Result<bool, Error> {
+fn is_in_our_namespace(proc: &Path, pid: Pid) -> Result<bool, SymbolError> {
     let space = |who: String| {
         let path = proc.join(who).join("ns/ipc");
         let facts = std::fs::metadata(&path);
-        facts.map(|it| it.ino()).map_err(|source| Error::File { call: "stat", path, source })
+        facts.map(|it| it.ino()).map_err(|source| SymbolError::File { call: "stat", path, source })
     };
     Ok(space(pid.0.to_string())? == space("self".to_owned())?)
 }
 
-fn refused(call: &'static str, queue: i32, source: std::io::Error) -> Error {
-    Error::File { call, path: format!("message queue {queue}").into(), source }
+fn refused(call: &'static str, queue: i32, source: std::io::Error) -> SymbolError {
+    SymbolError::File { call, path: format!("message queue {queue}").into(), source }
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use super::Scripted;
 use crate::reading::Reading;
 use crate::{Calls, Happening};
 use monitor_backends::canned::Canned;
-use monitor_event::occurrence::{EventKind, NodeEvent};
-use monitor_event::outcome::{Refusal, Told};
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
 use monitor_model::id::{Identity, Ns, Pid};
@@ -44,13 +44,13 @@ impl Script {
             }
             "call" => EventKind::Called(Tap { name: words.next()?.to_owned(), edge: Edge::Start }),
             "return" => EventKind::Called(Tap { name: words.next()?.to_owned(), edge: Edge::End }),
-            "received" => EventKind::Received,
+            "received" => EventKind::MessageReceived,
             _ => return None,
         };
         let id = reading.look(&[pid]).ok()?.first()?.id;
         let numbers: Option<Vec<i64>> = words.map(|word| word.parse().ok()).collect();
-        let values = numbers?.into_iter().map(|number| Told::Value(Value::from(number)));
-        let told = [Told::Process(id)].into_iter().chain(values).collect();
+        let values = numbers?.into_iter().map(|number| EventParam::Value(Value::from(number)));
+        let told = [EventParam::Process(id)].into_iter().chain(values).collect();
         let it = NodeEvent { process: Some(id), ..NodeEvent::new(topic, Ns(0), told) };
         self.waiting.push(Happening::Occurred(it));
         Some(())

@@ -9,7 +9,7 @@ use super::Scripted;
 use crate::process::Processes as _;
 use crate::{Act, Happening, arrival};
 use monitor_backends::canned::BEGINNING;
-use monitor_event::outcome::Each;
+use monitor_event::outcome::ProcessResults;
 use monitor_event::outcome::Refusal;
 use monitor_event::thread::Ticket;
 use monitor_model::id::{Identity, Pid};
@@ -47,7 +47,7 @@ impl Script {
 
     fn check(&self, id: Identity) -> Result<Vec<Value>, Refusal> {
         let refused = |text: &str| Refusal::new(Status::UNSUPPORTED, text);
-        let none = || refused("CRIU is not installed: the script has none");
+        let none = || refused("CRIU is not installed");
         let version = self.version.as_deref().ok_or_else(none)?;
         match self.ties.get(&id.pid.0) {
             Some(tie) => Err(refused(tie)),
@@ -63,7 +63,7 @@ impl Scripted {
         let answer = match line {
             "criu goes on" => None,
             "criu fails" => refused(Status::UNSUPPORTED, "the script fails it"),
-            "criu is lost" => refused(Status::INTERRUPTED, "the script has lost its hand"),
+            "criu is lost" => refused(Status::INTERRUPTED, "the user worker has ended"),
             _ => return false,
         };
         for (ticket, act, on) in self.criu.begun.as_mut().map(std::mem::take).unwrap_or_default() {
@@ -85,7 +85,7 @@ impl Scripted {
     }
 
     /// What becomes of an act on processes that leave or come; nothing, if it is none.
-    pub(super) fn checkpoint(&mut self, act: &Act, on: &[Identity]) -> Option<Each> {
+    pub(super) fn checkpoint(&mut self, act: &Act, on: &[Identity]) -> Option<ProcessResults> {
         let nobody = Identity::default();
         Some(match act {
             Act::Checkpoint => vec![(nobody, self.criu.check(nobody))],
@@ -107,7 +107,7 @@ impl Scripted {
 
     fn dump(&mut self, id: Identity) -> Result<Vec<Value>, Refusal> {
         let line = format!("end {}", id.pid.0);
-        let failed = |why: monitor_backends::canned::Malformed| {
+        let failed = |why: monitor_backends::canned::ScriptError| {
             Refusal::new(Status::INTERNAL, why.to_string())
         };
         self.happen(&line).map(|()| Vec::new()).map_err(failed)
@@ -116,7 +116,7 @@ impl Scripted {
     fn restore(&mut self, name: &str) -> Result<Identity, Refusal> {
         let _version = self.criu.check(Identity::default())?;
         let unknown = || {
-            let text = format!("nothing was dumped under the name {name:?}");
+            let text = format!("no dump has the name {name:?}");
             Refusal::new(Status::RANGE, text)
         };
         let pid: u32 = name.split_once('-').and_then(|it| it.0.parse().ok()).ok_or_else(unknown)?;

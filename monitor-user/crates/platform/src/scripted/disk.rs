@@ -9,7 +9,7 @@ use monitor_sys::extents::Extent;
 impl Disks for Scripted {
     fn layout(&mut self, _: Identity, _: u32) -> Result<Layout, Refusal> {
         let (physical, length) = (1 << 20, 8192);
-        let extent = Extent::at(0, physical, length);
+        let extent = Extent::last(0, physical, length);
         let (path, device) = (b"/data".to_vec(), "8:1".to_owned());
         Ok(Layout { path, device, size: length, extents: vec![extent], is_cut: false })
     }

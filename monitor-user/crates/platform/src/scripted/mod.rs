@@ -21,10 +21,10 @@ use super::{
 };
 use crate::answer::symbol_refusal;
 use crate::queue::{Change, Depth, Message, Queue};
-use monitor_backends::canned::{Canned, Malformed};
-use monitor_control::Program;
-use monitor_event::occurrence::EventKind;
-use monitor_event::outcome::Each;
+use monitor_backends::canned::{Canned, ScriptError};
+use monitor_control::LaunchSpec;
+use monitor_event::node_event::EventKind;
+use monitor_event::outcome::ProcessResults;
 use monitor_event::outcome::Refusal;
 use monitor_event::right::Tool;
 use monitor_event::thread::Ticket;
@@ -55,7 +55,7 @@ pub struct Scripted {
 
 impl Scripted {
     /// A node of that name, with nobody on it.
-    pub fn new(name: &str) -> Result<Self, Malformed> {
+    pub fn new(name: &str) -> Result<Self, ScriptError> {
         let backend = Canned::scripted(&format!("host {name}\nevery 0ms"))?;
         Ok(Self {
             reading: Reading::new(Box::new(backend)),
@@ -76,7 +76,7 @@ impl Scripted {
     }
 
     /// Lets something happen.
-    pub fn happen(&mut self, line: &str) -> Result<(), Malformed> {
+    pub fn happen(&mut self, line: &str) -> Result<(), ScriptError> {
         if self.calls.take(line, &mut self.reading) {
             return Ok(());
         }
@@ -89,14 +89,14 @@ impl Scripted {
         }
         match message(line) {
             Some((pid, message)) => self.queues.entry(pid).or_default().push(message),
-            None => return self.reading.backend.happen(line),
+            None => return self.reading.backend.apply(line),
         }
         Ok(())
     }
 
     /// Lets time pass.
     pub fn pass(&mut self, to: Ns) {
-        self.reading.backend.pass(to);
+        self.reading.backend.advance_to(to);
     }
 
     fn act_on(&mut self, act: &Act, id: Identity) -> Result<Vec<Value>, Refusal> {
@@ -116,16 +116,16 @@ impl Scripted {
             Act::Kill(9 | 15) => format!("end {pid} exit_code={}", exit_code(act)),
             _ => return Ok(Vec::new()),
         };
-        let refused = |why: Malformed| Refusal::new(Status::INTERNAL, why.to_string());
+        let refused = |why: ScriptError| Refusal::new(Status::INTERNAL, why.to_string());
         self.happen(&line).map(|()| Vec::new()).map_err(refused)
     }
 
     /// A new process, of the first number that the cases leave free.
-    fn start(&mut self, program: &Program) -> Result<Identity, Refusal> {
+    fn start(&mut self, program: &LaunchSpec) -> Result<Identity, Refusal> {
         self.n_started += 1;
         let pid = Pid(FIRST_STARTED + self.n_started);
         let state = if program.stopped { 'T' } else { 'S' };
-        let refused = |why: Malformed| Refusal::new(Status::INTERNAL, why.to_string());
+        let refused = |why: ScriptError| Refusal::new(Status::INTERNAL, why.to_string());
         self.happen(&format!("process {} state={state}", pid.0)).map_err(refused)?;
         let found = self.look(&[pid])?.into_iter().next();
         let nobody = || Refusal::new(Status::INTERNAL, "the script started nobody");
@@ -200,7 +200,7 @@ impl Facts for Scripted {
 }
 
 impl Acts for Scripted {
-    fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<Each> {
+    fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<ProcessResults> {
         if self.begins(by.ticket, act, on) {
             return None;
         }
@@ -230,7 +230,7 @@ impl Recorder for Scripted {
         _: Ticket,
         _: &Tool,
         (file, _): (&Path, Option<Ns>),
-    ) -> Result<Option<Each>, Refusal> {
+    ) -> Result<Option<ProcessResults>, Refusal> {
         let name = Value::from(file.display().to_string().as_str());
         Ok(Some(vec![(Identity::default(), Ok(vec![name]))]))
     }
@@ -243,7 +243,7 @@ impl Messages for Scripted {
 
     fn send_buffer(&mut self, _: Identity) -> Result<(u64, u64), Refusal> {
         let (what, why) = ("message to send", "the script has none");
-        Err(symbol_refusal(&probe::Error::Lacking { what, why }))
+        Err(symbol_refusal(&probe::SymbolError::Unavailable { what, why }))
     }
 
     fn insert(
@@ -279,10 +279,10 @@ impl Lists for Scripted {}
 impl Happenings for Scripted {
     fn can(&mut self, topic: &EventKind) -> Result<(), Refusal> {
         match topic {
-            EventKind::Stopped | EventKind::Continued | EventKind::Sent(_) => Ok(()),
-            EventKind::Leaving | EventKind::Arrived => Ok(()),
+            EventKind::Stopped | EventKind::Continued | EventKind::RunControl(_) => Ok(()),
+            EventKind::Migrating | EventKind::Migrated => Ok(()),
             EventKind::Diagnosed(_) => Ok(()),
-            EventKind::Sampled(_) | EventKind::Unsampled(_) | EventKind::Alerted(_) => Ok(()),
+            EventKind::Sampled(_) | EventKind::MonitorEnded(_) | EventKind::Alerted(_) => Ok(()),
             _ => self.reading.can(topic),
         }
     }

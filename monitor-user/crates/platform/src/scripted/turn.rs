@@ -4,8 +4,8 @@
 
 use super::Scripted;
 use crate::Happening;
-use monitor_event::occurrence::{EventKind, NodeEvent, FollowedActivity};
-use monitor_event::outcome::Told;
+use monitor_event::node_event::{EventKind, FollowedActivity, NodeEvent};
+use monitor_event::outcome::EventParam;
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_omis::Value;
 
@@ -18,14 +18,15 @@ impl Scripted {
             ["unblock", pid] => (EventKind::Unblocked, self.there(pid)?, Vec::new()),
             ["switch", old, new, cpu] => {
                 let both = [old, new].map(|pid| self.there(pid).filter(|id| self.is_ours(*id)));
-                let cpu = Told::Value(Value::from(cpu.parse::<i64>().ok()?));
-                let told = both.map(|id| id.map_or(Told::Value((-1).into()), Told::Process));
+                let cpu = EventParam::Value(Value::from(cpu.parse::<i64>().ok()?));
+                let told =
+                    both.map(|id| id.map_or(EventParam::Value((-1).into()), EventParam::Process));
                 let who = both.into_iter().flatten().next()?;
                 return Some(occurred(EventKind::Scheduled, who, told.into_iter().chain([cpu])));
             }
             _ => return None,
         };
-        Some(occurred(topic, who, [Told::Process(who)].into_iter().chain(told)))
+        Some(occurred(topic, who, [EventParam::Process(who)].into_iter().chain(told)))
     }
 
     fn there(&mut self, pid: &str) -> Option<Identity> {
@@ -34,11 +35,11 @@ impl Scripted {
     }
 
     fn is_ours(&self, id: Identity) -> bool {
-        self.followed.of.get(&FollowedActivity::Turns).is_some_and(|these| these.contains(&id))
+        self.followed.of.get(&FollowedActivity::Scheduling).is_some_and(|these| these.contains(&id))
     }
 }
 
-fn occurred(topic: EventKind, who: Identity, told: impl Iterator<Item = Told>) -> Happening {
+fn occurred(topic: EventKind, who: Identity, told: impl Iterator<Item = EventParam>) -> Happening {
     let it = NodeEvent::new(topic, Ns(0), told.collect());
     Happening::Occurred(NodeEvent { process: Some(who), ..it })
 }

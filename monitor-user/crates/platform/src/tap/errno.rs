@@ -6,26 +6,27 @@
 //! none.
 
 use monitor_model::id::Pid;
-use monitor_symbols::error::Error;
+use monitor_symbols::error::SymbolError;
 use monitor_symbols::function::Function;
 use monitor_symbols::instruction::Load;
-use monitor_symbols::mapped;
-use monitor_symbols::mapped::Mapped;
-use monitor_symbols::memory::Memory;
+use monitor_symbols::mapped_files;
+use monitor_symbols::mapped_files::MappedFile;
+use monitor_symbols::memory::ProcessMemory;
 use std::path::Path;
 
 /// The function that gives its address.
 const FUNCTION: &str = "__errno_location";
 
 /// The distance.
-pub fn offset(proc: &Path, pid: Pid) -> Result<Option<i64>, Error> {
-    let (files, _) = mapped::files(proc, pid)?;
+pub fn offset(proc: &Path, pid: Pid) -> Result<Option<i64>, SymbolError> {
+    let (files, _) = mapped_files::files(proc, pid)?;
     for file in &files {
         if let Some(load) = load(file)? {
             return match load {
                 Load::Constant(offset) => Ok(Some(offset)),
                 Load::At(address) => {
-                    let word = Memory::open(proc, pid)?.word(file.bias.wrapping_add(address))?;
+                    let word =
+                        ProcessMemory::open(proc, pid)?.word(file.bias.wrapping_add(address))?;
                     Ok(Some(word.cast_signed()))
                 }
             };
@@ -35,7 +36,7 @@ pub fn offset(proc: &Path, pid: Pid) -> Result<Option<i64>, Error> {
 }
 
 /// What the first instruction that loads anything loads.
-fn load(file: &Mapped) -> Result<Option<Load>, Error> {
+fn load(file: &MappedFile) -> Result<Option<Load>, SymbolError> {
     let symbols = file.image.symbols(|name| name == FUNCTION)?;
     let Some(symbol) = symbols.first() else { return Ok(None) };
     let Some(function) = Function::around(&file.image, symbol.address)? else { return Ok(None) };

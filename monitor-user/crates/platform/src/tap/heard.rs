@@ -3,10 +3,10 @@
 //! In: a plan and the record that its acts made. Out: the values in their order, each there or not.
 
 use super::plan::{Plan, Slot};
-use monitor_backend::rule::act::MISSING;
-use monitor_backend::rule::told::Told as Record;
-use monitor_symbols::description::call::Length;
-use monitor_symbols::description::told::{From, Told};
+use monitor_backend::rule::insn::MISSING;
+use monitor_backend::rule::rule_record::RuleRecord as Record;
+use monitor_symbols::signatures::call::BufferLength;
+use monitor_symbols::signatures::traced_values::{TracedValue, ValueSource};
 
 /// A value of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Heard {
     const NOTHING: Self = Self { raw: None, text: None };
 
     /// For people.
-    pub fn shown(&self, told: &Told) -> String {
+    pub fn shown(&self, told: &TracedValue) -> String {
         self.raw.map_or_else(|| "?".to_owned(), |raw| told.shown(raw, self.text.as_deref()))
     }
 }
@@ -29,7 +29,7 @@ impl Heard {
 /// The values that a plan tells.
 pub fn values(plan: &Plan, record: &Record) -> Vec<Heard> {
     let mut all: Vec<Heard> = plan.slots.iter().map(|slot| value(plan, *slot, record)).collect();
-    let result = plan.told.iter().position(|it| it.from == From::Result);
+    let result = plan.told.iter().position(|it| it.source == ValueSource::Result);
     let result = result.and_then(|at| all[at].raw);
     // A buffer was read as a text, which may go on behind its end, and ends at its first zero.
     for (at, told) in plan.told.iter().enumerate() {
@@ -42,9 +42,9 @@ pub fn values(plan: &Plan, record: &Record) -> Vec<Heard> {
         });
     }
     for (heard, told) in all.iter_mut().zip(&plan.told) {
-        heard.raw = heard.raw.map(|raw| raw.wrapping_sub(told.less.into()));
+        heard.raw = heard.raw.map(|raw| raw.wrapping_sub(told.subtract.into()));
         // Of a call that succeeded it is that of another call.
-        if told.from == From::Errno && result.map(u64::cast_signed) != plan.fails {
+        if told.source == ValueSource::Errno && result.map(u64::cast_signed) != plan.fails {
             heard.raw = heard.raw.map(|_| 0);
         }
     }
@@ -52,21 +52,20 @@ pub fn values(plan: &Plan, record: &Record) -> Vec<Heard> {
 }
 
 /// How long a buffer is, if that is told too.
-fn length_of(plan: &Plan, length: &Length, all: &[Heard]) -> Option<usize> {
+fn length_of(plan: &Plan, length: &BufferLength, all: &[Heard]) -> Option<usize> {
     let from = match *length {
-        Length::Parameter(index, None) => From::Argument(index),
-        Length::Result => From::Result,
-        Length::Bytes(bytes) => return usize::try_from(bytes).ok(),
-        Length::Parameter(_, Some(_)) | Length::Pointee(_) => return None,
+        BufferLength::Parameter(index, None) => ValueSource::Argument(index),
+        BufferLength::Result => ValueSource::Result,
+        BufferLength::Bytes(bytes) => return usize::try_from(bytes).ok(),
+        BufferLength::Parameter(_, Some(_)) | BufferLength::Pointee(_) => return None,
     };
-    let at = plan.told.iter().position(|it| it.from == from)?;
+    let at = plan.told.iter().position(|it| it.source == from)?;
     // Below zero it is an error, and nothing is in the buffer.
     all[at].raw.map(|raw| usize::try_from(raw.cast_signed()).unwrap_or(0))
 }
 
 fn value(plan: &Plan, slot: Slot, record: &Record) -> Heard {
-    let raw =
-        |at: u8| record.values.get(usize::from(at)).copied().filter(|value| *value != MISSING);
+    let raw = |at: u8| record.regs.get(usize::from(at)).copied().filter(|value| *value != MISSING);
     match slot {
         Slot::Nowhere => Heard::NOTHING,
         Slot::Value(at) => Heard { raw: raw(at), text: None },

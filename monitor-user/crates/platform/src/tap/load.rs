@@ -6,9 +6,9 @@
 //! `newcomer` for that.
 
 use super::{Edge, Taps};
-use monitor_backend::rule::Place;
-use monitor_backend::rule::act::{Act, Recorded};
-use monitor_backend::rule::told::Told as Record;
+use monitor_backend::rule::HookPoint;
+use monitor_backend::rule::insn::{Insn, RecordOptions};
+use monitor_backend::rule::rule_record::RuleRecord as Record;
 use monitor_event::tap::Tap;
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ impl Taps {
         }
         _ = self.taps.entry(own).or_default();
         if self.begins.is_none() {
-            let urgent = Recorded { urgent: true, ..Recorded::default() };
-            match self.listen(Place::Exec, vec![Act::Record(urgent)]) {
+            let urgent = RecordOptions { urgent: true, ..RecordOptions::default() };
+            match self.listen(HookPoint::Exec, vec![Insn::Record(urgent)]) {
                 Ok(list) => self.begins = Some(list),
                 Err(error) => tracing::warn!(%error, "programs that are begun are not looked at"),
             }
@@ -39,7 +39,7 @@ impl Taps {
 
     /// Whether a record tells that something new is in a process.
     pub(super) fn is_load(&self, record: &Record) -> bool {
-        let of_linker = self.lists.get(&record.list).is_some_and(|(tap, ..)| tap.name == LOADS);
-        of_linker || self.begins == Some(record.list)
+        let of_linker = self.lists.get(&record.program).is_some_and(|(tap, ..)| tap.name == LOADS);
+        of_linker || self.begins == Some(record.program)
     }
 }

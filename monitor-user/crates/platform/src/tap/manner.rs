@@ -3,14 +3,14 @@
 //! In: what the lists of a call do. Out: lists that do more, or less. Sets nothing.
 
 use super::plan::Plan;
-use monitor_backend::rule::act::{Act, HistogramId, Receiver, Value};
+use monitor_backend::rule::insn::{Insn, LatencyHistogramId, Reg, SignalTarget};
 use monitor_event::tap::Edge;
 
 /// What a tap does besides telling of each call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manner {
     /// Counts how long calls take; for their ends.
-    pub histogram: Option<HistogramId>,
+    pub histogram: Option<LatencyHistogramId>,
     /// A signal to the process, at once.
     pub signal: Option<u32>,
     /// Calls are counted and not told.
@@ -25,16 +25,16 @@ impl Plan {
             Edge::End => &mut self.exit,
         };
         if manner.is_silent {
-            acts.retain(|act| !matches!(act, Act::Record(_)));
+            acts.retain(|act| !matches!(act, Insn::Record(_)));
         }
         if let (Some(histogram), Edge::End) = (manner.histogram, edge) {
             // Behind the act that gives the time, as its first value.
-            acts.insert(1, Act::Histogram(histogram, Value(0)));
+            acts.insert(1, Insn::LatencyHistogram(histogram, Reg(0)));
         }
-        acts.extend(manner.signal.map(|number| Act::Signal(number, Receiver::Process)));
+        acts.extend(manner.signal.map(|number| Insn::Signal(number, SignalTarget::Process)));
         // What neither tells nor counts otherwise still runs, and its runs are counted.
         if acts.is_empty() {
-            acts.push(Act::Constant(Value(0), 0));
+            acts.push(Insn::Constant(Reg(0), 0));
         }
         self
     }

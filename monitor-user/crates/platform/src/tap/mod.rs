@@ -21,22 +21,22 @@ pub mod rider;
 use heard::Heard;
 pub use manner::Manner;
 use monitor_backend as backend;
-use monitor_backend::rule::act::{Cell, CellKind, HistogramId, Set};
-use monitor_backend::rule::told;
-use monitor_backend::rule::told::{Tally, Told as Record, Why};
-use monitor_backend::rule::{Children, ListId, Reader, Rules};
+use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId, ProcessSetId};
+use monitor_backend::rule::rule_record;
+use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, RunCounts};
+use monitor_backend::rule::{Children, ProgramId, RecordReader, Rules};
 use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
+use monitor_model::credentials::Credentials;
 use monitor_model::histogram::Histogram;
 use monitor_model::id::{Ns, Pid};
-use monitor_model::whose::Eyes;
-use monitor_symbols::description::Descriptions;
-use monitor_symbols::elf::Image;
-use monitor_symbols::error::Error;
-use monitor_symbols::find;
+use monitor_symbols::elf::ElfImage;
+use monitor_symbols::error::SymbolError;
+use monitor_symbols::function_spec::FunctionSpec;
+use monitor_symbols::resolve;
+use monitor_symbols::signatures::Signatures;
 use monitor_symbols::site;
-use monitor_symbols::site::Site;
-use monitor_symbols::wanted::Wanted;
+use monitor_symbols::site::ProbeSite;
 use newcomer::Newcomers;
 use place::{Placed, Spot};
 use plan::Plan;
@@ -49,7 +49,7 @@ use std::sync::Arc;
 pub enum Refusal {
     /// There is no such function, or no safe place.
     #[error(transparent)]
-    Place(#[from] Error),
+    Place(#[from] SymbolError),
     /// The kernel runs no such list.
     #[error(transparent)]
     Kernel(#[from] backend::Error),
@@ -67,7 +67,7 @@ pub struct Called {
     /// When that began.
     pub start: Ns,
     /// Who may look into that, besides root.
-    pub eyes: Option<Eyes>,
+    pub eyes: Option<Credentials>,
     /// Its thread.
     pub tid: Pid,
     /// When, on `CLOCK_BOOTTIME`.
@@ -77,7 +77,7 @@ pub struct Called {
     /// The stack pointer there.
     pub sp: u64,
     /// Who waits there for user space.
-    pub held: told::Held,
+    pub held: rule_record::StopScope,
     /// What the values are.
     pub plan: Arc<Plan>,
     /// The values.
@@ -97,7 +97,7 @@ pub enum News {
 
 impl News {
     fn told((tap, plan, rider): &Meaning, record: &Record) -> Self {
-        if record.why == Why::Storm {
+        if record.reason == RecordReason::Storm {
             return Self::Storm(Arc::clone(tap), *rider);
         }
         Self::Called(Called {
@@ -105,12 +105,12 @@ impl News {
             rider: *rider,
             pid: record.process.pid,
             start: record.process.start,
-            eyes: record.eyes,
+            eyes: record.credentials,
             tid: record.tid,
             at: record.at,
             pc: record.ip,
             sp: record.sp,
-            held: record.held,
+            held: record.stopped,
             plan: Arc::clone(plan),
             values: heard::values(plan, record),
         })
@@ -124,17 +124,17 @@ type Meaning = (Arc<Tap>, Arc<Plan>, Option<u64>);
 pub struct Taps {
     proc: PathBuf,
     rules: Box<dyn Rules>,
-    reader: Option<Box<dyn Reader>>,
-    descriptions: Arc<Descriptions>,
-    set: Set,
+    reader: Option<Box<dyn RecordReader>>,
+    descriptions: Arc<Signatures>,
+    set: ProcessSetId,
     followed: BTreeSet<Pid>,
     taps: BTreeMap<Arc<Tap>, HashMap<Spot, Placed>>,
     manners: BTreeMap<Tap, Manner>,
-    lists: HashMap<ListId, Meaning>,
+    lists: HashMap<ProgramId, Meaning>,
     riders: BTreeMap<u64, rider::Mounted>,
     newcomers: Option<Newcomers>,
     /// Tells that a process has begun a program; while taps are set.
-    begins: Option<ListId>,
+    begins: Option<ProgramId>,
 }
 
 impl Taps {
@@ -142,7 +142,7 @@ impl Taps {
     pub fn new(
         proc: &Path,
         mut rules: Box<dyn Rules>,
-        descriptions: Arc<Descriptions>,
+        descriptions: Arc<Signatures>,
     ) -> Result<Self, backend::Error> {
         let set = rules.make_set(Children::Included)?;
         let reader = rules.take_reader();
@@ -172,7 +172,7 @@ impl Taps {
 
     /// Becomes readable when something was told.
     pub fn wake(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.reader.as_ref().and_then(|reader| reader.wake())
+        self.reader.as_ref().and_then(|reader| reader.wake_fd())
     }
 
     /// Where probes are: files and offsets in them.
@@ -207,8 +207,9 @@ impl Taps {
     pub fn look_again(&mut self, pid: Pid) {
         for tap in Vec::from_iter(self.taps.keys().cloned()) {
             match self.place(&tap, pid) {
-                Ok(_) | Err(Refusal::Place(Error::Missing { .. } | Error::Gone { .. })) => {}
-                Err(Refusal::Place(Error::Unloaded { .. })) => {}
+                Ok(_)
+                | Err(Refusal::Place(SymbolError::NotFound { .. } | SymbolError::Gone { .. })) => {}
+                Err(Refusal::Place(SymbolError::NotLoaded { .. })) => {}
                 Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
             }
         }
@@ -216,10 +217,10 @@ impl Taps {
     }
 
     /// What setting a tap in this process would say, and how slow its places are.
-    pub fn check(&self, tap: &Tap, pid: Pid) -> Result<Vec<Site>, Refusal> {
-        let sites = find::in_process(&self.proc, pid, &Wanted::from_text(&tap.name)?)?;
+    pub fn check(&self, tap: &Tap, pid: Pid) -> Result<Vec<ProbeSite>, Refusal> {
+        let sites = resolve::in_process(&self.proc, pid, &FunctionSpec::from_text(&tap.name)?)?;
         for site in sites.iter().filter(|_| tap.edge == Edge::End) {
-            site::refuse_return(&Image::read(Arc::clone(&site.file))?, site)?;
+            site::refuse_return(&ElfImage::read(Arc::clone(&site.file))?, site)?;
         }
         Ok(sites)
     }
@@ -250,8 +251,8 @@ impl Taps {
     }
 
     /// A new histogram without values.
-    pub fn make_histogram(&mut self) -> Result<HistogramId, backend::Error> {
-        self.rules.make_histogram()
+    pub fn make_histogram(&mut self) -> Result<LatencyHistogramId, backend::Error> {
+        self.rules.make_latency_histogram()
     }
 
     /// A new count that begins at zero.
@@ -265,23 +266,23 @@ impl Taps {
     }
 
     /// What a histogram holds.
-    pub fn histogram(&self, id: HistogramId) -> Histogram {
-        self.rules.histogram(id)
+    pub fn histogram(&self, id: LatencyHistogramId) -> Histogram {
+        self.rules.latency_histogram(id)
     }
 
     /// What became of the calls that a tap saw; nothing, as long as it is nowhere.
-    pub fn tally(&self, tap: &Tap) -> Option<Tally> {
+    pub fn tally(&self, tap: &Tap) -> Option<RunCounts> {
         let places = self.taps.get(tap)?.values();
         // The last list of a place is that of its edge.
         let lists = places.filter_map(|it| it.lists.last());
-        let mut all = lists.map(|list| self.rules.tally(*list)).peekable();
+        let mut all = lists.map(|list| self.rules.run_counts(*list)).peekable();
         let _anywhere = all.peek()?;
-        Some(told::sum(all))
+        Some(rule_record::sum_counts(all))
     }
 
     /// What became of the runs of another list.
-    pub fn runs(&self, list: ListId) -> Tally {
-        self.rules.tally(list)
+    pub fn runs(&self, list: ProgramId) -> RunCounts {
+        self.rules.run_counts(list)
     }
 
     /// What was told since, at most so much.
@@ -294,7 +295,7 @@ impl Taps {
         for record in records {
             if self.is_load(&record) {
                 _ = changed.insert(record.process.pid);
-            } else if let Some(meaning) = self.lists.get(&record.list) {
+            } else if let Some(meaning) = self.lists.get(&record.program) {
                 news.push(News::told(meaning, &record));
             } else if !self.welcome(&record) {
                 news.push(News::Other(record));
@@ -306,6 +307,6 @@ impl Taps {
 
     /// Records that were lost since the beginning, because nobody read as fast as they came.
     pub fn n_lost(&self) -> u64 {
-        self.lists.keys().map(|list| self.rules.tally(*list).lost_records).sum()
+        self.lists.keys().map(|list| self.rules.run_counts(*list).lost_records).sum()
     }
 }

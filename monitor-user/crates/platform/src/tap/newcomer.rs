@@ -8,13 +8,13 @@
 use super::Taps;
 use monitor_backend as backend;
 use monitor_backend::rule;
-use monitor_backend::rule::act::{Act, Receiver, Recorded};
-use monitor_backend::rule::told::Told as Record;
-use monitor_backend::rule::{List, ListId, Place};
+use monitor_backend::rule::insn::{Insn, RecordOptions, SignalTarget};
+use monitor_backend::rule::rule_record::RuleRecord as Record;
+use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram};
 use monitor_model::id::Pid;
-use monitor_symbols::elf::Image;
-use monitor_symbols::error::Error;
-use monitor_symbols::opened::Opened;
+use monitor_symbols::elf::ElfImage;
+use monitor_symbols::error::SymbolError;
+use monitor_symbols::object_file::ObjectFile;
 use rustix::process::{Signal, kill_process};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,22 +22,22 @@ use std::sync::Arc;
 /// Number of SIGSTOP, which no process can ignore.
 const STOP: u32 = 19;
 /// What is done to a process that begins a program.
-const HOLD: [Act; 2] = [
-    Act::Signal(STOP, Receiver::Process),
-    Act::Record(Recorded { texts: 0, stack: false, urgent: true, holds: None }),
+const HOLD: [Insn; 2] = [
+    Insn::Signal(STOP, SignalTarget::Process),
+    Insn::Record(RecordOptions { texts: 0, stack: false, urgent: true, stop: None }),
 ];
 
 /// The lists that hold newcomers.
 pub(super) struct Newcomers {
-    exec: ListId,
+    exec: ProgramId,
     /// By file and offset; the file is held open.
-    entries: HashMap<super::Spot, (Arc<Opened>, ListId)>,
+    entries: HashMap<super::Spot, (Arc<ObjectFile>, ProgramId)>,
 }
 
 impl Taps {
     /// From now on the processes that matter are held when they begin another program.
     pub fn hold_newcomers(&mut self) -> Result<(), backend::Error> {
-        let exec = self.listen(Place::Exec, HOLD.to_vec())?;
+        let exec = self.listen(HookPoint::Exec, HOLD.to_vec())?;
         self.newcomers = Some(Newcomers { exec, entries: HashMap::new() });
         Ok(())
     }
@@ -51,8 +51,8 @@ impl Taps {
     /// Whether a record is about a newcomer, who then goes on.
     pub(super) fn welcome(&mut self, record: &Record) -> bool {
         let Some(newcomers) = &self.newcomers else { return false };
-        let at_entry = newcomers.entries.values().any(|(_, list)| *list == record.list);
-        if record.list == newcomers.exec {
+        let at_entry = newcomers.entries.values().any(|(_, list)| *list == record.program);
+        if record.program == newcomers.exec {
             if let Err(error) = self.await_entry(record.process.pid) {
                 tracing::warn!(
                     "what process {} begins is not seen whole: {error}",
@@ -72,16 +72,16 @@ impl Taps {
     fn await_entry(&mut self, pid: Pid) -> Result<(), super::Refusal> {
         let path = self.proc.join(pid.0.to_string()).join("exe");
         let name = std::fs::read_link(&path).unwrap_or_else(|_| path.clone());
-        let file = Arc::new(Opened::open(&path, &name)?);
-        let image = Image::read(Arc::clone(&file))?;
-        let missing = || Error::Unsupported { path: name, why: "its entry is no code" };
+        let file = Arc::new(ObjectFile::open(&path, &name)?);
+        let image = ElfImage::read(Arc::clone(&file))?;
+        let missing = || SymbolError::Unsupported { path: name, why: "its entry is no code" };
         let offset = image.code_offset(image.entry).ok_or_else(missing)?;
         let spot = (file.identity, offset);
         if self.newcomers.as_ref().is_some_and(|it| it.entries.contains_key(&spot)) {
             return Ok(());
         }
         let site = rule::Site { path: file.attach_path(), offset };
-        let list = self.listen(Place::Entry(site), HOLD.to_vec())?;
+        let list = self.listen(HookPoint::Entry(site), HOLD.to_vec())?;
         if let Some(newcomers) = &mut self.newcomers {
             _ = newcomers.entries.insert(spot, (file, list));
         }
@@ -89,8 +89,12 @@ impl Taps {
     }
 
     /// A list for the processes that matter, which runs from now on.
-    pub fn listen(&mut self, place: Place, acts: Vec<Act>) -> Result<ListId, backend::Error> {
-        let id = self.rules.add(&List::new(place, Some(self.set), acts))?;
+    pub fn listen(
+        &mut self,
+        place: HookPoint,
+        acts: Vec<Insn>,
+    ) -> Result<ProgramId, backend::Error> {
+        let id = self.rules.add(&RuleProgram::new(place, Some(self.set), acts))?;
         self.rules.enable(id);
         Ok(id)
     }

@@ -8,17 +8,17 @@ use super::plan::{Means, Plan};
 use super::rider::{Rider, refused};
 use super::{Refusal, Taps, errno};
 use monitor_backend::rule;
-use monitor_backend::rule::act as timer;
-use monitor_backend::rule::act::{Act, Set, Timer};
-use monitor_backend::rule::{List, ListId, Part, Place};
+use monitor_backend::rule::insn as timer;
+use monitor_backend::rule::insn::{Insn, ProcessSetId, TimerId};
+use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram, RuleResource};
 use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
+use monitor_model::credentials::Credentials;
 use monitor_model::id::Pid;
-use monitor_model::whose::Eyes;
-use monitor_symbols::description::call::{Call, Kind};
-use monitor_symbols::elf::Image;
-use monitor_symbols::error::Error;
-use monitor_symbols::site::Site;
+use monitor_symbols::elf::ElfImage;
+use monitor_symbols::error::SymbolError;
+use monitor_symbols::signatures::call::{Signature, ValueType};
+use monitor_symbols::site::ProbeSite;
 use std::sync::Arc;
 
 /// Calls of one function in a second, beyond which its tap is switched off by the kernel.
@@ -30,9 +30,9 @@ pub type Spot = ((u64, u64), u64);
 /// The lists of a tap at one place.
 pub(super) struct Placed {
     /// Held open, so that the file stays what it is.
-    _site: Site,
-    pub(super) lists: Vec<ListId>,
-    timer: Option<Timer>,
+    _site: ProbeSite,
+    pub(super) lists: Vec<ProgramId>,
+    timer: Option<TimerId>,
 }
 
 /// What the lists at a place are.
@@ -40,11 +40,11 @@ struct Terms<'t> {
     tap: &'t Arc<Tap>,
     whose: Whose,
     plan: Plan,
-    timer: Option<Timer>,
+    timer: Option<TimerId>,
     /// At the entry, and at the return.
-    acts: [Vec<Act>; 2],
-    set: Set,
-    eyes: Option<Eyes>,
+    acts: [Vec<Insn>; 2],
+    set: ProcessSetId,
+    eyes: Option<Credentials>,
     most: u32,
 }
 
@@ -53,7 +53,7 @@ enum Whose {
     /// The tap's own.
     Tap,
     /// Those of a rider, by its switch.
-    Rider(u64, ListId),
+    Rider(u64, ProgramId),
 }
 
 impl Taps {
@@ -69,7 +69,7 @@ impl Taps {
             _ = self.lists.remove(&list);
         }
         if let Some(timer) = placed.timer {
-            self.rules.free(Part::Timer(timer));
+            self.rules.free(RuleResource::Timer(timer));
         }
     }
 
@@ -90,7 +90,7 @@ impl Taps {
         Ok(n_new)
     }
 
-    fn add(&mut self, tap: &Arc<Tap>, site: Site, pid: Pid) -> Result<Placed, Refusal> {
+    fn add(&mut self, tap: &Arc<Tap>, site: ProbeSite, pid: Pid) -> Result<Placed, Refusal> {
         let manner = self.manners.get(tap).copied().unwrap_or_default();
         let (plan, timer) = self.plan(tap, &site, pid, manner)?;
         let acts = [plan.entry.clone(), plan.exit.clone()];
@@ -106,7 +106,7 @@ impl Taps {
         &mut self,
         (tap, number): (&Arc<Tap>, u64),
         rider: &Rider,
-        site: Site,
+        site: ProbeSite,
         pid: Pid,
     ) -> Result<Placed, Refusal> {
         let manner = Manner::default();
@@ -125,7 +125,7 @@ impl Taps {
     }
 
     /// Sets lists at both ends of a function; or none, if one of them is refused.
-    fn set_lists(&mut self, site: Site, terms: Terms<'_>) -> Result<Placed, Refusal> {
+    fn set_lists(&mut self, site: ProbeSite, terms: Terms<'_>) -> Result<Placed, Refusal> {
         let plan = Arc::new(terms.plan);
         let place = rule::Site { path: site.file.attach_path(), offset: site.offset };
         let mut placed = Placed { _site: site, lists: Vec::new(), timer: terms.timer };
@@ -133,10 +133,11 @@ impl Taps {
             Whose::Tap => (None, None),
             Whose::Rider(number, switch) => (Some(number), Some(switch)),
         };
-        let places = [Place::Entry(place.clone()), Place::Return(place)];
+        let places = [HookPoint::Entry(place.clone()), HookPoint::Return(place)];
         for (acts, place) in terms.acts.into_iter().zip(places).filter(|it| !it.0.is_empty()) {
-            let list = List::new(place, Some(terms.set), acts);
-            let list = List { limit: Some(terms.most), switch, eyes: terms.eyes, ..list };
+            let list = RuleProgram::new(place, Some(terms.set), acts);
+            let list =
+                RuleProgram { limit: Some(terms.most), switch, credentials: terms.eyes, ..list };
             match self.rules.add(&list) {
                 Ok(id) => placed.lists.push(id),
                 Err(error) => {
@@ -151,17 +152,17 @@ impl Taps {
         Ok(placed)
     }
 
-    fn free(&mut self, timer: Option<Timer>) {
-        timer.into_iter().for_each(|timer| self.rules.free(Part::Timer(timer)));
+    fn free(&mut self, timer: Option<TimerId>) {
+        timer.into_iter().for_each(|timer| self.rules.free(RuleResource::Timer(timer)));
     }
 
     fn plan(
         &mut self,
         tap: &Tap,
-        site: &Site,
+        site: &ProbeSite,
         pid: Pid,
         manner: Manner,
-    ) -> Result<(Plan, Option<Timer>), Refusal> {
+    ) -> Result<(Plan, Option<TimerId>), Refusal> {
         let call = self.described(site)?;
         // Of a function that nobody has described, or that is not told, only that it was called.
         let blank = blank();
@@ -170,7 +171,7 @@ impl Taps {
             return Ok((Plan::start(call).with(tap.edge, manner), None));
         }
         let timer = match Plan::needs_entry(call) || manner.histogram.is_some() {
-            true => Some(self.rules.make_timer(timer::Whose::Thread)?),
+            true => Some(self.rules.make_timer(timer::TimerScope::Thread)?),
             false => None,
         };
         // Without it the error number is told as no value.
@@ -179,14 +180,14 @@ impl Taps {
     }
 
     /// What is known of the function at a site.
-    fn described(&self, site: &Site) -> Result<Option<Arc<Call>>, Error> {
-        let image = Image::read(Arc::clone(&site.file))?;
+    fn described(&self, site: &ProbeSite) -> Result<Option<Arc<Signature>>, SymbolError> {
+        let image = ElfImage::read(Arc::clone(&site.file))?;
         let defines = |name: &str| image.symbols(|it| it == name).is_ok_and(|it| !it.is_empty());
         Ok(self.descriptions.call(site.file.name(), &site.function, defines))
     }
 }
 
 /// A function that takes and gives nothing.
-const fn blank() -> Call {
-    Call { name: String::new(), result: Kind::Nothing, parameters: Vec::new(), fails: None }
+const fn blank() -> Signature {
+    Signature { name: String::new(), result: ValueType::Void, parameters: Vec::new(), fails: None }
 }

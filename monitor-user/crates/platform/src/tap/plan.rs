@@ -5,10 +5,12 @@
 //! eight values and two texts, and an entry hands three values on to its return; what finds no
 //! place is told as no value, and the order stays.
 
-use monitor_backend::rule::act;
-use monitor_backend::rule::act::{Act, MAX_ACTS, MAX_TEXTS, Recorded, Source, Timer, Value};
-use monitor_symbols::description::call::{Call, Kind, Reach, Seat, Width};
-use monitor_symbols::description::told::{From, Told};
+use monitor_backend::rule::insn;
+use monitor_backend::rule::insn::{
+    Builtin, Insn, MAX_INSNS, MAX_TEXTS, RecordOptions, Reg, TimerId,
+};
+use monitor_symbols::signatures::call::{ArgLocation, DerefPath, Signature, ValueType, Width};
+use monitor_symbols::signatures::traced_values::{TracedValue, ValueSource};
 
 /// Values that an entry keeps for the return.
 const KEPT: usize = 3;
@@ -20,17 +22,17 @@ const ERRNO: u8 = 5;
 /// Values that nothing else has a place in, at a return.
 const SPARE: [u8; 2] = [6, 7];
 /// Where the stack pointer is while arguments are fetched: the place that is written last.
-const STACK: Value = Value(7);
+const STACK: Reg = Reg(7);
 
 /// What the kernel does, and what its record means.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Acts at the entry; none, if there is nothing to do there.
-    pub entry: Vec<Act>,
+    pub entry: Vec<Insn>,
     /// Acts at the return.
-    pub exit: Vec<Act>,
+    pub exit: Vec<Insn>,
     /// What is told.
-    pub told: Vec<Told>,
+    pub told: Vec<TracedValue>,
     /// Where each of these is.
     pub slots: Vec<Slot>,
     /// The values whose texts are recorded, as bits.
@@ -54,19 +56,19 @@ pub enum Slot {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Means {
     /// What keeps values from the entry to the return.
-    pub timer: Option<Timer>,
+    pub timer: Option<TimerId>,
     /// Where the error number is, from the thread pointer.
     pub errno: Option<i64>,
 }
 
 impl Plan {
     /// For the beginning of a call.
-    pub fn start(call: &Call) -> Self {
+    pub fn start(call: &Signature) -> Self {
         let mut told = call.inputs();
-        told.truncate(act::MAX_VALUES);
+        told.truncate(insn::MAX_REGS);
         loop {
             let plan = Self::starting(call, &told);
-            if plan.entry.len() <= MAX_ACTS {
+            if plan.entry.len() <= MAX_INSNS {
                 // What does not fit keeps its place in the order.
                 let all = call.inputs();
                 let mut slots = plan.slots;
@@ -77,36 +79,37 @@ impl Plan {
         }
     }
 
-    fn starting(call: &Call, told: &[Told]) -> Self {
-        let seats = call.seats();
+    fn starting(call: &Signature, told: &[TracedValue]) -> Self {
+        let seats = call.arg_locations();
         let mut plan = Self::default();
-        let is_on_stack = |it: &Told| matches!(seat(it, &seats), Some(Seat::Stack(_)));
+        let is_on_stack =
+            |it: &TracedValue| matches!(seat(it, &seats), Some(ArgLocation::Stack(_)));
         if told.iter().any(is_on_stack) {
-            plan.entry.push(Act::Source(STACK, Source::Sp));
+            plan.entry.push(Insn::Builtin(STACK, Builtin::Sp));
         }
-        let mut recorded = Recorded { urgent: true, ..Recorded::default() };
+        let mut recorded = RecordOptions { urgent: true, ..RecordOptions::default() };
         for (at, it) in (0..).zip(told) {
             let slot = plan.fetch(it, at, &seats);
             plan.slots.push(texts(it, slot, &mut recorded));
         }
         plan.texts = recorded.texts;
-        plan.entry.push(Act::Record(recorded));
+        plan.entry.push(Insn::Record(recorded));
         plan
     }
 
     /// Fetches an input into a place.
-    fn fetch(&mut self, it: &Told, at: u8, seats: &[Seat]) -> Slot {
-        let to = Value(at);
-        let (width, reach) = match it.from {
-            From::Pointee(_, reach) => (act::Width::Whole, Some(reach)),
+    fn fetch(&mut self, it: &TracedValue, at: u8, seats: &[ArgLocation]) -> Slot {
+        let to = Reg(at);
+        let (width, reach) = match it.source {
+            ValueSource::Pointee(_, reach) => (insn::Width::U64, Some(reach)),
             _ => (width(&it.kind), None),
         };
         match seat(it, seats) {
-            Some(Seat::Register(n)) => self.entry.push(Act::Argument(to, n, width)),
-            Some(Seat::Stack(above)) => {
-                self.entry.push(Act::Peek(to, STACK, above.into(), width));
+            Some(ArgLocation::Register(n)) => self.entry.push(Insn::Argument(to, n, width)),
+            Some(ArgLocation::Stack(above)) => {
+                self.entry.push(Insn::Peek(to, STACK, above.into(), width));
             }
-            Some(Seat::OutOfReach) | None => return Slot::Nowhere,
+            Some(ArgLocation::OutOfReach) | None => return Slot::Nowhere,
         }
         if let Some(reach) = reach {
             self.entry.extend(peeks(to, to, reach, &it.kind));
@@ -115,25 +118,27 @@ impl Plan {
     }
 
     /// For its return.
-    pub fn end(call: &Call, means: Means) -> Self {
+    pub fn end(call: &Signature, means: Means) -> Self {
         let told = call.outputs();
         let kept = means.timer.map(|_| kept(&told)).unwrap_or_default();
         let mut plan = Self { fails: call.fails, ..Self::default() };
         if let Some(timer) = means.timer {
             plan.keep(call, &kept);
-            plan.entry.push(Act::Begin(timer, Value(0)));
-            plan.exit.push(Act::End(Value(0), timer));
+            plan.entry.push(Insn::StartTimer(timer, Reg(0)));
+            plan.exit.push(Insn::StopTimer(Reg(0), timer));
         }
         let mut spare: Vec<u8> = SPARE.to_vec();
         spare.extend(means.errno.is_none().then_some(ERRNO));
-        let mut recorded = Recorded { urgent: true, ..Recorded::default() };
+        let mut recorded = RecordOptions { urgent: true, ..RecordOptions::default() };
         for (at, it) in told.iter().enumerate() {
             let is_last = |index| !told[at + 1..].iter().any(|it| parameter(it) == Some(index));
-            let slot = match it.from {
-                From::Result => plan.result(it),
-                From::Errno => plan.errno(means.errno),
-                From::Argument(index) => place(&kept, index).map_or(Slot::Nowhere, Slot::Value),
-                From::Pointee(index, reach) => {
+            let slot = match it.source {
+                ValueSource::Result => plan.result(it),
+                ValueSource::Errno => plan.errno(means.errno),
+                ValueSource::Argument(index) => {
+                    place(&kept, index).map_or(Slot::Nowhere, Slot::Value)
+                }
+                ValueSource::Pointee(index, reach) => {
                     let own = place(&kept, index);
                     let to = own.filter(|_| is_last(index)).or_else(|| spare.pop());
                     plan.pointee(own, to, reach, &it.kind)
@@ -141,68 +146,74 @@ impl Plan {
             };
             plan.slots.push(texts(it, slot, &mut recorded));
         }
-        plan.exit.push(Act::Record(recorded));
+        plan.exit.push(Insn::Record(recorded));
         Self { told, texts: recorded.texts, ..plan }
     }
 
     /// Whether the return needs something of the entry.
-    pub fn needs_entry(call: &Call) -> bool {
+    pub fn needs_entry(call: &Signature) -> bool {
         call.outputs().iter().any(|it| parameter(it).is_some())
     }
 
-    fn keep(&mut self, call: &Call, kept: &[usize]) {
-        let seats = call.seats();
-        let is_on_stack = |it: &usize| matches!(seats[*it], Seat::Stack(_));
+    fn keep(&mut self, call: &Signature, kept: &[usize]) {
+        let seats = call.arg_locations();
+        let is_on_stack = |it: &usize| matches!(seats[*it], ArgLocation::Stack(_));
         if kept.iter().any(is_on_stack) {
-            self.entry.push(Act::Source(STACK, Source::Sp));
+            self.entry.push(Insn::Builtin(STACK, Builtin::Sp));
         }
-        for (to, index) in (0..).map(Value).zip(kept) {
+        for (to, index) in (0..).map(Reg).zip(kept) {
             match seats[*index] {
-                Seat::Register(n) => {
-                    self.entry.push(Act::Argument(to, n, act::Width::Whole));
+                ArgLocation::Register(n) => {
+                    self.entry.push(Insn::Argument(to, n, insn::Width::U64));
                 }
-                Seat::Stack(above) => {
-                    self.entry.push(Act::Peek(to, STACK, above.into(), act::Width::Whole));
+                ArgLocation::Stack(above) => {
+                    self.entry.push(Insn::Peek(to, STACK, above.into(), insn::Width::U64));
                 }
-                Seat::OutOfReach => {}
+                ArgLocation::OutOfReach => {}
             }
         }
     }
 
-    fn result(&mut self, it: &Told) -> Slot {
-        if matches!(it.kind, Kind::Float(_)) {
+    fn result(&mut self, it: &TracedValue) -> Slot {
+        if matches!(it.kind, ValueType::Float(_)) {
             return Slot::Nowhere;
         }
-        self.exit.push(Act::Argument(Value(RESULT), 0, width(&it.kind)));
+        self.exit.push(Insn::Argument(Reg(RESULT), 0, width(&it.kind)));
         Slot::Value(RESULT)
     }
 
     fn errno(&mut self, offset: Option<i64>) -> Slot {
         let Some(offset) = offset else { return Slot::Nowhere };
-        let to = Value(ERRNO);
-        self.exit.push(Act::Source(to, Source::ThreadPointer));
-        self.exit.push(Act::Peek(to, to, offset, act::Width::I32));
+        let to = Reg(ERRNO);
+        self.exit.push(Insn::Builtin(to, Builtin::ThreadPointer));
+        self.exit.push(Insn::Peek(to, to, offset, insn::Width::I32));
         Slot::Value(ERRNO)
     }
 
-    fn pointee(&mut self, own: Option<u8>, to: Option<u8>, reach: Reach, kind: &Kind) -> Slot {
+    fn pointee(
+        &mut self,
+        own: Option<u8>,
+        to: Option<u8>,
+        reach: DerefPath,
+        kind: &ValueType,
+    ) -> Slot {
         let (Some(own), Some(to)) = (own, to) else { return Slot::Nowhere };
         // One act is left for the record.
-        if self.exit.len() + reach.steps().count() >= MAX_ACTS {
+        if self.exit.len() + reach.steps().count() >= MAX_INSNS {
             return Slot::Nowhere;
         }
-        self.exit.extend(peeks(Value(to), Value(own), reach, kind));
+        self.exit.extend(peeks(Reg(to), Reg(own), reach, kind));
         Slot::Value(to)
     }
 }
 
 /// Goes the way to a value; on it are whole addresses.
-fn peeks(to: Value, from: Value, reach: Reach, kind: &Kind) -> Vec<Act> {
+fn peeks(to: Reg, from: Reg, reach: DerefPath, kind: &ValueType) -> Vec<Insn> {
     let last = reach.steps().count() - 1;
     let step = |(at, offset): (usize, u32)| {
         let from = if at == 0 { from } else { to };
-        let width = if at == last { width(kind) } else { act::Width::Whole };
-        Act::Peek(to, from, offset.into(), width)
+        let width = if at == last { width(kind) } else { insn::Width::U64 };
+        Insn::Peek(to, from, offset.into(), width)
     };
     reach.steps().enumerate().map(step).collect()
 }
@@ -214,11 +225,12 @@ fn place(kept: &[usize], index: usize) -> Option<u8> {
 }
 
 /// The arguments to keep, by their place. Texts and what they point to come before mere addresses.
-fn kept(told: &[Told]) -> Vec<usize> {
+fn kept(told: &[TracedValue]) -> Vec<usize> {
     let mut wanted: Vec<(bool, usize)> = Vec::new();
     for it in told {
         let Some(index) = parameter(it) else { continue };
-        let is_address = matches!(it.from, From::Argument(_)) && it.kind != Kind::Text;
+        let is_address =
+            matches!(it.source, ValueSource::Argument(_)) && it.kind != ValueType::Text;
         if !wanted.iter().any(|(_, known)| *known == index) {
             wanted.push((is_address, index));
         }
@@ -229,22 +241,22 @@ fn kept(told: &[Told]) -> Vec<usize> {
 }
 
 /// The argument that a value comes from.
-const fn parameter(it: &Told) -> Option<usize> {
-    match it.from {
-        From::Argument(index) | From::Pointee(index, _) => Some(index),
-        From::Result | From::Errno => None,
+const fn parameter(it: &TracedValue) -> Option<usize> {
+    match it.source {
+        ValueSource::Argument(index) | ValueSource::Pointee(index, _) => Some(index),
+        ValueSource::Result | ValueSource::Errno => None,
     }
 }
 
-fn seat(it: &Told, seats: &[Seat]) -> Option<Seat> {
+fn seat(it: &TracedValue, seats: &[ArgLocation]) -> Option<ArgLocation> {
     parameter(it).map(|index| seats[index])
 }
 
 /// The slot of a value; of a text, as long as there is room for one more.
-fn texts(it: &Told, slot: Slot, recorded: &mut Recorded) -> Slot {
+fn texts(it: &TracedValue, slot: Slot, recorded: &mut RecordOptions) -> Slot {
     let n_texts = usize::try_from(recorded.texts.count_ones()).unwrap_or(MAX_TEXTS);
     match slot {
-        Slot::Value(value) if it.kind == Kind::Text && n_texts < MAX_TEXTS => {
+        Slot::Value(value) if it.kind == ValueType::Text && n_texts < MAX_TEXTS => {
             recorded.texts |= 1 << value;
             Slot::Text(value)
         }
@@ -253,18 +265,18 @@ fn texts(it: &Told, slot: Slot, recorded: &mut Recorded) -> Slot {
 }
 
 /// How wide a value is, for the kernel.
-const fn width(kind: &Kind) -> act::Width {
+const fn width(kind: &ValueType) -> insn::Width {
     match kind {
-        Kind::Number(width) | Kind::Named(_, width) => match *width {
-            Width { bytes: 1, is_signed: true } => act::Width::I8,
-            Width { bytes: 1, is_signed: false } => act::Width::U8,
-            Width { bytes: 2, is_signed: true } => act::Width::I16,
-            Width { bytes: 2, is_signed: false } => act::Width::U16,
-            Width { bytes: 4, is_signed: true } => act::Width::I32,
-            Width { bytes: 4, is_signed: false } => act::Width::U32,
-            Width { .. } => act::Width::Whole,
+        ValueType::Number(width) | ValueType::Named(_, width) => match *width {
+            Width { bytes: 1, is_signed: true } => insn::Width::I8,
+            Width { bytes: 1, is_signed: false } => insn::Width::U8,
+            Width { bytes: 2, is_signed: true } => insn::Width::I16,
+            Width { bytes: 2, is_signed: false } => insn::Width::U16,
+            Width { bytes: 4, is_signed: true } => insn::Width::I32,
+            Width { bytes: 4, is_signed: false } => insn::Width::U32,
+            Width { .. } => insn::Width::U64,
         },
-        Kind::Float(4) => act::Width::U32,
-        _ => act::Width::Whole,
+        ValueType::Float(4) => insn::Width::U32,
+        _ => insn::Width::U64,
     }
 }

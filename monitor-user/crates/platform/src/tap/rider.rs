@@ -8,17 +8,17 @@ use super::place::{Placed, Spot};
 use super::plan::Plan;
 use super::{Refusal, Taps};
 use monitor_backend as backend;
-use monitor_backend::rule::ListId;
-use monitor_backend::rule::act::{Act, Set};
+use monitor_backend::rule::ProgramId;
+use monitor_backend::rule::insn::{Insn, ProcessSetId};
 use monitor_event::tap::Tap;
+use monitor_model::credentials::Credentials;
 use monitor_model::id::Pid;
-use monitor_model::whose::Eyes;
-use monitor_symbols::error::Error;
+use monitor_symbols::error::SymbolError;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Makes the acts of a list, of what is known of the call.
-pub type Make = Arc<dyn Fn(&Plan) -> Result<Vec<Act>, String> + Send + Sync>;
+pub type Make = Arc<dyn Fn(&Plan) -> Result<Vec<Insn>, String> + Send + Sync>;
 
 /// Somebody's lists.
 #[derive(Clone)]
@@ -26,13 +26,13 @@ pub struct Rider {
     /// At which end of which function.
     pub tap: Tap,
     /// For whom.
-    pub set: Set,
+    pub set: ProcessSetId,
     /// By what they are switched.
-    pub switch: ListId,
+    pub switch: ProgramId,
     /// Calls in a second at which they are switched off.
     pub most: u32,
     /// Whose processes they are for alone.
-    pub eyes: Option<Eyes>,
+    pub eyes: Option<Credentials>,
     /// In whom the function is looked for.
     pub pids: BTreeSet<Pid>,
     /// Whether they tell of the call.
@@ -80,7 +80,7 @@ impl Taps {
     pub fn n_rides(&self, number: u64) -> u64 {
         let places = self.riders.get(&number).into_iter().flat_map(|it| it.places.values());
         // The last list of a place is that of its edge.
-        places.filter_map(|it| it.lists.last()).map(|list| self.rules.tally(*list).runs).sum()
+        places.filter_map(|it| it.lists.last()).map(|list| self.rules.run_counts(*list).runs).sum()
     }
 
     /// Looks for the functions of riders in a process.
@@ -95,7 +95,7 @@ impl Taps {
 
     fn look_for_rider(&mut self, number: u64, pid: Pid) -> Result<(), Refusal> {
         match self.place_rider(number, pid) {
-            Err(Refusal::Place(Error::Missing { .. } | Error::Gone { .. })) => Ok(()),
+            Err(Refusal::Place(SymbolError::NotFound { .. } | SymbolError::Gone { .. })) => Ok(()),
             done => done,
         }
     }

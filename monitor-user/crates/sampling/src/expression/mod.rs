@@ -12,9 +12,9 @@ mod token;
 
 pub use parse::parse;
 
-use super::filter::like;
-use monitor_model::field::{ProcessField, Value};
-use monitor_model::group::{By, Group};
+use super::filter::matches_pattern;
+use monitor_model::field::{FieldValue, ProcessField};
+use monitor_model::group::{Group, GroupBy};
 use monitor_model::sample::Process;
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ pub struct Pattern(String);
 /// Where a text stops making sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Fault {
+pub struct ParseError {
     /// The byte at which it does.
     pub at: usize,
     /// What is wrong there, in one line.
@@ -72,7 +72,7 @@ pub struct Fault {
 /// What a condition can be put to.
 pub trait Subject {
     /// A number, flag or letter of it.
-    fn number(&self, field: ProcessField) -> Option<Value<'static>>;
+    fn number(&self, field: ProcessField) -> Option<FieldValue<'static>>;
     /// A text of it.
     fn text(&self, field: ProcessField) -> Option<Cow<'_, str>>;
     /// What it is called.
@@ -80,7 +80,7 @@ pub trait Subject {
 }
 
 impl Subject for Process {
-    fn number(&self, field: ProcessField) -> Option<Value<'static>> {
+    fn number(&self, field: ProcessField) -> Option<FieldValue<'static>> {
         self.row.value(field)
     }
 
@@ -92,8 +92,8 @@ impl Subject for Process {
                 Some(Cow::Owned(self.row.get(ProcessField::Uid)?.to_string()))
             }
             _ => match self.value(field)? {
-                Value::Text(text) => Some(Cow::Borrowed(text)),
-                Value::Letter(letter) => Some(Cow::Owned(letter.into())),
+                FieldValue::Text(text) => Some(Cow::Borrowed(text)),
+                FieldValue::Letter(letter) => Some(Cow::Owned(letter.into())),
                 _ => None,
             },
         }
@@ -105,12 +105,13 @@ impl Subject for Process {
 }
 
 impl Subject for Group {
-    fn number(&self, field: ProcessField) -> Option<Value<'static>> {
+    fn number(&self, field: ProcessField) -> Option<FieldValue<'static>> {
         self.row.value(field)
     }
 
     fn text(&self, field: ProcessField) -> Option<Cow<'_, str>> {
-        (field == self.by.field() && self.by != By::Container).then(|| Cow::Borrowed(&*self.name))
+        (field == self.by.field() && self.by != GroupBy::Container)
+            .then(|| Cow::Borrowed(&*self.name))
     }
 
     fn name(&self) -> Cow<'_, str> {
@@ -126,12 +127,12 @@ impl Expression {
             Self::Or(a, b) => a.admits(of) || b.admits(of),
             Self::Not(it) => !it.admits(of),
             Self::Number(field, relation, wanted) => {
-                let number = of.number(*field).and_then(Value::as_f64);
+                let number = of.number(*field).and_then(FieldValue::as_f64);
                 number.is_some_and(|it| relation.holds(it, *wanted))
             }
             Self::Same(field, wanted) => of.text(*field).is_some_and(|it| it == *wanted),
-            Self::Like(field, pattern) => of.text(*field).is_some_and(|it| pattern.fits(&it)),
-            Self::Named(pattern) => pattern.fits(&of.name()),
+            Self::Like(field, pattern) => of.text(*field).is_some_and(|it| pattern.matches(&it)),
+            Self::Named(pattern) => pattern.matches(&of.name()),
         }
     }
 
@@ -163,8 +164,8 @@ impl Pattern {
         Self(format!("*{}*", text.to_lowercase()))
     }
 
-    fn fits(&self, text: &str) -> bool {
-        like(self.0.as_bytes(), text.to_lowercase().as_bytes())
+    fn matches(&self, text: &str) -> bool {
+        matches_pattern(self.0.as_bytes(), text.to_lowercase().as_bytes())
     }
 }
 

@@ -5,18 +5,18 @@
 //! `1.5G` (powers of 1,024), `20ms`.
 
 use super::token::{Placed, Token, tokens};
-use super::{Expression, Fault, LONGEST, Pattern, Relation, SHORT};
-use monitor_model::field::{Category, Field, Kind, ProcessField, Unit};
+use super::{Expression, LONGEST, ParseError, Pattern, Relation, SHORT};
+use monitor_model::field::{Category, Field, ProcessField, Unit, ValueKind};
 use monitor_model::name;
 
 /// Deepest that brackets may stand in each other.
 const DEEPEST: usize = 32;
 
 /// Reads a condition.
-pub fn parse(text: &str) -> Result<Expression, Fault> {
+pub fn parse(text: &str) -> Result<Expression, ParseError> {
     if text.len() > LONGEST {
         let message = format!("a condition has at most {LONGEST} bytes");
-        return Err(Fault { at: text.floor_char_boundary(LONGEST), message });
+        return Err(ParseError { at: text.floor_char_boundary(LONGEST), message });
     }
     let tokens = tokens(text)?;
     let mut rest = Rest { tokens: &tokens, end: text.trim_end().len(), depth: 0 };
@@ -28,8 +28,8 @@ pub fn parse(text: &str) -> Result<Expression, Fault> {
     }
 }
 
-fn fault<T>(at: usize, message: impl Into<String>) -> Result<T, Fault> {
-    Err(Fault { at, message: message.into() })
+fn fault<T>(at: usize, message: impl Into<String>) -> Result<T, ParseError> {
+    Err(ParseError { at, message: message.into() })
 }
 
 /// What is left to be read.
@@ -64,7 +64,7 @@ impl<'t> Rest<'t> {
         is
     }
 
-    fn either(&mut self) -> Result<Expression, Fault> {
+    fn either(&mut self) -> Result<Expression, ParseError> {
         let mut it = self.both()?;
         while self.took("or", "||") {
             it = Expression::Or(Box::new(it), Box::new(self.both()?));
@@ -72,7 +72,7 @@ impl<'t> Rest<'t> {
         Ok(it)
     }
 
-    fn both(&mut self) -> Result<Expression, Fault> {
+    fn both(&mut self) -> Result<Expression, ParseError> {
         let mut it = self.one()?;
         while self.took("and", "&&") {
             it = Expression::And(Box::new(it), Box::new(self.one()?));
@@ -80,7 +80,7 @@ impl<'t> Rest<'t> {
         Ok(it)
     }
 
-    fn one(&mut self) -> Result<Expression, Fault> {
+    fn one(&mut self) -> Result<Expression, ParseError> {
         let at = self.at();
         self.depth += 1;
         if self.depth > DEEPEST {
@@ -95,7 +95,7 @@ impl<'t> Rest<'t> {
         it
     }
 
-    fn simple(&mut self, at: usize) -> Result<Expression, Fault> {
+    fn simple(&mut self, at: usize) -> Result<Expression, ParseError> {
         match self.next() {
             Some(Token::Open) => {
                 let it = self.either()?;
@@ -111,14 +111,14 @@ impl<'t> Rest<'t> {
         }
     }
 
-    fn comparison(&mut self, at: usize, word: &str) -> Result<Expression, Fault> {
+    fn comparison(&mut self, at: usize, word: &str) -> Result<Expression, ParseError> {
         let Some((_, Token::Relation(relation))) = self.tokens.first() else {
             return Ok(Expression::Named(Pattern::new(word)));
         };
         if ["&&", "||", "!"].contains(relation) {
             return Ok(Expression::Named(Pattern::new(word)));
         }
-        let field = field(word).map_err(|message| Fault { at, message })?;
+        let field = field(word).map_err(|message| ParseError { at, message })?;
         let sign_at = self.at();
         let _ = self.next();
         let value_at = self.at();
@@ -134,7 +134,7 @@ impl<'t> Rest<'t> {
 /// The field of a name: short, or of the field list.
 fn field(word: &str) -> Result<ProcessField, String> {
     let short = SHORT.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
-    if let Some(field) = short.or_else(|| ProcessField::named(word)) {
+    if let Some(field) = short.or_else(|| ProcessField::from_name(word)) {
         return Ok(field);
     }
     let names = SHORT.iter().map(|(name, _)| *name);
@@ -147,9 +147,9 @@ fn compared(
     field: ProcessField,
     (sign_at, sign): (usize, &str),
     (at, value): (usize, &str),
-) -> Result<Expression, Fault> {
+) -> Result<Expression, ParseError> {
     let not = |it: Expression| Expression::Not(Box::new(it));
-    if matches!(field.field().kind, Kind::Text | Kind::Letter) {
+    if matches!(field.field().kind, ValueKind::Text | ValueKind::Letter) {
         return match sign {
             "=" | "==" => Ok(Expression::Same(field, value.into())),
             "!=" => Ok(not(Expression::Same(field, value.into()))),
@@ -166,7 +166,7 @@ fn compared(
         ">=" => Relation::AtLeast,
         _ => return fault(sign_at, "a number is compared by = != < <= > or >="),
     };
-    let wanted = number(field.field(), value).map_err(|message| Fault { at, message })?;
+    let wanted = number(field.field(), value).map_err(|message| ParseError { at, message })?;
     let it = Expression::Number(field, relation, wanted);
     Ok(if sign == "!=" { not(it) } else { it })
 }
@@ -194,7 +194,7 @@ fn number(field: &Field, text: &str) -> Result<f64, String> {
         Unit::Count | Unit::PerSecond => (THINGS, "a number such as 10 or 2K"),
         Unit::None => (&[][..], "a number"),
     };
-    if field.kind == Kind::Flag {
+    if field.kind == ValueKind::Flag {
         return match text {
             "yes" | "1" => Ok(1.0),
             "no" | "0" => Ok(0.0),

@@ -3,7 +3,7 @@
 //! In: a text. Out: brackets, relations, words and quoted texts, or the quote that is not closed.
 //! Does not know which of them may follow which.
 
-use super::Fault;
+use super::ParseError;
 use winnow::combinator::{alt, delimited, dispatch, fail, preceded, repeat};
 use winnow::error::ContextError;
 use winnow::prelude::*;
@@ -32,7 +32,7 @@ pub enum Token<'t> {
 pub type Placed<'t> = (usize, Token<'t>);
 
 /// Cuts a text into its words.
-pub fn tokens(text: &str) -> std::result::Result<Vec<Placed<'_>>, Fault> {
+pub fn tokens(text: &str) -> std::result::Result<Vec<Placed<'_>>, ParseError> {
     let mut input = LocatingSlice::new(text);
     let mut found = Vec::new();
     loop {
@@ -45,7 +45,7 @@ pub fn tokens(text: &str) -> std::result::Result<Vec<Placed<'_>>, Fault> {
             Ok(token) => found.push((at, token)),
             Err(_) => {
                 let message = "a quote without its end".to_owned();
-                return Err(Fault { at, message });
+                return Err(ParseError { at, message });
             }
         }
     }

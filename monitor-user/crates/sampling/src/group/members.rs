@@ -4,13 +4,13 @@
 //! name of the group that it belongs to, and the one that it was put in. A process whose text is
 //! not known stays where it was; one that was never known belongs where its parent belongs.
 
-use super::rule::Rules;
+use super::rule::GroupRules;
+use crate::delta::Deltas;
 use crate::filter::Filter;
-use crate::growth::Growths;
 use crate::job;
-use crate::kin::Kin;
+use crate::parents::ParentIndex;
 use monitor_model::field::ProcessField;
-use monitor_model::group::{By, NONE};
+use monitor_model::group::{GroupBy, NONE};
 use monitor_model::id::Identity;
 use monitor_model::sample::{Process, Sample};
 use std::collections::{HashMap, HashSet};
@@ -29,21 +29,21 @@ struct Place {
 #[derive(Debug, Default)]
 pub struct Members {
     places: HashMap<Identity, Place>,
-    kin: Kin,
-    rules: Rules,
+    kin: ParentIndex,
+    rules: GroupRules,
 }
 
 impl Members {
     /// What a rule names, and by what the others are named.
-    pub fn ruled(rules: Rules) -> Self {
+    pub fn ruled(rules: GroupRules) -> Self {
         Self { rules, ..Self::default() }
     }
 
     /// Takes in the processes of a sample.
-    pub fn learn(&mut self, by: By, sample: &Sample, filter: &Filter) {
+    pub fn learn(&mut self, by: GroupBy, sample: &Sample, filter: &Filter) {
         let mut unnamed = Vec::new();
         for process in &sample.processes {
-            self.kin.see(process.id);
+            self.kin.insert(process.id);
             match self.rules.name(process).or_else(|| name(by, process)) {
                 Some(name) => self.name(process.id, filter.admits(process).then_some(name)),
                 None => unnamed.push(process),
@@ -88,14 +88,14 @@ impl Members {
     }
 
     /// Forgets the processes that nothing more will be told of.
-    pub fn forget(&mut self, growths: &Growths) {
+    pub fn forget(&mut self, growths: &Deltas) {
         let there: HashSet<_> = growths.accounts().map(|(id, _)| id).collect();
         let kin = &mut self.kin;
         self.rules.retain(|id| there.contains(id));
         self.places.retain(|id, _| {
             let stays = there.contains(id);
             if !stays {
-                kin.forget(*id);
+                kin.remove(*id);
             }
             stays
         });
@@ -111,22 +111,22 @@ impl Members {
 }
 
 /// What the groups are made by, of one process; absent where it could not be read.
-fn name(by: By, process: &Process) -> Option<Arc<str>> {
+fn name(by: GroupBy, process: &Process) -> Option<Arc<str>> {
     match by {
         // One whose origin was read and tells of no job is of none, whatever its parent is of.
-        By::Job => {
+        GroupBy::Job => {
             process.text.job.clone().or_else(|| process.text.origin.as_ref().map(|_| NONE.into()))
         }
-        By::Cgroup => process.text.cgroup.clone(),
+        GroupBy::Cgroup => process.text.cgroup.clone(),
         // One whose cgroup was read and is of no container is in none.
-        By::Container => {
+        GroupBy::Container => {
             let cgroup = process.text.cgroup.as_deref()?;
             Some(job::container(cgroup).unwrap_or_else(|| NONE.into()))
         }
-        By::User => process.text.user.clone().or_else(|| {
+        GroupBy::User => process.text.user.clone().or_else(|| {
             let uid = process.row.get(ProcessField::Uid)?;
             Some(uid.to_string().into())
         }),
-        By::Comm | By::Rule => Some(process.comm().into()),
+        GroupBy::Comm | GroupBy::Rule => Some(process.comm().into()),
     }
 }

@@ -14,14 +14,14 @@ mod tests;
 mod world;
 
 use self::members::Members;
-use self::rule::Rules;
+use self::rule::GroupRules;
 use self::slot::Slot;
-use super::durations::Durations;
+use super::delta::{Deltas, State};
 use super::filter::Filter;
-use super::growth::{Growths, State};
+use super::latency_deltas::LatencyDeltas;
 use super::order::{self, Order};
 use monitor_model::field::GroupField;
-use monitor_model::group::{By, Group, Grouped, NONE, OTHER};
+use monitor_model::group::{Group, GroupBy, Grouped, NONE, OTHER};
 use monitor_model::id::Ns;
 use monitor_model::sample::Sample;
 use std::collections::HashMap;
@@ -34,14 +34,14 @@ pub const KEPT: Ns = Ns(300_000_000_000);
 
 /// How many groups, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct GroupLimits {
     /// Most groups; processes of further ones count in the group [`OTHER`].
     pub groups: usize,
     /// How long a group is kept after its last process.
     pub keep: Ns,
 }
 
-impl Default for Limits {
+impl Default for GroupLimits {
     fn default() -> Self {
         Self { groups: MOST_GROUPS, keep: KEPT }
     }
@@ -50,12 +50,12 @@ impl Default for Limits {
 /// The groups of a node.
 #[derive(Debug)]
 pub struct Groups {
-    by: By,
+    by: GroupBy,
     /// What names the group of a process that no rule fits.
-    named_by: By,
-    limits: Limits,
-    growths: Growths,
-    durations: Durations,
+    named_by: GroupBy,
+    limits: GroupLimits,
+    growths: Deltas,
+    durations: LatencyDeltas,
     members: Members,
     slots: HashMap<Arc<str>, Slot>,
     /// When the sample before was taken.
@@ -64,13 +64,13 @@ pub struct Groups {
 
 impl Groups {
     /// No process yet.
-    pub fn new(by: By, limits: Limits) -> Self {
+    pub fn new(by: GroupBy, limits: GroupLimits) -> Self {
         Self {
             by,
             named_by: by,
             limits,
-            growths: Growths::default(),
-            durations: Durations::default(),
+            growths: Deltas::default(),
+            durations: LatencyDeltas::default(),
             members: Members::default(),
             slots: HashMap::new(),
             before: None,
@@ -78,13 +78,13 @@ impl Groups {
     }
 
     /// The same; but whom a rule fits, it names.
-    pub fn ruled(by: By, limits: Limits, rules: Rules) -> Self {
-        let told_by = if rules.is_empty() { by } else { By::Rule };
+    pub fn with_rules(by: GroupBy, limits: GroupLimits, rules: GroupRules) -> Self {
+        let told_by = if rules.is_empty() { by } else { GroupBy::Rule };
         Self { by: told_by, members: Members::ruled(rules), ..Self::new(by, limits) }
     }
 
     /// What they are made by.
-    pub const fn by(&self) -> By {
+    pub const fn by(&self) -> GroupBy {
         self.by
     }
 

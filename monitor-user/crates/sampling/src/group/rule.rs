@@ -22,7 +22,7 @@ pub const LOOKED_AT: [ProcessField; 5] = [
 
 /// A rule as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct RuleSpec {
     /// The name of the group.
     pub name: String,
     /// Fields, and the pattern that each must fit.
@@ -31,7 +31,7 @@ pub struct Written {
 
 /// All of them, in their order.
 #[derive(Debug, Default)]
-pub struct Rules {
+pub struct GroupRules {
     rules: Vec<Rule>,
     known: HashMap<Identity, (Seen, Option<Arc<str>>)>,
 }
@@ -49,10 +49,10 @@ struct Seen {
     texts: [Option<Arc<str>>; 4],
 }
 
-impl Rules {
+impl GroupRules {
     /// Of what is written, or why a pattern is none.
-    pub fn of(written: &[Written]) -> Result<Self, String> {
-        let rule = |it: &Written| {
+    pub fn from_specs(written: &[RuleSpec]) -> Result<Self, String> {
+        let rule = |it: &RuleSpec| {
             let compile = |(field, text): &(ProcessField, String)| {
                 let regex = Regex::new(text).map_err(|why| format!("{text:?}: {why}"))?;
                 Ok::<_, String>((*field, regex))
@@ -123,12 +123,12 @@ impl Rule {
 mod tests {
     use super::*;
 
-    fn rules(written: &[(&str, &[(ProcessField, &str)])]) -> Result<Rules, String> {
-        let rule = |(name, patterns): &(&str, &[(ProcessField, &str)])| Written {
+    fn rules(written: &[(&str, &[(ProcessField, &str)])]) -> Result<GroupRules, String> {
+        let rule = |(name, patterns): &(&str, &[(ProcessField, &str)])| RuleSpec {
             name: (*name).into(),
             patterns: patterns.iter().map(|(field, it)| (*field, (*it).into())).collect(),
         };
-        Rules::of(&written.iter().map(rule).collect::<Vec<_>>())
+        GroupRules::from_specs(&written.iter().map(rule).collect::<Vec<_>>())
     }
 
     fn process(comm: &str, cmdline: Option<&str>) -> Process {

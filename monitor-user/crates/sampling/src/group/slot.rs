@@ -2,17 +2,19 @@
 //!
 //! In: processes that are in it, and what they used. Out: its values for one sample.
 
-use crate::growth::COUNTERS;
+use crate::delta::COUNTERS;
 use monitor_model::field::process::ProcessRow;
 use monitor_model::field::{Category, GroupField, ProcessField};
-use monitor_model::group::{ADDED, Group, LARGEST, Sum, sum};
+use monitor_model::group::{Aggregation, Group, MAX_GAUGE, SUMMED_GAUGES, aggregation};
 use monitor_model::id::Ns;
 use monitor_model::sample::Process;
 use std::sync::LazyLock;
 
 /// What is told of one sample and not kept: gauges of the living, and rates.
 static PASSING: LazyLock<Vec<ProcessField>> = LazyLock::new(|| {
-    let passes = |field: &ProcessField| matches!(sum(*field), Some(Sum::Now | Sum::Rate));
+    let passes = |field: &ProcessField| {
+        matches!(aggregation(*field), Some(Aggregation::Now | Aggregation::Rate))
+    };
     ProcessField::all().filter(passes).collect()
 });
 
@@ -50,12 +52,12 @@ impl Slot {
         }
         let row = &mut self.group.row;
         if !process.ended() {
-            for field in ADDED {
+            for field in SUMMED_GAUGES {
                 process.row.get(field).into_iter().for_each(|value| row.add(field, value));
             }
         }
-        if let Some(peak) = process.row.get(LARGEST) {
-            row.set(LARGEST, peak.max(row.get(LARGEST).unwrap_or(0)));
+        if let Some(peak) = process.row.get(MAX_GAUGE) {
+            row.set(MAX_GAUGE, peak.max(row.get(MAX_GAUGE).unwrap_or(0)));
         }
     }
 

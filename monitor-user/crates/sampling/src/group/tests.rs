@@ -17,8 +17,8 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(limits: Limits) -> Self {
-        let groups = Groups::new(By::Comm, limits);
+    fn new(limits: GroupLimits) -> Self {
+        let groups = Groups::new(GroupBy::Comm, limits);
         Self { groups, cpu: HashMap::new(), told: HashMap::new(), finished: (0, 0) }
     }
 
@@ -56,7 +56,7 @@ fn totals(groups: &[Group]) -> (u64, u64) {
 
 /// Lets worlds of many seeds run; `same` is how the I/O told compares with what was used.
 #[track_caller]
-fn check(nature: Nature, limits: Limits, same: impl Fn(&World, u64)) {
+fn check(nature: Nature, limits: GroupLimits, same: impl Fn(&World, u64)) {
     for seed in 0..60 {
         let mut world = World::new(seed, nature);
         let mut watch = Watch::new(limits);
@@ -78,7 +78,7 @@ fn no_more(world: &World, told: u64) {
 #[test]
 fn what_groups_used_is_what_processes_used() {
     let nature = Nature { tells_ends: true, ..Nature::default() };
-    check(nature, Limits::default(), |world, told| {
+    check(nature, GroupLimits::default(), |world, told| {
         no_more(world, told);
         assert!(!world.is_quiet() || told == world.io, "{told} of {}", world.io);
     });
@@ -87,18 +87,18 @@ fn what_groups_used_is_what_processes_used() {
 #[test]
 fn the_same_where_nobody_tells_of_ends() {
     let exact = |world: &World, told: u64| assert_eq!(told, world.io);
-    check(Nature::default(), Limits::default(), exact);
+    check(Nature::default(), GroupLimits::default(), exact);
 }
 
 #[test]
 fn the_same_where_there_is_room_for_two_groups_and_they_are_not_kept() {
     let nature = Nature { tells_ends: true, ..Nature::default() };
-    check(nature, Limits { groups: 2, keep: Ns(0) }, no_more);
+    check(nature, GroupLimits { groups: 2, keep: Ns(0) }, no_more);
 }
 
 #[test]
 fn cpu_time_is_whole_where_parents_end_before_their_children() {
-    check(Nature { tells_ends: true, orphans: true }, Limits::default(), |_, _| {});
+    check(Nature { tells_ends: true, orphans: true }, GroupLimits::default(), |_, _| {});
 }
 
 fn process(pid: u32, comm: &str, cpu: u64) -> Process {
@@ -130,7 +130,7 @@ fn told(groups: &[Group], want: &[(&str, u64, u64, u64)]) {
 
 #[test]
 fn one_that_moves_takes_only_its_future_along() {
-    let mut groups = Groups::new(By::Comm, Limits::default());
+    let mut groups = Groups::new(GroupBy::Comm, GroupLimits::default());
     told(&learn(&mut groups, 1, vec![process(1, "a", 10)]).groups, &[("a", 1, 0, 10)]);
     let moved = learn(&mut groups, 2, vec![process(1, "b", 15)]);
     told(&moved.groups, &[("a", 0, 0, 10), ("b", 1, 0, 5)]);
@@ -140,7 +140,7 @@ fn one_that_moves_takes_only_its_future_along() {
 
 #[test]
 fn one_that_vanished_stays_with_its_last_numbers() {
-    let mut groups = Groups::new(By::Comm, Limits::default());
+    let mut groups = Groups::new(GroupBy::Comm, GroupLimits::default());
     learn(&mut groups, 1, vec![process(1, "a", 10), process(2, "a", 5)]);
     let got = learn(&mut groups, 2, vec![process(1, "a", 11)]);
     told(&got.groups, &[("a", 1, 0, 16)]);
@@ -151,7 +151,7 @@ fn one_that_vanished_stays_with_its_last_numbers() {
 
 #[test]
 fn a_final_record_that_nobody_promised_is_not_told_twice() {
-    let mut groups = Groups::new(By::Comm, Limits::default());
+    let mut groups = Groups::new(GroupBy::Comm, GroupLimits::default());
     learn(&mut groups, 10, vec![process(1, "a", 10)]);
     told(&learn(&mut groups, 20, vec![]).groups, &[("a", 0, 0, 10)]);
     let mut ended = process(1, "a", 12);
@@ -163,7 +163,10 @@ fn a_final_record_that_nobody_promised_is_not_told_twice() {
 
 #[test]
 fn a_finished_group_keeps_its_totals_and_is_told_once_more() {
-    let mut groups = Groups::new(By::Comm, Limits { keep: Ns(5_000_000_000), ..Limits::default() });
+    let mut groups = Groups::new(
+        GroupBy::Comm,
+        GroupLimits { keep: Ns(5_000_000_000), ..GroupLimits::default() },
+    );
     learn(&mut groups, 1, vec![process(1, "a", 10), process(2, "b", 3)]);
     let ended = || {
         let mut it = process(1, "a", 12);
@@ -183,14 +186,15 @@ fn a_finished_group_keeps_its_totals_and_is_told_once_more() {
 
 #[test]
 fn those_beyond_the_most_groups_are_counted_together() {
-    let mut groups = Groups::new(By::Comm, Limits { groups: 1, ..Limits::default() });
+    let mut groups =
+        Groups::new(GroupBy::Comm, GroupLimits { groups: 1, ..GroupLimits::default() });
     let all = vec![process(1, "a", 1), process(2, "b", 2), process(3, "c", 4)];
     told(&learn(&mut groups, 1, all).groups, &[("(other)", 2, 0, 6), ("a", 1, 0, 1)]);
 }
 
 #[test]
 fn one_that_cannot_be_told_belongs_with_its_parent() {
-    let mut groups = Groups::new(By::Job, Limits::default());
+    let mut groups = Groups::new(GroupBy::Job, GroupLimits::default());
     let mut parent = process(1, "sh", 1);
     parent.text.job = Some("slurm:7".into());
     let mut child = process(2, "true", 2);
@@ -204,7 +208,7 @@ fn one_that_cannot_be_told_belongs_with_its_parent() {
 
 #[test]
 fn a_user_without_a_name_is_a_number() {
-    let mut groups = Groups::new(By::User, Limits::default());
+    let mut groups = Groups::new(GroupBy::User, GroupLimits::default());
     let mut named = process(2, "a", 2);
     named.text.user = Some("root".into());
     let got = learn(&mut groups, 1, vec![process(1, "a", 1), named]);
@@ -213,7 +217,7 @@ fn a_user_without_a_name_is_a_number() {
 
 #[test]
 fn only_what_is_asked_for_counts() {
-    let mut groups = Groups::new(By::Comm, Limits::default());
+    let mut groups = Groups::new(GroupBy::Comm, GroupLimits::default());
     let filter = Filter { comms: vec!["a*".into()], ..Filter::default() };
     let sample = |cpu, comm| Sample {
         processes: vec![process(1, "ab", 1), process(2, comm, cpu)],
@@ -227,7 +231,7 @@ fn only_what_is_asked_for_counts() {
 
 #[test]
 fn rates_are_of_the_whole_group() {
-    let mut groups = Groups::new(By::Comm, Limits::default());
+    let mut groups = Groups::new(GroupBy::Comm, GroupLimits::default());
     let percent = |got: &Grouped| got.groups[0].row.get(F::CpuPercent).map(f64::from_bits);
     let got = learn(&mut groups, 1, vec![process(1, "a", 0), process(2, "a", 0)]);
     assert_eq!(percent(&got), None);
@@ -238,7 +242,7 @@ fn rates_are_of_the_whole_group() {
 
 #[test]
 fn what_makes_no_sense_of_many_is_absent_and_the_largest_peak_stays() {
-    let mut groups = Groups::new(By::Comm, Limits::default());
+    let mut groups = Groups::new(GroupBy::Comm, GroupLimits::default());
     let with = |pid, peak| {
         let mut it = process(pid, "a", 0);
         it.row.set(F::PeakRss, peak);
@@ -254,7 +258,7 @@ fn what_makes_no_sense_of_many_is_absent_and_the_largest_peak_stays() {
 
 #[test]
 fn groups_are_arranged_by_their_sums() {
-    let mut groups = Groups::new(By::Comm, Limits::default());
+    let mut groups = Groups::new(GroupBy::Comm, GroupLimits::default());
     let all = vec![process(1, "a", 1), process(2, "b", 9), process(3, "c", 4)];
     let mut got = learn(&mut groups, 1, all).groups;
     let order = Order { field: F::CpuTime, direction: order::Direction::Descending };

@@ -5,7 +5,7 @@
 
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::{Birth, Process, Sample};
+use monitor_model::sample::{Process, ProcessParent, Sample};
 use std::collections::BTreeMap;
 
 /// The first process, which waits for whoever has no parent.
@@ -96,7 +96,7 @@ impl World {
         for mut it in std::mem::take(&mut self.finals) {
             if it.left > 0 {
                 it.left -= 1;
-                sample.dying.push(Birth { id: it.task.id, parent: None });
+                sample.dying.push(ProcessParent { id: it.task.id, parent: None });
                 self.finals.push(it);
             } else if it.comes {
                 let mut process = process(&it.task);
@@ -164,7 +164,7 @@ fn process(task: &Task) -> Process {
     it.comm[0] = b'a' + task.name;
     it.row.set(F::Ppid, task.parent.into());
     it.row.set(F::CpuTime, task.cpu);
-    for field in crate::kin::WAITED_FOR {
+    for field in crate::parents::WAITED_FOR {
         it.row.set(field, task.io);
     }
     it.row.set(F::Rss, 1);

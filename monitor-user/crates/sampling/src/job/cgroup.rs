@@ -1,8 +1,8 @@
-//! What the paths of `/proc/<pid>/cgroup` tell, component by component.
+//! Membership from the paths of `/proc/<pid>/cgroup`, component by component.
 //!
 //! In: the whole text, a line `id:controllers:path` for each hierarchy (cgroups(7)); with version
-//! 2 alone there is one, `0::path`. Out: what the path belongs to. Every line is looked at: on a
-//! hybrid host the job stands in the lines of version 1 and the unit in that of systemd.
+//! 2 alone there is one, `0::path`. Out: the membership. Every line is parsed: on a
+//! hybrid host the job is in the lines of version 1 and the unit in that of systemd.
 
 use super::{Container, Membership, Pod, Qos, Slurm, Unit};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Appended where the cgroup was removed while a zombie was in it (cgroup-v2.rst, "Processes").
 const REMOVED: &str = " (deleted)";
 
-/// Fills what the paths tell.
+/// Sets the membership from the paths.
 pub fn fill(membership: &mut Membership, text: &str) {
     for line in text.lines() {
         let mut parts = line.splitn(3, ':');
@@ -30,32 +30,32 @@ pub fn fill(membership: &mut Membership, text: &str) {
             take(&mut membership.unit, unit(&path));
         }
     }
-    // A session and a container are scopes too, and say more under their own names.
+    // A session and a container are scopes too, and are reported as what they are.
     if membership.session.is_some() || membership.container.is_some() {
         membership.unit = None;
     }
 }
 
-/// The first line that tells something counts, one that tells more replaces it.
-fn take<T: Weight>(slot: &mut Option<T>, found: Option<T>) {
-    if found.as_ref().map_or(0, Weight::weight) > slot.as_ref().map_or(0, Weight::weight) {
+/// Keeps the most detailed value; of equal ones the first.
+fn take<T: Detail>(slot: &mut Option<T>, found: Option<T>) {
+    if found.as_ref().map_or(0, Detail::detail) > slot.as_ref().map_or(0, Detail::detail) {
         *slot = found;
     }
 }
 
-/// How much is told: one line may end at the job, another at the task.
-trait Weight {
-    fn weight(&self) -> usize {
+/// The level of detail: one line may end at the job, another at the task.
+trait Detail {
+    fn detail(&self) -> usize {
         1
     }
 }
 
-impl Weight for Arc<str> {}
-impl Weight for Pod {}
-impl Weight for Container {}
-impl Weight for Unit {}
-impl Weight for Slurm {
-    fn weight(&self) -> usize {
+impl Detail for Arc<str> {}
+impl Detail for Pod {}
+impl Detail for Container {}
+impl Detail for Unit {}
+impl Detail for Slurm {
+    fn detail(&self) -> usize {
         1 + usize::from(self.step.is_some()) + usize::from(self.task.is_some())
     }
 }
@@ -82,7 +82,7 @@ fn slurm(path: &[&str]) -> Option<Slurm> {
     (it.job.is_some() || it.sluid.is_some()).then_some(it)
 }
 
-/// The node that a root of Slurm's names, if this is one.
+/// The node in the name of a Slurm root; `None` if the part is none.
 fn slurm_root<'p>(part: &&'p str) -> Option<Option<&'p str>> {
     match part.strip_suffix("slurmstepd.scope") {
         Some("") => Some(None),
@@ -176,8 +176,8 @@ const PREFIXES: [(&str, &str); 4] = [
     ("crio-", "cri-o"),
 ];
 
-/// The innermost container. An id has 64 hexadecimal digits; alone it is one below `/docker`, or
-/// below a pod, where the path does not tell the runtime.
+/// The innermost container. An id has 64 hexadecimal digits; without a prefix it is a container
+/// below `/docker`, or below a pod, where the path does not name the runtime.
 fn container(path: &[&str]) -> Option<Container> {
     path.iter().enumerate().rev().find_map(|(at, part)| {
         let name = part.strip_suffix(".scope").unwrap_or(part);
@@ -205,7 +205,7 @@ fn session(path: &[&str]) -> Option<Arc<str>> {
     scope.strip_suffix(".scope").map(Arc::from)
 }
 
-/// The innermost service or scope. What lies below `user@U.service` is of the manager of user U
+/// The innermost service or scope. Units below `user@U.service` belong to the manager of user U
 /// (systemd.special(7), user@.service(5)).
 fn unit(path: &[&str]) -> Option<Unit> {
     let is_unit = |part: &&&str| part.ends_with(".service") || part.ends_with(".scope");

@@ -1,14 +1,14 @@
-//! What the environment of a process tells of its job and rank.
+//! Job and rank from the environment of a process.
 //!
-//! In: the variables of `model::job::VARIABLES`. Out: what the paths of its cgroups left open.
-//! An environment is what the process was started with, and its own word.
+//! In: the variables of `model::job::VARIABLES`. Out: what the paths of its cgroups lack. The
+//! environment is the one of the last `execve`; the process can set it freely.
 
 use super::{Container, Membership, Slurm};
 use monitor_model::job::Environ;
 use monitor_model::job::Rank;
 use std::sync::Arc;
 
-/// Fills what is still open.
+/// Sets the parts of the membership that are still unset.
 pub fn fill(membership: &mut Membership, environ: &Environ) {
     slurm(&mut membership.slurm, environ);
     let pbs = || environ.get("PBS_JOBID").map(Arc::from);
@@ -24,8 +24,8 @@ pub fn fill(membership: &mut Membership, environ: &Environ) {
 fn slurm(slot: &mut Option<Slurm>, environ: &Environ) {
     let number = |name| environ.get(name)?.parse().ok();
     let Some(job) = number("SLURM_JOB_ID").or_else(|| number("SLURM_JOBID")) else { return };
-    // A job that was submitted from within another inherits its environment: then the path is
-    // right, and the environment speaks of somebody else.
+    // A job submitted from within another one inherits its environment: then the path is right, and
+    // the environment names the other job.
     if slot.as_ref().is_some_and(|it| it.job.is_some_and(|known| known != job)) {
         return;
     }
@@ -38,7 +38,7 @@ fn slurm(slot: &mut Option<Slurm>, environ: &Environ) {
     }
 }
 
-/// Who names a namespace, and who the rank in it: PMIx (`PMIX_NAMESPACE` and `PMIX_RANK`, set by
+/// The variables of namespace and rank: PMIx (`PMIX_NAMESPACE` and `PMIX_RANK`, set by
 /// `PMIx_server_setup_fork`), Open MPI before PMIx was everywhere (`odls_base_default_fns.c`:
 /// its job number; mpirun(1): `OMPI_COMM_WORLD_RANK`), PMI-2 (`PMI_JOBID` and `PMI_RANK`, set by
 /// Slurm's mpi/pmi2 and Cray's PALS).

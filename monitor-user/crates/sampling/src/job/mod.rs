@@ -1,21 +1,21 @@
-//! What a process belongs to: a batch job, an MPI rank, a container, a unit, a session.
+//! Membership of processes: a batch job, an MPI rank, a container, a unit, a session.
 //!
 //! In: samples whose processes have their [`Origin`]. Out: the [`Membership`] of each process,
-//! the text `job` of each, and a [`Registry`] of ranks. Pure: backends read control groups and
-//! environments, `cgroup` and `environ` say what they mean.
+//! the text `job` of each, and a [`RankRegistry`]. Pure: backends read control groups and
+//! environments, `cgroup` and `environ` parse them.
 
 mod cgroup;
 mod environ;
 mod learn;
-mod open;
+mod public_job;
 mod registry;
 #[cfg(test)]
 mod tests;
 
-pub use learn::Jobs;
+pub use learn::JobTable;
 pub use monitor_model::job::Rank;
-pub use open::forget_environ;
-pub use registry::{Full, Registry, Which};
+pub use public_job::forget_environ;
+pub use registry::{RankRegistry, RankSelector, RegistryFull};
 
 use monitor_model::job::Origin;
 use std::sync::Arc;
@@ -40,10 +40,10 @@ pub struct Membership {
     pub session: Option<Arc<str>>,
 }
 
-/// A job of Slurm, as far as it is told.
+/// A job of Slurm, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Slurm {
-    /// Its number; only the environment tells it where the path has the sluid alone.
+    /// Its number; only from the environment where the path has just the sluid.
     pub job: Option<u64>,
     /// Its lexical id, which names its cgroup since Slurm 26.05.
     pub sluid: Option<Arc<str>>,
@@ -67,19 +67,19 @@ pub struct Pod {
 /// Classes of quality of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Qos {
-    /// What it asks for is what it may use.
+    /// Its limits equal its requests.
     Guaranteed,
-    /// It may use more than it asks for.
+    /// Its limits exceed its requests.
     Burstable,
-    /// It asks for nothing.
+    /// It has no requests and no limits.
     BestEffort,
 }
 
 /// A container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Container {
-    /// What made it: `docker`, `podman`, `containerd`, `cri-o`, `apptainer`; absent where the
-    /// path does not tell.
+    /// Its runtime: `docker`, `podman`, `containerd`, `cri-o`, `apptainer`; `None` if the path does
+    /// not have it.
     pub runtime: Option<&'static str>,
     /// Its id, or the image of one that has none.
     pub id: Arc<str>,
@@ -94,7 +94,7 @@ pub struct Unit {
     pub user: Option<u32>,
 }
 
-/// The container that a path of the unified hierarchy is of, such as `docker:` and its id.
+/// The container of a path of the unified hierarchy, such as `docker:` and its id.
 pub fn container(path: &str) -> Option<Arc<str>> {
     let mut it = Membership::default();
     cgroup::fill(&mut it, &format!("0::{path}"));
@@ -103,17 +103,17 @@ pub fn container(path: &str) -> Option<Arc<str>> {
 }
 
 impl Membership {
-    /// What an origin tells. The path of a cgroup is the word of the system, an environment that
-    /// of the process; so the path counts, and the environment fills what it leaves open.
-    pub fn of(origin: &Origin) -> Self {
+    /// The membership from an origin. The path of a cgroup is set by the system, the environment by
+    /// the process: the path has precedence, and the environment adds what it lacks.
+    pub fn from_origin(origin: &Origin) -> Self {
         let mut it = Self::default();
         cgroup::fill(&mut it, &origin.cgroups);
         environ::fill(&mut it, &origin.environ);
         it
     }
 
-    /// The name of the job that it counts for. Whoever manages the node's work comes first: the
-    /// batch system, then the MPI runtime, pod, container, login session, unit.
+    /// The name of the job that it counts for, by precedence: batch system, MPI runtime, pod,
+    /// container, login session, unit.
     pub fn job(&self) -> Option<Arc<str>> {
         let slurm = self.slurm.as_ref().and_then(|slurm| {
             let number = slurm.job.map(|job| format!("slurm:{job}"));

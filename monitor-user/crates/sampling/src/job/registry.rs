@@ -1,7 +1,7 @@
-//! Which processes are which ranks.
+//! The registry of ranks.
 //!
-//! In: memberships as they become known, and what somebody registers. Out: the processes of a
-//! rank or of a whole namespace. At most [`MOST_RANKS`] are held; what found no room is counted.
+//! In: memberships from environments, and explicit registrations. Out: the processes of a rank or
+//! of a whole namespace. Holds at most [`MAX_RANKS`] processes; further ones are counted.
 
 use monitor_model::id::Identity;
 use monitor_model::job::Rank;
@@ -11,62 +11,65 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Most processes that are held: sixteen on each of 4,096 processors.
-pub const MOST_RANKS: usize = 65_536;
+/// Maximum number of processes: sixteen on each of 4,096 processors.
+pub const MAX_RANKS: usize = 65_536;
 
-/// Which ranks of a namespace.
+/// Selects ranks of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum RankSelector {
     /// This one.
     Rank(u32),
     /// All of them.
     All,
 }
 
-/// There is no room for another process.
+/// The registry is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no room for another rank: {MOST_RANKS} processes are registered; remove some")]
-pub struct Full;
+#[error("no room for another rank: {MAX_RANKS} processes are registered; remove some")]
+pub struct RegistryFull;
 
-/// How a process came to be held.
+/// The source of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum How {
-    /// Its environment told.
-    Seen,
-    /// Somebody said so; what its environment tells does not change that.
+enum RankSource {
+    /// The environment of the process.
+    Environment,
+    /// An explicit registration; the environment does not change it.
     Registered,
 }
 
 /// The processes of ranks.
 #[derive(Debug, Default)]
-pub struct Registry {
+pub struct RankRegistry {
     ranks: BTreeMap<Rank, BTreeSet<Identity>>,
-    of: HashMap<Identity, (Rank, How)>,
+    entries: HashMap<Identity, (Rank, RankSource)>,
     refused: u64,
     changes: u64,
 }
 
-impl Registry {
-    /// Takes a process for a rank because somebody says so.
-    pub fn register(&mut self, id: Identity, rank: Rank) -> Result<(), Full> {
-        self.hold(id, rank, How::Registered)
+impl RankRegistry {
+    /// Registers a process as a rank.
+    ///
+    /// # Errors
+    /// If the registry is full.
+    pub fn register(&mut self, id: Identity, rank: Rank) -> Result<(), RegistryFull> {
+        self.insert(id, rank, RankSource::Registered)
     }
 
-    /// Takes a process for what its environment told; one that tells nothing any more goes.
-    pub fn see(&mut self, id: Identity, rank: Option<&Rank>) {
-        if self.of.get(&id).is_some_and(|(_, how)| *how == How::Registered) {
+    /// Sets the rank from the environment of a process, or removes it. Registrations stay.
+    pub fn update(&mut self, id: Identity, rank: Option<&Rank>) {
+        if self.entries.get(&id).is_some_and(|(_, source)| *source == RankSource::Registered) {
             return;
         }
         match rank {
-            // What found no room is counted there.
-            Some(rank) => _ = self.hold(id, rank.clone(), How::Seen),
+            // `insert` counts the processes that do not fit.
+            Some(rank) => _ = self.insert(id, rank.clone(), RankSource::Environment),
             None => self.remove(id),
         }
     }
 
-    /// Forgets a process: it ended, or somebody said so.
+    /// Removes a process.
     pub fn remove(&mut self, id: Identity) {
-        let Some((rank, _)) = self.of.remove(&id) else { return };
+        let Some((rank, _)) = self.entries.remove(&id) else { return };
         self.changes += 1;
         if let Entry::Occupied(mut ids) = self.ranks.entry(rank) {
             ids.get_mut().remove(&id);
@@ -76,31 +79,31 @@ impl Registry {
         }
     }
 
-    /// Forgets the processes that are none of these, which are in the order of identities.
+    /// Removes all processes but these, which are in the order of identities.
     pub fn keep_only(&mut self, living: &[Process]) {
-        let there = |id: &Identity| {
+        let is_living = |id: &Identity| {
             living.binary_search_by_key(id, |it| it.id).is_ok_and(|at| !living[at].ended())
         };
-        let gone: Vec<_> = self.of.keys().filter(|id| !there(id)).copied().collect();
+        let gone: Vec<_> = self.entries.keys().filter(|id| !is_living(id)).copied().collect();
         gone.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// The ranks that have a process here.
+    /// The ranks with a process on this node.
     pub fn ranks(&self) -> impl Iterator<Item = &Rank> {
         self.ranks.keys()
     }
 
-    /// Grows with each change.
+    /// Number of changes so far.
     pub const fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// The processes of these ranks, by rank, each rank's in the order of their starts: the first
-    /// is what the runtime launched, the others are what it started in turn.
-    pub fn find(&self, namespace: &str, which: Which) -> Vec<(u32, Identity)> {
+    /// The processes of these ranks, by rank and start time: the first process of a rank is the one
+    /// that the runtime launched, the others are its descendants.
+    pub fn find(&self, namespace: &str, which: RankSelector) -> Vec<(u32, Identity)> {
         let ranks = match which {
-            Which::Rank(rank) => rank..=rank,
-            Which::All => 0..=u32::MAX,
+            RankSelector::Rank(rank) => rank..=rank,
+            RankSelector::All => 0..=u32::MAX,
         };
         let mut found = Vec::new();
         for (rank, ids) in self.ranks.range(between(namespace, ranks)) {
@@ -111,12 +114,12 @@ impl Registry {
         found
     }
 
-    /// The rank that a process is.
+    /// The rank of a process.
     pub fn rank(&self, id: Identity) -> Option<&Rank> {
-        self.of.get(&id).map(|(rank, _)| rank)
+        self.entries.get(&id).map(|(rank, _)| rank)
     }
 
-    /// The namespaces, and how many ranks of each have a process here.
+    /// The namespaces, and the number of ranks of each with a process on this node.
     pub fn namespaces(&self) -> Vec<(Arc<str>, usize)> {
         let mut all: Vec<(Arc<str>, usize)> = Vec::new();
         for rank in self.ranks.keys() {
@@ -128,23 +131,23 @@ impl Registry {
         all
     }
 
-    /// Processes that found no room.
+    /// Number of processes that did not fit.
     pub const fn refused(&self) -> u64 {
         self.refused
     }
 
-    fn hold(&mut self, id: Identity, rank: Rank, how: How) -> Result<(), Full> {
-        if self.of.get(&id).is_some_and(|held| *held == (rank.clone(), how)) {
+    fn insert(&mut self, id: Identity, rank: Rank, source: RankSource) -> Result<(), RegistryFull> {
+        if self.entries.get(&id).is_some_and(|entry| *entry == (rank.clone(), source)) {
             return Ok(());
         }
         self.remove(id);
-        if self.of.len() >= MOST_RANKS {
+        if self.entries.len() >= MAX_RANKS {
             self.refused += 1;
-            return Err(Full);
+            return Err(RegistryFull);
         }
         self.changes += 1;
         self.ranks.entry(rank.clone()).or_default().insert(id);
-        self.of.insert(id, (rank, how));
+        self.entries.insert(id, (rank, source));
         Ok(())
     }
 }
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(registry: &Registry, namespace: &str, which: Which, want: &[(u32, u32)]) {
+    fn check(registry: &RankRegistry, namespace: &str, which: RankSelector, want: &[(u32, u32)]) {
         let got = registry.find(namespace, which);
         let got: Vec<_> = got.into_iter().map(|(rank, id)| (rank, id.pid.0)).collect();
         assert_eq!(got, want);
@@ -177,53 +180,56 @@ mod tests {
 
     #[test]
     fn a_wildcard_finds_the_whole_namespace_and_no_other() {
-        let mut registry = Registry::default();
-        registry.see(id(1), Some(&rank("a", 1)));
-        registry.see(id(2), Some(&rank("a", 0)));
-        registry.see(id(3), Some(&rank("ab", 0)));
-        check(&registry, "a", Which::All, &[(0, 2), (1, 1)]);
-        check(&registry, "a", Which::Rank(1), &[(1, 1)]);
-        check(&registry, "b", Which::All, &[]);
+        let mut registry = RankRegistry::default();
+        registry.update(id(1), Some(&rank("a", 1)));
+        registry.update(id(2), Some(&rank("a", 0)));
+        registry.update(id(3), Some(&rank("ab", 0)));
+        check(&registry, "a", RankSelector::All, &[(0, 2), (1, 1)]);
+        check(&registry, "a", RankSelector::Rank(1), &[(1, 1)]);
+        check(&registry, "b", RankSelector::All, &[]);
         assert_eq!(registry.namespaces(), [("a".into(), 2), ("ab".into(), 1)]);
     }
 
     #[test]
-    fn of_a_rank_the_oldest_process_comes_first() {
-        let mut registry = Registry::default();
-        registry.see(id(5), Some(&rank("a", 0)));
-        registry.see(id(9), Some(&rank("a", 0)));
-        check(&registry, "a", Which::Rank(0), &[(0, 9), (0, 5)]);
+    fn the_oldest_process_of_a_rank_comes_first() {
+        let mut registry = RankRegistry::default();
+        registry.update(id(5), Some(&rank("a", 0)));
+        registry.update(id(9), Some(&rank("a", 0)));
+        check(&registry, "a", RankSelector::Rank(0), &[(0, 9), (0, 5)]);
     }
 
     #[test]
-    fn an_execution_that_changes_the_environment_changes_the_rank() {
-        let mut registry = Registry::default();
-        registry.see(id(1), Some(&rank("a", 0)));
-        registry.see(id(1), Some(&rank("b", 7)));
-        check(&registry, "a", Which::All, &[]);
-        check(&registry, "b", Which::All, &[(7, 1)]);
-        registry.see(id(1), None);
+    fn a_new_environment_changes_the_rank() {
+        let mut registry = RankRegistry::default();
+        registry.update(id(1), Some(&rank("a", 0)));
+        registry.update(id(1), Some(&rank("b", 7)));
+        check(&registry, "a", RankSelector::All, &[]);
+        check(&registry, "b", RankSelector::All, &[(7, 1)]);
+        registry.update(id(1), None);
         assert_eq!(registry.namespaces(), []);
     }
 
     #[test]
-    fn what_was_registered_stays_until_it_is_removed() {
-        let mut registry = Registry::default();
+    fn a_registration_stays_until_it_is_removed() {
+        let mut registry = RankRegistry::default();
         registry.register(id(1), rank("a", 3)).expect("there is room");
-        registry.see(id(1), None);
-        registry.see(id(1), Some(&rank("b", 0)));
+        registry.update(id(1), None);
+        registry.update(id(1), Some(&rank("b", 0)));
         assert_eq!(registry.rank(id(1)), Some(&rank("a", 3)));
         registry.remove(id(1));
         assert_eq!(registry.rank(id(1)), None);
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
-        let mut registry = Registry::default();
-        for pid in 0..=MOST_RANKS {
+    fn processes_over_the_limit_are_counted() {
+        let mut registry = RankRegistry::default();
+        for pid in 0..=MAX_RANKS {
             let pid = u32::try_from(pid).expect("a small number");
-            registry.see(Identity { pid: Pid(pid), start: Ns(0) }, Some(&rank("a", pid)));
+            registry.update(Identity { pid: Pid(pid), start: Ns(0) }, Some(&rank("a", pid)));
         }
-        assert_eq!((registry.find("a", Which::All).len(), registry.refused()), (MOST_RANKS, 1));
+        assert_eq!(
+            (registry.find("a", RankSelector::All).len(), registry.refused()),
+            (MAX_RANKS, 1)
+        );
     }
 }

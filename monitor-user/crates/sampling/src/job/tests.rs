@@ -1,4 +1,4 @@
-//! The recorded cases of `tests/fixture/job/cases.txt`, and memberships from sample to sample.
+//! The recorded cases of `tests/fixture/job/cases.txt`, and memberships over several samples.
 
 use super::*;
 use monitor_model::field::ProcessField;
@@ -8,8 +8,8 @@ use monitor_model::sample::{Process, Sample};
 
 const CASES: &str = include_str!("../../../../../tests/fixture/job/cases.txt");
 
-/// What is told of a membership, a line for each kind, the job at last.
-fn told(it: &Membership) -> Vec<String> {
+/// A membership as text: a line for each kind, the job last.
+fn membership_lines(it: &Membership) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(it.slurm.as_ref().map(slurm));
     lines.extend(it.pbs.as_ref().map(|id| format!("pbs {id}")));
@@ -44,34 +44,34 @@ fn origin(cgroups: &str, environ: &str) -> Origin {
 }
 
 #[test]
-fn the_container_of_a_path_is_told_with_who_made_it() {
+fn the_container_of_a_path_has_its_runtime() {
     let id = "0123456789abcdef".repeat(4);
-    let of = |path: &str| container(path).map(|it| it.to_string());
+    let found = |path: &str| container(path).map(|it| it.to_string());
     let docker = format!("/system.slice/docker-{id}.scope");
-    assert_eq!(of(&docker), Some(format!("docker:{id}")));
+    assert_eq!(found(&docker), Some(format!("docker:{id}")));
     let pod = format!("/kubepods/burstable/pod1/{id}");
-    assert_eq!(of(&pod), Some(format!("container:{id}")));
-    assert_eq!(of("/system.slice/ssh.service"), None);
+    assert_eq!(found(&pod), Some(format!("container:{id}")));
+    assert_eq!(found("/system.slice/ssh.service"), None);
 }
 
 #[test]
-fn each_recorded_case_is_what_it_says() {
+fn each_recorded_case_has_its_membership() {
     let mut cases = 0;
     for case in CASES.split("\n\n") {
         let lines = || case.lines().filter(|line| !line.starts_with('#'));
-        let of = |sign| lines().filter_map(move |line| line.strip_prefix(sign));
+        let with_prefix = |sign| lines().filter_map(move |line| line.strip_prefix(sign));
         let cgroups: Vec<_> = lines().filter(|line| !line.starts_with(['$', '='])).collect();
-        let environ: Vec<_> = of("$").collect();
-        let want: Vec<_> = of("= ").collect();
-        let got = Membership::of(&origin(&cgroups.join("\n"), &environ.join("\n")));
-        assert_eq!(told(&got), want, "of {case}");
+        let environ: Vec<_> = with_prefix("$").collect();
+        let want: Vec<_> = with_prefix("= ").collect();
+        let got = Membership::from_origin(&origin(&cgroups.join("\n"), &environ.join("\n")));
+        assert_eq!(membership_lines(&got), want, "of {case}");
         cases += usize::from(lines().next().is_some());
     }
     assert_eq!(cases, 48);
 }
 
 #[test]
-fn any_path_is_read() {
+fn any_path_is_parsed() {
     let parts = [
         "slurm",
         "slurm_",
@@ -96,7 +96,7 @@ fn any_path_is_read() {
         for other in parts {
             for third in parts {
                 let text = format!("0::/{one}/{other}/{third}");
-                let _ = Membership::of(&origin(&text, "")).job();
+                let _ = Membership::from_origin(&origin(&text, "")).job();
             }
         }
     }
@@ -111,7 +111,7 @@ fn process(pid: u32, parent: u32, cgroup: Option<&str>) -> Process {
     it
 }
 
-fn learn(jobs: &mut Jobs, second: u64, processes: Vec<Process>) -> Vec<Option<String>> {
+fn learn(jobs: &mut JobTable, second: u64, processes: Vec<Process>) -> Vec<Option<String>> {
     let mut sample = Sample { processes, ..Sample::default() };
     sample.at.boot = Ns(second * 1_000_000_000);
     jobs.learn(&mut sample);
@@ -119,10 +119,10 @@ fn learn(jobs: &mut Jobs, second: u64, processes: Vec<Process>) -> Vec<Option<St
 }
 
 #[test]
-fn one_that_ended_too_soon_belongs_where_its_parent_belongs() {
-    let mut jobs = Jobs::default();
+fn a_short_lived_process_belongs_to_the_job_of_its_parent() {
+    let mut jobs = JobTable::default();
     let step = "/system.slice/slurmstepd.scope/job_7/step_0";
-    // The grandchild stands before its parent, whose pid is the higher one.
+    // The grandchild precedes its parent, whose pid is higher.
     let mut grandchild = process(150, 200, None);
     grandchild.id.start = Ns(300);
     let all = vec![process(100, 1, Some(step)), grandchild, process(200, 100, None)];
@@ -132,8 +132,8 @@ fn one_that_ended_too_soon_belongs_where_its_parent_belongs() {
 }
 
 #[test]
-fn its_parent_may_be_gone_by_then() {
-    let mut jobs = Jobs::default();
+fn the_parent_may_have_ended_before() {
+    let mut jobs = JobTable::default();
     learn(&mut jobs, 1, vec![process(100, 1, Some("/slurm/job_7"))]);
     learn(&mut jobs, 2, vec![]);
     assert_eq!(learn(&mut jobs, 3, vec![process(200, 100, None)]), [Some("slurm:7".to_owned())]);
@@ -143,19 +143,19 @@ fn its_parent_may_be_gone_by_then() {
 
 #[test]
 fn a_rank_is_registered_while_it_lives() {
-    let mut jobs = Jobs::default();
+    let mut jobs = JobTable::default();
     learn(&mut jobs, 1, vec![process(100, 1, Some("/"))]);
-    assert_eq!(jobs.registry().find("a", Which::All).len(), 1);
+    assert_eq!(jobs.registry().find("a", RankSelector::All).len(), 1);
     let mut ended = process(100, 1, None);
     ended.row.set(ProcessField::Ended, 1);
     learn(&mut jobs, 2, vec![ended]);
-    assert_eq!(jobs.registry().find("a", Which::All), []);
+    assert_eq!(jobs.registry().find("a", RankSelector::All), []);
 }
 
 #[test]
-fn a_rank_whose_end_was_not_seen_is_forgotten_too() {
-    let mut jobs = Jobs::default();
+fn a_rank_without_an_exit_record_is_forgotten() {
+    let mut jobs = JobTable::default();
     learn(&mut jobs, 1, vec![process(100, 1, Some("/"))]);
     learn(&mut jobs, 9, vec![]);
-    assert_eq!(jobs.registry().find("a", Which::All), []);
+    assert_eq!(jobs.registry().find("a", RankSelector::All), []);
 }

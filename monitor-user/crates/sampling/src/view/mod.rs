@@ -1,164 +1,170 @@
-//! What one monitor sees of the readings that all share.
+//! The view of one monitor on the shared readings.
 //!
-//! In: a reading, and what ended since it looked last. Out: a sample of its own as JSON, and
-//! whether there is anything left to look at. Keeps what it saw last, so its rates are its own.
-//! Knows neither its name nor its time, nor who is told.
+//! In: a reading, and the processes that have ended since its last one. Out: its own encoded
+//! sample, and whether its targets are gone. Keeps its last sample, so its rates cover its own
+//! intervals. Has no name, schedule or client; `monitors` has.
 
-mod sight;
+mod visible_rows;
 
-use super::durations::Durations;
-use super::group::rule::Rules;
+use super::capability_deps;
+use super::exit_log::{Cursor, ExitLog};
+use super::group::rule::GroupRules;
 use super::group::{self, Groups};
-use super::need;
-use super::past::{Past, Seat};
-use super::pick::Picker;
+use super::latency_deltas::LatencyDeltas;
 use super::plan::{COSTLY, Plan};
+use super::select_rows::RowSelector;
 use super::session::Session;
-use super::target::{Namespaces, Watched};
-use super::veil::Veil;
+use super::target::{Namespaces, WatchedTargets};
+use super::visibility::Visibility;
 use monitor_backend::Backend;
-use monitor_format::{Form, Format, Frame, Layout, Paint, Room};
+use monitor_format::{Frame, FrameWriter, Layout, OutputFormat, Paint, Viewport};
+use monitor_model::credentials::ProcessFilter;
 use monitor_model::field::ProcessField;
 use monitor_model::group::Grouped;
 use monitor_model::histogram::Latencies;
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::rates::Rates;
+use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{Node, Note, Process, Sample};
 use monitor_model::scope::Scope;
 use monitor_model::status::Refusal;
-use monitor_model::want::{Capability, Want};
-use monitor_model::whose::Whose;
-use monitor_sys::pidfd::Held;
+use monitor_sys::pidfd::PidFd;
 
-/// What every view of a reading looks at.
+/// A reading that all consumers share.
 pub struct Reading<'a> {
-    /// What lives, and the notes and losses of the reading.
+    /// The living processes, notes and losses.
     pub sample: &'a Sample,
-    /// The node's own numbers as this view wants them, with notes of their own.
+    /// The node's counters as this view needs them, with their notes.
     pub node: Option<&'a (Option<Node>, Vec<Note>)>,
-    /// What is told once.
-    pub past: &'a Past,
-    /// Who is which rank of a parallel job.
+    /// Exited processes and events that some consumer has not seen.
+    pub exit_log: &'a ExitLog,
+    /// The ranks of parallel jobs.
     pub namespaces: &'a dyn Namespaces,
-    /// What the service gave up to keep within its budget, and the sentence that says so.
+    /// The capabilities shed to stay within the budget, with the note about each.
     pub shed: &'a [(Capability, String)],
 }
 
-/// A frame for one monitor.
+/// The output of a consumer for one reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// The sample, one JSON object without a line end.
-    pub json: Vec<u8>,
-    /// When it was taken, on the realtime clock.
+pub struct Output {
+    /// The encoded sample: one JSON object without a line end, or an exposition.
+    pub bytes: Vec<u8>,
+    /// Time of the reading on the realtime clock.
     pub unix: Ns,
-    /// How many processes there were to choose from.
+    /// Number of processes or groups that matched.
     pub matched: usize,
-    /// Something that was asked for is missing.
+    /// Whether something requested is missing.
     pub partial: bool,
-    /// What is to be said of it where its form has no room for notes.
+    /// The notes, where the format has no place for them.
     pub notes: Vec<String>,
-    /// Somebody of them has ended since it looked last.
+    /// Whether a process has ended since the last reading.
     pub ended: bool,
-    /// All that it was to look at is gone.
-    pub gone: bool,
+    /// Whether all targets have ended.
+    pub targets_gone: bool,
 }
 
-/// The eye of one monitor.
+/// The view of one monitor.
 pub struct View {
     plan: Plan,
-    veil: Veil,
-    /// Fields that are asked for and that others' processes do not show him.
+    visibility: Visibility,
+    /// Requested fields that are hidden for processes of other users.
     hidden: Vec<ProcessField>,
-    watched: Watched,
+    targets: WatchedTargets,
     session: Session,
     groups: Option<Groups>,
-    picker: Picker,
-    durations: Durations,
-    /// What they have come to.
+    selector: RowSelector,
+    latency_deltas: LatencyDeltas,
+    /// The sum of all deltas.
     latencies: Latencies,
-    format: Box<dyn Format + Send>,
-    /// How much of the past it has seen; none, before it looked first.
-    seat: Option<Seat>,
-    /// Whether all that it shows of a process is in the kernel's own accounting.
-    plain: bool,
-    /// Whether anybody had ended at the last look.
+    format: Box<dyn FrameWriter + Send>,
+    /// Its position in the exit log; `None` before the first reading.
+    cursor: Option<Cursor>,
+    /// Whether all its fields come from the kernel's own accounting.
+    is_plain: bool,
+    /// Whether a process had ended at the last reading.
     ended: bool,
 }
 
 impl View {
-    /// Of a plan, for these eyes.
-    pub fn new(plan: Plan, veil: Veil) -> Self {
+    /// A view of a plan for a user.
+    pub fn new(plan: Plan, visibility: Visibility) -> Self {
         Self {
-            hidden: veil.hides(plan.layout.processes.clone()),
-            watched: Watched::new(plan.targets.clone()),
+            hidden: visibility.hidden_fields(plan.layout.processes.clone()),
+            targets: WatchedTargets::new(plan.targets.clone()),
             session: Session::default(),
             groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
-            picker: Picker::new(plan.filter.clone(), plan.order, plan.top),
-            durations: Durations::default(),
+            selector: RowSelector::new(plan.filter.clone(), plan.order, plan.top),
+            latency_deltas: LatencyDeltas::default(),
             latencies: Latencies::default(),
             format: plan.form.writer(plan.layout.clone(), Paint::Plain),
-            seat: None,
-            plain: plain(&plan),
+            cursor: None,
+            is_plain: is_plain(&plan),
             ended: false,
             plan,
-            veil,
+            visibility,
         }
     }
 
-    /// With groups that rules name; those that none fits are named as the plan says.
-    pub fn ruled(plan: Plan, veil: Veil, rules: Rules) -> Self {
-        let mut it = Self::new(plan, veil);
+    /// The same with rules that name groups; processes without a rule are grouped as planned.
+    pub fn with_rules(plan: Plan, visibility: Visibility, rules: GroupRules) -> Self {
+        let mut it = Self::new(plan, visibility);
         for field in rules.fields().filter(|field| COSTLY.contains(field)) {
-            if !it.plan.want.costly.contains(&field) {
-                it.plan.want.costly.push(field);
+            if !it.plan.read_spec.costly.contains(&field) {
+                it.plan.read_spec.costly.push(field);
             }
         }
-        it.groups = it.plan.grouping.map(|by| Groups::ruled(by.by, by.limits, rules));
+        it.groups = it.plan.grouping.map(|by| Groups::with_rules(by.by, by.limits, rules));
         it
     }
 
     /// What must be read for it.
-    pub const fn want(&self) -> &Want {
-        &self.plan.want
+    pub const fn read_spec(&self) -> &ReadSpec {
+        &self.plan.read_spec
     }
 
-    /// Which fields are shown.
+    /// The fields it shows.
     pub const fn layout(&self) -> &Layout {
         &self.plan.layout
     }
 
-    /// The processes that a reading must have for it, if these and what the kernel itself keeps
-    /// of them are enough.
-    pub fn few(&self) -> Option<Vec<Pid>> {
-        self.watched.pids().filter(|_| self.plain)
+    /// The processes that suffice for it, read from the kernel's own accounting; `None` if it needs
+    /// all.
+    pub fn sufficient_pids(&self) -> Option<Vec<Pid>> {
+        self.targets.pids().filter(|_| self.is_plain)
     }
 
-    /// Whose page tables it is about: of those that it watches, those that he may look into.
-    pub fn pss_of(&self) -> Whose {
-        Whose { pids: self.watched.pids(), eyes: self.veil.eyes() }
+    /// The processes whose page tables are read: the targets that the user may inspect.
+    pub fn pss_filter(&self) -> ProcessFilter {
+        ProcessFilter { pids: self.targets.pids(), credentials: self.visibility.credentials() }
     }
 
-    /// Whether nobody of them is missing.
+    /// Whether all its targets are in the list.
     pub fn finds_all(&self, processes: &[Process]) -> bool {
-        self.watched.all_in(processes)
+        self.targets.all_in(processes)
     }
 
-    /// Holds those that it watches and that live.
-    pub fn hold(&mut self, hold: &mut dyn FnMut(Identity) -> Option<Held>) {
-        self.watched.hold(hold);
+    /// Opens a pidfd for each living target.
+    pub fn open_pidfds(&mut self, hold: &mut dyn FnMut(Identity) -> Option<PidFd>) {
+        self.targets.open_pidfds(hold);
     }
 
-    /// Looks at a reading.
-    pub fn see(
+    /// Consumes a reading.
+    ///
+    /// # Errors
+    /// If none of the targets exists at the first reading.
+    pub fn consume(
         &mut self,
         reading: &Reading<'_>,
         backend: &mut dyn Backend,
-    ) -> Result<Seen, Refusal> {
+    ) -> Result<Output, Refusal> {
         let sample = self.sample(reading)?;
-        Ok(self.show(sample, backend))
+        Ok(self.encode(sample, backend))
     }
 
-    /// The same, for who writes down in his own way what it comes to.
+    /// Consumes a reading and returns the rates, for a caller that encodes them itself.
+    ///
+    /// # Errors
+    /// As [`Self::consume`].
     pub fn rates(
         &mut self,
         reading: &Reading<'_>,
@@ -168,77 +174,78 @@ impl View {
         Ok(self.advance(sample, backend).0)
     }
 
-    /// What must be known of every process: by its texts it is chosen, or put into a group. Its job
-    /// was made out with the reading.
-    fn texts(&self) -> Want {
-        let mut texts = self.plan.want.clone();
-        let all = self.groups.is_some() || self.picker.filter.needs_texts();
+    /// The texts needed of all processes, for the filter or the groups. Jobs were resolved with the
+    /// reading.
+    fn text_spec(&self) -> ReadSpec {
+        let mut texts = self.plan.read_spec.clone();
+        let all = self.groups.is_some() || self.selector.filter.needs_texts();
         texts.costly.retain(|it| all && *it != ProcessField::Job);
         texts
     }
 
-    /// Its groups, and how many there were to choose from. Their processes are not kept.
+    /// Its groups, and how many matched. Their processes are dropped.
     fn group(&mut self, sample: &mut Sample) -> Option<(Grouped, usize)> {
-        let mut grouped = self.groups.as_mut()?.learn(sample, &self.picker.filter);
+        let mut grouped = self.groups.as_mut()?.learn(sample, &self.selector.filter);
         let matched = grouped.groups.len();
-        group::arrange(&mut grouped.groups, self.picker.order, self.plan.top);
+        group::arrange(&mut grouped.groups, self.selector.order, self.plan.top);
         if !self.plan.layout.signals {
             sample.processes.clear();
         }
         Some((grouped, matched))
     }
 
-    /// Groups and rates, and how many groups there were to choose from.
+    /// Advances groups and rates; returns the rates and the number of groups that matched.
     fn advance(
         &mut self,
         mut sample: Sample,
         backend: &mut dyn Backend,
     ) -> (&Rates, Option<usize>) {
-        let texts = self.texts();
-        if self.picker.filter.needs_texts() || !texts.costly.is_empty() {
+        let texts = self.text_spec();
+        if self.selector.filter.needs_texts() || !texts.costly.is_empty() {
             backend.describe(&mut sample.processes, &texts);
         }
         let rated = self.session.has_begun();
         let order = self.plan.order.map(|order| if rated { order } else { order.without_rates() });
-        self.picker.order = order;
+        self.selector.order = order;
         let (grouped, groups) = self.group(&mut sample).unzip();
         (self.session.advance_grouped(sample, grouped), groups)
     }
 
-    /// Rates, order, texts, text.
-    fn show(&mut self, sample: Sample, backend: &mut dyn Backend) -> Seen {
+    /// Computes the rates, selects the rows and encodes them.
+    fn encode(&mut self, sample: Sample, backend: &mut dyn Backend) -> Output {
         let (_, groups) = self.advance(sample, backend);
         let rates = self.session.last().expect("a sample was just taken");
-        let rows = self.picker.pick(&rates.sample.processes);
+        let rows = self.selector.select(&rates.sample.processes);
         let matched = groups.unwrap_or(rows);
-        if !self.plan.want.costly.is_empty() {
-            backend.describe(self.picker.shown_mut(), &self.plan.want);
+        if !self.plan.read_spec.costly.is_empty() {
+            backend.describe(self.selector.rows_mut(), &self.plan.read_spec);
         }
-        let room = Room { columns: 80, lines: None };
-        let events = &self.picker.events(&rates.sample);
-        let frame = Frame { rates, processes: self.picker.shown(), matched, events, room };
+        let room = Viewport { columns: 80, lines: None };
+        let events = &self.selector.events(&rates.sample);
+        let frame =
+            Frame { rates, processes: self.selector.rows(), matched, events, viewport: room };
         let mut json = Vec::new();
         self.format.write(&frame, &mut json);
         json.pop();
         let unix = rates.sample.at.unix;
         let partial = rates.sample.notes.iter().any(|note| note.partial);
-        let looks = matches!(self.plan.layout.scope, Scope::Processes | Scope::All);
+        let has_processes = matches!(self.plan.layout.scope, Scope::Processes | Scope::All);
         let notes = match self.plan.form {
-            Form::Pmix => rates.sample.notes.iter().map(|note| note.text.clone()).collect(),
+            OutputFormat::Pmix => rates.sample.notes.iter().map(|note| note.text.clone()).collect(),
             _ => Vec::new(),
         };
-        let (ended, gone) = (self.ended, looks && self.watched.gone());
-        Seen { json, unix, matched, partial, notes, ended, gone }
+        let (ended, gone) = (self.ended, has_processes && self.targets.all_ended());
+        Output { bytes: json, unix, matched, partial, notes, ended, targets_gone: gone }
     }
 }
 
-/// Whether all that it shows of a process is in the kernel's own accounting: no field that a hook
-/// counts, no thread, nothing that page tables must be walked for.
-fn plain(plan: &Plan) -> bool {
+/// Whether all fields come from the kernel's own accounting: none from a hook, no thread, none that
+/// needs a walk of page tables.
+fn is_plain(plan: &Plan) -> bool {
     let shown = plan.layout.processes.iter().copied().chain(plan.order.map(|it| it.field));
-    !plan.want.threads
-        && !plan.want.wants(ProcessField::Pss)
-        && !plan.want.wants(ProcessField::Job)
+    !plan.read_spec.threads
+        && !plan.read_spec.wants(ProcessField::Pss)
+        && !plan.read_spec.wants(ProcessField::Job)
         && !plan.capabilities.iter().any(|it| it.opt_in())
-        && !shown.into_iter().any(need::counted)
+        && !shown.into_iter().any(capability_deps::is_probe_field)
 }

@@ -1,20 +1,20 @@
-//! Who is connected, and what goes to whom.
+//! The connected clients and their outboxes.
 //!
-//! In: streams and lines. Out: inputs for the engine; lines into outboxes. Knows no monitor.
+//! In: streams and lines. Out: inputs for the engines; lines into outboxes. Knows no monitors.
 
-use super::hand::Viewer;
-use crate::door::Limits;
-use crate::line::{Arrival, Line, converse, is_request};
+use super::request_thread::Viewer;
+use crate::limits::ConnectionLimits;
+use crate::line::{Arrival, Line, is_request, serve_lines};
 use crate::outbox::Outbox;
 use crate::policy::{Class, Peer, Policy};
-use monitor_event::right::{Reach, SessionId, Tool};
+use monitor_event::right::{ControlGrant, SessionId, Tool};
 use monitor_model::status::{Refusal, Status};
-use monitor_monitors::{Caller, Input};
+use monitor_monitors::{Caller, MonitorInput};
 use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Fault, Tag};
 use monitor_protocol::event::Event;
 use monitor_protocol::reply;
-use monitor_sampling::veil::Veil;
+use monitor_sampling::visibility::Visibility;
 use monitor_sys::peer;
 
 use serde::Serialize;
@@ -28,11 +28,11 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// How long a client that does not read can hold up the end of the service.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a client that does not read can delay the end of the daemon.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Faults of one connection that are written into the log one by one.
-const FAULTS: u64 = 64;
+/// Faults of one connection that are logged one by one.
+const LOGGED_FAULTS: u64 = 64;
 
 /// All connections.
 pub struct Clients {
@@ -40,42 +40,47 @@ pub struct Clients {
     next: Conn,
     tasks: JoinSet<()>,
     arrivals: Sender<Arrival>,
-    limits: Limits,
+    limits: ConnectionLimits,
     policy: Policy,
     /// The number of this node.
     node: u32,
-    /// What was refused here, by kind.
+    /// Refused calls and connections, by kind.
     refused: BTreeMap<&'static str, u64>,
-    /// Samples that were dropped on connections that have closed.
+    /// Samples dropped on connections that have closed.
     dropped: u64,
 }
 
 struct Client {
     uid: u32,
     outbox: Arc<Outbox>,
-    /// Who it is in the request language.
+    /// Its session in the request engine.
     tool: Tool,
-    /// Whether it has said a request.
-    asks: bool,
-    /// Whether it has made a call of docs/SOCKET.md.
-    calls: bool,
-    /// Lines of it that were no calls.
+    /// Whether it has sent a request.
+    sends_requests: bool,
+    /// Whether it has made a call (docs/SOCKET.md).
+    makes_calls: bool,
+    /// Its lines that were not valid calls.
     faults: u64,
 }
 
-/// What came of what a connection said.
-pub enum Said {
-    /// Something for the engine of monitors.
-    Input(Input),
-    /// A request, and who it is from if it is his first.
+/// What an arrival on a connection means.
+pub enum ClientInput {
+    /// An input for the monitor engine.
+    Input(MonitorInput),
+    /// A request, with the session if it is the first.
     Request(Conn, Line, Option<(Tool, Arc<Outbox>)>),
-    /// It has closed, and had said requests.
+    /// A connection that has sent requests is closed.
     Closed(Conn),
 }
 
 impl Clients {
-    /// None yet; their lines will arrive there.
-    pub fn new(limits: Limits, policy: Policy, node: u32, arrivals: Sender<Arrival>) -> Self {
+    /// No clients; their lines will be sent to `arrivals`.
+    pub fn new(
+        limits: ConnectionLimits,
+        policy: Policy,
+        node: u32,
+        arrivals: Sender<Arrival>,
+    ) -> Self {
         Self {
             all: HashMap::new(),
             next: 0,
@@ -89,55 +94,66 @@ impl Clients {
         }
     }
 
-    /// From the next connection on these hold.
-    pub fn rule(&mut self, limits: Limits, policy: Policy) {
+    /// Sets limits and policy for connections that are opened from now on.
+    pub fn set_policy(&mut self, limits: ConnectionLimits, policy: Policy) {
         (self.limits, self.policy) = (limits, policy);
     }
 
-    /// Takes a connection, unless its user may not ask or has too many.
-    pub fn open(&mut self, stream: UnixStream) -> Option<Input> {
+    /// Accepts a connection, unless its user lacks the right or has too many connections.
+    pub fn open(&mut self, stream: UnixStream) -> Option<MonitorInput> {
         while self.tasks.try_join_next().is_some() {}
-        // Whoever is gone before he was asked who he is wants nothing.
-        let peer = who(&stream)?;
+        // Without credentials, the peer has disconnected already.
+        let peer = peer_of(&stream)?;
         let (uid, conn) = (peer.uid, self.next);
         self.next += 1;
         if let Some((kind, refusal)) = self.refusal(&peer) {
             tracing::warn!(uid, pid = peer.pid, "a connection is refused: {refusal}");
             *self.refused.entry(kind).or_default() += 1;
-            // Told as far as it goes at once: who is refused shall cost nothing more.
+            // Written only as far as the socket takes it: a refused client costs no more than that.
             if let Ok(mut stream) = stream.into_std() {
-                let _ = stream.write(&reply::faulty(&Fault::refused(&refusal)));
+                let _ = stream.write(&reply::fault_line(&Fault::refused(&refusal)));
             }
             return None;
         }
         let outbox = Arc::new(Outbox::new(self.limits.queue_bytes));
-        let paper = (Arc::clone(&outbox), self.limits.request_bytes);
-        self.tasks.spawn(converse(conn, stream, paper, self.arrivals.clone()));
-        let (veil, acts) = (self.policy.veil(&peer), self.policy.reach(&peer));
-        let (session, sees) = (SessionId { entry: self.node, conn }, veil);
-        let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees, acts };
-        self.all.insert(conn, Client { uid, outbox, tool, asks: false, calls: false, faults: 0 });
-        Some(Input::Opened(Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil }))
+        let limited_outbox = (Arc::clone(&outbox), self.limits.request_bytes);
+        self.tasks.spawn(serve_lines(conn, stream, limited_outbox, self.arrivals.clone()));
+        let visibility = self.policy.visibility(&peer);
+        let control = self.policy.control_grant(&peer);
+        Some(self.insert(conn, &peer, (visibility, control), outbox))
     }
 
-    /// Takes a connection from within, which has its lines from this outbox.
+    /// Accepts a loopback connection, whose lines go into this outbox.
     pub fn admit(
         &mut self,
         peer: &Peer,
-        (veil, outbox): (Veil, Arc<Outbox>),
-    ) -> Result<(Conn, Input), String> {
+        (visibility, outbox): (Visibility, Arc<Outbox>),
+    ) -> Result<(Conn, MonitorInput), String> {
         let (uid, conn) = (peer.uid, self.next);
-        // Whether he may ask was decided with his veil.
+        // The caller has checked the right to observe when it chose the visibility.
         let others = self.all.values().filter(|it| it.uid != 0).count();
         let own = self.all.values().filter(|it| it.uid == uid).count();
         self.limits.refuse(uid, own, others).map_or(Ok(()), Err)?;
         self.next += 1;
-        // It only looks: nothing from within acts on a process.
-        let (session, acts) = (SessionId { entry: self.node, conn }, Reach::Nobody);
-        let tool = Tool { session, uid, gid: peer.gid, pid: peer.pid, sees: veil, acts };
-        self.all.insert(conn, Client { uid, outbox, tool, asks: false, calls: false, faults: 0 });
-        let opened = Caller { conn, uid, gid: peer.gid, pid: peer.pid, veil };
-        Ok((conn, Input::Opened(opened)))
+        // Loopback connections only observe; they never control processes.
+        let opened = self.insert(conn, peer, (visibility, ControlGrant::None), outbox);
+        Ok((conn, opened))
+    }
+
+    fn insert(
+        &mut self,
+        conn: Conn,
+        peer: &Peer,
+        (visibility, control): (Visibility, ControlGrant),
+        outbox: Arc<Outbox>,
+    ) -> MonitorInput {
+        let &Peer { uid, gid, pid, .. } = peer;
+        let session = SessionId { entry: self.node, conn };
+        let tool = Tool { session, uid, gid, pid, visibility, control };
+        let client =
+            Client { uid, outbox, tool, sends_requests: false, makes_calls: false, faults: 0 };
+        self.all.insert(conn, client);
+        MonitorInput::Opened(Caller { conn, uid, gid, pid, visibility })
     }
 
     fn refusal(&self, peer: &Peer) -> Option<(&'static str, Refusal)> {
@@ -151,131 +167,131 @@ impl Clients {
         Some(("connection limit", Refusal::limit(why)))
     }
 
-    /// What a connection said.
-    pub fn arrived(&mut self, arrival: Arrival) -> Vec<Said> {
+    /// Handles a line of a connection, or its end.
+    pub fn receive(&mut self, arrival: Arrival) -> Vec<ClientInput> {
         match arrival {
             Arrival::Closed(conn) => self.closed(conn),
             Arrival::Line(conn, line) if is_request(&line) => {
                 let Some(client) = self.all.get_mut(&conn) else { return Vec::new() };
-                let is_first = !std::mem::replace(&mut client.asks, true);
+                let is_first = !std::mem::replace(&mut client.sends_requests, true);
                 let first = is_first.then(|| (client.tool, Arc::clone(&client.outbox)));
-                vec![Said::Request(conn, line, first)]
+                vec![ClientInput::Request(conn, line, first)]
             }
-            Arrival::Line(conn, line) => self.called(conn, &line).into_iter().collect(),
+            Arrival::Line(conn, line) => self.parse_call(conn, &line).into_iter().collect(),
         }
     }
 
-    fn called(&mut self, conn: Conn, line: &[u8]) -> Option<Said> {
+    fn parse_call(&mut self, conn: Conn, line: &[u8]) -> Option<ClientInput> {
         match Call::from_line(line) {
             Ok((tag, call)) => {
                 if tag.is_none() {
-                    self.line(conn, Outbox::forgive);
+                    self.with_outbox(conn, Outbox::cancel_reply);
                 }
                 if let Some(client) = self.all.get_mut(&conn) {
-                    client.calls = true;
+                    client.makes_calls = true;
                 }
-                Some(Said::Input(Input::Called { from: conn, tag, call }))
+                Some(ClientInput::Input(MonitorInput::Called { from: conn, tag, call }))
             }
             Err(fault) => {
-                let kind = Status::of(fault.code).map_or("malformed call", Status::name);
+                let kind = Status::from_number(fault.code).map_or("malformed call", Status::name);
                 *self.refused.entry(kind).or_default() += 1;
                 self.log_fault(conn, &fault);
-                self.line(conn, |outbox| outbox.reply(reply::faulty(&fault)));
+                self.with_outbox(conn, |outbox| outbox.reply(reply::fault_line(&fault)));
                 None
             }
         }
     }
 
-    /// Writes into the log what was no call: of a connection that says nothing else, less and less.
+    /// Logs a line that is not a valid call; beyond the limit, only at powers of two.
     fn log_fault(&mut self, conn: Conn, fault: &Fault) {
         let Some(client) = self.all.get_mut(&conn) else { return };
         client.faults += 1;
         let Client { uid, faults, tool: Tool { pid, .. }, .. } = client;
-        if *faults <= FAULTS || faults.is_power_of_two() {
-            tracing::info!(uid, pid, faults, "no call: {}", fault.message);
+        if *faults <= LOGGED_FAULTS || faults.is_power_of_two() {
+            tracing::info!(uid, pid, faults, "invalid call: {}", fault.message);
         }
     }
 
-    fn closed(&mut self, conn: Conn) -> Vec<Said> {
+    fn closed(&mut self, conn: Conn) -> Vec<ClientInput> {
         let Some(client) = self.all.remove(&conn) else { return Vec::new() };
         self.dropped += client.outbox.dropped();
-        let asked = client.asks.then_some(Said::Closed(conn));
-        asked.into_iter().chain([Said::Input(Input::Closed(conn))]).collect()
+        let session = client.sends_requests.then_some(ClientInput::Closed(conn));
+        session.into_iter().chain([ClientInput::Input(MonitorInput::Closed(conn))]).collect()
     }
 
-    /// Answers a request that nobody is there to hear.
-    pub fn unheard(&self, conn: Conn) {
-        let line = "0 [] error(900,0,\"the thread that acts has ended; restart the service\")\n";
-        self.line(conn, |outbox| outbox.reply(line.into()));
+    /// Answers a request when the request thread has ended.
+    pub fn reply_unavailable(&self, conn: Conn) {
+        let line = "0 [] error(900,0,\"the request thread has ended; restart the daemon\")\n";
+        self.with_outbox(conn, |outbox| outbox.reply(line.into()));
     }
 
     /// Answers a call.
     pub fn reply(&self, to: Conn, tag: &Tag, answer: Result<impl Serialize, Refusal>) {
         let line = match answer {
-            Ok(answer) => reply::good(tag, answer),
-            Err(refusal) => reply::refused(tag, &refusal),
+            Ok(answer) => reply::result_line(tag, answer),
+            Err(refusal) => reply::refusal_line(tag, &refusal),
         };
-        self.line(to, |outbox| outbox.reply(line));
+        self.with_outbox(to, |outbox| outbox.reply(line));
     }
 
-    /// Somebody who is there, for whoever answers him beside this.
+    /// The client of a connection, for an answer from another thread.
     pub fn viewer(&self, conn: Conn) -> Option<Viewer> {
         let client = self.all.get(&conn)?;
-        let (outbox, sees) = (Arc::clone(&client.outbox), client.tool.sees);
-        Some(Viewer { outbox, uid: client.uid, sees })
+        let (outbox, visibility) = (Arc::clone(&client.outbox), client.tool.visibility);
+        Some(Viewer { outbox, uid: client.uid, visibility })
     }
 
-    /// Tells an event. Who speaks nothing but requests gets none between its replies: what is for
-    /// everybody of its user comes to it from within.
+    /// Sends an event. A client that sends only requests gets none between its replies: events for
+    /// all clients of its user reach it through its loopback connection.
     pub fn event(&self, to: Conn, event: Event) {
-        if self.all.get(&to).is_some_and(|it| it.calls || !it.asks) {
-            self.line(to, |outbox| outbox.event(event));
+        if self.all.get(&to).is_some_and(|it| it.makes_calls || !it.sends_requests) {
+            self.with_outbox(to, |outbox| outbox.event(event));
         }
     }
 
-    /// How many there are.
+    /// The number of connections.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Line that wait to be sent.
+    /// Bytes that wait to be sent.
     pub fn queued(&self) -> usize {
         self.all.values().map(|client| client.outbox.bytes()).sum()
     }
 
-    /// Samples that were dropped.
+    /// Samples dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.dropped + self.all.values().map(|client| client.outbox.dropped()).sum::<u64>()
     }
 
-    /// What was refused here, by kind.
+    /// Refused calls and connections, by kind.
     pub const fn refused(&self) -> &BTreeMap<&'static str, u64> {
         &self.refused
     }
 
-    fn line(&self, to: Conn, put: impl FnOnce(&Outbox)) {
+    fn with_outbox(&self, to: Conn, put: impl FnOnce(&Outbox)) {
         if let Some(client) = self.all.get(&to) {
             put(&client.outbox);
         }
     }
 
-    /// Lets everybody have what is on its way to him, for a moment.
+    /// Closes all outboxes, and waits briefly until they are sent.
     pub async fn finish(&mut self) {
         self.all.values().for_each(|client| client.outbox.close());
         let all = async { while self.tasks.join_next().await.is_some() {} };
-        if timeout(FAREWELL, all).await.is_err() {
+        if timeout(CLOSE_TIMEOUT, all).await.is_err() {
             self.tasks.abort_all();
         }
     }
 }
 
-/// Who the kernel says is at the other end.
-fn who(stream: &UnixStream) -> Option<Peer> {
+/// The credentials of the peer, from the kernel.
+fn peer_of(stream: &UnixStream) -> Option<Peer> {
     let peer = stream.peer_cred().ok()?;
     let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
     let groups = peer::groups(stream.as_fd()).unwrap_or_else(|why| {
-        // Before 4.13: then only his first group counts.
-        tracing::debug!("the groups of a peer are not known: {why}");
+        // Not before Linux 4.13; then only the primary group counts.
+        tracing::debug!("the supplementary groups of a peer are not known: {why}");
         Vec::new()
     });
     Some(Peer { uid: peer.uid(), gid: peer.gid(), pid, groups })

@@ -1,59 +1,62 @@
-//! Looks at files for those who watch them, with the rights of who asked.
+//! Calls stat(2) for file watches, with the rights of the requesting user.
 //!
-//! Each look is on a thread that may wait: a file system that does not answer holds up one
-//! watch, and neither a call nor a reading.
+//! Each call runs on a thread of its own pool: a file system that does not answer delays one file
+//! watch, and no other call and no reading.
 
 use monitor_model::id::Ns;
-use monitor_monitors::{Input, LookAt};
-use monitor_sampling::file::{Stat, Unseen};
-use monitor_sys::rights;
+use monitor_monitors::{FileToStat, MonitorInput};
+use monitor_sampling::file_watch::{FileStat, StatFailure};
+use monitor_sys::fsuid;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use tokio::task::JoinSet;
 
-/// Looks that are on their way.
+/// Calls of stat(2) that are running.
 #[derive(Default)]
-pub struct Files {
-    looks: JoinSet<Input>,
+pub struct FileReads {
+    tasks: JoinSet<MonitorInput>,
 }
 
-impl Files {
-    /// Looks at a file.
-    pub fn look(&mut self, at: LookAt) {
-        self.looks.spawn_blocking(move || {
-            let stat = rights::as_user(at.uid, at.gid, || stat(&at.path));
+impl FileReads {
+    /// Starts a stat(2) of a file.
+    pub fn start(&mut self, file: FileToStat) {
+        self.tasks.spawn_blocking(move || {
+            let stat = fsuid::as_user(file.uid, file.gid, || stat(&file.path));
             if let Err(error) = &stat {
-                tracing::warn!(uid = at.uid, "cannot look with the rights of a user: {error}");
+                tracing::warn!(
+                    uid = file.uid,
+                    "cannot stat a file with the user's rights: {error}"
+                );
             }
-            Input::Looked(at.key, stat.unwrap_or(Err(Unseen::Denied)))
+            MonitorInput::FileStat(file.key, stat.unwrap_or(Err(StatFailure::Denied)))
         });
     }
 
-    /// Waits for the next that has come back; for ever, if none is on its way.
-    pub async fn next(&mut self) -> Input {
-        match self.looks.join_next().await {
+    /// Waits for the next result; forever, if no call is running.
+    pub async fn next_result(&mut self) -> MonitorInput {
+        match self.tasks.join_next().await {
             Some(Ok(input)) => input,
-            // A look that panicked was told as it happened; its watch waits for ever.
+            // A panic has been logged; its file watch gets no result.
             Some(Err(_)) | None => std::future::pending().await,
         }
     }
 
-    /// Waits for nobody.
+    /// Lets the running calls end without waiting for them.
     pub fn stop(&mut self) {
-        self.looks.detach_all();
+        self.tasks.detach_all();
     }
 }
 
-/// What is to be seen of it with the rights of this thread.
-pub fn stat(path: &str) -> Result<Stat, Unseen> {
+/// Size and times of a file, read with the rights of this thread.
+pub fn stat(path: &str) -> Result<FileStat, StatFailure> {
     let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => Unseen::Denied,
-        _ => Unseen::Missing,
+        ErrorKind::PermissionDenied => StatFailure::Denied,
+        _ => StatFailure::Missing,
     })?;
     let ns = |seconds: i64, ns: i64| {
         Ns(u64::try_from(seconds.saturating_mul(1_000_000_000).saturating_add(ns)).unwrap_or(0))
     };
-    Ok(Stat {
+    Ok(FileStat {
         size: meta.size(),
         accessed: ns(meta.atime(), meta.atime_nsec()),
         modified: ns(meta.mtime(), meta.mtime_nsec()),

@@ -1,78 +1,78 @@
-//! L8, the service: one loop that answers, one thread that reads, one that acts.
+//! The daemon: a loop that answers calls, the sampler thread and the request thread.
 //!
-//! The loop owns the engine and every connection, and never waits for anything but its inputs.
-//! It ends on SIGTERM and SIGINT: clients are told, what is attached is detached, the socket is
-//! taken away. On SIGHUP it reads its configuration again.
+//! The loop owns the monitor engine and every connection, and waits for nothing but its inputs.
+//! It ends on SIGTERM and SIGINT: clients are notified, probes are detached, the socket is
+//! removed. On SIGHUP it reads its configuration again.
 
-mod account;
-mod act;
+mod awaited_exit_records;
 mod clients;
 pub mod config;
-mod dead;
+mod daemon_status;
+mod dispatch;
+mod drop_notices;
 pub mod files;
 mod flight;
-mod hand;
-mod heart;
-mod missed;
-mod own;
-mod relay;
+mod http_bridge;
+mod loopback;
 pub mod reload;
+mod request_thread;
 pub mod sampler;
+mod self_usage;
+mod systemd;
 mod timer;
-mod web;
 
 use crate::http;
-use crate::http::Dial;
+use crate::http::PlaybackClock;
 use crate::line::Arrival;
 use crate::policy::{Hidden, Policy};
-use crate::socket::Listening;
-use account::Account;
-use clients::{Clients, Said};
-use config::{Config, Loaded};
-use files::Files;
-use hand::{Hand, Outgoing, Ways};
-use heart::{Ask, Heart};
+use crate::socket::SocketListener;
+use clients::{ClientInput, Clients};
+use config::{Config, LoadedConfig};
+use files::FileReads;
+use http_bridge::HttpBridge;
+use loopback::LoopbackSessions;
 use monitor_backend::Backend;
 use monitor_cluster::Cluster;
-use monitor_cluster::link::{Letter, Link};
+use monitor_cluster::bus::{Bus, BusMessage};
 use monitor_cluster::scope::Node;
-use monitor_control::hand::OWN;
+use monitor_control::user_worker::SELF_EXE;
+use monitor_model::read_spec::Capability;
 use monitor_model::sample::Note;
-use monitor_model::want::Capability;
-use monitor_monitors::{Engine, Input, Limits};
+use monitor_monitors::{MonitorEngine, MonitorInput, UserLimits};
 use monitor_platform::live::recorder::Service;
 use monitor_protocol::Conn;
 use monitor_protocol::call::Tag;
-use monitor_sampling::scrape::Exposed;
-use monitor_services::ctx::Member;
-use monitor_sys::rights;
-use relay::Guests;
+use monitor_sampling::scrape::ScrapeConfig;
+use monitor_services::context::ClusterMember;
+use monitor_sys::fsuid;
 use reload::Reload;
-use sampler::{Done, Sampler};
+use request_thread::{Outgoing, PlatformLinks, RequestThread};
+use sampler::{Sampler, SamplerResult};
+use self_usage::SelfUsage;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use systemd::{Watchdog, WatchdogTick};
 use timer::Timer;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
-use web::Web;
 
-/// Lines that may wait for the loop before connections are read no further.
+/// Lines that may wait for the loop; when the queue is full, connections are not read.
 const ARRIVALS: usize = 1024;
 
-/// Where a service is found.
-pub enum Place {
-    /// At this socket, by everybody.
+/// Where clients reach the daemon.
+pub enum Endpoint {
+    /// At this socket, which every user may connect to.
     Socket(PathBuf),
-    /// At its page alone: no file of it is anywhere, so none is left behind. Who started it hears
-    /// the address of the page, with the token that shows all.
+    /// Over HTTP only: no file is created, so none is left behind. The function receives the
+    /// address of the page, including the token that gives full access.
     Page(fn(&str)),
 }
 
-impl Place {
-    /// The socket, if there is one.
+impl Endpoint {
+    /// The path of the socket, if there is one.
     pub fn socket(&self) -> Option<&Path> {
         match self {
             Self::Socket(path) => Some(path),
@@ -81,213 +81,229 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Endpoint {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Socket(path) => path.display().fmt(out),
-            Self::Page(_) => out.write_str("its page alone"),
+            Self::Page(_) => out.write_str("HTTP only"),
         }
     }
 }
 
-/// What a service is started with.
+/// What the daemon is started with.
 pub struct Settings {
-    /// Where it is found.
-    pub place: Place,
+    /// Where clients reach it.
+    pub endpoint: Endpoint,
     /// Its configuration.
-    pub loaded: Loaded,
-    /// What `/proc` keeps from users.
+    pub loaded: LoadedConfig,
+    /// What `/proc` hides from users.
     pub hidden: Hidden,
-    /// This node among others; its name and number.
+    /// The name and number of this node.
     pub node: Node,
-    /// The way to them, if there is one.
-    pub link: Option<Box<dyn Link>>,
-    /// Which program acts for users: this one, as a rule.
-    pub hand: PathBuf,
-    /// Where in a recording this is, if the backend plays one.
-    pub dial: Option<Arc<Dial>>,
+    /// Carries messages to other nodes, if there are any.
+    pub bus: Option<Box<dyn Bus>>,
+    /// The program that is started as user worker: usually this one.
+    pub worker_program: PathBuf,
+    /// The playback position, if the backend plays a recording.
+    pub playback: Option<Arc<PlaybackClock>>,
     /// Reads the configuration again.
     pub reload: Reload,
-    /// Lets the log say as much as its argument names.
+    /// Sets the log level to its argument.
     pub log: Box<dyn Fn(&str)>,
 }
 
 impl Settings {
-    /// All as it is without a configuration, for a node without others.
-    pub fn new(place: Place, node: Node) -> Self {
+    /// The defaults without a configuration, for a single node.
+    pub fn new(endpoint: Endpoint, node: Node) -> Self {
         Self {
-            place,
-            loaded: Loaded::default(),
+            endpoint,
+            loaded: LoadedConfig::default(),
             hidden: Hidden::Nothing,
             node,
-            link: None,
-            hand: OWN.into(),
-            dial: None,
-            reload: Box::new(|| Ok(Loaded::default())),
+            bus: None,
+            worker_program: SELF_EXE.into(),
+            playback: None,
+            reload: Box::new(|| Ok(LoadedConfig::default())),
             log: Box::new(|_| {}),
         }
     }
 }
 
-/// Serves until it is told to end.
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+///
+/// When the socket or the HTTP listener cannot be opened, or a thread cannot be started.
 pub async fn serve(
     settings: Settings,
     backend: Box<dyn Backend>,
-    opening: Vec<Note>,
+    startup_notes: Vec<Note>,
 ) -> std::io::Result<()> {
-    let mut it = Loop::begin(settings, backend, opening).await?;
-    it.keep(it.settings.loaded.config.keeping);
-    it.hand.configure(it.settings.loaded.config.diag.clone());
-    // Other nodes ask for ranks wherever they are.
-    if it.link.is_some() {
-        it.send(sampler::Job::Ranks);
+    let mut daemon = DaemonLoop::start(settings, backend, startup_notes).await?;
+    daemon.configure_flight(daemon.settings.loaded.config.flight);
+    daemon.request_thread.configure(daemon.settings.loaded.config.diag.clone());
+    // Other nodes request ranks by name, so they must know which ranks are here.
+    if daemon.bus.is_some() {
+        daemon.send_job(sampler::SamplerJob::WatchRanks);
     }
-    tracing::info!("serving on {}", it.settings.place);
-    heart::ready(&it.status_line());
-    it.run().await;
-    heart::stopping();
-    it.end().await;
+    tracing::info!("serving on {}", daemon.settings.endpoint);
+    systemd::ready(&daemon.status_line());
+    daemon.run().await;
+    systemd::stopping();
+    daemon.shut_down().await;
     Ok(())
 }
 
-/// A node as the request language knows it.
-fn member(node: &Node) -> Member {
-    Member { node: monitor_omis::Node(node.number), name: node.name.clone() }
+/// A node as the request engine names it.
+fn cluster_member(node: &Node) -> ClusterMember {
+    ClusterMember { node: monitor_omis::Node(node.number), name: node.name.clone() }
 }
 
-/// Files can be watched for others only by who may take their rights.
-fn own_files(limits: Limits) -> Limits {
-    let files_of = (!rights::may_change()).then(rights::own_user);
-    Limits { files_of, ..limits }
+/// Without `CAP_SETUID` and `CAP_SETGID`, files can be watched only for the daemon's own user.
+fn with_file_owner(limits: UserLimits) -> UserLimits {
+    let only_files_of = (!fsuid::can_change()).then(fsuid::effective_uid);
+    UserLimits { only_files_of, ..limits }
 }
 
-struct Loop {
+struct DaemonLoop {
     settings: Settings,
     cluster: Cluster,
-    link: Option<Box<dyn Link>>,
+    bus: Option<Box<dyn Bus>>,
     clients: Clients,
-    hand: Hand,
-    /// What the thread that acts has to say to other nodes.
-    letters: UnboundedReceiver<Outgoing>,
-    /// The nodes that it knows of.
-    members: Vec<Member>,
+    request_thread: RequestThread,
+    /// Messages of the request thread to other nodes.
+    outgoing_messages: UnboundedReceiver<Outgoing>,
+    /// The nodes that the request thread was last given.
+    members: Vec<ClusterMember>,
     sampler: Sampler,
-    /// Whether it keeps the last minutes, for the thread that acts.
-    keeps: Arc<AtomicBool>,
-    files: Files,
-    account: Account,
-    heart: Heart,
-    /// Who waits for the reader to say how each capability is served.
-    examining: Vec<(Conn, Tag)>,
-    web: Web,
-    /// Tools of the request language that have monitors.
-    guests: Guests,
-    /// What is exposed to those who collect metrics.
-    exposed: Arc<Exposed>,
-    /// The socket; a service that only a page shows has none.
-    listening: Option<Listening>,
+    /// Whether the flight recorder is on, for the request thread.
+    flight_enabled: Arc<AtomicBool>,
+    files: FileReads,
+    usage: SelfUsage,
+    watchdog: Watchdog,
+    /// Calls that wait for the doctor report of the sampler thread.
+    waiting_for_doctor: Vec<(Conn, Tag)>,
+    http: HttpBridge,
+    /// Connections of request sessions that have monitors.
+    loopback: LoopbackSessions,
+    /// What metrics are exposed.
+    exposed: Arc<ScrapeConfig>,
+    /// The socket; absent if the daemon is reached over HTTP only.
+    socket: Option<SocketListener>,
     arrivals: Receiver<Arrival>,
     timer: Timer,
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
-    /// What the thread that reads was last told to attach.
-    told: Vec<Capability>,
+    /// The capabilities that the sampler thread was last given to attach.
+    attached: Vec<Capability>,
 }
 
 /// What can wake the loop.
-enum Woken {
-    Input(Option<Input>),
-    Letter(Letter),
-    Done(Done),
-    Beat(Ask),
-    Web(http::Ask),
-    Guest(relay::Ask),
+enum LoopEvent {
+    Input(Option<MonitorInput>),
+    BusMessage(BusMessage),
+    Sampler(SamplerResult),
+    Watchdog(WatchdogTick),
+    Http(http::DaemonRequest),
+    Loopback(loopback::LoopbackRequest),
     Hangup,
 }
 
-impl Loop {
-    /// All of it, listening.
-    async fn begin(
+impl DaemonLoop {
+    /// Opens the listeners and starts the threads.
+    async fn start(
         mut settings: Settings,
         backend: Box<dyn Backend>,
-        opening: Vec<Note>,
+        startup_notes: Vec<Note>,
     ) -> std::io::Result<Self> {
-        let listening = match settings.place.socket() {
-            Some(path) => Some(Listening::at(path).await?),
+        let socket = match settings.endpoint.socket() {
+            Some(path) => Some(SocketListener::bind(path).await?),
             None => None,
         };
-        let Config { limits, door, grants, budget, .. } = settings.loaded.config.clone();
+        let Config { limits, connections, grants, budget, .. } = settings.loaded.config.clone();
         let policy = Policy { hidden: settings.hidden, grants };
         let exposed = Arc::new(settings.loaded.config.exposed.clone());
-        let mut web = Web::new();
-        web.open(&settings.loaded.config, (&settings.place, settings.dial.take())).await?;
+        let mut http = HttpBridge::new();
+        http.open(&settings.loaded.config, (&settings.endpoint, settings.playback.take())).await?;
         let name = settings.node.name.as_str().into();
-        let own = member(&settings.node);
-        let keeps = Arc::new(AtomicBool::new(false));
-        let socket = settings.place.socket().map(Path::to_owned);
-        let dumps = settings.loaded.config.dumps.clone();
-        let hand = settings.hand.clone();
-        let service = Service { socket, keeps: Arc::clone(&keeps), dumps, hand };
-        let (monitors, guests) = relay::pair()?;
-        let ways = Ways { service, monitors };
-        let (outgoing, letters) = unbounded_channel();
+        let own = cluster_member(&settings.node);
+        let flight_enabled = Arc::new(AtomicBool::new(false));
+        let path = settings.endpoint.socket().map(Path::to_owned);
+        let dumps = settings.loaded.config.images.clone();
+        let worker_program = settings.worker_program.clone();
+        let service = Service {
+            socket: path,
+            keeps: Arc::clone(&flight_enabled),
+            dumps,
+            hand: worker_program,
+        };
+        let (monitors, loopback) = loopback::pair()?;
+        let links = PlatformLinks { service, monitors };
+        let (outgoing, outgoing_messages) = unbounded_channel();
         let (sender, arrivals) = channel(ARRIVALS);
         Ok(Self {
-            cluster: Cluster::alone(Engine::new(name, own_files(limits)), settings.node.clone()),
-            link: settings.link.take(),
-            clients: Clients::new(door, policy, own.node.0, sender),
-            hand: Hand::start(own, (settings.loaded.config.backend, ways), outgoing)?,
-            guests,
-            keeps,
-            letters,
+            cluster: Cluster::single_node(
+                MonitorEngine::new(name, with_file_owner(limits)),
+                settings.node.clone(),
+            ),
+            bus: settings.bus.take(),
+            clients: Clients::new(connections, policy, own.node.0, sender),
+            request_thread: RequestThread::start(
+                own,
+                (settings.loaded.config.backend, links),
+                outgoing,
+            )?,
+            loopback,
+            flight_enabled,
+            outgoing_messages,
             members: Vec::new(),
-            sampler: Sampler::start((settings.node.number, backend), opening)?,
-            files: Files::default(),
-            account: Account::new(budget),
-            heart: Heart::new(Duration::from_nanos(budget.window.0)),
-            examining: Vec::new(),
-            web,
+            sampler: Sampler::start((settings.node.number, backend), startup_notes)?,
+            files: FileReads::default(),
+            usage: SelfUsage::new(budget),
+            watchdog: Watchdog::new(Duration::from_nanos(budget.window.0)),
+            waiting_for_doctor: Vec::new(),
+            http,
             exposed,
-            listening,
+            socket,
             arrivals,
             timer: Timer::new()?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
-            told: Vec::new(),
+            attached: Vec::new(),
             settings,
         })
     }
 
-    /// Ends the threads and the conversations.
-    async fn end(mut self) {
+    /// Ends the threads and closes the connections.
+    async fn shut_down(mut self) {
         self.files.stop();
-        self.hand.stop();
-        self.web.close().await;
+        self.request_thread.stop();
+        self.http.close().await;
         self.clients.finish().await;
         self.sampler.stop();
     }
 
     async fn run(&mut self) {
         loop {
-            let input = match self.woken().await {
-                Woken::Input(input) => input,
-                Woken::Letter(letter) => self.receive(letter),
-                Woken::Done(done) => self.done(done),
-                Woken::Beat(ask) => self.ask(ask),
-                Woken::Web(ask) => {
-                    self.hear(ask);
+            let input = match self.next_event().await {
+                LoopEvent::Input(input) => input,
+                LoopEvent::BusMessage(message) => self.receive(message),
+                LoopEvent::Sampler(result) => self.sampler_result(result),
+                LoopEvent::Watchdog(tick) => self.watchdog_tick(tick),
+                LoopEvent::Http(request) => {
+                    self.http_request(request);
                     None
                 }
-                Woken::Guest(ask) => {
-                    self.relay(ask);
+                LoopEvent::Loopback(request) => {
+                    self.loopback_request(request);
                     None
                 }
-                Woken::Hangup => self.reload(),
+                LoopEvent::Hangup => self.reload(),
             };
             let Some(input) = input else { continue };
-            let over = matches!(input, Input::Shutdown);
+            let over = matches!(input, MonitorInput::Shutdown);
             self.input(input);
             if over {
                 return;
@@ -295,50 +311,52 @@ impl Loop {
         }
     }
 
-    async fn woken(&mut self) -> Woken {
+    async fn next_event(&mut self) -> LoopEvent {
         let due = self.cluster.due();
         tokio::select! {
             biased;
-            _ = self.terminate.recv() => Woken::Input(Some(Input::Shutdown)),
-            _ = self.interrupt.recv() => Woken::Input(Some(Input::Shutdown)),
-            _ = self.hangup.recv() => Woken::Hangup,
-            Some(done) = self.sampler.done.recv() => Woken::Done(done),
-            looked = self.files.next() => Woken::Input(Some(looked)),
-            () = self.timer.until(due) => Woken::Input(Some(Input::Tick)),
-            ask = self.heart.beat() => Woken::Beat(ask),
-            Some((to, letter)) = self.letters.recv() => {
-                self.write(to, letter);
-                Woken::Input(None)
+            _ = self.terminate.recv() => LoopEvent::Input(Some(MonitorInput::Shutdown)),
+            _ = self.interrupt.recv() => LoopEvent::Input(Some(MonitorInput::Shutdown)),
+            _ = self.hangup.recv() => LoopEvent::Hangup,
+            Some(result) = self.sampler.results.recv() => LoopEvent::Sampler(result),
+            stat = self.files.next_result() => LoopEvent::Input(Some(stat)),
+            () = self.timer.until(due) => LoopEvent::Input(Some(MonitorInput::Tick)),
+            tick = self.watchdog.tick() => LoopEvent::Watchdog(tick),
+            Some((to, message)) = self.outgoing_messages.recv() => {
+            self.send_outgoing(to, message);
+                LoopEvent::Input(None)
             }
-            letter = arrived(self.link.as_mut()) => Woken::Letter(letter),
-            ask = self.web.asked() => Woken::Web(ask),
-            ask = self.guests.asked() => Woken::Guest(ask),
-            () = self.hand.room(), if !self.hand.has_room() => Woken::Input(None),
-            Some(arrival) = self.arrivals.recv(), if self.hand.has_room() => {
-                Woken::Input(self.arrived(arrival))
+            message = next_bus_message(self.bus.as_mut()) => LoopEvent::BusMessage(message),
+            request = self.http.next_request() => LoopEvent::Http(request),
+            request = self.loopback.next_request() => LoopEvent::Loopback(request),
+            () = self.request_thread.wait_for_room(), if !self.request_thread.has_room() => {
+            LoopEvent::Input(None)
             }
-            Ok(stream) = connected(self.listening.as_ref()) => {
-                Woken::Input(self.clients.open(stream))
+            Some(arrival) = self.arrivals.recv(), if self.request_thread.has_room() => {
+                LoopEvent::Input(self.client_arrival(arrival))
+            }
+            Ok(stream) = next_connection(self.socket.as_ref()) => {
+                LoopEvent::Input(self.clients.open(stream))
             }
         }
     }
 }
 
-impl Loop {
-    /// A call goes to the engine of monitors, a request to the thread that acts.
-    fn arrived(&mut self, arrival: Arrival) -> Option<Input> {
+impl DaemonLoop {
+    /// Passes a call to the monitor engine and a request to the request thread.
+    fn client_arrival(&mut self, arrival: Arrival) -> Option<MonitorInput> {
         let mut input = None;
-        for said in self.clients.arrived(arrival) {
-            match said {
-                Said::Input(it) => input = Some(it),
-                Said::Closed(conn) => self.hand.closed(conn),
-                Said::Request(conn, line, first) => {
-                    self.meet();
+        for client_input in self.clients.receive(arrival) {
+            match client_input {
+                ClientInput::Input(call) => input = Some(call),
+                ClientInput::Closed(conn) => self.request_thread.close_session(conn),
+                ClientInput::Request(conn, line, first) => {
+                    self.update_members();
                     if let Some((tool, outbox)) = first {
-                        self.hand.opened(tool, outbox);
+                        self.request_thread.open_session(tool, outbox);
                     }
-                    if !self.hand.said(conn, line) {
-                        self.clients.unheard(conn);
+                    if !self.request_thread.send_request(conn, line) {
+                        self.clients.reply_unavailable(conn);
                     }
                 }
             }
@@ -347,22 +365,22 @@ impl Loop {
     }
 }
 
-/// Waits for somebody who connects; for ever, where there is no socket.
-async fn connected(listening: Option<&Listening>) -> std::io::Result<UnixStream> {
-    match listening {
-        Some(listening) => listening.listener.accept().await.map(|(stream, _)| stream),
+/// Waits for the next connection; forever, if there is no socket.
+async fn next_connection(socket: Option<&SocketListener>) -> std::io::Result<UnixStream> {
+    match socket {
+        Some(socket) => socket.listener.accept().await.map(|(stream, _)| stream),
         None => std::future::pending().await,
     }
 }
 
-/// Waits for a message of another node; for ever, where there is no link.
-async fn arrived(link: Option<&mut Box<dyn Link>>) -> Letter {
-    let letter = match link {
-        Some(link) => link.arrivals().recv().await,
+/// Waits for a message of another node; forever, if there is no bus.
+async fn next_bus_message(bus: Option<&mut Box<dyn Bus>>) -> BusMessage {
+    let message = match bus {
+        Some(bus) => bus.arrivals().recv().await,
         None => None,
     };
-    match letter {
-        Some(letter) => letter,
+    match message {
+        Some(message) => message,
         None => std::future::pending().await,
     }
 }

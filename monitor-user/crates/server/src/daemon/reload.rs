@@ -1,54 +1,58 @@
-//! A new configuration for a service that runs: taken whole, or not at all.
+//! Applies a new configuration to a running daemon: as a whole, or not at all.
 //!
-//! In: the configuration that holds, the one that was read. Out: the one that holds from now on,
-//! and what of it only a new start takes over. Reads no file itself.
+//! In: the current configuration and the one that was read. Out: the configuration from now on,
+//! and the changes that need a restart. Reads no file itself.
 
-use super::config::{Config, Loaded, Wrong};
+use super::config::{Config, ConfigError, LoadedConfig};
 
-/// How a running service reads its configuration again.
-pub type Reload = Box<dyn Fn() -> Result<Loaded, Wrong>>;
+/// Reads the configuration file again.
+pub type Reload = Box<dyn Fn() -> Result<LoadedConfig, ConfigError>>;
 
-/// What a new configuration comes to.
+/// The effect of a new configuration.
 #[derive(Debug, PartialEq)]
-pub struct Change {
-    /// What holds from now on.
+pub struct ConfigChange {
+    /// The configuration from now on.
     pub config: Config,
-    /// What was written and needs a new start, as sentences.
-    pub waits: Vec<String>,
+    /// Changes that need a restart, one sentence each.
+    pub need_restart: Vec<String>,
 }
 
-/// The change from one to the other.
-pub fn change(now: &Config, new: Config) -> Change {
-    let mut waits = Vec::new();
+/// The change from `now` to `new`.
+pub fn change(now: &Config, new: Config) -> ConfigChange {
+    let mut need_restart = Vec::new();
     if new.socket != now.socket {
-        waits.push("socket.path: a new socket needs a new start".to_owned());
+        need_restart.push("socket.path: another socket needs a restart".to_owned());
     }
     if new.backend != now.backend {
-        waits.push("backend.name: another backend needs a new start".to_owned());
+        need_restart.push("backend.name: another backend needs a restart".to_owned());
     }
     if new.http != now.http {
-        waits.push("http: the listener needs a new start; what is in metrics does not".to_owned());
+        need_restart
+            .push("http: the listener needs a restart; changes of [metrics] do not".to_owned());
     }
     if new.push != now.push {
-        waits.push("otlp: another collector or pace needs a new start".to_owned());
+        need_restart.push("otlp: another collector or period needs a restart".to_owned());
     }
     let (socket, http, push) = (now.socket.clone(), now.http.clone(), now.push.clone());
     let config = Config { socket, http, push, backend: now.backend, ..new };
-    Change { config, waits }
+    ConfigChange { config, need_restart }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_backends::select::Choice;
+    use monitor_backends::select::BackendChoice;
 
     #[test]
-    fn limits_change_and_what_needs_a_new_start_is_said() {
+    fn limits_change_at_once_and_a_backend_needs_a_restart() {
         let now = Config::default();
-        let mut new = Config { backend: Choice::Procfs, ..Config::default() };
+        let mut new = Config { backend: BackendChoice::Procfs, ..Config::default() };
         new.limits.monitors = 3;
         let change = change(&now, new);
-        assert_eq!((change.config.limits.monitors, change.config.backend), (3, Choice::Auto));
-        assert_eq!(change.waits, ["backend.name: another backend needs a new start"]);
+        assert_eq!(
+            (change.config.limits.monitors, change.config.backend),
+            (3, BackendChoice::Auto)
+        );
+        assert_eq!(change.need_restart, ["backend.name: another backend needs a restart"]);
     }
 }

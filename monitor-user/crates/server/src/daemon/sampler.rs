@@ -1,36 +1,37 @@
-//! The thread that reads: one reading for all who are due, each of whom looks at it.
+//! The sampler thread: one reading for all due consumers.
 //!
-//! In: views. Out: the same views, with what they saw. A slow reading delays those who wait for
-//! it and nobody else, because calls are answered by another thread.
+//! In: jobs with consumers. Out: the same consumers with their outputs. A slow reading delays its
+//! consumers and nothing else, because the loop answers calls on another thread.
 
-use super::config::Keeping;
-use super::dead::Dead;
-use super::flight::{self, Recorder};
-use super::timer::about;
-use crate::http::Sight;
+use super::awaited_exit_records::AwaitedExitRecords;
+use super::config::FlightConfig;
+use super::flight::{self, FlightRecorder};
+use super::timer::sleep_until;
+use crate::http::AccessLevel;
 use crate::metrics;
 use monitor_backend::Backend;
-use monitor_backends::hold;
 use monitor_backends::host::Host;
+use monitor_backends::pidfd_watch;
 use monitor_format::exposition::Encoding;
 use monitor_model::probe::Probe;
-use monitor_model::request::Rank;
+use monitor_model::read_spec::Capability;
+use monitor_model::request::RankTarget;
 use monitor_model::sample::Note;
 use monitor_model::status::Refusal;
-use monitor_model::want::Capability;
-use monitor_monitors::{Key, Look};
+use monitor_monitors::{MonitorKey, ReadRequest};
 use monitor_protocol::Conn;
-use monitor_protocol::answer::Handed;
+use monitor_protocol::answer::FlightPart;
 use monitor_protocol::call::Tag;
+use monitor_protocol::doctor::DoctorReport;
 use monitor_protocol::params;
-use monitor_protocol::status::Own;
-use monitor_sampling::census::Claim;
-use monitor_sampling::examination::{Examination, Found};
-use monitor_sampling::eye::Eye;
-use monitor_sampling::round::{Rounds, Turn};
-use monitor_sampling::scrape::{Exposed, Order, Scrape};
-use monitor_sampling::veil::Veil;
-use monitor_sys::pidfd::Ends;
+use monitor_protocol::status::DaemonStatus;
+use monitor_sampling::consumer::Consumer;
+use monitor_sampling::doctor_report::{BackendState, doctor_report};
+use monitor_sampling::job_index::RankClaim;
+use monitor_sampling::scrape::{MetricsConsumer, ScrapeConfig, ScrapeFormat};
+use monitor_sampling::shared_read::{ReadJob, SharedReader};
+use monitor_sampling::visibility::Visibility;
+use monitor_sys::pidfd::ExitWatch;
 use monitor_sys::{clock, readable};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,91 +41,90 @@ use std::thread::JoinHandle;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// What the thread is asked for.
-pub enum Job {
-    /// A reading.
-    Look(Work),
-    /// Attach this, and let go of what is not needed any more.
-    Need(Vec<Capability>),
-    /// Tell which ranks are here, now and whenever that changes.
-    Ranks,
-    /// See whether processes can be registered, and do it.
-    Claims(Vec<(Key, Claim)>),
-    /// Metrics.
+/// A job for the sampler thread.
+pub enum SamplerJob {
+    /// Read for these monitors.
+    Read(DueReads),
+    /// Attach these capabilities, and detach the others.
+    SetNeeded(Vec<Capability>),
+    /// Report the ranks of this node, now and after each change.
+    WatchRanks,
+    /// Register processes as ranks, if possible.
+    Claims(Vec<(MonitorKey, RankClaim)>),
+    /// Make metrics.
     Scrape(Box<ScrapeJob>),
-    /// Keep the last minutes, or no more.
-    Keep(Keeping),
-    /// A part of them for somebody.
-    Hand {
-        /// Whom.
+    /// Turn the flight recorder on or off.
+    ConfigureFlight(FlightConfig),
+    /// Send a part of the flight recording to a client.
+    ExportFlight {
+        /// The connection of the client.
         to: Conn,
-        /// The tag of his call.
+        /// The tag of its call.
         tag: Tag,
-        /// Which part.
-        asked: params::Flight,
+        /// The requested part.
+        part: params::Flight,
     },
-    /// How each capability is served.
-    Examine,
-    /// The same for our own account, without looking at the host.
-    Account {
-        /// Whether run times are counted from now to the next such question.
-        counted: bool,
+    /// Make the doctor report.
+    Doctor,
+    /// Report the counts of the probes.
+    ReadUsage {
+        /// Whether the run time of programs is counted until the next such job.
+        count_run_time: bool,
     },
 }
 
-/// What it has done.
-pub enum Done {
-    /// Everybody has looked.
-    Looked(Vec<Look>),
-    /// Somebody whom these monitors watch has ended, and his last record is there.
-    Ended(Vec<Key>),
-    /// What became of claims.
-    Claimed(Vec<(Key, Result<(), Refusal>)>),
-    /// The ranks that are here now.
-    Ranks(Vec<Rank>),
-    /// Metrics, or why there are none.
-    Scraped(Sight, Encoding, Result<Vec<u8>, String>),
-    /// A part of what was kept.
-    Handed(Conn, Tag, Result<Handed, Refusal>),
-    /// What it found.
-    Examined(Box<Examination>),
-    /// What each capability did until now.
-    Accounted(Vec<Probe>),
+/// The result of a job.
+pub enum SamplerResult {
+    /// The monitors, with their outputs.
+    Read(Vec<ReadRequest>),
+    /// A process that these monitors watch has ended, and its final record has arrived.
+    Ended(Vec<MonitorKey>),
+    /// The results of registrations.
+    Claimed(Vec<(MonitorKey, Result<(), Refusal>)>),
+    /// The ranks of this node.
+    Ranks(Vec<RankTarget>),
+    /// The metrics, or why there are none.
+    Scraped(AccessLevel, Encoding, Result<Vec<u8>, String>),
+    /// A part of the flight recording.
+    FlightChunk(Conn, Tag, Result<FlightPart, Refusal>),
+    /// The doctor report.
+    Doctor(Box<DoctorReport>),
+    /// The probes with their counts.
+    Usage(Vec<Probe>),
 }
 
-/// Work for the thread.
-pub struct Work {
-    /// Who is due.
-    pub looks: Vec<Look>,
-    /// What is given up, and the sentence that says so.
+/// Monitors that are due for a reading.
+pub struct DueReads {
+    /// The due monitors.
+    pub monitors: Vec<ReadRequest>,
+    /// The capabilities given up, each with its note.
     pub shed: Vec<(Capability, String)>,
 }
 
-/// An order for metrics.
+/// A scrape.
 pub struct ScrapeJob {
-    /// For whom.
-    pub sight: Sight,
-    /// Through which veil he looks.
-    pub veil: Veil,
-    /// What is exposed.
-    pub exposed: Arc<Exposed>,
-    /// How it is written.
+    /// The access level of the client.
+    pub access: AccessLevel,
+    /// The processes that it may see.
+    pub visibility: Visibility,
+    /// Which metrics are exposed.
+    pub exposed: Arc<ScrapeConfig>,
+    /// Their encoding.
     pub encoding: Encoding,
-    /// The service's own numbers.
-    pub own: Own,
-    /// What must be attached.
+    /// The daemon's own numbers.
+    pub status: DaemonStatus,
+    /// The capabilities to attach.
     pub capabilities: Vec<Capability>,
-    /// What is given up, and the sentence that says so.
+    /// The capabilities given up, each with its note.
     pub shed: Vec<(Capability, String)>,
 }
 
-/// The thread's two ends.
+/// The handle of the sampler thread.
 pub struct Sampler {
-    /// Work goes in here. There is never more than one reading of it, one account, and one
-    /// examination.
-    pub work: UnboundedSender<Job>,
-    /// And comes back here.
-    pub done: UnboundedReceiver<Done>,
+    /// Jobs. At most one reading, one usage query and one doctor report wait here.
+    pub jobs: UnboundedSender<SamplerJob>,
+    /// Results.
+    pub results: UnboundedReceiver<SamplerResult>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -132,56 +132,61 @@ impl Sampler {
     /// Starts the thread with a backend of its own.
     pub fn start(
         (node, backend): (u32, Box<dyn Backend>),
-        opening: Vec<Note>,
+        startup_notes: Vec<Note>,
     ) -> std::io::Result<Self> {
-        let (work, queue) = unbounded_channel();
-        let (back, done) = unbounded_channel();
-        let (rounds, ends) = (Rounds::new((node, backend), opening), Ends::new()?);
-        let (dead, collectors) = (Dead::default(), HashMap::new());
-        let recorder = None;
-        let reader = Reader { rounds, back, ends, dead, collectors, recorder, counting: None };
+        let (jobs, queue) = unbounded_channel();
+        let (sender, results) = unbounded_channel();
+        let sampler = SamplerThread {
+            reader: SharedReader::new((node, backend), startup_notes),
+            results: sender,
+            exit_watch: ExitWatch::new()?,
+            awaited_exits: AwaitedExitRecords::default(),
+            collectors: HashMap::new(),
+            recorder: None,
+            run_time_stats: None,
+        };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(reader.run(queue)),
-                Err(error) => tracing::error!("cannot start the thread that reads: {error}"),
+                Ok(runtime) => runtime.block_on(sampler.run(queue)),
+                Err(error) => tracing::error!("cannot start the sampler thread: {error}"),
             }
         })?;
-        Ok(Self { work, done, thread: Some(thread) })
+        Ok(Self { jobs, results, thread: Some(thread) })
     }
 
-    /// Ends the thread; what is attached is detached.
+    /// Ends the thread, which detaches all probes.
     pub fn stop(mut self) {
         let (closed, _) = unbounded_channel();
-        self.work = closed;
+        self.jobs = closed;
         if let Some(thread) = self.thread.take() {
-            // A panic there was told as it happened.
+            // A panic of the thread has been logged.
             let _ = thread.join();
         }
     }
 }
 
-struct Reader {
-    rounds: Rounds,
-    back: UnboundedSender<Done>,
-    /// Waits for the end of those who are watched by name.
-    ends: Ends,
-    dead: Dead,
-    /// The eyes of those who collect metrics, and what is exposed to them.
-    collectors: HashMap<Sight, (Arc<Exposed>, Eye)>,
-    /// Keeps the last minutes, if they are wanted.
-    recorder: Option<Recorder>,
-    /// Held while the kernel counts the run time of programs.
-    counting: Option<OwnedFd>,
+struct SamplerThread {
+    reader: SharedReader,
+    results: UnboundedSender<SamplerResult>,
+    /// Waits for the exit of processes that monitors watch by pid.
+    exit_watch: ExitWatch,
+    awaited_exits: AwaitedExitRecords,
+    /// The consumer of each access level, and what is exposed to it.
+    collectors: HashMap<AccessLevel, (Arc<ScrapeConfig>, Consumer)>,
+    /// The flight recorder, if it is on.
+    recorder: Option<FlightRecorder>,
+    /// Open while the kernel counts the run time of programs.
+    run_time_stats: Option<OwnedFd>,
 }
 
-impl Reader {
-    async fn run(mut self, mut queue: UnboundedReceiver<Job>) {
-        let own = self.rounds.backend().wake().and_then(|fd| fd.try_clone_to_owned().ok());
-        let wake = own.and_then(|fd| readable::readable(fd).ok());
-        let ends = self.ends.as_fd().try_clone_to_owned().and_then(readable::readable).ok();
+impl SamplerThread {
+    async fn run(mut self, mut queue: UnboundedReceiver<SamplerJob>) {
+        let wake = self.reader.backend().wake_fd().and_then(|fd| fd.try_clone_to_owned().ok());
+        let wake = wake.and_then(|fd| readable::readable(fd).ok());
+        let exits = self.exit_watch.as_fd().try_clone_to_owned().and_then(readable::readable).ok();
         loop {
-            let (due, again) = (self.rounds.due(), self.dead.due());
+            let (due, check) = (self.reader.due(), self.awaited_exits.due());
             let record = self.recorder.as_ref().map(|it| it.due());
             tokio::select! {
                 biased;
@@ -189,135 +194,145 @@ impl Reader {
                     Some(job) => self.job(job),
                     None => return,
                 },
-                () = records(wake.as_ref()) => self.rounds.backend().drain(),
-                () = records(ends.as_ref()) => self.dead.take(&self.ends.ended(), clock::boot()),
-                () = about(again) => self.settle(),
-                () = about(record) => self.record(),
-                () = about(due) => self.rounds.tend(clock::boot()),
+                () = wait_readable(wake.as_ref()) => self.reader.backend().drain(),
+                () = wait_readable(exits.as_ref()) => {
+                self.awaited_exits.add(&self.exit_watch.take_ended(), clock::boot());
+                }
+                () = sleep_until(check) => self.check_exit_records(),
+                () = sleep_until(record) => self.record(),
+                () = sleep_until(due) => self.reader.maintain(clock::boot()),
             }
-            if let Some(ranks) = self.rounds.news() {
-                self.tell(Done::Ranks(ranks));
+            if let Some(ranks) = self.reader.changed_ranks() {
+                self.send(SamplerResult::Ranks(ranks));
             }
         }
     }
 
-    fn job(&mut self, job: Job) {
+    fn job(&mut self, job: SamplerJob) {
         match job {
-            Job::Look(work) => self.work(work),
-            Job::Need(capabilities) => self.rounds.need(capabilities, clock::boot()),
-            Job::Ranks => self.rounds.count_ranks(clock::boot()),
-            Job::Claims(claims) => {
+            SamplerJob::Read(due) => self.read(due),
+            SamplerJob::SetNeeded(capabilities) => {
+                self.reader.set_needed(capabilities, clock::boot());
+            }
+            SamplerJob::WatchRanks => self.reader.track_ranks(clock::boot()),
+            SamplerJob::Claims(claims) => {
                 let (keys, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
-                let settled = self.rounds.claim(&claims);
-                self.tell(Done::Claimed(keys.into_iter().zip(settled).collect()));
+                let settled = self.reader.register_ranks(&claims);
+                self.send(SamplerResult::Claimed(keys.into_iter().zip(settled).collect()));
             }
-            Job::Scrape(job) => {
-                let (sight, encoding) = (job.sight, job.encoding);
-                let seen = self.scrape(*job).map_err(|refusal| refusal.message);
-                self.tell(Done::Scraped(sight, encoding, seen));
+            SamplerJob::Scrape(job) => {
+                let (access, encoding) = (job.access, job.encoding);
+                let metrics = self.scrape(*job).map_err(|refusal| refusal.message);
+                self.send(SamplerResult::Scraped(access, encoding, metrics));
             }
-            Job::Keep(keeping) => self.keep(keeping),
-            Job::Hand { to, tag, asked } => {
-                let handed = self.recorder.as_mut().map(|it| it.hand(asked));
-                self.tell(Done::Handed(to, tag, handed.ok_or_else(flight::off)));
+            SamplerJob::ConfigureFlight(config) => self.configure_flight(config),
+            SamplerJob::ExportFlight { to, tag, part } => {
+                let chunk = self.recorder.as_mut().map(|it| it.export(part));
+                let chunk = chunk.ok_or_else(flight::off_refusal);
+                self.send(SamplerResult::FlightChunk(to, tag, chunk));
             }
-            Job::Examine => {
-                let found = Box::new(self.examine());
-                self.tell(Done::Examined(found));
+            SamplerJob::Doctor => {
+                let report = Box::new(self.doctor());
+                self.send(SamplerResult::Doctor(report));
             }
-            Job::Account { counted } => self.account(counted),
+            SamplerJob::ReadUsage { count_run_time } => self.read_usage(count_run_time),
         }
     }
 
-    /// What the probes have counted; whether the kernel counts their time is set anew.
-    fn account(&mut self, counted: bool) {
-        let probes = self.rounds.backend().probes();
-        self.counting = None;
-        if counted {
-            self.counting = self.rounds.backend().statistics();
+    /// Reports the counts of the probes, and turns the kernel's count of run time on or off.
+    fn read_usage(&mut self, count_run_time: bool) {
+        let probes = self.reader.backend().probes();
+        self.run_time_stats = None;
+        if count_run_time {
+            self.run_time_stats = self.reader.backend().enable_bpf_stats();
         }
-        self.tell(Done::Accounted(probes));
+        self.send(SamplerResult::Usage(probes));
     }
 
-    /// What was kept stays, unless it is to be kept otherwise.
-    fn keep(&mut self, keeping: Keeping) {
-        if self.recorder.as_ref().is_none_or(|it| it.keeping() != keeping) {
-            let backend = self.rounds.backend().source().name();
-            self.recorder = Recorder::new(keeping, backend, clock::boot());
+    /// Replaces the flight recorder, unless its configuration is the same.
+    fn configure_flight(&mut self, config: FlightConfig) {
+        if self.recorder.as_ref().is_none_or(|it| it.config() != config) {
+            let backend = self.reader.backend().kind().name();
+            self.recorder = FlightRecorder::new(config, backend, clock::boot());
         }
     }
 
     fn record(&mut self) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.look(&mut self.rounds, clock::boot());
+            recorder.record(&mut self.reader, clock::boot());
         }
     }
 
-    fn tell(&self, done: Done) {
-        // The loop is gone only if the service ends.
-        let _ = self.back.send(done);
+    fn send(&self, result: SamplerResult) {
+        // Fails only if the daemon is shutting down.
+        let _ = self.results.send(result);
     }
 
-    /// As it is: nothing is attached for it, and nobody is made to run into a hook.
-    fn examine(&mut self) -> Examination {
-        let notes = self.rounds.notes();
-        let backend = self.rounds.backend();
-        let found = Found { backend: backend.source().name(), probes: backend.probes(), notes };
+    /// The doctor report. Attaches nothing for it.
+    fn doctor(&mut self) -> DoctorReport {
+        let notes = self.reader.notes();
+        let backend = self.reader.backend();
+        let state =
+            BackendState { backend: backend.kind().name(), probes: backend.probes(), notes };
         let host = Host::read(Path::new("/"));
-        Examination { service: true, ..Examination::of(&host, Some(&found)) }
+        DoctorReport { service: true, ..doctor_report(&host, Some(&state)) }
     }
 
-    /// One reading for whoever collects. His eye stays, so that counters of groups only grow; where
-    /// something else is exposed than before, it begins anew.
+    /// Reads for a scrape. The consumer of an access level is kept, so that the counters of groups
+    /// only grow; it is replaced if the exposed metrics changed.
     fn scrape(&mut self, job: ScrapeJob) -> Result<Vec<u8>, Refusal> {
-        self.rounds.need(job.capabilities, clock::boot());
-        self.rounds.shed(job.shed);
-        let own = metrics::own(&job.own, &self.rounds.backend().probes());
-        let there =
-            self.collectors.remove(&job.sight).filter(|it| Arc::ptr_eq(&it.0, &job.exposed));
-        let mut scrape = match there {
-            Some((_, Eye::Scrape(scrape))) => scrape,
-            _ => Box::new(Scrape::new(&job.exposed, job.veil)?),
+        self.reader.set_needed(job.capabilities, clock::boot());
+        self.reader.set_shed(job.shed);
+        let own = metrics::self_metrics(&job.status, &self.reader.backend().probes());
+        let existing =
+            self.collectors.remove(&job.access).filter(|it| Arc::ptr_eq(&it.0, &job.exposed));
+        let mut scrape = match existing {
+            Some((_, Consumer::Scrape(scrape))) => scrape,
+            _ => Box::new(MetricsConsumer::new(&job.exposed, job.visibility)?),
         };
-        scrape.order(Order { encoding: job.encoding, own });
-        let mut eye = Eye::Scrape(scrape);
-        let mut turns = [Turn { view: &mut eye, seen: None }];
-        self.rounds.look(&mut turns);
-        let [turn] = turns;
-        let seen = turn.seen;
-        self.collectors.insert(job.sight, (job.exposed, eye));
-        seen.unwrap_or_else(|| Err(Refusal::bad("nothing was read"))).map(|seen| seen.json)
+        scrape.set_format(ScrapeFormat { encoding: job.encoding, service_metrics: own });
+        let mut consumer = Consumer::Scrape(scrape);
+        let mut jobs = [ReadJob { consumer: &mut consumer, result: None }];
+        self.reader.read_for_all(&mut jobs);
+        let [read] = jobs;
+        let output = read.result;
+        self.collectors.insert(job.access, (job.exposed, consumer));
+        output.unwrap_or_else(|| Err(Refusal::bad("nothing was read"))).map(|output| output.bytes)
     }
 
-    fn work(&mut self, work: Work) {
-        self.rounds.shed(work.shed);
-        let mut looks = work.looks;
-        let mut turns: Vec<_> =
-            looks.iter_mut().map(|look| Turn { view: &mut look.view, seen: None }).collect();
-        self.rounds.look(&mut turns);
-        let seen: Vec<_> = turns.into_iter().map(|turn| turn.seen).collect();
+    fn read(&mut self, work: DueReads) {
+        self.reader.set_shed(work.shed);
+        let mut looks = work.monitors;
+        let mut turns: Vec<_> = looks
+            .iter_mut()
+            .map(|look| ReadJob { consumer: &mut look.consumer, result: None })
+            .collect();
+        self.reader.read_for_all(&mut turns);
+        let seen: Vec<_> = turns.into_iter().map(|turn| turn.result).collect();
         for (look, seen) in looks.iter_mut().zip(seen) {
-            look.seen = seen;
+            look.result = seen;
         }
         for look in &mut looks {
             let key = look.key;
-            look.view.hold(&mut |id| hold::hold(&self.ends, id, Dead::mark(key, id.pid)));
+            look.consumer.open_pidfds(&mut |id| {
+                pidfd_watch::watch(&self.exit_watch, id, AwaitedExitRecords::token(key, id.pid))
+            });
         }
-        self.tell(Done::Looked(looks));
+        self.send(SamplerResult::Read(looks));
     }
 
-    /// Tells whose last records have come.
-    fn settle(&mut self) {
-        let unsettled = self.rounds.unsettled(&self.dead.pids());
-        let keys = self.dead.settled(&unsettled, clock::boot());
+    /// Reports the monitors whose ended processes have their final records.
+    fn check_exit_records(&mut self) {
+        let unsettled = self.reader.awaiting_exit_record(&self.awaited_exits.pids());
+        let keys = self.awaited_exits.take_arrived(&unsettled, clock::boot());
         if !keys.is_empty() {
-            self.tell(Done::Ended(keys));
+            self.send(SamplerResult::Ended(keys));
         }
     }
 }
 
-/// Waits for records; for ever, where there is no ring buffer.
-async fn records(wake: Option<&AsyncFd<OwnedFd>>) {
+/// Waits until the descriptor is readable; forever, if there is none.
+async fn wait_readable(wake: Option<&AsyncFd<OwnedFd>>) {
     let Some(wake) = wake else { return std::future::pending().await };
     if let Ok(mut ready) = wake.readable().await {
         ready.clear_ready();

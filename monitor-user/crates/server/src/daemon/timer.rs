@@ -1,7 +1,7 @@
-//! When a loop is woken because time has passed.
+//! Timers of the loops.
 //!
-//! For ticks by a timer of the kernel: that of tokio counts milliseconds and rounds up twice, and
-//! what a tick is late by that, it cannot wait for others who could share its reading.
+//! Ticks use a timerfd: the timer of tokio counts milliseconds and rounds up twice, and a late
+//! tick has less time left to share its reading with other monitors.
 
 use monitor_model::id::Ns;
 use monitor_sys::{clock, readable, timer};
@@ -10,39 +10,38 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// A timer that is set only when it is to ring at another time.
+/// A timerfd that is set only when its deadline changes.
 pub struct Timer {
     timer: AsyncFd<OwnedFd>,
-    set: Option<Ns>,
+    due: Option<Ns>,
 }
 
 impl Timer {
-    /// One that does not ring.
+    /// A timer without a deadline.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { timer: readable::readable(timer::new()?)?, set: None })
+        Ok(Self { timer: readable::readable(timer::new()?)?, due: None })
     }
 
-    /// Until this time of `CLOCK_BOOTTIME`; for ever, without one. It may be given up and called
-    /// again.
+    /// Waits until this time of `CLOCK_BOOTTIME`; forever, without one. Cancel-safe.
     pub async fn until(&mut self, due: Option<Ns>) {
-        match self.rings(due).await {
-            Ok(()) => self.set = None,
-            // The kernel refuses no time; if it did, looking too often would do less harm.
-            Err(error) => tracing::error!("the timer of the service: {error}"),
+        match self.wait(due).await {
+            Ok(()) => self.due = None,
+            // The kernel refuses no deadline; if it did, a spurious tick is harmless.
+            Err(error) => tracing::error!("the timer of the daemon: {error}"),
         }
     }
 
-    async fn rings(&mut self, due: Option<Ns>) -> io::Result<()> {
-        if self.set != due {
+    async fn wait(&mut self, due: Option<Ns>) -> io::Result<()> {
+        if self.due != due {
             timer::set(self.timer.get_ref(), due)?;
-            self.set = due;
+            self.due = due;
         }
         loop {
             let mut ready = self.timer.readable().await?;
-            let taken = timer::take(self.timer.get_ref());
-            // Nothing is left to read, so it is not looked at again before it rings.
+            let taken = timer::acknowledge(self.timer.get_ref());
+            // Nothing is left to read until the next expiration.
             ready.clear_ready();
-            // It may have been set anew since it rang.
+            // `WouldBlock`: it was set again after it expired.
             if !taken.as_ref().is_err_and(|it| it.kind() == io::ErrorKind::WouldBlock) {
                 return taken;
             }
@@ -50,8 +49,8 @@ impl Timer {
     }
 }
 
-/// Until about this time, for what may be a millisecond or two late; for ever, without one.
-pub async fn about(due: Option<Ns>) {
+/// Waits until about this time, up to two milliseconds late; forever, without one.
+pub async fn sleep_until(due: Option<Ns>) {
     match due {
         Some(due) => tokio::time::sleep(Duration::from_nanos(due.since(clock::boot()).0)).await,
         None => std::future::pending().await,

@@ -1,49 +1,49 @@
-//! Who may come in: so many connections at once, and none that says nothing keeps others out.
+//! Admission of connections: a limited number, of which silent ones give way to new ones.
 //!
-//! In: connections as they come, speak and go. Out: a place, or none. Where every place is taken,
-//! the connection that has been silent for the longest has to go; where all have spoken, the new
-//! one does. What was turned away is counted by kind.
+//! In: connections as they open, send requests and close. Out: a slot, or none. When all slots are
+//! taken, the connection that has been silent longest is closed; if none is silent, the new one
+//! is. Refused and closed connections are counted by kind.
 
-use monitor_protocol::status::Http;
+use monitor_protocol::status::HttpStatus;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::AbortHandle;
 
-/// The places.
+/// The slots.
 #[derive(Clone)]
 pub struct Admission {
-    most: usize,
-    state: Arc<Mutex<State>>,
+    max: usize,
+    state: Arc<Mutex<AdmissionState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct AdmissionState {
     next: u64,
-    /// Connections that are there.
-    there: usize,
-    /// Those of them that have said nothing, the oldest first.
+    /// Open connections.
+    open: usize,
+    /// Open connections that have sent no request, the oldest first.
     silent: BTreeMap<u64, AbortHandle>,
     requests: u64,
     refused: BTreeMap<&'static str, u64>,
 }
 
-/// A place; free again when dropped.
-pub struct Place {
-    /// Of which connection.
+/// A slot; free again when dropped.
+pub struct AdmissionSlot {
+    /// The number of the connection.
     pub number: u64,
     admission: Admission,
 }
 
 impl Admission {
-    /// So many places.
-    pub fn new(most: usize) -> Self {
-        Self { most, state: Arc::default() }
+    /// `max` free slots.
+    pub fn new(max: usize) -> Self {
+        Self { max, state: Arc::default() }
     }
 
-    /// A connection has come.
-    pub fn enter(&self) -> Option<Place> {
+    /// A slot for a new connection, if one is or becomes free.
+    pub fn admit(&self) -> Option<AdmissionSlot> {
         let mut state = self.lock();
-        if state.there >= self.most {
+        if state.open >= self.max {
             match state.silent.pop_first() {
                 Some((_, oldest)) => {
                     oldest.abort();
@@ -55,52 +55,52 @@ impl Admission {
                 }
             }
         }
-        state.there += 1;
+        state.open += 1;
         state.next += 1;
-        Some(Place { number: state.next, admission: self.clone() })
+        Some(AdmissionSlot { number: state.next, admission: self.clone() })
     }
 
-    /// It has not spoken yet; this ends it.
-    pub fn silent(&self, number: u64, end: AbortHandle) {
+    /// Notes a connection without a request, and the handle that closes it.
+    pub fn add_silent(&self, number: u64, end: AbortHandle) {
         if !end.is_finished() {
             self.lock().silent.insert(number, end);
         }
     }
 
-    /// It speaks.
-    pub fn spoke(&self, number: u64) {
+    /// Counts a request: the connection is not silent.
+    pub fn request_received(&self, number: u64) {
         let mut state = self.lock();
         state.requests += 1;
         state.silent.remove(&number);
     }
 
-    /// Something was turned away.
+    /// Counts a refusal.
     pub fn count(&self, kind: &'static str) {
         *self.lock().refused.entry(kind).or_default() += 1;
     }
 
-    /// What it counted.
-    pub fn counts(&self) -> Http {
+    /// The counts.
+    pub fn counts(&self) -> HttpStatus {
         let state = self.lock();
-        Http {
-            connections: state.there as u64,
+        HttpStatus {
+            connections: state.open as u64,
             requests: state.requests,
             refused: state.refused.iter().map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
-            ..Http::default()
+            ..HttpStatus::default()
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is whole, whatever became of who made it.
+    fn lock(&self) -> MutexGuard<'_, AdmissionState> {
+        // The state is consistent after each change, so a poisoned lock is harmless.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place {
+impl Drop for AdmissionSlot {
     fn drop(&mut self) {
         let mut state = self.admission.lock();
         state.silent.remove(&self.number);
-        state.there -= 1;
+        state.open -= 1;
     }
 }
 
@@ -109,26 +109,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_silent_one_makes_room_and_who_has_spoken_stays() {
+    fn the_oldest_silent_connection_gives_way_and_active_ones_stay() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a loop");
         runtime.block_on(async {
             let admission = Admission::new(2);
             let come = || {
-                let place = admission.enter()?;
+                let place = admission.admit()?;
                 let number = place.number;
                 let task = tokio::spawn(async move {
                     let _place = place;
                     std::future::pending::<()>().await;
                 });
-                admission.silent(number, task.abort_handle());
+                admission.add_silent(number, task.abort_handle());
                 Some((number, task))
             };
             let (first, speaker) = come().expect("a place");
-            admission.spoke(first);
+            admission.request_received(first);
             let (_, silent) = come().expect("a place");
             let (third, _task) = come().expect("the place of the silent one");
             assert!(silent.await.is_err_and(|it| it.is_cancelled()));
-            admission.spoke(third);
+            admission.request_received(third);
             assert!(come().is_none() && !speaker.is_finished());
             let counts = admission.counts();
             assert_eq!((counts.connections, counts.requests), (2, 2));

@@ -1,7 +1,7 @@
-//! What is answered: a text as a whole, or events as they come.
+//! Bodies of responses: complete bytes, or a stream of events.
 //!
-//! In: bytes, or the far end of a queue. Out: a body for hyper, which asks for as much as the
-//! connection takes.
+//! In: bytes, or the receiving end of a queue. Out: a body for hyper, which polls for as much as
+//! the connection takes.
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use std::convert::Infallible;
@@ -11,38 +11,37 @@ use tokio::sync::mpsc::Receiver;
 
 /// A body.
 pub enum Content {
-    /// All of it.
+    /// Complete bytes.
     Whole(Bytes),
-    /// As it comes.
+    /// A stream of events.
     Live(Live),
 }
 
-/// Events as they come.
+/// A stream of events.
 pub struct Live {
     queue: Receiver<Bytes>,
-    /// What of the last one has not been taken.
-    rest: Bytes,
+    /// The part of the last event that was not polled.
+    remainder: Bytes,
 }
 
-/// Most that is handed on at once: hyper copies what it is given, and a reader who takes nothing
-/// shall hold no more.
-const PIECE: usize = 64 << 10;
+/// Largest frame: hyper buffers a frame, so this bounds the memory of a client that does not read.
+const FRAME_BYTES: usize = 64 << 10;
 
 impl Live {
-    /// What comes there.
+    /// The events of a queue.
     pub fn new(queue: Receiver<Bytes>) -> Self {
-        Self { queue, rest: Bytes::new() }
+        Self { queue, remainder: Bytes::new() }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.rest.is_empty() {
+        if self.remainder.is_empty() {
             match ready!(self.queue.poll_recv(cx)) {
-                Some(event) => self.rest = event,
+                Some(event) => self.remainder = event,
                 None => return Poll::Ready(None),
             }
         }
-        let piece = self.rest.len().min(PIECE);
-        Poll::Ready(Some(self.rest.split_to(piece)))
+        let piece = self.remainder.len().min(FRAME_BYTES);
+        Poll::Ready(Some(self.remainder.split_to(piece)))
     }
 }
 

@@ -1,15 +1,15 @@
-//! One monitor of everybody, shown to all viewers of the page: however many watch, it is read and
-//! compared once.
+//! The feed of the page: one monitor of all processes, shared by all viewers, so that each sample
+//! is read and compared once.
 //!
-//! In: viewers as they come and go. Out: events for each: the table as a whole, then what changes.
-//! Who falls behind is told the whole again, and that is counted. The monitor begins with the
-//! first viewer and ends a little after the last.
+//! In: viewers that connect and disconnect. Out: events for each: a snapshot of the table, then
+//! changes. A viewer that falls behind gets a new snapshot, which is counted. The monitor starts
+//! with the first viewer and ends a few samples after the last.
 
-use super::fits::Shown;
-use super::guest::Guest;
+use super::filter::FilterRow;
+use super::loopback::LoopbackClient;
 use super::message::{Message, frame};
-use super::table::{COLUMNS, Table};
-use super::{Dial, Shared, Sight};
+use super::table::{COLUMNS, PageTable};
+use super::{AccessLevel, ListenerState, PlaybackClock};
 use bytes::Bytes;
 use monitor_sampling::expression::Expression;
 use serde_json::value::RawValue;
@@ -18,15 +18,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 
-/// Changes that may wait for a viewer.
-const BEHIND: usize = 8;
-/// Samples after the last viewer has gone before the monitor ends.
-const LINGER: u32 = 5;
-/// Samples from one question about the service to the next.
-const OWN: u32 = 5;
+/// Changes that may be queued for a viewer.
+const BACKLOG: usize = 8;
+/// Samples without a viewer before the monitor ends.
+const IDLE_SAMPLES: u32 = 5;
+/// Samples between two calls for the status of the daemon.
+const STATUS_EVERY: u32 = 5;
 
-/// What is read of the node beside the processes.
-const NODE: [&str; 29] = [
+/// Fields of the node that are read besides those of processes.
+const NODE_FIELDS: [&str; 29] = [
     "node.uptime_ns",
     "node.cpus",
     "node.load1",
@@ -58,52 +58,52 @@ const NODE: [&str; 29] = [
     "net.sent_bytes_per_s",
 ];
 
-/// Tags of its calls.
-const MONITOR: u64 = 0;
-const ASKED: [(u64, &str); 4] = [(1, "status"), (2, "probes"), (3, "list"), (4, "rules")];
-/// Those of them that are asked for with each sample: what they tell changes as fast.
-const OFTEN: &str = "rules";
-/// From one sample to the next; of a recording sooner, so that another time in it is there at once.
-const EVERY: u64 = 1_000_000_000;
-const EVERY_OF_RECORDING: u64 = 250_000_000;
+/// Tags of the calls.
+const MONITOR_TAG: u64 = 0;
+const STATUS_CALLS: [(u64, &str); 4] = [(1, "status"), (2, "probes"), (3, "list"), (4, "rules")];
+/// The call that is made with each sample, because its answer changes as often.
+const EVERY_SAMPLE: &str = "rules";
+/// Periods of the monitor; shorter for a recording, so that a seek is shown at once.
+const PERIOD_NS: u64 = 1_000_000_000;
+const PLAYBACK_PERIOD_NS: u64 = 250_000_000;
 
-/// The feed for one kind of sight.
+/// The feed of one access level.
 #[derive(Clone, Default)]
-pub struct Feed(Arc<Mutex<State>>);
+pub struct PageFeed(Arc<Mutex<FeedState>>);
 
 #[derive(Default)]
-struct State {
-    table: Table,
-    /// What the service last said of itself, by tag.
-    own: [Option<Bytes>; ASKED.len()],
-    /// Where in a recording this is.
-    place: Place,
-    /// All of it, for those who come before the next change.
-    whole: Option<Bytes>,
-    /// Where changes go; nobody reads, if absent.
+struct FeedState {
+    table: PageTable,
+    /// The last answer to each call of `STATUS_CALLS`, as events.
+    status: [Option<Bytes>; STATUS_CALLS.len()],
+    /// The position in a recording.
+    playback: PlaybackState,
+    /// The snapshot for viewers that connect before the next change.
+    snapshot: Option<Bytes>,
+    /// Receives the changes; absent while the monitor does not run.
     viewers: Option<broadcast::Sender<Bytes>>,
 }
 
-/// Where in a recording this is, and what of it is shown.
+/// The position in a recording, and the last sample that was shown.
 #[derive(Default)]
-struct Place {
-    dial: Option<Arc<Dial>>,
-    /// How often its hand had been put elsewhere, and which sample was heard, by its time.
-    heard: (u64, u64),
+struct PlaybackState {
+    clock: Option<Arc<PlaybackClock>>,
+    /// The number of seeks before the last sample, and the time of that sample.
+    last_sample: (u64, u64),
 }
 
-impl Place {
-    /// Whether a sample is shown: one that was read since the hand was put elsewhere, but the
-    /// first, whose rates are over the time that was passed over; and each once.
+impl PlaybackState {
+    /// Whether a sample is shown: once, and only if it was read after the last seek. The first
+    /// sample after a seek is not shown, because its rates cover the skipped time.
     fn shows(&mut self, sample: &str) -> bool {
-        let Some(dial) = &self.dial else { return true };
+        let Some(clock) = &self.clock else { return true };
         let Ok(Time { time_unix_ns }) = serde_json::from_str(sample) else { return false };
-        let (turned, read) = dial.reached();
+        let (seeks, read) = clock.reached();
         if time_unix_ns != read.0 {
             return false;
         }
-        let before = std::mem::replace(&mut self.heard, (turned, time_unix_ns));
-        before.0 == turned && before.1 != time_unix_ns
+        let before = std::mem::replace(&mut self.last_sample, (seeks, time_unix_ns));
+        before.0 == seeks && before.1 != time_unix_ns
     }
 }
 
@@ -113,139 +113,143 @@ struct Time {
     time_unix_ns: u64,
 }
 
-/// What a line was.
-enum Heard {
-    /// A sample, for so many.
+/// The kind of a received line.
+enum ReceivedLine {
+    /// A sample.
     Sample {
-        /// Viewers.
+        /// The number of viewers.
         viewers: usize,
     },
-    /// No sample follows.
-    Over,
-    /// Something else.
+    /// The last line of the monitor.
+    Ended,
+    /// Another line.
     Other,
 }
 
-impl State {
-    fn tell(&mut self, event: Bytes) {
-        self.whole = None;
+impl FeedState {
+    fn broadcast(&mut self, event: Bytes) {
+        self.snapshot = None;
         if let Some(viewers) = &self.viewers {
-            // Nobody may be there just now.
+            // Fails only if there is no viewer at the moment.
             let _ = viewers.send(event);
         }
     }
 }
 
-impl Feed {
-    /// Shows it to one more viewer.
-    pub async fn show(
+impl PageFeed {
+    /// The events for one more viewer.
+    pub async fn subscribe(
         &self,
-        shared: &Arc<Shared>,
-        sight: Sight,
+        shared: &Arc<ListenerState>,
+        access: AccessLevel,
     ) -> Result<mpsc::Receiver<Bytes>, String> {
-        self.open(shared, sight).await?;
+        self.ensure_started(shared, access).await?;
         let (sender, receiver) = mpsc::channel(2);
-        drop(tokio::spawn(self.clone().tell(sender, Arc::clone(shared))));
+        drop(tokio::spawn(self.clone().stream_changes(sender, Arc::clone(shared))));
         Ok(receiver)
     }
 
-    /// Shows one viewer who of it fits a condition.
-    pub async fn filter(
+    /// The events with the processes that match a condition.
+    pub async fn subscribe_filter(
         &self,
-        (shared, sight): (&Arc<Shared>, Sight),
+        (shared, access): (&Arc<ListenerState>, AccessLevel),
         condition: Expression,
     ) -> Result<mpsc::Receiver<Bytes>, String> {
-        self.open(shared, sight).await?;
+        self.ensure_started(shared, access).await?;
         let (sender, receiver) = mpsc::channel(2);
-        drop(tokio::spawn(self.clone().sift(sender, condition)));
+        drop(tokio::spawn(self.clone().stream_matches(sender, condition)));
         Ok(receiver)
     }
 
-    /// Begins, unless it has.
-    async fn open(&self, shared: &Shared, sight: Sight) -> Result<(), String> {
-        let missing = self.lock().viewers.is_none();
-        if missing {
-            let guest = Guest::join(shared, sight).await?;
-            self.begin(guest, shared.dial.clone());
+    /// Starts the monitor, unless it runs.
+    async fn ensure_started(
+        &self,
+        shared: &ListenerState,
+        access: AccessLevel,
+    ) -> Result<(), String> {
+        let is_stopped = self.lock().viewers.is_none();
+        if is_stopped {
+            let client = LoopbackClient::connect(shared, access).await?;
+            self.start(client, shared.playback.clone());
         }
         Ok(())
     }
 
-    /// Reads, unless somebody else began meanwhile.
-    fn begin(&self, guest: Guest, dial: Option<Arc<Dial>>) {
+    /// Starts to read, unless another task has done so meanwhile.
+    fn start(&self, client: LoopbackClient, clock: Option<Arc<PlaybackClock>>) {
         let mut state = self.lock();
         if state.viewers.is_none() {
-            let (sender, _) = broadcast::channel(BEHIND);
-            let every = if dial.is_some() { EVERY_OF_RECORDING } else { EVERY };
-            let place = Place { dial, ..Place::default() };
-            *state = State { viewers: Some(sender), place, ..State::default() };
-            drop(tokio::spawn(self.clone().read(guest, every)));
+            let (sender, _) = broadcast::channel(BACKLOG);
+            let every = if clock.is_some() { PLAYBACK_PERIOD_NS } else { PERIOD_NS };
+            let playback = PlaybackState { clock, ..PlaybackState::default() };
+            *state = FeedState { viewers: Some(sender), playback, ..FeedState::default() };
+            drop(tokio::spawn(self.clone().read(client, every)));
         }
     }
 
-    async fn read(self, guest: Guest, every_ns: u64) {
-        let fields: Vec<_> = COLUMNS.iter().chain(&NODE).collect();
+    async fn read(self, client: LoopbackClient, every_ns: u64) {
+        let fields: Vec<_> = COLUMNS.iter().chain(&NODE_FIELDS).collect();
         let params = json!({"part": "all", "fields": fields, "every_ns": every_ns});
-        guest.call(MONITOR, "monitor", &params).await;
-        let (mut samples, mut alone) = (0, 0);
-        while let Some(lines) = guest.hear().await {
+        client.call(MONITOR_TAG, "monitor", &params).await;
+        let (mut samples, mut idle) = (0, 0);
+        while let Some(lines) = client.next_lines().await {
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                let viewers = match self.hear(line) {
-                    Heard::Sample { viewers } => viewers,
-                    Heard::Other => continue,
-                    Heard::Over => {
+                let viewers = match self.receive(line) {
+                    ReceivedLine::Sample { viewers } => viewers,
+                    ReceivedLine::Other => continue,
+                    ReceivedLine::Ended => {
                         self.lock().viewers = None;
                         return;
                     }
                 };
-                alone = if viewers == 0 { alone + 1 } else { 0 };
-                let is_due = |method| samples % OWN == 0 || method == OFTEN;
-                for (tag, method) in ASKED.into_iter().filter(|it| is_due(it.1)) {
-                    guest.call(tag, method, &Value::Object(Default::default())).await;
+                idle = if viewers == 0 { idle + 1 } else { 0 };
+                let is_due = |method| samples % STATUS_EVERY == 0 || method == EVERY_SAMPLE;
+                for (tag, method) in STATUS_CALLS.into_iter().filter(|it| is_due(it.1)) {
+                    client.call(tag, method, &Value::Object(Default::default())).await;
                 }
                 samples += 1;
             }
-            if alone >= LINGER {
+            if idle >= IDLE_SAMPLES {
                 break;
             }
         }
         self.lock().viewers = None;
     }
 
-    /// Takes a line.
-    fn hear(&self, line: &[u8]) -> Heard {
-        let Some(message) = Message::of(line) else { return Heard::Other };
+    /// Handles a line.
+    fn receive(&self, line: &[u8]) -> ReceivedLine {
+        let Some(message) = Message::from_line(line) else { return ReceivedLine::Other };
         let mut state = self.lock();
-        let asked = ASKED.iter().position(|(tag, _)| message.id == Some(*tag));
+        let status_call = STATUS_CALLS.iter().position(|(tag, _)| message.id == Some(*tag));
         if let Some(error) = message.error {
-            state.tell(frame("refused", error.get()));
-            return if asked.is_some() { Heard::Other } else { Heard::Over };
+            state.broadcast(frame("refused", error.get()));
+            return if status_call.is_some() { ReceivedLine::Other } else { ReceivedLine::Ended };
         }
-        if let Some(at) = asked {
-            let event = frame(ASKED[at].1, message.result.map_or("null", RawValue::get));
-            // What stays as it was is not told again.
-            if state.own[at].as_ref() != Some(&event) {
-                state.own[at] = Some(event.clone());
-                state.tell(event);
+        if let Some(at) = status_call {
+            let event = frame(STATUS_CALLS[at].1, message.result.map_or("null", RawValue::get));
+            // An unchanged answer is not sent again.
+            if state.status[at].as_ref() != Some(&event) {
+                state.status[at] = Some(event.clone());
+                state.broadcast(event);
             }
-            return Heard::Other;
+            return ReceivedLine::Other;
         }
-        let Some((sample, over)) = message.sample() else { return Heard::Other };
-        if let Some(dial) = state.place.dial.clone() {
-            state.tell(frame("place", &dial.place()));
+        let Some((sample, is_last)) = message.sample() else { return ReceivedLine::Other };
+        if let Some(clock) = state.playback.clock.clone() {
+            state.broadcast(frame("place", &clock.state_json()));
         }
-        let sample = sample.filter(|it| state.place.shows(it.get()));
-        if let Some(change) = sample.and_then(|it| state.table.take(it.get())) {
-            state.tell(frame("change", &change));
+        let sample = sample.filter(|it| state.playback.shows(it.get()));
+        if let Some(change) = sample.and_then(|it| state.table.apply(it.get())) {
+            state.broadcast(frame("change", &change));
         }
         let viewers = state.viewers.as_ref().map_or(0, broadcast::Sender::receiver_count);
-        if over { Heard::Over } else { Heard::Sample { viewers } }
+        if is_last { ReceivedLine::Ended } else { ReceivedLine::Sample { viewers } }
     }
 
-    /// Tells one viewer, until he goes or the feed ends.
-    async fn tell(self, viewer: mpsc::Sender<Bytes>, shared: Arc<Shared>) {
+    /// Sends changes to one viewer, until it disconnects or the feed ends.
+    async fn stream_changes(self, viewer: mpsc::Sender<Bytes>, shared: Arc<ListenerState>) {
         loop {
-            let Some((all, mut changes)) = self.whole() else { return };
+            let Some((all, mut changes)) = self.snapshot() else { return };
             if viewer.send(all).await.is_err() {
                 return;
             }
@@ -267,41 +271,41 @@ impl Feed {
         }
     }
 
-    /// Tells one viewer who fits, whenever these are others.
-    async fn sift(self, viewer: mpsc::Sender<Bytes>, condition: Expression) {
-        let Some((_, mut changes)) = self.whole() else { return };
-        let mut told = None;
+    /// Sends the matching processes to one viewer, whenever they change.
+    async fn stream_matches(self, viewer: mpsc::Sender<Bytes>, condition: Expression) {
+        let Some((_, mut changes)) = self.snapshot() else { return };
+        let mut sent = None;
         loop {
-            let fits = self.lock().table.fits(|row| condition.admits(&Shown(row)));
-            if fits.is_some() && fits != told {
-                let event = frame("fits", fits.as_deref().unwrap_or_default());
+            let matches = self.lock().table.matching(|row| condition.admits(&FilterRow(row)));
+            if matches.is_some() && matches != sent {
+                let event = frame("fits", matches.as_deref().unwrap_or_default());
                 if viewer.send(event).await.is_err() {
                     return;
                 }
-                told = fits;
+                sent = matches;
             }
             tokio::select! {
-                // Who missed some sees all of it at the next.
+                // After a lag, the next change carries the complete list.
                 change = changes.recv() => if matches!(change, Err(RecvError::Closed)) { return },
                 () = viewer.closed() => return,
             }
         }
     }
 
-    /// All there is, and where what changes after that comes from.
-    fn whole(&self) -> Option<(Bytes, broadcast::Receiver<Bytes>)> {
+    /// The snapshot, and the changes after it.
+    fn snapshot(&self) -> Option<(Bytes, broadcast::Receiver<Bytes>)> {
         let mut state = self.lock();
         let changes = state.viewers.as_ref()?.subscribe();
-        if state.whole.is_none() {
-            let mut all = frame("whole", &state.table.whole()).to_vec();
-            state.own.iter().flatten().for_each(|it| all.extend_from_slice(it));
-            state.whole = Some(all.into());
+        if state.snapshot.is_none() {
+            let mut all = frame("whole", &state.table.snapshot()).to_vec();
+            state.status.iter().flatten().for_each(|it| all.extend_from_slice(it));
+            state.snapshot = Some(all.into());
         }
-        Some((state.whole.clone()?, changes))
+        Some((state.snapshot.clone()?, changes))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is whole, whatever became of who made it.
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
+        // The state is consistent after each change, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,75 +1,77 @@
-//! What a request must be before anything is looked up for it.
+//! Checks of an HTTP request before anything is looked up for it.
 //!
-//! In: its method, its head, where it came in. Out: what its sender may see, or the refusal. A
-//! page of another site that has its own name lead to this address is known by the name in `Host`
-//! (DNS rebinding); it gets nothing, and nothing here allows it to read (no CORS).
+//! In: its method and headers, the listener. Out: the access level of its sender, or a refusal.
+//! DNS rebinding (another site resolves its own name to this address) is detected by the name in
+//! `Host` and refused. No response allows cross-origin reads (no CORS headers).
 
-use super::place::{Listen, Sight};
-use super::secret::Secret;
+use super::listen::{AccessLevel, Listen};
+use super::token::AccessToken;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, TRANSFER_ENCODING};
 use hyper::{Method, StatusCode, Uri};
 use std::net::IpAddr;
 
-/// Why a request gets nothing, for its sender.
-pub type Refusal = (StatusCode, &'static str);
+/// The status and the message of a refused request.
+pub type HttpRefusal = (StatusCode, &'static str);
 
-/// Refuses what only a program would send that wants something else.
-pub fn proper(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
+/// Refuses other methods than GET and HEAD, and requests with a body.
+pub fn check_method(method: &Method, headers: &HeaderMap) -> Result<(), HttpRefusal> {
     if !matches!(*method, Method::GET | Method::HEAD) {
-        return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD: nothing is changed here"));
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported"));
     }
-    bare(headers)
+    check_no_body(headers)
 }
 
-/// Refuses what brings a body.
-pub fn bare(headers: &HeaderMap) -> Result<(), Refusal> {
+/// Refuses a request with a body.
+pub fn check_no_body(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     let length = headers.get(CONTENT_LENGTH).is_some_and(|it| it != "0");
     if length || headers.contains_key(TRANSFER_ENCODING) {
-        return Err((StatusCode::PAYLOAD_TOO_LARGE, "a request here has no body"));
+        return Err((StatusCode::PAYLOAD_TOO_LARGE, "a request must not have a body"));
     }
     Ok(())
 }
 
-/// Refuses a name that is not this machine's.
-pub fn host(listen: &Listen, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-    const WRONG: Refusal = (
+/// Refuses a `Host` that does not name this listener.
+pub fn check_host(listen: &Listen, uri: &Uri, headers: &HeaderMap) -> Result<(), HttpRefusal> {
+    const WRONG: HttpRefusal = (
         StatusCode::MISDIRECTED_REQUEST,
-        "the name in Host is not one of this listener: use its address, or add it to http.hosts",
+        "the name in Host is not a name of this listener: use its address, or add it to http.hosts",
     );
     let mut named = headers.get_all(HOST).iter();
     let named = match (uri.authority(), named.next(), named.next()) {
         (Some(authority), ..) => authority.as_str(),
         (None, Some(host), None) => host.to_str().map_err(|_| WRONG)?,
-        _ => return Err((StatusCode::BAD_REQUEST, "a request names one Host")),
+        _ => return Err((StatusCode::BAD_REQUEST, "a request needs exactly one Host header")),
     };
-    let bare = match named.rsplit_once(':') {
+    let name = match named.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|it| it.is_ascii_digit()) => host,
         _ => named,
     };
-    let address = bare.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let listed = || listen.hosts.iter().any(|it| it.eq_ignore_ascii_case(bare));
-    // Nobody's name leads to a browser that asks for an address by its number.
-    let known = address.is_ok() || bare.eq_ignore_ascii_case("localhost") || listed();
-    if known { Ok(()) } else { Err(WRONG) }
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_listed = || listen.hosts.iter().any(|it| it.eq_ignore_ascii_case(name));
+    // DNS rebinding needs a name: an address in `Host` was typed as an address.
+    let is_ours = address.is_ok() || name.eq_ignore_ascii_case("localhost") || is_listed();
+    if is_ours { Ok(()) } else { Err(WRONG) }
 }
 
-/// What its sender may see: `known` is somebody with a certificate.
-pub fn sight(
-    (listen, secret): (&Listen, &Secret),
+/// The access level of the sender; `is_authenticated` means that it has a client certificate.
+pub fn access_level(
+    (listen, access_token): (&Listen, &AccessToken),
     headers: &HeaderMap,
-    known: bool,
-) -> Result<Sight, Refusal> {
-    let Some(said) = headers.get(AUTHORIZATION) else {
-        let stranger = if known { Some(Sight::Full) } else { listen.stranger() };
-        let why = "say the token: Authorization: Bearer …; its file is told by monitor status";
-        return stranger.ok_or((StatusCode::UNAUTHORIZED, why));
+    is_authenticated: bool,
+) -> Result<AccessLevel, HttpRefusal> {
+    let Some(header) = headers.get(AUTHORIZATION) else {
+        let access =
+            if is_authenticated { Some(AccessLevel::Full) } else { listen.anonymous_access() };
+        let why =
+            "send the token: Authorization: Bearer …; `monitor status` prints the path of its file";
+        return access.ok_or((StatusCode::UNAUTHORIZED, why));
     };
-    let said = said.to_str().unwrap_or_default();
-    let (scheme, token) = said.split_once(' ').unwrap_or_default();
-    // A wrong one is never answered with less than was asked for.
-    match scheme.eq_ignore_ascii_case("bearer") && secret.is(token.trim()) {
-        true => Ok(Sight::Full),
-        false => Err((StatusCode::UNAUTHORIZED, "this is not the token")),
+    let header = header.to_str().unwrap_or_default();
+    let (scheme, token) = header.split_once(' ').unwrap_or_default();
+    // A wrong token is refused, not answered with less access.
+    match scheme.eq_ignore_ascii_case("bearer") && access_token.matches(token.trim()) {
+        true => Ok(AccessLevel::Full),
+        false => Err((StatusCode::UNAUTHORIZED, "the token is wrong")),
     }
 }
 
@@ -88,12 +90,12 @@ mod tests {
     #[track_caller]
     fn check(pairs: &[(&'static str, &str)], want: Option<u16>) {
         let listen = Listen { hosts: vec!["node7.example.org".into()], ..Listen::default() };
-        let got = host(&listen, &Uri::from_static("/"), &headers(pairs));
+        let got = check_host(&listen, &Uri::from_static("/"), &headers(pairs));
         assert_eq!(got.err().map(|it| it.0.as_u16()), want);
     }
 
     #[test]
-    fn a_host_is_an_address_or_a_name_of_ours() {
+    fn a_host_is_an_address_or_a_configured_name() {
         let good =
             ["127.0.0.1:9464", "[::1]:9464", "localhost", "LOCALHOST:1", "node7.example.org"];
         good.iter().for_each(|it| check(&[("host", it)], None));
@@ -104,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_something_or_has_a_body_is_refused() {
+    fn other_methods_and_bodies_are_refused() {
         let status = |method, pairs: &[(&'static str, &str)]| {
-            proper(&method, &headers(pairs)).err().map(|it| it.0.as_u16())
+            check_method(&method, &headers(pairs)).err().map(|it| it.0.as_u16())
         };
         assert_eq!(status(Method::GET, &[]), None);
         assert_eq!(status(Method::POST, &[]), Some(405));
@@ -115,18 +117,19 @@ mod tests {
     }
 
     #[test]
-    fn the_token_shows_all_and_a_wrong_one_nothing() {
-        let secret = Secret::of(None, None).expect("a token");
-        let bearer = format!("Bearer {}", secret.text());
+    fn the_token_gives_full_access_and_a_wrong_one_none() {
+        let token = AccessToken::load(None, None).expect("a token");
+        let bearer = format!("Bearer {}", token.text());
         let (near, mut far) = (Listen::default(), Listen::default());
         far.address = Some("10.0.0.1:1".parse().expect("an address"));
-        let see = |listen, pairs: &[(&'static str, &str)], known| {
-            sight((listen, &secret), &headers(pairs), known).map_err(|it| it.0.as_u16())
+        let see = |listen, pairs: &[(&'static str, &str)], is_authenticated| {
+            access_level((listen, &token), &headers(pairs), is_authenticated)
+                .map_err(|it| it.0.as_u16())
         };
-        assert_eq!(see(&near, &[("authorization", &bearer)], false), Ok(Sight::Full));
+        assert_eq!(see(&near, &[("authorization", &bearer)], false), Ok(AccessLevel::Full));
         assert_eq!(see(&near, &[("authorization", "Bearer x")], true), Err(401));
-        assert_eq!(see(&near, &[], false), Ok(Sight::Open));
+        assert_eq!(see(&near, &[], false), Ok(AccessLevel::Open));
         assert_eq!(see(&far, &[], false), Err(401));
-        assert_eq!(see(&far, &[], true), Ok(Sight::Full));
+        assert_eq!(see(&far, &[], true), Ok(AccessLevel::Full));
     }
 }

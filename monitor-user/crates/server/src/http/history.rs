@@ -1,19 +1,19 @@
-//! What a process, or the node, did before the page was opened: of the flight recorder, or of the
-//! recording that is played.
+//! The history of a process or the node before the page was opened, from the flight recorder or
+//! the recording that is played.
 //!
-//! In: the query of an address. Out: a course as JSON: times, and values by column; or why there
-//! is none. A recording has all processes in full, so it is read for who sees everything. One at
-//! a time is read, on a thread of its own.
+//! In: the query of a URL. Out: JSON with times and values by column, or why there are none. A
+//! recording shows all processes in full, so it is read only with full access. Histories are read
+//! one at a time, on a blocking thread.
 
-use super::guest::Guest;
 use super::live::{number, value};
+use super::loopback::LoopbackClient;
 use super::message::Message;
-use super::{Shared, Sight};
+use super::{AccessLevel, ListenerState};
 use monitor_model::field::{Category, NodeField, ProcessField};
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::rates;
 use monitor_model::sample::Sample;
-use monitor_protocol::answer::Handed;
+use monitor_protocol::answer::FlightPart;
 use monitor_recording::{Error, Recording};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
@@ -21,138 +21,143 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write as _;
 
-/// How much of the past is shown: as much as the page keeps.
-const LAST: Ns = Ns(300_000_000_000);
-const OF_PROCESS: [ProcessField; 4] = [
+/// The time that is shown: as much as the page keeps.
+const WINDOW: Ns = Ns(300_000_000_000);
+const PROCESS_FIELDS: [ProcessField; 4] = [
     ProcessField::CpuPercent,
     ProcessField::Rss,
     ProcessField::ReadRate,
     ProcessField::WrittenRate,
 ];
-const OF_NODE: [NodeField; 2] = [NodeField::UserPercent, NodeField::SystemPercent];
+const NODE_FIELDS: [NodeField; 2] = [NodeField::UserPercent, NodeField::SystemPercent];
 
-/// A course.
+/// Values over time.
 #[derive(Debug, Default, PartialEq, Serialize)]
-struct Course {
-    /// What each list of values is.
+struct History {
+    /// The field of each list of values.
     columns: Vec<&'static str>,
     /// Seconds since 1970.
     t: Vec<f64>,
     /// A list for each column, as long as `t`.
     values: Vec<Vec<Option<f64>>>,
-    /// Why there is nothing.
+    /// Why there are no values.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
 
-/// Of whom; of the node, if absent.
-type Whose = Option<Identity>;
+/// The process; the node, if absent.
+type Target = Option<Identity>;
 
-/// Tells it.
-pub async fn told(shared: &Shared, sight: Sight, query: &str) -> Result<Vec<u8>, String> {
-    let whose = whose(query)?;
-    let course = match sight {
-        Sight::Full => read(shared, whose).await,
-        Sight::Open => Err("the past is shown to who has the token".to_owned()),
+/// The history that a query requests, as JSON.
+pub async fn respond(
+    shared: &ListenerState,
+    access: AccessLevel,
+    query: &str,
+) -> Result<Vec<u8>, String> {
+    let target = target_from_query(query)?;
+    let history = match access {
+        AccessLevel::Full => read(shared, target).await,
+        AccessLevel::Open => Err("the history needs the token".to_owned()),
     };
-    let course = course.unwrap_or_else(|why| Course { why: Some(why), ..Course::default() });
-    Ok(serde_json::to_vec(&course).expect("keys are names"))
+    let history = history.unwrap_or_else(|why| History { why: Some(why), ..History::default() });
+    Ok(serde_json::to_vec(&history).expect("keys are names"))
 }
 
-fn whose(query: &str) -> Result<Whose, String> {
+fn target_from_query(query: &str) -> Result<Target, String> {
     let Some(start) = value(query, "start") else { return Ok(None) };
     let start = start.parse().map_err(|_| format!("start={start:?}: nanoseconds since boot"))?;
     Ok(Some(Identity { pid: Pid(number(query, "pid")?), start: Ns(start) }))
 }
 
-async fn read(shared: &Shared, whose: Whose) -> Result<Course, String> {
-    let _turn = shared.past.acquire().await.map_err(|why| why.to_string())?;
-    let (file, until) = match &shared.dial {
-        Some(dial) => (None, dial.now().0),
-        None => (Some(kept(shared).await?), Ns(u64::MAX)),
+async fn read(shared: &ListenerState, target: Target) -> Result<History, String> {
+    let _turn = shared.history_slot.acquire().await.map_err(|why| why.to_string())?;
+    let (file, until) = match &shared.playback {
+        Some(clock) => (None, clock.now().0),
+        None => (Some(flight_file(shared).await?), Ns(u64::MAX)),
     };
-    let dial = shared.dial.clone();
+    let clock = shared.playback.clone();
     let reading = tokio::task::spawn_blocking(move || {
-        let mut recording = match (file, dial) {
-            (Some(file), _) => Recording::of(file, "the flight recorder".as_ref())?,
-            (None, Some(dial)) => Recording::open(dial.path())?,
-            (None, None) => return Ok(Course::default()),
+        let mut recording = match (file, clock) {
+            (Some(file), _) => Recording::from_file(file, "the flight recorder".as_ref())?,
+            (None, Some(clock)) => Recording::open(clock.path())?,
+            (None, None) => return Ok(History::default()),
         };
         let until = recording.span().map_or(until, |span| span.last.unix.min(until));
-        course(&mut recording, until, whose)
+        history(&mut recording, until, target)
     });
     let read = reading.await.map_err(|why| why.to_string())?;
     read.map_err(|why| why.to_string())
 }
 
-/// What the flight recorder has kept, as a file in memory.
-async fn kept(shared: &Shared) -> Result<File, String> {
-    let refused = |why: std::io::Error| format!("no memory for what was kept: {why}");
+/// The content of the flight recorder, as a file in memory.
+async fn flight_file(shared: &ListenerState) -> Result<File, String> {
+    let refused = |why: std::io::Error| format!("cannot write the history to memory: {why}");
     let file = memfd_create("history", MemfdFlags::CLOEXEC).map_err(|why| refused(why.into()))?;
     let mut file = File::from(file);
-    let guest = Guest::join(shared, Sight::Full).await?;
-    let mut params = json!({ "last_ns": LAST.0 });
+    let client = LoopbackClient::connect(shared, AccessLevel::Full).await?;
+    let mut params = json!({ "last_ns": WINDOW.0 });
     loop {
-        guest.call(0, "flight", &params).await;
-        let lines = guest.hear().await.ok_or("the service ends")?;
-        let handed = handed(&lines)?;
-        file.write_all(&handed.bytes()?).map_err(refused)?;
-        let Some(next) = handed.next else { return Ok(file) };
+        client.call(0, "flight", &params).await;
+        let lines = client.next_lines().await.ok_or("the daemon is stopping")?;
+        let chunk = chunk_from_line(&lines)?;
+        file.write_all(&chunk.bytes()?).map_err(refused)?;
+        let Some(next) = chunk.next else { return Ok(file) };
         params = serde_json::to_value(next).map_err(|why| why.to_string())?;
     }
 }
 
-fn handed(lines: &[u8]) -> Result<Handed, String> {
+fn chunk_from_line(lines: &[u8]) -> Result<FlightPart, String> {
     let line = lines.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let message = Message::of(line).ok_or("the service answers what is no answer")?;
+    let message = Message::from_line(line).ok_or("the answer of the daemon is malformed")?;
     if let Some(error) = message.error {
         let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
-        return Err(error["message"].as_str().unwrap_or("it is refused").to_owned());
+        return Err(error["message"].as_str().unwrap_or("refused").to_owned());
     }
     let result = message.result.map_or("{}", |it| it.get());
     serde_json::from_str(result).map_err(|why| why.to_string())
 }
 
-/// The last of a recording, up to this time.
-fn course(recording: &mut Recording, until: Ns, whose: Whose) -> Result<Course, Error> {
-    recording.seek(Ns(until.0.saturating_sub(LAST.0)))?;
-    let columns = match whose {
-        Some(_) => OF_PROCESS.map(|it| it.field().name).to_vec(),
-        None => OF_NODE.map(|it| it.field().name).to_vec(),
+/// The last part of a recording, up to this time.
+fn history(recording: &mut Recording, until: Ns, target: Target) -> Result<History, Error> {
+    recording.seek(Ns(until.0.saturating_sub(WINDOW.0)))?;
+    let columns = match target {
+        Some(_) => PROCESS_FIELDS.map(|it| it.field().name).to_vec(),
+        None => NODE_FIELDS.map(|it| it.field().name).to_vec(),
     };
-    let mut course =
-        Course { values: vec![Vec::new(); columns.len()], columns, ..Course::default() };
+    let mut history =
+        History { values: vec![Vec::new(); columns.len()], columns, ..History::default() };
     let mut before: Option<Sample> = None;
     while let Some(sample) = recording.next()?.filter(|it| it.at.unix <= until) {
-        let sample = only(sample, whose);
+        let sample = only_target(sample, target);
         let rated = match &before {
             Some(before) => rates::rates(before, sample),
             None => rates::first(sample),
         };
-        course.take(&rated.sample, whose);
+        history.push(&rated.sample, target);
         before = Some(rated.sample);
     }
-    Ok(course)
+    Ok(history)
 }
 
-/// As much of a sample as is looked at.
-fn only(mut sample: Sample, whose: Whose) -> Sample {
-    sample.processes.retain(|it| Some(it.id) == whose);
-    if whose.is_some() {
+/// Removes what the history does not show from a sample.
+fn only_target(mut sample: Sample, target: Target) -> Sample {
+    sample.processes.retain(|it| Some(it.id) == target);
+    if target.is_some() {
         sample.node_stats = None;
     }
     sample
 }
 
-impl Course {
-    fn take(&mut self, sample: &Sample, whose: Whose) {
-        let number = |it: Option<monitor_model::field::Value<'_>>| it.and_then(|it| it.as_f64());
+impl History {
+    fn push(&mut self, sample: &Sample, target: Target) {
+        let number =
+            |it: Option<monitor_model::field::FieldValue<'_>>| it.and_then(|it| it.as_f64());
         let values: Vec<Option<f64>> = match (sample.processes.first(), &sample.node_stats) {
-            (Some(it), _) => OF_PROCESS.map(|field| number(it.row.value(field))).to_vec(),
-            (None, Some(it)) if whose.is_none() => {
-                OF_NODE.map(|field| number(it.row.value(field))).to_vec()
+            (Some(it), _) => PROCESS_FIELDS.map(|field| number(it.row.value(field))).to_vec(),
+            (None, Some(it)) if target.is_none() => {
+                NODE_FIELDS.map(|field| number(it.row.value(field))).to_vec()
             }
-            // It was not there yet, or not any more.
+            // Not started yet, or ended.
             _ => return,
         };
         self.t.push(sample.at.unix.seconds());
@@ -165,40 +170,43 @@ mod tests {
     use super::*;
     use monitor_backend::Backend as _;
     use monitor_backends::canned::Canned;
-    use monitor_model::want::Want;
+    use monitor_model::read_spec::ReadSpec;
     use monitor_recording::{Existing, Header, Writer};
 
     const WORLD: &str = include_str!("../../../../../tests/fixture/screen/world.txt");
 
     #[test]
-    fn the_last_of_a_process_and_of_the_node_are_told_with_their_rates() {
+    fn histories_of_a_process_and_of_the_node_have_rates() {
         let path = std::env::temp_dir().join(format!("monitor-history-{}", std::process::id()));
         let header = Header { every_ns: 1_000_000_000, ..Header::default() };
         let mut writer = Writer::create(&path, Existing::Replace, &header).unwrap();
-        let want = Want { threads: true, ..Want::whole() };
+        let want = ReadSpec { threads: true, ..ReadSpec::everything() };
         let mut backend = Canned::scripted(WORLD).unwrap();
         let samples: Vec<Sample> = (0..20).map(|_| backend.read(&want).unwrap()).collect();
         for it in &samples {
             writer.append(it).unwrap();
         }
         writer.finish().unwrap();
-        let mut recording = Recording::of(File::open(&path).unwrap(), &path).unwrap();
+        let mut recording = Recording::from_file(File::open(&path).unwrap(), &path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let id = samples[0].processes.iter().find(|it| it.id.pid.0 == 301).unwrap().id;
         let until = samples[10].at.unix;
-        let it = course(&mut recording, until, Some(id)).unwrap();
+        let it = history(&mut recording, until, Some(id)).unwrap();
         assert_eq!((it.t.len(), it.t[10]), (11, until.seconds()));
         let cpu = &it.values[0];
         assert!(cpu[0].is_none() && cpu[1..].iter().all(|it| (it.unwrap() - 98.0).abs() < 0.01));
-        let node = course(&mut recording, until, None).unwrap();
+        let node = history(&mut recording, until, None).unwrap();
         assert_eq!((node.columns[0], node.t.len()), ("cpu_user_percent", 11));
     }
 
     #[test]
-    fn an_address_asks_for_a_process_by_its_start_or_for_the_node() {
-        assert_eq!(whose(""), Ok(None));
+    fn a_query_names_a_process_with_its_start_or_the_node() {
+        assert_eq!(target_from_query(""), Ok(None));
         let id = Identity { pid: Pid(7), start: Ns(5) };
-        assert_eq!(whose("pid=7&start=5"), Ok(Some(id)));
-        assert!(whose("pid=x&start=5").is_err() && whose("pid=7&start=x").is_err());
+        assert_eq!(target_from_query("pid=7&start=5"), Ok(Some(id)));
+        assert!(
+            target_from_query("pid=x&start=5").is_err()
+                && target_from_query("pid=7&start=x").is_err()
+        );
     }
 }

@@ -1,28 +1,28 @@
-//! What one viewer alone looks at: a process, or how long things take.
+//! Monitors of a single viewer: the details of a process, or latencies.
 //!
-//! In: the query of an address. Out: events, one for each sample of a monitor of its own, which
-//! ends with the connection. What may be asked is fixed here: an address starts nothing else.
+//! In: the query of a URL. Out: events, one for each sample of a monitor that ends with the
+//! connection. The possible requests are fixed here: a URL starts nothing else.
 
-use super::guest::Guest;
+use super::loopback::LoopbackClient;
 use super::message::{Message, frame};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-/// Once a second, as the table.
+/// The period of the monitors, as that of the table.
 const EVERY_NS: u64 = 1_000_000_000;
 
-/// The request for one process: all that is known of it.
+/// The monitor request for all fields of one process.
 pub fn process(query: &str) -> Result<Value, String> {
     let pid = number(query, "pid")?;
     Ok(json!({"part": "proc", "targets": [{"pid": pid}], "every_ns": EVERY_NS}))
 }
 
-/// The request for latencies: of `block` or `run-queue`, of everybody or one process.
+/// The monitor request for latencies: of `block` or `run-queue`, of all processes or one.
 pub fn latency(query: &str) -> Result<Value, String> {
     let of = value(query, "of").filter(|it| ["block", "run-queue"].contains(it));
-    let of = of.ok_or("of=block or of=run-queue: which latencies")?;
+    let of = of.ok_or("expected of=block or of=run-queue")?;
     let mut request = json!({
         "part": "proc",
         "fields": ["pid"],
@@ -37,15 +37,15 @@ pub fn latency(query: &str) -> Result<Value, String> {
     Ok(request)
 }
 
-/// Runs a monitor for a viewer.
-pub fn run(guest: Guest, request: Value) -> mpsc::Receiver<Bytes> {
+/// Runs a monitor for a viewer, and returns its events.
+pub fn run(client: LoopbackClient, request: Value) -> mpsc::Receiver<Bytes> {
     let (viewer, receiver) = mpsc::channel(2);
     drop(tokio::spawn(async move {
-        guest.call(0, "monitor", &request).await;
-        while let Some(lines) = guest.hear().await {
+        client.call(0, "monitor", &request).await;
+        while let Some(lines) = client.next_lines().await {
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                let Some((event, over)) = event(line) else { continue };
-                if viewer.send(event).await.is_err() || over {
+                let Some((event, is_last)) = event_from_line(line) else { continue };
+                if viewer.send(event).await.is_err() || is_last {
                     return;
                 }
             }
@@ -54,27 +54,27 @@ pub fn run(guest: Guest, request: Value) -> mpsc::Receiver<Bytes> {
     receiver
 }
 
-/// A line as an event, and whether it is the last.
-fn event(line: &[u8]) -> Option<(Bytes, bool)> {
-    let message = Message::of(line)?;
+/// The event of a line, and whether it is the last.
+fn event_from_line(line: &[u8]) -> Option<(Bytes, bool)> {
+    let message = Message::from_line(line)?;
     if let Some(error) = message.error {
         return Some((frame("refused", error.get()), true));
     }
-    let (sample, over) = message.sample()?;
-    let says = sample.map_or("null", RawValue::get);
-    Some((frame(if over { "last" } else { "sample" }, says), over))
+    let (sample, is_last) = message.sample()?;
+    let data = sample.map_or("null", RawValue::get);
+    Some((frame(if is_last { "last" } else { "sample" }, data), is_last))
 }
 
-/// What a query says of a name.
+/// The value of a name in a query.
 pub fn value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     let mut pairs = query.split('&').filter_map(|it| it.split_once('='));
     pairs.find(|it| it.0 == name).map(|it| it.1)
 }
 
-/// The number of a process that it says.
+/// A pid in a query.
 pub fn number(query: &str, name: &str) -> Result<u32, String> {
     let value = value(query, name).unwrap_or_default();
-    value.parse().map_err(|_| format!("{name}={value:?}: the number of a process"))
+    value.parse().map_err(|_| format!("{name}={value:?}: expected a pid"))
 }
 
 #[cfg(test)]
@@ -82,9 +82,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_asks_for_a_process_or_for_latencies_and_nothing_else() {
+    fn a_query_requests_a_process_or_latencies_and_nothing_else() {
         assert_eq!(process("a=1&pid=7").map(|it| it["targets"][0]["pid"].clone()), Ok(json!(7)));
-        assert_eq!(process("pid=-1"), Err("pid=\"-1\": the number of a process".into()));
+        assert_eq!(process("pid=-1"), Err("pid=\"-1\": expected a pid".into()));
         assert!(process("").is_err());
         assert_eq!(latency("of=block").map(|it| it["capabilities"][0].clone()), Ok(json!("block")));
         assert!(latency("of=signals").is_err() && latency("of=block&pid=x").is_err());

@@ -1,45 +1,45 @@
-//! Lines of the service as a page needs them, and events as a browser reads them.
+//! Lines of the daemon for the page, and frames of server-sent events.
 //!
-//! In: a line. Out: which call it answers, or that it is an event, and the text of what it says;
-//! frames of server-sent events. Looks no deeper than that.
+//! In: a line. Out: the call that it answers, or that it is an event, and its content as JSON text;
+//! frames. Does not parse the content.
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A line.
+/// An answer or an event.
 #[derive(Deserialize)]
 pub struct Message<'a> {
-    /// The tag of the call that it answers; an event has none.
+    /// The tag of the answered call; absent for an event.
     pub id: Option<u64>,
-    /// What a call came to.
+    /// The result of a call.
     #[serde(borrow)]
     pub result: Option<&'a RawValue>,
-    /// What an event tells.
+    /// The content of an event.
     #[serde(borrow)]
     pub params: Option<&'a RawValue>,
-    /// Why a call came to nothing.
+    /// The error of a call.
     #[serde(borrow)]
     pub error: Option<&'a RawValue>,
 }
 
-/// What is of interest of a sample's envelope.
+/// The part of an event that concerns its sample.
 #[derive(Deserialize)]
 pub struct Envelope<'a> {
     /// The sample.
     #[serde(borrow)]
     pub sample: Option<&'a RawValue>,
-    /// Why it is the last.
+    /// Why the event is the last; absent if it is not.
     pub ended: Option<&'a str>,
 }
 
 impl<'a> Message<'a> {
-    /// Of a line; the service writes no others.
-    pub fn of(line: &'a [u8]) -> Option<Self> {
+    /// Parses a line.
+    pub fn from_line(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
 
-    /// The sample in it, and whether none follows.
+    /// The sample in it, and whether it is the last.
     pub fn sample(&self) -> Option<(Option<&'a RawValue>, bool)> {
         let text = self.params.or(self.result)?;
         let it: Envelope<'a> = serde_json::from_str(text.get()).ok()?;
@@ -47,9 +47,9 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A frame. What it says is on one line: JSON without line ends.
-pub fn frame(event: &str, says: &str) -> Bytes {
-    format!("event: {event}\ndata: {says}\n\n").into()
+/// A frame of a server-sent event; `data` is JSON without line breaks.
+pub fn frame(event: &str, data: &str) -> Bytes {
+    format!("event: {event}\ndata: {data}\n\n").into()
 }
 
 #[cfg(test)]
@@ -59,15 +59,15 @@ mod tests {
     #[test]
     fn an_answer_and_an_event_both_have_a_sample() {
         let line = br#"{"jsonrpc":"2.0","id":1,"result":{"status":"SUCCESS","sample":{"a":1}}}"#;
-        let answer = Message::of(line).expect("a line");
+        let answer = Message::from_line(line).expect("a line");
         let (sample, over) = answer.sample().expect("an envelope");
         assert_eq!(
             (answer.id, sample.map(RawValue::get), over),
             (Some(1), Some("{\"a\":1}"), false)
         );
         let line = br#"{"jsonrpc":"2.0","method":"event","params":{"seq":2,"ended":"count"}}"#;
-        let event = Message::of(line).expect("a line");
+        let event = Message::from_line(line).expect("a line");
         assert!(event.id.is_none() && event.sample().is_some_and(|it| it.1 && it.0.is_none()));
-        assert!(Message::of(b"nonsense").is_none());
+        assert!(Message::from_line(b"nonsense").is_none());
     }
 }

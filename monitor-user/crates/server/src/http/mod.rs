@@ -1,44 +1,44 @@
-//! The HTTP listener: metrics for whoever collects them, and the page. Only reads.
+//! The HTTP listener: metrics and the web page. Read-only.
 //!
-//! In: connections. Out: what the service answers, as metrics, events of a page, or its files.
-//! Off unless configured. Every length and every wait has a bound, and what goes over one is
-//! counted. Knows no monitor and no backend: what it needs it asks the service for.
+//! In: connections. Out: metrics, server-sent events and the files of the page. Off unless
+//! configured. Every length and every wait has a limit, and what exceeds one is counted. Knows no
+//! monitors and no backend: it requests what it needs from the daemon loop.
 
 mod admission;
 mod body;
-mod dial;
 mod feed;
-mod fits;
+mod filter;
 mod guard;
-mod guest;
 mod history;
+mod listen;
 mod live;
+mod loopback;
 mod message;
 mod negotiation;
 mod page;
-mod patience;
-mod place;
+mod playback;
 pub mod push;
 mod route;
-mod secret;
 mod table;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
+mod token;
+mod write_timeout;
 
-pub use dial::Dial;
-pub use place::{Listen, Sight};
-pub use secret::Secret;
+pub use listen::{AccessLevel, Listen};
+pub use playback::PlaybackClock;
+pub use token::AccessToken;
 
 use crate::outbox::Outbox;
 use admission::Admission;
 use bytes::Bytes;
-use feed::Feed;
+use feed::PageFeed;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use monitor_format::exposition::Encoding;
 use monitor_protocol::Conn;
-use monitor_protocol::status::Http;
-use patience::Patient;
+use monitor_protocol::status::HttpStatus;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -50,132 +50,146 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
+use write_timeout::WriteTimeout;
 
-/// How long a connection may say nothing, and a request take to arrive.
-const SILENCE: Duration = Duration::from_secs(10);
+/// How long a connection may be idle, and the head of a request may take.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest head of a request.
 const HEAD_BYTES: usize = 32 << 10;
-/// Connections that may wait to be taken.
+/// Connections that may wait for `accept`.
 const BACKLOG: u32 = 4096;
-/// How long the listener rests where the process has no descriptor left.
-const REST: Duration = Duration::from_millis(100);
+/// Pause after a failed `accept`, when the process has no descriptor left.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the listener asks the service for.
-pub enum Ask {
-    /// Metrics, as they are now.
+/// A request of the listener to the daemon loop.
+pub enum DaemonRequest {
+    /// Current metrics.
     Metrics {
-        /// What may be seen.
-        sight: Sight,
-        /// How they are written.
+        /// The access level of the client.
+        access: AccessLevel,
+        /// Their encoding.
         encoding: Encoding,
-        /// Where they go, or why there are none.
+        /// Receives the metrics, or why there are none.
         reply: oneshot::Sender<Result<Vec<u8>, String>>,
     },
-    /// A connection from within.
-    Join {
-        /// What may be seen.
-        sight: Sight,
-        /// Where its lines go.
+    /// Open a loopback connection.
+    Connect {
+        /// The access level of the client.
+        access: AccessLevel,
+        /// Receives its lines.
         outbox: Arc<Outbox>,
-        /// Its number, or why it is refused.
+        /// Receives its number, or why it is refused.
         reply: oneshot::Sender<Result<Conn, String>>,
     },
-    /// A call on it.
-    Say {
-        /// Which.
+    /// A call on a loopback connection.
+    Call {
+        /// The number of the connection.
         conn: Conn,
         /// The call.
         line: Bytes,
     },
-    /// Its end.
-    Leave {
-        /// Which.
+    /// Close a loopback connection.
+    Disconnect {
+        /// The number of the connection.
         conn: Conn,
     },
 }
 
 /// The listener.
-pub struct Door {
+pub struct HttpListener {
     listener: TcpListener,
     tls: Option<Tls>,
-    shared: Arc<Shared>,
+    shared: Arc<ListenerState>,
 }
 
-/// What all connections share.
-pub struct Shared {
+/// State that all connections share.
+pub struct ListenerState {
     listen: Listen,
     address: SocketAddr,
-    secret: Secret,
-    asks: mpsc::Sender<Ask>,
+    token: AccessToken,
+    requests: mpsc::Sender<DaemonRequest>,
     admission: Admission,
-    /// Who reads the past: one at a time.
-    past: Semaphore,
-    /// Where in a recording this is; absent where it happens now.
-    dial: Option<Arc<Dial>>,
-    /// For who has proved something, and for who has not.
-    feeds: [Feed; 2],
+    /// Histories are read one at a time.
+    history_slot: Semaphore,
+    /// The playback position; absent for live data.
+    playback: Option<Arc<PlaybackClock>>,
+    /// The feed of each access level.
+    feeds: [PageFeed; 2],
 }
 
-impl Door {
-    /// Listens, if that is configured and may be. `beside` is the folder of the service's socket,
-    /// if it has one; with a dial, a recording is shown.
+impl HttpListener {
+    /// Listens, if that is configured. `folder` is the folder of the daemon's socket, if it has
+    /// one; with `playback`, a recording is shown.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration is not allowed, or the address or a file cannot be used.
     pub async fn open(
         listen: &Listen,
-        (beside, dial): (Option<&Path>, Option<Arc<Dial>>),
-        asks: mpsc::Sender<Ask>,
+        (folder, playback): (Option<&Path>, Option<Arc<PlaybackClock>>),
+        requests: mpsc::Sender<DaemonRequest>,
     ) -> io::Result<Option<Self>> {
         let Some(address) = listen.address else { return Ok(None) };
-        listen.allowed().map_err(io::Error::other)?;
-        let tls = Tls::of(listen)?;
-        let secret = Secret::of(listen.token.as_deref(), beside)?;
-        let listener = bound(address).map_err(|why| taken(address, &why))?;
+        listen.check().map_err(io::Error::other)?;
+        let tls = Tls::from_config(listen)?;
+        let token = AccessToken::load(listen.token.as_deref(), folder)?;
+        let listener = bind(address).map_err(|why| bind_error(address, &why))?;
         let address = listener.local_addr()?;
         let admission = Admission::new(listen.connections);
         let (listen, feeds) = (listen.clone(), Default::default());
-        let past = Semaphore::new(1);
-        let shared = Shared { listen, address, secret, asks, admission, past, dial, feeds };
+        let history_slot = Semaphore::new(1);
+        let shared = ListenerState {
+            listen,
+            address,
+            token,
+            requests,
+            admission,
+            history_slot,
+            playback,
+            feeds,
+        };
         Ok(Some(Self { listener, tls, shared: Arc::new(shared) }))
     }
 
-    /// What it counts.
-    pub fn shared(&self) -> Arc<Shared> {
+    /// The state that all connections share.
+    pub fn shared(&self) -> Arc<ListenerState> {
         Arc::clone(&self.shared)
     }
 
-    /// Serves for ever.
+    /// Accepts connections, without end.
     pub async fn run(self) {
         loop {
             let stream = match self.listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(why) => {
-                    // Without a descriptor the connection stays, and waits.
-                    tracing::warn!("the HTTP listener cannot take a connection: {why}");
-                    sleep(REST).await;
+                    // Without a free descriptor, the connection stays in the backlog.
+                    tracing::warn!("the HTTP listener cannot accept a connection: {why}");
+                    sleep(RETRY_PAUSE).await;
                     continue;
                 }
             };
-            let Some(place) = self.shared.admission.enter() else { continue };
+            let Some(slot) = self.shared.admission.admit() else { continue };
             let (shared, tls) = (Arc::clone(&self.shared), self.tls.clone());
-            let number = place.number;
+            let number = slot.number;
             let task = tokio::spawn(async move {
-                let _place = place;
-                converse(shared, tls, (stream, number)).await;
+                let _slot = slot;
+                serve_connection(shared, tls, (stream, number)).await;
             });
-            self.shared.admission.silent(number, task.abort_handle());
+            self.shared.admission.add_silent(number, task.abort_handle());
         }
     }
 }
 
-impl Shared {
-    /// The numbers of the listener.
-    pub fn status(&self) -> Http {
-        let token = self.secret.path().map_or_else(String::new, |it| it.display().to_string());
-        Http { address: self.origin(), token, ..self.admission.counts() }
+impl ListenerState {
+    /// The status of the listener.
+    pub fn status(&self) -> HttpStatus {
+        let token = self.token.path().map_or_else(String::new, |it| it.display().to_string());
+        HttpStatus { address: self.origin(), token, ..self.admission.counts() }
     }
 
-    /// The address of the page, with the token that shows all.
+    /// The address of the page, with the token that gives full access.
     pub fn page(&self) -> String {
-        format!("{}/#token={}", self.origin(), self.secret.text())
+        format!("{}/#token={}", self.origin(), self.token.text())
     }
 
     fn origin(&self) -> String {
@@ -184,19 +198,19 @@ impl Shared {
     }
 }
 
-fn bound(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // What a service left behind that ended a moment ago keeps nobody out.
+    // Sockets of a previous daemon in TIME_WAIT do not prevent the bind.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-fn taken(address: SocketAddr, why: &io::Error) -> io::Error {
+fn bind_error(address: SocketAddr, why: &io::Error) -> io::Error {
     let text = match why.kind() {
         io::ErrorKind::AddrInUse => format!(
-            "cannot listen on {address}: another program does; choose another port \
-             (http.listen, or behind --page)"
+            "cannot listen on {address}: another program uses it; choose another port \
+            (http.listen, or the argument of --page)"
         ),
         io::ErrorKind::AddrNotAvailable => {
             format!("cannot listen on {address}: this machine has no such address")
@@ -206,34 +220,40 @@ fn taken(address: SocketAddr, why: &io::Error) -> io::Error {
     io::Error::new(why.kind(), text)
 }
 
-/// One connection, until either side has enough.
-async fn converse(shared: Arc<Shared>, tls: Option<Tls>, (stream, number): (TcpStream, u64)) {
-    // What is written goes out at once: an event that waits for the next one is late.
+/// Serves one connection until either side closes it.
+async fn serve_connection(
+    shared: Arc<ListenerState>,
+    tls: Option<Tls>,
+    (stream, number): (TcpStream, u64),
+) {
+    // Without Nagle's algorithm, which would delay an event until the next one.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
-        return requests(shared, stream, (number, false)).await;
+        return serve_requests(shared, stream, (number, false)).await;
     };
-    match timeout(SILENCE, tls.accept(stream)).await {
-        Ok(Ok((stream, known))) => requests(shared, stream, (number, known)).await,
+    match timeout(IDLE_TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok((stream, is_authenticated))) => {
+            serve_requests(shared, stream, (number, is_authenticated)).await
+        }
         Ok(Err(_)) | Err(_) => shared.admission.count("TLS handshake failed"),
     }
 }
 
-async fn requests<S: AsyncRead + AsyncWrite + Unpin>(
-    shared: Arc<Shared>,
+async fn serve_requests<S: AsyncRead + AsyncWrite + Unpin>(
+    shared: Arc<ListenerState>,
     stream: S,
-    (number, known): (u64, bool),
+    (number, is_authenticated): (u64, bool),
 ) {
-    let stream = Patient::new(stream);
+    let stream = WriteTimeout::new(stream);
     let stalled = stream.stalled();
     let service = service_fn(|request| {
-        shared.admission.spoke(number);
+        shared.admission.request_received(number);
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(route::answer(&shared, &request, known).await) }
+        async move { Ok::<_, Infallible>(route::answer(&shared, &request, is_authenticated).await) }
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(SILENCE).max_buf_size(HEAD_BYTES);
-    // Whatever ends a connection, it ends it for its client alone.
+    builder.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(HEAD_BYTES);
+    // An error concerns this connection only.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
     if stalled.load(std::sync::atomic::Ordering::Relaxed) {
         shared.admission.count("reader too slow");

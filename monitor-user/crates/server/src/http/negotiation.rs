@@ -1,11 +1,11 @@
-//! Which form of the metrics a collector wants most, of those there are.
+//! Content negotiation: the encoding of the metrics that a collector prefers.
 //!
-//! In: the header `Accept`. Out: an encoding and its media type. Who says nothing gets Prometheus'
-//! own text.
+//! In: the header `Accept`. Out: an encoding and its media type. The default is the text format of
+//! Prometheus.
 
 use monitor_format::exposition::{Dialect, Encoding};
 
-/// The forms, the best first.
+/// The supported encodings, the best first.
 const FORMS: [(Encoding, &str, &str); 3] = [
     (
         Encoding::Protobuf,
@@ -21,28 +21,32 @@ const FORMS: [(Encoding, &str, &str); 3] = [
     (Encoding::Text(Dialect::Prometheus), "text/plain", "text/plain; version=0.0.4; charset=utf-8"),
 ];
 
-/// The form, and what it is called.
+/// The preferred encoding and its media type.
 pub fn form(accept: &str) -> (Encoding, &'static str) {
     let mut best = (0.0, &FORMS[2]);
     for offer in accept.split(',') {
         let mut parts = offer.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default();
         let parameters: Vec<_> = parts.filter_map(|it| it.split_once('=')).collect();
-        let said = |name: &str| parameters.iter().find(|it| it.0.trim() == name).map(|it| it.1);
-        let quality = said("q").map_or(1.0, |it| it.trim().parse().unwrap_or(0.0));
+        let parameter =
+            |name: &str| parameters.iter().find(|it| it.0.trim() == name).map(|it| it.1);
+        let quality = parameter("q").map_or(1.0, |it| it.trim().parse().unwrap_or(0.0));
         let form = FORMS.iter().find(|it| it.1.eq_ignore_ascii_case(media));
-        let Some(form) = form.filter(|it| quality > best.0 && fits(it.0, &said)) else { continue };
+        let Some(form) = form.filter(|it| quality > best.0 && is_supported(it.0, &parameter))
+        else {
+            continue;
+        };
         best = (quality, form);
     }
     (best.1.0, best.1.2)
 }
 
-/// Whether it is the message, and the version, that is written here.
-fn fits<'a>(encoding: Encoding, said: &impl Fn(&str) -> Option<&'a str>) -> bool {
-    let is = |name, want: &str| said(name).is_none_or(|it| it.trim_matches('"') == want);
+/// Whether the parameters name a message and a version that is supported.
+fn is_supported<'a>(encoding: Encoding, parameter: &impl Fn(&str) -> Option<&'a str>) -> bool {
+    let is = |name, want: &str| parameter(name).is_none_or(|it| it.trim_matches('"') == want);
     match encoding {
         Encoding::Protobuf => {
-            said("proto") == Some("io.prometheus.client.MetricFamily")
+            parameter("proto") == Some("io.prometheus.client.MetricFamily")
                 && is("encoding", "delimited")
         }
         Encoding::Text(Dialect::OpenMetrics) => is("version", "1.0.0") || is("version", "0.0.1"),
@@ -60,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_that_both_know_is_taken() {
+    fn the_best_common_encoding_is_chosen() {
         let (open, plain) = (Dialect::OpenMetrics, Dialect::Prometheus);
         let delimited = "proto=io.prometheus.client.MetricFamily;encoding=delimited";
         let proto = format!("application/vnd.google.protobuf;{delimited}");

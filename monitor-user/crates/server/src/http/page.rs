@@ -1,11 +1,11 @@
-//! The files of the page, part of the program: nothing is loaded from another place.
+//! The files of the page, embedded in the program: nothing is loaded from another site.
 //!
-//! In: a path. Out: a file and what it is. The chart library is uPlot 1.6.32 as it was published;
-//! its licence and its sum stand beside it, and a test holds the sum.
+//! In: a path. Out: a file and its media type. The chart library is uPlot 1.6.32, unchanged; its
+//! licence and its checksum are in the same folder, and a test checks the checksum.
 
 use super::route::Answer;
 
-/// A path, what it is, and the file.
+/// A path, its media type and its content.
 type Asset = (&'static str, &'static str, &'static [u8]);
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -31,7 +31,7 @@ const ASSETS: &[Asset] = &[
     ("/uplot.css", STYLE, include_bytes!("page/vendor/uplot.css")),
 ];
 
-/// The file of that path.
+/// The response for a path, if it is one of the page.
 pub fn asset(path: &str) -> Option<Answer> {
     let (_, media, bytes) = ASSETS.iter().find(|it| it.0 == path)?;
     Some(Answer::whole(media, *bytes))
@@ -44,11 +44,11 @@ mod tests {
     use std::fmt::Write;
 
     #[test]
-    fn what_is_not_ours_is_as_it_was_published() {
+    fn vendored_files_have_their_published_checksums() {
         let sums = include_str!("page/vendor/SHA256SUMS");
         for name in ["uplot.js", "uplot.css"] {
             let (.., bytes) =
-                ASSETS.iter().find(|it| it.0 == format!("/{name}")).expect("it is there");
+                ASSETS.iter().find(|it| it.0 == format!("/{name}")).expect("an asset");
             let mut sum = String::new();
             Sha256::digest(bytes).iter().for_each(|byte| write!(sum, "{byte:02x}").expect("text"));
             assert!(sums.contains(&format!("{sum}  {name}\n")), "{name}: {sum}");
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_loaded_from_another_place() {
+    fn nothing_is_loaded_from_another_site() {
         for (path, _, bytes) in ASSETS.iter().filter(|it| !it.0.starts_with("/uplot")) {
             let text = String::from_utf8_lossy(bytes).replace("http://www.w3.org/2000/svg", "");
             assert!(!text.contains("http://") && !text.contains("https://"), "{path}");

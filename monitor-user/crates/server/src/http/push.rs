@@ -1,18 +1,17 @@
-//! Metrics pushed to an OpenTelemetry collector: OTLP over HTTP, as JSON.
+//! Pushes metrics to an OpenTelemetry collector: OTLP over HTTP, as JSON.
 //!
-//! In: an endpoint, and how often. Out: one POST of everything each time, and how that went. The
-//! counters are cumulative, so a push that fails loses nothing but its point in time, and none is
-//! kept to be sent again.
+//! In: an endpoint and a period. Out: one POST of all metrics each period, and its result. The
+//! counters are cumulative, so a failed push loses only one point in time, and is not repeated.
 
 use super::body::Content;
-use super::{Ask, Sight};
+use super::{AccessLevel, DaemonRequest};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Uri};
 use hyper_util::rt::TokioIo;
 use monitor_format::exposition::Encoding;
-use monitor_protocol::status::Otlp;
+use monitor_protocol::status::OtlpStatus;
 use serde_json::Value;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -23,28 +22,28 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// How long one push may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Most of an answer that is read.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of an answer that are read.
 const ANSWER_BYTES: usize = 64 << 10;
-/// Where collectors take metrics, unless something else is said.
+/// The default path of collectors for metrics.
 const PATH: &str = "/v1/metrics";
 
-/// Where to, and how often.
+/// The configuration of pushing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Push {
-    /// The collector; nobody, if absent.
+pub struct PushConfig {
+    /// The URL of the collector; off, if absent.
     pub endpoint: Option<String>,
-    /// Nanoseconds from one push to the next.
+    /// The period, in nanoseconds.
     pub every_ns: u64,
 }
 
-impl Default for Push {
+impl Default for PushConfig {
     fn default() -> Self {
         Self { endpoint: None, every_ns: 15_000_000_000 }
     }
 }
 
-/// A collector, as it is reached.
+/// The parts of the URL of a collector.
 #[derive(Debug, PartialEq, Eq)]
 struct Collector {
     authority: String,
@@ -52,108 +51,113 @@ struct Collector {
     path: String,
 }
 
-/// How it goes.
+/// The counts of pushes, and the last error.
 #[derive(Clone, Default)]
-pub struct Pushed(Arc<Mutex<Otlp>>);
+pub struct PushStatus(Arc<Mutex<OtlpStatus>>);
 
-impl Pushed {
-    /// Until now.
-    pub fn status(&self) -> Otlp {
-        // Every change is whole, whatever became of who made it.
+impl PushStatus {
+    /// The current counts.
+    pub fn status(&self) -> OtlpStatus {
+        // The state is consistent after each change, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, result: Result<(), String>) {
+    fn record(&self, result: Result<(), String>) {
         let mut it = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(()) => {
                 it.pushed += 1;
-                if it.trouble.take().is_some() {
+                if it.last_error.take().is_some() {
                     tracing::info!(endpoint = it.endpoint, "metrics are pushed again");
                 }
             }
             Err(why) => {
                 it.failed += 1;
-                // Told once, however often it happens.
-                if it.trouble.as_ref() != Some(&why) {
+                // The same error is logged once.
+                if it.last_error.as_ref() != Some(&why) {
                     tracing::warn!(endpoint = it.endpoint, "metrics are not pushed: {why}");
                 }
-                it.trouble = Some(why);
+                it.last_error = Some(why);
             }
         }
     }
 }
 
-/// Whether metrics can be pushed there.
-pub fn possible(endpoint: &str) -> Result<(), String> {
-    collector(endpoint).map(drop)
+/// Checks the URL of a collector.
+///
+/// # Errors
+///
+/// When it is not an HTTP address.
+pub fn check_endpoint(endpoint: &str) -> Result<(), String> {
+    parse_endpoint(endpoint).map(drop)
 }
 
-fn collector(endpoint: &str) -> Result<Collector, String> {
+fn parse_endpoint(endpoint: &str) -> Result<Collector, String> {
     let wrong = |why: &str| format!("{endpoint:?}: {why}, such as \"http://127.0.0.1:4318\"");
-    let uri: Uri = endpoint.parse().map_err(|_| wrong("an address"))?;
+    let uri: Uri = endpoint.parse().map_err(|_| wrong("expected a URL"))?;
     match uri.scheme_str() {
         Some("http") => {}
         Some("https") => {
-            return Err(wrong("TLS is left to a collector on this node: an address with http"));
+            return Err(wrong("TLS is not supported: push to a collector on this node with http"));
         }
-        _ => return Err(wrong("an address with http")),
+        _ => return Err(wrong("expected a URL with http")),
     }
-    let authority = uri.authority().ok_or_else(|| wrong("an address with a host"))?;
+    let authority = uri.authority().ok_or_else(|| wrong("expected a URL with a host"))?;
     let address = format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(4318));
     let path = if uri.path() == "/" { PATH } else { uri.path() };
     Ok(Collector { authority: authority.to_string(), address, path: path.to_owned() })
 }
 
-/// Begins to push; ends with the handle.
+/// Starts to push, if that is configured; stops when the handle is aborted.
 pub fn start(
-    push: &Push,
-    asks: mpsc::Sender<Ask>,
-) -> Option<(Pushed, tokio::task::JoinHandle<()>)> {
+    push: &PushConfig,
+    asks: mpsc::Sender<DaemonRequest>,
+) -> Option<(PushStatus, tokio::task::JoinHandle<()>)> {
     let endpoint = push.endpoint.as_ref()?;
-    // What is configured was checked as it was read.
-    let collector = collector(endpoint).ok()?;
-    let status = Otlp { endpoint: endpoint.clone(), ..Otlp::default() };
-    let pushed = Pushed(Arc::new(Mutex::new(status)));
-    let (told, every) = (pushed.clone(), Duration::from_nanos(push.every_ns));
+    // The configuration was checked when it was read.
+    let collector = parse_endpoint(endpoint).ok()?;
+    let status = OtlpStatus { endpoint: endpoint.clone(), ..OtlpStatus::default() };
+    let pushed = PushStatus(Arc::new(Mutex::new(status)));
+    let (status, every) = (pushed.clone(), Duration::from_nanos(push.every_ns));
     let task = tokio::spawn(async move {
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let _now = ticks.tick().await;
-            let late = |_| Err(format!("no answer within {PATIENCE:?}"));
-            told.note(timeout(PATIENCE, once(&collector, &asks)).await.unwrap_or_else(late));
+            let late = |_| Err(format!("no answer within {TIMEOUT:?}"));
+            status
+                .record(timeout(TIMEOUT, push_once(&collector, &asks)).await.unwrap_or_else(late));
         }
     });
     Some((pushed, task))
 }
 
-async fn once(to: &Collector, asks: &mpsc::Sender<Ask>) -> Result<(), String> {
+async fn push_once(to: &Collector, asks: &mpsc::Sender<DaemonRequest>) -> Result<(), String> {
     let (reply, answer) = oneshot::channel();
-    let ask = Ask::Metrics { sight: Sight::Full, encoding: Encoding::Otlp, reply };
-    // The loop ends with the service, and this with it.
+    let ask = DaemonRequest::Metrics { access: AccessLevel::Full, encoding: Encoding::Otlp, reply };
+    // Fails only if the daemon is shutting down.
     let _ = asks.send(ask).await;
-    let body = answer.await.map_err(|_| "the service ends".to_owned())??;
-    let told = |why: &dyn std::fmt::Display| why.to_string();
-    let stream = TcpStream::connect(&to.address).await.map_err(|why| told(&why))?;
+    let body = answer.await.map_err(|_| "the daemon is stopping".to_owned())??;
+    let text = |why: &dyn std::fmt::Display| why.to_string();
+    let stream = TcpStream::connect(&to.address).await.map_err(|why| text(&why))?;
     let handshake = http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|why| told(&why))?;
+    let (mut sender, connection) = handshake.map_err(|why| text(&why))?;
     let connection = tokio::spawn(connection);
     let request = Request::builder().method(Method::POST).uri(&to.path);
     let request = request.header(HOST, &to.authority).header(CONTENT_TYPE, "application/json");
-    let request = request.body(Content::Whole(body.into())).map_err(|why| told(&why))?;
-    let response = sender.send_request(request).await.map_err(|why| told(&why))?;
+    let request = request.body(Content::Whole(body.into())).map_err(|why| text(&why))?;
+    let response = sender.send_request(request).await.map_err(|why| text(&why))?;
     let status = response.status();
-    let said = text(response.into_body()).await;
+    let answer_body = read_body(response.into_body()).await;
     connection.abort();
     if !status.is_success() {
-        return Err(format!("the collector answers {status}"));
+        return Err(format!("the collector answered {status}"));
     }
-    taken(&said)
+    check_accepted(&answer_body)
 }
 
-/// As much of the answer as matters.
-async fn text(body: Incoming) -> Vec<u8> {
+/// The beginning of a body.
+async fn read_body(body: Incoming) -> Vec<u8> {
     let mut body = pin!(body);
     let mut text = Vec::new();
     while let Some(Ok(frame)) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
@@ -165,8 +169,8 @@ async fn text(body: Incoming) -> Vec<u8> {
     text
 }
 
-/// A collector may take a part, and says so in an answer that is a success.
-fn taken(answer: &[u8]) -> Result<(), String> {
+/// Checks for a partial success: a collector may reject points in an answer with status 200.
+fn check_accepted(answer: &[u8]) -> Result<(), String> {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let part = &answer["partialSuccess"];
     let rejected = &part["rejectedDataPoints"];
@@ -185,20 +189,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_has_the_usual_port_and_path_unless_it_says_others() {
-        let told = |it: &str| collector(it).map(|it| (it.address, it.path));
+    fn an_endpoint_has_default_port_and_path() {
+        let parts = |it: &str| parse_endpoint(it).map(|it| (it.address, it.path));
         let both = |address: &str, path: &str| Ok((address.to_owned(), path.to_owned()));
-        assert_eq!(told("http://localhost"), both("localhost:4318", "/v1/metrics"));
-        assert_eq!(told("http://10.0.0.1:9/in"), both("10.0.0.1:9", "/in"));
-        assert!(told("https://x").is_err_and(|it| it.contains("TLS is left to a collector")));
-        assert!(told("x").is_err() && told("").is_err() && told("ftp://x").is_err());
+        assert_eq!(parts("http://localhost"), both("localhost:4318", "/v1/metrics"));
+        assert_eq!(parts("http://10.0.0.1:9/in"), both("10.0.0.1:9", "/in"));
+        assert!(parts("https://x").is_err_and(|it| it.contains("TLS is not supported")));
+        assert!(parts("x").is_err() && parts("").is_err() && parts("ftp://x").is_err());
     }
 
     #[test]
-    fn a_part_that_was_rejected_is_told() {
-        assert_eq!(taken(b"{}"), Ok(()));
-        assert_eq!(taken(b""), Ok(()));
+    fn rejected_points_are_reported() {
+        assert_eq!(check_accepted(b"{}"), Ok(()));
+        assert_eq!(check_accepted(b""), Ok(()));
         let part = br#"{"partialSuccess":{"rejectedDataPoints":"3","errorMessage":"too old"}}"#;
-        assert_eq!(taken(part), Err("the collector rejected 3 points: too old".into()));
+        assert_eq!(check_accepted(part), Err("the collector rejected 3 points: too old".into()));
     }
 }

@@ -1,11 +1,13 @@
-//! From a request to its answer: the list of what there is.
+//! The routes: from a request to its response.
 //!
-//! In: a request that arrived whole. Out: a response. Every response says that nothing of another
-//! site may be loaded into it, and that nobody may keep it but as it says.
+//! In: a complete request. Out: a response. The headers of every response forbid content of other
+//! sites and caching.
 
 use super::body::{Content, Live};
-use super::guest::Guest;
-use super::{Ask, Shared, Sight, fits, guard, history, live, negotiation, page};
+use super::loopback::LoopbackClient;
+use super::{
+    AccessLevel, DaemonRequest, ListenerState, filter, guard, history, live, negotiation, page,
+};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
@@ -17,8 +19,8 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// How long a reading may take before a collector is told that there is none.
-const READING: Duration = Duration::from_secs(30);
+/// How long a reading may take before a scrape fails.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Headers of every response.
 const ALWAYS: [(&str, &str); 5] = [
@@ -33,36 +35,36 @@ const ALWAYS: [(&str, &str); 5] = [
     ("cache-control", "no-store"),
 ];
 
-/// What is answered.
+/// The content of a response.
 pub struct Answer {
-    /// How it went.
+    /// Its status.
     pub status: StatusCode,
-    /// What it is.
+    /// Its media type.
     pub media: &'static str,
-    /// What it says.
+    /// Its body.
     pub content: Content,
 }
 
 impl Answer {
-    /// All of it.
+    /// A response whose body is complete.
     pub fn whole(media: &'static str, bytes: impl Into<Bytes>) -> Self {
         Self { status: StatusCode::OK, media, content: Content::Whole(bytes.into()) }
     }
 
-    /// A line that says what is wrong.
+    /// A refusal, as a line of text.
     fn refused((status, why): (StatusCode, &str)) -> Self {
         let text = format!("{why}\n");
         Self { status, ..Self::whole("text/plain; charset=utf-8", text) }
     }
 }
 
-/// Answers a request. `known` is somebody with a certificate.
+/// Answers a request; `is_authenticated` means that the sender has a client certificate.
 pub async fn answer(
-    shared: &Arc<Shared>,
+    shared: &Arc<ListenerState>,
     request: &Request<Incoming>,
-    known: bool,
+    is_authenticated: bool,
 ) -> Response<Content> {
-    let answer = match found(shared, request, known).await {
+    let answer = match route(shared, request, is_authenticated).await {
         Ok(answer) => answer,
         Err((status, why)) => {
             shared.admission.count(status.canonical_reason().unwrap_or("refused"));
@@ -72,29 +74,32 @@ pub async fn answer(
     response(answer, request.method())
 }
 
-type Refused = (StatusCode, String);
+type RouteError = (StatusCode, String);
 
-async fn found(
-    shared: &Arc<Shared>,
+async fn route(
+    shared: &Arc<ListenerState>,
     request: &Request<Incoming>,
-    known: bool,
-) -> Result<Answer, Refused> {
-    let told = |(status, why): guard::Refusal| (status, why.to_owned());
+    is_authenticated: bool,
+) -> Result<Answer, RouteError> {
+    let owned = |(status, why): guard::HttpRefusal| (status, why.to_owned());
     let headers = request.headers();
-    // Of a recording, and of nothing else, a viewer may turn the hand.
-    let turned = shared.dial.as_ref().filter(|_| is_turn(request));
-    match turned {
-        Some(_) => guard::bare(headers),
-        None => guard::proper(request.method(), headers),
+    // Seeking in a recording is the only request that changes something.
+    let seek = shared.playback.as_ref().filter(|_| is_seek(request));
+    match seek {
+        Some(_) => guard::check_no_body(headers),
+        None => guard::check_method(request.method(), headers),
     }
-    .map_err(told)?;
-    guard::host(&shared.listen, request.uri(), headers).map_err(told)?;
-    let sight = || guard::sight((&shared.listen, &shared.secret), headers, known).map_err(told);
+    .map_err(owned)?;
+    guard::check_host(&shared.listen, request.uri(), headers).map_err(owned)?;
+    let access = || {
+        guard::access_level((&shared.listen, &shared.token), headers, is_authenticated)
+            .map_err(owned)
+    };
     let query = request.uri().query().unwrap_or_default();
-    if let Some(dial) = turned {
-        return match sight()? {
-            Sight::Full => dial.turn(query).map_err(|why| (StatusCode::BAD_REQUEST, why)),
-            Sight::Open => Err((StatusCode::FORBIDDEN, "it takes the token".to_owned())),
+    if let Some(clock) = seek {
+        return match access()? {
+            AccessLevel::Full => clock.seek(query).map_err(|why| (StatusCode::BAD_REQUEST, why)),
+            AccessLevel::Open => Err((StatusCode::FORBIDDEN, "seeking needs the token".to_owned())),
         }
         .map(|()| Answer::whole("text/plain; charset=utf-8", ""));
     }
@@ -102,67 +107,73 @@ async fn found(
         "/metrics" => {
             let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
             let (encoding, media) = negotiation::form(accept);
-            let sight = sight()?;
-            metrics(shared, |reply| Ask::Metrics { sight, encoding, reply }, (encoding, media))
-                .await
+            let access = access()?;
+            metrics(
+                shared,
+                |reply| DaemonRequest::Metrics { access, encoding, reply },
+                (encoding, media),
+            )
+            .await
         }
-        "/feed" => events(shared.feeds[sight()? as usize].show(shared, sight()?).await),
+        "/feed" => events(shared.feeds[access()? as usize].subscribe(shared, access()?).await),
         "/fits" => {
-            let feed = &shared.feeds[sight()? as usize];
-            events(match fits::condition(query) {
-                Ok(condition) => feed.filter((shared, sight()?), condition).await,
-                // No refusal: who types has a right to mistakes, and a browser would log it.
-                Err(why) => Ok(fits::wrong(&why)),
+            let feed = &shared.feeds[access()? as usize];
+            events(match filter::condition(query) {
+                Ok(condition) => feed.subscribe_filter((shared, access()?), condition).await,
+                // Not a refusal: errors are normal while a condition is typed, and a browser would
+                // log them.
+                Err(why) => Ok(filter::error_event(&why)),
             })
         }
-        "/process" => watch(shared, sight()?, live::process(query)).await,
+        "/process" => watch(shared, access()?, live::process(query)).await,
         "/history" => {
-            let told = history::told(shared, sight()?, query).await;
-            let told = told.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-            Ok(Answer::whole("application/json", told))
+            let json = history::respond(shared, access()?, query).await;
+            let json = json.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+            Ok(Answer::whole("application/json", json))
         }
-        "/latency" => watch(shared, sight()?, live::latency(query)).await,
-        path => page::asset(path)
-            .ok_or_else(|| (StatusCode::NOT_FOUND, "there are / and /metrics here".to_owned())),
+        "/latency" => watch(shared, access()?, live::latency(query)).await,
+        path => page::asset(path).ok_or_else(|| {
+            (StatusCode::NOT_FOUND, "not found: the paths are / and /metrics".to_owned())
+        }),
     }
 }
 
-fn is_turn(request: &Request<Incoming>) -> bool {
+fn is_seek(request: &Request<Incoming>) -> bool {
     *request.method() == Method::POST && request.uri().path() == "/seek"
 }
 
-/// A monitor of one viewer's own.
+/// Starts a monitor for one viewer.
 async fn watch(
-    shared: &Shared,
-    sight: Sight,
-    asked: Result<Value, String>,
-) -> Result<Answer, Refused> {
-    let asked = asked.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-    let guest = Guest::join(shared, sight).await;
-    events(guest.map(|guest| live::run(guest, asked)))
+    shared: &ListenerState,
+    access: AccessLevel,
+    request: Result<Value, String>,
+) -> Result<Answer, RouteError> {
+    let request = request.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    let client = LoopbackClient::connect(shared, access).await;
+    events(client.map(|client| live::run(client, request)))
 }
 
-/// Events as they come.
-fn events(from: Result<Receiver<Bytes>, String>) -> Result<Answer, Refused> {
+/// A response with a stream of events.
+fn events(from: Result<Receiver<Bytes>, String>) -> Result<Answer, RouteError> {
     let queue = from.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why))?;
     let (status, content) = (StatusCode::OK, Content::Live(Live::new(queue)));
     Ok(Answer { status, media: "text/event-stream; charset=utf-8", content })
 }
 
 async fn metrics(
-    shared: &Shared,
-    ask: impl FnOnce(oneshot::Sender<Result<Vec<u8>, String>>) -> Ask,
+    shared: &ListenerState,
+    ask: impl FnOnce(oneshot::Sender<Result<Vec<u8>, String>>) -> DaemonRequest,
     (_, media): (Encoding, &'static str),
-) -> Result<Answer, Refused> {
+) -> Result<Answer, RouteError> {
     let (reply, answer) = oneshot::channel();
-    // The loop ends with the service, and this with it.
-    let _ = shared.asks.send(ask(reply)).await;
-    match timeout(READING, answer).await {
+    // Fails only if the daemon is shutting down.
+    let _ = shared.requests.send(ask(reply)).await;
+    match timeout(READ_TIMEOUT, answer).await {
         Ok(Ok(Ok(bytes))) => Ok(Answer::whole(media, bytes)),
         Ok(Ok(Err(why))) => Err((StatusCode::SERVICE_UNAVAILABLE, why)),
-        Ok(Err(_)) => Err((StatusCode::SERVICE_UNAVAILABLE, "the service ends".to_owned())),
+        Ok(Err(_)) => Err((StatusCode::SERVICE_UNAVAILABLE, "the daemon is stopping".to_owned())),
         Err(_) => {
-            let why = format!("no reading within {READING:?}: the machine is overloaded");
+            let why = format!("no reading within {READ_TIMEOUT:?}: the machine is overloaded");
             Err((StatusCode::SERVICE_UNAVAILABLE, why))
         }
     }

@@ -1,15 +1,14 @@
-//! The table of processes that all viewers share: as a whole for who comes, and as what changed
-//! for who is there.
+//! The table of processes that all viewers share: snapshots and changes.
 //!
-//! In: samples, as text. Out: text. A value is compared as it is written, so what is told and what
-//! was read cannot differ; an idle process costs nothing to tell.
+//! In: samples as JSON text. Out: JSON text. Values are compared as text, so that what is sent is
+//! exactly what was read; an idle process takes no bytes in a change.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-/// The columns of a process. The first two name it for ever.
+/// The columns of a process. The first two identify it.
 pub const COLUMNS: [&str; 18] = [
     "pid",
     "start_time_ns",
@@ -31,21 +30,21 @@ pub const COLUMNS: [&str; 18] = [
     "tcp_sent_bytes_per_s",
 ];
 
-/// A process, by id and start.
-type Key = (u64, u64);
-/// Its values as they are written; absent where they are.
+/// A process: pid and start time.
+type RowKey = (u64, u64);
+/// Its values as JSON text.
 pub type Row = [Option<Box<str>>; COLUMNS.len()];
 
 /// The table.
 #[derive(Default)]
-pub struct Table {
-    rows: BTreeMap<Key, Row>,
-    /// What is told anew each time: the node, notes, when.
+pub struct PageTable {
+    rows: BTreeMap<RowKey, Row>,
+    /// The part that every message contains: time, node, notes.
     head: String,
 }
 
 #[derive(serde::Deserialize)]
-struct Sample<'a> {
+struct SampleText<'a> {
     #[serde(borrow)]
     time_unix_ns: &'a RawValue,
     #[serde(borrow)]
@@ -65,47 +64,47 @@ struct Sample<'a> {
 /// The values of one process, by column.
 struct Values<'a>([Option<&'a RawValue>; COLUMNS.len()]);
 
-impl Table {
-    /// Takes a sample; gives what it changes, or nothing where it makes no sense.
-    pub fn take(&mut self, text: &str) -> Option<String> {
-        let sample: Sample<'_> = serde_json::from_str(text).ok()?;
+impl PageTable {
+    /// Applies a sample, and returns the change; `None` if the text is not a sample.
+    pub fn apply(&mut self, text: &str) -> Option<String> {
+        let sample: SampleText<'_> = serde_json::from_str(text).ok()?;
         self.head.clear();
         sample.head(&mut self.head);
-        let mut change = Change::default();
+        let mut change = TableChange::default();
         let mut before = std::mem::take(&mut self.rows);
         for Values(values) in &sample.processes {
             let Some(key) = key(values) else { continue };
             let row = match before.remove(&key) {
                 Some(mut row) => {
-                    change.between(&mut row, values);
+                    change.changed(&mut row, values);
                     row
                 }
                 None => {
-                    change.came(values);
+                    change.added(values);
                     values.map(|it| it.map(|it| it.get().into()))
                 }
             };
             self.rows.insert(key, row);
         }
-        before.keys().for_each(|key| change.gone(*key));
-        let Change { set, new, gone } = change;
+        before.keys().for_each(|key| change.removed(*key));
+        let TableChange { set, new, gone } = change;
         let head = &self.head;
         Some(format!("{{{head},\"set\":[{set}],\"new\":[{new}],\"gone\":[{gone}]}}"))
     }
 
-    /// Those who fit, by id and start; nothing, before there is anybody.
-    pub fn fits(&self, is_fit: impl Fn(&Row) -> bool) -> Option<String> {
-        let fit = self.rows.iter().filter(|(_, row)| is_fit(row));
+    /// The pid and start time of the matching processes; `None` before the first sample.
+    pub fn matching(&self, matches: impl Fn(&Row) -> bool) -> Option<String> {
+        let matching = self.rows.iter().filter(|(_, row)| matches(row));
         let mut list = String::new();
-        for ((pid, start), _) in fit {
+        for ((pid, start), _) in matching {
             comma(&mut list);
             let _ = write!(list, "[{pid},{start}]");
         }
         (!self.head.is_empty()).then(|| format!("[{list}]"))
     }
 
-    /// All of it.
-    pub fn whole(&self) -> String {
+    /// The whole table.
+    pub fn snapshot(&self) -> String {
         let mut rows = String::new();
         for row in self.rows.values() {
             list(&mut rows, row.iter().map(Option::as_deref));
@@ -116,8 +115,8 @@ impl Table {
     }
 }
 
-impl Sample<'_> {
-    /// The same in each message. Writing to a `String` cannot fail.
+impl SampleText<'_> {
+    /// The part that every message contains. Writing to a `String` cannot fail.
     fn head(&self, out: &mut String) {
         let or = |it: Option<&RawValue>, other: &'static str| {
             it.map_or_else(|| other.to_owned(), |it| it.get().to_owned())
@@ -135,27 +134,27 @@ impl Sample<'_> {
     }
 }
 
-/// What one sample changes, as lists.
+/// The changes of one sample, as JSON lists.
 #[derive(Default)]
-struct Change {
+struct TableChange {
     set: String,
     new: String,
     gone: String,
 }
 
-impl Change {
-    /// A process that was there: its id, and pairs of a column and a value. Writing to a `String`
-    /// cannot fail.
-    fn between(&mut self, row: &mut Row, now: &[Option<&RawValue>; COLUMNS.len()]) {
-        let mut told = false;
+impl TableChange {
+    /// A known process: pid, start time, and pairs of column and value for changed values. Writing
+    /// to a `String` cannot fail.
+    fn changed(&mut self, row: &mut Row, now: &[Option<&RawValue>; COLUMNS.len()]) {
+        let mut is_changed = false;
         for (at, (old, new)) in row.iter_mut().zip(now).enumerate() {
             let new = new.map(RawValue::get);
             if old.as_deref() == new {
                 continue;
             }
             *old = new.map(Into::into);
-            if !told {
-                told = true;
+            if !is_changed {
+                is_changed = true;
                 comma(&mut self.set);
                 let (pid, start) =
                     (now[0].map_or("0", RawValue::get), now[1].map_or("0", RawValue::get));
@@ -163,22 +162,22 @@ impl Change {
             }
             let _ = write!(self.set, ",{at},{}", new.unwrap_or("null"));
         }
-        if told {
+        if is_changed {
             self.set.push(']');
         }
     }
 
-    fn came(&mut self, now: &[Option<&RawValue>; COLUMNS.len()]) {
+    fn added(&mut self, now: &[Option<&RawValue>; COLUMNS.len()]) {
         list(&mut self.new, now.iter().map(|it| it.map(RawValue::get)));
     }
 
-    fn gone(&mut self, (pid, start): Key) {
+    fn removed(&mut self, (pid, start): RowKey) {
         comma(&mut self.gone);
         let _ = write!(self.gone, "[{pid},{start}]");
     }
 }
 
-fn key(values: &[Option<&RawValue>]) -> Option<Key> {
+fn key(values: &[Option<&RawValue>]) -> Option<RowKey> {
     let number = |at: usize| values[at]?.get().parse().ok();
     Some((number(0)?, number(1)?))
 }
@@ -240,16 +239,16 @@ mod tests {
         )
     }
 
-    fn change(table: &mut Table, processes: &str) -> Value {
-        let text = table.take(&sample(processes)).expect("a sample");
+    fn change(table: &mut PageTable, processes: &str) -> Value {
+        let text = table.apply(&sample(processes)).expect("a sample");
         serde_json::from_str(&text).expect("JSON")
     }
 
     const FIRST: &str = r#"{"pid":1,"start_time_ns":5,"comm":"a","cpu_ns":10,"cpu_percent":0.5}"#;
 
     #[test]
-    fn what_stays_is_not_told_again_and_what_changes_is() {
-        let mut table = Table::default();
+    fn only_changed_values_are_sent() {
+        let mut table = PageTable::default();
         let new = change(&mut table, FIRST);
         assert_eq!(new["new"][0][4], "a");
         let same = change(&mut table, FIRST);
@@ -265,22 +264,25 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_gets_what_the_others_have_by_then() {
-        let mut table = Table::default();
-        assert_eq!(table.fits(|_| true), None);
-        assert!(table.whole().starts_with("{\"t\":null,\"columns\":[\"pid\","));
+    fn a_later_viewer_gets_the_current_snapshot() {
+        let mut table = PageTable::default();
+        assert_eq!(table.matching(|_| true), None);
+        assert!(table.snapshot().starts_with("{\"t\":null,\"columns\":[\"pid\","));
         let _ = change(&mut table, FIRST);
         let _ = change(&mut table, &FIRST.replace("10", "12"));
-        let whole: Value = serde_json::from_str(&table.whole()).expect("JSON");
-        assert_eq!(table.fits(|row| row[10].as_deref() == Some("12")).as_deref(), Some("[[1,5]]"));
-        assert_eq!(table.fits(|_| false).as_deref(), Some("[]"));
+        let whole: Value = serde_json::from_str(&table.snapshot()).expect("JSON");
+        assert_eq!(
+            table.matching(|row| row[10].as_deref() == Some("12")).as_deref(),
+            Some("[[1,5]]")
+        );
+        assert_eq!(table.matching(|_| false).as_deref(), Some("[]"));
         assert_eq!((&whole["rows"][0][10], &whole["t"]), (&json!(12), &json!(7)));
     }
 
     #[test]
-    fn what_is_no_sample_changes_nothing() {
-        let mut table = Table::default();
-        assert_eq!(table.take("{}"), None);
-        assert_eq!(table.take("nonsense"), None);
+    fn a_malformed_sample_changes_nothing() {
+        let mut table = PageTable::default();
+        assert_eq!(table.apply("{}"), None);
+        assert_eq!(table.apply("nonsense"), None);
     }
 }

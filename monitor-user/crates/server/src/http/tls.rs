@@ -1,10 +1,9 @@
-//! TLS, where a certificate is configured: rustls, with or without certificates of clients.
+//! TLS with rustls, with or without client certificates.
 //!
-//! In: files of PEM. Out: streams, and whether whoever is at the other end has a certificate that
-//! the configured authority has signed. Where it is configured, one without is let in as a
-//! stranger and shown nothing but what the token shows.
+//! In: PEM files. Out: streams, and whether the client has a certificate that the configured
+//! authority signed. A client without one is accepted and needs the token.
 
-use super::place::Listen;
+use super::listen::Listen;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +15,17 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
-/// What makes a stream secret.
+/// The TLS acceptor of the listener.
 #[derive(Clone)]
 pub struct Tls(TlsAcceptor);
 
 impl Tls {
-    /// Of what is configured.
-    pub fn of(listen: &Listen) -> io::Result<Option<Self>> {
+    /// The acceptor for the configured certificate; `None` without one.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read or is not valid.
+    pub fn from_config(listen: &Listen) -> io::Result<Option<Self>> {
         let (Some(certificate), Some(key)) = (&listen.certificate, &listen.key) else {
             return Ok(None);
         };
@@ -42,12 +45,13 @@ impl Tls {
         Ok(Some(Self(TlsAcceptor::from(Arc::new(config?)))))
     }
 
-    /// The handshake.
+    /// Performs the handshake, and returns whether the client has a certificate.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, bool)> {
         let stream = self.0.accept(stream).await?;
-        // What was not signed by the authority has failed the handshake.
-        let known = stream.get_ref().1.peer_certificates().is_some_and(|it| !it.is_empty());
-        Ok((stream, known))
+        // A certificate that the authority did not sign fails the handshake.
+        let is_authenticated =
+            stream.get_ref().1.peer_certificates().is_some_and(|it| !it.is_empty());
+        Ok((stream, is_authenticated))
     }
 }
 
@@ -63,7 +67,7 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let all = CertificateDer::pem_file_iter(path).map_err(|why| wrong(path, &why))?;
     let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|why| wrong(path, &why))?;
     if all.is_empty() {
-        return Err(wrong(path, &"there is no certificate in it"));
+        return Err(wrong(path, &"the file contains no certificate"));
     }
     Ok(all)
 }

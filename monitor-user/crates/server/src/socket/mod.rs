@@ -1,9 +1,9 @@
-//! The Unix socket: where it lies, and that it is ours alone.
+//! The Unix socket: creation and removal of its file.
 //!
-//! Anybody may connect; what he may ask is decided by who he is. A socket that a daemon left
-//! behind is taken over, one that a daemon listens on is not, and nothing else is ever removed.
-//! The folder is opened once, without following a symbolic link, and all is done below it: who
-//! may write there could put something else in the way, so such a folder is refused.
+//! Every user may connect; the policy decides by the credentials what a client may request. A stale
+//! socket of a previous daemon is replaced, a socket that is in use is not, and no other file is
+//! removed. The folder is opened once, without following a symbolic link, and all operations are
+//! relative to it. A folder in which other users could exchange the file is refused.
 
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -15,52 +15,56 @@ use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::{Instant, sleep};
 
-/// How long another daemon may take to begin.
-const TURN: Duration = Duration::from_secs(2);
-/// From one look to the next, meanwhile.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How long another daemon may take to create its socket.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause between two tries for the lock.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
-/// A listening socket; its file goes with it.
-pub struct Listening {
+/// A listening socket. Its file is removed when this is dropped.
+pub struct SocketListener {
     /// The socket.
     pub listener: UnixListener,
     folder: OwnedFd,
     name: OsString,
-    /// Device and inode of the file, so that nobody else's is removed.
+    /// Device and inode of the file, so that no other file is removed.
     file: (u64, u64),
 }
 
-impl Listening {
-    /// Listens there.
-    pub async fn at(path: &Path) -> io::Result<Self> {
+impl SocketListener {
+    /// Creates the socket at `path` and listens.
+    ///
+    /// # Errors
+    ///
+    /// When the path is in use or not safe, or a system call fails.
+    pub async fn bind(path: &Path) -> io::Result<Self> {
         let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
-        let name = path.file_name().ok_or_else(|| refused("it names no file"))?.to_owned();
-        let folder = folder(parent)?;
-        // One daemon at a time looks and takes over; the lock goes with the descriptor.
-        let turn = turn(&folder).await?;
-        let within = within(&folder, &name);
-        clear(&folder, &name, &within).await?;
+        let name = path.file_name().ok_or_else(|| refused("the path has no file name"))?.to_owned();
+        let folder = open_folder(parent)?;
+        // One daemon at a time checks and binds; closing the descriptor releases the lock.
+        let lock = lock_folder(&folder).await?;
+        let within = fd_path(&folder, &name);
+        remove_stale(&folder, &name, &within).await?;
         let listener = UnixListener::bind(&within)?;
         rustix::fs::chmodat(&folder, &name, Mode::from_raw_mode(0o666), AtFlags::empty())?;
-        let file = look(&folder, &name)?.map_or((0, 0), |it| (it.st_dev, it.st_ino));
-        drop(turn);
+        let file = stat(&folder, &name)?.map_or((0, 0), |it| (it.st_dev, it.st_ino));
+        drop(lock);
         Ok(Self { listener, folder, name, file })
     }
 }
 
-impl Drop for Listening {
+impl Drop for SocketListener {
     fn drop(&mut self) {
-        // Somebody may have taken it away: then there is nothing left to undo.
-        let there = look(&self.folder, &self.name).ok().flatten();
-        if there.is_some_and(|it| (it.st_dev, it.st_ino) == self.file) {
+        // If the file was removed or replaced, nothing is left to do.
+        let current = stat(&self.folder, &self.name).ok().flatten();
+        if current.is_some_and(|it| (it.st_dev, it.st_ino) == self.file) {
             let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }
 }
 
-/// Opens the folder; makes it, open for all to read, if it is not there.
-fn folder(path: &Path) -> io::Result<OwnedFd> {
+/// Opens the folder; creates it with mode 755 if it does not exist.
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let open = || {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(CWD, path, flags, Mode::empty())
@@ -69,25 +73,25 @@ fn folder(path: &Path) -> io::Result<OwnedFd> {
         Err(Errno::NOENT) => {
             rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755)).map_err(|why| {
                 let why = io::Error::from(why);
-                io::Error::new(why.kind(), format!("cannot make {}: {why}", path.display()))
+                io::Error::new(why.kind(), format!("cannot create {}: {why}", path.display()))
             })?;
             let folder = open()?;
-            // What the mask of the shell took away.
+            // The umask may have removed permissions.
             rustix::fs::fchmod(&folder, Mode::from_raw_mode(0o755))?;
             folder
         }
         Err(Errno::LOOP | Errno::NOTDIR) => {
             let path = path.display();
-            return Err(refused(&format!("{path} is no folder, or a symbolic link")));
+            return Err(refused(&format!("{path} is not a folder, or is a symbolic link")));
         }
         other => other?,
     };
-    guarded(&rustix::fs::fstat(&folder)?, path)?;
+    check_folder(&rustix::fs::fstat(&folder)?, path)?;
     Ok(folder)
 }
 
-/// Refuses a folder in which others can exchange files.
-fn guarded(folder: &Stat, path: &Path) -> io::Result<()> {
+/// Refuses a folder in which other users can exchange files.
+fn check_folder(folder: &Stat, path: &Path) -> io::Result<()> {
     let own = rustix::process::geteuid().as_raw();
     let sticky = folder.st_mode & 0o1000 != 0;
     let path = path.display();
@@ -95,53 +99,61 @@ fn guarded(folder: &Stat, path: &Path) -> io::Result<()> {
         return Err(refused(&format!("{path} belongs to user {}", folder.st_uid)));
     }
     if !sticky && folder.st_mode & 0o022 != 0 {
-        return Err(refused(&format!("others may write to {path}: chmod go-w it")));
+        return Err(refused(&format!("other users may write to {path}: chmod go-w it")));
     }
     Ok(())
 }
 
-/// Waits until no other daemon begins to listen in this folder.
-async fn turn(folder: &OwnedFd) -> io::Result<OwnedFd> {
-    // Of its own, so that it ends when this has listened.
+/// Waits until no other daemon creates a socket in this folder, and locks the folder.
+async fn lock_folder(folder: &OwnedFd) -> io::Result<OwnedFd> {
+    // A separate descriptor, so that the lock can be released alone.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let turn = rustix::fs::openat(folder, c".", flags, Mode::empty())?;
-    let deadline = Instant::now() + TURN;
+    let lock = rustix::fs::openat(folder, c".", flags, Mode::empty())?;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
-        match rustix::fs::flock(&turn, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => sleep(LOOK_AGAIN).await,
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => sleep(RETRY_PAUSE).await,
             Err(Errno::WOULDBLOCK) => {
-                let why = format!("somebody else has held a lock on its folder for {TURN:?}");
+                let why =
+                    format!("another process has held a lock on its folder for {LOCK_TIMEOUT:?}");
                 return Err(in_use(&why));
             }
-            other => return Ok(other.map(|()| turn)?),
+            other => return Ok(other.map(|()| lock)?),
         }
     }
 }
 
-/// Takes away what a daemon left behind, and nothing else.
-async fn clear(folder: &OwnedFd, name: &OsStr, within: &Path) -> io::Result<()> {
-    let Some(there) = look(folder, name)? else { return Ok(()) };
-    if FileType::from_raw_mode(there.st_mode) != FileType::Socket {
-        return Err(refused("what is there is no socket: remove it, or name another path"));
+/// Removes a stale socket, and nothing else.
+async fn remove_stale(folder: &OwnedFd, name: &OsStr, within: &Path) -> io::Result<()> {
+    let Some(existing) = stat(folder, name)? else { return Ok(()) };
+    if FileType::from_raw_mode(existing.st_mode) != FileType::Socket {
+        return Err(refused(
+            "the path exists and is not a socket: remove it, or choose another path",
+        ));
     }
     match UnixStream::connect(within).await {
         Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => {}
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Ok(_) => return Err(in_use("a daemon listens there")),
-        Err(why) => return Err(io::Error::new(why.kind(), format!("a socket is there: {why}"))),
+        Ok(_) => return Err(in_use("another daemon listens on it")),
+        Err(why) => {
+            return Err(io::Error::new(
+                why.kind(),
+                format!("cannot connect to the existing socket: {why}"),
+            ));
+        }
     }
     Ok(rustix::fs::unlinkat(folder, name, AtFlags::empty())?)
 }
 
-fn look(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
+fn stat(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
     match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(None),
         other => Ok(Some(other?)),
     }
 }
 
-/// The file by way of the open folder: whatever becomes of its path, it is this one.
-fn within(folder: &OwnedFd, name: &OsStr) -> PathBuf {
+/// The path of the file through the open folder, which stays valid if the folder is moved.
+fn fd_path(folder: &OwnedFd, name: &OsStr) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name)
 }
 

@@ -1,56 +1,59 @@
-//! An instrument: what each kind makes of what it is told.
+//! Instruments: counters, integrators, histograms, timers and traces.
 //!
-//! In: a call of a service, and when it is. Out: nothing, or why its kind does not do that.
+//! In: updates with their time. Out: nothing, or a refusal if the kind does not support the update.
 
-use super::area::Area;
+use super::gauge_integral::GaugeIntegral;
 use super::stopwatch::Stopwatch;
 use super::summary::Summary;
-use monitor_backend::rule::act::{Move, Whose};
+use monitor_backend::rule::insn::{GaugeChange, TimerScope};
 use monitor_event::outcome::Refusal;
 use monitor_event::trace::Trace;
 use monitor_model::id::Ns;
 use monitor_omis::{Status, Text, Value};
 
-/// What an instrument does.
+/// The kind of an instrument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Adds up.
+pub enum InstrumentKind {
+    /// Sums numbers.
     Counter,
-    /// Keeps a level, and the area below it.
+    /// Keeps a gauge and its integral over time.
     Integrator,
-    /// Counts numbers by their size.
+    /// Counts numbers by their value.
     Histogram,
-    /// Measures from beginnings to ends.
-    Timer(Whose),
+    /// Measures times from start to stop.
+    Timer(TimerScope),
     /// Keeps the last records.
     Trace,
 }
 
-/// Every kind with its name.
-pub const KINDS: &[(&str, Kind)] = &[
-    ("counter", Kind::Counter),
-    ("integrator", Kind::Integrator),
-    ("histogram", Kind::Histogram),
-    ("timer", Kind::Timer(Whose::Node)),
-    ("process_timer", Kind::Timer(Whose::Process)),
-    ("thread_timer", Kind::Timer(Whose::Thread)),
-    ("trace", Kind::Trace),
+/// All kinds with their names.
+pub const KINDS: &[(&str, InstrumentKind)] = &[
+    ("counter", InstrumentKind::Counter),
+    ("integrator", InstrumentKind::Integrator),
+    ("histogram", InstrumentKind::Histogram),
+    ("timer", InstrumentKind::Timer(TimerScope::Node)),
+    ("process_timer", InstrumentKind::Timer(TimerScope::Process)),
+    ("thread_timer", InstrumentKind::Timer(TimerScope::Thread)),
+    ("trace", InstrumentKind::Trace),
 ];
 
-impl Kind {
-    /// The kind of that name.
+impl InstrumentKind {
+    /// The kind of this name.
     pub fn named(name: &str) -> Result<Self, Refusal> {
         let found = KINDS.iter().find(|(own, _)| *own == name);
         found.map(|(_, kind)| *kind).ok_or_else(|| {
             let names: Vec<&str> = KINDS.iter().map(|(own, _)| *own).collect();
-            let text = format!("no instrument is a \"{name}\": wanted one of {}", names.join(", "));
+            let text = format!("kind \"{name}\": expected one of {}", names.join(", "));
             Refusal::new(Status::RANGE, text)
         })
     }
 
-    /// Why a service is not for it.
-    pub fn other(self, wanted: &str) -> Refusal {
-        Refusal::new(Status::TYPE, format!("this is a {}, wanted {wanted}", self.name()))
+    /// The refusal of a service that needs another kind.
+    pub fn refusal(self, wanted: &str) -> Refusal {
+        Refusal::new(
+            Status::TYPE,
+            format!("the instrument is a {}, expected {wanted}", self.name()),
+        )
     }
 
     /// Its name.
@@ -62,21 +65,21 @@ impl Kind {
 /// An instrument.
 #[derive(Debug)]
 pub struct Instrument {
-    /// Its number, which no other has had on this node.
+    /// Its number, unique on this node.
     pub number: u64,
-    /// What its numbers are numbers of.
+    /// The unit of its numbers.
     pub unit: Text,
-    /// What it shows.
-    pub shows: Shows,
+    /// Its state in user space.
+    pub state: InstrumentState,
 }
 
-/// What an instrument keeps.
+/// The state of an instrument in user space; the kernel may have a share of its own.
 #[derive(Debug)]
-pub enum Shows {
+pub enum InstrumentState {
     /// A counter.
     Counter(Summary),
     /// An integrator.
-    Integrator(Area),
+    Integrator(GaugeIntegral),
     /// A histogram.
     Histogram(Summary),
     /// A timer.
@@ -86,77 +89,85 @@ pub enum Shows {
 }
 
 impl Instrument {
-    /// A new one.
-    pub fn new(number: u64, kind: Kind, unit: Text, now: Ns) -> Self {
-        let shows = match kind {
-            Kind::Counter => Shows::Counter(Summary::default()),
-            Kind::Integrator => Shows::Integrator(Area::new(0, now)),
-            Kind::Histogram => Shows::Histogram(Summary::spread()),
-            Kind::Timer(whose) => Shows::Timer(Stopwatch::new(whose)),
-            Kind::Trace => Shows::Trace(Trace::default()),
+    /// A new instrument.
+    pub fn new(number: u64, kind: InstrumentKind, unit: Text, now: Ns) -> Self {
+        let state = match kind {
+            InstrumentKind::Counter => InstrumentState::Counter(Summary::default()),
+            InstrumentKind::Integrator => InstrumentState::Integrator(GaugeIntegral::new(0, now)),
+            InstrumentKind::Histogram => InstrumentState::Histogram(Summary::with_percentiles()),
+            InstrumentKind::Timer(whose) => InstrumentState::Timer(Stopwatch::new(whose)),
+            InstrumentKind::Trace => InstrumentState::Trace(Trace::default()),
         };
-        Self { number, unit, shows }
+        Self { number, unit, state }
     }
 
-    /// Its kind.
-    pub const fn kind(&self) -> Kind {
-        match &self.shows {
-            Shows::Counter(_) => Kind::Counter,
-            Shows::Integrator(_) => Kind::Integrator,
-            Shows::Histogram(_) => Kind::Histogram,
-            Shows::Timer(watch) => Kind::Timer(watch.whose),
-            Shows::Trace(_) => Kind::Trace,
+    /// The kind.
+    pub const fn kind(&self) -> InstrumentKind {
+        match &self.state {
+            InstrumentState::Counter(_) => InstrumentKind::Counter,
+            InstrumentState::Integrator(_) => InstrumentKind::Integrator,
+            InstrumentState::Histogram(_) => InstrumentKind::Histogram,
+            InstrumentState::Timer(watch) => InstrumentKind::Timer(watch.key),
+            InstrumentState::Trace(_) => InstrumentKind::Trace,
         }
     }
 
-    /// Adds to a counter or sets its sum; or changes the level of an integrator, which was before
-    /// what others say who change it, too.
-    pub fn change(&mut self, how: Move, before: Option<i64>, now: Ns) -> Result<(), Refusal> {
-        match (&mut self.shows, how) {
-            (Shows::Counter(sum), Move::By(number)) => sum.note(number),
-            (Shows::Counter(sum), Move::To(number)) => sum.sum = number,
-            (Shows::Integrator(area), how) => area.change(how, before, now),
-            _ => return Err(self.kind().other("a counter or an integrator")),
+    /// Adds to a counter or sets its sum; or changes the gauge of an integrator, where `before` is
+    /// the common value if the kernel changes it too.
+    pub fn change(
+        &mut self,
+        how: GaugeChange,
+        before: Option<i64>,
+        now: Ns,
+    ) -> Result<(), Refusal> {
+        match (&mut self.state, how) {
+            (InstrumentState::Counter(sum), GaugeChange::By(number)) => sum.add_number(number),
+            (InstrumentState::Counter(sum), GaugeChange::To(number)) => sum.sum = number,
+            (InstrumentState::Integrator(area), how) => area.apply(how, before, now),
+            _ => return Err(self.kind().refusal("a counter or an integrator")),
         }
         Ok(())
     }
 
-    /// Gives numbers to a histogram, or a record to a trace.
+    /// Adds numbers to a histogram, or a record to a trace.
     pub fn record(&mut self, values: &[Value], now: Ns) -> Result<(), Refusal> {
-        match &mut self.shows {
-            Shows::Histogram(spread) => {
+        match &mut self.state {
+            InstrumentState::Histogram(summary) => {
                 let number = |value: &Value| value.integer().filter(|number| *number >= 0);
                 let numbers: Option<Vec<i64>> = values.iter().map(number).collect();
-                let wanted = "a histogram takes integers that are not negative";
+                let wanted = "a histogram takes integers of 0 or more";
                 let numbers = numbers.ok_or_else(|| Refusal::new(Status::RANGE, wanted))?;
-                numbers.into_iter().for_each(|number| spread.note(number));
+                numbers.into_iter().for_each(|number| summary.add_number(number));
             }
-            Shows::Trace(trace) => trace.record(now, values.to_vec()),
-            _ => return Err(self.kind().other("a histogram or a trace")),
+            InstrumentState::Trace(trace) => trace.record(now, values.to_vec()),
+            _ => return Err(self.kind().refusal("a histogram or a trace")),
         }
         Ok(())
     }
 
-    /// The timer that it is.
+    /// Its timer.
+    ///
+    /// # Errors
+    /// `TYPE` if it is not a timer.
     pub fn timer(&mut self) -> Result<&mut Stopwatch, Refusal> {
         let kind = self.kind();
-        match &mut self.shows {
-            Shows::Timer(watch) => Ok(watch),
-            _ => Err(kind.other("a timer")),
+        match &mut self.state {
+            InstrumentState::Timer(watch) => Ok(watch),
+            _ => Err(kind.refusal("a timer")),
         }
     }
 
-    /// Shows nothing again. An integrator keeps its level, which is what others say who change it,
-    /// too; and who has begun has begun.
+    /// Resets it. An integrator keeps its gauge (`level` is the common value if the kernel changes
+    /// it too), and running timers keep running.
     pub fn reset(&mut self, level: Option<i64>, now: Ns) {
-        match &mut self.shows {
-            Shows::Counter(sum) | Shows::Histogram(sum) => *sum = sum.empty(),
-            Shows::Integrator(area) => *area = area.anew(level, now),
-            Shows::Timer(watch) => {
+        match &mut self.state {
+            InstrumentState::Counter(sum) | InstrumentState::Histogram(sum) => *sum = sum.empty(),
+            InstrumentState::Integrator(area) => *area = area.restarted(level, now),
+            InstrumentState::Timer(watch) => {
                 watch.times = watch.times.empty();
                 watch.lost = 0;
             }
-            Shows::Trace(trace) => *trace = Trace::default(),
+            InstrumentState::Trace(trace) => *trace = Trace::default(),
         }
     }
 }

@@ -1,41 +1,43 @@
-//! The extension `cnt_`: what tools count, sum and time with; instruments, as objects of a session.
+//! The extension `cnt_`: instruments (counters, integrators, histograms, timers, traces) of tools.
 //!
 //! ```text
-//!  make   create, delete, reset, list      feed   add, set, record, start, stop
-//!  read   what they show                   shelf  whose they are, and what they are called
-//!  instrument  what each kind does         summary, area, stopwatch, trace  what each keeps
+//!  manage  create, delete, reset, list      update    add, set, record, start, stop
+//!  read    values and records               registry  names and owners of instruments
+//!  instrument  the kinds                    summary, gauge_integral, stopwatch  their state
+//!  in_kernel   their share in the kernel
 //! ```
 //!
-//! In: numbers and times. Out: counts, sums, extremes, percentiles, records. An instrument knows
-//! no event: the actions of a request feed it, and so may anybody who knows its name.
+//! In: numbers and times. Out: counts, sums, minima, maxima, percentiles, records. Instruments do
+//! not know events: actions of requests update them, and any tool that may use their names.
 
-mod area;
-pub mod feed;
+mod gauge_integral;
+mod in_kernel;
 pub mod instrument;
-mod kernel;
-pub mod make;
+pub mod manage;
 pub mod read;
-pub mod shelf;
+pub mod registry;
 mod stopwatch;
 mod summary;
+pub mod update;
 
-use super::ctx::Ctx;
-use super::row::{Level, Row};
+use super::context::CallContext;
+use super::spec::{ExecutionLevel, ServiceSpec};
 use instrument::Instrument;
 use monitor_event::outcome::Refusal;
 use monitor_omis::Value;
-use monitor_omis::kind::{Kind, Param};
-pub use shelf::Shelf;
+use monitor_omis::param_type::{Param, ParamType};
+pub use registry::InstrumentRegistry;
 
-/// What all of its services are.
-const BLANK: Row = Row { prefix: "cnt_", level: Level::Kernel, ..Row::BLANK };
-/// Its name: a string or an integer.
-const NAME: Param = Param { name: "name", kind: Kind::Any };
+/// The base of its services.
+const BLANK: ServiceSpec =
+    ServiceSpec { prefix: "cnt_", level: ExecutionLevel::Kernel, ..ServiceSpec::BASE };
+/// The name of an instrument: a string or an integer.
+const NAME: Param = Param { name: "name", param_type: ParamType::Any };
 /// Several names.
-const NAMES: Param = Param { name: "names", kind: Kind::Many(&Kind::Any) };
+const NAMES: Param = Param { name: "names", param_type: ParamType::Many(&ParamType::Any) };
 
 /// The instrument that a parameter names.
-fn named<'c>(ctx: &'c mut Ctx<'_>, name: &Value) -> Result<&'c mut Instrument, Refusal> {
+fn named<'c>(ctx: &'c mut CallContext<'_>, name: &Value) -> Result<&'c mut Instrument, Refusal> {
     let session = ctx.session.tool.session;
-    ctx.desk.shelf_mut().find_mut(session, name)
+    ctx.engine.instruments_mut().find_mut(session, name)
 }

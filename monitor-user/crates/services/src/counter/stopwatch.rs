@@ -1,56 +1,55 @@
-//! Times from beginnings to ends, each by whoever began.
+//! A timer: durations from start to stop, for each thread, process or integer.
 //!
-//! In: beginnings and ends with who and when. Out: durations, as a summary. A second beginning of
-//! the same replaces the first. An end without a beginning, and one too many who have begun, are
-//! counted as lost.
+//! In: starts and stops with key and time. Out: durations, as a summary. A second start of the same
+//! key replaces the first. Stops without a start, and starts over the limit, are counted as lost.
 
 use super::summary::Summary;
-use monitor_backend::rule::act::Whose;
+use monitor_backend::rule::insn::TimerScope;
 use monitor_model::id::Ns;
 use std::collections::HashMap;
 
-/// Most who may have begun.
-const MOST: usize = 65_536;
+/// Maximum number of running times.
+const MAX_RUNNING: usize = 65_536;
 
 /// A timer.
 #[derive(Debug)]
 pub struct Stopwatch {
-    /// Who is timed: each thread, each process, or whoever.
-    pub whose: Whose,
-    /// What was timed, in nanoseconds.
+    /// The key: each thread, each process, or an integer.
+    pub key: TimerScope,
+    /// The durations, in nanoseconds.
     pub times: Summary,
-    /// Ends without a beginning, and beginnings that found no room.
+    /// Stops without a start, and starts over the limit.
     pub lost: u64,
-    began: HashMap<i64, Ns>,
+    running_since: HashMap<i64, Ns>,
 }
 
 impl Stopwatch {
-    /// One that nobody has started.
-    pub fn new(whose: Whose) -> Self {
-        Self { whose, times: Summary::spread(), lost: 0, began: HashMap::new() }
+    /// A timer without running times.
+    pub fn new(key: TimerScope) -> Self {
+        Self { key, times: Summary::with_percentiles(), lost: 0, running_since: HashMap::new() }
     }
 
-    /// Somebody begins.
-    pub fn start(&mut self, who: i64, at: Ns) {
-        if self.began.len() >= MOST && !self.began.contains_key(&who) {
+    /// Starts the time of a key.
+    pub fn start(&mut self, key: i64, at: Ns) {
+        if self.running_since.len() >= MAX_RUNNING && !self.running_since.contains_key(&key) {
             self.lost += 1;
             return;
         }
-        let _before = self.began.insert(who, at);
+        let _before = self.running_since.insert(key, at);
     }
 
-    /// He ends.
-    pub fn stop(&mut self, who: i64, at: Ns) {
-        let Some(began) = self.began.remove(&who) else {
+    /// Stops the time of a key.
+    pub fn stop(&mut self, key: i64, at: Ns) {
+        let Some(began) = self.running_since.remove(&key) else {
             self.lost += 1;
             return;
         };
-        self.times.note(i64::try_from(at.since(began).0).unwrap_or(i64::MAX));
+        self.times.add_number(i64::try_from(at.since(began).0).unwrap_or(i64::MAX));
     }
 
-    /// How many have begun and not ended.
+    /// Number of running times.
     pub fn running(&self) -> usize {
-        self.began.len()
+        self.running_since.len()
     }
 }
 
@@ -59,14 +58,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_timed_from_his_own_beginning() {
-        let mut it = Stopwatch::new(Whose::Thread);
+    fn each_key_is_timed_from_its_own_start() {
+        let mut it = Stopwatch::new(TimerScope::Thread);
         it.start(1, Ns(100));
         it.start(2, Ns(150));
         it.stop(1, Ns(130));
         it.stop(1, Ns(140));
         it.stop(2, Ns(160));
         assert_eq!((it.times.count, it.times.sum, it.lost, it.running()), (2, 40, 1, 0));
-        assert_eq!((it.times.least, it.times.most), (Some(10), Some(30)));
+        assert_eq!((it.times.min, it.times.max), (Some(10), Some(30)));
     }
 }

@@ -1,82 +1,82 @@
-//! Numbers that were told, as their count, sum, extremes and percentiles.
+//! The count, sum, minimum, maximum and percentiles of numbers.
 //!
-//! In: numbers. Out: what they come to. Knows no unit.
+//! In: numbers, or histogram buckets. Out: the statistics. Knows no unit.
 
-use monitor_backend::rule::held::Spread as Numbers;
-use monitor_model::spread::Spread;
+use monitor_backend::rule::aggregates::ValueHistogram as Numbers;
+use monitor_model::quantiles::Quantiles;
 
-/// The percentiles that are told.
+/// The percentiles that are returned.
 pub const PERCENTS: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
-/// Numbers.
+/// Statistics of numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// What they add up to; where that is too much for 64 bits, the most that these hold.
+    /// Their sum, saturated at 64 bits.
     pub sum: i64,
-    /// The smallest.
-    pub least: Option<i64>,
-    /// The largest.
-    pub most: Option<i64>,
-    /// Numbers that it does not take, and that nobody could be told so.
+    /// The minimum.
+    pub min: Option<i64>,
+    /// The maximum.
+    pub max: Option<i64>,
+    /// Negative numbers that the kernel refused to put into a histogram.
     pub n_refused: u64,
-    spread: Option<Spread>,
+    quantiles: Option<Quantiles>,
 }
 
 impl Summary {
-    /// One that knows percentiles: of numbers that are not negative.
-    pub fn spread() -> Self {
-        Self { spread: Some(Spread::default()), ..Self::default() }
+    /// A summary with percentiles, for numbers of 0 or more.
+    pub fn with_percentiles() -> Self {
+        Self { quantiles: Some(Quantiles::default()), ..Self::default() }
     }
 
-    /// Takes a number in.
-    pub fn note(&mut self, number: i64) {
+    /// Adds a number.
+    pub fn add_number(&mut self, number: i64) {
         self.count += 1;
         self.sum = self.sum.saturating_add(number);
-        self.reach(Some(number));
-        if let (Some(spread), Ok(number)) = (&mut self.spread, u64::try_from(number)) {
-            spread.note(number);
+        self.extend(Some(number));
+        if let (Some(quantiles), Ok(number)) = (&mut self.quantiles, u64::try_from(number)) {
+            quantiles.record(number);
         }
     }
 
-    /// Sorts in numbers that were counted by size elsewhere, each as the largest of its size.
-    pub fn add_sizes(&mut self, sizes: &[(u64, u64)]) {
-        let Some(spread) = &mut self.spread else { return };
-        sizes.iter().for_each(|(largest, count)| spread.note_many(*largest, *count));
+    /// Adds histogram buckets to the percentiles: each number counts as its bucket's upper bound.
+    pub fn add_buckets(&mut self, sizes: &[(u64, u64)]) {
+        let Some(quantiles) = &mut self.quantiles else { return };
+        sizes.iter().for_each(|(largest, count)| quantiles.record_many(*largest, *count));
     }
 
-    /// Takes in what was counted elsewhere.
-    pub fn add(&mut self, other: &Numbers) {
-        self.count += other.sizes.iter().map(|(_, count)| count).sum::<u64>();
+    /// Adds the kernel's share.
+    pub fn add_histogram(&mut self, other: &Numbers) {
+        self.count += other.buckets.iter().map(|(_, count)| count).sum::<u64>();
         self.sum = self.sum.saturating_add(other.sum);
-        self.reach(other.least);
-        self.reach(other.most);
-        self.n_refused += other.n_refused;
-        self.add_sizes(&other.sizes);
+        self.extend(other.min);
+        self.extend(other.max);
+        self.n_refused += other.n_negative;
+        self.add_buckets(&other.buckets);
     }
 
-    /// Some number was this, if there was one.
-    pub fn reach(&mut self, number: Option<i64>) {
-        self.least = [self.least, number].into_iter().flatten().min();
-        self.most = self.most.max(number);
+    /// Extends minimum and maximum to this number.
+    pub fn extend(&mut self, number: Option<i64>) {
+        self.min = [self.min, number].into_iter().flatten().min();
+        self.max = self.max.max(number);
     }
 
-    /// The mean of them.
+    /// The mean; `None` without numbers.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// Numbers that so many per cent are not above: at most a hundredth too large.
+    /// The `PERCENTS`, each at most 1/100 too large.
     pub fn percentiles(&self) -> Option<[u64; 4]> {
-        let highest = self.most.and_then(|most| u64::try_from(most).ok())?;
-        let told = self.spread.as_ref()?.percentiles(PERCENTS)?;
-        Some(told.map(|number| number.min(highest)))
+        let highest = self.max.and_then(|most| u64::try_from(most).ok())?;
+        let values = self.quantiles.as_ref()?.percentiles(PERCENTS)?;
+        Some(values.map(|number| number.min(highest)))
     }
 
-    /// The same kind, of no numbers.
+    /// A summary of the same kind without numbers.
     pub fn empty(&self) -> Self {
-        if self.spread.is_some() { Self::spread() } else { Self::default() }
+        if self.quantiles.is_some() { Self::with_percentiles() } else { Self::default() }
     }
 }
 
@@ -85,13 +85,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_a_sum_extremes_a_mean_and_percentiles() {
-        let mut it = Summary::spread();
-        (1..=23).for_each(|number| it.note(number * 10));
-        assert_eq!((it.count, it.sum, it.least, it.most), (23, 2760, Some(10), Some(230)));
+    fn numbers_have_a_sum_minimum_maximum_mean_and_percentiles() {
+        let mut it = Summary::with_percentiles();
+        (1..=23).for_each(|number| it.add_number(number * 10));
+        assert_eq!((it.count, it.sum, it.min, it.max), (23, 2760, Some(10), Some(230)));
         assert_eq!(it.mean(), Some(120.0));
-        let told = it.percentiles().unwrap();
-        assert!(told[0] == 120 && told[3] == 230, "{told:?}");
+        let values = it.percentiles().unwrap();
+        assert!(values[0] == 120 && values[3] == 230, "{values:?}");
         assert_eq!(it.empty().percentiles(), None);
     }
 }

@@ -1,81 +1,82 @@
-//! Calls of library functions: `start_lib_call`, `end_lib_call`; and messages as they arrive.
+//! `start_lib_call` and `end_lib_call`: calls of library functions; `message_arrived`.
 //!
-//! What a call tells follows the description of its library (docs/DESCRIPTIONS.md).
+//! The parameters of a call follow the description of its library (docs/DESCRIPTIONS.md).
 
-use super::on;
-use crate::ctx::Ctx;
-use crate::row::{Act, Given, Level, Row};
-use monitor_event::occurrence::{Predicate, EventKind, EventFilter};
+use super::process_filter;
+use crate::context::CallContext;
+use crate::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
+use monitor_event::node_event::{EventFilter, EventKind, Predicate};
 use monitor_event::outcome::Refusal;
 use monitor_event::right::Right;
 use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
-use monitor_omis::kind::{Kind, Param};
+use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 
-const TID: Given = Given { name: "tid", kind: "integer" };
+const TID: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
 const TAKES: &[Param] = &[
-    Param { name: "tid_list", kind: Kind::Many(&Kind::Process) },
-    Param { name: "lib_call_name", kind: Kind::Text },
+    Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) },
+    Param { name: "lib_call_name", param_type: ParamType::Text },
 ];
 
 /// The services.
-pub const ROWS: &[Row] = &[
-    Row {
+pub const SERVICES: &[ServiceSpec] = &[
+    ServiceSpec {
         name: "start_lib_call",
-        takes: TAKES,
-        gives: &[TID, Given::ANY],
+        params: TAKES,
+        results: &[TID, ResultSpec::ANY],
         right: Right::Control,
-        level: Level::Kernel,
+        level: ExecutionLevel::Kernel,
         help: "Occurs when one of the processes has called a library function, or one of its \
-               own, and not yet done anything in it. The name may be that of the function, or \
-               LIBRARY:FUNCTION@VERSION, or FILE:0xOFFSET; `f|g` is any of several. `$2` and so \
-               on are what goes in, in the order of the description of the library \
-               (docs/DESCRIPTIONS.md); of a function that nobody has described only the process \
-               is told. A value that could not be read is an empty list. A LIBRARY that a process \
-               has not loaded yet may be named: it tells from when it is loaded, or a program with \
-               it executed, on; calls in the first milliseconds may be missed.",
+               own, and not yet executed anything of it. The name may be that of the function, \
+               or LIBRARY:FUNCTION@VERSION, or FILE:0xOFFSET; `f|g` is any of several. `$2` and \
+               so on are the input arguments, in the order of the description of the library \
+               (docs/DESCRIPTIONS.md); without a description there is only the process. A value \
+               that could not be read is an empty list. The LIBRARY may be one that a process \
+               has not loaded yet: calls are reported once it is loaded, or a program with it \
+               executed; calls in the first milliseconds may be missed.",
         examples: &["process 7\nattach 7\ncallable 7 pvm_send\n\
                      > 10 [0] start_lib_call([7],\"pvm_send\"): 11 [0] print([$1,$2,$3])\n\
                      < 10 [0] start_lib_call(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms call 7 pvm_send 262147 100\n< 11 [0] print(0,[7,262147,100])"],
-        act: Act::Event(|ctx, args| call(ctx, args, Edge::Start)),
-        ..Row::BLANK
+        handler: Handler::Event(|ctx, args| call(ctx, args, Edge::Start)),
+        ..ServiceSpec::BASE
     },
-    Row {
+    ServiceSpec {
         name: "end_lib_call",
-        takes: TAKES,
-        gives: &[TID, Given::ANY],
+        params: TAKES,
+        results: &[TID, ResultSpec::ANY],
         right: Right::Control,
-        level: Level::Kernel,
+        level: ExecutionLevel::Kernel,
         help: "Occurs when a library function, named as in `start_lib_call`, has returned in one \
                of the processes. `$2` and so on are its result, the error number where it has \
-               one (0 if it did not fail), and what it wrote, in the order of the description. A \
-               call that is left by longjmp or the end of its thread does not return.",
+               one (0 if it did not fail), and its output arguments, in the order of the \
+               description. A call that is left by longjmp or by the end of its thread does not \
+               return.",
         examples: &["process 7\nattach 7\ncallable 7 pvm_send\n\
                      > 10 [0] end_lib_call([7],\"pvm_send\"): 11 [0] print([$1,$2])\n\
                      < 10 [0] end_lib_call(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms return 7 pvm_send -2\n< 11 [0] print(0,[7,-2])"],
-        act: Act::Event(|ctx, args| call(ctx, args, Edge::End)),
-        ..Row::BLANK
+        handler: Handler::Event(|ctx, args| call(ctx, args, Edge::End)),
+        ..ServiceSpec::BASE
     },
-    Row {
+    ServiceSpec {
         name: "message_arrived",
-        takes: &[Param { name: "tid_list", kind: Kind::Many(&Kind::Process) }],
-        gives: &[
+        params: &[Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) }],
+        results: &[
             TID,
-            Given { name: "sender", kind: "integer" },
-            Given { name: "msgtag", kind: "integer" },
-            Given { name: "size", kind: "integer" },
+            ResultSpec { name: "sender", kind: "integer" },
+            ResultSpec { name: "msgtag", kind: "integer" },
+            ResultSpec { name: "size", kind: "integer" },
         ],
         right: Right::Control,
-        level: Level::Kernel,
+        level: ExecutionLevel::Kernel,
         help: "Occurs when the library of PVM 3.4 has put a message into the queue of one of the \
-               processes, or a transport of Open MPI 4 has handed one to its matching (pml/ob1). \
-               `sender` is a task of PVM, or a rank in the communicator of the message. Of other \
-               libraries it is refused: what arrives there is seen as it is received, see \
-               `end_lib_call`. Of queues of the system too: it would take a program at every \
-               system call.",
+               processes, or a transport of Open MPI 4 has passed one to its matching (pml/ob1). \
+               `sender` is a task of PVM, or a rank in the communicator of the message. It is \
+               refused for other libraries: use `end_lib_call` on their receive functions. It is \
+               refused for queues of the system, which would need a program at every system \
+               call.",
         examples: &["process 7\nattach 7\n\
                      callable 7 mesg_input|mca_pml_ob1_recv_frag_callback_match|\
                      mca_pml_ob1_recv_frag_callback_rndv|mca_pml_ob1_recv_frag_callback_rget\n\
@@ -84,34 +85,37 @@ pub const ROWS: &[Row] = &[
                      at 1ms call 7 mesg_input|mca_pml_ob1_recv_frag_callback_match|\
                      mca_pml_ob1_recv_frag_callback_rndv|mca_pml_ob1_recv_frag_callback_rget \
                      262147 100 4\n< 11 [0] print(0,[7,262147,100,4])"],
-        act: Act::Event(arrived),
-        ..Row::BLANK
+        handler: Handler::Event(arrived),
+        ..ServiceSpec::BASE
     },
 ];
 
-/// Where every message comes by: of PVM, and of Open MPI by the way in which it was sent.
+/// The functions that every message passes: PVM's, and Open MPI's by the protocol of the message.
 const ARRIVALS: &str = "mesg_input|mca_pml_ob1_recv_frag_callback_match|\
                         mca_pml_ob1_recv_frag_callback_rndv|mca_pml_ob1_recv_frag_callback_rget";
-/// Who sends what the library of PVM and its daemon say to each other.
-const DAEMON: i64 = -2_147_483_648;
+/// The sender of messages between the library of PVM and its daemon.
+const PVM_DAEMON: i64 = -2_147_483_648;
 
-fn call(ctx: &mut Ctx<'_>, args: &[Value], edge: Edge) -> Result<EventFilter, Refusal> {
-    let [list, name] = args else { unreachable!("the row takes two parameters") };
-    let Value::Text(name) = name else { unreachable!("the row takes a string") };
+fn call(ctx: &mut CallContext<'_>, args: &[Value], edge: Edge) -> Result<EventFilter, Refusal> {
+    let [list, name] = args else { unreachable!("the specification has two parameters") };
+    let Value::Text(name) = name else { unreachable!("the specification has a string") };
     let tap = Tap { name: name.to_str_lossy().into_owned(), edge };
-    tapped(ctx, list, &tap, EventKind::Called(tap.clone()), None)
+    call_filter(ctx, list, &tap, EventKind::Called(tap.clone()), None)
 }
 
-fn arrived(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
+fn arrived(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
     let tap = Tap { name: ARRIVALS.to_owned(), edge: Edge::Start };
-    // What libraries say to themselves comes from a daemon, or has a tag below zero.
-    let check = Predicate::All(vec![Predicate::Not(1, Value::from(DAEMON)), Predicate::AtLeast(2, 0)]);
-    let watch = tapped(ctx, &args[0], &tap, EventKind::Called(tap.clone()), Some(check));
-    watch.map_err(|why| only_in("messages are seen to arrive in PVM 3.4 and Open MPI 4 alone", why))
+    // Internal messages of libraries come from a daemon, or have a negative tag.
+    let check =
+        Predicate::All(vec![Predicate::Not(1, Value::from(PVM_DAEMON)), Predicate::AtLeast(2, 0)]);
+    let watch = call_filter(ctx, &args[0], &tap, EventKind::Called(tap.clone()), Some(check));
+    watch.map_err(|why| {
+        only_supported_in("arrival of messages is reported for PVM 3.4 and Open MPI 4 only", why)
+    })
 }
 
-/// A function that only one library has is missing.
-pub(crate) fn only_in(what: &str, why: Refusal) -> Refusal {
+/// The refusal if a function that only one library has is missing.
+pub(crate) fn only_supported_in(what: &str, why: Refusal) -> Refusal {
     match why.status {
         Status::NO_SUCH_OBJECT => {
             Refusal::new(Status::UNSUPPORTED, format!("{what}: {}", why.text))
@@ -120,28 +124,28 @@ pub(crate) fn only_in(what: &str, why: Refusal) -> Refusal {
     }
 }
 
-/// A watch on a function that each of the processes has. One that is attached later, or loads a
-/// library later, may get it yet.
-pub(crate) fn tapped(
-    ctx: &mut Ctx<'_>,
+/// The filter for calls of a function that at least one of the processes has. A process that is
+/// attached later, or loads a library later, may get it yet.
+pub(crate) fn call_filter(
+    ctx: &mut CallContext<'_>,
     list: &Value,
     tap: &Tap,
-    topic: EventKind,
+    kind: EventKind,
     check: Option<Predicate>,
 ) -> Result<EventFilter, Refusal> {
     let chosen = ctx.processes(list)?;
     let mut refused = None;
     let mut n_found = 0;
     for it in &chosen.served {
-        match ctx.ground.has(tap, it.id) {
+        match ctx.platform.has(tap, it.id) {
             Ok(()) => n_found += 1,
-            // Of several some may be other programs.
+            // Some of the processes may run other programs.
             Err(why) if why.status == Status::NO_SUCH_OBJECT => refused = Some(why),
             Err(why) => return Err(why),
         }
     }
     match refused {
         Some(why) if n_found == 0 => Err(why),
-        _ => on(ctx, list, topic, check),
+        _ => process_filter(ctx, list, kind, check),
     }
 }

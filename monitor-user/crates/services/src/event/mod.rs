@@ -1,37 +1,37 @@
-//! What can occur (section 8.1.1, "Asynchronous Services"), a file for each source.
+//! Event services (OMIS 1.0, section 8.1.1, "Asynchronous Services"), a file for each source.
 //!
-//! An event service is called when a request is stored, and says what to watch for.
+//! An event service is called when a request is stored, and returns the filter for its events.
 
 pub mod call;
-pub mod errand;
-pub mod hold;
-pub mod life;
+pub mod lifecycle;
 pub mod migration;
+pub mod run_control;
+pub mod scheduling;
 pub mod signal;
-pub mod wait;
+pub mod stop;
 
-use super::ctx::Ctx;
-use monitor_event::occurrence::{Predicate, EventKind, EventFilter, ProcessSelector};
+use super::context::CallContext;
+use monitor_event::node_event::{EventFilter, EventKind, Predicate, ProcessSelector};
 use monitor_event::outcome::Refusal;
 use monitor_omis::Value;
 
-/// A watch on the processes of a list; on all that are attached, if it is empty.
-fn on(
-    ctx: &mut Ctx<'_>,
+/// The filter for events of the processes of a list; of all attached ones if it is empty.
+fn process_filter(
+    ctx: &mut CallContext<'_>,
     list: &Value,
-    topic: EventKind,
+    kind: EventKind,
     check: Option<Predicate>,
 ) -> Result<EventFilter, Refusal> {
     if list.list().is_some_and(<[Value]>::is_empty) {
-        return Ok(EventFilter { topic, whose: ProcessSelector::Attached, check });
+        return Ok(EventFilter { kind, processes: ProcessSelector::Attached, predicate: check });
     }
     let chosen = ctx.processes(list)?;
     match chosen.failed.into_iter().next() {
-        // An event that could never occur is worth an error, not a part of a success.
+        // An event that can never occur is an error, not a partial success.
         Some((_, why)) => Err(why),
         None => {
             let these = chosen.served.iter().map(|it| it.id).collect();
-            Ok(EventFilter { topic, whose: ProcessSelector::These(these), check })
+            Ok(EventFilter { kind, processes: ProcessSelector::Listed(these), predicate: check })
         }
     }
 }

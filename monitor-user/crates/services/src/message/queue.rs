@@ -1,35 +1,35 @@
-//! What waits in a process: `queue_info`, and the buffer that it sends from: `message_buffer`.
+//! `queue_info`: messages that wait in a process; `message_buffer`: the message that it packs.
 
-use crate::ctx::Ctx;
-use crate::row;
-use crate::row::{Act, Flag, Given, Level, Row};
-use monitor_event::outcome::{Done, Refusal};
+use crate::context::CallContext;
+use crate::spec;
+use crate::spec::{ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};
+use monitor_event::outcome::{CallResult, Refusal};
 use monitor_event::right::Right;
-use monitor_omis::kind::{Kind, Param};
+use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::text::Binary;
 use monitor_omis::{Dialect, Status, Value};
 use monitor_platform::queue::{Depth, Message, Queue};
 
 /// The services.
-pub const ROWS: &[Row] = &[
-    Row {
+pub const SERVICES: &[ServiceSpec] = &[
+    ServiceSpec {
         name: "queue_info",
-        takes: &[
-            Param { name: "tid", kind: Kind::Process },
-            Param { name: "flags", kind: Kind::Integer },
+        params: &[
+            Param { name: "tid", param_type: ParamType::Process },
+            Param { name: "flags", param_type: ParamType::Integer },
         ],
-        gives: &[
-            Given { name: "queue_length", kind: "integer" },
-            Given { name: "messages", kind: "{any...}*" },
+        results: &[
+            ResultSpec { name: "queue_length", kind: "integer" },
+            ResultSpec { name: "messages", kind: "{any...}*" },
         ],
         flags: FLAGS,
         right: Right::Control,
-        level: Level::HoldProcess,
-        help: "Tells what has arrived in a process and was not received: the queue of PVM 3.4, \
-               the unexpected messages of Open MPI 4 (with its own matching, pml/ob1), or the \
-               queue of System V or POSIX that the process reads. Of a queue of POSIX only the \
-               length can be told, and of MPICH nothing. What is still in a socket, or with a \
-               daemon of the library, has not arrived.",
+        level: ExecutionLevel::HoldProcess,
+        help: "Returns the messages that have arrived in a process and were not received yet: \
+               the queue of PVM 3.4, the unexpected messages of Open MPI 4 (with its own \
+               matching, pml/ob1), or the queue of System V or POSIX that the process reads. For \
+               a POSIX queue only the length is available, for MPICH nothing. Messages that are \
+               still in a socket, or with a daemon of the library, have not arrived.",
         examples: &[
             "process 7\nattach 7\nmessage 7 sender=262146 tag=100 content=abcd\n\
                      message 7 sender=262146 tag=101 content=x\n> 10 [0] queue_info(7,7)\n\
@@ -39,60 +39,60 @@ pub const ROWS: &[Row] = &[
             "process 7\nattach 7\nmessage 7 tag=100\nmessage 7 tag=101 mark=5\n\
              > 10 [0] queue_info(7,18)\n< 10 [0] queue_info(0,2,[100,0,0,101,1,5])",
         ],
-        act: Act::Synchronous(|ctx, args| queue_info(ctx, args).into()),
-        ..Row::BLANK
+        handler: Handler::Synchronous(|ctx, args| queue_info(ctx, args).into()),
+        ..ServiceSpec::BASE
     },
-    Row {
+    ServiceSpec {
         name: "message_buffer",
-        takes: &[Param { name: "tid", kind: Kind::Process }],
-        gives: &[
-            Given { name: "address", kind: "integer" },
-            Given { name: "size", kind: "integer" },
+        params: &[Param { name: "tid", param_type: ParamType::Process }],
+        results: &[
+            ResultSpec { name: "address", kind: "integer" },
+            ResultSpec { name: "size", kind: "integer" },
         ],
         right: Right::Control,
-        level: Level::HoldProcess,
-        help: "Tells where the message is that a process of PVM is packing, and how long it is so \
-               far. It may be in several pieces: the address is that of the first.",
+        level: ExecutionLevel::HoldProcess,
+        help: "Returns the address and the length so far of the message that a process of PVM is \
+               packing. It may consist of several pieces: the address is that of the first.",
         examples: &["process 7\nattach 7\n> 10 [0] message_buffer(7)\n\
                      < 10 [0] message_buffer(402,0,\"no message to send: the script has none\")"],
-        act: Act::Synchronous(|ctx, args| message_buffer(ctx, args).into()),
-        ..Row::BLANK
+        handler: Handler::Synchronous(|ctx, args| message_buffer(ctx, args).into()),
+        ..ServiceSpec::BASE
     },
 ];
 
-/// Which bit asks for the contents.
+/// The bit that selects the contents.
 const CONTENTS: u8 = 3;
 const TAGGED: u8 = 4;
 
-const FLAGS: &[Flag] = &[
-    Flag::new(
+const FLAGS: &[FlagSpec] = &[
+    FlagSpec::new(
         0,
         "sender",
         "integer",
-        "as the library numbers it: task of PVM, rank; -1 if unknown",
+        "as the library numbers it: PVM task or rank; -1 if unknown",
     ),
-    Flag::new(1, "msgtag", "integer", "the tag; of System V the type"),
-    Flag::new(2, "size", "integer", "length in bytes"),
-    Flag::new(CONTENTS, "contents", "integer*", "the bytes, as many as are there; at most 1 MiB"),
-    Flag::new(TAGGED, "tagged_by_monitor", "integer, integer", TAGGED_HELP),
+    FlagSpec::new(1, "msgtag", "integer", "the tag; for System V the type"),
+    FlagSpec::new(2, "size", "integer", "length in bytes"),
+    FlagSpec::new(CONTENTS, "contents", "integer*", "the available bytes; at most 1 MiB"),
+    FlagSpec::new(TAGGED, "tagged_by_monitor", "integer, integer", TAGGED_HELP),
 ];
 
-const TAGGED_HELP: &str = "1 and what `tag_message` has put on it, or 0 and 0";
+const TAGGED_HELP: &str = "1 and the mark of `tag_message`, or 0 and 0";
 
-fn queue_info(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
-    let [named, flags] = args else { unreachable!("the row takes two parameters") };
-    let flags = row::flags(Some(flags), FLAGS)?;
+fn queue_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+    let [named, flags] = args else { unreachable!("the specification has two parameters") };
+    let flags = spec::flags(Some(flags), FLAGS)?;
     let process = ctx.process(named)?;
     let depth = if flags >> CONTENTS & 1 == 1 { Depth::Contents } else { Depth::Heads };
-    let messages = match ctx.ground.queue(process.id, depth)? {
+    let messages = match ctx.platform.queue(process.id, depth)? {
         Queue::Messages(messages) => messages,
         Queue::Length(length) if flags == 0 => {
-            return Ok(Done::with(vec![Value::from(length), Value::List(Vec::new())]));
+            return Ok(CallResult::with(vec![Value::from(length), Value::List(Vec::new())]));
         }
         Queue::Length(length) => {
             let text = format!(
-                "{length} messages wait in its queue of POSIX, and to read one would be to take \
-                 it; ask with flags 0 for their number"
+                "its POSIX queue has {length} messages, and reading one would remove it; use flags \
+                0 for the number"
             );
             return Err(Refusal::new(Status::UNSUPPORTED, text));
         }
@@ -100,14 +100,15 @@ fn queue_info(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
     let length = u64::try_from(messages.len()).unwrap_or(u64::MAX);
     let dialect = ctx.session.dialect;
     let wanted = FLAGS.iter().filter(|flag| flags >> flag.bit & 1 == 1);
-    let told =
-        messages.iter().flat_map(|it| wanted.clone().flat_map(|flag| told(it, flag.bit, dialect)));
-    Ok(Done::with(vec![Value::from(length), Value::List(told.collect())]))
+    let values = messages
+        .iter()
+        .flat_map(|it| wanted.clone().flat_map(|flag| selected(it, flag.bit, dialect)));
+    Ok(CallResult::with(vec![Value::from(length), Value::List(values.collect())]))
 }
 
-fn told(it: &Message, bit: u8, dialect: Dialect) -> Vec<Value> {
+fn selected(it: &Message, bit: u8, dialect: Dialect) -> Vec<Value> {
     let is_marked = u8::from(it.mark.is_some());
-    let told = match bit {
+    let value = match bit {
         TAGGED => return vec![is_marked.into(), it.mark.unwrap_or(0).into()],
         0 => Value::from(it.sender.unwrap_or(-1)),
         1 => Value::from(it.tag),
@@ -119,11 +120,11 @@ fn told(it: &Message, bit: u8, dialect: Dialect) -> Vec<Value> {
             }
         },
     };
-    vec![told]
+    vec![value]
 }
 
-fn message_buffer(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
+fn message_buffer(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
     let process = ctx.process(&args[0])?;
-    let (address, size) = ctx.ground.send_buffer(process.id)?;
-    Ok(Done::with(vec![Value::from(address), Value::from(size)]))
+    let (address, size) = ctx.platform.send_buffer(process.id)?;
+    Ok(CallResult::with(vec![Value::from(address), Value::from(size)]))
 }

@@ -1,29 +1,28 @@
-//! The services of `mon_` for what should happen in time: beats, changes of files; and who is
-//! which rank.
+//! The services of `mon_` that watch heartbeats and file changes, and `mon_register`.
 
-use super::ask;
-use super::row::{BLANK, EVERY, GIVEN_NAME, NAME, OPTIONS, PAIRS};
-use crate::outcome::outcome;
-use crate::row::{Act, Given, Row};
-use monitor_event::occurrence::EventKind;
-use monitor_omis::kind::{Kind, Param};
+use super::calls;
+use super::spec::{BLANK, EVERY, MONITOR_NAME, NAME, OPTIONS, PAIRS};
+use crate::outcome::flatten;
+use crate::spec::{Handler, ResultSpec, ServiceSpec};
+use monitor_event::node_event::EventKind;
+use monitor_omis::param_type::{Param, ParamType};
 
 /// The services.
-pub const ROWS: &[Row] = &[
-    Row {
+pub const SERVICES: &[ServiceSpec] = &[
+    ServiceSpec {
         name: "mon_heartbeat",
-        takes: &[NAME, EVERY, OPTIONS],
-        gives: &[GIVEN_NAME],
-        help: "Watches that a process beats in every window of so many seconds, from now on: the \
-               process of the tool, by `mon_beat` or `beat` of docs/SOCKET.md, or with `pid` \
-               another of its user (of anybody, for root), by its own. When more than `drops` \
-               windows in a row (0) have passed without a beat, `mon_alerted` occurs: once until \
-               a beat comes, or with each further window if `repeat` is 1. `code` is the number \
-               that it carries, -109 as in PMIx if absent; with `range` `\"user\"` it is told to \
-               everybody of the user who is connected to the monitors, which a tool is from its \
-               first request of `mon_` on. An empty name lets the service find one, `replace` 1 \
-               takes the place of a monitor of that name. It ends with the tool's connection, \
-               and `mon_ended` tells who else ended it.",
+        params: &[NAME, EVERY, OPTIONS],
+        results: &[MONITOR_NAME],
+        help: "Watches that a process sends a heartbeat in every window of `every` seconds, from \
+               now on: the process of the tool, by `mon_beat` or `beat` of docs/SOCKET.md, or \
+               with `pid` another process of its user (of any user, for root), by its own \
+               heartbeats. When more than `drops` windows in a row (0) have passed without a \
+               heartbeat, `mon_alerted` occurs: once until a heartbeat arrives, or with each \
+               further window if `repeat` is 1. `code` is the number that it carries, -109 as in \
+               PMIx if absent; with `range` `\"user\"` it goes to all connections of the user to \
+               the monitors, which a tool has from its first request of `mon_` on. With an empty \
+               name the service chooses one; `replace` 1 replaces a monitor of the same name. It \
+               ends with the tool's connection; if something else ends it, `mon_ended` occurs.",
         examples: &[
             "> 10 [0] mon_alerted(\"alive\"): 11 [0] print($2,$3,$4,$5)\n\
              < 10 [0] mon_alerted(0)\n\
@@ -38,15 +37,15 @@ pub const ROWS: &[Row] = &[
              > 10 [0] mon_heartbeat(\"\",1,\"pid\",7)\n\
              < 10 [0] mon_heartbeat(0,\"monitor-1\")\n\
              > 11 [0] mon_heartbeat(\"alive\",0)\n\
-             < 11 [0] mon_heartbeat(105,0,\"every 0.0: wanted seconds, more than 0\")",
+             < 11 [0] mon_heartbeat(105,0,\"every 0.0: expected seconds, more than 0\")",
         ],
-        act: Act::Synchronous(|ctx, args| outcome(ask::heartbeat(ctx, args))),
+        handler: Handler::Synchronous(|ctx, args| flatten(calls::heartbeat(ctx, args))),
         ..BLANK
     },
-    Row {
+    ServiceSpec {
         name: "mon_beat",
-        help: "The process of the tool lives; all who watch it know, other tools and clients of \
-               the socket too.",
+        help: "Sends a heartbeat of the tool's process; it counts for all watches of the \
+               process, also those of other tools and of clients of the socket.",
         examples: &["> 10 [0] mon_alerted(\"\"): 11 [0] print($1,$5)\n\
              < 10 [0] mon_alerted(0)\n\
              > 12 [0] enable(10); 13 [0] mon_heartbeat(\"alive\",0.5)\n\
@@ -58,20 +57,20 @@ pub const ROWS: &[Row] = &[
              at 1010ms\n\
              < 11 [0] print(0,[\"alive\",[\"pid\",1,\"missed_windows\",1,\"late_ns\",610000000,\
              \"beats\",1]])"],
-        act: Act::Manipulation(|ctx, _| outcome(ask::beat(ctx))),
+        handler: Handler::Manipulation(|ctx, _| flatten(calls::send_heartbeat(ctx))),
         ..BLANK
     },
-    Row {
+    ServiceSpec {
         name: "mon_file",
-        takes: &[NAME, Param { name: "path", kind: Kind::Text }, EVERY, OPTIONS],
-        gives: &[GIVEN_NAME],
-        help: "Watches that a file changes, by a look every so many seconds with the rights of \
-               the tool's user; the first look is the reply, and what the others are compared \
-               with. What counts is said: `size`, `access`, `modify` (1), at least one. When \
-               `drops` looks in a row (1) have found nothing changed, or no file where there was \
-               one, `mon_alerted` occurs: once until it changes, or with each further look if \
-               `repeat` is 1. A file that is not there yet is waited for. `code`, -110 as in PMIx \
-               if absent, an empty name and `replace` are as in `mon_heartbeat`.",
+        params: &[NAME, Param { name: "path", param_type: ParamType::Text }, EVERY, OPTIONS],
+        results: &[MONITOR_NAME],
+        help: "Watches that a file changes, by checking it every `every` seconds with the rights \
+               of the tool's user; the first check gives the reply, and the others are compared \
+               with it. At least one criterion is set: `size`, `access`, `modify` (1). When \
+               `drops` checks in a row (1) have found no change, or no file where there was one, \
+               `mon_alerted` occurs: once until it changes, or with each further check if \
+               `repeat` is 1. A file that does not exist yet is waited for. `code`, -110 as in \
+               PMIx if absent, an empty name and `replace` are as in `mon_heartbeat`.",
         examples: &[
             "file /log 5\n\
              > 10 [0] mon_alerted(\"log\"): 11 [0] print($2,$3,$4,$5)\n\
@@ -87,29 +86,30 @@ pub const ROWS: &[Row] = &[
              < 11 [0] print(0,[2,-110,\"file\",[\"path\",\"/log\",\"unchanged\",1,\
              \"missing\",1]])",
             "> 10 [0] mon_file(\"log\",\"log\",1,\"size\",1)\n\
-             < 10 [0] mon_file(105,0,\"path \\\"log\\\": the full path of a file\")\n\
+             < 10 [0] mon_file(105,0,\"path \\\"log\\\": expected an absolute path\")\n\
              > 11 [0] mon_file(\"log\",\"/log\",1)\n\
-             < 11 [0] mon_file(105,0,\"file: say what counts: size, access or modify\")",
+             < 11 [0] mon_file(105,0,\"file: set at least one of size, access and modify\")",
         ],
-        act: Act::Synchronous(|ctx, args| outcome(ask::file(ctx, args))),
+        handler: Handler::Synchronous(|ctx, args| flatten(calls::file(ctx, args))),
         ..BLANK
     },
-    Row {
+    ServiceSpec {
         name: "mon_alerted",
-        takes: &[NAME],
-        gives: &[
-            GIVEN_NAME,
-            Given { name: "seq", kind: "integer" },
-            Given { name: "code", kind: "integer" },
-            Given { name: "kind", kind: "string" },
-            Given { name: "alert", kind: PAIRS },
+        params: &[NAME],
+        results: &[
+            MONITOR_NAME,
+            ResultSpec { name: "seq", kind: "integer" },
+            ResultSpec { name: "code", kind: "integer" },
+            ResultSpec { name: "kind", kind: "string" },
+            ResultSpec { name: "alert", kind: PAIRS },
         ],
-        help: "Occurs when a beat or a change of a file that this tool watches has not come in \
-               time, and when another tool of its user let everybody be told; of all of them if \
-               the name is empty. It tells the name, how many alerts of it there were, its code, \
-               its kind, `heartbeat` or `file`, and what docs/SOCKET.md has of that: `pid`, \
-               `missed_windows`, `late_ns` since the last beat and `beats`; or `path`, \
-               `unchanged` (looks in a row), `missing` and `size`. None is ever dropped.",
+        help: "Occurs when a heartbeat or a file change that this tool watches is late, and when \
+               another tool of its user has set the range `\"user\"`; of all watches if the name \
+               is empty. Its parameters are the name, the number of alerts of it so far, its \
+               code, its kind, `heartbeat` or `file`, and the values of docs/SOCKET.md for that \
+               kind: `pid`, `missed_windows`, `late_ns` since the last heartbeat and `beats`; or \
+               `path`, `unchanged` (checks in a row), `missing` and `size`. Alerts are never \
+               dropped.",
         examples: &["file /log 5\n\
              > 10 [0] mon_alerted(\"\"): 11 [0] print($1,$4)\n\
              < 10 [0] mon_alerted(0)\n\
@@ -120,25 +120,25 @@ pub const ROWS: &[Row] = &[
              at 1010ms\n\
              < 11 [0] print(0,[\"alive\",\"heartbeat\"])\n\
              < 11 [0] print(0,[\"log\",\"file\"])"],
-        act: Act::Event(|ctx, args| Ok(ask::watch(ctx, args, EventKind::Alerted))),
+        handler: Handler::Event(|ctx, args| Ok(calls::filter(ctx, args, EventKind::Alerted))),
         ..BLANK
     },
-    Row {
+    ServiceSpec {
         name: "mon_register",
-        takes: &[
-            Param { name: "namespace", kind: Kind::Text },
-            Param { name: "rank", kind: Kind::Integer },
+        params: &[
+            Param { name: "namespace", param_type: ParamType::Text },
+            Param { name: "rank", param_type: ParamType::Integer },
             OPTIONS,
         ],
-        gives: &[
-            Given { name: "namespace", kind: "string" },
-            Given { name: "rank", kind: "integer" },
-            Given { name: "pid", kind: "integer" },
+        results: &[
+            ResultSpec { name: "namespace", kind: "string" },
+            ResultSpec { name: "rank", kind: "integer" },
+            ResultSpec { name: "pid", kind: "integer" },
         ],
-        help: "Says that a process is a rank of a parallel job, where its environment does not \
-               say so: the process of the tool, or with `pid` another of its user (of anybody, \
-               for root). From the reply on, targets that name the rank mean it, for everybody; \
-               a second time for the same process takes the place of the first.",
+        help: "Registers a process as a rank of a parallel job, where its environment does not \
+               show it: the process of the tool, or with `pid` another of its user (of any user, \
+               for root). From the reply on, targets that name the rank mean this process, for \
+               all users; a second registration of the same process replaces the first.",
         examples: &["process 7 comm=a\n\
              > 10 [0] mon_register(\"job\",3,\"pid\",7)\n\
              < 10 [0] mon_register(0,\"job\",3,7)\n\
@@ -148,7 +148,7 @@ pub const ROWS: &[Row] = &[
              1767225600000000000,\"node\",\"node0\",\"backend\",\"test\",\"processes\",\
              [[\"pid\",7,\"start_time_ns\",1000000000,\"comm\",\"a\"]],\"notes\",[],\
              \"lost\",[]],[])"],
-        act: Act::Synchronous(|ctx, args| outcome(ask::register(ctx, args))),
+        handler: Handler::Synchronous(|ctx, args| flatten(calls::register(ctx, args))),
         ..BLANK
     },
 ];

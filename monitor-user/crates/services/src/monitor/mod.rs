@@ -1,14 +1,13 @@
-//! The extension `mon_`: the monitoring service, asked in the language of requests.
+//! The extension `mon_`: the monitoring service through OMIS requests.
 //!
-//! In: what to read, of whom, how often; what should happen in time. Out: samples and alerts, as
-//! the reply and as events. There is no second engine behind it: each request is a call on the
-//! monitors of the node in the name of the tool (`ground::Monitors`), so fields, targets, limits
-//! and rights are those of the socket.
+//! In: fields, targets, intervals, watches. Out: samples and alerts, as replies and as events. It
+//! has no engine of its own: each request is a call to the monitors of the node for the tool
+//! (`platform::Monitors`), so fields, targets, limits and rights are those of the socket.
 
 pub mod alarm;
-mod ask;
-pub mod heard;
-mod row;
-mod value;
+mod calls;
+pub mod events;
+mod json_value;
+mod spec;
 
-pub use row::ROWS;
+pub use spec::SERVICES;

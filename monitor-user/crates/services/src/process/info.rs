@@ -1,57 +1,57 @@
-//! `process_info`: what the system knows of processes.
+//! `process_info`: identity, state and usage of processes.
 
-use crate::ctx::Ctx;
+use crate::context::CallContext;
 use crate::outcome::Outcome;
-use crate::row;
-use crate::row::{Act, Flag, Given, Level, Row};
-use monitor_event::outcome::{Done, Refusal};
+use crate::spec;
+use crate::spec::{ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};
+use monitor_event::outcome::{CallResult, Refusal};
 use monitor_event::right::Right;
 use monitor_model::field::ProcessField as F;
 use monitor_model::sample::Process;
-use monitor_omis::kind::{Kind, Param};
+use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Text, Value};
 
 /// The services.
-pub const ROWS: &[Row] = &[Row {
+pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
     name: "process_info",
-    takes: &[
-        Param { name: "tid_list", kind: Kind::Many(&Kind::Process) },
-        Param { name: "flags", kind: Kind::Integer },
+    params: &[
+        Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) },
+        Param { name: "flags", param_type: ParamType::Integer },
     ],
-    gives: &[
-        Given { name: "number_of_processes", kind: "integer" },
-        Given { name: "processes", kind: "{integer tid; any...}*" },
+    results: &[
+        ResultSpec { name: "number_of_processes", kind: "integer" },
+        ResultSpec { name: "processes", kind: "{integer tid; any...}*" },
     ],
     flags: FLAGS,
     right: Right::Observe,
-    level: Level::Snapshot,
-    help: "Tells of each process its number and what `flags` asks for, in the order of its bits. \
-           An empty list stands for all that are attached.",
+    level: ExecutionLevel::Snapshot,
+    help: "Returns for each process its number and the values that `flags` selects, in the order \
+           of its bits. An empty list means all attached processes.",
     examples: &["process 7 comm=a rss_bytes=1M nice=5\nattach 7\n> 10 [0] process_info([7],24)\n\
                  < 10 [0] process_info(0,1,[7,1048576,5])"],
-    act: Act::Synchronous(process_info),
-    ..Row::BLANK
+    handler: Handler::Synchronous(process_info),
+    ..ServiceSpec::BASE
 }];
 
-const FLAGS: &[Flag] = &[
-    Flag::new(0, "pid", "integer", "process id on its node"),
-    Flag::new(1, "argv", "string*", "path and arguments"),
-    Flag::new(2, "scheduling_state", "integer", STATES),
-    Flag::new(3, "memory_size", "integer", "resident memory, in bytes"),
-    Flag::new(4, "priority", "integer", "nice value"),
-    Flag::new(5, "user_time", "floating", "time in user mode, in seconds"),
-    Flag::new(6, "system_time", "floating", "time in the kernel, in seconds"),
+const FLAGS: &[FlagSpec] = &[
+    FlagSpec::new(0, "pid", "integer", "process id on its node"),
+    FlagSpec::new(1, "argv", "string*", "path and arguments"),
+    FlagSpec::new(2, "scheduling_state", "integer", STATES),
+    FlagSpec::new(3, "memory_size", "integer", "resident memory, in bytes"),
+    FlagSpec::new(4, "priority", "integer", "nice value"),
+    FlagSpec::new(5, "user_time", "floating", "time in user mode, in seconds"),
+    FlagSpec::new(6, "system_time", "floating", "time in the kernel, in seconds"),
 ];
 const STATES: &str = "0 unknown, 1 running, 2 runnable, 3 sleeping, 4 waiting for a device, \
-                      5 stopped by us, 6 stopped by others, 7 traced, 8 ended and not waited for";
+5 stopped by the monitor, 6 stopped otherwise, 7 traced, 8 zombie";
 
-fn process_info(ctx: &mut Ctx<'_>, args: &[Value]) -> Outcome {
+fn process_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
     info(ctx, args).into()
 }
 
-fn info(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
-    let [list, flags] = args else { unreachable!("the row takes two parameters") };
-    let flags = row::flags(Some(flags), FLAGS)?;
+fn info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+    let [list, flags] = args else { unreachable!("the specification has two parameters") };
+    let flags = spec::flags(Some(flags), FLAGS)?;
     let chosen = ctx.processes(list)?;
     if let ([], [(_, why), ..]) = (&chosen.served[..], &chosen.failed[..]) {
         return Err(why.clone());
@@ -61,26 +61,26 @@ fn info(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
     for it in &chosen.served {
         out.push(ctx.number(it.id));
         let wanted = FLAGS.iter().filter(|flag| flags >> flag.bit & 1 == 1);
-        out.extend(wanted.map(|flag| told(ctx, it, flag.bit)));
+        out.extend(wanted.map(|flag| selected(ctx, it, flag.bit)));
     }
     let status = if chosen.failed.is_empty() { Status::OK } else { Status::PARTIAL };
     let mut results = vec![Value::from(n_served), Value::List(out)];
-    results.extend(ctx.summed(&chosen.failed, chosen.served.len()).results);
-    Ok(Done { status, results, reason: None })
+    results.extend(ctx.list_result(&chosen.failed, chosen.served.len()).results);
+    Ok(CallResult { status, results, reason: None })
 }
 
-/// What a bit asks for; -1 for a number that nobody knows.
-fn told(ctx: &mut Ctx<'_>, it: &Process, bit: u8) -> Value {
+/// The value that a bit selects; -1 for an unknown number.
+fn selected(ctx: &mut CallContext<'_>, it: &Process, bit: u8) -> Value {
     let number = |field| it.row.get(field).map_or(Value::from(-1), Value::from);
     let seconds = |field| it.row.get(field).map_or(-1.0, |ns| monitor_model::id::Ns(ns).seconds());
     match bit {
         0 => Value::from(it.id.pid.0),
         1 => {
-            let arguments = ctx.ground.arguments(it.id).unwrap_or_default();
+            let arguments = ctx.platform.arguments(it.id).unwrap_or_default();
             Value::List(arguments.into_iter().map(|it| Value::Text(Text::from(it))).collect())
         }
         2 => {
-            let is_ours = ctx.ground.has_stopped(it.id);
+            let is_ours = ctx.platform.has_stopped(it.id);
             Value::from(state(it, is_ours))
         }
         3 => number(F::Rss),
@@ -90,8 +90,8 @@ fn told(ctx: &mut Ctx<'_>, it: &Process, bit: u8) -> Value {
     }
 }
 
-/// The state as a number. The system has one letter for who runs and who could, and tells nothing
-/// of who is frozen.
+/// The state as a number. The kernel has one letter for running and runnable, and does not report
+/// frozen processes.
 fn state(it: &Process, is_stopped_by_us: bool) -> u8 {
     let letter = it.row.get(F::State).and_then(|code| u8::try_from(code).ok()).unwrap_or(b'?');
     match letter {

@@ -1,40 +1,41 @@
-//! Services about processes (section 8.1.1), a file for each kind of thing that is done to them.
+//! Services about processes (OMIS 1.0, section 8.1.1), a file for each kind of action.
 
-pub mod hold;
 pub mod info;
-pub mod inside;
+pub mod memory;
 pub mod migrate;
 pub mod register;
 pub mod start;
+pub mod stop;
 
-use super::ctx::Ctx;
+use super::context::CallContext;
 use super::outcome::Outcome;
-use super::row::{Level, Row};
-use monitor_event::outcome::{Done, Refusal, Report};
+use super::spec::{ExecutionLevel, ServiceSpec};
+use monitor_event::outcome::{ActionReport, CallResult, Refusal};
 use monitor_event::right::Right;
-use monitor_omis::kind::{Kind, Param};
+use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 use monitor_platform::Act;
 
-/// What the rows of those who act have in common.
-const CONTROLLED: Row = Row { right: Right::Control, level: Level::HoldProcess, ..Row::BLANK };
+/// The base of services that act on processes.
+const CONTROLLED: ServiceSpec =
+    ServiceSpec { right: Right::Control, level: ExecutionLevel::HoldProcess, ..ServiceSpec::BASE };
 /// A process.
-const TID: Param = Param { name: "tid", kind: Kind::Process };
+const TID: Param = Param { name: "tid", param_type: ParamType::Process };
 
-/// Does something to one process, and tells what came of it.
-fn to_one(ctx: &mut Ctx<'_>, tid: &Value, act: Result<Act, Refusal>) -> Outcome {
+/// Does an action to one process, and returns its result.
+fn act_on_one(ctx: &mut CallContext<'_>, tid: &Value, act: Result<Act, Refusal>) -> Outcome {
     match act {
-        Ok(act) => ctx.act(&Value::List(vec![tid.clone()]), &act, tell),
-        Err(why) => Done::from(why).into(),
+        Ok(act) => ctx.act_on(&Value::List(vec![tid.clone()]), &act, single_result),
+        Err(why) => CallResult::from(why).into(),
     }
 }
 
-/// What one process answered.
-fn tell(_: &mut Ctx<'_>, report: Report) -> Done {
+/// The result of an action on one process.
+fn single_result(_: &mut CallContext<'_>, report: ActionReport) -> CallResult {
     let failed = report.failed.into_iter().map(|(_, why)| Err(why));
-    let told = report.each.into_iter().map(|(_, result)| result).chain(failed).next();
-    match told {
-        Some(Ok(values)) => Done::with(values),
+    let first = report.by_process.into_iter().map(|(_, result)| result).chain(failed).next();
+    match first {
+        Some(Ok(values)) => CallResult::with(values),
         Some(Err(why)) => why.into(),
         None => Refusal::new(Status::NO_SUCH_OBJECT, "no process is named").into(),
     }

@@ -1,111 +1,112 @@
-//! Starting programs, with what they are given besides arguments.
+//! `start`, `start_stopped`, `start_options`: programs with their arguments, environment and
+//! streams.
 
 use super::CONTROLLED;
-use crate::ctx::Ctx;
-use crate::outcome::{Later, Outcome};
-use crate::row;
-use crate::row::{Given, Level, Row};
-use monitor_control::Program;
-use monitor_event::outcome::{Done, Refusal, Report};
-use monitor_event::right::Reach;
+use crate::context::CallContext;
+use crate::outcome::{Outcome, PendingCall};
+use crate::spec;
+use crate::spec::{ExecutionLevel, ResultSpec, ServiceSpec};
+use monitor_control::LaunchSpec;
+use monitor_event::outcome::{ActionReport, CallResult, Refusal};
+use monitor_event::right::ControlGrant;
 use monitor_model::id::is_same;
-use monitor_omis::kind::{Kind, Param};
+use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Dialect, Status, Value};
 use monitor_platform::Act;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-const EXEC: Param = Param { name: "exec", kind: Kind::Text };
-const ARGV: Param = Param { name: "argv", kind: Kind::Many(&Kind::Text) };
-const TID: Given = Given { name: "tid", kind: "integer" };
-const ANYWHERE: Row = Row { level: Level::Anywhere, ..CONTROLLED };
+const EXEC: Param = Param { name: "exec", param_type: ParamType::Text };
+const ARGV: Param = Param { name: "argv", param_type: ParamType::Many(&ParamType::Text) };
+const TID: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
+const ANYWHERE: ServiceSpec = ServiceSpec { level: ExecutionLevel::Anywhere, ..CONTROLLED };
 
 /// The services.
-pub const ROWS: &[Row] = &[
-    Row {
+pub const SERVICES: &[ServiceSpec] = &[
+    ServiceSpec {
         name: "start",
-        takes: &[EXEC, ARGV],
-        gives: &[TID],
-        help: "Starts a program with these arguments, its own name not among them, as the user \
-               who asks, in the folder, environment and streams of `start_options`. It is \
+        params: &[EXEC, ARGV],
+        results: &[TID],
+        help: "Starts a program with these arguments, its own name not among them, as the \
+               calling user, in the folder, environment and streams of `start_options`. It is \
                attached. Its number is an extension; it outlives the tool.",
         examples: &["> 10 [0] start(\"/bin/true\",[])\n< 10 [0] start(0,101)"],
-        act: row::Act::Manipulation(|ctx, args| start(ctx, args, false)),
+        handler: spec::Handler::Manipulation(|ctx, args| start(ctx, args, false)),
         ..ANYWHERE
     },
-    Row {
+    ServiceSpec {
         name: "start_stopped",
-        takes: &[EXEC, ARGV],
-        gives: &[TID],
-        help: "The same, stopped by this tool before its first instruction. An extension.",
+        params: &[EXEC, ARGV],
+        results: &[TID],
+        help: "Like `start`, stopped by this tool before its first instruction. An extension.",
         examples: &["> 10 [0] start_stopped(\"/bin/cat\",[\"-\"]); 11 [0] process_info([],4)\n\
                      < 10 [0] start_stopped(0,101); 11 [0] process_info(0,1,[101,5])"],
-        act: row::Act::Manipulation(|ctx, args| start(ctx, args, true)),
+        handler: spec::Handler::Manipulation(|ctx, args| start(ctx, args, true)),
         ..ANYWHERE
     },
-    Row {
+    ServiceSpec {
         name: "start_options",
-        takes: &[
-            Param { name: "folder", kind: Kind::Text },
-            Param { name: "environment", kind: Kind::Many(&Kind::Text) },
-            Param { name: "streams", kind: Kind::Many(&Kind::Text) },
+        params: &[
+            Param { name: "folder", param_type: ParamType::Text },
+            Param { name: "environment", param_type: ParamType::Many(&ParamType::Text) },
+            Param { name: "streams", param_type: ParamType::Many(&ParamType::Text) },
         ],
-        help: "What programs have that this session starts on this node from now on: the folder, \
-               or \"\" for `/`; all variables of the environment as \"NAME=VALUE\", or none for \
-               that of the monitor's hand; the files for input, output and errors, or \"\" for \
-               nothing to read and output thrown away. Files are opened as the user who asks; \
-               output goes to their end. An extension: OMIS leaves these open.",
+        help: "Sets the options of programs that this session starts on this node from now on: \
+               the folder, or \"\" for `/`; all variables of the environment as \"NAME=VALUE\", \
+               or none for that of the user worker; the files for input, output and errors, or \
+               \"\" for /dev/null. Files are opened as the calling user; output is appended. An \
+               extension: OMIS leaves these open.",
         examples: &["> 10 [0] start_options(\"/srv\",[\"A=b\"],[\"\",\"/srv/out\"])\n\
                      < 10 [0] start_options(0)\n> 11 [0] start_options(\"srv\",[],[])\n\
-                     < 11 [0] start_options(105,0,\"\\\"srv\\\" is no whole path: it must begin \
-                     with a slash\")\n> 12 [0] start_options(\"\",[\"A\"],[])\n\
-                     < 12 [0] start_options(105,0,\"\\\"A\\\" is no variable: write \
+                     < 11 [0] start_options(105,0,\"path \\\"srv\\\": expected an absolute \
+                     path\")\n> 12 [0] start_options(\"\",[\"A\"],[])\n\
+                     < 12 [0] start_options(105,0,\"variable \\\"A\\\": expected \
                      \\\"NAME=VALUE\\\"\")"],
-        act: row::Act::Manipulation(|ctx, args| options(ctx, args).into()),
+        handler: spec::Handler::Manipulation(|ctx, args| options(ctx, args).into()),
         ..ANYWHERE
     },
 ];
 
-/// What programs get that a session starts on a node.
+/// Options for programs that a session starts on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct StartOptions {
     folder: Option<PathBuf>,
     environment: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     streams: [Option<PathBuf>; 3],
 }
 
-fn options(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Done, Refusal> {
+fn options(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
     let [folder, environment, streams] = args else {
-        unreachable!("the row takes three parameters")
+        unreachable!("the specification has three parameters")
     };
     let variables = environment.list().unwrap_or_default().iter().map(variable);
     let variables = variables.collect::<Result<Vec<_>, _>>()?;
     let names = streams.list().unwrap_or_default();
     let mut streams = [None, None, None];
     if names.len() > streams.len() {
-        let text = format!("{} streams: there are input, output and errors", names.len());
+        let text = format!("{} streams: expected at most 3: input, output and errors", names.len());
         return Err(Refusal::new(Status::RANGE, text));
     }
     for (place, name) in streams.iter_mut().zip(names) {
-        *place = whole(name)?;
+        *place = absolute_path(name)?;
     }
-    ctx.session.start = Options {
-        folder: whole(folder)?,
+    ctx.session.start_options = StartOptions {
+        folder: absolute_path(folder)?,
         environment: (!variables.is_empty()).then_some(variables),
         streams,
     };
-    Ok(Done::ok())
+    Ok(CallResult::ok())
 }
 
-/// A path from the root; none, if it is empty.
-fn whole(value: &Value) -> Result<Option<PathBuf>, Refusal> {
+/// An absolute path; `None` if it is empty.
+fn absolute_path(value: &Value) -> Result<Option<PathBuf>, Refusal> {
     let text = bytes(value);
     match text.first() {
         None => Ok(None),
         Some(b'/') => Ok(Some(OsStr::from_bytes(&text).into())),
         Some(_) => {
-            let text = format!("{value} is no whole path: it must begin with a slash");
+            let text = format!("path {value}: expected an absolute path");
             Err(Refusal::new(Status::RANGE, text))
         }
     }
@@ -115,7 +116,7 @@ fn variable(value: &Value) -> Result<(Vec<u8>, Vec<u8>), Refusal> {
     let text = bytes(value);
     let equals = text.iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
     let equals = equals.ok_or_else(|| {
-        let text = format!("{value} is no variable: write \"NAME=VALUE\"");
+        let text = format!("variable {value}: expected \"NAME=VALUE\"");
         Refusal::new(Status::RANGE, text)
     })?;
     Ok((text[..equals].to_vec(), text[equals + 1..].to_vec()))
@@ -125,12 +126,12 @@ fn bytes(value: &Value) -> Vec<u8> {
     value.text().map(|it| it.as_bytes().to_vec()).unwrap_or_default()
 }
 
-fn start(ctx: &mut Ctx<'_>, args: &[Value], stopped: bool) -> Outcome {
-    if let Err(why) = may_start(ctx) {
-        return Done::from(why).into();
+fn start(ctx: &mut CallContext<'_>, args: &[Value], stopped: bool) -> Outcome {
+    if let Err(why) = check_may_start(ctx) {
+        return CallResult::from(why).into();
     }
-    let Options { folder, environment, streams } = ctx.session.start.clone();
-    let program = Program {
+    let StartOptions { folder, environment, streams } = ctx.session.start_options.clone();
+    let program = LaunchSpec {
         path: OsStr::from_bytes(&bytes(&args[0])).into(),
         arguments: args[1].list().unwrap_or_default().iter().map(bytes).collect(),
         environment,
@@ -138,37 +139,39 @@ fn start(ctx: &mut Ctx<'_>, args: &[Value], stopped: bool) -> Outcome {
         streams,
         stopped,
     };
-    match ctx.order(&Act::Start(program), &[]) {
-        Some(each) => started(ctx, Report { each, failed: Vec::new() }).into(),
-        None => Outcome::Later(Later { then: started, failed: Vec::new() }),
+    match ctx.start_action(&Act::Start(program), &[]) {
+        Some(each) => {
+            attach_started(ctx, ActionReport { by_process: each, failed: Vec::new() }).into()
+        }
+        None => Outcome::Pending(PendingCall { then: attach_started, failed: Vec::new() }),
     }
 }
 
-/// Whether the caller may have processes of his own made.
-pub(super) fn may_start(ctx: &Ctx<'_>) -> Result<(), Refusal> {
+/// Checks that the caller may start processes.
+pub(super) fn check_may_start(ctx: &CallContext<'_>) -> Result<(), Refusal> {
     let tool = ctx.session.tool;
-    if tool.acts != Reach::Nobody {
+    if tool.control != ControlGrant::None {
         return Ok(());
     }
     let text = format!("user {} is not granted \"control-own\" here; ask root", tool.uid);
     Err(Refusal::new(Status::PERMISSION, text))
 }
 
-/// Who was started, or came, is attached.
-pub(super) fn started(ctx: &mut Ctx<'_>, report: Report) -> Done {
-    match report.each.into_iter().next() {
+/// Attaches a process that was started or restored.
+pub(super) fn attach_started(ctx: &mut CallContext<'_>, report: ActionReport) -> CallResult {
+    match report.by_process.into_iter().next() {
         Some((started, Ok(_))) => {
-            // Whoever reads processes here may know its start more precisely.
-            let seen = ctx.ground.look(&[started.pid]).unwrap_or_default().into_iter().next();
+            // The backend may know its start time more precisely.
+            let seen = ctx.platform.look(&[started.pid]).unwrap_or_default().into_iter().next();
             let seen = seen.map(|it| it.id).filter(|id| is_same(*id, started));
             let id = seen.unwrap_or(started);
             ctx.session.attach(id);
             match ctx.session.dialect {
-                Dialect::Extended => Done::with(vec![ctx.number(id)]),
-                Dialect::Strict => Done::ok(),
+                Dialect::Extended => CallResult::with(vec![ctx.number(id)]),
+                Dialect::Strict => CallResult::ok(),
             }
         }
         Some((_, Err(why))) => why.into(),
-        None => Refusal::new(Status::INTERNAL, "nothing was started").into(),
+        None => Refusal::new(Status::INTERNAL, "the action has no result").into(),
     }
 }

@@ -1,168 +1,178 @@
-//! Unusual events: what static probes met is counted, and what is to be told is told.
+//! Unusual events: reads the counts of static probes, and reports the diagnoses that are due.
 //!
-//! In: the book of `service/diag`, the ground. Out: occurrences of `diag_traced`, lines of the log.
-//! A process that calls MPI_Finalize is told of then, and not when it ends.
+//! In: `DiagCounters`, the platform. Out: `diag_traced` events and lines of the log. The rest of a
+//! process is reported when it calls MPI_Finalize, otherwise at its end.
 
-use super::{Machine, Turn};
-use crate::diag::{Event, Threshold};
-use monitor_event::occurrence::{EventKind, NodeEvent};
-use monitor_event::outcome::Told;
+use super::{RequestEngine, Turn};
+use crate::diag::{DiagEvent, Threshold};
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::EventParam;
 use monitor_event::right::SessionId;
 use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
-use monitor_format::diagnosis::{FORMS, Form};
+use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
 use monitor_model::diagnosis::Diagnosis;
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::{Text, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-impl Machine {
-    /// Tells what is to be told now.
-    pub(super) fn diagnose(&mut self, turn: &mut Turn<'_>) {
-        self.look_at_probes(turn);
-        if self.diagnoses.looks(turn.now) {
-            self.take_probes(turn);
+impl RequestEngine {
+    /// Reports the diagnoses that are due.
+    pub(super) fn report_diagnoses(&mut self, turn: &mut Turn<'_>) {
+        self.update_counted_processes(turn);
+        if self.diag_counters.takes_reading(turn.now) {
+            self.read_probes(turn);
         }
-        for (session, it) in self.diagnoses.told(turn.now) {
-            self.trace(session, it, turn);
-        }
-    }
-
-    /// The end of its process is part of what an event tells: nothing of it may come later.
-    pub(super) fn last_of(&mut self, id: Identity, turn: &mut Turn<'_>) {
-        if self.diagnoses.looked_at.contains_key(&id) {
-            self.take_probes(turn);
-        }
-        self.diagnoses.ended(id, turn.now);
-    }
-
-    /// A session has gone: the log hears the rest.
-    pub(super) fn last_words(&mut self, session: SessionId, turn: &Turn<'_>) {
-        for it in self.diagnoses.leave(session, turn.now) {
-            self.log(&self.whole(it, turn));
+        for (session, it) in self.diag_counters.due_diagnoses(turn.now) {
+            self.dispatch_diagnosis(session, it, turn);
         }
     }
 
-    /// Whether this is the call with which a process of MPI ends; then what is left is told.
-    pub(super) fn finalized(&mut self, it: &NodeEvent, turn: &mut Turn<'_>) {
-        let Some(id) = it.process.filter(|_| it.topic == finalize()) else { return };
-        if self.diagnoses.looked_at.contains_key(&id) {
-            self.take_probes(turn);
+    /// Reports the rest of a process before its end is dispatched.
+    pub(super) fn finalize_ended(&mut self, id: Identity, turn: &mut Turn<'_>) {
+        if self.diag_counters.counted_processes.contains_key(&id) {
+            self.read_probes(turn);
         }
-        self.diagnoses.end(id, turn.now);
+        self.diag_counters.remove_process(id, turn.now);
     }
 
-    /// What is looked out for on behalf of the book.
-    pub(super) fn diagnosed_topics(&self) -> Option<EventKind> {
-        (!self.finalizing.is_empty()).then(finalize)
+    /// Logs the rest of a session that has ended.
+    pub(super) fn log_rest(&mut self, session: SessionId, turn: &Turn<'_>) {
+        for it in self.diag_counters.remove_session(session, turn.now) {
+            self.log(&self.with_host(it, turn));
+        }
     }
 
-    /// Tells the ground whose probes matter, if that has changed.
-    fn look_at_probes(&mut self, turn: &mut Turn<'_>) {
+    /// Reports the rest of a process that calls MPI_Finalize.
+    pub(super) fn handle_finalize(&mut self, it: &NodeEvent, turn: &mut Turn<'_>) {
+        let Some(id) = it.process.filter(|_| it.kind == finalize_call()) else { return };
+        if self.diag_counters.counted_processes.contains_key(&id) {
+            self.read_probes(turn);
+        }
+        self.diag_counters.finalize(id, turn.now);
+    }
+
+    /// The event to watch for the counters.
+    pub(super) fn finalize_event_wanted(&self) -> Option<EventKind> {
+        (!self.finalizing.is_empty()).then(finalize_call)
+    }
+
+    /// Updates the processes whose probes the platform counts.
+    fn update_counted_processes(&mut self, turn: &mut Turn<'_>) {
         let mut wanted = BTreeSet::new();
-        for (session, sight) in &self.diagnoses.sights {
-            wanted.extend(sight.these.iter().copied());
-            let seat = self.seats.get(session).filter(|_| sight.attached);
-            wanted.extend(seat.into_iter().flat_map(|seat| seat.session.scope.members()));
+        for (session, selection) in &self.diag_counters.probe_selections {
+            wanted.extend(selection.these.iter().copied());
+            let state = self.sessions.get(session).filter(|_| selection.attached);
+            wanted.extend(state.into_iter().flat_map(|state| state.session.scope.members()));
         }
-        if !wanted.iter().eq(self.diagnoses.looked_at.keys()) {
-            turn.ground.count(&wanted);
-            self.diagnoses.looked_at.retain(|id, _| wanted.contains(id));
+        if !wanted.iter().eq(self.diag_counters.counted_processes.keys()) {
+            turn.platform.count(&wanted);
+            self.diag_counters.counted_processes.retain(|id, _| wanted.contains(id));
             for id in wanted {
-                self.diagnoses.looked_at.entry(id).or_insert_with(|| turn.ground.whose(id));
+                self.diag_counters
+                    .counted_processes
+                    .entry(id)
+                    .or_insert_with(|| turn.platform.whose(id));
             }
         }
-        self.look_for_ends(turn);
+        self.find_finalizing(turn);
     }
 
-    /// Finds out who calls MPI_Finalize: when its probes are looked at, and, since it may execute
-    /// another program then, again when something was counted for it first.
-    fn look_for_ends(&mut self, turn: &mut Turn<'_>) {
-        let counted = self.diagnoses.processes().map(|id| (id, true));
-        let looked_at = self.diagnoses.looked_at.keys().map(|id| (*id, false));
-        let known: BTreeSet<(Identity, bool)> = counted.chain(looked_at).collect();
-        if known == self.asked {
+    /// Finds the processes that have MPI_Finalize: when counting of their probes begins and, since
+    /// they may have executed another program, again at their first count.
+    fn find_finalizing(&mut self, turn: &mut Turn<'_>) {
+        let counted = self.diag_counters.processes().map(|id| (id, true));
+        let watched = self.diag_counters.counted_processes.keys().map(|id| (*id, false));
+        let known: BTreeSet<(Identity, bool)> = counted.chain(watched).collect();
+        if known == self.finalize_checked {
             return;
         }
-        let topic = finalize();
-        let tap = topic.tap().expect("it is a call");
-        let new: BTreeSet<Identity> = known.difference(&self.asked).map(|(id, _)| *id).collect();
+        let kind = finalize_call();
+        let tap = kind.tap().expect("MPI_Finalize is a call event");
+        let new: BTreeSet<Identity> =
+            known.difference(&self.finalize_checked).map(|(id, _)| *id).collect();
         self.finalizing.retain(|id| known.iter().any(|(other, _)| other == id));
-        self.finalizing.extend(new.into_iter().filter(|id| turn.ground.has(tap, *id).is_ok()));
-        self.asked = known;
+        self.finalizing.extend(new.into_iter().filter(|id| turn.platform.has(tap, *id).is_ok()));
+        self.finalize_checked = known;
         self.is_stale = true;
     }
 
-    /// Counts what static probes met, for each session that looks at them.
-    fn take_probes(&mut self, turn: &mut Turn<'_>) {
-        for (id, what, times) in turn.ground.met() {
-            if !self.diagnoses.knows(id) {
-                // It may have begun another program since it was looked at first.
-                let now = turn.ground.whose(id);
-                let first = self.diagnoses.looked_at.get(&id).filter(|_| now.rank.is_none());
+    /// Adds the counts of static probes, for each session that selects them.
+    fn read_probes(&mut self, turn: &mut Turn<'_>) {
+        for (id, what, times) in turn.platform.met() {
+            if !self.diag_counters.knows_origin(id) {
+                // It may have executed another program since counting began.
+                let now = turn.platform.whose(id);
+                let first =
+                    self.diag_counters.counted_processes.get(&id).filter(|_| now.rank.is_none());
                 let whose = first.cloned().unwrap_or(now);
-                self.diagnoses.learn(id, whose);
+                self.diag_counters.set_origin(id, whose);
             }
             let delay = Ns(what.delay_seconds.saturating_mul(1_000_000_000));
-            let event = Event {
+            let event = DiagEvent {
                 name: what.name.as_str().into(),
                 message: what.message.as_str().into(),
                 threshold: Threshold { count: what.count, delay },
             };
-            for session in self.watching(id) {
-                let counted = self.diagnoses.count((session, Some(id)), &event, times, turn.now);
+            for session in self.sessions_counting(id) {
+                let counted =
+                    self.diag_counters.count((session, Some(id)), &event, times, turn.now);
                 if let Err(why) = counted {
-                    tracing::warn!("{times} times {}: {why}", what.name);
+                    tracing::warn!("{times} occurrences of {} are not counted: {why}", what.name);
                 }
             }
         }
     }
 
-    fn watching(&self, id: Identity) -> Vec<SessionId> {
-        let sights = self.diagnoses.sights.iter();
-        let sees = sights.filter(|(session, sight)| {
-            let seat = self.seats.get(session);
-            let is_attached = seat.is_some_and(|seat| seat.session.scope.has(id));
-            sight.these.contains(&id) || (sight.attached && is_attached)
+    fn sessions_counting(&self, id: Identity) -> Vec<SessionId> {
+        let selections = self.diag_counters.probe_selections.iter();
+        let counting = selections.filter(|(session, selection)| {
+            let state = self.sessions.get(session);
+            let is_attached = state.is_some_and(|state| state.session.scope.has(id));
+            selection.these.contains(&id) || (selection.attached && is_attached)
         });
-        sees.map(|(session, _)| *session).collect()
+        counting.map(|(session, _)| *session).collect()
     }
 
-    fn trace(&mut self, session: SessionId, it: Diagnosis, turn: &mut Turn<'_>) {
-        let it = self.whole(it, turn);
+    fn dispatch_diagnosis(&mut self, session: SessionId, it: Diagnosis, turn: &mut Turn<'_>) {
+        let it = self.with_host(it, turn);
         self.log(&it);
-        let process = it.whose.pid.and_then(|pid| self.asked.iter().find(|(id, _)| id.pid == pid));
+        let process = it
+            .origin
+            .pid
+            .and_then(|pid| self.finalize_checked.iter().find(|(id, _)| id.pid == pid));
         let process = process.map(|(id, _)| *id);
-        for (_, form) in FORMS {
+        for (_, form) in DIAG_FORMATS {
             let line = Value::Text(Text::from(form.line(&it).into_bytes()));
-            let who = process.map_or(Told::Value(Value::from(-1)), Told::Process);
+            let process_param =
+                process.map_or(EventParam::Value(Value::from(-1)), EventParam::Process);
             let name = Value::Text(Text::from(&*it.event));
-            let told = [
-                Told::Value(line),
-                Told::Value(name),
-                Told::Value(it.count.into()),
-                who,
-                Told::Value(it.processes.into()),
+            let params = [
+                EventParam::Value(line),
+                EventParam::Value(name),
+                EventParam::Value(it.count.into()),
+                process_param,
+                EventParam::Value(it.processes.into()),
             ];
-            let (topic, told) = (EventKind::Diagnosed(*form), told.into());
-            let it = NodeEvent { process, ..NodeEvent::new(topic, turn.now, told) };
-            self.occurred(&it, (Some(session), 0), turn);
+            let (kind, params) = (EventKind::Diagnosed(*form), params.into());
+            let it = NodeEvent { process, ..NodeEvent::new(kind, turn.now, params) };
+            self.dispatch(&it, (Some(session), 0), turn);
         }
     }
 
-    /// With the time of day and the name of the node.
-    fn whole(&self, it: Diagnosis, turn: &Turn<'_>) -> Diagnosis {
+    /// The diagnosis with the time of day and the node's name.
+    fn with_host(&self, it: Diagnosis, turn: &Turn<'_>) -> Diagnosis {
         let own = self.members.iter().find(|member| member.node == self.node);
         let host = own.map_or_else(|| Arc::from(""), |member| member.name.as_str().into());
-        Diagnosis { at: turn.ground.since_1970(it.at), host, ..it }
+        Diagnosis { at: turn.platform.since_1970(it.at), host, ..it }
     }
 
     fn log(&self, it: &Diagnosis) {
-        tracing::warn!(target: "diag", "{}", Form::Text.line(it));
+        tracing::warn!(target: "diag", "{}", DiagFormat::Text.line(it));
     }
 }
 
-fn finalize() -> EventKind {
+fn finalize_call() -> EventKind {
     EventKind::Called(Tap { name: "MPI_Finalize".to_owned(), edge: Edge::Start })
 }

@@ -1,167 +1,168 @@
-//! L5, requests: lines of tools come in, lines of replies go out.
+//! The request engine of OMIS: lines of tools in, lines of replies out.
 //!
 //! ```text
-//!  a line -> parse, expand, bind -> a course: stage by stage, on this node and on others -> reply
-//!                                   or stored, until its event occurs: then a course of its own
+//!  a line -> parse, expand, check -> execution: stage by stage, on this and other nodes -> reply
+//!                                    or stored until its event occurs: then its own execution
 //! ```
 //!
-//! Synchronous and without a clock, like the engine of monitors: time comes in with each input, and
-//! whoever calls owns the ground. What other nodes shall do goes out as packets, and their answers
-//! come in. An act that takes longer than the call is waited for, up to a deadline.
+//! Synchronous and without a clock, like the monitors' engine: time comes in with each input, and
+//! the caller owns the platform. Requests to other nodes go out as packets, and their replies come
+//! in. Pending actions are waited for up to a deadline.
 
-mod bind;
-mod clerk;
+mod bind_vars;
+mod check;
 mod compile;
-mod course;
 mod diagnose;
-mod fill;
-mod fire;
-mod guest;
-mod meet;
+mod dispatch;
+mod execution;
+mod external_service;
+mod list_rules;
+mod membership;
 mod migrate;
 mod packet;
 mod program;
+mod remote;
 mod run;
-mod seat;
+mod session;
+mod session_api;
 mod stored;
-mod tell;
 #[cfg(test)]
 mod tests;
-mod visit;
 
-pub use packet::{Answered, Packet, PartId, Spoken, What};
+pub use packet::{ClientReply, Packet, PacketBody, PacketReply, PartId};
 
-use crate::counter::Shelf;
-use crate::ctx::Member;
-use crate::diag::{Book, Settings};
-use crate::{Later, Registry};
-use clerk::{Raised, Shared};
-use course::Course;
-use guest::Guests;
+use crate::context::ClusterMember;
+use crate::counter::InstrumentRegistry;
+use crate::diag::{DiagCounters, DiagSettings};
+use crate::{PendingCall, Registry};
+use execution::Execution;
+use external_service::ExternalCalls;
 use migrate::Migrations;
-use monitor_event::occurrence::{EventKind, FollowedActivity};
+use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::{Dialect, Node, Reply, RequestId, parse, print};
 use monitor_platform::{Followed, Ground, Happening};
 use monitor_protocol::Conn;
-use seat::Seat;
+use session::SessionState;
+use session_api::{RaisedEvent, SharedEvents};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// Whatever can wake the machine.
+/// Everything that can wake the engine.
 #[derive(Debug)]
-pub enum Input {
-    /// A tool has come.
+pub enum EngineInput {
+    /// A tool has connected.
     Opened(Tool, Dialect),
-    /// It has gone.
+    /// A tool has disconnected.
     Closed(Conn),
-    /// It said a line.
-    Said(Conn, Vec<u8>),
-    /// Something happened on this node.
-    Happened(Vec<Happening>),
-    /// It is this node's turn to do what a packet says.
-    Ordered(Packet),
-    /// Another node has answered.
-    Answered(Answered),
-    /// Something occurred on another node that a tool of ours waits for.
-    Spoken(Spoken),
-    /// There are other nodes than before.
-    Members(Vec<Member>),
-    /// The administrator's word on unusual events.
-    Diagnoses(Settings),
+    /// A tool has sent a line.
+    ClientLine(Conn, Vec<u8>),
+    /// Events occurred on this node.
+    Events(Vec<Happening>),
+    /// A packet is next in the total order.
+    Packet(Packet),
+    /// Another node has replied to a packet.
+    PacketReply(PacketReply),
+    /// Another node has a reply or notice for a local tool.
+    ClientReply(ClientReply),
+    /// The members of the cluster have changed.
+    Members(Vec<ClusterMember>),
+    /// The administrator's settings for unusual events have changed.
+    Diagnoses(DiagSettings),
     /// Time has passed.
     Tick,
 }
 
-/// Whatever the machine asks for.
+/// Everything that the engine asks its caller to do.
 #[derive(Debug, PartialEq)]
-pub enum Output {
-    /// The reply to a line of a tool; there is one for each.
+pub enum EngineOutput {
+    /// Send the reply to a line; there is one for each line.
     Reply(Conn, String),
-    /// What a tool is told at an event.
-    Told(Conn, String),
-    /// Give this to all its nodes, this one too, in the one order.
-    Order(Packet),
-    /// Give an answer to the node that waits for it.
-    Answer(Node, Answered),
-    /// Give a reply to the node of its tool.
-    Speak(Node, Spoken),
+    /// Send a notice of an event.
+    Notice(Conn, String),
+    /// Send a packet to its nodes, also to this one, in the total order.
+    Packet(Packet),
+    /// Send a reply to the node that waits for it.
+    PacketReply(Node, PacketReply),
+    /// Send a line to the node of its tool.
+    ClientReply(Node, ClientReply),
 }
 
-/// What a node lets tools have at once.
+/// Limits of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Stored requests of a session.
+pub struct RequestLimits {
+    /// Maximum number of stored requests of a session.
     pub stored: usize,
-    /// Lists of a session that run at the same time.
-    pub courses: usize,
-    /// Occurrences of one stored request in a second, beyond which it is disabled.
-    pub occurrences: u64,
-    /// Events that were raised and wait for their turn.
+    /// Maximum number of running action lists of a session.
+    pub executions: usize,
+    /// Maximum events per second of a stored request; it is disabled beyond that.
+    pub events_per_second: u64,
+    /// Maximum number of raised events that are pending.
     pub raised: usize,
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     fn default() -> Self {
-        Self { stored: 4096, courses: 1024, occurrences: 200_000, raised: 65_536 }
+        Self { stored: 4096, executions: 1024, events_per_second: 200_000, raised: 65_536 }
     }
 }
 
-/// The requests of one node.
-pub struct Machine {
+/// The request engine of one node.
+pub struct RequestEngine {
     node: Node,
-    members: Vec<Member>,
+    members: Vec<ClusterMember>,
     registry: Registry,
-    limits: Limits,
-    seats: BTreeMap<SessionId, Seat>,
-    courses: BTreeMap<u64, Course>,
-    /// Acts that go on: who waits for each.
-    acts: HashMap<Ticket, (run::Place, SessionId, Later)>,
-    shared: Shared,
-    shelf: Shelf,
-    guests: Guests,
+    limits: RequestLimits,
+    sessions: BTreeMap<SessionId, SessionState>,
+    executions: BTreeMap<u64, Execution>,
+    /// Pending actions: where the result goes, the session, and the call.
+    pending_actions: HashMap<Ticket, (run::ResultTarget, SessionId, PendingCall)>,
+    shared_events: SharedEvents,
+    instruments: InstrumentRegistry,
+    external_calls: ExternalCalls,
     migrations: Migrations,
-    diagnoses: Book,
-    /// Of whom was asked whether they call MPI_Finalize, and who does.
-    asked: BTreeSet<(Identity, bool)>,
+    diag_counters: DiagCounters,
+    /// Processes that were checked for MPI_Finalize (and whether at their first count), and those
+    /// that have it.
+    finalize_checked: BTreeSet<(Identity, bool)>,
     finalizing: BTreeSet<Identity>,
-    raised: VecDeque<Raised>,
-    /// What the ground was last told to look out for.
+    raised: VecDeque<RaisedEvent>,
+    /// The kinds of events that the platform watches now.
     watched: BTreeSet<EventKind>,
-    /// In whom it was last told to look out.
+    /// The processes that the platform follows now.
     followed: Followed,
-    /// Whether the kernel was given any request.
+    /// Whether the kernel has rule programs.
     has_programs: bool,
-    /// Whether that may have changed.
+    /// Whether these may have to change.
     is_stale: bool,
     next: u64,
 }
 
-/// What a call of the machine has to do with: when it is, what it acts on, what comes of it.
+/// The state of one call of the engine: time, platform, outputs.
 pub(in crate::requests) struct Turn<'t> {
     now: Ns,
-    ground: &'t mut dyn Ground,
-    out: Vec<Output>,
+    platform: &'t mut dyn Ground,
+    out: Vec<EngineOutput>,
 }
 
-impl Machine {
-    /// A node without others, and without tools.
-    pub fn new(own: Member, limits: Limits) -> Self {
+impl RequestEngine {
+    /// An engine of a single node without tools.
+    pub fn new(own: ClusterMember, limits: RequestLimits) -> Self {
         Self {
             node: own.node,
             members: vec![own],
             registry: Registry::built_in(),
             limits,
-            seats: BTreeMap::new(),
-            courses: BTreeMap::new(),
-            acts: HashMap::new(),
-            shared: Shared::default(),
-            shelf: Shelf::default(),
-            guests: Guests::default(),
+            sessions: BTreeMap::new(),
+            executions: BTreeMap::new(),
+            pending_actions: HashMap::new(),
+            shared_events: SharedEvents::default(),
+            instruments: InstrumentRegistry::default(),
+            external_calls: ExternalCalls::default(),
             migrations: Migrations::default(),
-            diagnoses: Book::default(),
-            asked: BTreeSet::new(),
+            diag_counters: DiagCounters::default(),
+            finalize_checked: BTreeSet::new(),
             finalizing: BTreeSet::new(),
             raised: VecDeque::new(),
             watched: BTreeSet::new(),
@@ -172,147 +173,155 @@ impl Machine {
         }
     }
 
-    /// Takes an input at a time of `CLOCK_BOOTTIME`; says what is to be done.
-    pub fn input(&mut self, now: Ns, input: Input, ground: &mut dyn Ground) -> Vec<Output> {
-        let mut turn = Turn { now, ground, out: Vec::new() };
+    /// Handles an input at a time of `CLOCK_BOOTTIME`; returns what is to be done.
+    pub fn input(
+        &mut self,
+        now: Ns,
+        input: EngineInput,
+        platform: &mut dyn Ground,
+    ) -> Vec<EngineOutput> {
+        let mut turn = Turn { now, platform, out: Vec::new() };
         match input {
-            Input::Opened(tool, dialect) => {
-                self.seats.insert(tool.session, Seat::new(tool, dialect));
+            EngineInput::Opened(tool, dialect) => {
+                self.sessions.insert(tool.session, SessionState::new(tool, dialect));
             }
-            Input::Closed(conn) => self.closed(conn, &mut turn),
-            Input::Said(conn, line) => self.said(conn, &line, &mut turn),
-            Input::Happened(happenings) => self.happened(happenings, &mut turn),
-            Input::Ordered(packet) => self.visited(packet, &mut turn),
-            Input::Answered(answered) => self.answered(answered, &mut turn),
-            Input::Spoken(spoken) => self.speak(spoken, &mut turn),
-            Input::Members(members) => self.meet(members, &mut turn),
-            Input::Diagnoses(settings) => self.diagnoses.set(settings, now),
-            Input::Tick => {}
+            EngineInput::Closed(conn) => self.close(conn, &mut turn),
+            EngineInput::ClientLine(conn, line) => self.handle_line(conn, &line, &mut turn),
+            EngineInput::Events(events) => self.handle_events(events, &mut turn),
+            EngineInput::Packet(packet) => self.handle_packet(packet, &mut turn),
+            EngineInput::PacketReply(answered) => self.handle_reply(answered, &mut turn),
+            EngineInput::ClientReply(reply) => self.send_to_tool(reply, &mut turn),
+            EngineInput::Members(members) => self.set_members(members, &mut turn),
+            EngineInput::Diagnoses(settings) => self.diag_counters.set(settings, now),
+            EngineInput::Tick => {}
         }
-        self.settle(&mut turn);
+        self.finish_input(&mut turn);
         turn.out
     }
 
-    /// When it must be given an input, if nothing happens before.
+    /// When the next `Tick` is due, if no other input comes before.
     pub fn due(&self) -> Option<Ns> {
-        let courses = self.courses.values().map(|it| it.deadline).min();
-        [courses, self.diagnoses.due(), self.migrations.due()].into_iter().flatten().min()
+        let executions = self.executions.values().map(|it| it.deadline).min();
+        [executions, self.diag_counters.due(), self.migrations.due()].into_iter().flatten().min()
     }
 
-    /// Whether anything is looked out for.
+    /// Whether any events are watched.
     pub fn is_watching(&self) -> bool {
         !self.watched.is_empty()
     }
 
-    /// How many tools there are, those of other nodes included, and processes on their way: who
-    /// has neither is idle.
+    /// Number of sessions, including those of tools on other nodes, and of running migrations; 0 if
+    /// the engine is idle.
     pub fn n_sessions(&self) -> usize {
-        self.seats.len() + self.migrations.n_going()
+        self.sessions.len() + self.migrations.n_running()
     }
 
-    /// A line of a tool: a request, or what is wrong with it.
-    fn said(&mut self, conn: Conn, line: &[u8], turn: &mut Turn<'_>) {
-        let id = self.own(conn);
-        let Some(seat) = self.seats.get(&id) else { return };
-        let dialect = seat.session.dialect;
+    /// Handles a line of a tool: executes the request, or replies with its fault.
+    fn handle_line(&mut self, conn: Conn, line: &[u8], turn: &mut Turn<'_>) {
+        let id = self.session_id(conn);
+        let Some(state) = self.sessions.get(&id) else { return };
+        let dialect = state.session.dialect;
         let read = parse::request(line, dialect)
-            .and_then(|request| seat.definitions.expand(&request))
-            .and_then(|request| bind::check(&self.registry, &request).map(|()| request));
+            .and_then(|request| state.definitions.expand(&request))
+            .and_then(|request| check::check(&self.registry, &request).map(|()| request));
         match read {
             Ok(request) => self.start(id, request, turn),
-            Err(fault) => turn.out.push(Output::Reply(conn, print::reply(&fault.reply(), dialect))),
+            Err(fault) => {
+                turn.out.push(EngineOutput::Reply(conn, print::reply(&fault.reply(), dialect)))
+            }
         }
     }
 
-    /// Says a reply to a tool, or to the node that it is connected to.
-    fn speak(&mut self, spoken: Spoken, turn: &mut Turn<'_>) {
-        let session = spoken.session;
+    /// Sends a line to a tool, or to the node that it is connected to.
+    fn send_to_tool(&mut self, reply: ClientReply, turn: &mut Turn<'_>) {
+        let session = reply.session;
         if session.entry != self.node.0 {
-            return turn.out.push(Output::Speak(Node(session.entry), spoken));
+            return turn.out.push(EngineOutput::ClientReply(Node(session.entry), reply));
         }
-        let Some(seat) = self.seats.get(&session) else { return };
-        let line = print::reply(&spoken.reply, seat.session.dialect);
-        turn.out.push(match spoken.is_told {
-            true => Output::Told(session.conn, line),
-            false => Output::Reply(session.conn, line),
+        let Some(state) = self.sessions.get(&session) else { return };
+        let line = print::reply(&reply.reply, state.session.dialect);
+        turn.out.push(match reply.is_notice {
+            true => EngineOutput::Notice(session.conn, line),
+            false => EngineOutput::Reply(session.conn, line),
         });
     }
 
-    /// A tool has gone: nothing of it is left, here and elsewhere.
-    fn closed(&mut self, conn: Conn, turn: &mut Turn<'_>) {
-        let id = self.own(conn);
-        let Some(seat) = self.seats.get(&id) else { return };
-        let nodes: Vec<Node> = seat.nodes.iter().copied().collect();
+    /// Removes the session of a disconnected tool, here and on other nodes.
+    fn close(&mut self, conn: Conn, turn: &mut Turn<'_>) {
+        let id = self.session_id(conn);
+        let Some(state) = self.sessions.get(&id) else { return };
+        let nodes: Vec<Node> = state.nodes.iter().copied().collect();
         if !nodes.is_empty() {
-            turn.out.push(Output::Order(seat.packet(self.node, nodes)));
+            turn.out.push(EngineOutput::Packet(state.leave_packet(self.node, nodes)));
         }
-        self.forget(id, turn);
+        self.remove_session(id, turn);
     }
 
-    /// Forgets a session, and undoes what it did.
-    fn forget(&mut self, id: SessionId, turn: &mut Turn<'_>) {
-        let Some(seat) = self.seats.remove(&id) else { return };
-        turn.ground.release(&seat.session.tool);
-        for it in self.shelf.leave(id) {
-            turn.ground.free_meters(it.number);
+    /// Removes a session, and undoes what it did.
+    fn remove_session(&mut self, id: SessionId, turn: &mut Turn<'_>) {
+        let Some(state) = self.sessions.remove(&id) else { return };
+        turn.platform.release(&state.session.tool);
+        for it in self.instruments.remove_session(id) {
+            turn.platform.free_meters(it.number);
         }
-        self.last_words(id, turn);
-        self.registry.withdraw(id);
-        self.guests.leave(id);
-        self.courses.retain(|_, it| it.session != id);
-        // Another node waits for its answer: a process may be nowhere but here.
-        let is_theirs = |place: &run::Place| matches!(place, run::Place::There(..));
-        self.acts.retain(|_, (place, session, _)| *session != id || is_theirs(place));
+        self.log_rest(id, turn);
+        self.registry.remove_external(id);
+        self.external_calls.remove_session(id);
+        self.executions.retain(|_, it| it.session != id);
+        // Another node waits for the result: a migrating process may be only here.
+        let is_theirs = |place: &run::ResultTarget| matches!(place, run::ResultTarget::Remote(..));
+        self.pending_actions.retain(|_, (place, session, _)| *session != id || is_theirs(place));
         self.raised.retain(|it| it.session != Some(id));
         self.is_stale = true;
     }
 
-    /// All that follows: events that were raised, deadlines, what must be looked out for.
-    fn settle(&mut self, turn: &mut Turn<'_>) {
-        self.pass_answers(turn);
+    /// Handles everything that follows an input: raised events, deadlines, events to watch.
+    fn finish_input(&mut self, turn: &mut Turn<'_>) {
+        self.deliver_replies(turn);
         self.expire(turn);
-        self.pass_migrations(turn);
+        self.advance_migrations(turn);
         self.run_raised(turn);
-        self.diagnose(turn);
+        self.report_diagnoses(turn);
         self.run_raised(turn);
-        let is_stale = std::mem::take(&mut self.is_stale) | self.shelf.take_change();
+        let is_stale = std::mem::take(&mut self.is_stale) | self.instruments.take_change();
         if is_stale {
-            self.drop_orphans();
-            self.program(turn);
-            let topics = self.topics();
-            if topics != self.watched {
-                turn.ground.watch(&topics);
-                self.watched = topics;
+            self.drop_orphaned_requests();
+            self.install_programs(turn);
+            let kinds = self.watched_events();
+            if kinds != self.watched {
+                turn.platform.watch(&kinds);
+                self.watched = kinds;
             }
         }
-        let mut is_due = self.take_move() | is_stale;
+        let mut is_due = self.take_scope_changes() | is_stale;
         let mut has_programmed = is_stale;
         while is_due {
             if self.has_programs && !has_programmed {
-                self.program(turn);
+                self.install_programs(turn);
             }
-            self.follow(turn);
-            // Somebody may have joined late.
-            (is_due, has_programmed) = (self.take_move(), false);
+            self.follow_processes(turn);
+            // A process may have joined late.
+            (is_due, has_programmed) = (self.take_scope_changes(), false);
         }
     }
 
-    /// Whether any scope is another than when this was asked last.
-    fn take_move(&mut self) -> bool {
-        let scopes = self.seats.values_mut().map(|seat| &mut seat.session.scope);
-        // Each is asked: the question takes its change away.
+    /// Whether any scope has changed since the last call.
+    fn take_scope_changes(&mut self) -> bool {
+        let scopes = self.sessions.values_mut().map(|state| &mut state.session.scope);
+        // No short circuit: the call resets the change of each scope.
         scopes.fold(false, |has_moved, scope| scope.take_change() | has_moved)
     }
 
-    /// In whom is looked out: in everybody whom a session observes, for what it waits for.
-    fn follow(&mut self, turn: &mut Turn<'_>) {
+    /// Updates the processes that the platform follows: those of each scope, for the session's
+    /// events.
+    fn follow_processes(&mut self, turn: &mut Turn<'_>) {
         let mut followed = Followed::default();
-        for seat in self.seats.values() {
-            let scope = &seat.session.scope;
-            followed.strangers |= scope.n_joins() > 0;
+        for state in self.sessions.values() {
+            let scope = &state.session.scope;
+            followed.strangers |= scope.n_patterns() > 0;
             let mut sorts: BTreeSet<FollowedActivity> =
-                seat.stored.topics().filter_map(|it| it.sort()).collect();
-            sorts.extend((!scope.is_empty()).then_some(FollowedActivity::Lives));
+                state.stored.watched_events().filter_map(|it| it.followed_activity()).collect();
+            sorts.extend((!scope.is_empty()).then_some(FollowedActivity::Lifecycle));
             for sort in sorts {
                 followed.of.entry(sort).or_default().extend(scope.members());
             }
@@ -322,55 +331,55 @@ impl Machine {
             followed.of.entry(FollowedActivity::Calls).or_default().extend(finalizing);
         }
         if followed != self.followed {
-            turn.ground.follow(&followed);
+            turn.platform.follow(&followed);
             let is_first = followed.strangers && !self.followed.strangers;
             self.followed = followed;
             if is_first {
-                self.join_late(turn);
+                self.add_late_processes(turn);
             }
         }
     }
 
-    /// Forgets requests that wait for an event that was destroyed, also by another tool.
-    fn drop_orphans(&mut self) {
-        for seat in self.seats.values_mut() {
-            let (events, shared) = (&seat.stored.events, &self.shared);
-            seat.stored.requests.retain(|_, rule| match rule.watch.topic {
+    /// Removes requests that wait for a user event that was destroyed, also by another tool.
+    fn drop_orphaned_requests(&mut self) {
+        for state in self.sessions.values_mut() {
+            let (events, shared) = (&state.stored.events, &self.shared_events);
+            state.stored.requests.retain(|_, rule| match rule.filter.kind {
                 EventKind::User(number) => events.contains(&number) || shared.contains(&number),
                 _ => true,
             });
         }
     }
 
-    fn topics(&self) -> BTreeSet<EventKind> {
-        let mut topics = BTreeSet::new();
-        for seat in self.seats.values() {
-            if !seat.session.scope.is_empty() {
-                // Children of those who are attached are attached, and who has ended is not.
-                topics.extend([EventKind::Born, EventKind::Ended]);
+    fn watched_events(&self) -> BTreeSet<EventKind> {
+        let mut kinds = BTreeSet::new();
+        for state in self.sessions.values() {
+            if !state.session.scope.is_empty() {
+                // Children of attached processes join the scope, and ended ones leave it.
+                kinds.extend([EventKind::Created, EventKind::Ended]);
             }
-            topics.extend(seat.stored.topics());
+            kinds.extend(state.stored.watched_events());
         }
-        topics.extend(self.diagnosed_topics());
-        topics
+        kinds.extend(self.finalize_event_wanted());
+        kinds
     }
 
-    const fn own(&self, conn: Conn) -> SessionId {
+    const fn session_id(&self, conn: Conn) -> SessionId {
         SessionId { entry: self.node.0, conn }
     }
 
-    const fn number(&mut self) -> u64 {
+    const fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 }
 
-/// The number that a basic request is answered with.
-fn answer_id(id: Option<RequestId>) -> RequestId {
+/// The number of the reply to a basic request.
+fn reply_id(id: Option<RequestId>) -> RequestId {
     id.unwrap_or_default()
 }
 
-/// A reply worth a line: at an occurrence, one that only says that all was done is not.
-fn is_worth(reply: &Reply, is_occurrence: bool) -> bool {
+/// Whether a reply is sent: a bare acknowledgement of an event's actions is not.
+fn is_sent(reply: &Reply, is_occurrence: bool) -> bool {
     !is_occurrence || !reply.is_acknowledge()
 }

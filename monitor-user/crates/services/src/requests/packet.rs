@@ -1,69 +1,69 @@
-//! What nodes say to each other about requests.
+//! Messages between the request engines of nodes.
 //!
-//! Packets go through the one order of the system (`cluster/order`); answers and lines go beside
-//! it, straight to whoever waits for them.
+//! Packets go through the total order of the cluster (`monitor_cluster::total_order`); replies and
+//! lines go beside it, directly to the node that waits for them.
 
-use monitor_event::outcome::Done;
+use monitor_event::outcome::CallResult;
 use monitor_event::right::{SessionId, Tool};
 use monitor_omis::{Basic, Dialect, Node, Reply, Request};
 
-/// A part of a running list, as the node that runs the list counts them.
+/// A member of an execution, as its node numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartId {
-    /// The list.
-    pub course: u64,
-    /// Its basic request.
+    /// The execution.
+    pub execution: u64,
+    /// Its member: the position of the basic request.
     pub member: usize,
 }
 
-/// Something that several nodes shall do, all in the same order.
+/// A request to several nodes, which all handle packets in the same order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packet {
-    /// Who waits for the answers.
+    /// The node that waits for the replies.
     pub from: Node,
-    /// Of what this is a part.
+    /// The member that this is part of.
     pub part: PartId,
-    /// On whose behalf.
+    /// The tool that it is executed for.
     pub tool: Tool,
-    /// How he speaks.
+    /// The tool's dialect.
     pub dialect: Dialect,
-    /// Who shall do it.
+    /// The nodes that execute it.
     pub nodes: Vec<Node>,
-    /// How deep in events that raise each other.
+    /// Its nesting in events that raise each other.
     pub depth: u32,
-    /// What.
-    pub what: What,
+    /// The request.
+    pub body: PacketBody,
 }
 
-/// What shall be done.
+/// The request of a packet.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
-    /// This, at once.
-    Do(Basic),
-    /// Keep this until its event occurs.
+pub enum PacketBody {
+    /// Execute this now.
+    Execute(Basic),
+    /// Store this until its event occurs.
     Store(Request),
-    /// Forget everything about the session: its tool has gone.
-    Leave,
+    /// Remove the session: its tool has disconnected.
+    RemoveSession,
 }
 
-/// What a node answers to a packet.
+/// A node's reply to a packet.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answered {
-    /// Who.
+pub struct PacketReply {
+    /// The replying node.
     pub node: Node,
-    /// To which part.
+    /// The member that it replies to.
     pub part: PartId,
-    /// What.
-    pub done: Done,
+    /// The result.
+    pub result: CallResult,
 }
 
-/// A reply on its way to the node of its tool.
+/// A reply or notice for the node of its tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spoken {
-    /// In which session.
+pub struct ClientReply {
+    /// The session.
     pub session: SessionId,
     /// The reply.
     pub reply: Reply,
-    /// Whether it is told at an event, and not the answer to a line.
-    pub is_told: bool,
+    /// Whether it is a notice of an event rather than the reply to a line.
+    pub is_notice: bool,
 }

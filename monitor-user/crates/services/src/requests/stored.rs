@@ -1,10 +1,10 @@
-//! Requests that wait for their events, and the events of a session's own.
+//! Stored requests and user events of a session.
 
-use super::compile::Member;
+use super::compile::ActionIndex;
 use crate::Registry;
-use crate::row::Level;
-use monitor_event::action::Run;
-use monitor_event::occurrence::{EventKind, NodeEvent, EventFilter};
+use crate::spec::ExecutionLevel;
+use monitor_event::action::ExecutionPlace;
+use monitor_event::node_event::{EventFilter, EventKind, NodeEvent};
 use monitor_event::outcome::Refusal;
 use monitor_model::id::Ns;
 use monitor_omis::{Basic, Name, Request, RequestId, Stage};
@@ -13,99 +13,100 @@ use std::sync::Arc;
 
 const SECOND: Ns = Ns(1_000_000_000);
 
-/// What a session has stored on this node.
+/// The stored requests and user events of a session on this node.
 #[derive(Default)]
-pub struct Stored {
-    /// By the number of the event.
-    pub requests: BTreeMap<RequestId, Rule>,
-    /// Its own events.
+pub struct SessionStore {
+    /// By request number.
+    pub requests: BTreeMap<RequestId, StoredRequest>,
+    /// The numbers of its user events.
     pub events: BTreeSet<i64>,
 }
 
 /// A stored request.
-pub struct Rule {
+pub struct StoredRequest {
     /// The request.
     pub request: Arc<Request>,
-    /// What it waits for.
-    pub watch: EventFilter,
-    /// Whether it runs when that occurs.
+    /// The events it waits for.
+    pub filter: EventFilter,
+    /// Whether it runs when they occur.
     pub is_enabled: bool,
-    /// Among all rules of this node, in the order in which they were defined.
+    /// Serial number among all rules of this node, in the order of definition.
     pub serial: u64,
-    /// Occurrences so far.
+    /// Number of events so far.
     pub seq: u64,
-    /// The actions that the kernel runs, if it has the request.
-    pub kernel: InKernel,
-    /// When the second began in which occurrences are counted, and how many there were.
+    /// Its part in the kernel.
+    pub kernel: KernelPart,
+    /// Start of the current second, and its number of events.
     second: (Ns, u64),
 }
 
-/// What the kernel does of a stored request.
+/// The kernel's part of a stored request.
 #[derive(Default)]
-pub struct InKernel {
-    /// Whether the kernel has it: its occurrences come from there, and its switch is there.
-    pub has_it: bool,
-    /// Since when.
-    pub since: Ns,
-    /// The actions that are run there.
-    pub members: BTreeSet<Member>,
-    /// Whether it tells, so that the rest is done here.
-    pub tells: bool,
-    /// Whether it stops who met the event, until the rest is done.
+pub struct KernelPart {
+    /// Whether the kernel has it: its events come from there, and its switch is there.
+    pub is_installed: bool,
+    /// Time of the installation.
+    pub installed_at: Ns,
+    /// The actions that run there.
+    pub members: BTreeSet<ActionIndex>,
+    /// Whether the kernel sends records of its events, so that user space runs the other actions.
+    pub reports: bool,
+    /// Whether the kernel stops the thread that hits the event until the other actions are done.
     pub holds: bool,
-    /// Whether a tool has switched it, and the kernel does not know yet.
-    pub is_asked: bool,
-    /// Why the kernel did not take it.
+    /// Whether a tool has switched it and the kernel's switch is not updated yet.
+    pub is_switch_pending: bool,
+    /// Why it could not be installed.
     pub refused: Option<Refusal>,
 }
 
-impl InKernel {
-    /// Whether it tells of this occurrence itself. What was raised here, is told here.
-    pub fn tells_of(&self, it: &NodeEvent) -> bool {
-        let is_raised = matches!(it.topic, EventKind::User(_));
-        self.has_it && !is_raised && (it.at == Ns(0) || it.at >= self.since)
+impl KernelPart {
+    /// Whether the kernel reports this event itself. Events raised in user space are dispatched
+    /// there.
+    pub fn reports_event(&self, it: &NodeEvent) -> bool {
+        let is_raised = matches!(it.kind, EventKind::User(_));
+        self.is_installed && !is_raised && (it.at == Ns(0) || it.at >= self.installed_at)
     }
 
-    /// Whether user space hears nothing of it.
+    /// Whether user space gets no records of it.
     pub const fn is_silent(&self) -> bool {
-        self.has_it && !self.tells
+        self.is_installed && !self.reports
     }
 }
 
-impl Stored {
-    /// What must be looked out for.
-    pub fn topics(&self) -> impl Iterator<Item = EventKind> {
-        let is_ours = |it: &&Rule| it.is_enabled && !it.kernel.has_it;
-        self.requests.values().filter(is_ours).map(|it| it.watch.topic.clone())
+impl SessionStore {
+    /// The kinds of events that user space must watch.
+    pub fn watched_events(&self) -> impl Iterator<Item = EventKind> {
+        let is_ours = |it: &&StoredRequest| it.is_enabled && !it.kernel.is_installed;
+        self.requests.values().filter(is_ours).map(|it| it.filter.kind.clone())
     }
 }
 
-impl Rule {
-    /// One that is not enabled.
-    pub fn new(request: Request, watch: EventFilter, serial: u64) -> Self {
-        let (request, second, kernel) = (Arc::new(request), (Ns(0), 0), InKernel::default());
-        Self { request, watch, is_enabled: false, serial, seq: 0, kernel, second }
+impl StoredRequest {
+    /// A disabled request.
+    pub fn new(request: Request, filter: EventFilter, serial: u64) -> Self {
+        let (request, second, kernel) = (Arc::new(request), (Ns(0), 0), KernelPart::default());
+        Self { request, filter, is_enabled: false, serial, seq: 0, kernel, second }
     }
 
-    /// Lets it run, or not, from the end of this input on.
-    pub fn switch(&mut self, is_on: bool) {
+    /// Enables or disables it from the end of this input on.
+    pub fn set_enabled(&mut self, is_on: bool) {
         self.is_enabled = is_on;
-        self.kernel.is_asked = true;
-        // What was in the way may be gone.
+        self.kernel.is_switch_pending = true;
+        // The reason may not hold any more.
         self.kernel.refused = None;
     }
 
-    /// Where each of its actions is run.
-    pub fn places(&self, registry: &Registry) -> Vec<Run> {
-        let place = |member: Member, action: &Basic| {
-            let row = registry.row(action.service.as_str());
-            let level = row.map_or(Level::Anywhere, |row| row.level);
-            match (&self.watch.topic, level) {
-                _ if self.kernel.members.contains(&member) => Run::Kernel,
-                (EventKind::Sent(_), _) => Run::Held,
-                (_, level) if self.kernel.holds && level.needs_hold() => Run::Held,
-                (_, Level::Kernel) => Run::Copy,
-                _ => Run::After,
+    /// Where each of its actions runs.
+    pub fn execution_places(&self, registry: &Registry) -> Vec<ExecutionPlace> {
+        let place = |member: ActionIndex, action: &Basic| {
+            let row = registry.spec(action.service.as_str());
+            let level = row.map_or(ExecutionLevel::Anywhere, |row| row.level);
+            match (&self.filter.kind, level) {
+                _ if self.kernel.members.contains(&member) => ExecutionPlace::Kernel,
+                (EventKind::RunControl(_), _) => ExecutionPlace::Held,
+                (_, level) if self.kernel.holds && level.needs_hold() => ExecutionPlace::Held,
+                (_, ExecutionLevel::Kernel) => ExecutionPlace::Copy,
+                _ => ExecutionPlace::After,
             }
         };
         let members = |(s, stage): (usize, &Stage)| {
@@ -115,18 +116,18 @@ impl Rule {
         self.request.stages.iter().enumerate().flat_map(members).collect()
     }
 
-    /// The event that it waits for.
+    /// Its event service.
     pub fn event(&self) -> &Basic {
         self.request.event.as_ref().expect("only requests with an event are stored")
     }
 
-    /// The name of its event.
+    /// The name of its event service.
     pub fn service(&self) -> &Name {
         &self.event().service
     }
 
-    /// Counts an occurrence; whether there are more than so many in this second.
-    pub fn is_storm(&mut self, now: Ns, most: u64) -> bool {
+    /// Counts an event; whether there are more than `most` in this second.
+    pub fn count_event(&mut self, now: Ns, most: u64) -> bool {
         if now.since(self.second.0) >= SECOND {
             self.second = (now, 0);
         }

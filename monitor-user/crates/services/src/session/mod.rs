@@ -1,87 +1,94 @@
-//! What is remembered of a tool on one node: who it is, how it speaks, which processes it observes
-//! and by which numbers it knows them.
+//! The session of a tool on one node: its identity, dialect, scope and process numbers.
 //!
-//! A tool that is connected elsewhere has a session on each node that it has sent something to.
+//! A tool has a session on each node that it has sent a request to.
 
 pub mod number;
 pub mod scope;
 
-use super::process::start::Options;
-use monitor_event::occurrence::{EventKind, NodeEvent};
+use super::process::start::StartOptions;
+use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::Refusal;
 use monitor_event::right::Right;
 use monitor_event::right::Tool;
 use monitor_model::id::Identity;
 use monitor_model::sample::Process;
 use monitor_omis::{Dialect, Status, Value};
-use number::Numbers;
+use number::ProcessNumbers;
 use scope::Scope;
 
-/// A tool on this node.
+/// The session of a tool on this node.
 #[derive(Debug)]
 pub struct Session {
-    /// Who it is.
+    /// The tool's identity and rights.
     pub tool: Tool,
-    /// How it speaks.
+    /// The dialect of its requests.
     pub dialect: Dialect,
-    /// What it observes.
+    /// The attached processes.
     pub scope: Scope,
-    /// How processes are called.
-    pub numbers: Numbers,
-    /// What programs get that it starts.
-    pub start: Options,
+    /// The numbers of processes.
+    pub numbers: ProcessNumbers,
+    /// Options for programs that it starts.
+    pub start_options: StartOptions,
 }
 
 impl Session {
-    /// A tool that observes nothing yet.
+    /// A session without attached processes.
     pub fn new(tool: Tool, dialect: Dialect) -> Self {
         Self {
             tool,
             dialect,
             scope: Scope::default(),
-            numbers: Numbers::default(),
-            start: Options::default(),
+            numbers: ProcessNumbers::default(),
+            start_options: StartOptions::default(),
         }
     }
 
-    /// Takes a process into the scope.
+    /// Adds a process to the scope.
     pub fn attach(&mut self, id: Identity) {
-        let _ = self.numbers.give(id);
+        let _ = self.numbers.assign(id);
         self.scope.attach(id);
     }
 
-    /// The process as it is now, if it is there, observed, and may be served.
+    /// The process as it is now.
+    ///
+    /// # Errors
+    /// If it has ended, is not attached, or the tool lacks the right.
     pub fn admit(
         &mut self,
         id: Identity,
         seen: Option<Process>,
         right: Right,
     ) -> Result<Process, Refusal> {
-        let number = self.numbers.give(id);
+        let number = self.numbers.assign(id);
         let Some(it) = seen.filter(|it| monitor_model::id::is_same(it.id, id) && !it.ended())
         else {
             return Err(Refusal::new(Status::GONE, format!("process {number} has ended")));
         };
         if !self.scope.has(id) {
-            return Err(self.outside(&it, &Value::from(number)));
+            return Err(self.not_attached(&it, &Value::from(number)));
         }
         self.tool.may(right, &it)?;
         Ok(it)
     }
 
-    /// Whether its tool may know what an event tells: what a process had in it is for those who
-    /// may look into it.
-    pub fn may_hear(&self, it: &NodeEvent) -> bool {
-        !it.topic.is_within() || self.tool.only().is_none_or(|eyes| it.eyes == Some(eyes))
+    /// Whether its tool may see the parameters of an event: data from inside a process is for tools
+    /// that may read the process.
+    pub fn may_see(&self, it: &NodeEvent) -> bool {
+        !it.kind.reads_process()
+            || self
+                .tool
+                .restricted_to()
+                .is_none_or(|credentials| it.credentials == Some(credentials))
     }
 
-    /// Whether it was told already: of a process that came before births were looked out for.
-    pub fn has_heard(&self, it: &NodeEvent) -> bool {
-        it.topic == EventKind::Born && it.process.is_some_and(|id| self.scope.came_late(id))
+    /// Whether the creation of this process was reported already, because it joined before
+    /// creations were followed.
+    pub fn was_reported(&self, it: &NodeEvent) -> bool {
+        it.kind == EventKind::Created && it.process.is_some_and(|id| self.scope.was_reported(id))
     }
 
-    /// Why a process that is there is not served.
-    pub fn outside(&self, it: &Process, named: &Value) -> Refusal {
+    /// The refusal for a process that exists and is not attached.
+    pub fn not_attached(&self, it: &Process, named: &Value) -> Refusal {
         let comm = it.comm();
         let text = format!("process {named} ({comm}) is not attached: call attach([{named}])");
         Refusal::new(Status::NOT_ATTACHED, text)

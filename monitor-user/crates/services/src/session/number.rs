@@ -1,86 +1,85 @@
-//! The numbers by which a session knows processes: `tid` in OMIS 1.0, the serial of a token.
+//! The numbers of processes in a session: `tid` in OMIS 1.0, the serial of a token.
 //!
-//! The number of a process is its pid, so that people and tools find it; a pid that another
-//! process had before in this session is not given again, and one above all pids is. The tool that
-//! has kept an old number therefore never hits somebody else.
+//! The number of a process is its pid. If another process had this pid in the session before, the
+//! number is one above all pids, so that an old number never names another process.
 
-use monitor_event::outcome::Told;
+use monitor_event::outcome::EventParam;
 use monitor_model::id::Identity;
 use monitor_omis::Value;
 use std::collections::{HashMap, VecDeque};
 
-/// The first number that no pid can be (`PID_MAX_LIMIT` of include/linux/threads.h).
+/// The first number above all pids (`PID_MAX_LIMIT` of include/linux/threads.h).
 const ABOVE_PIDS: u64 = 1 << 22;
-/// Most processes that are remembered; beyond, the one that was named first is forgotten.
-const MOST: usize = 1 << 20;
+/// Maximum number of processes kept; the oldest is dropped to make room.
+const MAX_PROCESSES: usize = 1 << 20;
 
-/// The numbers that were given.
+/// The numbers that were assigned.
 #[derive(Debug)]
-pub struct Numbers {
+pub struct ProcessNumbers {
     by_process: HashMap<Identity, u64>,
     by_number: HashMap<u64, Identity>,
-    given: VecDeque<Identity>,
+    assigned: VecDeque<Identity>,
     next: u64,
 }
 
-impl Default for Numbers {
+impl Default for ProcessNumbers {
     fn default() -> Self {
         Self {
             by_process: HashMap::new(),
             by_number: HashMap::new(),
-            given: VecDeque::new(),
+            assigned: VecDeque::new(),
             next: ABOVE_PIDS,
         }
     }
 }
 
-impl Numbers {
-    /// The number of a process, which it keeps.
-    pub fn give(&mut self, id: Identity) -> u64 {
+impl ProcessNumbers {
+    /// The number of a process; a new one if it has none yet.
+    pub fn assign(&mut self, id: Identity) -> u64 {
         if let Some(number) = self.by_process.get(&id) {
             return *number;
         }
         let pid = u64::from(id.pid.0);
-        let number = if self.by_number.contains_key(&pid) { self.fresh() } else { pid };
+        let number = if self.by_number.contains_key(&pid) { self.next_unused() } else { pid };
         self.by_process.insert(id, number);
         self.by_number.insert(number, id);
-        self.given.push_back(id);
-        if self.given.len() > MOST {
-            self.forget();
+        self.assigned.push_back(id);
+        if self.assigned.len() > MAX_PROCESSES {
+            self.drop_oldest();
         }
         number
     }
 
-    /// From now on the number of a process means the same one as it is now.
-    pub fn follow(&mut self, id: Identity, now: Identity) {
-        let number = self.give(id);
+    /// Makes the number of a process name its new identity.
+    pub fn reassign(&mut self, id: Identity, now: Identity) {
+        let number = self.assign(id);
         self.by_process.insert(now, number);
         self.by_number.insert(number, now);
-        self.given.push_back(now);
+        self.assigned.push_back(now);
     }
 
-    /// Who has this number.
+    /// The process of this number.
     pub fn find(&self, number: u64) -> Option<Identity> {
         self.by_number.get(&number).copied()
     }
 
-    /// The parameters of an event, processes as their numbers.
-    pub fn values(&mut self, told: &[Told]) -> Vec<Value> {
-        let value = |told: &Told| match told {
-            Told::Process(id) => Value::from(self.give(*id)),
-            Told::Value(value) => value.clone(),
+    /// Event parameters as values, with processes as their numbers.
+    pub fn values(&mut self, params: &[EventParam]) -> Vec<Value> {
+        let value = |params: &EventParam| match params {
+            EventParam::Process(id) => Value::from(self.assign(*id)),
+            EventParam::Value(value) => value.clone(),
         };
-        told.iter().map(value).collect()
+        params.iter().map(value).collect()
     }
 
-    fn fresh(&mut self) -> u64 {
+    fn next_unused(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
     }
 
-    fn forget(&mut self) {
-        let Some(id) = self.given.pop_front() else { return };
-        // Another may have it by now, who was this one.
+    fn drop_oldest(&mut self) {
+        let Some(id) = self.assigned.pop_front() else { return };
+        // The number may name a newer identity of the process by now.
         if let Some(number) = self.by_process.remove(&id)
             && self.by_number.get(&number) == Some(&id)
         {
@@ -99,16 +98,16 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_that_another_had_is_not_given_again() {
-        let mut numbers = Numbers::default();
-        assert_eq!(numbers.give(process(7, 1)), 7);
-        assert_eq!(numbers.give(process(7, 2)), 4_194_304);
-        assert_eq!(numbers.give(process(7, 3)), 4_194_305);
-        assert_eq!(numbers.give(process(7, 1)), 7);
+    fn a_reused_pid_gets_another_number() {
+        let mut numbers = ProcessNumbers::default();
+        assert_eq!(numbers.assign(process(7, 1)), 7);
+        assert_eq!(numbers.assign(process(7, 2)), 4_194_304);
+        assert_eq!(numbers.assign(process(7, 3)), 4_194_305);
+        assert_eq!(numbers.assign(process(7, 1)), 7);
         assert_eq!(numbers.find(7), Some(process(7, 1)));
         assert_eq!(numbers.find(8), None);
-        numbers.follow(process(7, 1), process(7, 4));
+        numbers.reassign(process(7, 1), process(7, 4));
         assert_eq!(numbers.find(7), Some(process(7, 4)));
-        assert_eq!(numbers.give(process(7, 4)), 7);
+        assert_eq!(numbers.assign(process(7, 4)), 7);
     }
 }

@@ -1,7 +1,7 @@
-//! Which processes a session observes: the ones that were attached, and who they make.
+//! The scope of a session: attached processes, their descendants, and patterns to join by.
 //!
-//! In: identities, births, ends. Out: whether a process is one of them. Who joins by its cgroup or
-//! its command was looked at by whoever knows these texts.
+//! In: identities, creations, exits. Out: whether a process is attached. The caller reads the
+//! command names and cgroups that patterns match.
 
 use monitor_model::id::{Identity, Ns, is_same};
 use monitor_model::sample::Process;
@@ -12,21 +12,21 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub struct Scope {
     members: BTreeSet<Identity>,
-    /// Whoever is like one of these joins as he comes to be.
+    /// Patterns: a new process that matches one joins the scope.
     joins: Vec<Filter>,
-    /// Those members of whom it was said that they came, before their birth may be heard of.
+    /// Members reported as new before their creation event may arrive.
     late: BTreeSet<Identity>,
-    /// Whether it is another scope than when this was asked last.
+    /// Whether the scope changed since `take_change`.
     is_changed: bool,
 }
 
 impl Scope {
-    /// Observes a process.
+    /// Adds a process.
     pub fn attach(&mut self, id: Identity) {
         self.is_changed |= self.members.insert(id);
     }
 
-    /// Observes it no more; whether it was.
+    /// Removes a process; whether it was attached.
     pub fn detach(&mut self, id: Identity) -> bool {
         let was_there = self.members.remove(&id);
         let _was_late = self.late.remove(&id);
@@ -34,7 +34,7 @@ impl Scope {
         was_there
     }
 
-    /// Observes nobody, and nobody who comes.
+    /// Removes all processes and all patterns.
     pub fn clear(&mut self) {
         self.members.clear();
         self.late.clear();
@@ -42,70 +42,70 @@ impl Scope {
         self.is_changed = true;
     }
 
-    /// Lets whoever is like this join from now on.
-    pub fn join(&mut self, like: Filter) {
+    /// Adds a pattern: processes that match it join from now on.
+    pub fn add_pattern(&mut self, like: Filter) {
         self.joins.push(like);
         self.is_changed = true;
     }
 
-    /// Whether it has changed since this was asked last.
+    /// Whether the scope changed since the last call.
     pub fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }
 
-    /// Of a member it is said now that it came; perhaps its birth will be heard of as well.
-    pub fn note_late(&mut self, id: Identity) {
+    /// Notes that a member was reported as new; its creation event may follow.
+    pub fn note_reported(&mut self, id: Identity) {
         let _is_new = self.late.insert(id);
     }
 
-    /// Whether that was said of it already.
-    pub fn came_late(&self, id: Identity) -> bool {
+    /// Whether a member was reported as new without a creation event.
+    pub fn was_reported(&self, id: Identity) -> bool {
         is_among(&self.late, id)
     }
 
-    /// How many kinds of processes join as they come to be.
-    pub fn n_joins(&self) -> usize {
+    /// Number of patterns.
+    pub fn n_patterns(&self) -> usize {
         self.joins.len()
     }
 
-    /// Whether this one joins.
-    pub fn admits(&self, process: &Process) -> bool {
+    /// Whether a process matches a pattern.
+    pub fn matches_pattern(&self, process: &Process) -> bool {
         self.joins.iter().any(|like| like.admits(process))
     }
 
-    /// A process came to be: a child of a member is one too. Whether it is.
-    pub fn born(&mut self, child: Identity, parent: Option<Identity>) -> bool {
+    /// Handles the creation of a process: a child of a member joins. Returns whether it did.
+    pub fn process_created(&mut self, child: Identity, parent: Option<Identity>) -> bool {
         let inherits = parent.is_some_and(|parent| self.has(parent));
         let joins = inherits && self.members.insert(child);
         self.is_changed |= joins;
         joins
     }
 
-    /// A process ended.
-    pub fn ended(&mut self, id: Identity) {
+    /// Removes a process that has ended.
+    pub fn process_ended(&mut self, id: Identity) {
         let before = self.members.len();
         self.members.retain(|it| !is_same(*it, id));
         self.late.retain(|it| !is_same(*it, id));
         self.is_changed |= self.members.len() != before;
     }
 
-    /// Whether it is observed.
+    /// Whether a process is attached.
     pub fn has(&self, id: Identity) -> bool {
         is_among(&self.members, id)
     }
 
-    /// Who is observed, ascending.
+    /// The attached processes, ascending.
     pub fn members(&self) -> impl Iterator<Item = Identity> {
         self.members.iter().copied()
     }
 
-    /// Whether births and ends matter to it.
+    /// Whether it has no process and no pattern.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.joins.is_empty()
     }
 }
 
-/// Whether a process is one of these, whichever backend has named them.
+/// Whether a process is one of these; backends may differ in the start time they report.
 fn is_among(these: &BTreeSet<Identity>, id: Identity) -> bool {
     let of_pid = |start| Identity { pid: id.pid, start: Ns(start) };
     these.contains(&id) || these.range(of_pid(0)..=of_pid(u64::MAX)).any(|it| is_same(*it, id))
@@ -124,17 +124,17 @@ mod tests {
     fn children_of_members_are_members_and_others_are_not() {
         let mut scope = Scope::default();
         scope.attach(process(7, 100));
-        assert!(scope.born(process(8, 200), Some(process(7, 100))));
-        assert!(!scope.born(process(9, 200), Some(process(1, 0))));
+        assert!(scope.process_created(process(8, 200), Some(process(7, 100))));
+        assert!(!scope.process_created(process(9, 200), Some(process(1, 0))));
         assert!(scope.has(process(8, 200)) && !scope.has(process(9, 200)));
     }
 
     #[test]
-    fn a_reused_pid_is_somebody_else() {
+    fn a_reused_pid_is_another_process() {
         let mut scope = Scope::default();
         scope.attach(process(7, 100));
         assert!(!scope.has(process(7, 1_000_000_000)));
-        scope.ended(process(7, 100));
+        scope.process_ended(process(7, 100));
         assert!(!scope.has(process(7, 100)));
     }
 }

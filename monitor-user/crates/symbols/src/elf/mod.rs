@@ -1,17 +1,18 @@
-//! What an ELF file says of its code: segments, functions, and where functions begin.
+//! ELF files: segments, symbols, notes and unwind tables.
 //!
-//! In: an open file, which may lie about everything. Out: tables of our own. Written with `object`
-//! and `gimli`; both stay in this folder. Runs nothing, and knows no process.
+//! In: an open file, whose content is untrusted. Out: our own types. Uses `object` and `gimli`,
+//! whose types stay in this folder. Knows nothing of processes.
 
 mod note;
 mod symbol;
 mod unwind;
 
 pub use note::StaticProbe;
-pub use symbol::{Kind, Symbol};
+pub use symbol::{Symbol, SymbolKind};
+pub use unwind::procedure_start;
 
-use super::error::Error;
-use super::opened::Opened;
+use super::error::SymbolError;
+use super::object_file::ObjectFile;
 use object::LittleEndian as Little;
 use object::elf::{
     EM_X86_64, FileHeader64, NT_GNU_BUILD_ID, PF_X, PT_DYNAMIC, PT_LOAD, PT_NOTE, ProgramHeader64,
@@ -20,26 +21,26 @@ use object::elf::{
 use object::pod::{from_bytes, slice_from_all_bytes};
 use std::sync::Arc;
 
-/// Most headers of segments or sections that a file may have.
+/// Most program or section headers of a file.
 const MOST_HEADERS: u16 = 16_384;
 
-/// The bits of an address within a page.
+/// Mask of the offset within a page.
 const PAGE: u64 = 4095;
 
-/// An ELF file for this kind of machine.
+/// An ELF file of a supported architecture.
 #[derive(Debug)]
-pub struct Image {
+pub struct ElfImage {
     /// The file.
-    pub file: Arc<Opened>,
-    /// The address at which a program begins.
+    pub file: Arc<ObjectFile>,
+    /// The address of the entry point.
     pub entry: u64,
     segments: Vec<Segment>,
     sections: Vec<SectionHeader64<Little>>,
-    /// Which section has the names of the sections.
+    /// Index of the section with the section names.
     names_in: usize,
 }
 
-/// A piece of the file and its place in memory.
+/// A program header.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     kind: u32,
@@ -56,38 +57,38 @@ impl Segment {
     }
 }
 
-impl Image {
-    /// Reads the headers.
-    pub fn read(file: Arc<Opened>) -> Result<Self, Error> {
-        let head = file.piece(0, size_of::<FileHeader64<Little>>() as u64);
-        let head = head.map_err(|_| unsupported(&file, "it is no ELF file"))?;
+impl ElfImage {
+    /// Reads the headers of a file.
+    pub fn read(file: Arc<ObjectFile>) -> Result<Self, SymbolError> {
+        let head = file.read_at(0, size_of::<FileHeader64<Little>>() as u64);
+        let head = head.map_err(|_| unsupported(&file, "not an ELF file"))?;
         let (header, _) = from_bytes::<FileHeader64<Little>>(&head)
             .map_err(|()| file.malformed("the header of an ELF file"))?;
         let ident = &header.e_ident;
         if ident.magic != object::elf::ELFMAG {
-            return Err(unsupported(&file, "it is no ELF file"));
+            return Err(unsupported(&file, "not an ELF file"));
         }
         let is_known = ident.class == object::elf::ELFCLASS64
             && ident.data == object::elf::ELFDATA2LSB
             && header.e_machine.get(Little) == EM_X86_64;
         if !is_known {
-            return Err(unsupported(&file, "only code for 64-bit x86 can be decoded here"));
+            return Err(unsupported(&file, "only 64-bit x86 code is supported"));
         }
         let segments = headers(&file, header.e_phoff.get(Little), header.e_phnum.get(Little))?;
         let segments = segments.iter().map(segment).collect();
-        // A file may have lost the sections, which only linkers and debuggers need.
+        // Section headers may be stripped; only linkers and debuggers need them.
         let sections = headers(&file, header.e_shoff.get(Little), header.e_shnum.get(Little));
         let names_in = usize::from(header.e_shstrndx.get(Little));
         let (sections, entry) = (sections.unwrap_or_default(), header.e_entry.get(Little));
         Ok(Self { segments, sections, names_in, entry, file })
     }
 
-    /// Where in the file the code at this address is.
+    /// The file offset of the code at an address.
     pub fn code_offset(&self, address: u64) -> Option<u64> {
         self.code_segments().find_map(|segment| segment.offset_of(address))
     }
 
-    /// The address of the code at this place of the file.
+    /// The address of the code at a file offset.
     pub fn code_address(&self, offset: u64) -> Option<u64> {
         let mut found = self.code_segments().filter_map(|segment| {
             let inside = offset.checked_sub(segment.offset)?;
@@ -96,21 +97,21 @@ impl Image {
         found.next()
     }
 
-    /// Code from this address on, at most so many bytes, cut where the code ends.
-    pub fn code(&self, address: u64, most: u64) -> Result<Vec<u8>, Error> {
+    /// At most `most` bytes of code from an address on, cut at the end of the segment.
+    pub fn code(&self, address: u64, most: u64) -> Result<Vec<u8>, SymbolError> {
         let segment = self.code_segments().find(|segment| segment.offset_of(address).is_some());
         let segment =
             segment.ok_or_else(|| self.file.malformed(format!("code at {address:#x}")))?;
         let inside = address - segment.address;
-        self.file.piece(segment.offset + inside, most.min(segment.length - inside))
+        self.file.read_at(segment.offset + inside, most.min(segment.length - inside))
     }
 
-    /// What the linker wrote to tell builds apart, if it did.
+    /// The GNU build id, if there is one.
     pub fn build_id(&self) -> Option<Vec<u8>> {
         let notes = self.segments.iter().filter(|segment| segment.kind == PT_NOTE);
-        notes.filter_map(|notes| self.file.piece(notes.offset, notes.length).ok()).find_map(
+        notes.filter_map(|notes| self.file.read_at(notes.offset, notes.length).ok()).find_map(
             |bytes| {
-                // Name and content are padded to four bytes, whatever the segment is aligned to.
+                // Names and contents are padded to four bytes, whatever the segment alignment.
                 let mut notes =
                     object::read::elf::NoteIterator::<FileHeader64<Little>>::new(Little, 4, &bytes)
                         .ok()?;
@@ -121,9 +122,9 @@ impl Image {
         )
     }
 
-    /// What is to be added to an address of the file where this piece of it is mapped.
+    /// The load bias, given the address and file offset of a mapping.
     pub fn bias(&self, start: u64, offset: u64) -> Option<u64> {
-        // Pages are mapped whole, so a mapping may begin before its segment does.
+        // Mappings consist of whole pages, so one may begin before its segment.
         let is_there = |it: &&Segment| {
             it.offset & !PAGE <= offset && offset < it.offset.saturating_add(it.length)
         };
@@ -132,7 +133,7 @@ impl Image {
         Some(start.wrapping_sub(address))
     }
 
-    /// Whether there is a section of that name.
+    /// Whether there is a section with this name.
     pub fn has_section(&self, name: &str) -> bool {
         self.section_named(name).is_some()
     }
@@ -146,7 +147,7 @@ impl Image {
         self.sections.iter().find(is_it)
     }
 
-    /// Whether the dynamic linker has a part in it: otherwise its code stands where it says.
+    /// Whether it is dynamically linked; otherwise it is loaded at its own addresses.
     pub fn is_dynamic(&self) -> bool {
         self.segments.iter().any(|segment| segment.kind == PT_DYNAMIC)
     }
@@ -155,23 +156,27 @@ impl Image {
         self.segments.iter().filter(|it| it.kind == PT_LOAD && it.is_executable)
     }
 
-    /// Where in the file this address is, of code or of data.
+    /// The file offset of an address of code or data.
     fn offset_of(&self, address: u64) -> Option<u64> {
         let mut loaded = self.segments.iter().filter(|it| it.kind == PT_LOAD);
         loaded.find_map(|segment| segment.offset_of(address))
     }
 }
 
-fn unsupported(file: &Opened, why: &'static str) -> Error {
-    Error::Unsupported { path: file.path.clone(), why }
+fn unsupported(file: &ObjectFile, why: &'static str) -> SymbolError {
+    SymbolError::Unsupported { path: file.path.clone(), why }
 }
 
-/// A table of headers.
-fn headers<T: object::Pod + Clone>(file: &Opened, at: u64, count: u16) -> Result<Vec<T>, Error> {
+/// Reads a table of headers.
+fn headers<T: object::Pod + Clone>(
+    file: &ObjectFile,
+    at: u64,
+    count: u16,
+) -> Result<Vec<T>, SymbolError> {
     if count > MOST_HEADERS {
         return Err(file.malformed(format!("at most {MOST_HEADERS} headers")));
     }
-    let bytes = file.piece(at, u64::from(count) * size_of::<T>() as u64)?;
+    let bytes = file.read_at(at, u64::from(count) * size_of::<T>() as u64)?;
     let rows = slice_from_all_bytes::<T>(&bytes);
     Ok(rows.map_err(|()| file.malformed("whole headers"))?.to_vec())
 }

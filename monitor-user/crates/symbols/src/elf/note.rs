@@ -1,37 +1,37 @@
-//! Notes of static probes: where they are, and what they are called.
+//! ELF notes of static probes (USDT).
 //!
-//! In: the sections of an image. Out: provider, name, arguments and address of each probe, and
-//! messages by address. The form is that of SystemTap's `sys/sdt.h`, version 3.
+//! In: the sections of an image. Out: provider, name, arguments and address of each probe, and the
+//! messages by address. The format is that of SystemTap's `sys/sdt.h`, version 3.
 
-use super::{Image, Little};
-use crate::error::Error;
+use super::{ElfImage, Little};
+use crate::error::SymbolError;
 use object::elf::{FileHeader64, SectionHeader64};
 
 /// The type of a note in `.note.stapsdt` (`sys/sdt.h`: `_SDT_NOTE_TYPE`).
 const PROBE: u32 = 3;
 /// The type of a note in `.note.monitor`.
 const MESSAGE: u32 = 1;
-/// Longest section that is read.
+/// Most bytes of a section that is read.
 const LONGEST: u64 = 16 << 20;
 
-/// A static probe, as its note has it.
+/// A static probe, from its note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticProbe {
-    /// Who made it.
+    /// Its provider.
     pub provider: String,
-    /// Its name there.
+    /// Its name within the provider.
     pub name: String,
-    /// Where its arguments are, in the words of the assembler.
+    /// The locations of its arguments, in assembler syntax.
     pub arguments: String,
-    /// The address in the file.
+    /// Its address in the file.
     pub address: u64,
-    /// The address as the note has it, which a linker that moves code later does not change.
+    /// The address in the note, which prelink does not adjust.
     pub noted: u64,
 }
 
-impl Image {
+impl ElfImage {
     /// The static probes of the file.
-    pub fn static_probes(&self) -> Result<Vec<StaticProbe>, Error> {
+    pub fn static_probes(&self) -> Result<Vec<StaticProbe>, SymbolError> {
         let base = self.section_named(".stapsdt.base").map(|it| it.sh_addr.get(Little));
         let probe = |desc: &[u8]| {
             let (noted, rest) = word(desc)?;
@@ -39,7 +39,7 @@ impl Image {
             let (_semaphore, rest) = word(rest)?;
             let mut texts = rest.split(|byte| *byte == 0);
             let mut text = || texts.next().map(|it| String::from_utf8_lossy(it).into_owned());
-            // The code may have been moved since the note was written (prelink).
+            // Prelink may have moved the code since the note was written.
             let moved = base.map_or(0, |base| base.wrapping_sub(noted_base));
             let address = noted.wrapping_add(moved);
             let (provider, name, arguments) = (text()?, text()?, text()?);
@@ -48,8 +48,8 @@ impl Image {
         self.notes(".note.stapsdt", (b"stapsdt", PROBE), probe)
     }
 
-    /// What the probes at these addresses mean.
-    pub fn messages(&self) -> Result<Vec<(u64, String)>, Error> {
+    /// The messages of probes, by the address in their notes.
+    pub fn messages(&self) -> Result<Vec<(u64, String)>, SymbolError> {
         let message = |desc: &[u8]| {
             let (noted, rest) = word(desc)?;
             let text = rest.split(|byte| *byte == 0).next()?;
@@ -63,7 +63,7 @@ impl Image {
         section: &str,
         (owner, kind): (&[u8], u32),
         read: impl Fn(&[u8]) -> Option<T>,
-    ) -> Result<Vec<T>, Error> {
+    ) -> Result<Vec<T>, SymbolError> {
         let Some(section) = self.section_named(section) else { return Ok(Vec::new()) };
         let wrong = || self.file.malformed("whole notes of static probes");
         let bytes = self.noted(section)?;
@@ -78,16 +78,16 @@ impl Image {
         Ok(found)
     }
 
-    fn noted(&self, section: &SectionHeader64<Little>) -> Result<Vec<u8>, Error> {
+    fn noted(&self, section: &SectionHeader64<Little>) -> Result<Vec<u8>, SymbolError> {
         let length = section.sh_size.get(Little);
         if length > LONGEST {
             return Err(self.file.malformed(format!("at most {LONGEST} bytes of notes")));
         }
-        self.file.piece(section.sh_offset.get(Little), length)
+        self.file.read_at(section.sh_offset.get(Little), length)
     }
 }
 
-/// The first eight bytes as a number, and the rest.
+/// Splits off a 64-bit number.
 fn word(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first_chunk::<8>()?;
     Some((u64::from_le_bytes(*first), rest))

@@ -1,11 +1,10 @@
-//! The names of a file: functions and variables, with their versions.
+//! The symbols of a file: functions and variables, with their versions.
 //!
-//! In: the sections of an image. Out: what is defined there, both for the dynamic linker and for
-//! debuggers. A name may stand for several things, told apart by version, and a thing may have
-//! several names.
+//! In: the sections of an image. Out: defined symbols of the dynamic and the debug symbol table. A
+//! name may have several symbols with different versions, and an address several names.
 
-use super::Image;
-use crate::error::Error;
+use super::ElfImage;
+use crate::error::SymbolError;
 use object::LittleEndian as Little;
 use object::elf::{
     SHN_UNDEF, SHT_DYNSYM, SHT_GNU_VERDEF, SHT_GNU_VERSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC,
@@ -15,41 +14,41 @@ use object::elf::{
 use object::pod::{from_bytes, slice_from_all_bytes};
 use std::collections::HashMap;
 
-/// A name and what it stands for.
+/// A defined symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// The name, without its version.
+    /// Its name, without version.
     pub name: String,
-    /// The version, where the library has several of that name.
+    /// Its version, if the library has versioned symbols.
     pub version: Option<String>,
-    /// Whether who says no version gets another one.
+    /// Whether it is not the default version.
     pub is_old: bool,
-    /// What it is.
-    pub kind: Kind,
-    /// Where, in the addresses of the file.
+    /// Its kind.
+    pub kind: SymbolKind,
+    /// Its address in the file.
     pub address: u64,
-    /// How many bytes; 0 where the file does not say.
+    /// Size in bytes; 0 if unknown.
     pub size: u64,
 }
 
-/// What a name stands for.
+/// Kinds of symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Code that is called.
+pub enum SymbolKind {
+    /// A function.
     Function,
-    /// A function that chooses, when it is loaded, which function the name shall stand for.
-    Chooser,
-    /// A place in code that assembly code gave a name.
+    /// An indirect function: its resolver selects the function at load time.
+    Ifunc,
+    /// A label in assembly code.
     Label,
     /// A variable.
     Variable,
-    /// A variable that each thread has; its address is an offset.
+    /// A thread-local variable; its address is an offset.
     ThreadVariable,
 }
 
-impl Image {
-    /// Everything that is defined in the file and accepted by name.
-    pub fn symbols(&self, accept: impl Fn(&str) -> bool) -> Result<Vec<Symbol>, Error> {
+impl ElfImage {
+    /// All defined symbols whose name is accepted.
+    pub fn symbols(&self, accept: impl Fn(&str) -> bool) -> Result<Vec<Symbol>, SymbolError> {
         let versions = self.versions()?;
         let mut found = Vec::new();
         for section in &self.sections {
@@ -63,9 +62,10 @@ impl Image {
         Ok(found)
     }
 
-    /// Whether there are names of functions at all.
+    /// Whether there are no symbols of functions.
     pub fn is_stripped(&self) -> bool {
-        let is_code = |symbol: &Symbol| matches!(symbol.kind, Kind::Function | Kind::Chooser);
+        let is_code =
+            |symbol: &Symbol| matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc);
         !self.symbols(|_| true).is_ok_and(|all| all.iter().any(is_code))
     }
 
@@ -75,7 +75,7 @@ impl Image {
         versions: &Versions,
         accept: &impl Fn(&str) -> bool,
         found: &mut Vec<Symbol>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SymbolError> {
         let bytes = self.content(section)?;
         let rows = slice_from_all_bytes::<Sym64<Little>>(&bytes);
         let rows = rows.map_err(|()| self.file.malformed("whole symbols"))?;
@@ -95,12 +95,15 @@ impl Image {
         Ok(())
     }
 
-    pub(super) fn content(&self, section: &SectionHeader64<Little>) -> Result<Vec<u8>, Error> {
-        self.file.piece(section.sh_offset.get(Little), section.sh_size.get(Little))
+    pub(super) fn content(
+        &self,
+        section: &SectionHeader64<Little>,
+    ) -> Result<Vec<u8>, SymbolError> {
+        self.file.read_at(section.sh_offset.get(Little), section.sh_size.get(Little))
     }
 
-    /// The strings that belong to a section.
-    fn strings(&self, section: &SectionHeader64<Little>) -> Result<Vec<u8>, Error> {
+    /// The string table of a section.
+    fn strings(&self, section: &SectionHeader64<Little>) -> Result<Vec<u8>, SymbolError> {
         let link = usize::try_from(section.sh_link.get(Little)).unwrap_or(usize::MAX);
         let strings = self.sections.get(link);
         self.content(strings.ok_or_else(|| self.file.malformed("the strings of its symbols"))?)
@@ -111,7 +114,7 @@ impl Image {
     }
 
     /// The versions of the dynamic symbols.
-    fn versions(&self) -> Result<Versions, Error> {
+    fn versions(&self) -> Result<Versions, SymbolError> {
         let Some(section) = self.section(SHT_GNU_VERSYM) else { return Ok(Versions::default()) };
         let bytes = self.content(section)?;
         let rows = slice_from_all_bytes::<Versym<Little>>(&bytes);
@@ -125,7 +128,7 @@ impl Image {
     }
 }
 
-/// Which version each symbol has.
+/// The version of each dynamic symbol.
 #[derive(Debug, Default)]
 struct Versions {
     of_symbol: Vec<u16>,
@@ -133,14 +136,14 @@ struct Versions {
 }
 
 impl Versions {
-    /// Its name, and whether it is not the one that is meant when none is said.
+    /// The version of a symbol, and whether it is not the default one.
     fn of(&self, index: usize) -> (Option<String>, bool) {
         let Some(row) = self.of_symbol.get(index) else { return (None, false) };
         (self.names.get(&(row & VERSYM_VERSION)).cloned(), row & VERSYM_HIDDEN != 0)
     }
 }
 
-/// The table for debuggers has the version in the name, `old@V1` and `new@@V2`.
+/// In the debug symbol table the version is part of the name: `old@V1` and `new@@V2`.
 fn split(whole: &str) -> (&str, Option<(Option<String>, bool)>) {
     match whole.split_once('@') {
         None => (whole, None),
@@ -151,7 +154,7 @@ fn split(whole: &str) -> (&str, Option<(Option<String>, bool)>) {
     }
 }
 
-/// The names of the versions that a file defines: a chain, as each row says where the next is.
+/// The names of the versions that a file defines; each record gives the offset of the next.
 fn names(bytes: &[u8], strings: &[u8]) -> HashMap<u16, String> {
     let mut names = HashMap::new();
     let mut rest = bytes;
@@ -170,18 +173,18 @@ fn names(bytes: &[u8], strings: &[u8]) -> HashMap<u16, String> {
     names
 }
 
-fn kind(row: &Sym64<Little>) -> Option<Kind> {
+fn kind(row: &Sym64<Little>) -> Option<SymbolKind> {
     match row.st_type() {
-        STT_FUNC => Some(Kind::Function),
-        STT_GNU_IFUNC => Some(Kind::Chooser),
-        STT_NOTYPE => Some(Kind::Label),
-        STT_OBJECT => Some(Kind::Variable),
-        STT_TLS => Some(Kind::ThreadVariable),
+        STT_FUNC => Some(SymbolKind::Function),
+        STT_GNU_IFUNC => Some(SymbolKind::Ifunc),
+        STT_NOTYPE => Some(SymbolKind::Label),
+        STT_OBJECT => Some(SymbolKind::Variable),
+        STT_TLS => Some(SymbolKind::ThreadVariable),
         _ => None,
     }
 }
 
-/// A text of a table of strings; names that are no UTF-8 are nobody's.
+/// An entry of a string table; `None` if it is not UTF-8.
 pub(super) fn text(strings: &[u8], at: u32) -> Option<&str> {
     let rest = strings.get(usize::try_from(at).ok()?..)?;
     let end = rest.iter().position(|byte| *byte == 0)?;

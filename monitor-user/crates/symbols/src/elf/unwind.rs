@@ -1,10 +1,9 @@
-//! Where functions begin and end, as the tables for unwinding tell: those are needed to run, so
-//! they are there when all names were stripped.
+//! Ranges of functions from unwind tables, which are present even in stripped files.
 //!
-//! In: an image and an address. Out: the piece of code that it is in. A piece is mostly a
-//! function, but may be the part of one that is seldom used: nothing is known of how it is entered.
+//! In: an image and an address. Out: the range of code that contains it. It is usually a function,
+//! but can be a cold part of one, so nothing is known about how it is entered.
 
-use super::Image;
+use super::ElfImage;
 use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian, Pointer, UnwindSection as _};
 use object::LittleEndian as Little;
 use object::elf::{PT_GNU_EH_FRAME, PT_LOAD};
@@ -13,16 +12,35 @@ use std::ops::Range;
 /// Bytes of a pointer.
 const POINTER: u8 = 8;
 
-impl Image {
-    /// The piece of code around an address; none where nothing is said of it.
+/// The start of the last procedure in an index (`.eh_frame_hdr`, LSB 10.6.2) not after an address.
+///
+/// `index` is the content of the index and `at` its address; all addresses are either in the file
+/// or in memory. `None` if the index is truncated or has no search table.
+pub fn procedure_start(index: &[u8], at: u64, address: u64) -> Option<u64> {
+    let bases = BaseAddresses::default().set_eh_frame_hdr(at);
+    let header = EhFrameHdr::new(index, LittleEndian).parse(&bases, POINTER).ok()?;
+    let table = header.table()?;
+    let mut rows = table.iter(&bases);
+    let mut start = None;
+    while let Some((Pointer::Direct(begins), _)) = rows.next().ok()? {
+        if begins > address {
+            break;
+        }
+        start = Some(begins);
+    }
+    start
+}
+
+impl ElfImage {
+    /// The range of code around an address; `None` if no table covers it.
     pub fn unwind_range(&self, address: u64) -> Option<Range<u64>> {
         self.indexed(address).or_else(|| self.searched(address))
     }
 
-    /// By the index that the linker makes for programs that load libraries.
+    /// Searches the index (`.eh_frame_hdr`).
     fn indexed(&self, address: u64) -> Option<Range<u64>> {
         let index = self.segments.iter().find(|segment| segment.kind == PT_GNU_EH_FRAME)?;
-        let bytes = self.file.piece(index.offset, index.length).ok()?;
+        let bytes = self.file.read_at(index.offset, index.length).ok()?;
         let bases = BaseAddresses::default().set_eh_frame_hdr(index.address);
         let header = EhFrameHdr::new(&bytes, LittleEndian).parse(&bases, POINTER).ok()?;
         let Pointer::Direct(frames_at) = header.eh_frame_ptr() else { return None };
@@ -35,7 +53,7 @@ impl Image {
         Some(entry.initial_address()..entry.end_address())
     }
 
-    /// One after the other, as a static program has no index.
+    /// Searches all entries: static programs may have no index.
     fn searched(&self, address: u64) -> Option<Range<u64>> {
         let section = self.section_named(".eh_frame")?;
         let bytes = self.content(section).ok()?;
@@ -45,11 +63,31 @@ impl Image {
         Some(entry.initial_address()..entry.end_address())
     }
 
-    /// What the file has from this address to the end of its segment.
+    /// The content from an address to the end of its segment.
     fn data_from(&self, address: u64) -> Option<Vec<u8>> {
         let offset = self.offset_of(address)?;
         let mut loaded = self.segments.iter().filter(|it| it.kind == PT_LOAD);
         let segment = loaded.find(|it| it.offset_of(address) == Some(offset))?;
-        self.file.piece(offset, segment.offset.checked_add(segment.length)? - offset).ok()
+        self.file.read_at(offset, segment.offset.checked_add(segment.length)? - offset).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::procedure_start;
+
+    #[test]
+    fn the_index_gives_the_start_of_a_procedure() {
+        let mut index = vec![1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0, 2, 0, 0, 0];
+        for offset in [-0x100_i32, 0, 0x40, 0] {
+            index.extend(offset.to_le_bytes());
+        }
+        assert_eq!(procedure_start(&index, 0x2000, 0x1eff), None);
+        assert_eq!(procedure_start(&index, 0x2000, 0x1f00), Some(0x1f00));
+        assert_eq!(procedure_start(&index, 0x2000, 0x203f), Some(0x1f00));
+        assert_eq!(procedure_start(&index, 0x2000, 0x2050), Some(0x2040));
+        index[8] = 3;
+        assert_eq!(procedure_start(&index, 0x2000, 0x2050), None, "the table is truncated");
+        assert_eq!(procedure_start(&index[..8], 0x2000, 0x2050), None);
     }
 }

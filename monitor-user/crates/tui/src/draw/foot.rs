@@ -1,31 +1,31 @@
-//! The last lines: keys, what is being typed, what there is to say.
+//! The last lines: keys, prompt and message.
 
-use super::line::Line;
+use super::line::LineWriter;
 use crate::key;
 use crate::key::BINDINGS;
-use crate::look::Role;
-use crate::state::prompt::{Prompt, Purpose};
-use crate::state::{Areas, Panel, State};
+use crate::state::prompt::{Prompt, PromptPurpose};
+use crate::state::{Areas, Panel, ScreenState};
+use crate::theme::Role;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
-/// Draws them.
-pub fn draw(state: &State, areas: Areas, buffer: &mut Buffer) {
+/// Draws the last lines.
+pub fn draw(state: &ScreenState, areas: Areas, buffer: &mut Buffer) {
     let prompt = match &state.panel {
         Panel::Prompt(prompt) => Some(prompt),
         _ => None,
     };
-    if let Some(area) = areas.says {
+    if let Some(area) = areas.message {
         match prompt.and_then(Prompt::fault) {
             Some(fault) => {
                 let typed = prompt.map(|it| &it.text[..fault.at.min(it.text.len())]);
-                let place = label(prompt).width() + typed.unwrap_or_default().width();
-                mistake((state, &fault.message), place, area, buffer);
+                let column = label(prompt).width() + typed.unwrap_or_default().width();
+                fault_line((state, &fault.message), column, area, buffer);
             }
             None => {
-                let text = state.said.as_deref().unwrap_or_default();
-                let _ = Line::new(buffer, state.look, area).text(Role::High, text);
+                let text = state.message.as_deref().unwrap_or_default();
+                let _ = LineWriter::new(buffer, state.theme, area).text(Role::High, text);
             }
         }
     }
@@ -37,34 +37,37 @@ pub fn draw(state: &State, areas: Areas, buffer: &mut Buffer) {
 
 fn label(prompt: Option<&Prompt>) -> String {
     match prompt.map(|it| &it.purpose) {
-        Some(Purpose::Nice(id, name)) => format!("nice value of {} ({name}): ", id.pid.0),
-        Some(Purpose::Watch(id, name)) => {
+        Some(PromptPurpose::Nice(id, name)) => format!("nice value of {} ({name}): ", id.pid.0),
+        Some(PromptPurpose::Watch(id, name)) => {
             format!("watch in {} ({name}), call FUNCTION or signal: ", id.pid.0)
         }
         _ => "filter: ".into(),
     }
 }
 
-/// Points at the place above the line that is being typed; the words go where there is room.
-fn mistake((state, why): (&State, &str), place: usize, area: Rect, buffer: &mut Buffer) {
-    let place = u16::try_from(place).unwrap_or(u16::MAX).min(area.width.saturating_sub(1));
-    let words = u16::try_from(why.width()).unwrap_or(u16::MAX);
-    let mut line = Line::new(buffer, state.look, area);
-    let fits_behind = place + 2 + words <= area.width;
+/// Draws an error above the prompt, with a mark at its position.
+fn fault_line((state, why): (&ScreenState, &str), column: usize, area: Rect, buffer: &mut Buffer) {
+    let column = u16::try_from(column).unwrap_or(u16::MAX).min(area.width.saturating_sub(1));
+    let why_width = u16::try_from(why.width()).unwrap_or(u16::MAX);
+    let mut line = LineWriter::new(buffer, state.theme, area);
+    let fits_behind = column + 2 + why_width <= area.width;
     if fits_behind {
-        line.to(area.x + place).text(Role::Full, "v").skip(1).text(Role::Full, why);
-    } else if words < place {
-        line.to(area.x + place - words - 1).text(Role::Full, why).skip(1).text(Role::Full, "v");
+        line.to(area.x + column).text(Role::Full, "v").skip(1).text(Role::Full, why);
+    } else if why_width < column {
+        line.to(area.x + column - why_width - 1)
+            .text(Role::Full, why)
+            .skip(1)
+            .text(Role::Full, "v");
     } else {
         line.text(Role::Full, why);
     }
 }
 
-fn typed(state: &State, prompt: &Prompt, area: Rect, buffer: &mut Buffer) {
-    let mut line = Line::new(buffer, state.look, area);
+fn typed(state: &ScreenState, prompt: &Prompt, area: Rect, buffer: &mut Buffer) {
+    let mut line = LineWriter::new(buffer, state.theme, area);
     line.text(Role::Accent, &label(Some(prompt)));
-    let (before, after) = prompt.text.split_at(prompt.at);
-    // Of a long line the end before the cursor is seen.
+    let (before, after) = prompt.text.split_at(prompt.cursor);
+    // A long text is scrolled so that the cursor is visible.
     let room = usize::from(line.left()).saturating_sub(2);
     let mut start = 0;
     while before[start..].width() > room {
@@ -76,8 +79,8 @@ fn typed(state: &State, prompt: &Prompt, area: Rect, buffer: &mut Buffer) {
     line.text(Role::Chosen, &under).text(Role::Text, rest.as_str());
 }
 
-/// The keys of the last line: where each begins, how wide it is, what it does.
-pub fn places(area: Rect) -> Vec<(u16, u16, &'static key::Binding)> {
+/// The keys of the last line: column, width and binding.
+pub fn key_positions(area: Rect) -> Vec<(u16, u16, &'static key::Binding)> {
     let mut x = area.x;
     let mut places = Vec::new();
     for row in BINDINGS.iter().filter(|row| !row.label.is_empty()) {
@@ -92,21 +95,23 @@ pub fn places(area: Rect) -> Vec<(u16, u16, &'static key::Binding)> {
     places
 }
 
-fn keys(state: &State, area: Rect, buffer: &mut Buffer) {
-    for (x, width, row) in places(area) {
+fn keys(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
+    for (x, width, row) in key_positions(area) {
         let cell = Rect { x, width, ..area };
-        let mut line = Line::new(buffer, state.look, cell);
+        let mut line = LineWriter::new(buffer, state.theme, cell);
         let name = row.chords.first().map_or_else(String::new, |chord| key::name(*chord));
         line.text(Role::Accent, &name).skip(1).text(Role::Text, row.label);
     }
-    let mut told = String::new();
+    let mut condition_text = String::new();
     if let Some(condition) = &state.view.condition {
-        told = format!("/{}", condition.text);
+        condition_text = format!("/{}", condition.text);
     }
-    let width = u16::try_from(told.width()).unwrap_or(u16::MAX);
-    if !told.is_empty() {
+    let width = u16::try_from(condition_text.width()).unwrap_or(u16::MAX);
+    if !condition_text.is_empty() {
         let room = area.width.saturating_sub(1).min(width + 1);
         let cell = Rect { x: area.right() - room, width: room, ..area };
-        Line::new(buffer, state.look, cell).text(Role::Chosen, " ").text(Role::Chosen, &told);
+        LineWriter::new(buffer, state.theme, cell)
+            .text(Role::Chosen, " ")
+            .text(Role::Chosen, &condition_text);
     }
 }

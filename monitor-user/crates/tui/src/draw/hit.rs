@@ -1,16 +1,16 @@
-//! What stands at a place of the screen: for the mouse.
+//! The target of a mouse click.
 
 use super::{foot, pane, panel, table};
 use crate::key::Action;
-use crate::state::layout::middle;
-use crate::state::{Panel, State, Tab};
+use crate::state::layout::centered;
+use crate::state::{Panel, ScreenState, Tab};
 use monitor_model::field::ProcessField;
 use ratatui::layout::{Position, Rect};
 
 /// What can be clicked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hit {
-    /// A row, by its place.
+pub enum ClickTarget {
+    /// A row, by index.
     Row(usize),
     /// The title of a column.
     Column(ProcessField),
@@ -18,51 +18,52 @@ pub enum Hit {
     Tab(Tab),
     /// A key of the last line.
     Key(Action),
-    /// An entry of a list, by its place.
+    /// An entry of a list, by index.
     Entry(usize),
-    /// Something beside the box that is open.
+    /// Outside the open box.
     Beside,
 }
 
-/// What stands there.
-pub fn at(state: &State, x: u16, y: u16) -> Option<Hit> {
-    let place = Position { x, y };
+/// What is drawn at a position.
+pub fn click_target(state: &ScreenState, x: u16, y: u16) -> Option<ClickTarget> {
+    let position = Position { x, y };
     match &state.panel {
-        Panel::None => in_table(state, place),
+        Panel::None => in_table(state, position),
         Panel::Menu(menu) => {
             let (inside, wanted, first) = panel::entries(state, menu);
             let entry = first + usize::from(y.saturating_sub(inside.y));
-            match middle(state.size, wanted).contains(place) {
-                true if inside.contains(place) && entry < menu.left().count() => {
-                    Some(Hit::Entry(entry))
+            match centered(state.size, wanted).contains(position) {
+                true if inside.contains(position) && entry < menu.matching().count() => {
+                    Some(ClickTarget::Entry(entry))
                 }
                 true => None,
-                false => Some(Hit::Beside),
+                false => Some(ClickTarget::Beside),
             }
         }
-        Panel::Help(_) | Panel::Probes(_) | Panel::Ask(_) => Some(Hit::Beside),
+        Panel::Help(_) | Panel::Probes(_) | Panel::Confirm(_) => Some(ClickTarget::Beside),
         Panel::Prompt(_) => None,
     }
 }
 
-fn in_table(state: &State, place: Position) -> Option<Hit> {
+fn in_table(state: &ScreenState, position: Position) -> Option<ClickTarget> {
     let areas = state.areas()?;
-    let within = |x: u16, width: u16| (x..x + width).contains(&place.x);
-    if areas.rows.contains(place) {
-        let at = state.cursor.top + usize::from(place.y - areas.rows.y);
-        return (at < state.rows.len()).then_some(Hit::Row(at));
+    let within = |x: u16, width: u16| (x..x + width).contains(&position.x);
+    if areas.rows.contains(position) {
+        let at = state.cursor.top + usize::from(position.y - areas.rows.y);
+        return (at < state.rows.len()).then_some(ClickTarget::Row(at));
     }
-    if areas.titles.contains(place) {
+    if areas.titles.contains(position) {
         let columns = table::columns(state, areas.titles);
         let found = columns.into_iter().find(|(_, x, width)| within(*x, *width));
-        return found.map(|(field, ..)| Hit::Column(field));
+        return found.map(|(field, ..)| ClickTarget::Column(field));
     }
-    if areas.foot.contains(place) {
-        let found = foot::places(areas.foot).into_iter().find(|(x, width, _)| within(*x, *width));
-        return found.map(|(.., row)| Hit::Key(row.action));
+    if areas.foot.contains(position) {
+        let found =
+            foot::key_positions(areas.foot).into_iter().find(|(x, width, _)| within(*x, *width));
+        return found.map(|(.., row)| ClickTarget::Key(row.action));
     }
     let first_line = areas.pane.map(|pane| Rect { height: 1, ..pane })?;
     let tabs = pane::tabs(first_line);
     let found = tabs.into_iter().find(|(_, x, width)| within(*x, *width));
-    found.filter(|_| first_line.contains(place)).map(|(tab, ..)| Hit::Tab(tab))
+    found.filter(|_| first_line.contains(position)).map(|(tab, ..)| ClickTarget::Tab(tab))
 }

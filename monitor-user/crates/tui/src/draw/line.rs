@@ -1,47 +1,47 @@
-//! One line of the screen, written from left to right until it is full.
+//! Writes one line of the screen from left to right, clipped at its end.
 
-use crate::look::{Look, Role};
+use crate::theme::{Role, Theme};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use std::borrow::Cow;
 use unicode_width::UnicodeWidthStr;
 
-/// A line that is being written.
-pub struct Line<'b> {
+/// A writer of one line.
+pub struct LineWriter<'b> {
     buffer: &'b mut Buffer,
-    look: Look,
+    theme: Theme,
     x: u16,
     y: u16,
     end: u16,
 }
 
-impl<'b> Line<'b> {
-    /// The first line of an area.
-    pub fn new(buffer: &'b mut Buffer, look: Look, area: Rect) -> Self {
+impl<'b> LineWriter<'b> {
+    /// A writer of the first line of an area.
+    pub fn new(buffer: &'b mut Buffer, theme: Theme, area: Rect) -> Self {
         let area = area.intersection(buffer.area);
-        // An empty area has no line: nothing is written then.
+        // An empty area has no line: nothing is written.
         let end = if area.height == 0 { area.x } else { area.right() };
-        Self { buffer, look, x: area.x, y: area.y, end }
+        Self { buffer, theme, x: area.x, y: area.y, end }
     }
 
-    /// Writes a text, as far as it fits.
+    /// Writes a text, clipped at the end of the line.
     pub fn text(&mut self, role: Role, text: &str) -> &mut Self {
-        let style = self.look.style(role);
+        let style = self.theme.style(role);
         self.styled(style, text)
     }
 
-    /// The same in a style of its own.
+    /// Writes a text in a style.
     pub fn styled(&mut self, style: Style, text: &str) -> &mut Self {
         if self.left() > 0 {
-            let most = self.left().into();
-            let text = if self.look.ascii { letters(text) } else { Cow::Borrowed(text) };
-            (self.x, _) = self.buffer.set_stringn(self.x, self.y, text, most, style);
+            let max = self.left().into();
+            let text = if self.theme.ascii { letters(text) } else { Cow::Borrowed(text) };
+            (self.x, _) = self.buffer.set_stringn(self.x, self.y, text, max, style);
         }
         self
     }
 
-    /// Writes texts that belong together if all of them fit: half a number is another number.
+    /// Writes texts only if all of them fit: a clipped number would be a wrong number.
     pub fn whole(&mut self, texts: &[(Role, &str)]) -> &mut Self {
         let cells: usize = texts.iter().map(|(_, text)| text.width()).sum();
         if cells <= usize::from(self.left()) {
@@ -52,25 +52,25 @@ impl<'b> Line<'b> {
         self
     }
 
-    /// Writes a text at the right end of so many cells.
+    /// Writes a text right-aligned in a number of cells.
     pub fn right(&mut self, role: Role, text: &str, cells: u16) -> &mut Self {
         let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
         self.skip(cells.saturating_sub(width)).text(role, text)
     }
 
-    /// Leaves so many cells as they are.
+    /// Skips a number of cells.
     pub fn skip(&mut self, cells: u16) -> &mut Self {
         self.x = self.x.saturating_add(cells).min(self.end);
         self
     }
 
-    /// Goes on from that column.
+    /// Continues at a column.
     pub fn to(&mut self, x: u16) -> &mut Self {
         self.x = x.min(self.end);
         self
     }
 
-    /// Where it goes on.
+    /// The current column.
     pub const fn x(&self) -> u16 {
         self.x
     }
@@ -80,28 +80,27 @@ impl<'b> Line<'b> {
         self.end.saturating_sub(self.x)
     }
 
-    /// A share from 0 to 1 as a bar of so many cells.
+    /// Writes a share from 0 to 1 as a bar.
     pub fn bar(&mut self, share: f64, cells: u16) -> &mut Self {
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         let full = (share * f64::from(cells)).round() as usize;
-        let [filled, empty] = self.look.filling();
-        self.text(Look::level(share), &filled.repeat(full));
+        let [filled, empty] = self.theme.bar_symbols();
+        self.text(Theme::level(share), &filled.repeat(full));
         self.text(Role::Dim, &empty.repeat(usize::from(cells).saturating_sub(full)))
     }
 
-    /// Values from 0 to the most as signs of different height, the last ones last.
-    pub fn spark(&mut self, values: impl Iterator<Item = f64>, most: f64) -> &mut Self {
-        let levels = self.look.levels();
+    /// Writes values from 0 to `max` as symbols of different height.
+    pub fn spark(&mut self, values: impl Iterator<Item = f64>, max: f64) -> &mut Self {
+        let levels = self.theme.spark_symbols();
         for value in values {
-            let share = if most > 0.0 { value / most } else { 0.0 };
-            let sign = level(&levels, share);
-            self.text(Role::Accent, sign);
+            let share = if max > 0.0 { value / max } else { 0.0 };
+            self.text(Role::Accent, level(&levels, share));
         }
         self
     }
 }
 
-/// A text for a terminal that has letters alone.
+/// A text for a terminal without Unicode.
 fn letters(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
@@ -109,7 +108,7 @@ fn letters(text: &str) -> Cow<'_, str> {
     text.chars().map(|it| if it.is_ascii() { it } else { '?' }).collect()
 }
 
-/// The sign of a share. Anything more than nothing is seen.
+/// The symbol of a share. Every share above 0 is visible.
 pub fn level(levels: &ratatui::symbols::bar::Set<'static>, share: f64) -> &'static str {
     match share {
         s if s <= 0.0 => levels.empty,
@@ -128,16 +127,16 @@ pub fn level(levels: &ratatui::symbols::bar::Set<'static>, share: f64) -> &'stat
 mod tests {
     use super::*;
 
-    fn written(ascii: bool, write: impl FnOnce(&mut Line<'_>)) -> String {
+    fn written(ascii: bool, write: impl FnOnce(&mut LineWriter<'_>)) -> String {
         let area = Rect::new(0, 0, 10, 1);
         let mut buffer = Buffer::empty(area);
-        let look = Look { ascii, ..Look::default() };
-        write(&mut Line::new(&mut buffer, look, area));
+        let theme = Theme { ascii, ..Theme::default() };
+        write(&mut LineWriter::new(&mut buffer, theme, area));
         (0..10).map(|x| buffer[(x, 0)].symbol().to_owned()).collect()
     }
 
     #[test]
-    fn a_number_is_whole_or_is_not_there() {
+    fn a_number_is_complete_or_not_written() {
         let text = written(false, |line| {
             line.text(Role::Text, "123456 ").whole(&[(Role::Text, "50"), (Role::Text, "58")]);
         });
@@ -145,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_scripts_become_letters_where_there_are_no_others() {
-        let write = |line: &mut Line<'_>| {
+    fn other_characters_are_replaced_without_unicode() {
+        let write = |line: &mut LineWriter<'_>| {
             let _ = line.text(Role::Text, "a\u{e9}b");
         };
         assert_eq!(written(true, write), "a?b       ");
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_beyond_the_end_or_moves_the_cursor() {
+    fn the_end_of_the_line_and_escape_sequences_are_handled() {
         let text = written(false, |line| {
             line.text(Role::Text, "a\x1b[2J").skip(20).text(Role::Text, "x").bar(0.5, 9);
         });

@@ -1,7 +1,6 @@
-//! From the state to a frame: cells with signs and styles, and nothing else.
+//! Drawing: from the state to a frame of cells.
 //!
-//! Pure, and without a memory: what did not change since the frame before is found out by who
-//! writes to the terminal.
+//! Pure and without state: the terminal library compares a frame with the previous one.
 
 mod foot;
 mod head;
@@ -16,15 +15,15 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::look::Role;
-use super::state::layout::LEAST;
-use super::state::{Panel, State};
-use line::Line;
+use super::state::layout::MIN_SIZE;
+use super::state::{Panel, ScreenState};
+use super::theme::Role;
+use line::LineWriter;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// Draws a whole frame into an empty buffer.
-pub fn draw(state: &State, buffer: &mut Buffer) {
+/// Draws a frame into an empty buffer.
+pub fn draw(state: &ScreenState, buffer: &mut Buffer) {
     let Some(areas) = state.areas() else { return too_small(state, buffer) };
     head::draw(state, areas.head, buffer);
     table::draw(state, areas, buffer);
@@ -37,16 +36,16 @@ pub fn draw(state: &State, buffer: &mut Buffer) {
         Panel::Help(line) => help::draw(state, *line, buffer),
         Panel::Probes(line) => probes::draw(state, *line, buffer),
         Panel::Menu(menu) => panel::menu(state, menu, buffer),
-        Panel::Ask(act) => panel::ask(state, act, buffer),
+        Panel::Confirm(action) => panel::confirm(state, action, buffer),
     }
 }
 
-fn too_small(state: &State, buffer: &mut Buffer) {
+fn too_small(state: &ScreenState, buffer: &mut Buffer) {
     let size = state.size;
     let area = Rect::new(0, 0, size.width, size.height);
-    let (w, h) = (LEAST.width, LEAST.height);
+    let (w, h) = (MIN_SIZE.width, MIN_SIZE.height);
     let texts = [format!("too small: {}x{}", size.width, size.height), format!("need {w}x{h}")];
     for (text, y) in texts.iter().zip(0..size.height) {
-        Line::new(buffer, state.look, Rect { y, height: 1, ..area }).text(Role::Title, text);
+        LineWriter::new(buffer, state.theme, Rect { y, height: 1, ..area }).text(Role::Title, text);
     }
 }

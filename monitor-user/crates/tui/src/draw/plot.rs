@@ -1,9 +1,9 @@
-//! Plots: the history of a process in braille, and durations by powers of two.
+//! Plots: the history of a process in braille, and histograms by powers of two.
 
-use super::line::Line;
-use crate::look::Role;
-use crate::state::State;
+use super::line::LineWriter;
+use crate::state::ScreenState;
 use crate::state::trend::{KEPT, PLOTTED, Series};
+use crate::theme::Role;
 use monitor_format::human;
 use monitor_model::field::{Category, Unit};
 use monitor_model::histogram::Histogram;
@@ -14,15 +14,15 @@ use ratatui::symbols::Marker;
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Segment};
 
-/// Draws the history of a process, a plot for each of what is kept.
-pub fn history(state: &State, id: Identity, area: Rect, buffer: &mut Buffer) {
-    let Some(track) = state.trends.of(id) else { return };
+/// Draws the history of a process: a plot for each field.
+pub fn history(state: &ScreenState, id: Identity, area: Rect, buffer: &mut Buffer) {
+    let Some(track) = state.trends.process(id) else { return };
     let each = area.height / u16::try_from(PLOTTED.len()).unwrap_or(1);
     for ((series, field), nth) in track.series.iter().zip(PLOTTED).zip(0..) {
         let area = Rect { y: area.y + nth * each, height: each, ..area };
         let Some(first) = area.rows().next() else { return };
         let shown = points(area).min(series.last(KEPT).len());
-        let most = series.most(shown);
+        let most = series.max(shown);
         let mut text = format!("{} 0 to ", field.field().title.trim_end_matches('%'));
         match field.field().unit {
             Unit::Bytes => human::scaled(most, 1024.0, &mut text),
@@ -32,27 +32,27 @@ pub fn history(state: &State, id: Identity, area: Rect, buffer: &mut Buffer) {
             1 => text += ", one reading",
             _ => text += &format!(", last {shown} readings"),
         }
-        Line::new(buffer, state.look, first).text(Role::Accent, &text);
+        LineWriter::new(buffer, state.theme, first).text(Role::Accent, &text);
         let below = Rect { y: area.y + 1, height: each.saturating_sub(1), ..area };
-        if state.look.ascii || below.height == 0 {
-            signs(state, (series, most), below, buffer);
+        if state.theme.ascii || below.height == 0 {
+            sparks(state, (series, most), below, buffer);
         } else {
             braille(state, (series, most), below, buffer);
         }
     }
 }
 
-/// How many readings fit beside each other: two in a cell.
+/// The number of values that fit: two per cell.
 fn points(area: Rect) -> usize {
     usize::from(area.width) * 2
 }
 
-fn braille(state: &State, (series, most): (&Series, f64), area: Rect, buffer: &mut Buffer) {
+fn braille(state: &ScreenState, (series, most): (&Series, f64), area: Rect, buffer: &mut Buffer) {
     let room = points(area);
     let values: Vec<f64> = series.last(room).collect();
-    // The latest is at the right end.
+    // Aligned right: the latest value is at the right end.
     let start = room.saturating_sub(values.len());
-    let colour = state.look.style(Role::Low).fg.unwrap_or_default();
+    let colour = state.theme.style(Role::Low).fg.unwrap_or_default();
     let top = most.max(f64::MIN_POSITIVE);
     Canvas::default()
         .marker(Marker::Braille)
@@ -67,22 +67,22 @@ fn braille(state: &State, (series, most): (&Series, f64), area: Rect, buffer: &m
         .render(area, buffer);
 }
 
-/// The same in letters: the height of each column of signs.
-fn signs(state: &State, (series, most): (&Series, f64), area: Rect, buffer: &mut Buffer) {
+/// The same with symbols of different height, for terminals without Unicode.
+fn sparks(state: &ScreenState, (series, most): (&Series, f64), area: Rect, buffer: &mut Buffer) {
     let values: Vec<f64> = series.last(area.width.into()).collect();
     let start = area.width - u16::try_from(values.len()).unwrap_or(area.width);
     for (line, nth) in area.rows().zip(0..) {
         let floor = f64::from(area.height - 1 - nth);
-        let mut it = Line::new(buffer, state.look, line);
+        let mut it = LineWriter::new(buffer, state.theme, line);
         it.skip(start);
         let height = |value: &f64| value / most.max(f64::MIN_POSITIVE) * f64::from(area.height);
         it.spark(values.iter().map(|value| (height(value) - floor).clamp(0.0, 1.0)), 1.0);
     }
 }
 
-/// Durations by powers of two, each with the longest that it holds; as many as fit, the shortest
-/// and then the longest ones together.
-pub fn powers(histogram: &Histogram, most: usize) -> Vec<(u64, u64)> {
+/// A histogram by powers of two: pairs of upper end and count, at most `max`. The shortest ones are
+/// merged if there are too many.
+pub fn powers(histogram: &Histogram, max: usize) -> Vec<(u64, u64)> {
     let mut bars: Vec<(u64, u64)> = Vec::new();
     for (low, _, count) in histogram.buckets() {
         let until = low.0.saturating_add(1).checked_next_power_of_two().unwrap_or(u64::MAX);
@@ -91,7 +91,7 @@ pub fn powers(histogram: &Histogram, most: usize) -> Vec<(u64, u64)> {
             _ => bars.push((until, count)),
         }
     }
-    while bars.len() > most.max(1) {
+    while bars.len() > max.max(1) {
         let (_, first) = bars.remove(0);
         bars[0].1 += first;
     }
@@ -104,10 +104,10 @@ mod tests {
     use monitor_model::id::Ns;
 
     #[test]
-    fn durations_are_told_by_powers_of_two_and_none_is_lost() {
+    fn durations_are_counted_by_powers_of_two_and_none_is_lost() {
         let mut histogram = Histogram::default();
         for ns in [1_000, 1_500, 1_900, 70_000, 9_000_000] {
-            histogram.note(Ns(ns));
+            histogram.record(Ns(ns));
         }
         let bars = powers(&histogram, 10);
         assert_eq!(bars.iter().map(|(_, count)| count).sum::<u64>(), 5);

@@ -1,37 +1,37 @@
-//! Health of the probes, and what the monitor costs.
+//! The panel of the probes: their state, and the usage of the monitor.
 
 use super::panel;
-use crate::feed::Cost;
-use crate::look::Role;
-use crate::state::State;
+use crate::feed_source::Usage;
+use crate::state::ScreenState;
+use crate::theme::Role;
 use monitor_format::human;
 use monitor_format::wrap::wrap;
-use monitor_sampling::examination::Entry;
+use monitor_protocol::doctor::CapabilityReport;
 use ratatui::buffer::Buffer;
 
 const WIDTH: u16 = 78;
 
-/// Draws them from this line on.
-pub fn draw(state: &State, from: u16, buffer: &mut Buffer) {
+/// Draws the panel from this line on.
+pub fn draw(state: &ScreenState, from: u16, buffer: &mut Buffer) {
     panel::lines(state, ("Probes and cost", WIDTH), (&lines(state), from), buffer);
 }
 
-fn lines(state: &State) -> Vec<(Role, String)> {
-    let mut lines: Vec<_> = state.news.cost.iter().map(|it| (Role::Text, cost(it))).collect();
+fn lines(state: &ScreenState) -> Vec<(Role, String)> {
+    let mut lines: Vec<_> = state.update.cost.iter().map(|it| (Role::Text, cost(it))).collect();
     let title =
         format!("{:<14} {:<9} {:>10} {:>6} {:>7}", "PROBE", "STATE", "EVENTS", "LOST", "MAPS");
     lines.push((Role::Title, title));
-    for it in state.news.probes.iter() {
+    for it in state.update.probes.iter() {
         lines.push(probe(it));
         lines.extend(it.why.iter().chain(&it.fix).flat_map(|why| sentence(why)));
     }
-    lines.extend(state.news.rates.sample.notes.iter().flat_map(|note| sentence(&note.text)));
+    lines.extend(state.update.rates.sample.notes.iter().flat_map(|note| sentence(&note.text)));
     lines
 }
 
-/// What one of us uses.
-fn cost(it: &Cost) -> String {
-    let mut text = format!("{:<8}", it.who);
+/// The usage of a part of the monitor.
+fn cost(it: &Usage) -> String {
+    let mut text = format!("{:<8}", it.part);
     if let Some(percent) = it.cpu_percent {
         text += &format!(" {percent:.2}% of one processor");
     }
@@ -42,7 +42,7 @@ fn cost(it: &Cost) -> String {
     text
 }
 
-fn probe(it: &Entry) -> (Role, String) {
+fn probe(it: &CapabilityReport) -> (Role, String) {
     let (events, lost) = (count(it.events, 1000.0), count(it.lost, 1000.0));
     let maps = count(it.map_bytes, 1024.0);
     let text = format!("{:<14} {:<9} {events:>10} {lost:>6} {maps:>7}", it.name, it.state);
@@ -63,7 +63,7 @@ fn count(number: Option<u64>, base: f64) -> String {
     text
 }
 
-/// A sentence below what it is about.
+/// An explanation below a line, indented.
 fn sentence(text: &str) -> Vec<(Role, String)> {
     const INDENT: usize = 2;
     let mut out = " ".repeat(INDENT);

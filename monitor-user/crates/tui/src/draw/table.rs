@@ -1,11 +1,11 @@
-//! The table: names of columns, and the rows that fit.
+//! The table: column titles and rows.
 
-use super::line::Line;
+use super::line::LineWriter;
 use crate::column;
-use crate::look::Role;
-use crate::state::{Areas, Mark, Of, Row, State};
-use monitor_model::field::{Category, GroupField, ProcessField, Unit, Value};
-use monitor_model::group::{Group, sum};
+use crate::state::{Areas, RowMark, RowSource, ScreenRow, ScreenState};
+use crate::theme::Role;
+use monitor_model::field::{Category, FieldValue, GroupField, ProcessField, Unit};
+use monitor_model::group::{Group, aggregation};
 use monitor_model::sample::Process;
 use monitor_sampling::order::Direction;
 use ratatui::buffer::Buffer;
@@ -16,36 +16,37 @@ use unicode_width::UnicodeWidthStr;
 /// Cells of the counts of a group.
 const COUNT_CELLS: u16 = 6;
 
-/// Draws it.
-pub fn draw(state: &State, areas: Areas, buffer: &mut Buffer) {
+/// Draws the table.
+pub fn draw(state: &ScreenState, areas: Areas, buffer: &mut Buffer) {
     titles(state, areas.titles, buffer);
     if state.rows.is_empty() {
-        let mut line = Line::new(buffer, state.look, areas.rows);
-        line.skip(1).text(Role::Dim, nothing(state));
+        let mut line = LineWriter::new(buffer, state.theme, areas.rows);
+        line.skip(1).text(Role::Dim, empty_text(state));
     }
     let shown = state.rows.iter().enumerate().skip(state.cursor.top);
     let mut text = String::new();
     for ((at, row), area) in shown.zip(areas.rows.rows()) {
-        one((state, row), area, &mut text, buffer);
-        if at == state.cursor.at {
-            buffer.set_style(area, state.look.style(Role::Chosen));
+        draw_row((state, row), area, &mut text, buffer);
+        if at == state.cursor.index {
+            buffer.set_style(area, state.theme.style(Role::Chosen));
         }
     }
 }
 
-fn nothing(state: &State) -> &'static str {
-    match (&state.view.condition, state.begun) {
+fn empty_text(state: &ScreenState) -> &'static str {
+    match (&state.view.condition, state.has_data) {
         (_, false) => "",
         (Some(_), _) => "nothing fits the condition: / changes it, Esc drops it",
-        (None, _) => "there is nothing to show",
+        (None, _) => "no processes",
     }
 }
 
-/// The columns that can be seen: which, from where, how wide.
-pub fn columns(state: &State, area: Rect) -> Vec<(ProcessField, u16, u16)> {
+/// The visible columns: field, position and width.
+pub fn columns(state: &ScreenState, area: Rect) -> Vec<(ProcessField, u16, u16)> {
     let fields = state.columns();
-    let in_groups = state.view.by.is_some();
-    let shown = fields.iter().skip(state.view.left).filter(|it| !in_groups || sum(**it).is_some());
+    let in_groups = state.view.group_by.is_some();
+    let shown =
+        fields.iter().skip(state.view.left).filter(|it| !in_groups || aggregation(**it).is_some());
     let shown: Vec<_> = shown.copied().collect();
     let mut x = area.x + 1 + if in_groups { 2 * COUNT_CELLS } else { 0 };
     let mut columns = Vec::new();
@@ -63,12 +64,12 @@ pub fn columns(state: &State, area: Rect) -> Vec<(ProcessField, u16, u16)> {
     columns
 }
 
-fn titles(state: &State, area: Rect, buffer: &mut Buffer) {
-    buffer.set_style(area, state.look.style(Role::Title));
-    let [down, up] = state.look.arrows();
+fn titles(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
+    buffer.set_style(area, state.theme.style(Role::Title));
+    let [down, up] = state.theme.sort_symbols();
     let columns = columns(state, area);
-    if state.view.by.is_some() {
-        let mut line = Line::new(buffer, state.look, area);
+    if state.view.group_by.is_some() {
+        let mut line = LineWriter::new(buffer, state.theme, area);
         for field in [GroupField::Processes, GroupField::Ended] {
             line.right(Role::Title, field.field().title, COUNT_CELLS);
         }
@@ -79,46 +80,51 @@ fn titles(state: &State, area: Rect, buffer: &mut Buffer) {
         let arrow = if state.view.order.direction == Direction::Descending { down } else { up };
         let title = field.field().title;
         let title = if sorted { format!("{arrow}{title}") } else { title.to_owned() };
-        // One that fills its column has its arrow in the gap before, so that nothing moves.
+        // If the title fills its column, the arrow is in the gap before it.
         let wide = u16::try_from(title.width()).is_ok_and(|it| it > *width);
         let cell = Rect { x: x - u16::from(wide), width: width + u16::from(wide), ..area };
-        let mut line = Line::new(buffer, state.look, cell);
+        let mut line = LineWriter::new(buffer, state.theme, cell);
         if column::is_left(*field) {
             line.text(role, &title);
         } else {
             line.right(role, &title, cell.width);
         }
     }
-    if let Some(by) = state.view.by {
+    if let Some(by) = state.view.group_by {
         let name = Rect { x: end(&columns, area), ..area };
-        Line::new(buffer, state.look, name).text(Role::Title, &by.name().to_uppercase());
+        LineWriter::new(buffer, state.theme, name).text(Role::Title, &by.name().to_uppercase());
     }
 }
 
-/// Where the name of a group stands: behind the last column.
+/// The position of the name of a group: after the last column.
 fn end(columns: &[(ProcessField, u16, u16)], area: Rect) -> u16 {
     let first = area.x + 2 + 2 * COUNT_CELLS;
     columns.last().map_or(first, |(_, x, width)| x + width + 1)
 }
 
-fn one((state, row): (&State, &Row), area: Rect, text: &mut String, buffer: &mut Buffer) {
+fn draw_row(
+    (state, row): (&ScreenState, &ScreenRow),
+    area: Rect,
+    text: &mut String,
+    buffer: &mut Buffer,
+) {
     let (sign, role) = match row.mark {
-        Mark::None => (" ", Role::Text),
-        Mark::New => ("+", Role::New),
-        Mark::Gone => ("-", Role::Gone),
+        RowMark::None => (" ", Role::Text),
+        RowMark::New => ("+", Role::New),
+        RowMark::Gone => ("-", Role::Gone),
     };
-    let rates = &state.news.rates;
-    Line::new(buffer, state.look, area).text(role, sign);
-    match row.of {
-        Of::Process(place) => {
-            let Some(process) = rates.sample.processes.get(place) else { return };
+    let rates = &state.update.rates;
+    LineWriter::new(buffer, state.theme, area).text(role, sign);
+    match row.source {
+        RowSource::Process(index) => {
+            let Some(process) = rates.sample.processes.get(index) else { return };
             process_cells((state, row, process), area, text, buffer);
-            if row.mark == Mark::Gone {
-                buffer.set_style(area, state.look.style(Role::Gone));
+            if row.mark == RowMark::Gone {
+                buffer.set_style(area, state.theme.style(Role::Gone));
             }
         }
-        Of::Group(place) => {
-            let group = rates.groups.as_ref().and_then(|it| it.groups.get(place));
+        RowSource::Group(index) => {
+            let group = rates.groups.as_ref().and_then(|it| it.groups.get(index));
             if let Some(group) = group {
                 group_cells((state, group), area, text, buffer);
             }
@@ -127,7 +133,7 @@ fn one((state, row): (&State, &Row), area: Rect, text: &mut String, buffer: &mut
 }
 
 fn process_cells(
-    (state, row, process): (&State, &Row, &Process),
+    (state, row, process): (&ScreenState, &ScreenRow, &Process),
     area: Rect,
     text: &mut String,
     buffer: &mut Buffer,
@@ -135,19 +141,24 @@ fn process_cells(
     for (field, x, width) in columns(state, area) {
         let cell = Rect { x, width, ..area };
         text.clear();
-        column::of_process(process, field, text);
-        let mut line = Line::new(buffer, state.look, cell);
+        column::process_cell(process, field, text);
+        let mut line = LineWriter::new(buffer, state.theme, cell);
         if field == ProcessField::Comm && state.view.tree {
             branch(state, row, &mut line);
         }
-        put(field, process.row.value(field), text, &mut line);
+        draw_cell(field, process.row.value(field), text, &mut line);
     }
 }
 
-fn put(field: ProcessField, value: Option<Value<'_>>, text: &str, line: &mut Line<'_>) {
+fn draw_cell(
+    field: ProcessField,
+    value: Option<FieldValue<'_>>,
+    text: &str,
+    line: &mut LineWriter<'_>,
+) {
     let role = match (field.field().unit, value) {
-        (Unit::Percent, Some(Value::Float(90.0..))) => Role::Full,
-        (Unit::Percent, Some(Value::Float(50.0..))) => Role::High,
+        (Unit::Percent, Some(FieldValue::Float(90.0..))) => Role::Full,
+        (Unit::Percent, Some(FieldValue::Float(50.0..))) => Role::High,
         _ if ["0", "0.0", "-"].contains(&text) => Role::Dim,
         _ => Role::Text,
     };
@@ -160,26 +171,26 @@ fn put(field: ProcessField, value: Option<Value<'_>>, text: &str, line: &mut Lin
 }
 
 /// The lines of the tree before a name.
-fn branch(state: &State, row: &Row, line: &mut Line<'_>) {
-    let [child, last, past, none] = state.look.branches();
-    let stem = row.stem;
-    // Those at the root have no line.
-    for level in 1..stem.depth {
-        let closed = stem.closed >> level & 1 == 1;
+fn branch(state: &ScreenState, row: &ScreenRow, line: &mut LineWriter<'_>) {
+    let [child, last, past, none] = state.theme.tree_symbols();
+    let tree = row.tree;
+    // Roots have no line.
+    for level in 1..tree.depth {
+        let closed = tree.closed >> level & 1 == 1;
         line.text(Role::Dim, if closed { none } else { past });
     }
-    if stem.depth > 0 {
-        line.text(Role::Dim, if stem.last { last } else { child });
+    if tree.depth > 0 {
+        line.text(Role::Dim, if tree.last { last } else { child });
     }
 }
 
 fn group_cells(
-    (state, group): (&State, &Group),
+    (state, group): (&ScreenState, &Group),
     area: Rect,
     text: &mut String,
     buffer: &mut Buffer,
 ) {
-    let mut line = Line::new(buffer, state.look, area);
+    let mut line = LineWriter::new(buffer, state.theme, area);
     for field in [GroupField::Processes, GroupField::Ended] {
         let count = group.head.get(field).unwrap_or(0).to_string();
         line.right(Role::Text, &count, COUNT_CELLS);
@@ -187,13 +198,13 @@ fn group_cells(
     let columns = columns(state, area);
     for (field, x, width) in &columns {
         text.clear();
-        column::of_group(group, *field, text);
-        let mut line = Line::new(buffer, state.look, Rect { x: *x, width: *width, ..area });
-        put(*field, group.row.value(*field), text, &mut line);
+        column::group_cell(group, *field, text);
+        let mut line = LineWriter::new(buffer, state.theme, Rect { x: *x, width: *width, ..area });
+        draw_cell(*field, group.row.value(*field), text, &mut line);
     }
     text.clear();
     monitor_format::human::escaped(&group.name, text);
     let name = Rect { x: end(&columns, area), ..area };
     let name = name.intersection(area);
-    Line::new(buffer, state.look, name).styled(Style::new(), text);
+    LineWriter::new(buffer, state.theme, name).styled(Style::new(), text);
 }

@@ -1,51 +1,51 @@
-//! The bar: on which row it is, and which rows are above the screen.
+//! The cursor of the table: the selected row and the scroll position.
 //!
-//! It stays with the process or group that it was put on, wherever that moves. Before it was put
-//! anywhere it is on the first row, whoever that is.
+//! The cursor stays on its process or group when the order changes. Before a selection it is on the
+//! first row.
 
-use super::row::{Key, Row, key};
+use super::row::{RowId, ScreenRow, row_id};
 use monitor_model::rates::Rates;
 
-/// Where the bar is.
+/// The selected row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cursor {
-    /// On whom it was put.
-    pub on: Option<Key>,
-    /// On which row that is.
-    pub at: usize,
-    /// The first row that can be seen.
+    /// The selected process or group.
+    pub row: Option<RowId>,
+    /// The index of its row.
+    pub index: usize,
+    /// The first visible row.
     pub top: usize,
 }
 
 impl Cursor {
-    /// Finds its row again, and shows it.
-    pub fn settle(&mut self, rows: &[Row], rates: &Rates, page: usize) {
+    /// Finds the row again, and scrolls to it.
+    pub fn update(&mut self, rows: &[ScreenRow], rates: &Rates, page: usize) {
         let last = rows.len().saturating_sub(1);
-        match &self.on {
-            None => self.at = 0,
+        match &self.row {
+            None => self.index = 0,
             Some(on) => {
-                let found = rows.iter().position(|row| key(row, rates).as_ref() == Some(on));
-                self.at = found.unwrap_or(self.at).min(last);
+                let found = rows.iter().position(|row| row_id(row, rates).as_ref() == Some(on));
+                self.index = found.unwrap_or(self.index).min(last);
                 if found.is_none() {
-                    // Who it was on has gone: it stays where it is, with whoever is there now.
-                    self.on = rows.get(self.at).and_then(|row| key(row, rates));
+                    // The row is gone: select the one that is at its index now.
+                    self.row = rows.get(self.index).and_then(|row| row_id(row, rates));
                 }
             }
         }
-        let least = (self.at + 1).saturating_sub(page);
-        self.top = self.top.clamp(least, self.at.max(least)).min(self.at);
-        // No empty lines below the last row while there are rows above.
-        self.top = self.top.min(rows.len().saturating_sub(page)).max(least.min(self.at));
+        let min_top = (self.index + 1).saturating_sub(page);
+        self.top = self.top.clamp(min_top, self.index.max(min_top)).min(self.index);
+        // No empty lines below the last row while rows above are hidden.
+        self.top = self.top.min(rows.len().saturating_sub(page)).max(min_top.min(self.index));
     }
 
-    /// Puts it on a row.
-    pub fn put(&mut self, at: usize, rows: &[Row], rates: &Rates) {
-        self.at = at.min(rows.len().saturating_sub(1));
-        self.on = rows.get(self.at).and_then(|row| key(row, rates));
+    /// Selects a row.
+    pub fn move_to(&mut self, at: usize, rows: &[ScreenRow], rates: &Rates) {
+        self.index = at.min(rows.len().saturating_sub(1));
+        self.row = rows.get(self.index).and_then(|row| row_id(row, rates));
     }
 
-    /// Lets it be on the first row, whoever that is.
-    pub fn release(&mut self) {
+    /// Moves to the first row, without selecting its process.
+    pub fn reset(&mut self) {
         *self = Self::default();
     }
 }

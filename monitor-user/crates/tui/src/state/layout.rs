@@ -1,67 +1,67 @@
-//! Where everything is on the screen: the same for who draws and for who is clicked on.
+//! The layout of the screen, for drawing and for mouse clicks.
 
-use super::{Panel, State};
+use super::{Panel, ScreenState};
 use ratatui::layout::{Rect, Size};
 
-/// The smallest terminal that anything useful fits in.
-pub const LEAST: Size = Size { width: 40, height: 10 };
-/// Cells of the bar of one processor with its number and percentage.
+/// The smallest supported terminal.
+pub const MIN_SIZE: Size = Size { width: 40, height: 10 };
+/// Cells of one processor: number, bar and percentage.
 const CPU_CELLS: u16 = 19;
 
-/// The parts of the screen.
+/// The areas of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Areas {
-    /// The node.
+    /// The node summary.
     pub head: Rect,
-    /// Names of the columns.
+    /// The column titles.
     pub titles: Rect,
     /// The table.
     pub rows: Rect,
     /// The details.
     pub pane: Option<Rect>,
-    /// What there is to say.
-    pub says: Option<Rect>,
-    /// Keys, or what is being typed.
+    /// The message.
+    pub message: Option<Rect>,
+    /// The keys, or the prompt.
     pub foot: Rect,
 }
 
-/// How processors are shown.
+/// The layout of the processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpus {
-    /// Lines that they take.
+    /// The number of lines.
     pub lines: u16,
-    /// How many stand on a line.
-    pub beside: u16,
-    /// Whether each is a sign alone, because there are many.
+    /// Processors per line.
+    pub per_line: u16,
+    /// Whether each is a single symbol, because there are many.
     pub dense: bool,
 }
 
-/// How so many processors are shown.
+/// The layout of a number of processors.
 pub fn cpus(n_cpus: usize, size: Size) -> Cpus {
     let most = if size.height < 30 { 2 } else { 4 };
     let n_cpus = u16::try_from(n_cpus).unwrap_or(u16::MAX).max(1);
     let beside = (size.width / CPU_CELLS).max(1);
     if n_cpus.div_ceil(beside) <= most {
         let lines = n_cpus.div_ceil(beside);
-        return Cpus { lines, beside: n_cpus.div_ceil(lines), dense: false };
+        return Cpus { lines, per_line: n_cpus.div_ceil(lines), dense: false };
     }
-    // "cpu " before, and the mean behind.
+    // Room for "cpu " and the mean.
     let beside = size.width.saturating_sub(12).max(1);
-    Cpus { lines: n_cpus.div_ceil(beside).min(most), beside, dense: true }
+    Cpus { lines: n_cpus.div_ceil(beside).min(most), per_line: beside, dense: true }
 }
 
-/// The parts; nothing, if the terminal is too small.
-pub fn areas(state: &State) -> Option<Areas> {
+/// The areas; `None` if the terminal is too small.
+pub fn areas(state: &ScreenState) -> Option<Areas> {
     let Size { width, height } = state.size;
-    if width < LEAST.width || height < LEAST.height {
+    if width < MIN_SIZE.width || height < MIN_SIZE.height {
         return None;
     }
-    let node = state.news.rates.sample.node_stats.as_ref();
+    let node = state.update.rates.sample.node_stats.as_ref();
     let n_cpus = node.map_or(1, |node| node.cpus.len());
-    // On a low screen the devices are left out.
+    // Devices are not shown on a low screen.
     let head = 2 + cpus(n_cpus, state.size).lines + u16::from(height >= 16);
     let typed = matches!(&state.panel, Panel::Prompt(prompt) if prompt.fault().is_some());
-    let says = u16::from(state.said.is_some() || typed);
+    let says = u16::from(state.message.is_some() || typed);
     let left = height - head - 2 - says;
     let pane =
         if state.tab.is_some() { (left / 2).max(left.saturating_sub(30)).min(left - 1) } else { 0 };
@@ -71,13 +71,13 @@ pub fn areas(state: &State) -> Option<Areas> {
         titles: at(head, 1),
         rows: at(head + 1, left - pane),
         pane: (pane > 0).then(|| at(head + 1 + left - pane, pane)),
-        says: (says > 0).then(|| at(height - 2, 1)),
+        message: (says > 0).then(|| at(height - 2, 1)),
         foot: at(height - 1, 1),
     })
 }
 
-/// A box of this size in the middle of the screen, as far as it fits.
-pub fn middle(screen: Size, wanted: Size) -> Rect {
+/// A centred box of at most this size.
+pub fn centered(screen: Size, wanted: Size) -> Rect {
     let (width, height) = (wanted.width.min(screen.width), wanted.height.min(screen.height));
     Rect { x: (screen.width - width) / 2, y: (screen.height - height) / 2, width, height }
 }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn few_processors_have_bars_and_many_have_a_sign() {
+    fn few_processors_have_bars_and_many_have_a_symbol() {
         check(2, 80, 24, 1, false);
         check(8, 80, 24, 2, false);
         check(16, 80, 24, 1, true);
@@ -103,8 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn a_box_is_never_larger_than_the_screen() {
+    fn a_box_fits_on_the_screen() {
         let screen = Size { width: 40, height: 10 };
-        assert_eq!(middle(screen, Size { width: 100, height: 4 }), Rect::new(0, 3, 40, 4));
+        assert_eq!(centered(screen, Size { width: 100, height: 4 }), Rect::new(0, 3, 40, 4));
     }
 }

@@ -1,18 +1,18 @@
-//! A list to choose from: columns, orders, groups, signals. Typed letters narrow it.
+//! Lists to select from: columns, orders, groups, signals, rules. Typed text filters the entries.
 
 use crate::rule::Rule;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use monitor_model::event::Signal;
 use monitor_model::field::{Category, ProcessField};
-use monitor_model::group::By;
+use monitor_model::group::GroupBy;
 use monitor_model::id::Identity;
 
-/// What is chosen.
+/// What a list is for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Purpose {
+pub enum MenuPurpose {
     /// What to sort by.
     Sort,
-    /// What to add up by.
+    /// What to group by.
     Group,
     /// Which columns are shown.
     Columns,
@@ -22,169 +22,169 @@ pub enum Purpose {
     Unwatch,
 }
 
-/// What an entry stands for.
+/// The value of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Choice {
+pub enum MenuChoice {
     /// A field.
     Field(ProcessField),
-    /// What to add up by; nothing for single processes.
-    By(Option<By>),
+    /// What to group by; `None` for single processes.
+    By(Option<GroupBy>),
     /// A signal.
     Signal(u32),
-    /// A rule, by its number.
+    /// A rule, by number.
     Rule(u32),
 }
 
 /// An entry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// What it stands for.
-    pub choice: Choice,
-    /// Its name.
+pub struct MenuEntry {
+    /// Its value.
+    pub choice: MenuChoice,
+    /// Its text.
     pub label: String,
-    /// What it means.
+    /// Its explanation.
     pub note: &'static str,
-    /// Whether it is shown or chosen now.
-    pub on: bool,
+    /// Whether it is selected now.
+    pub is_on: bool,
 }
 
-/// A list to choose from.
+/// A list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Menu {
-    /// For what.
-    pub purpose: Purpose,
+    /// What it is for.
+    pub purpose: MenuPurpose,
     /// All entries.
-    pub entries: Vec<Entry>,
-    /// What was typed to narrow it.
+    pub entries: Vec<MenuEntry>,
+    /// The text that filters the entries.
     pub typed: String,
-    /// The entry under the bar, among those that are left.
-    pub at: usize,
+    /// The index of the selected entry, among the matching ones.
+    pub selected_index: usize,
 }
 
-/// What a key did to it.
+/// The result of a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Picked {
-    /// The bar may have moved.
+pub enum MenuResult {
+    /// The selection may have moved.
     Moved,
-    /// This was chosen.
-    Choice(Choice),
-    /// It is given up, or done.
+    /// An entry was chosen.
+    Choice(MenuChoice),
+    /// The list was closed.
     Closed,
 }
 
 impl Menu {
-    /// With these entries.
-    pub fn new(purpose: Purpose, entries: Vec<Entry>) -> Self {
-        let at = entries.iter().position(|entry| entry.on).unwrap_or(0);
-        let at = if purpose == Purpose::Columns { 0 } else { at };
-        Self { purpose, entries, typed: String::new(), at }
+    /// A list of entries.
+    pub fn new(purpose: MenuPurpose, entries: Vec<MenuEntry>) -> Self {
+        let at = entries.iter().position(|entry| entry.is_on).unwrap_or(0);
+        let selected_index = if purpose == MenuPurpose::Columns { 0 } else { at };
+        Self { purpose, entries, typed: String::new(), selected_index }
     }
 
-    /// The entries that are left.
-    pub fn left(&self) -> impl Iterator<Item = &Entry> {
+    /// The entries that match the typed text.
+    pub fn matching(&self) -> impl Iterator<Item = &MenuEntry> {
         let typed = self.typed.to_lowercase();
         self.entries.iter().filter(move |it| it.label.to_lowercase().contains(&typed))
     }
 
-    /// Its heading.
+    /// The title.
     pub fn title(&self) -> String {
         match &self.purpose {
-            Purpose::Sort => "Sort by".into(),
-            Purpose::Group => "Add up by".into(),
-            Purpose::Columns => "Columns: Space shows or hides".into(),
-            Purpose::Unwatch => "Remove the rule".into(),
-            Purpose::Signal(id, name) => format!("Signal to {} ({name})", id.pid.0),
+            MenuPurpose::Sort => "Sort by".into(),
+            MenuPurpose::Group => "Add up by".into(),
+            MenuPurpose::Columns => "Columns: Space shows or hides".into(),
+            MenuPurpose::Unwatch => "Remove the rule".into(),
+            MenuPurpose::Signal(id, name) => format!("Signal to {} ({name})", id.pid.0),
         }
     }
 
-    /// Takes a key.
-    pub fn press(&mut self, event: KeyEvent) -> Picked {
-        let last = self.left().count().saturating_sub(1);
+    /// Handles a key.
+    pub fn press(&mut self, event: KeyEvent) -> MenuResult {
+        let last = self.matching().count().saturating_sub(1);
         let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
         match event.code {
-            KeyCode::Esc => return Picked::Closed,
-            KeyCode::Char('c') if ctrl => return Picked::Closed,
-            KeyCode::Enter if self.purpose == Purpose::Columns => return Picked::Closed,
-            KeyCode::Char(' ') if self.purpose == Purpose::Columns => return self.picked(),
-            KeyCode::Enter => return self.picked(),
-            KeyCode::Up => self.at = self.at.saturating_sub(1),
-            KeyCode::Down => self.at = (self.at + 1).min(last),
-            KeyCode::PageUp => self.at = self.at.saturating_sub(10),
-            KeyCode::PageDown => self.at = (self.at + 10).min(last),
-            KeyCode::Home => self.at = 0,
-            KeyCode::End => self.at = last,
+            KeyCode::Esc => return MenuResult::Closed,
+            KeyCode::Char('c') if ctrl => return MenuResult::Closed,
+            KeyCode::Enter if self.purpose == MenuPurpose::Columns => return MenuResult::Closed,
+            KeyCode::Char(' ') if self.purpose == MenuPurpose::Columns => return self.selected(),
+            KeyCode::Enter => return self.selected(),
+            KeyCode::Up => self.selected_index = self.selected_index.saturating_sub(1),
+            KeyCode::Down => self.selected_index = (self.selected_index + 1).min(last),
+            KeyCode::PageUp => self.selected_index = self.selected_index.saturating_sub(10),
+            KeyCode::PageDown => self.selected_index = (self.selected_index + 10).min(last),
+            KeyCode::Home => self.selected_index = 0,
+            KeyCode::End => self.selected_index = last,
             KeyCode::Backspace => self.narrow(|typed| typed.truncate(before_last(typed))),
             KeyCode::Char(letter) if !ctrl => self.narrow(|typed| typed.push(letter)),
             _ => {}
         }
-        Picked::Moved
+        MenuResult::Moved
     }
 
     fn narrow(&mut self, edit: impl FnOnce(&mut String)) {
         edit(&mut self.typed);
-        self.at = 0;
+        self.selected_index = 0;
     }
 
-    /// What is under the bar.
-    pub fn picked(&self) -> Picked {
-        let entry = self.left().nth(self.at);
-        entry.map_or(Picked::Moved, |entry| Picked::Choice(entry.choice))
+    /// Chooses the selected entry.
+    pub fn selected(&self) -> MenuResult {
+        let entry = self.matching().nth(self.selected_index);
+        entry.map_or(MenuResult::Moved, |entry| MenuResult::Choice(entry.choice))
     }
 }
 
-/// Where the last letter begins.
+/// The start of the last character.
 fn before_last(text: &str) -> usize {
     text.char_indices().next_back().map_or(0, |(at, _)| at)
 }
 
-/// An entry for a field.
-pub fn field(field: ProcessField, on: bool) -> Entry {
+/// The entry of a field.
+pub fn field(field: ProcessField, on: bool) -> MenuEntry {
     let label = format!("{:<11} {}", field.field().title, field.field().name);
-    Entry { choice: Choice::Field(field), label, note: field.field().help, on }
+    MenuEntry { choice: MenuChoice::Field(field), label, note: field.field().help, is_on: on }
 }
 
-/// Entries for every way to add up.
-pub fn groups(now: Option<By>) -> Vec<Entry> {
+/// The entries of all groupings.
+pub fn groups(now: Option<GroupBy>) -> Vec<MenuEntry> {
     let all = [
-        (None, "processes", "every process by itself"),
-        (Some(By::Job), "job", "batch job, MPI namespace, pod, container, session or unit"),
-        (Some(By::User), "user", "real user"),
-        (Some(By::Comm), "command", "command name"),
-        (Some(By::Cgroup), "cgroup", "path in the unified hierarchy"),
-        (Some(By::Container), "container", "as the path of the cgroup tells it"),
+        (None, "processes", "single processes"),
+        (Some(GroupBy::Job), "job", "batch job, MPI namespace, pod, container, session or unit"),
+        (Some(GroupBy::User), "user", "real user"),
+        (Some(GroupBy::Comm), "command", "command name"),
+        (Some(GroupBy::Cgroup), "cgroup", "path in the unified hierarchy"),
+        (Some(GroupBy::Container), "container", "from the path of the cgroup"),
     ];
-    let entry = |(by, label, note): (Option<By>, &str, &'static str)| Entry {
-        choice: Choice::By(by),
+    let entry = |(by, label, note): (Option<GroupBy>, &str, &'static str)| MenuEntry {
+        choice: MenuChoice::By(by),
         label: label.into(),
         note,
-        on: by == now,
+        is_on: by == now,
     };
     all.map(entry).into()
 }
 
-/// Entries for every rule.
-pub fn rules(all: &[Rule]) -> Vec<Entry> {
-    let entry = |it: &Rule| Entry {
-        choice: Choice::Rule(it.number),
+/// The entries of all rules.
+pub fn rules(all: &[Rule]) -> Vec<MenuEntry> {
+    let entry = |it: &Rule| MenuEntry {
+        choice: MenuChoice::Rule(it.number),
         label: format!("{} in {} ({})", it.event, it.id.pid.0, it.name),
         note: "",
-        on: false,
+        is_on: false,
     };
     all.iter().map(entry).collect()
 }
 
-/// What people send most often comes first.
-const OFTEN: [u32; 9] = [15, 9, 2, 1, 19, 18, 3, 10, 12];
+/// Common signals, which are listed first.
+const COMMON: [u32; 9] = [15, 9, 2, 1, 19, 18, 3, 10, 12];
 
-/// Entries for every signal.
-pub fn signals() -> Vec<Entry> {
-    let rest = (1..=64).filter(|number| !OFTEN.contains(number));
+/// The entries of all signals.
+pub fn signals() -> Vec<MenuEntry> {
+    let rest = (1..=64).filter(|number| !COMMON.contains(number));
     let named = |number: u32| {
         let name = Signal { number, code: 0, thread: None }.name()?;
         let label = format!("{number:>2} {name}");
-        Some(Entry { choice: Choice::Signal(number), label, note: "", on: false })
+        Some(MenuEntry { choice: MenuChoice::Signal(number), label, note: "", is_on: false })
     };
-    OFTEN.into_iter().chain(rest).filter_map(named).collect()
+    COMMON.into_iter().chain(rest).filter_map(named).collect()
 }
 
 #[cfg(test)]
@@ -192,18 +192,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn typed_letters_narrow_the_list() {
-        let purpose = Purpose::Signal(Identity::default(), String::new());
+    fn typed_text_filters_the_list() {
+        let purpose = MenuPurpose::Signal(Identity::default(), String::new());
         let mut menu = Menu::new(purpose, signals());
         for letter in "usr2".chars() {
             let _ = menu.press(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE));
         }
-        assert_eq!(menu.picked(), Picked::Choice(Choice::Signal(12)));
+        assert_eq!(menu.selected(), MenuResult::Choice(MenuChoice::Signal(12)));
     }
 
     #[test]
-    fn the_bar_begins_at_what_holds_now() {
-        let menu = Menu::new(Purpose::Group, groups(Some(By::Comm)));
-        assert_eq!(menu.picked(), Picked::Choice(Choice::By(Some(By::Comm))));
+    fn the_current_value_is_selected_first() {
+        let menu = Menu::new(MenuPurpose::Group, groups(Some(GroupBy::Comm)));
+        assert_eq!(menu.selected(), MenuResult::Choice(MenuChoice::By(Some(GroupBy::Comm))));
     }
 }

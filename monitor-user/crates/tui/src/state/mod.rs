@@ -1,17 +1,18 @@
-//! Everything that the screen shows, and how it changes: input in, state and perhaps an effect
-//! out. Pure: it draws nothing, waits for nothing and touches no process.
+//! The state of the screen: inputs change it, and may cause an effect.
+//!
+//! Pure: it does not draw, wait or act on processes.
 
-mod ask;
 mod choose;
+mod confirm;
 mod cursor;
+#[cfg(test)]
+pub mod fixture;
 pub mod layout;
 pub mod menu;
 mod mouse;
 mod press;
 pub mod prompt;
 pub mod row;
-#[cfg(test)]
-pub mod scene;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -20,15 +21,15 @@ mod view;
 
 pub use cursor::Cursor;
 pub use layout::{Areas, areas};
-pub use row::{Key, Mark, Of, Row};
+pub use row::{RowId, RowMark, RowSource, ScreenRow};
 pub use view::{Condition, Tab, View};
 
-use super::act::Act;
 use super::column;
-use super::demand::{self, Demand};
-use super::feed::{News, Told};
-use super::look::Look;
-use super::rule::{Order, Rules};
+use super::feed_source::{FeedEvent, Update};
+use super::process_action::ProcessAction;
+use super::rule::{RuleRequest, Rules};
+use super::theme::Theme;
+use super::view_query::{self, ViewQuery};
 use crossterm::event::{KeyEvent, MouseEvent};
 use menu::Menu;
 use monitor_model::field::ProcessField;
@@ -40,189 +41,193 @@ use std::sync::Arc;
 use std::time::Duration;
 use trend::Trends;
 
-/// Rows that a daemon is asked for beyond those that can be seen.
+/// Rows that are requested from a daemon beyond the visible ones.
 const MORE_ROWS: usize = 256;
-/// Most notes that are remembered as said.
+/// Most notes that are remembered as shown.
 const MOST_NOTES: usize = 256;
-/// How often is read, at least and at most.
-pub const PACE: [Duration; 2] = [Duration::from_millis(125), Duration::from_secs(64)];
+/// The shortest and the longest period.
+pub const PERIODS: [Duration; 2] = [Duration::from_millis(125), Duration::from_secs(64)];
 
-/// What can happen.
+/// An input of the state.
 #[derive(Clone, Debug)]
-pub enum Input {
+pub enum ScreenInput {
     /// A key was pressed.
     Key(KeyEvent),
-    /// The mouse did something.
+    /// A mouse event.
     Mouse(MouseEvent),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resize(Size),
-    /// The feed told something.
-    Told(Told),
-    /// One sentence for people.
-    Said(String),
+    /// An event of the source.
+    Feed(FeedEvent),
+    /// A message for the user.
+    Message(String),
 }
 
-/// What is to be done that the state cannot do itself.
+/// An effect, which the event loop performs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// End.
+    /// Quit.
     Quit,
-    /// Give the terminal back for a while.
+    /// Suspend to the shell.
     Suspend,
-    /// Draw everything anew.
+    /// Draw the whole screen again.
     Redraw,
-    /// Do something to a process.
-    Act(Act),
-    /// Go so many steps forward or back in a recording.
+    /// Act on a process.
+    Act(ProcessAction),
+    /// Seek this number of steps in a recording.
     Seek(i64),
     /// Start or remove a rule.
-    Rule(Order),
+    Rule(RuleRequest),
 }
 
-/// What is over the table.
+/// What is open over the table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Panel {
     /// Nothing.
     #[default]
     None,
-    /// The keys, from this line on.
+    /// The help, from this line on.
     Help(u16),
-    /// Health and cost, from this line on.
+    /// Probes and usage, from this line on.
     Probes(u16),
-    /// Something is being chosen.
+    /// A list.
     Menu(Menu),
-    /// Something is being typed.
+    /// A prompt.
     Prompt(Prompt),
-    /// A question before an act.
-    Ask(Act),
+    /// The confirmation of an action.
+    Confirm(ProcessAction),
 }
 
-/// Everything that the screen shows.
+/// The state of the screen.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct ScreenState {
     /// Columns and lines of the terminal.
     pub size: Size,
-    /// Colours and signs.
-    pub look: Look,
-    /// What the user chose.
+    /// Colours and symbols.
+    pub theme: Theme,
+    /// The settings of the user.
     pub view: View,
-    /// What was read last.
-    pub news: Arc<News>,
-    /// Whether anything was read yet.
-    pub begun: bool,
+    /// The last update.
+    pub update: Arc<Update>,
+    /// Whether an update has arrived.
+    pub has_data: bool,
     /// The rows of the table.
-    pub rows: Vec<Row>,
-    /// Where the bar is.
+    pub rows: Vec<ScreenRow>,
+    /// The selected row.
     pub cursor: Cursor,
-    /// The rules that were started here.
+    /// The rules that were started from the screen.
     pub rules: Rules,
-    /// What was, for plots.
+    /// Histories, for plots.
     pub trends: Trends,
-    /// What is over the table.
+    /// What is open over the table.
     pub panel: Panel,
     /// The open page of the details.
     pub tab: Option<Tab>,
-    /// One sentence for people.
-    pub said: Option<String>,
-    /// The next reading is of a time that was asked for.
-    sought: bool,
-    /// Notes that were said already.
-    told: HashSet<String>,
+    /// A message for the user.
+    pub message: Option<String>,
+    /// The next update follows a seek.
+    seek_pending: bool,
+    /// Notes that were shown already, without their numbers.
+    shown_notes: HashSet<String>,
 }
 
-impl State {
-    /// Before anything was read.
-    pub fn new(size: Size, look: Look, view: View) -> Self {
+impl ScreenState {
+    /// The state before the first update.
+    pub fn new(size: Size, theme: Theme, view: View) -> Self {
         Self {
             size,
-            look,
+            theme,
             view,
-            news: Arc::default(),
-            begun: false,
+            update: Arc::default(),
+            has_data: false,
             rows: Vec::new(),
             cursor: Cursor::default(),
             rules: Rules::default(),
             trends: Trends::default(),
             panel: Panel::None,
             tab: None,
-            said: None,
-            sought: false,
-            told: HashSet::new(),
+            message: None,
+            seek_pending: false,
+            shown_notes: HashSet::new(),
         }
     }
 
-    /// Takes in what happened.
-    pub fn take(&mut self, input: Input) -> Option<Effect> {
+    /// Handles an input.
+    pub fn handle(&mut self, input: ScreenInput) -> Option<Effect> {
         match input {
-            Input::Key(event) => return self.press(event),
-            Input::Mouse(event) => return self.point(event),
-            Input::Resize(size) => {
+            ScreenInput::Key(event) => return self.handle_key(event),
+            ScreenInput::Mouse(event) => return self.handle_mouse(event),
+            ScreenInput::Resize(size) => {
                 self.size = size;
-                self.settle();
+                self.place_cursor();
             }
-            Input::Told(Told::News(news)) => self.learn(news),
-            Input::Told(Told::Rules(rules)) => self.rules = rules,
-            Input::Told(Told::Said(text) | Told::Ended(text)) | Input::Said(text) => {
-                self.said = Some(text);
+            ScreenInput::Feed(FeedEvent::Update(update)) => self.apply_update(update),
+            ScreenInput::Feed(FeedEvent::Rules(rules)) => self.rules = rules,
+            ScreenInput::Feed(FeedEvent::Message(text) | FeedEvent::Ended(text))
+            | ScreenInput::Message(text) => {
+                self.message = Some(text);
             }
         }
         None
     }
 
-    /// Takes in a reading. What stands still keeps the one that it has, but may be told more of it.
-    fn learn(&mut self, news: Arc<News>) {
-        let is_again = self.begun && self.news.rates.sample.at == news.rates.sample.at;
-        if self.view.frozen && self.begun && !std::mem::take(&mut self.sought) && !is_again {
+    /// Takes an update. A frozen screen takes only updates of the same sample and after a seek.
+    fn apply_update(&mut self, update: Arc<Update>) {
+        let is_again = self.has_data && self.update.rates.sample.at == update.rates.sample.at;
+        if self.view.frozen && self.has_data && !std::mem::take(&mut self.seek_pending) && !is_again
+        {
             return;
         }
-        self.news = news;
-        self.begun = true;
-        self.heed();
-        self.arrange();
+        self.update = update;
+        self.has_data = true;
+        self.show_notes();
+        self.rebuild_rows();
         if is_again {
             return;
         }
         let mut trends = std::mem::take(&mut self.trends);
-        trends.learn(&self.news, self.seen());
+        trends.record(&self.update, self.visible_processes());
         self.trends = trends;
     }
 
-    /// Says aloud, once, what a reading has to tell: why it is not a better one, what is missing.
-    /// All of it stands with the probes.
-    fn heed(&mut self) {
-        let words = |text: &str| text.split(|it: char| it.is_ascii_digit()).collect::<String>();
-        let notes = &self.news.rates.sample.notes;
-        let new: Vec<&Note> =
-            notes.iter().filter(|it| !self.told.contains(&words(&it.text))).collect();
+    /// Shows new notes of a sample as a message, each once. The panel of the probes lists all.
+    fn show_notes(&mut self) {
+        let without_digits =
+            |text: &str| text.split(|it: char| it.is_ascii_digit()).collect::<String>();
+        let notes = &self.update.rates.sample.notes;
+        let new: Vec<&Note> = notes
+            .iter()
+            .filter(|it| !self.shown_notes.contains(&without_digits(&it.text)))
+            .collect();
         let Some(first) = new.first() else { return };
         let more = if new.len() > 1 {
             format!("  (and {} more: p)", new.len() - 1)
         } else {
             String::new()
         };
-        let said = format!("{}{more}", first.text);
-        let told: Vec<String> = new.iter().map(|it| words(&it.text)).collect();
-        // What counts differently each time would fill it: it begins anew then.
-        if self.told.len() > MOST_NOTES {
-            self.told.clear();
+        let message = format!("{}{more}", first.text);
+        let shown: Vec<String> = new.iter().map(|it| without_digits(&it.text)).collect();
+        // Notes that differ each time would fill the set without limit.
+        if self.shown_notes.len() > MOST_NOTES {
+            self.shown_notes.clear();
         }
-        self.told.extend(told);
-        self.said = Some(said);
+        self.shown_notes.extend(shown);
+        self.message = Some(message);
     }
 
-    /// Makes the rows anew, because a reading came or something else shall be shown.
-    pub(super) fn arrange(&mut self) {
-        self.rows = row::rows(&self.news.rates, &self.view);
-        self.settle();
+    /// Builds the rows again, after an update or a change of the view.
+    pub(super) fn rebuild_rows(&mut self) {
+        self.rows = row::rows(&self.update.rates, &self.view);
+        self.place_cursor();
     }
 
-    /// Puts the bar where it belongs.
-    fn settle(&mut self) {
+    /// Updates the position of the selected row.
+    fn place_cursor(&mut self) {
         let page = usize::from(self.areas().map_or(0, |areas| areas.rows.height));
-        self.cursor.settle(&self.rows, &self.news.rates, page);
+        self.cursor.update(&self.rows, &self.update.rates, page);
     }
 
-    /// Where everything is; nothing, if the terminal is too small.
+    /// The areas of the screen; `None` if the terminal is too small.
     pub fn areas(&self) -> Option<Areas> {
         areas(self)
     }
@@ -232,41 +237,41 @@ impl State {
         self.view.columns.clone().unwrap_or_else(|| column::by_width(self.size.width))
     }
 
-    /// The process under the bar.
-    pub fn chosen(&self) -> Option<&Process> {
-        match self.rows.get(self.cursor.at)?.of {
-            Of::Process(place) => self.news.rates.sample.processes.get(place),
-            Of::Group(_) => None,
+    /// The selected process.
+    pub fn selected(&self) -> Option<&Process> {
+        match self.rows.get(self.cursor.index)?.source {
+            RowSource::Process(index) => self.update.rates.sample.processes.get(index),
+            RowSource::Group(_) => None,
         }
     }
 
-    /// The processes that can be seen.
-    fn seen(&self) -> impl Iterator<Item = &Process> {
+    /// The visible processes.
+    fn visible_processes(&self) -> impl Iterator<Item = &Process> {
         let page = usize::from(self.areas().map_or(0, |areas| areas.rows.height));
-        self.rows.iter().skip(self.cursor.top).take(page).filter_map(|row| match row.of {
-            Of::Process(place) => self.news.rates.sample.processes.get(place),
-            Of::Group(_) => None,
+        self.rows.iter().skip(self.cursor.top).take(page).filter_map(|row| match row.source {
+            RowSource::Process(index) => self.update.rates.sample.processes.get(index),
+            RowSource::Group(_) => None,
         })
     }
 
-    /// What must be read for what is shown.
-    pub fn demand(&self) -> Demand {
+    /// What must be read for the current screen.
+    pub fn view_query(&self) -> ViewQuery {
         let view = &self.view;
         let condition = view.condition.as_ref().map(|it| &it.expression);
-        // A tree and a condition look at everybody, groups too.
-        let some = condition.is_none() && !view.tree && view.by.is_none();
-        // In steps, so that not every line scrolled is another demand.
+        // Conditions, trees and groups need all processes.
+        let is_plain = condition.is_none() && !view.tree && view.group_by.is_none();
+        // In steps, so that not every scrolled line changes the query.
         let needed = (self.cursor.top + usize::from(self.size.height)) / MORE_ROWS + 2;
         let top = u32::try_from(needed * MORE_ROWS).unwrap_or(u32::MAX);
-        let focus = self.tab.and_then(|tab| Some((self.chosen()?.id, tab)));
-        Demand {
-            every: view.every,
-            fields: demand::fields(&self.columns(), view.order, condition),
+        let focus = self.tab.and_then(|tab| Some((self.selected()?.id, tab)));
+        ViewQuery {
+            every: view.period,
+            fields: view_query::fields(&self.columns(), view.order, condition),
             order: view.order,
-            by: view.by,
-            top: some.then_some(top),
+            group_by: view.group_by,
+            top: is_plain.then_some(top),
             focus,
-            frozen: view.frozen && self.begun,
+            frozen: view.frozen && self.has_data,
         }
     }
 }

@@ -1,65 +1,71 @@
-//! What the mouse does: the wheel moves the bar, a click chooses a row, a column to sort by, a
-//! page of the details, a key in the last line, an entry of a list.
+//! The mouse: the wheel moves the cursor; a click selects a row, a sort column, a page of the
+//! details, a key in the last line, or an entry of a list.
 
-use super::menu::Picked;
-use super::{Effect, Panel, State};
+use super::menu::MenuResult;
+use super::{Effect, Panel, ScreenState};
 use crate::draw::hit;
-use crate::draw::hit::Hit;
+use crate::draw::hit::ClickTarget;
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use monitor_sampling::order::Order;
 
-impl State {
-    /// Takes what the mouse did.
-    pub(super) fn point(&mut self, event: MouseEvent) -> Option<Effect> {
+impl ScreenState {
+    /// Handles a mouse event.
+    pub(super) fn handle_mouse(&mut self, event: MouseEvent) -> Option<Effect> {
         match event.kind {
-            MouseEventKind::ScrollDown => self.roll(true),
-            MouseEventKind::ScrollUp => self.roll(false),
+            MouseEventKind::ScrollDown => self.scroll(true),
+            MouseEventKind::ScrollUp => self.scroll(false),
             MouseEventKind::Down(MouseButton::Left) => {
-                return self.click(hit::at(self, event.column, event.row)?);
+                return self.click(hit::click_target(self, event.column, event.row)?);
             }
             _ => {}
         }
         None
     }
 
-    fn roll(&mut self, down: bool) {
+    fn scroll(&mut self, down: bool) {
         match &mut self.panel {
             Panel::None => self.wheel(down),
             Panel::Menu(menu) => {
-                let last = menu.left().count().saturating_sub(1);
-                menu.at = if down { (menu.at + 1).min(last) } else { menu.at.saturating_sub(1) };
+                let last = menu.matching().count().saturating_sub(1);
+                menu.selected_index = if down {
+                    (menu.selected_index + 1).min(last)
+                } else {
+                    menu.selected_index.saturating_sub(1)
+                };
             }
             Panel::Help(line) | Panel::Probes(line) => {
                 *line = if down { line.saturating_add(1) } else { line.saturating_sub(1) };
             }
-            Panel::Prompt(_) | Panel::Ask(_) => {}
+            Panel::Prompt(_) | Panel::Confirm(_) => {}
         }
     }
 
-    fn click(&mut self, hit: Hit) -> Option<Effect> {
+    fn click(&mut self, hit: ClickTarget) -> Option<Effect> {
         match hit {
-            Hit::Row(at) => {
-                // A second click on the same row opens it.
-                let again = at == self.cursor.at && self.cursor.on.is_some();
-                self.go(at);
+            ClickTarget::Row(at) => {
+                // A second click on the same row opens the details.
+                let again = at == self.cursor.index && self.cursor.row.is_some();
+                self.select(at);
                 if again {
-                    return self.act(crate::key::Action::Details);
+                    return self.perform(crate::key::Action::Details);
                 }
             }
-            Hit::Column(field) if Order::possible(field) => self.sort_by(field),
-            Hit::Column(_) => self.said = Some("rows cannot be sorted by this column".into()),
-            Hit::Tab(tab) => self.tab = Some(tab),
-            Hit::Key(action) => return self.act(action),
-            Hit::Entry(at) => {
+            ClickTarget::Column(field) if Order::is_sortable(field) => self.sort_by(field),
+            ClickTarget::Column(_) => {
+                self.message = Some("rows cannot be sorted by this column".into())
+            }
+            ClickTarget::Tab(tab) => self.tab = Some(tab),
+            ClickTarget::Key(action) => return self.perform(action),
+            ClickTarget::Entry(at) => {
                 if let Panel::Menu(mut menu) = std::mem::take(&mut self.panel) {
-                    menu.at = at;
-                    match menu.picked() {
-                        Picked::Choice(choice) => return self.chose(menu, choice),
-                        Picked::Moved | Picked::Closed => self.open(menu),
+                    menu.selected_index = at;
+                    match menu.selected() {
+                        MenuResult::Choice(choice) => return self.apply_choice(menu, choice),
+                        MenuResult::Moved | MenuResult::Closed => self.open(menu),
                     }
                 }
             }
-            Hit::Beside => self.panel = Panel::None,
+            ClickTarget::Beside => self.panel = Panel::None,
         }
         None
     }

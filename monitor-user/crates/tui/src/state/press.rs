@@ -1,37 +1,37 @@
-//! What a key does.
+//! Key events.
 
 use super::menu::Menu;
 use super::prompt::{self, Prompt};
-use super::{Effect, PACE, Panel, State};
+use super::{Effect, PERIODS, Panel, ScreenState};
 use crate::key;
 use crate::key::Action;
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use monitor_sampling::order::{Direction, Order};
 
-/// More lines than any box has: who draws it stops at its last.
+/// More lines than any panel has; drawing stops at the last line.
 const LINES: u16 = 400;
-/// Lines that the wheel moves.
+/// Rows per step of the wheel.
 const WHEEL: usize = 3;
 
-impl State {
-    /// Takes a key: of what is open, else of the table of keys.
-    pub(super) fn press(&mut self, event: KeyEvent) -> Option<Effect> {
+impl ScreenState {
+    /// Handles a key: of the open panel, else of the key bindings.
+    pub(super) fn handle_key(&mut self, event: KeyEvent) -> Option<Effect> {
         if event.kind == KeyEventKind::Release {
             return None;
         }
-        self.said = None;
+        self.message = None;
         match std::mem::take(&mut self.panel) {
-            Panel::None => self.act(key::action(event)?),
+            Panel::None => self.perform(key::action(event)?),
             Panel::Help(line) => self.page_through(Panel::Help, line, event),
             Panel::Probes(line) => self.page_through(Panel::Probes, line, event),
-            Panel::Menu(menu) => self.choose(menu, event),
-            Panel::Prompt(prompt) => self.type_in(prompt, event),
-            Panel::Ask(act) => self.answer(act, event),
+            Panel::Menu(menu) => self.menu_key(menu, event),
+            Panel::Prompt(prompt) => self.prompt_key(prompt, event),
+            Panel::Confirm(act) => self.answer_confirm(act, event),
         }
     }
 
-    /// Does what a key asks for.
-    pub(super) fn act(&mut self, action: Action) -> Option<Effect> {
+    /// Performs the action of a key.
+    pub(super) fn perform(&mut self, action: Action) -> Option<Effect> {
         match action {
             Action::Quit => return Some(Effect::Quit),
             Action::Suspend => return Some(Effect::Suspend),
@@ -43,12 +43,12 @@ impl State {
             Action::Help => self.panel = Panel::Help(0),
             Action::Probes => self.panel = Panel::Probes(0),
             Action::Back => self.back(),
-            Action::Up => self.go(self.cursor.at.saturating_sub(1)),
-            Action::Down => self.go(self.cursor.at + 1),
-            Action::PageUp => self.go(self.cursor.at.saturating_sub(self.page())),
-            Action::PageDown => self.go(self.cursor.at + self.page()),
-            Action::First => self.cursor.release(),
-            Action::Last => self.go(usize::MAX),
+            Action::Up => self.select(self.cursor.index.saturating_sub(1)),
+            Action::Down => self.select(self.cursor.index + 1),
+            Action::PageUp => self.select(self.cursor.index.saturating_sub(self.page())),
+            Action::PageDown => self.select(self.cursor.index + self.page()),
+            Action::First => self.cursor.reset(),
+            Action::Last => self.select(usize::MAX),
             Action::Left => self.view.left = self.view.left.saturating_sub(1),
             Action::Right => {
                 self.view.left = (self.view.left + 1).min(self.columns().len().saturating_sub(1));
@@ -62,36 +62,36 @@ impl State {
             Action::SortRight => self.sort_beside(1),
             Action::Reverse => self.reverse(),
             Action::Tree => {
-                self.view.tree = !self.view.tree && self.view.by.is_none();
-                self.arrange();
+                self.view.tree = !self.view.tree && self.view.group_by.is_none();
+                self.rebuild_rows();
             }
             Action::Freeze => self.view.frozen = !self.view.frozen,
-            Action::Slower => self.view.every = (self.view.every * 2).min(PACE[1]),
-            Action::Faster => self.view.every = (self.view.every / 2).max(PACE[0]),
+            Action::Slower => self.view.period = (self.view.period * 2).min(PERIODS[1]),
+            Action::Faster => self.view.period = (self.view.period / 2).max(PERIODS[0]),
             Action::Details => self.details(),
-            Action::NextTab => self.turn(1),
-            Action::PreviousTab => self.turn(-1),
-            Action::Stop | Action::Continue | Action::Nice => self.ask(action),
+            Action::NextTab => self.change_tab(1),
+            Action::PreviousTab => self.change_tab(-1),
+            Action::Stop | Action::Continue | Action::Nice => self.confirm(action),
         }
         None
     }
 
-    /// Another time: what was before it is no history of it, and is shown though all stands still.
+    /// Seeks: drops the histories, and lets a frozen screen take the next update.
     fn seek(&mut self, steps: i64) -> Effect {
-        if self.news.place.is_some() {
+        if self.update.playback.is_some() {
             self.trends = Default::default();
-            self.sought = true;
+            self.seek_pending = true;
         }
         Effect::Seek(steps)
     }
 
-    /// Closes what is open, the last thing first.
+    /// Closes the details, else removes the condition, else the grouping.
     fn back(&mut self) {
         if self.tab.take().is_some() {
-            self.settle();
+            self.place_cursor();
         } else if self.view.condition.take().is_some() {
-            self.arrange();
-        } else if self.view.by.take().is_some() {
+            self.rebuild_rows();
+        } else if self.view.group_by.take().is_some() {
             self.leave_groups();
         }
     }
@@ -100,32 +100,32 @@ impl State {
         self.areas().map_or(1, |areas| areas.rows.height.into())
     }
 
-    /// Puts the bar on a row.
-    pub(super) fn go(&mut self, at: usize) {
-        self.cursor.put(at, &self.rows, &self.news.rates);
-        self.settle();
+    /// Selects a row.
+    pub(super) fn select(&mut self, at: usize) {
+        self.cursor.move_to(at, &self.rows, &self.update.rates);
+        self.place_cursor();
     }
 
-    /// Moves the bar by the wheel.
+    /// Moves the cursor by the wheel.
     pub(super) fn wheel(&mut self, down: bool) {
-        let at = self.cursor.at;
-        self.go(if down { at + WHEEL } else { at.saturating_sub(WHEEL) });
+        let at = self.cursor.index;
+        self.select(if down { at + WHEEL } else { at.saturating_sub(WHEEL) });
     }
 
     fn ask_for_condition(&mut self) {
         let now = self.view.condition.clone();
         let text = now.as_ref().map(|it| it.text.clone()).unwrap_or_default();
-        self.panel = Panel::Prompt(Prompt::new(prompt::Purpose::Filter(now), &text));
+        self.panel = Panel::Prompt(Prompt::new(prompt::PromptPurpose::Filter(now), &text));
     }
 
     fn ask_for_event(&mut self) {
         if let Some((id, name)) = self.target() {
-            let purpose = prompt::Purpose::Watch(id, name);
+            let purpose = prompt::PromptPurpose::Watch(id, name);
             self.panel = Panel::Prompt(Prompt::new(purpose, "call "));
         }
     }
 
-    /// Sorts by a field; once more by the same turns the order round.
+    /// Sorts by a field; the same field again reverses the order.
     pub(super) fn sort_by(&mut self, field: monitor_model::field::ProcessField) {
         if self.view.order.field == field {
             return self.reverse();
@@ -135,7 +135,7 @@ impl State {
             _ => Direction::Descending,
         };
         self.view.order = Order { field, direction };
-        self.arrange();
+        self.rebuild_rows();
     }
 
     fn reverse(&mut self) {
@@ -144,12 +144,12 @@ impl State {
             Direction::Ascending => Direction::Descending,
             Direction::Descending => Direction::Ascending,
         };
-        self.arrange();
+        self.rebuild_rows();
     }
 
     fn sort_beside(&mut self, step: isize) {
         let columns: Vec<_> =
-            self.columns().into_iter().filter(|it| Order::possible(*it)).collect();
+            self.columns().into_iter().filter(|it| Order::is_sortable(*it)).collect();
         let now = columns.iter().position(|it| *it == self.view.order.field).unwrap_or(0);
         let next = now.saturating_add_signed(step).min(columns.len().saturating_sub(1));
         if next != now {
@@ -157,32 +157,32 @@ impl State {
         }
     }
 
-    /// Opens or closes the details. Those of a group are its processes.
+    /// Opens or closes the details, or shows the processes of a group.
     fn details(&mut self) {
-        if self.view.by.is_some() {
+        if self.view.group_by.is_some() {
             return self.enter_group();
         }
         self.tab = match self.tab {
             Some(_) => None,
             None if self.rows.is_empty() => None,
             None => {
-                // From now on it is this process, whatever becomes the first row.
-                self.go(self.cursor.at);
+                // Select the process, so that the details stay on it when the order changes.
+                self.select(self.cursor.index);
                 Some(super::Tab::Overview)
             }
         };
-        self.settle();
+        self.place_cursor();
     }
 
-    fn turn(&mut self, step: isize) {
+    fn change_tab(&mut self, step: isize) {
         match self.tab {
             Some(tab) => self.tab = Some(tab.beside(step)),
-            None if self.view.by.is_none() => self.details(),
+            None if self.view.group_by.is_none() => self.details(),
             None => {}
         }
     }
 
-    /// Scrolls a box of lines, or closes it.
+    /// Scrolls a panel of lines, or closes it.
     fn page_through(&mut self, of: fn(u16) -> Panel, line: u16, event: KeyEvent) -> Option<Effect> {
         let page = self.size.height / 2;
         let line = match event.code {
@@ -197,7 +197,7 @@ impl State {
         None
     }
 
-    /// Any key closes it; the one that ends all ends all.
+    /// Closes the panel; Ctrl-C quits.
     fn close_on(&mut self, event: KeyEvent) -> Option<Effect> {
         let ends =
             event.code == KeyCode::Char('c') && event.modifiers.contains(KeyModifiers::CONTROL);

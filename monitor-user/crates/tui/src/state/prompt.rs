@@ -1,123 +1,132 @@
-//! A line that is being typed: a condition, or a nice value.
+//! The prompt: a line in which a condition, a nice value or an event is typed.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use monitor_model::id::Identity;
 use monitor_sampling::expression;
-use monitor_sampling::expression::{Expression, Fault};
+use monitor_sampling::expression::{Expression, ParseError};
 
-/// What is being typed.
+/// What a prompt is for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Purpose {
-    /// A condition; the one before is kept, in case this is given up.
+pub enum PromptPurpose {
+    /// A condition; the previous one is restored when the prompt is cancelled.
     Filter(Option<super::Condition>),
     /// The nice value of a process.
     Nice(Identity, String),
-    /// What is watched in a process.
+    /// The event of a rule on a process.
     Watch(Identity, String),
 }
 
-/// A line that is being typed.
+/// A prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
-    /// For what.
-    pub purpose: Purpose,
-    /// What was typed until now.
+    /// What it is for.
+    pub purpose: PromptPurpose,
+    /// The typed text.
     pub text: String,
-    /// Bytes before the cursor.
-    pub at: usize,
+    /// The position of the cursor, in bytes.
+    pub cursor: usize,
 }
 
-/// What a key did to it.
+/// The result of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Typed {
+pub enum PromptResult {
     /// The text may have changed.
     Edited,
-    /// It is as it shall be.
+    /// The text was confirmed.
     Done,
-    /// It is given up.
-    GivenUp,
+    /// The prompt was cancelled.
+    Cancelled,
 }
 
 impl Prompt {
-    /// With a text to begin with.
-    pub fn new(purpose: Purpose, text: &str) -> Self {
-        Self { purpose, text: text.to_owned(), at: text.len() }
+    /// A prompt with an initial text.
+    pub fn new(purpose: PromptPurpose, text: &str) -> Self {
+        Self { purpose, text: text.to_owned(), cursor: text.len() }
     }
 
-    /// What the text means, if it is a condition; an empty one is none.
-    pub fn condition(&self) -> Option<Result<Expression, Fault>> {
-        let asked = matches!(self.purpose, Purpose::Filter(_)) && !self.text.trim().is_empty();
-        asked.then(|| expression::parse(&self.text))
+    /// The parsed condition; `None` if the text is empty or not a condition.
+    pub fn condition(&self) -> Option<Result<Expression, ParseError>> {
+        let is_condition =
+            matches!(self.purpose, PromptPurpose::Filter(_)) && !self.text.trim().is_empty();
+        is_condition.then(|| expression::parse(&self.text))
     }
 
-    /// The nice value that the text means.
-    pub fn nice(&self) -> Result<i32, Fault> {
-        let wrong = || Fault { at: 0, message: "a whole number from -20 to 19".into() };
+    /// The nice value of the text.
+    ///
+    /// # Errors
+    ///
+    /// When it is not a number from -20 to 19.
+    pub fn nice(&self) -> Result<i32, ParseError> {
+        let wrong =
+            || ParseError { at: 0, message: "expected a whole number from -20 to 19".into() };
         let number = self.text.trim().parse().map_err(|_| wrong())?;
         if (-20..=19).contains(&number) { Ok(number) } else { Err(wrong()) }
     }
 
-    /// What is wrong with the text.
-    pub fn fault(&self) -> Option<Fault> {
+    /// The error in the text.
+    pub fn fault(&self) -> Option<ParseError> {
         match self.purpose {
-            Purpose::Filter(_) => self.condition()?.err(),
-            Purpose::Nice(..) if self.text.trim().is_empty() => None,
-            Purpose::Nice(..) => self.nice().err(),
-            // Whoever watches says what he does not know.
-            Purpose::Watch(..) => None,
+            PromptPurpose::Filter(_) => self.condition()?.err(),
+            PromptPurpose::Nice(..) if self.text.trim().is_empty() => None,
+            PromptPurpose::Nice(..) => self.nice().err(),
+            // The source of the rules checks the event.
+            PromptPurpose::Watch(..) => None,
         }
     }
 
-    /// Takes a key.
-    pub fn press(&mut self, event: KeyEvent) -> Typed {
+    /// Handles a key.
+    pub fn press(&mut self, event: KeyEvent) -> PromptResult {
         let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
         match event.code {
-            KeyCode::Enter => return Typed::Done,
-            KeyCode::Esc => return Typed::GivenUp,
-            KeyCode::Char('c' | 'g') if ctrl => return Typed::GivenUp,
+            KeyCode::Enter => return PromptResult::Done,
+            KeyCode::Esc => return PromptResult::Cancelled,
+            KeyCode::Char('c' | 'g') if ctrl => return PromptResult::Cancelled,
             KeyCode::Char('u') if ctrl => self.cut(0),
-            KeyCode::Char('w') if ctrl => self.cut(self.word()),
-            KeyCode::Char('a') if ctrl => self.at = 0,
-            KeyCode::Char('e') if ctrl => self.at = self.text.len(),
+            KeyCode::Char('w') if ctrl => self.cut(self.word_start()),
+            KeyCode::Char('a') if ctrl => self.cursor = 0,
+            KeyCode::Char('e') if ctrl => self.cursor = self.text.len(),
             KeyCode::Char(letter) if !ctrl => self.insert(letter),
             KeyCode::Backspace => self.cut(self.before()),
             KeyCode::Delete => {
                 let end = self.after();
-                self.text.replace_range(self.at..end, "");
+                self.text.replace_range(self.cursor..end, "");
             }
-            KeyCode::Left => self.at = self.before(),
-            KeyCode::Right => self.at = self.after(),
-            KeyCode::Home => self.at = 0,
-            KeyCode::End => self.at = self.text.len(),
+            KeyCode::Left => self.cursor = self.before(),
+            KeyCode::Right => self.cursor = self.after(),
+            KeyCode::Home => self.cursor = 0,
+            KeyCode::End => self.cursor = self.text.len(),
             _ => {}
         }
-        Typed::Edited
+        PromptResult::Edited
     }
 
     fn insert(&mut self, letter: char) {
         if self.text.len() + letter.len_utf8() <= expression::LONGEST && !letter.is_control() {
-            self.text.insert(self.at, letter);
-            self.at += letter.len_utf8();
+            self.text.insert(self.cursor, letter);
+            self.cursor += letter.len_utf8();
         }
     }
 
-    /// Removes what stands between there and the cursor.
+    /// Removes the text from there to the cursor.
     fn cut(&mut self, from: usize) {
-        self.text.replace_range(from..self.at, "");
-        self.at = from;
+        self.text.replace_range(from..self.cursor, "");
+        self.cursor = from;
     }
 
     fn before(&self) -> usize {
-        self.text[..self.at].char_indices().next_back().map_or(0, |(at, _)| at)
+        self.text[..self.cursor].char_indices().next_back().map_or(0, |(at, _)| at)
     }
 
     fn after(&self) -> usize {
-        self.text[self.at..].chars().next().map_or(self.at, |it| self.at + it.len_utf8())
+        self.text[self.cursor..]
+            .chars()
+            .next()
+            .map_or(self.cursor, |it| self.cursor + it.len_utf8())
     }
 
-    /// Where the word before the cursor begins.
-    fn word(&self) -> usize {
-        let trimmed = self.text[..self.at].trim_end();
+    /// The start of the word before the cursor.
+    fn word_start(&self) -> usize {
+        let trimmed = self.text[..self.cursor].trim_end();
         trimmed.rfind(' ').map_or(0, |at| at + 1)
     }
 }
@@ -127,7 +136,7 @@ mod tests {
     use super::*;
 
     fn typed(keys: &[KeyCode]) -> Prompt {
-        let mut prompt = Prompt::new(Purpose::Filter(None), "");
+        let mut prompt = Prompt::new(PromptPurpose::Filter(None), "");
         for key in keys {
             let _ = prompt.press(KeyEvent::new(*key, KeyModifiers::NONE));
         }
@@ -135,23 +144,25 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_any_length_are_typed_and_taken_back() {
+    fn characters_of_any_length_are_typed_and_deleted() {
         use KeyCode::{Backspace, Char, Delete, Home, Left};
         let it = typed(&[Char('a'), Char('é'), Char('b'), Left, Backspace, Home, Delete]);
-        assert_eq!((it.text.as_str(), it.at), ("b", 0));
+        assert_eq!((it.text.as_str(), it.cursor), ("b", 0));
     }
 
     #[test]
-    fn a_mistake_is_known_while_it_is_typed() {
-        let it = Prompt::new(Purpose::Filter(None), "cpu >");
+    fn an_error_is_known_while_typing() {
+        let it = Prompt::new(PromptPurpose::Filter(None), "cpu >");
         assert_eq!(it.fault().map(|fault| fault.at), Some(5));
         assert_eq!(typed(&[]).fault(), None);
     }
 
     #[test]
     fn a_nice_value_has_its_range() {
-        let of = |text| Prompt::new(Purpose::Nice(Identity::default(), String::new()), text).nice();
-        assert_eq!(of("-20"), Ok(-20));
-        assert!(of("20").is_err() && of("x").is_err());
+        let nice = |text| {
+            Prompt::new(PromptPurpose::Nice(Identity::default(), String::new()), text).nice()
+        };
+        assert_eq!(nice("-20"), Ok(-20));
+        assert!(nice("20").is_err() && nice("x").is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! The rows of the table: those that fit the condition, in order, as a list, a tree or groups.
+//! The rows of the table: those that match the condition, in order, as a list, a tree or groups.
 //!
-//! In: rates, and what the user chose. Out: places in the sample, so that nothing is copied.
+//! In: rates and the view. Out: indices into the sample, so that nothing is copied.
 
 use super::View;
-use super::tree::{self, Stem};
+use super::tree::{self, TreePos};
 use monitor_model::field::ProcessField;
 use monitor_model::id::Identity;
 use monitor_model::rates::Rates;
@@ -12,59 +12,59 @@ use monitor_sampling::order;
 use monitor_sampling::order::Order;
 use std::sync::Arc;
 
-/// A row.
+/// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Row {
-    /// Of what.
-    pub of: Of,
-    /// Whether it came or went.
-    pub mark: Mark,
-    /// Where it stands in the tree.
-    pub stem: Stem,
+pub struct ScreenRow {
+    /// What it shows.
+    pub source: RowSource,
+    /// Whether it is new or has ended.
+    pub mark: RowMark,
+    /// Its position in the tree.
+    pub tree: TreePos,
 }
 
-/// What a row is of, by its place.
+/// What a row shows, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum RowSource {
     /// A process of the sample.
     Process(usize),
-    /// A group of it.
+    /// A group of the sample.
     Group(usize),
 }
 
-/// What happened to a row since the reading before.
+/// The change of a row since the previous reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// It was there and is there.
+pub enum RowMark {
+    /// No change.
     None,
-    /// It came.
+    /// The process is new.
     New,
-    /// It went.
+    /// The process has ended.
     Gone,
 }
 
-/// What a row is of, for ever.
+/// The identity of a row.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Key {
+pub enum RowId {
     /// A process.
     Process(Identity),
     /// A group, by its name.
     Group(Arc<str>),
 }
 
-/// What a row is of, for ever.
-pub fn key(row: &Row, rates: &Rates) -> Option<Key> {
-    match row.of {
-        Of::Process(place) => Some(Key::Process(rates.sample.processes.get(place)?.id)),
-        Of::Group(place) => {
-            let group = rates.groups.as_ref()?.groups.get(place)?;
-            Some(Key::Group(Arc::clone(&group.name)))
+/// The identity of a row.
+pub fn row_id(row: &ScreenRow, rates: &Rates) -> Option<RowId> {
+    match row.source {
+        RowSource::Process(index) => Some(RowId::Process(rates.sample.processes.get(index)?.id)),
+        RowSource::Group(index) => {
+            let group = rates.groups.as_ref()?.groups.get(index)?;
+            Some(RowId::Group(Arc::clone(&group.name)))
         }
     }
 }
 
 /// The rows of a reading.
-pub fn rows(rates: &Rates, view: &View) -> Vec<Row> {
+pub fn rows(rates: &Rates, view: &View) -> Vec<ScreenRow> {
     let order = match rates.interval {
         Some(_) => view.order,
         None => view.order.without_rates(),
@@ -73,60 +73,64 @@ pub fn rows(rates: &Rates, view: &View) -> Vec<Row> {
         let groups = grouped.groups.iter().enumerate();
         let admitted =
             groups.filter(|(_, it)| view.condition.iter().all(|its| its.expression.admits(*it)));
-        let keys = admitted.map(|(place, group)| order.key_of(&group.row, place)).collect();
-        return sorted(keys).map(|place| plain(Of::Group(place), Mark::None)).collect();
+        let keys = admitted.map(|(index, group)| order.key_of(&group.row, index)).collect();
+        return sorted(keys).map(|index| plain(RowSource::Group(index), RowMark::None)).collect();
     }
     let processes = &rates.sample.processes;
     if view.tree {
         let admits = |it: &Process| view.condition.iter().all(|its| its.expression.admits(it));
         let in_order: Vec<_> = sorted(keys(processes, order, &|_| true)).collect();
         let found = tree::tree(processes, &in_order, &admits);
-        let row = |(place, stem)| Row {
-            of: Of::Process(place),
-            mark: mark(&processes[place], rates),
-            stem,
+        let row = |(index, tree)| ScreenRow {
+            source: RowSource::Process(index),
+            mark: mark(&processes[index], rates),
+            tree,
         };
         return found.into_iter().map(row).collect();
     }
     let admits = |it: &Process| view.condition.iter().all(|its| its.expression.admits(it));
-    let places = sorted(keys(processes, order, &admits));
-    places.map(|place| plain(Of::Process(place), mark(&processes[place], rates))).collect()
+    let indices = sorted(keys(processes, order, &admits));
+    indices.map(|index| plain(RowSource::Process(index), mark(&processes[index], rates))).collect()
 }
 
-fn plain(of: Of, mark: Mark) -> Row {
-    Row { of, mark, stem: Stem::default() }
+fn plain(source: RowSource, mark: RowMark) -> ScreenRow {
+    ScreenRow { source, mark, tree: TreePos::default() }
 }
 
-fn keys(processes: &[Process], order: Order, admits: &dyn Fn(&Process) -> bool) -> Vec<order::Key> {
+fn keys(
+    processes: &[Process],
+    order: Order,
+    admits: &dyn Fn(&Process) -> bool,
+) -> Vec<order::SortKey> {
     let admitted = processes.iter().enumerate().filter(|(_, it)| admits(it));
-    admitted.map(|(place, it)| order.key(it, place)).collect()
+    admitted.map(|(index, it)| order.key(it, index)).collect()
 }
 
-fn sorted(mut keys: Vec<order::Key>) -> impl Iterator<Item = usize> {
+fn sorted(mut keys: Vec<order::SortKey>) -> impl Iterator<Item = usize> {
     order::first(&mut keys, None);
     keys.into_iter().map(|key| key.2)
 }
 
-/// Whether a process came or went within the interval.
-fn mark(process: &Process, rates: &Rates) -> Mark {
+/// Whether a process started or ended within the interval.
+fn mark(process: &Process, rates: &Rates) -> RowMark {
     let before = rates.interval.map(|interval| rates.sample.at.boot.since(interval));
     match before {
-        _ if process.ended() => Mark::Gone,
-        Some(before) if process.id.start > before => Mark::New,
-        _ => Mark::None,
+        _ if process.ended() => RowMark::Gone,
+        Some(before) if process.id.start > before => RowMark::New,
+        _ => RowMark::None,
     }
 }
 
-/// How many there are, run, came and went.
+/// Counts of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// That live.
+    /// Not ended.
     pub living: usize,
-    /// Ready to run or running.
+    /// Running or runnable.
     pub running: usize,
-    /// Came.
+    /// Started since the previous reading.
     pub came: usize,
-    /// Went.
+    /// Ended since the previous reading.
     pub went: usize,
 }
 
@@ -137,9 +141,9 @@ pub fn counts(rates: &Rates) -> Counts {
         let state = process.row.get(ProcessField::State);
         counts.running += usize::from(state == Some(u64::from(b'R')));
         match mark(process, rates) {
-            Mark::Gone => counts.went += 1,
-            Mark::New => counts.came += 1,
-            Mark::None => {}
+            RowMark::Gone => counts.went += 1,
+            RowMark::New => counts.came += 1,
+            RowMark::None => {}
         }
         counts.living += usize::from(!process.ended());
     }

@@ -1,278 +1,280 @@
-//! What keys, mouse and readings do to the state.
+//! The effects of keys, mouse and updates on the state.
 
-use super::scene::{Scene, rules};
+use super::fixture::{Fixture, rules};
 use super::*;
-use crate::act::What;
+use crate::process_action::ActionKind;
 use crossterm::event::KeyCode::{Backspace, Char, Down, End, Enter, Esc, Home, Tab as TabKey, Up};
 
 const SIZE: (u16, u16) = (80, 24);
 
 #[track_caller]
-fn names(scene: &Scene, want: &str) {
-    assert_eq!(scene.names(), want);
+fn names(fixture: &Fixture, want: &str) {
+    assert_eq!(fixture.names(), want);
 }
 
 #[test]
-fn the_busiest_come_first_and_one_key_turns_that_round() {
-    let mut scene = Scene::after(2, SIZE);
-    names(&scene, "mpi_solver mpi_solver mpirun systemd sshd bash");
-    assert_eq!(scene.state.rows[0].of, Of::Process(4));
-    let _ = scene.types("r");
-    names(&scene, "bash sshd systemd mpirun mpi_solver mpi_solver");
+fn the_busiest_processes_come_first_and_a_key_reverses_the_order() {
+    let mut fixture = Fixture::after(2, SIZE);
+    names(&fixture, "mpi_solver mpi_solver mpirun systemd sshd bash");
+    assert_eq!(fixture.state.rows[0].source, RowSource::Process(4));
+    let _ = fixture.types("r");
+    names(&fixture, "bash sshd systemd mpirun mpi_solver mpi_solver");
 }
 
 #[test]
-fn who_came_and_who_went_is_marked_for_one_reading() {
-    let mut scene = Scene::after(3, SIZE);
-    let marks = |scene: &Scene| {
-        let rows = scene.state.rows.iter().filter(|row| row.mark != Mark::None);
-        rows.map(|row| (row.of, row.mark)).collect::<Vec<_>>().len()
+fn new_and_ended_processes_are_marked_for_one_reading() {
+    let mut fixture = Fixture::after(3, SIZE);
+    let marks = |fixture: &Fixture| {
+        let rows = fixture.state.rows.iter().filter(|row| row.mark != RowMark::None);
+        rows.map(|row| (row.source, row.mark)).collect::<Vec<_>>().len()
     };
-    assert_eq!(marks(&scene), 3, "make came, true came and went, sshd went");
-    let counts = row::counts(&scene.state.news.rates);
+    assert_eq!(marks(&fixture), 3, "make is new, true started and ended, sshd ended");
+    let counts = row::counts(&fixture.state.update.rates);
     assert_eq!((counts.living, counts.came, counts.went), (6, 1, 2));
-    scene.read(1);
-    assert_eq!(marks(&scene), 0);
+    fixture.read(1);
+    assert_eq!(marks(&fixture), 0);
 }
 
 #[test]
-fn the_bar_stays_with_its_process() {
-    let mut scene = Scene::after(2, SIZE);
-    let _ = scene.press(&[Down, Down]);
-    assert_eq!(scene.state.chosen().map(|it| it.id.pid.0), Some(300));
-    let _ = scene.types("r");
-    assert_eq!(scene.state.chosen().map(|it| it.id.pid.0), Some(300));
-    let _ = scene.press(&[End]);
-    assert_eq!(scene.state.cursor.at, 5);
-    let _ = scene.press(&[Home, Up]);
-    assert_eq!(scene.state.cursor.at, 0);
+fn the_cursor_stays_on_its_process() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let _ = fixture.press(&[Down, Down]);
+    assert_eq!(fixture.state.selected().map(|it| it.id.pid.0), Some(300));
+    let _ = fixture.types("r");
+    assert_eq!(fixture.state.selected().map(|it| it.id.pid.0), Some(300));
+    let _ = fixture.press(&[End]);
+    assert_eq!(fixture.state.cursor.index, 5);
+    let _ = fixture.press(&[Home, Up]);
+    assert_eq!(fixture.state.cursor.index, 0);
 }
 
 #[test]
-fn a_bar_on_somebody_who_goes_stays_where_it_is() {
-    let mut scene = Scene::after(3, SIZE);
-    let place = |scene: &Scene| {
-        let gone = |row: &Row| {
-            matches!(row.of, Of::Process(at)
-            if scene.state.news.rates.sample.processes[at].id.pid.0 == 100)
+fn the_cursor_keeps_its_index_when_its_process_ends() {
+    let mut fixture = Fixture::after(3, SIZE);
+    let index_of = |fixture: &Fixture| {
+        let gone = |row: &ScreenRow| {
+            matches!(row.source, RowSource::Process(at)
+            if fixture.state.update.rates.sample.processes[at].id.pid.0 == 100)
         };
-        scene.state.rows.iter().position(gone)
+        fixture.state.rows.iter().position(gone)
     };
-    let at = place(&scene).expect("it has just ended");
-    scene.state.go(at);
-    scene.read(1);
-    assert_eq!(place(&scene), None);
-    assert_eq!(scene.state.cursor.at, at.min(scene.state.rows.len() - 1));
-    assert!(scene.state.chosen().is_some_and(|it| it.id.pid.0 != 100));
+    let at = index_of(&fixture).expect("it has just ended");
+    fixture.state.select(at);
+    fixture.read(1);
+    assert_eq!(index_of(&fixture), None);
+    assert_eq!(fixture.state.cursor.index, at.min(fixture.state.rows.len() - 1));
+    assert!(fixture.state.selected().is_some_and(|it| it.id.pid.0 != 100));
 }
 
 #[test]
-fn a_low_screen_scrolls_with_the_bar() {
-    let mut scene = Scene::after(2, (80, 10));
-    let page = usize::from(scene.state.areas().expect("it fits").rows.height);
-    assert!(page < scene.state.rows.len());
-    let _ = scene.press(&[End]);
-    assert_eq!(scene.state.cursor.top, scene.state.rows.len() - page);
-    let _ = scene.press(&[Home]);
-    assert_eq!(scene.state.cursor.top, 0);
+fn a_low_screen_scrolls_with_the_cursor() {
+    let mut fixture = Fixture::after(2, (80, 10));
+    let page = usize::from(fixture.state.areas().expect("it fits").rows.height);
+    assert!(page < fixture.state.rows.len());
+    let _ = fixture.press(&[End]);
+    assert_eq!(fixture.state.cursor.top, fixture.state.rows.len() - page);
+    let _ = fixture.press(&[Home]);
+    assert_eq!(fixture.state.cursor.top, 0);
 }
 
 #[test]
-fn a_condition_holds_while_it_is_typed_and_esc_takes_it_back() {
-    let mut scene = Scene::after(2, SIZE);
-    let _ = scene.types("/cpu > 50");
-    names(&scene, "mpi_solver mpi_solver");
-    let _ = scene.types(" and x");
-    names(&scene, "");
-    let _ = scene.press(&[Esc]);
-    names(&scene, "mpi_solver mpi_solver mpirun systemd sshd bash");
+fn a_condition_applies_while_it_is_typed_and_esc_restores_the_previous_one() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let _ = fixture.types("/cpu > 50");
+    names(&fixture, "mpi_solver mpi_solver");
+    let _ = fixture.types(" and x");
+    names(&fixture, "");
+    let _ = fixture.press(&[Esc]);
+    names(&fixture, "mpi_solver mpi_solver mpirun systemd sshd bash");
 }
 
 #[test]
-fn a_mistake_changes_nothing_and_cannot_be_entered() {
-    let mut scene = Scene::after(2, SIZE);
-    let _ = scene.types("/comm ~ ssh");
-    names(&scene, "sshd");
-    let _ = scene.types(" or cpuu >");
-    names(&scene, "sshd");
-    let _ = scene.press(&[Enter]);
-    let Panel::Prompt(prompt) = &scene.state.panel else { panic!("it is still being typed") };
+fn an_invalid_condition_changes_nothing_and_cannot_be_confirmed() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let _ = fixture.types("/comm ~ ssh");
+    names(&fixture, "sshd");
+    let _ = fixture.types(" or cpuu >");
+    names(&fixture, "sshd");
+    let _ = fixture.press(&[Enter]);
+    let Panel::Prompt(prompt) = &fixture.state.panel else { panic!("expected a prompt") };
     assert_eq!(prompt.fault().map(|fault| fault.at), Some(14));
-    let _ = scene.press(&[Backspace; 10]);
-    let _ = scene.press(&[Enter]);
-    assert_eq!(scene.state.panel, Panel::None);
-    let _ = scene.press(&[Esc]);
-    assert_eq!(scene.state.view.condition, None);
+    let _ = fixture.press(&[Backspace; 10]);
+    let _ = fixture.press(&[Enter]);
+    assert_eq!(fixture.state.panel, Panel::None);
+    let _ = fixture.press(&[Esc]);
+    assert_eq!(fixture.state.view.condition, None);
 }
 
 #[test]
-fn a_tree_has_children_below_their_parents() {
-    let mut scene = Scene::after(2, SIZE);
-    let _ = scene.types("t");
-    names(&scene, "systemd sshd bash mpirun mpi_solver mpi_solver");
-    let depths: Vec<_> = scene.state.rows.iter().map(|row| row.stem.depth).collect();
+fn a_tree_lists_children_after_their_parents() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let _ = fixture.types("t");
+    names(&fixture, "systemd sshd bash mpirun mpi_solver mpi_solver");
+    let depths: Vec<_> = fixture.state.rows.iter().map(|row| row.tree.depth).collect();
     assert_eq!(depths, [0, 1, 2, 3, 4, 4]);
-    let _ = scene.types("/mpirun");
-    names(&scene, "systemd sshd bash mpirun");
+    let _ = fixture.types("/mpirun");
+    names(&fixture, "systemd sshd bash mpirun");
 }
 
 #[test]
-fn groups_are_added_up_and_opened() {
-    let mut scene = Scene::after(2, SIZE);
-    let _ = scene.types("guser");
-    let _ = scene.press(&[Enter]);
-    scene.read(2);
-    names(&scene, "hpc root");
-    let _ = scene.press(&[Enter]);
-    assert_eq!(scene.state.view.condition.as_ref().map(|it| &*it.text), Some("user = \"hpc\""));
-    scene.read(2);
-    names(&scene, "mpi_solver mpi_solver mpirun bash make");
+fn groups_can_be_opened() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let _ = fixture.types("guser");
+    let _ = fixture.press(&[Enter]);
+    fixture.read(2);
+    names(&fixture, "hpc root");
+    let _ = fixture.press(&[Enter]);
+    assert_eq!(fixture.state.view.condition.as_ref().map(|it| &*it.text), Some("user = \"hpc\""));
+    fixture.read(2);
+    names(&fixture, "mpi_solver mpi_solver mpirun bash make");
 }
 
 #[test]
-fn columns_are_chosen_and_only_they_are_read() {
-    let mut scene = Scene::after(1, SIZE);
-    let before = scene.state.demand();
+fn only_selected_columns_are_read() {
+    let mut fixture = Fixture::after(1, SIZE);
+    let before = fixture.state.view_query();
     assert!(!before.fields.contains(&ProcessField::Pss));
-    let _ = scene.types("cpss_bytes ");
-    let _ = scene.press(&[Esc]);
-    assert!(scene.state.columns().contains(&ProcessField::Pss));
-    assert!(scene.state.demand().fields.contains(&ProcessField::Pss));
-    assert_eq!(scene.state.columns().last(), Some(&ProcessField::Comm));
-    let _ = scene.types("cpss_bytes ");
-    assert!(!scene.state.columns().contains(&ProcessField::Pss));
+    let _ = fixture.types("cpss_bytes ");
+    let _ = fixture.press(&[Esc]);
+    assert!(fixture.state.columns().contains(&ProcessField::Pss));
+    assert!(fixture.state.view_query().fields.contains(&ProcessField::Pss));
+    assert_eq!(fixture.state.columns().last(), Some(&ProcessField::Comm));
+    let _ = fixture.types("cpss_bytes ");
+    assert!(!fixture.state.columns().contains(&ProcessField::Pss));
 }
 
 #[test]
-fn an_act_is_asked_about_and_done_only_after_a_clear_yes() {
-    let mut scene = Scene::after(2, SIZE);
-    let _ = scene.press(&[Down]);
-    assert_eq!(scene.types("kterm"), None);
-    assert_eq!(scene.press(&[Enter]), None);
-    let Panel::Ask(act) = &scene.state.panel else { panic!("it asks") };
+fn an_action_needs_a_confirmation() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let _ = fixture.press(&[Down]);
+    assert_eq!(fixture.types("kterm"), None);
+    assert_eq!(fixture.press(&[Enter]), None);
+    let Panel::Confirm(act) = &fixture.state.panel else { panic!("expected a confirmation") };
     assert_eq!(act.question(), "send SIGTERM to process 302 (mpi_solver)");
-    assert_eq!(scene.press(&[Enter]), None, "Enter is no clear yes");
-    assert_eq!(scene.state.said.as_deref(), Some("nothing was done"));
-    let _ = scene.types("x");
-    let Some(Effect::Act(act)) = scene.types("y") else { panic!("it is done") };
-    assert_eq!((act.id.pid.0, act.what), (302, What::Signal(19)));
+    assert_eq!(fixture.press(&[Enter]), None, "Enter does not confirm");
+    assert_eq!(fixture.state.message.as_deref(), Some("nothing was done"));
+    let _ = fixture.types("x");
+    let Some(Effect::Act(act)) = fixture.types("y") else { panic!("expected an action") };
+    assert_eq!((act.id.pid.0, act.kind), (302, ActionKind::Signal(19)));
 }
 
 #[test]
-fn a_nice_value_is_typed_and_asked_about() {
-    let mut scene = Scene::after(2, SIZE);
-    let _ = scene.press(&[Down, Up]);
-    let _ = scene.types("n");
-    let Panel::Prompt(prompt) = &scene.state.panel else { panic!("it is typed") };
-    assert_eq!(prompt.text, "5", "what it is now");
-    let _ = scene.press(&[Backspace]);
-    let _ = scene.types("19");
-    let _ = scene.press(&[Enter]);
-    let Some(Effect::Act(act)) = scene.types("y") else { panic!("it is done") };
-    assert_eq!((act.id.pid.0, act.what), (301, What::Nice(19)));
+fn a_nice_value_is_typed_and_confirmed() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let _ = fixture.press(&[Down, Up]);
+    let _ = fixture.types("n");
+    let Panel::Prompt(prompt) = &fixture.state.panel else { panic!("expected a prompt") };
+    assert_eq!(prompt.text, "5", "the current value");
+    let _ = fixture.press(&[Backspace]);
+    let _ = fixture.types("19");
+    let _ = fixture.press(&[Enter]);
+    let Some(Effect::Act(act)) = fixture.types("y") else { panic!("expected an action") };
+    assert_eq!((act.id.pid.0, act.kind), (301, ActionKind::Nice(19)));
 }
 
 #[test]
-fn a_rule_is_typed_seen_in_the_details_and_removed_from_a_list() {
-    let mut scene = Scene::after(2, SIZE);
-    let _ = scene.press(&[Down]);
-    assert_eq!(scene.types("W"), None);
-    assert!(scene.state.said.as_deref().is_some_and(|it| it.starts_with("nothing is watched")));
-    let _ = scene.types("wMPI_Send");
-    let Some(Effect::Rule(Order::Start { id, event, .. })) = scene.press(&[Enter]) else {
-        panic!("it is started")
+fn a_rule_is_typed_shown_in_the_details_and_removed_from_a_list() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let _ = fixture.press(&[Down]);
+    assert_eq!(fixture.types("W"), None);
+    assert!(
+        fixture.state.message.as_deref().is_some_and(|it| it.starts_with("nothing is watched"))
+    );
+    let _ = fixture.types("wMPI_Send");
+    let Some(Effect::Rule(RuleRequest::Start { id, event, .. })) = fixture.press(&[Enter]) else {
+        panic!("expected a rule request")
     };
     assert_eq!((id.pid.0, event.as_str()), (302, "call MPI_Send"));
-    assert_eq!(scene.state.tab, Some(Tab::Rules));
-    let _ = scene.state.take(Input::Told(Told::Rules(rules())));
-    let _ = scene.types("Wsignal");
-    assert_eq!(scene.press(&[Enter]), Some(Effect::Rule(Order::Remove(2))));
+    assert_eq!(fixture.state.tab, Some(Tab::Rules));
+    let _ = fixture.state.handle(ScreenInput::Feed(FeedEvent::Rules(rules())));
+    let _ = fixture.types("Wsignal");
+    assert_eq!(fixture.press(&[Enter]), Some(Effect::Rule(RuleRequest::Remove(2))));
 }
 
 #[test]
-fn nobody_can_act_on_one_who_has_ended_or_on_a_group() {
-    let mut scene = Scene::after(3, SIZE);
-    let gone = scene.state.rows.iter().position(|row| row.mark == Mark::Gone).expect("one");
-    scene.state.go(gone);
-    let _ = scene.types("k");
-    assert_eq!(scene.state.panel, Panel::None);
-    assert_eq!(scene.state.said.as_deref(), Some("this process has ended"));
-    let _ = scene.types("guser");
-    let _ = scene.press(&[Enter]);
-    scene.read(1);
-    let _ = scene.types("x");
-    assert!(scene.state.said.as_deref().is_some_and(|it| it.starts_with("a group")));
+fn ended_processes_and_groups_have_no_actions() {
+    let mut fixture = Fixture::after(3, SIZE);
+    let gone = fixture.state.rows.iter().position(|row| row.mark == RowMark::Gone).expect("one");
+    fixture.state.select(gone);
+    let _ = fixture.types("k");
+    assert_eq!(fixture.state.panel, Panel::None);
+    assert_eq!(fixture.state.message.as_deref(), Some("this process has ended"));
+    let _ = fixture.types("guser");
+    let _ = fixture.press(&[Enter]);
+    fixture.read(1);
+    let _ = fixture.types("x");
+    assert!(fixture.state.message.as_deref().is_some_and(|it| it.starts_with("a group")));
 }
 
 #[test]
-fn what_stands_still_keeps_its_reading_and_asks_for_none() {
-    let mut scene = Scene::after(2, SIZE);
-    let at = scene.state.news.rates.sample.at;
-    let _ = scene.types(" ");
-    assert!(scene.state.demand().frozen);
-    scene.read(1);
-    assert_eq!(scene.state.news.rates.sample.at, at);
-    let _ = scene.types(" ");
-    scene.read(1);
-    assert_ne!(scene.state.news.rates.sample.at, at);
+fn a_frozen_screen_keeps_its_sample_and_reads_nothing() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let at = fixture.state.update.rates.sample.at;
+    let _ = fixture.types(" ");
+    assert!(fixture.state.view_query().frozen);
+    fixture.read(1);
+    assert_eq!(fixture.state.update.rates.sample.at, at);
+    let _ = fixture.types(" ");
+    fixture.read(1);
+    assert_ne!(fixture.state.update.rates.sample.at, at);
 }
 
 #[test]
-fn details_follow_their_process_and_name_the_page() {
-    let mut scene = Scene::after(2, SIZE);
-    let _ = scene.press(&[Down, Enter]);
-    let focus = scene.state.demand().focus.map(|(id, tab)| (id.pid.0, tab));
+fn details_follow_their_process_and_the_query_names_the_page() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let _ = fixture.press(&[Down, Enter]);
+    let focus = fixture.state.view_query().focus.map(|(id, tab)| (id.pid.0, tab));
     assert_eq!(focus, Some((302, Tab::Overview)));
-    let _ = scene.press(&[TabKey, TabKey, TabKey, TabKey]);
-    assert_eq!(scene.state.tab, Some(Tab::Threads));
-    assert!(scene.state.demand().threads());
-    let _ = scene.press(&[TabKey]);
-    assert_eq!(scene.state.tab, Some(Tab::Rules));
-    let _ = scene.press(&[TabKey]);
-    assert_eq!(scene.state.tab, Some(Tab::Overview));
-    let _ = scene.press(&[Esc]);
-    assert_eq!(scene.state.demand().focus, None);
+    let _ = fixture.press(&[TabKey, TabKey, TabKey, TabKey]);
+    assert_eq!(fixture.state.tab, Some(Tab::Threads));
+    assert!(fixture.state.view_query().threads());
+    let _ = fixture.press(&[TabKey]);
+    assert_eq!(fixture.state.tab, Some(Tab::Rules));
+    let _ = fixture.press(&[TabKey]);
+    assert_eq!(fixture.state.tab, Some(Tab::Overview));
+    let _ = fixture.press(&[Esc]);
+    assert_eq!(fixture.state.view_query().focus, None);
 }
 
 #[test]
-fn the_pace_has_its_limits() {
-    let mut scene = Scene::new(80, 24);
-    let _ = scene.types("----------");
-    assert_eq!(scene.state.demand().every, PACE[1]);
-    let _ = scene.types("++++++++++++");
-    assert_eq!(scene.state.demand().every, PACE[0]);
+fn the_period_has_limits() {
+    let mut fixture = Fixture::new(80, 24);
+    let _ = fixture.types("----------");
+    assert_eq!(fixture.state.view_query().every, PERIODS[1]);
+    let _ = fixture.types("++++++++++++");
+    assert_eq!(fixture.state.view_query().every, PERIODS[0]);
 }
 
 #[test]
 fn too_small_a_terminal_recovers() {
-    let mut scene = Scene::after(2, SIZE);
-    let _ = scene.state.take(Input::Resize(Size { width: 20, height: 4 }));
-    assert_eq!(scene.state.areas(), None);
-    let _ = scene.press(&[Down, Char('s'), Esc]);
-    let _ = scene.state.take(Input::Resize(Size { width: 80, height: 24 }));
-    assert!(scene.state.areas().is_some() && scene.state.cursor.at == 1);
+    let mut fixture = Fixture::after(2, SIZE);
+    let _ = fixture.state.handle(ScreenInput::Resize(Size { width: 20, height: 4 }));
+    assert_eq!(fixture.state.areas(), None);
+    let _ = fixture.press(&[Down, Char('s'), Esc]);
+    let _ = fixture.state.handle(ScreenInput::Resize(Size { width: 80, height: 24 }));
+    assert!(fixture.state.areas().is_some() && fixture.state.cursor.index == 1);
 }
 
 #[test]
-fn a_click_chooses_a_row_sorts_and_presses_keys() {
-    let mut scene = Scene::after(2, SIZE);
-    let areas = scene.state.areas().expect("it fits");
-    let _ = scene.click(5, areas.rows.y + 2);
-    assert_eq!(scene.state.chosen().map(|it| it.id.pid.0), Some(300));
-    let _ = scene.click(5, areas.rows.y + 2);
-    assert_eq!(scene.state.tab, Some(Tab::Overview));
-    let _ = scene.click(5, areas.titles.y);
-    assert_eq!(scene.state.view.order.field, ProcessField::Pid);
-    let _ = scene.click(1, areas.foot.y);
-    assert_eq!(scene.state.panel, Panel::Help(0));
-    let _ = scene.click(1, 1);
-    assert_eq!(scene.state.panel, Panel::None);
+fn a_click_selects_a_row_sorts_and_presses_keys() {
+    let mut fixture = Fixture::after(2, SIZE);
+    let areas = fixture.state.areas().expect("it fits");
+    let _ = fixture.click(5, areas.rows.y + 2);
+    assert_eq!(fixture.state.selected().map(|it| it.id.pid.0), Some(300));
+    let _ = fixture.click(5, areas.rows.y + 2);
+    assert_eq!(fixture.state.tab, Some(Tab::Overview));
+    let _ = fixture.click(5, areas.titles.y);
+    assert_eq!(fixture.state.view.order.field, ProcessField::Pid);
+    let _ = fixture.click(1, areas.foot.y);
+    assert_eq!(fixture.state.panel, Panel::Help(0));
+    let _ = fixture.click(1, 1);
+    assert_eq!(fixture.state.panel, Panel::None);
 }
 
 #[test]
-fn a_plain_list_asks_a_daemon_for_the_first_rows_only() {
-    let mut scene = Scene::after(1, SIZE);
-    assert_eq!(scene.state.demand().top, Some(512));
-    let _ = scene.types("t");
-    assert_eq!(scene.state.demand().top, None);
+fn a_plain_list_needs_only_the_first_rows() {
+    let mut fixture = Fixture::after(1, SIZE);
+    assert_eq!(fixture.state.view_query().top, Some(512));
+    let _ = fixture.types("t");
+    assert_eq!(fixture.state.view_query().top, None);
 }

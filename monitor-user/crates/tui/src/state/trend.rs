@@ -1,9 +1,9 @@
-//! What was: the last minutes of the node, of its devices and of the processes that were seen.
+//! Histories of the last minutes: of the node, its devices and the visible processes.
 //!
-//! In: readings. Out: series for plots. A process has a history from when it was first on the
-//! screen; one that left it is forgotten after a while.
+//! In: updates. Out: series for plots. The history of a process starts when it is first visible,
+//! and is dropped some time after it was last visible.
 
-use crate::feed::News;
+use crate::feed_source::Update;
 use monitor_model::field::{CpuField, DiskField, NetField, NodeField, ProcessField};
 use monitor_model::id::Identity;
 use monitor_model::rates::Rates;
@@ -11,14 +11,14 @@ use monitor_model::sample::{Node, Process};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Readings that are kept of a series.
+/// Values that are kept in a series.
 pub const KEPT: usize = 240;
 /// Most processes with a history.
-const MOST: usize = 512;
-/// Readings after which a process that was not seen is forgotten.
-const PATIENCE: u64 = 60;
+const MAX_PROCESSES: usize = 512;
+/// Readings after which the history of an invisible process is dropped.
+const FORGET_AFTER: u64 = 60;
 
-/// A series: the latest last.
+/// A series of values, the latest last.
 #[derive(Clone, Debug, Default)]
 pub struct Series(VecDeque<f64>);
 
@@ -30,23 +30,23 @@ impl Series {
         self.0.push_back(value);
     }
 
-    /// The last so many.
-    pub fn last(&self, most: usize) -> impl ExactSizeIterator<Item = f64> + '_ {
-        self.0.iter().skip(self.0.len().saturating_sub(most)).copied()
+    /// The last values, at most `max`.
+    pub fn last(&self, max: usize) -> impl ExactSizeIterator<Item = f64> + '_ {
+        self.0.iter().skip(self.0.len().saturating_sub(max)).copied()
     }
 
-    /// The largest of the last so many.
-    pub fn most(&self, of: usize) -> f64 {
+    /// The largest of the last values.
+    pub fn max(&self, of: usize) -> f64 {
         self.last(of).fold(0.0, f64::max)
     }
 }
 
-/// What of a process has a history.
+/// The fields of a process that have a history.
 pub const PLOTTED: [ProcessField; 2] = [ProcessField::CpuPercent, ProcessField::Rss];
 
 /// The history of a process.
 #[derive(Clone, Debug, Default)]
-pub struct Track {
+pub struct ProcessTrend {
     /// A series for each of [`PLOTTED`].
     pub series: [Series; PLOTTED.len()],
     seen: u64,
@@ -55,29 +55,29 @@ pub struct Track {
 /// The histories.
 #[derive(Clone, Debug, Default)]
 pub struct Trends {
-    /// Hundredths of all processors.
+    /// CPU use in percent of all processors.
     pub cpu: Series,
-    /// Bytes in a second of each disk and interface.
+    /// Bytes per second of each disk and interface.
     devices: HashMap<Arc<str>, Series>,
-    tracks: HashMap<Identity, Track>,
+    processes: HashMap<Identity, ProcessTrend>,
     readings: u64,
 }
 
 impl Trends {
-    /// Takes in a reading, with the processes on the screen.
-    pub fn learn<'p>(&mut self, news: &'p News, seen: impl Iterator<Item = &'p Process>) {
+    /// Records an update, with the visible processes.
+    pub fn record<'p>(&mut self, update: &'p Update, seen: impl Iterator<Item = &'p Process>) {
         self.readings += 1;
-        if let Some(node) = &news.rates.sample.node_stats {
+        if let Some(node) = &update.rates.sample.node_stats {
             if let Some(busy) = busy(node) {
                 self.cpu.push(busy);
             }
             self.devices(node);
         }
-        for process in news.focus.iter().chain(seen) {
+        for process in update.focus.iter().chain(seen) {
             self.track(process);
         }
         let readings = self.readings;
-        self.tracks.retain(|_, track| track.seen + PATIENCE > readings);
+        self.processes.retain(|_, track| track.seen + FORGET_AFTER > readings);
     }
 
     fn devices(&mut self, node: &Node) {
@@ -101,11 +101,11 @@ impl Trends {
     }
 
     fn track(&mut self, process: &Process) {
-        let room = self.tracks.len() < MOST;
-        let track = match self.tracks.get_mut(&process.id) {
+        let room = self.processes.len() < MAX_PROCESSES;
+        let track = match self.processes.get_mut(&process.id) {
             Some(track) if track.seen == self.readings => return,
             Some(track) => track,
-            None if room => self.tracks.entry(process.id).or_default(),
+            None if room => self.processes.entry(process.id).or_default(),
             None => return,
         };
         track.seen = self.readings;
@@ -123,18 +123,18 @@ impl Trends {
     }
 
     /// The history of a process.
-    pub fn of(&self, id: Identity) -> Option<&Track> {
-        self.tracks.get(&id)
+    pub fn process(&self, id: Identity) -> Option<&ProcessTrend> {
+        self.processes.get(&id)
     }
 }
 
-/// Two rates together; nothing, if both are absent.
+/// The sum of two rates; `None` if both are absent.
 fn total(rates: [Option<u64>; 2]) -> Option<f64> {
     let known: Vec<f64> = rates.into_iter().flatten().map(f64::from_bits).collect();
     (!known.is_empty()).then(|| known.iter().sum())
 }
 
-/// How busy the processors are, from 0 to 100.
+/// The mean CPU use of the processors, from 0 to 100.
 pub fn busy(node: &Node) -> Option<f64> {
     let idle = |(_, row): &(u32, monitor_model::field::node::CpuRow)| {
         row.get(CpuField::IdlePercent).map(f64::from_bits)
@@ -143,7 +143,7 @@ pub fn busy(node: &Node) -> Option<f64> {
     (!idle.is_empty()).then(|| (100.0 - idle.iter().sum::<f64>() / idle.len() as f64).max(0.0))
 }
 
-/// Memory that is in use, and all of it, in bytes.
+/// Used and total memory, in bytes.
 pub fn memory(rates: &Rates) -> Option<(f64, f64)> {
     let row = &rates.sample.node_stats.as_ref()?.row;
     let total = row.get(NodeField::MemTotal)? as f64;

@@ -1,7 +1,7 @@
-//! What the user has chosen to see.
+//! The settings of the view.
 
 use monitor_model::field::ProcessField;
-use monitor_model::group::By;
+use monitor_model::group::GroupBy;
 use monitor_sampling::expression::Expression;
 use monitor_sampling::order::{Direction, Order};
 use std::time::Duration;
@@ -15,16 +15,16 @@ pub enum Tab {
     Storage,
     /// Open connections.
     Connections,
-    /// What it does with signals, and those that it got.
+    /// Signal masks and received signals.
     Signals,
     /// Its threads.
     Threads,
-    /// Rules that were started here.
+    /// Rules that were started from the screen.
     Rules,
 }
 
 impl Tab {
-    /// All of them, from left to right.
+    /// All pages, from left to right.
     pub const ALL: [Self; 6] = [
         Self::Overview,
         Self::Storage,
@@ -34,7 +34,7 @@ impl Tab {
         Self::Rules,
     ];
 
-    /// What is written on it.
+    /// Its title.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
@@ -46,7 +46,7 @@ impl Tab {
         }
     }
 
-    /// The one so many further to the right, round and round.
+    /// The page `step` positions to the right, cyclic.
     pub fn beside(self, step: isize) -> Self {
         let at = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
         let n = Self::ALL.len();
@@ -54,33 +54,33 @@ impl Tab {
     }
 }
 
-/// A condition as it was typed, and what it means.
+/// A condition, as text and parsed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// As it was typed.
+    /// The text.
     pub text: String,
-    /// What it means.
+    /// The parsed condition.
     pub expression: Expression,
 }
 
-/// What the user has chosen to see.
+/// The settings of the view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
-    /// By what rows are sorted.
+    /// The order of rows.
     pub order: Order,
-    /// The columns; those that fit the line, if nobody chose.
+    /// The selected columns; absent for the default ones.
     pub columns: Option<Vec<ProcessField>>,
-    /// Which rows.
+    /// The condition of rows.
     pub condition: Option<Condition>,
-    /// What processes are added up by.
-    pub by: Option<By>,
-    /// Whether children stand below their parents.
+    /// What processes are grouped by.
+    pub group_by: Option<GroupBy>,
+    /// Whether processes are shown as a tree.
     pub tree: bool,
-    /// How often is read.
-    pub every: Duration,
-    /// Whether it stands still.
+    /// The period of readings.
+    pub period: Duration,
+    /// Whether the screen is frozen.
     pub frozen: bool,
-    /// Columns that are left of the screen.
+    /// The number of columns scrolled off to the left.
     pub left: usize,
 }
 
@@ -90,9 +90,9 @@ impl Default for View {
             order: Order { field: ProcessField::CpuPercent, direction: Direction::Descending },
             columns: None,
             condition: None,
-            by: None,
+            group_by: None,
             tree: false,
-            every: Duration::from_secs(1),
+            period: Duration::from_secs(1),
             frozen: false,
             left: 0,
         }

@@ -1,27 +1,27 @@
-//! Plots of a report, as SVG: no script, no font and no picture from elsewhere.
+//! Plots of a report as SVG, without external scripts, fonts or images.
 //!
-//! Colours are those of Okabe and Ito, which all eyes tell apart; every one has its name beside
-//! it. Own code, because what libraries draw cannot follow a light or dark page.
+//! The colours are the palette of Okabe and Ito, which is safe for colour blindness; each has a
+//! label. Own code, because plot libraries cannot follow a light or dark page.
 
-use super::Told;
+use super::ReportInput;
 use monitor_format::human::{escaped, scaled};
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Ns;
-use monitor_sampling::ledger::{COUNTED, Plot};
+use monitor_sampling::usage_report::{USAGE_COUNTERS, UsagePlot};
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Size of a plot, and of the room around its axes.
+/// Size of a plot and of its margins, in pixels.
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 190.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 28.0;
-/// Names beside a plot are cut after so many letters.
+/// Maximum characters of a label.
 const NAME: usize = 22;
 
-/// The classes of the layers.
+/// The style sheet of the plots.
 pub const STYLE: &str = "\
 svg{font:12px system-ui,sans-serif;--ink:#222;--line:#ccc;--paper:#fff}
 svg text{fill:var(--ink)} svg .grid{stroke:var(--line)} svg .paper{fill:var(--paper)}
@@ -32,14 +32,14 @@ svg .title{font-weight:600}
 .line{fill:none;stroke:var(--c);stroke-width:1.5} .key{fill:var(--c)}
 @media (prefers-color-scheme:dark){svg{--ink:#ddd;--line:#444;--paper:#16181c}}";
 
-/// One of the things in a plot.
+/// A labelled series of values in a plot.
 struct Layer {
     name: String,
-    /// Absent ones are gaps.
+    /// `None` is a gap.
     values: Vec<Option<f64>>,
 }
 
-/// Whether layers stand on each other.
+/// How layers are drawn: stacked areas or lines.
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     Stacked,
@@ -55,8 +55,8 @@ struct Chart {
 }
 
 /// All plots in one file. Writing to a `String` cannot fail.
-pub fn all(told: &Told<'_>) -> String {
-    let plots = plots(told);
+pub fn all(input: &ReportInput<'_>) -> String {
+    let plots = plots(input);
     let height = HEIGHT * plots.len() as f64;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -70,22 +70,22 @@ pub fn all(told: &Told<'_>) -> String {
 }
 
 /// Each plot as an element of its own.
-pub fn each(told: &Told<'_>) -> Vec<String> {
+pub fn each(input: &ReportInput<'_>) -> Vec<String> {
     let svg = |plot: &String| {
         format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">{plot}</svg>\n")
     };
-    plots(told).iter().map(svg).collect()
+    plots(input).iter().map(svg).collect()
 }
 
-fn plots(told: &Told<'_>) -> Vec<String> {
-    let Some(plot) = told.ledger.plot() else { return Vec::new() };
-    let charts = [cpu(told, plot), memory(plot), storage(plot), network(plot)];
+fn plots(input: &ReportInput<'_>) -> Vec<String> {
+    let Some(plot) = input.ledger.plot() else { return Vec::new() };
+    let charts = [cpu(input, plot), memory(plot), storage(plot), network(plot)];
     let drawn = |chart: &Chart| chart.layers.iter().any(|it| it.values.iter().any(Option::is_some));
     charts.iter().filter(|it| drawn(it)).map(|it| draw(it, plot.span())).collect()
 }
 
-fn cpu(told: &Told<'_>, plot: &Plot) -> Chart {
-    let entries = told.ledger.entries();
+fn cpu(input: &ReportInput<'_>, plot: &UsagePlot) -> Chart {
+    let entries = input.ledger.entries();
     let shown = entries.iter().take(super::PLOTTED).enumerate();
     let mut layers: Vec<_> = shown
         .map(|(at, (_, entry))| {
@@ -99,7 +99,7 @@ fn cpu(told: &Told<'_>, plot: &Plot) -> Chart {
             *rest = rest.map(|rest| (rest - value.unwrap_or(0.0)).max(0.0));
         }
     }
-    // Parts of a nanosecond remain where there is nobody else.
+    // Rounding leaves small remainders where there is no other process.
     if rest.iter().flatten().any(|it| *it > 0.01) {
         layers.push(Layer { name: "all others".into(), values: rest });
     }
@@ -107,24 +107,24 @@ fn cpu(told: &Told<'_>, plot: &Plot) -> Chart {
     Chart { title, base: 1000.0, shape: Shape::Stacked, layers }
 }
 
-fn memory(plot: &Plot) -> Chart {
+fn memory(plot: &UsagePlot) -> Chart {
     let layers = vec![Layer { name: "in use".into(), values: plot.memory_used() }];
     Chart { title: "Memory of the node, bytes", base: 1024.0, shape: Shape::Lines, layers }
 }
 
-fn storage(plot: &Plot) -> Chart {
+fn storage(plot: &UsagePlot) -> Chart {
     let layers = rates(plot, &[(F::ReadBytes, "read"), (F::WrittenBytes, "written")]);
-    Chart { title: "Storage, bytes in a second", base: 1024.0, shape: Shape::Lines, layers }
+    Chart { title: "Storage, bytes per second", base: 1024.0, shape: Shape::Lines, layers }
 }
 
-fn network(plot: &Plot) -> Chart {
+fn network(plot: &UsagePlot) -> Chart {
     let layers = rates(plot, &[(F::TcpReceived, "received"), (F::TcpSent, "sent")]);
-    Chart { title: "TCP, bytes in a second", base: 1024.0, shape: Shape::Lines, layers }
+    Chart { title: "TCP, bytes per second", base: 1024.0, shape: Shape::Lines, layers }
 }
 
-fn rates(plot: &Plot, fields: &[(F, &str)]) -> Vec<Layer> {
+fn rates(plot: &UsagePlot, fields: &[(F, &str)]) -> Vec<Layer> {
     let layer = |(field, name): &(F, &str)| {
-        let counter = COUNTED.iter().position(|it| it == field)?;
+        let counter = USAGE_COUNTERS.iter().position(|it| it == field)?;
         let values = plot.rate(counter);
         let any = values.iter().flatten().any(|it| *it > 0.0);
         any.then(|| Layer { name: (*name).to_owned(), values })
@@ -132,7 +132,7 @@ fn rates(plot: &Plot, fields: &[(F, &str)]) -> Vec<Layer> {
     fields.iter().filter_map(layer).collect()
 }
 
-/// Where values are on the paper.
+/// Maps values to coordinates.
 struct Scale {
     most: f64,
     parts: usize,
@@ -168,7 +168,7 @@ fn draw(chart: &Chart, span: (Ns, Ns)) -> String {
     out
 }
 
-/// From one line of the grid to the next: four or so of them, at round numbers.
+/// Distance of grid lines: about four of them, at round numbers.
 fn step(most: f64, base: f64) -> f64 {
     let rough = (most / 4.0).max(1e-9);
     let unit = base.powf(rough.log(base).floor());
@@ -261,7 +261,7 @@ fn names(layers: &[Layer], out: &mut String) {
     }
 }
 
-/// A text that may stand in SVG and HTML: what would move or hide something is shown, not done.
+/// Escapes a text for SVG and HTML, including control characters.
 pub fn quoted(text: &str) -> String {
     let mut safe = String::new();
     escaped(text, &mut safe);
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_grid_are_at_round_numbers() {
+    fn grid_lines_are_at_round_numbers() {
         for (most, base, wanted) in [
             (100.0, 1000.0, 50.0),
             (4.0, 1000.0, 1.0),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_breaks_out_of_the_page() {
+    fn markup_in_names_is_escaped() {
         assert_eq!(quoted("<b a='\"&\u{1b}"), "&lt;b a=&#39;&quot;&amp;\\u{1b}");
     }
 }

@@ -1,21 +1,21 @@
-//! A report as one JSON object: every entry, exact integers, what is not known left out.
+//! A report as one JSON object: all entries, exact integers, unknown values absent.
 
-use super::{Told, length, percent};
+use super::{ReportInput, length, percent};
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use monitor_model::field::{Category, ProcessField as F};
-use monitor_sampling::ledger::{COUNTED, Entry, Spread};
+use monitor_sampling::usage_report::{USAGE_COUNTERS, UsageEntry, UsageQuantiles};
 use serde_json::{Map, Value, json};
 
-/// Counts changes after which an old reader would misread.
+/// Incremented by changes that old readers would misinterpret.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The object, on a line.
-pub fn json(told: &Told<'_>) -> Result<String, Failure> {
-    let (ledger, header) = (told.ledger, told.header);
+/// Formats the object as one line.
+pub fn json(input: &ReportInput<'_>) -> Result<String, Failure> {
+    let (ledger, header) = (input.ledger, input.header);
     let (first, last, samples) = ledger.span().unwrap_or_default();
-    let entries: Vec<_> = ledger.entries().iter().map(|(_, it)| entry(it, told)).collect();
-    let brief = ledger.briefly().into_iter().map(
+    let entries: Vec<_> = ledger.entries().iter().map(|(_, it)| entry(it, input)).collect();
+    let brief = ledger.short_lived().into_iter().map(
         |(name, it)| json!({ "name": &**name, "processes": it.processes, "cpu_ns": it.cpu.0 }),
     );
     let report = json!({
@@ -27,17 +27,17 @@ pub fn json(told: &Told<'_>) -> Result<String, Failure> {
         "to_unix_ns": last.unix.0,
         "length_ns": length(ledger).0,
         "samples": samples,
-        "by": told.by.name(),
-        "total": entry(ledger.total(), told),
+        "by": input.by.name(),
+        "total": entry(ledger.total(), input),
         "entries": entries,
         "not_listed": ledger.unlisted(),
         "brief": brief.collect::<Vec<_>>(),
-        "notes": told.notes,
+        "notes": input.notes,
     });
     output::json(&report)
 }
 
-fn entry(it: &Entry, told: &Told<'_>) -> Value {
+fn entry(it: &UsageEntry, input: &ReportInput<'_>) -> Value {
     let mut map = Map::new();
     let mut put = |name: &str, value: Value| drop(map.insert(name.to_owned(), value));
     put("name", json!(&*it.name));
@@ -53,23 +53,27 @@ fn entry(it: &Entry, told: &Told<'_>) -> Value {
     put("samples", json!(it.samples));
     put("processes", json!(it.processes));
     put("ended", json!(it.ended));
-    for field in COUNTED {
+    for field in USAGE_COUNTERS {
         it.used(field).into_iter().for_each(|used| put(field.field().name, json!(used)));
     }
     if let Some(cpu) = it.used(F::CpuTime) {
-        let mean = cpu as f64 / length(told.ledger).0.max(1) as f64 * 100.0;
+        let mean = cpu as f64 / length(input.ledger).0.max(1) as f64 * 100.0;
         put("cpu_percent_mean", json!((mean * 1e3).round() / 1e3));
     }
-    for (name, value) in spread("cpu_percent", "", &it.cpu) {
+    for (name, value) in percentiles("cpu_percent", "", &it.cpu) {
         put(&name, json!(percent(value)));
     }
-    for (name, kib) in spread("rss", "_bytes", &it.resident) {
+    for (name, kib) in percentiles("rss", "_bytes", &it.resident) {
         put(&name, json!(kib << 10));
     }
     Value::Object(map)
 }
 
-fn spread(before: &str, after: &str, of: &Spread) -> impl Iterator<Item = (String, u64)> {
+fn percentiles(
+    before: &str,
+    after: &str,
+    of: &UsageQuantiles,
+) -> impl Iterator<Item = (String, u64)> {
     let values = [
         ("p50", of.percentile(50.0)),
         ("p95", of.percentile(95.0)),

@@ -1,136 +1,137 @@
-//! `monitor report FILE`: what used what, from a recording.
+//! `monitor report FILE`: summarizes from a recording which processes used which resources.
 //!
-//! The recording is read once, and once more for plots, when it is known whose course is plotted.
+//! In: a recording. Out: text, JSON, SVG or HTML. The recording is read once, and a second time for
+//! plots, when the entries to plot are known.
 
 mod chart;
 mod json;
 mod page;
 mod text;
 
-use super::progress::Passage;
-use super::replay::{none, opened};
-use super::when::{Between, between, rfc3339};
-use super::words::Report as Words;
+use super::args::ReportArgs;
+use super::progress::ReadProgress;
+use super::replay::{nothing_to_show, open};
+use super::time_range::{TimeRange, rfc3339, time_range};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::output::{self, Output, say};
+use crate::cli::output::{self, Output, notice};
 use monitor_model::id::Ns;
 use monitor_model::sample::Note;
 use monitor_recording::{Header, Recording};
 use monitor_sampling::filter::Filter;
-use monitor_sampling::ledger::{Ledger, Of, Plot};
+use monitor_sampling::usage_report::{ReportBy, UsagePlot, UsageReport};
 use std::path::Path;
 
-/// Entries that are plotted by themselves.
+/// Entries with a plot of their own.
 const PLOTTED: usize = 8;
 
-/// What is told.
-pub(super) struct Told<'a> {
+/// What the formats print.
+pub(super) struct ReportInput<'a> {
     /// The file.
     pub path: &'a Path,
-    /// Whose it is.
+    /// Header of the recording.
     pub header: &'a Header,
-    /// By what.
-    pub by: Of,
-    /// Lines of entries that are shown.
+    /// The grouping of entries.
+    pub by: ReportBy,
+    /// Maximum entries in the text.
     pub top: usize,
-    /// What used what.
-    pub ledger: &'a Ledger,
-    /// What is missing.
+    /// The accumulated usage.
+    pub ledger: &'a UsageReport,
+    /// Missing or damaged parts.
     pub notes: &'a [String],
 }
 
-/// Reports.
-pub fn report(words: &Words) -> Result<Exit, Failure> {
-    let (mut recording, span) = opened(&words.file)?;
-    let between = between(&words.part, &span)?;
-    let plots = words.svg.is_some() || words.html.is_some();
-    let mut reading = Reading { recording: &mut recording, between, notes: Vec::new() };
-    let mut ledger = Ledger::new(words.by, Filter::default());
-    reading.pass(&mut ledger)?;
+/// Reads the recording and prints the report.
+pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
+    let (mut recording, span) = open(&args.file)?;
+    let range = time_range(&args.part, &span)?;
+    let plots = args.svg.is_some() || args.html.is_some();
+    let mut reader = ReportReader { recording: &mut recording, range, notes: Vec::new() };
+    let mut ledger = UsageReport::new(args.by, Filter::default());
+    reader.read_into(&mut ledger)?;
     if ledger.span().is_none() {
-        let what = format!("{} has no sample of that time", words.file.display());
-        return Err(none(&what, recording.at_end()));
+        let what = format!("{} has no sample in that time range", args.file.display());
+        return Err(nothing_to_show(&what, recording.end_notes()));
     }
     if plots && let Some((first, last, samples)) = ledger.span() {
         let keys = ledger.entries().into_iter().take(PLOTTED).map(|(key, _)| key.clone());
-        let plot = Plot::new(keys, (first.unix, last.unix), samples);
-        let mut again = Ledger::new(words.by, Filter::default()).plotting(plot);
-        reading.pass(&mut again)?;
+        let plot = UsagePlot::new(keys, (first.unix, last.unix), samples);
+        let mut again = UsageReport::new(args.by, Filter::default()).plotting(plot);
+        reader.read_into(&mut again)?;
         ledger = again;
     }
-    let notes = reading.notes;
-    let told = Told {
-        path: &words.file,
+    let notes = reader.notes;
+    let input = ReportInput {
+        path: &args.file,
         header: recording.header(),
-        by: words.by,
-        top: words.top,
+        by: args.by,
+        top: args.top,
         ledger: &ledger,
         notes: &notes,
     };
-    write(words, &told)?;
+    write(args, &input)?;
     Ok(if notes.is_empty() { Exit::Ok } else { Exit::Partial })
 }
 
-fn write(words: &Words, told: &Told<'_>) -> Result<(), Failure> {
-    if let Some(path) = &words.svg {
-        let _there = Output::Whole(path.clone()).put(chart::all(told).as_bytes())?;
+fn write(args: &ReportArgs, input: &ReportInput<'_>) -> Result<(), Failure> {
+    if let Some(path) = &args.svg {
+        let _there = Output::Replace(path.clone()).put(chart::all(input).as_bytes())?;
     }
-    if let Some(path) = &words.html {
-        let _there = Output::Whole(path.clone()).put(page::page(told).as_bytes())?;
+    if let Some(path) = &args.html {
+        let _there = Output::Replace(path.clone()).put(page::page(input).as_bytes())?;
     }
-    let text = match words.format.as_str() {
-        "json" => json::json(told)?,
-        _ => text::text(told, Output::Stream.room().columns),
+    let text = match args.format.as_str() {
+        "json" => json::json(input)?,
+        _ => text::text(input, Output::Stream.room().columns),
     };
     let _exit = output::print(text.as_bytes())?;
-    told.notes.iter().for_each(|note| say(note));
+    input.notes.iter().for_each(|note| notice(note));
     Ok(())
 }
 
-/// A recording that is read through.
-struct Reading<'a> {
+/// Reads the selected part of a recording.
+struct ReportReader<'a> {
     recording: &'a mut Recording,
-    between: Between,
+    range: TimeRange,
     notes: Vec<String>,
 }
 
-impl Reading<'_> {
-    /// Gives the ledger the last sample before the time, and all within it.
-    fn pass(&mut self, ledger: &mut Ledger) -> Result<(), Failure> {
+impl ReportReader<'_> {
+    /// Passes the last sample before the range and all samples in it to the accumulator.
+    fn read_into(&mut self, ledger: &mut UsageReport) -> Result<(), Failure> {
         self.notes.clear();
-        self.recording.seek(self.between.from)?;
+        self.recording.seek(self.range.from)?;
         let span = self.recording.span().unwrap_or_default();
-        let passage = Passage::new(&self.between, &span);
+        let progress = ReadProgress::new(&self.range, &span);
         while let Some(sample) = self.recording.next()? {
             let at = sample.at.unix;
-            if at > self.between.to {
+            if at > self.range.to {
                 return Ok(());
             }
-            // What was missing as it was recorded stands in the samples themselves.
+            // Notes of the time of recording are part of the samples themselves.
             let damaged = sample.notes.iter().filter(|note| note.text.contains("are damaged in"));
             self.notes.extend(damaged.map(|note| note.text.clone()));
-            ledger.see(&sample);
-            passage.at(at);
+            ledger.add_sample(&sample);
+            progress.update(at);
         }
-        self.notes.extend(self.recording.at_end().into_iter().map(|Note { text, .. }| text));
+        self.notes.extend(self.recording.end_notes().into_iter().map(|Note { text, .. }| text));
         Ok(())
     }
 }
 
-/// Percent of one processor, as a spread has it.
+/// Percent of one processor, from hundredths.
 pub(super) fn percent(hundredths: u64) -> f64 {
     hundredths as f64 / 100.0
 }
 
-/// From when to when, for people.
-pub(super) fn course(ledger: &Ledger) -> String {
+/// The recorded time range as text.
+pub(super) fn span_text(ledger: &UsageReport) -> String {
     let Some((first, last, samples)) = ledger.span() else { return "nothing".into() };
     let mut text = format!("{} to {}, ", rfc3339(first.unix), rfc3339(last.unix));
-    monitor_format::human::span(length(ledger).0 as f64, &mut text);
+    monitor_format::human::duration(length(ledger).0 as f64, &mut text);
     text + &format!(", {samples} samples")
 }
 
-/// How long it was.
-pub(super) fn length(ledger: &Ledger) -> Ns {
+/// The duration of the recorded time range.
+pub(super) fn length(ledger: &UsageReport) -> Ns {
     ledger.span().map_or(Ns(0), |(first, last, _)| last.boot.since(first.boot))
 }

@@ -1,16 +1,16 @@
-//! A report as one HTML file that needs nothing from elsewhere.
+//! A report as one self-contained HTML file.
 
 use super::chart::{STYLE, each, quoted};
-use super::{Told, course, length, percent};
-use monitor_format::human::{scaled, span};
+use super::{ReportInput, length, percent, span_text};
+use monitor_format::human::{duration, scaled};
 use monitor_model::field::ProcessField as F;
-use monitor_sampling::ledger::{Entry, Of};
+use monitor_sampling::usage_report::{ReportBy, UsageEntry};
 use std::fmt::Write;
 
-/// Lines of the table: a page of more is not read.
+/// Maximum rows of the table.
 const ROWS: usize = 1000;
 
-const LOOK: &str = "\
+const PAGE_STYLE: &str = "\
 :root{color-scheme:light dark}
 body{font:15px/1.45 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.4rem} h2{font-size:1.1rem;margin-top:2rem} p{margin:.4rem 0}
@@ -20,16 +20,17 @@ th,td{padding:.15rem .5rem;text-align:right;white-space:nowrap;border-bottom:1px
 th.name,td.name{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:14rem}
 .note{color:#b00} @media (prefers-color-scheme:dark){.note{color:#f88}}";
 
-/// The page. Writing to a `String` cannot fail.
-pub fn page(told: &Told<'_>) -> String {
-    let (header, ledger) = (told.header, told.ledger);
-    let (node, path) = (quoted(&header.node), quoted(&told.path.display().to_string()));
+/// Formats the page. Writing to a `String` cannot fail.
+pub fn page(input: &ReportInput<'_>) -> String {
+    let (header, ledger) = (input.header, input.ledger);
+    let (node, path) = (quoted(&header.node), quoted(&input.path.display().to_string()));
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>{node}: what used what</title>\n<style>{LOOK}\n{STYLE}</style>\n</head>\n<body>\n\
+         <title>{node}: resource usage</title>\n\
+         <style>{PAGE_STYLE}\n{STYLE}</style>\n</head>\n<body>\n\
          <h1>{node}</h1>\n<p>{path}: {}; read by {}, {} processors</p>\n",
-        course(ledger),
+        span_text(ledger),
         quoted(&header.backend),
         header.processors,
     );
@@ -42,18 +43,18 @@ pub fn page(told: &Told<'_>) -> String {
         cpu as f64 / length(ledger).0.max(1) as f64,
         percent(total.cpu.largest().unwrap_or(0)) / 100.0
     );
-    for note in told.notes {
+    for note in input.notes {
         let _ = writeln!(out, "<p class=\"note\">{}</p>", quoted(note));
     }
-    each(told).iter().for_each(|plot| out.push_str(plot));
-    table(told, &mut out);
-    brief(told, &mut out);
+    each(input).iter().for_each(|plot| out.push_str(plot));
+    table(input, &mut out);
+    brief(input, &mut out);
     out + "</body>\n</html>\n"
 }
 
 fn time(ns: u64) -> String {
     let mut out = String::new();
-    span(ns as f64, &mut out);
+    duration(ns as f64, &mut out);
     out
 }
 
@@ -64,9 +65,9 @@ fn bytes(value: Option<u64>) -> String {
     out
 }
 
-fn table(told: &Told<'_>, out: &mut String) {
-    let process = told.by == Of::Process;
-    let kind = told.by.name();
+fn table(input: &ReportInput<'_>, out: &mut String) {
+    let process = input.by == ReportBy::Process;
+    let kind = input.by.name();
     let _ = writeln!(out, "<h2>By {kind}</h2>\n<div class=\"wide\"><table>\n<tr>");
     let first = if process { &["pid", "user"][..] } else { &["processes", "ended"] };
     let rest = [
@@ -89,20 +90,20 @@ fn table(told: &Told<'_>, out: &mut String) {
         let _ = write!(out, "<th>{title}</th>");
     }
     out.push_str("</tr>\n");
-    let entries = told.ledger.entries();
+    let entries = input.ledger.entries();
     for (_, entry) in entries.iter().take(ROWS) {
-        row(entry, told, out);
+        row(entry, input, out);
     }
     out.push_str("</table></div>\n");
-    let more = entries.len().saturating_sub(ROWS) as u64 + told.ledger.unlisted();
+    let more = entries.len().saturating_sub(ROWS) as u64 + input.ledger.unlisted();
     if more > 0 {
-        let _ = writeln!(out, "<p>and {more} more that used less</p>");
+        let _ = writeln!(out, "<p>and {more} more with lower usage</p>");
     }
 }
 
-fn row(entry: &Entry, told: &Told<'_>, out: &mut String) {
+fn row(entry: &UsageEntry, input: &ReportInput<'_>, out: &mut String) {
     let cpu = entry.used(F::CpuTime);
-    let mean = cpu.map(|cpu| cpu as f64 / length(told.ledger).0.max(1) as f64 * 100.0);
+    let mean = cpu.map(|cpu| cpu as f64 / length(input.ledger).0.max(1) as f64 * 100.0);
     let share = |value: Option<f64>| value.map_or("–".into(), |it| format!("{it:.1}"));
     let at = |percentile| share(entry.cpu.percentile(percentile).map(percent));
     let name = entry.cmdline.as_ref().unwrap_or(&entry.name);
@@ -134,13 +135,13 @@ fn row(entry: &Entry, told: &Told<'_>, out: &mut String) {
     out.push_str("</tr>\n");
 }
 
-/// Those who came and went between two samples.
-fn brief(told: &Told<'_>, out: &mut String) {
-    let all = told.ledger.briefly();
+/// Processes that started and exited between two samples.
+fn brief(input: &ReportInput<'_>, out: &mut String) {
+    let all = input.ledger.short_lived();
     if all.is_empty() {
         return;
     }
-    out.push_str("<h2>Lived from one sample to the next at most</h2>\n<table>\n");
+    out.push_str("<h2>Processes that lived for less than one interval</h2>\n<table>\n");
     out.push_str("<tr><th class=\"name\">command</th><th>processes</th><th>CPU</th></tr>\n");
     for (name, it) in all.iter().take(ROWS) {
         let _ = writeln!(

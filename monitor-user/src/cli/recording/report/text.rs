@@ -1,42 +1,42 @@
-//! A report for people.
+//! A report as text.
 
-use super::{Told, course, length, percent};
+use super::{ReportInput, length, percent, span_text};
 use monitor_format::grid::{Column, Grid, Side};
-use monitor_format::human::{escaped, scaled, span};
+use monitor_format::human::{duration, escaped, scaled};
 use monitor_model::field::{Category, ProcessField as F};
-use monitor_model::group::By;
+use monitor_model::group::GroupBy;
 use monitor_model::id::Ns;
-use monitor_sampling::ledger::{Entry, Of};
+use monitor_sampling::usage_report::{ReportBy, UsageEntry};
 use std::fmt::Write;
 
-/// Commands of short lives that are named.
+/// Maximum number of short-lived commands that are listed.
 const BRIEF: usize = 5;
 
-/// The report in lines of this width. Writing to a `String` cannot fail.
-pub fn text(told: &Told<'_>, room: usize) -> String {
-    let (header, ledger) = (told.header, told.ledger);
+/// Formats the report for this width. Writing to a `String` cannot fail.
+pub fn text(input: &ReportInput<'_>, width: usize) -> String {
+    let (header, ledger) = (input.header, input.ledger);
     let mut out = String::new();
     let _ = write!(out, "{}  {}  ", header.node, header.backend);
-    let _ = writeln!(out, "{} processors\n{}", header.processors, course(ledger));
-    total(told, &mut out);
+    let _ = writeln!(out, "{} processors\n{}", header.processors, span_text(ledger));
+    total(input, &mut out);
     out.push('\n');
     let mut grid = Grid::default();
-    grid.begin(columns(told.by).into_iter());
+    grid.begin(columns(input.by).into_iter());
     let entries = ledger.entries();
-    for (_, entry) in entries.iter().take(told.top) {
-        row(entry, told, &mut grid);
+    for (_, entry) in entries.iter().take(input.top) {
+        row(entry, input, &mut grid);
     }
-    grid.titles(room, &mut out);
+    grid.titles(width, &mut out);
     out.push('\n');
     for row in 0..grid.rows() {
-        grid.row(row, room, &mut out);
+        grid.row(row, width, &mut out);
         out.push('\n');
     }
-    let more = entries.len().saturating_sub(told.top) as u64 + ledger.unlisted();
+    let more = entries.len().saturating_sub(input.top) as u64 + ledger.unlisted();
     if more > 0 {
-        let _ = writeln!(out, "and {more} more that used less");
+        let _ = writeln!(out, "and {more} more with lower usage");
     }
-    brief(told, &mut out);
+    brief(input, &mut out);
     out
 }
 
@@ -47,11 +47,11 @@ fn bytes(value: Option<u64>, out: &mut String) {
     }
 }
 
-fn total(told: &Told<'_>, out: &mut String) {
-    let total = told.ledger.total();
+fn total(input: &ReportInput<'_>, out: &mut String) {
+    let total = input.ledger.total();
     let cpu = total.used(F::CpuTime).unwrap_or(0);
-    span(cpu as f64, out);
-    let busy = cpu as f64 / length(told.ledger).0.max(1) as f64;
+    duration(cpu as f64, out);
+    let busy = cpu as f64 / length(input.ledger).0.max(1) as f64;
     let most = percent(total.cpu.largest().unwrap_or(0)) / 100.0;
     let _ = write!(out, " of CPU, {busy:.2} processors busy on average, {most:.2} at most; ");
     bytes(total.used(F::ReadBytes), out);
@@ -60,23 +60,23 @@ fn total(told: &Told<'_>, out: &mut String) {
     out.push_str(" written\n");
 }
 
-fn columns(of: Of) -> Vec<Column> {
-    let right = |title| Column { title, least: 0, side: Side::Right };
+fn columns(of: ReportBy) -> Vec<Column> {
+    let right = |title| Column { title, min_width: 0, side: Side::Right };
     let first = match of {
-        Of::Process => &["PID"][..],
-        Of::Group(_) => &["PROCS", "ENDED"],
+        ReportBy::Process => &["PID"][..],
+        ReportBy::Group(_) => &["PROCS", "ENDED"],
     };
     let name = match of {
-        Of::Process => "COMMAND",
-        Of::Group(By::Rule) => "RULE",
-        Of::Group(by) => by.field().field().title,
+        ReportBy::Process => "COMMAND",
+        ReportBy::Group(GroupBy::Rule) => "RULE",
+        ReportBy::Group(by) => by.field().field().title,
     };
     let rest = ["CPU", "CPU%", "P50", "P95", "MAX", "RSS P95", "MAX", "READ", "WRITTEN"];
     let columns = first.iter().chain(&rest).map(|title| right(title));
-    columns.chain([Column { title: name, least: 0, side: Side::Left }]).collect()
+    columns.chain([Column { title: name, min_width: 0, side: Side::Left }]).collect()
 }
 
-fn row(entry: &Entry, told: &Told<'_>, grid: &mut Grid) {
+fn row(entry: &UsageEntry, input: &ReportInput<'_>, grid: &mut Grid) {
     match entry.id {
         Some(id) => grid.cell(|out| out.push_str(&id.pid.0.to_string())),
         None => {
@@ -86,12 +86,12 @@ fn row(entry: &Entry, told: &Told<'_>, grid: &mut Grid) {
     }
     let cpu = entry.used(F::CpuTime);
     grid.cell(|out| match cpu {
-        Some(cpu) => span(cpu as f64, out),
+        Some(cpu) => duration(cpu as f64, out),
         None => out.push('-'),
     });
-    let mean = cpu.map(|cpu| cpu as f64 / length(told.ledger).0.max(1) as f64 * 100.0);
-    let spread = [entry.cpu.percentile(50.0), entry.cpu.percentile(95.0), entry.cpu.largest()];
-    for value in [mean].into_iter().chain(spread.map(|it| it.map(percent))) {
+    let mean = cpu.map(|cpu| cpu as f64 / length(input.ledger).0.max(1) as f64 * 100.0);
+    let percentiles = [entry.cpu.percentile(50.0), entry.cpu.percentile(95.0), entry.cpu.largest()];
+    for value in [mean].into_iter().chain(percentiles.map(|it| it.map(percent))) {
         grid.cell(|out| match value {
             Some(value) => out.push_str(&format!("{value:.1}")),
             None => out.push('-'),
@@ -106,22 +106,22 @@ fn row(entry: &Entry, told: &Told<'_>, grid: &mut Grid) {
     grid.cell(|out| escaped(&entry.name, out));
 }
 
-/// Those who came and went between two samples.
-fn brief(told: &Told<'_>, out: &mut String) {
-    let all = told.ledger.briefly();
+/// Processes that started and exited between two samples.
+fn brief(input: &ReportInput<'_>, out: &mut String) {
+    let all = input.ledger.short_lived();
     let processes: u64 = all.iter().map(|(_, it)| it.processes).sum();
     if processes == 0 {
         return;
     }
     let cpu = Ns(all.iter().map(|(_, it)| it.cpu.0).sum());
-    let _ = write!(out, "\n{processes} processes lived from one sample to the next at most: ");
-    span(cpu.0 as f64, out);
+    let _ = write!(out, "\n{processes} processes lived for less than one interval: ");
+    duration(cpu.0 as f64, out);
     out.push_str(" of CPU\n ");
     for (name, it) in all.iter().take(BRIEF) {
         out.push(' ');
         escaped(name, out);
         let _ = write!(out, " x{} ", it.processes);
-        span(it.cpu.0 as f64, out);
+        duration(it.cpu.0 as f64, out);
         out.push(',');
     }
     out.truncate(out.trim_end_matches(',').len());

@@ -1,63 +1,63 @@
-//! Rules of the screen: requests of the language, to the daemon or to a machine of our own.
+//! Rules of the screen: OMIS requests to the daemon or to a request engine in this process.
 //!
 //! ```text
-//!  an order -> book -> lines -> a way to a monitor (cli/ask) -> lines -> book -> how rules stand
+//!  order -> rule table -> requests -> transport (cli/ask) -> replies -> rule table -> rule states
 //! ```
 //!
-//! In: orders, and a feed. Out: the same feed, which tells of rules too. The session ends with
-//! the screen, however that ends, and all that it started with it.
+//! In: orders, and a source of updates. Out: the same updates, and those of the rules. The session
+//! ends with the screen, and everything it started ends with it.
 
-mod book;
-mod desk;
-mod wish;
+mod compile;
+mod state;
+mod worker;
 
-use crate::cli::args::Reader;
-use desk::{Desk, Source};
-use monitor_tui::demand::Demand;
-use monitor_tui::feed::{Feed, Told};
-use monitor_tui::rule::Order;
-use wish::Wish;
+use crate::cli::args::SourceArgs;
+use compile::WatchedEvent;
+use monitor_tui::feed_source::{FeedEvent, FeedSource};
+use monitor_tui::rule::RuleRequest;
+use monitor_tui::view_query::ViewQuery;
+use worker::{RuleSource, RuleWorker};
 
-/// A feed beside which rules run.
-pub struct Ruled<F> {
-    feed: F,
-    desk: Desk,
+/// A source of updates that also runs rules.
+pub struct WithRules<F> {
+    source: F,
+    worker: RuleWorker,
 }
 
-impl<F: Feed> Ruled<F> {
-    /// By the daemon that the feed reads from.
-    pub fn relayed(feed: F, reader: &Reader) -> Self {
-        Self { feed, desk: Desk::new(Source::Daemon(reader.socket.clone())) }
+impl<F: FeedSource> WithRules<F> {
+    /// Rules run at the daemon.
+    pub fn relayed(source: F, source_args: &SourceArgs) -> Self {
+        Self { source, worker: RuleWorker::new(RuleSource::Daemon(source_args.socket.clone())) }
     }
 
-    /// By this program itself.
-    pub fn local(feed: F, reader: &Reader) -> Self {
-        Self { feed, desk: Desk::new(Source::Here(reader.backend)) }
+    /// Rules run in this process.
+    pub fn local(source: F, source_args: &SourceArgs) -> Self {
+        Self { source, worker: RuleWorker::new(RuleSource::Local(source_args.backend)) }
     }
 }
 
-impl<F: Feed> Feed for Ruled<F> {
-    fn demand(&mut self, demand: &Demand) {
-        self.feed.demand(demand);
+impl<F: FeedSource> FeedSource for WithRules<F> {
+    fn set_query(&mut self, query: &ViewQuery) {
+        self.source.set_query(query);
     }
 
-    async fn next(&mut self) -> Told {
+    async fn next(&mut self) -> FeedEvent {
         tokio::select! {
             biased;
-            rules = self.desk.told() => Told::Rules(rules),
-            told = self.feed.next() => told,
+            rules = self.worker.changed() => FeedEvent::Rules(rules),
+            update = self.source.next() => update,
         }
     }
 
     fn seek(&mut self, steps: i64) -> Result<(), String> {
-        self.feed.seek(steps)
+        self.source.seek(steps)
     }
 
-    fn rule(&mut self, order: Order) -> Result<(), String> {
-        // Before it is on its way: what makes no sense is said at once.
-        if let Order::Start { event, .. } = &order {
-            Wish::from_text(event)?;
+    fn rule(&mut self, order: RuleRequest) -> Result<(), String> {
+        // Check first, so that a syntax error is reported at once.
+        if let RuleRequest::Start { event, .. } = &order {
+            WatchedEvent::from_text(event)?;
         }
-        self.desk.order(order)
+        self.worker.send(order)
     }
 }

@@ -1,21 +1,21 @@
-//! Watching: lists are set, what they tell is printed, and the table closes it.
+//! The session of `monitor when`: attaches the rule, prints its records, ends with a table.
 //!
-//! It ends with the command or the last of the processes, with the time or the lines that were
-//! given, or when it is interrupted.
+//! It ends when the command or the last process exits, at the given time or number of lines, or
+//! when it is interrupted.
 
-mod place;
-mod whom;
+mod attach;
+mod targets;
 
 use super::super::client::runtime;
 use super::super::exit::{Exit, Failure};
-use super::super::output::{Output, Reader, say};
+use super::super::output::{Output, OutputState, notice};
 use super::action::Actions;
-use super::command::Waiting;
-use super::event::Event;
-use super::show::{Event as Shown, Form, Row, Show};
-use super::words::When;
-use monitor_backend::rule::ListId;
-use monitor_backend::rule::act::{Cell, HistogramId};
+use super::args::WhenArgs;
+use super::command::HeldCommand;
+use super::event::WhenEvent;
+use super::show::{EventFormatter, ShownEvent as Shown, SummaryRow, WhenForm};
+use monitor_backend::rule::ProgramId;
+use monitor_backend::rule::insn::{Cell, LatencyHistogramId};
 use monitor_backends::ebpf::rule::KernelRules;
 use monitor_backends::procfs;
 use monitor_event::tap::Edge;
@@ -24,67 +24,67 @@ use monitor_model::histogram::Percentiles;
 use monitor_model::id::{Identity, Ns};
 use monitor_platform::program::look::Look;
 use monitor_platform::tap::{News, Taps};
-use monitor_symbols::description::Descriptions;
+use monitor_symbols::signatures::Signatures;
 use monitor_sys::{clock, readable};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How often is looked whether anybody is left.
-const LOOK: Duration = Duration::from_millis(50);
-/// Records that are taken at once.
-const MOST: usize = 4096;
+/// Interval for checking whether a process is left.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// Maximum number of records handled at once.
+const BATCH: usize = 4096;
 
-/// Watches until the end.
-pub fn watch(words: &When, event: &Event, actions: &Actions) -> Result<Exit, Failure> {
-    let mut watch = Watch::open(words, *actions)?;
-    let found = watch.choose(words)?;
-    watch.place(event)?;
-    let whom = match watch.command {
+/// Watches until the session ends.
+pub fn watch(args: &WhenArgs, event: &WhenEvent, actions: &Actions) -> Result<Exit, Failure> {
+    let mut watch = WhenSession::open(args, *actions)?;
+    let found = watch.choose_targets(args)?;
+    watch.attach(event)?;
+    let targets = match watch.command {
         Some(_) => "the command and its children".to_owned(),
         None => format!("{} processes and their children", watch.processes.len()),
     };
-    say(&format!("watching {whom}; {}", actions.places()));
-    let ended = runtime()?.block_on(watch.run(words));
+    notice(&format!("watching {targets}; {}", actions.execution_places()));
+    let ended = runtime()?.block_on(watch.run(args));
     watch.close(found, ended?)
 }
 
-struct Watch {
+struct WhenSession {
     taps: Taps,
     actions: Actions,
     processes: Vec<Identity>,
-    command: Option<Waiting>,
-    /// What is counted: a tap, or a list with its event.
+    command: Option<HeldCommand>,
+    /// The tap that counts calls; other events are counted by `rules`.
     tap: Option<Tap>,
-    histogram: Option<HistogramId>,
-    lists: Vec<Listed>,
-    show: Show,
-    /// These always get a summary, which tells that nothing more comes.
-    is_for_programs: bool,
+    histogram: Option<LatencyHistogramId>,
+    rules: Vec<InstalledRule>,
+    show: EventFormatter,
+    /// JSON always ends with a summary, so that a reader knows it is complete.
+    is_json: bool,
     out: Output,
     n_lines: u64,
 }
 
-/// A list of ours.
-struct Listed {
-    id: ListId,
-    look: Look,
+/// A rule program that was installed, with its counter.
+struct InstalledRule {
+    id: ProgramId,
+    tracepoint: Look,
     what: String,
     count: Cell,
 }
 
-/// Why it ended.
+/// Why the session ended.
 #[derive(Clone, Copy, PartialEq)]
-enum Ended {
+enum WatchEnd {
     Done,
     Interrupted,
 }
 
-impl Watch {
-    fn open(words: &When, actions: Actions) -> Result<Self, Failure> {
-        let mut descriptions = Descriptions::shipped();
-        for folder in &words.calls {
+impl WhenSession {
+    fn open(args: &WhenArgs, actions: Actions) -> Result<Self, Failure> {
+        let mut descriptions = Signatures::shipped();
+        for folder in &args.calls {
             descriptions.add_folder(folder)?;
         }
         let rules = Box::new(KernelRules::open()?);
@@ -97,26 +97,30 @@ impl Watch {
             command: None,
             tap: None,
             histogram: None,
-            lists: Vec::new(),
-            show: Show::new(words.form(), now.boot, Ns(now.unix.0.saturating_sub(now.boot.0))),
-            is_for_programs: words.form() == Form::Json,
+            rules: Vec::new(),
+            show: EventFormatter::new(
+                args.output_format(),
+                now.boot,
+                Ns(now.unix.0.saturating_sub(now.boot.0)),
+            ),
+            is_json: args.output_format() == WhenForm::Json,
             out: Output::Stream,
             n_lines: 0,
         })
     }
 
-    async fn run(&mut self, words: &When) -> Result<Ended, Failure> {
+    async fn run(&mut self, args: &WhenArgs) -> Result<WatchEnd, Failure> {
         let failed = |error| Failure::failed(format!("cannot wait for events: {error}"));
         let wake =
             self.taps.wake().map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
-        let wake = wake.ok_or_else(|| Failure::failed("the kernel wakes nobody"))?;
+        let wake = wake.ok_or_else(|| Failure::failed("no ring buffer to wait for"))?;
         let wake = readable::readable(wake).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let mut tick = tokio::time::interval(LOOK);
-        let end = words.span.map(|span| tokio::time::Instant::now() + span);
+        let mut tick = tokio::time::interval(CHECK_EVERY);
+        let end = args.span.map(|span| tokio::time::Instant::now() + span);
         if let Some(command) = &mut self.command {
-            command.go_on().map_err(failed)?;
+            command.release().map_err(failed)?;
         }
         loop {
             tokio::select! {
@@ -124,88 +128,88 @@ impl Watch {
                     ready.map_err(failed)?.clear_ready();
                 }
                 _ = tick.tick() => {}
-                _ = interrupt.recv() => return Ok(Ended::Interrupted),
-                _ = terminate.recv() => return Ok(Ended::Interrupted),
+                _ = interrupt.recv() => return Ok(WatchEnd::Interrupted),
+                _ = terminate.recv() => return Ok(WatchEnd::Interrupted),
             }
             let is_over =
-                self.is_over() || end.is_some_and(|end| tokio::time::Instant::now() >= end);
-            // After it was seen that nobody is left: what they did last has been told by then.
-            if self.take(words)? == Reader::Gone || is_over {
-                return Ok(Ended::Done);
+                self.targets_ended() || end.is_some_and(|end| tokio::time::Instant::now() >= end);
+            // Read records after this check, so that the last ones are printed.
+            if self.print_records(args)? == OutputState::Closed || is_over {
+                return Ok(WatchEnd::Done);
             }
-            if words.lines.is_some_and(|most| self.n_lines >= most) {
-                return Ok(Ended::Done);
+            if args.lines.is_some_and(|most| self.n_lines >= most) {
+                return Ok(WatchEnd::Done);
             }
         }
     }
 
-    /// Whether nobody is left.
-    fn is_over(&mut self) -> bool {
+    /// Whether the command or all processes have exited.
+    fn targets_ended(&mut self) -> bool {
         match &mut self.command {
             Some(command) => command.has_ended(),
-            None => !self.processes.iter().any(|id| procfs::started(id.pid) == Some(id.start)),
+            None => !self.processes.iter().any(|id| procfs::start_time(id.pid) == Some(id.start)),
         }
     }
 
-    /// Takes and prints what was told.
-    fn take(&mut self, words: &When) -> Result<Reader, Failure> {
+    /// Reads and prints the queued records.
+    fn print_records(&mut self, args: &WhenArgs) -> Result<OutputState, Failure> {
         loop {
-            let news = self.taps.news(MOST);
-            if news.is_empty() {
-                return Ok(Reader::There);
+            let records = self.taps.news(BATCH);
+            if records.is_empty() {
+                return Ok(OutputState::Open);
             }
-            for it in news {
-                let Some(shown) = self.shown(&it) else { continue };
-                if words.lines.is_some_and(|most| self.n_lines >= most) {
+            for record in records {
+                let Some(shown) = self.shown(&record) else { continue };
+                if args.lines.is_some_and(|most| self.n_lines >= most) {
                     break;
                 }
                 self.n_lines += 1;
                 let line = self.show.line(&shown) + "\n";
-                if self.out.put(line.as_bytes())? == Reader::Gone {
-                    return Ok(Reader::Gone);
+                if self.out.put(line.as_bytes())? == OutputState::Closed {
+                    return Ok(OutputState::Closed);
                 }
             }
         }
     }
 
-    fn shown(&mut self, news: &News) -> Option<Shown> {
-        match news {
+    fn shown(&mut self, records: &News) -> Option<Shown> {
+        match records {
             News::Called(it) => Some(self.show.call(it)).filter(|_| self.actions.print),
             News::Storm(tap, _) => {
-                say(&format!("{} is called too often: it is not watched any more", tap.name));
+                notice(&format!("{} is called too often: detached", tap.name));
                 None
             }
-            News::Other(record) => self.other(record).filter(|_| self.actions.print),
+            News::Other(record) => self.rule_event(record).filter(|_| self.actions.print),
         }
     }
 
-    /// Prints the table, and says what was lost.
-    fn close(mut self, found: Exit, ended: Ended) -> Result<Exit, Failure> {
+    /// Prints the table and the number of lost records.
+    fn close(mut self, found: Exit, ended: WatchEnd) -> Result<Exit, Failure> {
         let mut rows = Vec::new();
         let mut n_lost = self.taps.n_lost();
         if let Some(tap) = &self.tap {
-            let tally = self.taps.tally(tap);
-            if tally.is_none() {
-                say(&format!("nobody had {}: nothing was watched", tap.name));
+            let runs = self.taps.tally(tap);
+            if runs.is_none() {
+                notice(&format!("no watched process maps {}; nothing attached", tap.name));
             }
             let verb = if tap.edge == Edge::Start { "call" } else { "return" };
             let histogram = self.histogram.map(|id| self.taps.histogram(id));
-            let times = histogram.and_then(|it| Percentiles::default().of(&it, [50.0, 99.0]));
-            let count = tally.map_or(0, |it| it.runs);
-            rows.push(Row { what: format!("{verb} {}", tap.name), count, times });
+            let times = histogram.and_then(|it| Percentiles::default().compute(&it, [50.0, 99.0]));
+            let count = runs.map_or(0, |it| it.runs);
+            rows.push(SummaryRow { what: format!("{verb} {}", tap.name), count, times });
         }
-        for list in &self.lists {
-            n_lost += self.taps.runs(list.id).lost_records;
-            let count = self.taps.count(list.count);
-            rows.push(Row { what: list.what.clone(), count, times: None });
+        for rule in &self.rules {
+            n_lost += self.taps.runs(rule.id).lost_records;
+            let count = self.taps.count(rule.count);
+            rows.push(SummaryRow { what: rule.what.clone(), count, times: None });
         }
-        if self.actions.count || self.actions.time || self.is_for_programs {
+        if self.actions.count || self.actions.time || self.is_json {
             let _reader = self.out.put(self.show.summary(&rows, n_lost).as_bytes())?;
         }
         if n_lost > 0 {
-            say(&format!("{n_lost} records were lost: they came faster than they were printed"));
+            notice(&format!("{n_lost} records lost: they arrived faster than they were printed"));
             return Ok(Exit::Partial);
         }
-        Ok(if ended == Ended::Interrupted { Exit::Interrupted } else { found })
+        Ok(if ended == WatchEnd::Interrupted { Exit::Interrupted } else { found })
     }
 }

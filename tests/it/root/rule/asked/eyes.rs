@@ -4,34 +4,41 @@
 use super::{Tooled, granted};
 use crate::deadline;
 use crate::served::Folder;
-use monitor_event::right::{Reach, SessionId, Tool};
-use monitor_model::whose::Eyes;
+use monitor_event::right::{ControlGrant, SessionId, Tool};
+use monitor_model::credentials::Credentials;
 use monitor_omis::Dialect;
 use monitor_platform::Happenings as _;
-use monitor_sampling::veil::Veil;
-use monitor_services::requests::Input;
+use monitor_sampling::visibility::Visibility;
+use monitor_services::requests::EngineInput;
 use monitor_sys::clock;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
 const USER: u32 = 61_234;
-const EYES: Eyes = Eyes { uid: USER, gid: USER };
+const EYES: Credentials = Credentials { uid: USER, gid: USER };
 
 impl Tooled {
     /// Beside root, a user who is granted to act on his own processes.
-    fn with_user(sees: Veil) -> Self {
+    fn with_user(sees: Visibility) -> Self {
         let mut it = Self::new();
         let session = SessionId { entry: 0, conn: 2 };
-        let acts = Reach::Own;
-        let user = Tool { session, uid: USER, gid: USER, sees, acts, ..Tool::default() };
-        it.input(Input::Opened(user, Dialect::Extended));
+        let acts = ControlGrant::Own;
+        let user = Tool {
+            session,
+            uid: USER,
+            gid: USER,
+            visibility: sees,
+            control: acts,
+            ..Tool::default()
+        };
+        it.input(EngineInput::Opened(user, Dialect::Extended));
         it
     }
 
     #[track_caller]
     fn user_says(&mut self, line: &str, want: &str) {
         self.others.clear();
-        self.input(Input::Said(2, line.as_bytes().to_vec()));
+        self.input(EngineInput::ClientLine(2, line.as_bytes().to_vec()));
         assert_eq!(self.others, [want]);
         self.others.clear();
     }
@@ -42,7 +49,7 @@ impl Tooled {
         let all = |lines: &[String]| words.iter().map(|it| has(lines, it)).collect::<Vec<_>>();
         deadline::until(|| {
             let happened = self.ground.happened(clock::boot());
-            self.input(Input::Happened(happened));
+            self.input(EngineInput::Events(happened));
             all(&self.lines).iter().all(|it| *it).then_some(())
         });
         [all(&self.lines), all(&self.others)]
@@ -57,7 +64,7 @@ fn cat(folder: &Folder, name: &str, mode: u32) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn check(sees: Veil) {
+fn check(sees: Visibility) {
     let mut tool = Tooled::with_user(sees);
     let folder = Folder::new();
     std::fs::set_permissions(folder.join("."), Permissions::from_mode(0o755)).unwrap();
@@ -72,15 +79,14 @@ fn check(sees: Veil) {
     }
     tool.waits(10, "start_lib_call([],\"write\")", "11 [0] print([$3])");
 
-    let _ = tool.target.does("nowhere = os.open('/dev/null', os.O_WRONLY)");
-    let _ = tool.target.does("os.write(nowhere, b'word of root')");
+    let _ = tool.target.run("nowhere = os.open('/dev/null', os.O_WRONLY)");
+    let _ = tool.target.run("os.write(nowhere, b'word of root')");
     let run = format!("user={USER}, group={USER}, extra_groups=[], stdout=nowhere");
     for (program, word) in [(&own, "word of his"), (&lent, "word lent"), (&own, "last word")] {
         let file = folder.join("word");
         std::fs::write(&file, word).unwrap();
-        let _ = tool
-            .target
-            .does(&format!("subprocess.run([{program:?}, {file:?}], {run}, check=True)"));
+        let _ =
+            tool.target.run(&format!("subprocess.run([{program:?}, {file:?}], {run}, check=True)"));
     }
     let [root, user] = tool.both_told(&["word of root", "word of his", "word lent", "last word"]);
     assert_eq!(root, [true; 4]);
@@ -91,13 +97,13 @@ fn check(sees: Veil) {
 #[test]
 fn root_a_user_is_told_of_no_call_of_root_nor_of_a_set_uid_program() {
     if granted("root_a_user_is_told_of_no_call_of_root_nor_of_a_set_uid_program") {
-        check(Veil::Own(EYES));
+        check(Visibility::OwnInFull(EYES));
     }
 }
 
 #[test]
 fn root_to_see_everybody_is_not_to_look_into_everybody() {
     if granted("root_to_see_everybody_is_not_to_look_into_everybody") {
-        check(Veil::None);
+        check(Visibility::All);
     }
 }

@@ -75,8 +75,8 @@ fn root_the_area_below_a_level_is_what_the_process_has_measured_itself() {
     let [_, count, area, least, most, level] = numbers[..] else { panic!("{read}") };
     assert_eq!((count, least, most, level), (25.0, -40_000_000.0, 444_000_000.0, 0.0), "{read}");
     let mut bound = |name: &str| {
-        let minus = tool.target.does(&format!("it = int({name} < 0)"));
-        let size = tool.target.does(&format!("it = abs({name})")) as f64 / 1e9;
+        let minus = tool.target.run(&format!("it = int({name} < 0)"));
+        let size = tool.target.run(&format!("it = abs({name})")) as f64 / 1e9;
         if minus == 1 { -size } else { size }
     };
     let (least, most) = (bound("least"), bound("most"));
@@ -144,22 +144,22 @@ fn root_a_signal_of_a_list_reaches_the_process_at_the_call() {
     }
     let mut tool = Tooled::new();
     tool.runs_in_kernel(10, "11 [0] kill($proc,40)");
-    let _ = tool.target.does("seen = []; _ = signal.signal(40, lambda *_: seen.append(0)); it = 0");
+    let _ = tool.target.run("seen = []; _ = signal.signal(40, lambda *_: seen.append(0)); it = 0");
     tool.calls("range(23)");
-    assert_eq!(tool.target.does("it = len(seen)"), 23);
+    assert_eq!(tool.target.run("it = len(seen)"), 23);
     tool.says("6 [0] delete(10)", "6 [0] delete(0)");
     // Of a child, too, which is not named.
     tool.waits(20, "start_lib_call([],\"fdatasync\")", "21 [0] kill([$1],9)");
     tool.is_in_kernel(20);
     // It does not come to leave by itself.
     let child = "pid = os.fork() or (l.fdatasync(0), os._exit(3)); it = os.waitpid(pid, 0)[1]";
-    assert_eq!(tool.target.does(child), 9);
+    assert_eq!(tool.target.run(child), 9);
 }
 
 impl Tooled {
     /// Lets the target run several lines.
     fn script(&mut self, lines: &str) -> u64 {
-        self.target.does(&format!("exec({lines:?})"))
+        self.target.run(&format!("exec({lines:?})"))
     }
 
     /// How many records of the trace are lost, and the last so many.

@@ -7,13 +7,13 @@ impl Tooled {
     /// Says a line, and gives the reply.
     pub(super) fn asks(&mut self, line: &str) -> String {
         self.lines.clear();
-        self.input(super::Input::Said(1, line.as_bytes().to_vec()));
+        self.input(super::EngineInput::ClientLine(1, line.as_bytes().to_vec()));
         self.lines.pop().unwrap()
     }
 
     /// Lets the target call a function with these numbers, which refuses them.
     pub(super) fn calls(&mut self, numbers: &str) {
-        let _ = self.target.does(&format!("for n in {numbers}: l.fdatasync(n)"));
+        let _ = self.target.run(&format!("for n in {numbers}: l.fdatasync(n)"));
     }
 
     /// How often a counter was told something, and the sum and the extremes of it.
@@ -78,11 +78,11 @@ fn root_requests_enable_each_other_and_raise_events_in_the_kernel() {
         let want = format!("9 [0] request_level(0,[{level}])");
         tool.says(&format!("9 [0] request_level({id})"), &want);
     }
-    let _ = tool.target.does("for n in (40, 41): signal.signal(n, lambda *_: None)");
+    let _ = tool.target.run("for n in (40, 41): signal.signal(n, lambda *_: None)");
     tool.calls("range(5)");
-    let _ = tool.target.does("os.kill(os.getpid(), 40)");
+    let _ = tool.target.run("os.kill(os.getpid(), 40)");
     tool.calls("range(23)");
-    let _ = tool.target.does("os.kill(os.getpid(), 41)");
+    let _ = tool.target.run("os.kill(os.getpid(), 41)");
     tool.calls("range(5)");
     let want: Vec<String> = (0..23).map(|n| format!("31 [0] print(0,[{n},7])")).collect();
     assert_eq!(tool.told(23), want);
@@ -129,7 +129,7 @@ fn root_calls_are_timed_in_the_kernel() {
     );
     tool.waits(20, &format!("end_lib_call([{pid}],\"usleep\")"), "21 [0] cnt_stop(\"t\",$thread)");
     tool.says("3 [0] request_level(20)", "3 [0] request_level(0,[\"kernel\"])");
-    let _ = tool.target.does("it = sum(l.usleep(1000) for n in range(23))");
+    let _ = tool.target.run("it = sum(l.usleep(1000) for n in range(23))");
     let read = tool.asks("8 [0] cnt_read(\"t\",20)");
     let least = read.trim_end_matches("])").rsplit(',').next().unwrap().parse::<u64>().unwrap();
     assert!(read.starts_with("8 [0] cnt_read(0,[\"t\",23,") && least >= 1_000_000, "{read}");
@@ -146,7 +146,7 @@ fn root_lives_are_counted_in_the_kernel_in_all_that_is_attached() {
     tool.waits(20, "process_terminated([])", "21 [0] cnt_add(\"n\",1000)");
     let fork =
         "(os.fork() or (os.fork() or os._exit(0)) and os.wait() and os._exit(0)) and os.wait()";
-    let _ = tool.target.does(&format!("for n in range(23): {fork}"));
+    let _ = tool.target.run(&format!("for n in range(23): {fork}"));
     // Each of 23 children has a child of its own.
     assert_eq!(tool.counted("n"), "8 [0] cnt_read(0,[\"n\",92,46046,1,1000])");
 }

@@ -10,20 +10,20 @@ use crate::root::actor::Actor;
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
 use crate::served::Folder;
-use monitor_backends::select::Choice;
+use monitor_backends::select::BackendChoice;
 use monitor_event::right::{SessionId, Tool};
 use monitor_omis::{Dialect, Node};
 use monitor_platform::Happenings as _;
 use monitor_platform::live::Live;
-use monitor_services::ctx::Member;
-use monitor_services::requests::{Input, Limits, Machine, Output};
+use monitor_services::context::ClusterMember;
+use monitor_services::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use monitor_sys::clock;
 use std::process::Command;
 use std::sync::mpsc::TryRecvError;
 
 /// A tool, and a process for it to observe.
 struct Tooled {
-    machine: Machine,
+    machine: RequestEngine,
     ground: Live,
     target: Actor,
     lines: Vec<String>,
@@ -41,14 +41,15 @@ impl Tooled {
 
     /// Attached to nobody.
     fn alone() -> Self {
-        let own = Member { node: Node(0), name: "node0".into() };
+        let own = ClusterMember { node: Node(0), name: "node0".into() };
         let mut target = Actor::new();
-        let _ = target.does(LIBRARY);
-        let (machine, ground) = (Machine::new(own, Limits::default()), Live::new(Choice::Ebpf));
+        let _ = target.run(LIBRARY);
+        let (machine, ground) =
+            (RequestEngine::new(own, RequestLimits::default()), Live::new(BackendChoice::Ebpf));
         let (lines, others) = (Vec::new(), Vec::new());
         let mut it = Self { machine, ground, target, lines, others };
         let session = SessionId { entry: 0, conn: 1 };
-        it.input(Input::Opened(Tool::root(session, 1), Dialect::Extended));
+        it.input(EngineInput::Opened(Tool::root(session, 1), Dialect::Extended));
         it
     }
 
@@ -60,7 +61,7 @@ impl Tooled {
     #[track_caller]
     fn says(&mut self, line: &str, want: &str) {
         self.lines.clear();
-        self.input(Input::Said(1, line.as_bytes().to_vec()));
+        self.input(EngineInput::ClientLine(1, line.as_bytes().to_vec()));
         assert_eq!(self.lines, [want]);
         self.lines.clear();
     }
@@ -78,17 +79,21 @@ impl Tooled {
     fn told(&mut self, n: usize) -> Vec<String> {
         deadline::until(|| {
             let happened = self.ground.happened(clock::boot());
-            self.input(Input::Happened(happened));
+            self.input(EngineInput::Events(happened));
             (self.lines.len() >= n).then_some(())
         });
         std::mem::take(&mut self.lines)
     }
 
-    fn input(&mut self, input: Input) {
+    fn input(&mut self, input: EngineInput) {
         for output in self.machine.input(clock::boot(), input, &mut self.ground) {
             match output {
-                Output::Reply(2, line) | Output::Told(2, line) => self.others.push(line),
-                Output::Reply(_, line) | Output::Told(_, line) => self.lines.push(line),
+                EngineOutput::Reply(2, line) | EngineOutput::Notice(2, line) => {
+                    self.others.push(line)
+                }
+                EngineOutput::Reply(_, line) | EngineOutput::Notice(_, line) => {
+                    self.lines.push(line)
+                }
                 other => panic!("for another node: {other:?}"),
             }
         }
@@ -103,11 +108,11 @@ fn root_a_tool_is_told_of_23_children_and_how_each_ended() {
     let mut tool = Tooled::new();
     tool.waits(10, "new_process()", "11 [0] print([$1])");
     tool.waits(20, "process_terminated([])", "21 [0] print([$1,$2])");
-    let _ = tool.target.does("pids = []");
+    let _ = tool.target.run("pids = []");
     let _ = tool
         .target
-        .does("for n in range(23): pids.append(os.fork() or os._exit(n)), os.waitpid(pids[-1], 0)");
-    let pids: Vec<u64> = (0..23).map(|n| tool.target.does(&format!("it = pids[{n}]"))).collect();
+        .run("for n in range(23): pids.append(os.fork() or os._exit(n)), os.waitpid(pids[-1], 0)");
+    let pids: Vec<u64> = (0..23).map(|n| tool.target.run(&format!("it = pids[{n}]"))).collect();
     let lines = (0..).zip(pids).flat_map(|(n, pid): (u64, u64)| {
         [format!("11 [0] print(0,[{pid}])"), format!("21 [0] print(0,[{pid},{n}])")]
     });
@@ -123,8 +128,8 @@ fn root_a_tool_is_told_of_23_signals_by_their_numbers() {
     let pid = tool.pid();
     tool.waits(10, &format!("process_signal([{pid}],[])"), "11 [0] print([$1,$2])");
     tool.waits(20, "process_signal([],[40])", "21 [0] print([$2])");
-    let _ = tool.target.does("for n in range(34, 57): signal.signal(n, lambda *_: None)");
-    let _ = tool.target.does("for n in range(34, 57): os.kill(os.getpid(), n)");
+    let _ = tool.target.run("for n in range(34, 57): signal.signal(n, lambda *_: None)");
+    let _ = tool.target.run("for n in range(34, 57): os.kill(os.getpid(), n)");
     let told = tool.told(24);
     let all = told.iter().filter(|line| line.starts_with("11 ")).cloned().collect::<Vec<_>>();
     let want: Vec<_> = (34..57).map(|n| format!("11 [0] print(0,[{pid},{n}])")).collect();
@@ -152,7 +157,10 @@ fn root_who_comes_while_a_name_is_attached_joins() {
         all
     });
     tool.waits(10, "new_process()", "11 [0] print([$1])");
-    tool.input(Input::Said(1, format!("1 [0] attach_command(\"{name}\")").into_bytes()));
+    tool.input(EngineInput::ClientLine(
+        1,
+        format!("1 [0] attach_command(\"{name}\")").into_bytes(),
+    ));
     drop(done);
     let all = coming.join().unwrap();
     let mut pids: Vec<u32> = all.iter().map(|it| it.pid().0).collect();
@@ -164,7 +172,7 @@ fn root_who_comes_while_a_name_is_attached_joins() {
     };
     let joined = deadline::until(|| {
         let happened = tool.ground.happened(clock::boot());
-        tool.input(Input::Happened(happened));
+        tool.input(EngineInput::Events(happened));
         let mut joined: Vec<u32> = tool.lines.iter().flat_map(named).collect();
         joined.sort_unstable();
         (joined.len() >= pids.len()).then_some(joined)
@@ -186,9 +194,9 @@ fn root_a_process_joins_by_the_name_of_the_program_that_it_begins() {
     tool.waits(10, "new_process()", "11 [0] print([$1])");
     tool.waits(20, "process_terminated([])", "21 [0] print([$1,$2])");
     let begin = format!("p = subprocess.Popen([{path:?}, '999']); it = p.pid");
-    let pid = tool.target.does(&begin);
+    let pid = tool.target.run(&begin);
     assert_eq!(tool.told(1), [format!("11 [0] print(0,[{pid}])")]);
-    let _ = tool.target.does("p.kill(); p.wait()");
+    let _ = tool.target.run("p.kill(); p.wait()");
     assert_eq!(tool.told(1), [format!("21 [0] print(0,[{pid},137])")]);
 }
 
@@ -203,7 +211,7 @@ fn root_a_tool_is_told_who_waits_and_who_has_the_processor() {
     tool.waits(20, "process_unblocked([])", "21 [0] print($1)");
     tool.waits(30, "scheduling()", "31 [0] print([$1,$2])");
     // Some hosts run no program while their first process is current: a few may be hidden.
-    let _ = tool.target.does("it = sum(l.usleep(1000) for n in range(40))");
+    let _ = tool.target.run("it = sum(l.usleep(1000) for n in range(40))");
     let mut told = Vec::new();
     let count = |told: &[String], line: &str| told.iter().filter(|it| *it == line).count();
     let (blocked, woken) = (format!("11 [0] print(0,[{pid}])"), format!("21 [0] print(0,[{pid}])"));

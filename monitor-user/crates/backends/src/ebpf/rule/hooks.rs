@@ -1,20 +1,21 @@
-//! Which programs are attached where: a probe for each list, a tracepoint while it has lists.
+//! Attaches rule programs: a probe for each program, a tracepoint while it has programs.
 //!
-//! A probe is one perf event and one link with the list's number as its cookie (5.15). What a
-//! tracepoint runs stands in its row. Fork and exit are attached as long as there are sets, too.
+//! A probe is one perf event and one link with the program's id as its cookie (5.15). A tracepoint
+//! runs the programs of its row in `HOOKS`. Fork and exit are also attached while there are process
+//! sets.
 
-use super::code::unsupported;
+use super::encode::unsupported;
 use super::map;
 use crate::ebpf::kernel;
 use crate::ebpf::object::{Object, refused_program};
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLinkId, UProbeScope};
 use aya::programs::{BtfTracePoint, ProgramError, UProbe};
 use monitor_backend::Error;
-use monitor_backend::rule::{ListId, Place, Site};
-use monitor_ebpf::abi::rule::{self as abi, Hook, LISTS_PER_HOOK, hook};
+use monitor_backend::rule::{HookPoint, ProgramId, Site};
+use monitor_ebpf::abi::rule::{self as abi, HookPrograms, PROGRAMS_PER_HOOK, hook};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows of tracepoints, with program and tracepoint.
+/// Row, BPF program and name of each tracepoint.
 const TRACEPOINTS: &[(u32, &str, &str)] = &[
     (hook::FORK, "fork", "sched_process_fork"),
     (hook::EXEC, "exec", "sched_process_exec"),
@@ -25,89 +26,94 @@ const TRACEPOINTS: &[(u32, &str, &str)] = &[
     (hook::WAKEUP, "wakeup", "sched_wakeup"),
 ];
 
-/// What is attached.
+/// The attached hooks.
 #[derive(Default)]
 pub struct Hooks {
-    /// How many sets there are.
+    /// Number of process sets.
     pub n_sets: u32,
-    rows: BTreeMap<u32, Vec<ListId>>,
+    rows: BTreeMap<u32, Vec<ProgramId>>,
     attached: BTreeSet<u32>,
 }
 
-/// How a list is attached.
+/// How a program is attached.
 pub enum Link {
-    /// By a probe of this program.
+    /// By a probe with this BPF program.
     Probe(&'static str, UProbeLinkId),
-    /// By its row.
+    /// By the row of its tracepoint or event.
     Row(u32),
-    /// Nothing runs it: it is a switch.
-    Nowhere,
+    /// Not attached: it is a switch.
+    None,
 }
 
 impl Hooks {
-    /// Attaches a list.
-    pub fn link(&mut self, object: &mut Object, place: &Place, id: ListId) -> Result<Link, Error> {
-        match place {
-            Place::Entry(site) => probe(object, "call", site, id),
-            Place::Return(site) => probe(object, "call_return", site, id),
-            _ => self.link_row(object, row(place), id),
+    /// Attaches a program.
+    pub fn link(
+        &mut self,
+        object: &mut Object,
+        hook: &HookPoint,
+        id: ProgramId,
+    ) -> Result<Link, Error> {
+        match hook {
+            HookPoint::Entry(site) => probe(object, "call", site, id),
+            HookPoint::Return(site) => probe(object, "call_return", site, id),
+            _ => self.link_row(object, row(hook), id),
         }
     }
 
-    fn link_row(&mut self, object: &mut Object, row: u32, id: ListId) -> Result<Link, Error> {
-        let lists = self.rows.entry(row).or_default();
-        if lists.len() == LISTS_PER_HOOK {
-            let why = format!("{LISTS_PER_HOOK} lists run there already");
-            return Err(unsupported(why, "remove one, or put their acts into one list"));
+    fn link_row(&mut self, object: &mut Object, row: u32, id: ProgramId) -> Result<Link, Error> {
+        let programs = self.rows.entry(row).or_default();
+        if programs.len() == PROGRAMS_PER_HOOK {
+            let why = format!("{PROGRAMS_PER_HOOK} programs are attached to this hook already");
+            return Err(unsupported(why, "remove one, or combine programs"));
         }
-        lists.push(id);
-        let attached = self.write(object, row).and_then(|()| self.settle(object));
-        attached.inspect_err(|_| self.forget(object, row, id))?;
+        programs.push(id);
+        let attached = self.write(object, row).and_then(|()| self.attach_needed(object));
+        attached.inspect_err(|_| self.remove_program(object, row, id))?;
         Ok(Link::Row(row))
     }
 
-    /// Detaches a list.
-    pub fn unlink(&mut self, object: &mut Object, link: Link, id: ListId) {
+    /// Detaches a program.
+    pub fn unlink(&mut self, object: &mut Object, link: Link, id: ProgramId) {
         match link {
             Link::Probe(program, link) => {
                 let found = object.program::<UProbe>(program);
-                // It is attached; else there is nothing to do.
+                // If it is not attached, there is nothing to do.
                 let _ = found.map(|program| program.detach(link));
             }
-            Link::Row(row) => self.forget(object, row, id),
-            Link::Nowhere => {}
+            Link::Row(row) => self.remove_program(object, row, id),
+            Link::None => {}
         }
     }
 
-    fn forget(&mut self, object: &mut Object, row: u32, id: ListId) {
-        if let Some(lists) = self.rows.get_mut(&row) {
-            lists.retain(|list| *list != id);
+    fn remove_program(&mut self, object: &mut Object, row: u32, id: ProgramId) {
+        if let Some(programs) = self.rows.get_mut(&row) {
+            programs.retain(|program| *program != id);
         }
         let _ = self.write(object, row);
-        // Only lets go here, which cannot be refused.
-        let _ = self.settle(object);
+        // Only detaches here, which cannot fail.
+        let _ = self.attach_needed(object);
     }
 
     fn write(&self, object: &mut Object, row: u32) -> Result<(), Error> {
-        let mut hook = Hook::default();
-        let lists = self.rows.get(&row).into_iter().flatten();
-        for (place, list) in hook.lists.iter_mut().zip(lists) {
-            *place = list.0 + 1;
+        let mut hook = HookPrograms::default();
+        let programs = self.rows.get(&row).into_iter().flatten();
+        for (slot, program) in hook.programs.iter_mut().zip(programs) {
+            *slot = program.0 + 1;
         }
         map::set(object, abi::HOOKS, row, &hook)
     }
 
-    /// Attaches the tracepoints that are needed, and lets go of the others.
-    pub fn settle(&mut self, object: &mut Object) -> Result<(), Error> {
+    /// Attaches the tracepoints that are needed, and detaches the others.
+    pub fn attach_needed(&mut self, object: &mut Object) -> Result<(), Error> {
         let needed = |row: u32| {
-            let has_lists = self.rows.get(&row).is_some_and(|lists| !lists.is_empty());
-            has_lists || (self.n_sets > 0 && matches!(row, hook::FORK | hook::EXIT))
+            let has_programs = self.rows.get(&row).is_some_and(|programs| !programs.is_empty());
+            has_programs || (self.n_sets > 0 && matches!(row, hook::FORK | hook::EXIT))
         };
         let (mut types, attached) = (None, self.attached.clone());
         for &(row, program, tracepoint) in TRACEPOINTS {
             match (needed(row), attached.contains(&row)) {
                 (true, false) => {
-                    // The kernel's types are read for the first that needs them.
+                    // The kernel's BTF is read for the first tracepoint.
                     let types = match &mut types {
                         Some(types) => types,
                         none => none.insert(kernel::types()?),
@@ -123,7 +129,7 @@ impl Hooks {
             }
         }
         if types.take().is_some() {
-            monitor_sys::memory::give_back();
+            monitor_sys::memory::trim_heap();
         }
         Ok(())
     }
@@ -131,25 +137,30 @@ impl Hooks {
 
 fn detach(object: &mut Object, program: &str) {
     let found = object.program::<BtfTracePoint>(program);
-    // It is loaded; else there is nothing to do.
+    // If it is not loaded, there is nothing to do.
     let _ = found.map(|program| program.unload());
 }
 
-const fn row(place: &Place) -> u32 {
-    match place {
-        Place::Entry(_) | Place::Return(_) => hook::NONE,
-        Place::Fork => hook::FORK,
-        Place::Exec => hook::EXEC,
-        Place::Exit => hook::EXIT,
-        Place::SignalGenerate => hook::SIGNAL_GENERATE,
-        Place::SignalDeliver => hook::SIGNAL_DELIVER,
-        Place::Switch => hook::SWITCH,
-        Place::Wakeup => hook::WAKEUP,
-        Place::Raised(event) => hook::FIRST_USER + event.0,
+const fn row(hook: &HookPoint) -> u32 {
+    match hook {
+        HookPoint::Entry(_) | HookPoint::Return(_) => hook::NONE,
+        HookPoint::Fork => hook::FORK,
+        HookPoint::Exec => hook::EXEC,
+        HookPoint::Exit => hook::EXIT,
+        HookPoint::SignalGenerate => hook::SIGNAL_GENERATE,
+        HookPoint::SignalDeliver => hook::SIGNAL_DELIVER,
+        HookPoint::Switch => hook::SWITCH,
+        HookPoint::Wakeup => hook::WAKEUP,
+        HookPoint::Raised(event) => hook::FIRST_USER_EVENT + event.0,
     }
 }
 
-fn probe(object: &mut Object, name: &'static str, site: &Site, id: ListId) -> Result<Link, Error> {
+fn probe(
+    object: &mut Object,
+    name: &'static str,
+    site: &Site,
+    id: ProgramId,
+) -> Result<Link, Error> {
     let what = format!("a probe on {} at {:#x}", site.path.display(), site.offset);
     let refused = |error: ProgramError| refused_program(&what, error);
     let program: &mut UProbe = object.program(name)?;

@@ -1,4 +1,4 @@
-//! Elements of the rule object's arrays, by the name of the array.
+//! Access to elements of the rule object's arrays, by map name.
 
 use crate::ebpf::object::{Object, Plain, Record};
 use aya::maps::{Array, MapError, PerCpuArray, PerCpuValues};
@@ -17,14 +17,14 @@ pub fn set<T: Plain>(object: &mut Object, name: &str, index: u32, value: &T) -> 
     map.ok_or(error)?.set(index, Record(*value), 0).map_err(|error| refused(name, &error))
 }
 
-/// What each CPU has in an element of a per-CPU array.
+/// An element of a per-CPU array, for each CPU.
 pub fn get_all<T: Plain>(object: &Object, name: &str, index: u32) -> Vec<T> {
     let map = |name| PerCpuArray::<_, Record<T>>::try_from(object.ebpf.map(name)?).ok();
     let values = map(name).and_then(|array| array.get(&index, 0).ok());
     values.map(|it| it.iter().map(|Record(value)| *value).collect()).unwrap_or_default()
 }
 
-/// Writes an element of a per-CPU array, the same for each CPU.
+/// Writes the same value to an element of a per-CPU array on each CPU.
 pub fn set_all<T: Plain>(
     object: &mut Object,
     name: &str,

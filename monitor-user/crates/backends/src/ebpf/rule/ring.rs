@@ -1,81 +1,81 @@
-//! What lists told: the ring of `bin/rule`.
+//! Decodes the records of rule programs: the ring buffer of `bin/rule`.
 //!
-//! In: records. Out: `Told`, in the order of the ring. A record that is cut or of a kind that this
-//! monitor does not know is left out: a newer program made it.
+//! In: ring records. Out: [`RuleRecord`]s, in the order of the ring. A truncated record, or one of
+//! an unknown kind from a newer object, is skipped.
 
 use aya::maps::{MapData, RingBuf};
-use monitor_backend::rule::told::{Held, Told, Why};
-use monitor_backend::rule::{ListId, Reader};
-use monitor_ebpf::abi::rule::NOBODY;
+use monitor_backend::rule::rule_record::{RecordReason, RuleRecord, StopScope};
+use monitor_backend::rule::{ProgramId, RecordReader};
+use monitor_ebpf::abi::rule::NO_CREDENTIALS;
 use monitor_ebpf::abi::rule::record::{
-    Event, FRAMES, KIND_PROCESS_HELD, KIND_STORM, KIND_THREAD_HELD, KIND_TOLD, LongEvent,
+    FRAMES, KIND_PROCESS_STOP, KIND_RECORD, KIND_STORM, KIND_THREAD_STOP, LongRecord, ShortRecord,
 };
+use monitor_model::credentials::Credentials;
 use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::whose::Eyes;
 use std::os::fd::{AsFd, BorrowedFd};
 use zerocopy::FromBytes;
 
 /// The consumer of the ring.
 pub struct Ring(pub RingBuf<MapData>);
 
-impl Reader for Ring {
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
+impl RecordReader for Ring {
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.0.as_fd())
     }
 
-    fn read(&mut self, most: usize, take: &mut dyn FnMut(Told)) -> usize {
+    fn read(&mut self, max: usize, take: &mut dyn FnMut(RuleRecord)) -> usize {
         let mut n_read = 0;
-        while n_read < most
+        while n_read < max
             && let Some(item) = self.0.next()
         {
             n_read += 1;
-            if let Some(told) = told(&item) {
-                take(told);
+            if let Some(record) = decode(&item) {
+                take(record);
             }
         }
         n_read
     }
 }
 
-fn told(bytes: &[u8]) -> Option<Told> {
-    let (event, _) = Event::read_from_prefix(bytes).ok()?;
-    let (why, held) = match event.kind {
-        KIND_TOLD => (Why::Asked, Held::Nobody),
-        KIND_THREAD_HELD => (Why::Asked, Held::Thread),
-        KIND_PROCESS_HELD => (Why::Asked, Held::Process),
-        KIND_STORM => (Why::Storm, Held::Nobody),
+fn decode(bytes: &[u8]) -> Option<RuleRecord> {
+    let (event, _) = ShortRecord::read_from_prefix(bytes).ok()?;
+    let (reason, stopped) = match event.kind {
+        KIND_RECORD => (RecordReason::Requested, StopScope::None),
+        KIND_THREAD_STOP => (RecordReason::Requested, StopScope::Thread),
+        KIND_PROCESS_STOP => (RecordReason::Requested, StopScope::Process),
+        KIND_STORM => (RecordReason::Storm, StopScope::None),
         _ => return None,
     };
-    let mut told = Told {
-        why,
-        held,
-        list: ListId(event.list),
+    let mut record = RuleRecord {
+        reason,
+        stopped,
+        program: ProgramId(event.program),
         at: Ns(event.at_boottime_ns),
         process: Identity { pid: Pid(event.pid), start: Ns(event.start_boottime_ns) },
-        eyes: whose(event.eyes),
+        credentials: credentials(event.credentials),
         tid: Pid(event.tid),
         cpu: event.cpu,
         ip: event.ip,
         sp: event.sp,
-        values: event.values,
+        regs: event.regs,
         texts: Vec::new(),
         stack: Vec::new(),
     };
-    if let Ok((long, _)) = LongEvent::ref_from_prefix(bytes) {
-        told.texts =
-            long.text_bytes.iter().zip(&long.texts).map(|(n, text)| cut(*n, text)).collect();
-        let n_frames = (long.event.stack_bytes as usize / 8).min(FRAMES);
-        told.stack = long.stack[..n_frames].to_vec();
+    if let Ok((long, _)) = LongRecord::ref_from_prefix(bytes) {
+        record.texts =
+            long.text_bytes.iter().zip(&long.texts).map(|(n, text)| truncate(*n, text)).collect();
+        let n_frames = (long.head.stack_bytes as usize / 8).min(FRAMES);
+        record.stack = long.stack[..n_frames].to_vec();
     }
-    Some(told)
+    Some(record)
 }
 
-/// Who the kernel says may look into a process.
-fn whose([uid, gid]: [u32; 2]) -> Option<Eyes> {
-    (uid != NOBODY).then_some(Eyes { uid, gid })
+/// The credentials that may read the process, unless there are none.
+fn credentials([uid, gid]: [u32; 2]) -> Option<Credentials> {
+    (uid != NO_CREDENTIALS).then_some(Credentials { uid, gid })
 }
 
-fn cut(length: u32, text: &[u8]) -> Option<Vec<u8>> {
+fn truncate(length: u32, text: &[u8]) -> Option<Vec<u8>> {
     text.get(..usize::try_from(length).ok()?).map(<[u8]>::to_vec)
 }
 
@@ -85,23 +85,31 @@ mod tests {
     use zerocopy::{FromZeros, IntoBytes};
 
     #[test]
-    fn a_cut_or_unknown_record_is_left_out() {
-        let event = Event { kind: KIND_TOLD, list: 5, eyes: [7, 8], ..Event::default() };
-        let whole = told(event.as_bytes()).unwrap();
-        assert_eq!((whole.list, whole.eyes), (ListId(5), Some(Eyes { uid: 7, gid: 8 })));
-        assert_eq!(told(&event.as_bytes()[..127]), None);
-        assert_eq!(told(Event { kind: 77, ..event }.as_bytes()), None);
+    fn a_truncated_or_unknown_record_is_skipped() {
+        let event = ShortRecord {
+            kind: KIND_RECORD,
+            program: 5,
+            credentials: [7, 8],
+            ..ShortRecord::default()
+        };
+        let whole = decode(event.as_bytes()).unwrap();
+        assert_eq!(
+            (whole.program, whole.credentials),
+            (ProgramId(5), Some(Credentials { uid: 7, gid: 8 }))
+        );
+        assert_eq!(decode(&event.as_bytes()[..127]), None);
+        assert_eq!(decode(ShortRecord { kind: 77, ..event }.as_bytes()), None);
     }
 
     #[test]
-    fn a_text_that_could_not_be_read_is_none_and_a_long_stack_is_cut() {
-        let mut long = LongEvent::new_zeroed();
-        long.event.kind = KIND_TOLD;
-        long.event.stack_bytes = u32::MAX;
+    fn an_unreadable_text_is_none_and_a_long_stack_is_truncated() {
+        let mut long = LongRecord::new_zeroed();
+        long.head.kind = KIND_RECORD;
+        long.head.stack_bytes = u32::MAX;
         long.text_bytes = [3, u32::MAX];
         long.texts[0][..4].copy_from_slice(b"abcd");
-        let told = told(long.as_bytes()).unwrap();
-        assert_eq!(told.texts, [Some(b"abc".to_vec()), None]);
-        assert_eq!(told.stack.len(), FRAMES);
+        let record = decode(long.as_bytes()).unwrap();
+        assert_eq!(record.texts, [Some(b"abc".to_vec()), None]);
+        assert_eq!(record.stack.len(), FRAMES);
     }
 }

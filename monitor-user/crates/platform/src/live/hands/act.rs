@@ -7,11 +7,11 @@ use super::{Hands, Order};
 use crate::{Act, By, Happening};
 use crate::{answer, arrival};
 use monitor_control as control;
-use monitor_control::subject::key;
-use monitor_control::{Done, Happened, Mark, Trouble, What};
-use monitor_event::occurrence::{EventKind, NodeEvent};
-use monitor_event::outcome::Each;
-use monitor_event::outcome::Told;
+use monitor_control::process_ref::tick_identity;
+use monitor_control::{ControlError, RequestTag, WorkerEvent, WorkerEventKind, WorkerReply};
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::EventParam;
+use monitor_event::outcome::ProcessResults;
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Target;
 use monitor_event::thread::Ticket;
@@ -22,7 +22,7 @@ pub(super) struct Pending {
     tool: Tool,
     kind: Kind,
     left: usize,
-    each: Each,
+    each: ProcessResults,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ const fn is_about_nobody(act: &Act) -> bool {
 
 impl Hands {
     /// Begins an act on these; the answers come as `Happening::Acted`.
-    pub fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<Each> {
+    pub fn act(&mut self, by: By<'_>, act: &Act, on: &[Identity]) -> Option<ProcessResults> {
         let By { ticket, tool, held } = by;
         if let Err(why) = self.ready(tool) {
             let nobody = [Identity::default()];
@@ -75,8 +75,8 @@ impl Hands {
         let kind = Kind::of(act);
         let nobody = [Identity::default()];
         let on = if is_about_nobody(act) { &nobody[..] } else { on };
-        let way = (Mark(ticket), self.dumps.as_path());
-        let orders: Vec<(Identity, control::Act)> =
+        let way = (RequestTag(ticket), self.dumps.as_path());
+        let orders: Vec<(Identity, control::WorkerRequest)> =
             on.iter().map(|id| (*id, order(act, target(held, act, *id), way))).collect();
         let pending = Pending { tool: *tool, kind, left: orders.len(), each: Vec::new() };
         let _none = self.tickets.insert(ticket, pending);
@@ -87,7 +87,12 @@ impl Hands {
     }
 
     /// A hand has answered an order.
-    pub(super) fn acted(&mut self, ticket: Ticket, id: Identity, answer: Result<Done, Trouble>) {
+    pub(super) fn acted(
+        &mut self,
+        ticket: Ticket,
+        id: Identity,
+        answer: Result<WorkerReply, ControlError>,
+    ) {
         let is_move = self.tickets.get(&ticket).is_some_and(|it| it.kind.is_move());
         // A move that is begun is not done.
         if !is_move || answer.is_err() {
@@ -96,24 +101,24 @@ impl Hands {
     }
 
     /// Whether it is about a process that leaves or comes.
-    pub(super) fn has_moved(&mut self, it: &Happened) -> bool {
-        let Some((_, Mark(ticket))) = it.wanted else { return false };
+    pub(super) fn has_moved(&mut self, it: &WorkerEvent) -> bool {
+        let Some((_, RequestTag(ticket))) = it.requester else { return false };
         if !self.tickets.get(&ticket).is_some_and(|it| it.kind.is_move()) {
             return false;
         }
         let process = it.target.process;
-        let answer = match &it.what {
-            What::Failed(trouble) => Err(trouble.clone()),
-            _ => Ok(Done::Started(process)),
+        let answer = match &it.kind {
+            WorkerEventKind::Failed(trouble) => Err(trouble.clone()),
+            _ => Ok(WorkerReply::Started(process)),
         };
         self.done(ticket, process, answer);
         true
     }
 
-    fn done(&mut self, ticket: Ticket, id: Identity, answer: Result<Done, Trouble>) {
+    fn done(&mut self, ticket: Ticket, id: Identity, answer: Result<WorkerReply, ControlError>) {
         let Some(pending) = self.tickets.get_mut(&ticket) else { return };
         let id = match &answer {
-            Ok(Done::Started(started)) => *started,
+            Ok(WorkerReply::Started(started)) => *started,
             _ => id,
         };
         let (kind, session, is_done) = (pending.kind, pending.tool.session, answer.is_ok());
@@ -127,7 +132,7 @@ impl Hands {
         match kind {
             Kind::Stop if is_done => self.stopped(session, id),
             Kind::Start if is_done => {
-                let _first = self.stopped.entry(key(id)).or_default().insert(session);
+                let _first = self.stopped.entry(tick_identity(id)).or_default().insert(session);
             }
             Kind::Continue if is_done => self.released(session, id),
             Kind::Come if is_done => self.waiting.push(Happening::Occurred(arrival(id))),
@@ -136,7 +141,7 @@ impl Hands {
     }
 
     fn stopped(&mut self, session: SessionId, id: Identity) {
-        let holders = self.stopped.entry(key(id)).or_default();
+        let holders = self.stopped.entry(tick_identity(id)).or_default();
         let is_first = holders.is_empty();
         let _again = holders.insert(session);
         if is_first {
@@ -145,21 +150,21 @@ impl Hands {
     }
 
     pub(super) fn released(&mut self, session: SessionId, id: Identity) {
-        let Some(holders) = self.stopped.get_mut(&key(id)) else { return };
+        let Some(holders) = self.stopped.get_mut(&tick_identity(id)) else { return };
         let held = holders.remove(&session);
         if held && holders.is_empty() {
-            let _nobody = self.stopped.remove(&key(id));
+            let _nobody = self.stopped.remove(&tick_identity(id));
             self.occur(EventKind::Continued, id);
         }
     }
 
     /// Whether a tool keeps a process from running.
     pub fn has_stopped(&self, id: Identity) -> bool {
-        self.stopped.contains_key(&key(id))
+        self.stopped.contains_key(&tick_identity(id))
     }
 
     fn occur(&mut self, topic: EventKind, id: Identity) {
-        let told = NodeEvent::new(topic, Ns(0), [Told::Process(id)].into());
+        let told = NodeEvent::new(topic, Ns(0), [EventParam::Process(id)].into());
         let it = NodeEvent { process: Some(id), ..told };
         self.waiting.push(Happening::Occurred(it));
     }
@@ -176,6 +181,6 @@ fn target(held: Option<Target>, act: &Act, id: Identity) -> Target {
             | Act::Goto(_)
             | Act::Backtrace(_)
     );
-    let held = held.filter(|it| of_thread && key(it.process) == key(id));
+    let held = held.filter(|it| of_thread && tick_identity(it.process) == tick_identity(id));
     held.unwrap_or_else(|| Target::from(id))
 }

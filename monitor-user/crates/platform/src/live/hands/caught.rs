@@ -11,10 +11,10 @@
 
 use super::{Hands, NOBODY, Order};
 use crate::{Happening, RuleKey};
-use monitor_backend::rule::told;
+use monitor_backend::rule::rule_record;
 use monitor_control as control;
-use monitor_control::{Done, Happened, Mark, Spot, Trouble};
-use monitor_event::occurrence::NodeEvent;
+use monitor_control::{CodePos, ControlError, RequestTag, WorkerEvent, WorkerReply};
+use monitor_event::node_event::NodeEvent;
 use monitor_event::thread::Target;
 use monitor_model::id::{Identity, Ns};
 
@@ -31,9 +31,9 @@ pub struct Caught {
     /// The event.
     pub it: NodeEvent,
     /// Who was stopped.
-    pub how: told::Held,
+    pub how: rule_record::StopScope,
     /// Where, if that is a place in the program.
-    pub spot: Option<Spot>,
+    pub spot: Option<CodePos>,
     /// Whether a hand was asked to hold the process.
     pub is_asked: bool,
 }
@@ -44,7 +44,7 @@ impl Hands {
         for it in caught {
             if self.holding.contains_key(&it.serial) {
                 self.caught.push(it);
-            } else if let (told::Held::Process, Some(id)) = (it.how, it.it.process) {
+            } else if let (rule_record::StopScope::Process, Some(id)) = (it.how, it.it.process) {
                 self.let_run(id);
             }
         }
@@ -52,19 +52,19 @@ impl Hands {
 
     /// A process was stopped for nobody who is still there.
     pub fn let_run(&mut self, id: Identity) {
-        let spot = Spot { pc: 0, sp: 0 };
-        let catch = control::Act::Catch(id.into(), Mark(0), spot);
-        let release = control::Act::Release(id.into(), Mark(0));
+        let spot = CodePos { pc: 0, sp: 0 };
+        let catch = control::WorkerRequest::HoldForEvent(id.into(), RequestTag(0), spot);
+        let release = control::WorkerRequest::ReleaseEvent(id.into(), RequestTag(0));
         // Whichever hand may: the others are refused.
-        for uid in self.users.all() {
+        for uid in self.workers.uids() {
             for act in [catch.clone(), release.clone()] {
-                let _number = self.users.of(uid).map(|hand| hand.order(NOBODY, act));
+                let _number = self.workers.get_mut(uid).map(|worker| worker.send(NOBODY, act));
             }
         }
     }
 
     /// A thread stands.
-    pub(super) fn stands(&mut self, it: &Happened) {
+    pub(super) fn stands(&mut self, it: &WorkerEvent) {
         self.stands.push(it.clone());
     }
 
@@ -72,7 +72,7 @@ impl Hands {
     pub fn held(&mut self, now: Ns) -> Vec<Happening> {
         let mut due = Vec::new();
         for stands in std::mem::take(&mut self.stands) {
-            let serial = stands.wanted.map_or(0, |(_, mark)| mark.0);
+            let serial = stands.requester.map_or(0, |(_, mark)| mark.0);
             let thread = stands.target.thread.map(|it| it.pid);
             let is_its = |it: &Caught| it.serial == serial && it.it.thread == thread;
             match self.caught.iter().position(is_its) {
@@ -97,7 +97,9 @@ impl Hands {
         let is_wanted = |it: &Caught| it.is_asked || self.holding.contains_key(&it.serial);
         let (kept, gone) = std::mem::take(&mut self.caught).into_iter().partition(is_wanted);
         self.caught = kept;
-        for it in Vec::into_iter(gone).filter(|it: &Caught| it.how == told::Held::Process) {
+        for it in
+            Vec::into_iter(gone).filter(|it: &Caught| it.how == rule_record::StopScope::Process)
+        {
             it.it.process.into_iter().for_each(|id| self.let_run(id));
         }
     }
@@ -111,7 +113,7 @@ impl Hands {
     fn due_with(&mut self, it: Caught, target: Target, with_process: bool) -> Option<Happening> {
         let tool = self.holding.get(&it.serial).map(|holding| holding.tool)?;
         if let (Some(spot), false) = (it.spot, with_process) {
-            let met = control::Act::Met(target, Mark(it.serial), spot);
+            let met = control::WorkerRequest::SetEventPos(target, RequestTag(it.serial), spot);
             self.order(&tool, met, Order::Aside);
         }
         let held = self.keep((it.serial, tool), target, with_process);
@@ -120,8 +122,8 @@ impl Hands {
     }
 
     /// It was not stopped by a program of ours.
-    fn deliver(&mut self, serial: u64, stands: &Happened) {
-        let deliver = control::Act::Deliver(stands.target, Mark(serial));
+    fn deliver(&mut self, serial: u64, stands: &WorkerEvent) {
+        let deliver = control::WorkerRequest::ReleaseWithSignal(stands.target, RequestTag(serial));
         match self.holding.get(&serial).map(|it| it.tool) {
             Some(tool) => self.order(&tool, deliver, Order::Aside),
             // The program was taken away meanwhile.
@@ -133,16 +135,17 @@ impl Hands {
         let mut asked = Vec::new();
         for it in &mut self.caught {
             let tool = self.holding.get(&it.serial).map(|holding| holding.tool);
-            let id = it.it.process.filter(|_| it.how == told::Held::Process && !it.is_asked);
+            let id =
+                it.it.process.filter(|_| it.how == rule_record::StopScope::Process && !it.is_asked);
             if let (Some(tool), Some(id), Some(tid)) = (tool, id, it.it.thread) {
                 it.is_asked = true;
                 asked.push((tool, it.serial, id, tid, it.spot));
             }
         }
         for (tool, serial, id, tid, spot) in asked {
-            let target = control::subject::thread_target(id, tid);
-            let spot = spot.unwrap_or(Spot { pc: 0, sp: 0 });
-            let catch = control::Act::Catch(target, Mark(serial), spot);
+            let target = control::process_ref::thread_target(id, tid);
+            let spot = spot.unwrap_or(CodePos { pc: 0, sp: 0 });
+            let catch = control::WorkerRequest::HoldForEvent(target, RequestTag(serial), spot);
             self.order(&tool, catch, Order::Catch(serial, target));
         }
     }
@@ -152,13 +155,13 @@ impl Hands {
         &mut self,
         serial: u64,
         target: Target,
-        answer: Result<Done, Trouble>,
+        answer: Result<WorkerReply, ControlError>,
     ) {
         let thread = target.thread.unwrap_or(target.process).pid;
         let is_its = |it: &Caught| it.serial == serial && it.it.thread == Some(thread);
         let place = self.caught.iter().position(is_its);
         match (answer, place) {
-            (Ok(Done::Stopped(_)), place) => {
+            (Ok(WorkerReply::Stopped(_)), place) => {
                 let it = place.map(|place| self.caught.remove(place));
                 match it.and_then(|it| self.due_with(it, target, true)) {
                     Some(due) => self.waiting.push(due),
@@ -168,12 +171,12 @@ impl Hands {
             // It stands alone after all, which is told by itself.
             (Ok(_), _) => {}
             // The hand that takes its place is asked next.
-            (Err(Trouble::HandLost), Some(place)) => self.caught[place].is_asked = false,
-            (Err(_), None) => control::subject::let_run(target.process),
+            (Err(ControlError::WorkerLost), Some(place)) => self.caught[place].is_asked = false,
+            (Err(_), None) => control::process_ref::resume(target.process),
             (Err(_), Some(place)) => {
                 let it = self.caught.remove(place);
                 // No hand can: what our own rights reach must not stand for ever.
-                control::subject::let_run(target.process);
+                control::process_ref::resume(target.process);
                 self.waiting.push(it.unheld());
             }
         }

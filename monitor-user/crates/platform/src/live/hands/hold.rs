@@ -8,9 +8,9 @@ use super::{Hands, Order};
 use crate::program::hold::Held;
 use crate::{Happening, RuleKey};
 use monitor_control as control;
-use monitor_control::subject::key;
-use monitor_control::{Done, Happened, Mark, Trouble, What};
-use monitor_event::action::Run;
+use monitor_control::process_ref::tick_identity;
+use monitor_control::{ControlError, RequestTag, WorkerEvent, WorkerEventKind, WorkerReply};
+use monitor_event::action::ExecutionPlace;
 use monitor_event::right::Tool;
 use monitor_model::id::Identity;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Hands {
             let kept = self.holding.get(&serial).map(|it| &it.on);
             let is_gone = |id: &&Identity| kept.is_none_or(|on| !on.contains_key(*id));
             for id in holding.on.keys().filter(is_gone).copied().collect::<Vec<_>>() {
-                let unset = control::Act::Unset(id.into(), Mark(serial));
+                let unset = control::WorkerRequest::Unset(id.into(), RequestTag(serial));
                 self.order(&holding.tool, unset, Order::Aside);
             }
         }
@@ -68,18 +68,23 @@ impl Hands {
             tracing::warn!("nobody is held for user {}: {why}", tool.uid);
             return Manner::Denied;
         }
-        let watch = control::Act::Watch(id.into(), Mark(serial));
+        let watch = control::WorkerRequest::WatchRules(id.into(), RequestTag(serial));
         self.order(tool, watch, Order::Watch(serial, id));
         Manner::Signal
     }
 
     /// Whether the hand traces a process from now on.
-    pub(super) fn watched(&mut self, serial: u64, id: Identity, answer: &Result<Done, Trouble>) {
+    pub(super) fn watched(
+        &mut self,
+        serial: u64,
+        id: Identity,
+        answer: &Result<WorkerReply, ControlError>,
+    ) {
         let on = self.holding.get_mut(&serial).and_then(|it| it.on.get_mut(&id));
         let Some(manner) = on else { return };
         *manner = match answer {
             Ok(_) => Manner::Traced,
-            Err(Trouble::Denied { .. }) => Manner::Denied,
+            Err(ControlError::Denied { .. }) => Manner::Denied,
             Err(_) => Manner::Signal,
         };
         self.has_changed = true;
@@ -104,25 +109,25 @@ impl Hands {
     }
 
     /// The weakest way in which a request holds somebody.
-    pub fn hold_of(&self, rule: RuleKey) -> Option<Run> {
+    pub fn hold_of(&self, rule: RuleKey) -> Option<ExecutionPlace> {
         let manners = self.holding.values().filter(|it| it.rule == rule).flat_map(|it| &it.on);
         let run = manners.map(|(_, manner)| match manner {
-            Manner::Traced => Run::Held,
-            Manner::Signal => Run::Stopped,
-            Manner::Denied => Run::After,
+            Manner::Traced => ExecutionPlace::Held,
+            Manner::Signal => ExecutionPlace::Stopped,
+            Manner::Denied => ExecutionPlace::After,
         });
         run.max()
     }
 
     /// Whether it was a program's hold that ended before its time, or a hand's end that leaves
     /// programs without one.
-    pub(super) fn has_failed(&mut self, it: &Happened) -> bool {
-        let Some((_, mark)) = it.wanted else {
+    pub(super) fn has_failed(&mut self, it: &WorkerEvent) -> bool {
+        let Some((_, mark)) = it.requester else {
             self.watch_again(it.target.process);
             return false;
         };
         let Some(holding) = self.holding.get(&mark.0) else { return false };
-        if let What::Overdue(most) = it.what {
+        if let WorkerEventKind::HoldExpired(most) = it.kind {
             let (rule, why) = (holding.rule, overdue(most));
             self.waiting.push(Happening::Overdue(rule, mark.0, why));
         }
@@ -131,10 +136,11 @@ impl Hands {
 
     /// The hand that was ready for it has died; the one that took its place knows nothing yet.
     fn watch_again(&mut self, id: Identity) {
-        self.held.retain(|(_, process), _| *process != key(id));
+        self.held.retain(|(_, process), _| *process != tick_identity(id));
         let mut lost = Vec::new();
         for (serial, holding) in &self.holding {
-            let its = holding.on.iter().filter(|(own, _)| key(**own) == key(id));
+            let its =
+                holding.on.iter().filter(|(own, _)| tick_identity(**own) == tick_identity(id));
             let held = its.filter(|(_, manner)| **manner != Manner::Denied);
             lost.extend(held.map(|(own, _)| (*serial, holding.tool, *own)));
         }

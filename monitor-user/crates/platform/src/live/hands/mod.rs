@@ -16,13 +16,13 @@ use act::Pending;
 use caught::Caught;
 use hold::Holding;
 use monitor_control as control;
-use monitor_control::hand::Users;
-use monitor_control::{Done, Hand as _, Trouble};
-use monitor_event::occurrence::EventKind;
+use monitor_control::user_worker::WorkerPool;
+use monitor_control::{ControlError, UserWorker as _, WorkerReply};
+use monitor_event::node_event::EventKind;
 use monitor_event::outcome::Refusal;
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Target;
-use monitor_event::thread::{HeldThread, Sent, Ticket};
+use monitor_event::thread::{HeldThread, RunControlRequest, Ticket};
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::Status;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -30,16 +30,16 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 /// Who gives orders for no tool.
-const NOBODY: control::Tool = control::Tool(0);
+const NOBODY: control::ToolId = control::ToolId(0);
 
 /// All hands.
 pub struct Hands {
-    users: Users,
-    tools: BTreeMap<SessionId, control::Tool>,
+    workers: WorkerPool,
+    tools: BTreeMap<SessionId, control::ToolId>,
     /// Orders without an answer, by user and number.
     open: HashMap<(u32, u64), Order>,
     tickets: HashMap<Ticket, Pending>,
-    sent: BTreeMap<Ticket, Sent>,
+    sent: BTreeMap<Ticket, RunControlRequest>,
     /// Threads that wait until actions are done.
     held: BTreeMap<(SessionId, Identity), Vec<HeldThread>>,
     n_held: u64,
@@ -47,7 +47,7 @@ pub struct Hands {
     holding: BTreeMap<u64, Holding>,
     /// Whom they have stopped, as they told it, and whom a hand has seen stand.
     caught: Vec<Caught>,
-    stands: Vec<control::Happened>,
+    stands: Vec<control::WorkerEvent>,
     /// Whether it has changed how processes are held.
     has_changed: bool,
     /// Who holds which process; it stopped for the first and runs after the last.
@@ -56,7 +56,7 @@ pub struct Hands {
     /// Where processes are dumped to.
     dumps: PathBuf,
     /// Where the kernel has put probes: what is read there is what belongs there.
-    sites: Vec<control::Site>,
+    sites: Vec<control::ProbeLocation>,
 }
 
 /// An order that was given.
@@ -77,7 +77,7 @@ impl Hands {
     /// Of this program, which dump processes to this folder.
     pub fn new(program: PathBuf, dumps: PathBuf) -> Self {
         Self {
-            users: Users::of_program(program),
+            workers: WorkerPool::with_program(program),
             tools: BTreeMap::new(),
             open: HashMap::new(),
             tickets: HashMap::new(),
@@ -106,14 +106,14 @@ impl Hands {
             self.released(tool.session, id);
         }
         if self.tools.contains_key(&tool.session) {
-            self.order(tool, control::Act::Forget, Order::Aside);
+            self.order(tool, control::WorkerRequest::ForgetTool, Order::Aside);
             let _number = self.tools.remove(&tool.session);
         }
     }
 
     /// Readable when there is something.
     pub fn wake(&self) -> Option<BorrowedFd<'_>> {
-        self.users.wake()
+        self.workers.wake_fd()
     }
 
     /// Now, if something waits already.
@@ -123,20 +123,20 @@ impl Hands {
 
     /// What the hands have told.
     pub fn happened(&mut self, now: Ns) -> Vec<Happening> {
-        for uid in self.users.all() {
+        for uid in self.workers.uids() {
             self.listen(uid, now);
         }
         std::mem::take(&mut self.waiting)
     }
 
     fn listen(&mut self, uid: u32, now: Ns) {
-        let Some(hand) = self.users.of(uid) else { return };
-        let happened = hand.happened();
-        self.users.hear(uid);
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        let happened = worker.poll_events();
+        self.workers.watch(uid);
         let numbers: Vec<u64> =
             self.open.keys().filter(|(own, _)| *own == uid).map(|(_, number)| *number).collect();
         for number in numbers {
-            let answer = self.users.of(uid).and_then(|hand| hand.answer(number));
+            let answer = self.workers.get_mut(uid).and_then(|worker| worker.take_reply(number));
             if let Some(answer) = answer {
                 self.answered(uid, number, answer);
             }
@@ -146,12 +146,12 @@ impl Hands {
         }
     }
 
-    fn answered(&mut self, uid: u32, number: u64, answer: Result<Done, Trouble>) {
+    fn answered(&mut self, uid: u32, number: u64, answer: Result<WorkerReply, ControlError>) {
         match self.open.remove(&(uid, number)) {
             Some(Order::Act(ticket, id)) => self.acted(ticket, id, answer),
             Some(Order::Errand(ticket)) => {
                 if let (Err(trouble), Some(sent)) = (answer, self.sent.get(&ticket)) {
-                    let topic = EventKind::Sent(sent.clone());
+                    let topic = EventKind::RunControl(sent.clone());
                     self.waiting.push(Happening::Failed(topic, answer::refusal(trouble)));
                 }
             }
@@ -162,11 +162,11 @@ impl Hands {
         }
     }
 
-    fn order(&mut self, tool: &Tool, act: control::Act, what: Order) {
-        let next = control::Tool(self.tools.values().map(|it| it.0).max().unwrap_or(0) + 1);
+    fn order(&mut self, tool: &Tool, act: control::WorkerRequest, what: Order) {
+        let next = control::ToolId(self.tools.values().map(|it| it.0).max().unwrap_or(0) + 1);
         let number = *self.tools.entry(tool.session).or_insert(next);
-        if let Some(hand) = self.users.of(tool.uid) {
-            let order = hand.order(number, act);
+        if let Some(worker) = self.workers.get_mut(tool.uid) {
+            let order = worker.send(number, act);
             let _none = self.open.insert((tool.uid, order), what);
         }
     }
@@ -177,25 +177,25 @@ impl Hands {
     }
 
     /// Probes of the kernel are at these places now.
-    pub fn know(&mut self, sites: Vec<control::Site>) {
+    pub fn know(&mut self, sites: Vec<control::ProbeLocation>) {
         if sites == self.sites {
             return;
         }
         self.sites = sites;
-        for uid in self.users.all() {
+        for uid in self.workers.uids() {
             self.tell_sites(uid);
         }
     }
 
     fn tell_sites(&mut self, uid: u32) {
-        let sites = control::Act::Sites(self.sites.clone());
+        let sites = control::WorkerRequest::SetProbes(self.sites.clone());
         // Nobody waits for the answer: whatever is asked later is done later.
-        let _number = self.users.of(uid).map(|hand| hand.order(NOBODY, sites));
+        let _number = self.workers.get_mut(uid).map(|worker| worker.send(NOBODY, sites));
     }
 
     /// Starts the hand of a user, if there is none.
     fn ready(&mut self, tool: &Tool) -> Result<(), Refusal> {
-        let is_there = self.users.of(tool.uid).is_some();
+        let is_there = self.workers.get_mut(tool.uid).is_some();
         self.start(tool)?;
         if !is_there && !self.sites.is_empty() {
             self.tell_sites(tool.uid);
@@ -204,7 +204,7 @@ impl Hands {
     }
 
     fn start(&mut self, tool: &Tool) -> Result<(), Refusal> {
-        self.users.ready(tool.uid, tool.gid).map_err(|why| {
+        self.workers.ensure(tool.uid, tool.gid).map_err(|why| {
             let text = format!("no hand of user {} can be started: {why}", tool.uid);
             Refusal::new(Status::PERMISSION, text)
         })

@@ -8,18 +8,18 @@ use crate::call::{ARRIVAL, RECEIPT};
 use crate::tap::heard::Heard;
 use crate::tap::{Called, Refusal as TapRefusal};
 use crate::{Happening, reading};
-use monitor_backend::rule::told::Held;
-use monitor_control::Spot;
-use monitor_event::occurrence::{EventKind, NodeEvent};
-use monitor_event::outcome::{Refusal, Told};
+use monitor_backend::rule::rule_record::StopScope;
+use monitor_control::CodePos;
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
 use monitor_model::id::Identity;
 use monitor_omis::{Text, Value};
-use monitor_symbols::Error;
-use monitor_symbols::description::Descriptions;
-use monitor_symbols::description::call::Kind;
-use monitor_symbols::description::told::Told as Meaning;
+use monitor_symbols::SymbolError;
+use monitor_symbols::signatures::Signatures;
+use monitor_symbols::signatures::call::ValueType;
+use monitor_symbols::signatures::traced_values::TracedValue as Meaning;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ impl Ruled {
     pub(crate) fn has(&self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
         let sites = match self.taps.check(tap, id.pid) {
             Ok(sites) => sites,
-            Err(TapRefusal::Place(Error::Unloaded { .. })) => return Ok(()),
+            Err(TapRefusal::Place(SymbolError::NotLoaded { .. })) => return Ok(()),
             Err(other) => return Err(refusal(other)),
         };
-        for warning in sites.iter().filter_map(|site| site.pace.warning()) {
+        for warning in sites.iter().filter_map(|site| site.cost.warning()) {
             tracing::warn!("{}: {warning}", tap.name);
         }
         Ok(())
@@ -48,11 +48,11 @@ impl Ruled {
         let called = occurrence(it, process, topic, told(process, it));
         if let Some(serial) = it.rider {
             let Some(rule) = self.placement.rider(serial) else {
-                self.strays.extend((it.held == Held::Process).then_some(process));
+                self.strays.extend((it.held == StopScope::Process).then_some(process));
                 return Vec::new();
             };
             let ran = Happening::Ran { rule, serial, it: called };
-            let spot = Spot { pc: it.pc, sp: it.sp };
+            let spot = CodePos { pc: it.pc, sp: it.sp };
             return self.unless_held(ran, (it.held, Some(spot))).into_iter().collect();
         }
         let mut all = vec![Happening::Occurred(called)];
@@ -63,9 +63,14 @@ impl Ruled {
             && let Some(message) = marked.received(it)
         {
             let values = [message.sender, message.tag, message.mark];
-            let values = values.map(|it| Told::Value(Value::from(it)));
-            let told = [Told::Process(process)].into_iter().chain(values).collect();
-            all.push(Happening::Occurred(occurrence(it, process, EventKind::Received, told)));
+            let values = values.map(|it| EventParam::Value(Value::from(it)));
+            let told = [EventParam::Process(process)].into_iter().chain(values).collect();
+            all.push(Happening::Occurred(occurrence(
+                it,
+                process,
+                EventKind::MessageReceived,
+                told,
+            )));
         }
         all
     }
@@ -82,7 +87,7 @@ pub(super) fn refusal(why: TapRefusal) -> Refusal {
 /// The taps that topics need.
 pub(super) fn taps(topics: &BTreeSet<EventKind>) -> BTreeSet<Tap> {
     let mut taps: BTreeSet<Tap> = topics.iter().filter_map(EventKind::tap).cloned().collect();
-    if topics.contains(&EventKind::Received) {
+    if topics.contains(&EventKind::MessageReceived) {
         taps.extend([ARRIVAL, RECEIPT].map(start));
     }
     taps
@@ -92,19 +97,24 @@ fn start(name: &str) -> Tap {
     Tap { name: name.to_owned(), edge: Edge::Start }
 }
 
-fn occurrence(it: &Called, process: Identity, topic: EventKind, told: Arc<[Told]>) -> NodeEvent {
+fn occurrence(
+    it: &Called,
+    process: Identity,
+    topic: EventKind,
+    told: Arc<[EventParam]>,
+) -> NodeEvent {
     NodeEvent {
         process: Some(process),
         thread: Some(it.tid),
         pc: Some(it.pc),
-        eyes: it.eyes,
+        credentials: it.eyes,
         ..NodeEvent::new(topic, it.at, told)
     }
 }
 
 /// The descriptions of calls that there are.
-pub(super) fn descriptions() -> Result<Descriptions, Refusal> {
-    let mut all = Descriptions::shipped();
+pub(super) fn descriptions() -> Result<Signatures, Refusal> {
+    let mut all = Signatures::shipped();
     let folder = Path::new(FOLDER);
     if folder.is_dir() {
         all.add_folder(folder).map_err(|error| symbol_refusal(&error))?;
@@ -113,10 +123,10 @@ pub(super) fn descriptions() -> Result<Descriptions, Refusal> {
 }
 
 /// What a call tells: the process, then its values.
-fn told(process: Identity, called: &Called) -> Arc<[Told]> {
+fn told(process: Identity, called: &Called) -> Arc<[EventParam]> {
     let values = called.plan.told.iter().zip(&called.values);
-    let values = values.map(|(meaning, heard)| Told::Value(value(meaning, heard)));
-    [Told::Process(process)].into_iter().chain(values).collect()
+    let values = values.map(|(meaning, heard)| EventParam::Value(value(meaning, heard)));
+    [EventParam::Process(process)].into_iter().chain(values).collect()
 }
 
 /// A value as the language has it; an empty list where there is none.
@@ -124,11 +134,11 @@ fn value(meaning: &Meaning, heard: &Heard) -> Value {
     let Some(raw) = heard.raw else { return Value::List(Vec::new()) };
     match (&meaning.kind, &heard.text) {
         (_, Some(text)) => Value::Text(Text::from(text.clone())),
-        (Kind::Number(width) | Kind::Named(_, width), None) => {
+        (ValueType::Number(width) | ValueType::Named(_, width), None) => {
             let number = width.number(raw);
             match i64::try_from(number) {
                 Ok(number) => Value::from(number),
-                Err(_) => Value::from(width.cut(raw)),
+                Err(_) => Value::from(width.truncate(raw)),
             }
         }
         _ => Value::from(raw),

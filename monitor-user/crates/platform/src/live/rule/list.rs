@@ -7,9 +7,9 @@ use crate::program::Kernel;
 use crate::tap::Taps;
 use crate::tap::rider::Rider;
 use monitor_backend::rule::Rules;
-use monitor_backend::rule::act::Move;
-use monitor_event::action::Run;
-use monitor_event::action::{Meter, Metered};
+use monitor_backend::rule::insn::GaugeChange;
+use monitor_event::action::ExecutionPlace;
+use monitor_event::action::{KernelCounter, KernelCounterValue};
 use monitor_event::outcome::Refusal;
 use monitor_event::trace::Trace;
 use monitor_model::id::Ns;
@@ -67,7 +67,7 @@ impl Lists for Live {
         ruled.is_some_and(|it| it.placement.is_on(rule, &mut it.taps))
     }
 
-    fn hold(&mut self, rule: RuleKey) -> Option<Run> {
+    fn hold(&mut self, rule: RuleKey) -> Option<ExecutionPlace> {
         self.hands.hold_of(rule)
     }
 
@@ -76,12 +76,12 @@ impl Lists for Live {
         ruled.map_or(0, |it| it.placement.n_runs(rule, &mut it.taps))
     }
 
-    fn metered(&mut self, meter: Meter) -> Metered {
+    fn metered(&mut self, meter: KernelCounter) -> KernelCounterValue {
         let ruled = self.ruled.as_mut();
         ruled.map(|it| it.placement.metered(meter, it.taps.rules())).unwrap_or_default()
     }
 
-    fn move_level(&mut self, number: u64, how: Move) -> Option<i64> {
+    fn move_level(&mut self, number: u64, how: GaugeChange) -> Option<i64> {
         let ruled = self.ruled.as_mut()?;
         ruled.placement.move_level(number, how, ruled.taps.rules())
     }

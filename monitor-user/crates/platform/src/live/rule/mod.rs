@@ -13,7 +13,7 @@ mod list;
 mod marked;
 
 use super::hands::caught::Caught;
-use crate::happening::Followed;
+use crate::events::Followed;
 use crate::program::look;
 use crate::program::look::Look;
 use crate::program::set::processes;
@@ -21,13 +21,13 @@ use crate::program::{Placement, hold};
 use crate::tap::{News, Taps};
 use crate::{Happening, RuleKey, reading};
 use marked::Marked;
-use monitor_backend::rule::act::Set;
-use monitor_backend::rule::told::{Held, Told as Record, Why};
-use monitor_backend::rule::{Children, ListId};
+use monitor_backend::rule::insn::ProcessSetId;
+use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, StopScope};
+use monitor_backend::rule::{Children, ProgramId};
 use monitor_backends::ebpf::rule::KernelRules;
 use monitor_backends::procfs;
-use monitor_control::{Site, Spot};
-use monitor_event::occurrence::{EventKind, FollowedActivity};
+use monitor_control::{CodePos, ProbeLocation};
+use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::outcome::Refusal;
 use monitor_event::right::Tool;
 use monitor_model::id::{Identity, Ns};
@@ -49,11 +49,11 @@ const ROUNDS: usize = 64;
 /// The rules of a node, for the events of its tools.
 pub(super) struct Ruled {
     taps: Taps,
-    sets: BTreeMap<FollowedActivity, Set>,
+    sets: BTreeMap<FollowedActivity, ProcessSetId>,
     topics: BTreeSet<EventKind>,
-    looks: BTreeMap<Look, ListId>,
+    looks: BTreeMap<Look, ProgramId>,
     /// What a list is for; some that were removed are still told of.
-    meant: HashMap<ListId, Look>,
+    meant: HashMap<ProgramId, Look>,
     followed: Followed,
     /// What the kernel runs of stored requests.
     placement: Placement,
@@ -64,7 +64,7 @@ pub(super) struct Ruled {
     waiting: Vec<Happening>,
     /// Who had ended before the kernel knew that he matters.
     gone: Vec<Identity>,
-    lost: HashMap<ListId, u64>,
+    lost: HashMap<ProgramId, u64>,
     n_lost_calls: u64,
     /// While somebody waits for the receipt of marked messages.
     marked: Option<Marked>,
@@ -80,7 +80,7 @@ impl Ruled {
         let taps = Taps::new(Path::new("/proc"), Box::new(rules), descriptions);
         let mut taps = taps.map_err(reading::failed)?;
         let mut sets = BTreeMap::new();
-        for sort in [FollowedActivity::Lives, FollowedActivity::Turns] {
+        for sort in [FollowedActivity::Lifecycle, FollowedActivity::Scheduling] {
             let set = taps.rules().make_set(Children::Included).map_err(reading::failed)?;
             let _before = sets.insert(sort, set);
         }
@@ -108,7 +108,7 @@ impl Ruled {
     pub(super) fn watch(&mut self, topics: &BTreeSet<EventKind>) -> BTreeSet<EventKind> {
         self.drain();
         self.taps.set(&call::taps(topics));
-        let waits = topics.contains(&EventKind::Received);
+        let waits = topics.contains(&EventKind::MessageReceived);
         self.marked = waits.then(|| self.marked.take().unwrap_or_default());
         self.topics.clone_from(topics);
         self.settle();
@@ -116,7 +116,8 @@ impl Ruled {
         let is_seen = |topic: &&EventKind| {
             let looks = Look::of(topic, strangers);
             let has_all = looks.iter().all(|look| self.looks.contains_key(look));
-            topic.sort() == Some(FollowedActivity::Calls) || (!looks.is_empty() && has_all)
+            topic.followed_activity() == Some(FollowedActivity::Calls)
+                || (!looks.is_empty() && has_all)
         };
         topics.iter().filter(is_seen).cloned().collect()
     }
@@ -135,7 +136,9 @@ impl Ruled {
                 if let Err(error) = self.taps.rules().include(set, came.pid) {
                     tracing::warn!(pid = came.pid.0, %error, "its events are not seen");
                 }
-                self.gone.extend((sort == FollowedActivity::Lives && has_ended(*came)).then_some(*came));
+                self.gone.extend(
+                    (sort == FollowedActivity::Lifecycle && has_ended(*came)).then_some(*came),
+                );
             }
         }
         let callers = followed.of.get(&FollowedActivity::Calls).unwrap_or(&nobody);
@@ -171,9 +174,9 @@ impl Ruled {
     }
 
     /// Where the kernel has put probes for these.
-    pub(super) fn sites(&self) -> Vec<Site> {
+    pub(super) fn sites(&self) -> Vec<ProbeLocation> {
         let spots = self.taps.spots().into_iter();
-        spots.map(|((_, inode), offset)| Site { inode, offset }).collect()
+        spots.map(|((_, inode), offset)| ProbeLocation { inode, offset }).collect()
     }
 
     pub(super) fn wake(&self) -> Option<BorrowedFd<'_>> {
@@ -241,11 +244,12 @@ impl Ruled {
 
     fn other(&mut self, record: &Record) -> Vec<Happening> {
         if let Some(it) = self.placement.heard(record) {
-            return self.unless_held(it, (record.held, None)).into_iter().collect();
+            return self.unless_held(it, (record.stopped, None)).into_iter().collect();
         }
         // Its list was taken away meanwhile.
-        self.strays.extend((record.held == Held::Process).then_some(record.process));
-        let look = self.meant.get(&record.list).filter(|_| record.why == Why::Asked);
+        self.strays.extend((record.stopped == StopScope::Process).then_some(record.process));
+        let look =
+            self.meant.get(&record.program).filter(|_| record.reason == RecordReason::Requested);
         look.map(|look| look.happened(record)).unwrap_or_default()
     }
 
@@ -253,10 +257,10 @@ impl Ruled {
     fn unless_held(
         &mut self,
         it: Happening,
-        (how, spot): (Held, Option<Spot>),
+        (how, spot): (StopScope, Option<CodePos>),
     ) -> Option<Happening> {
         match it {
-            Happening::Ran { rule, serial, it } if how != Held::Nobody => {
+            Happening::Ran { rule, serial, it } if how != StopScope::None => {
                 self.caught.push(Caught { rule, serial, it, how, spot, is_asked: false });
                 None
             }
@@ -308,8 +312,8 @@ impl Ruled {
 
 /// Whether a process has ended; of one that cannot be asked, it is not known.
 fn has_ended(id: Identity) -> bool {
-    match pidfd::Held::open(id.pid) {
+    match pidfd::PidFd::open(id.pid) {
         Ok(held) => held.has_ended(),
-        Err(_) => procfs::started(id.pid).is_none(),
+        Err(_) => procfs::start_time(id.pid).is_none(),
     }
 }

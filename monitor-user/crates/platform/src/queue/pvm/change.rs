@@ -5,13 +5,13 @@
 //! and given back by the library's own functions; the links of the queue are written.
 
 use super::{LIBRARY, QUEUE, SEND_BUFFER, message, settled};
-use monitor_control::{Deed, Term, Work};
+use monitor_control::{StoppedBatch, StoppedOperand, StoppedStep};
 use monitor_model::id::Pid;
 use monitor_proc::maps::{Mapping, mappings};
-use monitor_symbols::error::Error;
-use monitor_symbols::find::{procedures, variable};
-use monitor_symbols::mapped;
-use monitor_symbols::memory::Memory;
+use monitor_symbols::error::SymbolError;
+use monitor_symbols::mapped_files;
+use monitor_symbols::memory::ProcessMemory;
+use monitor_symbols::resolve::{procedures, variable};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
@@ -50,75 +50,83 @@ pub fn insertion(
     pid: Pid,
     position: Option<usize>,
     content: &[u8],
-) -> Result<Work, Error> {
-    let mut work = work(proc, pid)?;
+) -> Result<StoppedBatch, SymbolError> {
+    let mut batch = batch(proc, pid)?;
     let context = variable(proc, pid, LIBRARY, CONTEXT)?;
-    let context = Memory::open(proc, pid)?.int(context)?;
+    let context = ProcessMemory::open(proc, pid)?.int(context)?;
     let ring = Ring::of(proc, pid)?;
     let place = position.map_or(Ok(ring.links.len()), |position| ring.place(position, 1))?;
     let (before, after) = (ring.at(place.wrapping_sub(1)), ring.at(place));
-    work.deeds = ring.expected();
+    batch.steps = ring.expected();
     let call = calls(proc, pid, &[MAKE, SELECT, PACK, FIND])?;
     let length = content.len() as u64;
-    let bytes = Term::Bytes(content.to_vec());
-    work.deeds.extend([
-        Deed::Call(call[MAKE], vec![Term::Is(RAW)]),
-        Deed::Succeeded(0),
-        Deed::Call(call[SELECT], vec![Term::Result(0)]),
-        Deed::Call(call[PACK], vec![bytes, Term::Is(length), Term::Is(1)]),
+    let bytes = StoppedOperand::Bytes(content.to_vec());
+    batch.steps.extend([
+        StoppedStep::Call(call[MAKE], vec![StoppedOperand::Value(RAW)]),
+        StoppedStep::ExpectSuccess(0),
+        StoppedStep::Call(call[SELECT], vec![StoppedOperand::Result(0)]),
+        StoppedStep::Call(
+            call[PACK],
+            vec![bytes, StoppedOperand::Value(length), StoppedOperand::Value(1)],
+        ),
         // What the task itself was packing is selected again.
-        Deed::Call(call[SELECT], vec![Term::Result(1)]),
-        Deed::Succeeded(2),
-        Deed::Call(call[FIND], vec![Term::Result(0)]),
+        StoppedStep::Call(call[SELECT], vec![StoppedOperand::Result(1)]),
+        StoppedStep::ExpectSuccess(2),
+        StoppedStep::Call(call[FIND], vec![StoppedOperand::Result(0)]),
     ]);
-    let made = || Term::Result(4);
-    let int = |offset, value: i32| write(made(), offset, Term::Is(u64::from(value as u32)), 4);
-    work.deeds.extend([
+    let made = || StoppedOperand::Result(4);
+    let int = |offset, value: i32| {
+        write(made(), offset, StoppedOperand::Value(u64::from(value as u32)), 4)
+    };
+    batch.steps.extend([
         int(message::LENGTH, i32::try_from(length).unwrap_or(i32::MAX)),
         int(message::CONTEXT, context),
         int(message::TAG, 0),
         int(message::SOURCE, 0),
-        write(made(), message::NEXT, Term::Is(after), 8),
-        write(made(), message::BEFORE, Term::Is(before), 8),
-        write(Term::Is(before), message::NEXT, made(), 8),
-        write(Term::Is(after), message::BEFORE, made(), 8),
+        write(made(), message::NEXT, StoppedOperand::Value(after), 8),
+        write(made(), message::BEFORE, StoppedOperand::Value(before), 8),
+        write(StoppedOperand::Value(before), message::NEXT, made(), 8),
+        write(StoppedOperand::Value(after), message::BEFORE, made(), 8),
     ]);
-    Ok(work)
+    Ok(batch)
 }
 
 /// The message at a position is dropped.
-pub fn removal(proc: &Path, pid: Pid, position: usize) -> Result<Work, Error> {
-    let mut work = work(proc, pid)?;
+pub fn removal(proc: &Path, pid: Pid, position: usize) -> Result<StoppedBatch, SymbolError> {
+    let mut batch = batch(proc, pid)?;
     let ring = Ring::of(proc, pid)?;
     let place = ring.place(position, 0)?;
     let (before, it, after) = (ring.at(place.wrapping_sub(1)), ring.at(place), ring.at(place + 1));
-    work.deeds = ring.expected();
-    work.deeds.extend([
-        write(Term::Is(before), message::NEXT, Term::Is(after), 8),
-        write(Term::Is(after), message::BEFORE, Term::Is(before), 8),
-        write(Term::Is(it), message::NEXT, Term::Is(0), 8),
-        write(Term::Is(it), message::BEFORE, Term::Is(0), 8),
-        Deed::Call(calls(proc, pid, &[FREE])?[FREE], vec![Term::Is(it)]),
+    batch.steps = ring.expected();
+    batch.steps.extend([
+        write(StoppedOperand::Value(before), message::NEXT, StoppedOperand::Value(after), 8),
+        write(StoppedOperand::Value(after), message::BEFORE, StoppedOperand::Value(before), 8),
+        write(StoppedOperand::Value(it), message::NEXT, StoppedOperand::Value(0), 8),
+        write(StoppedOperand::Value(it), message::BEFORE, StoppedOperand::Value(0), 8),
+        StoppedStep::Call(calls(proc, pid, &[FREE])?[FREE], vec![StoppedOperand::Value(it)]),
     ]);
-    Ok(work)
+    Ok(batch)
 }
 
 /// The message that the task is packing carries a mark from now on: the wait id of its header,
 /// which goes with it to the receiver, and which nobody looks at in what tasks send each other.
 /// `buffer` is where `send_buffer` finds it, or 0 for whichever it is.
-pub fn marking(proc: &Path, pid: Pid, buffer: u64, mark: i32) -> Result<Work, Error> {
+pub fn marking(proc: &Path, pid: Pid, buffer: u64, mark: i32) -> Result<StoppedBatch, SymbolError> {
     let place = variable(proc, pid, LIBRARY, SEND_BUFFER)?;
     let found = super::send_buffer(proc, pid)?.0;
-    let at = Memory::open(proc, pid)?.word(place)?;
+    let at = ProcessMemory::open(proc, pid)?.word(place)?;
     if ![0, at, found].contains(&buffer) {
-        return Err(Error::Lacking {
+        return Err(SymbolError::Unavailable {
             what: "message to send at this address",
             why: "the one that is being packed is elsewhere, see message_buffer",
         });
     }
-    let mark = Term::Is(u64::from(mark as u32));
-    let deeds = vec![Deed::Expect(place, at), write(Term::Is(at), message::MARK, mark, 4)];
-    Ok(Work { deeds, ..Work::default() })
+    let mark = StoppedOperand::Value(u64::from(mark as u32));
+    let steps = vec![
+        StoppedStep::Expect(place, at),
+        write(StoppedOperand::Value(at), message::MARK, mark, 4),
+    ];
+    Ok(StoppedBatch { steps, ..StoppedBatch::default() })
 }
 
 /// The links of a queue: its head, then each message.
@@ -129,13 +137,13 @@ struct Ring {
 }
 
 impl Ring {
-    fn of(proc: &Path, pid: Pid) -> Result<Self, Error> {
+    fn of(proc: &Path, pid: Pid) -> Result<Self, SymbolError> {
         let place = variable(proc, pid, LIBRARY, QUEUE)?;
-        let memory = Memory::open(proc, pid)?;
+        let memory = ProcessMemory::open(proc, pid)?;
         settled(|| {
             let head = memory.word(place)?;
             if head == 0 {
-                return Err(Error::Lacking {
+                return Err(SymbolError::Unavailable {
                     what: "queue of this process",
                     why: "it is no task of PVM yet, see pvm_mytid",
                 });
@@ -152,11 +160,11 @@ impl Ring {
     }
 
     /// Where in the ring a position is; `beyond` the last there may be so many more.
-    fn place(&self, position: usize, beyond: usize) -> Result<usize, Error> {
+    fn place(&self, position: usize, beyond: usize) -> Result<usize, SymbolError> {
         let mut places = (0..self.links.len()).filter(|place| !self.is_own[*place]);
         let length = places.clone().count();
         if position >= length + beyond {
-            return Err(Error::Lacking {
+            return Err(SymbolError::Unavailable {
                 what: "message at this position",
                 why: "the queue is shorter",
             });
@@ -170,16 +178,16 @@ impl Ring {
     }
 
     /// It must still be the same when something is changed.
-    fn expected(&self) -> Vec<Deed> {
+    fn expected(&self) -> Vec<StoppedStep> {
         let next = self.links.iter().cycle().skip(1);
         let pairs = self.links.iter().zip(next);
-        pairs.map(|(at, next)| Deed::Expect(at + message::NEXT, *next)).collect()
+        pairs.map(|(at, next)| StoppedStep::Expect(at + message::NEXT, *next)).collect()
     }
 }
 
 /// Nothing yet, to be done when no thread is inside the library, or takes memory.
-fn work(proc: &Path, pid: Pid) -> Result<Work, Error> {
-    let all = mappings(proc, pid).map_err(|source| Error::File {
+fn batch(proc: &Path, pid: Pid) -> Result<StoppedBatch, SymbolError> {
+    let all = mappings(proc, pid).map_err(|source| SymbolError::File {
         call: "read",
         path: proc.join(pid.0.to_string()).join("maps"),
         source,
@@ -190,13 +198,13 @@ fn work(proc: &Path, pid: Pid) -> Result<Work, Error> {
     };
     let library = code(LIBRARY);
     if library.is_empty() {
-        return Err(Error::Lacking {
+        return Err(SymbolError::Unavailable {
             what: "moment at which the queue may be changed",
             why: "PVM is a part of the program, and nothing tells whether a thread is inside it",
         });
     }
-    let apart = [library, code("ld-linux"), allocators(proc, pid)?].concat();
-    Ok(Work { apart, at_rest: code("libc."), deeds: Vec::new() })
+    let outside = [library, code("ld-linux"), allocators(proc, pid)?].concat();
+    Ok(StoppedBatch { outside, in_syscall_only: code("libc."), steps: Vec::new() })
 }
 
 fn is_called(it: &Mapping, name: &str) -> bool {
@@ -204,8 +212,8 @@ fn is_called(it: &Mapping, name: &str) -> bool {
     file.is_some_and(|file| file.to_string_lossy().starts_with(name))
 }
 
-fn allocators(proc: &Path, pid: Pid) -> Result<Vec<Range<u64>>, Error> {
-    let (files, _) = mapped::files(proc, pid)?;
+fn allocators(proc: &Path, pid: Pid) -> Result<Vec<Range<u64>>, SymbolError> {
+    let (files, _) = mapped_files::files(proc, pid)?;
     let libc = files.iter().filter(|it| it.image.file.name().starts_with("libc."));
     let mut found = Vec::new();
     for file in libc {
@@ -218,14 +226,18 @@ fn allocators(proc: &Path, pid: Pid) -> Result<Vec<Range<u64>>, Error> {
 }
 
 /// Where these functions of the library are; all of them, or which is missing.
-fn calls<'n>(proc: &Path, pid: Pid, names: &[&'n str]) -> Result<HashMap<&'n str, u64>, Error> {
+fn calls<'n>(
+    proc: &Path,
+    pid: Pid,
+    names: &[&'n str],
+) -> Result<HashMap<&'n str, u64>, SymbolError> {
     let wanted: HashSet<&str> = names.iter().copied().collect();
     let is_it = |path: &Path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(LIBRARY))
     };
     let found = procedures(proc, pid, &wanted, is_it)?;
     let address = |name: &&'n str| {
-        let missing = || Error::Missing {
+        let missing = || SymbolError::NotFound {
             name: (*name).to_owned(),
             place: format!("process {}", pid.0),
             hint: String::new(),
@@ -235,6 +247,6 @@ fn calls<'n>(proc: &Path, pid: Pid, names: &[&'n str]) -> Result<HashMap<&'n str
     names.iter().map(address).collect()
 }
 
-fn write(base: Term, offset: u64, value: Term, width: usize) -> Deed {
-    Deed::Write { base, offset, value, width }
+fn write(base: StoppedOperand, offset: u64, value: StoppedOperand, width: usize) -> StoppedStep {
+    StoppedStep::Write { base, offset, value, width }
 }

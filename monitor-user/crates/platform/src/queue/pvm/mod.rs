@@ -7,9 +7,9 @@ mod change;
 
 use super::{Depth, LONGEST, Message, ring, settled};
 use monitor_model::id::Pid;
-use monitor_symbols::error::Error;
-use monitor_symbols::find::variable;
-use monitor_symbols::memory::Memory;
+use monitor_symbols::error::SymbolError;
+use monitor_symbols::memory::ProcessMemory;
+use monitor_symbols::resolve::variable;
 use std::path::Path;
 
 pub use change::{insertion, marking, removal};
@@ -43,9 +43,9 @@ mod piece {
 const DAEMON: i32 = i32::MIN;
 
 /// The messages, in order of arrival.
-pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, Error> {
+pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, SymbolError> {
     let place = variable(proc, pid, LIBRARY, QUEUE)?;
-    let memory = Memory::open(proc, pid)?;
+    let memory = ProcessMemory::open(proc, pid)?;
     settled(|| {
         let head = memory.word(place)?;
         let mut found = Vec::new();
@@ -64,13 +64,13 @@ pub fn messages(proc: &Path, pid: Pid, depth: Depth) -> Result<Vec<Message>, Err
 }
 
 /// Where the message begins that is being packed, and how long it is.
-pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64), Error> {
+pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64), SymbolError> {
     let place = variable(proc, pid, LIBRARY, SEND_BUFFER)?;
-    let memory = Memory::open(proc, pid)?;
+    let memory = ProcessMemory::open(proc, pid)?;
     settled(|| {
         let at = memory.word(place)?;
         if at == 0 {
-            return Err(Error::Lacking {
+            return Err(SymbolError::Unavailable {
                 what: "message to send",
                 why: "the process has begun none, see pvm_initsend",
             });
@@ -88,7 +88,7 @@ pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64), Error> {
     })
 }
 
-fn message(memory: &Memory, at: u64, depth: Depth) -> Result<Message, Error> {
+fn message(memory: &ProcessMemory, at: u64, depth: Depth) -> Result<Message, SymbolError> {
     let length = memory.int(at + message::LENGTH)?;
     let mut found = Message {
         sender: Some(memory.int(at + message::SOURCE)?.into()),
@@ -109,10 +109,10 @@ fn message(memory: &Memory, at: u64, depth: Depth) -> Result<Message, Error> {
 
 /// The pieces that a message is in.
 fn pieces(
-    memory: &Memory,
+    memory: &ProcessMemory,
     at: u64,
-    mut visit: impl FnMut(u64, u64) -> Result<(), Error>,
-) -> Result<(), Error> {
+    mut visit: impl FnMut(u64, u64) -> Result<(), SymbolError>,
+) -> Result<(), SymbolError> {
     let head = memory.word(at + message::PIECES)?;
     ring(memory, head, piece::NEXT, |at| {
         let length = memory.int(at + piece::LENGTH)?;

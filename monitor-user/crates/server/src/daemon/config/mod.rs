@@ -1,79 +1,79 @@
-//! What the service is configured with: one TOML file, every value of it checked.
+//! The configuration of the daemon: one TOML file, in which every value is checked.
 //!
-//! In: the text of the file. Out: a configuration and where each value came from, or every fault
-//! in it with its line and key. Nothing of a file with a fault is taken.
+//! In: the text of the file. Out: a configuration and the line of each value, or all faults with
+//! line and key. A file with a fault changes nothing.
 
 mod diag;
 mod key;
 mod rule;
 mod value;
 
-pub use key::{KEYS, Key};
+pub use key::{ConfigKey, KEYS};
 
-use crate::door;
 use crate::http::Listen;
-use crate::http::push::Push;
-use crate::policy::{Grants, everybody};
-use monitor_backends::select::Choice;
+use crate::http::push::PushConfig;
+use crate::limits;
+use crate::policy::{Grants, default_grants};
+use monitor_backends::select::BackendChoice;
 use monitor_model::id::Ns;
 use monitor_model::name;
-use monitor_monitors::Limits;
+use monitor_monitors::UserLimits;
 use monitor_platform::live::recorder::DUMPS;
 use monitor_sampling::budget;
-use monitor_sampling::scrape::Exposed;
-use monitor_services::diag::Settings;
+use monitor_sampling::scrape::ScrapeConfig;
+use monitor_services::diag::DiagSettings;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// Where the administrator's file lies.
+/// The administrator's file.
 const SYSTEM: &str = "/etc/monitor/monitor.toml";
 /// Longest file that is read.
 const FILE_BYTES: u64 = 1 << 20;
-/// What the service may say.
+/// The log levels.
 pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// A configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Where it listens; where this user's services do, if absent.
+    /// The path of the socket; the user's default path, if absent.
     pub socket: Option<PathBuf>,
-    /// Who reads.
-    pub backend: Choice,
-    /// What is logged.
+    /// The backend.
+    pub backend: BackendChoice,
+    /// The log level.
     pub log: &'static str,
-    /// What one user may ask for.
-    pub limits: Limits,
-    /// What one user may hold open.
-    pub door: door::Limits,
-    /// Who may do what.
+    /// Limits of the monitors of one user.
+    pub limits: UserLimits,
+    /// Limits of connections.
+    pub connections: limits::ConnectionLimits,
+    /// Which users have which rights.
     pub grants: Grants,
-    /// What the service may use itself.
-    pub budget: budget::Limits,
+    /// What the daemon may use itself.
+    pub budget: budget::BudgetLimits,
     /// The HTTP listener.
     pub http: Listen,
-    /// What is exposed as metrics.
-    pub exposed: Exposed,
-    /// Where metrics are pushed to.
-    pub push: Push,
-    /// What the flight recorder keeps.
-    pub keeping: Keeping,
-    /// When unusual events are told.
-    pub diag: Settings,
-    /// Where processes are dumped to that go to another node.
-    pub dumps: PathBuf,
+    /// Which metrics are exposed.
+    pub exposed: ScrapeConfig,
+    /// Where and how often metrics are pushed.
+    pub push: PushConfig,
+    /// The flight recorder.
+    pub flight: FlightConfig,
+    /// Thresholds of diagnostic events.
+    pub diag: DiagSettings,
+    /// The folder of checkpoint images of migrating processes.
+    pub images: PathBuf,
 }
 
-/// What the flight recorder keeps.
+/// The configuration of the flight recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keeping {
-    /// How much time; nothing, if it is off.
+pub struct FlightConfig {
+    /// How much time is kept; 0 turns it off.
     pub keep: Ns,
-    /// From one sample to the next.
+    /// The period of its samples.
     pub every: Ns,
 }
 
-impl Default for Keeping {
+impl Default for FlightConfig {
     fn default() -> Self {
         Self { keep: Ns(0), every: Ns(1_000_000_000) }
     }
@@ -83,47 +83,47 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             socket: None,
-            backend: Choice::Auto,
+            backend: BackendChoice::Auto,
             log: "info",
-            limits: Limits::default(),
-            door: door::Limits::default(),
-            grants: everybody(),
-            budget: budget::Limits::default(),
+            limits: UserLimits::default(),
+            connections: limits::ConnectionLimits::default(),
+            grants: default_grants(),
+            budget: budget::BudgetLimits::default(),
             http: Listen::default(),
-            exposed: Exposed::default(),
-            keeping: Keeping::default(),
-            diag: Settings::default(),
-            dumps: DUMPS.into(),
-            push: Push::default(),
+            exposed: ScrapeConfig::default(),
+            flight: FlightConfig::default(),
+            diag: DiagSettings::default(),
+            images: DUMPS.into(),
+            push: PushConfig::default(),
         }
     }
 }
 
-/// Something in the file that makes no sense.
+/// A fault in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fault {
-    /// Its line; 0 if it is about the file.
+pub struct ConfigFault {
+    /// The line; 0 for the file as a whole.
     pub line: usize,
-    /// Its key, if it is about one.
+    /// The key; empty if it concerns none.
     pub key: String,
     /// What is wrong, and what to write instead.
     pub message: String,
 }
 
-/// A file that cannot be used.
+/// A configuration file that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct ConfigError {
     /// The file.
     pub path: PathBuf,
-    /// All that is wrong with it.
-    pub faults: Vec<Fault>,
+    /// Its faults.
+    pub faults: Vec<ConfigFault>,
 }
 
-impl Wrong {
-    /// A line for each fault.
+impl ConfigError {
+    /// A line of text for each fault.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.faults.iter().map(|fault| {
-            let Fault { line, key, message } = fault;
+            let ConfigFault { line, key, message } = fault;
             let path = self.path.display();
             match (line, key.is_empty()) {
                 (0, _) => format!("{path}: {message}"),
@@ -134,36 +134,43 @@ impl Wrong {
     }
 }
 
-/// A configuration, and where it came from.
+/// A configuration and its source.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The values.
     pub config: Config,
-    /// The file; nothing but defaults, if there is none.
+    /// The file; absent if there is none, and all values are defaults.
     pub path: Option<PathBuf>,
-    /// For each of `KEYS`, the line that set it; absent for a default.
+    /// For each of [`KEYS`], the line that sets it; `None` for a default.
     pub lines: Vec<Option<usize>>,
 }
 
-impl Loaded {
-    /// Reads the file that was named, or the one where it belongs; that one may be absent.
-    pub fn read(named: Option<&Path>) -> Result<Self, Wrong> {
+impl LoadedConfig {
+    /// Reads the named file, or the default one, which may be absent.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or has a fault.
+    pub fn read(named: Option<&Path>) -> Result<Self, ConfigError> {
         let Some(path) = named.map(Path::to_owned).or_else(default_path) else {
             return Ok(Self { lines: vec![None; KEYS.len()], ..Self::default() });
         };
-        let wrong = |faults| Wrong { path: path.clone(), faults };
-        let unreadable = |message| wrong(vec![Fault { line: 0, key: String::new(), message }]);
+        let error = |faults| ConfigError { path: path.clone(), faults };
+        let unreadable =
+            |message| error(vec![ConfigFault { line: 0, key: String::new(), message }]);
         let bytes = std::fs::metadata(&path).map_err(|why| unreadable(why.to_string()))?.len();
         if bytes > FILE_BYTES {
-            return Err(unreadable(format!("{bytes} bytes; at most {FILE_BYTES} are read")));
+            return Err(unreadable(format!(
+                "the file has {bytes} bytes; the limit is {FILE_BYTES}"
+            )));
         }
         let text = std::fs::read_to_string(&path).map_err(|why| unreadable(why.to_string()))?;
-        let (config, lines) = from_text(&text).map_err(wrong)?;
+        let (config, lines) = from_text(&text).map_err(error)?;
         Ok(Self { config, path: Some(path), lines })
     }
 }
 
-/// The file of this user, or the administrator's; none, if neither is there.
+/// The user's file or the administrator's, if one exists. Root uses only the administrator's.
 fn default_path() -> Option<PathBuf> {
     let named = |variable| std::env::var_os(variable).filter(|it| !it.is_empty());
     let config = named("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -173,9 +180,9 @@ fn default_path() -> Option<PathBuf> {
     own.into_iter().chain([PathBuf::from(SYSTEM)]).find(|it| it.exists())
 }
 
-/// Reads the text of a file.
-pub fn from_text(text: &str) -> Result<(Config, Vec<Option<usize>>), Vec<Fault>> {
-    let mut reading = Reading {
+/// Parses the text of a file, and returns the configuration and the line of each key.
+pub fn from_text(text: &str) -> Result<(Config, Vec<Option<usize>>), Vec<ConfigFault>> {
+    let mut reading = ConfigReader {
         text,
         config: Config::default(),
         lines: vec![None; KEYS.len()],
@@ -188,34 +195,34 @@ pub fn from_text(text: &str) -> Result<(Config, Vec<Option<usize>>), Vec<Fault>>
     for (name, value) in table.get_ref() {
         reading.section(name.span(), name.get_ref(), value.get_ref());
     }
-    let Reading { config, lines, mut faults, .. } = reading;
+    let ConfigReader { config, lines, mut faults, .. } = reading;
     faults.sort();
-    // What was made of a line that is no TOML says nothing more about it.
+    // After a syntax error, further faults of the same line are consequences.
     faults.dedup_by(|next, first| first.key.is_empty() && first.line == next.line);
     if faults.is_empty() { Ok((config, lines)) } else { Err(faults) }
 }
 
-/// A level of the log by its name.
+/// The log level of this name.
 pub fn level(written: &str) -> Result<&'static str, String> {
     let place = name::position("level", LEVELS.into_iter(), written);
     place.map(|place| LEVELS[place]).map_err(|why| why.to_string())
 }
 
-struct Reading<'a> {
+struct ConfigReader<'a> {
     text: &'a str,
     config: Config,
     lines: Vec<Option<usize>>,
-    faults: Vec<Fault>,
+    faults: Vec<ConfigFault>,
 }
 
-impl Reading<'_> {
+impl ConfigReader<'_> {
     fn section(&mut self, at: Range<usize>, name: &str, value: &DeValue<'_>) {
         let sections = KEYS.iter().map(|key| key.section);
         if let Err(unknown) = name::position("section", sections, name) {
             return self.fault(at, name, unknown.to_string());
         }
         let Some(table) = value.as_table() else {
-            let message = format!("a section: write [{name}], and its keys below");
+            let message = format!("expected a section: write [{name}] and its keys below it");
             return self.fault(at, name, message);
         };
         for (key, value) in table {
@@ -240,7 +247,7 @@ impl Reading<'_> {
     }
 
     fn fault(&mut self, at: Range<usize>, key: &str, message: String) {
-        self.faults.push(Fault { line: self.line(&at), key: key.to_owned(), message });
+        self.faults.push(ConfigFault { line: self.line(&at), key: key.to_owned(), message });
     }
 
     fn line(&self, at: &Range<usize>) -> usize {

@@ -1,33 +1,33 @@
-//! Rules of the metrics as they are written: `[{ name = "mpi", comm = "^orted$" }]`.
+//! Group rules of the metrics in the configuration: `[{ name = "mpi", comm = "^orted$" }]`.
 //!
-//! In: values of the file. Out: rules whose patterns are patterns, capabilities that have
-//! durations; or what was wanted there.
+//! In: values of the file. Out: rules with valid patterns, capabilities that measure durations; or
+//! what was expected.
 
-use super::value::{text, wanted};
+use super::value::{expected, text};
 use monitor_model::field::Category;
 use monitor_model::name;
-use monitor_model::want::Capability;
-use monitor_sampling::group::rule::{LOOKED_AT, Rules, Written};
+use monitor_model::read_spec::Capability;
+use monitor_sampling::group::rule::{GroupRules, LOOKED_AT, RuleSpec};
 use toml::de::{DeTable, DeValue};
 
-/// Capabilities that count how long something takes.
+/// Capabilities that measure durations.
 const TIMED: [Capability; 2] = [Capability::Block, Capability::RunQueue];
 
-/// Rules.
-pub fn rules(value: &DeValue<'_>) -> Result<Vec<Written>, String> {
+/// Parses rules.
+pub fn rules(value: &DeValue<'_>) -> Result<Vec<RuleSpec>, String> {
     const WANT: &str = "a list such as [{ name = \"mpi\", comm = \"^orted$\" }]";
-    let list = value.as_array().ok_or_else(|| wanted(WANT, value))?;
+    let list = value.as_array().ok_or_else(|| expected(WANT, value))?;
     let table = |it: &DeValue<'_>| match it.as_table() {
         Some(table) => rule(table),
-        None => Err(wanted(WANT, it)),
+        None => Err(expected(WANT, it)),
     };
     let rules = list.iter().map(|it| table(it.get_ref())).collect::<Result<Vec<_>, _>>()?;
-    Rules::of(&rules)?;
+    GroupRules::from_specs(&rules)?;
     Ok(rules)
 }
 
-fn rule(table: &DeTable<'_>) -> Result<Written, String> {
-    let mut rule = Written::default();
+fn rule(table: &DeTable<'_>) -> Result<RuleSpec, String> {
+    let mut rule = RuleSpec::default();
     for (key, value) in table {
         let said = text(value.get_ref())?.to_owned();
         if key.get_ref() == "name" {
@@ -41,15 +41,15 @@ fn rule(table: &DeTable<'_>) -> Result<Written, String> {
     }
     if rule.name.is_empty() || rule.patterns.is_empty() {
         return Err(
-            "a rule has a name, and a pattern for comm, cmdline, cgroup, user or job".into()
+            "a rule needs a name and a pattern for comm, cmdline, cgroup, user or job".into()
         );
     }
     Ok(rule)
 }
 
-/// As a list of the file.
-pub fn written(rules: &[Written]) -> String {
-    let rule = |it: &Written| {
+/// Writes rules as a TOML list.
+pub fn rules_to_toml(rules: &[RuleSpec]) -> String {
+    let rule = |it: &RuleSpec| {
         let patterns = it.patterns.iter().map(|(field, text)| (field.field().name, text));
         let pairs = [("name", &it.name)].into_iter().chain(patterns);
         let pairs: Vec<_> = pairs.map(|(key, text)| format!("{key} = {}", quoted(text))).collect();
@@ -59,12 +59,12 @@ pub fn written(rules: &[Written]) -> String {
     format!("[{}]", all.join(", "))
 }
 
-/// A text as TOML writes it.
+/// Writes a text as TOML.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// Capabilities with durations.
+/// Parses capabilities that measure durations.
 pub fn histograms(value: &DeValue<'_>) -> Result<Vec<Capability>, String> {
     let names = super::value::texts(value)?;
     let timed = TIMED.iter().map(|it| it.name());
@@ -85,9 +85,9 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_has_a_name_and_patterns() {
+    fn a_rule_needs_a_name_and_patterns() {
         check(r#"[{name="a",comm="x"},{name="b",cmdline="y",user="z"}]"#, Ok(2));
-        let lacking = "a rule has a name, and a pattern for comm, cmdline, cgroup, user or job";
+        let lacking = "a rule needs a name and a pattern for comm, cmdline, cgroup, user or job";
         check(r#"[{name="a"}]"#, Err(lacking));
         check(r#"[{comm="a"}]"#, Err(lacking));
         check(r#"[{name="a",com="x"}]"#, Err(r#"unknown key "com"; did you mean "comm"?"#));
@@ -98,7 +98,7 @@ mod tests {
         let text = r#"[{name="a\"b",cmdline='\d+ "x"'}]"#;
         let value = DeValue::parse(text).expect("a value");
         let first = rules(value.get_ref()).expect("rules");
-        let again = written(&first);
+        let again = rules_to_toml(&first);
         let value = DeValue::parse(&again).expect("a value");
         assert_eq!(rules(value.get_ref()), Ok(first));
     }

@@ -1,11 +1,11 @@
-//! A file is taken whole, or every fault in it is told.
+//! A file is applied as a whole, or every fault in it is reported.
 
 use super::*;
-use crate::policy::Who;
+use crate::policy::Grantee;
 
 #[track_caller]
 fn faults(text: &str, want: &[(usize, &str, &str)]) {
-    let faults = from_text(text).expect_err("it is wrong");
+    let faults = from_text(text).expect_err("the file has a fault");
     let got: Vec<_> =
         faults.iter().map(|it| (it.line, it.key.as_str(), it.message.as_str())).collect();
     assert_eq!(got, want);
@@ -17,22 +17,22 @@ fn an_empty_file_is_the_defaults() {
 }
 
 #[test]
-fn a_value_is_taken_with_its_line() {
+fn a_value_is_read_with_its_line() {
     let text = "# ours\n[limits]\nmonitors = 7\nperiod = \"1s\"\n[policy]\nobserve-all = [12]\n";
-    let (config, lines) = from_text(text).expect("it makes sense");
+    let (config, lines) = from_text(text).expect("the file is valid");
     assert_eq!((config.limits.monitors, config.limits.period_ns), (7, 1_000_000_000));
-    assert_eq!(config.grants[1], [Who::User(12)]);
+    assert_eq!(config.grants[1], [Grantee::User(12)]);
     let line = |name| lines[KEYS.iter().position(|key| key.name == name).expect("a key")];
     assert_eq!((line("monitors"), line("observe-all"), line("lease")), (Some(3), Some(6), None));
 }
 
 #[test]
-fn every_fault_is_told_with_its_line_and_key() {
+fn every_fault_is_reported_with_its_line_and_key() {
     faults(
         "[limits]\nmonitrs = 7\nperiod = 3\n[polcy]\n[log]\nlevel = \"loud\"\n",
         &[
             (2, "limits.monitrs", r#"unknown key "monitrs"; did you mean "monitors"?"#),
-            (3, "limits.period", "wanted a time such as \"10ms\" or \"7d\", found integer"),
+            (3, "limits.period", "expected a time such as \"10ms\" or \"7d\", found integer"),
             (4, "polcy", r#"unknown section "polcy"; did you mean "policy"?"#),
             (
                 6,
@@ -44,14 +44,17 @@ fn every_fault_is_told_with_its_line_and_key() {
 }
 
 #[test]
-fn what_is_no_toml_is_told_beside_what_is() {
-    let faults = from_text("[limits]\nmonitors = \nlease = 5\n").expect_err("it is wrong");
+fn syntax_errors_do_not_hide_other_faults() {
+    let faults = from_text("[limits]\nmonitors = \nlease = 5\n").expect_err("the file has a fault");
     assert_eq!(faults.iter().map(|it| it.line).collect::<Vec<_>>(), [2, 3], "{faults:?}");
 }
 
 #[test]
-fn a_section_that_is_a_value_is_told() {
-    faults("limits = 3\n", &[(1, "limits", "a section: write [limits], and its keys below")]);
+fn a_section_that_is_a_value_is_reported() {
+    faults(
+        "limits = 3\n",
+        &[(1, "limits", "expected a section: write [limits] and its keys below it")],
+    );
 }
 
 #[test]
@@ -65,21 +68,21 @@ fn the_defaults_can_be_read_back_as_they_are_shown() {
 }
 
 #[test]
-fn the_file_that_is_shipped_shows_every_key_with_its_default() {
+fn the_shipped_file_shows_every_key_with_its_default() {
     let shipped = include_str!("../../../../../../tests/packaging/monitor.toml");
     assert_eq!(from_text(shipped).map(|it| it.0), Ok(Config::default()));
     let whole: Vec<_> = shipped
         .lines()
         .map(|line| line.strip_prefix('#').filter(|it| !it.starts_with(' ')).unwrap_or(line))
         .collect();
-    let (config, lines) = from_text(&whole.join("\n")).expect("it makes sense");
+    let (config, lines) = from_text(&whole.join("\n")).expect("the file is valid");
     let socket = Some("/run/monitor/monitor.sock".into());
     assert_eq!(config, Config { socket, ..Config::default() });
     assert!(lines.iter().all(Option::is_some), "{lines:?}");
 }
 
 #[test]
-fn chance_bytes_never_panic() {
+fn random_text_never_panics() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let words = ["[limits]", "monitors", "=", "\n", "\"", "[", "]", "7", "\u{fffd}", ".", "{", "#"];
     for _ in 0..2000 {

@@ -1,5 +1,5 @@
-// The page: joins the feed, the table, the details and the panels. In: events of the service and
-// keys of the user. `/` filters, Escape closes, 1 to 4 choose a panel.
+// The page: connects the feed, the table, the details and the panels. In: events of the daemon and
+// keys. `/` filters, Escape closes, 1 to 4 select a panel.
 
 import { Details } from "/details.js";
 import { keep, listen, once, token } from "/events.js";
@@ -18,7 +18,7 @@ function themed(theme) {
 }
 
 themed(localStorage.getItem("theme"));
-// What is drawn has the colours of when it was drawn.
+// Canvases keep their colours until they are drawn again.
 const again = () => { store.changed(); latency.drawn.forEach((it) => it.heat.draw()); };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 by("theme").addEventListener("click", () => {
@@ -28,7 +28,7 @@ by("theme").addEventListener("click", () => {
   again();
 });
 
-// The part of an address behind # is not sent to anybody; it need not stay on the screen either.
+// The fragment of a URL is not sent to the server. Remove it from the address bar as well.
 const given = /^#token=(\w+)$/.exec(location.hash);
 if (given) {
   keep(given[1]);
@@ -58,7 +58,7 @@ store.changed = () => {
   said(`${replay.now ? "recorded" : "live"}, ${new Date(head.t / 1e6).toLocaleTimeString()}`, "live");
   by("name").textContent = head.node;
   by("backend").textContent = head.backend;
-  by("sight").hidden = Boolean(token());
+  by("access").hidden = Boolean(token());
   document.title = `${head.node} · monitor`;
   by("notes").replaceChildren(...head.notes.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
   node.show(head);
@@ -66,7 +66,7 @@ store.changed = () => {
   details.show();
 };
 
-/** Its past is what the service kept. */
+/** Loads the history of the node from the daemon. */
 function begun() {
   node.forget();
   once("/history").then((it) => node.remember(it), () => {});
@@ -91,8 +91,8 @@ by("ask").addEventListener("close", () => {
 const latency = {
   maps: [
     { of: "block", name: "block_read", title: "Block reads, from submission to completion" },
-    { of: "block", name: "block_write", title: "Block writes, the same" },
-    { of: "run-queue", name: "run_queue", title: "Waits for a processor" },
+    { of: "block", name: "block_write", title: "Block writes, from submission to completion" },
+    { of: "run-queue", name: "run_queue", title: "Run-queue delay" },
   ],
   stops: [],
   drawn: [],
@@ -101,7 +101,7 @@ const latency = {
     place.className = "panel";
     const text = document.createElement("p");
     text.className = "dim";
-    text.textContent = "Counted while this panel is open, by hooks that are attached for it; they run for each block request and each context switch.";
+    text.textContent = "Measured while this panel is open, by hooks that run for each block request and each context switch.";
     const drawn = this.maps.map((it) => ({ ...it, heat: new Heat(it.title) }));
     this.drawn = drawn;
     place.replaceChildren(text, ...drawn.map((it) => it.heat.element));

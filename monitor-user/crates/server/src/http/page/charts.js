@@ -1,20 +1,20 @@
-// Plots over time with uPlot, in the colours of the page. In: an element, series, data. Out: a plot
-// that can be given new data.
+// Time series with uPlot, in the colours of the page. In: an element, series, data. Out: a plot
+// that accepts new data.
 
 import { bytes, rate } from "/units.js";
 
-// Marks of bytes stand at powers of two: 1,000,000 of them would be 977 KiB.
+// Ticks of byte axes are powers of two: 1,000,000 bytes would be 977 KiB.
 const DOUBLED = Array.from({ length: 60 }, (_, power) => 2 ** power);
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-/** The last so many seconds, up to the newest value. */
+/** The range of the last `seconds`, up to the newest value. */
 function lately(last, seconds) {
   const end = last ?? Date.now() / 1000;
   return [end - seconds, end];
 }
 
-/** `series`: name, colour, and how a value is written. */
+/** Draws a plot; `series`: label, colour, format function and column. */
 export function plot(inside, { height, series, top, seconds, legend = true }) {
   const axis = { stroke: () => colour("dim"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
   const write = series[0].write;

@@ -1,5 +1,5 @@
-// One process: what it is, what it did lately, everything that is known of it. In: its row, and a
-// feed of its own while it is looked at. Out: the panel beside the table; Escape closes it.
+// The details of one process: its history and all its fields. In: its row, and a feed of its own
+// while the panel is open. Out: the panel beside the table; Escape closes it.
 
 import { plot } from "/charts.js";
 import { listen, once } from "/events.js";
@@ -32,7 +32,7 @@ export class Details {
     this.place.innerHTML = `
       <header><h2></h2><span class="grow"></span><button type="button" title="Escape">close</button></header>
       <p class="dim" role="status"></p><div class="plots"></div><p class="dim past"></p>
-      <div class="card"><h2>All that is known</h2><dl></dl></div>`;
+      <div class="card"><h2>All fields</h2><dl></dl></div>`;
     const name = row.values[this.store.column("comm")];
     this.place.querySelector("h2").textContent = `${name}, process ${row.values[0]}`;
     this.place.querySelector("button").addEventListener("click", () => this.close());
@@ -40,11 +40,11 @@ export class Details {
     this.before = null;
     const [pid, start] = row.values;
     once(`/history?pid=${pid}&start=${start}`).then((it) => this.remember(key, it), () => {});
-    this.stop = listen(`/process?pid=${row.values[0]}`, (event, sample) => this.heard(event, sample), (text) => this.say(text));
+    this.stop = listen(`/process?pid=${row.values[0]}`, (event, sample) => this.receive(event, sample), (text) => this.say(text));
     this.show();
   }
 
-  /** Of the same process, at another time. */
+  /** Opens the same process again, after a seek. */
   again() { if (this.key) this.open(this.key); }
 
   plot({ title, series, top }) {
@@ -59,40 +59,40 @@ export class Details {
 
   say(text) { this.place.querySelector("[role=status]").textContent = text; }
 
-  /** With each change of the table. */
+  /** Updates the plots with each change of the table. */
   show() {
     const row = this.key && this.store.rows.get(this.key);
     if (!row) return;
     const past = this.store.past(row);
-    // What the service kept, up to where our own begins.
+    // The history of the daemon, up to where the page's own begins.
     const end = past[0][0] ?? Infinity;
     const kept = this.before?.t.filter((it) => it < end - 0.5).length ?? 0;
     const before = (at) => (kept ? (at ? this.before.values[at - 1] : this.before.t).slice(0, kept) : []);
     for (const { drawn, at } of this.plots) drawn.show([0, ...at].map((it) => [...before(it), ...past[it]]));
   }
 
-  /** What was before the page was opened, or why that is not known. */
-  remember(key, course) {
-    if (key !== this.key || !course) return;
-    this.before = course.t.length ? course : null;
-    const says = this.place.querySelector(".past");
-    says.textContent = course.why ? `its past begins now: ${course.why}` : "";
-    says.dataset.kept = String(course.t.length);
+  /** Adds the history from before the page was opened, or says why there is none. */
+  remember(key, history) {
+    if (key !== this.key || !history) return;
+    this.before = history.t.length ? history : null;
+    const note = this.place.querySelector(".past");
+    note.textContent = history.why ? `no earlier history: ${history.why}` : "";
+    note.dataset.kept = String(history.t.length);
     this.show();
   }
 
-  heard(event, sample) {
-    if (event === "refused") { this.say(sample.message ?? "it is gone"); return; }
+  receive(event, sample) {
+    if (event === "refused") { this.say(sample.message ?? "the process does not exist"); return; }
     const process = sample?.processes?.find((it) => `${it.pid}:${it.start_time_ns}` === this.key);
-    if (!process) { this.say("it has ended"); this.stop?.(); return; }
-    this.say(process.ended ? "it has ended; these are its last numbers" : "");
+    if (!process) { this.say("the process has ended"); this.stop?.(); return; }
+    this.say(process.ended ? "the process has ended; these are its final values" : "");
     const list = this.place.querySelector("dl");
     const pairs = Object.entries(process).filter(([, value]) => typeof value !== "object");
     list.replaceChildren(...pairs.flatMap(([name, value]) => {
-      const [term, says] = [document.createElement("dt"), document.createElement("dd")];
+      const [term, text] = [document.createElement("dt"), document.createElement("dd")];
       term.textContent = name;
-      says.textContent = units.field(name, value);
-      return [term, says];
+      text.textContent = units.field(name, value);
+      return [term, text];
     }));
   }
 

@@ -1,5 +1,5 @@
-// Server-sent events by fetch, because an EventSource cannot carry the token in a header and an
-// address must not. In: a path and what to do for each event. Begins again when the service does.
+// Server-sent events by fetch, because an EventSource cannot send the token in a header, and a URL
+// must not contain it. In: a path and a callback for events. Reconnects when the daemon is back.
 
 const TOKEN = "monitor-token";
 
@@ -9,8 +9,8 @@ export function keep(text) {
   if (text) sessionStorage.setItem(TOKEN, text); else sessionStorage.removeItem(TOKEN);
 }
 
-/** `heard(event, data)` for each; `state(text, "live" | "waiting")` when that changes. */
-export function listen(path, heard, state = () => {}) {
+/** Calls `receive(event, data)` for each event; `state(text, "live" | "waiting")` for changes. */
+export function listen(path, receive, state = () => {}) {
   const control = new AbortController();
   (async () => {
     for (let pause = 500; !control.signal.aborted; pause = Math.min(pause * 2, 10000)) {
@@ -20,15 +20,15 @@ export function listen(path, heard, state = () => {}) {
         if (!answer.ok) {
           state((await answer.text()).trim(), "waiting");
           if (answer.status === 400) return;
-          // A token of a service that has ended: what anybody may see is better than nothing.
+          // The token belongs to an earlier daemon: continue with limited access.
           if (answer.status === 401 && token()) keep(null);
         } else {
           pause = 500;
-          await read(answer.body.getReader(), heard);
-          state("the service has ended; waiting for it", "waiting");
+          await read(answer.body.getReader(), receive);
+          state("the daemon has stopped; reconnecting", "waiting");
         }
       } catch (why) {
-        if (!control.signal.aborted) state("the service does not answer; waiting for it", "waiting");
+        if (!control.signal.aborted) state("the daemon does not answer; reconnecting", "waiting");
       }
       await new Promise((go) => setTimeout(go, pause));
     }
@@ -36,14 +36,14 @@ export function listen(path, heard, state = () => {}) {
   return () => control.abort();
 }
 
-/** What a path gives as JSON; nothing, where it gives none. */
+/** Fetches JSON; null if the request is refused. */
 export async function once(path) {
   const headers = token() ? { Authorization: `Bearer ${token()}` } : {};
   const answer = await fetch(path, { headers, cache: "no-store" });
   return answer.ok ? answer.json() : null;
 }
 
-async function read(reader, heard) {
+async function read(reader, receive) {
   const decoder = new TextDecoder();
   let text = "";
   for (;;) {
@@ -52,7 +52,7 @@ async function read(reader, heard) {
     text += decoder.decode(value, { stream: true });
     for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) {
       const [event, data] = text.slice(0, end).split("\n");
-      heard(event.slice("event: ".length), JSON.parse(data.slice("data: ".length)));
+      receive(event.slice("event: ".length), JSON.parse(data.slice("data: ".length)));
     }
   }
 }

@@ -1,53 +1,53 @@
-// The filter: a condition that the service decides, as it does for every other tool. In: what is
-// typed. Out: the keys of those who fit, as that changes, or where the text is wrong and why.
+// The filter: a condition that the daemon evaluates. In: the typed text. Out: the keys of matching
+// processes, whenever they change, or the position and message of an error in the text.
 
 import { listen } from "/events.js";
 
 const PAUSE = 150;
 
 export class Filter {
-  /** `changed()` when others fit; `wrong(text, at, why)` for a text that makes no sense. */
+  /** `changed()` when the matches change; `wrong(text, at, why)` for an error in the text. */
   constructor(changed, wrong) {
     this.changed = changed;
     this.wrong = wrong;
     this.keys = null;
-    // The stream of the condition that holds, and of the one that is asked about.
-    this.holds = () => {};
-    this.asked = () => {};
+    // Ends the stream of the active condition, and of the one that is being checked.
+    this.active = () => {};
+    this.pending = () => {};
   }
 
-  /** Of a row; everybody fits no condition. */
+  /** Whether a row matches. Without a condition, all rows match. */
   fits(row) { return !this.keys || this.keys.has(row.key); }
 
-  /** Another text. What held before holds until the service has answered. */
+  /** Sets the text. The previous condition stays active until the daemon has answered. */
   set(text) {
     clearTimeout(this.later);
-    this.asked();
+    this.pending();
     if (text.trim()) {
       this.later = setTimeout(() => this.ask(text), PAUSE);
       return;
     }
-    this.holds();
+    this.active();
     this.keys = null;
     this.wrong("", 0, "");
     this.changed();
   }
 
   ask(text) {
-    const stop = listen(`/fits?filter=${encodeURIComponent(text)}`, (event, told) => {
+    const stop = listen(`/fits?filter=${encodeURIComponent(text)}`, (event, data) => {
       if (event === "wrong") {
         stop();
-        this.wrong(text, told.at, told.message);
+        this.wrong(text, data.at, data.message);
         return;
       }
-      if (this.holds !== stop) {
-        this.holds();
-        [this.holds, this.asked] = [stop, () => {}];
+      if (this.active !== stop) {
+      this.active();
+      [this.active, this.pending] = [stop, () => {}];
         this.wrong("", 0, "");
       }
-      this.keys = new Set(told.map(([pid, start]) => `${pid}:${start}`));
+      this.keys = new Set(data.map(([pid, start]) => `${pid}:${start}`));
       this.changed();
     });
-    this.asked = stop;
+    this.pending = stop;
   }
 }

@@ -1,12 +1,12 @@
-// A heat map of latencies: time from left to right, durations from short to long, the stronger
-// the more. In: how many durations each bucket had held, second by second. Out: a canvas, with the
-// numbers of the cell below the pointer in words.
+// A heat map of latencies: time from left to right, durations upwards, stronger colours for higher
+// counts. In: the counts of each bucket, once a second. Out: a canvas, and a caption with the count
+// of the cell under the pointer.
 
 import { span, count } from "/units.js";
 
 const SECONDS = 120;
 const ROWS = 28;
-/** The row of a duration: one for each doubling from a microsecond on. */
+/** The row of a duration: one for each power of two from a microsecond on. */
 const rowOf = (ns) => Math.max(0, Math.min(ROWS - 1, Math.floor(Math.log2(Math.max(1, ns) / 1024)) + 1));
 
 export class Heat {
@@ -24,7 +24,7 @@ export class Heat {
     this.canvas.addEventListener("pointermove", (it) => this.point(it));
   }
 
-  /** Pairs of the longest duration of a bucket and its count, since the monitor began. */
+  /** Takes pairs of the upper end of a bucket and its count since the monitor started. */
   take(pairs) {
     const now = new Map(pairs);
     const column = new Array(ROWS).fill(0);
@@ -39,24 +39,24 @@ export class Heat {
 
   draw() {
     const style = getComputedStyle(document.documentElement);
-    const pen = this.canvas.getContext("2d");
+    const context = this.canvas.getContext("2d");
     const { width, height } = this.canvas;
     const [left, cell, tall] = [60, (width - 60) / SECONDS, height / ROWS];
-    pen.clearRect(0, 0, width, height);
+    context.clearRect(0, 0, width, height);
     const most = Math.max(1, ...this.columns.flat());
     const hot = style.getPropertyValue("--hot");
     this.columns.forEach((column, at) => column.forEach((held, row) => {
       if (!held) return;
-      pen.fillStyle = `rgba(${hot}, ${0.15 + 0.85 * Math.log1p(held) / Math.log1p(most)})`;
-      pen.fillRect(left + (SECONDS - this.columns.length + at) * cell, height - (row + 1) * tall, Math.ceil(cell), tall - 1);
+      context.fillStyle = `rgba(${hot}, ${0.15 + 0.85 * Math.log1p(held) / Math.log1p(most)})`;
+      context.fillRect(left + (SECONDS - this.columns.length + at) * cell, height - (row + 1) * tall, Math.ceil(cell), tall - 1);
     }));
-    pen.fillStyle = style.getPropertyValue("--dim");
-    pen.font = "11px system-ui";
-    for (let row = 0; row < ROWS; row += 4) pen.fillText(`≤ ${span(1024 * 2 ** row)}`, 0, height - row * tall - 2);
+    context.fillStyle = style.getPropertyValue("--dim");
+    context.font = "11px system-ui";
+    for (let row = 0; row < ROWS; row += 4) context.fillText(`≤ ${span(1024 * 2 ** row)}`, 0, height - row * tall - 2);
     const last = this.columns.at(-1);
     if (!this.pointed) {
       const held = last?.reduce((sum, it) => sum + it, 0) ?? 0;
-      this.caption.textContent = last ? `${count(held)} in the last second; stronger is more, at most ${count(most)} in a cell` : "counting";
+      this.caption.textContent = last ? `${count(held)} in the last second; largest count of a cell: ${count(most)}` : "measuring";
     }
   }
 

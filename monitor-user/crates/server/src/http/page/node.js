@@ -1,5 +1,5 @@
-// The node above everything: processors, memory, pressure, disks, interfaces. In: the head of each
-// message. Out: cards. What the node does not tell has no line.
+// The cards of the node: processors, memory, pressure, disks, interfaces. In: the head of each
+// message. Out: cards. A missing value has no line.
 
 import { plot } from "/charts.js";
 import * as units from "/units.js";
@@ -13,21 +13,21 @@ export class Node {
       <div class="card"><h2>Processors</h2><div class="bars"></div><dl data-card="cpu"></dl></div>
       <div class="card chart"><h2>CPU <span class="blue">user</span> <span class="orange">kernel</span></h2><div class="plot"></div></div>
       <div class="card"><h2>Memory</h2><dl data-card="memory"></dl></div>
-      <div class="card"><h2>Waiting (PSI)</h2><dl data-card="pressure"></dl></div>
+      <div class="card"><h2>Pressure (PSI)</h2><dl data-card="pressure"></dl></div>
       <div class="card"><h2>Disks and interfaces</h2><dl data-card="devices"></dl></div>`;
     this.bars = this.place.querySelector(".bars");
     this.data = [[], [], []];
   }
 
-  /** Another time: what was before it is no history of it. */
+  /** Drops the history after a seek. */
   forget() { this.data = [[], [], []]; }
 
-  /** What the service kept of the time before the page was opened. */
-  remember(course) {
-    if (!course?.t.length) return;
+  /** Adds the history from before the page was opened. */
+  remember(history) {
+    if (!history?.t.length) return;
     const end = this.data[0][0] ?? Infinity;
-    const kept = course.t.filter((it) => it < end - 0.5).length;
-    const before = [course.t, ...course.values].map((it) => it.slice(0, kept));
+    const kept = history.t.filter((it) => it < end - 0.5).length;
+    const before = [history.t, ...history.values].map((it) => it.slice(0, kept));
     this.data = this.data.map((it, at) => [...before[at], ...it].slice(-KEPT));
   }
 
@@ -38,7 +38,7 @@ export class Node {
     this.lines("cpu", [
       ["load 1/5/15 min", [stats.load1, stats.load5, stats.load15].map((it) => it?.toFixed(1) ?? "–").join(" ")],
       ["tasks running", units.count(stats.tasks_running)],
-      ["switches", units.each(stats.context_switches_per_s)],
+      ["context switches", units.each(stats.context_switches_per_s)],
       ["up", units.span(stats.uptime_ns)],
     ]);
     const known = stats.mem_available_bytes !== undefined && stats.mem_total_bytes > 0;
@@ -46,12 +46,12 @@ export class Node {
     this.lines("memory", [
       ["used", known ? `${units.bytes(used)}, ${units.percent(100 * used / stats.mem_total_bytes)}` : undefined],
       ["available", units.bytes(stats.mem_available_bytes)],
-      ["in all", units.bytes(stats.mem_total_bytes)],
-      ["swap used", stats.swap_total_bytes ? units.bytes(stats.swap_total_bytes - stats.swap_free_bytes) : "there is none"],
+      ["total", units.bytes(stats.mem_total_bytes)],
+      ["swap used", stats.swap_total_bytes ? units.bytes(stats.swap_total_bytes - stats.swap_free_bytes) : "none"],
     ]);
-    const pressure = [["for a processor", stats.psi_cpu_some_percent], ["for memory", stats.psi_memory_some_percent], ["for I/O", stats.psi_io_some_percent]];
-    const told = pressure.some(([, it]) => it !== undefined);
-    this.lines("pressure", told ? pressure.map(([name, it]) => [name, units.percent(it === undefined ? it : Math.min(it, 100))]) : [["", "the kernel does not tell"]]);
+    const pressure = [["CPU", stats.psi_cpu_some_percent], ["memory", stats.psi_memory_some_percent], ["I/O", stats.psi_io_some_percent]];
+    const isKnown = pressure.some(([, it]) => it !== undefined);
+    this.lines("pressure", isKnown ? pressure.map(([name, it]) => [name, units.percent(it === undefined ? it : Math.min(it, 100))]) : [["", "not provided by the kernel"]]);
     this.devices(stats);
   }
 
@@ -98,10 +98,10 @@ export class Node {
   lines(card, pairs) {
     const list = this.place.querySelector(`[data-card="${card}"]`);
     list.replaceChildren(...pairs.filter(([, value]) => value !== undefined).flatMap(([name, value]) => {
-      const [term, says] = [document.createElement("dt"), document.createElement("dd")];
+      const [term, text] = [document.createElement("dt"), document.createElement("dd")];
       term.textContent = name;
-      says.textContent = value;
-      return [term, says];
+      text.textContent = value;
+      return [term, text];
     }));
   }
 }

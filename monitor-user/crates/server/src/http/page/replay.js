@@ -1,5 +1,5 @@
-// The bar of a recording that is played: where it is, to and fro, how fast. In: places of the feed.
-// Out: requests to be elsewhere; the keys are those of `monitor top`.
+// The playback bar of a recording: position, seeking, speed. In: events with the position. Out:
+// seek requests; the keys are those of `monitor top`.
 
 import { token } from "/events.js";
 
@@ -7,15 +7,15 @@ const SPEEDS = [0.5, 1, 2, 5, 10, 60];
 const KEYS = { "[": { by: -10 }, "]": { by: 10 }, "{": { by: -100 }, "}": { by: 100 }, " ": { pause: true } };
 
 export class Replay {
-  /** `moved()` when it is elsewhere: what was before is no history of it. */
+  /** Calls `moved()` after a seek, when earlier values are no history of what follows. */
   constructor(moved) {
     this.moved = moved;
     this.place = document.getElementById("replay");
     this.speed = 1;
     this.place.innerHTML = `
-      <button type="button" data-by="-10" title="ten seconds back: [">−10 s</button>
+      <button type="button" data-by="-10" title="10 seconds back: [">−10 s</button>
       <button type="button" id="pause" title="Space">pause</button>
-      <button type="button" data-by="10" title="ten seconds forward: ]">+10 s</button>
+      <button type="button" data-by="10" title="10 seconds forward: ]">+10 s</button>
       <input type="range" aria-label="time in the recording">
       <output></output>
       <select aria-label="speed"></select>`;
@@ -36,12 +36,12 @@ export class Replay {
     this.now = place;
     Object.assign(this.range, { min: place.first_ms, max: place.last_ms, step: 1 });
     if (!this.held) this.range.value = place.at_ms;
-    const over = place.at_ms >= place.last_ms ? ", the end" : "";
-    this.output.textContent = `${new Date(place.at_ms).toLocaleString()}${over}`;
-    document.getElementById("pause").textContent = place.speed ? "pause" : "go on";
+    const end = place.at_ms >= place.last_ms ? ", end" : "";
+    this.output.textContent = `${new Date(place.at_ms).toLocaleString()}${end}`;
+    document.getElementById("pause").textContent = place.speed ? "pause" : "play";
   }
 
-  /** Whether it was a key of this bar. */
+  /** Handles a key, and returns whether it belongs to this bar. */
   pressed(key) {
     if (!this.now || !KEYS[key]) return false;
     this.key(KEYS[key]);

@@ -1,5 +1,5 @@
-// What the service says of itself: how each capability is served, what it costs, who it works for.
-// In: its answers to status, probes and list. Out: tables.
+// The daemon's own status: the state of each capability, its cost, monitors and rules. In: the
+// answers to status, probes, list and rules. Out: tables.
 
 import * as units from "/units.js";
 
@@ -12,7 +12,7 @@ function table(title, heads, rows, empty) {
   if (!rows.length) {
     const text = document.createElement("p");
     text.className = "dim";
-    text.textContent = empty ?? "nothing";
+    text.textContent = empty ?? "none";
     card.append(text);
     return card;
   }
@@ -35,7 +35,7 @@ function table(title, heads, rows, empty) {
 }
 
 const SHADE = { active: "good", exact: "good", fallback: "", off: "dim", no: "bad", failed: "bad" };
-const listed = (counts) => Object.entries(counts ?? {}).map(([kind, n]) => `${units.count(n)} ${kind}`).join(", ") || "nothing";
+const listed = (counts) => Object.entries(counts ?? {}).map(([kind, n]) => `${units.count(n)} ${kind}`).join(", ") || "none";
 
 export class Service {
   constructor() {
@@ -59,13 +59,13 @@ export class Service {
     this.cost.replaceChildren(table("Own cost", [], [
       ["version", own.version],
       ["up", units.span(own.uptime_ns)],
-      ["CPU, own", since === undefined ? units.span(own.cpu_ns) : `${units.span(own.cpu_ns)}, now ${since.toFixed(2)} % of a processor`],
+      ["CPU, own", since === undefined ? units.span(own.cpu_ns) : `${units.span(own.cpu_ns)}, now ${since.toFixed(2)} % of one CPU`],
       ["CPU, hooks", `${own.bpf_run_estimated ? "about " : ""}${units.span(own.bpf_run_ns)}`],
       ["budget", `${used}; at most ${share(own.budget.share)} % of the machine`],
-      ["given up", { text: own.budget.shed.join(", ") || "nothing", of: own.budget.shed.length ? "bad" : "" }],
+      ["given up", { text: own.budget.shed.join(", ") || "none", of: own.budget.shed.length ? "bad" : "" }],
       ["memory", `${units.bytes(own.rss_bytes)}, BPF maps ${units.bytes(own.map_bytes)}`],
       ["readings, samples", `${units.count(own.readings)}, ${units.count(own.samples)}`],
-      ["late", own.samples === 0 ? "no sample yet" : `half ${units.span(own.late_p50_ns)}, 99 in 100 ${units.span(own.late_p99_ns)}, at most ${units.span(own.late_max_ns)}`],
+      ["delay of samples", own.samples === 0 ? "no sample yet" : `median ${units.span(own.late_p50_ns)}, 99 % ${units.span(own.late_p99_ns)}, maximum ${units.span(own.late_max_ns)}`],
       ["connections, monitors", `${units.count(own.connections)}, ${units.count(own.monitors)}`],
       ["dropped samples", { text: units.count(own.dropped), of: own.dropped ? "bad" : "" }],
       ["lost records", { text: listed(own.lost), of: Object.keys(own.lost ?? {}).length ? "bad" : "" }],
@@ -76,26 +76,26 @@ export class Service {
 
   examined(found) {
     this.probes.replaceChildren(
-      table("Probes", ["capability", "state", "hooks", "events", "cost of one", "lost", "maps", "why and what would help"],
+      table("Probes", ["capability", "state", "hooks", "events", "cost per event", "lost", "maps", "reason and remedy"],
         found.capabilities.map((it) => [
           it.name, { text: it.state, of: SHADE[it.state] ?? "" }, it.hooks.join(", "), units.count(it.events),
           { text: it.ns_per_event === undefined ? "–" : `${it.estimated ? "about " : ""}${units.span(it.ns_per_event)}`, of: "whole" },
           { text: units.count(it.lost), of: it.lost ? "bad" : "" }, { text: units.bytes(it.map_bytes), of: "whole" }, [it.why, it.fix].filter(Boolean).join("; "),
         ])),
-      table("This machine", ["what", "found", "takes away", "would help"], found.host.map((it) => [it.name, it.value, it.blocks, it.fix])),
+      table("This machine", ["check", "found", "prevents", "remedy"], found.host.map((it) => [it.name, it.value, it.blocks, it.fix])),
     );
   }
 
   list(all) {
     this.listed.replaceChildren(table("Monitors", ["name", "user", "requestor", "period", "samples", "missed", "kept events"],
       all.map((it) => [it.id, units.plain(it.uid), units.plain(it.requestor), units.span(it.period_ns), units.count(it.samples), units.count(it.missed), units.count(it.kept)]),
-      "there is none that may be seen"));
+      "none visible"));
   }
 
   rules(all) {
     this.ruled.replaceChildren(table("Rules", ["session", "user", "requestor", "event", "actions", "level", "state", "occurrences"],
       all.map((it) => [units.plain(it.session), units.plain(it.uid), units.plain(it.requestor), it.event, it.actions, it.level,
         it.enabled ? "enabled" : { text: "disabled", of: "dim" }, { text: units.count(it.occurrences), of: "number" }]),
-      "there is none that may be seen"));
+      "none visible"));
   }
 }

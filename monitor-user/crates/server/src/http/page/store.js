@@ -1,6 +1,6 @@
-// All processes as the service last told them, and what each did lately. In: messages of the feed.
-// Out: rows, and one call for each change. A process is its id and its start, so a reused id is
-// another one.
+// The table of processes, and the recent history of each. In: messages of the feed. Out: rows, and
+// a callback for each change. A process is identified by pid and start time, so a reused pid is a
+// new process.
 
 export const HISTORY = 300;
 
@@ -50,7 +50,7 @@ export class Store {
     this.changed();
   }
 
-  /** What is plotted of a process is kept from when it first did something, or was looked at. */
+  /** Records the plotted values of a process from its first CPU use, or from when it is opened. */
   remember() {
     const at = ["cpu_percent", "rss_bytes", "read_bytes_per_s", "written_bytes_per_s"].map((it) => this.column(it));
     for (const row of this.rows.values()) {
@@ -64,13 +64,13 @@ export class Store {
     }
   }
 
-  /** Times and values of what is kept of a process. */
+  /** Times and values of the recorded history of a process. */
   past(row) {
     const length = row.past?.[0].length ?? 0;
     return [this.times.slice(this.times.length - length), ...(row.past ?? [[], [], [], []])];
   }
 
-  /** Another time: what was before it is no history of it. */
+  /** Drops the histories after a seek. */
   forget() {
     this.times = [];
     for (const row of this.rows.values()) row.past = row.past && [[], [], [], []];

@@ -1,5 +1,5 @@
-// The table of processes: sorted, filtered, and only as many rows in the document as can be seen.
-// In: the store. Out: rows, a choice. Keys: arrows, Page, Home, End choose; Enter shows.
+// The table of processes: sorted, filtered, with only the visible rows in the document. In: the
+// store. Out: rows, the selected process. Keys: arrows, Page, Home and End select; Enter opens.
 
 import * as units from "/units.js";
 import { Filter } from "/filter.js";
@@ -32,7 +32,7 @@ export class Table {
     this.sort = JSON.parse(localStorage.getItem("sort") ?? "null") ?? { name: "cpu_percent", up: false };
     this.key = null;
     this.list = [];
-    this.sieve = new Filter(() => this.update(), (text, at, why) => this.mistake(text, at, why));
+    this.condition = new Filter(() => this.update(), (text, at, why) => this.mistake(text, at, why));
     this.heading();
     this.words.addEventListener("input", () => this.filter());
     document.getElementById("filter").addEventListener("submit", (it) => it.preventDefault());
@@ -78,24 +78,24 @@ export class Table {
     }
   }
 
-  filter() { this.sieve.set(this.words.value); }
+  filter() { this.condition.set(this.words.value); }
 
-  /** At the place where the text is wrong; what was right before still holds. */
+  /** Shows an error below its position. The previous condition stays active. */
   mistake(text, at, why) {
     const wrong = document.getElementById("wrong");
     wrong.textContent = why ? `${text}\n${" ".repeat(at)}^ ${why}` : "";
   }
 
-  /** Anew from the store: which rows, in which order. */
+  /** Selects and sorts the rows of the store again. */
   update() {
     const { store, sort } = this;
     const places = new Map(store.columns.map((name, at) => [name, at]));
     const at = places.get(sort.name);
-    const list = [...store.rows.values()].filter((row) => this.sieve.fits(row));
+    const list = [...store.rows.values()].filter((row) => this.condition.fits(row));
     const side = sort.up ? 1 : -1;
     const compare = (a, b) => {
       const [x, y] = [a.values[at] ?? null, b.values[at] ?? null];
-      // What is absent comes last, whichever way.
+      // Absent values come last in both directions.
       if (x === null || y === null) return (x === null) - (y === null) || a.values[0] - b.values[0];
       if (x === y) return a.values[0] - b.values[0];
       return (x < y ? -1 : 1) * side;

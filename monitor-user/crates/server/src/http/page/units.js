@@ -1,5 +1,5 @@
-// Numbers with their units, as short as they can be read. In: a number or null. Out: text; "–" for
-// what is absent, which is not zero.
+// Formats numbers with units. In: a number or null. Out: a short text; "–" if absent, which is not
+// zero.
 
 const ABSENT = "–";
 
@@ -19,7 +19,7 @@ export const count = present((it) => it.toLocaleString("en"));
 export const plain = present(String);
 export const each = present((it) => `${scaled(it, 1000, ["", "k", "M", "G"]).trim()}/s`);
 
-/** Nanoseconds. */
+/** A duration in nanoseconds. */
 export const span = present((ns) => {
   if (ns < 1e3) return `${ns.toFixed(0)} ns`;
   if (ns < 1e6) return `${(ns / 1e3).toFixed(ns < 1e4 ? 1 : 0)} µs`;
@@ -31,7 +31,7 @@ export const span = present((ns) => {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 });
 
-/** A value of the field of that name, by the unit that the name ends with. */
+/** The value of a field, formatted by the unit at the end of its name. */
 export function field(name, value) {
   if (value === null || value === undefined) return ABSENT;
   if (typeof value !== "number") return String(value);

@@ -1,104 +1,105 @@
-//! Which actions of stored requests the kernel runs itself, and what user space does after it.
+//! The compiler of stored requests: splits their actions between the kernel and user space.
 //!
-//! In: all requests of a node, with the steps that each action would be in the kernel. Out: for
-//! each request the actions that are run there. Pure: nothing is placed, and what the kernel then
-//! refuses comes in again, marked.
+//! In: all requests of a node, with the steps of each action. Out: for each request the actions
+//! that run in the kernel. Pure: installs nothing; requests that the kernel refuses come in again,
+//! marked.
 //!
-//! It begins with all that could be, and takes away until nothing changes: an action is run in the
-//! kernel only if what it names is there too, and if no action before its `;` is in user space.
+//! It starts with all possible actions and removes some until a fixed point: an action runs in the
+//! kernel only if the requests it names are there too, and no action before its `;` is in user
+//! space.
 
 mod raise;
 #[cfg(test)]
 mod tests;
 
-use monitor_backend::rule::act::{MAX_TRACED, Move};
+use monitor_backend::rule::insn::{GaugeChange, MAX_TRACED};
 use monitor_event::action::{Operand, Step};
-use monitor_event::occurrence::is_shared;
-use monitor_event::occurrence::{Predicate, EventKind};
+use monitor_event::node_event::is_shared;
+use monitor_event::node_event::{EventKind, Predicate};
 use monitor_platform::RuleKey;
 use raise::Raises;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Parameters of an event that lists raise.
-pub const MOST_PARAMETERS: usize = 3;
-/// Values of a check of which one must be told: a list of the kernel for each.
-const MOST_CHOICES: usize = 4;
+/// Maximum number of parameters of a user event raised in the kernel.
+pub const MAX_PARAMS: usize = 3;
+/// Maximum number of values of a predicate: each one takes a rule program.
+const MAX_CHOICES: usize = 4;
 
-/// A stored request, as far as it matters here.
+/// A stored request, as input of the compiler.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    /// Which.
+pub struct CompilerInput {
+    /// Its key.
     pub key: RuleKey,
-    /// What it waits for.
-    pub topic: EventKind,
-    /// Which of these.
-    pub check: Option<Predicate>,
-    /// Its actions, stage by stage: what each would be in the kernel.
+    /// The kind of event it waits for.
+    pub kind: EventKind,
+    /// The condition on the event's parameters.
+    pub predicate: Option<Predicate>,
+    /// The steps of its actions, stage by stage; `None` for an action that the kernel cannot run.
     pub stages: Vec<Vec<Option<Vec<Step>>>>,
-    /// Whether it waits for processes that the kernel does not know before they join.
-    pub waits_for_strangers: bool,
-    /// Whether some action needs who met the event as he was there.
+    /// Whether its scope has patterns, so that processes may join that the kernel does not know.
+    pub has_patterns: bool,
+    /// Whether an action needs the thread held at the event.
     pub holds: bool,
-    /// Whether it runs now.
+    /// Whether it is enabled.
     pub is_enabled: bool,
     /// Whether the kernel has it already.
-    pub is_placed: bool,
-    /// Whether the kernel did not take it.
+    pub is_installed: bool,
+    /// Whether it could not be installed.
     pub is_refused: bool,
 }
 
-/// An action: its stage, and its place there.
-pub type Member = (usize, usize);
+/// An action: its stage, and its position there.
+pub type ActionIndex = (usize, usize);
 
-/// What becomes of a request.
+/// The compiled form of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compiled {
     /// The actions that the kernel runs.
-    pub members: BTreeSet<Member>,
-    /// What it does then, in their order.
+    pub members: BTreeSet<ActionIndex>,
+    /// Their steps, in order.
     pub steps: Vec<Step>,
-    /// Whether something is left for user space.
-    pub tells: bool,
-    /// Whether who met the event is held until that is done.
+    /// Whether actions are left for user space.
+    pub reports: bool,
+    /// Whether the thread that hits the event is held until these are done.
     pub holds: bool,
-    /// Whether the kernel would run them at its event.
+    /// Whether the kernel could run them at its event.
     pub is_possible: bool,
-    /// Whether the kernel needs it now.
+    /// Whether it must be installed now.
     pub is_needed: bool,
 }
 
-/// Says where the actions of each request are run.
-pub fn compile(all: &[Wanted]) -> BTreeMap<RuleKey, Compiled> {
-    let mut book = Book::new(all);
-    while book.narrow() {}
-    let needed = book.needed();
-    let compiled = |(at, it): (usize, &Wanted)| {
-        let members = book.members[at].clone();
+/// Decides where the actions of each request run.
+pub fn compile(all: &[CompilerInput]) -> BTreeMap<RuleKey, Compiled> {
+    let mut candidates = Candidates::new(all);
+    while candidates.narrow() {}
+    let needed = candidates.needed();
+    let compiled = |(at, it): (usize, &CompilerInput)| {
+        let members = candidates.members[at].clone();
         let n_actions: usize = it.stages.iter().map(Vec::len).sum();
         let is_needed = needed.contains(&at);
-        let tells = members.len() < n_actions;
-        let steps = book.steps(at).cloned().collect();
-        // What waits for events of the tool's own is run there if one is raised there.
-        let is_possible = is_needed || !matches!(it.topic, EventKind::User(_));
+        let reports = members.len() < n_actions;
+        let steps = candidates.steps(at).cloned().collect();
+        // A request that waits for a user event runs there only if the event is raised there.
+        let is_possible = is_needed || !matches!(it.kind, EventKind::User(_));
         let holds = is_possible && it.holds && is_candidate(it);
-        (it.key, Compiled { members, steps, tells, holds, is_possible, is_needed })
+        (it.key, Compiled { members, steps, reports, holds, is_possible, is_needed })
     };
     all.iter().enumerate().map(compiled).collect()
 }
 
-/// What is still thought possible.
-struct Book<'w> {
-    all: &'w [Wanted],
+/// The candidates of the fixed-point iteration.
+struct Candidates<'w> {
+    all: &'w [CompilerInput],
     by_key: BTreeMap<RuleKey, usize>,
-    members: Vec<BTreeSet<Member>>,
-    /// Requests that raise too much at once for the kernel.
+    members: Vec<BTreeSet<ActionIndex>>,
+    /// Requests that raise too many events at once for the kernel.
     raises_too_much: BTreeSet<usize>,
 }
 
-impl<'w> Book<'w> {
-    fn new(all: &'w [Wanted]) -> Self {
+impl<'w> Candidates<'w> {
+    fn new(all: &'w [CompilerInput]) -> Self {
         let by_key = all.iter().enumerate().map(|(at, it)| (it.key, at)).collect();
-        let every = |it: &Wanted| {
+        let every = |it: &CompilerInput| {
             let stages = it.stages.iter().enumerate();
             stages.flat_map(|(s, stage)| (0..stage.len()).map(move |m| (s, m))).collect()
         };
@@ -106,14 +107,14 @@ impl<'w> Book<'w> {
         Self { all, by_key, members, raises_too_much: BTreeSet::new() }
     }
 
-    /// Takes away what cannot be, as things stand. Whether there was anything.
+    /// Removes actions that cannot run in the kernel; whether there were any.
     fn narrow(&mut self) -> bool {
         let timers = self.split_timers();
         let next: Vec<_> = (0..self.all.len()).map(|at| self.kept(at, &timers)).collect();
         let mut is_less = next != self.members;
         self.members = next;
         if !is_less {
-            let too_much = Raises::of(self).too_much();
+            let too_much = Raises::new(self).over_limit();
             is_less = !too_much.is_subset(&self.raises_too_much);
             self.raises_too_much.extend(too_much);
         }
@@ -121,7 +122,7 @@ impl<'w> Book<'w> {
     }
 
     /// The actions of a request that can still be run in the kernel.
-    fn kept(&self, at: usize, split_timers: &BTreeSet<u64>) -> BTreeSet<Member> {
+    fn kept(&self, at: usize, split_timers: &BTreeSet<u64>) -> BTreeSet<ActionIndex> {
         let mut kept = BTreeSet::new();
         if !is_candidate(&self.all[at]) {
             return kept;
@@ -134,15 +135,16 @@ impl<'w> Book<'w> {
                 else {
                     continue;
                 };
-                let ends = steps.iter().filter(|it| matches!(it, Step::End(..))).count();
+                let ends = steps.iter().filter(|it| matches!(it, Step::StopTimer(..))).count();
                 let is_possible = steps.iter().all(|it| self.is_possible(at, it, split_timers));
-                // The end of a timer that was not begun ends its list: one, and in the last place.
+                // Stopping a timer that is not running ends the program: allow one stop, as the
+                // last step.
                 if is_possible && ends + usize::from(has_ended) <= 1 {
                     has_ended |= ends > 0;
                     let _is_new = kept.insert((s, m));
                 }
             }
-            // What stands behind a `;` waits for all before it.
+            // Actions after a `;` wait for all actions before it.
             if kept.len() - before < stage.len() {
                 break;
             }
@@ -153,18 +155,19 @@ impl<'w> Book<'w> {
     fn is_possible(&self, at: usize, step: &Step, split_timers: &BTreeSet<u64>) -> bool {
         let it = &self.all[at];
         match step {
-            Step::Tell(operand, _) | Step::Move(Move::By(operand) | Move::To(operand), ..) => {
-                knows(&it.topic, *operand)
+            Step::Observe(operand, _)
+            | Step::ChangeGauge(GaugeChange::By(operand) | GaugeChange::To(operand), ..) => {
+                kernel_knows(&it.kind, *operand)
             }
             Step::Record(operands, _) => {
                 operands.len() <= MAX_TRACED
-                    && operands.iter().all(|operand| knows(&it.topic, *operand))
+                    && operands.iter().all(|operand| kernel_knows(&it.kind, *operand))
             }
-            // Elsewhere it is not who meets the event that runs.
-            Step::Signal(_) => matches!(it.topic, EventKind::Called(_) | EventKind::Signalled),
-            Step::Begin(timer) | Step::End(timer, _) => {
-                // Elsewhere the kernel may have no memory for who has begun.
-                let may_begin = matches!(it.topic, EventKind::Called(_));
+            // At other events the current task is not the process that hits the event.
+            Step::Signal(_) => matches!(it.kind, EventKind::Called(_) | EventKind::Signalled),
+            Step::StartTimer(timer) | Step::StopTimer(timer, _) => {
+                // At other events the kernel may be unable to allocate the timer's task storage.
+                let may_begin = matches!(it.kind, EventKind::Called(_));
                 may_begin && !split_timers.contains(&timer.number)
             }
             Step::Enable(id) | Step::Disable(id) => {
@@ -173,8 +176,8 @@ impl<'w> Book<'w> {
             }
             Step::Raise(number, operands) => {
                 let mut waiting = self.waiting(at, *number).peekable();
-                operands.len() <= MOST_PARAMETERS
-                    && operands.iter().all(|operand| knows(&it.topic, *operand))
+                operands.len() <= MAX_PARAMS
+                    && operands.iter().all(|operand| kernel_knows(&it.kind, *operand))
                     && !self.raises_too_much.contains(&at)
                     && waiting.peek().is_some()
                     && waiting.all(|waiter| is_candidate(&self.all[waiter]))
@@ -185,13 +188,13 @@ impl<'w> Book<'w> {
     /// The requests that wait for an event that this one raises.
     fn waiting(&self, at: usize, number: i64) -> impl Iterator<Item = usize> {
         let session = self.all[at].key.0;
-        let is_meant = move |(_, it): &(usize, &Wanted)| {
-            it.topic == EventKind::User(number) && (is_shared(number) || it.key.0 == session)
+        let is_meant = move |(_, it): &(usize, &CompilerInput)| {
+            it.kind == EventKind::User(number) && (is_shared(number) || it.key.0 == session)
         };
         self.all.iter().enumerate().filter(is_meant).map(|(at, _)| at)
     }
 
-    /// Timers that some action would begin or end in user space.
+    /// Timers that an action starts or stops in user space.
     fn split_timers(&self) -> BTreeSet<u64> {
         let mut split = BTreeSet::new();
         for (at, it) in self.all.iter().enumerate() {
@@ -200,7 +203,7 @@ impl<'w> Book<'w> {
                     let is_out = !self.members[at].contains(&(s, m)) || !is_candidate(it);
                     let steps = steps.iter().flatten().filter(|_| is_out);
                     split.extend(steps.filter_map(|step| match step {
-                        Step::Begin(timer) | Step::End(timer, _) => Some(timer.number),
+                        Step::StartTimer(timer) | Step::StopTimer(timer, _) => Some(timer.number),
                         _ => None,
                     }));
                 }
@@ -209,19 +212,19 @@ impl<'w> Book<'w> {
         split
     }
 
-    /// What a request does in the kernel, in its order.
+    /// The steps of a request in the kernel, in order.
     fn steps(&self, at: usize) -> impl Iterator<Item = &Step> {
         let stages = &self.all[at].stages;
         self.members[at].iter().flat_map(|(s, m)| stages[*s][*m].iter().flatten())
     }
 
-    /// Those that the kernel must have: what is enabled and does something there, what it has
-    /// already, and whatever these name.
+    /// The requests to install: those that are enabled with actions there, those installed already,
+    /// and all that these name.
     fn needed(&self) -> BTreeSet<usize> {
         let is_root = |at: &usize| {
             let it = &self.all[*at];
-            let is_user = matches!(it.topic, EventKind::User(_));
-            let is_wanted = (it.is_enabled || it.is_placed) && !is_user;
+            let is_user = matches!(it.kind, EventKind::User(_));
+            let is_wanted = (it.is_enabled || it.is_installed) && !is_user;
             let has_work = it.holds || !self.members[*at].is_empty();
             is_wanted && is_candidate(it) && has_work
         };
@@ -245,33 +248,35 @@ impl<'w> Book<'w> {
     }
 }
 
-/// Whether the kernel could run anything of it.
-fn is_candidate(it: &Wanted) -> bool {
-    // A receipt is what two calls mean together.
-    let is_direct = it.topic.sort().is_some() && it.topic != EventKind::Received;
-    let is_seen = is_direct || matches!(it.topic, EventKind::User(_));
-    let is_checked = match &it.check {
+/// Whether the kernel could run actions of a request at all.
+fn is_candidate(it: &CompilerInput) -> bool {
+    // `MessageReceived` is derived from two calls.
+    let is_direct = it.kind.followed_activity().is_some() && it.kind != EventKind::MessageReceived;
+    let is_seen = is_direct || matches!(it.kind, EventKind::User(_));
+    let is_checked = match &it.predicate {
         None => true,
         Some(Predicate::OneOf(place, values)) => {
             let place = u32::try_from(*place).map_or(u32::MAX, |place| place + 1);
             let are_numbers = values.iter().all(|value| value.integer::<i64>().is_some());
-            values.len() <= MOST_CHOICES && are_numbers && knows(&it.topic, Operand::Told(place))
+            values.len() <= MAX_CHOICES
+                && are_numbers
+                && kernel_knows(&it.kind, Operand::Param(place))
         }
         Some(Predicate::Not(..) | Predicate::AtLeast(..) | Predicate::All(_)) => false,
     };
-    let joins = it.waits_for_strangers && it.topic == EventKind::Born;
+    let joins = it.has_patterns && it.kind == EventKind::Created;
     is_seen && is_checked && !joins && !it.is_refused
 }
 
-/// Whether the kernel can know a number at such an event.
-pub fn knows(topic: &EventKind, operand: Operand) -> bool {
-    let Operand::Told(place) = operand else { return true };
-    match topic {
-        // The first is the process: its number is the session's, not the kernel's.
+/// Whether the kernel knows an operand at such an event.
+pub fn kernel_knows(kind: &EventKind, operand: Operand) -> bool {
+    let Operand::Param(place) = operand else { return true };
+    match kind {
+        // The first parameter is the process, whose number only the session knows.
         EventKind::Called(_) => place > 1,
         EventKind::Signalled => place == 2,
         EventKind::Scheduled => place == 3,
-        EventKind::User(_) => usize::try_from(place).is_ok_and(|place| place <= MOST_PARAMETERS),
+        EventKind::User(_) => usize::try_from(place).is_ok_and(|place| place <= MAX_PARAMS),
         _ => false,
     }
 }

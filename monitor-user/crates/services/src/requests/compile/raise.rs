@@ -1,32 +1,34 @@
-//! How much requests raise at once: the kernel keeps two events that wait, and counts a third as
-//! lost; user space keeps them all. So whoever could raise more does it there.
+//! The number of events that requests raise at once: the kernel queues two and counts a third as
+//! lost, user space queues all. Requests that could raise more are left to user space.
 
-use super::Book;
-use monitor_backend::rule::act;
+use super::Candidates;
+use monitor_backend::rule::insn;
 use monitor_event::action::Step;
-use monitor_event::occurrence::EventKind;
+use monitor_event::node_event::EventKind;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Events that one event may raise, together with what these raise.
-const MOST: usize = act::MAX_RAISED_AT_ONCE;
+/// Maximum number of events that one event may raise, directly and indirectly.
+const MAX_RAISED: usize = insn::MAX_PENDING_EVENTS;
 
-/// Who raises what.
-pub struct Raises<'b, 'w>(&'b Book<'w>);
+/// The analysis of raised events.
+pub struct Raises<'b, 'w>(&'b Candidates<'w>);
 
 impl<'b, 'w> Raises<'b, 'w> {
-    /// As things stand.
-    pub const fn of(book: &'b Book<'w>) -> Self {
-        Self(book)
+    /// For the current candidates.
+    pub const fn new(candidates: &'b Candidates<'w>) -> Self {
+        Self(candidates)
     }
 
-    /// Those that must not raise in the kernel.
-    pub fn too_much(&self) -> BTreeSet<usize> {
+    /// The requests that must not raise events in the kernel.
+    pub fn over_limit(&self) -> BTreeSet<usize> {
         let mut by_place: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
         let mut too_much = BTreeSet::new();
         for (at, it) in self.0.all.iter().enumerate() {
-            match place(&it.topic) {
+            match tracepoint(&it.kind) {
                 Some(place) => by_place.entry(place).or_default().push(at),
-                None if self.weight(at, 0) > MOST && !matches!(it.topic, EventKind::User(_)) => {
+                None if self.weight(at, 0) > MAX_RAISED
+                    && !matches!(it.kind, EventKind::User(_)) =>
+                {
                     let _is_new = too_much.insert(at);
                 }
                 None => {}
@@ -35,21 +37,22 @@ impl<'b, 'w> Raises<'b, 'w> {
         for together in by_place.into_values() {
             let raising: Vec<_> =
                 together.into_iter().filter(|at| self.weight(*at, 0) > 0).collect();
-            if raising.iter().map(|at| self.weight(*at, 0)).sum::<usize>() > MOST {
+            if raising.iter().map(|at| self.weight(*at, 0)).sum::<usize>() > MAX_RAISED {
                 too_much.extend(raising);
             }
         }
         too_much
     }
 
-    /// Events that a request raises, with those that they raise; more than enough for a circle.
+    /// Number of events that a request raises, directly and indirectly; above the limit for a
+    /// cycle.
     fn weight(&self, at: usize, depth: usize) -> usize {
         let mut weight = 0;
         for step in self.0.steps(at) {
             let Step::Raise(number, _) = step else { continue };
             weight += 1;
-            if depth > MOST || weight > MOST {
-                return MOST + 1;
+            if depth > MAX_RAISED || weight > MAX_RAISED {
+                return MAX_RAISED + 1;
             }
             let waiting = self.0.waiting(at, *number);
             weight += waiting.map(|waiter| self.weight(waiter, depth + 1)).sum::<usize>();
@@ -58,11 +61,11 @@ impl<'b, 'w> Raises<'b, 'w> {
     }
 }
 
-/// What shares one run of the kernel with others: the requests at one tracepoint. A call has a run
-/// for each.
-const fn place(topic: &EventKind) -> Option<u8> {
-    match topic {
-        EventKind::Born => Some(0),
+/// The tracepoint of a kind of event: its requests share one program run. Requests at a call have
+/// a run each.
+const fn tracepoint(kind: &EventKind) -> Option<u8> {
+    match kind {
+        EventKind::Created => Some(0),
         EventKind::Ended => Some(1),
         EventKind::Signalled => Some(2),
         EventKind::Blocked | EventKind::Scheduled => Some(3),

@@ -1,17 +1,22 @@
-//! Processors: a bar for each, or a sign where there are many.
+//! Processors: a bar for each, or a symbol if there are many.
 
-use crate::draw::line::{Line, level};
-use crate::look::{Look, Role};
-use crate::state::State;
+use crate::draw::line::{LineWriter, level};
+use crate::state::ScreenState;
 use crate::state::layout::Cpus;
 use crate::state::trend::busy;
+use crate::theme::{Role, Theme};
 use monitor_model::field::{CpuField, Row};
 use monitor_model::sample::Node;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// Draws them on these lines.
-pub fn draw((state, node): (&State, &Node), shape: Cpus, lines: &[Rect], buffer: &mut Buffer) {
+/// Draws the processors on these lines.
+pub fn draw(
+    (state, node): (&ScreenState, &Node),
+    shape: Cpus,
+    lines: &[Rect],
+    buffer: &mut Buffer,
+) {
     let used = |row: &Row<CpuField, { CpuField::COUNT }>| {
         let idle = row.get(CpuField::IdlePercent).map(f64::from_bits);
         idle.map(|idle| (100.0 - idle).clamp(0.0, 100.0))
@@ -19,11 +24,11 @@ pub fn draw((state, node): (&State, &Node), shape: Cpus, lines: &[Rect], buffer:
     if shape.dense {
         return dense((state, node), lines, buffer);
     }
-    for (chunk, area) in node.cpus.chunks(shape.beside.into()).zip(lines) {
-        let cell = area.width / shape.beside;
+    for (chunk, area) in node.cpus.chunks(shape.per_line.into()).zip(lines) {
+        let cell = area.width / shape.per_line;
         for ((number, row), nth) in chunk.iter().zip(0..) {
             let area = Rect { x: area.x + nth * cell, width: cell, ..*area };
-            let mut line = Line::new(buffer, state.look, area);
+            let mut line = LineWriter::new(buffer, state.theme, area);
             line.right(Role::Accent, &number.to_string(), 3).skip(1);
             let share = used(row);
             let percent = share.map_or_else(|| "-".into(), |it| format!("{it:.0}%"));
@@ -33,22 +38,22 @@ pub fn draw((state, node): (&State, &Node), shape: Cpus, lines: &[Rect], buffer:
     }
 }
 
-/// Many processors: a sign for each, and the mean.
-fn dense((state, node): (&State, &Node), lines: &[Rect], buffer: &mut Buffer) {
-    let levels = state.look.levels();
+/// Many processors: a symbol for each, and the mean.
+fn dense((state, node): (&ScreenState, &Node), lines: &[Rect], buffer: &mut Buffer) {
+    let levels = state.theme.spark_symbols();
     let Some(first) = lines.first() else { return };
     let beside = usize::from(first.width.saturating_sub(12).max(1));
     for (chunk, area) in node.cpus.chunks(beside).zip(lines) {
-        let mut line = Line::new(buffer, state.look, *area);
+        let mut line = LineWriter::new(buffer, state.theme, *area);
         line.text(Role::Accent, "cpu ");
         for (_, row) in chunk {
             let idle = row.get(CpuField::IdlePercent).map_or(100.0, f64::from_bits);
             let share = (100.0 - idle) / 100.0;
-            line.text(Look::level(share), level(&levels, share));
+            line.text(Theme::level(share), level(&levels, share));
         }
     }
     if let Some(mean) = busy(node) {
-        let mut line = Line::new(buffer, state.look, *first);
+        let mut line = LineWriter::new(buffer, state.theme, *first);
         line.to(first.right().saturating_sub(7)).right(Role::Text, &format!("{mean:.1}%"), 6);
     }
 }

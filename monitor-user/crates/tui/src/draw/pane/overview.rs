@@ -1,17 +1,17 @@
-//! The first page: numbers, command line, and the history beside them.
+//! The overview page: values, command line and history.
 
 use super::{PAIR, pairs};
 use crate::column;
-use crate::draw::line::Line;
+use crate::draw::line::LineWriter;
 use crate::draw::plot;
-use crate::look::Role;
-use crate::state::State;
+use crate::state::ScreenState;
+use crate::theme::Role;
 use monitor_model::field::ProcessField as F;
 use monitor_model::sample::Process;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// What the first page tells, as many as fit.
+/// The fields of the page, as many as fit.
 const FIELDS: [F; 32] = [
     F::User,
     F::Ppid,
@@ -46,14 +46,14 @@ const FIELDS: [F; 32] = [
     F::Priority,
     F::Policy,
 ];
-/// Draws it.
-pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffer) {
+/// Draws the page.
+pub fn draw((state, process): (&ScreenState, &Process), area: Rect, buffer: &mut Buffer) {
     let mut lines = area.rows();
     for (field, name) in [(F::Cmdline, "command"), (F::Cgroup, "cgroup")] {
         let Some(line) = lines.next() else { return };
         let mut text = String::new();
-        column::of_process(process, field, &mut text);
-        Line::new(buffer, state.look, line)
+        column::process_cell(process, field, &mut text);
+        LineWriter::new(buffer, state.theme, line)
             .text(Role::Accent, &format!(" {name} "))
             .text(Role::Text, &text);
     }

@@ -1,31 +1,31 @@
-//! Rules that were started here: how often, how fast, how long, and what came last.
+//! The page of rules: counts, rates, durations and the last occurrences.
 
 use super::more;
-use crate::draw::line::Line;
-use crate::look::Role;
-use crate::rule::{Last, Rule, Standing};
-use crate::state::State;
+use crate::draw::line::LineWriter;
+use crate::rule::{Rule, RuleOccurrence, RuleStatus};
+use crate::state::ScreenState;
+use crate::theme::Role;
 use monitor_format::human;
 use monitor_model::id::Ns;
 use monitor_model::sample::Process;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// Cells of the process, and of each number.
+/// The widths of the process and of each number, in cells.
 const PROCESS: u16 = 18;
 const NUMBER: u16 = 8;
 const NUMBERS: u16 = 4 * (NUMBER + 1) + 1;
 
-/// What a line shows.
+/// A line of text with its role.
 type Text = (Role, String);
 
-/// Draws it.
-pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffer) {
+/// Draws the page.
+pub fn draw((state, process): (&ScreenState, &Process), area: Rect, buffer: &mut Buffer) {
     let mut lines = area.rows();
     let Some(first) = lines.next() else { return };
     if state.rules.is_empty() {
         let text = " nothing is watched: w starts a rule on the process under the bar";
-        let _ = Line::new(buffer, state.look, first).text(Role::Dim, text);
+        let _ = LineWriter::new(buffer, state.theme, first).text(Role::Dim, text);
         return;
     }
     let titles = ["COUNT", "RATE", "P50", "P99"].map(str::to_owned);
@@ -34,8 +34,8 @@ pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffe
     for rule in state.rules.iter() {
         if let Some(line) = lines.next() {
             let role = if rule.id == process.id { Role::Text } else { Role::Dim };
-            let of = format!("{} {}", rule.id.pid.0, rule.name);
-            row(state, (role, &rule.event, &of, &numbers(rule)), line, buffer);
+            let process_text = format!("{} {}", rule.id.pid.0, rule.name);
+            row(state, (role, &rule.event, &process_text, &numbers(rule)), line, buffer);
         }
         below.extend(about(rule));
     }
@@ -43,24 +43,24 @@ pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffe
     let shown = usize::from(area.height).saturating_sub(1);
     let all = state.rules.len() + below.len();
     for ((role, text), line) in below.iter().zip(lines) {
-        Line::new(buffer, state.look, line).text(*role, text);
+        LineWriter::new(buffer, state.theme, line).text(*role, text);
     }
     more((state, all, shown), area, buffer);
 }
 
-/// A line of the table.
+/// Draws a line of the table.
 fn row(
-    state: &State,
+    state: &ScreenState,
     (role, event, process, numbers): (Role, &str, &str, &[String; 4]),
     area: Rect,
     buffer: &mut Buffer,
 ) {
     let at = area.right().saturating_sub(NUMBERS + PROCESS).max(area.x + 1);
     let event_area = Rect { width: at - area.x - 1, ..area };
-    Line::new(buffer, state.look, event_area).skip(1).text(role, event);
+    LineWriter::new(buffer, state.theme, event_area).skip(1).text(role, event);
     let process_area = Rect { x: at, width: PROCESS.min(area.right() - at), ..area };
-    Line::new(buffer, state.look, process_area).text(role, process);
-    let mut line = Line::new(buffer, state.look, area);
+    LineWriter::new(buffer, state.theme, process_area).text(role, process);
+    let mut line = LineWriter::new(buffer, state.theme, area);
     line.to(at + PROCESS);
     for number in numbers {
         line.skip(1).right(role, number, NUMBER);
@@ -71,7 +71,7 @@ fn numbers(rule: &Rule) -> [String; 4] {
     let absent = || "-".to_owned();
     let mut count = String::new();
     match rule.state {
-        Standing::Asked => count.push('-'),
+        RuleStatus::Requested => count.push('-'),
         _ => human::scaled(rule.count as f64, 1000.0, &mut count),
     }
     let rate = rule.per_s.map_or_else(absent, |it| {
@@ -86,12 +86,12 @@ fn numbers(rule: &Rule) -> [String; 4] {
     [count, rate, half, most]
 }
 
-/// Why a rule is not as it should be.
+/// Why a rule is not fully active.
 fn about(rule: &Rule) -> Option<Text> {
     let role = match rule.state {
-        Standing::Over(_) => Role::Full,
-        Standing::Asked => Role::Dim,
-        Standing::Runs | Standing::Partly(_) => Role::High,
+        RuleStatus::Ended(_) => Role::Full,
+        RuleStatus::Requested => Role::Dim,
+        RuleStatus::Active | RuleStatus::Degraded(_) => Role::High,
     };
     if let Some(why) = rule.state.why() {
         return Some((role, format!(" {}: {why}", rule.event)));
@@ -100,13 +100,16 @@ fn about(rule: &Rule) -> Option<Text> {
     lost.map(|text| (Role::High, text))
 }
 
-/// What occurred last, the latest first.
-fn last<'r>(state: &State, rules: impl Iterator<Item = &'r Rule>) -> impl Iterator<Item = Text> {
-    let now = state.news.rates.sample.at.boot;
+/// The last occurrences, the latest first.
+fn last<'r>(
+    state: &ScreenState,
+    rules: impl Iterator<Item = &'r Rule>,
+) -> impl Iterator<Item = Text> {
+    let now = state.update.rates.sample.at.boot;
     let mut all: Vec<_> =
         rules.flat_map(|rule| rule.last.iter().map(move |it| (it, &rule.event))).collect();
     all.sort_by_key(|(it, _)| std::cmp::Reverse(it.at));
-    let line = |(it, event): (&Last, &String)| {
+    let line = |(it, event): (&RuleOccurrence, &String)| {
         let ago = span(now.since(it.at));
         (Role::Text, format!(" {ago:>7} ago  {event}: {}", it.text))
     };
@@ -115,6 +118,6 @@ fn last<'r>(state: &State, rules: impl Iterator<Item = &'r Rule>) -> impl Iterat
 
 fn span(ns: Ns) -> String {
     let mut text = String::new();
-    human::span(ns.0 as f64, &mut text);
+    human::duration(ns.0 as f64, &mut text);
     text
 }

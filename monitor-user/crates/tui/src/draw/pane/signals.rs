@@ -1,24 +1,24 @@
-//! Signals: what the process does with each, and those that came since the reading before.
+//! The page of signals: masks, and signals since the previous reading.
 
 use super::more;
-use crate::draw::line::Line;
-use crate::look::Role;
-use crate::state::State;
-use monitor_backends::procfs::inside::Signals;
-use monitor_model::event::{Signal, What};
+use crate::draw::line::LineWriter;
+use crate::state::ScreenState;
+use crate::theme::Role;
+use monitor_backends::procfs::details::Signals;
+use monitor_model::event::{SampleEventKind, Signal};
 use monitor_model::sample::Process;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Rows};
 
-/// Draws it.
-pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffer) {
+/// Draws the page.
+pub fn draw((state, process): (&ScreenState, &Process), area: Rect, buffer: &mut Buffer) {
     let mut lines = area.rows();
-    let masks = match &state.news.inside.signals {
+    let masks = match &state.update.details.signals {
         Some(Ok(masks)) => *masks,
         other => {
             let why = other.as_ref().and_then(|it| it.as_ref().err());
             let text = why.map_or_else(|| " reading ...".into(), |why| format!(" {why}"));
-            let _ = Line::new(buffer, state.look, area).text(Role::Dim, &text);
+            let _ = LineWriter::new(buffer, state.theme, area).text(Role::Dim, &text);
             return;
         }
     };
@@ -26,37 +26,44 @@ pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffe
     let rows =
         [("pending", pending), ("blocked", blocked), ("ignored", ignored), ("caught", caught)];
     for ((name, mask), line) in rows.into_iter().zip(lines.by_ref()) {
-        let mut it = Line::new(buffer, state.look, line);
+        let mut it = LineWriter::new(buffer, state.theme, line);
         it.text(Role::Accent, &format!(" {name:<8} ")).text(Role::Text, &names(mask));
     }
-    came((state, process), lines, area, buffer);
+    recent((state, process), lines, area, buffer);
 }
 
-/// The signals since the reading before: a title, and what fits below it.
-fn came((state, process): (&State, &Process), mut lines: Rows, area: Rect, buffer: &mut Buffer) {
+/// The signals since the previous reading: a title, and as many as fit.
+fn recent(
+    (state, process): (&ScreenState, &Process),
+    mut lines: Rows,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let Some(title) = lines.next() else { return };
-    let events = &state.news.rates.sample.events;
+    let events = &state.update.rates.sample.events;
     let mine: Vec<_> = events.iter().filter(|it| it.target == process.id).collect();
     let text = match mine.len() {
-        0 => " since the reading before: none came".to_owned(),
-        n => format!(" since the reading before: {n} came"),
+        0 => " since the previous reading: none".to_owned(),
+        n => format!(" since the previous reading: {n}"),
     };
-    Line::new(buffer, state.look, title).text(Role::Title, &text);
+    LineWriter::new(buffer, state.theme, title).text(Role::Title, &text);
     let shown = usize::from(area.height).saturating_sub(5);
     let n_events = mine.len();
     for (event, line) in mine.into_iter().zip(lines) {
-        Line::new(buffer, state.look, line).text(Role::Text, &told(&event.what));
+        LineWriter::new(buffer, state.theme, line).text(Role::Text, &event_text(&event.kind));
     }
     more((state, n_events, shown), area, buffer);
 }
 
-fn told(what: &What) -> String {
+fn event_text(what: &SampleEventKind) -> String {
     match what {
-        What::SignalGenerated { signal, sender, .. } => {
+        SampleEventKind::SignalGenerated { signal, sender, .. } => {
             let from = sender.map_or_else(|| "the kernel".into(), |it| it.pid.0.to_string());
             format!("  {} from {from}", one(signal.number))
         }
-        What::SignalDelivered { signal } => format!("  {} taken", one(signal.number)),
+        SampleEventKind::SignalDelivered { signal } => {
+            format!("  {} delivered", one(signal.number))
+        }
     }
 }
 

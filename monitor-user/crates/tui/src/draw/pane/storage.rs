@@ -1,10 +1,10 @@
-//! Block I/O: requests by kind, what they transferred, and how long they took.
+//! The page of block I/O: requests by kind, bytes and latencies.
 
 use crate::column;
-use crate::draw::line::Line;
+use crate::draw::line::LineWriter;
 use crate::draw::plot;
-use crate::look::Role;
-use crate::state::State;
+use crate::state::ScreenState;
+use crate::theme::Role;
 use monitor_format::human;
 use monitor_model::field::ProcessField as F;
 use monitor_model::histogram::Histogram;
@@ -12,8 +12,7 @@ use monitor_model::sample::Process;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// A line for each kind of request, and what it tells in each column; nothing, where that is not
-/// counted.
+/// A line for each kind of request, with the field of each column; `None` if there is none.
 const KINDS: [(&str, [Option<F>; 5]); 4] = [
     (
         "reads",
@@ -39,12 +38,12 @@ const KINDS: [(&str, [Option<F>; 5]); 4] = [
     ("flushes", [Some(F::BlockFlushes), None, None, None, None]),
 ];
 const TITLES: [&str; 5] = ["REQUESTS", "BYTES", "BYTES/s", "P50", "P99"];
-/// Cells of a name, and of a number.
+/// The widths of a name and of a number, in cells.
 const NAME: u16 = 10;
 const NUMBER: u16 = 9;
 
-/// Draws it.
-pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffer) {
+/// Draws the page.
+pub fn draw((state, process): (&ScreenState, &Process), area: Rect, buffer: &mut Buffer) {
     let above = 5.min(area.height);
     counts((state, process), Rect { height: above, ..area }, buffer);
     let below = Rect { y: area.y + above, height: area.height - above, ..area };
@@ -58,39 +57,40 @@ pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffe
         match histogram {
             Some(histogram) => latencies(state, (histogram, name), area, buffer),
             None => {
-                let relayed = state.news.rates.sample.relayed;
-                let why = if relayed { "the daemon tells percentiles" } else { "none counted yet" };
+                let relayed = state.update.rates.sample.relayed;
+                let why =
+                    if relayed { "the daemon sends only percentiles" } else { "none counted yet" };
                 let text = format!(" {name}: {why}");
-                let _ = Line::new(buffer, state.look, area).text(Role::Dim, &text);
+                let _ = LineWriter::new(buffer, state.theme, area).text(Role::Dim, &text);
             }
         }
     }
 }
 
-/// How many, how much, how fast, and how long.
-fn counts((state, process): (&State, &Process), area: Rect, buffer: &mut Buffer) {
+/// The table of requests, bytes, rates and percentiles.
+fn counts((state, process): (&ScreenState, &Process), area: Rect, buffer: &mut Buffer) {
     let mut lines = area.rows();
     let Some(first) = lines.next() else { return };
-    let mut titles = Line::new(buffer, state.look, first);
+    let mut titles = LineWriter::new(buffer, state.theme, first);
     titles.skip(1 + NAME);
     for title in TITLES {
         titles.right(Role::Title, title, NUMBER);
     }
     let mut text = String::new();
     for ((name, fields), line) in KINDS.iter().zip(lines) {
-        let mut it = Line::new(buffer, state.look, line);
+        let mut it = LineWriter::new(buffer, state.theme, line);
         it.skip(1).text(Role::Accent, name).to(line.x + 1 + NAME);
         for field in fields.iter().map_while(|field| *field) {
             text.clear();
-            column::of_process(process, field, &mut text);
+            column::process_cell(process, field, &mut text);
             it.right(Role::Text, &text, NUMBER);
         }
     }
 }
 
-/// How long requests took: a line for each power of two, the most frequent as long as the area.
+/// A histogram of latencies: a bar for each power of two.
 fn latencies(
-    state: &State,
+    state: &ScreenState,
     (histogram, name): (&Histogram, &str),
     area: Rect,
     buffer: &mut Buffer,
@@ -98,17 +98,17 @@ fn latencies(
     let mut lines = area.rows();
     let Some(first) = lines.next() else { return };
     let title = format!(" {name}, requests by longest time");
-    Line::new(buffer, state.look, first).text(Role::Dim, &title);
+    LineWriter::new(buffer, state.theme, first).text(Role::Dim, &title);
     let bars = plot::powers(histogram, usize::from(area.height).saturating_sub(1));
     let most = bars.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
     for ((until, count), line) in bars.iter().zip(lines) {
         let mut text = String::new();
-        human::span(*until as f64, &mut text);
-        let mut it = Line::new(buffer, state.look, line);
+        human::duration(*until as f64, &mut text);
+        let mut it = LineWriter::new(buffer, state.theme, line);
         it.right(Role::Accent, &text, 8).skip(1);
         let cells = it.left().saturating_sub(10);
         let full = (*count as f64 / most as f64 * f64::from(cells)).ceil() as usize;
-        it.text(Role::Low, &state.look.filling()[0].repeat(full)).skip(1);
+        it.text(Role::Low, &state.theme.bar_symbols()[0].repeat(full)).skip(1);
         it.text(Role::Text, &count.to_string());
     }
 }

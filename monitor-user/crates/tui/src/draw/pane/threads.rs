@@ -1,10 +1,10 @@
-//! Threads, the busiest first.
+//! The page of threads, the busiest first.
 
 use super::more;
 use crate::column;
-use crate::draw::line::Line;
-use crate::look::Role;
-use crate::state::State;
+use crate::draw::line::LineWriter;
+use crate::state::ScreenState;
+use crate::theme::Role;
 use monitor_model::field::{Category, ProcessField as F};
 use monitor_model::sample::Process;
 use ratatui::buffer::Buffer;
@@ -21,13 +21,13 @@ const THREADS: [F; 8] = [
     F::Comm,
 ];
 
-/// Draws it.
-pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffer) {
+/// Draws the page.
+pub fn draw((state, process): (&ScreenState, &Process), area: Rect, buffer: &mut Buffer) {
     let mut lines = area.rows();
     let Some(first) = lines.next() else { return };
     let mut all: Vec<&Process> = process.threads.iter().collect();
     if all.is_empty() {
-        let _ = Line::new(buffer, state.look, first).text(Role::Dim, " reading ...");
+        let _ = LineWriter::new(buffer, state.theme, first).text(Role::Dim, " reading ...");
         return;
     }
     let busy = |it: &Process| it.row.get(F::CpuPercent).map_or(0.0, f64::from_bits);
@@ -40,15 +40,15 @@ pub fn draw((state, process): (&State, &Process), area: Rect, buffer: &mut Buffe
     more((state, all.len(), shown), area, buffer);
 }
 
-/// A line of the list of threads; its heading, if there is no thread.
-fn thread_line(state: &State, thread: Option<&Process>, area: Rect, buffer: &mut Buffer) {
-    let mut line = Line::new(buffer, state.look, area);
+/// Draws a line of the list: a thread, or the titles.
+fn thread_line(state: &ScreenState, thread: Option<&Process>, area: Rect, buffer: &mut Buffer) {
+    let mut line = LineWriter::new(buffer, state.theme, area);
     line.skip(1);
     for field in THREADS {
         let width = if field == F::Tid { 7 } else { column::width(field) };
         let (mut text, role) = (String::new(), Role::Text);
         match thread {
-            Some(thread) => column::of_process(thread, field, &mut text),
+            Some(thread) => column::process_cell(thread, field, &mut text),
             None => text.push_str(field.field().title),
         }
         let role = if thread.is_none() { Role::Title } else { role };

@@ -1,0 +1,115 @@
+//! Lifecycle of processes: forks, execs, and exits with final totals.
+//!
+//! Written by `bin/lifecycle.rs` into the ring buffer [`RING`], read by
+//! `backends/ebpf/lifecycle.rs`. A record that finds the ring full is counted in `LOSS`.
+
+use super::Owner;
+use super::offset::offsets;
+use super::task::ProcessRecord;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Name of the ring buffer.
+pub const RING: &str = "LIFECYCLE";
+/// Name of the table of exit records of processes whose final record is still to come.
+pub const EXIT_RECORDS: &str = "EXIT_RECORDS";
+/// Name of the table of run-queue waits of ended threads, by process.
+pub const THREAD_WAITS: &str = "THREAD_WAITS";
+
+/// Name of the table of peak resident sizes of processes at their first exec.
+pub const INHERITED_PEAKS: &str = "INHERITED_PEAKS";
+
+/// `kind` of a [`ForkRecord`].
+pub const KIND_FORK: u32 = 1;
+/// `kind` of an [`ExecRecord`].
+pub const KIND_EXEC: u32 = 2;
+/// `kind` of an [`ExitRecord`].
+pub const KIND_FREE: u32 = 3;
+/// `kind` of an [`ExitRecord`] taken at the exit of the last thread: its CPU time lacks the last
+/// slice. It is used only if no final record arrives.
+pub const KIND_EXIT: u32 = 4;
+
+/// A process (not a thread) was forked.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ForkRecord {
+    /// [`KIND_FORK`].
+    pub kind: u32,
+    /// Always zero.
+    pub zero: u32,
+    /// Parent.
+    pub parent: Owner,
+    /// Child.
+    pub child: Owner,
+}
+
+/// Longest path of an executed file; a longer one is truncated.
+pub const PATH_BYTES: usize = 256;
+
+/// A process executed a file.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ExecRecord {
+    /// [`KIND_EXEC`].
+    pub kind: u32,
+    /// Length of `path`.
+    pub path_bytes: u32,
+    /// The process.
+    pub owner: Owner,
+    /// Path of the file as passed to execve.
+    pub path: [u8; PATH_BYTES],
+}
+
+/// Run-queue waits of ended threads, which the kernel does not keep.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct ThreadWaits {
+    /// Their run-queue delay.
+    pub run_delay_ns: u64,
+    /// Times they were given a CPU.
+    pub run_count: u64,
+}
+
+impl ThreadWaits {
+    /// No ended threads.
+    pub const NONE: Self = Self { run_delay_ns: 0, run_count: 0 };
+}
+
+/// A process was freed, or as [`KIND_EXIT`] in [`EXIT_RECORDS`] is about to be. Its totals are
+/// `process.dead` and `waited`; the sums of `process.leader` are part of `dead` when it is freed,
+/// but not yet at the exit.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ExitRecord {
+    /// [`KIND_FREE`] or [`KIND_EXIT`].
+    pub kind: u32,
+    /// Always zero.
+    pub zero: u32,
+    /// When it was freed, nanoseconds on `CLOCK_BOOTTIME`.
+    pub at_boottime_ns: u64,
+    /// Peak resident set of its programs, in pages. Before 6.16, and for a process older than the
+    /// hooks, the kernel's value, which starts with the peak of the process that it was forked
+    /// from.
+    pub max_rss_pages: u64,
+    /// Waits of its ended threads, without the leader.
+    pub waited: ThreadWaits,
+    /// Its last state, without memory.
+    pub process: ProcessRecord,
+}
+
+impl ExitRecord {
+    /// All zero.
+    pub const ZERO: Self = zerocopy::transmute!([0u8; size_of::<Self>()]);
+}
+
+const _: () = assert!(size_of::<ForkRecord>() == 40);
+const _: () = assert!(size_of::<ExecRecord>() == 280);
+const _: () = assert!(size_of::<ExitRecord>() == 448);
+
+offsets! {
+    /// What is read of a file being executed.
+    BinprmOffsets in "PROGRAM" {
+        filename: "linux_binprm.filename",
+    }
+}

@@ -1,0 +1,220 @@
+//! Lifecycle of processes: rare hooks at fork, exec, exit and free, and one ring buffer.
+//!
+//! At `sched_process_exit` the CPU sums are stale, so the totals are read at `sched_process_free`,
+//! when all threads are added up. Run-queue delay is the exception: the kernel discards it with the
+//! thread, so each thread's share is saved when it exits.
+#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
+
+#[cfg(not(target_arch = "bpf"))]
+fn main() {}
+
+#[cfg(target_arch = "bpf")]
+mod program {
+    use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST};
+    use aya_ebpf::helpers::generated::{bpf_ktime_get_boot_ns, bpf_probe_read_kernel_str};
+    use aya_ebpf::macros::map;
+    use aya_ebpf::maps::{HashMap, RingBuf};
+    use aya_log_ebpf::debug;
+    use monitor_ebpf::abi::Owner;
+    use monitor_ebpf::abi::lifecycle::{
+        BinprmOffsets, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_EXIT, KIND_FORK,
+        KIND_FREE, PATH_BYTES, ThreadWaits,
+    };
+    use monitor_ebpf::kernel::iter::Step;
+    use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, rss, table, task::Task};
+
+    /// Error of an insertion into a full table.
+    const E2BIG: i32 = -7;
+
+    /// Set by the loader.
+    #[unsafe(no_mangle)]
+    static PROGRAM: BinprmOffsets = BinprmOffsets::ABSENT;
+
+    /// The loader sets the size.
+    #[map]
+    static LIFECYCLE: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+
+    /// Waits of ended threads; the row is removed when the process is freed.
+    #[map]
+    static THREAD_WAITS: HashMap<Owner, ThreadWaits> = HashMap::with_max_entries(4096, 0);
+
+    /// Exit records of processes whose final record is still to come. Few at a time, so rows are
+    /// allocated on demand.
+    #[map]
+    static EXIT_RECORDS: HashMap<Owner, ExitRecord> =
+        HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+
+    /// Peaks, in pages, of processes at their first exec: those inherited from their parents. Few
+    /// at a time, as above.
+    #[map]
+    static INHERITED_PEAKS: HashMap<Owner, u64> =
+        HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+
+    /// Determines the per-CPU offsets of resident page counts; runs once.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "iter/task")]
+    fn learn(step: &Step) -> i32 {
+        if step.meta.seq_num == 0 {
+            rss::learn_cpu_offsets();
+        }
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_fork")]
+    fn fork(&[parent, child]: &[u64; 2]) -> i32 {
+        let (Some(parent), Some(child)) = (Task::from_argument(parent), Task::from_argument(child))
+        else {
+            return 0;
+        };
+        if child.is_leader() {
+            let record = ForkRecord {
+                kind: KIND_FORK,
+                zero: 0,
+                parent: parent.owner(),
+                child: child.owner(),
+            };
+            emit(|slot| *slot = record);
+        }
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_exec")]
+    fn exec(&[changed, _, program]: &[u64; 3]) -> i32 {
+        let Some(task) = Task::from_argument(changed) else { return 0 };
+        // The third argument is a `struct linux_binprm *`.
+        let path: *const u8 = load(program as *const u8, constant!(PROGRAM.filename));
+        let owner = task.owner();
+        debug!((), "exec in process {}", owner.tgid);
+        if INHERITED_PEAKS.insert(owner, task.max_rss_pages(), BPF_NOEXIST.into()) == Err(E2BIG) {
+            loss::table_full();
+        }
+        emit::<ExecRecord>(|slot| {
+            slot.kind = KIND_EXEC;
+            slot.owner = owner;
+            // SAFETY: the helper writes at most `PATH_BYTES`, and a NUL.
+            let length = unsafe {
+                bpf_probe_read_kernel_str(
+                    slot.path.as_mut_ptr().cast(),
+                    PATH_BYTES as u32,
+                    path.cast(),
+                )
+            };
+            slot.path_bytes = if length > 0 { length as u32 - 1 } else { 0 };
+        });
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_exit")]
+    fn exit(&[exiting]: &[u64; 1]) -> i32 {
+        let Some(task) = Task::from_argument(exiting) else { return 0 };
+        if !task.is_leader() {
+            save_waits(task); // The leader's can still be read when it is freed.
+        }
+        if task.group_is_dead() {
+            save_exit_record(task);
+        }
+        0
+    }
+
+    #[inline(always)]
+    fn save_waits(task: Task) {
+        let Some(row) = table::row(&THREAD_WAITS, &task.owner()) else { return loss::table_full() };
+        // SAFETY: the row lives until the process is freed.
+        let ThreadWaits { run_delay_ns, run_count } = unsafe { &mut *row };
+        // Two threads of one process may exit on two CPUs at once.
+        atomic::add(run_delay_ns, task.run_delay_ns());
+        atomic::add(run_count, task.run_count());
+    }
+
+    /// Saves an exit record, because the final record can be lost: to a full ring, or where no
+    /// program may run.
+    #[inline(always)]
+    fn save_exit_record(task: Task) {
+        let leader = task.leader();
+        let owner = leader.owner();
+        // A process exits once; if this fails, there is no exit record.
+        let _ = EXIT_RECORDS.insert(owner, &ExitRecord::ZERO, 0);
+        let Some(row) = EXIT_RECORDS.get_ptr_mut(owner) else { return loss::table_full() };
+        // SAFETY: the row lives until the process is freed, and no other program writes it.
+        let end = unsafe { &mut *row };
+        fill(end, leader, ThreadWaits::NONE);
+        end.kind = KIND_EXIT;
+        end.max_rss_pages = own_peak(task, owner);
+        if !task.is_leader() {
+            end.process.dead.add(&task.sums());
+        }
+    }
+
+    /// Peak of its programs. The kernel's peak starts with that of the process it was forked from;
+    /// if that was larger, the memory of the last program is read, which still exists at this hook
+    /// since
+    /// 6.16.
+    #[inline(always)]
+    fn own_peak(task: Task, owner: Owner) -> u64 {
+        let peak = task.max_rss_pages();
+        // SAFETY: a number.
+        let inherited = INHERITED_PEAKS.get_ptr(owner).map_or(0, |row| unsafe { *row });
+        if peak > inherited { peak } else { task.resident_pages().unwrap_or(peak) }
+    }
+
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_free")]
+    fn free(&[freed]: &[u64; 1]) -> i32 {
+        let Some(task) = Task::from_argument(freed) else { return 0 };
+        if task.is_leader() {
+            let owner = task.leader().owner();
+            // SAFETY: a row is plain integers, and no thread of a freed process can change it.
+            let waited =
+                THREAD_WAITS.get_ptr(owner).map_or(ThreadWaits::NONE, |row| unsafe { *row });
+            debug!((), "end of process {}", owner.tgid);
+            // SAFETY: as above; there is no row if it exited before the hook was attached.
+            let peak = EXIT_RECORDS.get_ptr(owner).map(|row| unsafe { (*row).max_rss_pages });
+            let is_sent = emit(|slot| {
+                fill(slot, task, waited);
+                slot.max_rss_pages = peak.unwrap_or(slot.max_rss_pages);
+            });
+            // A process that never ended a thread, or never executed a program, has no row.
+            let _ = THREAD_WAITS.remove(owner);
+            let _ = INHERITED_PEAKS.remove(owner);
+            if is_sent {
+                // Absent if it exited before the hook was attached.
+                let _ = EXIT_RECORDS.remove(owner);
+            }
+        }
+        0
+    }
+
+    #[inline(always)]
+    fn fill(end: &mut ExitRecord, task: Task, waited: ThreadWaits) {
+        end.kind = KIND_FREE;
+        end.zero = 0;
+        // SAFETY: the helper has no arguments.
+        end.at_boottime_ns = unsafe { bpf_ktime_get_boot_ns() };
+        end.max_rss_pages = task.max_rss_pages();
+        end.waited = waited;
+        task.read_thread(&mut end.process.leader);
+        task.read_group(&mut end.process);
+        end.process.clear_memory();
+    }
+
+    /// Writes a record to the ring, and wakes the reader when a quarter of the ring is used;
+    /// otherwise the reader reads at its next tick.
+    #[inline(always)]
+    fn emit<T: 'static>(fill: impl FnOnce(&mut T)) -> bool {
+        loss::event();
+        let Some(mut slot) = LIFECYCLE.reserve::<T>(0) else {
+            loss::ring_full();
+            return false;
+        };
+        // SAFETY: `fill` writes every member before anything reads the record.
+        fill(unsafe { &mut *slot.as_mut_ptr() });
+        slot.submit(ring::wake_flags(&LIFECYCLE));
+        true
+    }
+
+    monitor_ebpf::object!();
+}

@@ -1,0 +1,140 @@
+//! Sends records of rule programs to user space.
+//!
+//! A record is short, or long if texts or a stack are requested. The reader is woken immediately if
+//! the program requests it, otherwise when a quarter of the ring is used.
+
+use super::{Frame, clock, copy};
+use aya_ebpf::bindings::{BPF_F_USER_STACK, BPF_RB_FORCE_WAKEUP};
+use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user_str};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::RingBuf;
+use monitor_ebpf::abi::rule::NO_CREDENTIALS;
+use monitor_ebpf::abi::rule::opcode::{EncodedInsn, record_flags};
+use monitor_ebpf::abi::rule::record::{
+    FRAMES, KIND_RECORD, KIND_STORM, LongRecord, MAX_TEXTS, ShortRecord, TEXT_BYTES,
+};
+use monitor_ebpf::kernel::ring;
+
+/// The loader sets the size.
+#[map]
+static RULE_RECORDS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+
+const UNREADABLE: u32 = u32::MAX;
+
+impl Frame {
+    /// Sends a record of this run.
+    #[inline(always)]
+    pub fn record(&mut self, insn: &EncodedInsn) {
+        if insn.src == 0 && insn.mode & record_flags::STACK == 0 {
+            let Some(mut slot) = RULE_RECORDS.reserve::<ShortRecord>(0) else {
+                return self.lost_record();
+            };
+            // SAFETY: `fill` writes every member.
+            let record = unsafe { &mut *slot.as_mut_ptr() };
+            self.fill(record, KIND_RECORD);
+            record.kind = self.stop_kind(insn);
+            return slot.submit(wake_flags(insn.mode));
+        }
+        let Some(mut slot) = RULE_RECORDS.reserve::<LongRecord>(0) else {
+            return self.lost_record();
+        };
+        // SAFETY: every member is written below.
+        let long = unsafe { &mut *slot.as_mut_ptr() };
+        self.fill(&mut long.head, KIND_RECORD);
+        self.read_texts(long, insn.src);
+        self.read_stack(long, insn.mode);
+        long.head.kind = self.stop_kind(insn);
+        slot.submit(wake_flags(insn.mode));
+    }
+
+    /// Stops the thread if requested; only after the record has its slot in the ring.
+    #[inline(always)]
+    fn stop_kind(&self, insn: &EncodedInsn) -> u32 {
+        if insn.mode & record_flags::STOP_THREAD != 0 { self.stop(insn) } else { KIND_RECORD }
+    }
+
+    #[inline(always)]
+    fn lost_record(&self) {
+        self.count(|counts| &mut counts.lost_records);
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, record: &mut ShortRecord, kind: u32) {
+        record.kind = kind;
+        record.program = self.run.number;
+        (record.pid, record.tid) = (self.pid, self.tid);
+        record.cpu = clock::processor();
+        record.stack_bytes = 0;
+        // Only probes run within the process; at tracepoints credentials are not used.
+        record.credentials =
+            if self.ip == 0 { [NO_CREDENTIALS; 2] } else { self.task.credentials() };
+        record.at_boottime_ns = self.now_ns();
+        record.start_boottime_ns = self.task.leader().start_boottime_ns();
+        (record.ip, record.sp) = (self.ip, self.sp);
+        copy(&mut record.regs, &self.run.regs);
+    }
+
+    /// Reads the texts of the first registers of the mask.
+    #[inline(always)]
+    fn read_texts(&self, long: &mut LongRecord, mask: u8) {
+        let mut left = mask;
+        for n in 0..MAX_TEXTS {
+            long.text_bytes[n] = UNREADABLE;
+            if left == 0 {
+                continue;
+            }
+            let number = lowest_bit(left);
+            left &= left - 1;
+            let (to, from) = (long.texts[n].as_mut_ptr().cast(), self.reg(number) as *const _);
+            // SAFETY: the helper writes at most `TEXT_BYTES`, and a zero at the end.
+            let length = unsafe { bpf_probe_read_user_str(to, TEXT_BYTES as u32, from) };
+            if length > 0 {
+                long.text_bytes[n] = length as u32 - 1;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn read_stack(&self, long: &mut LongRecord, how: u8) {
+        if how & record_flags::STACK == 0 {
+            return;
+        }
+        let (to, bytes) = (long.stack.as_mut_ptr().cast(), 8 * FRAMES as u32);
+        // SAFETY: the helper writes at most these bytes.
+        let got = unsafe { bpf_get_stack(self.context, to, bytes, u64::from(BPF_F_USER_STACK)) };
+        if got > 0 {
+            long.head.stack_bytes = got as u32;
+        }
+    }
+}
+
+/// Reports that the current program was disabled. The run counts report it too if the ring is full.
+#[inline(always)]
+pub fn storm(frame: &mut Frame) {
+    let Some(mut slot) = RULE_RECORDS.reserve::<ShortRecord>(0) else { return frame.lost_record() };
+    // SAFETY: `fill` writes every member.
+    frame.fill(unsafe { &mut *slot.as_mut_ptr() }, KIND_STORM);
+    slot.submit(u64::from(BPF_RB_FORCE_WAKEUP));
+}
+
+#[inline(always)]
+fn wake_flags(how: u8) -> u64 {
+    if how & record_flags::WAKE != 0 {
+        u64::from(BPF_RB_FORCE_WAKEUP)
+    } else {
+        ring::wake_flags(&RULE_RECORDS)
+    }
+}
+
+/// Index of the lowest set bit, by three comparisons: there is no instruction for it.
+#[inline(always)]
+fn lowest_bit(mask: u8) -> u8 {
+    let (mut mask, mut number) = (mask, 0);
+    if mask & 0x0f == 0 {
+        (mask, number) = (mask >> 4, 4);
+    }
+    if mask & 0x03 == 0 {
+        (mask, number) = (mask >> 2, number + 2);
+    }
+    if mask & 0x01 == 0 { number + 1 } else { number }
+}

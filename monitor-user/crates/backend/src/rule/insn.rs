@@ -1,0 +1,301 @@
+//! Instructions of rule programs: operations on eight registers, cells, histograms, timers and
+//! process sets.
+//!
+//! Each is one instruction of the kernel's interpreter (`abi/rule/opcode`). A program that is too
+//! long is refused when it is added.
+
+use super::ProgramId;
+use monitor_ebpf::abi::rule;
+use monitor_ebpf::abi::rule::opcode::{self, compare, width};
+
+/// Maximum instructions of a program.
+pub const MAX_INSNS: usize = rule::MAX_INSNS;
+/// Maximum raised events pending while a program runs; further ones are counted as lost.
+pub const MAX_PENDING_EVENTS: usize = rule::MAX_PENDING;
+/// Registers of a program.
+pub const MAX_REGS: usize = rule::MAX_REGS;
+/// Register value after a failed [`Insn::Peek`].
+pub const MISSING: u64 = rule::opcode::MISSING;
+/// Maximum values of a trace record.
+pub const MAX_TRACED: usize = rule::trace::MAX_VALUES;
+/// Maximum texts of a record.
+pub const MAX_TEXTS: usize = rule::record::MAX_TEXTS;
+
+/// A register, 0 to 7; all are zero when a program starts at a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reg(pub u8);
+
+/// An accumulator: a sum or an extreme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cell {
+    /// Index in the array of cells.
+    pub index: u32,
+    /// Sum or extreme.
+    pub kind: CellKind,
+}
+
+/// Kind of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CellKind {
+    /// A count or a sum.
+    Sum,
+    /// The smallest value.
+    Min,
+    /// The largest value.
+    Max,
+}
+
+/// A gauge: a number that rises and falls, with its integral over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GaugeId(pub u32);
+
+/// A value histogram, with buckets of one percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ValueHistogramId {
+    /// Index of the histogram.
+    pub index: u32,
+    /// Index of the first of its cells.
+    pub cells: u32,
+}
+
+/// A trace: a ring of the last records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TraceId(pub u32);
+
+/// A change of a gauge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GaugeChange<T = i64> {
+    /// Relative change.
+    By(T),
+    /// New value.
+    To(T),
+}
+
+impl GaugeChange {
+    /// The gauge after the change.
+    pub const fn apply(self, value: i64) -> i64 {
+        match self {
+            Self::By(change) => value.wrapping_add(change),
+            Self::To(value) => value,
+        }
+    }
+}
+
+/// A latency histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LatencyHistogramId(pub u32);
+
+/// A timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TimerId {
+    /// Index of the timer.
+    pub index: u32,
+    /// Distinguishes successive timers with the same index.
+    pub generation: u32,
+    /// What it is separate for.
+    pub scope: TimerScope,
+}
+
+/// What a timer is separate for: each has its own start times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimerScope {
+    /// Each thread.
+    Thread,
+    /// Each process.
+    Process,
+    /// One timer for the node.
+    Node,
+}
+
+/// A set of processes, for which programs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProcessSetId(pub u32);
+
+/// A user event, raised by programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UserEventId(pub u32);
+
+/// Width of a value; higher bits are cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Width {
+    /// 64 bits.
+    #[default]
+    U64,
+    /// 8 bits, unsigned.
+    U8,
+    /// 16 bits, unsigned.
+    U16,
+    /// 32 bits, unsigned.
+    U32,
+    /// 8 bits, signed.
+    I8,
+    /// 16 bits, signed.
+    I16,
+    /// 32 bits, signed.
+    I32,
+}
+
+impl Width {
+    /// Code in an encoded instruction.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::U64 => width::U64,
+            Self::U8 => width::U8,
+            Self::U16 => width::U16,
+            Self::U32 => width::U32,
+            Self::I8 => width::I8,
+            Self::I16 => width::I16,
+            Self::I32 => width::I32,
+        }
+    }
+
+    /// A value truncated to the width and extended to 64 bits.
+    pub const fn truncate(self, value: u64) -> u64 {
+        opcode::truncate(value, self.code())
+    }
+}
+
+/// Values available at every hook besides its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Builtin {
+    /// The process of the event.
+    Pid,
+    /// The thread of the event.
+    Tid,
+    /// Nanoseconds on `CLOCK_BOOTTIME`.
+    Time,
+    /// The processor.
+    Cpu,
+    /// Address of the probed instruction.
+    Ip,
+    /// The stack pointer.
+    Sp,
+    /// Base of the thread's local variables.
+    ThreadPointer,
+}
+
+/// How a value is compared with a constant, as signed numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// Equal.
+    Equal,
+    /// Not equal.
+    NotEqual,
+    /// Less.
+    Less,
+    /// Less or equal.
+    AtMost,
+    /// Greater.
+    Greater,
+    /// Greater or equal.
+    AtLeast,
+    /// Any of these bits is set.
+    AnyBit,
+    /// None of these bits is set.
+    NoBit,
+}
+
+impl Compare {
+    /// Code in an encoded instruction.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Equal => compare::EQUAL,
+            Self::NotEqual => compare::NOT_EQUAL,
+            Self::Less => compare::LESS,
+            Self::AtMost => compare::AT_MOST,
+            Self::Greater => compare::GREATER,
+            Self::AtLeast => compare::AT_LEAST,
+            Self::AnyBit => compare::ANY_BIT,
+            Self::NoBit => compare::NO_BIT,
+        }
+    }
+
+    /// Whether the comparison holds.
+    pub const fn holds(self, value: u64, with: i64) -> bool {
+        opcode::passes(value, self.code(), with.cast_unsigned())
+    }
+}
+
+/// Target of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignalTarget {
+    /// The current process.
+    Process,
+    /// The current thread.
+    Thread,
+}
+
+/// One instruction. `dst` is the first register, unless stated otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insn {
+    /// `dst` = an argument of the hook, 0 to 7.
+    Argument(Reg, u8, Width),
+    /// `dst` = a builtin.
+    Builtin(Reg, Builtin),
+    /// `dst` = a constant.
+    Constant(Reg, i64),
+    /// `dst` = memory of the process at a register plus an offset. If it cannot be read, the
+    /// program ends.
+    Memory(Reg, Reg, i64, Width),
+    /// The same, unsigned; if it cannot be read, `dst` is [`MISSING`] and the program continues.
+    Peek(Reg, Reg, i64, Width),
+    /// Ends the program unless the comparison holds.
+    Filter(Reg, Compare, i64),
+    /// Adds one to a sum.
+    Count(Cell),
+    /// Adds a register to a sum.
+    Add(Cell, Reg),
+    /// Updates an extreme with a register.
+    Extreme(Cell, Reg),
+    /// Counts a register in a latency histogram.
+    LatencyHistogram(LatencyHistogramId, Reg),
+    /// Starts a timer, which saves a register and the two after it.
+    StartTimer(TimerId, Reg),
+    /// Stops a timer: `dst` = nanoseconds, followed by the saved registers. If it was not started,
+    /// the program ends.
+    StopTimer(Reg, TimerId),
+    /// `dst` = whether a timer is running.
+    TimerRunning(Reg, TimerId),
+    /// Changes a gauge by a register, which then holds the gauge.
+    ChangeGauge(GaugeId, Reg),
+    /// Sets a gauge to a register.
+    SetGauge(GaugeId, Reg),
+    /// Counts a register in a value histogram.
+    ValueHistogram(ValueHistogramId, Reg),
+    /// Appends a trace record of this many registers, from the given one; at most [`MAX_TRACED`].
+    Trace(TraceId, Reg, u8),
+    /// Sends a record with all registers to user space.
+    Record(RecordOptions),
+    /// Enables another program.
+    Enable(ProgramId),
+    /// Disables another program, or this one.
+    Disable(ProgramId),
+    /// Raises an event with a register and the three after it; its programs run after this one.
+    Raise(UserEventId, Reg),
+    /// Sends a signal.
+    Signal(u32, SignalTarget),
+    /// `dst` = the process id in the second register, or -1 if it is not in the set.
+    IfMember(Reg, Reg, ProcessSetId),
+}
+
+/// What a record contains besides the registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// Bit n: register n points to a text. The first [`MAX_TEXTS`] are read.
+    pub texts: u8,
+    /// Whether the user stack is included.
+    pub stack: bool,
+    /// Whether the reader is woken immediately.
+    pub urgent: bool,
+    /// Stops the current thread or process before its next instruction.
+    pub stop: Option<StopSets>,
+}
+
+/// How a process is stopped, by the set it is in; a process in neither set is not stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopSets {
+    /// Processes whose threads are traced: only the thread stops.
+    pub traced: ProcessSetId,
+    /// Processes that a signal may stop, with all their threads.
+    pub stoppable: ProcessSetId,
+}

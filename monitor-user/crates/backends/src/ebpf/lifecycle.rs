@@ -1,0 +1,270 @@
+//! Forks, execs and exits since the last reading: the ring buffer of `bin/lifecycle.rs`.
+//!
+//! In: fork, exec and exit records. Out: ended processes with their final totals, and parents and
+//! executed paths of live processes.
+
+use super::decode;
+use super::kernel::Kernel;
+use super::object::{Object, Record, Settings};
+use super::owner;
+use super::probe_reader::ProbeReader;
+use super::snapshot::LEARN;
+use super::unreported_exits::{self, UnreportedExits};
+use aya::maps::{HashMap as Table, MapData, RingBuf};
+use monitor_backend::Error;
+use monitor_ebpf::abi::Owner;
+use monitor_ebpf::abi::lifecycle::{
+    self, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_FORK, KIND_FREE, ThreadWaits,
+};
+use monitor_ebpf::abi::task::RSS_CPUS;
+use monitor_model::field::ProcessField as F;
+use monitor_model::id::{Identity, Ns};
+use monitor_model::sample::{Process, ProcessParent, Sample};
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use zerocopy::FromBytes;
+
+/// Time after its end within which the final record of a process arrives. An RCU grace period takes
+/// tens of milliseconds. The record never arrives if the ring was full, or where the kernel runs no
+/// program.
+const FINAL_RECORD_WITHIN: Ns = Ns(1_000_000_000);
+
+/// The lifecycle hooks and their pending records.
+pub struct Lifecycle {
+    object: Object,
+    ring: RingBuf<MapData>,
+    started: HashMap<Identity, ProcessStart>,
+    ended: UnreportedExits,
+    /// Processes reported from their exit records; a later final record is discarded.
+    reported: HashSet<Identity>,
+    /// Count of records lost to a full ring, when all exit records were last checked.
+    checked_losses: u64,
+}
+
+/// What is known of a process that started since the hooks were attached.
+#[derive(Default)]
+struct ProcessStart {
+    parent: Option<Identity>,
+    path: Option<Arc<str>>,
+    /// When it was first missing without a final record.
+    gone: Option<Ns>,
+}
+
+impl Lifecycle {
+    /// Loads and attaches the hooks.
+    pub fn load(kernel: &Kernel) -> Result<Self, Error> {
+        let machine = kernel.machine;
+        let rows = [lifecycle::THREAD_WAITS, lifecycle::INHERITED_PEAKS]
+            .map(|table| (table, machine.rows()));
+        let sizes = [(lifecycle::RING, machine.ring_bytes()), rows[0], rows[1]];
+        let settings = Settings { constants: &[(RSS_CPUS, kernel.rss_cpus())], sizes: &sizes };
+        let mut object = Object::load("lifecycle", kernel, &settings)?;
+        LEARN.run(&mut object, kernel)?;
+        for (program, hook) in [
+            ("fork", "sched_process_fork"),
+            ("exec", "sched_process_exec"),
+            ("exit", "sched_process_exit"),
+            ("free", "sched_process_free"),
+        ] {
+            object.attach(program, hook, &kernel.btf)?;
+        }
+        let ring = object.ring(lifecycle::RING)?;
+        Ok(Self {
+            object,
+            ring,
+            started: HashMap::new(),
+            ended: UnreportedExits::default(),
+            reported: HashSet::new(),
+            checked_losses: 0,
+        })
+    }
+
+    /// Adds the run-queue waits of ended threads of live processes.
+    fn add_waits(&self, processes: &mut [Process]) {
+        let Some(map) = self.object.ebpf.map(lifecycle::THREAD_WAITS) else { return };
+        let Ok(table) = Table::<_, Record<Owner>, Record<ThreadWaits>>::try_from(map) else {
+            return;
+        };
+        for (Record(owner), Record(waited)) in table.iter().flatten() {
+            let id = decode::identity(owner);
+            if let Ok(index) = processes.binary_search_by_key(&id, |process| process.id) {
+                processes[index].row.add(F::RunDelay, waited.run_delay_ns);
+                processes[index].row.add(F::RunCount, waited.run_count);
+            }
+        }
+    }
+
+    /// The same for one process.
+    fn add_wait(&self, process: &mut Process) {
+        let Some(map) = self.object.ebpf.map(lifecycle::THREAD_WAITS) else { return };
+        let Ok(table) = Table::<_, Record<Owner>, Record<ThreadWaits>>::try_from(map) else {
+            return;
+        };
+        if let Ok(Record(waited)) = table.get(&Record(owner::from_process(process)), 0) {
+            process.row.add(F::RunDelay, waited.run_delay_ns);
+            process.row.add(F::RunCount, waited.run_count);
+        }
+    }
+
+    /// Processes that started before the snapshot, are missing from it, and have no final record.
+    /// If the record does not arrive in time, the exit record is reported instead, if there is one.
+    fn dying(&mut self, processes: &[Process], snapshot: Ns) -> Vec<ProcessParent> {
+        let mut dying = Vec::new();
+        let mut late = Vec::new();
+        self.started.retain(|id, start| {
+            let is_live = processes.binary_search_by_key(id, |it| it.id).is_ok();
+            if is_live || id.start >= snapshot {
+                return true;
+            }
+            let in_time =
+                snapshot.since(*start.gone.get_or_insert(snapshot)) <= FINAL_RECORD_WITHIN;
+            dying.extend(in_time.then_some(ProcessParent { id: *id, parent: start.parent }));
+            late.extend((!in_time).then(|| (*id, std::mem::take(start))));
+            in_time
+        });
+        for (id, start) in late {
+            self.report_exit_record(id, &start);
+        }
+        dying
+    }
+
+    /// If the ring was full, reports the exit records of processes whose final record was lost,
+    /// including those whose fork record was lost.
+    fn report_lost(&mut self, processes: &[Process], snapshot: Ns) {
+        let lost = self.object.loss().ring_full;
+        if lost == self.checked_losses {
+            return;
+        }
+        let mut all_reported = true;
+        for (owner, end) in self.object.rows::<Owner, ExitRecord>(lifecycle::EXIT_RECORDS) {
+            let id = decode::identity(owner);
+            let is_old = snapshot.since(Ns(end.at_boottime_ns)) > FINAL_RECORD_WITHIN;
+            all_reported &= is_old;
+            if is_old && processes.binary_search_by_key(&id, |it| it.id).is_err() {
+                let start = self.started.remove(&id).unwrap_or_default();
+                self.report_exit_record(id, &start);
+            }
+        }
+        if all_reported {
+            self.checked_losses = lost;
+        }
+    }
+
+    /// Reports an ended process from its exit record; without one it is counted as lost.
+    fn report_exit_record(&mut self, id: Identity, start: &ProcessStart) {
+        let Some((at, mut process)) = self.take_exit_record(id) else {
+            self.ended.dropped += 1;
+            return;
+        };
+        set_start(&mut process, start);
+        self.ended.push((at, process));
+        if self.reported.len() < unreported_exits::LIMIT {
+            self.reported.insert(id);
+        }
+    }
+
+    /// Removes and decodes the exit record of a process.
+    fn take_exit_record(&mut self, id: Identity) -> Option<(Ns, Process)> {
+        let map = self.object.ebpf.map_mut(lifecycle::EXIT_RECORDS)?;
+        let mut table = Table::<_, Record<Owner>, Record<ExitRecord>>::try_from(map).ok()?;
+        let key = Record(Owner { start_boottime_ns: id.start.0, tgid: id.pid.0, zero: 0 });
+        let Record(end) = table.get(&key, 0).ok()?;
+        // Fails if the final record arrives just now: then that one is reported, once.
+        table.remove(&key).ok()?;
+        self.object.remove_rows::<Owner, u64>(lifecycle::INHERITED_PEAKS, std::iter::once(key.0));
+        Some((Ns(end.at_boottime_ns), decode::ended(&end)))
+    }
+}
+
+impl ProbeReader for Lifecycle {
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
+    }
+
+    fn object_mut(&mut self) -> Option<&mut Object> {
+        Some(&mut self.object)
+    }
+
+    fn merge_into(&mut self, sample: &mut Sample) {
+        self.drain();
+        let processes = &mut sample.processes;
+        self.add_waits(processes);
+        for (id, start) in &self.started {
+            if let Ok(index) = processes.binary_search_by_key(id, |it| it.id) {
+                set_start(&mut processes[index], start);
+            }
+        }
+        // Processes with a final record were removed from the started ones.
+        self.report_lost(processes, sample.at.boot);
+        sample.dying = self.dying(processes, sample.at.boot);
+        sample.dying.extend(self.ended.merge_into(processes, sample.at.boot));
+    }
+
+    fn merge_into_few(&mut self, processes: &mut [Process]) {
+        for process in processes {
+            self.add_wait(process);
+            if let Some(start) = self.started.get(&process.id) {
+                set_start(process, start);
+            }
+        }
+    }
+
+    /// Readable when a quarter of the ring is used.
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.ring.as_fd())
+    }
+
+    fn drain(&mut self) {
+        let Self { ring, started, ended, reported, .. } = self;
+        while let Some(item) = ring.next() {
+            match u32::read_from_prefix(&item).map(|(kind, _)| kind) {
+                Ok(KIND_FORK) => record_fork(started, &item),
+                Ok(KIND_EXEC) => record_exec(started, &item),
+                Ok(KIND_FREE) => match decode_exit(started, &item) {
+                    Some((_, process)) if reported.remove(&process.id) => {}
+                    Some(end) => ended.push(end),
+                    None => {}
+                },
+                _ => {} // Unknown kind, of a newer object.
+            }
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.ended.dropped
+    }
+}
+
+fn record_fork(started: &mut HashMap<Identity, ProcessStart>, bytes: &[u8]) {
+    if let Ok((fork, _)) = ForkRecord::read_from_prefix(bytes) {
+        let start = started.entry(decode::identity(fork.child)).or_default();
+        start.parent = Some(decode::identity(fork.parent));
+    }
+}
+
+fn record_exec(started: &mut HashMap<Identity, ProcessStart>, bytes: &[u8]) {
+    if let Ok((exec, _)) = ExecRecord::read_from_prefix(bytes) {
+        let length = exec.path.len().min(exec.path_bytes as usize);
+        let path = String::from_utf8_lossy(&exec.path[..length]);
+        started.entry(decode::identity(exec.owner)).or_default().path = Some(path.into());
+    }
+}
+
+/// The final record of a process, with its parent and path, and when it was freed.
+fn decode_exit(
+    started: &mut HashMap<Identity, ProcessStart>,
+    bytes: &[u8],
+) -> Option<(Ns, Process)> {
+    let (end, _) = ExitRecord::read_from_prefix(bytes).ok()?;
+    let mut process = decode::ended(&end);
+    if let Some(start) = started.remove(&process.id) {
+        set_start(&mut process, &start);
+    }
+    Some((Ns(end.at_boottime_ns), process))
+}
+
+fn set_start(process: &mut Process, start: &ProcessStart) {
+    process.parent = start.parent;
+    process.text.path.clone_from(&start.path);
+}

@@ -1,0 +1,94 @@
+//! Process sets of rule programs: rows of a kernel table, a bit for each set.
+//!
+//! The kernel adds children and removes processes that end. A process may end while it is added, so
+//! its pidfd is checked again afterwards. Programs cache memberships; each removal is counted,
+//! which invalidates the cache.
+
+use super::encode::unsupported;
+use super::map;
+use crate::ebpf::object::{Object, Record};
+use aya::maps::{HashMap as Table, MapData};
+use monitor_backend::Error;
+use monitor_backend::rule::insn::ProcessSetId;
+use monitor_ebpf::abi::rule::{BY_USER_SPACE, DEPARTURES, MEMBERS, SetMembership};
+use monitor_model::id::Pid;
+use monitor_sys::namespace::has_host_pids;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+
+type Members<'a> = Table<&'a mut MapData, u32, Record<SetMembership>>;
+
+/// The bit of a set.
+pub const fn bit(set: ProcessSetId) -> u64 {
+    1 << (set.0 - 1)
+}
+
+/// Adds a process to a set.
+pub fn include(object: &mut Object, set: ProcessSetId, process: Pid) -> Result<(), Error> {
+    let pidfd = open_pidfd(process);
+    if pidfd.is_none() && has_host_pids() {
+        return Ok(()); // It has ended.
+    }
+    let mut members = members(object)?;
+    let sets = members.get(&process.0, 0).map_or(0, |Record(member)| member.sets) | bit(set);
+    if members.insert(process.0, Record(SetMembership { sets }), 0).is_err() {
+        let why = "the table of processes is full".to_owned();
+        return Err(unsupported(why, "watch fewer processes"));
+    }
+    if pidfd.is_some_and(|pidfd| has_ended(&pidfd)) {
+        let _ = members.remove(&process.0);
+        count_departure(object);
+    }
+    Ok(())
+}
+
+/// Removes a process from a set; no effect if it is not a member.
+pub fn exclude(object: &mut Object, set: ProcessSetId, process: Pid) {
+    if let Ok(mut members) = members(object) {
+        change(&mut members, process.0, !bit(set));
+        count_departure(object);
+    }
+}
+
+/// Removes all processes from a set.
+pub fn clear(object: &mut Object, set: ProcessSetId) {
+    let Ok(mut members) = members(object) else { return };
+    let processes: Vec<u32> = members.keys().flatten().collect();
+    for process in processes {
+        change(&mut members, process, !bit(set));
+    }
+    count_departure(object);
+}
+
+/// Invalidates the memberships that programs have cached.
+fn count_departure(object: &mut Object) {
+    let before: u64 = map::get(object, DEPARTURES, BY_USER_SPACE).unwrap_or(0);
+    // Writing an existing element of an array cannot fail.
+    let _ = map::set(object, DEPARTURES, BY_USER_SPACE, &(before + 1));
+}
+
+fn change(members: &mut Members<'_>, process: u32, keep: u64) {
+    let Ok(Record(member)) = members.get(&process, 0) else { return };
+    // It may have ended and been removed by the kernel in the meantime.
+    let _ = match member.sets & keep {
+        0 => members.remove(&process),
+        // `BPF_EXIST`: not inserted again if it has just been removed.
+        sets => members.insert(process, Record(SetMembership { sets }), 2),
+    };
+}
+
+fn members(object: &mut Object) -> Result<Members<'_>, Error> {
+    let error = object.no_map(MEMBERS);
+    object.ebpf.map_mut(MEMBERS).and_then(|map| Table::try_from(map).ok()).ok_or(error)
+}
+
+fn open_pidfd(process: Pid) -> Option<OwnedFd> {
+    let raw = i32::try_from(process.0).ok().and_then(RawPid::from_raw)?;
+    pidfd_open(raw, PidfdFlags::empty()).ok()
+}
+
+fn has_ended(pidfd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())) == Ok(1)
+}

@@ -1,0 +1,78 @@
+//! Self-test of uprobes: whether function calls can be traced here, and what a probed call costs.
+//!
+//! In: nothing; a function of this program is probed and called. Out: the state of library calls,
+//! for
+//! `doctor`. Nothing stays attached; rules of clients are not affected.
+
+use super::KernelRules;
+use crate::ebpf::health;
+use monitor_backend::Error;
+use monitor_backend::rule::insn::{CellKind, Insn};
+use monitor_backend::rule::{HookPoint, RuleProgram, Rules as _, Site};
+use monitor_model::id::Pid;
+use monitor_model::probe::{Health, Probe};
+use monitor_model::read_spec::Capability;
+use monitor_proc::maps;
+use std::hint::black_box;
+use std::path::Path;
+
+/// Number of calls.
+const ROUNDS: u64 = 100;
+/// Hooks of the start and the end of a call.
+const HOOKS: [&str; 2] = ["uprobe", "uretprobe"];
+/// The probed file.
+const SELF: &str = "/proc/self/exe";
+
+/// Runs the test.
+pub fn run() -> Probe {
+    match trace_calls() {
+        Ok(probe) => probe,
+        Err(error) => {
+            Probe { health: health::refused(&error), ..Probe::off(Capability::LibraryCalls) }
+        }
+    }
+}
+
+/// Calls the probed function, and compares the counts.
+fn trace_calls() -> Result<Probe, Error> {
+    let mut rules = KernelRules::open()?;
+    let counts = [rules.make_cell(CellKind::Sum)?, rules.make_cell(CellKind::Sum)?];
+    let site = site()?;
+    let hooks = [HookPoint::Entry(site.clone()), HookPoint::Return(site)];
+    for (hook, count) in hooks.into_iter().zip(counts) {
+        let program = RuleProgram::new(hook, None, vec![Insn::Count(count)]);
+        let id = rules.add(&program)?;
+        rules.enable(id);
+    }
+    let function: extern "C" fn(u64) -> u64 = black_box(called);
+    for round in 0..ROUNDS {
+        let _ = black_box(function(round));
+    }
+    let events = counts.map(|it| rules.cell(it).and_then(|n| u64::try_from(n).ok()).unwrap_or(0));
+    let probe = health::probe(Capability::LibraryCalls, &rules.object, 0);
+    // Other processes of this program may have called it too.
+    let health = match events.iter().find(|seen| **seen < ROUNDS) {
+        Some(seen) => Health::Failed { error: format!("{seen} of {ROUNDS} calls were counted") },
+        None => probe.health,
+    };
+    Ok(Probe { health, events: events[0], hooks: HOOKS.map(str::to_owned).to_vec(), ..probe })
+}
+
+/// Site of the function in the file of this program.
+fn site() -> Result<Site, Error> {
+    let address = called as extern "C" fn(u64) -> u64 as usize as u64;
+    let failed = |source| Error::Kernel { call: "read", what: "/proc/self/maps".into(), source };
+    let mapped = maps::mappings(Path::new("/proc"), Pid(std::process::id())).map_err(failed)?;
+    let mapping = mapped.iter().find(|it| (it.start..it.end).contains(&address));
+    let mapping = mapping.ok_or_else(|| Error::Malformed {
+        what: "/proc/self/maps".into(),
+        want: "the code of this program".into(),
+    })?;
+    Ok(Site { path: SELF.into(), offset: address - mapping.start + mapping.offset })
+}
+
+/// The probed function.
+#[inline(never)]
+extern "C" fn called(round: u64) -> u64 {
+    black_box(round)
+}

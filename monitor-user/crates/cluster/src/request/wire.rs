@@ -1,0 +1,169 @@
+//! Packets, their replies and lines for tools as plain data, and back.
+//!
+//! Requests and results are sent as OMIS text, so that a bus needs no type of the language.
+//! Malformed data, as from another version of the monitor, is logged and dropped; the deadline of
+//! the waiting request covers it.
+
+use crate::message::{WireClientReply, WirePacket, WirePacketReply};
+use crate::total_order::Payload;
+use monitor_event::outcome::CallResult;
+use monitor_event::outcome::Reason;
+use monitor_event::right::{ControlGrant, SessionId, Tool};
+use monitor_model::credentials::Credentials;
+use monitor_omis::{Answer, Dialect, Name, Node, Reply, Request, RequestId, Stage, parse};
+use monitor_sampling::visibility::Visibility;
+use monitor_services::requests::{ClientReply, Packet, PacketBody, PacketReply, PartId};
+
+/// The request text of a disconnected tool.
+const LEAVE: &str = "";
+
+/// Serializes a packet.
+pub fn pack(packet: &Packet) -> Payload {
+    let request = match &packet.body {
+        PacketBody::Execute(basic) => {
+            Request { event: None, stages: vec![Stage(vec![basic.clone()])] }.to_string()
+        }
+        PacketBody::Store(request) => request.to_string(),
+        PacketBody::RemoveSession => LEAVE.to_owned(),
+    };
+    let tool = packet.tool;
+    let credentials = match tool.visibility {
+        Visibility::All => None,
+        Visibility::OwnInFull(credentials) => Some((credentials.uid, credentials.gid, false)),
+        Visibility::OwnOnly(credentials) => Some((credentials.uid, credentials.gid, true)),
+    };
+    let written = WirePacket {
+        from: packet.from.0,
+        execution: packet.part.execution,
+        member: packet.part.member,
+        entry: tool.session.entry,
+        conn: tool.session.conn,
+        ids: [tool.uid, tool.gid, tool.pid],
+        visibility: credentials,
+        control: tool.control as u8,
+        is_strict: packet.dialect == Dialect::Strict,
+        depth: packet.depth,
+        request,
+    };
+    Payload { nodes: packet.nodes.iter().map(|node| node.0).collect(), packet: Box::new(written) }
+}
+
+/// Deserializes a packet.
+pub fn unpack(payload: &Payload) -> Option<Packet> {
+    let written = &payload.packet;
+    let what = match written.request.as_str() {
+        LEAVE => PacketBody::RemoveSession,
+        text => {
+            let read = parse::request(text.as_bytes(), Dialect::Extended);
+            let mut request = parsed(read.map_err(|_| "a request"))?;
+            match request.event {
+                Some(_) => PacketBody::Store(request),
+                None => PacketBody::Execute(request.stages.pop()?.0.pop()?),
+            }
+        }
+    };
+    let session = SessionId { entry: written.entry, conn: written.conn };
+    let sees = match written.visibility {
+        None => Visibility::All,
+        Some((uid, gid, false)) => Visibility::OwnInFull(Credentials { uid, gid }),
+        Some((uid, gid, true)) => Visibility::OwnOnly(Credentials { uid, gid }),
+    };
+    let acts = match written.control {
+        2 => ControlGrant::All,
+        1 => ControlGrant::Own,
+        _ => ControlGrant::None,
+    };
+    let [uid, gid, pid] = written.ids;
+    Some(Packet {
+        from: Node(written.from),
+        part: PartId { execution: written.execution, member: written.member },
+        tool: Tool { session, uid, gid, pid, visibility: sees, control: acts },
+        dialect: if written.is_strict { Dialect::Strict } else { Dialect::Extended },
+        nodes: payload.nodes.iter().copied().map(Node).collect(),
+        depth: written.depth,
+        body: what,
+    })
+}
+
+/// Serializes a reply to a packet.
+pub fn packet_reply_to_wire(answered: &PacketReply) -> WirePacketReply {
+    let done = answered.result.clone();
+    let (id, nodes) = (RequestId::default(), vec![answered.node]);
+    let service = Name::new("answer").expect("answer is a valid name");
+    let answer = Answer { id, nodes, service, status: done.status, results: done.results };
+    WirePacketReply {
+        execution: answered.part.execution,
+        member: answered.part.member,
+        answer: answer.to_string(),
+        reason: done.reason.map(|why| (why.errno, why.text)),
+    }
+}
+
+/// Deserializes a reply to a packet.
+pub fn packet_reply_from_wire(written: &WirePacketReply) -> Option<PacketReply> {
+    let read = parse::reply(written.answer.as_bytes());
+    let answer = parsed(read.map_err(|_| "an answer"))?.0.pop()?;
+    let reason = written.reason.clone().map(|(errno, text)| Reason { errno, text });
+    Some(PacketReply {
+        node: *answer.nodes.first()?,
+        part: PartId { execution: written.execution, member: written.member },
+        result: CallResult { status: answer.status, results: answer.results, reason },
+    })
+}
+
+/// Serializes a line for a tool.
+pub fn client_reply_to_wire(reply: &ClientReply) -> WireClientReply {
+    let SessionId { entry, conn } = reply.session;
+    WireClientReply { entry, conn, reply: reply.reply.to_string(), is_notice: reply.is_notice }
+}
+
+/// Deserializes a line for a tool.
+pub fn client_reply_from_wire(written: &WireClientReply) -> Option<ClientReply> {
+    let session = SessionId { entry: written.entry, conn: written.conn };
+    let read = parse::reply(written.reply.as_bytes());
+    let reply: Reply = parsed(read.map_err(|_| "a reply"))?;
+    Some(ClientReply { session, reply, is_notice: written.is_notice })
+}
+
+fn parsed<T>(read: Result<T, &'static str>) -> Option<T> {
+    read.map_err(|what| tracing::warn!("another node sent {what} that cannot be parsed")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_omis::{Status, Value};
+
+    #[track_caller]
+    fn check(what: PacketBody) {
+        let session = SessionId { entry: 1, conn: 7 };
+        let sees = Visibility::OwnOnly(Credentials { uid: 5, gid: 6 });
+        let tool =
+            Tool { session, uid: 5, gid: 6, pid: 9, visibility: sees, control: ControlGrant::Own };
+        let (part, dialect) = (PartId { execution: 3, member: 2 }, Dialect::Strict);
+        let nodes = vec![Node(0), Node(2)];
+        let packet = Packet { from: Node(1), part, tool, dialect, nodes, depth: 4, body: what };
+        assert_eq!(unpack(&pack(&packet)), Some(packet));
+    }
+
+    #[test]
+    fn a_packet_survives_serialization() {
+        let request = |line: &str| parse::request(line.as_bytes(), Dialect::Extended).unwrap();
+        let basic = request("7 [0,2] kill([p_1_7,5],15)").stages.remove(0).0.remove(0);
+        check(PacketBody::Execute(basic));
+        check(PacketBody::Store(request(
+            "7 [] new_node(): 8 [$1] print($1,\"a\\n\"); 9 [$0] print([])",
+        )));
+        check(PacketBody::RemoveSession);
+    }
+
+    #[test]
+    fn a_reply_keeps_its_reason() {
+        let reason = Some(Reason { errno: 1, text: "not \"yours\"".into() });
+        let done =
+            CallResult { status: Status::PERMISSION, results: vec![Value::from("x")], reason };
+        let part = PartId { execution: 3, member: 2 };
+        let it = PacketReply { node: Node(2), part, result: done };
+        assert_eq!(packet_reply_from_wire(&packet_reply_to_wire(&it)), Some(it));
+    }
+}

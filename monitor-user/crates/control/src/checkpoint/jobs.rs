@@ -1,0 +1,105 @@
+//! Running dumps and restores, which take longer than a request may.
+//!
+//! In: what to dump or restore, and for which tool. Out: events with the outcome. A process stays
+//! stopped until its dump is complete and is killed then; if anything fails before, it runs on,
+//! even if the tool is gone.
+
+use super::super::error::ControlError;
+use super::super::messages::{DumpLocation, RequestTag, ToolId, WorkerEvent, WorkerEventKind};
+use super::super::process_ref::{ProcessRef, tick_identity};
+use super::criu::POLL_INTERVAL;
+use super::dump::{DumpJob, DumpVerdict};
+use super::recover::RecoverJob;
+use super::restore::RestoreJob;
+use monitor_event::thread::Target;
+use monitor_model::id::Identity;
+use std::time::Instant;
+
+/// All running jobs.
+#[derive(Default)]
+pub struct CheckpointJobs(Vec<CheckpointJob>);
+
+enum CheckpointJob {
+    Dump((ToolId, RequestTag), DumpJob),
+    Restore((ToolId, RequestTag), RestoreJob),
+    /// A dump started by a user worker that died.
+    Recover(RecoverJob),
+}
+
+impl CheckpointJobs {
+    /// Starts a dump.
+    pub fn dump(
+        &mut self,
+        who: (ToolId, RequestTag),
+        process: ProcessRef,
+        dump: &DumpLocation,
+    ) -> Result<(), ControlError> {
+        self.0.push(CheckpointJob::Dump(who, DumpJob::start(process, dump)?));
+        Ok(())
+    }
+
+    /// Starts a restore.
+    pub fn restore(
+        &mut self,
+        who: (ToolId, RequestTag),
+        dump: &DumpLocation,
+    ) -> Result<(), ControlError> {
+        self.0.push(CheckpointJob::Restore(who, RestoreJob::start(dump)?));
+        Ok(())
+    }
+
+    /// Recovers a dump of another user worker, once its CRIU has finished.
+    pub fn recover(&mut self, id: Identity, dump: &DumpLocation) -> Result<(), ControlError> {
+        self.0.push(CheckpointJob::Recover(RecoverJob::start(id, dump)?));
+        Ok(())
+    }
+
+    /// Whether a process is being dumped.
+    pub fn contains(&self, id: Identity) -> bool {
+        let is_its_dump = |job: &CheckpointJob| match job {
+            CheckpointJob::Dump(_, dump) => tick_identity(dump.process.id) == tick_identity(id),
+            _ => false,
+        };
+        self.0.iter().any(is_its_dump)
+    }
+
+    /// Polls all jobs; `verdict` checks each process once more before it is killed.
+    pub fn poll(&mut self, verdict: DumpVerdict<'_>, events: &mut Vec<WorkerEvent>) {
+        let now = Instant::now();
+        self.0.retain_mut(|it| match it {
+            CheckpointJob::Dump(who, it) => {
+                let kind = it.poll(verdict, now).map(|kind| (it.process.id, kind));
+                is_running(*who, kind, events)
+            }
+            CheckpointJob::Restore(who, it) => is_running(*who, it.poll(now), events),
+            CheckpointJob::Recover(it) => !it.poll(now),
+        });
+    }
+
+    /// When `poll` must be called again.
+    pub fn next_poll(&self) -> Option<Instant> {
+        (!self.0.is_empty()).then(|| Instant::now() + POLL_INTERVAL)
+    }
+
+    /// Aborts dumps and completes restores.
+    pub fn undo(&mut self) {
+        for it in std::mem::take(&mut self.0) {
+            match it {
+                CheckpointJob::Dump(_, it) => it.undo(),
+                CheckpointJob::Restore(_, it) => it.undo(),
+                CheckpointJob::Recover(it) => it.undo(),
+            }
+        }
+    }
+}
+
+/// Whether the job is still running; otherwise its outcome is reported.
+fn is_running(
+    who: (ToolId, RequestTag),
+    kind: Option<(Identity, WorkerEventKind)>,
+    events: &mut Vec<WorkerEvent>,
+) -> bool {
+    let Some((process, kind)) = kind else { return true };
+    events.push(WorkerEvent { target: Target::from(process), requester: Some(who), kind });
+    false
+}

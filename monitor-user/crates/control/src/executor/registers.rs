@@ -1,0 +1,91 @@
+//! Requests on one stopped thread: registers, program counter, stack.
+//!
+//! In: the thread, which is stopped for the duration if it runs. Out: what was read. For a thread
+//! that an event holds, the values are those at the event.
+
+use super::super::error::ControlError;
+use super::super::event_pos::EventPositions;
+use super::super::machine::Floats;
+use super::super::messages::{FrameNames, WorkerReply};
+use super::super::process_ref::ProcessRef;
+use super::super::trace::check_code;
+use super::super::unwind;
+use super::{Answer, Executor, done, open, request_deadline};
+use monitor_event::thread::Target;
+
+/// Most registers of one request.
+const REGISTERS: u16 = 64;
+
+impl Executor {
+    /// Runs an operation while the thread is stopped.
+    fn with_stopped_thread<T>(
+        &mut self,
+        target: &Target,
+        operate: impl FnOnce(&mut EventPositions, &ProcessRef, i32) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        let process = open(target)?;
+        let tid = process.thread(target)?;
+        let mut deadline = request_deadline(self.peer.as_ref());
+        let positions = &mut self.event_positions;
+        self.tracer
+            .inspect(process, tid, &mut deadline, |traced| operate(positions, &traced.process, tid))
+    }
+
+    pub(super) fn integers(&mut self, target: &Target, first: u16, count: u16) -> Answer {
+        let numbers = numbers(first, count)?;
+        let registers =
+            self.with_stopped_thread(target, |positions, _, tid| positions.registers(tid))?;
+        numbers.map(|it| registers.get(it)).collect::<Result<_, _>>().map(WorkerReply::Integers)
+    }
+
+    pub(super) fn set_integers(&mut self, target: &Target, first: u16, values: &[u64]) -> Answer {
+        let numbers = numbers(first, u16::try_from(values.len()).unwrap_or(u16::MAX))?;
+        done(self.with_stopped_thread(target, |positions, _, tid| {
+            positions.change_registers(tid, |registers| {
+                numbers.zip(values).try_for_each(|(number, value)| registers.put(number, *value))
+            })
+        }))
+    }
+
+    pub(super) fn floats(&mut self, target: &Target, first: u16, count: u16) -> Answer {
+        let numbers = numbers(first, count)?;
+        let floats = self.with_stopped_thread(target, |_, _, tid| Floats::read(tid))?;
+        numbers.map(|it| floats.get(it)).collect::<Result<_, _>>().map(WorkerReply::Floats)
+    }
+
+    pub(super) fn set_floats(&mut self, target: &Target, first: u16, values: &[f64]) -> Answer {
+        let numbers = numbers(first, u16::try_from(values.len()).unwrap_or(u16::MAX))?;
+        done(self.with_stopped_thread(target, |_, _, tid| {
+            let mut floats = Floats::read(tid)?;
+            numbers.zip(values).try_for_each(|(number, value)| floats.put(number, *value))?;
+            floats.write(tid)
+        }))
+    }
+
+    pub(super) fn goto(&mut self, target: &Target, address: u64) -> Answer {
+        done(self.with_stopped_thread(target, |positions, process, tid| {
+            check_code(process, address)?;
+            positions.change_registers(tid, |registers| {
+                registers.set_pc(address);
+                Ok(())
+            })
+        }))
+    }
+
+    pub(super) fn backtrace(&mut self, target: &Target, most: u16, names: FrameNames) -> Answer {
+        let frames = self.with_stopped_thread(target, |positions, process, tid| {
+            unwind::backtrace(process, &positions.registers(tid)?, most)
+        })?;
+        // The thread runs again while symbol files are read.
+        Ok(WorkerReply::Frames(unwind::with_names(&open(target)?, frames, names)))
+    }
+}
+
+/// A range of register numbers.
+fn numbers(first: u16, count: u16) -> Result<std::ops::Range<u16>, ControlError> {
+    let end = first.checked_add(count).filter(|_| (1..=REGISTERS).contains(&count));
+    let end = end.ok_or_else(|| {
+        ControlError::InvalidArgument(format!("a request is for 1 to {REGISTERS} registers"))
+    })?;
+    Ok(first..end)
+}

@@ -1,0 +1,284 @@
+//! Messages between the daemon and a user worker.
+//!
+//! In: nothing; these types are the protocol of the socket, encoded with postcard. Both ends are
+//! the same program, so there are no version numbers and no defaults for missing fields.
+//! Framing is in `user_worker::frame`.
+
+use super::error::ControlError;
+use super::stopped_batch::StoppedBatch;
+use monitor_event::thread::{Argument, Target};
+use monitor_model::id::Identity;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The tool that makes a request. What one tool holds, no other tool can release.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolId(pub u64);
+
+/// Correlation id of a breakpoint, a thread plan or a watch; events about it carry the same id.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestTag(pub u64);
+
+/// A request with the number that its reply repeats.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct NumberedRequest {
+    /// Repeated by the reply.
+    pub number: u64,
+    /// The tool that asks.
+    pub tool: ToolId,
+    /// What to do.
+    pub request: WorkerRequest,
+}
+
+/// What the daemon can request.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub enum WorkerRequest {
+    /// Stop the process, or only the thread. Stopping twice for the same tool changes nothing.
+    Stop(Target),
+    /// Release what this tool stopped; it runs once no tool holds it.
+    Continue(Target),
+    /// Send a signal.
+    Signal(Target, i32),
+    /// Set the nice value of every thread, or of the named one.
+    SetNice(Target, i32),
+    /// Read a number of bytes at an address.
+    ReadMemory(Target, u64, u64),
+    /// Write bytes at an address.
+    WriteMemory(Target, u64, Vec<u8>),
+    /// Read a number of integer registers, from this DWARF register number of the psABI on.
+    ReadIntegers(Target, u16, u16),
+    /// Write integer registers, from this number on.
+    WriteIntegers(Target, u16, Vec<u64>),
+    /// Read a number of floating point registers, from this number on.
+    ReadFloats(Target, u16, u16),
+    /// Write floating point registers, from this number on.
+    WriteFloats(Target, u16, Vec<f64>),
+    /// Set the program counter of the thread.
+    Goto(Target, u64),
+    /// Return at most this many stack frames, innermost first, with or without symbol names.
+    Backtrace(Target, u16, FrameNames),
+    /// List the loaded object files and their addresses.
+    LoadedImages(Target),
+    /// Start a program.
+    Start(LaunchSpec),
+    /// Check whether CRIU works on this node.
+    CheckCriu,
+    /// Check that CRIU works and that a dump of this process would lose no message in transit.
+    CheckLossless(Target),
+    /// Check that the process can be moved to another node and dumped to this folder.
+    CheckMovable(Target, PathBuf),
+    /// Dump the process and end it.
+    Dump(Target, RequestTag, DumpLocation),
+    /// Restore a dumped process.
+    Restore(RequestTag, DumpLocation),
+    /// Resume this process when CRIU is done; a user worker died while dumping it.
+    RecoverDump(Identity, DumpLocation),
+    /// Report each thread that reaches this address.
+    SetBreakpoint(Target, u64, RequestTag),
+    /// Execute one instruction.
+    Step(Target, RequestTag),
+    /// Execute one instruction; a call counts as one.
+    Next(Target, RequestTag),
+    /// Run until the current procedure has returned.
+    Finish(Target, RequestTag),
+    /// Call a procedure in the thread.
+    Call(Target, RequestTag, u64, Vec<Argument>),
+    /// Execute all steps while every thread is stopped.
+    RunBatch(Target, StoppedBatch),
+    /// Rule programs stop threads of the process from now on: trace it, so that each thread can be
+    /// held alone. Threads that they stop and no event holds are resumed, traceable or not.
+    WatchRules(Target, RequestTag),
+    /// Remove a breakpoint, a thread plan or a watch.
+    Unset(Target, RequestTag),
+    /// A rule program stopped the process when the thread reached this position: hold it for the
+    /// event.
+    HoldForEvent(Target, RequestTag, CodePos),
+    /// The event that holds this thread occurred at this position; the thread may be slightly
+    /// further on.
+    SetEventPos(Target, RequestTag, CodePos),
+    /// Release what an event held and discard the signal that stopped it.
+    ReleaseEvent(Target, RequestTag),
+    /// Release what an event held and deliver the signal: no rule program sent it.
+    ReleaseWithSignal(Target, RequestTag),
+    /// Locations of the kernel's probes, whose bytes do not belong to the program.
+    SetProbes(Vec<ProbeLocation>),
+    /// The tool has disconnected: release and remove everything that it holds and set.
+    ForgetTool,
+    /// Undo what a user worker that died left in this process.
+    Recover(Identity, Vec<Patch>),
+}
+
+/// The position in the program at which an event occurred.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodePos {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// The stack pointer before it.
+    pub sp: u64,
+}
+
+/// Whether stack frames carry symbol names.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameNames {
+    /// Addresses only.
+    Without,
+    /// Names too, where the file has symbols.
+    With,
+}
+
+/// A program to start.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct LaunchSpec {
+    /// The executable; a name without a slash is searched in `PATH`.
+    pub path: PathBuf,
+    /// Its arguments, without `argv[0]`.
+    pub arguments: Vec<Vec<u8>>,
+    /// Its environment; absent, that of the user worker.
+    pub environment: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Its working directory; absent, `/`.
+    pub folder: Option<PathBuf>,
+    /// Files for standard input, output and error; absent, `/dev/null`.
+    pub streams: [Option<PathBuf>; 3],
+    /// Whether the tool stops it before its first instruction.
+    pub stopped: bool,
+}
+
+/// Where the files of a dumped process are: the folder of all dumps, and its name in there.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct DumpLocation {
+    /// The folder of all dumps.
+    pub folder: PathBuf,
+    /// `PID-TIME`.
+    pub name: String,
+}
+
+/// A breakpoint byte in a process.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// Its address.
+    pub address: u64,
+    /// The byte of the program that it replaces.
+    pub original: u8,
+}
+
+/// Where the kernel has inserted a uprobe for us.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeLocation {
+    /// Inode of the file.
+    pub inode: u64,
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+}
+
+/// How a process or thread is stopped.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub enum StopMethod {
+    /// Through `cgroup.freeze` of a cgroup with no other member; `SIGCONT` does not resume it.
+    Freezer(PathBuf),
+    /// It was stopped before the first tool stopped it, and stays so after the last releases it.
+    AlreadyStopped,
+    /// By `SIGSTOP`, which is sent again if another process resumes it.
+    Signal,
+    /// One thread, by ptrace.
+    Ptrace,
+}
+
+/// The result of a request that succeeded.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub enum WorkerReply {
+    /// Completed; no payload.
+    Done,
+    /// The target is stopped, by this method.
+    Stopped(StopMethod),
+    /// Memory that was read.
+    Bytes(Vec<u8>),
+    /// Integer registers.
+    Integers(Vec<u64>),
+    /// Floating point registers.
+    Floats(Vec<f64>),
+    /// Stack frames, innermost first.
+    Frames(Vec<StackFrame>),
+    /// Loaded object files.
+    Images(Vec<LoadedImage>),
+    /// The new process.
+    Started(Identity),
+    /// A breakpoint is set; the byte that it replaces, unless it is a hardware breakpoint.
+    BreakpointSet(Option<Patch>),
+    /// The version of CRIU, which works.
+    CriuVersion(String),
+}
+
+/// One frame of a stack.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct StackFrame {
+    /// Address at which the frame continues.
+    pub pc: u64,
+    /// Canonical frame address: the stack pointer before the call that created the frame.
+    pub cfa: u64,
+    /// Name of the procedure, if requested and known.
+    pub name: Option<String>,
+}
+
+/// An object file loaded in a process. Its parts are pairs of address and length in bytes.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct LoadedImage {
+    /// Path of the file.
+    pub path: Vec<u8>,
+    /// Instructions.
+    pub code: (u64, u64),
+    /// Writable data present in the file.
+    pub data: (u64, u64),
+    /// Zero-initialised data, which is not in the file.
+    pub bss: (u64, u64),
+    /// The GNU build id; empty if there is none.
+    pub build_id: Vec<u8>,
+}
+
+/// An unsolicited message of a user worker: something happened to a target.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct WorkerEvent {
+    /// The process or thread.
+    pub target: Target,
+    /// The tool and the tag of the request that it belongs to; absent if it concerns all tools.
+    pub requester: Option<(ToolId, RequestTag)>,
+    /// What happened.
+    pub kind: WorkerEventKind,
+}
+
+/// What can happen to a target.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub enum WorkerEventKind {
+    /// A thread reached a breakpoint at this address and is held before the instruction.
+    Breakpoint(u64),
+    /// A step is complete; the thread is held at this address.
+    Stepped(u64),
+    /// The current procedure has returned this value; the thread is held.
+    Finished(u64),
+    /// The called procedure has returned these values (integer and floating point register); the
+    /// thread has its previous state again and is held.
+    Called(u64, f64),
+    /// The thread stopped with the signal that rule programs send; see `ReleaseWithSignal`.
+    Held,
+    /// The hold exceeded this limit; the target was released.
+    HoldExpired(Duration),
+    /// A thread plan, a breakpoint, a watch, a dump or a restore failed.
+    Failed(ControlError),
+    /// Another process resumed the target; it is stopped again.
+    StoppedAgain,
+    /// A process that was held or traced has ended.
+    Ended,
+    /// The process is dumped and has ended.
+    Dumped,
+    /// A process was restored; `target` names it.
+    Restored,
+}
+
+/// A message from a user worker to the daemon.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub enum WorkerMessage {
+    /// The reply to the request with this number.
+    Reply(u64, Result<WorkerReply, ControlError>),
+    /// Something happened.
+    Event(WorkerEvent),
+}

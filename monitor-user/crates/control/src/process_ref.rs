@@ -1,0 +1,182 @@
+//! A reference to a live process: pid, start time and pidfd.
+//!
+//! In: an identity, which is a claim. Out: a pidfd of exactly that process, and what `/proc` says
+//! about it and its threads. A process that has ended is `ControlError::Gone`.
+
+use super::error::ControlError;
+use monitor_event::thread::Target;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_sys::clock;
+use monitor_sys::pidfd::PidFd;
+use procfs::process::{Process, Stat, Status};
+use procfs::{ProcError, ProcResult};
+use rustix::process::Signal;
+
+const STOP: u32 = Signal::STOP.as_raw().cast_unsigned();
+const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
+
+/// A process that cannot be confused with another one of the same pid.
+#[derive(Debug)]
+pub struct ProcessRef {
+    /// Pid and start time.
+    pub id: Identity,
+    /// Names the process even after its pid is reused.
+    pub pidfd: PidFd,
+}
+
+impl ProcessRef {
+    /// Opens the process with this identity; `Gone` if the pid belongs to another process now.
+    pub fn open(id: Identity) -> Result<Self, ControlError> {
+        let pidfd =
+            PidFd::open(id.pid).map_err(|error| ControlError::from_io("pidfd_open", &error))?;
+        let process = Self { id, pidfd };
+        // The process that has the pid after the pidfd was opened is the one that the pidfd names.
+        let started = process.stat()?.starttime;
+        if same_start(id.start, started) { Ok(process) } else { Err(ControlError::Gone) }
+    }
+
+    /// Opens the process that has this pid now.
+    pub fn open_current(pid: Pid) -> Result<Self, ControlError> {
+        let pidfd =
+            PidFd::open(pid).map_err(|error| ControlError::from_io("pidfd_open", &error))?;
+        let mut process = Self { id: Identity { pid, start: Ns(0) }, pidfd };
+        process.id.start = start_ns(process.stat()?.starttime);
+        Ok(process)
+    }
+
+    /// The pid, as `/proc` and ptrace take it.
+    pub fn pid(&self) -> i32 {
+        raw_pid(self.id.pid)
+    }
+
+    /// Its directory in `/proc`. Check the pidfd after reading: the pid may have been reused.
+    pub fn procfs(&self) -> Result<Process, ControlError> {
+        Process::new(self.pid()).map_err(|error| from_proc_error("opening /proc/<pid>", error))
+    }
+
+    /// Its `/proc/<pid>/stat`.
+    pub fn stat(&self) -> Result<Stat, ControlError> {
+        self.procfs()?.stat().map_err(|error| from_proc_error("reading /proc/<pid>/stat", error))
+    }
+
+    /// Sends `SIGCONT`, which resumes it if a signal has stopped it.
+    pub fn continue_stopped(&self) -> Result<(), ControlError> {
+        let sent = self.pidfd.signal(CONTINUE);
+        sent.map_err(|error| ControlError::from_io("resuming the process", &error))
+    }
+
+    /// Sends `SIGCONT` only if the process is stopped or a `SIGSTOP` is pending: a stop can wait
+    /// for a thread to leave the kernel, or for another tracer to pass it on.
+    pub fn resume(&self) {
+        let Ok(tasks) = self.procfs().and_then(|it| proc_result("reading its threads", it.tasks()))
+        else {
+            return; // It has ended.
+        };
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let is_stopped = |status: &Status| match status.state.chars().next() {
+            Some('T') => true,
+            Some('t') => status.tracerpid != own,
+            _ => (status.sigpnd | status.shdpnd) >> (STOP - 1) & 1 == 1,
+        };
+        if tasks.flatten().filter_map(|task| task.status().ok()).any(|it| is_stopped(&it)) {
+            let _gone = self.continue_stopped();
+        }
+    }
+
+    /// Its current threads with their `stat`; none if it has ended.
+    pub fn threads(&self) -> Vec<(i32, Stat)> {
+        let Ok(tasks) = self.procfs().and_then(|it| {
+            it.tasks().map_err(|error| from_proc_error("listing its threads", error))
+        }) else {
+            return Vec::new(); // It has ended.
+        };
+        tasks.flatten().filter_map(|task| Some((task.tid, task.stat().ok()?))).collect()
+    }
+
+    /// The id of the thread that a request is for: the named one, or the main thread.
+    pub fn thread(&self, target: &Target) -> Result<i32, ControlError> {
+        let Some(thread) = target.thread else { return Ok(self.pid()) };
+        let tid = raw_pid(thread.pid);
+        let task = self
+            .procfs()?
+            .task_from_tid(tid)
+            .map_err(|error| from_proc_error("opening the thread", error))?;
+        let started =
+            task.stat().map_err(|error| from_proc_error("reading the thread", error))?.starttime;
+        if same_start(thread.start, started) { Ok(tid) } else { Err(ControlError::Gone) }
+    }
+
+    /// The error for a thread that could not be seized.
+    pub fn seize_error(&self, tid: i32, error: &std::io::Error) -> ControlError {
+        if error.kind() != std::io::ErrorKind::PermissionDenied {
+            return ControlError::from_io("PTRACE_SEIZE", error);
+        }
+        let status = self.procfs().ok().and_then(|it| it.task_from_tid(tid).ok()?.status().ok());
+        match status {
+            None => ControlError::Gone,
+            Some(status) if status.state.starts_with(['Z', 'X']) => ControlError::Gone,
+            Some(status) if status.tracerpid > 0 => {
+                ControlError::AlreadyTraced { tracer: u32::try_from(status.tracerpid).unwrap_or(0) }
+            }
+            Some(_) => {
+                ControlError::denied("tracing the process", "the same user, or CAP_SYS_PTRACE")
+            }
+        }
+    }
+}
+
+/// The identity of a thread of a process; `None` if it has ended.
+pub fn thread_identity(process: i32, tid: i32) -> Option<Identity> {
+    let stat = Process::new(process).ok()?.task_from_tid(tid).ok()?.stat().ok()?;
+    Some(Identity { pid: Pid(u32::try_from(tid).ok()?), start: start_ns(stat.starttime) })
+}
+
+/// Resumes a process as [`ProcessRef::resume`] does, if it still exists.
+pub fn resume(id: Identity) {
+    if let Ok(process) = ProcessRef::open(id) {
+        process.resume();
+    }
+}
+
+/// A thread as a target; only its process if the thread has ended.
+pub fn thread_target(process: Identity, tid: Pid) -> Target {
+    Target { process, thread: thread_identity(raw_pid(process.pid), raw_pid(tid)) }
+}
+
+/// The identity with its start time rounded down to ticks, as `/proc` has it. Used as map key,
+/// because other sources know the start time more precisely.
+pub fn tick_identity(id: Identity) -> Identity {
+    let tick = clock::tick_ns();
+    Identity { start: Ns(id.start.0 / tick * tick), ..id }
+}
+
+/// A pid for calls that take it signed; no pid exceeds `i32::MAX`.
+pub fn raw_pid(pid: Pid) -> i32 {
+    i32::try_from(pid.0).unwrap_or(i32::MAX)
+}
+
+fn start_ns(ticks: u64) -> Ns {
+    Ns(ticks.saturating_mul(clock::tick_ns()))
+}
+
+/// Compares at the resolution of `/proc`, which is one tick.
+fn same_start(named: Ns, ticks: u64) -> bool {
+    named.0 / clock::tick_ns() == ticks
+}
+
+/// Maps an error of `/proc`; a missing file means that the process has ended.
+pub fn from_proc_error(what: &str, error: ProcError) -> ControlError {
+    match error {
+        ProcError::NotFound(_) => ControlError::Gone,
+        ProcError::PermissionDenied(_) => {
+            ControlError::denied(what, "the same user, or root privileges")
+        }
+        ProcError::Io(error, _) => ControlError::from_io(what, &error),
+        other => ControlError::Failed { call: what.to_owned(), why: other.to_string() },
+    }
+}
+
+/// Maps the error of a result of `/proc`.
+pub fn proc_result<T>(what: &str, answer: ProcResult<T>) -> Result<T, ControlError> {
+    answer.map_err(|error| from_proc_error(what, error))
+}

@@ -1,0 +1,87 @@
+//! Whether an instruction begins at an address: a breakpoint byte inside one would corrupt it.
+//!
+//! In: the address, the program's own bytes. Out: start, inside, or unknown. The unwind index gives
+//! the start of the procedure (`.eh_frame_hdr`, LSB 10.6.2), from which instructions are decoded.
+//! Code without an index gets a hardware breakpoint instead of a byte.
+
+use super::super::error::ControlError;
+use super::super::loaded_elf::{LoadedElf, Segment, loaded_elfs};
+use super::super::memory;
+use super::super::process_ref::ProcessRef;
+use iced_x86::{Decoder, DecoderOptions};
+use monitor_symbols::elf::procedure_start;
+use object::elf::PT_GNU_EH_FRAME;
+
+/// The position of an address relative to instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InsnBoundary {
+    /// An instruction begins there.
+    Start,
+    /// It is inside an instruction.
+    Inside,
+    /// There is no unwind index to decide it.
+    Unknown,
+}
+
+/// The longest procedure that is decoded, in bytes.
+const MAX_PROCEDURE: u64 = 1 << 20;
+
+/// Restores the original bytes in code read at an address.
+pub type Unpatch<'a> = dyn Fn(u64, &mut [u8]) -> Result<(), ControlError> + 'a;
+
+/// Determines the position of `address`; `unpatch` restores the original bytes of what is read.
+pub fn insn_boundary(
+    process: &ProcessRef,
+    address: u64,
+    unpatch: &Unpatch<'_>,
+) -> Result<InsnBoundary, ControlError> {
+    let images = loaded_elfs(process)?;
+    let image = images.iter().find(|it| it.range.contains(&address));
+    let Some(start) = image.and_then(|image| procedure(process, image, address)) else {
+        return Ok(InsnBoundary::Unknown);
+    };
+    if address - start > MAX_PROCEDURE {
+        return Ok(InsnBoundary::Unknown);
+    }
+    let mut bytes = memory::read(process, start, address - start)?;
+    unpatch(start, &mut bytes)?;
+    Ok(decode_up_to(&bytes, start, address))
+}
+
+/// Whether decoding the bytes before the address ends exactly at it.
+fn decode_up_to(bytes: &[u8], start: u64, address: u64) -> InsnBoundary {
+    let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+    while decoder.can_decode() {
+        if decoder.decode().is_invalid() {
+            // The last instruction is cut off if the address is inside it.
+            return InsnBoundary::Inside;
+        }
+    }
+    if decoder.ip() == address { InsnBoundary::Start } else { InsnBoundary::Inside }
+}
+
+/// The start of the procedure that contains an address.
+fn procedure(process: &ProcessRef, image: &LoadedElf, address: u64) -> Option<u64> {
+    let index: &Segment = image.segments.iter().find(|it| it.kind == PT_GNU_EH_FRAME)?;
+    let bytes = memory::read(process, index.address, index.in_memory).ok()?;
+    procedure_start(&bytes, index.address, address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// mov rax,[rdi]; add rax,1; ret.
+    const CODE: [u8; 8] = [0x48, 0x8b, 0x07, 0x48, 0x83, 0xc0, 0x01, 0xc3];
+
+    #[test]
+    fn an_instruction_begins_where_the_previous_one_ends() {
+        let at = |bytes: usize| decode_up_to(&CODE[..bytes], 0x1000, 0x1000 + bytes as u64);
+        for begins in [0, 3, 7, 8] {
+            assert_eq!(at(begins), InsnBoundary::Start, "{begins}");
+        }
+        for within in [1, 2, 4, 5, 6] {
+            assert_eq!(at(within), InsnBoundary::Inside, "{within}");
+        }
+    }
+}

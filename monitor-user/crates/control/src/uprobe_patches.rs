@@ -1,0 +1,73 @@
+//! Bytes that uprobes of ours replace in the memory of a process.
+//!
+//! In: the probes, by inode and offset, and an address range of a process. Out: the original bytes,
+//! from the file. The kernel replaces one byte, or on new kernels five (`nopl` becomes `call`).
+
+use super::error::ControlError;
+use super::messages::{Patch, ProbeLocation};
+use super::process_ref::{ProcessRef, proc_result};
+use procfs::process::{MMapPath, MemoryMap};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+
+/// Most bytes that a probe replaces.
+const MAX_PROBE_BYTES: u64 = 5;
+
+/// The original bytes at all probes within an address range.
+pub fn patches(
+    process: &ProcessRef,
+    probes: &[ProbeLocation],
+    range: &Range<u64>,
+) -> Result<Vec<Patch>, ControlError> {
+    if probes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let maps = proc_result("reading its memory map", process.procfs()?.maps())?;
+    let mut patches = Vec::new();
+    for map in maps.into_iter().filter(|it| it.address.0 < range.end && range.start < it.address.1)
+    {
+        for probe in probes.iter().filter(|probe| probe.inode == map.inode) {
+            let Some(address) = address(&map, probe.offset) else { continue };
+            if address < range.end && range.start < address + MAX_PROBE_BYTES {
+                patches.extend(originals(process, &map, (probe.offset, address))?);
+            }
+        }
+    }
+    Ok(patches)
+}
+
+/// The address of a file offset, if this mapping contains it.
+fn address(map: &MemoryMap, offset: u64) -> Option<u64> {
+    let within = offset.checked_sub(map.offset)?;
+    let address = map.address.0.checked_add(within)?;
+    (address < map.address.1).then_some(address)
+}
+
+fn originals(
+    process: &ProcessRef,
+    map: &MemoryMap,
+    (offset, address): (u64, u64),
+) -> Result<Vec<Patch>, ControlError> {
+    let MMapPath::Path(path) = &map.pathname else { return Ok(Vec::new()) };
+    // Through the root of the process, which may be in a container.
+    let inside = path.strip_prefix("/").unwrap_or(path);
+    let path = Path::new("/proc").join(process.id.pid.0.to_string()).join("root").join(inside);
+    let file = File::open(&path)
+        .map_err(|error| ControlError::from_io("opening the mapped file", &error))?;
+    let is_it = file.metadata().is_ok_and(|it| it.ino() == map.inode);
+    if !is_it {
+        let why = format!(
+            "{} was replaced on disk, so the original bytes at its probes are unknown",
+            path.display()
+        );
+        return Err(ControlError::Unsupported(why));
+    }
+    let mut bytes = [0; 5];
+    let read = file.read_at(&mut bytes, offset);
+    let read = read.map_err(|error| ControlError::from_io("reading the mapped file", &error))?;
+    let patch =
+        |(place, original): (u64, &u8)| Patch { address: address + place, original: *original };
+    Ok((0..).zip(&bytes[..read]).map(patch).collect())
+}

@@ -1,0 +1,48 @@
+//! User workers: helper processes, one per user, that control processes with that user's rights.
+//!
+//! ```text
+//!  WorkerProxy (in the daemon) <-- frames on a socket --> main (process of the user) -> Executor
+//! ```
+//!
+//! In: requests of tools. Out: replies and events. An `Executor` is a `UserWorker` too, for tests
+//! and for callers that act with their own rights.
+
+mod frame;
+pub mod main;
+mod pool;
+mod proxy;
+mod undo_log;
+
+use super::error::ControlError;
+use super::executor::Executor;
+use super::messages::{NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest};
+pub use pool::{SELF_EXE, WorkerPool};
+pub use proxy::{User, WorkerProxy};
+
+/// Carries out requests on processes.
+pub trait UserWorker {
+    /// Carries out a request and waits for the reply.
+    fn request(
+        &mut self,
+        tool: ToolId,
+        request: WorkerRequest,
+    ) -> Result<WorkerReply, ControlError>;
+
+    /// The events since the last call.
+    fn poll_events(&mut self) -> Vec<WorkerEvent>;
+}
+
+impl UserWorker for Executor {
+    fn request(
+        &mut self,
+        tool: ToolId,
+        request: WorkerRequest,
+    ) -> Result<WorkerReply, ControlError> {
+        self.execute(&NumberedRequest { number: 0, tool, request })
+    }
+
+    fn poll_events(&mut self) -> Vec<WorkerEvent> {
+        self.poll();
+        self.drain_events()
+    }
+}

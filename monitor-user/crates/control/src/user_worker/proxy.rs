@@ -1,0 +1,276 @@
+//! The daemon's proxy of a user worker: its process, its socket, and the undo log.
+//!
+//! In: requests. Out: replies, sooner or later, and events. When the user worker dies, another one
+//! is started, which resumes everything that the first had stopped and removes its breakpoints.
+
+use super::super::error::ControlError;
+use super::super::messages::{
+    NumberedRequest, ToolId, WorkerEvent, WorkerMessage, WorkerReply, WorkerRequest,
+};
+use super::UserWorker;
+use super::frame::{CHUNK, Inbox, frame};
+use super::undo_log::UndoLog;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The longest request takes 5 s (the check of CRIU), and others may be queued before it.
+const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
+/// Most events that wait to be fetched; later ones are dropped and counted.
+const MAX_EVENTS: usize = 65_536;
+
+/// The user whose rights a user worker has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct User {
+    /// User id.
+    pub uid: u32,
+    /// Primary group id.
+    pub gid: u32,
+    /// Supplementary group ids.
+    pub groups: Vec<u32>,
+}
+
+/// A user worker in a process of its own.
+pub struct WorkerProxy {
+    program: PathBuf,
+    user: Option<User>,
+    process: Child,
+    socket: UnixStream,
+    inbox: Inbox,
+    /// Requests without a reply yet.
+    pending: BTreeMap<u64, (ToolId, WorkerRequest)>,
+    replies: BTreeMap<u64, Result<WorkerReply, ControlError>>,
+    events: Vec<WorkerEvent>,
+    dropped_events: u64,
+    last_number: u64,
+    undo_log: UndoLog,
+}
+
+impl WorkerProxy {
+    /// Starts a user worker for a user; without one, with the rights of this process.
+    pub fn start(program: &Path, user: Option<User>) -> io::Result<Self> {
+        let (process, socket) = spawn(program, user.as_ref())?;
+        Ok(Self {
+            program: program.to_owned(),
+            user,
+            process,
+            socket,
+            inbox: Inbox::default(),
+            pending: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            events: Vec::new(),
+            dropped_events: 0,
+            last_number: 0,
+            undo_log: UndoLog::default(),
+        })
+    }
+
+    /// The pid of its process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Number of events dropped because they were not fetched in time.
+    pub fn dropped_events(&self) -> u64 {
+        self.dropped_events
+    }
+
+    /// Sends a request; returns the number that its reply will carry.
+    pub fn send(&mut self, tool: ToolId, request: WorkerRequest) -> u64 {
+        self.last_number += 1;
+        let number = self.last_number;
+        self.undo_log.record_request(tool, &request);
+        let numbered = NumberedRequest { number, tool, request };
+        let sent = frame(&numbered).and_then(|bytes| self.socket.write_all(&bytes));
+        let _none = self.pending.insert(number, (tool, numbered.request));
+        if sent.is_err() {
+            self.restart();
+        }
+        number
+    }
+
+    /// Receives what has arrived; call it when the descriptor is readable.
+    pub fn poll(&mut self) {
+        loop {
+            match self.receive() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) => {
+                    self.restart();
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The reply to a request, once it has arrived.
+    pub fn take_reply(&mut self, number: u64) -> Option<Result<WorkerReply, ControlError>> {
+        self.replies.remove(&number)
+    }
+
+    /// Receives once; whether there was anything.
+    fn receive(&mut self) -> io::Result<bool> {
+        if !self.is_readable() {
+            return Ok(false);
+        }
+        let mut chunk = vec![0; CHUNK];
+        match self.socket.read(&mut chunk) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => self.inbox.add(&chunk[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(error),
+        }
+        while let Some(message) = self.inbox.next::<WorkerMessage>()? {
+            self.handle(message);
+        }
+        Ok(true)
+    }
+
+    fn is_readable(&self) -> bool {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
+    }
+
+    fn handle(&mut self, message: WorkerMessage) {
+        match message {
+            WorkerMessage::Reply(number, answer) => {
+                // A reply to an unknown request is ignored.
+                let Some((tool, request)) = self.pending.remove(&number) else { return };
+                self.undo_log.record_reply(tool, &request, &answer);
+                let _none = self.replies.insert(number, answer);
+            }
+            WorkerMessage::Event(event) => {
+                self.undo_log.record_event(&event);
+                if self.events.len() < MAX_EVENTS {
+                    self.events.push(event);
+                } else {
+                    self.dropped_events += 1;
+                }
+            }
+        }
+    }
+
+    /// Replaces a user worker that died; the new one undoes what the old one did.
+    fn restart(&mut self) {
+        let _dead = self.process.kill();
+        let _status = self.process.wait();
+        for (number, _) in std::mem::take(&mut self.pending) {
+            let _none = self.replies.insert(number, Err(ControlError::WorkerLost));
+        }
+        self.inbox = Inbox::default();
+        let undo_log = std::mem::take(&mut self.undo_log);
+        match spawn(&self.program, self.user.as_ref()) {
+            Ok((process, socket)) => {
+                (self.process, self.socket) = (process, socket);
+                self.recover(&undo_log);
+            }
+            // Only the daemon's own rights are left.
+            Err(error) => {
+                tracing::error!("cannot start another user worker: {error}");
+                undo_log.undo_locally();
+                undo_log.undo_dumps_locally();
+            }
+        }
+        self.events.extend(undo_log.lost_events());
+    }
+
+    fn recover(&mut self, undo_log: &UndoLog) {
+        undo_log.undo_locally();
+        for request in undo_log.undo_requests() {
+            let number = self.send_without_restart(request);
+            // A refusal is final: the kernel would refuse the daemon's user as well.
+            let _answer = self.wait_reply(number);
+            let _answer = self.take_reply(number);
+        }
+    }
+
+    /// Sends without a second restart, should this user worker die too.
+    fn send_without_restart(&mut self, request: WorkerRequest) -> u64 {
+        self.last_number += 1;
+        let numbered = NumberedRequest { number: self.last_number, tool: ToolId(0), request };
+        let _lost = frame(&numbered).and_then(|bytes| self.socket.write_all(&bytes));
+        let _none = self.pending.insert(self.last_number, (ToolId(0), numbered.request));
+        self.last_number
+    }
+
+    /// Waits until the reply has arrived.
+    fn wait_reply(&mut self, number: u64) -> Result<(), ControlError> {
+        let until = Instant::now() + MAX_REPLY_TIME;
+        while !self.replies.contains_key(&number) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ControlError::TimedOut("the reply of the user worker".to_owned()));
+            }
+            let pause = Timespec::try_from(left).unwrap_or_default();
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            let _interrupted = poll(&mut fds, Some(&pause));
+            match self.receive() {
+                Ok(_) => {}
+                Err(_) => return Err(ControlError::WorkerLost),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl UserWorker for WorkerProxy {
+    fn request(
+        &mut self,
+        tool: ToolId,
+        request: WorkerRequest,
+    ) -> Result<WorkerReply, ControlError> {
+        let number = self.send(tool, request);
+        if self.wait_reply(number) == Err(ControlError::WorkerLost) {
+            self.restart();
+        }
+        self.take_reply(number)
+            .unwrap_or_else(|| Err(ControlError::TimedOut("the reply of the user worker".into())))
+    }
+
+    fn poll_events(&mut self) -> Vec<WorkerEvent> {
+        self.poll();
+        std::mem::take(&mut self.events)
+    }
+}
+
+impl AsFd for WorkerProxy {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for WorkerProxy {
+    fn drop(&mut self) {
+        // The rule programs are removed by now; the user worker need not wait for them.
+        for (tool, unset) in self.undo_log.unset_requests() {
+            let _number = self.send(tool, unset);
+        }
+        // When the socket closes, the user worker undoes everything and exits.
+        let _closed = self.socket.shutdown(std::net::Shutdown::Both);
+        let _status = self.process.wait();
+    }
+}
+
+/// Starts the process with the socket as standard input, which no other process inherits.
+fn spawn(program: &Path, user: Option<&User>) -> io::Result<(Child, UnixStream)> {
+    let (own, other) = UnixStream::pair()?;
+    // A user worker that accepts no request for this long counts as dead.
+    own.set_write_timeout(Some(MAX_REPLY_TIME))?;
+    let mut command = Command::new(program);
+    let _command = command.arg("user-worker").stdin(Stdio::from(OwnedFd::from(other)));
+    let _command = command.stdout(Stdio::null());
+    if let Some(user) = user {
+        // The environment of the daemon may hold secrets that other users must not see.
+        let _command = command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        let groups: Vec<String> = user.groups.iter().map(u32::to_string).collect();
+        let _command =
+            command.arg(format!("--uid={}", user.uid)).arg(format!("--gid={}", user.gid));
+        let _command = command.arg(format!("--groups={}", groups.join(",")));
+    }
+    Ok((command.spawn()?, own))
+}

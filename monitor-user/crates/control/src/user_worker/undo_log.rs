@@ -1,0 +1,325 @@
+//! What a user worker has done and not undone, kept in the daemon in case the user worker dies.
+//!
+//! In: requests with their replies, and events. Out: requests that undo all of it.
+
+use super::super::error::ControlError;
+use super::super::messages::{
+    DumpLocation, Patch, RequestTag, StopMethod, ToolId, WorkerEvent, WorkerEventKind, WorkerReply,
+    WorkerRequest,
+};
+use super::super::process_ref::tick_identity;
+use monitor_event::thread::Target;
+use monitor_model::id::Identity;
+use monitor_sys::pidfd::PidFd;
+use rustix::process::Signal;
+use std::collections::{BTreeMap, BTreeSet};
+
+const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
+
+/// Everything that would have to be undone.
+#[derive(Default)]
+pub struct UndoLog {
+    entries: BTreeMap<Identity, ProcessUndo>,
+    /// Dumps and restores in progress: CRIU continues without the tool and the user worker.
+    checkpoints: BTreeMap<(ToolId, RequestTag), CheckpointUndo>,
+}
+
+enum CheckpointUndo {
+    Dump(Identity, DumpLocation),
+    Restore,
+}
+
+#[derive(Default)]
+struct ProcessUndo {
+    /// By tool and, if an event holds it, the event and its thread.
+    stopped: BTreeMap<(ToolId, Option<(RequestTag, Target)>), StopMethod>,
+    /// Rule programs may have stopped it.
+    watched: BTreeSet<(ToolId, RequestTag)>,
+    /// Its threads were traced and may have our debug registers.
+    traced: BTreeSet<ToolId>,
+    patches: Vec<Patch>,
+}
+
+impl UndoLog {
+    /// Records a request that takes effect even if its reply is lost.
+    pub fn record_request(&mut self, tool: ToolId, request: &WorkerRequest) {
+        let (tag, begun) = match request {
+            WorkerRequest::Dump(target, tag, dump) => {
+                (*tag, CheckpointUndo::Dump(target.process, dump.clone()))
+            }
+            WorkerRequest::Restore(tag, _) => (*tag, CheckpointUndo::Restore),
+            _ => return,
+        };
+        let _none = self.checkpoints.insert((tool, tag), begun);
+    }
+
+    /// Records a request with its reply.
+    pub fn record_reply(
+        &mut self,
+        tool: ToolId,
+        request: &WorkerRequest,
+        reply: &Result<WorkerReply, ControlError>,
+    ) {
+        match (request, reply) {
+            (
+                WorkerRequest::Stop(Target { process, thread: None }),
+                Ok(WorkerReply::Stopped(method)),
+            ) => {
+                let _again = self.entry(*process).stopped.insert((tool, None), method.clone());
+            }
+            (WorkerRequest::Start(program), Ok(WorkerReply::Started(id))) if program.stopped => {
+                let _none = self.entry(*id).stopped.insert((tool, None), StopMethod::Signal);
+            }
+            (WorkerRequest::Continue(Target { process, thread: None }), Ok(_)) => {
+                let _held = self.entry(*process).stopped.remove(&(tool, None));
+            }
+            (WorkerRequest::HoldForEvent(target, tag, _), Ok(WorkerReply::Stopped(method))) => {
+                let holder = (tool, Some((*tag, *target)));
+                let _again = self.entry(target.process).stopped.insert(holder, method.clone());
+            }
+            (WorkerRequest::ReleaseEvent(target, tag), _) => {
+                let _held =
+                    self.entry(target.process).stopped.remove(&(tool, Some((*tag, *target))));
+            }
+            (WorkerRequest::WatchRules(target, tag), _) => {
+                let _again = self.entry(target.process).watched.insert((tool, *tag));
+            }
+            (WorkerRequest::Unset(target, tag), _) => {
+                let _found = self.entry(target.process).watched.remove(&(tool, *tag));
+            }
+            (WorkerRequest::SetBreakpoint(target, ..), Ok(WorkerReply::BreakpointSet(patch))) => {
+                let entry = self.entry(target.process);
+                let _again = entry.traced.insert(tool);
+                entry.patches.extend(patch.filter(|it| !entry.patches.contains(it)));
+            }
+            (
+                WorkerRequest::Next(target, ..)
+                | WorkerRequest::Finish(target, ..)
+                | WorkerRequest::Call(target, ..),
+                Ok(WorkerReply::Done),
+            ) => {
+                let _again = self.entry(target.process).traced.insert(tool);
+            }
+            (WorkerRequest::Dump(_, tag, _) | WorkerRequest::Restore(tag, _), Err(_)) => {
+                let _asked = self.checkpoints.remove(&(tool, *tag));
+            }
+            (WorkerRequest::ForgetTool, _) => self.forget_tool(tool),
+            _ => {}
+        }
+        self.entries.retain(|_, entry| !entry.is_empty());
+    }
+
+    /// Removes what an event has ended.
+    pub fn record_event(&mut self, event: &WorkerEvent) {
+        let id = tick_identity(event.target.process);
+        if matches!(
+            event.kind,
+            WorkerEventKind::Dumped | WorkerEventKind::Restored | WorkerEventKind::Failed(_)
+        ) {
+            let _over = event.requester.and_then(|who| self.checkpoints.remove(&who));
+        }
+        match (&event.kind, event.requester, self.entries.get_mut(&id)) {
+            (WorkerEventKind::Ended | WorkerEventKind::Dumped, ..) => _ = self.entries.remove(&id),
+            (
+                WorkerEventKind::HoldExpired(_) | WorkerEventKind::Failed(_),
+                Some((tool, tag)),
+                Some(entry),
+            ) => {
+                let _held = entry.stopped.remove(&(tool, Some((tag, event.target))));
+            }
+            _ => {}
+        }
+        self.entries.retain(|_, entry| !entry.is_empty());
+    }
+
+    /// Resumes what the daemon's own rights can reach; doing so twice is harmless.
+    pub fn undo_locally(&self) {
+        for (id, entry) in &self.entries {
+            for method in entry.stopped.values() {
+                let _refused = match method {
+                    StopMethod::Freezer(folder) => {
+                        std::fs::write(folder.join("cgroup.freeze"), "0")
+                    }
+                    StopMethod::AlreadyStopped | StopMethod::Ptrace => Ok(()),
+                    StopMethod::Signal => PidFd::open(id.pid).and_then(|it| it.signal(CONTINUE)),
+                };
+            }
+        }
+    }
+
+    /// Resumes processes that are being dumped, if no user worker can wait for CRIU.
+    pub fn undo_dumps_locally(&self) {
+        for (id, _) in self.dumps() {
+            let _refused = PidFd::open(id.pid).and_then(|it| it.signal(CONTINUE));
+        }
+    }
+
+    fn dumps(&self) -> impl Iterator<Item = (Identity, &DumpLocation)> {
+        self.checkpoints.values().filter_map(|it| match it {
+            CheckpointUndo::Dump(id, dump) => Some((*id, dump)),
+            CheckpointUndo::Restore => None,
+        })
+    }
+
+    /// The requests with which another user worker undoes everything.
+    pub fn undo_requests(&self) -> Vec<WorkerRequest> {
+        let recover =
+            |(id, dump): (Identity, &DumpLocation)| WorkerRequest::RecoverDump(id, dump.clone());
+        let mut requests: Vec<WorkerRequest> = self.dumps().map(recover).collect();
+        for (id, entry) in &self.entries {
+            if !entry.traced.is_empty() {
+                requests.push(WorkerRequest::Recover(*id, entry.patches.clone()));
+            }
+            if entry.stopped.values().any(|it| *it == StopMethod::Signal) {
+                requests.push(WorkerRequest::Signal(Target::from(*id), Signal::CONT.as_raw()));
+            }
+        }
+        requests
+    }
+
+    /// The requests that end all watches of rule programs, with their tools.
+    pub fn unset_requests(&self) -> Vec<(ToolId, WorkerRequest)> {
+        let unset = |id: Identity, (tool, tag): (ToolId, RequestTag)| {
+            (tool, WorkerRequest::Unset(id.into(), tag))
+        };
+        let guarded = |(id, entry): (&Identity, &ProcessUndo)| {
+            let id = *id;
+            entry.watched.iter().map(move |who| unset(id, *who)).collect::<Vec<_>>()
+        };
+        self.entries.iter().flat_map(guarded).collect()
+    }
+
+    /// The events that report the loss to the tools concerned.
+    pub fn lost_events(&self) -> Vec<WorkerEvent> {
+        let event = |id: Identity, requester| WorkerEvent {
+            target: Target::from(id),
+            requester,
+            kind: WorkerEventKind::Failed(ControlError::WorkerLost),
+        };
+        let held = self.entries.keys().map(|id| event(*id, None));
+        let checkpoints = self.checkpoints.iter().map(|(who, it)| match it {
+            CheckpointUndo::Dump(id, _) => event(*id, Some(*who)),
+            CheckpointUndo::Restore => event(Identity::default(), Some(*who)),
+        });
+        held.chain(checkpoints).collect()
+    }
+
+    fn entry(&mut self, id: Identity) -> &mut ProcessUndo {
+        self.entries.entry(tick_identity(id)).or_default()
+    }
+
+    /// Patches stay recorded, because restoring a byte twice changes nothing. So do dumps, which
+    /// continue without the tool.
+    fn forget_tool(&mut self, tool: ToolId) {
+        for entry in self.entries.values_mut() {
+            entry.stopped.retain(|(own, _), _| *own != tool);
+            entry.watched.retain(|(own, _)| *own != tool);
+            let _traced = entry.traced.remove(&tool);
+        }
+    }
+}
+
+impl ProcessUndo {
+    fn is_empty(&self) -> bool {
+        self.stopped.is_empty() && self.traced.is_empty() && self.watched.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_model::id::{Ns, Pid};
+
+    const ID: Identity = Identity { pid: Pid(7), start: Ns(10_000_000) };
+    const ONE: ToolId = ToolId(1);
+    const OTHER: ToolId = ToolId(2);
+
+    #[test]
+    fn a_process_is_resumed_only_while_some_tool_holds_it() {
+        let mut log = UndoLog::default();
+        let (stop, go) = (WorkerRequest::Stop(ID.into()), WorkerRequest::Continue(ID.into()));
+        let stopped = Ok(WorkerReply::Stopped(StopMethod::Signal));
+        log.record_reply(ONE, &stop, &stopped);
+        log.record_reply(OTHER, &stop, &stopped);
+        log.record_reply(ONE, &go, &Ok(WorkerReply::Done));
+        assert_eq!(log.undo_requests(), [WorkerRequest::Signal(ID.into(), 18)]);
+        log.record_reply(OTHER, &go, &Err(ControlError::Gone));
+        assert_eq!(log.undo_requests().len(), 1, "it was not released");
+        log.record_reply(OTHER, &go, &Ok(WorkerReply::Done));
+        assert_eq!(log.undo_requests(), []);
+    }
+
+    #[test]
+    fn a_process_stopped_by_a_rule_is_resumed_unless_its_event_is_over() {
+        let (mut log, tag) = (UndoLog::default(), RequestTag(5));
+        let pos = crate::CodePos { pc: 1, sp: 2 };
+        let stopped = Ok(WorkerReply::Stopped(StopMethod::Signal));
+        log.record_reply(ONE, &WorkerRequest::HoldForEvent(ID.into(), tag, pos), &stopped);
+        log.record_reply(ONE, &WorkerRequest::Stop(ID.into()), &stopped);
+        let thread = Identity { pid: Pid(8), ..ID };
+        let second = Target { thread: Some(thread), ..ID.into() };
+        log.record_reply(ONE, &WorkerRequest::HoldForEvent(second, tag, pos), &stopped);
+        log.record_reply(ONE, &WorkerRequest::ReleaseEvent(second, tag), &Ok(WorkerReply::Done));
+        let of_first = (ONE, Some((tag, ID.into())));
+        assert!(log.entry(ID).stopped.contains_key(&of_first), "its main thread is not released");
+        let release = WorkerRequest::ReleaseEvent(ID.into(), tag);
+        log.record_reply(ONE, &release, &Ok(WorkerReply::Done));
+        assert_eq!(
+            log.undo_requests(),
+            [WorkerRequest::Signal(ID.into(), 18)],
+            "the tool itself stopped it"
+        );
+        log.record_reply(ONE, &WorkerRequest::Continue(ID.into()), &Ok(WorkerReply::Done));
+        log.record_reply(ONE, &WorkerRequest::HoldForEvent(ID.into(), tag, pos), &stopped);
+        let kind = WorkerEventKind::HoldExpired(std::time::Duration::ZERO);
+        let (target, requester) = (ID.into(), Some((ONE, tag)));
+        log.record_event(&WorkerEvent { target, requester, kind });
+        assert!(log.entries.is_empty());
+        // A watched process is recorded even if the request failed: a rule may stop it anyway.
+        log.record_reply(
+            ONE,
+            &WorkerRequest::WatchRules(ID.into(), tag),
+            &Err(ControlError::AlreadyTraced { tracer: 1 }),
+        );
+        assert_eq!(log.lost_events().len(), 1);
+        log.record_reply(ONE, &WorkerRequest::Unset(ID.into(), tag), &Ok(WorkerReply::Done));
+        assert!(log.entries.is_empty());
+    }
+
+    #[test]
+    fn a_breakpoint_byte_is_restored_by_the_next_user_worker() {
+        let mut log = UndoLog::default();
+        let patch = Patch { address: 16, original: 0x55 };
+        let set = WorkerRequest::SetBreakpoint(ID.into(), 16, RequestTag(3));
+        log.record_reply(ONE, &set, &Ok(WorkerReply::BreakpointSet(Some(patch))));
+        assert_eq!(log.undo_requests(), [WorkerRequest::Recover(ID, vec![patch])]);
+        log.record_reply(ONE, &WorkerRequest::ForgetTool, &Ok(WorkerReply::Done));
+        assert_eq!(log.undo_requests(), []);
+    }
+
+    #[test]
+    fn a_dump_is_recovered_and_reported_although_its_tool_is_gone_and_no_reply_came() {
+        let (mut log, tag) = (UndoLog::default(), RequestTag(4));
+        let dump = DumpLocation { folder: "/images".into(), name: "7-1".into() };
+        let (leave, come) = (
+            WorkerRequest::Dump(ID.into(), tag, dump.clone()),
+            WorkerRequest::Restore(RequestTag(5), dump.clone()),
+        );
+        log.record_request(ONE, &leave);
+        log.record_request(ONE, &come);
+        log.record_reply(ONE, &WorkerRequest::ForgetTool, &Ok(WorkerReply::Done));
+        assert_eq!(log.undo_requests(), [WorkerRequest::RecoverDump(ID, dump)]);
+        let lost = |id: Identity, tag| WorkerEvent {
+            target: id.into(),
+            requester: Some((ONE, tag)),
+            kind: WorkerEventKind::Failed(ControlError::WorkerLost),
+        };
+        assert_eq!(log.lost_events(), [lost(ID, tag), lost(Identity::default(), RequestTag(5))]);
+        // Started is not over; refused is, and so is completed.
+        log.record_reply(ONE, &leave, &Ok(WorkerReply::Done));
+        log.record_reply(ONE, &come, &Err(ControlError::Gone));
+        assert_eq!(log.lost_events(), [lost(ID, tag)]);
+        log.record_event(&WorkerEvent { kind: WorkerEventKind::Dumped, ..lost(ID, tag) });
+        assert_eq!((log.lost_events(), log.undo_requests()), (Vec::new(), Vec::new()));
+    }
+}

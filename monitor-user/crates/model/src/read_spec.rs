@@ -1,0 +1,114 @@
+//! What a reading shall contain: only that is read, and only the probes it needs are attached.
+
+use super::credentials::ProcessFilter;
+use super::field::ProcessField;
+use super::id::Pid;
+use std::sync::Arc;
+
+/// A capability of the data plane: each is one BPF object, loaded and attached independently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Capability {
+    /// Every task, in one pass of the iterator.
+    Snapshot,
+    /// Forks, execs, and exits with final totals.
+    Lifetimes,
+    /// Block I/O by process and device, with latencies.
+    Block,
+    /// Block writes from the page cache credited to the process that dirtied the file.
+    WriteBack,
+    /// TCP by process from the kernel's own counters.
+    Tcp,
+    /// Payload of every socket by process: UDP too.
+    Sockets,
+    /// Run-queue latency histograms.
+    RunQueue,
+    /// CPU time counted at each switch.
+    ExactCpu,
+    /// Signals generated and delivered.
+    Signals,
+    /// Calls of library functions.
+    LibraryCalls,
+}
+
+impl Capability {
+    /// All capabilities, in the order in which `doctor` lists them.
+    pub const ALL: &[Self] = &[
+        Self::Snapshot,
+        Self::Lifetimes,
+        Self::Block,
+        Self::WriteBack,
+        Self::Tcp,
+        Self::Sockets,
+        Self::RunQueue,
+        Self::ExactCpu,
+        Self::Signals,
+        Self::LibraryCalls,
+    ];
+
+    /// Whether it is enabled only by an explicit request.
+    pub const fn opt_in(self) -> bool {
+        !matches!(self, Self::Snapshot | Self::Lifetimes | Self::Tcp)
+    }
+
+    /// Name in text output and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Snapshot => "snapshot",
+            Self::Lifetimes => "lifetimes",
+            Self::Block => "block",
+            Self::WriteBack => "write-back",
+            Self::Tcp => "tcp",
+            Self::Sockets => "sockets",
+            Self::RunQueue => "run-queue",
+            Self::ExactCpu => "exact-cpu",
+            Self::Signals => "signals",
+            Self::LibraryCalls => "library-calls",
+        }
+    }
+}
+
+/// Specification of one reading.
+#[derive(Clone, Debug, Default)]
+pub struct ReadSpec {
+    /// Whether processes are read.
+    pub processes: bool,
+    /// Only these processes; all, if absent.
+    pub pids: Option<Vec<Pid>>,
+    /// A row for each thread.
+    pub threads: bool,
+    /// Requested fields that cost extra (`Pss`, `Cmdline`, `Cgroup`, `Path`).
+    pub costly: Vec<ProcessField>,
+    /// Processes whose page tables are walked, if `Pss` is requested.
+    pub pss_of: ProcessFilter,
+    /// Load, memory, pressure and processors.
+    pub node: bool,
+    /// Disks: all, these, or none.
+    pub disks: Devices,
+    /// Interfaces: all, these, or none.
+    pub nets: Devices,
+}
+
+impl ReadSpec {
+    /// All processes, the node and its devices, without what costs extra.
+    pub fn everything() -> Self {
+        let devices = || Devices::All;
+        Self { processes: true, node: true, disks: devices(), nets: devices(), ..Self::default() }
+    }
+
+    /// Whether a field that costs extra is requested.
+    pub fn wants(&self, field: ProcessField) -> bool {
+        self.costly.contains(&field)
+    }
+}
+
+/// Selection of devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Devices {
+    /// None: not requested.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// Named devices; an unknown name becomes a note.
+    Named(Vec<Arc<str>>),
+}

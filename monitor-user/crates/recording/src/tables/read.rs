@@ -1,0 +1,238 @@
+//! Converts tables to a sample.
+//!
+//! An undefined string number is an absent text, and a row of an unknown process is skipped: the
+//! checksum was valid, so the writer was faulty, and the rest is still useful.
+
+use super::super::schema::{ColumnMap, TableKind};
+use super::super::strings::StringTable;
+use super::super::table::{ColumnRow, ColumnTable};
+use monitor_model::event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
+use monitor_model::field::{BlockField, Category, DiskField, NetField, ProcessField, Row};
+use monitor_model::histogram::Latencies;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::sample::{
+    BackendKind, Device, Instant, Node, Note, Process, ProcessParent, ProcessTexts, ProgramLoss,
+    Sample,
+};
+
+/// Decoded tables with their column map and strings.
+struct TableView<'a> {
+    map: &'a ColumnMap,
+    tables: &'a [ColumnTable],
+    strings: &'a StringTable,
+}
+
+/// Time of the sample in these tables.
+pub fn instant(map: &ColumnMap, tables: &[ColumnTable]) -> Instant {
+    TableView { map, tables, strings: &StringTable::default() }.head().0
+}
+
+/// The sample in these tables.
+pub fn sample(map: &ColumnMap, tables: &[ColumnTable], strings: &StringTable) -> Sample {
+    let view = TableView { map, tables, strings };
+    let (at, (_, head)) = view.head();
+    let [_, _, source, node, relayed] = head;
+    let source = strings.text(source);
+    Sample {
+        at,
+        backend: source.map_or(BackendKind::Unsupported, |name| BackendKind::from_name(&name)),
+        relayed: relayed != 0,
+        node: strings.text(node).unwrap_or_default(),
+        processes: view.processes(),
+        dying: view.rows(TableKind::Dying).map(|row| view.dying(row)).collect(),
+        node_stats: view.node(),
+        events: view.rows(TableKind::Event).map(|row| view.event(row)).collect(),
+        notes: view.rows(TableKind::Note).map(|row| view.note(row)).collect(),
+        lost: view.rows(TableKind::Lost).map(|row| view.program_loss(row)).collect(),
+        // Only latencies per process are recorded; sums are computed on demand.
+        ..Sample::default()
+    }
+}
+
+fn identity(pid: u64, start: u64) -> Identity {
+    Identity { pid: Pid(u32::try_from(pid).unwrap_or(u32::MAX)), start: Ns(start) }
+}
+
+fn present(mask: u128, at: usize, value: u64) -> Option<u64> {
+    (mask & (1 << at) != 0).then_some(value)
+}
+
+impl<'a> TableView<'a> {
+    fn rows(&self, kind: TableKind) -> impl Iterator<Item = ColumnRow<'a>> + use<'a> {
+        let table = self.map.table(kind).and_then(|at| self.tables.get(at));
+        table.into_iter().flat_map(ColumnTable::rows)
+    }
+
+    fn cells<const N: usize>(&self, kind: TableKind, row: ColumnRow<'_>) -> (u128, [u64; N]) {
+        self.map.cells(kind, (row.present, row.cells))
+    }
+
+    fn head(&self) -> (Instant, (u128, [u64; 5])) {
+        let row = self.rows(TableKind::Sample).next();
+        let (mask, head) = row.map_or((0, [0; 5]), |row| self.cells(TableKind::Sample, row));
+        (Instant { unix: Ns(head[0]), boot: Ns(head[1]) }, (mask, head))
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        let one =
+            |row: ColumnRow<'a>| self.process(TableKind::Process, row, (row.key[0], row.key[1]));
+        let mut all: Vec<_> = self.rows(TableKind::Process).map(one).collect();
+        self.for_each_row(TableKind::Thread, &mut all, |process, row| {
+            let thread = self.process(TableKind::Thread, row, (row.key[2], row.key[3]));
+            process.threads.push(thread);
+        });
+        self.for_each_row(TableKind::DiskUse, &mut all, |process, row| {
+            process.disks.push(self.device(TableKind::DiskUse, row, BlockField::Device));
+        });
+        self.for_each_row(TableKind::CpuTime, &mut all, |process, row| {
+            let (_, [time]) = self.cells(TableKind::CpuTime, row);
+            process.on_cpus.extend(u32::try_from(row.key[2]).map(|cpu| (cpu, Ns(time))));
+        });
+        self.for_each_row(TableKind::Latency, &mut all, |process, row| {
+            let (_, [count]) = self.cells(TableKind::Latency, row);
+            add_latency(&mut process.latencies, row.key[2], (Ns(row.key[3]), count));
+        });
+        all
+    }
+
+    /// Passes each row of a table to its process; both are in the same order.
+    fn for_each_row(
+        &self,
+        kind: TableKind,
+        processes: &mut [Process],
+        mut give: impl FnMut(&mut Process, ColumnRow<'a>),
+    ) {
+        let mut at = 0;
+        for row in self.rows(kind) {
+            let id = identity(row.key[0], row.key[1]);
+            while processes.get(at).is_some_and(|it| it.id != id) {
+                at += 1;
+            }
+            let Some(process) = processes.get_mut(at) else { return };
+            give(process, row);
+        }
+    }
+
+    fn process(&self, kind: TableKind, row: ColumnRow<'a>, (pid, start): (u64, u64)) -> Process {
+        const N: usize = ProcessField::COUNT;
+        let (mask, cells) = self.cells::<{ N + 3 }>(kind, row);
+        let mut slots = [0; N];
+        slots.copy_from_slice(&cells[..N]);
+        let text = |field: ProcessField| {
+            let number = present(mask, field.index(), slots[field.index()])?;
+            self.strings.text(number)
+        };
+        let mut comm = [0; 16];
+        let name = self.strings.bytes(slots[ProcessField::Comm.index()]).unwrap_or_default();
+        comm.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        let text = ProcessTexts {
+            cmdline: text(ProcessField::Cmdline),
+            path: text(ProcessField::Path),
+            cgroup: text(ProcessField::Cgroup),
+            user: text(ProcessField::User),
+            job: text(ProcessField::Job),
+            rank: None,
+            origin: None,
+        };
+        let parent = present(mask, N, cells[N]);
+        Process {
+            id: identity(pid, start),
+            parent: parent.map(|pid| identity(pid, cells[N + 1])),
+            row: row_of(mask, slots),
+            comm,
+            text,
+            readable_by_owner: cells[N + 2] != 0,
+            ..Process::default()
+        }
+    }
+
+    fn node(&self) -> Option<Node> {
+        let row = self.rows(TableKind::Node).next()?;
+        let (mask, cells) = self.cells(TableKind::Node, row);
+        let cpu = |row: ColumnRow<'a>| {
+            let (mask, cells) = self.cells(TableKind::Cpu, row);
+            Some((u32::try_from(row.key[0]).ok()?, Row::from_slots(mask, cells)))
+        };
+        let disk = |row| self.device(TableKind::Disk, row, DiskField::Device);
+        let net = |row| self.device(TableKind::Net, row, NetField::Interface);
+        Some(Node {
+            row: Row::from_slots(mask, cells),
+            cpus: self.rows(TableKind::Cpu).filter_map(cpu).collect(),
+            disks: self.rows(TableKind::Disk).map(disk).collect(),
+            nets: self.rows(TableKind::Net).map(net).collect(),
+        })
+    }
+
+    fn device<F: Category, const N: usize>(
+        &self,
+        kind: TableKind,
+        row: ColumnRow<'_>,
+        name: F,
+    ) -> Device<Row<F, N>> {
+        let (mask, cells) = self.cells::<N>(kind, row);
+        let text = self.strings.text(cells[name.index()]).unwrap_or_default();
+        Device { name: text, row: row_of(mask, cells) }
+    }
+
+    fn dying(&self, row: ColumnRow<'_>) -> ProcessParent {
+        let (mask, [pid, start]) = self.cells(TableKind::Dying, row);
+        let parent = present(mask, 0, pid).map(|pid| identity(pid, start));
+        ProcessParent { id: identity(row.key[0], row.key[1]), parent }
+    }
+
+    fn note(&self, row: ColumnRow<'_>) -> Note {
+        let (_, [text, partial]) = self.cells(TableKind::Note, row);
+        let text = self.strings.text(text).unwrap_or_default().to_string();
+        Note { text, partial: partial != 0 }
+    }
+
+    fn program_loss(&self, row: ColumnRow<'_>) -> ProgramLoss {
+        let (_, [program, ring_full, table_full]) = self.cells(TableKind::Lost, row);
+        let program = self.strings.text(program).unwrap_or_default().to_string();
+        ProgramLoss { program: program.into(), ring_full, table_full }
+    }
+
+    fn event(&self, row: ColumnRow<'_>) -> SampleEvent {
+        let (mask, [at, pid, start, delivered, number, code, thread, sender, began, outcome]) =
+            self.cells(TableKind::Event, row);
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let code = i32::try_from(code.cast_signed()).unwrap_or(0);
+        let thread = present(mask, 6, thread).map(|it| identity(it, 0).pid);
+        let signal = Signal { number, code, thread };
+        let sender = present(mask, 7, sender).map(|it| identity(it, began));
+        let what = match delivered != 0 {
+            true => SampleEventKind::SignalDelivered { signal },
+            false => {
+                SampleEventKind::SignalGenerated { signal, sender, outcome: outcome_of(outcome) }
+            }
+        };
+        SampleEvent { at: Ns(at), target: identity(pid, start), kind: what }
+    }
+}
+
+/// The numbers of a row; texts are stored elsewhere.
+fn row_of<F: Category, const N: usize>(mask: u128, cells: [u64; N]) -> Row<F, N> {
+    let mut row = Row::from_slots(mask, cells);
+    row.clear_texts();
+    row
+}
+
+fn add_latency(of: &mut Latencies, what: u64, (from, count): (Ns, u64)) {
+    let histogram = match what {
+        0 => &mut of.block_read,
+        1 => &mut of.block_write,
+        2 => &mut of.run_queue,
+        _ => return,
+    };
+    histogram.get_or_insert_default().record_many(from, count);
+}
+
+fn outcome_of(number: u64) -> SignalOutcome {
+    match number {
+        0 => SignalOutcome::Queued,
+        1 => SignalOutcome::Ignored,
+        2 => SignalOutcome::AlreadyPending,
+        3 => SignalOutcome::Overflowed,
+        _ => SignalOutcome::Stripped,
+    }
+}

@@ -1,0 +1,88 @@
+//! The consumers of a reading: a monitor, an accounting, a scrape, the flight recorder.
+//!
+//! In: a reading. Out: the output of the consumer. Each consumer says what must be read for it.
+
+use super::child_usage::ChildUsage;
+use super::flight_consumer::FlightConsumer;
+use super::scrape::MetricsConsumer;
+use super::view::{Output, Reading, View};
+use monitor_backend::Backend;
+use monitor_model::credentials::ProcessFilter;
+use monitor_model::id::{Identity, Pid};
+use monitor_model::read_spec::ReadSpec;
+use monitor_model::sample::Process;
+use monitor_model::status::Refusal;
+use monitor_sys::pidfd::PidFd;
+
+/// A consumer of readings.
+pub enum Consumer {
+    /// A monitor.
+    View(Box<View>),
+    /// An accounting of the children of a process.
+    ChildUsage(Box<ChildUsage>),
+    /// A scrape of metrics.
+    Scrape(Box<MetricsConsumer>),
+    /// The flight recorder, which takes all fields.
+    FlightRecorder(Box<FlightConsumer>),
+}
+
+impl Consumer {
+    /// What must be read for it.
+    pub fn read_spec(&self) -> &ReadSpec {
+        match self {
+            Self::View(view) => view.read_spec(),
+            Self::ChildUsage(usage) => usage.read_spec(),
+            Self::Scrape(scrape) => scrape.read_spec(),
+            Self::FlightRecorder(flight) => flight.read_spec(),
+        }
+    }
+
+    /// Consumes a reading.
+    ///
+    /// # Errors
+    /// If the reading has no target of the consumer, or its output cannot be made.
+    pub fn consume(
+        &mut self,
+        reading: &Reading<'_>,
+        backend: &mut dyn Backend,
+    ) -> Result<Output, Refusal> {
+        match self {
+            Self::View(view) => view.consume(reading, backend),
+            Self::ChildUsage(usage) => usage.consume(reading),
+            Self::Scrape(scrape) => scrape.consume(reading, backend),
+            Self::FlightRecorder(flight) => Ok(flight.consume(reading, backend)),
+        }
+    }
+
+    /// The processes that suffice for it; `None` if it needs all.
+    pub fn sufficient_pids(&self) -> Option<Vec<Pid>> {
+        match self {
+            Self::View(view) => view.sufficient_pids(),
+            Self::ChildUsage(_) | Self::Scrape(_) | Self::FlightRecorder(_) => None,
+        }
+    }
+
+    /// The processes whose page tables are read for it.
+    pub fn pss_filter(&self) -> ProcessFilter {
+        match self {
+            Self::View(view) => view.pss_filter(),
+            Self::Scrape(scrape) => scrape.pss_filter(),
+            Self::ChildUsage(_) | Self::FlightRecorder(_) => ProcessFilter::default(),
+        }
+    }
+
+    /// Whether all its processes are in the list.
+    pub fn finds_all(&self, processes: &[Process]) -> bool {
+        match self {
+            Self::View(view) => view.finds_all(processes),
+            Self::ChildUsage(_) | Self::Scrape(_) | Self::FlightRecorder(_) => true,
+        }
+    }
+
+    /// Opens a pidfd for each living target.
+    pub fn open_pidfds(&mut self, hold: &mut dyn FnMut(Identity) -> Option<PidFd>) {
+        if let Self::View(view) = self {
+            view.open_pidfds(hold);
+        }
+    }
+}

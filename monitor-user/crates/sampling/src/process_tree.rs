@@ -1,0 +1,317 @@
+//! The usage of a process and all its descendants, ended ones included, each counted once.
+//!
+//! In: samples, in order, and the root. Out: totals, totals by command name, and the living
+//! members. Membership follows the process that forked, not the current parent, so a daemon that
+//! detached itself still belongs. Needs no clock and reads nothing.
+
+use super::parents::{ParentIndex, WAITED_FOR};
+use monitor_model::field::process::ProcessRow;
+use monitor_model::field::{Category, ProcessField, Role};
+use monitor_model::histogram::Latencies;
+use monitor_model::id::{Identity, Pid};
+use monitor_model::sample::{Process, ProcessParent};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Maximum number of members: each is kept until the end, so that its children are known.
+const MAX_MEMBERS: usize = 1 << 20;
+
+/// A process tree: the root and all its descendants.
+pub struct ProcessTree {
+    root: Pid,
+    /// All members so far; the root is among them after its first sample.
+    members: HashSet<Identity>,
+    /// The same by process id, for children whose fork was not observed.
+    parents: ParentIndex,
+    /// The last sample of members that have not ended.
+    living: HashMap<Identity, Process>,
+    /// Usage of ended members.
+    ended: TreeUsage,
+    /// Whether the root's exit record has arrived, or it vanished.
+    root_ended: bool,
+    /// Number of ended members whose exit record has not arrived.
+    awaited: usize,
+    /// Number of members that vanished without an exit record.
+    lost: u64,
+    /// Whether the limit was reached.
+    full: bool,
+}
+
+/// The usage of a set of processes.
+#[derive(Clone, Debug, Default)]
+pub struct TreeUsage {
+    /// Sums of counters; the peak resident size is the maximum of any process.
+    pub row: ProcessRow,
+    /// Sums of the latency histograms.
+    pub latencies: Latencies,
+    /// Number of processes and sums by command name.
+    pub commands: BTreeMap<String, (u64, ProcessRow)>,
+}
+
+impl TreeUsage {
+    fn add(&mut self, process: &Process, waited_inside: bool) {
+        add_row(&mut self.row, process, waited_inside);
+        self.latencies.merge(&process.latencies);
+        let (count, row) = self.commands.entry(process.comm().into_owned()).or_default();
+        *count += 1;
+        add_row(row, process, waited_inside);
+    }
+}
+
+fn add_row(sum: &mut ProcessRow, process: &Process, waited_inside: bool) {
+    for field in ProcessField::all() {
+        let Some(value) = process.row.get(field) else { continue };
+        if field == ProcessField::PeakRss {
+            sum.set(field, value.max(sum.get(field).unwrap_or(0)));
+        } else if field.field().role == Role::Counter {
+            let again = waited_inside && WAITED_FOR.contains(&field);
+            sum.add(field, if again { 0 } else { value });
+        }
+    }
+}
+
+impl ProcessTree {
+    /// The tree of the process that has this id now.
+    pub fn from_root_pid(root: Pid) -> Self {
+        Self {
+            root,
+            members: HashSet::new(),
+            parents: ParentIndex::default(),
+            living: HashMap::new(),
+            ended: TreeUsage::default(),
+            root_ended: false,
+            awaited: 0,
+            lost: 0,
+            full: false,
+        }
+    }
+
+    /// The tree of a known process.
+    pub fn from_root(root: Identity) -> Self {
+        let mut tree = Self::from_root_pid(root.pid);
+        tree.members.insert(root);
+        tree.parents.insert(root);
+        tree
+    }
+
+    /// Adds a sample of all processes of the node, with the exited ones that have no record yet.
+    pub fn learn(&mut self, processes: &[Process], dying: &[ProcessParent]) {
+        self.adopt(processes);
+        let mut before = std::mem::take(&mut self.living);
+        for process in processes {
+            if !self.members.contains(&process.id) {
+                continue;
+            }
+            before.remove(&process.id);
+            if process.ended() {
+                self.close(process);
+            } else {
+                self.living.insert(process.id, process.clone());
+            }
+        }
+        self.count_awaited(dying);
+        // Their last samples count until the records arrive.
+        self.living.extend(dying.iter().filter_map(|it| before.remove_entry(&it.id)));
+        for process in before.into_values() {
+            self.lost += 1;
+            self.close(&process);
+        }
+    }
+
+    /// Adds the final usage of a member.
+    fn close(&mut self, process: &Process) {
+        let inside = self.waited_inside(process);
+        self.ended.add(process, inside);
+        self.root_ended |= process.id.pid == self.root;
+    }
+
+    /// Counts the members among the exited processes without a record.
+    fn count_awaited(&mut self, dying: &[ProcessParent]) {
+        let relatives = |it: &&ProcessParent| {
+            // A root that was never sampled has no known parent.
+            it.id.pid == self.root
+                || self.members.contains(&it.id)
+                || it.parent.is_some_and(|it| self.members.contains(&it))
+        };
+        self.awaited = dying.iter().filter(relatives).count();
+    }
+
+    /// Finds new members. A child may precede its parent in the list, so this repeats until none is
+    /// found.
+    fn adopt(&mut self, processes: &[Process]) {
+        let mut candidates: Vec<_> =
+            processes.iter().filter(|it| !self.members.contains(&it.id)).collect();
+        loop {
+            let before = candidates.len();
+            candidates.retain(|process| {
+                let belongs = self.belongs(process);
+                if belongs && self.members.len() >= MAX_MEMBERS {
+                    self.full = true;
+                } else if belongs {
+                    self.members.insert(process.id);
+                    self.parents.insert(process.id);
+                }
+                !belongs
+            });
+            if candidates.len() == before {
+                return;
+            }
+        }
+    }
+
+    fn belongs(&self, process: &Process) -> bool {
+        if process.id.pid == self.root && self.members.is_empty() {
+            return true;
+        }
+        match process.parent {
+            Some(parent) => self.members.contains(&parent),
+            None => self.parents.parent(process).is_some(),
+        }
+    }
+
+    /// Whether its usage has been added to a member's own counters already.
+    fn waited_inside(&self, process: &Process) -> bool {
+        process.ended() && self.parents.parent(process).is_some()
+    }
+
+    /// Whether a process is or was a member.
+    pub fn has(&self, id: Identity) -> bool {
+        self.members.contains(&id)
+    }
+
+    /// Number of members so far, the root included.
+    pub fn started(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Members that had not ended at the last sample.
+    pub fn living(&self) -> impl Iterator<Item = &Process> {
+        self.living.values()
+    }
+
+    /// Whether the root's exit record has arrived.
+    pub const fn root_ended(&self) -> bool {
+        self.root_ended
+    }
+
+    /// Number of ended members whose exit record has not arrived.
+    pub const fn awaited(&self) -> usize {
+        self.awaited
+    }
+
+    /// Number of members that vanished without an exit record; their last samples are in the
+    /// totals.
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether there were more descendants than the limit; the totals lack the others.
+    pub const fn full(&self) -> bool {
+        self.full
+    }
+
+    /// Whether the totals are final for now: the root has not ended, or its exit record and those
+    /// of all ended members have arrived.
+    pub fn settled(&self) -> bool {
+        self.awaited == 0 && (self.root_ended || self.living.keys().any(|it| it.pid == self.root))
+    }
+
+    /// The usage of all members until now.
+    pub fn usage(&self) -> TreeUsage {
+        let mut used = self.ended.clone();
+        for process in self.living.values() {
+            used.add(process, false);
+        }
+        used
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_model::id::Ns;
+
+    fn id(pid: u32) -> Identity {
+        Identity { pid: Pid(pid), start: Ns(u64::from(pid) * 10) }
+    }
+
+    fn process(pid: u32, parent: u32, cpu: u64) -> Process {
+        let mut it = Process { id: id(pid), parent: Some(id(parent)), ..Process::default() };
+        it.row.set(ProcessField::Ppid, u64::from(parent));
+        it.row.set(ProcessField::CpuTime, cpu);
+        it.row.set(ProcessField::ReadBytes, cpu);
+        it
+    }
+
+    fn ended(pid: u32, parent: u32, waiter: u32, cpu: u64) -> Process {
+        let mut it = process(pid, parent, cpu);
+        it.row.set(ProcessField::Ended, 1);
+        it.row.set(ProcessField::Ppid, u64::from(waiter));
+        it
+    }
+
+    fn learn(tree: &mut ProcessTree, mut processes: Vec<Process>) {
+        processes.sort_by_key(|it| it.id);
+        tree.learn(&processes, &[]);
+    }
+
+    #[track_caller]
+    fn check(tree: &ProcessTree, cpu: u64, read: u64) {
+        let row = tree.usage().row;
+        assert_eq!(row.get(ProcessField::CpuTime), Some(cpu), "cpu");
+        assert_eq!(row.get(ProcessField::ReadBytes), Some(read), "read");
+    }
+
+    #[test]
+    fn a_grandchild_before_its_parent_in_the_list_belongs() {
+        let mut tree = ProcessTree::from_root_pid(Pid(100));
+        learn(&mut tree, vec![process(50, 60, 1), process(60, 100, 2), process(100, 1, 4)]);
+        assert_eq!(tree.started(), 3);
+        check(&tree, 7, 7);
+    }
+
+    #[test]
+    fn io_of_a_waited_for_child_is_counted_once() {
+        let mut tree = ProcessTree::from_root_pid(Pid(100));
+        learn(&mut tree, vec![process(100, 1, 0), process(101, 100, 5)]);
+        // The kernel has added the child's 5 bytes to its parent, which read 2 itself.
+        learn(&mut tree, vec![ended(100, 1, 1, 7), ended(101, 100, 100, 5)]);
+        check(&tree, 12, 7);
+    }
+
+    #[test]
+    fn a_daemon_waited_for_by_another_process_is_counted() {
+        let mut tree = ProcessTree::from_root_pid(Pid(100));
+        learn(&mut tree, vec![ended(100, 1, 1, 2), ended(101, 100, 1, 5)]);
+        check(&tree, 7, 7);
+        assert!(tree.root_ended());
+    }
+
+    #[test]
+    fn a_reused_parent_pid_makes_no_member() {
+        let mut tree = ProcessTree::from_root_pid(Pid(100));
+        learn(&mut tree, vec![ended(100, 1, 1, 2)]);
+        let mut unrelated = process(200, 100, 9);
+        unrelated.parent = Some(Identity { pid: Pid(100), start: Ns(5_000) });
+        learn(&mut tree, vec![unrelated]);
+        assert_eq!(tree.started(), 1);
+    }
+
+    #[test]
+    fn a_known_root_is_not_another_process_with_its_pid() {
+        let mut tree = ProcessTree::from_root(id(100));
+        let mut other = process(100, 1, 9);
+        other.id.start = Ns(1);
+        learn(&mut tree, vec![other, process(100, 1, 3), process(101, 100, 4)]);
+        assert_eq!(tree.started(), 2);
+        check(&tree, 7, 7);
+    }
+
+    #[test]
+    fn a_vanished_process_counts_with_its_last_sample() {
+        let mut tree = ProcessTree::from_root_pid(Pid(100));
+        learn(&mut tree, vec![process(100, 1, 3)]);
+        learn(&mut tree, vec![]);
+        assert_eq!((tree.lost(), tree.started()), (1, 1));
+        check(&tree, 3, 3);
+    }
+}

@@ -1,0 +1,249 @@
+//! Views that share readings of canned processes: groups, ranks, events.
+
+use super::exit_log::ExitLog;
+use super::job_index::JobIndex;
+use super::plan::Plan;
+use super::target::Namespaces as _;
+use super::view::{Reading, View};
+use super::visibility::Visibility;
+use monitor_backend::Backend;
+use monitor_backends::canned::Canned;
+use monitor_model::credentials::Credentials;
+use monitor_model::field::{FieldValue, GroupField, ProcessField};
+use monitor_model::group::Grouped;
+use monitor_model::rates::Rates;
+use monitor_model::read_spec::ReadSpec;
+use monitor_model::request::{MonitorRequest, RankTarget, Target};
+use monitor_protocol::decode;
+
+const MS: u64 = 1_000_000;
+
+/// A canned backend, and what all views share.
+struct World {
+    backend: Canned,
+    exit_log: ExitLog,
+    job_index: JobIndex,
+}
+
+impl World {
+    fn new(script: &str) -> Self {
+        let backend = Canned::scripted(script).expect("a script");
+        Self { backend, exit_log: ExitLog::default(), job_index: JobIndex::default() }
+    }
+
+    /// Takes one reading, a second after the previous one, for these views.
+    fn read<const N: usize>(&mut self, mut views: [&mut View; N]) -> [Rates; N] {
+        let costly = views.iter().flat_map(|it| it.read_spec().costly.clone()).collect();
+        let want = ReadSpec { processes: true, costly, ..ReadSpec::default() };
+        let mut sample = self.backend.read(&want).expect("a sample");
+        self.job_index.learn(&mut sample, &want, &mut self.backend);
+        self.exit_log.take_from(&mut sample);
+        let (sample, exit_log, namespaces) = (&sample, &self.exit_log, &self.job_index);
+        let reading = Reading { sample, node: None, exit_log, namespaces, shed: &[] };
+        views.each_mut().map(|view| {
+            let output = view.consume(&reading, &mut self.backend).expect("a target exists");
+            let json = String::from_utf8(output.bytes).expect("text");
+            decode::rates(&json).expect("an object")
+        })
+    }
+}
+
+fn grouped(by: &str, visibility: Visibility) -> View {
+    let fields = Some(vec!["cpu_ns".into(), "cpu_percent".into(), "read_bytes".into()]);
+    let request = MonitorRequest { group_by: Some(by.into()), fields, ..MonitorRequest::default() };
+    View::new(Plan::from_request(&request).expect("a plan"), visibility)
+}
+
+fn ranks(rank: Option<u32>, visibility: Visibility) -> View {
+    let targets = vec![Target::Rank(RankTarget { namespace: "job".into(), rank })];
+    let fields = Some(vec!["ended".into()]);
+    let request = MonitorRequest { targets, fields, ..MonitorRequest::default() };
+    View::new(Plan::from_request(&request).expect("a plan"), visibility)
+}
+
+/// Name, living, ended and CPU time of each group.
+fn rows(grouped: &Grouped) -> Vec<(&str, u64, u64, u64)> {
+    let groups = grouped.groups.iter().map(|it| {
+        let head = |field| it.head.get(field).expect("a group has these fields");
+        let cpu = it.row.get(ProcessField::CpuTime).expect("it was read");
+        (&*it.name, head(GroupField::Processes), head(GroupField::Ended), cpu)
+    });
+    groups.collect()
+}
+
+fn groups(rates: &Rates) -> &Grouped {
+    rates.groups.as_ref().expect("groups were requested")
+}
+
+/// Process ids, and whether each has ended.
+fn pids(rates: &Rates) -> Vec<(u32, bool)> {
+    rates.sample.processes.iter().map(|it| (it.id.pid.0, it.ended())).collect()
+}
+
+#[test]
+fn totals_do_not_depend_on_the_period_and_include_all_exits() {
+    let mut world = World::new(
+        "process 7 comm=a cpu_ns=0 cpu_ns/s=100ms
+         at 1s process 8 comm=b ppid=7 cpu_ns=5ms
+         at 2s end 8 cpu_ns=30ms
+         at 3s process 9 comm=b ppid=7 cpu_ns=1ms
+         at 3s end 9 cpu_ns=2ms",
+    );
+    let (mut fast, mut slow) = (grouped("comm", Visibility::All), grouped("comm", Visibility::All));
+    let [first, _] = world.read([&mut fast, &mut slow]);
+    assert_eq!(rows(groups(&first)), [("a", 1, 0, 0)]);
+    let [second] = world.read([&mut fast]);
+    assert_eq!(rows(groups(&second)), [("a", 1, 0, 100 * MS), ("b", 1, 0, 5 * MS)]);
+    let percent = groups(&second).groups[0].row.value(ProcessField::CpuPercent);
+    assert_eq!(percent, Some(FieldValue::Float(10.0)));
+    let [third] = world.read([&mut fast]);
+    assert_eq!(rows(groups(&third))[1], ("b", 0, 1, 30 * MS));
+    let _fourth = world.read([&mut fast]);
+    let last = world.read([&mut fast, &mut slow]);
+    for rates in &last {
+        assert_eq!(rows(groups(rates)), [("a", 1, 0, 400 * MS), ("b", 0, 2, 32 * MS)]);
+    }
+}
+
+#[test]
+fn a_finished_group_is_reported_once_more() {
+    let mut world = World::new("process 7 comm=a\nprocess 8 comm=b\nat 1s end 8 cpu_ns=3ms");
+    let request = MonitorRequest {
+        group_by: Some("comm".into()),
+        keep_ns: Some(1_000 * MS),
+        fields: Some(vec!["cpu_ns".into()]),
+        ..MonitorRequest::default()
+    };
+    let mut view = View::new(Plan::from_request(&request).expect("a plan"), Visibility::All);
+    let _there = world.read([&mut view]);
+    let [ended] = world.read([&mut view]);
+    assert!(groups(&ended).finished.is_empty());
+    let [finished] = world.read([&mut view]);
+    assert_eq!(groups(&finished).groups.len(), 1);
+    assert_eq!(&*groups(&finished).finished[0].name, "b");
+    let [after] = world.read([&mut view]);
+    assert!(groups(&after).finished.is_empty());
+}
+
+#[test]
+fn top_limits_the_number_of_groups() {
+    let mut world = World::new("process 7 comm=a cpu_ns=1ms\nprocess 8 comm=b cpu_ns=2ms");
+    let request = MonitorRequest {
+        group_by: Some("comm".into()),
+        sort: Some("cpu_ns".into()),
+        top: Some(1),
+        ..MonitorRequest::default()
+    };
+    let mut view = View::new(Plan::from_request(&request).expect("a plan"), Visibility::All);
+    let [rates] = world.read([&mut view]);
+    assert_eq!(rows(groups(&rates)), [("b", 1, 0, 2 * MS)]);
+}
+
+#[test]
+fn groups_of_a_user_include_only_public_fields_of_others() {
+    let mut world = World::new(
+        "process 7 uid=1000 gid=1000 cpu_ns=1ms read_bytes=1 $PMIX_NAMESPACE=own $PMIX_RANK=0
+         process 8 uid=1001 cpu_ns=2ms read_bytes=2 $PMIX_NAMESPACE=secret $PMIX_RANK=0
+         process 9 uid=1001 cpu_ns=4ms read_bytes=4 cgroup=/system.slice/ssh.service",
+    );
+    let mut view = grouped("job", Visibility::OwnInFull(Credentials { uid: 1000, gid: 1000 }));
+    let [rates] = world.read([&mut view]);
+    let want =
+        [("(none)", 1, 0, 2 * MS), ("mpi:own", 1, 0, MS), ("unit:ssh.service", 1, 0, 4 * MS)];
+    assert_eq!(rows(groups(&rates)), want);
+    let read: Vec<_> =
+        groups(&rates).groups.iter().map(|it| it.row.get(ProcessField::ReadBytes)).collect();
+    assert_eq!(read, [None, Some(1), None]);
+}
+
+#[test]
+fn ranks_come_from_the_environment_late_ones_join_and_a_reused_pid_does_not() {
+    let mut world = World::new(
+        "process 7 $PMIX_NAMESPACE=job $PMIX_RANK=0
+         process 8 $PMIX_NAMESPACE=job $PMIX_RANK=1
+         process 10 $PMIX_NAMESPACE=other $PMIX_RANK=0
+         at 1s process 9 $PMIX_NAMESPACE=job $PMIX_RANK=2
+         at 2s end 8
+         at 3s process 8 comm=new",
+    );
+    let (mut all, mut one) = (ranks(None, Visibility::All), ranks(Some(1), Visibility::All));
+    let [all_ranks, one_rank] = world.read([&mut all, &mut one]);
+    assert_eq!(pids(&all_ranks), [(7, false), (8, false)]);
+    assert_eq!(pids(&one_rank), [(8, false)]);
+    let [all_ranks] = world.read([&mut all]);
+    assert_eq!(pids(&all_ranks), [(7, false), (8, false), (9, false)]);
+    let [all_ranks, one_rank] = world.read([&mut all, &mut one]);
+    assert_eq!(pids(&all_ranks), [(7, false), (8, true), (9, false)]);
+    assert_eq!(pids(&one_rank), [(8, true)]);
+    let [all_ranks, one_rank] = world.read([&mut all, &mut one]);
+    assert_eq!(pids(&all_ranks), [(7, false), (9, false)]);
+    assert_eq!(pids(&one_rank), []);
+}
+
+#[test]
+fn a_user_finds_only_own_ranks() {
+    let mut world = World::new(
+        "process 7 uid=1000 gid=1000 $PMIX_NAMESPACE=job $PMIX_RANK=0
+         process 8 uid=1001 $PMIX_NAMESPACE=job $PMIX_RANK=1",
+    );
+    let mut view = ranks(None, Visibility::OwnInFull(Credentials { uid: 1000, gid: 1000 }));
+    let [rates] = world.read([&mut view]);
+    assert_eq!(pids(&rates), [(7, false)]);
+}
+
+#[test]
+fn the_environment_is_read_only_if_the_job_is_requested() {
+    let mut world = World::new("process 7 $PMIX_NAMESPACE=job $PMIX_RANK=0");
+    let view = |field: &str| {
+        let request =
+            MonitorRequest { fields: Some(vec![field.into()]), ..MonitorRequest::default() };
+        View::new(Plan::from_request(&request).expect("a plan"), Visibility::All)
+    };
+    let job = RankTarget { namespace: "job".into(), rank: Some(0) };
+    let [rates] = world.read([&mut view("cpu_ns")]);
+    assert_eq!(rates.sample.processes[0].text.job, None);
+    assert!(world.job_index.processes(&job).is_empty());
+    let [rates] = world.read([&mut view("job")]);
+    assert_eq!(rates.sample.processes[0].text.job.as_deref(), Some("mpi:job"));
+    assert_eq!(world.job_index.processes(&job).len(), 1);
+}
+
+#[test]
+fn a_process_between_two_samples_counts_for_the_job_of_its_parent() {
+    let mut world = World::new(
+        "process 7 cpu_ns=1ms $PMIX_NAMESPACE=job $PMIX_RANK=0
+         at 1s process 8 ppid=7 cpu_ns=1ms
+         at 2s end 8 cpu_ns=6ms",
+    );
+    let mut jobs = grouped("job", Visibility::All);
+    let plain = MonitorRequest { fields: Some(vec!["cpu_ns".into()]), ..MonitorRequest::default() };
+    let mut plain = View::new(Plan::from_request(&plain).expect("a plan"), Visibility::All);
+    let _first = world.read([&mut jobs, &mut plain]);
+    for _ in 0..3 {
+        let _meanwhile = world.read([&mut plain]);
+    }
+    let [rates] = world.read([&mut jobs]);
+    assert_eq!(rows(groups(&rates)), [("mpi:job", 1, 1, 7 * MS)]);
+}
+
+#[test]
+fn signals_of_a_process_are_shown_only_to_its_user_and_root() {
+    let mut world = World::new(
+        "process 7 uid=1000 gid=1000\nprocess 8 uid=1001 gid=1001
+         at 1s signal 7 10\nat 1s signal 8 12",
+    );
+    let request = MonitorRequest {
+        capabilities: vec!["signals".into()],
+        fields: Some(vec!["pid".into()]),
+        ..MonitorRequest::default()
+    };
+    let view = |visibility| View::new(Plan::from_request(&request).expect("a plan"), visibility);
+    let mut user = view(Visibility::OwnInFull(Credentials { uid: 1000, gid: 1000 }));
+    let mut root = view(Visibility::All);
+    let _first = world.read([&mut user, &mut root]);
+    let targets = world.read([&mut user, &mut root]).map(|rates| {
+        let targets = rates.sample.events.iter().map(|it| it.target.pid.0);
+        targets.collect::<Vec<_>>()
+    });
+    assert_eq!(targets, [vec![7], vec![7, 8]]);
+}

@@ -1,0 +1,169 @@
+//! The daemon's own status, its budget and its configuration.
+//!
+//! In: results of the sampler thread, ticks, SIGHUP. Out: answers to `status` and `doctor`, the
+//! capabilities to attach, the status line of systemd.
+
+use super::config::{FlightConfig, LoadedConfig};
+use super::sampler::{SamplerJob, SamplerResult};
+use super::systemd::{self, WatchdogTick};
+use super::{DaemonLoop, reload, with_file_owner};
+use crate::policy::Policy;
+use monitor_model::id::Ns;
+use monitor_model::read_spec::Capability;
+use monitor_model::scope::Scope;
+use monitor_model::status::Refusal;
+use monitor_monitors::MonitorInput;
+use monitor_protocol::Conn;
+use monitor_protocol::call::Tag;
+use monitor_protocol::status::DaemonStatus;
+use monitor_sampling::{budget, capability_deps};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl DaemonLoop {
+    pub(super) fn sampler_result(&mut self, result: SamplerResult) -> Option<MonitorInput> {
+        match result {
+            SamplerResult::Read(monitors) => return Some(MonitorInput::ReadingDone(monitors)),
+            SamplerResult::Ended(keys) => return Some(MonitorInput::TargetsEnded(keys)),
+            SamplerResult::Claimed(settled) => return Some(MonitorInput::ClaimsSettled(settled)),
+            SamplerResult::Ranks(ranks) => self.announce(ranks),
+            SamplerResult::Scraped(access, encoding, result) => {
+                self.finish_scrape((access, encoding), &result);
+            }
+            SamplerResult::FlightChunk(to, tag, chunk) => self.clients.reply(to, &tag, chunk),
+            SamplerResult::Doctor(report) => {
+                for (to, tag) in std::mem::take(&mut self.waiting_for_doctor) {
+                    self.clients.reply(to, &tag, Ok::<_, Refusal>(&report));
+                }
+            }
+            SamplerResult::Usage(probes) => {
+                self.watchdog.reader_answered();
+                let change = self.usage.update(probes, &self.requested_capabilities());
+                if let Some(change) = change {
+                    self.log_budget_change(change);
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn watchdog_tick(&mut self, tick: WatchdogTick) -> Option<MonitorInput> {
+        if let WatchdogTick::ReadUsage { count_run_time } = tick {
+            self.send_job(SamplerJob::ReadUsage { count_run_time });
+        }
+        None
+    }
+
+    /// Requests a doctor report. Calls that arrive while one is made get the same report.
+    pub(super) fn doctor(&mut self, to: Conn, tag: Tag) {
+        if self.waiting_for_doctor.is_empty() {
+            self.send_job(SamplerJob::Doctor);
+        }
+        self.waiting_for_doctor.push((to, tag));
+    }
+
+    fn log_budget_change(&self, change: budget::BudgetChange) {
+        let budget = self.usage.status().budget;
+        let (share, used) = (budget.share, budget.used.unwrap_or_default());
+        match change {
+            budget::BudgetChange::Shed(it) => {
+                tracing::warn!(share, used, "over the budget: {} is given up", it.name());
+            }
+            budget::BudgetChange::Resume(it) => {
+                tracing::info!(share, used, "within the budget: {} is back", it.name());
+            }
+            budget::BudgetChange::Exhausted => {
+                tracing::warn!(share, used, "over the budget, and nothing is left to give up");
+            }
+        }
+        systemd::status(&self.status_line());
+    }
+
+    /// The capabilities to attach: those requested and not given up.
+    pub(super) fn needed_capabilities(&self) -> Vec<Capability> {
+        let shed = self.usage.shed();
+        let mut all = self.requested_capabilities();
+        all.retain(|it| !shed.iter().any(|(shed, _)| shed == it));
+        all
+    }
+
+    /// The requested capabilities: those without cost always, the others if a client needs them.
+    fn requested_capabilities(&self) -> Vec<Capability> {
+        let mut all = capability_deps::capabilities(Scope::Processes, &[], &[]);
+        all.extend(self.cluster.engine().capabilities());
+        all.extend(self.exposed_capabilities());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    pub(super) fn reload(&mut self) -> Option<MonitorInput> {
+        systemd::reloading();
+        match (self.settings.reload)() {
+            Ok(loaded) => self.apply(loaded),
+            Err(error) => {
+                error.lines().for_each(|line| tracing::error!("{line}"));
+                tracing::error!("the configuration stays as it was");
+            }
+        }
+        systemd::ready(&self.status_line());
+        None
+    }
+
+    /// Turns the flight recorder on or off.
+    pub(super) fn configure_flight(&self, config: FlightConfig) {
+        self.flight_enabled.store(config.keep > Ns(0), Ordering::Relaxed);
+        self.send_job(SamplerJob::ConfigureFlight(config));
+    }
+
+    fn apply(&mut self, loaded: LoadedConfig) {
+        let reload::ConfigChange { config, need_restart } =
+            reload::change(&self.settings.loaded.config, loaded.config);
+        need_restart.iter().for_each(|line| tracing::warn!("{line}"));
+        let policy = Policy { hidden: self.settings.hidden, grants: config.grants.clone() };
+        self.cluster.set_limits(with_file_owner(config.limits));
+        self.clients.set_policy(config.connections, policy);
+        self.configure_flight(config.flight);
+        self.usage.set_limits(config.budget);
+        self.request_thread.configure(config.diag.clone());
+        // The same metrics keep their consumer, so that their counters go on.
+        if *self.exposed != config.exposed {
+            self.exposed = Arc::new(config.exposed.clone());
+        }
+        (self.settings.log)(config.log);
+        self.settings.loaded = LoadedConfig { config, ..loaded };
+        tracing::info!("the configuration was read again");
+    }
+
+    /// The daemon's own numbers.
+    pub(super) fn daemon_status(&self) -> DaemonStatus {
+        let mut refused = BTreeMap::new();
+        for (kind, n) in self.cluster.engine().refused().iter().chain(self.clients.refused()) {
+            *refused.entry((*kind).to_owned()).or_default() += n;
+        }
+        let config = self.settings.loaded.path.as_ref();
+        DaemonStatus {
+            node: self.settings.node.name.clone(),
+            config: config.map(|path| path.display().to_string()),
+            connections: self.clients.len() as u64,
+            monitors: self.cluster.engine().len() as u64,
+            queue_bytes: self.clients.queued() as u64,
+            dropped: self.clients.dropped(),
+            refused,
+            http: self.http.status(),
+            otlp: self.http.pushed(),
+            ..self.usage.status()
+        }
+    }
+
+    /// One line for `systemctl status`.
+    pub(super) fn status_line(&self) -> String {
+        let shed = self.usage.status().budget.shed;
+        let endpoint = &self.settings.endpoint;
+        match shed.is_empty() {
+            true => format!("serving on {endpoint}"),
+            false => format!("serving on {endpoint}; given up: {}", shed.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Dispatch of the outputs of the monitor engine: to a client, to the sampler thread or to another
+//! node.
+
+use super::DaemonLoop;
+use super::sampler::{DueReads, SamplerJob};
+use monitor_cluster::ClusterOutput;
+use monitor_cluster::bus::BusMessage;
+use monitor_cluster::message::{Message, RequestMessage};
+use monitor_model::id::Ns;
+use monitor_model::request::RankTarget;
+use monitor_monitors::{Answer, MonitorInput, MonitorOutput, ReadRequest, ServiceQuery};
+use monitor_omis::Node;
+use monitor_sys::clock;
+
+impl DaemonLoop {
+    /// Passes an input to the cluster, and dispatches the outputs.
+    pub(super) fn input(&mut self, input: MonitorInput) {
+        if let (MonitorInput::Called { .. }, Some(bus)) = (&input, &self.bus) {
+            self.cluster.set_nodes(bus.others());
+        }
+        let now = self.now();
+        let outputs = self.cluster.input(now, input);
+        self.dispatch(outputs);
+    }
+
+    /// The boot time now. Sets both clocks of the cluster, because the realtime clock may jump.
+    fn now(&mut self) -> Ns {
+        let now = clock::now();
+        self.cluster.set_clock(now);
+        now.boot
+    }
+
+    /// Sends the needed capabilities to the sampler thread if they changed, before the read that
+    /// needs them.
+    fn update_attached(&mut self) {
+        let needed = self.needed_capabilities();
+        if needed != self.attached {
+            self.attached.clone_from(&needed);
+            self.send_job(SamplerJob::SetNeeded(needed));
+        }
+    }
+
+    /// Handles a message of another node.
+    pub(super) fn receive(&mut self, (from, message): BusMessage) -> Option<MonitorInput> {
+        let message = match message {
+            Message::Request { message } => {
+                self.update_members();
+                let number = self.members.iter().find(|it| it.name == from).map(|it| it.node);
+                if let Some(number) = number {
+                    self.request_thread.remote_message(number, message);
+                }
+                return None;
+            }
+            other => other,
+        };
+        let now = self.now();
+        let outputs = self.cluster.receive(now, &from, message);
+        self.dispatch(outputs);
+        None
+    }
+
+    /// Sends the nodes of the cluster to the request thread, if they changed.
+    pub(super) fn update_members(&mut self) {
+        let Some(bus) = &self.bus else { return };
+        let mut members: Vec<_> = bus.others().iter().map(super::cluster_member).collect();
+        members.push(super::cluster_member(&self.settings.node));
+        members.sort_by_key(|it| it.node);
+        if members != self.members {
+            self.members.clone_from(&members);
+            self.request_thread.set_members(members);
+        }
+    }
+
+    /// Sends a message of the request thread to another node.
+    pub(super) fn send_outgoing(&mut self, to: Node, message: RequestMessage) {
+        let name = self.members.iter().find(|it| it.node == to).map(|it| it.name.clone());
+        if let (Some(name), Some(bus)) = (name, &mut self.bus) {
+            // If the node cannot be reached, the request engine reports that at its deadline.
+            let _ = bus.send(&name, Message::Request { message });
+        }
+    }
+
+    /// Announces the ranks of this node to the other nodes.
+    pub(super) fn announce(&mut self, ranks: Vec<RankTarget>) {
+        let own = self.cluster.set_ranks(ranks);
+        if let Some(bus) = &mut self.bus {
+            bus.announce(own);
+        }
+    }
+
+    fn dispatch(&mut self, outputs: Vec<ClusterOutput>) {
+        self.update_attached();
+        for output in outputs {
+            match output {
+                ClusterOutput::Local(output) => self.deliver(output),
+                ClusterOutput::Send { to, message } => self.send_to(&to, message),
+            }
+        }
+    }
+
+    fn send_to(&mut self, to: &str, message: Message) {
+        let Some(bus) = &mut self.bus else { return };
+        if let Err(returned) = bus.send(to, message) {
+            let outputs = self.cluster.unreachable(clock::boot(), to, &returned);
+            self.dispatch(outputs);
+        }
+    }
+
+    fn deliver(&mut self, output: MonitorOutput) {
+        match output {
+            MonitorOutput::Reply { to, tag, answer } => {
+                if let Ok(Answer::Sample { event, .. }) = &answer {
+                    self.usage.count_sample(Ns(event.late_ns));
+                }
+                self.clients.reply(to, &tag, answer);
+            }
+            MonitorOutput::Event { to, event } => {
+                if event.sample.is_some() {
+                    self.usage.count_sample(Ns(event.late_ns));
+                }
+                self.clients.event(to, event);
+            }
+            MonitorOutput::Read(monitors) => self.read(monitors),
+            MonitorOutput::StatFile(file) => self.files.start(file),
+            MonitorOutput::CheckClaims(claims) => self.send_job(SamplerJob::Claims(claims)),
+            MonitorOutput::Query { to, tag, query: ServiceQuery::Service } => {
+                self.clients.reply(to, &tag, Ok(self.daemon_status()));
+            }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::Rules } => {
+                if let Some(viewer) = self.clients.viewer(to) {
+                    self.request_thread.list_rules(viewer, tag);
+                }
+            }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::Probes } => self.doctor(to, tag),
+            MonitorOutput::Query { to, tag, query: ServiceQuery::Flight(part) } => {
+                self.send_job(SamplerJob::ExportFlight { to, tag, part });
+            }
+        }
+    }
+
+    fn read(&mut self, monitors: Vec<ReadRequest>) {
+        self.usage.count_reading();
+        let shed = self.usage.shed();
+        self.send_job(SamplerJob::Read(DueReads { monitors, shed }));
+    }
+
+    /// Sends a job to the sampler thread.
+    pub(super) fn send_job(&self, job: SamplerJob) {
+        // The thread lives as long as the loop.
+        let _ = self.sampler.jobs.send(job);
+    }
+}

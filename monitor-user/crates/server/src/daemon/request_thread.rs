@@ -1,0 +1,336 @@
+//! The request thread: requests of the request language in, reply lines out.
+//!
+//! It owns the request engine of this node and the platform, and waits for lines, events and
+//! deadlines. It never waits for the sampler thread, because actions on an event must run within
+//! microseconds. Reply lines go directly into the outboxes of their connections.
+
+use super::drop_notices::DropNotices;
+use super::loopback::LoopbackMonitors;
+use crate::line::Line;
+use crate::outbox::Outbox;
+use monitor_backends::select::BackendChoice;
+use monitor_cluster::message::RequestMessage;
+use monitor_cluster::request::{ClusterRequests, RequestOutput};
+use monitor_event::right::Tool;
+use monitor_model::id::Ns;
+use monitor_omis::{Dialect, Node};
+use monitor_platform::Happenings;
+use monitor_platform::live::Live;
+use monitor_platform::live::recorder::Service;
+use monitor_protocol::Conn;
+use monitor_protocol::call::Tag;
+use monitor_protocol::reply;
+use monitor_sampling::visibility::Visibility;
+use monitor_services::context::ClusterMember;
+use monitor_services::diag::DiagSettings;
+use monitor_services::requests::{EngineInput, RequestLimits};
+use monitor_sys::clock;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Bytes of lines that may wait for the thread; beyond that, connections are not read.
+const QUEUE_BYTES: usize = 8 << 20;
+/// How soon a drop notice is tried again.
+const RETRY_PAUSE: Ns = Ns(100_000_000);
+
+/// A message from the loop to the thread.
+enum RequestJob {
+    Opened(Tool, Arc<Outbox>),
+    Request(Conn, Line),
+    Closed(Conn),
+    Members(Vec<ClusterMember>),
+    RemoteMessage(Node, RequestMessage),
+    Diag(DiagSettings),
+    Rules(Viewer, Tag),
+}
+
+/// A client that lists the rules.
+pub struct Viewer {
+    /// Where the answer goes.
+    pub outbox: Arc<Outbox>,
+    /// The client's user.
+    pub uid: u32,
+    /// Which processes the client may see.
+    pub visibility: Visibility,
+}
+
+/// What the platform needs of the rest of the daemon.
+pub struct PlatformLinks {
+    /// The socket and the flight recorder.
+    pub service: Service,
+    /// The monitors.
+    pub monitors: LoopbackMonitors,
+}
+
+impl PlatformLinks {
+    fn platform(&self, choice: BackendChoice) -> Live {
+        Live::of(choice, self.service.clone()).with(Box::new(self.monitors.clone()))
+    }
+}
+
+/// A message to another node.
+pub type Outgoing = (Node, RequestMessage);
+
+/// The handle of the request thread.
+pub struct RequestThread {
+    jobs: Option<Sender<RequestJob>>,
+    waker: Arc<OwnedFd>,
+    queue_room: Arc<QueueRoom>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The bytes that wait for the thread, and a notification when they fall below the limit.
+#[derive(Default)]
+struct QueueRoom {
+    bytes: AtomicUsize,
+    freed: Notify,
+}
+
+impl RequestThread {
+    /// Starts the thread; `choice` is the backend that its services read processes with.
+    pub fn start(
+        own: ClusterMember,
+        (choice, links): (BackendChoice, PlatformLinks),
+        outgoing: UnboundedSender<Outgoing>,
+    ) -> io::Result<Self> {
+        let (jobs, queue) = channel();
+        let waker = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let queue_room = Arc::new(QueueRoom::default());
+        let request_loop = RequestLoop {
+            queue,
+            waker: Arc::clone(&waker),
+            queue_room: Arc::clone(&queue_room),
+            requests: ClusterRequests::single_node(own, RequestLimits::default()),
+            outgoing,
+            platform: links.platform(choice),
+            choice,
+            links,
+            outboxes: HashMap::new(),
+            drop_notices: DropNotices::default(),
+        };
+        let builder = std::thread::Builder::new().name("requests".into());
+        let thread = builder.spawn(|| request_loop.run())?;
+        Ok(Self { jobs: Some(jobs), waker, queue_room, thread: Some(thread) })
+    }
+
+    /// Opens the session of a connection, before its first request.
+    pub fn open_session(&self, tool: Tool, outbox: Arc<Outbox>) {
+        self.send(RequestJob::Opened(tool, outbox));
+    }
+
+    /// Queues a request of a connection; false if the thread has ended.
+    pub fn send_request(&self, conn: Conn, line: Line) -> bool {
+        self.queue_room.bytes.fetch_add(line.len(), Ordering::Relaxed);
+        self.send(RequestJob::Request(conn, line))
+    }
+
+    /// Closes the session of a connection.
+    pub fn close_session(&self, conn: Conn) {
+        self.send(RequestJob::Closed(conn));
+    }
+
+    /// Sets the nodes of the cluster.
+    pub fn set_members(&self, members: Vec<ClusterMember>) {
+        self.send(RequestJob::Members(members));
+    }
+
+    /// Sends a client the list of rules.
+    pub fn list_rules(&self, viewer: Viewer, tag: Tag) {
+        self.send(RequestJob::Rules(viewer, tag));
+    }
+
+    /// Sets the configured thresholds of diagnostic events.
+    pub fn configure(&self, settings: DiagSettings) {
+        self.send(RequestJob::Diag(settings));
+    }
+
+    /// Passes on a message of another node.
+    pub fn remote_message(&self, from: Node, message: RequestMessage) {
+        self.send(RequestJob::RemoteMessage(from, message));
+    }
+
+    /// Whether more requests may be queued.
+    pub fn has_room(&self) -> bool {
+        self.queue_room.bytes.load(Ordering::Relaxed) < QUEUE_BYTES
+    }
+
+    /// Waits until more requests may be queued.
+    pub async fn wait_for_room(&self) {
+        while !self.has_room() {
+            self.queue_room.freed.notified().await;
+        }
+    }
+
+    /// Ends the thread, which releases what its sessions hold.
+    pub fn stop(&mut self) {
+        self.jobs = None;
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been logged.
+            let _ = thread.join();
+        }
+    }
+
+    fn send(&self, job: RequestJob) -> bool {
+        let is_sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        self.wake();
+        is_sent
+    }
+
+    fn wake(&self) {
+        // The counter cannot overflow: the thread reads and resets it at each wakeup.
+        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Drop for RequestThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The loop of the request thread.
+struct RequestLoop {
+    queue: Receiver<RequestJob>,
+    waker: Arc<OwnedFd>,
+    queue_room: Arc<QueueRoom>,
+    requests: ClusterRequests,
+    outgoing: UnboundedSender<Outgoing>,
+    platform: Live,
+    choice: BackendChoice,
+    links: PlatformLinks,
+    outboxes: HashMap<Conn, Arc<Outbox>>,
+    drop_notices: DropNotices,
+}
+
+impl RequestLoop {
+    fn run(mut self) {
+        loop {
+            match self.queue.try_recv() {
+                Ok(job) => self.job(job),
+                Err(TryRecvError::Empty) => self.wait(),
+                Err(TryRecvError::Disconnected) => return self.close_all(),
+            }
+        }
+    }
+
+    fn job(&mut self, job: RequestJob) {
+        match job {
+            RequestJob::Opened(tool, outbox) => {
+                self.outboxes.insert(tool.session.conn, outbox);
+                self.input(EngineInput::Opened(tool, Dialect::Extended));
+            }
+            RequestJob::Request(conn, line) => {
+                if self.queue_room.bytes.fetch_sub(line.len(), Ordering::Relaxed) >= QUEUE_BYTES {
+                    self.queue_room.freed.notify_one();
+                }
+                self.input(EngineInput::ClientLine(conn, line.to_vec()));
+            }
+            RequestJob::Closed(conn) => self.session_closed(conn),
+            RequestJob::Rules(viewer, tag) => self.reply_rules(&viewer, &tag),
+            RequestJob::Members(members) => self.input(EngineInput::Members(members)),
+            RequestJob::Diag(settings) => self.input(EngineInput::Diagnoses(settings)),
+            RequestJob::RemoteMessage(from, message) => {
+                let now = clock::boot();
+                let outputs = self.requests.receive(now, (from, message), &mut self.platform);
+                self.dispatch(outputs);
+            }
+        }
+    }
+
+    /// Answers with the client's own rules, or all if the client may see all processes.
+    fn reply_rules(&mut self, viewer: &Viewer, tag: &Tag) {
+        let is_shown = |it: &Tool| viewer.visibility == Visibility::All || it.uid == viewer.uid;
+        let rules = self.requests.rules(is_shown, &mut self.platform);
+        viewer.outbox.reply(reply::result_line(tag, rules));
+    }
+
+    fn session_closed(&mut self, conn: Conn) {
+        self.input(EngineInput::Closed(conn));
+        self.outboxes.remove(&conn);
+        self.drop_notices.forget(conn);
+        if self.requests.n_sessions() == 0 {
+            // Without sessions, the backend and its probes are not needed.
+            self.platform = self.links.platform(self.choice);
+        }
+    }
+
+    /// Closes all sessions, before the thread ends.
+    fn close_all(mut self) {
+        let all: Vec<Conn> = self.outboxes.keys().copied().collect();
+        for conn in all {
+            self.session_closed(conn);
+        }
+    }
+
+    /// Waits for a job, an event of the platform or a deadline.
+    fn wait(&mut self) {
+        let due = [self.requests.due(), self.platform.due(), self.drop_notices.due(RETRY_PAUSE)];
+        let due = due.into_iter().flatten().min();
+        let left = due.map(|due| due.since(clock::boot()));
+        let left = left.and_then(|left| Timespec::try_from(Duration::from_nanos(left.0)).ok());
+        let mut fds = vec![PollFd::new(&*self.waker, PollFlags::IN)];
+        let wakes = self.platform.wakes().into_iter();
+        fds.extend(wakes.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        // If a signal interrupts it, `poll` below finds nothing, and the loop waits again.
+        let _ = poll(&mut fds, left.as_ref());
+        let is_woken = fds[1..].iter().any(|fd| !fd.revents().is_empty());
+        drop(fds);
+        let _ = rustix::io::read(&self.waker, &mut [0_u8; 8]);
+        self.poll(is_woken);
+    }
+
+    fn poll(&mut self, is_woken: bool) {
+        let now = clock::boot();
+        if is_woken || self.platform.due().is_some_and(|due| due <= now) {
+            let events = self.platform.happened(now);
+            if !events.is_empty() {
+                self.input(EngineInput::Events(events));
+            }
+        }
+        if self.requests.due().is_some_and(|due| due <= now) {
+            self.input(EngineInput::Tick);
+        }
+        self.drop_notices.retry(now, &self.outboxes);
+    }
+
+    fn input(&mut self, input: EngineInput) {
+        let outputs = self.requests.input(clock::boot(), input, &mut self.platform);
+        self.dispatch(outputs);
+    }
+
+    fn dispatch(&mut self, outputs: Vec<RequestOutput>) {
+        for output in outputs {
+            match output {
+                RequestOutput::Reply(conn, line) => {
+                    if let Some(outbox) = self.outboxes.get(&conn) {
+                        outbox.reply(with_newline(line));
+                    }
+                }
+                RequestOutput::Notice(conn, line) => {
+                    if let Some(outbox) = self.outboxes.get(&conn) {
+                        self.drop_notices.send(conn, outbox, with_newline(line), clock::boot());
+                    }
+                }
+                // Fails only if the daemon is shutting down.
+                RequestOutput::Send(to, message) => drop(self.outgoing.send((to, message))),
+            }
+        }
+    }
+}
+
+fn with_newline(line: String) -> Vec<u8> {
+    let mut line = line.into_bytes();
+    line.push(b'\n');
+    line
+}

@@ -1,0 +1,208 @@
+//! The context that a service's function gets besides its parameters.
+//!
+//! It resolves the processes that a parameter names, and checks that they are in the scope of the
+//! session and that the caller has the right that the specification demands.
+
+use super::engine_api::EngineApi;
+use super::outcome::{Completion, Outcome, PendingCall, list_result};
+use super::session::Session;
+use monitor_event::outcome::ProcessResults;
+use monitor_event::outcome::{ActionReport, CallResult, Refusal};
+use monitor_event::right::Right;
+use monitor_event::thread::Target;
+use monitor_event::thread::Ticket;
+use monitor_model::id::{Identity, Ns};
+use monitor_model::sample::Process;
+use monitor_omis::object::{Object, Objects};
+use monitor_omis::token::TokenKind;
+use monitor_omis::{Node, Status, Token, Value};
+use monitor_platform::{Act, By, Ground};
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterMember {
+    /// Its number.
+    pub node: Node,
+    /// Its name.
+    pub name: String,
+}
+
+/// The context of a call.
+pub struct CallContext<'c> {
+    /// Time of the call on `CLOCK_BOOTTIME`.
+    pub now: Ns,
+    /// This node.
+    pub node: Node,
+    /// All nodes, ascending.
+    pub members: &'c [ClusterMember],
+    /// The session of the calling tool.
+    pub session: &'c mut Session,
+    /// The platform: processes, actions and events of this node.
+    pub platform: &'c mut dyn Ground,
+    /// The engine: stored requests, user events, instruments.
+    pub engine: &'c mut dyn EngineApi,
+    /// The right that the specification demands.
+    pub right: Right,
+    /// Number of the action that the call may start.
+    pub ticket: Ticket,
+    /// The thread that is held for the event whose action this is.
+    pub held: Option<Target>,
+}
+
+/// The processes that a parameter names: those to act on, and why the others are refused.
+#[derive(Debug, Default)]
+pub struct ResolvedTargets {
+    /// The processes to act on, as they are now.
+    pub served: Vec<Process>,
+    /// The others, as the caller named them, with the refusal.
+    pub failed: Vec<(Value, Refusal)>,
+}
+
+impl CallContext<'_> {
+    /// The processes of a list; all attached ones if it is empty.
+    ///
+    /// # Errors
+    /// If the processes cannot be read.
+    pub fn processes(&mut self, list: &Value) -> Result<ResolvedTargets, Refusal> {
+        let mut chosen = ResolvedTargets::default();
+        let claims = self.resolve(list, &mut chosen);
+        let pids: Vec<_> = claims.iter().map(|(_, id)| id.pid).collect();
+        let mut seen = self.platform.look(&pids)?.into_iter().peekable();
+        for (named, id) in claims {
+            while seen.next_if(|it| it.id.pid < id.pid).is_some() {}
+            let it = seen.next_if(|it| it.id.pid == id.pid);
+            match self.session.admit(id, it, self.right) {
+                Ok(it) => chosen.served.push(it),
+                // "All attached processes" does not include those that have ended.
+                Err(why) if named.is_none() && why.status == Status::GONE => {}
+                Err(why) => chosen.failed.push((named.unwrap_or_else(|| self.number(id)), why)),
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// The process that a parameter names.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn process(&mut self, named: &Value) -> Result<Process, Refusal> {
+        let chosen = self.processes(&Value::List(vec![named.clone()]))?;
+        let failed = chosen.failed.into_iter().next();
+        chosen.served.into_iter().next().ok_or_else(|| match failed {
+            Some((_, why)) => why,
+            None => Refusal::new(Status::NO_SUCH_OBJECT, "no process is named"),
+        })
+    }
+
+    /// The number of a process in this session.
+    pub fn number(&mut self, id: Identity) -> Value {
+        Value::from(self.session.numbers.assign(id))
+    }
+
+    /// Does an action to the processes of a list; the outcome is there when all are done.
+    pub fn act_on(&mut self, list: &Value, act: &Act, then: Completion) -> Outcome {
+        let chosen = match self.processes(list) {
+            Ok(chosen) => chosen,
+            Err(refusal) => return CallResult::from(refusal).into(),
+        };
+        let ids: Vec<Identity> = chosen.served.iter().map(|it| it.id).collect();
+        if ids.is_empty() {
+            return self.list_result(&chosen.failed, 0).into();
+        }
+        let failed = chosen.failed;
+        match self.start_action(act, &ids) {
+            Some(each) => then(self, ActionReport { by_process: each, failed }).into(),
+            None => Outcome::Pending(PendingCall { then, failed }),
+        }
+    }
+
+    /// Starts an action for the calling tool, on these processes or on none. Returns its results if
+    /// it is done at once.
+    pub fn start_action(&mut self, act: &Act, on: &[Identity]) -> Option<ProcessResults> {
+        let by = By { ticket: self.ticket, tool: &self.session.tool, held: self.held };
+        self.platform.act(by, act, on)
+    }
+
+    /// The result for a list of which `n_served` processes were acted on.
+    pub fn list_result(&self, failed: &[(Value, Refusal)], n_served: usize) -> CallResult {
+        list_result(failed, n_served, self.session.dialect)
+    }
+
+    /// The result of an action that returns its status alone.
+    pub fn acknowledge(&mut self, report: ActionReport) -> CallResult {
+        let mut failed = report.failed;
+        let mut n_served = 0;
+        for (id, result) in report.by_process {
+            match result {
+                Ok(_) => n_served += 1,
+                Err(why) => failed.push((self.number(id), why)),
+            }
+        }
+        self.list_result(&failed, n_served)
+    }
+
+    /// The processes that a list names, ascending by pid; without a name where the list means all
+    /// attached ones.
+    fn resolve(
+        &mut self,
+        list: &Value,
+        chosen: &mut ResolvedTargets,
+    ) -> Vec<(Option<Value>, Identity)> {
+        let mut claims = Vec::new();
+        let mut all = |session: &Session| {
+            claims.extend(session.scope.members().map(|id| (None, id)));
+        };
+        match Objects::from_value(list) {
+            Some(Objects::Only(objects)) => {
+                for object in objects {
+                    self.resolve_object(object, &mut claims, chosen);
+                }
+            }
+            Some(Objects::All) | None => all(self.session),
+        }
+        claims.sort_by_key(|(_, id)| *id);
+        claims.dedup_by_key(|(_, id)| *id);
+        claims
+    }
+
+    fn resolve_object(
+        &mut self,
+        object: Object,
+        claims: &mut Vec<(Option<Value>, Identity)>,
+        chosen: &mut ResolvedTargets,
+    ) {
+        let (named, number) = match object {
+            Object::Token(Token { kind: TokenKind::Node, .. }) => {
+                return claims.extend(self.session.scope.members().map(|id| (None, id)));
+            }
+            Object::Token(token) => (Value::Token(token), Some(token.serial)),
+            Object::Number(number) => (Value::Integer(number), number.get()),
+        };
+        let found =
+            number.ok_or_else(|| self.no_such_process(&named)).and_then(|number| {
+                match self.session.numbers.find(number) {
+                    Some(id) => Ok(id),
+                    None => Err(self.why_unknown(number, &named)),
+                }
+            });
+        match found {
+            Ok(id) => claims.push((Some(named), id)),
+            Err(why) => chosen.failed.push((named, why)),
+        }
+    }
+
+    /// Why a number does not name a process of this session.
+    fn why_unknown(&mut self, number: u64, named: &Value) -> Refusal {
+        let pid = u32::try_from(number).ok().map(monitor_model::id::Pid);
+        let there = pid.and_then(|pid| self.platform.look(&[pid]).ok()?.into_iter().next());
+        match there.filter(|it| self.session.tool.visibility.shows(it)) {
+            Some(it) => self.session.not_attached(&it, named),
+            None => self.no_such_process(named),
+        }
+    }
+
+    fn no_such_process(&self, named: &Value) -> Refusal {
+        let text = format!("no process {named} on node {}", self.node.0);
+        Refusal::new(Status::NO_SUCH_OBJECT, text)
+    }
+}

@@ -1,0 +1,53 @@
+//! The engine API for services: stored requests, user events, external services, instruments.
+//!
+//! The request engine implements it (`requests/session_api.rs`); services name objects by number.
+
+use super::counter::InstrumentRegistry;
+use super::diag::DiagCounters;
+use super::external_service::ExternalService;
+use monitor_event::ExecutionPlace;
+use monitor_event::outcome::{CallResult, Refusal};
+use monitor_event::right::SessionId;
+use monitor_event::thread::Ticket;
+use monitor_omis::{RequestId, Value};
+
+/// The stored requests and the user events of one session on one node.
+pub trait EngineApi {
+    /// Enables a stored request: it runs when its event occurs.
+    fn enable(&mut self, id: RequestId) -> Result<(), Refusal>;
+    /// Disables a stored request; actions that run already are finished.
+    fn disable(&mut self, id: RequestId) -> Result<(), Refusal>;
+    /// Deletes a stored request.
+    fn delete(&mut self, id: RequestId) -> Result<(), Refusal>;
+    /// Where each of its actions runs, in their order.
+    fn execution_places(&self, id: RequestId) -> Result<Vec<ExecutionPlace>, Refusal>;
+    /// Defines a user event.
+    fn define_event(&mut self, number: i64) -> Result<(), Refusal>;
+    /// Deletes a user event and every request that waits for it.
+    fn destroy_event(&mut self, number: i64) -> Result<(), Refusal>;
+    /// Whether a user event of this number is defined.
+    fn has_event(&self, number: i64) -> bool;
+    /// Raises a user event; requests that wait for it run after the action list that raised it.
+    fn raise(&mut self, number: i64, params: &[Value]) -> Result<(), Refusal>;
+    /// Defines a service by name, parameter names and body.
+    fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal>;
+    /// The prefixes of the available extensions.
+    fn prefixes(&self) -> Vec<String>;
+    /// Registers external services of a tool.
+    fn register_services(
+        &mut self,
+        owner: (SessionId, u32),
+        prefix: String,
+        services: Vec<ExternalService>,
+    ) -> Result<(), Refusal>;
+    /// The external services that this user can call.
+    fn external_services(&self, uid: u32) -> Vec<ExternalService>;
+    /// Replies to a call of an external service of this tool.
+    fn reply_external(&mut self, call: Ticket, done: CallResult) -> Result<(), Refusal>;
+    /// The instruments of the node.
+    fn instruments(&self) -> &InstrumentRegistry;
+    /// The instruments of the node, to be changed.
+    fn instruments_mut(&mut self) -> &mut InstrumentRegistry;
+    /// The unusual events of the node.
+    fn diag_counters(&mut self) -> &mut DiagCounters;
+}

@@ -1,0 +1,51 @@
+//! `new_process` and `process_terminated`.
+
+use super::process_filter;
+use crate::context::CallContext;
+use crate::spec::{Handler, ResultSpec, ServiceSpec};
+use monitor_event::node_event::{EventFilter, EventKind, ProcessSelector};
+use monitor_event::outcome::Refusal;
+use monitor_event::right::Right;
+use monitor_omis::Value;
+use monitor_omis::param_type::{Param, ParamType};
+
+const TID: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
+
+/// The services.
+pub const SERVICES: &[ServiceSpec] = &[
+    ServiceSpec {
+        name: "new_process",
+        results: &[TID],
+        right: Right::Observe,
+        help: "Occurs when a process joins the attached ones: a child of one of them, or one \
+               that matches an attachment by cgroup or command name.",
+        examples: &["process 7\nattach 7\n> 10 [0] new_process(): 11 [0] print([$1])\n\
+                     < 10 [0] new_process(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1ms process 8 ppid=7\n< 11 [0] print(0,[8])"],
+        handler: Handler::Event(new_process),
+        ..ServiceSpec::BASE
+    },
+    ServiceSpec {
+        name: "process_terminated",
+        params: &[Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) }],
+        results: &[TID, ResultSpec { name: "code", kind: "integer" }],
+        right: Right::Observe,
+        help: "Occurs when one of the processes has ended. `$2` is its exit code, or 128 and the \
+               number of the signal that ended it, or -1 if unknown; it is an extension.",
+        examples: &[
+            "process 7\nattach 7\n> 10 [0] process_terminated([7]): 11 [0] print([$1,$2])\n\
+                     < 10 [0] process_terminated(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1ms end 7 exit_code=3\n< 11 [0] print(0,[7,3])",
+        ],
+        handler: Handler::Event(|ctx, args| process_filter(ctx, &args[0], EventKind::Ended, None)),
+        ..ServiceSpec::BASE
+    },
+];
+
+fn new_process(_: &mut CallContext<'_>, _: &[Value]) -> Result<EventFilter, Refusal> {
+    Ok(EventFilter {
+        kind: EventKind::Created,
+        processes: ProcessSelector::Attached,
+        predicate: None,
+    })
+}

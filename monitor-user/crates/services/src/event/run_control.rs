@@ -1,0 +1,148 @@
+//! Run control: `breakpoint`, `step`, `next`, `finish`, `call_procedure`.
+//!
+//! The thread is held until the actions have been executed, or for two seconds. Except for a
+//! breakpoint, a command is started once, when its request is enabled: to start it again, disable
+//! and enable the request.
+
+use crate::context::CallContext;
+use crate::spec;
+use crate::spec::{Handler, ResultSpec, ServiceSpec};
+use monitor_event::node_event::{EventFilter, EventKind, ProcessSelector};
+use monitor_event::outcome::Refusal;
+use monitor_event::right::Right;
+use monitor_event::thread::Argument;
+use monitor_event::thread::{RunControl, RunControlRequest};
+use monitor_omis::param_type::{Param, ParamType};
+use monitor_omis::{Status, Value};
+
+const TID: Param = Param { name: "tid", param_type: ParamType::Process };
+const ADDR: Param = Param { name: "addr", param_type: ParamType::Integer };
+/// Names the parameter in the message about an invalid one.
+const ADDRESS: &str = "address";
+const TID_RESULT: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
+const THREAD_EVENT: ServiceSpec =
+    ServiceSpec { results: &[TID_RESULT], right: Right::Control, ..ServiceSpec::BASE };
+
+/// The services.
+pub const SERVICES: &[ServiceSpec] = &[
+    ServiceSpec {
+        name: "breakpoint",
+        params: &[
+            Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) },
+            ADDR,
+        ],
+        help: "Occurs when a thread of one of the processes reaches the address, before it \
+               executes the instruction there. Enabling it is refused if no instruction begins \
+               there.",
+        examples: &["process 7\nattach 7\n> 10 [0] breakpoint([7],4096): 11 [0] print([$1,$pc])\n\
+                     < 10 [0] breakpoint(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1ms process 7 nice=1\n< 11 [0] print(0,[7,4096])"],
+        handler: Handler::Event(breakpoint),
+        ..THREAD_EVENT
+    },
+    ServiceSpec {
+        name: "step",
+        params: &[TID],
+        help: "Makes the thread execute one machine instruction, also in a stopped process, and \
+               occurs when it is done.",
+        examples: &["process 7\nattach 7\n> 10 [0] step(7): 11 [0] print([$1,$pc])\n\
+                     < 10 [0] step(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1ms process 7 nice=1\n< 11 [0] print(0,[7,17])"],
+        handler: Handler::Event(|ctx, args| for_thread(ctx, &args[0], RunControl::Step)),
+        ..THREAD_EVENT
+    },
+    ServiceSpec {
+        name: "next",
+        params: &[TID],
+        help: "Like `step`, but steps over a call of a procedure.",
+        examples: &["process 7\nattach 7\n> 10 [0] next(7): 11 [0] print([$1])\n\
+                     < 10 [0] next(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1ms process 7 nice=1\n< 11 [0] print(0,[7])"],
+        handler: Handler::Event(|ctx, args| for_thread(ctx, &args[0], RunControl::Next)),
+        ..THREAD_EVENT
+    },
+    ServiceSpec {
+        name: "finish",
+        params: &[TID],
+        results: &[TID_RESULT, ResultSpec { name: "result", kind: "integer" }],
+        help: "Makes the thread run until its current procedure has returned, and occurs then. \
+               `$2` is the integer that was returned, an extension.",
+        examples: &["process 7\nattach 7\n> 10 [0] finish(7): 11 [0] print([$1,$2])\n\
+                     < 10 [0] finish(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1ms process 7 nice=1\n< 11 [0] print(0,[7,0])"],
+        handler: Handler::Event(|ctx, args| for_thread(ctx, &args[0], RunControl::Finish)),
+        ..THREAD_EVENT
+    },
+    ServiceSpec {
+        name: "call_procedure",
+        params: &[
+            TID,
+            ADDR,
+            Param { name: "params", param_type: ParamType::Many(&ParamType::Any) },
+        ],
+        results: &[
+            TID_RESULT,
+            ResultSpec { name: "integer", kind: "integer" },
+            ResultSpec { name: "float", kind: "floating" },
+        ],
+        help: "Makes the thread call the procedure at the address, and occurs when that has \
+               returned; the thread is then as it was before. `$2` and `$3` are the returned \
+               value, as an integer and as a floating point number. Strings and binaries are \
+               copied into the memory of the process. A call that fails or does not return \
+               within 5 s is abandoned.",
+        examples: &["process 7\nattach 7\n> 10 [0] call_procedure(7,4096,1,\"a\",2.5): \
+                     11 [0] print([$1,$2,$3])\n< 10 [0] call_procedure(0)\n> 12 [0] enable(10)\n\
+                     < 12 [0] enable(0)\nat 1ms process 7 nice=1\n< 11 [0] print(0,[7,3,0.0])"],
+        handler: Handler::Event(call),
+        ..THREAD_EVENT
+    },
+];
+
+fn breakpoint(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
+    let command = RunControl::Break(spec::integer(&args[1], ADDRESS)?);
+    run_control(ctx, &args[0], command)
+}
+
+fn call(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
+    let values = args[2].list().unwrap_or_default();
+    let arguments = values.iter().map(argument).collect::<Result<_, _>>()?;
+    let command = RunControl::Call(spec::integer(&args[1], ADDRESS)?, arguments);
+    for_thread(ctx, &args[0], command)
+}
+
+fn for_thread(
+    ctx: &mut CallContext<'_>,
+    tid: &Value,
+    command: RunControl,
+) -> Result<EventFilter, Refusal> {
+    run_control(ctx, &Value::List(vec![tid.clone()]), command)
+}
+
+fn run_control(
+    ctx: &mut CallContext<'_>,
+    list: &Value,
+    command: RunControl,
+) -> Result<EventFilter, Refusal> {
+    let chosen = ctx.processes(list)?;
+    if let Some((_, why)) = chosen.failed.into_iter().next() {
+        return Err(why);
+    }
+    let on: Vec<_> = chosen.served.iter().map(|it| it.id).collect();
+    let whose = ProcessSelector::Listed(on.iter().copied().collect());
+    let sent =
+        RunControlRequest { ticket: ctx.ticket, tool: ctx.session.tool, processes: on, command };
+    Ok(EventFilter { kind: EventKind::RunControl(sent), processes: whose, predicate: None })
+}
+
+fn argument(value: &Value) -> Result<Argument, Refusal> {
+    match value {
+        Value::Integer(_) => spec::word(value).map(Argument::Integer),
+        Value::Float(number) => Ok(Argument::Float(number.0)),
+        Value::Text(text) => Ok(Argument::Bytes(text.as_bytes().to_vec())),
+        Value::Binary(bytes) => Ok(Argument::Bytes(bytes.as_bytes().to_vec())),
+        Value::Token(_) | Value::List(_) => {
+            let text = format!("{} cannot be passed to a procedure", value.kind());
+            Err(Refusal::new(Status::TYPE, text))
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Event dispatch: runs the stored requests that wait for an event, and updates scopes.
+//!
+//! In: platform events. Out: executions and notices to tools. Requests run in the order of their
+//! definition. A request whose event exceeds the rate limit is disabled, and its tool notified.
+
+use super::bind_vars::EventBindings;
+use super::compile::ActionIndex;
+use super::packet::ClientReply;
+use super::program::MAX_SILENT_RUNS;
+use super::session::SessionState;
+use super::session_api::RaisedEvent;
+use super::stored::StoredRequest;
+use super::{RequestEngine, Turn, reply_id};
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::{EventParam, Refusal};
+use monitor_event::right::SessionId;
+use monitor_model::id::{Identity, Ns};
+use monitor_model::sample::Process;
+use monitor_omis::{Answer, Reply, RequestId, Status, Value};
+use monitor_platform::{Happening, RuleKey};
+use std::collections::BTreeSet;
+
+impl RequestEngine {
+    /// Handles events of the platform.
+    pub(super) fn handle_events(&mut self, events: Vec<Happening>, turn: &mut Turn<'_>) {
+        for it in events {
+            if self.migrations.takes_exit(&it) {
+                continue;
+            }
+            match it {
+                Happening::Occurred(it) => {
+                    self.dispatch(&it, (None, 0), turn);
+                    self.handle_finalize(&it, turn);
+                }
+                Happening::Born { child, parent } => self.process_created(child, parent, turn),
+                Happening::Executed(id) => self.process_executed(id, turn),
+                Happening::Ended(id) => {
+                    self.finalize_ended(id, turn);
+                    self.process_ended(id);
+                }
+                Happening::Ran { rule, serial, it } => self.run_rest((rule, serial), &it, turn),
+                Happening::Overdue(rule, serial, why) => {
+                    self.notify_overdue((rule, serial), &why, turn)
+                }
+                Happening::Stormed(rule, serial) => self.handle_storm(rule, serial, turn),
+                Happening::Failed(kind, why) => self.notify_failed(&kind, &why, turn),
+                Happening::Acted(ticket, each) => self.action_done(ticket, each, turn),
+                Happening::Lost(n_lost) => self.notify_lost(n_lost, turn),
+            }
+        }
+    }
+
+    /// Dispatches the raised events whose execution has finished, in order.
+    pub(super) fn run_raised(&mut self, turn: &mut Turn<'_>) {
+        let is_free = |it: &RaisedEvent, machine: &Self| {
+            it.execution.is_none_or(|execution| !machine.executions.contains_key(&execution))
+        };
+        while let Some(place) = (0..self.raised.len()).find(|&at| is_free(&self.raised[at], self)) {
+            let Some(raised) = self.raised.remove(place) else { return };
+            let params = raised.params.into_iter().map(EventParam::Value).collect();
+            let kind = EventKind::User(raised.number);
+            let event = NodeEvent::new(kind, turn.now, params);
+            self.dispatch(&event, (raised.session, raised.depth), turn);
+        }
+    }
+
+    /// Runs the requests that wait for an event, in one session or in all.
+    pub(super) fn dispatch(
+        &mut self,
+        it: &NodeEvent,
+        (only, depth): (Option<SessionId>, u32),
+        turn: &mut Turn<'_>,
+    ) {
+        let mut meant = Vec::new();
+        for (session, state) in &self.sessions {
+            let is_meant = match only {
+                Some(only) => only == *session,
+                None => !state.session.was_reported(it),
+            };
+            if !is_meant || !state.session.may_see(it) {
+                continue;
+            }
+            let is_attached = |id| state.session.scope.has(id);
+            let rules = state.stored.requests.iter();
+            let waiting = rules.filter(|(id, rule)| {
+                let is_due = rule.filter.admits(it, is_attached) && !rule.kernel.reports_event(it);
+                is_due && Self::is_on((*session, **id), rule, turn)
+            });
+            meant.extend(waiting.map(|(id, rule)| (rule.serial, *session, *id)));
+        }
+        // No request waits for it any more, so no execution will release its thread.
+        if let (true, Some(held)) = (meant.is_empty(), &it.held) {
+            turn.platform.go_on(held);
+        }
+        meant.sort_unstable_by_key(|(serial, ..)| *serial);
+        for (_, session, id) in meant {
+            self.run_request((session, id), (it, depth), (&BTreeSet::new(), turn));
+        }
+    }
+
+    /// Whether a request is enabled: if the kernel has it, the switch is there.
+    fn is_on(key: RuleKey, rule: &StoredRequest, turn: &mut Turn<'_>) -> bool {
+        match rule.kernel.is_installed && !rule.kernel.is_switch_pending {
+            true => turn.platform.is_on(key),
+            false => rule.is_enabled,
+        }
+    }
+
+    /// Runs the rest of a request's actions after the kernel has run its part.
+    fn run_rest(&mut self, (key, serial): (RuleKey, u64), it: &NodeEvent, turn: &mut Turn<'_>) {
+        let rule = self.rule_mut(key).filter(|rule| rule.serial == serial);
+        match rule.map(|rule| rule.kernel.members.clone()) {
+            Some(done) => self.run_request(key, (it, 0), (&done, turn)),
+            None => it.held.iter().for_each(|held| turn.platform.go_on(held)),
+        }
+    }
+
+    /// Notifies the tool that a thread held for its request was released before the actions were
+    /// done.
+    fn notify_overdue(
+        &mut self,
+        (key, serial): (RuleKey, u64),
+        why: &Refusal,
+        turn: &mut Turn<'_>,
+    ) {
+        if self.rule_mut(key).is_some_and(|rule| rule.serial == serial) {
+            let reply = self.notice(key, (why.status, why.text.as_str().into()));
+            self.send_notice(key.0, reply, turn);
+        }
+    }
+
+    /// Disables a request that the kernel has switched off because of its rate.
+    fn handle_storm(&mut self, key: RuleKey, serial: u64, turn: &mut Turn<'_>) {
+        if self.rule_mut(key).is_some_and(|rule| rule.serial == serial) {
+            self.disable_storming(key, turn);
+        }
+    }
+
+    /// Disables a request whose event occurs too often, and notifies its tool.
+    fn disable_storming(&mut self, key: RuleKey, turn: &mut Turn<'_>) {
+        let most = self.limits.events_per_second;
+        let Some(rule) = self.rule_mut(key) else { return };
+        let most = if rule.kernel.is_silent() { u64::from(MAX_SILENT_RUNS) } else { most };
+        rule.set_enabled(false);
+        self.is_stale = true;
+        let text = format!("more than {most} in a second: disabled");
+        let reply = self.notice(key, (Status::EVENT_STORM, text.as_str().into()));
+        self.send_notice(key.0, reply, turn);
+    }
+
+    /// Runs the actions of a request, except those that the kernel has run.
+    fn run_request(
+        &mut self,
+        (session, id): RuleKey,
+        (it, depth): (&NodeEvent, u32),
+        (done, turn): (&BTreeSet<ActionIndex>, &mut Turn<'_>),
+    ) {
+        let (node, most) = (self.node, self.limits.events_per_second);
+        let process = self.process_number(session, it.process);
+        let Some(state) = self.sessions.get_mut(&session) else { return };
+        let Some(rule) = state.stored.requests.get_mut(&id) else {
+            return it.held.iter().for_each(|held| turn.platform.go_on(held));
+        };
+        if rule.count_event(turn.now, most) {
+            it.held.iter().for_each(|held| turn.platform.go_on(held));
+            return self.disable_storming((session, id), turn);
+        }
+        let bindings = EventBindings {
+            node,
+            params: state.session.numbers.values(&it.params),
+            process,
+            thread: it.thread.map_or(Value::from(-1), |thread| thread.0.into()),
+            time: Value::from(if it.at == Ns(0) { turn.now.0 } else { it.at.0 }),
+            seq: Value::from(rule.seq),
+            pc: it.pc.map_or(Value::from(-1), Value::from),
+            held: it.held,
+            is_degraded: rule.kernel.holds && it.held.is_none_or(|held| held.with_process),
+        };
+        let request = std::sync::Arc::clone(&rule.request);
+        self.execute_stored(session, (&request, done), (&bindings, depth), turn);
+    }
+
+    /// Handles a new process: it joins scopes that have its parent, or a pattern that it matches.
+    fn process_created(&mut self, child: Identity, parent: Option<Identity>, turn: &mut Turn<'_>) {
+        for state in self.sessions.values_mut() {
+            // Scopes that it joins here are skipped below.
+            let _joins = state.session.scope.process_created(child, parent);
+        }
+        let _sessions = self.match_patterns(child, turn);
+    }
+
+    /// Handles an exec: the process may match a pattern now.
+    fn process_executed(&mut self, id: Identity, turn: &mut Turn<'_>) {
+        for session in self.match_patterns(id, turn) {
+            self.dispatch_created(id, session, turn);
+        }
+    }
+
+    /// Adds processes that were created after a session listed them and before creations were
+    /// followed.
+    pub(super) fn add_late_processes(&mut self, turn: &mut Turn<'_>) {
+        let mut seen = turn.platform.everybody().unwrap_or_default();
+        turn.platform.describe(&mut seen);
+        for it in seen.iter().filter(|it| !it.ended()) {
+            for session in self.add_matching(it.id, it) {
+                if let Some(state) = self.sessions.get_mut(&session) {
+                    state.session.scope.note_reported(it.id);
+                }
+                self.dispatch_created(it.id, session, turn);
+            }
+        }
+    }
+
+    /// Dispatches the creation of a process to one session.
+    fn dispatch_created(&mut self, id: Identity, session: SessionId, turn: &mut Turn<'_>) {
+        let event = NodeEvent::new(EventKind::Created, turn.now, [EventParam::Process(id)].into());
+        let it = NodeEvent { process: Some(id), ..event };
+        self.dispatch(&it, (Some(session), 0), turn);
+    }
+
+    /// Adds a process to the scopes with a pattern that it matches; returns those it was not in.
+    fn match_patterns(&mut self, id: Identity, turn: &mut Turn<'_>) -> Vec<SessionId> {
+        let waits = |state: &SessionState| {
+            state.session.scope.n_patterns() > 0 && !state.session.scope.has(id)
+        };
+        if !self.sessions.values().any(waits) {
+            return Vec::new();
+        }
+        let mut seen = turn.platform.look(&[id.pid]).unwrap_or_default();
+        turn.platform.describe(&mut seen);
+        seen.iter().flat_map(|it| self.add_matching(id, it)).collect()
+    }
+
+    /// The sessions that a process joins.
+    fn add_matching(&mut self, id: Identity, seen: &Process) -> Vec<SessionId> {
+        let mut joined = Vec::new();
+        for (key, SessionState { session, .. }) in &mut self.sessions {
+            let is_new = !session.scope.has(id);
+            if is_new && session.tool.visibility.shows(seen) && session.scope.matches_pattern(seen)
+            {
+                session.scope.attach(id);
+                joined.push(*key);
+            }
+        }
+        joined
+    }
+
+    fn process_ended(&mut self, id: Identity) {
+        for state in self.sessions.values_mut() {
+            let was_empty = state.session.scope.is_empty();
+            state.session.scope.process_ended(id);
+            self.is_stale |= was_empty != state.session.scope.is_empty();
+        }
+    }
+
+    /// Notifies the tools of enabled requests that events were lost.
+    fn notify_lost(&mut self, n_lost: u64, turn: &mut Turn<'_>) {
+        let mut waiting = Vec::new();
+        for (session, state) in &self.sessions {
+            let rules = state.stored.requests.iter().filter(|(_, it)| it.is_enabled);
+            waiting.extend(rules.map(|(id, _)| (*session, *id)));
+        }
+        for (session, id) in waiting {
+            let reply = self.notice((session, id), (Status::LOST, n_lost.into()));
+            self.send_notice(session, reply, turn);
+        }
+    }
+
+    /// Notifies the tools of requests whose kind of event cannot be watched any more.
+    fn notify_failed(&mut self, kind: &EventKind, why: &Refusal, turn: &mut Turn<'_>) {
+        let mut waiting = Vec::new();
+        for (session, state) in &self.sessions {
+            let rules = state.stored.requests.iter().filter(|(_, it)| it.filter.kind == *kind);
+            waiting.extend(rules.map(|(id, _)| (*session, *id)));
+        }
+        for (session, id) in waiting {
+            let reply = self.notice((session, id), (why.status, why.text.as_str().into()));
+            self.send_notice(session, reply, turn);
+        }
+    }
+
+    /// A notice about a stored request itself.
+    fn notice(
+        &self,
+        (session, id): (SessionId, RequestId),
+        (status, result): (Status, Value),
+    ) -> Option<Reply> {
+        let rule: &StoredRequest = self.sessions.get(&session)?.stored.requests.get(&id)?;
+        let (id, nodes) = (reply_id(rule.event().id), vec![self.node]);
+        let (service, results) = (rule.service().clone(), vec![result]);
+        Some(Reply(vec![Answer { id, nodes, service, status, results }]))
+    }
+
+    fn send_notice(&mut self, session: SessionId, reply: Option<Reply>, turn: &mut Turn<'_>) {
+        if let Some(reply) = reply {
+            self.send_to_tool(ClientReply { session, reply, is_notice: true }, turn);
+        }
+    }
+}

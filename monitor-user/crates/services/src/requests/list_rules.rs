@@ -1,0 +1,67 @@
+//! The list of stored requests of all sessions for users, with their event counts.
+//!
+//! In: a predicate for the tools to show. Out: rows of the socket protocol. Changes nothing.
+
+use super::RequestEngine;
+use super::session::SessionState;
+use super::stored::StoredRequest;
+use crate::{ExecutionLevel, Registry};
+use monitor_event::right::Tool;
+use monitor_omis::{Request, RequestId, print};
+use monitor_platform::Ground;
+use monitor_protocol::answer;
+use std::sync::Arc;
+
+impl RequestEngine {
+    /// The stored requests of the selected tools, in the order of definition.
+    pub fn rules(
+        &self,
+        is_shown: impl Fn(&Tool) -> bool,
+        platform: &mut dyn Ground,
+    ) -> Vec<answer::RuleSummary> {
+        let sessions = self.sessions.values().filter(|it| is_shown(&it.session.tool));
+        let mut all: Vec<(u64, answer::RuleSummary)> = Vec::new();
+        for state in sessions {
+            for (id, rule) in &state.stored.requests {
+                let mut row = row(&self.registry, state, (*id, rule));
+                if rule.kernel.is_installed {
+                    let key = (state.session.tool.session, *id);
+                    // The kernel's count includes the events that it reported.
+                    row.occurrences = row.occurrences.max(platform.n_runs(key));
+                    row.enabled = platform.is_on(key);
+                }
+                all.push((rule.serial, row));
+            }
+        }
+        all.sort_unstable_by_key(|(serial, _)| *serial);
+        all.into_iter().map(|(_, rule)| rule).collect()
+    }
+}
+
+fn row(
+    registry: &Registry,
+    state: &SessionState,
+    (id, rule): (RequestId, &StoredRequest),
+) -> answer::RuleSummary {
+    let tool = &state.session.tool;
+    let event =
+        Request { event: None, stages: vec![monitor_omis::Stage(vec![rule.event().clone()])] };
+    let actions = Request { event: None, ..Request::clone(&Arc::clone(&rule.request)) };
+    answer::RuleSummary {
+        session: tool.session.conn,
+        uid: tool.uid,
+        requestor: tool.pid,
+        id: id.0.get().unwrap_or_default(),
+        event: print::request(&event),
+        actions: print::request(&actions),
+        level: level(registry, &rule.request).name().into(),
+        enabled: rule.is_enabled,
+        occurrences: rule.seq,
+    }
+}
+
+/// The weakest level that is sufficient for all actions.
+fn level(registry: &Registry, request: &Request) -> ExecutionLevel {
+    let rows = request.actions().filter_map(|it| registry.spec(it.service.as_str()));
+    rows.map(|row| row.level).max().unwrap_or(ExecutionLevel::Anywhere)
+}

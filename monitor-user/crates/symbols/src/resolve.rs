@@ -1,0 +1,189 @@
+//! Resolves a function spec to probe sites, and names to addresses.
+//!
+//! In: a process or a file, and a spec. Out: sites, one for each address, however many names it
+//! has; or why there is none. Libraries that are loaded later are not found.
+
+use super::elf::{ElfImage, Symbol, SymbolKind};
+use super::error::SymbolError;
+use super::function_spec::{CodePlace, FunctionSpec};
+use super::mapped_files;
+use super::object_file::ObjectFile;
+use super::site::{self, ProbeSite};
+use monitor_model::id::Pid;
+use monitor_model::name::nearest;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The sites in the files that a process has mapped.
+pub fn in_process(
+    proc: &Path,
+    pid: Pid,
+    wanted: &FunctionSpec,
+) -> Result<Vec<ProbeSite>, SymbolError> {
+    let (files, mut failed) = mapped_files::files(proc, pid)?;
+    let (mut sites, mut near) = (Vec::new(), Vec::new());
+    for file in files.iter().filter(|it| wanted.matches_file(&it.image.file.path)) {
+        match in_image(&file.image, wanted) {
+            Ok(found) => sites.extend(found),
+            Err(SymbolError::NotFound { hint, .. }) => near.push(hint),
+            Err(error) => failed.insert(0, error),
+        }
+    }
+    if !sites.is_empty() {
+        return Ok(sites);
+    }
+    // A file that has the function but cannot be probed explains more than files that lack it.
+    if !failed.is_empty() {
+        return Err(failed.swap_remove(0));
+    }
+    let mapped = files.iter().map(|it| it.image.file.name()).collect::<Vec<_>>().join(", ");
+    if let Some(library) = &wanted.file
+        && !files.iter().any(|it| wanted.matches_file(&it.image.file.path))
+    {
+        return Err(SymbolError::NotLoaded { pid: pid.0, library: library.clone(), mapped });
+    }
+    let place = format!("process {}", pid.0);
+    let hint = near.into_iter().find(|hint| !hint.is_empty());
+    let hint = hint.unwrap_or_else(|| format!("; it has mapped {mapped}"));
+    Err(SymbolError::NotFound { name: spec_text(wanted), place, hint })
+}
+
+/// The sites in a file.
+pub fn in_file(path: &Path, wanted: &FunctionSpec) -> Result<Vec<ProbeSite>, SymbolError> {
+    in_image(&ElfImage::read(Arc::new(ObjectFile::open(path, path)?))?, wanted)
+}
+
+/// The address of a variable of a library in a process.
+pub fn variable(proc: &Path, pid: Pid, library: &str, name: &str) -> Result<u64, SymbolError> {
+    let wanted = FunctionSpec::from_text(&format!("{library}:{name}"))?;
+    let names = HashSet::from([name]);
+    let found = variables(proc, pid, &names, |path| wanted.matches_file(path))?;
+    found.get(name).copied().ok_or_else(|| SymbolError::NotFound {
+        name: name.to_owned(),
+        place: format!("process {}", pid.0),
+        hint: String::new(),
+    })
+}
+
+/// Addresses of variables in a process: in its program and in the accepted libraries.
+pub fn variables(
+    proc: &Path,
+    pid: Pid,
+    names: &HashSet<&str>,
+    accepts: impl Fn(&Path) -> bool,
+) -> Result<HashMap<String, u64>, SymbolError> {
+    addresses(proc, pid, names, accepts, |kind| kind == SymbolKind::Variable)
+}
+
+/// Addresses of functions in a process: in its program and in the accepted libraries.
+pub fn procedures(
+    proc: &Path,
+    pid: Pid,
+    names: &HashSet<&str>,
+    accepts: impl Fn(&Path) -> bool,
+) -> Result<HashMap<String, u64>, SymbolError> {
+    addresses(proc, pid, names, accepts, |kind| kind == SymbolKind::Function)
+}
+
+fn addresses(
+    proc: &Path,
+    pid: Pid,
+    names: &HashSet<&str>,
+    accepts: impl Fn(&Path) -> bool,
+    is_meant: impl Fn(SymbolKind) -> bool,
+) -> Result<HashMap<String, u64>, SymbolError> {
+    let (files, _) = mapped_files::files(proc, pid)?;
+    let mut found = HashMap::new();
+    // With a copy relocation the program's copy is the one in use, so the program comes first; it
+    // is mapped below its libraries.
+    let libraries = files.iter().skip(1).filter(|it| accepts(&it.image.file.path));
+    for file in files.iter().take(1).chain(libraries) {
+        let all = file.image.symbols(|name| names.contains(name)).unwrap_or_default();
+        for symbol in all.into_iter().filter(|it| is_meant(it.kind)) {
+            let address = file.bias.wrapping_add(symbol.address);
+            _ = found.entry(symbol.name).or_insert(address);
+        }
+    }
+    Ok(found)
+}
+
+fn in_image(image: &ElfImage, wanted: &FunctionSpec) -> Result<Vec<ProbeSite>, SymbolError> {
+    match &wanted.place {
+        CodePlace::Offset(offset) => {
+            let address = image.code_address(*offset);
+            let address = address.ok_or_else(|| SymbolError::NotFound {
+                name: format!("{offset:#x}"),
+                place: image.file.path.display().to_string(),
+                hint: "; no code at that file offset".into(),
+            })?;
+            Ok(vec![site::inside(image, address)?])
+        }
+        CodePlace::Function { name, version, distance } => {
+            let mut symbols = image.symbols(|other| name.split('|').any(|name| name == other))?;
+            symbols
+                .retain(|it| !matches!(it.kind, SymbolKind::Variable | SymbolKind::ThreadVariable));
+            let is_meant = |it: &Symbol| version.is_none() || it.version == *version;
+            // The debug symbol table may lack versions.
+            if symbols.iter().any(is_meant) {
+                symbols.retain(is_meant);
+            } else {
+                symbols.clear();
+            }
+            if symbols.is_empty() {
+                return Err(missing(image, wanted));
+            }
+            sites(image, &symbols, *distance)
+        }
+    }
+}
+
+/// One site per address.
+fn sites(
+    image: &ElfImage,
+    symbols: &[Symbol],
+    distance: Option<u64>,
+) -> Result<Vec<ProbeSite>, SymbolError> {
+    let mut seen = HashSet::new();
+    let places = symbols.iter().filter(|it| seen.insert(it.address));
+    let found = places.map(|symbol| match (symbol.kind, distance) {
+        (SymbolKind::Ifunc, _) => Err(SymbolError::Unsafe {
+            place: format!("{}:{}", image.file.path.display(), symbol.name),
+            why: "the symbol is an IFUNC, and a probe would only see its resolver; \
+                  name the selected function, or give its offset"
+                .into(),
+        }),
+        (_, None) => site::entry(image, symbol),
+        (_, Some(distance)) => site::inside(image, symbol.address.saturating_add(distance)),
+    });
+    found.collect()
+}
+
+fn spec_text(wanted: &FunctionSpec) -> String {
+    match &wanted.place {
+        CodePlace::Offset(offset) => format!("at {offset:#x}"),
+        CodePlace::Function { name, version: Some(version), .. } => format!("{name}@{version}"),
+        CodePlace::Function { name, version: None, .. } => name.clone(),
+    }
+}
+
+/// The file does not define it; suggests a similar name.
+fn missing(image: &ElfImage, wanted: &FunctionSpec) -> SymbolError {
+    let (name, place) = (spec_text(wanted), image.file.path.display().to_string());
+    if image.is_stripped() {
+        let hint = "; its symbols are stripped: give an offset, FILE:0xOFFSET".into();
+        return SymbolError::NotFound { name, place, hint };
+    }
+    let all = image.symbols(|_| true).unwrap_or_default();
+    let functions =
+        all.iter().filter(|it| matches!(it.kind, SymbolKind::Function | SymbolKind::Ifunc));
+    let near = nearest(functions.map(|it| it.name.as_str()), &name).filter(|it| is_near(it, &name));
+    let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    SymbolError::NotFound { name, place, hint }
+}
+
+/// A strict limit, because among thousands of names some are always similar.
+fn is_near(name: &str, written: &str) -> bool {
+    const ENOUGH: f64 = 0.9;
+    monitor_model::name::likeness(name, written) >= ENOUGH
+}

@@ -1,0 +1,145 @@
+//! Arguments of the commands that use a daemon: `start`, `list`, `cancel`, `events`, `ask` and
+//! `services`.
+//!
+//! In: the command line. Out: the same, typed.
+
+use super::args::{PrintArgs, ReadingArgs, SourceArgs, interval};
+use super::exit;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Selects the daemon.
+#[derive(Clone, Debug, Args)]
+pub struct DaemonArgs {
+    /// Connect to the daemon listening on this socket
+    #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
+    pub socket: Option<PathBuf>,
+}
+
+/// Arguments of `start`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct StartArgs {
+    /// Name of the monitor
+    pub name: String,
+    /// What is read and how it is printed.
+    #[command(flatten)]
+    pub reading: ReadingArgs,
+    /// Interval between samples, such as 100ms, 1s or 2m
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub every: Duration,
+    /// Stop after N samples
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Leave the monitor running at the daemon and exit
+    #[arg(long, conflicts_with_all = ["output", "format"])]
+    pub detach: bool,
+    /// With --detach: cancel the monitor when no client has read it for TIME
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = interval,
+        requires = "detach")]
+    pub lease: Duration,
+    /// Replace a monitor with the same name
+    #[arg(long)]
+    pub replace: bool,
+    /// Continue after all named processes have exited
+    #[arg(long)]
+    pub follow: bool,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+/// Arguments of `list`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct ListArgs {
+    /// Output format.
+    #[command(flatten)]
+    pub printed: PrintArgs,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+/// Arguments of `cancel`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct CancelArgs {
+    /// Name of the monitor
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub name: Option<String>,
+    /// Cancel all monitors of this user
+    #[arg(long)]
+    pub all: bool,
+    /// Cancel the monitor that this process started, if several have the name
+    #[arg(long, value_name = "PID", requires = "name")]
+    pub requestor: Option<u32>,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+/// Arguments of `events`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct EventsArgs {
+    /// Name of the monitor; default: all detached monitors of this user
+    pub name: Option<String>,
+    /// Keep printing new samples
+    #[arg(long)]
+    pub follow: bool,
+    /// Output format.
+    #[command(flatten)]
+    pub printed: PrintArgs,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+/// Arguments of `ask`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct AskArgs {
+    /// Requests, one per argument, such as '10 [0] number_of_nodes()'; - reads lines from
+    /// standard input
+    #[arg(required = true)]
+    pub request: Vec<String>,
+    /// Attach these processes first
+    #[arg(long, value_name = "PID,…", value_delimiter = ',', help_heading = "Observed processes")]
+    pub pid: Vec<u32>,
+    /// Attach processes with this command name first, and later ones; * matches any characters
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Observed processes")]
+    pub comm: Vec<String>,
+    /// Attach processes in this cgroup or below it first, and later ones
+    #[arg(long, value_name = "PATH,…", value_delimiter = ',', help_heading = "Observed processes")]
+    pub cgroup: Vec<String>,
+    /// Speak strict OMIS 1.0: extensions are refused, and replies contain none
+    #[arg(long)]
+    pub strict: bool,
+    /// Wait this long for events, such as 10s
+    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    pub span: Option<Duration>,
+    /// Wait for N event replies
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Daemon or local backend.
+    #[command(flatten)]
+    pub reader: SourceArgs,
+}
+
+/// Arguments of `services`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct ServicesArgs {
+    /// Service to print; default: all services
+    pub name: Option<String>,
+    /// The daemon whose external services are listed too.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    /// Output format
+    #[arg(long, default_value = "text",
+        value_parser = PossibleValuesParser::new(["text", "json", "markdown"]))]
+    pub format: String,
+}

@@ -1,0 +1,242 @@
+//! Arguments of the commands around recordings.
+//!
+//! In: the command line. Out: the same, typed.
+
+use crate::cli::args::{ReadingArgs, SourceArgs, interval, names};
+use crate::cli::daemon_args::DaemonArgs;
+use crate::cli::exit;
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use monitor_format::OutputFormat;
+use monitor_sampling::usage_report::ReportBy;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Forms of an export; Parquet needs a build with the feature of that name.
+const EXPORT_FORMS: &[&str] =
+    if cfg!(feature = "parquet") { &["csv", "json", "parquet"] } else { &["csv", "json"] };
+
+/// Arguments of `record`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+#[command(mut_args(adapt_for_record))]
+pub struct RecordArgs {
+    /// File to write; only its owner can read it
+    pub file: PathBuf,
+    /// What is recorded.
+    #[command(flatten)]
+    pub reading: ReadingArgs,
+    /// Daemon or local backend.
+    #[command(flatten)]
+    pub reader: SourceArgs,
+    /// Interval between samples, such as 100ms, 1s or 2m
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub every: Duration,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    pub time: Option<Duration>,
+    /// Stop after N samples
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Maximum file size, such as 100m or 1g; then stop, or rotate with --rotate
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Limits")]
+    pub max_size: Option<u64>,
+    /// Maximum time per file; then stop, or rotate with --rotate
+    #[arg(long, value_name = "TIME", value_parser = interval, help_heading = "Limits")]
+    pub max_time: Option<Duration>,
+    /// At a limit continue in a new file, and keep N older ones: FILE.1, FILE.2, …
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=9999),
+        help_heading = "Limits")]
+    pub rotate: Option<u32>,
+    /// Replace an existing file
+    #[arg(long, help_heading = "Limits")]
+    pub force: bool,
+}
+
+/// Adapts the shared arguments to `record`: hides those about format and order, and records all
+/// parts by default.
+fn adapt_for_record(argument: clap::Arg) -> clap::Arg {
+    const NOT_RECORDED: [&str; 7] = ["format", "pmix", "output", "sort", "top", "group_by", "keep"];
+    let name = argument.get_id().as_str();
+    let hide = NOT_RECORDED.contains(&name);
+    if name == "part" { argument.default_value("all") } else { argument.hide(hide) }
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct ReplayArgs {
+    /// Recording to read
+    pub file: PathBuf,
+    /// What is shown and how it is printed.
+    #[command(flatten)]
+    pub reading: ReadingArgs,
+    /// Multiple of the original speed; max: do not wait. Default: 1 on a terminal, else max
+    #[arg(long, value_name = "N|max", value_parser = speed)]
+    pub speed: Option<Speed>,
+    /// The time range.
+    #[command(flatten)]
+    pub part: PartArgs,
+    /// Stop after N samples
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Serve a web page with a seek bar at this address
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
+        conflicts_with_all = ["count", "output", "format"])]
+    pub page: Option<SocketAddr>,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct ReportArgs {
+    /// Recording to read
+    pub file: PathBuf,
+    /// Property to summarize by
+    #[arg(long, value_name = "WHAT", default_value = "command",
+        value_parser = names::<ReportBy>(&ReportBy::NAMES))]
+    pub by: ReportBy,
+    /// Print at most N entries; files contain more
+    #[arg(long, value_name = "N", default_value = "20")]
+    pub top: usize,
+    /// The time range.
+    #[command(flatten)]
+    pub part: PartArgs,
+    /// Output format
+    #[arg(long, default_value = "table",
+        value_parser = PossibleValuesParser::new(["table", "json"]))]
+    pub format: String,
+    /// Write plots of the largest entries over time to this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write a self-contained page with plots and tables to this file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+#[command(mut_args(adapt_for_export))]
+pub struct ExportArgs {
+    /// Recording to read
+    pub file: PathBuf,
+    /// What is exported and how.
+    #[command(flatten)]
+    pub reading: ReadingArgs,
+    /// The time range.
+    #[command(flatten)]
+    pub part: PartArgs,
+}
+
+/// Arguments of `save`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct SaveArgs {
+    /// File to write; only its owner can read it
+    pub file: PathBuf,
+    /// Save only the last TIME; default: everything that is kept
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub last: Option<Duration>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+fn export_form(name: String) -> Result<OutputFormat, String> {
+    name.parse().map_err(|why: monitor_model::name::UnknownName| why.to_string())
+}
+
+/// Adapts the shared arguments to `export`: limits the formats.
+fn adapt_for_export(argument: clap::Arg) -> clap::Arg {
+    match argument.get_id().as_str() {
+        "format" => argument
+            .default_value("csv")
+            .value_parser(PossibleValuesParser::new(EXPORT_FORMS).try_map(export_form)),
+        "pmix" => argument.hide(true),
+        _ => argument,
+    }
+}
+
+/// The time range of a recording.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Time range")]
+pub struct PartArgs {
+    /// Start time: 2026-11-20T14:00:00Z, +90s from the beginning, or -5m from the end
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub from: Option<String>,
+    /// End time, in the same format
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub to: Option<String>,
+}
+
+/// The speed of playback.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// A multiple of the original speed.
+    Times(f64),
+    /// Without waiting.
+    Max,
+}
+
+fn speed(text: &str) -> Result<Speed, String> {
+    const WANT: &str = "expected a multiple such as 0.5 or 10, or max";
+    if text == "max" {
+        return Ok(Speed::Max);
+    }
+    let times = text.trim_end_matches('x').parse::<f64>().map_err(|_| WANT)?;
+    match times.is_finite() && times >= 1e-3 {
+        true => Ok(Speed::Times(times)),
+        false => Err(WANT.into()),
+    }
+}
+
+/// Parses a size, with units of 1,024. Fails below 64 KiB.
+fn size(text: &str) -> Result<u64, String> {
+    const WANT: &str = "expected a size such as 500k, 100m or 1g";
+    const MIN: u64 = 64 << 10;
+    let lower = text.to_lowercase();
+    let lower = lower.trim_end_matches("ib").trim_end_matches('b');
+    let digits = lower.trim_end_matches(['k', 'm', 'g', 't']);
+    let power = match &lower[digits.len()..] {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err(WANT.into()),
+    };
+    let number: u64 = digits.parse().map_err(|_| WANT)?;
+    let bytes = number.checked_mul(1 << power).ok_or(WANT)?;
+    if bytes < MIN { Err("the minimum is 64k".into()) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_binary_units_and_a_minimum() {
+        assert_eq!(size("1g"), Ok(1 << 30));
+        assert_eq!(size("100MiB"), Ok(100 << 20));
+        assert_eq!(size("64k"), Ok(64 << 10));
+        assert_eq!(size("100000"), Ok(100_000));
+        for wrong in ["", "g", "1.5g", "1kk", "-1k", "99999999t", "10k"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_speed_is_a_multiple_or_max() {
+        assert_eq!(speed("0.5"), Ok(Speed::Times(0.5)));
+        assert_eq!(speed("10x"), Ok(Speed::Times(10.0)));
+        assert_eq!(speed("max"), Ok(Speed::Max));
+        for wrong in ["0", "-1", "nan", "inf", "fast"] {
+            assert!(speed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Arguments of `monitor when`.
+//!
+//! In: the command line. Out: the same, typed. `when::event` and `when::action` parse the texts.
+
+use super::super::args::interval;
+use super::super::exit;
+use super::show::WhenForm;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Events:
+  call FUNCTION       the function is called; shows its arguments
+  return FUNCTION     the function returns; shows result and output arguments
+  signal [NAME,...]   a signal is delivered
+  exec                a program is executed
+  end                 a process exits
+  A function is NAME, LIBRARY:NAME@VERSION or FILE:0xOFFSET.
+
+Actions:
+  print               print a line for each event
+  count               print the number of events at the end
+  time                print percentiles of the duration of calls at the end
+  stop                stop the process immediately, until it is continued
+  kill SIGNAL         send this signal to the process immediately
+
+Examples:
+  monitor when 'call MPI_Send' count,time --pid 4711
+  monitor when signal print --comm 'worker*'
+  monitor when 'call abort' print,stop -- ./program
+";
+
+/// Arguments of `when`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP, after_long_help = EXAMPLES)]
+pub struct WhenArgs {
+    /// Event, such as 'call MPI_Send', 'return open', 'signal SIGTERM', exec or end
+    pub event: String,
+    /// Actions, separated by commas: print, count, time, stop, 'kill SIGNAL'
+    #[arg(default_value = "print,count")]
+    pub actions: String,
+    /// Watch these processes and their children
+    #[arg(long, value_name = "PID,…", value_delimiter = ',', help_heading = "Which processes")]
+    pub pid: Vec<u32>,
+    /// Watch processes with this command name and their children; * matches any characters
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Which processes")]
+    pub comm: Vec<String>,
+    /// Stop after this time, such as 10s
+    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    pub span: Option<Duration>,
+    /// Stop after N lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub lines: Option<u64>,
+    /// Output format
+    #[arg(long, default_value = "table",
+        value_parser = PossibleValuesParser::new(["table", "json"]))]
+    pub format: String,
+    /// Read additional call signatures from this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub calls: Vec<PathBuf>,
+    /// Start this command and watch it and its children from the first instruction
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "comm"])]
+    pub command: Vec<OsString>,
+}
+
+impl WhenArgs {
+    /// The output format.
+    pub fn output_format(&self) -> WhenForm {
+        if self.format == "json" { WhenForm::Json } else { WhenForm::Text }
+    }
+}

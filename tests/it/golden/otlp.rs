@@ -1,0 +1,97 @@
+//! Every metric that the service pushes as OTLP: its name, unit and kind, and its attributes.
+//!
+//! A fake collector accepts one push of a service with the test backend, and one of a service that
+//! reads `/proc`. Metrics of sockets and latencies need eBPF and are not covered.
+
+use super::check;
+use crate::deadline::deadline;
+use crate::served::{Served, monitor};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+
+/// Accepts a push: its head in lower case, and its body.
+fn taken(listener: &TcpListener) -> (String, Value) {
+    let (stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(deadline())).unwrap();
+    let mut stream = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(stream.read_line(&mut head).unwrap() > 0, "{head}");
+    }
+    let head = head.to_lowercase();
+    let length = head.split("content-length: ").nth(1).and_then(|it| it.split('\r').next());
+    let mut body = vec![0; length.unwrap().parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+    stream.get_mut().write_all(answer.as_bytes()).unwrap();
+    (head, serde_json::from_slice(&body).unwrap())
+}
+
+/// The keys of attributes, with the values that do not vary by machine.
+fn attributes(list: &Value) -> String {
+    const NAMES: [&str; 3] = ["process.command", "host.name", "monitor.version"];
+    let attribute = |it: &Value| {
+        let (key, value) = (it["key"].as_str().unwrap(), it["value"]["stringValue"].as_str());
+        let is_open = NAMES.contains(&key) || key.contains("device") || key.contains("interface");
+        match value.filter(|_| !is_open) {
+            Some(value) => format!("{key}={value}"),
+            None => key.to_owned(),
+        }
+    };
+    list.as_array().into_iter().flatten().map(attribute).collect::<Vec<_>>().join(" ")
+}
+
+fn metric(it: &Value) -> String {
+    let kinds = ["sum", "gauge", "exponentialHistogram"];
+    let (kind, data) = kinds.iter().find_map(|kind| Some((kind, it.get(kind)?))).unwrap();
+    let points = data["dataPoints"].as_array().unwrap().iter();
+    let points: BTreeSet<_> = points
+        .map(|it| {
+            let value = ["asInt", "asDouble"].iter().find(|key| it.get(key).is_some());
+            let attributes = attributes(&it["attributes"]);
+            format!("  {} {attributes}", value.unwrap_or(&"-")).trim_end().to_owned() + "\n"
+        })
+        .collect();
+    let (monotonic, temporality) = (&data["isMonotonic"], &data["aggregationTemporality"]);
+    format!(
+        "{} unit {} {kind} monotonic {monotonic} temporality {temporality}\n{}",
+        it["name"],
+        it["unit"],
+        points.into_iter().collect::<String>()
+    )
+}
+
+/// The first push of a service with this backend: its head, and its metrics sorted by name.
+fn pushed(backend: &str) -> (String, Vec<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = format!("[otlp]\nendpoint = \"http://{address}\"\nevery = \"50ms\"\n");
+    let _served = Served::started(&config, monitor(), backend);
+    let (head, body) = taken(&listener);
+    let of = &body["resourceMetrics"][0];
+    let scope = &of["scopeMetrics"][0];
+    let mut metrics: Vec<_> = scope["metrics"].as_array().unwrap().iter().map(metric).collect();
+    metrics.sort();
+    let line = head.lines().next().unwrap();
+    let kind = head.lines().find(|it| it.starts_with("content-type")).unwrap();
+    let resource = attributes(&of["resource"]["attributes"]);
+    let name = &scope["scope"]["name"];
+    (format!("{line}\n{kind}\nresource {resource}\nscope {name}\n"), metrics)
+}
+
+#[test]
+fn every_pushed_metric_keeps_its_name_and_attributes() {
+    let (head, metrics) = pushed("test");
+    check("metrics/otlp.txt", &(head + &metrics.concat()));
+}
+
+#[test]
+fn pushed_metrics_of_processes_keep_the_names_of_the_conventions() {
+    let (_, metrics) = pushed("procfs");
+    // Without eBPF, socket counters depend on the kernel.
+    let is_meant = |it: &&String| it.starts_with("\"process.") && !it.contains("network");
+    let metrics: String = metrics.iter().filter(is_meant).map(String::as_str).collect();
+    check("metrics/otlp-process.txt", &metrics);
+}
