@@ -83,7 +83,7 @@ fn needed() -> Outcome {
 /// Builds the test binaries that every kernel runs; where they are.
 fn tests() -> Result<Vec<PathBuf>, String> {
     let output = step::cargo()
-        .args(["test", "--locked", "--workspace", "--lib", "--bins", "--test=it"])
+        .args(["test", "--locked", "--workspace", "--all-features", "--lib", "--bins", "--test=it"])
         .args(["--exclude=xtask", "--exclude=monitor-ebpf", "--no-run", "--color=never"])
         .output()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
