@@ -86,6 +86,8 @@ export class Details {
     const process = sample?.processes?.find((it) => `${it.pid}:${it.start_time_ns}` === this.key);
     if (!process) { this.say("the process has ended"); this.stop?.(); return; }
     this.say(process.ended ? "the process has ended; these are its final values" : "");
+    // Nothing follows the last event: a reconnect would replace the text by a refusal.
+    if (event === "last") this.stop?.();
     const list = this.place.querySelector("dl");
     const pairs = Object.entries(process).filter(([, value]) => typeof value !== "object");
     list.replaceChildren(...pairs.flatMap(([name, value]) => {

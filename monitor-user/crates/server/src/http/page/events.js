@@ -25,7 +25,7 @@ export function listen(path, receive, state = () => {}) {
         } else {
           pause = 500;
           await read(answer.body.getReader(), receive);
-          state("the daemon has stopped; reconnecting", "waiting");
+          if (!control.signal.aborted) state("the daemon has stopped; reconnecting", "waiting");
         }
       } catch (why) {
         if (!control.signal.aborted) state("the daemon does not answer; reconnecting", "waiting");
