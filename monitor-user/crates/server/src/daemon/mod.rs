@@ -39,7 +39,7 @@ use monitor_control::user_worker::SELF_EXE;
 use monitor_model::read_spec::Capability;
 use monitor_model::sample::Note;
 use monitor_monitors::{MonitorEngine, MonitorInput, UserLimits};
-use monitor_platform::live::recorder::Service;
+use monitor_platform::linux::recorder::ServiceConfig;
 use monitor_protocol::Conn;
 use monitor_protocol::call::Tag;
 use monitor_sampling::scrape::ScrapeConfig;
@@ -232,11 +232,11 @@ impl DaemonLoop {
         let path = settings.endpoint.socket().map(Path::to_owned);
         let dumps = settings.loaded.config.images.clone();
         let worker_program = settings.worker_program.clone();
-        let service = Service {
+        let service = ServiceConfig {
             socket: path,
-            keeps: Arc::clone(&flight_enabled),
-            dumps,
-            hand: worker_program,
+            is_recording: Arc::clone(&flight_enabled),
+            dump_folder: dumps,
+            worker_program,
         };
         let (monitors, loopback) = loopback::pair()?;
         let links = PlatformLinks { service, monitors };

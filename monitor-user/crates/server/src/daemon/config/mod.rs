@@ -18,7 +18,7 @@ use monitor_backends::select::BackendChoice;
 use monitor_model::id::Ns;
 use monitor_model::name;
 use monitor_monitors::UserLimits;
-use monitor_platform::live::recorder::DUMPS;
+use monitor_platform::linux::recorder::DEFAULT_DUMP_FOLDER;
 use monitor_sampling::budget;
 use monitor_sampling::scrape::ScrapeConfig;
 use monitor_services::diag::DiagSettings;
@@ -93,7 +93,7 @@ impl Default for Config {
             exposed: ScrapeConfig::default(),
             flight: FlightConfig::default(),
             diag: DiagSettings::default(),
-            images: DUMPS.into(),
+            images: DEFAULT_DUMP_FOLDER.into(),
             push: PushConfig::default(),
         }
     }
