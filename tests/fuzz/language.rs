@@ -1,7 +1,7 @@
 //! The target of cargo-fuzz: any line, read as a request and as a reply.
 //!
 //! In: bytes of libFuzzer. Out: nothing, or a panic with the line that made it. What is checked
-//! stands in `line.rs`, which the ordinary tests run too.
+//! is in `line.rs`, which the ordinary tests run too.
 
 #![no_main]
 

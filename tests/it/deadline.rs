@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 /// Longest that a test waits for anything, in seconds. An emulated processor is some twenty times
-/// slower; who makes one says so in [`VARIABLE`].
+/// slower; [`VARIABLE`] sets a longer deadline there.
 const DEADLINE_S: u64 = 60;
 const VARIABLE: &str = "MONITOR_TEST_DEADLINE_S";
-/// From one look to the next.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Looks until there is something to see, and returns it.
+/// Checks until there is a value, and returns it.
 #[track_caller]
 pub fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let (start, deadline) = (Instant::now(), deadline());

@@ -57,7 +57,7 @@ proptest! {
 }
 
 #[test]
-fn every_case_of_the_language_keeps_the_promises() {
+fn every_case_of_the_language_keeps_the_invariants() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/request/language");
     let mut n_lines = 0;
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -126,7 +126,7 @@ fn the_examples_of_the_page_can_be_parsed() {
         }
         n_lines += 1;
     }
-    assert_eq!(n_lines, 7, "the lines under \"At a glance\"");
+    assert_eq!(n_lines, 7, "the lines under \"Overview\"");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A service in a process of its own, in a folder of its own, both of which end with the test.
 //!
-//! In: a backend, a configuration, a command that begins it. Out: where it listens, what it says
-//! and holds, and conversations with it (`talk.rs`).
+//! In: a backend, a configuration, a command that starts it. Out: its socket, its log, its
+//! resources, and sessions with it (`socket_session.rs`).
 
 use crate::deadline::until;
 use crate::socket_session::SocketSession;
@@ -22,7 +22,7 @@ pub fn monitor() -> Command {
     it
 }
 
-/// An empty folder that everybody may look into.
+/// An empty folder that all users may read.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -31,7 +31,7 @@ impl Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("monitor-it-{}-{n}", std::process::id()));
-        // Whoever had this process id before may have been killed.
+        // An earlier test with this pid may have been killed.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -53,7 +53,7 @@ impl Drop for Folder {
     }
 }
 
-/// Lies at this path: a file with this text.
+/// Writes a file with this text.
 pub fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
@@ -79,12 +79,12 @@ impl Served {
 
     /// By this command, to which the rest of the words is added.
     pub fn started(config: &str, program: Command, backend: &str) -> Self {
-        Self::begin(place(config), program, backend)
+        Self::begin(folder_with(config), program, backend)
     }
 
     /// The same, where the program becomes this user.
     pub fn owned_by(uid: u32, program: Command, backend: &str) -> Self {
-        let folder = place("");
+        let folder = folder_with("");
         std::os::unix::fs::chown(folder.join("run"), Some(uid), Some(uid)).unwrap();
         Self::begin(folder, program, backend)
     }
@@ -108,12 +108,12 @@ impl Served {
         });
     }
 
-    /// Where it listens.
+    /// The path of its socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Where its configuration lies.
+    /// The path of its configuration.
     pub fn config(&self) -> PathBuf {
         self.folder.join("monitor.toml")
     }
@@ -123,7 +123,7 @@ impl Served {
         self.child.id()
     }
 
-    /// What it has said.
+    /// Its log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("log")).unwrap()
     }
@@ -173,7 +173,7 @@ impl Served {
         let _ = self.child.wait().unwrap();
     }
 
-    /// Another after the end of this one, at the same place.
+    /// Another after the end of this one, in the same folder.
     pub fn restart(&mut self) {
         self.child = self.program.spawn().unwrap();
         self.listens();
@@ -189,7 +189,7 @@ impl Drop for Served {
 }
 
 /// A folder with a configuration, and one for the socket.
-fn place(config: &str) -> Folder {
+fn folder_with(config: &str) -> Folder {
     let folder = Folder::new();
     std::fs::create_dir(folder.join("run")).unwrap();
     write(&folder.join("monitor.toml"), config);

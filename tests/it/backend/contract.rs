@@ -11,7 +11,7 @@ use monitor_model::read_spec::{Devices, ReadSpec};
 use monitor_model::sample::{Process, Sample};
 use std::collections::HashSet;
 
-/// Fields that every process has, whoever reads it.
+/// Fields that every process has, for every reader.
 const REQUIRED: [ProcessField; 6] = [
     ProcessField::Pid,
     ProcessField::Ppid,
@@ -29,15 +29,15 @@ pub fn check(backend: &mut dyn Backend) {
     threads_are_one_level_below(backend);
     counters_never_go_backwards(backend);
     costly_fields_are_read_only_when_wanted(backend);
-    page_tables_are_walked_of_those_who_are_meant_alone(backend);
+    page_tables_are_walked_only_of_the_selected_processes(backend);
     node_parts_come_alone(backend);
     unknown_devices_are_named(backend);
     texts_are_given_when_wanted(backend);
-    a_glance_finds_who_lives_and_nobody_else(backend);
+    the_list_of_pids_has_exactly_the_living_processes(backend);
 }
 
 /// Where a backend can read few processes alone.
-fn a_glance_finds_who_lives_and_nobody_else(backend: &mut dyn Backend) {
+fn the_list_of_pids_has_exactly_the_living_processes(backend: &mut dyn Backend) {
     let all = read(backend, &processes());
     let own = monitor_model::id::Pid(std::process::id());
     let Some(it) = all.processes.iter().find(|it| it.id.pid == own) else { return };
@@ -126,12 +126,12 @@ fn counters_never_go_backwards(backend: &mut dyn Backend) {
     let before = read(backend, &processes());
     let after = read(backend, &processes());
     assert!(before.at.boot <= after.at.boot);
-    let mut met = 0;
+    let mut compared = 0;
     for old in before.processes.iter().filter(|it| !it.ended()) {
         let Some(new) = after.processes.iter().find(|it| it.id == old.id) else { continue };
-        met += 1;
+        compared += 1;
         for field in ProcessField::all().filter(|it| it.field().role == Role::Counter) {
-            // The kernel divides the exact time anew at each reading.
+            // The kernel divides the exact time again at each reading.
             if matches!(field, ProcessField::UserTime | ProcessField::SystemTime) {
                 continue;
             }
@@ -145,7 +145,7 @@ fn counters_never_go_backwards(backend: &mut dyn Backend) {
             );
         }
     }
-    assert!(met > 0, "a process that lives through two readings keeps its identity");
+    assert!(compared > 0, "a process that lives through two readings keeps its identity");
 }
 
 fn costly_fields_are_read_only_when_wanted(backend: &mut dyn Backend) {
@@ -156,7 +156,7 @@ fn costly_fields_are_read_only_when_wanted(backend: &mut dyn Backend) {
     }
 }
 
-fn page_tables_are_walked_of_those_who_are_meant_alone(backend: &mut dyn Backend) {
+fn page_tables_are_walked_only_of_the_selected_processes(backend: &mut dyn Backend) {
     let mut shares = |pss_of: ProcessFilter| {
         let sample =
             read(backend, &ReadSpec { costly: vec![ProcessField::Pss], pss_of, ..processes() });
@@ -170,8 +170,8 @@ fn page_tables_are_walked_of_those_who_are_meant_alone(backend: &mut dyn Backend
     let one = if all.contains(&own) { own } else { last };
     assert_eq!(shares(ProcessFilter { pids: Some(vec![one]), credentials: None }), [one]);
     // No user has this number: it means that none is given (setreuid(2)).
-    let nobody = Some(Credentials { uid: u32::MAX, gid: u32::MAX });
-    assert_eq!(shares(ProcessFilter { pids: None, credentials: nobody }), []);
+    let no_user = Some(Credentials { uid: u32::MAX, gid: u32::MAX });
+    assert_eq!(shares(ProcessFilter { pids: None, credentials: no_user }), []);
 }
 
 fn node_parts_come_alone(backend: &mut dyn Backend) {
@@ -190,8 +190,8 @@ fn unknown_devices_are_named(backend: &mut dyn Backend) {
     let want = ReadSpec { disks: named("no-disk"), nets: named("no-net"), ..ReadSpec::default() };
     let sample = read(backend, &want);
     for name in ["no disk no-disk", "no interface no-net"] {
-        let told = sample.notes.iter().any(|note| note.partial && note.text.starts_with(name));
-        assert!(told, "{name}: {:?}", sample.notes);
+        let is_noted = sample.notes.iter().any(|note| note.partial && note.text.starts_with(name));
+        assert!(is_noted, "{name}: {:?}", sample.notes);
     }
 }
 

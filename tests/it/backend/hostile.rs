@@ -91,7 +91,7 @@ fn a_text_that_makes_no_sense_is_noted_and_the_rest_read() {
 }
 
 #[test]
-fn a_hidden_proc_is_said() {
+fn a_hidden_proc_is_noted() {
     let tree = Copy::of_fixture("hidden");
     let proc = tree.path.join("proc");
     let mount =

@@ -23,7 +23,7 @@ fn check(field: NodeField, want: u64) {
 }
 
 #[test]
-fn the_node_has_what_the_files_say() {
+fn the_node_has_the_values_of_the_files() {
     check(NodeField::Load5, 1.67_f64.to_bits());
     check(NodeField::MemAvailable, 20_000_000 * 1024);
     check(NodeField::SwapFree, 1_048_000 * 1024);
@@ -58,7 +58,7 @@ fn memory_devices_are_given_by_name_only() {
 }
 
 #[test]
-fn discards_and_flushes_are_there_since_the_kernel_has_them() {
+fn discards_and_flushes_are_absent_where_the_kernel_lacks_them() {
     let (node, _) = read(&ReadSpec { disks: Devices::All, ..ReadSpec::default() });
     let value = |idx: usize, field| node.disks[idx].row.get(field);
     assert_eq!(value(0, DiskField::ReadBytes), Some(300 * 512));
@@ -69,7 +69,7 @@ fn discards_and_flushes_are_there_since_the_kernel_has_them() {
 }
 
 #[test]
-fn ports_of_infiniband_stand_beside_the_interfaces() {
+fn ports_of_infiniband_are_listed_with_the_interfaces() {
     let (node, _) = read(&ReadSpec { nets: Devices::All, ..ReadSpec::default() });
     let value = |name: &str, field| {
         let net = node.nets.iter().find(|it| &*it.name == name).unwrap();

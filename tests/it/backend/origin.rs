@@ -16,7 +16,7 @@ fn rank(namespace: &str, rank: u32) -> Child {
     command.stdin(Stdio::piped()).spawn().unwrap()
 }
 
-fn look(backend: &mut dyn Backend, jobs: &mut JobTable) {
+fn read_jobs(backend: &mut dyn Backend, jobs: &mut JobTable) {
     let want = ReadSpec { processes: true, costly: vec![ProcessField::Job], ..ReadSpec::default() };
     let mut sample = backend.read(&want).unwrap();
     backend.describe(&mut sample.processes, &want);
@@ -34,7 +34,7 @@ pub fn check(backend: &mut dyn Backend) {
     let mut ranks: Vec<Child> = (0..3).map(|it| rank(&namespace, it)).collect();
     let pids: Vec<_> = ranks.iter().map(|it| Pid(it.id())).collect();
     let mut jobs = JobTable::default();
-    look(backend, &mut jobs);
+    read_jobs(backend, &mut jobs);
     let want: Vec<_> = (0..).zip(pids).collect();
     assert_eq!(found(&jobs, &namespace), want);
     let (_, id) = jobs.registry().find(&namespace, RankSelector::Rank(1))[0];

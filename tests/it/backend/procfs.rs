@@ -45,7 +45,7 @@ impl Sleeper {
         kill_process(rustix::process::Pid::from_child(&self.0), signal).unwrap();
     }
 
-    /// Stops it and waits until it stands still.
+    /// Stops it and waits until it is stopped.
     fn stop(&self, backend: &mut Procfs) {
         self.signal(Signal::STOP);
         wait_for(|| {
@@ -84,13 +84,13 @@ fn the_living_node_keeps_the_contract() {
 }
 
 #[test]
-fn without_descriptors_to_keep_the_contract_holds() {
+fn the_contract_holds_without_cached_descriptors() {
     contract::check(&mut backend().keep(0));
     contract::check(&mut backend().keep(20));
 }
 
 #[test]
-fn a_stopped_process_is_what_the_procfs_crate_says() {
+fn a_stopped_process_is_the_same_to_the_procfs_crate() {
     let sleeper = Sleeper::start();
     let mut backend = backend();
     sleeper.stop(&mut backend);
@@ -146,7 +146,7 @@ fn a_strange_name_is_read_as_it_is() {
 }
 
 #[test]
-fn one_that_ended_disappears_without_a_note() {
+fn a_process_that_ended_disappears_without_a_note() {
     let mut backend = backend();
     let sleeper = Sleeper::start();
     let pid = sleeper.pid();
@@ -291,7 +291,7 @@ fn refused_files_are_one_note_with_the_capabilities() {
 }
 
 #[test]
-fn that_short_lives_are_missed_is_said_once() {
+fn missed_short_lived_processes_are_noted_once() {
     let mut backend = backend();
     let want = ReadSpec { processes: true, ..ReadSpec::default() };
     let mut said = || {
@@ -302,7 +302,7 @@ fn that_short_lives_are_missed_is_said_once() {
 }
 
 #[test]
-fn a_proc_that_is_not_there_is_named() {
+fn a_missing_proc_is_named() {
     let root = Root { proc: "/nowhere/proc".into(), sys: "/sys".into() };
     let error = Procfs::open(root).unwrap_err().to_string();
     assert!(error.starts_with("open on /nowhere/proc: No such file"), "{error}");

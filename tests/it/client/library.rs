@@ -292,12 +292,13 @@ fn a_deleted_file_sends_an_alert() {
     let folder = crate::served::Folder::new();
     let path = folder.join("file");
     std::fs::write(&path, "text").expect("a file");
-    let mut talk = service.connect();
+    let mut session = service.connect();
     let params = serde_json::json!({ "path": path, "every_ns": 20_000_000, "modify": true });
-    assert!(talk.result("file", &params)["id"].is_string());
-    let alert = |talk: &mut crate::socket_session::SocketSession| talk.event()["alert"].clone();
-    assert_eq!(alert(&mut talk)["unchanged"], 1);
+    assert!(session.result("file", &params)["id"].is_string());
+    let alert =
+        |session: &mut crate::socket_session::SocketSession| session.event()["alert"].clone();
+    assert_eq!(alert(&mut session)["unchanged"], 1);
     std::fs::remove_file(&path).expect("it was there");
-    let gone = alert(&mut talk);
+    let gone = alert(&mut session);
     assert_eq!((&gone["missing"], &gone["size"]), (&true.into(), &serde_json::Value::Null));
 }

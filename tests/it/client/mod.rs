@@ -4,6 +4,6 @@ mod ask;
 mod command;
 mod library;
 mod manual;
+mod options;
 mod pmix;
 mod tool;
-mod words;

@@ -90,7 +90,7 @@ fn children_that_are_forked_have_no_bytes_of_ours() {
     let (target, mut worker) = (Target::new("breed", 1), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
     let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, MARK));
-    // Its children come by the same place and would die of the trap; it counts those that live.
+    // Its children run the same code and would die of the trap; it counts those that survive.
     let first = target.count(0);
     let mut count = 0;
     while count < 5 {

@@ -22,7 +22,7 @@ fn call(
 }
 
 #[test]
-fn arguments_in_registers_and_beyond_arrive() {
+fn arguments_in_registers_and_on_the_stack_are_passed() {
     let (target, mut worker) = (Target::new("spin", 1), worker());
     let numbers = (1..=8).map(Argument::Integer).collect();
     let what = call(&mut worker, target.thread(0), target.at("sum"), numbers);
@@ -36,7 +36,7 @@ fn arguments_in_registers_and_beyond_arrive() {
 }
 
 #[test]
-fn a_system_call_that_was_interrupted_goes_on_behind_the_call() {
+fn an_interrupted_system_call_continues_after_the_call() {
     let (target, mut worker) = (Target::new("dive", 1), worker());
     deadline::until(|| (target.states() == "S").then_some(()));
     for round in 1..=3 {
@@ -60,7 +60,7 @@ fn a_procedure_that_fails_leaves_the_thread_as_it_was() {
 }
 
 #[test]
-fn a_procedure_that_does_not_return_is_given_up() {
+fn a_procedure_that_does_not_return_times_out() {
     let (target, mut worker) = (Target::new("spin", 1), worker());
     let what = call(&mut worker, target.thread(0), target.at("forever"), Vec::new());
     assert!(matches!(what, WorkerEventKind::Failed(ControlError::TimedOut(_))), "{what:?}");

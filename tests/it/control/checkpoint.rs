@@ -1,7 +1,7 @@
 //! Processes that migrate to another node: two services in this process, joined in memory, on one
 //! machine, with user workers of the real program.
 //!
-//! Where CRIU fails its own check, what is tested is that this is said (`service.rs`).
+//! Where CRIU fails its own check, `service.rs` tests the error.
 
 use crate::deadline::until;
 use crate::root::privilege::granted;
@@ -39,7 +39,7 @@ pub fn able(test: &str) -> bool {
     is_able
 }
 
-/// What CRIU says itself.
+/// Whether `criu check` succeeds.
 pub fn passes() -> bool {
     Command::new("criu").arg("check").output().is_ok_and(|it| it.status.success())
 }
@@ -135,7 +135,7 @@ impl MigrationFixture {
         counts_on(&self.folder.join("count"));
     }
 
-    /// Stores a request, and lets it run.
+    /// Stores a request, and enables it.
     fn stored(&mut self, id: u32, node: u32, event: &str, action: &str) {
         let stored = self.tool.request(&format!("{id} [{node}] {event}: {action}"));
         assert!(stored.ends_with("(0)"), "{stored}");
@@ -143,7 +143,7 @@ impl MigrationFixture {
         assert!(enabled.ends_with("(0)"), "{enabled}");
     }
 
-    /// Asks for the move, and gives the lines until its reply.
+    /// Requests the migration, and returns the lines up to its reply.
     fn moves(&mut self) -> Vec<String> {
         let mut lines = vec![self.tool.request(&format!("50 [0] migrate_process({},1)", self.pid))];
         while !lines.last().unwrap().starts_with("50 ") {
@@ -169,8 +169,8 @@ pub fn counts_on(file: &Path) {
 }
 
 #[test]
-fn root_a_process_goes_to_another_node_and_counts_on() {
-    if !able("root_a_process_goes_to_another_node_and_counts_on") {
+fn root_a_process_migrates_to_another_node_and_continues() {
+    if !able("root_a_process_migrates_to_another_node_and_continues") {
         return;
     }
     let mut fixture = MigrationFixture::new(COUNTS, ["images"; 2]);
@@ -241,8 +241,8 @@ fn root_a_process_with_a_child_stays_and_can_be_dumped() {
 }
 
 #[test]
-fn root_what_criu_refuses_runs_on() {
-    if !able("root_what_criu_refuses_runs_on") {
+fn root_a_process_that_criu_refuses_runs_on() {
+    if !able("root_a_process_that_criu_refuses_runs_on") {
         return;
     }
     // Another process may have the lock, too: CRIU dumps it only with an option.
@@ -272,22 +272,22 @@ fn root_a_process_that_cannot_be_restored_there_runs_on_here() {
     assert!(here.starts_with(&format!("60 [0] process_info(0,1,[{},", fixture.pid)), "{here}");
 }
 
-/// What the service of one node says.
+/// Refusals of a service that is the only node.
 #[test]
 fn root_a_migration_to_no_other_node_is_refused_before_anything_happens() {
     if !granted("root_a_migration_to_no_other_node_is_refused_before_anything_happens") {
         return;
     }
     let served = crate::served::Served::started("", monitor(), "procfs");
-    let mut talk = served.connect();
-    let started = talk.request("1 [0] start(\"/bin/sleep\",[\"1000\"])");
+    let mut session = served.connect();
+    let started = session.request("1 [0] start(\"/bin/sleep\",[\"1000\"])");
     let pid = started.strip_prefix("1 [0] start(0,").and_then(|it| it.strip_suffix(')')).unwrap();
     let _ends = Ends(pid.parse().unwrap());
-    let refused = talk.request(&format!("2 [0] migrate_process({pid},0)"));
+    let refused = session.request(&format!("2 [0] migrate_process({pid},0)"));
     assert_eq!(
         refused,
         format!("2 [0] migrate_process(303,0,\"process {pid} is on node 0 already\")")
     );
-    let refused = talk.request(&format!("3 [0] migrate_process({pid},4)"));
+    let refused = session.request(&format!("3 [0] migrate_process({pid},4)"));
     assert_eq!(refused, "3 [0] migrate_process(200,0,\"no node 4: see list_nodes\")");
 }

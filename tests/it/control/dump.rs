@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 const MARK: RequestTag = RequestTag(1);
 
-/// One that counts in a file, and where it is dumped to.
+/// A process that counts in a file, and the place of its dump.
 struct Counter {
     id: Identity,
     file: PathBuf,
@@ -52,7 +52,7 @@ impl Counter {
         counts_on(&self.file);
     }
 
-    /// Whether each file of it is gone.
+    /// Whether all files of the dump are deleted.
     fn has_left_nothing(&self) -> bool {
         entries(&self.dump.folder) == 0
     }
@@ -73,7 +73,7 @@ impl Counter {
         until(|| self.has_image().then_some(()));
     }
 
-    /// Whether CRIU has written any.
+    /// Whether CRIU has written an image.
     fn has_image(&self) -> bool {
         let folder = self.dump.folder.join(format!("{}.taken", self.dump.name));
         let is_image = |path: &Path| path.extension().is_some_and(|it| it == "img");
@@ -82,7 +82,7 @@ impl Counter {
     }
 }
 
-/// What comes of the move.
+/// The event that ends the dump or restore.
 fn outcome(worker: &mut dyn UserWorker) -> WorkerEvent {
     until(|| worker.poll_events().into_iter().find(|it| it.requester == Some((ONE, MARK))))
 }
@@ -155,7 +155,7 @@ fn root_a_process_that_was_changed_during_its_dump_runs_on() {
     assert!(counter.has_left_nothing());
 }
 
-/// The first of its code.
+/// The first code address of the process, as a probe location.
 fn site(pid: u32) -> ProbeLocation {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let code = maps.lines().find(|line| line.contains(" r-xp ")).unwrap();

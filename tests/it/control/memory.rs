@@ -4,7 +4,7 @@ use super::target::{Target, does, refuses, worker};
 use monitor_control::{ControlError, RequestTag, WorkerReply, WorkerRequest};
 
 #[test]
-fn memory_is_read_and_written_while_it_runs() {
+fn memory_is_read_and_written_while_the_process_runs() {
     let (target, mut worker) = (Target::new("spin", 1), worker());
     let (whole, text) = (target.whole(), target.at("text"));
     assert_eq!(
@@ -22,7 +22,7 @@ fn memory_is_read_and_written_while_it_runs() {
 }
 
 #[test]
-fn what_the_program_may_only_read_is_written_too() {
+fn read_only_memory_of_the_program_can_be_written() {
     let (target, mut worker) = (Target::new("spin", 1), worker());
     let (whole, fixed) = (target.whole(), target.at("fixed"));
     assert_eq!(
@@ -36,7 +36,7 @@ fn what_the_program_may_only_read_is_written_too() {
 }
 
 #[test]
-fn a_read_into_a_hole_says_how_far_it_came() {
+fn a_read_into_a_hole_reports_how_far_it_came() {
     let (target, mut worker) = (Target::new("spin", 1), worker());
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", target.id().pid.0)).unwrap();
     let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
@@ -70,7 +70,7 @@ fn too_much_and_beyond_the_end_are_refused_before_anything_is_done() {
 }
 
 #[test]
-fn bytes_of_ours_are_not_read_and_not_written_over() {
+fn bytes_of_breakpoints_are_not_read_and_not_overwritten() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let (whole, sum) = (target.whole(), target.at("sum"));
     let WorkerReply::Bytes(before) = does(&mut worker, WorkerRequest::ReadMemory(whole, sum, 4))
@@ -83,7 +83,7 @@ fn bytes_of_ours_are_not_read_and_not_written_over() {
         does(&mut worker, WorkerRequest::ReadMemory(whole, sum, 4)),
         WorkerReply::Bytes(before)
     );
-    // What is written under it comes when it goes.
+    // A write under a breakpoint takes effect when the breakpoint is removed.
     let _written = does(&mut worker, WorkerRequest::WriteMemory(whole, sum, vec![0x90, 0x90]));
     assert_eq!(target.number(sum) & 0xffff, 0x90cc);
     let WorkerReply::Bytes(now) = does(&mut worker, WorkerRequest::ReadMemory(whole, sum, 2))

@@ -1,11 +1,10 @@
-//! Acts on real processes: a small program of our own, `tests/fixture/control/target.c`.
+//! Control of real processes: a small target program, `tests/fixture/control/target.c`.
 
 mod bad;
 mod breakpoint;
 mod call;
 mod checkpoint;
 mod dump;
-mod guardian;
 mod held;
 mod memory;
 mod register;
@@ -15,5 +14,6 @@ mod start;
 mod stop;
 mod target;
 mod thread_plan;
+mod undo;
 mod user;
 mod watch;

@@ -23,13 +23,17 @@ fn registers_have_the_numbers_of_the_psabi() {
     let status = deadline::until(|| Some(syscall()).filter(|it| it.split(' ').count() == 9));
     let words: Vec<&str> = status.split_whitespace().collect();
     let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
-    assert_eq!((all[7], all[16]), (hex(words[7]), hex(words[8])), "stack pointer and program counter");
+    assert_eq!(
+        (all[7], all[16]),
+        (hex(words[7]), hex(words[8])),
+        "stack pointer and program counter"
+    );
     let segments = integers(&mut worker, WorkerRequest::ReadIntegers(whole, 51, 1));
     assert_eq!(segments, [0x33], "64-bit code");
 }
 
 #[test]
-fn what_is_written_is_what_is_read() {
+fn registers_are_read_as_they_were_written() {
     let (target, mut worker) = (Target::new("dive", 1), worker());
     let whole = target.whole();
     deadline::until(|| (target.states() == "S").then_some(()));
@@ -70,7 +74,7 @@ fn numbers_that_are_no_registers_are_refused() {
 }
 
 #[test]
-fn a_thread_goes_on_elsewhere_even_out_of_a_system_call() {
+fn a_thread_continues_at_another_address_even_out_of_a_system_call() {
     for way in ["spin", "dive"] {
         let (target, mut worker) = (Target::new(way, 1), worker());
         if way == "dive" {
@@ -85,7 +89,7 @@ fn a_thread_goes_on_elsewhere_even_out_of_a_system_call() {
 }
 
 #[test]
-fn nowhere_to_go_is_refused() {
+fn an_address_without_code_is_refused() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let refused = refuses(&mut worker, WorkerRequest::Goto(target.whole(), target.at("text")));
     assert!(matches!(refused, ControlError::Unsafe(_)), "{refused:?}");

@@ -41,7 +41,7 @@ fn a_program_gets_its_arguments_environment_folder_and_files() {
 }
 
 #[test]
-fn one_that_is_started_stopped_has_done_nothing_yet() {
+fn a_program_that_is_started_stopped_has_executed_nothing() {
     let mut worker = worker();
     let output = folder().join("nothing");
     let mut wanted = run(program().to_str().unwrap(), &["slow"]);
@@ -81,7 +81,7 @@ fn one_that_is_started_stopped_has_done_nothing_yet() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn a_program_that_cannot_be_started_is_an_error_with_the_reason() {
     let mut worker = worker();
     let missing = refuses(&mut worker, WorkerRequest::Start(run("/no/such/program", &[])));
     assert!(missing.to_string().contains("/no/such/program: No such file"), "{missing}");

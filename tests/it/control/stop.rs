@@ -45,7 +45,7 @@ fn one_tool_does_not_release_what_another_holds() {
 fn a_process_that_is_stopped_at_calls_of_two_threads_is_stopped_until_both_are_released() {
     let (target, mut worker) = (Target::new("spin", 2), worker());
     let (mark, position) = (RequestTag(5), CodePos { pc: 0, sp: 0 });
-    // As a rule program does: the second thread reached the call before it was stopped.
+    // Like a rule program: the second thread reached the call before it was stopped.
     target.signal("STOP");
     for thread in [0, 1] {
         let caught =
@@ -137,7 +137,10 @@ fn the_end_of_a_stopped_process_is_reported() {
     let mut events = Vec::new();
     deadline::until(|| {
         events.extend(worker.poll_events());
-        events.iter().any(|it| it.kind == WorkerEventKind::Ended && it.target == whole).then_some(())
+        events
+            .iter()
+            .any(|it| it.kind == WorkerEventKind::Ended && it.target == whole)
+            .then_some(())
     });
     assert_eq!(refuses(&mut worker, WorkerRequest::Stop(whole)), ControlError::Gone);
 }

@@ -30,7 +30,11 @@ fn pc(worker: &mut Executor, thread: ThreadTarget) -> u64 {
 }
 
 /// From where to where each step went, until the procedure is left.
-fn steps(target: &Target, worker: &mut Executor, step: impl Fn(ThreadTarget) -> WorkerRequest) -> Vec<u64> {
+fn steps(
+    target: &Target,
+    worker: &mut Executor,
+    step: impl Fn(ThreadTarget) -> WorkerRequest,
+) -> Vec<u64> {
     let thread = at_tick(target, worker);
     let tick = target.at("tick");
     let mut places = vec![pc(worker, thread) - tick];
@@ -96,7 +100,7 @@ fn next_takes_a_call_as_a_whole() {
 }
 
 #[test]
-fn finish_ends_behind_the_call_with_the_value() {
+fn finish_ends_after_the_call_with_its_value() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let thread = at_tick(&target, &mut worker);
     let before = target.count(0);

@@ -1,4 +1,4 @@
-//! A hand in a process of its own has the rights of its user and no others.
+//! A user worker is a process of its own, with the rights of its user and no others.
 
 use super::target::{ONE, Target, does, program, refuses, until};
 use crate::deadline;
@@ -22,18 +22,18 @@ fn user() -> User {
     User { uid: UID, gid: UID, groups: vec![UID + 1] }
 }
 
-/// One of that user's own. The program lies where he may not look, so it is given to him open.
-fn own(way: &str, threads: usize) -> Target {
+/// A target of that user. The user may not read the program where it was built, so it is a copy.
+fn own(mode: &str, threads: usize) -> Target {
     let copy = std::env::temp_dir().join(format!("monitor-control-{}", std::process::id()));
     if !copy.exists() {
         let _bytes = std::fs::copy(program(), &copy).unwrap();
     }
-    Target::run(Command::new(copy).args([way, &threads.to_string()]).uid(UID).gid(UID))
+    Target::run(Command::new(copy).args([mode, &threads.to_string()]).uid(UID).gid(UID))
 }
 
 #[test]
-fn root_a_hand_has_become_its_user() {
-    if !granted("root_a_hand_has_become_its_user") {
+fn root_a_user_worker_has_the_ids_of_its_user() {
+    if !granted("root_a_user_worker_has_the_ids_of_its_user") {
         return;
     }
     let mut worker = remote(Some(user()));
@@ -52,8 +52,8 @@ fn root_a_hand_has_become_its_user() {
 }
 
 #[test]
-fn root_a_users_hand_acts_on_his_own_and_on_nobody_elses() {
-    if !granted("root_a_users_hand_acts_on_his_own_and_on_nobody_elses") {
+fn root_a_user_worker_controls_only_processes_of_its_user() {
+    if !granted("root_a_user_worker_controls_only_processes_of_its_user") {
         return;
     }
     let mut worker = remote(Some(user()));
@@ -85,8 +85,8 @@ fn root_a_users_hand_acts_on_his_own_and_on_nobody_elses() {
 }
 
 #[test]
-fn root_what_a_hand_starts_is_its_users() {
-    if !granted("root_what_a_hand_starts_is_its_users") {
+fn root_a_program_that_a_user_worker_starts_runs_as_its_user() {
+    if !granted("root_a_program_that_a_user_worker_starts_runs_as_its_user") {
         return;
     }
     let mut worker = remote(Some(user()));
@@ -122,7 +122,7 @@ fn root_everything_works_over_the_socket_too() {
         assert_eq!(hit.kind, WorkerEventKind::Breakpoint(tick));
         let _released = does(&mut worker, WorkerRequest::ReleaseEvent(hit.target, RequestTag(1)));
     }
-    // A frame as large as they come.
+    // The largest frame.
     let most = 4 << 20;
     let refused = refuses(&mut worker, WorkerRequest::ReadMemory(whole, target.at("text"), most));
     assert!(matches!(refused, ControlError::Fault { .. }));
@@ -131,7 +131,7 @@ fn root_everything_works_over_the_socket_too() {
 }
 
 #[test]
-fn a_hand_that_is_started_by_hand_says_what_it_is_for() {
+fn a_user_worker_that_is_started_by_hand_prints_its_purpose() {
     let got = Command::new(env!("CARGO_BIN_EXE_monitor"))
         .arg("user-worker")
         .stdin(std::process::Stdio::null())

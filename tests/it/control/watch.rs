@@ -27,7 +27,7 @@ fn only_the_thread_that_was_signalled_is_held() {
 }
 
 #[test]
-fn a_signal_that_was_for_it_is_delivered() {
+fn a_signal_of_the_target_is_delivered() {
     let (target, mut worker) = (Target::new("urge", 1), worker());
     let _watching = does(&mut worker, WorkerRequest::WatchRules(target.whole(), MARK));
     let hit = until(&mut worker, MARK);
@@ -39,7 +39,7 @@ fn a_signal_that_was_for_it_is_delivered() {
 }
 
 #[test]
-fn threads_that_sleep_see_nothing_of_a_watch() {
+fn sleeping_threads_are_not_disturbed_by_a_watch() {
     let (target, mut worker) = (Target::new("wait", 2), worker());
     crate::deadline::until(|| (target.states() == "SS").then_some(()));
     let _watching = does(&mut worker, WorkerRequest::WatchRules(target.whole(), MARK));

@@ -15,7 +15,7 @@ const OUT_OF_RESOURCE: i64 = -29;
 const NOT_FOUND: i64 = -46;
 const NOT_SUPPORTED: i64 = -47;
 
-/// Parameters of `monitor`, the number of the error, and what it must name.
+/// Parameters of `monitor`, the error code, and the text that its message must contain.
 const ROWS: &[(&str, i64, &str)] = &[
     // What is not offered.
     (r#"{"part":"gpu"}"#, NOT_SUPPORTED, "gpu"),
@@ -123,7 +123,7 @@ fn check(got: &Value, code: i64, names: &str, of: &str) {
 }
 
 #[test]
-fn every_bad_request_has_its_typed_error_that_names_what_is_wrong() {
+fn every_bad_request_has_a_typed_error_that_names_the_fault() {
     let service = Served::start("test");
     let mut client = service.connect();
     for (params, code, names) in ROWS {
@@ -140,7 +140,7 @@ fn every_bad_request_has_its_typed_error_that_names_what_is_wrong() {
 }
 
 #[test]
-fn what_is_no_call_is_answered_and_the_connection_goes_on() {
+fn an_invalid_call_is_answered_and_the_connection_continues() {
     let service = Served::start("test");
     let mut client = service.connect();
     for (line, code) in [

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
-/// Monitors of the one that is killed: a prime number, over several connections.
+/// Monitors of the killed requestor: a prime number, over several connections.
 const MONITORS: usize = 53;
 
 /// A requestor that monitors all processes as often as it may, and never reads the samples.
@@ -63,8 +63,10 @@ fn root_a_requestor_killed_in_the_middle_of_a_sample_leaves_nothing_behind() {
 }
 
 #[test]
-fn root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once() {
-    if !granted("root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once") {
+fn root_a_killed_service_leaves_nothing_attached_and_counts_correctly_after_a_restart() {
+    if !granted(
+        "root_a_killed_service_leaves_nothing_attached_and_counts_correctly_after_a_restart",
+    ) {
         return;
     }
     let mut service = Served::start("ebpf");
@@ -85,10 +87,10 @@ fn root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once() {
     deadline::until(|| programs().is_disjoint(&ours).then_some(()));
     service.restart();
     let second = sample(service.connect().call("monitor", &request));
-    // The kernel's own count goes on: the worker has slept all the time.
+    // The count of the kernel continues: the worker has slept all the time.
     assert_eq!(first["cpu_ns"], second["cpu_ns"]);
     assert!(second["cpu_ns"].as_u64().unwrap() > 0);
-    // What our maps counted began again, and says since when.
+    // The counts of our maps restart, and have the time of the restart.
     let since = |it: &serde_json::Value| it["counted_since_ns"].as_u64();
     println!("counted since {:?}, after the restart since {:?}", since(&first), since(&second));
     assert!(since(&second).unwrap() > second["start_time_ns"].as_u64().unwrap());

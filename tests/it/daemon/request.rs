@@ -28,22 +28,22 @@ impl Drop for Cat {
 #[test]
 fn calls_and_requests_share_a_connection() {
     let service = Served::start("test");
-    let mut talk = service.connect();
-    assert_eq!(talk.request("10 [] number_of_nodes()"), "10 [0] number_of_nodes(0,1)");
-    assert_eq!(talk.call("hello", "{}")["result"]["service"], "monitor");
-    assert_eq!(talk.request(r#"1 [] print(1,2.5,"x")"#), r#"1 [0] print(0,[1,2.5,"x"])"#);
-    assert!(talk.request("7").starts_with("7 [] error(100,1,"));
-    assert!(talk.request("}{").starts_with("0 [] error(100,0,"));
+    let mut session = service.connect();
+    assert_eq!(session.request("10 [] number_of_nodes()"), "10 [0] number_of_nodes(0,1)");
+    assert_eq!(session.call("hello", "{}")["result"]["service"], "monitor");
+    assert_eq!(session.request(r#"1 [] print(1,2.5,"x")"#), r#"1 [0] print(0,[1,2.5,"x"])"#);
+    assert!(session.request("7").starts_with("7 [] error(100,1,"));
+    assert!(session.request("}{").starts_with("0 [] error(100,0,"));
 }
 
 #[test]
 fn a_tool_receives_only_its_own_events_and_leaves_nothing() {
     let service = Served::start("test");
     let (mut one, mut other) = (service.connect(), service.connect());
-    for talk in [&mut one, &mut other] {
-        assert_eq!(talk.request("1 [0] define_user_event(5)"), "1 [0] define_user_event(0)");
-        assert_eq!(talk.request("2 [0] user_event(5): 3 [0] print($1)"), "2 [0] user_event(0)");
-        assert_eq!(talk.request("4 [0] enable(2)"), "4 [0] enable(0)");
+    for session in [&mut one, &mut other] {
+        assert_eq!(session.request("1 [0] define_user_event(5)"), "1 [0] define_user_event(0)");
+        assert_eq!(session.request("2 [0] user_event(5): 3 [0] print($1)"), "2 [0] user_event(0)");
+        assert_eq!(session.request("4 [0] enable(2)"), "4 [0] enable(0)");
     }
     assert_eq!(one.request("5 [0] raise_event(5,[7])"), "5 [0] raise_event(0)");
     assert_eq!(one.line().as_deref(), Some("3 [0] print(0,[7])"));
@@ -57,35 +57,35 @@ fn a_tool_receives_only_its_own_events_and_leaves_nothing() {
 #[test]
 fn the_end_of_a_process_is_reported_with_its_pid() {
     let service = Served::start("procfs");
-    let mut talk = service.connect();
+    let mut session = service.connect();
     let mut cat = Cat::start();
     let pid = cat.0.id();
-    assert_eq!(talk.request(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
-    let stored = talk.request(&format!("2 [] process_terminated({pid}): 3 [$0] print($1)"));
+    assert_eq!(session.request(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
+    let stored = session.request(&format!("2 [] process_terminated({pid}): 3 [$0] print($1)"));
     assert_eq!(stored, "2 [0] process_terminated(0)");
-    assert_eq!(talk.request("4 [] enable(2)"), "4 [0] enable(0)");
+    assert_eq!(session.request("4 [] enable(2)"), "4 [0] enable(0)");
     cat.end();
-    assert_eq!(talk.line(), Some(format!("3 [0] print(0,[{pid}])")));
+    assert_eq!(session.line(), Some(format!("3 [0] print(0,[{pid}])")));
     let gone = format!("5 [0] process_info(301,0,\"process {pid} has ended\")");
-    assert_eq!(talk.request(&format!("5 [] process_info({pid},0)")), gone);
+    assert_eq!(session.request(&format!("5 [] process_info({pid},0)")), gone);
 }
 
 #[test]
 fn a_child_of_an_attached_process_is_reported_and_attached() {
     let service = Served::start("procfs");
-    let mut talk = service.connect();
+    let mut session = service.connect();
     let mut shell = Command::new("sh");
     shell.args(["-c", "read go; tail -f /dev/null & read on; kill $!"]);
     let mut shell = Cat(shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     let pid = shell.0.id();
-    assert_eq!(talk.request(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
-    assert_eq!(talk.request("2 [] new_process(): 3 [$0] print($1)"), "2 [0] new_process(0)");
-    assert_eq!(talk.request("4 [] enable(2)"), "4 [0] enable(0)");
+    assert_eq!(session.request(&format!("1 [] attach({pid})")), "1 [0] attach(0)");
+    assert_eq!(session.request("2 [] new_process(): 3 [$0] print($1)"), "2 [0] new_process(0)");
+    assert_eq!(session.request("4 [] enable(2)"), "4 [0] enable(0)");
     shell.0.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
-    let line = talk.line().unwrap();
+    let line = session.line().unwrap();
     let child: u32 =
         line.strip_prefix("3 [0] print(0,[").unwrap().trim_end_matches("])").parse().unwrap();
-    let both = talk.request("5 [] process_info([],0)");
+    let both = session.request("5 [] process_info([],0)");
     assert_eq!(both, format!("5 [0] process_info(0,2,[{},{}])", pid.min(child), pid.max(child)));
 }
 

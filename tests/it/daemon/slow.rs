@@ -11,7 +11,7 @@ use monitor_model::sample::{BackendKind, Process, Sample};
 use monitor_server::daemon::{Endpoint, Settings, serve};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Reads when it is let.
+/// A backend whose readings wait for the test.
 struct Gated {
     inner: Canned,
     gate: Receiver<()>,

@@ -36,7 +36,7 @@ fn subscriber(socket: &Path) -> Guarded {
 }
 
 #[test]
-fn a_stopped_client_costs_a_bounded_queue_and_learns_exactly_what_it_lost() {
+fn a_stopped_client_costs_a_bounded_queue_and_gets_the_exact_number_of_lost_events() {
     let service = Served::start("test");
     let mut other = service.connect();
     let _first = other.call("monitor", r#"{"id":"o","every_ns":10000000,"fields":["cpu_ns"]}"#);

@@ -9,16 +9,16 @@ use crate::served::Served;
 const BYTES: u32 = 5 * (22 * 23 / 2) + 5;
 
 #[test]
-fn root_what_a_process_writes_is_counted_summed_timed_and_kept() {
-    const TEST: &str = "root_what_a_process_writes_is_counted_summed_timed_and_kept";
+fn root_writes_of_a_process_are_counted_summed_timed_and_recorded() {
+    const TEST: &str = "root_writes_of_a_process_are_counted_summed_timed_and_recorded";
     if !granted(TEST) {
         return;
     }
     let Some(mut program) = caller(TEST) else { return };
     let (served, pid) = (Served::start("ebpf"), program.pid().0);
-    let mut talk = tool(&served, &[pid]);
+    let mut session = tool(&served, &[pid]);
     done(
-        &mut talk,
+        &mut session,
         &[
             "2 [0] cnt_create(\"bytes\",\"counter\",\"bytes\")",
             "2 [0] cnt_create(\"sizes\",\"histogram\",\"bytes\")",
@@ -41,9 +41,9 @@ fn root_what_a_process_writes_is_counted_summed_timed_and_kept() {
     program.send_line("pipe 23");
     assert_eq!(program.line(), "done");
     let end = "8 [0] cnt_read(0,[\"time\",24,0,0])";
-    deadline::until(|| (talk.request("8 [0] cnt_read(\"time\",1540)") == end).then_some(()));
+    deadline::until(|| (session.request("8 [0] cnt_read(\"time\",1540)") == end).then_some(()));
     assert_eq!(
-        talk.request("8 [0] cnt_read([\"bytes\",\"sizes\"],62)"),
+        session.request("8 [0] cnt_read([\"bytes\",\"sizes\"],62)"),
         format!(
             "8 [0] cnt_read(0,[\"bytes\",\"bytes\",24,{BYTES},0,110,\
              \"sizes\",\"bytes\",24,{BYTES},0,110])"
@@ -51,15 +51,15 @@ fn root_what_a_process_writes_is_counted_summed_timed_and_kept() {
     );
     // No thread is inside any more, once the last has done both actions; one was at a time.
     let inside = "8 [0] cnt_read(0,[\"inside\",48,0,1,0])";
-    deadline::until(|| (talk.request("8 [0] cnt_read(\"inside\",308)") == inside).then_some(()));
-    let records = talk.request("8 [0] cnt_records(\"all\",3)");
+    deadline::until(|| (session.request("8 [0] cnt_read(\"inside\",308)") == inside).then_some(()));
+    let records = session.request("8 [0] cnt_records(\"all\",3)");
     let tails = [105, 110, 5].map(|bytes| format!(",{pid},{bytes}]"));
     let is_there = |tail: &String| records.contains(tail);
     assert!(records.starts_with("8 [0] cnt_records(0,0,[[") && tails.iter().all(is_there));
 }
 
 #[test]
-fn instruments_of_a_tool_go_with_it_and_shared_ones_stay() {
+fn instruments_of_a_tool_end_with_it_and_shared_ones_stay() {
     let served = Served::start("test");
     let mut one = served.connect();
     done(

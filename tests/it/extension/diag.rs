@@ -41,16 +41,16 @@ fn watching(served: &Served, ranks: &[Guarded]) -> SocketSession {
 }
 
 fn watching_these(served: &Served, pids: &[u32]) -> SocketSession {
-    let mut talk = tool(served, pids);
+    let mut session = tool(served, pids);
     let trace = "2 [0] diag_traced(\"notifier\"): 3 [0] print($1,$5)";
-    done(&mut talk, &[trace, "4 [0] enable(2)", "5 [0] diag_watch([])"]);
-    talk
+    done(&mut session, &[trace, "4 [0] enable(2)", "5 [0] diag_watch([])"]);
+    session
 }
 
 /// The next line that was traced, after its time, with the number of processes.
 #[track_caller]
-fn traced(talk: &mut SocketSession) -> String {
-    let line = talk.line().expect("a line");
+fn traced(session: &mut SocketSession) -> String {
+    let line = session.line().expect("a line");
     let (head, tail) = line.split_once(" MPI_NOTIFIER_EVENT ").expect(&line);
     assert!(head.starts_with("3 [0] print(0,[\"TIME="), "{line}");
     tail.to_owned()
@@ -96,17 +96,17 @@ fn root_a_static_probe_is_traced_at_its_threshold_and_after_sigkill() {
     let mut ranks = [rank(&path, 3)];
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let origin = format!("FAMILY=45493 JOB=1 VPID=3 HOST={}", host.trim());
-    let mut talk = watching(&served, &ranks);
+    let mut session = watching(&served, &ranks);
     command(&mut ranks[0], "late 999");
     command(&mut ranks[0], "full 23");
-    assert_eq!(traced(&mut talk), format!("{origin} EVENT=srq_full COUNT=23: {SRQ}\",1])"));
-    let list = talk.request("6 [0] diag_list()");
+    assert_eq!(traced(&mut session), format!("{origin} EVENT=srq_full COUNT=23: {SRQ}\",1])"));
+    let list = session.request("6 [0] diag_list()");
     assert!(list.contains("\"sent_late\",1000,60.0,999,999,"), "{list}");
     command(&mut ranks[0], "full 7");
-    // It kills itself, and says nothing any more.
+    // It kills itself without any output.
     ranks[0].send_line("kill");
     let _status = ranks[0].0.wait().unwrap();
-    let mut last = [traced(&mut talk), traced(&mut talk)];
+    let mut last = [traced(&mut session), traced(&mut session)];
     last.sort();
     assert_eq!(last[0], format!("{origin} EVENT=sent_late COUNT=999 (Finalize): {LATE}\",1])"));
     assert_eq!(last[1], format!("{origin} EVENT=srq_full COUNT=7 (Finalize): {SRQ}\",1])"));
@@ -122,12 +122,12 @@ fn root_mpi_finalize_reports_the_rest_and_the_configuration_has_precedence() {
     let config = "[diag]\nevents = [{ name = \"srq_full\", count = 100, delay = \"1h\" }]\n";
     let served = Served::started(config, monitor(), "ebpf");
     let mut ranks = [rank(&path, 0)];
-    let mut talk = watching(&served, &ranks);
+    let mut session = watching(&served, &ranks);
     command(&mut ranks[0], "full 123");
-    assert!(traced(&mut talk).contains("EVENT=srq_full COUNT=123: "));
+    assert!(traced(&mut session).contains("EVENT=srq_full COUNT=123: "));
     command(&mut ranks[0], "full 150");
     command(&mut ranks[0], "finalize");
-    assert!(traced(&mut talk).contains("EVENT=srq_full COUNT=150 (Finalize): "));
+    assert!(traced(&mut session).contains("EVENT=srq_full COUNT=150 (Finalize): "));
     assert!(served.log().contains("At finalize : 150 times, 273 in all : adding buffers"));
 }
 
@@ -140,15 +140,15 @@ fn root_reports_of_many_ranks_are_one_line() {
     let Some(path) = built(TEST) else { return };
     let served = Served::started("[diag]\nfold = \"500ms\"\n", monitor(), "ebpf");
     let mut ranks: Vec<Guarded> = (0..5).map(|number| rank(&path, number)).collect();
-    let mut talk = watching(&served, &ranks);
+    let mut session = watching(&served, &ranks);
     for rank in &mut ranks {
         command(rank, "full 23");
     }
-    assert!(traced(&mut talk).ends_with(" COUNT=23: adding buffers in the SRQ\",1])"));
+    assert!(traced(&mut session).ends_with(" COUNT=23: adding buffers in the SRQ\",1])"));
     let (mut count, mut processes) = (0, 0);
     // A look at the counts may fall between the ranks: then there are two lines.
     while processes < 4 {
-        let line = traced(&mut talk);
+        let line = traced(&mut session);
         let (_, rest) = line.split_once("COUNT=").unwrap();
         count += rest.split(':').next().unwrap().parse::<u32>().unwrap();
         processes += rest.rsplit([',', ']']).nth(1).unwrap().parse::<u32>().unwrap();
@@ -157,27 +157,27 @@ fn root_reports_of_many_ranks_are_one_line() {
 }
 
 #[test]
-fn root_a_static_probe_stands_for_as_many_events_as_it_says() {
-    const TEST: &str = "root_a_static_probe_stands_for_as_many_events_as_it_says";
+fn root_a_static_probe_counts_the_number_of_events_in_its_argument() {
+    const TEST: &str = "root_a_static_probe_counts_the_number_of_events_in_its_argument";
     if !granted(TEST) {
         return;
     }
     let Some(path) = built(TEST) else { return };
     let served = Served::start("ebpf");
     let mut ranks = [rank(&path, 0)];
-    let mut talk = watching(&served, &ranks);
+    let mut session = watching(&served, &ranks);
     for what in ["drop 999", "drop 0", "drop -7"] {
         command(&mut ranks[0], what);
     }
     let counted = "\"dropped\",1000,0.0,999,999";
-    deadline::until(|| talk.request("6 [0] diag_list()").contains(counted).then_some(()));
+    deadline::until(|| session.request("6 [0] diag_list()").contains(counted).then_some(()));
     command(&mut ranks[0], "drop 2000000000");
-    assert!(traced(&mut talk).contains("EVENT=dropped COUNT=2000000999: "));
+    assert!(traced(&mut session).contains("EVENT=dropped COUNT=2000000999: "));
 }
 
 #[test]
-fn root_what_ranks_of_open_mpi_have_left_at_finalize_is_one_line() {
-    const TEST: &str = "root_what_ranks_of_open_mpi_have_left_at_finalize_is_one_line";
+fn root_remaining_events_of_open_mpi_ranks_at_finalize_are_one_line() {
+    const TEST: &str = "root_remaining_events_of_open_mpi_ranks_at_finalize_are_one_line";
     if !granted(TEST) {
         return;
     }
@@ -188,13 +188,13 @@ fn root_what_ranks_of_open_mpi_have_left_at_finalize_is_one_line() {
     let namespace: u32 = namespace.unwrap().parse().unwrap();
     let job = format!("FAMILY={} JOB={} VPID=", namespace >> 16, namespace & 0xffff);
     let served = Served::started("[diag]\nfold = \"5s\"\n", monitor(), "ebpf");
-    let mut talk = watching_these(&served, &pids);
+    let mut session = watching_these(&served, &pids);
     // Each rank reports 1, 2 and so on to 23 at once.
     ranks.run("late 23");
     ranks.end();
     // The first at once, the three others together.
     let lines = [(276, 1), (3 * 276, 3)].map(|(count, processes)| {
-        let line = traced(&mut talk);
+        let line = traced(&mut session);
         let (rank, rest) = line.strip_prefix(&job).expect(&line).split_once(' ').unwrap();
         let tail =
             format!(" EVENT=late COUNT={count} (Finalize): messages were late\",{processes}])");

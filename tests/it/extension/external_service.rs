@@ -16,26 +16,26 @@ fn example(served: &Served) -> Guarded {
 #[test]
 fn services_of_an_extension_are_requested_as_all_others_and_end_with_it() {
     let served = Served::start("test");
-    let mut talk = served.connect();
+    let mut session = served.connect();
     let extension = example(&served);
-    assert_eq!(talk.request("1 [0] demo_add(2,3)"), "1 [0] demo_add(0,5)");
+    assert_eq!(session.request("1 [0] demo_add(2,3)"), "1 [0] demo_add(0,5)");
     assert_eq!(
-        talk.request("1 [] demo_add(4); 2 [] print(7)"),
+        session.request("1 [] demo_add(4); 2 [] print(7)"),
         "1 [0] demo_add(0,4); 2 [0] print(0,[7])"
     );
-    let files = talk.request(&format!("1 [0] demo_files({})", served.pid()));
+    let files = session.request(&format!("1 [0] demo_files({})", served.pid()));
     assert!(files.starts_with("1 [0] demo_files(0,"), "{files}");
-    assert_eq!(talk.request("1 [0] demo_files(1,2)"), "1 [0] demo_files(105)");
+    assert_eq!(session.request("1 [0] demo_files(1,2)"), "1 [0] demo_files(105)");
     let manual = served.command("services").output().unwrap();
     let manual = String::from_utf8(manual.stdout).unwrap();
     assert!(manual.contains("  demo_add(integer* numbers)  Adds numbers.\n"), "{manual}");
-    assert!(talk.request("1 [0] extensions()").contains("\"demo_\""));
+    assert!(session.request("1 [0] extensions()").contains("\"demo_\""));
     let mut other = served.connect();
     let taken = other.request("1 [0] extension_register(\"demo_\",[\"demo_x\",\"\",\"\"])");
     assert!(taken.starts_with("1 [0] extension_register(305,"), "{taken}");
     drop(extension);
     deadline::until(|| {
-        let gone = talk.request("1 [0] demo_add(2,3)");
+        let gone = session.request("1 [0] demo_add(2,3)");
         gone.starts_with("1 [] error(102,").then_some(())
     });
 }
@@ -43,10 +43,10 @@ fn services_of_an_extension_are_requested_as_all_others_and_end_with_it() {
 #[test]
 fn a_tool_that_waits_for_an_extension_that_ends_gets_an_error() {
     let served = Served::start("test");
-    let (mut talk, mut owner) = (served.connect(), served.connect());
+    let (mut session, mut owner) = (served.connect(), served.connect());
     let register = "1 [0] extension_register(\"slow_\",[\"slow_one\",\"\",\"Waits.\"])";
     assert_eq!(owner.request(register), "1 [0] extension_register(0)");
-    talk.send(b"1 [0] slow_one(1)\n").unwrap();
+    session.send(b"1 [0] slow_one(1)\n").unwrap();
     let called = owner.line().expect("a call");
     assert!(called.starts_with("0 [0] extension_called(0,"), "{called}");
     // Only the tool that was asked can answer.
@@ -55,6 +55,6 @@ fn a_tool_that_waits_for_an_extension_that_ends_gets_an_error() {
     let refused = other.request(&format!("1 [0] extension_reply({call},0,[])"));
     assert!(refused.starts_with("1 [0] extension_reply(300,"), "{refused}");
     drop(owner);
-    let reply = talk.line().expect("a reply");
+    let reply = session.line().expect("a reply");
     assert!(reply.starts_with("1 [0] slow_one(406,"), "{reply}");
 }

@@ -24,18 +24,18 @@ pub fn caller(test: &str) -> Option<Guarded> {
 
 /// A tool that observes these.
 pub fn tool(served: &Served, pids: &[u32]) -> SocketSession {
-    let mut talk = served.connect();
+    let mut session = served.connect();
     for pid in pids {
-        assert_eq!(talk.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+        assert_eq!(session.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
     }
-    talk
+    session
 }
 
 /// Every one of these is done.
 #[track_caller]
-pub fn done(talk: &mut SocketSession, requests: &[&str]) {
+pub fn done(session: &mut SocketSession, requests: &[&str]) {
     for request in requests {
-        let reply = talk.request(request);
+        let reply = session.request(request);
         let id = request.split(' ').next().unwrap();
         assert!(reply.starts_with(&format!("{id} [0] ")) && reply.contains("(0"), "{reply}");
     }

@@ -32,17 +32,18 @@ fn a_sample_is_the_same_by_the_service_and_without_one() {
 #[test]
 fn samples_occur_until_the_monitor_is_cancelled() {
     let served = Served::start("test");
-    let mut talk = served.connect();
+    let mut session = served.connect();
     let begin = "1 [0] mon_sampled(\"m\"): 2 [0] print($1,$2,$3,$4)";
-    assert_eq!(talk.request(begin), "1 [0] mon_sampled(0)");
-    assert_eq!(talk.request("3 [0] enable(1)"), "3 [0] enable(0)");
-    let first = talk.request("4 [0] mon_start(\"m\",\"node\",[\"load1\"],0.05)");
+    assert_eq!(session.request(begin), "1 [0] mon_sampled(0)");
+    assert_eq!(session.request("3 [0] enable(1)"), "3 [0] enable(0)");
+    let first = session.request("4 [0] mon_start(\"m\",\"node\",[\"load1\"],0.05)");
     assert!(first.starts_with("4 [0] mon_start(0,\"m\",[\"schema_version\","), "{first}");
-    assert_eq!(talk.line().as_deref(), Some("2 [0] print(0,[\"m\",1,0,0])"));
+    assert_eq!(session.line().as_deref(), Some("2 [0] print(0,[\"m\",1,0,0])"));
     let listed = served.connect().request("5 [0] mon_list()");
     assert!(listed.contains("[\"id\",\"m\",\"uid\",0,"), "{listed}");
-    talk.send(b"6 [0] mon_cancel(\"m\")\n7 [0] mon_list()\n").unwrap();
-    let rest: Vec<String> = std::iter::from_fn(|| talk.line()).take_while(|it| !ends(it)).collect();
+    session.send(b"6 [0] mon_cancel(\"m\")\n7 [0] mon_list()\n").unwrap();
+    let rest: Vec<String> =
+        std::iter::from_fn(|| session.line()).take_while(|it| !ends(it)).collect();
     let cancelled = rest.iter().position(|it| it == "6 [0] mon_cancel(0,[\"m\"])");
     assert_eq!(cancelled, rest.len().checked_sub(1), "nothing comes behind it: {rest:?}");
 }
@@ -53,10 +54,10 @@ fn ends(line: &str) -> bool {
 }
 
 #[test]
-fn a_tool_that_goes_loses_its_monitors_and_only_its_own() {
+fn a_tool_that_disconnects_loses_only_its_own_monitors() {
     let served = Served::start("test");
-    let start = |talk: &mut SocketSession| {
-        let reply = talk.request("1 [0] mon_start(\"m\",\"proc\",[\"pid\"],0.05)");
+    let start = |session: &mut SocketSession| {
+        let reply = session.request("1 [0] mon_start(\"m\",\"proc\",[\"pid\"],0.05)");
         assert!(reply.starts_with("1 [0] mon_start(0,\"m\","), "{reply}");
     };
     let (mut one, mut other) = (served.connect(), served.connect());
@@ -78,9 +79,9 @@ fn a_tool_that_goes_loses_its_monitors_and_only_its_own() {
 }
 
 #[test]
-fn limits_and_nonsense_are_those_of_the_service() {
+fn limits_and_invalid_arguments_are_refused_as_by_the_service() {
     let served = Served::with("[limits]\nperiod = \"1s\"\nmonitors = 1\n");
-    let mut talk = served.connect();
+    let mut session = served.connect();
     for (request, want) in [
         (
             "mon_start(\"m\",\"proc\",[\"pid\"],0.5)",
@@ -100,15 +101,17 @@ fn limits_and_nonsense_are_those_of_the_service() {
             "mon_sample(105,0,\"top applies to processes, not to disk\")",
         ),
     ] {
-        assert_eq!(talk.request(&format!("1 [0] {request}")), format!("1 [0] {want}"));
+        assert_eq!(session.request(&format!("1 [0] {request}")), format!("1 [0] {want}"));
     }
-    let partly = talk.request("1 [0] mon_sample(\"disk\",[],\"disks\",[\"sda\",\"none\"])");
+    let partly = session.request("1 [0] mon_sample(\"disk\",[],\"disks\",[\"sda\",\"none\"])");
     assert!(partly.starts_with("1 [0] mon_sample(1,["), "{partly}");
     assert!(partly.contains("\"no disk none: "), "{partly}");
-    assert!(talk.request("2 [0] mon_start(\"\",\"node\",[\"load1\"],1)").contains("(0,\"monitor-"));
+    assert!(
+        session.request("2 [0] mon_start(\"\",\"node\",[\"load1\"],1)").contains("(0,\"monitor-")
+    );
     let want =
         "2 [0] mon_start(403,0,\"user 0 has 1 monitors, the limit \\\"monitors\\\": cancel some\")";
-    assert_eq!(talk.request("2 [0] mon_start(\"b\",\"node\",[\"load1\"],1)"), want);
+    assert_eq!(session.request("2 [0] mon_start(\"b\",\"node\",[\"load1\"],1)"), want);
 }
 
 #[test]

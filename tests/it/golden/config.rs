@@ -4,7 +4,7 @@
 //! terminal and are not tested here; `listener/unit.rs` tests those of systemd (`NOTIFY_SOCKET`,
 //! `WATCHDOG_USEC`).
 
-use super::{check, as_other_user, printed_with, program};
+use super::{as_other_user, check, printed_with, program};
 use crate::served::{Folder, write};
 use std::path::Path;
 use std::process::Command;

@@ -3,7 +3,7 @@
 //! Other tests cover `run` when the service dies (`client/command.rs`), a closed pipe and a full
 //! disk (`cli.rs`).
 
-use super::{check, as_other_user, program};
+use super::{as_other_user, check, program};
 use crate::served::{Folder, Served};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader, Write as _};

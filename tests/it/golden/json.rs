@@ -58,7 +58,7 @@ fn doctor_prints_capabilities_and_host() {
             let members = circumstance.as_object_mut().unwrap();
             let _rare = (members.remove("blocks"), members.remove("fix"));
         }
-        let shape = Shape::of(&report).text(&[]);
+        let shape = Shape::from_value(&report).text(&[]);
         out += &format!("doctor, {backend}\n{shape}capabilities\n  {capabilities}\n");
     }
     check("json/doctor.txt", &out);
@@ -73,7 +73,7 @@ fn fields_print_their_names_units_and_kinds() {
             .replace('"', "")
     };
     let fields: String = all.iter().map(line).collect();
-    check("json/fields.txt", &(Shape::of(&Value::Array(all)).text(&[]) + &fields));
+    check("json/fields.txt", &(Shape::from_value(&Value::Array(all)).text(&[]) + &fields));
 }
 
 #[test]

@@ -17,9 +17,9 @@ fn service(it: &Value) -> String {
     let text = |key: &str| it[key].as_str().unwrap();
     let flags = it["flags"].as_array().unwrap().iter();
     let flags: String = flags
-        .map(|it| {
-            let (bit, kind) = (&it["bit"], it["kind"].as_str().unwrap());
-            format!("  bit {bit}: {kind} {}\n", it["name"].as_str().unwrap())
+        .map(|flag| {
+            let (bit, kind) = (&flag["bit"], flag["kind"].as_str().unwrap());
+            format!("  bit {bit}: {kind} {}\n", flag["name"].as_str().unwrap())
         })
         .collect();
     let names = it["aliases"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());

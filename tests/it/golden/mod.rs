@@ -54,7 +54,7 @@ pub fn check(name: &str, got: &str) {
     compare(name, &std::fs::read_to_string(&path).unwrap_or_default(), got);
 }
 
-/// Compares with the compiled-in text: a guest of another kernel has no `tests/golden`.
+/// Compares with the compiled-in text: a virtual machine with another kernel has no `tests/golden`.
 #[track_caller]
 pub fn check_compiled(name: &str, compiled: &str, got: &str) {
     match std::env::var_os("MONITOR_BLESS") {
@@ -91,7 +91,7 @@ pub fn program(words: &[&str]) -> Command {
 
 /// A copy of the program in `folder`, run by a user without privilege.
 pub fn as_other_user(folder: &Folder, words: &[&str]) -> Command {
-    const NOBODY: u32 = 65534;
+    const UNPRIVILEGED: u32 = 65534;
     let copy = folder.join("monitor");
     // Another process copies: a child of another test could inherit our descriptor of the copy, and
     // execve(2) fails with ETXTBSY while a writer has it open.
@@ -100,7 +100,7 @@ pub fn as_other_user(folder: &Folder, words: &[&str]) -> Command {
     let mut command = Command::new(copy);
     let _same = command.args(words).env_clear().current_dir("/").stdin(Stdio::null());
     if rustix::process::geteuid().is_root() {
-        let _same = command.uid(NOBODY).gid(NOBODY);
+        let _same = command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
     }
     command
 }

@@ -48,9 +48,9 @@ fn metric(it: &Value) -> String {
     let (kind, data) = kinds.iter().find_map(|kind| Some((kind, it.get(kind)?))).unwrap();
     let points = data["dataPoints"].as_array().unwrap().iter();
     let points: BTreeSet<_> = points
-        .map(|it| {
-            let value = ["asInt", "asDouble"].iter().find(|key| it.get(key).is_some());
-            let attributes = attributes(&it["attributes"]);
+        .map(|point| {
+            let value = ["asInt", "asDouble"].iter().find(|key| point.get(key).is_some());
+            let attributes = attributes(&point["attributes"]);
             format!("  {} {attributes}", value.unwrap_or(&"-")).trim_end().to_owned() + "\n"
         })
         .collect();

@@ -42,7 +42,7 @@ fn frames(bytes: &[u8]) -> (String, Value) {
     (kinds, header)
 }
 
-/// A description of a file: version, frames, keys of the header, and sheets.
+/// A description of a file: version, frames, keys of the header, and tables.
 fn described(bytes: &[u8]) -> String {
     assert_eq!(&bytes[..NAME.len()], NAME);
     let number = |at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap());
@@ -51,10 +51,10 @@ fn described(bytes: &[u8]) -> String {
     let members = header.as_object().unwrap();
     let keys: Vec<_> = members.keys().map(String::as_str).collect();
     let mut out = format!("version {}\nheader {}\n", number(12), keys.join(" "));
-    for sheet in header["sheets"].as_array().unwrap() {
-        let key: Vec<_> = sheet["key"].as_array().unwrap().iter().map(Value::to_string).collect();
-        out += &format!("sheet {}, {}\n", sheet["name"], key.join(" "));
-        for it in sheet["columns"].as_array().unwrap() {
+    for table in header["sheets"].as_array().unwrap() {
+        let key: Vec<_> = table["key"].as_array().unwrap().iter().map(Value::to_string).collect();
+        out += &format!("sheet {}, {}\n", table["name"], key.join(" "));
+        for it in table["columns"].as_array().unwrap() {
             let unit = it["unit"].as_str().unwrap_or("-");
             out += &format!("  {} {unit} {}\n", it["name"], it["kind"]);
         }
@@ -76,7 +76,7 @@ fn written() -> String {
 }
 
 #[test]
-fn a_new_recording_keeps_magic_version_and_sheets() {
+fn a_new_recording_keeps_magic_version_and_tables() {
     check("recording/schema.txt", &written());
 }
 
@@ -96,8 +96,8 @@ fn the_flight_recorder_saves_a_recording_of_the_same_schema() {
         let text = described(&std::fs::read(save(n)).unwrap());
         text.contains("\nheader").then_some(text)
     });
-    let sheets = |text: &str| text.split_once('\n').unwrap().1.to_owned();
-    assert_eq!(sheets(&text), sheets(&written()));
+    let tables = |text: &str| text.split_once('\n').unwrap().1.to_owned();
+    assert_eq!(tables(&text), tables(&written()));
 }
 
 /// The output of a command for the committed recording.

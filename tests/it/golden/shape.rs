@@ -25,7 +25,7 @@ struct Values {
 
 impl Shape {
     /// The shape of one value.
-    pub fn of(value: &Value) -> Self {
+    pub fn from_value(value: &Value) -> Self {
         let mut it = Self::default();
         it.add(value);
         it

@@ -28,14 +28,14 @@ const OPEN: [&str; 6] = [
 ];
 
 /// A call, and the shape of its reply.
-fn replied(talk: &mut SocketSession, method: &str, params: &Value) -> String {
-    let reply = talk.call(method, params);
-    format!("-> {method} {params}\n{}", Shape::of(&reply).text(&OPEN))
+fn replied(session: &mut SocketSession, method: &str, params: &Value) -> String {
+    let reply = session.call(method, params);
+    format!("-> {method} {params}\n{}", Shape::from_value(&reply).text(&OPEN))
 }
 
 /// A call, and the error of its reply or the keys of its result.
-fn outcome(talk: &mut SocketSession, method: &str, params: &Value) -> String {
-    let reply = talk.call(method, params);
+fn outcome(session: &mut SocketSession, method: &str, params: &Value) -> String {
+    let reply = session.call(method, params);
     let end = match (&reply["error"], &reply["result"]) {
         (Value::Null, Value::Object(result)) => {
             let keys: Vec<_> = result.keys().map(String::as_str).collect();
@@ -54,7 +54,7 @@ fn outcome(talk: &mut SocketSession, method: &str, params: &Value) -> String {
 #[test]
 fn every_call_keeps_the_keys_of_its_reply() {
     let served = Served::with(ALL);
-    let mut talk = served.connect();
+    let mut session = served.connect();
     let calls = [
         ("hello", json!({})),
         ("monitor", json!({"part": "node", "fields": ["load1"]})),
@@ -75,10 +75,10 @@ fn every_call_keeps_the_keys_of_its_reply() {
         ("flight", json!({})),
     ];
     let mut out: String =
-        calls.iter().map(|(method, params)| replied(&mut talk, method, params)).collect();
-    let _reply = talk.request("10 [0] define_user_event(5)");
-    let _reply = talk.request("11 [0] user_event(5): 12 [0] print($1)");
-    out += &replied(&mut talk, "rules", &json!({}));
+        calls.iter().map(|(method, params)| replied(&mut session, method, params)).collect();
+    let _reply = session.request("10 [0] define_user_event(5)");
+    let _reply = session.request("11 [0] user_event(5): 12 [0] print($1)");
+    out += &replied(&mut session, "rules", &json!({}));
     // Both keys are present only where the host lacks something.
     let rare = ["result.host[].blocks", "result.host[].fix"];
     let lines = out.lines().filter(|line| !rare.iter().any(|it| line.starts_with(it)));
@@ -89,22 +89,22 @@ fn every_call_keeps_the_keys_of_its_reply() {
 #[test]
 fn register_account_and_sum_keep_the_keys_of_their_replies() {
     let served = Served::start("procfs");
-    let mut talk = served.connect();
-    let mut out = replied(&mut talk, "register", &json!({"namespace": "job", "rank": 3}));
+    let mut session = served.connect();
+    let mut out = replied(&mut session, "register", &json!({"namespace": "job", "rank": 3}));
     let own = json!({"namespace": "job", "rank": 4, "pid": std::process::id()});
-    out += &outcome(&mut talk, "register", &own).replace(&own["pid"].to_string(), "OWN");
-    out += &replied(&mut talk, "account", &json!({}));
+    out += &outcome(&mut session, "register", &own).replace(&own["pid"].to_string(), "OWN");
+    out += &replied(&mut session, "account", &json!({}));
     // Start times in `/proc` have a resolution of 10 ms: a child that starts in the same 10 ms as
     // `account` is called counts as older.
     let reply = until(|| {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let reply = talk.call("sum", json!({"pid": child.id()}));
+        let reply = session.call("sum", json!({"pid": child.id()}));
         drop(child.stdin.take());
         let _status = child.wait().unwrap();
         let is_empty = reply["result"]["left"].as_array().unwrap().is_empty();
         (!is_empty).then_some(reply)
     });
-    out += &format!("-> sum\n{}", Shape::of(&reply).text(&OPEN));
+    out += &format!("-> sum\n{}", Shape::from_value(&reply).text(&OPEN));
     // Notes depend on the host.
     let out = out.replace("result.notes[]  text\n", "");
     check("socket/account.txt", &out);
@@ -113,14 +113,14 @@ fn register_account_and_sum_keep_the_keys_of_their_replies() {
 #[test]
 fn the_flight_recorder_is_sent_in_parts() {
     let served = Served::with(KEEPING);
-    let mut talk = served.connect();
-    let part = until(|| Some(talk.result("flight", "{}")).filter(|it| it["next"].is_object()));
-    let mut out = Shape::of(&part).text(&[]);
-    let next = talk.result("flight", &part["next"]);
+    let mut session = served.connect();
+    let part = until(|| Some(session.result("flight", "{}")).filter(|it| it["next"].is_object()));
+    let mut out = Shape::from_value(&part).text(&[]);
+    let next = session.result("flight", &part["next"]);
     assert!(next["base64"].is_string());
     // The number of parts depends on time.
-    out +=
-        &outcome(&mut talk, "flight", &json!({"last_ns": HOUR})).replace("base64 next", "base64");
+    out += &outcome(&mut session, "flight", &json!({"last_ns": HOUR}))
+        .replace("base64 next", "base64");
     check("socket/flight.txt", &out);
 }
 
@@ -191,9 +191,9 @@ fn a_wrong_call_is_refused_with_its_error_code() {
     let served = Served::with("");
     let mut out = String::new();
     for method in ["monitor", "cancel", "attach", "renew", "heartbeat", "file", "register", "sum"] {
-        let talk = &mut served.connect();
-        out += &outcome(talk, method, &json!({"nothing_of_that_name": 1}));
-        out += &outcome(talk, method, &json!([]));
+        let session = &mut served.connect();
+        out += &outcome(session, method, &json!({"nothing_of_that_name": 1}));
+        out += &outcome(session, method, &json!([]));
     }
     out += &outcome(&mut served.connect(), "flight", &json!({"nothing_of_that_name": 1}));
     for (method, params) in [
@@ -213,29 +213,29 @@ fn a_wrong_call_is_refused_with_its_error_code() {
         out += &outcome(&mut served.connect(), method, &params);
     }
     let twice = json!({"id": "twice", "part": "node", "every_ns": HOUR});
-    let talk = &mut served.connect();
-    out += &outcome(talk, "monitor", &twice);
-    out += &outcome(talk, "monitor", &twice);
+    let session = &mut served.connect();
+    out += &outcome(session, "monitor", &twice);
+    out += &outcome(session, "monitor", &twice);
     for line in ["{", "{\"id\":1}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"hello\"}"] {
         let reply: Value = serde_json::from_str(&served.connect().request(line)).unwrap();
-        out += &format!("{line}\n{}", Shape::of(&reply).text(&[]));
+        out += &format!("{line}\n{}", Shape::from_value(&reply).text(&[]));
     }
     check("socket/errors.txt", &out);
 }
 
 /// The shape of the next event.
-fn event(talk: &mut SocketSession) -> String {
+fn event(session: &mut SocketSession) -> String {
     loop {
-        let line = talk.next_json().expect("an event");
+        let line = session.next_json().expect("an event");
         if line["method"] == "event" {
-            return Shape::of(&line).text(&OPEN);
+            return Shape::from_value(&line).text(&OPEN);
         }
     }
 }
 
 /// The reason in the last event of a monitor.
-fn last(talk: &mut SocketSession) -> String {
-    let ended = until(|| Some(talk.event()).filter(|it| it["ended"].is_string()));
+fn last(session: &mut SocketSession) -> String {
+    let ended = until(|| Some(session.event()).filter(|it| it["ended"].is_string()));
     format!("ended {}\n", ended["ended"])
 }
 
@@ -256,12 +256,12 @@ fn an_event_carries_a_sample_or_an_alert() {
         ("heartbeat", json!({"id": "h", "every_ns": often})),
         ("file", json!({"id": "f", "path": path, "every_ns": often, "modify": true})),
     ] {
-        let mut talk = served.connect();
-        let _reply = talk.result(method, &params);
-        out += &format!("{method} {}\n{}", params["id"], event(&mut talk));
+        let mut session = served.connect();
+        let _reply = session.result(method, &params);
+        out += &format!("{method} {}\n{}", params["id"], event(&mut session));
         if method == "file" {
             std::fs::remove_file(&path).unwrap();
-            out += &format!("file that is gone\n{}", event(&mut talk));
+            out += &format!("file that is gone\n{}", event(&mut session));
         }
     }
     check("socket/events.txt", &out);
@@ -272,30 +272,30 @@ fn a_monitor_that_ends_gives_its_reason() {
     let mut out = String::new();
     let mut served = Served::start("procfs");
     let start = |served: &Served, more: &Value| {
-        let mut talk = served.connect();
+        let mut session = served.connect();
         let mut params = json!({"id": "a", "fields": ["pid"], "every_ns": 20_000_000});
         let members = params.as_object_mut().unwrap();
         members.extend(more.as_object().unwrap().clone());
-        let _reply = talk.result("monitor", &params);
-        talk
+        let _reply = session.result("monitor", &params);
+        session
     };
     out += &last(&mut start(&served, &json!({"count": 2})));
     let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-    let mut talk = start(&served, &json!({"targets": [{"pid": child.id()}]}));
+    let mut session = start(&served, &json!({"targets": [{"pid": child.id()}]}));
     drop(child.stdin.take());
     let _status = child.wait().unwrap();
-    out += &last(&mut talk);
-    let mut talk = start(&served, &json!({}));
+    out += &last(&mut session);
+    let mut session = start(&served, &json!({}));
     let _reply = served.connect().result("cancel", json!({"all": true}));
-    out += &last(&mut talk);
-    let mut talk = start(&served, &json!({}));
+    out += &last(&mut session);
+    let mut session = start(&served, &json!({}));
     let params = json!({"id": "a", "every_ns": HOUR, "replace": true});
     let again = json!({"id": 2, "method": "monitor", "params": params});
-    talk.send(format!("{again}\n").as_bytes()).unwrap();
-    out += &last(&mut talk);
-    let mut talk = start(&served, &json!({"id": "z"}));
+    session.send(format!("{again}\n").as_bytes()).unwrap();
+    out += &last(&mut session);
+    let mut session = start(&served, &json!({"id": "z"}));
     served.signal(Signal::TERM);
-    out += &last(&mut talk);
+    out += &last(&mut session);
     served.ends();
     check("socket/ends.txt", &out);
 }
@@ -303,13 +303,13 @@ fn a_monitor_that_ends_gives_its_reason() {
 #[test]
 fn a_line_that_is_not_json_is_a_request() {
     let served = Served::with("");
-    let mut talk = served.connect();
+    let mut session = served.connect();
     let requests = [
         "1 [0] number_of_nodes()",
         "2 [0] define_user_event(5)",
         "3 [0] user_event(5): 4 [0] print($1)",
         "5 [0] enable(3); 6 [0] delete(3)",
     ];
-    let mut line = |it: &str| format!("> {it}\n< {}\n", talk.request(it));
+    let mut line = |it: &str| format!("> {it}\n< {}\n", session.request(it));
     check("socket/requests.txt", &requests.map(&mut line).concat());
 }

@@ -13,14 +13,14 @@ fn given_up(sample: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_given_up_is_said_in_samples_status_doctor_and_log_and_comes_back() {
+fn shed_capabilities_are_reported_in_samples_status_doctor_and_log_and_come_back() {
     let config = "[budget]\nwindow = \"50ms\"\nshare = ";
     let served = Served::with(&format!("{config}\"0.000001%\"\n"));
-    let mut talk = served.connect();
+    let mut session = served.connect();
     let asked = r#"{"fields":["cpu_ns"],"capabilities":["exact-cpu"],"every_ns":20000000}"#;
-    let _first = talk.result("monitor", asked);
+    let _first = session.result("monitor", asked);
     let note = until(|| {
-        let event = talk.next_json().expect("it goes on");
+        let event = session.next_json().expect("it goes on");
         given_up(&event["params"]["sample"]).pop()
     });
     assert!(note.starts_with("no exact-cpu: given up to keep within the budget"), "{note}");
@@ -29,7 +29,7 @@ fn what_is_given_up_is_said_in_samples_status_doctor_and_log_and_comes_back() {
     let notes = served.connect().result("probes", "{}")["notes"].to_string();
     assert!(notes.contains("no exact-cpu: given up"), "{notes}");
 
-    // Those who did not ask for it are note, and have all that they asked for.
+    // A client that did not request it gets a note, and all that it requested.
     let whole = served.connect().result("monitor", r#"{"fields":["cpu_ns"]}"#);
     assert_eq!((&whole["status"], given_up(&whole["sample"]).len()), (&"SUCCESS".into(), 1));
     let asked = r#"{"fields":["cpu_ns"],"capabilities":["exact-cpu"]}"#;
@@ -38,7 +38,7 @@ fn what_is_given_up_is_said_in_samples_status_doctor_and_log_and_comes_back() {
     write(&served.config(), &format!("{config}\"100%\"\n"));
     served.signal(Signal::HUP);
     until(|| {
-        let event = talk.next_json().expect("it goes on");
+        let event = session.next_json().expect("it goes on");
         given_up(&event["params"]["sample"]).is_empty().then_some(())
     });
     assert!(served.log().contains("exact-cpu is back"), "{}", served.log());

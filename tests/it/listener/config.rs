@@ -35,7 +35,7 @@ fn every_error_is_printed_with_file_line_and_key_and_exit_code_2() {
 }
 
 #[test]
-fn a_named_file_that_is_not_there_is_an_error_and_no_service_starts_with_a_wrong_one() {
+fn a_missing_named_file_is_an_error_and_no_service_starts_with_an_invalid_one() {
     let folder = Folder::new();
     let path = folder.join("monitor.toml");
     assert_eq!(run(&["config", "check"], &path).status.code(), Some(2));
@@ -44,7 +44,7 @@ fn a_named_file_that_is_not_there_is_an_error_and_no_service_starts_with_a_wrong
 }
 
 #[test]
-fn what_holds_is_shown_with_where_it_came_from_and_can_be_read_back() {
+fn the_effective_configuration_is_shown_with_its_origins_and_can_be_read_back() {
     let folder = Folder::new();
     let path = folder.join("monitor.toml");
     write(&path, "[limits]\nmonitors = 77\n");
@@ -62,7 +62,7 @@ fn what_holds_is_shown_with_where_it_came_from_and_can_be_read_back() {
 }
 
 #[test]
-fn a_file_is_named_in_either_way_to_either_command() {
+fn a_file_can_be_an_argument_or_an_option_of_either_command() {
     let folder = Folder::new();
     let path = folder.join("monitor.toml");
     write(&path, "[limits]\nlease = \"forever\"\n");
@@ -80,12 +80,12 @@ fn a_file_is_named_in_either_way_to_either_command() {
 }
 
 #[test]
-fn a_hangup_takes_a_good_file_and_leaves_the_old_one_for_a_wrong_one() {
+fn a_hangup_loads_a_valid_file_and_keeps_the_old_one_for_an_invalid_one() {
     let served = Served::with("[limits]\nmonitors = 1\n");
     let start = |id: &str| {
-        let mut talk = served.connect();
+        let mut session = served.connect();
         let params = format!("{{\"id\":\"{id}\",\"fields\":[\"cpu_ns\"],\"every_ns\":1000000000}}");
-        (talk.call("monitor", &params)["error"]["message"].as_str().map(str::to_owned), talk)
+        (session.call("monitor", &params)["error"]["message"].as_str().map(str::to_owned), session)
     };
     let (first, _one) = start("a");
     assert_eq!(first, None);
@@ -126,7 +126,7 @@ fn status_and_doctor_ask_the_service() {
 }
 
 #[test]
-fn a_service_that_was_named_and_is_not_there_is_exit_code_7() {
+fn a_named_service_that_does_not_answer_is_exit_code_7() {
     for words in [["status"], ["doctor"]] {
         let got =
             monitor().args(words).args(["--socket", "/nowhere/monitor.sock"]).output().unwrap();

@@ -27,7 +27,7 @@ fn begun() -> (Served, u64) {
 #[test]
 fn garbage_is_answered_line_by_line() {
     let (served, before) = begun();
-    let mut talk = served.connect();
+    let mut session = served.connect();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     for _ in 0..500 {
         let mut line: Vec<u8> = (0..64)
@@ -40,10 +40,10 @@ fn garbage_is_answered_line_by_line() {
         // A call that is none, and a request that is none.
         line.splice(..0, *b"{]");
         line.push(b'\n');
-        talk.send(&line).unwrap();
-        assert_eq!(talk.next_json().unwrap()["error"]["code"], -32700);
-        talk.send(&line[1..]).unwrap();
-        let reply = talk.line().unwrap();
+        session.send(&line).unwrap();
+        assert_eq!(session.next_json().unwrap()["error"]["code"], -32700);
+        session.send(&line[1..]).unwrap();
+        let reply = session.line().unwrap();
         assert!(reply.starts_with("0 [] error(10"), "{reply}");
     }
     assert_eq!(served.status()["refused"]["malformed call"], 500);
@@ -51,7 +51,7 @@ fn garbage_is_answered_line_by_line() {
 }
 
 #[test]
-fn half_a_line_is_nothing() {
+fn half_a_line_is_ignored() {
     let (served, before) = begun();
     for _ in 0..100 {
         served.connect().send(br#"{"id":1,"method":"hel"#).unwrap();
@@ -63,24 +63,24 @@ fn half_a_line_is_nothing() {
 #[test]
 fn a_line_of_a_gibibyte_ends_at_the_limit() {
     let (served, before) = begun();
-    let mut talk = served.connect();
+    let mut session = served.connect();
     let chunk = vec![b'{'; 1 << 20];
-    let sent = (0..1024).take_while(|_| talk.send(&chunk).is_ok()).count();
+    let sent = (0..1024).take_while(|_| session.send(&chunk).is_ok()).count();
     assert!(sent < 16, "{sent} MiB were taken");
-    let reply = talk.next_json().expect("a refusal");
+    let reply = session.next_json().expect("a refusal");
     let message = reply["error"]["message"].as_str().unwrap();
     assert!(message.contains("the limit \"request_bytes\""), "{message}");
-    assert_eq!(talk.next_json(), None);
+    assert_eq!(session.next_json(), None);
     unharmed(&served, before);
 }
 
 #[test]
 fn a_million_nested_brackets_are_an_error() {
     let (served, before) = begun();
-    let mut talk = served.connect();
+    let mut session = served.connect();
     let line = format!("{{\"method\":\"monitor\",\"params\":{}\n", "[".repeat(1_000_000));
-    talk.send(line.as_bytes()).unwrap();
-    assert_eq!(talk.next_json().unwrap()["error"]["code"], -32700);
+    session.send(line.as_bytes()).unwrap();
+    assert_eq!(session.next_json().unwrap()["error"]["code"], -32700);
     unharmed(&served, before);
 }
 
@@ -88,11 +88,11 @@ fn a_million_nested_brackets_are_an_error() {
 fn a_client_that_closes_in_the_middle_of_a_reply_is_forgotten() {
     let (served, before) = begun();
     for _ in 0..50 {
-        let mut talk = served.connect();
+        let mut session = served.connect();
         let call = br#"{"id":1,"method":"monitor","params":{"part":"all"}}"#;
         let calls = [call.as_slice(), b"\n"].concat().repeat(100);
-        talk.send(&calls).unwrap();
-        let _first = talk.next_json().expect("an answer");
+        session.send(&calls).unwrap();
+        let _first = session.next_json().expect("an answer");
     }
     until(|| {
         let status = served.status();
@@ -104,11 +104,11 @@ fn a_client_that_closes_in_the_middle_of_a_reply_is_forgotten() {
 #[test]
 fn a_client_that_calls_and_never_reads_is_read_no_further() {
     let (served, before) = begun();
-    let mut talk = served.connect();
-    talk.limit_write_time();
+    let mut session = served.connect();
+    session.limit_write_time();
     let call = b"{\"id\":1,\"method\":\"monitor\",\"params\":{\"part\":\"all\"}}\n".repeat(1000);
     // It ends when nothing more is taken.
-    let taken = (0..1000).take_while(|_| talk.send(&call).is_ok()).count();
+    let taken = (0..1000).take_while(|_| session.send(&call).is_ok()).count();
     assert!(taken < 1000);
     unharmed(&served, before);
 }
@@ -143,9 +143,9 @@ fn a_connection_too_many_gets_the_limit_that_it_exceeds() {
 #[test]
 fn the_rate_of_all_monitors_together_has_a_limit() {
     let served = Served::with("[limits]\nsamples_per_second = 15\n");
-    let mut talk = served.connect();
+    let mut session = served.connect();
     let params = r#"{"id":"a","fields":["cpu_ns"],"every_ns":100000000}"#;
-    let _first = talk.result("monitor", params);
+    let _first = session.result("monitor", params);
     let mut other = served.connect();
     let reply = other.refusal("monitor", &params.replace("\"a\"", "\"b\""));
     assert!(reply.contains("the limit \"samples_per_second\" is 15"), "{reply}");

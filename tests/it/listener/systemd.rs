@@ -1,5 +1,5 @@
-//! The unit that is shipped, under a systemd of its own: it becomes ready, reads again, comes back
-//! when it was killed, and ends clean. `tests/fixture/systemd.sh` makes the world for it.
+//! The unit that is shipped, under a systemd of its own: it becomes ready, reloads, restarts
+//! after a kill, and ends clean. `tests/fixture/systemd.sh` prepares the namespace.
 
 use crate::deadline::until;
 use crate::root::conservation::Cgroup;
@@ -33,7 +33,7 @@ impl SystemdManager {
         Self { child, cgroup, _folder: folder }
     }
 
-    /// The manager itself, as it is seen here.
+    /// The pid of systemd in the namespace of the test.
     fn pid(&mut self) -> Option<String> {
         let ended = self.child.try_wait().unwrap();
         assert!(ended.is_none(), "no systemd: {ended:?}");
@@ -42,7 +42,7 @@ impl SystemdManager {
         Some(std::fs::read_to_string(children).ok()?.split_whitespace().next()?.to_owned())
     }
 
-    /// Runs a command in its world.
+    /// Runs a command in its namespaces.
     fn run(&mut self, words: &str) -> Output {
         let pid = until(|| self.pid());
         let mut command = Command::new("nsenter");
@@ -56,7 +56,7 @@ impl SystemdManager {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Waits until a property is so.
+    /// Waits until a property has a value.
     #[track_caller]
     fn becomes(&mut self, name: &str, want: &str) {
         until(|| (self.property(name) == want).then_some(()));
@@ -82,8 +82,8 @@ fn empty(cgroup: &Path) -> bool {
 }
 
 #[test]
-fn root_the_unit_serves_reloads_comes_back_and_ends_under_systemd() {
-    let name = "root_the_unit_serves_reloads_comes_back_and_ends_under_systemd";
+fn root_the_unit_serves_reloads_restarts_and_ends_under_systemd() {
+    let name = "root_the_unit_serves_reloads_restarts_and_ends_under_systemd";
     if !granted(name) {
         return;
     }
@@ -94,7 +94,7 @@ fn root_the_unit_serves_reloads_comes_back_and_ends_under_systemd() {
         return skip(name, "no cgroup of version 2 can be made");
     };
     let mut manager = SystemdManager::start(cgroup);
-    // Ready is what it says itself (sd_notify(3)).
+    // The service reports itself that it is ready (sd_notify(3)).
     manager.becomes("ActiveState", "active");
     manager.becomes("StatusText", "serving on /run/monitor/monitor.sock");
     let doctor = manager.run("monitor doctor --socket /run/monitor/monitor.sock");

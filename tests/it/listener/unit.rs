@@ -68,8 +68,8 @@ fn root_the_capabilities_of_the_unit_are_enough_for_ebpf() {
     let given = capabilities("AmbientCapabilities");
     assert_eq!(given, capabilities("CapabilityBoundingSet"));
     let served = served(&given);
-    let mut talk = served.connect();
-    let probes = talk.result("probes", "{}");
+    let mut session = served.connect();
+    let probes = session.result("probes", "{}");
     assert_eq!(
         (&probes["backend"], &probes["uid"]),
         (&"ebpf".into(), &USER.parse::<u32>().unwrap().into())
@@ -84,7 +84,7 @@ fn root_the_capabilities_of_the_unit_are_enough_for_ebpf() {
     let params = format!(
         "{{\"fields\":[\"read_call_bytes\",\"run_delay_ns\"],\"targets\":[{{\"pid\":{pid}}}]}}"
     );
-    let sample = talk.result("monitor", &params);
+    let sample = session.result("monitor", &params);
     let row = &sample["sample"]["processes"][0];
     assert!(row["read_call_bytes"].as_u64().is_some_and(|n| n > 0), "{sample}");
 }
@@ -95,12 +95,12 @@ fn root_each_opt_in_capability_has_a_state_or_a_reason_under_the_unit() {
         return;
     }
     let served = served(&capabilities("AmbientCapabilities"));
-    let mut talk = served.connect();
+    let mut session = served.connect();
     let asked = r#"{"fields":["cpu_ns"],"capabilities":["block","write-back","sockets",
         "run-queue","exact-cpu","signals"]}"#;
     let asked = asked.replace('\n', "");
     let params = asked.replacen('{', r#"{"every_ns":1000000000,"#, 1);
-    let _sample = talk.result("monitor", &params);
+    let _sample = session.result("monitor", &params);
     let probes = served.connect().result("probes", "{}");
     for it in probes["capabilities"].as_array().unwrap() {
         println!("{}: {} {}", it["name"], it["state"], it["why"]);
@@ -110,16 +110,16 @@ fn root_each_opt_in_capability_has_a_state_or_a_reason_under_the_unit() {
 }
 
 #[test]
-fn root_without_them_it_reads_proc_and_says_so() {
-    if !able("root_without_them_it_reads_proc_and_says_so") {
+fn root_without_capabilities_it_reads_proc_with_a_note() {
+    if !able("root_without_capabilities_it_reads_proc_with_a_note") {
         return;
     }
     let served = served(&[]);
-    let mut talk = served.connect();
-    let sample = talk.result("monitor", "{\"fields\":[\"cpu_ns\"]}");
+    let mut session = served.connect();
+    let sample = session.result("monitor", "{\"fields\":[\"cpu_ns\"]}");
     let notes = sample["sample"]["notes"].to_string();
     assert!(notes.contains("read from /proc instead of eBPF"), "{notes}");
-    assert_eq!(talk.result("probes", "{}")["backend"], "procfs");
+    assert_eq!(session.result("probes", "{}")["backend"], "procfs");
     assert!(served.log().contains("read from /proc instead of eBPF"), "{}", served.log());
 }
 
@@ -169,9 +169,9 @@ fn the_unit_is_sound() {
 }
 
 #[test]
-fn the_unit_leaves_little_open() {
+fn the_unit_has_a_low_exposure_score() {
     let words = ["security", "--offline=true", "--no-pager"];
-    let Some(got) = analysed("the_unit_leaves_little_open", &words) else { return };
+    let Some(got) = analysed("the_unit_has_a_low_exposure_score", &words) else { return };
     let text = String::from_utf8_lossy(&got.stdout).into_owned();
     let line = text.lines().find(|line| line.contains("Overall exposure")).expect("a verdict");
     let number = line.split_whitespace().find_map(|word| word.parse::<f64>().ok()).unwrap();

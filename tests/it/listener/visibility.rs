@@ -37,7 +37,7 @@ impl Waiting {
         let mut command = Command::new("setpriv");
         command.args(rights.split_whitespace()).args(program);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // It has become what it shall be when it speaks.
+        // Its first output means that its rights are set.
         let mut byte = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut byte).unwrap();
         Self { child, what }
@@ -88,12 +88,12 @@ fn workload() -> Vec<Waiting> {
 }
 
 /// The row of a process, as this connection sees it.
-fn row(talk: &mut SocketSession, pid: u32) -> Option<Value> {
+fn row(session: &mut SocketSession, pid: u32) -> Option<Value> {
     let params = format!(
         "{{\"fields\":[\"uid\",\"cpu_ns\",\"read_call_bytes\",\"tcp_sent_bytes\"],\
          \"targets\":[{{\"pid\":{pid}}}]}}"
     );
-    let sample = talk.call("monitor", &params);
+    let sample = session.call("monitor", &params);
     sample["result"]["sample"]["processes"].get(0).cloned()
 }
 
@@ -104,8 +104,8 @@ fn compare(backend: &str) {
         let pid = it.child.id();
         as_user(&[], || {
             let shown = std::fs::read_to_string(format!("/proc/{pid}/io")).is_ok();
-            let mut talk = SocketSession::connect(socket);
-            let row = row(&mut talk, pid).expect("its name is no secret");
+            let mut session = SocketSession::connect(socket);
+            let row = row(&mut session, pid).expect("its name is no secret");
             assert!(row["cpu_ns"].is_u64(), "{}: {row}", it.what);
             // From /proc it cannot be seen whose a user namespace is: then less is shown.
             let less = backend == "procfs" && it.what == NAMESPACE;
@@ -135,8 +135,8 @@ fn root_the_language_shows_a_user_no_more_than_the_service() {
 }
 
 #[test]
-fn root_the_language_lets_a_user_speak_and_look_for_no_one_else() {
-    if !able("root_the_language_lets_a_user_speak_and_look_for_no_one_else") {
+fn root_the_language_refuses_requests_for_processes_and_files_of_other_users() {
+    if !able("root_the_language_refuses_requests_for_processes_and_files_of_other_users") {
         return;
     }
     let served = Served::started("", monitor(), "procfs");
@@ -178,8 +178,8 @@ fn root_procfs_shows_a_user_exactly_what_proc_would() {
 }
 
 #[test]
-fn root_a_grant_to_a_group_shows_its_users_all() {
-    if !able("root_a_grant_to_a_group_shows_its_users_all") {
+fn root_a_grant_to_a_group_shows_all_processes_to_its_users() {
+    if !able("root_a_grant_to_a_group_shows_all_processes_to_its_users") {
         return;
     }
     let served = Served::started("[policy]\nobserve-all = [\"@61300\"]\n", monitor(), "procfs");
@@ -187,8 +187,8 @@ fn root_a_grant_to_a_group_shows_its_users_all() {
     let others = Waiting::new("root's", "--reuid 0 --regid 0 --clear-groups", &PLAIN);
     for (groups, all) in [(&[][..], false), (&[61_300][..], true)] {
         as_user(groups, || {
-            let mut talk = SocketSession::connect(socket);
-            let row = row(&mut talk, others.child.id()).unwrap();
+            let mut session = SocketSession::connect(socket);
+            let row = row(&mut session, others.child.id()).unwrap();
             assert_eq!(row["read_call_bytes"].is_u64(), all);
         });
     }
@@ -203,24 +203,24 @@ fn root_a_user_who_is_granted_nothing_is_refused_with_the_reason() {
     let served = Served::started(config, monitor(), "test");
     let socket = served.socket();
     as_user(&[], || {
-        let mut talk = SocketSession::connect(socket);
-        let refusal = talk.next_json().unwrap();
+        let mut session = SocketSession::connect(socket);
+        let refusal = session.next_json().unwrap();
         assert_eq!(refusal["error"]["message"], "user 61234 is not granted \"observe-own\" here");
-        assert_eq!(talk.next_json(), None);
+        assert_eq!(session.next_json(), None);
     });
     as_user(&[61_300], || {
-        let mut talk = SocketSession::connect(socket);
-        assert_eq!(talk.result("hello", "{}")["uid"], USER);
+        let mut session = SocketSession::connect(socket);
+        assert_eq!(session.result("hello", "{}")["uid"], USER);
     });
     until(|| (served.status()["refused"]["not granted"] == 1).then_some(()));
 }
 
 #[test]
-fn root_behind_hidepid_others_do_not_exist_and_the_group_of_the_mount_is_spared() {
-    if !able("root_behind_hidepid_others_do_not_exist_and_the_group_of_the_mount_is_spared") {
+fn root_hidepid_hides_other_processes_except_from_the_group_of_the_mount() {
+    if !able("root_hidepid_hides_other_processes_except_from_the_group_of_the_mount") {
         return;
     }
-    // A /proc of its own: that of the machine stays as it is.
+    // A /proc of its own: that of the machine is not changed.
     let mut program = Command::new("unshare");
     let mount = "mount -t proc -o hidepid=2,gid=61300 proc /proc && exec \"$0\" \"$@\"";
     program.args(["-m", "sh", "-c", mount]).arg(monitor().get_program());
@@ -231,9 +231,9 @@ fn root_behind_hidepid_others_do_not_exist_and_the_group_of_the_mount_is_spared(
         .map(|(rights, what)| Waiting::new(what, rights, &PLAIN));
     for (groups, there) in [(&[][..], false), (&[61_300][..], true)] {
         as_user(groups, || {
-            let mut talk = SocketSession::connect(socket);
-            assert!(row(&mut talk, own.child.id()).is_some());
-            assert_eq!(row(&mut talk, others.child.id()).is_some(), there);
+            let mut session = SocketSession::connect(socket);
+            assert!(row(&mut session, own.child.id()).is_some());
+            assert_eq!(row(&mut session, others.child.id()).is_some(), there);
         });
     }
 }

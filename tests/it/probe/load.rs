@@ -25,11 +25,11 @@ fn loading_program(test: &str) -> Option<Guarded> {
 #[track_caller]
 fn check_events_begin(program: &mut Guarded, event: &str, call: impl Fn(u32) -> String) {
     let (served, pid) = (Served::start("ebpf"), program.pid().0);
-    let mut talk = served.connect();
-    assert_eq!(talk.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
-    let stored = talk.request(&format!("10 [0] {event}: 11 [0] print([$1])"));
+    let mut session = served.connect();
+    assert_eq!(session.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+    let stored = session.request(&format!("10 [0] {event}: 11 [0] print([$1])"));
     assert!(stored.ends_with("(0)"), "{stored}");
-    assert_eq!(talk.request("12 [0] enable(10)"), "12 [0] enable(0)");
+    assert_eq!(session.request("12 [0] enable(10)"), "12 [0] enable(0)");
     program.send_line(&call(0));
     let reply = program.line();
     assert!(reply == "done" || reply == "ready", "{reply}");
@@ -39,10 +39,10 @@ fn check_events_begin(program: &mut Guarded, event: &str, call: impl Fn(u32) -> 
     // Counts the reports that arrive before the reply to a `print`.
     let mut count_reports = |n_reported: &mut u32| {
         n_prints += 1;
-        let mut line = talk.request(&format!("20 [0] print({n_prints})"));
+        let mut line = session.request(&format!("20 [0] print({n_prints})"));
         while line == format!("11 [0] print(0,[{pid}])") {
             *n_reported += 1;
-            line = talk.line().unwrap();
+            line = session.line().unwrap();
         }
         assert_eq!(line, format!("20 [0] print(0,[{n_prints}])"));
     };

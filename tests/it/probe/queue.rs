@@ -7,7 +7,7 @@ use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
 use monitor_model::id::Pid;
 use monitor_platform::message_queue;
-use monitor_platform::message_queue::{QueueChange, QueueDetail, QueuedMessage, QueueContent};
+use monitor_platform::message_queue::{QueueChange, QueueContent, QueueDetail, QueuedMessage};
 use monitor_symbols::SymbolError;
 use std::path::Path;
 use std::process::Command;
@@ -137,6 +137,7 @@ fn root_a_process_without_a_queue_is_an_error() {
         return;
     }
     let program = Guarded::sh("read line");
-    let error = message_queue::read(Path::new("/proc"), program.pid(), QueueDetail::Headers).unwrap_err();
+    let error =
+        message_queue::read(Path::new("/proc"), program.pid(), QueueDetail::Headers).unwrap_err();
     assert!(error.to_string().starts_with("no queue of this process: "), "{error}");
 }

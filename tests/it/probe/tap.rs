@@ -43,8 +43,8 @@ fn taps(names: &[&str], pids: &[Pid]) -> Taps {
 
 /// Returns the calls so far, by edge.
 fn calls(taps: &mut Taps) -> [Vec<CallRecord>; 2] {
-    let news = taps.read_events(usize::MAX);
-    let called = news.into_iter().map(|it| match it {
+    let events = taps.read_events(usize::MAX);
+    let called = events.into_iter().map(|it| match it {
         TapEvent::Call(it) => it,
         other => panic!("{other:?}"),
     });
@@ -56,7 +56,7 @@ fn calls(taps: &mut Taps) -> [Vec<CallRecord>; 2] {
 /// Returns the printed values of a call.
 fn shown(called: &CallRecord) -> Vec<String> {
     let values = called.plan.values.iter().zip(&called.values);
-    values.map(|(told, heard)| heard.to_text(told)).collect()
+    values.map(|(plan, value)| value.to_text(plan)).collect()
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn root_a_buffer_is_recorded_up_to_its_length() {
     // The replies of the program to the test use the same function, and come last.
     let written: Vec<_> = start.iter().filter(is("libc:write")).take(23).collect();
     // Commands of the test to the program are shorter, or text.
-    let is_told = |it: &&CallRecord| it.values[0].raw >= Some(5) && it.values[2].text.is_some();
+    let is_readable = |it: &&CallRecord| it.values[0].raw >= Some(5) && it.values[2].text.is_some();
     let is_data =
         |it: &&CallRecord| it.values[2].text.as_ref().is_some_and(|it| !it.starts_with(b"pipe"));
-    let read = end.iter().filter(is("libc:read")).filter(is_told).filter(is_data);
+    let read = end.iter().filter(is("libc:read")).filter(is_readable).filter(is_data);
     let read: Vec<_> = read.collect();
     for (n, it) in (0..).zip(&written) {
         let bytes = vec![n; 5 * usize::from(n)];

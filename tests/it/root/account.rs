@@ -1,4 +1,4 @@
-//! `monitor run` through a daemon: what a command uses, counted for somebody without privilege.
+//! `monitor run` through a daemon: the usage of a command, counted for an unprivileged user.
 
 use super::privilege::granted;
 use crate::served::Served;
@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// A user who may nothing.
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED: u32 = 65534;
 
 fn report(service: &Served, script: &str, uid: u32) -> (Option<i32>, Value) {
     let mut command: Command = service.command("run --format json -- sh -c");
@@ -18,13 +18,13 @@ fn report(service: &Served, script: &str, uid: u32) -> (Option<i32>, Value) {
 }
 
 #[test]
-fn root_a_run_by_the_daemon_counts_every_descendant_for_anybody() {
-    if !granted("root_a_run_by_the_daemon_counts_every_descendant_for_anybody") {
+fn root_a_run_by_the_daemon_counts_every_descendant_for_any_user() {
+    if !granted("root_a_run_by_the_daemon_counts_every_descendant_for_any_user") {
         return;
     }
     let service = Served::start("ebpf");
     let script = "i=0; while [ $i -lt 23 ]; do /bin/true; i=$((i+1)); done; exit 7";
-    let (code, report) = report(&service, script, NOBODY);
+    let (code, report) = report(&service, script, UNPRIVILEGED);
     assert_eq!((code, &report["backend"]), (Some(7), &"ebpf".into()));
     assert_eq!(
         (&report["processes_started"], &report["processes_running"]),
@@ -48,7 +48,7 @@ b.sendall(b'x' * 7919)
 n = 0
 while n < 7919: n += len(c.recv(8192))
 b.close(); c.close()\"";
-    let (code, report) = report(&service, script, NOBODY);
+    let (code, report) = report(&service, script, UNPRIVILEGED);
     assert_eq!(code, Some(0));
     assert_eq!(report["tcp_sent_bytes"], 7919, "{report}");
     assert_eq!(report["tcp_received_bytes"], 7919, "{report}");

@@ -1,4 +1,4 @@
-//! A process that does what a test tells it, one statement at a time.
+//! A process that runs statements of a test, one at a time.
 
 use super::workload::Guarded;
 use monitor_model::id::Pid;
@@ -51,15 +51,15 @@ impl Actor {
         self.0.pid()
     }
 
-    /// Lets it begin a statement.
+    /// Starts a statement.
     pub fn begin(&mut self, statement: &str) {
         writeln!(self.0.0.stdin.as_mut().unwrap(), "{statement}").unwrap();
     }
 
-    /// Waits until it has done what it began; returns the number `it`.
+    /// Waits for the end of the statement; returns the number `it`.
     #[track_caller]
     pub fn end(&mut self) -> u64 {
-        self.0.line().parse().expect("the statement failed; its error stands above")
+        self.0.line().parse().expect("the statement failed; its error is printed above")
     }
 
     /// Executes a statement; returns the number `it`.

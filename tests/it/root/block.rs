@@ -22,13 +22,19 @@ impl File {
     /// metadata. `None` where the file system has no direct I/O.
     pub fn on_disk(test: &str) -> Option<Self> {
         let it = Self::named(test);
-        let _ = dd(&["if=/dev/zero", &it.of(), "bs=1M", "count=64", "conv=fsync"]).0.wait();
-        let works =
-            dd(&["if=/dev/zero", &it.of(), "bs=4096", "count=1", "oflag=direct", "conv=notrunc"])
-                .0
-                .wait()
-                .unwrap()
-                .success();
+        let _ = dd(&["if=/dev/zero", &it.output_arg(), "bs=1M", "count=64", "conv=fsync"]).0.wait();
+        let works = dd(&[
+            "if=/dev/zero",
+            &it.output_arg(),
+            "bs=4096",
+            "count=1",
+            "oflag=direct",
+            "conv=notrunc",
+        ])
+        .0
+        .wait()
+        .unwrap()
+        .success();
         if !works {
             skip(test, &format!("no direct I/O in {}", it.0.display()));
         }
@@ -44,7 +50,7 @@ impl File {
         &self.0
     }
 
-    fn of(&self) -> String {
+    fn output_arg(&self) -> String {
         format!("of={}", self.0.display())
     }
 }
@@ -120,7 +126,7 @@ fn on_disk<const N: usize>(process: &Process, disk: &Loop, fields: [B; N]) -> [u
     fields.map(|field| it.row.get(field).unwrap())
 }
 
-/// A process that moves a file directly, a MiB at a time, when it is told to.
+/// A process that reads and writes a file directly, a MiB at a time, on command.
 struct Direct(Guarded);
 
 impl Direct {
@@ -231,7 +237,7 @@ fn root_23_direct_writes_are_23_requests_with_23_latencies() {
     let Some(file) = File::on_disk(name) else { return };
     let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
     let arguments =
-        ["if=/dev/zero", &file.of(), "bs=4096", "count=23", "oflag=direct", "conv=notrunc"];
+        ["if=/dev/zero", &file.output_arg(), "bs=4096", "count=23", "oflag=direct", "conv=notrunc"];
     let it = ended(&mut backend, || dd(&arguments));
     // Whatever was read was its program.
     assert_eq!(counted(&it)[1..], [23 * 4096, 0, 0, 23, 0, 0]);
@@ -271,8 +277,8 @@ fn root_discards_and_flushes_are_neither_writes_nor_reads() {
 }
 
 #[test]
-fn root_what_is_written_back_later_belongs_to_who_dirtied_it() {
-    let name = "root_what_is_written_back_later_belongs_to_who_dirtied_it";
+fn root_later_write_back_is_charged_to_the_process_that_dirtied_it() {
+    let name = "root_later_write_back_is_charged_to_the_process_that_dirtied_it";
     if !granted(name) {
         return;
     }
@@ -280,7 +286,7 @@ fn root_what_is_written_back_later_belongs_to_who_dirtied_it() {
     let mut backend = ebpf(&capabilities);
     let written = undisturbed(|first| {
         let file = File::named(name);
-        let mut child = dd(&["if=/dev/zero", &file.of(), "bs=1M", "count=8"]);
+        let mut child = dd(&["if=/dev/zero", &file.output_arg(), "bs=1M", "count=8"]);
         let pid = child.pid();
         assert!(child.0.wait().unwrap().success());
         let sync = Command::new("sync").arg("--file-system").arg(&file.0).status().unwrap();
@@ -288,7 +294,7 @@ fn root_what_is_written_back_later_belongs_to_who_dirtied_it() {
         if first.has_run() {
             return None;
         }
-        // Its end is told once, what was written for it since then once more.
+        // Its end is reported once, and what was written for it since then once more.
         let mut written = 0;
         let _ = until(&mut backend, &processes(), |sample| {
             let mine = sample.processes.iter().filter(|it| it.id.pid == pid && it.ended());

@@ -1,5 +1,5 @@
-//! Nothing is lost and nothing told twice: what processes used is what their cgroup used, and
-//! what the node used.
+//! Nothing is lost or reported twice: what processes used is what their cgroup used, and what the
+//! node used.
 
 use super::privilege::{granted, skip};
 use super::workload::{Guarded, ebpf};
@@ -67,7 +67,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Whoever was killed in it is gone in a moment.
+        // Processes that were killed in it are gone in a moment.
         deadline::until(|| std::fs::remove_dir(&self.0).ok());
     }
 }
@@ -78,7 +78,7 @@ struct Node {
     groups: Groups,
     /// Processes whose last tick is missing, as a final record was lost.
     marked: u64,
-    /// Records that never came, of whomever: this host may let no program run for a moment.
+    /// Records that never came, of any process: this host may let no program run for a moment.
     lost: u64,
     /// Whether this host shows its first process.
     shows_first: bool,
@@ -96,7 +96,7 @@ impl Node {
         }
     }
 
-    fn look(&mut self) -> Grouped {
+    fn read_group(&mut self) -> Grouped {
         let want = ReadSpec { processes: true, costly: vec![F::Cgroup], ..ReadSpec::default() };
         let mut sample = self.backend.read(&want).unwrap();
         self.backend.describe(&mut sample.processes, &want);
@@ -125,7 +125,7 @@ fn root_what_processes_used_is_what_their_cgroup_and_the_node_used() {
     if Cgroup::new().is_none() {
         return skip(name, "no cgroup of version 2 can be made");
     }
-    let work = deadline::until(Work::done);
+    let work = deadline::until(WorkUsage::done);
     println!("{ENDED} ended, {} of them marked", work.marked);
     let apart = work.used_ns.abs_diff(work.usage_ns);
     println!("processes {} ns, cgroup {} ns, apart {apart} ns", work.used_ns, work.usage_ns);
@@ -133,8 +133,8 @@ fn root_what_processes_used_is_what_their_cgroup_and_the_node_used() {
     work.ticks.compare(work.all_ns);
 }
 
-/// What was told of the work, and what the kernel counted.
-struct Work {
+/// The reported usage of the work, and what the kernel counted.
+struct WorkUsage {
     marked: u64,
     used_ns: u64,
     usage_ns: u64,
@@ -142,22 +142,22 @@ struct Work {
     ticks: Ticks,
 }
 
-impl Work {
+impl WorkUsage {
     /// Absent if a record was lost meanwhile.
     fn done() -> Option<Self> {
         let cgroup = Cgroup::new()?;
         let mut node = Node::new();
         let mut child = Guarded::sh(WORK);
-        // From here it waits: what it used to get there is told before it moves.
+        // From here it waits: what it used so far is reported before it moves.
         assert_eq!(child.line(), "ready");
-        let before = all_cpu(&node.look());
+        let before = all_cpu(&node.read_group());
         let ticks_before = Ticks::read();
         cgroup.take(&child);
         child.send_line("go");
         let ready = std::thread::spawn(move || (child.line(), child));
-        let told = deadline::until(|| {
+        let found = deadline::until(|| {
             node.backend.drain();
-            let grouped = ready.is_finished().then(|| node.look())?;
+            let grouped = ready.is_finished().then(|| node.read_group())?;
             let mine = grouped.groups.iter().find(|it| *it.name == *cgroup.name())?.clone();
             let ended = mine.head.get(GroupField::Ended).unwrap();
             (ended == ENDED || node.lost > 0).then(|| (mine, all_cpu(&grouped)))
@@ -165,7 +165,7 @@ impl Work {
         let ticks = Ticks::read().since(&ticks_before);
         let usage_ns = cgroup.usage_ns();
         let _child = ready.join().unwrap();
-        let (group, all) = told;
+        let (group, all) = found;
         let first_ns = if node.shows_first { 0 } else { ticks.first_ns };
         (node.lost == 0).then(|| Self {
             marked: node.marked,
@@ -178,8 +178,8 @@ impl Work {
 }
 
 #[test]
-fn root_one_that_is_older_than_the_hooks_is_told_once_as_it_ends() {
-    let name = "root_one_that_is_older_than_the_hooks_is_told_once_as_it_ends";
+fn root_a_process_that_is_older_than_the_hooks_is_reported_once_as_it_ends() {
+    let name = "root_a_process_that_is_older_than_the_hooks_is_reported_once_as_it_ends";
     if !granted(name) {
         return;
     }
@@ -191,27 +191,27 @@ fn root_one_that_is_older_than_the_hooks_is_told_once_as_it_ends() {
     assert_eq!(child.line(), "ready");
     cgroup.take(&child);
     let mut node = Node::new();
-    let look = |node: &mut Node| {
-        let grouped = node.look();
+    let read_group = |node: &mut Node| {
+        let grouped = node.read_group();
         grouped.groups.into_iter().find(|it| *it.name == *cgroup.name()).unwrap()
     };
     let head = |group: &Group, field| group.head.get(field).unwrap();
-    assert_eq!(head(&look(&mut node), GroupField::Processes), 1);
+    assert_eq!(head(&read_group(&mut node), GroupField::Processes), 1);
     child.send_line("leave");
     let pid = child.pid();
     let usage = wait::wait(pid).unwrap().1.cpu.0;
     let group = deadline::until(|| {
-        Some(look(&mut node)).filter(|group| head(group, GroupField::Ended) == 1)
+        Some(read_group(&mut node)).filter(|group| head(group, GroupField::Ended) == 1)
     });
     // What comes later must not add to it.
     let ended = Instant::now();
     let group = deadline::until(|| {
-        let later = look(&mut node);
+        let later = read_group(&mut node);
         assert_eq!(head(&later, GroupField::Ended), head(&group, GroupField::Ended));
         (ended.elapsed() > LATEST).then_some(later)
     });
     let used = cpu(&group);
-    println!("told {used} ns, rusage {usage} ns, {} marked", node.marked);
+    println!("reported {used} ns, rusage {usage} ns, {} marked", node.marked);
     assert!(used.abs_diff(usage) <= usage / 1000 + TICK_NS, "{used} but rusage {usage}");
 }
 
@@ -226,7 +226,7 @@ impl Ticks {
         let text = std::fs::read_to_string("/proc/stat").unwrap();
         let mut columns = text.lines().next().unwrap().split_whitespace().skip(1);
         // User, nice, system; idle and waiting are left out; interrupts and stolen time are in
-        // the books of whoever ran.
+        // the accounts of the task that ran.
         let mut ticks = |n: usize| -> u64 {
             columns.by_ref().take(n).map(|it| it.parse::<u64>().unwrap()).sum()
         };
@@ -244,8 +244,9 @@ impl Ticks {
         Self { busy_ns: self.busy_ns - before.busy_ns, first_ns }
     }
 
-    /// Each tick is given whole to whoever it meets: of n ticks at most half the square root goes
-    /// wrong, by one standard deviation; four are allowed. Six columns are rounded, at either end.
+    /// Each tick is charged whole to the task that runs then: of n ticks at most half the square
+    /// root goes wrong, by one standard deviation; four are allowed. Six columns are rounded, at
+    /// either end.
     fn compare(&self, processes_ns: u64) {
         let ticks = self.busy_ns / TICK_NS;
         let error = (2 * ticks.isqrt() + 12) * TICK_NS;

@@ -58,8 +58,8 @@ fn root_a_pid_is_that_of_the_namespace_it_is_typed_in() {
 }
 
 #[test]
-fn root_a_pid_that_is_not_in_the_namespace_is_told_as_it_was_typed() {
-    if !granted("root_a_pid_that_is_not_in_the_namespace_is_told_as_it_was_typed") {
+fn root_a_pid_that_is_not_in_the_namespace_is_printed_as_it_was_typed() {
+    if !granted("root_a_pid_that_is_not_in_the_namespace_is_printed_as_it_was_typed") {
         return;
     }
     let own = std::process::id();

@@ -1,6 +1,6 @@
-//! CPU time counted at each switch, between two readings of the kernel's own clock of a process.
+//! CPU time counted at each switch, between two readings of the CPU clock of a process.
 //!
-//! In: a process that burns on every CPU and says what its clock shows. Out: a failure where the
+//! In: a process that burns on every CPU and prints its CPU clock. Out: a failure where the
 //! count is not between what the clock showed before and after.
 
 use super::first::FirstProcess;
@@ -28,7 +28,7 @@ for _ in sys.stdin:
     print(time.clock_gettime_ns(time.CLOCK_PROCESS_CPUTIME_ID), flush=True)
 ";
 
-/// A burner, and what is known of the machine since it was first looked at.
+/// A burner, and what is known of the machine since its first reading.
 pub struct Bounds {
     quiet: Quiet,
     stolen_before: u64,

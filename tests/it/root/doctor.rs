@@ -26,8 +26,8 @@ fn release() -> (u32, u32) {
 }
 
 #[test]
-fn root_every_capability_that_is_asked_for_is_served_or_says_why() {
-    if !granted("root_every_capability_that_is_asked_for_is_served_or_says_why") {
+fn root_every_requested_capability_is_active_or_has_a_reason() {
+    if !granted("root_every_requested_capability_is_active_or_has_a_reason") {
         return;
     }
     let mut backend = Ebpf::open(Capability::ALL, 0).unwrap();

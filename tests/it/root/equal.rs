@@ -69,8 +69,11 @@ fn root_a_stopped_process_is_the_same_to_both_backends() {
     kill_process(stop, Signal::STOP).unwrap();
     let mut kernel = ebpf(&[]);
     until(&mut kernel, &super::workload::threads(), |sample| {
-        alive(sample, pid).is_some_and(|it| {
-            it.threads.iter().all(|thread| thread.value(F::State) == Some(FieldValue::Letter('T')))
+        alive(sample, pid).is_some_and(|process| {
+            process
+                .threads
+                .iter()
+                .all(|thread| thread.value(F::State) == Some(FieldValue::Letter('T')))
         })
     });
     let mut proc = Procfs::open(Root::default()).unwrap();

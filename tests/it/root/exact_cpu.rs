@@ -55,7 +55,7 @@ fn root_short_lived_processes_have_their_cpu_to_the_nanosecond() {
         "i=0; while [ $i -lt 2000 ]; do /bin/true; i=$((i+1)); done; echo ready; read x",
     );
     let parent = Some(u64::from(child.pid().0));
-    let (mut n_ended, mut n_last_words, mut n_equal, mut exact, mut cpu) = (0, 0, 0, 0, 0);
+    let (mut n_ended, mut n_final_records, mut n_equal, mut exact, mut cpu) = (0, 0, 0, 0, 0);
     let ready = std::thread::spawn(move || (child.line(), child));
     let _ = until(&mut backend, &processes(), |sample| {
         for it in sample.processes.iter().filter(|it| it.row.get(F::Ppid) == parent && it.ended()) {
@@ -64,7 +64,7 @@ fn root_short_lived_processes_have_their_cpu_to_the_nanosecond() {
             n_ended += 1;
             // No final record came: what the kernel had added up until the last tick is not all.
             if it.row.get(F::Approximate) == Some(1) {
-                n_last_words += 1;
+                n_final_records += 1;
                 assert!(counted >= kernels, "{counted} and {kernels}");
                 continue;
             }
@@ -74,11 +74,11 @@ fn root_short_lived_processes_have_their_cpu_to_the_nanosecond() {
         }
         n_ended > 1_900
     });
-    println!("{n_ended} ended, {n_last_words} of them with last words only");
+    println!("{n_ended} ended, {n_final_records} of them with final records only");
     println!("exact {exact} ns, kernel {cpu} ns, {n_equal} equal");
     // Each has one thread, which the kernel adds up after its last slice.
     assert!(exact.abs_diff(cpu) * 200 < cpu, "{exact} and {cpu}");
-    assert!(n_equal > n_ended - n_last_words - 20, "{n_equal} of {n_ended} are equal");
+    assert!(n_equal > n_ended - n_final_records - 20, "{n_equal} of {n_ended} are equal");
     let (line, _child) = ready.join().unwrap();
     assert_eq!(line, "ready");
     let sample = backend.read(&processes()).unwrap();

@@ -8,12 +8,12 @@ pub struct FirstProcess {
 }
 
 impl FirstProcess {
-    /// From now on.
+    /// Starts to watch now.
     pub fn watched() -> Self {
         Self { switches: switches_of_first() }
     }
 
-    /// Whether it ran since.
+    /// Whether it has run since then.
     pub fn has_run(&self) -> bool {
         self.switches.is_none() || switches_of_first() != self.switches
     }

@@ -1,4 +1,4 @@
-//! Groups of a monitor: what it tells of a cgroup is what the kernel counted there.
+//! Groups of a monitor: what it reports of a cgroup is what the kernel counted there.
 
 use super::conservation::{Cgroup, ENDED, TICK_NS, WORK};
 use super::privilege::{granted, skip};
@@ -8,8 +8,8 @@ use crate::served::Served;
 use crate::socket_session::SocketSession;
 use serde_json::{Value, json};
 
-/// What a monitor told of one group, at last.
-struct Told {
+/// The final report of a monitor on one group.
+struct FinalReport {
     cpu_ns: u64,
     ended: u64,
     /// Samples that it took.
@@ -23,8 +23,8 @@ fn grouped(client: &mut SocketSession, every_ns: u64) {
     client.result("monitor", &params);
 }
 
-/// Reads until so many have ended in the group; its total never goes backwards.
-fn follow(mut client: SocketSession, name: &str) -> Told {
+/// Reads until `ENDED` processes have ended in the group; its total never goes backwards.
+fn follow(mut client: SocketSession, name: &str) -> FinalReport {
     let (mut cpu_ns, mut samples) = (0, 0);
     deadline::until(|| {
         let event = client.event();
@@ -34,7 +34,7 @@ fn follow(mut client: SocketSession, name: &str) -> Told {
         let (now, ended) = (group["cpu_ns"].as_u64()?, group["ended"].as_u64()?);
         assert!(now >= cpu_ns, "{now} after {cpu_ns}");
         cpu_ns = now;
-        (ended >= ENDED || lost).then_some(Told { cpu_ns, ended, samples, lost })
+        (ended >= ENDED || lost).then_some(FinalReport { cpu_ns, ended, samples, lost })
     })
 }
 
@@ -66,11 +66,11 @@ fn root_groups_of_a_monitor_are_what_their_cgroup_used() {
 fn work() -> Option<()> {
     let cgroup = Cgroup::new()?;
     let service = Served::start("ebpf");
-    let (mut often, mut seldom) = (service.connect(), service.connect());
+    let (mut often, mut rarely) = (service.connect(), service.connect());
     let mut child = Guarded::sh(WORK);
     assert_eq!(child.line(), "ready");
     grouped(&mut often, 100_000_000);
-    grouped(&mut seldom, 700_000_000);
+    grouped(&mut rarely, 700_000_000);
     let mut rows = service.connect();
     let fields = json!({"fields": ["approximate"], "every_ns": 300_000_000});
     let mut marks = marked(&rows.result("monitor", &fields)["sample"]);
@@ -78,19 +78,19 @@ fn work() -> Option<()> {
     child.send_line("go");
     let path = cgroup.name();
     let other = path.clone();
-    let seldom = std::thread::spawn(move || follow(seldom, &other));
+    let rarely = std::thread::spawn(move || follow(rarely, &other));
     let often = std::thread::spawn(move || follow(often, &path));
-    while !(often.is_finished() && seldom.is_finished()) {
+    while !(often.is_finished() && rarely.is_finished()) {
         marks += marked(&rows.event()["sample"]);
     }
     // It may have looked before the other two did.
     marks += marked(&rows.event()["sample"]);
-    let told = [often.join().unwrap(), seldom.join().unwrap()];
+    let reports = [often.join().unwrap(), rarely.join().unwrap()];
     let usage_ns = cgroup.usage_ns();
-    if told.iter().any(|it| it.lost) {
+    if reports.iter().any(|it| it.lost) {
         return None;
     }
-    for Told { cpu_ns, ended, samples, .. } in told {
+    for FinalReport { cpu_ns, ended, samples, .. } in reports {
         let apart = cpu_ns.abs_diff(usage_ns);
         println!("{ended} ended, {marks} marked, {samples} samples: {cpu_ns} ns, apart {apart} ns");
         assert_eq!(ended, ENDED);

@@ -1,5 +1,5 @@
-//! `/proc` mounted with `hidepid`, in a mount namespace of the test: what a user without
-//! privilege gets, and what is said about the rest.
+//! `/proc` mounted with `hidepid`, in a mount namespace of the test: what an unprivileged user
+//! gets, and the notes about the rest.
 
 use super::privilege::{granted, skip};
 use crate::served::Served;
@@ -31,8 +31,8 @@ fn monitor(test: &str, words: &[&str]) -> Option<Output> {
 }
 
 #[test]
-fn root_what_hidepid_hides_is_said_and_the_rest_delivered() {
-    let name = "root_what_hidepid_hides_is_said_and_the_rest_delivered";
+fn root_processes_hidden_by_hidepid_are_noted_and_the_rest_is_read() {
+    let name = "root_processes_hidden_by_hidepid_are_noted_and_the_rest_is_read";
     if !granted(name) {
         return;
     }
@@ -41,15 +41,15 @@ fn root_what_hidepid_hides_is_said_and_the_rest_delivered() {
     let sample: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(sample["backend"], "procfs");
     let users = sample["processes"].as_array().unwrap().iter().map(|it| &it["uid"]);
-    assert_eq!(users.collect::<Vec<_>>(), [&Value::from(65534)], "itself, and nobody else");
+    assert_eq!(users.collect::<Vec<_>>(), [&Value::from(65534)], "itself, and no other process");
     let notes = sample["notes"].to_string();
     assert!(notes.contains("/proc is mounted with hidepid="), "{notes}");
     assert!(notes.contains("instead of eBPF"), "{notes}");
 }
 
 #[test]
-fn root_a_process_that_hidepid_hides_is_not_there() {
-    let name = "root_a_process_that_hidepid_hides_is_not_there";
+fn root_a_process_hidden_by_hidepid_is_absent() {
+    let name = "root_a_process_hidden_by_hidepid_is_absent";
     if !granted(name) {
         return;
     }
@@ -61,8 +61,8 @@ fn root_a_process_that_hidepid_hides_is_not_there() {
 }
 
 #[test]
-fn root_why_process_1_is_not_there_is_said_here_and_by_the_service() {
-    let name = "root_why_process_1_is_not_there_is_said_here_and_by_the_service";
+fn root_the_reason_for_a_missing_process_1_is_noted_locally_and_by_the_service() {
+    let name = "root_the_reason_for_a_missing_process_1_is_noted_locally_and_by_the_service";
     if !granted(name) {
         return;
     }
@@ -75,7 +75,7 @@ fn root_why_process_1_is_not_there_is_said_here_and_by_the_service() {
     };
     let hidden = "monitor: no process 1: this kernel hides process 1 from BPF programs; \
                   --backend procfs reads it\n";
-    // Where the kernel shows it, it is there; nobody else than `/proc` is needed anywhere.
+    // Where the kernel shows it, it is there; only `/proc` is needed for it anywhere.
     let want = match sample(&["--local", "--backend", "ebpf"]) {
         (Some(0), said) => (Some(0), said),
         (code, said) => {

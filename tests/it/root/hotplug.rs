@@ -3,7 +3,7 @@
 //!
 //! A thread that is bound to the CPU is set free by the kernel and not bound again, so a CPU goes
 //! only where the machine is the tests' own (`cargo xtask vm`). Elsewhere the same is checked
-//! with all CPUs, and that is said.
+//! with all CPUs, with a note.
 
 use super::cpu_clock::Bounds;
 use super::privilege::granted;
@@ -18,14 +18,14 @@ use monitor_model::sample::Sample;
 use rustix::process::{Signal, kill_process};
 use std::path::PathBuf;
 
-/// Set where nobody else is disturbed.
+/// Set where taking a CPU offline disturbs no other work.
 const OWN_MACHINE: &str = "MONITOR_OWN_MACHINE";
 
 /// A CPU that is off line until this is dropped, also by a panic.
 struct OffLine(PathBuf);
 
 impl OffLine {
-    /// Takes the last CPU off line that can go; `None` says why not.
+    /// Takes the last CPU offline that can be; `None` with a printed reason if none can.
     fn last() -> Option<Self> {
         if std::env::var_os(OWN_MACHINE).is_none() {
             println!("every CPU stays on line: this machine is not the tests' own ({OWN_MACHINE})");
@@ -98,8 +98,8 @@ fn three_times(backend: &mut Ebpf, mut check: impl FnMut(&mut Ebpf)) {
 }
 
 #[test]
-fn root_rows_of_cpus_are_those_on_line() {
-    if granted("root_rows_of_cpus_are_those_on_line") {
+fn root_rows_of_cpus_are_those_of_online_cpus() {
+    if granted("root_rows_of_cpus_are_those_of_online_cpus") {
         three_times(&mut ebpf(&[]), check_rows);
     }
 }
@@ -120,8 +120,8 @@ while True: sum(range(1000))
 ";
 
 #[test]
-fn root_resident_sizes_stay_exact_when_a_cpu_goes() {
-    if !granted("root_resident_sizes_stay_exact_when_a_cpu_goes") {
+fn root_resident_sizes_stay_exact_when_a_cpu_goes_offline() {
+    if !granted("root_resident_sizes_stay_exact_when_a_cpu_goes_offline") {
         return;
     }
     let mut backend = ebpf(&[]);
@@ -136,8 +136,8 @@ fn root_resident_sizes_stay_exact_when_a_cpu_goes() {
 }
 
 #[test]
-fn root_exact_cpu_goes_on_when_a_cpu_goes() {
-    if !granted("root_exact_cpu_goes_on_when_a_cpu_goes") {
+fn root_exact_cpu_continues_when_a_cpu_goes_offline() {
+    if !granted("root_exact_cpu_continues_when_a_cpu_goes_offline") {
         return;
     }
     let mut backend = ebpf(&[Capability::Lifetimes, Capability::ExactCpu]);
@@ -145,7 +145,7 @@ fn root_exact_cpu_goes_on_when_a_cpu_goes() {
     three_times(&mut backend, |backend| bounds.check(backend, 5));
 }
 
-/// A process whose threads switch often, on any CPU, each time that it is told to; then all sleep.
+/// A process whose threads switch often, on any CPU, on each command; then all sleep.
 /// None ends: one that ends may have to wait once more after its last record.
 const SWITCHES: &str = "
 import os, sys, threading
@@ -163,7 +163,7 @@ for line in sys.stdin:
     print('done', flush=True)
 ";
 
-/// Waits for a CPU and runs of a process so far, once both stand still.
+/// Waits for a CPU and runs of a process so far, once both no longer change.
 #[track_caller]
 fn waits_and_runs(backend: &mut Ebpf, pid: Pid) -> [u64; 2] {
     let mut counts = [0; 2];
@@ -177,8 +177,8 @@ fn waits_and_runs(backend: &mut Ebpf, pid: Pid) -> [u64; 2] {
 }
 
 #[test]
-fn root_waits_for_a_cpu_are_counted_on_when_a_cpu_goes() {
-    let name = "root_waits_for_a_cpu_are_counted_on_when_a_cpu_goes";
+fn root_waits_for_a_cpu_are_still_counted_when_a_cpu_goes_offline() {
+    let name = "root_waits_for_a_cpu_are_still_counted_when_a_cpu_goes_offline";
     if !granted(name) {
         return;
     }

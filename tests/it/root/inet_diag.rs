@@ -1,4 +1,4 @@
-//! TCP from the kernel's list of sockets, beside what the programs count and what was sent.
+//! TCP from `inet_diag`, compared with what the programs count and what was sent.
 
 use super::privilege::granted;
 use super::tcp::Pair;
@@ -47,8 +47,8 @@ fn again(sample: &Sample, sockets: &mut InetDiag) -> Sample {
 }
 
 #[test]
-fn root_the_list_of_sockets_has_what_the_programs_count_while_they_are_open() {
-    let name = "root_the_list_of_sockets_has_what_the_programs_count_while_they_are_open";
+fn root_inet_diag_has_the_counts_of_the_programs_while_sockets_are_open() {
+    let name = "root_inet_diag_has_the_counts_of_the_programs_while_sockets_are_open";
     if !granted(name) {
         return;
     }
@@ -72,8 +72,8 @@ fn root_the_list_of_sockets_has_what_the_programs_count_while_they_are_open() {
 }
 
 #[test]
-fn root_open_sockets_are_exact_whatever_this_kernel_counts_them_by() {
-    let name = "root_open_sockets_are_exact_whatever_this_kernel_counts_them_by";
+fn root_open_sockets_are_exact_with_the_hooks_of_this_kernel() {
+    let name = "root_open_sockets_are_exact_with_the_hooks_of_this_kernel";
     if !granted(name) {
         return;
     }
@@ -86,8 +86,8 @@ fn root_open_sockets_are_exact_whatever_this_kernel_counts_them_by() {
 }
 
 #[test]
-fn root_a_socket_that_was_closed_stays_with_its_process_as_it_was_seen_last() {
-    let name = "root_a_socket_that_was_closed_stays_with_its_process_as_it_was_seen_last";
+fn root_a_closed_socket_keeps_its_last_count_in_its_process() {
+    let name = "root_a_closed_socket_keeps_its_last_count_in_its_process";
     if !granted(name) {
         return;
     }
@@ -105,8 +105,8 @@ fn root_a_socket_that_was_closed_stays_with_its_process_as_it_was_seen_last() {
 }
 
 #[test]
-fn root_a_socket_that_changes_hands_is_divided_in_the_list_too() {
-    let name = "root_a_socket_that_changes_hands_is_divided_in_the_list_too";
+fn root_a_socket_that_changes_its_owner_is_divided_by_inet_diag_too() {
+    let name = "root_a_socket_that_changes_its_owner_is_divided_by_inet_diag_too";
     if !granted(name) {
         return;
     }
@@ -130,8 +130,8 @@ fn root_a_socket_that_changes_hands_is_divided_in_the_list_too() {
 }
 
 #[test]
-fn root_proc_with_the_list_of_sockets_counts_tcp() {
-    let name = "root_proc_with_the_list_of_sockets_counts_tcp";
+fn root_the_procfs_backend_with_inet_diag_counts_tcp() {
+    let name = "root_the_procfs_backend_with_inet_diag_counts_tcp";
     if !granted(name) {
         return;
     }
@@ -143,8 +143,8 @@ fn root_proc_with_the_list_of_sockets_counts_tcp() {
 }
 
 #[test]
-fn root_without_privilege_only_own_sockets_are_counted_and_that_is_said() {
-    let name = "root_without_privilege_only_own_sockets_are_counted_and_that_is_said";
+fn root_without_privilege_only_own_sockets_are_counted_with_a_note() {
+    let name = "root_without_privilege_only_own_sockets_are_counted_with_a_note";
     if !granted(name) {
         return;
     }

@@ -87,12 +87,12 @@ fn root_an_ended_process_keeps_its_code_parent_path_and_peak() {
     assert!(seen.iter().all(|it| it.row.get(F::PeakRss).unwrap() > 100_000));
 }
 
-/// Since then the memory of who exits can still be looked at.
+/// Since then the memory of an exiting process can still be read.
 const MEMORY_AT_EXIT: &str = "6.16";
 
 #[test]
-fn root_the_peak_of_a_program_is_its_own_and_not_that_of_who_started_it() {
-    if !granted("root_the_peak_of_a_program_is_its_own_and_not_that_of_who_started_it") {
+fn root_the_peak_of_a_program_is_its_own_and_not_that_of_its_parent() {
+    if !granted("root_the_peak_of_a_program_is_its_own_and_not_that_of_its_parent") {
         return;
     }
     let mut backend = ebpf(&[Capability::Lifetimes]);
@@ -139,8 +139,8 @@ fn is_before(release: &str, other: &str) -> bool {
 }
 
 #[test]
-fn root_what_does_not_fit_into_the_ring_is_counted() {
-    if !granted("root_what_does_not_fit_into_the_ring_is_counted") {
+fn root_records_that_do_not_fit_into_the_ring_are_counted() {
+    if !granted("root_records_that_do_not_fit_into_the_ring_are_counted") {
         return;
     }
     let mut backend = ebpf(&[Capability::Lifetimes]);

@@ -1,13 +1,13 @@
-//! Work that goes before that of others, for what must happen while nobody disturbs.
+//! Priority over other work, for what must happen undisturbed.
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// While it is there, the caller and what he starts run before nearly everybody, so that what must
-/// happen between two runs of the first process does, also on a busy machine.
+/// While it exists, the caller and its children run before nearly all other processes, so that
+/// what must happen between two runs of the first process does, also on a busy machine.
 pub struct Preferred(i32);
 
 impl Preferred {
-    /// From now on.
+    /// Raises the priority until this is dropped.
     pub fn now() -> Self {
         let before = getpriority_process(None).unwrap();
         setpriority_process(None, -20).unwrap();

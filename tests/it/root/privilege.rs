@@ -13,8 +13,8 @@ thread_local! {
     static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
 }
 
-/// Waits for this test's turn. Without privilege says why there is none, or fails where a skip is
-/// not allowed.
+/// Waits for this test's turn. Without privilege it prints a skip, or fails where a skip is not
+/// allowed.
 pub fn granted(test: &str) -> bool {
     if rustix::process::geteuid().is_root() {
         // A test that failed in its turn has left nothing behind that concerns the next.

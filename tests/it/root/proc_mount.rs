@@ -1,4 +1,4 @@
-//! Something else mounted over `/proc`: one line says so.
+//! Another file system mounted over `/proc`: an error of one line.
 
 use super::privilege::granted;
 use std::process::{Command, Output};
@@ -14,8 +14,8 @@ fn without_proc(words: &str) -> Output {
 }
 
 #[test]
-fn root_what_is_not_a_proc_file_system_is_told_in_one_line() {
-    if !granted("root_what_is_not_a_proc_file_system_is_told_in_one_line") {
+fn root_a_path_that_is_not_a_proc_file_system_is_refused_in_one_line() {
+    if !granted("root_a_path_that_is_not_a_proc_file_system_is_refused_in_one_line") {
         return;
     }
     let why = "/proc is not a proc file system; mount one: mount -t proc proc /proc\n";

@@ -72,12 +72,12 @@ fn root_ranks_are_found_by_their_namespace_and_late_ones_join() {
     assert_eq!(rows(&only["sample"]), living(&[&one]));
     let late = rank(&namespace, 2);
     until(&mut client, &living(&[&zero, &one, &late]));
-    // One that tells nothing of itself is found because somebody says so.
-    let told = Guarded::sh("read leave");
-    let params = json!({"namespace": namespace, "rank": 3, "pid": pid(&told)});
-    assert_eq!(second.result("register", &params)["pid"], pid(&told));
-    until(&mut client, &living(&[&zero, &one, &late, &told]));
-    drop(told);
+    // A process without a rank of its own is found because a client registers it.
+    let registered = Guarded::sh("read leave");
+    let params = json!({"namespace": namespace, "rank": 3, "pid": pid(&registered)});
+    assert_eq!(second.result("register", &params)["pid"], pid(&registered));
+    until(&mut client, &living(&[&zero, &one, &late, &registered]));
+    drop(registered);
     until(&mut client, &living(&[&zero, &one, &late]));
     drop(other);
 }

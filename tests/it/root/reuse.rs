@@ -14,7 +14,7 @@ use monitor_model::sample::{Process, Sample};
 use monitor_sampling::session::Session;
 
 /// Makes processes one after the other, with the pid that is asked for (`clone3(2)`, `set_tid`).
-/// Each burns CPU, sends, writes to a disk as it is told, says its pid, and waits for its end.
+/// Each burns CPU, sends and writes to a disk on command, prints its pid, and waits for its end.
 /// The parent keeps the other ends and never reads.
 const FORKS: &str = "
 import ctypes, mmap, os, socket, struct, sys, time
@@ -106,8 +106,8 @@ struct Waiting {
 impl Waiting {
     fn read(pid: Pid, backend: &mut dyn Backend, session: &mut Session) -> Self {
         let rates = session.advance(backend.read(&processes()).unwrap()).clone();
-        let books = stat(pid, "schedstat");
-        Self { rates, cpu_ns: books.split(' ').next().unwrap().parse().unwrap() }
+        let schedstat = stat(pid, "schedstat");
+        Self { rates, cpu_ns: schedstat.split(' ').next().unwrap().parse().unwrap() }
     }
 
     fn process(&self, pid: Pid) -> &Process {
@@ -115,8 +115,8 @@ impl Waiting {
     }
 }
 
-/// Two processes with one pid, as a backend sees first one and then the other, which tells so many
-/// ends of the first.
+/// Two processes with one pid, as a backend sees first one and then the other; the second reading
+/// reports `n_ends` ends of the first.
 fn two(test: &str, backend: &mut dyn Backend, n_ends: usize) -> Option<(Pid, [Waiting; 2])> {
     let file = File::on_disk(test)?;
     let mut forks = Forks::new(&file);

@@ -41,8 +41,8 @@ fn root_a_run_that_is_killed_gives_128_and_the_signal() {
 }
 
 #[test]
-fn root_a_daemon_that_goes_on_is_named_and_counted() {
-    if !granted("root_a_daemon_that_goes_on_is_named_and_counted") {
+fn root_a_background_process_that_still_runs_is_named_and_counted() {
+    if !granted("root_a_background_process_that_still_runs_is_named_and_counted") {
         return;
     }
     let script = "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $!";
@@ -78,8 +78,8 @@ fn root_a_zombie_is_counted_apart_from_what_still_runs() {
 }
 
 #[test]
-fn root_a_run_says_in_text_what_it_used() {
-    if !granted("root_a_run_says_in_text_what_it_used") {
+fn root_a_run_prints_its_usage_as_text() {
+    if !granted("root_a_run_prints_its_usage_as_text") {
         return;
     }
     let output = Command::new(env!("CARGO_BIN_EXE_monitor"))

@@ -1,4 +1,4 @@
-//! Waits for a CPU: as many as the kernel counts, and as long as their buckets can tell.
+//! Waits for a CPU: as many as the kernel counts, and as long as their buckets can show.
 
 use super::privilege::granted;
 use super::workload::{Guarded, alive, processes, served, undisturbed, until};
@@ -14,7 +14,7 @@ const CAPABILITIES: [Capability; 2] = [Capability::Lifetimes, Capability::RunQue
 
 /// A parent and a child that give a byte to and fro on one CPU. The child is born on that CPU, so
 /// it is never moved while it waits: a move would divide a wait, as the kernel counts it.
-/// Prints the child's id, and ends it when told.
+/// Prints the child's id, and ends it on command.
 const PING_PONG: &str = "
 import os, sys
 go, gone = os.pipe()

@@ -1,4 +1,4 @@
-//! Signals: each one made and each one taken is an event, with who sent it.
+//! Signals: each one generated and each one delivered is an event, with its sender.
 
 use super::actor::Actor;
 use super::privilege::granted;
@@ -26,8 +26,8 @@ fn generated(event: &SampleEvent, number: u32) -> Option<(Option<Pid>, Pid, bool
 }
 
 #[test]
-fn root_23_signals_are_23_made_and_23_taken() {
-    if !granted("root_23_signals_are_23_made_and_23_taken") {
+fn root_23_signals_are_23_generated_and_23_delivered() {
+    if !granted("root_23_signals_are_23_generated_and_23_delivered") {
         return;
     }
     let mut backend = ebpf(&[Capability::Signals]);
@@ -52,8 +52,8 @@ fn root_23_signals_are_23_made_and_23_taken() {
 }
 
 #[test]
-fn root_a_signal_that_is_pending_or_ignored_says_so() {
-    if !granted("root_a_signal_that_is_pending_or_ignored_says_so") {
+fn root_a_pending_or_ignored_signal_is_reported_as_such() {
+    if !granted("root_a_pending_or_ignored_signal_is_reported_as_such") {
         return;
     }
     let mut backend = ebpf(&[Capability::Signals]);
@@ -78,9 +78,9 @@ fn root_a_signal_that_is_pending_or_ignored_says_so() {
 }
 
 #[test]
-fn root_a_burst_between_two_readings_is_fetched_as_it_comes() {
+fn root_a_burst_between_two_readings_is_read_without_loss() {
     const BURST: usize = 30_011;
-    if !granted("root_a_burst_between_two_readings_is_fetched_as_it_comes") {
+    if !granted("root_a_burst_between_two_readings_is_read_without_loss") {
         return;
     }
     // Another part with a ring buffer of its own, which stays quiet, is there and comes first.
@@ -113,7 +113,7 @@ fn root_a_burst_between_two_readings_is_fetched_as_it_comes() {
     assert_eq!((made.len(), taken.len(), lost.ring_full), (BURST, BURST, 0));
 }
 
-/// Whether it is, now.
+/// Whether the descriptor is readable now.
 fn readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
@@ -132,8 +132,8 @@ fn root_without_the_capability_there_are_no_events() {
 }
 
 #[test]
-fn root_a_table_of_signals_is_told_by_the_service_too() {
-    if !granted("root_a_table_of_signals_is_told_by_the_service_too") {
+fn root_a_table_of_signals_is_sent_by_the_service_too() {
+    if !granted("root_a_table_of_signals_is_sent_by_the_service_too") {
         return;
     }
     let service = Served::start("ebpf");
@@ -142,7 +142,7 @@ fn root_a_table_of_signals_is_told_by_the_service_too() {
     let (from, to) = (sender.pid().0, target.pid().0);
     let words = format!("watch --signals --fields pid --every 20ms --pid {from},{to}");
     let mut watch = Guarded::run(&mut service.command(&words));
-    // Once it has told something, the hooks are there.
+    // Once it has sent a sample, the hooks are attached.
     assert!(watch.line().contains("ebpf, by the daemon"));
     let _ = sender.run(&format!("os.kill({to}, 40)"));
     let mut said = [
@@ -157,8 +157,8 @@ fn root_a_table_of_signals_is_told_by_the_service_too() {
 }
 
 #[test]
-fn root_watch_tells_23_signals_with_sender_and_target() {
-    if !granted("root_watch_tells_23_signals_with_sender_and_target") {
+fn root_watch_prints_23_signals_with_sender_and_target() {
+    if !granted("root_watch_prints_23_signals_with_sender_and_target") {
         return;
     }
     let (mut sender, mut target) = (Actor::new(), Actor::new());

@@ -1,4 +1,4 @@
-//! The task snapshot against what the kernel says elsewhere.
+//! The task snapshot, compared with other sources of the kernel.
 
 use super::privilege::granted;
 use super::workload::{Guarded, alive, ebpf, processes, threads, until};
@@ -27,8 +27,8 @@ sys.stdin.read()
 ";
 
 #[test]
-fn root_cpu_of_ended_and_live_threads_is_what_the_kernel_counts() {
-    if !granted("root_cpu_of_ended_and_live_threads_is_what_the_kernel_counts") {
+fn root_cpu_of_ended_and_live_threads_is_the_count_of_the_kernel() {
+    if !granted("root_cpu_of_ended_and_live_threads_is_the_count_of_the_kernel") {
         return;
     }
     let mut backend = ebpf(&[]);
@@ -101,8 +101,9 @@ fn root_kernel_threads_and_zombies_have_no_memory_rather_than_none_of_it() {
     let child = Guarded::sh("/bin/true & exec sleep 1000");
     let parent = Some(u64::from(child.pid().0));
     let sample = until(&mut backend, &processes(), |sample| {
-        sample.processes.iter().any(|it| {
-            it.row.get(F::Ppid) == parent && it.value(F::State) == Some(FieldValue::Letter('Z'))
+        sample.processes.iter().any(|process| {
+            process.row.get(F::Ppid) == parent
+                && process.value(F::State) == Some(FieldValue::Letter('Z'))
         })
     });
     let zombie = sample.processes.iter().find(|it| it.row.get(F::Ppid) == parent).unwrap();
@@ -122,11 +123,11 @@ fn root_a_process_in_a_pid_namespace_has_both_ids() {
     let child = Guarded::sh("exec unshare --pid --fork --kill-child sleep 1000");
     let parent = Some(u64::from(child.pid().0));
     until(&mut backend, &processes(), |sample| {
-        sample.processes.iter().any(|it| {
-            it.row.get(F::Ppid) == parent
-                && it.comm() == "sleep"
-                && it.row.get(F::NsPid) == Some(1)
-                && it.id.pid != Pid(1)
+        sample.processes.iter().any(|process| {
+            process.row.get(F::Ppid) == parent
+                && process.comm() == "sleep"
+                && process.row.get(F::NsPid) == Some(1)
+                && process.id.pid != Pid(1)
         })
     });
     let sample = backend.read(&processes()).unwrap();

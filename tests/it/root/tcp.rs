@@ -15,9 +15,9 @@ const CAPABILITIES: &[Capability] = &[Capability::Lifetimes, Capability::Tcp];
 
 /// A client and a server with a connection between them, each holding its end as `s`.
 pub struct Pair {
-    /// Who connects.
+    /// The side that connects.
     pub client: Actor,
-    /// Who listens.
+    /// The side that listens.
     pub server: Actor,
 }
 
@@ -206,10 +206,10 @@ fn root_a_shared_socket_is_counted_once() {
     assert_eq!(pair.payload(&shared)[0], [MIB_64, 0], "the oldest holder owns it");
     assert_eq!(payload(alive(&shared, child).unwrap()), [0, 0]);
     let _ = pair.client.run("s.close()");
-    let handed = read(&mut backend);
-    let both = pair.payload(&handed)[0][0] + payload(alive(&handed, child).unwrap())[0];
-    assert_eq!(both, MIB_64, "handed over, still counted once");
-    assert_eq!(pair.payload(&handed)[0], [MIB_64, 0], "what was counted stays");
+    let shared = read(&mut backend);
+    let both = pair.payload(&shared)[0][0] + payload(alive(&shared, child).unwrap())[0];
+    assert_eq!(both, MIB_64, "passed to the child, still counted once");
+    assert_eq!(pair.payload(&shared)[0], [MIB_64, 0], "what was counted stays");
     let _ = pair.client.run("p.kill(); p.wait(); it = 0");
     let mut ended = None;
     let last = until(&mut backend, &processes(), |sample| {
@@ -220,8 +220,8 @@ fn root_a_shared_socket_is_counted_once() {
 }
 
 #[test]
-fn root_a_shared_socket_that_changes_hands_is_divided() {
-    let Some(mut backend) = opened("root_a_shared_socket_that_changes_hands_is_divided") else {
+fn root_a_shared_socket_that_changes_its_owner_is_divided() {
+    let Some(mut backend) = opened("root_a_shared_socket_that_changes_its_owner_is_divided") else {
         return;
     };
     let mut pair = Pair::connected("AF_INET6");
@@ -232,9 +232,9 @@ fn root_a_shared_socket_that_changes_hands_is_divided() {
     assert_eq!(pair.payload(&read(&mut backend))[0], [1_000_003, 0]);
     let _ = pair.client.run("s.close()");
     let _ = pair.server.run("s.send(b'23 bytes come and go..\\n'); it = 0");
-    let handed =
+    let shared =
         until(&mut backend, &processes(), |it| payload(alive(it, child).unwrap())[1] == 23);
-    assert_eq!(pair.payload(&handed)[0], [1_000_003, 0], "the first owner keeps its part");
+    assert_eq!(pair.payload(&shared)[0], [1_000_003, 0], "the first owner keeps its part");
     // The child reads on and ends: it closes the socket between two readings.
     let _ = pair.server.run("s.send(b'seven..\\n'); it = 0");
     let _ = pair.client.run("p.wait(); it = 0");

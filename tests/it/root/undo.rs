@@ -1,4 +1,4 @@
-//! What was loaded goes when the backend does.
+//! Loaded programs are removed with the backend.
 
 use super::privilege::granted;
 use crate::deadline;
@@ -6,17 +6,17 @@ use monitor_backends::ebpf::Ebpf;
 use monitor_model::read_spec::Capability;
 use std::collections::BTreeSet;
 
-/// Ids of the programs that a process holds, itself or by what it has attached them with.
+/// Ids of the programs that a process holds, by descriptors of programs or of links.
 pub fn programs_of(pid: u32) -> BTreeSet<u32> {
     let held = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten();
-    // One that is closed while we look is held no longer.
+    // A descriptor that is closed meanwhile is skipped.
     let texts = held.filter_map(|it| std::fs::read_to_string(it.path()).ok());
     let of =
         |text: String| text.lines().find_map(|it| it.strip_prefix("prog_id:")?.trim().parse().ok());
     texts.filter_map(of).collect()
 }
 
-/// Ids of all programs in the kernel. One that is unloaded while we look is not there any more.
+/// Ids of all programs in the kernel, without those that are unloaded meanwhile.
 pub fn programs() -> BTreeSet<u32> {
     aya::programs::loaded_programs().flatten().map(|program| program.id()).collect()
 }

@@ -1,4 +1,4 @@
-//! Workloads that tests start, and waiting for what they cause.
+//! Workloads that tests start, and waits for their effects.
 
 use super::first::FirstProcess;
 use super::preferred::Preferred;
@@ -32,8 +32,8 @@ pub fn ebpf(capabilities: &[Capability]) -> Ebpf {
     backend
 }
 
-/// The same, if this kernel serves them all, by whatever hooks; if not, says why. Which kernels
-/// must serve what is said in `doctor.rs`.
+/// The same, if this kernel serves them all, by any hooks; else prints a skip with the reason.
+/// `doctor.rs` defines which kernels must serve what.
 #[track_caller]
 pub fn served(test: &str, capabilities: &[Capability]) -> Option<Ebpf> {
     opened(test, capabilities, |health| matches!(health, Health::Unsupported { .. }))

@@ -1,5 +1,5 @@
-//! Rules that a person starts from the screen, on a real process: by the program itself, and by
-//! the daemon. They are gone when it is, however it ends.
+//! Rules that a user starts from the screen, on a real process: by the program itself, and by
+//! the daemon. They end with the program, however it ends.
 
 use super::terminal::Terminal;
 use crate::deadline::until;
@@ -14,7 +14,7 @@ use std::process::Command;
 
 const SIZE: (u16, u16) = (100, 30);
 
-/// A program that calls and raises as often as it is told.
+/// A program that calls and raises on command.
 fn target(test: &str) -> Option<Guarded> {
     if !granted(test) {
         return None;
@@ -69,7 +69,7 @@ fn watched(terminal: &Terminal, target: &mut Guarded) {
     target.send_line("open 23");
     assert_eq!(target.line(), "done");
     counts(terminal, "call libc:open", "46");
-    // Far more in a second than a tool may be told of, because it is not told of them.
+    // Far more in a second than a tool may receive, because the events are not sent to it.
     target.send_line("open 300000");
     assert_eq!(target.line(), "done");
     counts(terminal, "call libc:open", "300K");
@@ -98,7 +98,7 @@ fn root_the_daemon_watches_for_a_screen_that_it_feeds() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_said_on_the_screen() {
+fn an_event_that_cannot_be_watched_is_reported_on_the_screen() {
     let terminal = Terminal::start(&["top", "--local", "--backend", "test"], SIZE);
     terminal.shows("test-stats");
     for (event, why) in [("exec", "monitor when exec"), ("dance", "unknown event")] {

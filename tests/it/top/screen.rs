@@ -1,6 +1,6 @@
-//! What a person at a terminal sees and does, from the start of the program to its end.
+//! What a user at a terminal sees and does, from the start of the program to its end.
 //!
-//! The backend with fixed values has one process, `test-stats`, which is nobody's here: what is
+//! The backend with fixed values has one process, `test-stats`, which is not a real one: what is
 //! done to processes is tried on real ones, from `/proc`, which needs no privilege.
 
 use super::terminal::Terminal;
@@ -46,7 +46,7 @@ fn a_terminal_that_is_closed_ends_it() {
 }
 
 #[test]
-fn alone_on_a_terminal_the_program_is_the_screen() {
+fn without_a_command_on_a_terminal_the_program_is_the_screen() {
     let mut terminal = Terminal::run(
         Command::new("setsid")
             .arg("--ctty")
@@ -60,7 +60,7 @@ fn alone_on_a_terminal_the_program_is_the_screen() {
 }
 
 #[test]
-fn the_daemon_tells_who_has_no_backend_of_his_own() {
+fn the_daemon_provides_samples_without_a_backend_in_the_client() {
     let served = Served::start("test");
     let socket = served.socket().to_str().unwrap();
     let terminal = Terminal::start(&["top", "--every", "250ms", "--socket", socket], (120, 40));
@@ -85,7 +85,7 @@ fn the_daemon_tells_who_has_no_backend_of_his_own() {
 }
 
 #[test]
-fn too_small_a_terminal_is_told_so_and_recovers() {
+fn too_small_a_terminal_gets_a_message_and_recovers() {
     let terminal = Terminal::start(&FIXED, (30, 6));
     terminal.shows("too small: 30x6");
     terminal.resize((120, 40));
@@ -95,7 +95,7 @@ fn too_small_a_terminal_is_told_so_and_recovers() {
 }
 
 #[test]
-fn colour_is_left_out_where_nobody_wants_it() {
+fn colour_is_left_out_where_it_is_not_wanted() {
     let plain = Terminal::run(
         Command::new("setsid")
             .arg("--ctty")

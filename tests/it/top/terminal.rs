@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Nanoseconds after which the reader looks whether it shall end.
+/// Interval at which the reader checks whether to end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// A terminal with a program on it.
@@ -30,7 +30,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// Starts `monitor` with these words on a terminal of this size. It is the terminal of the
-    /// program's session, so that its end is told by a signal.
+    /// program's session, so that its end is reported by a signal.
     pub fn start(words: &[&str], size: (u16, u16)) -> Self {
         let mut command = Command::new("setsid");
         Self::run(command.arg("--ctty").arg(env!("CARGO_BIN_EXE_monitor")).args(words), size)
@@ -61,7 +61,7 @@ impl Terminal {
     /// Types.
     pub fn types(&self, keys: &str) {
         let mut master = self.master.as_ref().expect("it is open");
-        master.write_all(keys.as_bytes()).expect("somebody reads");
+        master.write_all(keys.as_bytes()).expect("the program reads");
     }
 
     /// Gives it another size.
@@ -76,7 +76,7 @@ impl Terminal {
         self.shown.lock().unwrap().screen().contents()
     }
 
-    /// The same with its colours, as a terminal is told them, down to the last line with a letter.
+    /// The same with its colours, as a terminal gets them, down to the last line with a letter.
     pub fn drawn(&self) -> String {
         let shown = self.shown.lock().unwrap();
         let screen = shown.screen();

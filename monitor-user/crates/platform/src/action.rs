@@ -1,47 +1,46 @@
 //! What can be done to processes.
 //!
-//! An act is data: whoever does it may be another thread, or a script. Who may do what to whom was
-//! looked at before; the system looks again.
+//! An action is data: a user worker or a script performs it. Whether the tool may do it was checked
+//! before; the kernel checks again.
 
 pub use monitor_control::{FrameNames, LaunchSpec, StoppedBatch};
-use monitor_event::outcome::ProcessResults;
-use monitor_event::right::Tool;
 pub use monitor_event::thread::{Argument, Target};
 use monitor_event::thread::{HeldThread, Ticket};
+use monitor_event::{outcome::ProcessResults, right::Tool};
 use monitor_model::id::Identity;
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProcessAction {
-    /// Let it run no more, until this tool continues it.
+    /// Stop the process until this tool continues it.
     Stop,
-    /// Let it run again, unless another tool has stopped it too.
+    /// Continue the process, unless another tool has stopped it too.
     Continue,
     /// Send it a signal.
     Kill(i32),
     /// Set the nice value of all its threads.
     Nice(i32),
-    /// Read so many bytes from an address.
+    /// Read this number of bytes from an address.
     Read(u64, u64),
     /// Write bytes to an address.
     Write(u64, Vec<u8>),
-    /// Read so many integer registers from this number on.
+    /// Read this number of integer registers, starting at this one.
     Integers(u16, u16),
     /// Write them.
     SetIntegers(u16, Vec<u64>),
-    /// Read so many floating point registers.
+    /// Read this number of floating point registers, starting at this one.
     Floats(u16, u16),
     /// Write them.
     SetFloats(u16, Vec<f64>),
-    /// Let it go on at another address.
+    /// Continue at another address.
     Goto(u64),
-    /// Who called whom in it, with names or without.
+    /// The call stack, with function names or without.
     Backtrace(FrameNames),
     /// What is loaded in it.
     Loader,
-    /// Do all of this in it while every thread of it stands.
+    /// Run this batch in the process while all its threads are stopped.
     Work(StoppedBatch),
-    /// Say whether processes can be dumped here; it is done to nobody.
+    /// Check whether processes can be dumped here; it has no target.
     Checkpoint,
     /// Say whether this one can, without a loss.
     Lossless,
@@ -49,32 +48,37 @@ pub enum ProcessAction {
     Movable,
     /// Dump it under this name, and end it.
     Dump(String),
-    /// Make one anew of what was dumped under this name elsewhere; it is done to nobody.
+    /// Restore the process that was dumped under this name on another node; it has no target.
     Restore(String),
-    /// The same where it was dumped, because nobody else could.
+    /// Restore the process that was dumped here under this name, because no other node could.
     Return(String),
-    /// Start a program; it is done to nobody, and the new process stands for it.
+    /// Start a program; it has no target, and the result names the new process.
     Start(LaunchSpec),
 }
 
-/// Who wants an act done.
+/// The caller of an action.
 #[derive(Clone, Copy, Debug)]
 pub struct ActionContext<'t> {
-    /// By which the act is known.
+    /// Identifies the action in its results.
     pub ticket: Ticket,
     /// The tool.
     pub tool: &'t Tool,
-    /// The thread that met the event of which this is an action, as long as it is held.
+    /// The thread that hit the event of which this is an action, as long as it is held.
     pub held_thread: Option<Target>,
 }
 
-/// Who acts.
+/// Performs actions on processes.
 pub trait ProcessActions {
-    /// Does it to these, and says what became of it; or begins it, and says so later with the
-    /// ticket, as `Happening::Acted`.
-    fn perform(&mut self, by: ActionContext<'_>, act: &ProcessAction, on: &[Identity]) -> Option<ProcessResults>;
+    /// Performs an action on these processes and returns the results; or starts it, and reports the
+    /// results later with the ticket, as `PlatformEvent::ActionDone`.
+    fn perform(
+        &mut self,
+        by: ActionContext<'_>,
+        act: &ProcessAction,
+        on: &[Identity],
+    ) -> Option<ProcessResults>;
 
-    /// The actions of an event are done: the thread that met it goes on.
+    /// Resumes the thread that hit an event: the actions of the event are done.
     fn resume_held(&mut self, _: &HeldThread) {}
 
     /// Whether a tool keeps it from running.

@@ -1,7 +1,6 @@
 //! The calls of library functions by processes.
 
-use monitor_event::outcome::Refusal;
-use monitor_event::tap::Tap;
+use monitor_event::{outcome::Refusal, tap::Tap};
 use monitor_model::id::Identity;
 
 /// Where every message comes by that the library of PVM puts into its queue.
@@ -9,7 +8,7 @@ pub const ARRIVAL: &str = "mesg_input";
 /// Where every message comes by that a task of PVM receives.
 pub const RECEIPT: &str = "pvm_setrbuf";
 
-/// Who can see calls.
+/// Whether calls of library functions can be observed.
 pub trait LibraryCalls {
     /// Whether a call can be seen in a process: the function is there, and has a place for a probe;
     /// or the library that is named may be loaded later.

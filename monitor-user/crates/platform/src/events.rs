@@ -13,18 +13,18 @@ use std::os::fd::BorrowedFd;
 pub enum PlatformEvent {
     /// An event of the language, which rules may wait for.
     Event(NodeEvent),
-    /// A process came to be; told while births are looked out for.
+    /// A process was created; reported while creations are watched.
     ProcessCreated {
-        /// Who.
+        /// The new process.
         child: Identity,
-        /// Who made it.
+        /// Its parent, if known.
         parent: Option<Identity>,
     },
-    /// A process has begun another program; told while strangers are followed.
+    /// A process has executed another program; reported while all new processes are watched.
     ProcessExecuted(Identity),
-    /// A process ended; told while ends are looked out for.
+    /// A process ended; reported while ends are watched.
     ProcessEnded(Identity),
-    /// A program that the kernel runs tells of an event: the rest of its request is due.
+    /// A rule ran in the kernel and reports its event: the rest of its request is due.
     RuleRan {
         /// Which.
         rule: RuleKey,
@@ -33,47 +33,47 @@ pub enum PlatformEvent {
         /// The event.
         event: NodeEvent,
     },
-    /// Who was held for an event of a program was let go before its actions were done.
+    /// The hold of a thread that hit a rule's event expired before the actions were done.
     HoldExpired(RuleKey, u64, Refusal),
     /// A program ran too often, and is switched off.
     RuleStormed(RuleKey, u64),
-    /// An act that was begun has ended.
+    /// An action that was started has ended.
     ActionDone(Ticket, ProcessResults),
-    /// What is looked out for failed, or ended too late; it goes on unless it was an errand.
+    /// Watching an event failed or timed out; it stays watched, unless it was a thread plan.
     EventFailed(EventKind, Refusal),
-    /// So many occurrences were lost since they were asked for last.
+    /// This number of events was lost since the last report.
     EventsLost(u64),
 }
 
-/// In whom events are looked out for.
+/// The processes whose events are watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchedProcesses {
-    /// By what of them somebody waits for.
+    /// The processes, by the activity of theirs that rules wait for.
     pub by_activity: BTreeMap<FollowedActivity, BTreeSet<Identity>>,
-    /// Whether somebody waits for processes that nobody who is followed has made.
+    /// Whether a rule waits for processes that no watched process has created.
     pub all_new: bool,
 }
 
-/// Who tells what happens.
+/// Reports what happens on the node.
 pub trait EventSource {
-    /// Whether these can be looked out for here; the reason, if not.
+    /// Whether the event can be watched here; the reason, if not.
     fn check_event(&mut self, topic: &EventKind) -> Result<(), Refusal>;
 
-    /// From now on these are looked out for, and no others.
+    /// Watches exactly these events from now on.
     fn set_events(&mut self, topics: &BTreeSet<EventKind>);
 
     /// From now on these processes matter, and no others.
     fn watch_processes(&mut self, _: &WatchedProcesses) {}
 
-    /// One of these becomes readable when something has happened that should be told at once.
+    /// A descriptor becomes readable when an event should be reported at once.
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// When it must be asked what happened, if nothing wakes before; never, if absent.
+    /// The time of the next poll, if nothing wakes before; none, if no poll is needed.
     fn next_poll(&self) -> Option<Ns>;
 
-    /// What happened since it was asked last, in order.
+    /// What happened since the last poll, in order.
     fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent>;
 }
 

@@ -1,15 +1,14 @@
-//! Acts on processes that do not exist: what a script's world answers, on every machine the same.
+//! Actions on processes that do not exist: results that are the same on every machine.
 //!
-//! Memory at an address holds its lowest byte, a register its own number, until they are written.
-//! An errand is done when time passes next; a breakpoint is reached each time that it does.
+//! Memory at an address holds its lowest byte, a register its own number, until they are written. A
+//! thread plan is done when time advances; a breakpoint is hit each time that it does.
 
 use crate::ProcessAction;
 use crate::events::{PlatformEvent, process_event};
 use monitor_control::{FrameNames, LoadedImage, StackFrame, WorkerReply};
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::EventParam;
-use monitor_event::thread::Target;
-use monitor_event::thread::{HeldThread, RunControl, RunControlRequest};
+use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Target};
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +27,7 @@ pub struct FakeProcesses {
 const PC: u16 = 16;
 
 impl FakeProcesses {
-    /// What an act inside a process gives; nothing, if it is done to the process as a whole.
+    /// The result of an action inside a process; nothing, if it is done to the process as a whole.
     pub fn perform(&mut self, act: &ProcessAction, id: Identity) -> Option<WorkerReply> {
         Some(match act {
             ProcessAction::Read(address, bytes) => {
@@ -65,7 +64,7 @@ impl FakeProcesses {
         })
     }
 
-    /// A process was stopped, or let go.
+    /// Marks a process as stopped or continued.
     pub fn set_stopped(&mut self, id: Identity, topic: EventKind) {
         let changed = match topic {
             EventKind::Stopped => self.stopped.insert(id),
@@ -81,12 +80,12 @@ impl FakeProcesses {
         let _new = self.stopped.insert(id);
     }
 
-    /// Whether it was stopped and not let go.
+    /// Whether the process is stopped.
     pub fn has_stopped(&self, id: Identity) -> bool {
         self.stopped.contains(&id)
     }
 
-    /// From now on these errands are out.
+    /// The thread plans of these events are active from now on.
     pub fn set_events(&mut self, topics: &BTreeSet<EventKind>) {
         let sent = topics.iter().filter_map(|topic| match topic {
             EventKind::RunControl(sent) => Some(sent.clone()),
@@ -102,7 +101,9 @@ impl FakeProcesses {
         let out: Vec<RunControlRequest> =
             self.plans.iter().filter(|(_, done)| !**done).map(|(it, _)| it.clone()).collect();
         for sent in out {
-            all.extend(sent.processes.iter().map(|id| PlatformEvent::Event(self.completed(&sent, *id))));
+            all.extend(
+                sent.processes.iter().map(|id| PlatformEvent::Event(self.completed(&sent, *id))),
+            );
             if let Some(done) = self.plans.get_mut(&sent) {
                 *done = !matches!(sent.command, RunControl::Break(_));
             }

@@ -1,12 +1,11 @@
-//! The monitors of a node, as tools of the language have them: calls on the monitoring service in
-//! the name of a tool, under its limits and through its eyes.
+//! The monitors of a node, as tools of the language use them: calls on the monitoring service in
+//! the name of a tool, under its limits and with its credentials.
 //!
-//! There is one engine of monitors on a node, which is above all services. Whoever makes a ground
-//! gives it a way there; what is made here knows only that way.
+//! One engine of monitors runs on a node, above all services. The owner of a platform passes this
+//! interface to it; nothing here depends on that engine.
 
 use super::PlatformEvent;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::Refusal;
+use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
 use monitor_model::id::Ns;
@@ -14,7 +13,7 @@ use monitor_omis::Status;
 use monitor_protocol::call::Call;
 use std::os::fd::BorrowedFd;
 
-/// Who has monitors.
+/// Calls on the engine of monitors.
 pub trait MonitorCalls: Send {
     /// Calls in the name of a tool. What becomes of it is said at once, or later with the ticket.
     fn call(
@@ -27,17 +26,17 @@ pub trait MonitorCalls: Send {
     /// A tool has gone, and its monitors with it.
     fn session_ended(&mut self, session: SessionId);
 
-    /// Becomes readable when there is something to tell.
+    /// Becomes readable when there are events.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// When there will be something to tell, if nothing wakes before.
+    /// The time of the next event, if nothing wakes before.
     fn next_poll(&self) -> Option<Ns> {
         None
     }
 
-    /// What there is to tell.
+    /// The events since the last call.
     fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent>;
 }
 
@@ -57,7 +56,7 @@ impl MonitorCalls for NoMonitors {
         _: &Tool,
         _: Call,
     ) -> Result<Option<ProcessResults>, Refusal> {
-        Err(Refusal::new(Status::UNSUPPORTED, "nobody serves monitors here: see monitor serve"))
+        Err(Refusal::new(Status::UNSUPPORTED, "no monitors run here: see monitor serve"))
     }
 
     fn session_ended(&mut self, _: SessionId) {}

@@ -1,7 +1,8 @@
-//! The processes of a node by way of a backend, and who came and went between two readings.
+//! The processes of a node, read by a backend, and creations and ends between two readings.
 //!
-//! In: a backend. Out: processes as they are, births and ends as they are found. One reader of the
-//! backend, so that what a reading tells of ended processes is not lost to a look in between.
+//! In: a backend. Out: processes as they are, creations and ends as they are found. All reads of
+//! the backend go through here, so that ended processes in a reading are not lost to another
+//! reader.
 
 use crate::events::{PlatformEvent, process_event};
 use monitor_backend as backend;
@@ -16,19 +17,19 @@ use monitor_model::sample::{BackendKind, Node, Process, Sample};
 use monitor_omis::{Status, Value};
 use std::collections::{BTreeSet, HashMap};
 
-/// From one reading of all processes to the next, while somebody wants to know who comes and goes.
+/// The interval of readings of all processes, while creations or ends are watched.
 const SAMPLE_INTERVAL: Ns = Ns(50_000_000);
 /// From one look at records that need no reading to the next.
 const RECORD_INTERVAL: Ns = Ns(5_000_000);
 
-/// A backend, and who was there when it was read last.
+/// A backend, and the processes of its last reading.
 pub struct Poller<B: ?Sized> {
-    /// Who reads.
+    /// The backend that reads.
     pub backend: Box<B>,
-    /// Who was there; nothing, while nobody wants to know who comes and goes.
+    /// The processes of the last reading; absent, while neither creations nor ends are watched.
     known: Option<BTreeSet<Identity>>,
     topics: BTreeSet<EventKind>,
-    /// When it was asked last what happened.
+    /// The time of the last poll.
     last_poll: Ns,
     pending: Vec<PlatformEvent>,
 }
@@ -40,13 +41,13 @@ impl<B: Backend + ?Sized> Poller<B> {
         Self { backend, known: None, topics, last_poll: Ns(0), pending }
     }
 
-    /// These, ascending; who is not there is left out.
+    /// These processes, ascending; those that have ended are left out.
     pub fn read_processes(&mut self, pids: &[Pid]) -> Result<Vec<Process>, Refusal> {
         if pids.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(glance) = self.backend.read_few(pids) {
-            return Ok(glance.map_err(backend_refusal)?.processes);
+        if let Some(few) = self.backend.read_few(pids) {
+            return Ok(few.map_err(backend_refusal)?.processes);
         }
         let want = ReadSpec { processes: true, pids: Some(pids.to_vec()), ..ReadSpec::default() };
         let mut processes = self.read(&want)?;
@@ -54,7 +55,7 @@ impl<B: Backend + ?Sized> Poller<B> {
         Ok(processes)
     }
 
-    /// Everybody.
+    /// All processes.
     pub fn all_processes(&mut self) -> Result<Vec<Process>, Refusal> {
         let mut processes = self.read(&ReadSpec { processes: true, ..ReadSpec::default() })?;
         processes.retain(|it| !it.ended());
@@ -71,8 +72,8 @@ impl<B: Backend + ?Sized> Poller<B> {
 
     /// The node's own numbers.
     pub fn node(&mut self) -> Result<Node, Refusal> {
-        let sample =
-            self.backend.read(&ReadSpec { node: true, ..ReadSpec::default() }).map_err(backend_refusal)?;
+        let spec = ReadSpec { node: true, ..ReadSpec::default() };
+        let sample = self.backend.read(&spec).map_err(backend_refusal)?;
         Ok(sample.node_stats.unwrap_or_default())
     }
 
@@ -83,7 +84,7 @@ impl<B: Backend + ?Sized> Poller<B> {
             .describe(processes, &ReadSpec { processes: true, costly, ..ReadSpec::default() });
     }
 
-    /// Whether these can be looked out for.
+    /// Whether the event can be watched.
     pub fn check_event(&self, topic: &EventKind) -> Result<(), Refusal> {
         match topic {
             EventKind::Signalled if !reports_signals(self.backend.kind()) => {
@@ -97,7 +98,7 @@ impl<B: Backend + ?Sized> Poller<B> {
         }
     }
 
-    /// From now on these are looked out for. Who is there already is no news.
+    /// Watches these events from now on. Processes that exist already are not reported.
     pub fn set_events(&mut self, topics: &BTreeSet<EventKind>) {
         self.topics.clone_from(topics);
         let wants = topics.contains(&EventKind::Created) || topics.contains(&EventKind::Ended);
@@ -111,24 +112,24 @@ impl<B: Backend + ?Sized> Poller<B> {
         }
     }
 
-    /// When it must be asked again.
+    /// The time of the next poll.
     pub fn next_poll(&self) -> Option<Ns> {
-        let pace = match self.known.is_some() {
+        let interval = match self.known.is_some() {
             true => SAMPLE_INTERVAL,
             false if self.topics.contains(&EventKind::Signalled) => RECORD_INTERVAL,
             false => return None,
         };
-        Some(Ns(self.last_poll.0.saturating_add(pace.0)))
+        Some(Ns(self.last_poll.0.saturating_add(interval.0)))
     }
 
-    /// What happened since; reads, if anything is wanted that a reading tells.
+    /// What happened since; reads, if an event is wanted that a reading shows.
     pub fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
         self.last_poll = now;
         let want = ReadSpec { processes: self.known.is_some(), ..ReadSpec::default() };
         if (want.processes || self.topics.contains(&EventKind::Signalled))
             && let Err(refusal) = self.read(&want)
         {
-            tracing::warn!("who comes and goes is not seen: {refusal}");
+            tracing::warn!("creations and ends of processes are not seen: {refusal}");
         }
         std::mem::take(&mut self.pending)
     }
@@ -142,12 +143,14 @@ impl<B: Backend + ?Sized> Poller<B> {
             self.compare(&sample);
         } else {
             let ended = sample.processes.iter().filter(|it| it.ended());
-            self.report_ended(&ended.map(|it| (it.id, it.row.get(ProcessField::ExitCode))).collect());
+            self.report_ended(
+                &ended.map(|it| (it.id, it.row.get(ProcessField::ExitCode))).collect(),
+            );
         }
         Ok(sample.processes)
     }
 
-    /// Who is new, and who is gone.
+    /// Reports the processes that are new, and those that are gone.
     fn compare(&mut self, sample: &Sample) {
         let known = self.known.take().unwrap_or_default();
         let mut codes = HashMap::new();
@@ -188,7 +191,7 @@ impl<B: Backend + ?Sized> Poller<B> {
         let mut ended: Vec<_> = codes.iter().collect();
         ended.sort_unstable();
         for (&id, code) in ended {
-            // The code is an extension: `$2`, and -1 where nobody knows it.
+            // The code is an extension: `$2`, and -1 where it is unknown.
             let code = code.and_then(|code| i64::try_from(code).ok()).unwrap_or(-1);
             let code = EventParam::Value(Value::from(code));
             self.queue_event(EventKind::Ended, id, Ns(0), Some(code));
@@ -203,7 +206,7 @@ impl<B: Backend + ?Sized> Poller<B> {
     }
 }
 
-/// Who made it, where that was not seen: whom it names now, unless he began later.
+/// The parent, where the creation was not seen: the one it names now, unless that began later.
 fn parent(child: &Process, sample: &Sample) -> Option<Identity> {
     let ppid = child.row.get(ProcessField::Ppid).and_then(|pid| u32::try_from(pid).ok())?;
     let parent = sample.processes.iter().find(|it| it.id.pid == Pid(ppid) && !it.ended())?;

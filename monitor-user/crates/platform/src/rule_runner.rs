@@ -1,15 +1,13 @@
-//! What of stored requests the kernel runs itself, at the event.
+//! The part of stored requests that the kernel runs itself, at the event.
 //!
-//! In: programs, all of them each time something about them changes. Out: which it does not take,
-//! and why; what it has counted. What a program tells comes as `Happening::Ran`.
+//! In: all rules, each time one of them changes. Out: the rules that it refuses, with the reason,
+//! and the values of counters. The runs of a rule come as `PlatformEvent::RuleRan`.
 
 use monitor_backend::rule::insn::GaugeChange;
-use monitor_event::action::ExecutionPlace;
-use monitor_event::action::{KernelCounter, KernelCounterValue, Step};
+use monitor_event::action::{ExecutionPlace, KernelCounter, KernelCounterValue, Step};
 use monitor_event::node_event::{EventKind, Predicate};
-use monitor_event::outcome::Refusal;
 use monitor_event::right::{SessionId, Tool};
-use monitor_event::trace::Trace;
+use monitor_event::{outcome::Refusal, trace::Trace};
 use monitor_model::credentials::Credentials;
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::RequestId;
@@ -36,9 +34,9 @@ pub struct CompiledRule {
     pub predicate: Option<Predicate>,
     /// What it does.
     pub steps: Vec<Step>,
-    /// Whether it tells user space afterwards, where the rest is done.
+    /// Whether it reports to user space afterwards, where the rest of the request runs.
     pub reports: bool,
-    /// For whom who met the event is held until that is done.
+    /// The tool for which the thread that hit the event is held until that is done.
     pub held_for: Option<Tool>,
     /// Runs in a second at which it is switched off.
     pub max_rate: u32,
@@ -47,15 +45,15 @@ pub struct CompiledRule {
 /// Whose events a program is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleTargets {
-    /// Nobody's in particular.
+    /// Events of no particular process.
     Any,
-    /// Those of whom a session observes, and of the children that these will have.
+    /// Events of the processes that a session is attached to, and of their future children.
     Attached(SessionId, BTreeSet<Identity>),
     /// Those of these.
     Processes(BTreeSet<Identity>),
 }
 
-/// Who runs programs. Who does not, takes none, and all is done in user space.
+/// Runs rules. The default refuses all of them, and all is done in user space.
 pub trait RuleRunner {
     /// Runs these from now on, and no others; those that are new are off. Which it does not take.
     fn set_rules(&mut self, programs: &CompiledRules) -> Vec<(RuleKey, Refusal)> {
@@ -73,7 +71,7 @@ pub trait RuleRunner {
         false
     }
 
-    /// How who meets its event is held now, if a program holds anybody.
+    /// How the threads that hit its event are held now, if the rule holds them.
     fn rule_hold(&mut self, _: RuleKey) -> Option<ExecutionPlace> {
         None
     }
@@ -83,7 +81,7 @@ pub trait RuleRunner {
         0
     }
 
-    /// What the kernel has counted in a meter since it was forgotten last.
+    /// What the kernel has counted since the last reset.
     fn read_counter(&mut self, _: KernelCounter) -> KernelCounterValue {
         KernelCounterValue::default()
     }
@@ -93,14 +91,14 @@ pub trait RuleRunner {
         None
     }
 
-    /// What the kernel has recorded in the trace of a number since this was asked last.
+    /// The new records of the trace with this number.
     fn take_trace(&mut self, _: u64) -> Trace {
         Trace::default()
     }
 
-    /// Forgets what was counted in the meters of a number; a level stays what it is.
+    /// Resets the counters of a number; a gauge keeps its value.
     fn reset_counters(&mut self, _: u64) {}
 
-    /// Has no such meters any more.
+    /// Frees the counters of a number.
     fn free_counters(&mut self, _: u64) {}
 }

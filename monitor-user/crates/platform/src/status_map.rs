@@ -1,4 +1,4 @@
-//! What a hand answers, in the words of the request language.
+//! Maps replies and errors of a user worker to the request language.
 //!
 //! In: what was done, or why not. Out: values, or a refusal with its status. The one place where
 //! the errors of `control` get statuses.
@@ -13,7 +13,7 @@ const EPERM: i32 = 1;
 const ESRCH: i32 = 3;
 const EFAULT: i32 = 14;
 
-/// The results of an act.
+/// The results of a request.
 pub fn reply_values(done: WorkerReply) -> Vec<Value> {
     match done {
         WorkerReply::Done

@@ -1,4 +1,5 @@
-//! A tool, the target, a user worker or the service ends while a thread is held: all threads run on.
+//! A tool, the target, a user worker or the service ends while a thread is held: all threads
+//! continue.
 
 use super::{Debugger, Slow, give_caller, is_free, tool, waits};
 use crate::control::target::signal;
@@ -24,7 +25,7 @@ fn root_a_tool_that_disconnects_leaves_no_thread_held() {
     let (first, _second) = (slow.called(), slow.called());
     slow.answer(&first);
     // The request whose actions are done releases its own hold, not that of the other request.
-    let _sent = [&mut one, &mut other].map(|talk| talk.send(b"4 [0] print(1)\n").unwrap());
+    let _sent = [&mut one, &mut other].map(|session| session.send(b"4 [0] print(1)\n").unwrap());
     assert_eq!(target.count(0), 0);
     // A thread held by two tools, which disconnect one after the other.
     drop(one);
@@ -40,18 +41,18 @@ fn root_a_process_that_ends_while_it_is_held_is_forgotten() {
     }
     let (served, mut target) = (Served::start("ebpf"), give_caller(1, 1));
     let mut slow = Slow::new(&served);
-    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let (mut session, pid) = (tool(&served, &target), target.id().pid.0);
     let event = format!("start_lib_call([{pid}],\"give\")");
     let actions = format!("12 [0] slow_one(); 11 [0] read_memory({pid},{},1)", target.at("rooms"));
-    waits(&mut talk, (10, &event), &actions, "\"after\",\"held\"");
+    waits(&mut session, (10, &event), &actions, "\"after\",\"held\"");
     target.signal("USR2");
     let call = slow.called();
     target.end_slowly();
     deadline::until(|| target.ended());
     slow.answer(&call);
-    let line = talk.line().unwrap();
+    let line = session.line().unwrap();
     assert!(line.starts_with("12 [0] slow_one(0); 11 [0] read_memory(301,"), "{line}");
-    assert_eq!(talk.request("4 [0] print(1)"), "4 [0] print(0,[1])");
+    assert_eq!(session.request("4 [0] print(1)"), "4 [0] print(0,[1])");
 }
 
 #[test]
@@ -61,10 +62,10 @@ fn root_a_held_thread_runs_on_when_the_worker_is_killed_and_the_next_is_held_aga
     }
     let (served, target) = (Served::start("ebpf"), give_caller(1, 40));
     let (mut slow, pid) = (Slow::new(&served), target.id().pid.0);
-    let mut talk = tool(&served, &target);
+    let mut session = tool(&served, &target);
     let event = format!("start_lib_call([{pid}],\"give\")");
     let actions = format!("11 [0] read_int_registers({pid},4,1); 12 [0] slow_one()");
-    waits(&mut talk, (10, &event), &actions, "\"held\",\"after\"");
+    waits(&mut session, (10, &event), &actions, "\"held\",\"after\"");
     target.signal("USR2");
     let first = slow.called();
     let children = format!("/proc/{0}/task", served.pid());
@@ -86,7 +87,7 @@ fn root_a_held_thread_runs_on_when_the_worker_is_killed_and_the_next_is_held_aga
     }
     deadline::until(|| (target.count(0) == 40).then_some(()));
     deadline::until(|| {
-        let line = talk.request("3 [0] request_level(10)");
+        let line = session.request("3 [0] request_level(10)");
         (line == "3 [0] request_level(0,[\"held\",\"after\"])").then_some(())
     });
 }
@@ -97,12 +98,12 @@ fn root_a_service_that_ends_releases_all_threads_at_once() {
         return;
     }
     let (mut served, target) = (Served::start("ebpf"), give_caller(2, 1_000_000_000));
-    let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+    let (mut session, pid) = (tool(&served, &target), target.id().pid.0);
     let event = format!("start_lib_call([{pid}],\"give\")");
-    waits(&mut talk, (10, &event), &format!("11 [0] stack_backtrace({pid})"), "\"held\"");
+    waits(&mut session, (10, &event), &format!("11 [0] stack_backtrace({pid})"), "\"held\"");
     target.signal("USR2");
     for _ in 0..23 {
-        assert!(talk.line().unwrap().starts_with("11 [0] stack_backtrace(0,"));
+        assert!(session.line().unwrap().starts_with("11 [0] stack_backtrace(0,"));
     }
     served.signal(rustix::process::Signal::TERM);
     served.ends();
@@ -117,14 +118,14 @@ fn survives_kills(with_debugger: bool) {
         let (mut served, target) = (Served::start("ebpf"), give_caller(8, 1_000_000_000));
         let code = target.code_sum();
         let debugger = with_debugger.then(|| Debugger::attached_to(&target));
-        let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
+        let (mut session, pid) = (tool(&served, &target), target.id().pid.0);
         let event = format!("start_lib_call([{pid}],\"give\")");
         let level = if with_debugger { "\"stopped\"" } else { "\"held\"" };
         let actions = format!("11 [0] stack_backtrace({pid})");
-        waits(&mut talk, (10, &event), &actions, level);
+        waits(&mut session, (10, &event), &actions, level);
         target.signal("USR2");
         for _ in 0..23 {
-            assert!(talk.line().unwrap().starts_with("11 [0] stack_backtrace("));
+            assert!(session.line().unwrap().starts_with("11 [0] stack_backtrace("));
         }
         served.kill();
         let since = Instant::now();

@@ -69,8 +69,8 @@ fn root_counts_sums_and_extremes_of_chosen_calls_are_exact() {
 }
 
 #[test]
-fn root_a_list_that_is_disabled_replaced_or_removed_does_what_it_should() {
-    if !granted("root_a_list_that_is_disabled_replaced_or_removed_does_what_it_should") {
+fn root_rule_programs_can_be_disabled_replaced_and_removed() {
+    if !granted("root_rule_programs_can_be_disabled_replaced_and_removed") {
         return;
     }
     let mut fixture = RuleFixture::new();
@@ -133,8 +133,8 @@ fn root_memory_that_cannot_be_read_ends_the_run_and_is_counted() {
 }
 
 #[test]
-fn root_what_was_attached_leaves_the_code_as_it_was() {
-    if !granted("root_what_was_attached_leaves_the_code_as_it_was") {
+fn root_detached_probes_leave_the_code_as_it_was() {
+    if !granted("root_detached_probes_leave_the_code_as_it_was") {
         return;
     }
     let own = || programs_of(std::process::id());

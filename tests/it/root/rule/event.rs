@@ -20,7 +20,8 @@ fn root_23_forks_are_23_events_with_parent_and_child() {
         return;
     }
     let mut fixture = RuleFixture::new();
-    let (fork, exit) = (fixture.list(HookPoint::Fork, &RECORD_TWO), fixture.list(HookPoint::Exit, &RECORD_TWO));
+    let (fork, exit) =
+        (fixture.list(HookPoint::Fork, &RECORD_TWO), fixture.list(HookPoint::Exit, &RECORD_TWO));
     let spawn = "pids = [subprocess.Popen(['/bin/sh', '-c', 'exit 3']) for _ in range(23)]";
     let _ = fixture.target.run(&format!("{spawn}; it = sum(p.wait() for p in pids)"));
     let records = fixture.take_records();
@@ -47,7 +48,8 @@ fn root_a_thread_is_no_process_and_a_program_is_an_event() {
     }
     let mut fixture = RuleFixture::new();
     let fork = fixture.list(HookPoint::Fork, &RECORD_TWO);
-    let (exec, exit) = (fixture.list(HookPoint::Exec, &RECORD_TWO), fixture.list(HookPoint::Exit, &RECORD_TWO));
+    let (exec, exit) =
+        (fixture.list(HookPoint::Exec, &RECORD_TWO), fixture.list(HookPoint::Exit, &RECORD_TWO));
     let _ = fixture.target.run(
         "import threading; t = [threading.Thread(target=print, args=('',), kwargs={'end': '', \
          'file': sys.stderr}) for _ in range(5)]; [x.start() for x in t]; [x.join() for x in t]; \
@@ -107,8 +109,8 @@ fn root_a_rule_signals_the_process_that_makes_the_call() {
 }
 
 #[test]
-fn root_blocking_inside_a_call_is_seen_at_the_switch() {
-    if !granted("root_blocking_inside_a_call_is_seen_at_the_switch") {
+fn root_blocking_inside_a_call_is_counted_at_the_switch() {
+    if !granted("root_blocking_inside_a_call_is_counted_at_the_switch") {
         return;
     }
     let mut fixture = RuleFixture::new();
@@ -123,8 +125,8 @@ fn root_blocking_inside_a_call_is_seen_at_the_switch() {
     let woken = fixture.rules.make_cell(CellKind::Sum).unwrap();
     let is_inside = [Insn::TimerRunning(V0, inside), Insn::Filter(V0, Compare::Equal, 1)];
     let waits = [Insn::Argument(V1, 5, Width::U32), Insn::Filter(V1, Compare::NotEqual, 0)];
-    let _ =
-        fixture.list(HookPoint::Switch, &[&is_inside[..], &waits, &[Insn::Count(blocked)]].concat());
+    let _ = fixture
+        .list(HookPoint::Switch, &[&is_inside[..], &waits, &[Insn::Count(blocked)]].concat());
     let _ = fixture.list(HookPoint::Wakeup, &[&is_inside[..], &[Insn::Count(woken)]].concat());
     let counts = |fixture: &RuleFixture| [blocked, woken].map(|it| fixture.rules.cell(it).unwrap());
     // The interrupted task wakes it; a wake-up while the first process is current is hidden.

@@ -10,8 +10,8 @@ const V0: Reg = Reg(0);
 const ARGUMENT: Insn = Insn::Argument(V0, 0, Width::I32);
 
 #[test]
-fn root_a_list_that_runs_too_often_switches_itself_off_and_says_so() {
-    if !granted("root_a_list_that_runs_too_often_switches_itself_off_and_says_so") {
+fn root_a_rule_program_that_runs_too_often_disables_itself_with_a_record() {
+    if !granted("root_a_rule_program_that_runs_too_often_disables_itself_with_a_record") {
         return;
     }
     let mut fixture = RuleFixture::new();
@@ -34,8 +34,8 @@ fn root_a_list_that_runs_too_often_switches_itself_off_and_says_so() {
 }
 
 #[test]
-fn root_lists_enable_and_disable_each_other() {
-    if !granted("root_lists_enable_and_disable_each_other") {
+fn root_rule_programs_enable_and_disable_each_other() {
+    if !granted("root_rule_programs_enable_and_disable_each_other") {
         return;
     }
     let mut fixture = RuleFixture::new();
@@ -53,15 +53,16 @@ fn root_lists_enable_and_disable_each_other() {
 }
 
 #[test]
-fn root_a_raised_event_runs_its_lists_after_the_one_that_raised_it() {
-    if !granted("root_a_raised_event_runs_its_lists_after_the_one_that_raised_it") {
+fn root_a_raised_event_runs_its_programs_after_the_one_that_raised_it() {
+    if !granted("root_a_raised_event_runs_its_programs_after_the_one_that_raised_it") {
         return;
     }
     let mut fixture = RuleFixture::new();
     let labs = fixture.function("labs");
     let event = fixture.rules.make_event().unwrap();
     let again = fixture.rules.make_event().unwrap();
-    let second = fixture.list(HookPoint::Raised(event), &[ARGUMENT, Insn::Raise(again, V0), RECORD]);
+    let second =
+        fixture.list(HookPoint::Raised(event), &[ARGUMENT, Insn::Raise(again, V0), RECORD]);
     let third = fixture.list(HookPoint::Raised(event), &[ARGUMENT, RECORD]);
     let fourth = fixture.list(HookPoint::Raised(again), &[ARGUMENT, RECORD]);
     let acts = [ARGUMENT, Insn::Raise(event, V0), Insn::Constant(V0, -1), RECORD];

@@ -30,8 +30,7 @@ fn root_calls_of_children_are_counted_and_those_of_unrelated_processes_are_not()
         fixture.rules.enable(id);
         cell
     };
-    let (with_children, without, all) =
-        (count(Some(fixture.set)), count(Some(alone)), count(None));
+    let (with_children, without, all) = (count(Some(fixture.set)), count(Some(alone)), count(None));
     let mut unrelated = Actor::new();
     let _ = unrelated.run(LIBRARY);
     let _ = unrelated.run("it = sum(l.labs(n) for n in range(11))");
@@ -42,7 +41,10 @@ fn root_calls_of_children_are_counted_and_those_of_unrelated_processes_are_not()
     assert!(fixture.rules.cell(all) >= Some(41));
     fixture.rules.exclude(fixture.set, fixture.target.pid());
     let _ = fixture.target.run("it = l.labs(7)");
-    assert_eq!((fixture.rules.cell(with_children), fixture.rules.cell(without)), (Some(30), Some(8)));
+    assert_eq!(
+        (fixture.rules.cell(with_children), fixture.rules.cell(without)),
+        (Some(30), Some(8))
+    );
 }
 
 #[test]

@@ -9,8 +9,8 @@ const V0: Reg = Reg(0);
 const V4: Reg = Reg(4);
 
 #[test]
-fn root_23_calls_are_timed_and_their_ends_know_their_beginnings() {
-    if !granted("root_23_calls_are_timed_and_their_ends_know_their_beginnings") {
+fn root_23_calls_are_timed_and_keep_the_argument_of_their_start() {
+    if !granted("root_23_calls_are_timed_and_keep_the_argument_of_their_start") {
         return;
     }
     let mut fixture = RuleFixture::new();
@@ -73,8 +73,8 @@ fn root_an_end_without_a_beginning_is_counted_and_makes_no_record() {
 }
 
 #[test]
-fn root_an_area_is_the_level_times_the_time() {
-    if !granted("root_an_area_is_the_level_times_the_time") {
+fn root_an_integral_is_the_gauge_times_the_time() {
+    if !granted("root_an_integral_is_the_gauge_times_the_time") {
         return;
     }
     let mut fixture = RuleFixture::new();

@@ -1,4 +1,4 @@
-//! Library calls of a script: which functions there are, and who calls them.
+//! Library calls of a script: which functions there are, and calls of them.
 //!
 //! `callable PID NAME`: the process has it. `call PID NAME VALUE…` and `return PID NAME VALUE…`: it
 //! was called, and returned, with these values. `received PID SENDER TAG MARK`: it received a

@@ -1,13 +1,11 @@
-//! Processes that leave and come, as a script has them.
+//! What a script says about CRIU, and the actions that it defers.
 //!
-//! `criu 4.1` says that there is a CRIU, `tie 7 is connected to 10.0.0.1:80` what is in the way of
-//! a process. What is dumped ends, and what is restored has the number that its name begins with.
-//! From `criu waits` on, dumps and restores are begun only; `criu goes on` does what waits,
-//! `criu fails` refuses it, and `criu is lost` is what is told if its hand has ended.
+//! `criu 4.1` sets the version of CRIU, `tie 7 is connected to 10.0.0.1:80` blocks the dump of a
+//! process. After `criu waits`, dumps and restores are started only; `criu goes on` completes them,
+//! `criu fails` refuses them, and `criu is lost` reports that their user worker has ended.
 
 use crate::ProcessAction;
-use monitor_event::outcome::Refusal;
-use monitor_event::thread::Ticket;
+use monitor_event::{outcome::Refusal, thread::Ticket};
 use monitor_model::id::Identity;
 use monitor_omis::{Status, Value};
 use std::collections::BTreeMap;

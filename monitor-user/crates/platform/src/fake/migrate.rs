@@ -23,8 +23,10 @@ impl FakePlatform {
             "criu is lost" => refused(Status::INTERRUPTED, "the user worker has ended"),
             _ => return false,
         };
-        for (ticket, act, on) in self.checkpoints.started.as_mut().map(std::mem::take).unwrap_or_default() {
-            // That it came is heard after the answer.
+        for (ticket, act, on) in
+            self.checkpoints.started.as_mut().map(std::mem::take).unwrap_or_default()
+        {
+            // The arrival is reported after the result.
             let next = self.pending.len();
             let done = || self.checkpoint(&act, &on).unwrap_or_default();
             let each = answer.clone().map_or_else(done, |it| vec![(Identity::default(), it)]);
@@ -35,14 +37,23 @@ impl FakePlatform {
 
     /// Whether it is begun, and done later.
     pub(super) fn defer(&mut self, ticket: Ticket, act: &ProcessAction, on: &[Identity]) -> bool {
-        let is_long = matches!(act, ProcessAction::Dump(_) | ProcessAction::Restore(_) | ProcessAction::Return(_));
-        let Some(begun) = self.checkpoints.started.as_mut().filter(|_| is_long) else { return false };
+        let is_long = matches!(
+            act,
+            ProcessAction::Dump(_) | ProcessAction::Restore(_) | ProcessAction::Return(_)
+        );
+        let Some(begun) = self.checkpoints.started.as_mut().filter(|_| is_long) else {
+            return false;
+        };
         begun.push((ticket, act.clone(), on.to_vec()));
         true
     }
 
-    /// What becomes of an act on processes that leave or come; nothing, if it is none.
-    pub(super) fn checkpoint(&mut self, act: &ProcessAction, on: &[Identity]) -> Option<ProcessResults> {
+    /// The results of a dump, a restore or a check of one; nothing for other actions.
+    pub(super) fn checkpoint(
+        &mut self,
+        act: &ProcessAction,
+        on: &[Identity],
+    ) -> Option<ProcessResults> {
         let no_process = Identity::default();
         Some(match act {
             ProcessAction::Checkpoint => vec![(no_process, self.checkpoints.check(no_process))],
@@ -73,7 +84,7 @@ impl FakePlatform {
             Refusal::new(Status::RANGE, text)
         };
         let pid: u32 = name.split_once('-').and_then(|it| it.0.parse().ok()).ok_or_else(unknown)?;
-        // Its start is another, although the script's clock stands.
+        // Its start time differs, although the script's clock does not advance.
         self.checkpoints.n_restored += 1;
         let start = BEGINNING.boot.0 + SECOND * self.checkpoints.n_restored;
         self.apply(&format!("process {pid} start_time_ns={start}")).map_err(|_| unknown())?;

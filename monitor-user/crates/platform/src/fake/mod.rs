@@ -1,18 +1,18 @@
-//! A node that a text describes, for cases that are text: nothing happens but what it says.
+//! A node that a text describes, for test cases that are text: nothing happens but what it says.
 //!
-//! In: lines of a script (`backend/canned/script.rs`), one by one. Out: the same processes, facts
-//! and happenings on every machine. Acts change the script's world as the system would change ours,
-//! as far as a state and a nice value go.
+//! In: lines of a script (`canned/script.rs` of `backends`), one by one. Out: the same processes,
+//! facts and events on every machine. Actions change the script's world as they would change a real
+//! one, as far as a state and a nice value go.
 
 mod call;
 mod checkpoint;
 mod migrate;
 mod scheduling;
 
-use crate::disk::{Disks, FileLayout, FileSystemSpace};
 use crate::fake_processes::FakeProcesses;
 use crate::message_queue::{QueueChange, QueueContent, QueueDetail, QueuedMessage};
 use crate::monitors::NoMonitors;
+use crate::node::{Disks, FileLayout, FileSystemSpace};
 use crate::poller::Poller;
 use crate::status_map::{self, symbol_refusal};
 use crate::{
@@ -22,21 +22,17 @@ use crate::{
 };
 use monitor_backends::canned::{Canned, ScriptError};
 use monitor_control::LaunchSpec;
-use monitor_event::node_event::EventKind;
 use monitor_event::outcome::{ProcessResults, Refusal};
-use monitor_event::right::Tool;
-use monitor_event::tap::Tap;
-use monitor_event::thread::Ticket;
-use monitor_model::field::NodeField;
+use monitor_event::{node_event::EventKind, right::Tool, tap::Tap, thread::Ticket};
 use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::Process;
+use monitor_model::{field::NodeField, sample::Process};
 use monitor_omis::{Status, Value};
 use monitor_symbols::SymbolError;
 use monitor_sys::extents::Extent;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// Who is started has the numbers behind this one.
+/// Started processes get the numbers after this one.
 const FIRST_STARTED: u32 = 100;
 
 /// The node.
@@ -54,7 +50,7 @@ pub struct FakePlatform {
 }
 
 impl FakePlatform {
-    /// A node of that name, with nobody on it.
+    /// A node with this name and without processes.
     pub fn new(name: &str) -> Result<Self, ScriptError> {
         let backend = Canned::scripted(&format!("host {name}\nevery 0ms"))?;
         Ok(Self {
@@ -83,8 +79,8 @@ impl FakePlatform {
         if self.finish_started(line) || self.checkpoints.apply(line) {
             return Ok(());
         }
-        if let Some(happening) = self.scheduling_event(line) {
-            self.pending.push(happening);
+        if let Some(event) = self.scheduling_event(line) {
+            self.pending.push(event);
             return Ok(());
         }
         let Some((pid, message)) = message(line) else { return self.poller.backend.apply(line) };
@@ -111,7 +107,9 @@ impl FakePlatform {
             ProcessAction::Stop => format!("process {pid} state=T"),
             ProcessAction::Continue => format!("process {pid} state=S"),
             ProcessAction::Nice(nice) => format!("process {pid} nice={nice}"),
-            ProcessAction::Kill(9 | 15) => format!("end {pid} exit_code={}", exit_code(act)),
+            ProcessAction::Kill(signal @ (9 | 15)) => {
+                format!("end {pid} exit_code={}", 128 + signal)
+            }
             _ => return Ok(Vec::new()),
         };
         self.apply_action(&line).map(|()| Vec::new())
@@ -163,13 +161,6 @@ fn check_position(position: usize, length: usize) -> Result<(), Refusal> {
     Err(Refusal::new(Status::UNSUPPORTED, "no message at this position: the queue is shorter"))
 }
 
-fn exit_code(act: &ProcessAction) -> i32 {
-    match act {
-        ProcessAction::Kill(signal) => 128 + signal,
-        _ => 0,
-    }
-}
-
 impl Processes for FakePlatform {
     fn read_processes(&mut self, pids: &[Pid]) -> Result<Vec<Process>, Refusal> {
         self.poller.read_processes(pids)
@@ -201,7 +192,12 @@ impl NodeInfo for FakePlatform {
 }
 
 impl ProcessActions for FakePlatform {
-    fn perform(&mut self, by: ActionContext<'_>, act: &ProcessAction, on: &[Identity]) -> Option<ProcessResults> {
+    fn perform(
+        &mut self,
+        by: ActionContext<'_>,
+        act: &ProcessAction,
+        on: &[Identity],
+    ) -> Option<ProcessResults> {
         if self.defer(by.ticket, act, on) {
             return None;
         }
@@ -258,7 +254,10 @@ impl MessageQueues for FakePlatform {
         let position = position.unwrap_or(queue.len());
         check_position(position, queue.len() + 1)?;
         let content = content.to_vec();
-        queue.insert(position, QueuedMessage { sender: Some(0), bytes, content, ..QueuedMessage::default() });
+        queue.insert(
+            position,
+            QueuedMessage { sender: Some(0), bytes, content, ..QueuedMessage::default() },
+        );
         Ok(QueueChange::Done)
     }
 
@@ -322,8 +321,8 @@ impl EventSource for FakePlatform {
         self.poller.set_events(topics);
     }
 
-    fn watch_processes(&mut self, followed: &WatchedProcesses) {
-        self.watched.clone_from(followed);
+    fn watch_processes(&mut self, watched: &WatchedProcesses) {
+        self.watched.clone_from(watched);
     }
 
     fn next_poll(&self) -> Option<Ns> {

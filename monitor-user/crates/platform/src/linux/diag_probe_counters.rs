@@ -1,17 +1,14 @@
-//! Static probes of this node's processes: counted in the kernel, a cell for each.
+//! Static probes of this node's processes, counted in the kernel with a cell for each.
 //!
-//! In: whose probes matter. Out: how often each was met. A list of the kernel counts for one
-//! process at one place, so no event is told and no process is switched to. A process that executes
-//! or loads something is looked at again within a second.
+//! In: the processes. Out: the hits of each probe. A rule program counts for one process at one
+//! site, so nothing is reported for a hit. A process that executes or loads something is scanned
+//! again within a second.
 
-use crate::diag::DiagProbeCount;
-use crate::poller;
+use crate::node::DiagProbeCount;
+use crate::poller::backend_refusal;
 use monitor_backend::rule::insn::{Builtin, Cell, CellKind, Compare, Insn, Reg as Slot, Width};
-use monitor_backend::rule::{
-    HookPoint, ProgramId, RuleProgram, RuleResource, Rules as _, Site as Spot,
-};
-use monitor_backends::ebpf::rule::KernelRules;
-use monitor_backends::select::BackendChoice;
+use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram, RuleResource, Rules as _, Site};
+use monitor_backends::{ebpf::rule::KernelRules, select::BackendChoice};
 use monitor_event::outcome::Refusal;
 use monitor_model::diagnosis::DiagOrigin;
 use monitor_model::id::{Identity, Ns, Pid};
@@ -19,20 +16,18 @@ use monitor_model::job::{Environ, Origin};
 use monitor_omis::Status;
 use monitor_proc::maps::mappings;
 use monitor_sampling::job::Membership;
-use monitor_symbols::diag_probes;
-use monitor_symbols::diag_probes::{DiagProbe, EventsPerHit};
+use monitor_symbols::diag_probes::{self, DiagProbe, EventsPerHit};
 use monitor_symbols::site::ProbeSite;
 use monitor_sys::clock;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{path::Path, sync::Arc};
 
-/// How soon a process is looked at again.
+/// The interval between two scans of a process.
 const SCAN_INTERVAL: Ns = Ns(1_000_000_000);
 const PROC: &str = "/proc";
 
-/// What is counted.
+/// The counted probes of all processes.
 pub(super) struct DiagProbeCounters {
     choice: BackendChoice,
     rules: Option<KernelRules>,
@@ -44,7 +39,7 @@ pub(super) struct DiagProbeCounters {
 #[derive(Default)]
 struct ProcessProbes {
     counted: Vec<ProbeCounter>,
-    /// What it had mapped when it was looked at.
+    /// The files that were mapped at the last scan.
     mapped: HashSet<u64>,
 }
 
@@ -52,13 +47,13 @@ struct ProbeCounter {
     probe: Arc<DiagProbe>,
     /// Held open, so that the file stays what it is.
     site: ProbeSite,
-    list: ProgramId,
+    program: ProgramId,
     cell: Cell,
     last: u64,
 }
 
 impl DiagProbeCounters {
-    /// Nothing is counted yet.
+    /// Without processes.
     pub(super) fn new(choice: BackendChoice) -> Self {
         Self { choice, rules: None, processes: BTreeMap::new(), last_scan: Ns(0) }
     }
@@ -70,19 +65,16 @@ impl DiagProbeCounters {
                 let text = "static probes are counted by eBPF only: see monitor doctor";
                 return Err(Refusal::new(Status::UNSUPPORTED, text));
             }
-            self.rules = Some(KernelRules::open().map_err(poller::backend_refusal)?);
+            self.rules = Some(KernelRules::open().map_err(backend_refusal)?);
         }
         Ok(self.rules.as_mut().expect("it was opened above"))
     }
 
     /// Counts the probes of exactly these processes.
     pub(super) fn set_processes(&mut self, processes: &BTreeSet<Identity>) {
-        let gone: Vec<Identity> =
-            self.processes.keys().filter(|id| !processes.contains(id)).copied().collect();
-        for id in gone {
-            for it in self.processes.remove(&id).into_iter().flat_map(|it| it.counted) {
-                self.remove_counter(it.list, it.cell);
-            }
+        let gone = self.processes.extract_if(.., |id, _| !processes.contains(id));
+        for it in gone.flat_map(|(_, it)| it.counted).collect::<Vec<_>>() {
+            self.remove_counter(it.program, it.cell);
         }
         for id in processes {
             if !self.processes.contains_key(id) {
@@ -95,21 +87,23 @@ impl DiagProbeCounters {
     /// Looks for probes that are not counted yet, if anything was mapped since.
     fn scan(&mut self, id: Identity) {
         let mapped = mapped(id.pid);
-        let Some(probed) = self.processes.get_mut(&id).filter(|it| it.mapped != mapped) else { return };
+        let Some(probed) = self.processes.get_mut(&id).filter(|it| it.mapped != mapped) else {
+            return;
+        };
         probed.mapped = mapped;
         // One that has ended has nothing more to be found.
         let Ok((found, failed)) = diag_probes::in_process(Path::new(PROC), id.pid) else { return };
         for error in failed {
             tracing::debug!("static probes of process {}: {error}", id.pid.0);
         }
-        for (what, site) in found {
-            if let Err(why) = self.add(id, what, site) {
+        for (probe, site) in found {
+            if let Err(why) = self.add(id, probe, site) {
                 tracing::warn!("a static probe of process {} is not counted: {why}", id.pid.0);
             }
         }
     }
 
-    fn add(&mut self, id: Identity, what: Arc<DiagProbe>, site: ProbeSite) -> Result<(), Refusal> {
+    fn add(&mut self, id: Identity, probe: Arc<DiagProbe>, site: ProbeSite) -> Result<(), Refusal> {
         let Some(probed) = self.processes.get(&id) else { return Ok(()) };
         let is_it = |it: &ProbeCounter| {
             (it.site.file.identity, it.site.offset) == (site.file.identity, site.offset)
@@ -118,53 +112,53 @@ impl DiagProbeCounters {
             return Ok(());
         }
         let rules = self.rules()?;
-        let cell = rules.make_cell(CellKind::Sum).map_err(poller::backend_refusal)?;
-        let place = Spot { path: site.file.attach_path(), offset: site.offset };
+        let cell = rules.make_cell(CellKind::Sum).map_err(backend_refusal)?;
+        let place = Site { path: site.file.attach_path(), offset: site.offset };
         let (slot, pid) = (Slot(0), i64::from(id.pid.0));
-        let mut acts =
+        let mut insns =
             vec![Insn::Builtin(slot, Builtin::Pid), Insn::Filter(slot, Compare::Equal, pid)];
-        match what.events_per_hit {
-            EventsPerHit::One => acts.push(Insn::Count(cell)),
-            // What is negative would take events away that were told.
-            EventsPerHit::Argument => acts.extend([
+        match probe.events_per_hit {
+            EventsPerHit::One => insns.push(Insn::Count(cell)),
+            // A negative argument would subtract events that were reported.
+            EventsPerHit::Argument => insns.extend([
                 Insn::Argument(slot, 0, Width::U64),
                 Insn::Filter(slot, Compare::AtLeast, 0),
                 Insn::Add(cell, slot),
             ]),
         }
-        let list = RuleProgram::new(HookPoint::Entry(place), None, acts);
-        let list = match rules.add(&list) {
-            Ok(list) => list,
+        let program = RuleProgram::new(HookPoint::Entry(place), None, insns);
+        let program = match rules.add(&program) {
+            Ok(program) => program,
             Err(error) => {
                 rules.free(RuleResource::Cell(cell));
-                return Err(poller::backend_refusal(error));
+                return Err(backend_refusal(error));
             }
         };
-        rules.enable(list);
-        let counted = ProbeCounter { probe: what, site, list, cell, last: 0 };
+        rules.enable(program);
+        let counted = ProbeCounter { probe, site, program, cell, last: 0 };
         if let Some(probed) = self.processes.get_mut(&id) {
             probed.counted.push(counted);
         }
         Ok(())
     }
 
-    fn remove_counter(&mut self, list: ProgramId, cell: Cell) {
+    fn remove_counter(&mut self, program: ProgramId, cell: Cell) {
         if let Some(rules) = &mut self.rules {
-            rules.remove(list);
+            rules.remove(program);
             rules.free(RuleResource::Cell(cell));
         }
     }
 
     /// The hits since the last call; processes are scanned again once in a while.
     pub(super) fn take_counts(&mut self) -> Vec<DiagProbeCount> {
-        let mut met = Vec::new();
-        let Some(rules) = &self.rules else { return met };
+        let mut counts = Vec::new();
+        let Some(rules) = &self.rules else { return counts };
         for (id, probed) in &mut self.processes {
             for it in &mut probed.counted {
                 let count = rules.cell(it.cell).unwrap_or(0).cast_unsigned();
                 let times = count.saturating_sub(it.last);
                 it.last = count;
-                met.extend((times > 0).then(|| (*id, Arc::clone(&it.probe), times)));
+                counts.extend((times > 0).then(|| (*id, Arc::clone(&it.probe), times)));
             }
         }
         let now = clock::boot();
@@ -174,7 +168,7 @@ impl DiagProbeCounters {
                 self.scan(id);
             }
         }
-        met
+        counts
     }
 }
 

@@ -1,23 +1,21 @@
-//! Saving what the flight recorder of our own service keeps: by a program of the user who asks,
-//! `monitor save`, which asks the service for it as anybody would.
+//! Saves what the flight recorder of our own service keeps: through `monitor save`, which the
+//! user's worker starts, and which requests the data from the service as any client.
 //!
-//! In: which file. Out: the program, and later whether the file is there. So the service writes
-//! nothing with its own rights, and waits for nothing.
+//! In: the file. Out: the program to start, and later whether the file exists. So the service
+//! writes nothing with its own rights, and waits for nothing.
 
 use crate::PlatformEvent;
 use monitor_backends::pidfd_watch;
 use monitor_control::LaunchSpec;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::Refusal;
+use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::thread::Ticket;
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::{Status, Text, Value};
 use monitor_sys::clock;
-use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{collections::HashMap, sync::Arc};
 
 /// From one file to the next, at least: an event may occur as often as it will.
 const MIN_INTERVAL: Ns = Ns(1_000_000_000);
@@ -28,7 +26,7 @@ pub const DEFAULT_DUMP_FOLDER: &str = "/var/lib/monitor/images";
 /// This program.
 const SELF: &str = "/proc/self/exe";
 
-/// The service whose ground this is.
+/// The service that owns this platform.
 #[derive(Clone)]
 pub struct ServiceConfig {
     /// Where it listens, if at a socket.
@@ -37,7 +35,7 @@ pub struct ServiceConfig {
     pub is_recording: Arc<AtomicBool>,
     /// Where processes are dumped to that go to another node.
     pub dump_folder: PathBuf,
-    /// Which program acts for users.
+    /// The program that acts for users.
     pub worker_program: PathBuf,
 }
 
@@ -114,34 +112,31 @@ impl RecordingSaver {
 
     /// What happened, without programs that have only begun, and with files that are there.
     pub fn filter_events(&mut self, all: Vec<PlatformEvent>, now: Ns) -> Vec<PlatformEvent> {
-        let mut all: Vec<PlatformEvent> = all.into_iter().filter_map(|it| self.filter_event(it)).collect();
+        let mut all: Vec<PlatformEvent> =
+            all.into_iter().filter_map(|it| self.filter_event(it)).collect();
         if self.next_check <= now {
             self.next_check = Ns(now.0 + CHECK_INTERVAL.0);
-            let ended = |it: &PendingFile| it.program.is_some_and(|id| pidfd_watch::open(id).is_none());
-            let over: Vec<Ticket> =
-                self.pending.iter().filter(|(_, it)| ended(it)).map(|(ticket, _)| *ticket).collect();
-            let over = over.into_iter().filter_map(|it| Some((it, self.pending.remove(&it)?)));
-            all.extend(over.map(|(ticket, it)| PlatformEvent::ActionDone(ticket, vec![it.outcome()])));
+            let ended =
+                |it: &PendingFile| it.program.is_some_and(|id| pidfd_watch::open(id).is_none());
+            let over = self.pending.extract_if(|_, it| ended(it));
+            let done = |(ticket, it): (_, PendingFile)| {
+                PlatformEvent::ActionDone(ticket, vec![it.outcome()])
+            };
+            all.extend(over.map(done));
         }
         all
     }
 
-    /// That a program has begun is kept; that it could not is told.
+    /// Records that a program has started; a failure to start is reported.
     fn filter_event(&mut self, it: PlatformEvent) -> Option<PlatformEvent> {
-        let PlatformEvent::ActionDone(ticket, each) = it else { return Some(it) };
-        let Some(open) = self.pending.get_mut(&ticket) else {
-            return Some(PlatformEvent::ActionDone(ticket, each));
-        };
-        match each.first() {
-            Some((id, Ok(_))) => {
-                open.program = Some(*id);
-                None
-            }
-            _ => {
-                self.cancel(ticket);
-                Some(PlatformEvent::ActionDone(ticket, each))
-            }
+        let PlatformEvent::ActionDone(ticket, each) = &it else { return Some(it) };
+        let Some(open) = self.pending.get_mut(ticket) else { return Some(it) };
+        if let Some((id, Ok(_))) = each.first() {
+            open.program = Some(*id);
+            return None;
         }
+        self.cancel(*ticket);
+        Some(it)
     }
 }
 

@@ -5,11 +5,11 @@
 //! those of Open MPI 4.1 (ompi/communicator, ompi/mca/pml/ob1); that a process has them is seen
 //! before anything is believed. What a transport keeps to itself (UCX, libfabric) is not there.
 
-use super::queue::{MAX_CONTENT_BYTES, QueueDetail, QueuedMessage, read_stable, walk_ring};
+use super::queue::{
+    MAX_CONTENT_BYTES, QueueDetail, QueuedMessage, Result, read_stable, unavailable, walk_ring,
+};
 use monitor_model::id::Pid;
-use monitor_symbols::error::SymbolError;
-use monitor_symbols::memory::ProcessMemory;
-use monitor_symbols::resolve::variable;
+use monitor_symbols::{memory::ProcessMemory, resolve::variable};
 use std::path::Path;
 
 /// The table of all communicators.
@@ -17,7 +17,7 @@ pub const COMMUNICATORS: &str = "ompi_mpi_communicators";
 const LIBRARY: &str = "libmpi";
 /// Most communicators and members of each that are looked through.
 const MOST: u64 = 1 << 20;
-/// What the first communicator is called, which tells that the structures are those we know.
+/// The name of the first communicator, which shows that the structures are the known ones.
 const FIRST_NAME: &[u8] = b"MPI_COMM_WORLD\0";
 const FIRST_NAME_BEFORE_4_1: &[u8] = b"MPI COMM WORLD\0";
 
@@ -58,17 +58,14 @@ const MATCH: u8 = 65;
 const MATCH_HEADER: u64 = 14;
 
 /// The messages, ordered by communicator and sender.
-pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedMessage>, SymbolError> {
+pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedMessage>> {
     let table = variable(proc, pid, LIBRARY, COMMUNICATORS)?;
     let memory = ProcessMemory::open(proc, pid)?;
     read_stable(|| {
         let length = memory.int(table + table::LENGTH)?;
         let places = memory.word(table + table::PLACES)?;
         if length <= 0 || places == 0 {
-            return Err(SymbolError::Unavailable {
-                what: "queues of this process",
-                why: "it has not called MPI_Init yet",
-            });
+            return Err(unavailable("queues of this process", "it has not called MPI_Init yet"));
         }
         check_layout(&memory, memory.word(places)?)?;
         let mut found = Vec::new();
@@ -83,15 +80,15 @@ pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedM
 }
 
 /// Whether the first communicator is where these structures have it.
-fn check_layout(memory: &ProcessMemory, first: u64) -> Result<(), SymbolError> {
+fn check_layout(memory: &ProcessMemory, first: u64) -> Result<()> {
     let name = memory.bytes(first + communicator::NAME, FIRST_NAME.len() as u64);
     if name.is_ok_and(|name| name == FIRST_NAME || name == FIRST_NAME_BEFORE_4_1) {
         return Ok(());
     }
-    Err(SymbolError::Unavailable {
-        what: "queues of this Open MPI",
-        why: "its structures are not those of version 4.1, which are the ones known here",
-    })
+    Err(unavailable(
+        "queues of this Open MPI",
+        "its structures are not those of version 4.1, which are the ones known here",
+    ))
 }
 
 fn read_communicator(
@@ -99,7 +96,7 @@ fn read_communicator(
     at: u64,
     depth: QueueDetail,
     found: &mut Vec<QueuedMessage>,
-) -> Result<(), SymbolError> {
+) -> Result<()> {
     let matching = memory.word(at + communicator::MATCHING)?;
     // MPI_COMM_NULL has none, and neither has another way of matching.
     if matching == 0 {
@@ -108,10 +105,10 @@ fn read_communicator(
     let (peers, n_peers) =
         (memory.word(matching + matching::PEERS)?, memory.word(matching + matching::N_PEERS)?);
     if n_peers > MOST {
-        return Err(SymbolError::Unavailable {
-            what: "queues of this process",
-            why: "it does not use Open MPI's own matching (pml/ob1)",
-        });
+        return Err(unavailable(
+            "queues of this process",
+            "it does not use Open MPI's own matching (pml/ob1)",
+        ));
     }
     for place in 0..n_peers {
         let peer = memory.word(peers + 8 * place)?;
@@ -130,7 +127,7 @@ fn read_communicator(
     Ok(())
 }
 
-fn message(memory: &ProcessMemory, at: u64, depth: QueueDetail) -> Result<QueuedMessage, SymbolError> {
+fn message(memory: &ProcessMemory, at: u64, depth: QueueDetail) -> Result<QueuedMessage> {
     let is_whole = memory.bytes(at + fragment::KIND, 1)? == [MATCH];
     let here = memory.word(at + fragment::DATA_LENGTH)?.saturating_sub(MATCH_HEADER);
     let mut found = QueuedMessage {

@@ -2,6 +2,7 @@
 //!
 //! In: a process. Out: the length of the one queue that it holds open.
 
+use super::queue::{Result, unavailable};
 use monitor_model::id::Pid;
 use monitor_symbols::error::SymbolError;
 use monitor_sys::ipc;
@@ -10,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// The descriptors of a process that are queues.
-pub fn open_queues(proc: &Path, pid: Pid) -> Result<Vec<PathBuf>, SymbolError> {
+pub fn open_queues(proc: &Path, pid: Pid) -> Result<Vec<PathBuf>> {
     let folder = proc.join(pid.0.to_string()).join("fd");
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
@@ -24,28 +25,25 @@ pub fn open_queues(proc: &Path, pid: Pid) -> Result<Vec<PathBuf>, SymbolError> {
 }
 
 /// How many messages wait.
-pub fn length(proc: &Path, pid: Pid) -> Result<u64, SymbolError> {
+pub fn length(proc: &Path, pid: Pid) -> Result<u64> {
     with_queue(proc, pid, "mq_getattr", ipc::queue_length)
 }
 
 /// Puts a message at the end: it has the lowest priority.
-pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<(), SymbolError> {
+pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<()> {
     with_queue(proc, pid, "mq_send", |queue| ipc::enqueue(queue, content))
 }
 
 /// Takes the first message out; the kernel gives out no other.
-pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<(), SymbolError> {
+pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<()> {
     if u64::try_from(position).is_ok_and(|position| position >= length(proc, pid).unwrap_or(0)) {
-        return Err(SymbolError::Unavailable {
-            what: "message at this position",
-            why: "the queue is shorter",
-        });
+        return Err(unavailable("message at this position", "the queue is shorter"));
     }
     if position > 0 {
-        return Err(SymbolError::Unavailable {
-            what: "way to take this message alone",
-            why: "the kernel gives out the first only; take those before it first",
-        });
+        return Err(unavailable(
+            "way to take this message alone",
+            "the kernel gives out the first only; take those before it first",
+        ));
     }
     with_queue(proc, pid, "mq_receive", ipc::dequeue)
 }
@@ -56,16 +54,16 @@ fn with_queue<T>(
     pid: Pid,
     call: &'static str,
     act: impl FnOnce(&OwnedFd) -> std::io::Result<T>,
-) -> Result<T, SymbolError> {
+) -> Result<T> {
     let found = open_queues(proc, pid)?;
     let [path] = &found[..] else {
-        return Err(SymbolError::Unavailable {
-            what: "single queue of POSIX",
-            why: "the process holds several, and no service says which is meant",
-        });
+        return Err(unavailable(
+            "single queue of POSIX",
+            "the process holds several, and no service says which is meant",
+        ));
     };
     let failed = |call, source| SymbolError::File { call, path: path.clone(), source };
-    // Opened anew, so that not waiting is ours alone.
+    // Opened again, so that only this descriptor does not block.
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let queue = rustix::fs::open(path, flags, Mode::empty());
     let queue: OwnedFd = queue.map_err(|errno| failed("open", errno.into()))?;

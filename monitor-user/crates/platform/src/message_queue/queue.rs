@@ -1,10 +1,12 @@
 //! A message queue as it is reported, and how its memory is read while its process runs.
 
 use monitor_control::StoppedBatch;
-use monitor_symbols::error::SymbolError;
-use monitor_symbols::memory::ProcessMemory;
+use monitor_symbols::{error::SymbolError, memory::ProcessMemory};
 
-/// Most messages of a queue that are told.
+/// A result of reading or changing the memory of a process.
+pub type Result<T> = std::result::Result<T, SymbolError>;
+
+/// Messages of a queue that are listed at most.
 pub const MAX_MESSAGES: usize = 65_536;
 /// Most bytes of the contents of one message.
 pub const MAX_CONTENT_BYTES: u64 = 1 << 20;
@@ -12,13 +14,13 @@ pub const MAX_CONTENT_BYTES: u64 = 1 << 20;
 /// A message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueuedMessage {
-    /// Who sent it, as the library numbers them: a task of PVM, a rank; none where nobody knows.
+    /// The sender, as the library numbers it: a task of PVM, a rank; none where it is unknown.
     pub sender: Option<i64>,
     /// Its tag; of System V its type.
     pub tag: i64,
     /// How long it is.
     pub bytes: u64,
-    /// What is in it, if that was asked for.
+    /// The content, if it was requested.
     pub content: Vec<u8>,
     /// What a monitor has marked it with.
     pub mark: Option<i32>,
@@ -45,16 +47,14 @@ pub enum QueueContent {
 /// What of a queue is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueDetail {
-    /// Who sent what, and how long it is.
+    /// Senders, tags and lengths.
     Headers,
     /// What is in it, too.
     Contents,
 }
 
-/// Reads a list that its owner may change meanwhile, until two readings agree.
-pub fn read_stable<T: PartialEq>(
-    mut read: impl FnMut() -> Result<T, SymbolError>,
-) -> Result<T, SymbolError> {
+/// Reads a list that its process may change meanwhile, until two readings agree.
+pub fn read_stable<T: PartialEq>(mut read: impl FnMut() -> Result<T>) -> Result<T> {
     /// Readings before it is given up.
     const ATTEMPTS: usize = 16;
     let mut before = read();
@@ -79,8 +79,8 @@ pub fn walk_ring(
     memory: &ProcessMemory,
     head: u64,
     link: u64,
-    mut visit: impl FnMut(u64) -> Result<(), SymbolError>,
-) -> Result<(), SymbolError> {
+    mut visit: impl FnMut(u64) -> Result<()>,
+) -> Result<()> {
     let mut at = memory.word(head + link)?;
     for _ in 0..MAX_MESSAGES {
         if at == head {
@@ -90,4 +90,9 @@ pub fn walk_ring(
         at = memory.word(at.wrapping_add(link))?;
     }
     Err(SymbolError::Changing)
+}
+
+/// The error that this process has no such thing, or that it cannot be had.
+pub const fn unavailable(what: &'static str, why: &'static str) -> SymbolError {
+    SymbolError::Unavailable { what, why }
 }

@@ -3,7 +3,9 @@
 //! In: a process. Out: the messages of the queue from which it received last. They are named by
 //! numbers that are the same for all in a namespace, so the process must be in ours.
 
-use super::queue::{MAX_CONTENT_BYTES, MAX_MESSAGES, QueueDetail, QueuedMessage};
+use super::queue::{
+    MAX_CONTENT_BYTES, MAX_MESSAGES, QueueDetail, QueuedMessage, Result, unavailable,
+};
 use monitor_model::id::Pid;
 use monitor_symbols::error::SymbolError;
 use monitor_sys::ipc;
@@ -14,7 +16,7 @@ use std::path::Path;
 const TYPE: i64 = 1;
 
 /// Numbers of the queues that a process was the last to read.
-pub fn last_read_queues(proc: &Path, pid: Pid) -> Result<Vec<i32>, SymbolError> {
+pub fn last_read_queues(proc: &Path, pid: Pid) -> Result<Vec<i32>> {
     // A kernel may have been built without them.
     let text = std::fs::read_to_string(proc.join("sysvipc/msg")).unwrap_or_default();
     let queues: Vec<i32> = text.lines().filter_map(|line| queue_read_by(line, pid)).collect();
@@ -22,72 +24,60 @@ pub fn last_read_queues(proc: &Path, pid: Pid) -> Result<Vec<i32>, SymbolError> 
 }
 
 /// The messages of the queue that a process reads.
-pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedMessage>, SymbolError> {
+pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedMessage>> {
     let queue = single_queue(proc, pid)?;
     let room = if depth == QueueDetail::Contents { MAX_CONTENT_BYTES } else { 0 };
+    let room = usize::try_from(room).unwrap_or(0);
     let mut found = Vec::new();
     for position in 0..MAX_MESSAGES {
-        match ipc::copy_message(queue, position, usize::try_from(room).unwrap_or(0)) {
-            Ok(Some((kind, content))) => found.push((kind, content)),
-            Ok(None) => break,
-            Err(source) => return Err(refused("msgrcv", queue, source)),
+        let copy = ipc::copy_message(queue, position, room);
+        let copy = copy.map_err(|source| refused("msgrcv", queue, source))?;
+        let Some((tag, mut content)) = copy else { break };
+        // A copy into less room is cut, and does not say how long the message is: sizes take a
+        // copy of the whole.
+        let bytes = content.len() as u64;
+        if depth == QueueDetail::Headers {
+            content.clear();
         }
+        found.push(QueuedMessage { sender: None, tag, bytes, content, mark: None });
     }
-    // A copy into less room is cut, and does not say how long the message is: sizes take a copy of
-    // the whole.
-    Ok(found
-        .into_iter()
-        .map(|(kind, content)| QueuedMessage {
-            sender: None,
-            tag: kind,
-            bytes: content.len() as u64,
-            content,
-            mark: None,
-        })
-        .map(|message| match depth {
-            QueueDetail::Contents => message,
-            QueueDetail::Headers => QueuedMessage { content: Vec::new(), ..message },
-        })
-        .collect())
+    Ok(found)
 }
 
 /// Puts a message at the end of the queue.
-pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<(), SymbolError> {
+pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<()> {
     let queue = single_queue(proc, pid)?;
     ipc::send_message(queue, TYPE, content).map_err(|source| refused("msgsnd", queue, source))
 }
 
 /// Takes the message at a position out of the queue, if it is the first of its type: the kernel
 /// gives out no other.
-pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<(), SymbolError> {
+pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<()> {
     let queue = single_queue(proc, pid)?;
     let all = messages(proc, pid, QueueDetail::Headers)?;
     let Some(wanted) = all.get(position) else {
-        return Err(SymbolError::Unavailable {
-            what: "message at this position",
-            why: "the queue is shorter",
-        });
+        return Err(unavailable("message at this position", "the queue is shorter"));
     };
     if all[..position].iter().any(|it| it.tag == wanted.tag) {
-        return Err(SymbolError::Unavailable {
-            what: "way to take this message alone",
-            why: "the kernel gives out the first of each type only; take those before it first",
-        });
+        return Err(unavailable(
+            "way to take this message alone",
+            "the kernel gives out the first of each type only; take those before it first",
+        ));
     }
     ipc::take_message(queue, wanted.tag).map_err(|source| refused("msgrcv", queue, source))
 }
 
-fn single_queue(proc: &Path, pid: Pid) -> Result<i32, SymbolError> {
+fn single_queue(proc: &Path, pid: Pid) -> Result<i32> {
     match last_read_queues(proc, pid)?[..] {
         [queue] => Ok(queue),
-        [] => Err(SymbolError::Unavailable {
-            what: "queue of System V",
-            why: "the process was not the last to read any, or is in another namespace",
-        }),
-        [..] => Err(SymbolError::Unavailable {
-            what: "single queue of System V",
-            why: "the process was the last to read several, and no service says which is meant",
-        }),
+        [] => Err(unavailable(
+            "queue of System V",
+            "the process was not the last to read any, or is in another namespace",
+        )),
+        [..] => Err(unavailable(
+            "single queue of System V",
+            "the process was the last to read several, and no service says which is meant",
+        )),
     }
 }
 
@@ -98,9 +88,9 @@ fn queue_read_by(line: &str, pid: Pid) -> Option<i32> {
     (last_reader == pid.0).then(|| words.get(1)?.parse().ok())?
 }
 
-fn is_in_our_namespace(proc: &Path, pid: Pid) -> Result<bool, SymbolError> {
-    let space = |who: String| {
-        let path = proc.join(who).join("ns/ipc");
+fn is_in_our_namespace(proc: &Path, pid: Pid) -> Result<bool> {
+    let space = |process: String| {
+        let path = proc.join(process).join("ns/ipc");
         let facts = std::fs::metadata(&path);
         facts.map(|it| it.ino()).map_err(|source| SymbolError::File { call: "stat", path, source })
     };
@@ -116,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_belongs_to_who_read_it_last() {
+    fn a_queue_belongs_to_its_last_reader() {
         let line = "         0          3   600          14          2   77   88     0     0     \
                     0     0 1763660000 1763660001 1763659999";
         assert_eq!(queue_read_by(line, Pid(88)), Some(3));

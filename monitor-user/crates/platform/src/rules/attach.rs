@@ -1,12 +1,11 @@
-//! Where a program runs: its lists at a tracepoint or an event, or on the taps of a function; and
-//! what their records mean.
+//! Attaches rules: programs at a tracepoint or an event, or at the taps of a function.
 
 use super::event_insns::{alternatives, call_insns, fetch_insn, param_insns};
 use super::lower::{self, LoweredStep, NameResolver as _, SCRATCH, lower_steps};
 use super::process_sets::processes;
 use super::tracepoints::Tracepoint;
 use super::{Installer, RequestNames, RuleHost};
-use crate::poller;
+use crate::poller::backend_refusal;
 use crate::rule_runner::{CompiledRule, RuleKey};
 use crate::tap::plan::CallPlan;
 use crate::tap::tap_program::TapProgram;
@@ -14,41 +13,37 @@ use monitor_backend::rule::insn::{
     Compare, Insn, RecordOptions, Reg as Slot, StopSets, UserEventId,
 };
 use monitor_backend::rule::{HookPoint, RuleProgram};
-use monitor_event::node_event::EventKind;
-use monitor_event::outcome::Refusal;
-use monitor_event::right::Tool;
-use monitor_event::tap::Tap;
+use monitor_event::{node_event::EventKind, outcome::Refusal, right::Tool, tap::Tap};
 use monitor_model::id::Pid;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// A record that wakes its reader.
 const RECORD: RecordOptions = RecordOptions { texts: 0, stack: false, urgent: true, stop: None };
 
-/// What a list does, and how it holds who meets its event.
+/// What a program does, and how it stops the threads that hit its event.
 struct InstalledSteps {
     steps: Vec<LoweredStep>,
     holds: Option<StopSets>,
 }
 
 impl Installer {
-    /// Has the lists of a program do what it says, where it says.
-    pub(super) fn update(&mut self, key: RuleKey, kernel: &mut dyn RuleHost) -> Result<(), Refusal> {
-        let Some(placed) = self.installed.get(&key) else { return Ok(()) };
-        let program = placed.rule.clone();
+    /// Attaches the programs of a rule, or replaces what they do.
+    pub(super) fn update(&mut self, key: RuleKey, host: &mut dyn RuleHost) -> Result<(), Refusal> {
+        let Some(installed) = self.installed.get(&key) else { return Ok(()) };
+        let program = installed.rule.clone();
         let mut names = RequestNames {
             session: key.0,
-            placed: &self.installed,
+            installed: &self.installed,
             events: &mut self.events,
-            meters: &mut self.counters,
-            rules: kernel.rules(),
+            counters: &mut self.counters,
+            rules: host.rules(),
         };
         let steps = lower_steps(&program, &mut names)?;
-        let of = |tool: Tool| self.holds.for_user(tool.uid, kernel.rules());
+        let of = |tool: Tool| self.holds.for_user(tool.uid, host.rules());
         let steps = InstalledSteps { steps, holds: program.held_for.map(of).transpose()? };
         match &program.event {
-            EventKind::Called(tap) => self.update_tap_program(key, tap, &program, steps, kernel),
-            _ => self.update_programs(key, &program, steps, kernel),
+            EventKind::Called(tap) => self.update_tap_program(key, tap, &program, steps, host),
+            _ => self.update_programs(key, &program, steps, host),
         }
     }
 
@@ -57,12 +52,12 @@ impl Installer {
         key: RuleKey,
         program: &CompiledRule,
         InstalledSteps { steps, holds }: InstalledSteps,
-        kernel: &mut dyn RuleHost,
+        host: &mut dyn RuleHost,
     ) -> Result<(), Refusal> {
         let set = self.sets.get(&program.targets);
         let (place, head) = match (&program.event, Tracepoint::for_event(&program.event, false)) {
             (EventKind::User(number), _) => {
-                let event = self.event(key, *number, kernel)?;
+                let event = self.event(key, *number, host)?;
                 (HookPoint::Raised(event), param_insns())
             }
             (_, [look]) => (look.hook_point(), look.insns(set)),
@@ -82,20 +77,20 @@ impl Installer {
             let tail = program.reports.then_some(record).into_iter().collect();
             wanted.push(lower::program_insns(head, &steps, tail, &fetch)?);
         }
-        let Some(placed) = self.installed.get_mut(&key) else { return Ok(()) };
+        let Some(installed) = self.installed.get_mut(&key) else { return Ok(()) };
         for (at, acts) in wanted.into_iter().enumerate() {
-            if let Some(list) = placed.programs.get(at) {
-                kernel.rules().replace(*list, &acts).map_err(poller::backend_refusal)?;
+            if let Some(list) = installed.programs.get(at) {
+                host.rules().replace(*list, &acts).map_err(backend_refusal)?;
                 continue;
             }
             let list = RuleProgram::new(place.clone(), set, acts);
-            let (limit, switch) = (Some(program.max_rate), Some(placed.switch));
+            let (limit, switch) = (Some(program.max_rate), Some(installed.switch));
             let list = RuleProgram { limit, switch, credentials: program.viewer, ..list };
-            let id = kernel.rules().add(&list).map_err(poller::backend_refusal)?;
-            placed.programs.push(id);
+            let id = host.rules().add(&list).map_err(backend_refusal)?;
+            installed.programs.push(id);
             let _none = self.owners.insert(id, key);
         }
-        placed.steps = steps;
+        installed.steps = steps;
         Ok(())
     }
 
@@ -105,23 +100,24 @@ impl Installer {
         tap: &Tap,
         program: &CompiledRule,
         InstalledSteps { steps, holds }: InstalledSteps,
-        kernel: &mut dyn RuleHost,
+        host: &mut dyn RuleHost,
     ) -> Result<(), Refusal> {
         let Some(set) = self.sets.get(&program.targets) else { return Ok(()) };
-        let Some(placed) = self.installed.get_mut(&key) else { return Ok(()) };
+        let Some(installed) = self.installed.get_mut(&key) else { return Ok(()) };
         let pids = processes(&program.targets).into_iter().flatten();
         let pids: BTreeSet<Pid> = pids.map(|id| id.pid).collect();
-        let is_known = placed.is_attached && placed.steps == steps && placed.pids == pids;
+        let is_known = installed.is_attached && installed.steps == steps && installed.pids == pids;
         if is_known {
             return Ok(());
         }
-        placed.is_attached = true;
-        placed.pids.clone_from(&pids);
-        placed.steps.clone_from(&steps);
+        installed.is_attached = true;
+        installed.pids.clone_from(&pids);
+        installed.steps.clone_from(&steps);
         let (check, reports) = (program.predicate.clone(), program.reports);
         let edge = tap.edge;
-        let make = move |plan: &CallPlan| call_insns(plan, edge, (&steps, check.as_ref(), reports), holds);
-        let (tap, switch) = (tap.clone(), placed.switch);
+        let make =
+            move |plan: &CallPlan| call_insns(plan, edge, (&steps, check.as_ref(), reports), holds);
+        let (tap, switch) = (tap.clone(), installed.switch);
         let _none = self.tap_programs.insert(program.serial, key);
         let tap_program = TapProgram {
             tap,
@@ -133,17 +129,17 @@ impl Installer {
             reports,
             make_insns: Arc::new(make),
         };
-        kernel.add_tap_program(program.serial, tap_program)
+        host.add_tap_program(program.serial, tap_program)
     }
 
     fn event(
         &mut self,
         key: RuleKey,
         number: i64,
-        kernel: &mut dyn RuleHost,
+        host: &mut dyn RuleHost,
     ) -> Result<UserEventId, Refusal> {
-        let (events, meters) = (&mut self.events, &mut self.counters);
-        let (placed, rules) = (&self.installed, kernel.rules());
-        RequestNames { session: key.0, placed, events, meters, rules }.event(number)
+        let (events, counters) = (&mut self.events, &mut self.counters);
+        let (installed, rules) = (&self.installed, host.rules());
+        RequestNames { session: key.0, installed, events, counters, rules }.event(number)
     }
 }

@@ -14,12 +14,9 @@ use monitor_backend::rule::insn::{
 use monitor_backend::rule::rule_record::RuleRecord as Record;
 use monitor_event::action::{Operand, Step};
 use monitor_event::node_event::{EventKind, NodeEvent, Predicate, is_shared};
-use monitor_event::outcome::EventParam;
-use monitor_event::right::SessionId;
-use monitor_event::tap::Edge;
+use monitor_event::{outcome::EventParam, right::SessionId, tap::Edge};
 use monitor_omis::Value;
-use monitor_symbols::signatures::call::ValueType;
-use monitor_symbols::signatures::traced_values::ValueSource;
+use monitor_symbols::{signatures::call::ValueType, signatures::traced_values::ValueSource};
 
 /// Where the parameters of a raised event are: how many, then each.
 const PARAMETERS: [u8; 4] = [0, 1, 2, 3];
@@ -31,7 +28,7 @@ pub fn event_key(session: SessionId, number: i64) -> EventKey {
     ((!is_shared(number)).then_some(session), number)
 }
 
-/// The events that a program is for, or raises.
+/// The events that a rule is for, or raises.
 pub fn events((key, program): (RuleKey, &CompiledRule)) -> Vec<EventKey> {
     let raised = program.steps.iter().filter_map(|step| match step {
         Step::Raise(number, _) => Some(*number),
@@ -44,7 +41,7 @@ pub fn events((key, program): (RuleKey, &CompiledRule)) -> Vec<EventKey> {
     raised.chain(own).map(|number| event_key(key.0, number)).collect()
 }
 
-/// What must be told so that a list runs; one for each value that may be.
+/// What must be equal so that a program runs on; one for each possible value.
 pub fn alternatives(check: Option<&Predicate>) -> Vec<Option<(Operand, i64)>> {
     match check {
         Some(Predicate::OneOf(place, values)) => {
@@ -66,7 +63,7 @@ pub fn fetch_insn(topic: &EventKind, operand: Operand, to: Slot) -> Option<Insn>
     Some(match (operand, topic) {
         (Operand::Known(number), _) => Insn::Constant(to, number),
         (Operand::Time, _) => Insn::Builtin(to, Builtin::Time),
-        // Events that are raised are nobody's in particular.
+        // Raised events belong to no process.
         (Operand::Thread, _) if is_raised => Insn::Constant(to, -1),
         (Operand::Thread, _) => Insn::Builtin(to, Builtin::Tid),
         (Operand::Pc, _) => Insn::Constant(to, -1),
@@ -80,11 +77,11 @@ pub fn fetch_insn(topic: &EventKind, operand: Operand, to: Slot) -> Option<Insn>
     })
 }
 
-/// The acts of a list at a call, beside those that the plan of the call has for telling.
+/// The instructions of a program at a call, beside those of the plan of the call.
 pub fn call_insns(
     plan: &CallPlan,
     edge: Edge,
-    (steps, check, tells): (&[LoweredStep], Option<&Predicate>, bool),
+    (steps, check, reports): (&[LoweredStep], Option<&Predicate>, bool),
     holds: Option<StopSets>,
 ) -> Result<Vec<Insn>, String> {
     let own = if edge == Edge::Start { &plan.entry } else { &plan.exit };
@@ -98,7 +95,7 @@ pub fn call_insns(
         }
         _ => return Err("it checks for several values".to_owned()),
     }
-    let tail = own.iter().filter(|_| tells).map(|act| match act {
+    let tail = own.iter().filter(|_| reports).map(|insn| match insn {
         Insn::Record(it) => Insn::Record(RecordOptions { stop: holds, ..*it }),
         other => *other,
     });
@@ -107,28 +104,29 @@ pub fn call_insns(
 }
 
 /// What fetches a number at a call: an argument in a register, or the result.
-fn call_fetch_insn(plan: &CallPlan, acts: &[Insn], operand: Operand, to: Slot) -> Option<Insn> {
+fn call_fetch_insn(plan: &CallPlan, insns: &[Insn], operand: Operand, to: Slot) -> Option<Insn> {
     let place = match operand {
         Operand::Known(number) => return Some(Insn::Constant(to, number)),
         Operand::Time => return Some(Insn::Builtin(to, Builtin::Time)),
         Operand::Thread => return Some(Insn::Builtin(to, Builtin::Tid)),
         Operand::Pc => return Some(Insn::Builtin(to, Builtin::Ip)),
-        // The first is the process, which the plan does not tell.
+        // The first is the process, which is not in the plan.
         Operand::Param(place) => usize::try_from(place).ok()?.checked_sub(2)?,
     };
-    let told = plan.values.get(place)?;
-    let is_number = matches!(told.kind, ValueType::Number(_) | ValueType::Named(..));
-    let is_direct = matches!(told.source, ValueSource::Argument(_) | ValueSource::Result);
-    let Some(ValueSlot::Value(slot)) = plan.slots.get(place).filter(|_| is_number && is_direct) else {
+    let traced = plan.values.get(place)?;
+    let is_number = matches!(traced.kind, ValueType::Number(_) | ValueType::Named(..));
+    let is_direct = matches!(traced.source, ValueSource::Argument(_) | ValueSource::Result);
+    let Some(ValueSlot::Value(slot)) = plan.slots.get(place).filter(|_| is_number && is_direct)
+    else {
         return None;
     };
-    acts.iter().find_map(|act| match act {
+    insns.iter().find_map(|insn| match insn {
         Insn::Argument(Slot(it), n, width) if it == slot => Some(Insn::Argument(to, *n, *width)),
         _ => None,
     })
 }
 
-/// What a record of a program tells, but for calls.
+/// The event of a record, except for calls.
 pub fn event_of_record(topic: &EventKind, record: &Record) -> Option<NodeEvent> {
     if let EventKind::User(_) = topic {
         let [count, values @ ..] = &record.regs;

@@ -1,31 +1,29 @@
-//! The meters of programs: what the kernel counts in for each instrument.
+//! The counters of rules: what the kernel counts for each instrument.
 //!
-//! In: meters, as steps name them. Out: their places in the kernel, and what they hold since they
-//! were forgotten last. A meter stays when no program names it any more, until its instrument goes.
+//! In: counters, as steps name them. Out: their resources in the kernel, and their values since the
+//! last reset. A counter stays when no program names it any longer, until its instrument is
+//! removed.
 
-use super::lower::{CounterResource, unsupported};
-use crate::poller;
-use monitor_backend::Error;
-use monitor_backend::rule::aggregates::GaugeIntegral;
+use super::lower::unsupported;
+use crate::poller::backend_refusal;
 use monitor_backend::rule::insn::{CellKind, GaugeChange, GaugeId, TimerScope, TraceId};
 use monitor_backend::rule::{RuleResource, Rules};
+use monitor_backend::{Error, rule::aggregates::GaugeIntegral};
 use monitor_event::action::{KernelCounter, KernelCounterKind, KernelCounterValue};
-use monitor_event::outcome::Refusal;
-use monitor_event::trace::Trace;
-use monitor_model::histogram::Histogram;
-use monitor_model::id::Ns;
+use monitor_event::{outcome::Refusal, trace::Trace};
+use monitor_model::{histogram::Histogram, id::Ns};
 use monitor_omis::Value;
 use std::collections::BTreeMap;
 
-/// All that there are.
+/// The counters of all instruments.
 #[derive(Default)]
 pub struct KernelCounters {
-    resources: BTreeMap<KernelCounter, CounterResource>,
+    resources: BTreeMap<KernelCounter, RuleResource>,
     /// What levels had come to when they were forgotten: how often, and the area until then.
     reset_values: BTreeMap<u64, (u64, i128)>,
     /// What was taken out of traces before they were overwritten.
     traces: BTreeMap<u64, TraceReader>,
-    /// Numbers of which lists may still name meters.
+    /// Numbers whose counters programs may still name.
     removed: Vec<u64>,
 }
 
@@ -37,19 +35,23 @@ struct TraceReader {
 }
 
 impl KernelCounters {
-    /// The place of a meter; it is made, if it is new.
-    pub fn make(&mut self, meter: KernelCounter, rules: &mut dyn Rules) -> Result<CounterResource, Refusal> {
-        if let Some(place) = self.resources.get(&meter) {
-            return Ok(*place);
+    /// The resource of a counter; made, if it is new.
+    pub fn make(
+        &mut self,
+        counter: KernelCounter,
+        rules: &mut dyn Rules,
+    ) -> Result<RuleResource, Refusal> {
+        if let Some(resource) = self.resources.get(&counter) {
+            return Ok(*resource);
         }
-        let place = match meter.kind {
+        let resource = match counter.kind {
             KernelCounterKind::Gauge => {
-                return Err(unsupported("nobody has said at what its level begins"));
+                return Err(unsupported("the first value of its gauge is not known"));
             }
-            kind => make_resource(kind, rules).map_err(poller::backend_refusal)?,
+            kind => make_resource(kind, rules).map_err(backend_refusal)?,
         };
-        let _none = self.resources.insert(meter, place);
-        Ok(place)
+        let _none = self.resources.insert(counter, resource);
+        Ok(resource)
     }
 
     /// The level of a number; one that is new begins there.
@@ -62,64 +64,72 @@ impl KernelCounters {
         if let Some(id) = self.gauge(number) {
             return Ok(id);
         }
-        let id = rules.make_gauge(first).map_err(poller::backend_refusal)?;
-        let meter = KernelCounter { number, kind: KernelCounterKind::Gauge };
-        let _none = self.resources.insert(meter, CounterResource::Level(id));
+        let id = rules.make_gauge(first).map_err(backend_refusal)?;
+        let counter = KernelCounter { number, kind: KernelCounterKind::Gauge };
+        let _none = self.resources.insert(counter, RuleResource::Gauge(id));
         Ok(id)
     }
 
-    /// What a meter holds.
-    pub fn read(&self, meter: KernelCounter, rules: &dyn Rules) -> KernelCounterValue {
-        match self.resources.get(&meter) {
-            Some(CounterResource::Cell(cell)) => {
+    /// The value of a counter.
+    pub fn read(&self, counter: KernelCounter, rules: &dyn Rules) -> KernelCounterValue {
+        match self.resources.get(&counter) {
+            Some(RuleResource::Cell(cell)) => {
                 rules.cell(*cell).map_or(KernelCounterValue::Nothing, KernelCounterValue::Value)
             }
-            Some(CounterResource::Sizes(id)) => {
+            Some(RuleResource::LatencyHistogram(id)) => {
                 KernelCounterValue::LatencyHistogram(sizes(&rules.latency_histogram(*id)))
             }
-            Some(CounterResource::Spread(id)) => {
+            Some(RuleResource::ValueHistogram(id)) => {
                 KernelCounterValue::ValueHistogram(rules.value_histogram(*id))
             }
-            Some(CounterResource::Level(id)) => {
-                let (count, area) = self.reset_values.get(&meter.number).copied().unwrap_or_default();
+            Some(RuleResource::Gauge(id)) => {
+                let (count, area) =
+                    self.reset_values.get(&counter.number).copied().unwrap_or_default();
                 let it = rules.gauge_integral(*id);
                 let (count, moments) = (it.count - count, it.moments + area);
                 KernelCounterValue::Gauge(GaugeIntegral { count, moments, ..it })
             }
-            Some(CounterResource::Timer(_) | CounterResource::Trace(_)) | None => KernelCounterValue::Nothing,
+            _ => KernelCounterValue::Nothing,
         }
     }
 
     /// Changes a level; what it was before.
-    pub fn change_gauge(&self, number: u64, how: GaugeChange, rules: &mut dyn Rules) -> Option<i64> {
+    pub fn change_gauge(
+        &self,
+        number: u64,
+        how: GaugeChange,
+        rules: &mut dyn Rules,
+    ) -> Option<i64> {
         self.gauge(number).map(|id| rules.change_gauge(id, how))
     }
 
-    /// Takes what is new out of all traces.
+    /// Reads the new records of all traces.
     pub fn read_traces(&mut self, rules: &dyn Rules) {
-        for (meter, place) in &self.resources {
-            if let CounterResource::Trace(id) = place {
-                self.traces.entry(meter.number).or_default().read(*id, rules);
+        for (counter, resource) in &self.resources {
+            if let RuleResource::Trace(id) = resource {
+                self.traces.entry(counter.number).or_default().read(*id, rules);
             }
         }
     }
 
-    /// What was recorded in a trace since this was asked last.
+    /// The new records of a trace.
     pub fn take_trace(&mut self, number: u64, rules: &dyn Rules) -> Trace {
-        let meter = KernelCounter { number, kind: KernelCounterKind::Trace };
-        let Some(CounterResource::Trace(id)) = self.resources.get(&meter) else { return Trace::default() };
-        let taken = self.traces.entry(number).or_default();
-        taken.read(*id, rules);
-        std::mem::take(&mut taken.kept)
+        let counter = KernelCounter { number, kind: KernelCounterKind::Trace };
+        let Some(RuleResource::Trace(id)) = self.resources.get(&counter) else {
+            return Trace::default();
+        };
+        let reader = self.traces.entry(number).or_default();
+        reader.read(*id, rules);
+        std::mem::take(&mut reader.kept)
     }
 
-    /// Forgets what the meters of a number hold. Those that lists are given others for.
+    /// Resets the counters of a number; returns the resources that programs no longer use.
     pub fn reset(&mut self, (number, now): (u64, Ns), rules: &dyn Rules) -> Vec<RuleResource> {
         if let Some(id) = self.gauge(number) {
             let area = rules.gauge_integral(id);
             let _before = self.reset_values.insert(number, (area.count, area.integral_at(now)));
         }
-        self.remove(|meter| meter.number == number && meter.kind != KernelCounterKind::Gauge)
+        self.remove(|counter| counter.number == number && counter.kind != KernelCounterKind::Gauge)
     }
 
     /// The instrument of a number has gone.
@@ -127,32 +137,29 @@ impl KernelCounters {
         self.removed.push(number);
     }
 
-    /// Lets go of the meters of all that have gone: no list names them any more.
+    /// Frees the counters of all removed instruments: no program names them any longer.
     pub fn free_removed(&mut self, rules: &mut dyn Rules) {
-        let left = std::mem::take(&mut self.removed);
-        if left.is_empty() {
+        let removed = std::mem::take(&mut self.removed);
+        if removed.is_empty() {
             return;
         }
-        self.reset_values.retain(|number, _| !left.contains(number));
-        let parts = self.remove(|meter| left.contains(&meter.number));
+        self.reset_values.retain(|number, _| !removed.contains(number));
+        let parts = self.remove(|counter| removed.contains(&counter.number));
         parts.into_iter().for_each(|part| rules.free(part));
     }
 
     fn remove(&mut self, is_meant: impl Fn(&KernelCounter) -> bool) -> Vec<RuleResource> {
-        let mut parts = Vec::new();
-        self.resources.retain(|meter, place| {
-            if is_meant(meter) {
-                parts.push(place.part());
-                let _kept = self.traces.remove(&meter.number);
-            }
-            !is_meant(meter)
-        });
-        parts
+        let removed = self.resources.extract_if(.., |counter, _| is_meant(counter));
+        let forget = |(counter, resource): (KernelCounter, RuleResource)| {
+            let _kept = self.traces.remove(&counter.number);
+            resource
+        };
+        removed.map(forget).collect()
     }
 
     fn gauge(&self, number: u64) -> Option<GaugeId> {
         match self.resources.get(&KernelCounter { number, kind: KernelCounterKind::Gauge }) {
-            Some(CounterResource::Level(id)) => Some(*id),
+            Some(RuleResource::Gauge(id)) => Some(*id),
             _ => None,
         }
     }
@@ -169,32 +176,27 @@ impl TraceReader {
     }
 }
 
-impl CounterResource {
-    const fn part(self) -> RuleResource {
-        match self {
-            Self::Cell(cell) => RuleResource::Cell(cell),
-            Self::Sizes(id) => RuleResource::LatencyHistogram(id),
-            Self::Spread(id) => RuleResource::ValueHistogram(id),
-            Self::Level(id) => RuleResource::Gauge(id),
-            Self::Trace(id) => RuleResource::Trace(id),
-            Self::Timer(timer) => RuleResource::Timer(timer),
-        }
-    }
-}
-
-fn make_resource(kind: KernelCounterKind, rules: &mut dyn Rules) -> Result<CounterResource, Error> {
-    let mut cell = |kind| rules.make_cell(kind).map(CounterResource::Cell);
+fn make_resource(kind: KernelCounterKind, rules: &mut dyn Rules) -> Result<RuleResource, Error> {
+    let mut cell = |kind| rules.make_cell(kind).map(RuleResource::Cell);
     match kind {
         KernelCounterKind::Count | KernelCounterKind::Sum => cell(CellKind::Sum),
         KernelCounterKind::Min => cell(CellKind::Min),
         KernelCounterKind::Max => cell(CellKind::Max),
-        KernelCounterKind::LatencyHistogram => rules.make_latency_histogram().map(CounterResource::Sizes),
-        KernelCounterKind::ValueHistogram => rules.make_value_histogram().map(CounterResource::Spread),
-        KernelCounterKind::Gauge => rules.make_gauge(0).map(CounterResource::Level),
-        KernelCounterKind::Trace => rules.make_trace().map(CounterResource::Trace),
-        KernelCounterKind::ThreadTimer => rules.make_timer(TimerScope::Thread).map(CounterResource::Timer),
-        KernelCounterKind::ProcessTimer => rules.make_timer(TimerScope::Process).map(CounterResource::Timer),
-        KernelCounterKind::NodeTimer => rules.make_timer(TimerScope::Node).map(CounterResource::Timer),
+        KernelCounterKind::LatencyHistogram => {
+            rules.make_latency_histogram().map(RuleResource::LatencyHistogram)
+        }
+        KernelCounterKind::ValueHistogram => {
+            rules.make_value_histogram().map(RuleResource::ValueHistogram)
+        }
+        KernelCounterKind::Gauge => rules.make_gauge(0).map(RuleResource::Gauge),
+        KernelCounterKind::Trace => rules.make_trace().map(RuleResource::Trace),
+        KernelCounterKind::ThreadTimer => {
+            rules.make_timer(TimerScope::Thread).map(RuleResource::Timer)
+        }
+        KernelCounterKind::ProcessTimer => {
+            rules.make_timer(TimerScope::Process).map(RuleResource::Timer)
+        }
+        KernelCounterKind::NodeTimer => rules.make_timer(TimerScope::Node).map(RuleResource::Timer),
     }
 }
 

@@ -1,14 +1,13 @@
-//! The steps of a program as acts of a list.
+//! Lowers the steps of a rule to instructions of a program.
 //!
-//! In: steps, and what the things that they name are to the kernel. Out: acts, with numbers that
-//! are fetched just before they are used into values that nothing else has. Pure.
+//! In: steps, and the resources of what they name. Out: instructions, with numbers that are fetched
+//! just before they are used into registers of their own. Pure.
 
 use super::super::rule_runner::CompiledRule;
-use monitor_backend::rule::ProgramId;
 use monitor_backend::rule::insn::{
-    Cell, GaugeChange, GaugeId, Insn, LatencyHistogramId, MAX_INSNS, Reg as Slot, SignalTarget,
-    TimerId, TraceId, UserEventId, ValueHistogramId,
+    GaugeChange, GaugeId, Insn, MAX_INSNS, Reg as Slot, SignalTarget, TimerId, UserEventId,
 };
+use monitor_backend::rule::{ProgramId, RuleResource};
 use monitor_event::action::{EXTREMES, KernelCounter, KernelCounterKind, Operand, Step};
 use monitor_event::outcome::Refusal;
 use monitor_omis::{RequestId, Status};
@@ -16,46 +15,32 @@ use monitor_omis::{RequestId, Status};
 /// The first of the four values that steps use. Those below are the event's own.
 pub const SCRATCH: u8 = 4;
 
-/// What a meter is to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CounterResource {
-    /// A number.
-    Cell(Cell),
-    /// A histogram.
-    Sizes(LatencyHistogramId),
-    /// A histogram of numbers.
-    Spread(ValueHistogramId),
-    /// A level.
-    Level(GaugeId),
-    /// A trace.
-    Trace(TraceId),
-    /// A timer.
-    Timer(TimerId),
-}
-
-/// What the kernel knows the things by that steps name.
+/// Resolves the names in steps to resources of the kernel.
 pub trait NameResolver {
-    /// A meter; it is made, if it is new.
-    fn counter(&mut self, meter: KernelCounter) -> Result<CounterResource, Refusal>;
+    /// A counter; made, if it is new.
+    fn counter(&mut self, counter: KernelCounter) -> Result<RuleResource, Refusal>;
     /// The level of a number; one that is new begins there.
-    fn level(&mut self, number: u64, first: i64) -> Result<GaugeId, Refusal>;
-    /// What switches a request; nothing, if the kernel has not got it.
+    fn gauge(&mut self, number: u64, first: i64) -> Result<GaugeId, Refusal>;
+    /// The switch of a request, if it runs in the kernel.
     fn switch(&self, id: RequestId) -> Option<ProgramId>;
-    /// An event; it is made, if it is new.
+    /// An event; made, if it is new.
     fn event(&mut self, number: i64) -> Result<UserEventId, Refusal>;
 }
 
-/// A step: what it has to know, and what it does then.
+/// A step: the values to fetch, and the instructions that use them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoweredStep {
     fetched: Vec<(Operand, Slot)>,
     acts: Vec<Insn>,
-    /// Whether the list may end here.
+    /// Whether the program may end here.
     may_end: bool,
 }
 
-/// Gives names to what a program does.
-pub fn lower_steps(program: &CompiledRule, names: &mut dyn NameResolver) -> Result<Vec<LoweredStep>, Refusal> {
+/// Lowers the steps of a rule.
+pub fn lower_steps(
+    program: &CompiledRule,
+    names: &mut dyn NameResolver,
+) -> Result<Vec<LoweredStep>, Refusal> {
     program.steps.iter().map(|step| lower_step(step, names)).collect()
 }
 
@@ -63,9 +48,11 @@ fn lower_step(step: &Step, names: &mut dyn NameResolver) -> Result<LoweredStep, 
     let first = Slot(SCRATCH);
     let mut may_end = false;
     let (fetched, acts) = match step {
-        Step::Observe(operand, meters) => (vec![(*operand, first)], counter_insns(meters, first, names)?),
+        Step::Observe(operand, counters) => {
+            (vec![(*operand, first)], counter_insns(counters, first, names)?)
+        }
         Step::ChangeGauge(how, number, level) => {
-            let id = names.level(*number, *level)?;
+            let id = names.gauge(*number, *level)?;
             let (operand, act) = match how {
                 GaugeChange::By(operand) => (operand, Insn::ChangeGauge(id, first)),
                 GaugeChange::To(operand) => (operand, Insn::SetGauge(id, first)),
@@ -79,25 +66,27 @@ fn lower_step(step: &Step, names: &mut dyn NameResolver) -> Result<LoweredStep, 
             )?);
             (vec![(*operand, first)], acts)
         }
-        Step::Record(operands, meter) => {
+        Step::Record(operands, counter) => {
             let (n, operands) = (operands.len() as u8, operands.iter().copied());
-            let CounterResource::Trace(id) = names.counter(*meter)? else {
+            let RuleResource::Trace(id) = names.counter(*counter)? else {
                 return Err(unsupported("only a trace has records"));
             };
             (operands.zip((SCRATCH..).map(Slot)).collect(), vec![Insn::Trace(id, first, n)])
         }
         Step::Signal(number) => (vec![], vec![Insn::Signal(*number, SignalTarget::Process)]),
-        Step::StartTimer(meter) => (vec![], vec![Insn::StartTimer(timer(*meter, names)?, first)]),
-        Step::StopTimer(meter, meters) => {
+        Step::StartTimer(counter) => {
+            (vec![], vec![Insn::StartTimer(timer(*counter, names)?, first)])
+        }
+        Step::StopTimer(counter, counters) => {
             may_end = true;
-            let mut acts = vec![Insn::StopTimer(first, timer(*meter, names)?)];
-            acts.extend(counter_insns(meters, first, names)?);
+            let mut acts = vec![Insn::StopTimer(first, timer(*counter, names)?)];
+            acts.extend(counter_insns(counters, first, names)?);
             (vec![], acts)
         }
         Step::Enable(id) => (vec![], vec![Insn::Enable(switch(*id, names)?)]),
         Step::Disable(id) => (vec![], vec![Insn::Disable(switch(*id, names)?)]),
         Step::Raise(number, operands) => {
-            // How many there are goes before them: an event tells no more than it was given.
+            // The count goes before them: an event has only the parameters that it was given.
             let count = i64::try_from(operands.len()).unwrap_or(i64::MAX);
             let operands = [Operand::Known(count)].into_iter().chain(operands.iter().copied());
             let event = names.event(*number)?;
@@ -107,28 +96,26 @@ fn lower_step(step: &Step, names: &mut dyn NameResolver) -> Result<LoweredStep, 
     Ok(LoweredStep { fetched, acts, may_end })
 }
 
-/// What tells meters a value.
+/// The instructions that put a value into counters.
 fn counter_insns(
-    meters: &[KernelCounter],
+    counters: &[KernelCounter],
     value: Slot,
     names: &mut dyn NameResolver,
 ) -> Result<Vec<Insn>, Refusal> {
-    let act = |meter: &KernelCounter| match (meter.kind, names.counter(*meter)?) {
-        (KernelCounterKind::Count, CounterResource::Cell(cell)) => Ok(Insn::Count(cell)),
-        (KernelCounterKind::Sum, CounterResource::Cell(cell)) => Ok(Insn::Add(cell, value)),
-        (_, CounterResource::Cell(cell)) => Ok(Insn::Extreme(cell, value)),
-        (_, CounterResource::Sizes(id)) => Ok(Insn::LatencyHistogram(id, value)),
-        (_, CounterResource::Spread(id)) => Ok(Insn::ValueHistogram(id, value)),
-        (_, CounterResource::Level(_) | CounterResource::Trace(_) | CounterResource::Timer(_)) => {
-            Err(unsupported("it is told in another way"))
-        }
+    let act = |counter: &KernelCounter| match (counter.kind, names.counter(*counter)?) {
+        (KernelCounterKind::Count, RuleResource::Cell(cell)) => Ok(Insn::Count(cell)),
+        (KernelCounterKind::Sum, RuleResource::Cell(cell)) => Ok(Insn::Add(cell, value)),
+        (_, RuleResource::Cell(cell)) => Ok(Insn::Extreme(cell, value)),
+        (_, RuleResource::LatencyHistogram(id)) => Ok(Insn::LatencyHistogram(id, value)),
+        (_, RuleResource::ValueHistogram(id)) => Ok(Insn::ValueHistogram(id, value)),
+        _ => Err(unsupported("it is counted in another way")),
     };
-    meters.iter().map(act).collect()
+    counters.iter().map(act).collect()
 }
 
-fn timer(meter: KernelCounter, names: &mut dyn NameResolver) -> Result<TimerId, Refusal> {
-    match names.counter(meter)? {
-        CounterResource::Timer(timer) => Ok(timer),
+fn timer(counter: KernelCounter, names: &mut dyn NameResolver) -> Result<TimerId, Refusal> {
+    match names.counter(counter)? {
+        RuleResource::Timer(timer) => Ok(timer),
         _ => Err(unsupported("only a timer begins and ends")),
     }
 }
@@ -137,8 +124,8 @@ fn switch(id: RequestId, names: &dyn NameResolver) -> Result<ProgramId, Refusal>
     names.switch(id).ok_or_else(|| unsupported("the kernel has not got the request that is named"))
 }
 
-/// The acts of a list: first what is its event's, then the steps, then what tells of it, and last
-/// what may end it.
+/// The instructions of a program: first those of its event, then the steps, then the report, and
+/// last what may end it.
 pub fn program_insns(
     head: Vec<Insn>,
     steps: &[LoweredStep],
@@ -151,7 +138,9 @@ pub fn program_insns(
         let to = if step.may_end { &mut last } else { &mut acts };
         for (operand, slot) in &step.fetched {
             let act = fetch(*operand, *slot);
-            to.push(act.ok_or_else(|| unsupported("the kernel does not know a number that it takes"))?);
+            to.push(
+                act.ok_or_else(|| unsupported("the kernel does not know a number that it takes"))?,
+            );
         }
         to.extend(&step.acts);
     }
@@ -163,7 +152,7 @@ pub fn program_insns(
     }
 }
 
-/// Why the kernel does not take a program.
+/// The refusal to run a rule in the kernel.
 pub fn unsupported(why: &str) -> Refusal {
     Refusal::new(Status::UNSUPPORTED, format!("not run in the kernel: {why}"))
 }
@@ -171,21 +160,21 @@ pub fn unsupported(why: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_backend::rule::insn::{CellKind, RecordOptions, TimerScope};
+    use monitor_backend::rule::insn::{Cell, CellKind, RecordOptions, TimerScope};
 
     /// Everything is there, and is called by what it is for.
     struct All;
 
     impl NameResolver for All {
-        fn counter(&mut self, meter: KernelCounter) -> Result<CounterResource, Refusal> {
+        fn counter(&mut self, counter: KernelCounter) -> Result<RuleResource, Refusal> {
             let timer = TimerId { index: 1, generation: 1, scope: TimerScope::Thread };
-            Ok(match meter.kind {
-                KernelCounterKind::ThreadTimer => CounterResource::Timer(timer),
-                _ => CounterResource::Cell(Cell { index: 2, kind: CellKind::Sum }),
+            Ok(match counter.kind {
+                KernelCounterKind::ThreadTimer => RuleResource::Timer(timer),
+                _ => RuleResource::Cell(Cell { index: 2, kind: CellKind::Sum }),
             })
         }
 
-        fn level(&mut self, _: u64, _: i64) -> Result<GaugeId, Refusal> {
+        fn gauge(&mut self, _: u64, _: i64) -> Result<GaugeId, Refusal> {
             Ok(GaugeId(4))
         }
 
@@ -206,7 +195,8 @@ mod tests {
     }
 
     fn lowered(steps: &[Step], tail: Vec<Insn>) -> Result<Vec<Insn>, String> {
-        let steps: Result<Vec<_>, _> = steps.iter().map(|step| lower_step(step, &mut All)).collect();
+        let steps: Result<Vec<_>, _> =
+            steps.iter().map(|step| lower_step(step, &mut All)).collect();
         let acts = steps.and_then(|steps| program_insns(Vec::new(), &steps, tail, &constant));
         acts.map_err(|why| why.text)
     }
@@ -216,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_end_the_list_stands_behind_what_tells_of_it() {
+    fn what_may_end_the_program_is_behind_its_report() {
         let record = Insn::Record(RecordOptions::default());
         let end = Step::StopTimer(
             meter(KernelCounterKind::ThreadTimer),
@@ -230,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_told_how_many_parameters_it_has() {
+    fn an_event_gets_its_number_of_parameters() {
         let raise = Step::Raise(5, vec![Operand::Known(7), Operand::Known(8)]);
         let [count, first, second, raised] = lowered(&[raise], vec![]).unwrap()[..] else {
             panic!("it takes four acts")
@@ -243,8 +233,8 @@ mod tests {
     #[test]
     fn what_the_kernel_cannot_do_is_refused_with_its_reason() {
         let refused = |steps: &[Step]| lowered(steps, vec![]).unwrap_err();
-        let told = Step::Observe(Operand::Param(2), vec![meter(KernelCounterKind::Sum)]);
-        assert!(refused(std::slice::from_ref(&told)).contains("does not know a number"));
+        let unknown = Step::Observe(Operand::Param(2), vec![meter(KernelCounterKind::Sum)]);
+        assert!(refused(std::slice::from_ref(&unknown)).contains("does not know a number"));
         let known = Step::Observe(Operand::Known(2), vec![meter(KernelCounterKind::Sum)]);
         assert!(refused(&vec![known; 9]).contains("18 acts, and the kernel runs 16"));
     }

@@ -1,49 +1,44 @@
-//! Programs of stored requests as lists of the kernel, on this node or in a script.
+//! Rules of stored requests as programs of the host, on this node or in a script.
 //!
 //! ```text
-//!  programs -> sets, switches, events, meters -> lists at tracepoints, riders on taps
-//!  records of these lists -> the rest of a request is due
+//!  rules -> sets, switches, events, counters -> programs at tracepoints, programs at taps
+//!  records of these programs -> the rest of a request is due
 //! ```
 //!
-//! In: all programs, each time something about them changes. Out: lists, changed as little as can
-//! be: a list that does something else is replaced at once, and misses nothing.
+//! In: all rules, each time one of them changes. Out: programs, changed as little as possible: a
+//! program that does something else is replaced at once, and misses no event.
 
-pub mod hold_sets;
-pub mod tracepoints;
-pub mod lower;
-mod kernel_counters;
 mod attach;
 mod event_insns;
+mod kernel_counters;
+pub mod lower;
 pub mod process_sets;
+pub mod tracepoints;
 
 use super::events::PlatformEvent;
 use super::rule_runner::{CompiledRule, CompiledRules, RuleKey};
-use crate::poller;
+use crate::poller::backend_refusal;
 use crate::tap::tap_program::TapProgram;
-use hold_sets::{HoldSets, HoldableProcesses};
-use lower::{NameResolver, CounterResource, LoweredStep};
 use event_insns::{EventKey, event_key};
 use kernel_counters::KernelCounters;
-use monitor_backend::rule::insn::{GaugeChange, GaugeId, UserEventId};
+use lower::{LoweredStep, NameResolver};
+use monitor_backend::rule::insn::{GaugeId, UserEventId};
 use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, RunCounts};
 use monitor_backend::rule::{ProgramId, RuleResource, Rules};
-use monitor_event::action::{KernelCounter, KernelCounterValue};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::SessionId;
-use monitor_event::trace::Trace;
+use monitor_event::{action::KernelCounter, outcome::Refusal, right::SessionId};
 use monitor_model::id::{Ns, Pid};
-use process_sets::ProcessSets;
+use process_sets::{HoldSets, ProcessSets};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What runs lists, and knows where functions are.
+/// What runs rule programs, and attaches them to functions.
 pub trait RuleHost {
     /// The rules.
     fn rules(&mut self) -> &mut dyn Rules;
-    /// Has lists run at calls of a function, also where it is found later.
-    fn add_tap_program(&mut self, number: u64, rider: TapProgram) -> Result<(), Refusal>;
-    /// Takes them away.
+    /// Runs a program at the calls of a function, also where the function is found later.
+    fn add_tap_program(&mut self, number: u64, program: TapProgram) -> Result<(), Refusal>;
+    /// Removes the program.
     fn remove_tap_program(&mut self, number: u64);
-    /// How often they have run.
+    /// How often it has run.
     fn tap_program_runs(&self, number: u64) -> u64;
 }
 
@@ -52,16 +47,18 @@ pub trait RuleHost {
 pub struct Installer {
     installed: BTreeMap<RuleKey, Installed>,
     sets: ProcessSets,
-    holds: HoldSets,
+    /// How processes are held.
+    pub(crate) holds: HoldSets,
     events: BTreeMap<EventKey, UserEventId>,
-    counters: KernelCounters,
-    /// Whose a list at a tracepoint or an event is, and which values it is for.
+    /// The counters of instruments.
+    pub(crate) counters: KernelCounters,
+    /// The rule of each program at a tracepoint or an event.
     owners: HashMap<ProgramId, RuleKey>,
-    /// Whose lists at calls are.
+    /// The rule of each tap program.
     tap_programs: HashMap<u64, RuleKey>,
 }
 
-/// A program that is there.
+/// An installed rule.
 struct Installed {
     rule: CompiledRule,
     switch: ProgramId,
@@ -75,37 +72,41 @@ struct Installed {
 }
 
 impl Installer {
-    /// Whether there is nothing.
+    /// Whether no rule is installed.
     pub fn is_empty(&self) -> bool {
         self.installed.is_empty()
     }
 
-    /// Runs exactly these. Which it does not take.
-    pub fn set_rules(&mut self, wanted: &CompiledRules, kernel: &mut dyn RuleHost) -> Vec<(RuleKey, Refusal)> {
-        let carried = self.remove_unwanted(wanted, kernel);
+    /// Installs exactly these; returns those that it refuses.
+    pub fn set_rules(
+        &mut self,
+        wanted: &CompiledRules,
+        host: &mut dyn RuleHost,
+    ) -> Vec<(RuleKey, Refusal)> {
+        let carried = self.remove_unwanted(wanted, host);
         let mut refused = Vec::new();
         for (key, program) in wanted {
-            if let Err(why) = self.prepare(*key, program, kernel) {
+            if let Err(why) = self.prepare(*key, program, host) {
                 refused.push((*key, why));
             }
         }
         let mut in_order: Vec<RuleKey> = self.installed.keys().copied().collect();
         in_order.sort_by_key(|key| self.installed[key].rule.serial);
         for key in in_order {
-            if let Err(why) = self.update(key, kernel) {
-                self.remove(key, kernel);
+            if let Err(why) = self.update(key, host) {
+                self.remove(key, host);
                 refused.push((key, why));
             }
         }
         for key in carried {
-            self.switch_rule(key, true, kernel);
+            self.switch_rule(key, true, host);
         }
-        self.free_unused(kernel);
+        self.free_unused(host);
         refused
     }
 
-    /// Takes away what is not wanted, or is for something else. Which of the latter were on.
-    fn remove_unwanted(&mut self, wanted: &CompiledRules, kernel: &mut dyn RuleHost) -> Vec<RuleKey> {
+    /// Removes what is not wanted, or has another trigger; returns which of the latter were on.
+    fn remove_unwanted(&mut self, wanted: &CompiledRules, host: &mut dyn RuleHost) -> Vec<RuleKey> {
         let mut carried = Vec::new();
         let known: Vec<RuleKey> = self.installed.keys().copied().collect();
         for key in known {
@@ -115,29 +116,29 @@ impl Installer {
                 continue;
             }
             let is_same = new.is_some_and(|new| new.serial == old.serial);
-            if is_same && self.is_rule_on(key, kernel) {
+            if is_same && self.is_rule_on(key, host) {
                 carried.push(key);
             }
-            self.remove(key, kernel);
+            self.remove(key, host);
         }
         carried
     }
 
-    /// A switch and a set for one that is new; who is in the set, for one that is known.
+    /// Makes a switch and a set for a new rule; updates the set of a known one.
     fn prepare(
         &mut self,
         key: RuleKey,
         program: &CompiledRule,
-        kernel: &mut dyn RuleHost,
+        host: &mut dyn RuleHost,
     ) -> Result<(), Refusal> {
-        if let Some(placed) = self.installed.get_mut(&key) {
-            self.sets.update(&program.targets, kernel.rules());
-            placed.rule = program.clone();
+        if let Some(installed) = self.installed.get_mut(&key) {
+            self.sets.update(&program.targets, host.rules());
+            installed.rule = program.clone();
             return Ok(());
         }
-        self.sets.make(&program.targets, kernel.rules())?;
-        let switch = kernel.rules().make_switch().map_err(poller::backend_refusal)?;
-        let placed = Installed {
+        self.sets.make(&program.targets, host.rules())?;
+        let switch = host.rules().make_switch().map_err(backend_refusal)?;
+        let installed = Installed {
             rule: program.clone(),
             switch,
             steps: Vec::new(),
@@ -146,56 +147,51 @@ impl Installer {
             n_lost: 0,
             is_attached: false,
         };
-        let _none = self.installed.insert(key, placed);
+        let _none = self.installed.insert(key, installed);
         Ok(())
     }
 
-    fn remove(&mut self, key: RuleKey, kernel: &mut dyn RuleHost) {
-        let Some(placed) = self.installed.remove(&key) else { return };
-        kernel.rules().disable(placed.switch);
-        for list in placed.programs {
-            kernel.rules().remove(list);
+    fn remove(&mut self, key: RuleKey, host: &mut dyn RuleHost) {
+        let Some(installed) = self.installed.remove(&key) else { return };
+        host.rules().disable(installed.switch);
+        for list in installed.programs {
+            host.rules().remove(list);
             let _owner = self.owners.remove(&list);
         }
-        kernel.remove_tap_program(placed.rule.serial);
-        let _owner = self.tap_programs.remove(&placed.rule.serial);
-        kernel.rules().remove(placed.switch);
+        host.remove_tap_program(installed.rule.serial);
+        let _owner = self.tap_programs.remove(&installed.rule.serial);
+        host.rules().remove(installed.switch);
     }
 
-    /// Lets a program run, or not.
-    pub fn switch_rule(&self, key: RuleKey, is_on: bool, kernel: &mut dyn RuleHost) {
-        let Some(placed) = self.installed.get(&key) else { return };
+    /// Switches a rule on or off.
+    pub fn switch_rule(&self, key: RuleKey, is_on: bool, host: &mut dyn RuleHost) {
+        let Some(installed) = self.installed.get(&key) else { return };
         match is_on {
-            true => kernel.rules().enable(placed.switch),
-            false => kernel.rules().disable(placed.switch),
+            true => host.rules().enable(installed.switch),
+            false => host.rules().disable(installed.switch),
         }
     }
 
-    /// Whether it may run.
-    pub fn is_rule_on(&self, key: RuleKey, kernel: &mut dyn RuleHost) -> bool {
-        self.installed.get(&key).is_some_and(|placed| kernel.rules().is_enabled(placed.switch))
+    /// Whether it is on.
+    pub fn is_rule_on(&self, key: RuleKey, host: &mut dyn RuleHost) -> bool {
+        self.installed.get(&key).is_some_and(|installed| host.rules().is_enabled(installed.switch))
     }
 
-    /// The requests whose programs hold who meets their event: their serials, for whom, and whom.
+    /// The rules that hold the threads that hit their events.
     pub fn holding_rules(&self) -> impl Iterator<Item = (RuleKey, &CompiledRule)> {
-        let programs = self.installed.iter().map(|(key, placed)| (*key, &placed.rule));
+        let programs = self.installed.iter().map(|(key, installed)| (*key, &installed.rule));
         programs.filter(|(_, program)| program.held_for.is_some())
     }
 
-    /// Sets how each process is held from now on.
-    pub fn set_hold_sets(&mut self, held: &HoldableProcesses, rules: &mut dyn Rules) {
-        self.holds.update(held, rules);
+    /// How often a rule has run.
+    pub fn rule_runs(&self, key: RuleKey, host: &mut dyn RuleHost) -> u64 {
+        let Some(installed) = self.installed.get(&key) else { return 0 };
+        let runs: u64 =
+            installed.programs.iter().map(|list| host.rules().run_counts(*list).runs).sum();
+        runs + host.tap_program_runs(installed.rule.serial)
     }
 
-    /// How often a program has run.
-    pub fn rule_runs(&self, key: RuleKey, kernel: &mut dyn RuleHost) -> u64 {
-        let Some(placed) = self.installed.get(&key) else { return 0 };
-        let lists: u64 =
-            placed.programs.iter().map(|list| kernel.rules().run_counts(*list).runs).sum();
-        lists + kernel.tap_program_runs(placed.rule.serial)
-    }
-
-    /// What a record of one of these lists says; nothing, if it is of another list.
+    /// The event of a record, if it is of a rule's program.
     pub fn event_of_record(&self, record: &Record) -> Option<PlatformEvent> {
         let key = self.owners.get(&record.program)?;
         let program = &self.installed.get(key)?.rule;
@@ -206,79 +202,62 @@ impl Installer {
         Some(PlatformEvent::RuleRan { rule: *key, serial: program.serial, event: it })
     }
 
-    /// Whose a rider is.
+    /// The rule that a tap program belongs to.
     pub fn rule_of_tap_program(&self, number: u64) -> Option<RuleKey> {
         self.tap_programs.get(&number).copied()
     }
 
-    /// Records, events and signals that were lost since this was asked last, but for those of
-    /// calls. It is asked often, and so traces are looked at, too, before they are overwritten.
-    pub fn newly_lost(&mut self, kernel: &mut dyn RuleHost) -> u64 {
-        self.counters.read_traces(kernel.rules());
+    /// Records, events and signals that were lost since the last call, except those of calls. It is
+    /// called often, and so traces are read too, before they are overwritten.
+    pub fn newly_lost(&mut self, host: &mut dyn RuleHost) -> u64 {
+        self.counters.read_traces(host.rules());
         let mut n_new = 0;
-        for placed in self.installed.values_mut() {
-            let tallies = placed.programs.iter().map(|list| kernel.rules().run_counts(*list));
+        for installed in self.installed.values_mut() {
+            let counts = installed.programs.iter().map(|list| host.rules().run_counts(*list));
             let lost = |it: RunCounts| it.lost_records + it.lost_raises + it.unsent;
-            let n_lost = tallies.map(lost).sum::<u64>();
-            n_new += n_lost.saturating_sub(placed.n_lost);
-            placed.n_lost = n_lost;
+            let n_lost = counts.map(lost).sum::<u64>();
+            n_new += n_lost.saturating_sub(installed.n_lost);
+            installed.n_lost = n_lost;
         }
         n_new
     }
 
-    /// What the kernel has counted in a meter.
-    pub fn read_counter(&self, meter: KernelCounter, rules: &dyn Rules) -> KernelCounterValue {
-        self.counters.read(meter, rules)
-    }
-
-    /// Changes the level of a number; what it was before.
-    pub fn change_gauge(&self, number: u64, how: GaugeChange, rules: &mut dyn Rules) -> Option<i64> {
-        self.counters.change_gauge(number, how, rules)
-    }
-
-    /// What was recorded in the trace of a number since this was asked last.
-    pub fn take_trace(&mut self, number: u64, rules: &dyn Rules) -> Trace {
-        self.counters.take_trace(number, rules)
-    }
-
-    /// Has the meters of a number begin anew: lists that name them are given others, at once.
-    pub fn reset_counters(&mut self, (number, now): (u64, Ns), kernel: &mut dyn RuleHost) {
-        let old = self.counters.reset((number, now), kernel.rules());
+    /// Resets the counters of a number: programs that name them get others, at once.
+    pub fn reset_counters(&mut self, (number, now): (u64, Ns), host: &mut dyn RuleHost) {
+        let old = self.counters.reset((number, now), host.rules());
         let keys: Vec<RuleKey> = self.installed.keys().copied().collect();
         for key in keys {
-            if let Err(why) = self.update(key, kernel) {
+            if let Err(why) = self.update(key, host) {
                 tracing::warn!("a request is not run in the kernel any more: {why}");
-                self.remove(key, kernel);
+                self.remove(key, host);
             }
         }
-        old.into_iter().for_each(|part| kernel.rules().free(part));
+        old.into_iter().for_each(|part| host.rules().free(part));
     }
 
-    /// Has no such meters any more, once no list names them.
-    pub fn free_counters(&mut self, number: u64, kernel: &mut dyn RuleHost) {
+    /// Frees the counters of a number, once no program names them.
+    pub fn free_counters(&mut self, number: u64, host: &mut dyn RuleHost) {
         self.counters.instrument_removed(number);
         if self.installed.is_empty() {
-            self.counters.free_removed(kernel.rules());
+            self.counters.free_removed(host.rules());
         }
     }
 
-    fn free_unused(&mut self, kernel: &mut dyn RuleHost) {
-        let programs = self.installed.iter().map(|(key, placed)| (*key, &placed.rule));
+    fn free_unused(&mut self, host: &mut dyn RuleHost) {
+        let programs = self.installed.iter().map(|(key, installed)| (*key, &installed.rule));
         let used: BTreeSet<EventKey> = programs.flat_map(event_insns::events).collect();
-        let unused: Vec<EventKey> =
-            self.events.keys().filter(|key| !used.contains(key)).copied().collect();
-        for event in unused.iter().filter_map(|key| self.events.remove(key)) {
-            kernel.rules().free(RuleResource::Event(event));
+        for (_, event) in self.events.extract_if(.., |key, _| !used.contains(key)) {
+            host.rules().free(RuleResource::Event(event));
         }
-        let whose = self.installed.values().map(|placed| &placed.rule.targets);
-        self.sets.free_all_but(whose, kernel.rules());
-        self.counters.free_removed(kernel.rules());
-        let holders = self.installed.values().filter_map(|placed| placed.rule.held_for);
-        self.holds.free_all_but(&holders.map(|tool| tool.uid).collect(), kernel.rules());
+        let targets = self.installed.values().map(|installed| &installed.rule.targets);
+        self.sets.free_all_but(targets, host.rules());
+        self.counters.free_removed(host.rules());
+        let holders = self.installed.values().filter_map(|installed| installed.rule.held_for);
+        self.holds.free_all_but(&holders.map(|tool| tool.uid).collect(), host.rules());
     }
 }
 
-/// Whether two programs are for the same, whatever they do.
+/// Whether two rules have the same trigger, whatever they do.
 fn has_same_trigger(one: &CompiledRule, other: &CompiledRule) -> bool {
     let key = |it: &CompiledRule| {
         let at = (it.serial, it.event.clone(), it.predicate.clone());
@@ -287,26 +266,26 @@ fn has_same_trigger(one: &CompiledRule, other: &CompiledRule) -> bool {
     key(one) == key(other)
 }
 
-/// The kernel's names of what one request names.
+/// Resolves what one request names to resources of the kernel.
 struct RequestNames<'n> {
     session: SessionId,
-    placed: &'n BTreeMap<RuleKey, Installed>,
+    installed: &'n BTreeMap<RuleKey, Installed>,
     events: &'n mut BTreeMap<EventKey, UserEventId>,
-    meters: &'n mut KernelCounters,
+    counters: &'n mut KernelCounters,
     rules: &'n mut dyn Rules,
 }
 
 impl NameResolver for RequestNames<'_> {
-    fn counter(&mut self, meter: KernelCounter) -> Result<CounterResource, Refusal> {
-        self.meters.make(meter, self.rules)
+    fn counter(&mut self, counter: KernelCounter) -> Result<RuleResource, Refusal> {
+        self.counters.make(counter, self.rules)
     }
 
-    fn level(&mut self, number: u64, first: i64) -> Result<GaugeId, Refusal> {
-        self.meters.make_gauge(number, first, self.rules)
+    fn gauge(&mut self, number: u64, first: i64) -> Result<GaugeId, Refusal> {
+        self.counters.make_gauge(number, first, self.rules)
     }
 
     fn switch(&self, id: monitor_omis::RequestId) -> Option<ProgramId> {
-        self.placed.get(&(self.session, id)).map(|placed| placed.switch)
+        self.installed.get(&(self.session, id)).map(|installed| installed.switch)
     }
 
     fn event(&mut self, number: i64) -> Result<UserEventId, Refusal> {
@@ -314,7 +293,7 @@ impl NameResolver for RequestNames<'_> {
         if let Some(event) = self.events.get(&key) {
             return Ok(*event);
         }
-        let event = self.rules.make_event().map_err(poller::backend_refusal)?;
+        let event = self.rules.make_event().map_err(backend_refusal)?;
         let _none = self.events.insert(key, event);
         Ok(event)
     }

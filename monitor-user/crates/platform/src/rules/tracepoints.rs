@@ -1,6 +1,7 @@
-//! What the kernel is told to look out for besides calls, and what its records mean.
+//! The tracepoints that are watched besides calls, and what their records mean.
 //!
-//! In: a record of a list that [`Look::list`] made. Out: what happened. Pure: no list is set here.
+//! In: a record of a program that [`Tracepoint::program`] made. Out: platform events. Pure: no
+//! program is attached here.
 
 use crate::PlatformEvent;
 use monitor_backend::rule::insn::{
@@ -19,17 +20,17 @@ const TASK_WAITING: i64 = 3;
 /// What stands for a process that is not followed.
 const NOT_WATCHED: u64 = u64::MAX;
 
-/// Where the number of a signal is, and how a process has ended, as wait(2) tells it.
+/// The register of the signal number, or of the exit status as wait(2) returns it.
 pub const NUMBER: Slot = Slot(0);
 
 /// Something to look out for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tracepoint {
-    /// Processes that those who are followed make.
+    /// Processes that watched processes create.
     Fork,
-    /// Processes that anybody makes.
+    /// Processes that any process creates.
     ForkOfAll,
-    /// Programs that anybody begins.
+    /// Programs that any process executes.
     Exec,
     /// Processes that end.
     Exit,
@@ -44,15 +45,15 @@ pub enum Tracepoint {
 }
 
 impl Tracepoint {
-    /// What has to be looked out for so that these topics are seen.
-    pub fn for_events(topics: &BTreeSet<EventKind>, strangers: bool) -> BTreeSet<Self> {
-        topics.iter().flat_map(|topic| Self::for_event(topic, strangers)).copied().collect()
+    /// The tracepoints that show these events.
+    pub fn for_events(kinds: &BTreeSet<EventKind>, all_new: bool) -> BTreeSet<Self> {
+        kinds.iter().flat_map(|kind| Self::for_event(kind, all_new)).copied().collect()
     }
 
-    /// The same for one topic; nothing, if none of these would show it.
-    pub const fn for_event(topic: &EventKind, strangers: bool) -> &'static [Self] {
-        match topic {
-            EventKind::Created if strangers => &[Self::ForkOfAll, Self::Exec],
+    /// The tracepoints that show one event; none, if no tracepoint shows it.
+    pub const fn for_event(kind: &EventKind, all_new: bool) -> &'static [Self] {
+        match kind {
+            EventKind::Created if all_new => &[Self::ForkOfAll, Self::Exec],
             EventKind::Created => &[Self::Fork],
             EventKind::Ended => &[Self::Exit],
             EventKind::Signalled => &[Self::Signal],
@@ -63,12 +64,12 @@ impl Tracepoint {
         }
     }
 
-    /// Whether its records are too many to wake somebody for each.
+    /// Whether its records are too frequent to wake the reader for each.
     pub const fn is_frequent(self) -> bool {
         matches!(self, Self::Block | Self::Wakeup | Self::Switch)
     }
 
-    /// Whose set it is for; nobody's in particular, if absent.
+    /// The activity whose process set it uses; none, if it is for all processes.
     pub const fn activity(self) -> Option<FollowedActivity> {
         match self {
             Self::ForkOfAll | Self::Exec => None,
@@ -77,12 +78,12 @@ impl Tracepoint {
         }
     }
 
-    /// The list that the kernel runs.
+    /// The program that the kernel runs.
     pub fn program(self, set: Option<ProcessSetId>) -> RuleProgram {
-        let mut acts = self.insns(set);
+        let mut insns = self.insns(set);
         let urgent = !self.is_frequent();
-        acts.push(Insn::Record(RecordOptions { urgent, ..RecordOptions::default() }));
-        RuleProgram::new(self.hook_point(), set, acts)
+        insns.push(Insn::Record(RecordOptions { urgent, ..RecordOptions::default() }));
+        RuleProgram::new(self.hook_point(), set, insns)
     }
 
     /// Where it runs.
@@ -97,7 +98,7 @@ impl Tracepoint {
         }
     }
 
-    /// What it does before it tells.
+    /// The instructions before its record.
     pub fn insns(self, set: Option<ProcessSetId>) -> Vec<Insn> {
         let argument = |to, from| Insn::Argument(Slot(to), from, Width::U64);
         match (self, set) {
@@ -113,10 +114,11 @@ impl Tracepoint {
     pub fn events(self, it: &Record) -> Vec<PlatformEvent> {
         let [first, second, third, cpu, ..] = it.regs;
         let number = |number: u64| EventParam::Value(Value::from(number));
-        let occurred = |topic, who, told| vec![event(topic, (who, it.at, Some(it.tid)), told)];
-        let own = |topic, rest: Vec<EventParam>| {
-            let told = [EventParam::Process(it.process)].into_iter().chain(rest).collect();
-            occurred(topic, it.process, told)
+        let occurred =
+            |kind, subject, params| vec![event(kind, (subject, it.at, Some(it.tid)), params)];
+        let own = |kind, rest: Vec<EventParam>| {
+            let params = [EventParam::Process(it.process)].into_iter().chain(rest).collect();
+            occurred(kind, it.process, params)
         };
         match self {
             Self::Fork | Self::ForkOfAll => {
@@ -133,11 +135,13 @@ impl Tracepoint {
             Self::Switch => {
                 let old = (first != NOT_WATCHED).then_some(it.process);
                 let new = process(second, third);
-                let told = [old, new]
+                let params = [old, new]
                     .map(|id| id.map_or(EventParam::Value((-1).into()), EventParam::Process));
-                let told = told.into_iter().chain([number(cpu)]).collect();
-                let who = old.or(new);
-                who.map(|who| occurred(EventKind::Scheduled, who, told)).unwrap_or_default()
+                let params = params.into_iter().chain([number(cpu)]).collect();
+                let subject = old.or(new);
+                subject
+                    .map(|subject| occurred(EventKind::Scheduled, subject, params))
+                    .unwrap_or_default()
             }
         }
     }
@@ -178,12 +182,12 @@ fn process(pid: u64, start: u64) -> Option<Identity> {
 /// A process that has ended: the event first, as long as it is one of its session's.
 pub fn end_events(process: Identity, at: Ns, status: Option<u64>) -> Vec<PlatformEvent> {
     let code = status.map_or(-1, exit_code);
-    let (topic, told) =
+    let (kind, params) =
         (EventKind::Ended, vec![EventParam::Process(process), EventParam::Value(code.into())]);
-    vec![event(topic, (process, at, None), told), PlatformEvent::ProcessEnded(process)]
+    vec![event(kind, (process, at, None), params), PlatformEvent::ProcessEnded(process)]
 }
 
-/// What wait(2) tells, as a shell does: 128 and its number for a signal.
+/// The status of wait(2) as a shell reports it: 128 plus the number for a signal.
 fn exit_code(status: u64) -> i64 {
     let status = (status & 0xffff).cast_signed();
     match status & 0x7f {
@@ -193,11 +197,11 @@ fn exit_code(status: u64) -> i64 {
 }
 
 fn event(
-    topic: EventKind,
+    kind: EventKind,
     (process, at, thread): (Identity, Ns, Option<Pid>),
-    told: Vec<EventParam>,
+    params: Vec<EventParam>,
 ) -> PlatformEvent {
-    let it = NodeEvent::new(topic, at, told.into());
+    let it = NodeEvent::new(kind, at, params.into());
     PlatformEvent::Event(NodeEvent { process: Some(process), thread, ..it })
 }
 
@@ -207,22 +211,22 @@ mod tests {
     use monitor_backend::rule::fake::{FakeRules, HookHit};
     use monitor_backend::rule::{Children, Rules};
 
-    /// What a look tells of something that happens while process 7 is followed.
-    fn told(look: Tracepoint, pid: u32, arguments: [u64; 6]) -> Vec<PlatformEvent> {
+    /// The events of a tracepoint hit while process 7 is watched.
+    fn events_of(tracepoint: Tracepoint, pid: u32, arguments: [u64; 6]) -> Vec<PlatformEvent> {
         let mut rules = FakeRules::default();
         let set = rules.make_set(Children::Included).unwrap();
         rules.include(set, Pid(7)).unwrap();
-        let list = rules.add(&look.program(look.activity().map(|_| set))).unwrap();
+        let list = rules.add(&tracepoint.program(tracepoint.activity().map(|_| set))).unwrap();
         rules.enable(list);
-        let (place, pid) = (look.hook_point(), Pid(pid));
+        let (place, pid) = (tracepoint.hook_point(), Pid(pid));
         rules.hit(HookHit { hook: place, pid, tid: pid, credentials: None, arguments });
         let (mut reader, mut all) = (rules.take_reader().unwrap(), Vec::new());
-        let _n_read = reader.read(usize::MAX, &mut |it| all.extend(look.events(&it)));
+        let _n_read = reader.read(usize::MAX, &mut |it| all.extend(tracepoint.events(&it)));
         all
     }
 
-    fn values(happenings: &[PlatformEvent]) -> Vec<EventParam> {
-        let occurred = happenings.iter().find_map(|it| match it {
+    fn values(events: &[PlatformEvent]) -> Vec<EventParam> {
+        let occurred = events.iter().find_map(|it| match it {
             PlatformEvent::Event(it) => Some(it.params.to_vec()),
             _ => None,
         });
@@ -235,29 +239,33 @@ mod tests {
 
     #[test]
     fn a_child_has_its_parent_and_an_end_its_code() {
-        let born = told(Tracepoint::Fork, 8, [7, 8, 8, 55, 0, 0]);
+        let born = events_of(Tracepoint::Fork, 8, [7, 8, 8, 55, 0, 0]);
         let parent = Some(Identity { pid: Pid(7), start: Ns(55) });
-        assert!(matches!(born[0], PlatformEvent::ProcessCreated { parent: it, .. } if it == parent), "{born:?}");
+        assert!(
+            matches!(born[0], PlatformEvent::ProcessCreated { parent: it, .. } if it == parent),
+            "{born:?}"
+        );
         assert_eq!(values(&born), [id(8)]);
-        let code = |status| values(&told(Tracepoint::Exit, 7, [7, status, 0, 0, 0, 0]))[1].clone();
+        let code =
+            |status| values(&events_of(Tracepoint::Exit, 7, [7, status, 0, 0, 0, 0]))[1].clone();
         assert_eq!(code(3 << 8), EventParam::Value(3.into()));
         assert_eq!(code(9), EventParam::Value(137.into()));
         assert_eq!(code(0x80 | 11), EventParam::Value(139.into()));
     }
 
     #[test]
-    fn who_must_leave_its_processor_does_not_wait() {
+    fn a_preempted_thread_does_not_wait() {
         let waits = [7, 8, 7, 8, 0, 1];
-        assert_eq!(values(&told(Tracepoint::Block, 7, waits)), [id(7)]);
-        assert_eq!(told(Tracepoint::Block, 7, [7, 8, 7, 8, 1, 1]), []);
-        assert_eq!(told(Tracepoint::Block, 7, [7, 8, 7, 8, 0, 0]), []);
+        assert_eq!(values(&events_of(Tracepoint::Block, 7, waits)), [id(7)]);
+        assert_eq!(events_of(Tracepoint::Block, 7, [7, 8, 7, 8, 1, 1]), []);
+        assert_eq!(events_of(Tracepoint::Block, 7, [7, 8, 7, 8, 0, 0]), []);
     }
 
     #[test]
-    fn who_is_not_followed_is_nobody() {
-        let nobody = EventParam::Value((-1).into());
+    fn a_process_that_is_not_watched_is_minus_one() {
+        let none = EventParam::Value((-1).into());
         let cpu = EventParam::Value(0.into());
-        let both = values(&told(Tracepoint::Switch, 7, [7, 8, 7, 8, 0, 1]));
-        assert_eq!(both, [id(7), nobody, cpu]);
+        let both = values(&events_of(Tracepoint::Switch, 7, [7, 8, 7, 8, 0, 1]));
+        assert_eq!(both, [id(7), none, cpu]);
     }
 }

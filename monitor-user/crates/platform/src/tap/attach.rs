@@ -1,143 +1,140 @@
-//! Where a tap is set: lists of the kernel at every place of a function in files.
+//! Attaches taps and tap programs: rule programs at every site of a function in files.
 //!
-//! In: a tap, and a process that may have the function. Out: lists, enabled, and what each of them
-//! tells. A file stays open while a list is in it, so that it stays what it was when it was read.
+//! In: a tap, and a process that may have the function. Out: programs, enabled, and the meaning of
+//! their records. A file stays open while a program is attached to it, so that it stays the file
+//! that was read.
 
-use super::options::TapOptions;
-use super::plan::{CallPlan, ReturnInputs};
+use super::plan::{CallPlan, ReturnInputs, TapOptions};
 use super::tap_program::{AttachedProgram, AttachedSite, TapProgram};
 use super::{TapError, Taps, errno};
-use monitor_backend::rule;
 use monitor_backend::rule::insn::{Insn, ProcessSetId, TimerId, TimerScope};
-use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram, RuleResource};
+use monitor_backend::rule::{self, HookPoint, ProgramId, RuleProgram, RuleResource};
 use monitor_event::tap::{Edge, Tap};
-use monitor_model::credentials::Credentials;
-use monitor_model::id::Pid;
-use monitor_symbols::elf::ElfImage;
-use monitor_symbols::error::SymbolError;
+use monitor_model::{credentials::Credentials, id::Pid};
 use monitor_symbols::signatures::call::{Signature, ValueType};
-use monitor_symbols::site::ProbeSite;
-use std::collections::HashMap;
-use std::sync::Arc;
+use monitor_symbols::{elf::ElfImage, error::SymbolError, site::ProbeSite};
+use std::{collections::HashMap, sync::Arc};
 
 /// Calls of one function in a second, beyond which its tap is switched off by the kernel.
 const MAX_CALL_RATE: u32 = 1_000_000;
 
-/// What the lists at a place are.
+/// What is attached to a site.
 struct AttachSpec<'t> {
     tap: &'t Arc<Tap>,
     owner: ProgramOwner,
     plan: CallPlan,
     timer: Option<TimerId>,
     /// At the entry, and at the return.
-    acts: [Vec<Insn>; 2],
+    insns: [Vec<Insn>; 2],
     set: ProcessSetId,
     viewer: Option<Credentials>,
     max_rate: u32,
 }
 
-/// Whose lists they are.
+/// The owner of programs.
 enum ProgramOwner {
     /// The tap's own.
     Tap,
-    /// Those of a rider, by its switch.
+    /// A tap program, by its switch.
     Program(u64, ProgramId),
 }
 
 impl Taps {
     pub(super) fn remove(&mut self, tap: &Arc<Tap>) {
-        for placed in self.taps.remove(tap).into_iter().flatten().map(|(_, placed)| placed) {
-            self.detach(placed);
+        for attached in self.taps.remove(tap).into_iter().flatten().map(|(_, attached)| attached) {
+            self.detach(attached);
         }
     }
 
-    pub(super) fn detach(&mut self, placed: AttachedSite) {
-        for list in placed.lists {
+    pub(super) fn detach(&mut self, attached: AttachedSite) {
+        for list in attached.programs {
             self.rules.remove(list);
             _ = self.meanings.remove(&list);
         }
-        if let Some(timer) = placed.timer {
+        if let Some(timer) = attached.timer {
             self.rules.free(RuleResource::Timer(timer));
         }
     }
 
-    /// Sets a tap wherever a process has the function. How many places are new.
-    pub(super) fn attach(&mut self, tap: &Arc<Tap>, pid: Pid) -> Result<usize, TapError> {
-        let mut n_new = 0;
+    /// Sets a tap wherever a process has the function.
+    pub(super) fn attach(&mut self, tap: &Arc<Tap>, pid: Pid) -> Result<(), TapError> {
         for site in self.resolve_sites(tap, pid)? {
-            let spot = (site.file.identity, site.offset);
-            if self.taps.get(tap).is_some_and(|places| places.contains_key(&spot)) {
+            let location = (site.file.identity, site.offset);
+            if self.taps.get(tap).is_some_and(|places| places.contains_key(&location)) {
                 continue;
             }
-            let placed = self.add(tap, site, pid)?;
+            let attached = self.add(tap, site, pid)?;
             if let Some(places) = self.taps.get_mut(tap) {
-                _ = places.insert(spot, placed);
-                n_new += 1;
+                _ = places.insert(location, attached);
             }
         }
-        Ok(n_new)
+        Ok(())
     }
 
     fn add(&mut self, tap: &Arc<Tap>, site: ProbeSite, pid: Pid) -> Result<AttachedSite, TapError> {
-        let manner = self.options.get(tap).copied().unwrap_or_default();
-        let (plan, timer) = self.plan(tap, &site, pid, manner)?;
-        let acts = [plan.entry.clone(), plan.exit.clone()];
-        let (whose, most) = (ProgramOwner::Tap, MAX_CALL_RATE);
-        let terms = AttachSpec { tap, owner: whose, plan, timer, acts, set: self.set, viewer: None, max_rate: most };
-        let placed = self.add_programs(site, terms)?;
-        placed.lists.iter().for_each(|list| self.rules.enable(*list));
-        Ok(placed)
+        let options = self.options.get(tap).copied().unwrap_or_default();
+        let (plan, timer) = self.plan(tap, &site, pid, options)?;
+        let insns = [plan.entry.clone(), plan.exit.clone()];
+        let (owner, set, max_rate) = (ProgramOwner::Tap, self.set, MAX_CALL_RATE);
+        let spec = AttachSpec { tap, owner, plan, timer, insns, set, viewer: None, max_rate };
+        let attached = self.add_programs(site, spec)?;
+        attached.programs.iter().for_each(|list| self.rules.enable(*list));
+        Ok(attached)
     }
 
-    /// The lists of a rider at a place.
+    /// The programs of a tap program at a site.
     pub(super) fn attach_program(
         &mut self,
         (tap, number): (&Arc<Tap>, u64),
-        rider: &TapProgram,
+        program: &TapProgram,
         site: ProbeSite,
         pid: Pid,
     ) -> Result<AttachedSite, TapError> {
-        let manner = TapOptions::default();
-        let (plan, timer) = self.plan(tap, &site, pid, manner)?;
-        let own = (rider.make_insns)(&plan).map_err(unsupported);
+        let options = TapOptions::default();
+        let (plan, timer) = self.plan(tap, &site, pid, options)?;
+        let own = (program.make_insns)(&plan).map_err(unsupported);
         let own = own.inspect_err(|_| self.free(timer))?;
-        let acts = match tap.edge {
+        let insns = match tap.edge {
             Edge::Start => [own, Vec::new()],
-            // What the entry keeps for the return, if that is told.
-            Edge::End if rider.reports => [plan.entry.clone(), own],
+            // What the entry keeps for the return, if that is reported.
+            Edge::End if program.reports => [plan.entry.clone(), own],
             Edge::End => [Vec::new(), own],
         };
-        let whose = ProgramOwner::Program(number, rider.switch);
-        let (set, eyes, most) = (rider.set, rider.viewer, rider.max_rate);
-        self.add_programs(site, AttachSpec { tap, owner: whose, plan, timer, acts, set, viewer: eyes, max_rate: most })
+        let owner = ProgramOwner::Program(number, program.switch);
+        let (set, viewer, max_rate) = (program.set, program.viewer, program.max_rate);
+        let spec = AttachSpec { tap, owner, plan, timer, insns, set, viewer, max_rate };
+        self.add_programs(site, spec)
     }
 
-    /// Sets lists at both ends of a function; or none, if one of them is refused.
-    fn add_programs(&mut self, site: ProbeSite, terms: AttachSpec<'_>) -> Result<AttachedSite, TapError> {
-        let plan = Arc::new(terms.plan);
+    /// Attaches programs at both ends of a function; or none, if one of them is refused.
+    fn add_programs(
+        &mut self,
+        site: ProbeSite,
+        spec: AttachSpec<'_>,
+    ) -> Result<AttachedSite, TapError> {
+        let plan = Arc::new(spec.plan);
         let place = rule::Site { path: site.file.attach_path(), offset: site.offset };
-        let mut placed = AttachedSite { _site: site, lists: Vec::new(), timer: terms.timer };
-        let (rider, switch) = match terms.owner {
+        let mut attached = AttachedSite { _site: site, programs: Vec::new(), timer: spec.timer };
+        let (program, switch) = match spec.owner {
             ProgramOwner::Tap => (None, None),
             ProgramOwner::Program(number, switch) => (Some(number), Some(switch)),
         };
         let places = [HookPoint::Entry(place.clone()), HookPoint::Return(place)];
-        for (acts, place) in terms.acts.into_iter().zip(places).filter(|it| !it.0.is_empty()) {
-            let list = RuleProgram::new(place, Some(terms.set), acts);
-            let list =
-                RuleProgram { limit: Some(terms.max_rate), switch, credentials: terms.viewer, ..list };
-            match self.rules.add(&list) {
-                Ok(id) => placed.lists.push(id),
+        for (insns, place) in spec.insns.into_iter().zip(places).filter(|it| !it.0.is_empty()) {
+            let (limit, credentials) = (Some(spec.max_rate), spec.viewer);
+            let list = RuleProgram::new(place, Some(spec.set), insns);
+            match self.rules.add(&RuleProgram { limit, switch, credentials, ..list }) {
+                Ok(id) => attached.programs.push(id),
                 Err(error) => {
-                    self.detach(placed);
+                    self.detach(attached);
                     return Err(error.into());
                 }
             }
         }
-        for list in &placed.lists {
-            _ = self.meanings.insert(*list, (Arc::clone(terms.tap), Arc::clone(&plan), rider));
+        for list in &attached.programs {
+            _ = self.meanings.insert(*list, (Arc::clone(spec.tap), Arc::clone(&plan), program));
         }
-        Ok(placed)
+        Ok(attached)
     }
 
     fn free(&mut self, timer: Option<TimerId>) {
@@ -149,22 +146,22 @@ impl Taps {
         tap: &Tap,
         site: &ProbeSite,
         pid: Pid,
-        manner: TapOptions,
+        options: TapOptions,
     ) -> Result<(CallPlan, Option<TimerId>), TapError> {
         let call = self.signature(site)?;
-        // Of a function that nobody has described, or that is not told, only that it was called.
+        // Of a function without a signature, or one that is silent, only the call is reported.
         let blank = unknown_signature();
-        let call = call.as_deref().filter(|_| !manner.is_silent).unwrap_or(&blank);
+        let call = call.as_deref().filter(|_| !options.is_silent).unwrap_or(&blank);
         if tap.edge == Edge::Start {
-            return Ok((CallPlan::start(call).with(tap.edge, manner), None));
+            return Ok((CallPlan::start(call).with(tap.edge, options), None));
         }
-        let timer = match CallPlan::needs_entry(call) || manner.histogram.is_some() {
+        let timer = match CallPlan::needs_entry(call) || options.histogram.is_some() {
             true => Some(self.rules.make_timer(TimerScope::Thread)?),
             false => None,
         };
-        // Without it the error number is told as no value.
+        // Without it the error number is absent.
         let errno = call.fails.and_then(|_| errno::offset(&self.proc, pid).ok().flatten());
-        Ok((CallPlan::end(call, ReturnInputs { timer, errno }).with(tap.edge, manner), timer))
+        Ok((CallPlan::end(call, ReturnInputs { timer, errno }).with(tap.edge, options), timer))
     }
 
     /// What is known of the function at a site.
@@ -176,19 +173,23 @@ impl Taps {
 }
 
 impl Taps {
-    /// Has a rider's lists where its function is, and do what it says now.
-    pub fn add_program_at_calls(&mut self, number: u64, rider: TapProgram) -> Result<(), TapError> {
-        let mut mounted = match self.programs.remove(&number) {
-            Some(mounted) => mounted,
+    /// Attaches a tap program to its function, or replaces what it does.
+    pub fn add_program_at_calls(
+        &mut self,
+        number: u64,
+        program: TapProgram,
+    ) -> Result<(), TapError> {
+        let mut attached_program = match self.programs.remove(&number) {
+            Some(attached_program) => attached_program,
             None => {
-                let (tap, places) = (Arc::new(rider.tap.clone()), HashMap::new());
-                AttachedProgram { program: rider.clone(), tap, sites: places }
+                let (tap, places) = (Arc::new(program.tap.clone()), HashMap::new());
+                AttachedProgram { program: program.clone(), tap, sites: places }
             }
         };
-        mounted.program = rider;
-        let done = self.replace_insns(&mounted);
-        let pids = mounted.program.pids.clone();
-        let _none = self.programs.insert(number, mounted);
+        attached_program.program = program;
+        let done = self.replace_insns(&attached_program);
+        let pids = attached_program.program.pids.clone();
+        let _none = self.programs.insert(number, attached_program);
         done?;
         for pid in pids {
             self.scan_for_program(number, pid)?;
@@ -196,21 +197,24 @@ impl Taps {
         Ok(())
     }
 
-    /// Takes its lists away.
+    /// Removes a tap program.
     pub fn remove_program(&mut self, number: u64) {
-        for placed in self.programs.remove(&number).into_iter().flat_map(|it| it.sites) {
-            self.detach(placed.1);
+        for attached in self.programs.remove(&number).into_iter().flat_map(|it| it.sites) {
+            self.detach(attached.1);
         }
     }
 
-    /// How often its lists have run.
+    /// How often its programs have run.
     pub fn program_runs(&self, number: u64) -> u64 {
         let places = self.programs.get(&number).into_iter().flat_map(|it| it.sites.values());
-        // The last list of a place is that of its edge.
-        places.filter_map(|it| it.lists.last()).map(|list| self.rules.run_counts(*list).runs).sum()
+        // The last program of a site is that of its edge.
+        places
+            .filter_map(|it| it.programs.last())
+            .map(|list| self.rules.run_counts(*list).runs)
+            .sum()
     }
 
-    /// Looks for the functions of riders in a process.
+    /// Looks for the functions of tap programs in a process.
     pub(super) fn scan_for_programs(&mut self, pid: Pid) {
         let meant = self.programs.iter().filter(|(_, it)| it.program.pids.contains(&pid));
         for number in meant.map(|(number, _)| *number).collect::<Vec<_>>() {
@@ -222,43 +226,45 @@ impl Taps {
 
     fn scan_for_program(&mut self, number: u64, pid: Pid) -> Result<(), TapError> {
         match self.attach_in_process(number, pid) {
-            Err(TapError::Symbol(SymbolError::NotFound { .. } | SymbolError::Gone { .. })) => Ok(()),
+            Err(TapError::Symbol(SymbolError::NotFound { .. } | SymbolError::Gone { .. })) => {
+                Ok(())
+            }
             done => done,
         }
     }
 
     fn attach_in_process(&mut self, number: u64, pid: Pid) -> Result<(), TapError> {
-        let Some(mounted) = self.programs.get(&number) else { return Ok(()) };
-        let (tap, rider) = (Arc::clone(&mounted.tap), mounted.program.clone());
+        let Some(attached_program) = self.programs.get(&number) else { return Ok(()) };
+        let (tap, program) = (Arc::clone(&attached_program.tap), attached_program.program.clone());
         for site in self.resolve_sites(&tap, pid)? {
-            let spot = (site.file.identity, site.offset);
-            let is_there = |it: &AttachedProgram| it.sites.contains_key(&spot);
+            let location = (site.file.identity, site.offset);
+            let is_there = |it: &AttachedProgram| it.sites.contains_key(&location);
             if self.programs.get(&number).is_some_and(is_there) {
                 continue;
             }
-            let placed = self.attach_program((&tap, number), &rider, site, pid)?;
-            if let Some(mounted) = self.programs.get_mut(&number) {
-                let _none = mounted.sites.insert(spot, placed);
+            let attached = self.attach_program((&tap, number), &program, site, pid)?;
+            if let Some(attached_program) = self.programs.get_mut(&number) {
+                let _none = attached_program.sites.insert(location, attached);
             }
         }
         Ok(())
     }
 
-    /// Has the lists that are there do what their rider says now.
-    fn replace_insns(&mut self, mounted: &AttachedProgram) -> Result<(), TapError> {
-        for placed in mounted.sites.values() {
-            let Some(list) = placed.lists.last() else { continue };
+    /// Replaces the instructions of the programs that are attached.
+    fn replace_insns(&mut self, attached_program: &AttachedProgram) -> Result<(), TapError> {
+        for attached in attached_program.sites.values() {
+            let Some(list) = attached.programs.last() else { continue };
             let Some(plan) = self.meanings.get(list).map(|(_, plan, _)| Arc::clone(plan)) else {
                 continue;
             };
-            let acts = (mounted.program.make_insns)(&plan).map_err(unsupported)?;
-            self.rules.replace(*list, &acts)?;
+            let insns = (attached_program.program.make_insns)(&plan).map_err(unsupported)?;
+            self.rules.replace(*list, &insns)?;
         }
         Ok(())
     }
 }
 
-/// What cannot be made of a call.
+/// The program cannot be made for this call.
 fn unsupported(why: String) -> TapError {
     let (what, fix) = ("a request in the kernel".into(), "it is done in user space".into());
     TapError::Kernel(monitor_backend::Error::Unsupported { what, why, fix })

@@ -1,6 +1,7 @@
-//! What a record of a call means.
+//! Decodes the record of a call.
 //!
-//! In: a plan and the record that its acts made. Out: the values in their order, each there or not.
+//! In: a plan and the record that its instructions made. Out: the values in their order, each
+//! present or absent.
 
 use super::plan::{CallPlan, ValueSlot};
 use monitor_backend::rule::insn::MISSING;
@@ -21,19 +22,20 @@ impl CallValue {
     const NOTHING: Self = Self { raw: None, text: None };
 
     /// For people.
-    pub fn to_text(&self, told: &TracedValue) -> String {
-        self.raw.map_or_else(|| "?".to_owned(), |raw| told.shown(raw, self.text.as_deref()))
+    pub fn to_text(&self, traced: &TracedValue) -> String {
+        self.raw.map_or_else(|| "?".to_owned(), |raw| traced.shown(raw, self.text.as_deref()))
     }
 }
 
-/// The values that a plan tells.
+/// The values of a record, in the order of the plan.
 pub fn values(plan: &CallPlan, record: &Record) -> Vec<CallValue> {
-    let mut all: Vec<CallValue> = plan.slots.iter().map(|slot| value(plan, *slot, record)).collect();
+    let mut all: Vec<CallValue> =
+        plan.slots.iter().map(|slot| value(plan, *slot, record)).collect();
     let result = plan.values.iter().position(|it| it.source == ValueSource::Result);
     let result = result.and_then(|at| all[at].raw);
     // A buffer was read as a text, which may go on behind its end, and ends at its first zero.
-    for (at, told) in plan.values.iter().enumerate() {
-        let Some(length) = &told.length else { continue };
+    for (at, traced) in plan.values.iter().enumerate() {
+        let Some(length) = &traced.length else { continue };
         let length = length_of(plan, length, &all);
         let text = all[at].text.take();
         all[at].text = text.zip(length).map(|(mut text, length)| {
@@ -41,17 +43,17 @@ pub fn values(plan: &CallPlan, record: &Record) -> Vec<CallValue> {
             text
         });
     }
-    for (heard, told) in all.iter_mut().zip(&plan.values) {
-        heard.raw = heard.raw.map(|raw| raw.wrapping_sub(told.subtract.into()));
+    for (decoded, traced) in all.iter_mut().zip(&plan.values) {
+        decoded.raw = decoded.raw.map(|raw| raw.wrapping_sub(traced.subtract.into()));
         // Of a call that succeeded it is that of another call.
-        if told.source == ValueSource::Errno && result.map(u64::cast_signed) != plan.fails {
-            heard.raw = heard.raw.map(|_| 0);
+        if traced.source == ValueSource::Errno && result.map(u64::cast_signed) != plan.fails {
+            decoded.raw = decoded.raw.map(|_| 0);
         }
     }
     all
 }
 
-/// How long a buffer is, if that is told too.
+/// The length of a buffer, if that is recorded too.
 fn length_of(plan: &CallPlan, length: &BufferLength, all: &[CallValue]) -> Option<usize> {
     let from = match *length {
         BufferLength::Parameter(index, None) => ValueSource::Argument(index),
@@ -70,7 +72,7 @@ fn value(plan: &CallPlan, slot: ValueSlot, record: &Record) -> CallValue {
         ValueSlot::Absent => CallValue::NOTHING,
         ValueSlot::Value(at) => CallValue { raw: raw(at), text: None },
         ValueSlot::Text(at) => {
-            // Texts stand in the order of their values.
+            // Texts are in the order of their values.
             let before = plan.texts & ((1 << at) - 1);
             let place = usize::try_from(before.count_ones()).unwrap_or(usize::MAX);
             CallValue { raw: raw(at), text: record.texts.get(place).cloned().flatten() }

@@ -6,12 +6,10 @@
 //! none.
 
 use monitor_model::id::Pid;
-use monitor_symbols::error::SymbolError;
-use monitor_symbols::function::Function;
-use monitor_symbols::instruction::Load;
-use monitor_symbols::mapped_files;
-use monitor_symbols::mapped_files::MappedFile;
-use monitor_symbols::memory::ProcessMemory;
+use monitor_symbols::mapped_files::{self, MappedFile};
+use monitor_symbols::{
+    error::SymbolError, function::Function, instruction::Load, memory::ProcessMemory,
+};
 use std::path::Path;
 
 /// The function that gives its address.

@@ -1,23 +1,19 @@
-//! Processes that begin another program: held until the taps are in it.
+//! Processes that execute another program: held until the taps are in it.
 //!
-//! In: what the kernel tells of an exec. Out: the process goes on. It is stopped twice, each time
-//! before its next instruction: as the program is executed, when its libraries are not there yet,
-//! and at the program's entry, when they are. Then its functions can be found, and nothing of it
-//! was missed. Each time it is let go as soon as the record of it is read.
+//! In: the record of an exec. Out: the process resumes. It is stopped twice, each time before its
+//! next instruction: as the program is executed, when its libraries are not mapped yet, and at the
+//! program's entry, when they are. Then its functions can be found, and no call was missed. Each
+//! time it resumes as soon as its record is read.
 
 use super::{ExecHold, TapError, Taps};
 use monitor_backend as backend;
-use monitor_backend::rule;
 use monitor_backend::rule::insn::{Insn, RecordOptions, SignalTarget};
 use monitor_backend::rule::rule_record::RuleRecord as Record;
-use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram};
+use monitor_backend::rule::{self, HookPoint, ProgramId, RuleProgram};
 use monitor_model::id::Pid;
-use monitor_symbols::elf::ElfImage;
-use monitor_symbols::error::SymbolError;
-use monitor_symbols::object_file::ObjectFile;
+use monitor_symbols::{elf::ElfImage, error::SymbolError, object_file::ObjectFile};
 use rustix::process::{Signal, kill_process};
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// Number of SIGSTOP, which no process can ignore.
 const STOP: u32 = 19;
@@ -41,11 +37,11 @@ impl Taps {
         self.rules.include(self.set, pid)
     }
 
-    /// Whether a record is about a newcomer, who then goes on.
+    /// Whether a record is about an exec that is held; the process then resumes.
     pub(super) fn handle_exec(&mut self, record: &Record) -> bool {
-        let Some(newcomers) = &self.exec_hold else { return false };
-        let at_entry = newcomers.entries.values().any(|(_, list)| *list == record.program);
-        if record.program == newcomers.exec {
+        let Some(exec_hold) = &self.exec_hold else { return false };
+        let at_entry = exec_hold.entries.values().any(|(_, list)| *list == record.program);
+        if record.program == exec_hold.exec {
             if let Err(error) = self.stop_at_entry(record.process.pid) {
                 tracing::warn!(
                     "what process {} begins is not seen whole: {error}",
@@ -69,31 +65,31 @@ impl Taps {
         let image = ElfImage::read(Arc::clone(&file))?;
         let missing = || SymbolError::Unsupported { path: name, why: "its entry is no code" };
         let offset = image.code_offset(image.entry).ok_or_else(missing)?;
-        let spot = (file.identity, offset);
-        if self.exec_hold.as_ref().is_some_and(|it| it.entries.contains_key(&spot)) {
+        let location = (file.identity, offset);
+        if self.exec_hold.as_ref().is_some_and(|it| it.entries.contains_key(&location)) {
             return Ok(());
         }
         let site = rule::Site { path: file.attach_path(), offset };
         let list = self.add_program(HookPoint::Entry(site), HOLD.to_vec())?;
-        if let Some(newcomers) = &mut self.exec_hold {
-            _ = newcomers.entries.insert(spot, (file, list));
+        if let Some(exec_hold) = &mut self.exec_hold {
+            _ = exec_hold.entries.insert(location, (file, list));
         }
         Ok(())
     }
 
-    /// A list for the processes that matter, which runs from now on.
+    /// Adds an enabled program for the watched processes.
     pub fn add_program(
         &mut self,
         place: HookPoint,
-        acts: Vec<Insn>,
+        insns: Vec<Insn>,
     ) -> Result<ProgramId, backend::Error> {
-        let id = self.rules.add(&RuleProgram::new(place, Some(self.set), acts))?;
+        let id = self.rules.add(&RuleProgram::new(place, Some(self.set), insns))?;
         self.rules.enable(id);
         Ok(id)
     }
 }
 
-/// Lets a process go on; who has ended cannot.
+/// Resumes a process; one that has ended cannot be.
 fn resume(pid: Pid) {
     let pid = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw);
     _ = pid.map(|pid| kill_process(pid, Signal::CONT));

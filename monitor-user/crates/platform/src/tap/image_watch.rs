@@ -1,9 +1,8 @@
-//! Programs that a process begins, and libraries that it loads later: it is looked at again.
+//! Programs that a process executes and libraries that it loads later: it is scanned again.
 //!
-//! In: what the kernel tells of an exec, and of the function that dynamic linkers call for
-//! debuggers before and after they load something (`r_brk` of `struct r_debug`, link.h). Out: the
-//! taps are set in what is new. Nobody is held for it: calls until then are not seen. See
-//! `newcomer` for that.
+//! In: records of an exec, and of the function that dynamic linkers call for debuggers before and
+//! after they load something (`r_brk` of `struct r_debug`, link.h). Out: the taps are set in what
+//! is new. The process is not held: calls until then are not seen. See `exec_hold` for that.
 
 use super::{Edge, Taps};
 use monitor_backend::rule::HookPoint;
@@ -12,12 +11,12 @@ use monitor_backend::rule::rule_record::RuleRecord as Record;
 use monitor_event::tap::Tap;
 use std::sync::Arc;
 
-/// What it is called in the linkers of glibc and musl, and of Android. Written in a way that
-/// nobody asks for, so that it is never somebody's own tap.
+/// Its name in the linkers of glibc and musl, and of Android. Both in one name that no client
+/// writes, so that it is never a tap of a client.
 const LINKER_HOOK: &str = "_dl_debug_state|rtld_db_dlactivity";
 
 impl Taps {
-    /// While there are taps, loads are looked out for.
+    /// Watches for new images while there are taps.
     pub(super) fn watch_images(&mut self) {
         let own = Arc::new(Tap { name: LINKER_HOOK.to_owned(), edge: Edge::Start });
         if self.taps.keys().all(|tap| *tap == own) {
@@ -32,14 +31,15 @@ impl Taps {
             let urgent = RecordOptions { urgent: true, ..RecordOptions::default() };
             match self.add_program(HookPoint::Exec, vec![Insn::Record(urgent)]) {
                 Ok(list) => self.exec_watch = Some(list),
-                Err(error) => tracing::warn!(%error, "programs that are begun are not looked at"),
+                Err(error) => tracing::warn!(%error, "processes are not scanned after exec"),
             }
         }
     }
 
-    /// Whether a record tells that something new is in a process.
-    pub(super) fn is_load(&self, record: &Record) -> bool {
-        let of_linker = self.meanings.get(&record.program).is_some_and(|(tap, ..)| tap.name == LINKER_HOOK);
+    /// Whether a record means that a process has a new image.
+    pub(super) fn is_image_change(&self, record: &Record) -> bool {
+        let of_linker =
+            self.meanings.get(&record.program).is_some_and(|(tap, ..)| tap.name == LINKER_HOOK);
         of_linker || self.exec_watch == Some(record.program)
     }
 }

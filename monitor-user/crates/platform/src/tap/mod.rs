@@ -1,44 +1,38 @@
-//! Calls of library functions as they happen: where their lists are, and what these tell.
+//! Calls of library functions as they happen: where their programs are and what their records
+//! mean.
 //!
 //! ```text
-//!  a name, processes -> find -> sites -> plan -> lists of the kernel
-//!                       records of these lists -> heard: who called what, with which values
+//!  a name, processes -> resolve -> sites -> plan -> rule programs
+//!                       records of these programs -> decode: process, function and values
 //! ```
 //!
-//! In: names of functions and the processes that matter. Out: calls. A tap is set in every file in
+//! In: names of functions and the processes to watch. Out: calls. A tap is set in every file in
 //! which one of the processes has the function; processes that execute something else, or load a
-//! library, are looked at again.
+//! library, are scanned again.
 
-mod errno;
-pub mod decode;
-mod image_watch;
-mod options;
-pub mod exec_hold;
 mod attach;
+pub mod decode;
+mod errno;
+pub mod exec_hold;
+mod image_watch;
 pub mod plan;
 pub mod tap_program;
 
 use decode::CallValue;
-pub use options::TapOptions;
 use monitor_backend as backend;
 use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId, ProcessSetId};
-use monitor_backend::rule::rule_record;
-use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, RunCounts};
+use monitor_backend::rule::rule_record::{self, RecordReason, RuleRecord as Record, RunCounts};
 use monitor_backend::rule::{Children, ProgramId, RecordReader, Rules};
-use monitor_event::tap::Edge;
-use monitor_event::tap::Tap;
-use monitor_model::credentials::Credentials;
-use monitor_model::histogram::Histogram;
+use monitor_event::tap::{Edge, Tap};
 use monitor_model::id::{Ns, Pid};
-use monitor_symbols::elf::ElfImage;
-use monitor_symbols::error::SymbolError;
-use monitor_symbols::function_spec::FunctionSpec;
-use monitor_symbols::resolve;
-use monitor_symbols::signatures::Signatures;
-use monitor_symbols::site;
-use monitor_symbols::site::ProbeSite;
-use monitor_symbols::object_file::ObjectFile;
+use monitor_model::{credentials::Credentials, histogram::Histogram};
+use monitor_symbols::site::{self, ProbeSite};
+use monitor_symbols::{
+    elf::ElfImage, error::SymbolError, function_spec::FunctionSpec, object_file::ObjectFile,
+    resolve, signatures::Signatures,
+};
 use plan::CallPlan;
+pub use plan::TapOptions;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,7 +44,7 @@ pub enum TapError {
     /// There is no such function, or no safe place.
     #[error(transparent)]
     Symbol(#[from] SymbolError),
-    /// The kernel runs no such list.
+    /// The kernel does not run the program.
     #[error(transparent)]
     Kernel(#[from] backend::Error),
 }
@@ -60,13 +54,13 @@ pub enum TapError {
 pub struct CallRecord {
     /// By which tap it was seen.
     pub tap: Arc<Tap>,
-    /// For which rider, if not for the tap itself.
+    /// The tap program, if it is not the tap itself.
     pub program: Option<u64>,
     /// The process.
     pub pid: Pid,
     /// When that began.
     pub start: Ns,
-    /// Who may look into that, besides root.
+    /// The viewers of that process, besides root.
     pub viewer: Option<Credentials>,
     /// Its thread.
     pub tid: Pid,
@@ -76,7 +70,7 @@ pub struct CallRecord {
     pub pc: u64,
     /// The stack pointer there.
     pub sp: u64,
-    /// Who waits there for user space.
+    /// What is stopped there until user space resumes it.
     pub stopped: rule_record::StopScope,
     /// What the values are.
     pub plan: Arc<CallPlan>,
@@ -89,20 +83,20 @@ pub struct CallRecord {
 pub enum TapEvent {
     /// A call.
     Call(CallRecord),
-    /// A function is called too often: its tap was switched off, or this rider.
+    /// A function is called too often: its tap, or this tap program, was switched off.
     Storm(Arc<Tap>, Option<u64>),
-    /// What another list told, which somebody has put beside the taps.
+    /// A record of a program that was added beside the taps.
     Other(Record),
 }
 
 impl TapEvent {
-    fn from_record((tap, plan, rider): &ProgramMeaning, record: &Record) -> Self {
+    fn from_record((tap, plan, program): &ProgramMeaning, record: &Record) -> Self {
         if record.reason == RecordReason::Storm {
-            return Self::Storm(Arc::clone(tap), *rider);
+            return Self::Storm(Arc::clone(tap), *program);
         }
         Self::Call(CallRecord {
             tap: Arc::clone(tap),
-            program: *rider,
+            program: *program,
             pid: record.process.pid,
             start: record.process.start,
             viewer: record.credentials,
@@ -117,10 +111,10 @@ impl TapEvent {
     }
 }
 
-/// What a list tells of, and whose it is, if not the tap's.
+/// The tap and plan of a program, and the tap program, if it is not the tap itself.
 type ProgramMeaning = (Arc<Tap>, Arc<CallPlan>, Option<u64>);
 
-/// The lists that hold newcomers.
+/// The programs that hold processes at exec.
 struct ExecHold {
     exec: ProgramId,
     /// By file and offset; the file is held open.
@@ -140,7 +134,7 @@ pub struct Taps {
     meanings: HashMap<ProgramId, ProgramMeaning>,
     programs: BTreeMap<u64, AttachedProgram>,
     exec_hold: Option<ExecHold>,
-    /// Tells that a process has begun a program; while taps are set.
+    /// Reports that a process has executed a program; while taps are set.
     exec_watch: Option<ProgramId>,
 }
 
@@ -149,35 +143,32 @@ impl Taps {
     pub fn new(
         proc: &Path,
         mut rules: Box<dyn Rules>,
-        descriptions: Arc<Signatures>,
+        signatures: Arc<Signatures>,
     ) -> Result<Self, backend::Error> {
         let set = rules.make_set(Children::Included)?;
         let reader = rules.take_reader();
-        let (proc, followed) = (proc.to_owned(), BTreeSet::new());
-        let (taps, manners, lists) = (BTreeMap::new(), BTreeMap::new(), HashMap::new());
-        let (riders, newcomers) = (BTreeMap::new(), None);
         Ok(Self {
-            proc,
+            proc: proc.to_owned(),
             rules,
             reader,
-            signatures: descriptions,
+            signatures,
             set,
-            watched: followed,
-            taps,
-            options: manners,
-            meanings: lists,
-            programs: riders,
-            exec_hold: newcomers,
+            watched: BTreeSet::new(),
+            taps: BTreeMap::new(),
+            options: BTreeMap::new(),
+            meanings: HashMap::new(),
+            programs: BTreeMap::new(),
+            exec_hold: None,
             exec_watch: None,
         })
     }
 
-    /// The rules that the taps are among: what others add to them is told as [`News::Other`].
+    /// The rules that the taps are among: records of others come as [`TapEvent::Other`].
     pub fn rules(&mut self) -> &mut dyn Rules {
         &mut *self.rules
     }
 
-    /// Becomes readable when something was told.
+    /// Becomes readable when there are records.
     pub fn wake_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.reader.as_ref().and_then(|reader| reader.wake_fd())
     }
@@ -193,8 +184,8 @@ impl Taps {
         !self.taps.is_empty() || !self.programs.is_empty()
     }
 
-    /// From now on these processes matter, and their children, and no others. Taps are set where
-    /// those who are new have the functions.
+    /// Watches exactly these processes, and their children. Taps are set where new processes have
+    /// the functions.
     pub fn watch_processes(&mut self, processes: &BTreeSet<Pid>) {
         for gone in self.watched.difference(processes) {
             self.rules.exclude(self.set, *gone);
@@ -202,7 +193,7 @@ impl Taps {
         let new: Vec<Pid> = processes.difference(&self.watched).copied().collect();
         self.watched.clone_from(processes);
         for pid in new {
-            // Who has ended is not put, and has nothing to be found in.
+            // A process that has ended is not included, and has no functions.
             if let Err(error) = self.rules.include(self.set, pid) {
                 tracing::warn!("calls of process {} are not seen: {error}", pid.0);
             }
@@ -215,7 +206,8 @@ impl Taps {
         for tap in Vec::from_iter(self.taps.keys().cloned()) {
             match self.attach(&tap, pid) {
                 Ok(_)
-                | Err(TapError::Symbol(SymbolError::NotFound { .. } | SymbolError::Gone { .. })) => {}
+                | Err(TapError::Symbol(SymbolError::NotFound { .. } | SymbolError::Gone { .. })) => {
+                }
                 Err(TapError::Symbol(SymbolError::NotLoaded { .. })) => {}
                 Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
             }
@@ -247,9 +239,9 @@ impl Taps {
         }
     }
 
-    /// Sets one tap more, that does more than telling.
-    pub fn add_tap(&mut self, tap: Tap, manner: TapOptions) {
-        _ = self.options.insert(tap.clone(), manner);
+    /// Adds one tap with options.
+    pub fn add_tap(&mut self, tap: Tap, options: TapOptions) {
+        _ = self.options.insert(tap.clone(), options);
         _ = self.taps.entry(Arc::new(tap)).or_default();
         self.watch_images();
         for pid in self.watched.clone() {
@@ -279,40 +271,40 @@ impl Taps {
 
     /// What became of the calls that a tap saw; nothing, as long as it is nowhere.
     pub fn tap_counts(&self, tap: &Tap) -> Option<RunCounts> {
-        let places = self.taps.get(tap)?.values();
-        // The last list of a place is that of its edge.
-        let lists = places.filter_map(|it| it.lists.last());
-        let mut all = lists.map(|list| self.rules.run_counts(*list)).peekable();
+        let sites = self.taps.get(tap)?.values();
+        // The last program of a site is that of its edge.
+        let meanings = sites.filter_map(|it| it.programs.last());
+        let mut all = meanings.map(|list| self.rules.run_counts(*list)).peekable();
         let _anywhere = all.peek()?;
         Some(rule_record::sum_counts(all))
     }
 
-    /// What became of the runs of another list.
+    /// The counts of another program.
     pub fn program_tally(&self, list: ProgramId) -> RunCounts {
         self.rules.run_counts(list)
     }
 
-    /// What was told since, at most so much.
+    /// Reads at most this number of records.
     pub fn read_events(&mut self, most: usize) -> Vec<TapEvent> {
         let Some(reader) = &mut self.reader else { return Vec::new() };
         let mut records = Vec::new();
         _ = reader.read(most, &mut |record| records.push(record));
-        let mut news = Vec::with_capacity(records.len());
+        let mut events = Vec::with_capacity(records.len());
         let mut changed = BTreeSet::new();
         for record in records {
-            if self.is_load(&record) {
+            if self.is_image_change(&record) {
                 _ = changed.insert(record.process.pid);
             } else if let Some(meaning) = self.meanings.get(&record.program) {
-                news.push(TapEvent::from_record(meaning, &record));
+                events.push(TapEvent::from_record(meaning, &record));
             } else if !self.handle_exec(&record) {
-                news.push(TapEvent::Other(record));
+                events.push(TapEvent::Other(record));
             }
         }
         changed.into_iter().for_each(|pid| self.scan_process(pid));
-        news
+        events
     }
 
-    /// Records that were lost since the beginning, because nobody read as fast as they came.
+    /// Records that were lost since the beginning, because they came faster than they were read.
     pub fn n_lost(&self) -> u64 {
         self.meanings.keys().map(|list| self.rules.run_counts(*list).lost_records).sum()
     }

@@ -1,14 +1,15 @@
-//! What the kernel has to fetch so that a call can be told, and where in its record that is.
+//! What the kernel has to fetch of a call, and where in its record the values are.
 //!
-//! In: a call and an edge of it. Out: acts for its entry and its return, and a slot for each value.
-//! Pure: no probe is set, and no number of a list or a timer is taken. A list has sixteen acts on
-//! eight values and two texts, and an entry hands three values on to its return; what finds no
-//! place is told as no value, and the order stays.
+//! In: a signature and an edge of the call. Out: instructions for its entry and its return, and a
+//! slot for each value. Pure: no probe is set, and no program or timer is made. A program has
+//! sixteen instructions on eight registers and two texts, and an entry keeps three values for its
+//! return; a value that finds no place is absent, and the order stays.
 
-use monitor_backend::rule::insn;
 use monitor_backend::rule::insn::{
-    Builtin, Insn, MAX_INSNS, MAX_TEXTS, RecordOptions, Reg, TimerId,
+    self, Builtin, Insn, LatencyHistogramId, MAX_INSNS, MAX_TEXTS, RecordOptions, Reg,
+    SignalTarget, TimerId,
 };
+use monitor_event::tap::Edge;
 use monitor_symbols::signatures::call::{ArgLocation, DerefPath, Signature, ValueType, Width};
 use monitor_symbols::signatures::traced_values::{TracedValue, ValueSource};
 
@@ -27,11 +28,11 @@ const STACK: Reg = Reg(7);
 /// What the kernel does, and what its record means.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallPlan {
-    /// Acts at the entry; none, if there is nothing to do there.
+    /// Instructions at the entry; none, if there is nothing to do there.
     pub entry: Vec<Insn>,
-    /// Acts at the return.
+    /// Instructions at the return.
     pub exit: Vec<Insn>,
-    /// What is told.
+    /// The values of the call.
     pub values: Vec<TracedValue>,
     /// Where each of these is.
     pub slots: Vec<ValueSlot>,
@@ -64,10 +65,10 @@ pub struct ReturnInputs {
 impl CallPlan {
     /// For the beginning of a call.
     pub fn start(call: &Signature) -> Self {
-        let mut told = call.inputs();
-        told.truncate(insn::MAX_REGS);
+        let mut values = call.inputs();
+        values.truncate(insn::MAX_REGS);
         loop {
-            let plan = Self::start_with(call, &told);
+            let plan = Self::start_with(call, &values);
             if plan.entry.len() <= MAX_INSNS {
                 // What does not fit keeps its place in the order.
                 let all = call.inputs();
@@ -75,21 +76,21 @@ impl CallPlan {
                 slots.resize(all.len(), ValueSlot::Absent);
                 return Self { values: all, slots, ..plan };
             }
-            _ = told.pop();
+            _ = values.pop();
         }
     }
 
-    fn start_with(call: &Signature, told: &[TracedValue]) -> Self {
-        let seats = call.arg_locations();
+    fn start_with(call: &Signature, values: &[TracedValue]) -> Self {
+        let locations = call.arg_locations();
         let mut plan = Self::default();
         let is_on_stack =
-            |it: &TracedValue| matches!(arg_location(it, &seats), Some(ArgLocation::Stack(_)));
-        if told.iter().any(is_on_stack) {
+            |it: &TracedValue| matches!(arg_location(it, &locations), Some(ArgLocation::Stack(_)));
+        if values.iter().any(is_on_stack) {
             plan.entry.push(Insn::Builtin(STACK, Builtin::Sp));
         }
         let mut recorded = RecordOptions { urgent: true, ..RecordOptions::default() };
-        for (at, it) in (0..).zip(told) {
-            let slot = plan.fetch(it, at, &seats);
+        for (at, it) in (0..).zip(values) {
+            let slot = plan.fetch(it, at, &locations);
             plan.slots.push(texts(it, slot, &mut recorded));
         }
         plan.texts = recorded.texts;
@@ -98,21 +99,19 @@ impl CallPlan {
     }
 
     /// Fetches an input into a place.
-    fn fetch(&mut self, it: &TracedValue, at: u8, seats: &[ArgLocation]) -> ValueSlot {
+    fn fetch(&mut self, it: &TracedValue, at: u8, locations: &[ArgLocation]) -> ValueSlot {
         let to = Reg(at);
-        let (width, reach) = match it.source {
-            ValueSource::Pointee(_, reach) => (insn::Width::U64, Some(reach)),
+        let (width, path) = match it.source {
+            ValueSource::Pointee(_, path) => (insn::Width::U64, Some(path)),
             _ => (width(&it.kind), None),
         };
-        match arg_location(it, seats) {
-            Some(ArgLocation::Register(n)) => self.entry.push(Insn::Argument(to, n, width)),
-            Some(ArgLocation::Stack(above)) => {
-                self.entry.push(Insn::Peek(to, STACK, above.into(), width));
-            }
-            Some(ArgLocation::OutOfReach) | None => return ValueSlot::Absent,
-        }
-        if let Some(reach) = reach {
-            self.entry.extend(peeks(to, to, reach, &it.kind));
+        let location = arg_location(it, locations);
+        let Some(insn) = location.and_then(|location| read_argument(to, location, width)) else {
+            return ValueSlot::Absent;
+        };
+        self.entry.push(insn);
+        if let Some(path) = path {
+            self.entry.extend(peeks(to, to, path, &it.kind));
         }
         ValueSlot::Value(at)
     }
@@ -138,10 +137,10 @@ impl CallPlan {
                 ValueSource::Argument(index) => {
                     kept_reg(&kept, index).map_or(ValueSlot::Absent, ValueSlot::Value)
                 }
-                ValueSource::Pointee(index, reach) => {
+                ValueSource::Pointee(index, path) => {
                     let own = kept_reg(&kept, index);
                     let to = own.filter(|_| is_last(index)).or_else(|| spare.pop());
-                    plan.pointee(own, to, reach, &it.kind)
+                    plan.pointee(own, to, path, &it.kind)
                 }
             };
             plan.slots.push(texts(it, slot, &mut recorded));
@@ -156,21 +155,13 @@ impl CallPlan {
     }
 
     fn keep(&mut self, call: &Signature, kept: &[usize]) {
-        let seats = call.arg_locations();
-        let is_on_stack = |it: &usize| matches!(seats[*it], ArgLocation::Stack(_));
+        let locations = call.arg_locations();
+        let is_on_stack = |it: &usize| matches!(locations[*it], ArgLocation::Stack(_));
         if kept.iter().any(is_on_stack) {
             self.entry.push(Insn::Builtin(STACK, Builtin::Sp));
         }
         for (to, index) in (0..).map(Reg).zip(kept) {
-            match seats[*index] {
-                ArgLocation::Register(n) => {
-                    self.entry.push(Insn::Argument(to, n, insn::Width::U64));
-                }
-                ArgLocation::Stack(above) => {
-                    self.entry.push(Insn::Peek(to, STACK, above.into(), insn::Width::U64));
-                }
-                ArgLocation::OutOfReach => {}
-            }
+            self.entry.extend(read_argument(to, locations[*index], insn::Width::U64));
         }
     }
 
@@ -194,28 +185,28 @@ impl CallPlan {
         &mut self,
         own: Option<u8>,
         to: Option<u8>,
-        reach: DerefPath,
+        path: DerefPath,
         kind: &ValueType,
     ) -> ValueSlot {
         let (Some(own), Some(to)) = (own, to) else { return ValueSlot::Absent };
-        // One act is left for the record.
-        if self.exit.len() + reach.steps().count() >= MAX_INSNS {
+        // One instruction is left for the record.
+        if self.exit.len() + path.steps().count() >= MAX_INSNS {
             return ValueSlot::Absent;
         }
-        self.exit.extend(peeks(Reg(to), Reg(own), reach, kind));
+        self.exit.extend(peeks(Reg(to), Reg(own), path, kind));
         ValueSlot::Value(to)
     }
 }
 
 /// Goes the way to a value; on it are whole addresses.
-fn peeks(to: Reg, from: Reg, reach: DerefPath, kind: &ValueType) -> Vec<Insn> {
-    let last = reach.steps().count() - 1;
+fn peeks(to: Reg, from: Reg, path: DerefPath, kind: &ValueType) -> Vec<Insn> {
+    let last = path.steps().count() - 1;
     let step = |(at, offset): (usize, u32)| {
         let from = if at == 0 { from } else { to };
         let width = if at == last { width(kind) } else { insn::Width::U64 };
         Insn::Peek(to, from, offset.into(), width)
     };
-    reach.steps().enumerate().map(step).collect()
+    path.steps().enumerate().map(step).collect()
 }
 
 /// Where a kept argument is at the return.
@@ -225,9 +216,9 @@ fn kept_reg(kept: &[usize], index: usize) -> Option<u8> {
 }
 
 /// The arguments to keep, by their place. Texts and what they point to come before mere addresses.
-fn kept(told: &[TracedValue]) -> Vec<usize> {
+fn kept(values: &[TracedValue]) -> Vec<usize> {
     let mut wanted: Vec<(bool, usize)> = Vec::new();
-    for it in told {
+    for it in values {
         let Some(index) = parameter(it) else { continue };
         let is_address =
             matches!(it.source, ValueSource::Argument(_)) && it.kind != ValueType::Text;
@@ -248,8 +239,17 @@ const fn parameter(it: &TracedValue) -> Option<usize> {
     }
 }
 
-fn arg_location(it: &TracedValue, seats: &[ArgLocation]) -> Option<ArgLocation> {
-    parameter(it).map(|index| seats[index])
+fn arg_location(it: &TracedValue, locations: &[ArgLocation]) -> Option<ArgLocation> {
+    parameter(it).map(|index| locations[index])
+}
+
+/// The instruction that reads an argument at the entry, unless it is out of reach.
+fn read_argument(to: Reg, location: ArgLocation, width: insn::Width) -> Option<Insn> {
+    match location {
+        ArgLocation::Register(n) => Some(Insn::Argument(to, n, width)),
+        ArgLocation::Stack(above) => Some(Insn::Peek(to, STACK, above.into(), width)),
+        ArgLocation::OutOfReach => None,
+    }
 }
 
 /// The slot of a value; of a text, as long as there is room for one more.
@@ -278,5 +278,39 @@ const fn width(kind: &ValueType) -> insn::Width {
         },
         ValueType::Float(4) => insn::Width::U32,
         _ => insn::Width::U64,
+    }
+}
+
+/// What a tap does besides reporting each call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TapOptions {
+    /// Counts how long calls take; for their ends.
+    pub histogram: Option<LatencyHistogramId>,
+    /// A signal to the process, at once.
+    pub signal: Option<u32>,
+    /// Calls are counted and not reported.
+    pub is_silent: bool,
+}
+
+impl CallPlan {
+    /// The same plan with the options applied.
+    pub(super) fn with(mut self, edge: Edge, options: TapOptions) -> Self {
+        let acts = match edge {
+            Edge::Start => &mut self.entry,
+            Edge::End => &mut self.exit,
+        };
+        if options.is_silent {
+            acts.retain(|act| !matches!(act, Insn::Record(_)));
+        }
+        if let (Some(histogram), Edge::End) = (options.histogram, edge) {
+            // After the instruction that gives the time, as its first value.
+            acts.insert(1, Insn::LatencyHistogram(histogram, Reg(0)));
+        }
+        acts.extend(options.signal.map(|number| Insn::Signal(number, SignalTarget::Process)));
+        // A program that neither reports nor counts still runs, and its runs are counted.
+        if acts.is_empty() {
+            acts.push(Insn::Constant(Reg(0), 0));
+        }
+        self
     }
 }

@@ -1,28 +1,27 @@
-//! Lists of others at the places of taps: they do more at a call than tell of it.
+//! Programs of rules at the sites of taps: they do more at a call than report it. Data only.
 //!
-//! In: a function, a set, and what makes acts of the plan of a call. Out: a list at every place of
-//! the function, all by one switch, also where the function is found later. What they tell comes
-//! as the calls of taps do, with the number of the rider.
+//! A tap program is a function, a process set, and what makes instructions of the plan of a call.
+//! It is attached at every site of the function, with one switch, also where the function is found
+//! later. Its records come as those of taps do, with its number.
 
 use super::plan::CallPlan;
 use monitor_backend::rule::ProgramId;
 use monitor_backend::rule::insn::{Insn, ProcessSetId, TimerId};
 use monitor_event::tap::Tap;
-use monitor_model::credentials::Credentials;
-use monitor_model::id::Pid;
+use monitor_model::{credentials::Credentials, id::Pid};
 use monitor_symbols::site::ProbeSite;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Makes the acts of a list, of what is known of the call.
+/// Makes the instructions of a program from the plan of the call.
 pub type MakeInsns = Arc<dyn Fn(&CallPlan) -> Result<Vec<Insn>, String> + Send + Sync>;
 
-/// Somebody's lists.
+/// The programs of one rule at calls.
 #[derive(Clone)]
 pub struct TapProgram {
     /// At which end of which function.
     pub tap: Tap,
-    /// For whom.
+    /// The processes that they run for.
     pub set: ProcessSetId,
     /// By what they are switched.
     pub switch: ProgramId,
@@ -30,15 +29,15 @@ pub struct TapProgram {
     pub max_rate: u32,
     /// Whose processes they are for alone.
     pub viewer: Option<Credentials>,
-    /// In whom the function is looked for.
+    /// The processes in which the function is looked for.
     pub pids: BTreeSet<Pid>,
-    /// Whether they tell of the call.
+    /// Whether they report the call.
     pub reports: bool,
     /// What they do.
     pub make_insns: MakeInsns,
 }
 
-/// A rider, and where it is.
+/// A tap program, and where it is attached.
 pub(super) struct AttachedProgram {
     pub(super) program: TapProgram,
     pub(super) tap: Arc<Tap>,
@@ -48,10 +47,10 @@ pub(super) struct AttachedProgram {
 /// A place in a file, which is named by its device and inode.
 pub type FileOffset = ((u64, u64), u64);
 
-/// The lists of a tap at one place.
+/// The programs of a tap at one site.
 pub(super) struct AttachedSite {
     /// Held open, so that the file stays what it is.
     pub(super) _site: ProbeSite,
-    pub(super) lists: Vec<ProgramId>,
+    pub(super) programs: Vec<ProgramId>,
     pub(super) timer: Option<TimerId>,
 }

@@ -46,8 +46,8 @@ fn root_23_calls_are_a_histogram_of_23_made_in_the_kernel() {
 }
 
 #[test]
-fn root_the_area_below_a_level_is_what_the_process_has_measured_itself() {
-    if !granted("root_the_area_below_a_level_is_what_the_process_has_measured_itself") {
+fn root_the_integral_of_a_gauge_is_within_the_bounds_measured_by_the_process() {
+    if !granted("root_the_integral_of_a_gauge_is_within_the_bounds_measured_by_the_process") {
         return;
     }
     let mut tool = Tooled::new();

@@ -136,8 +136,8 @@ fn root_calls_are_timed_in_the_kernel() {
 }
 
 #[test]
-fn root_lives_are_counted_in_the_kernel_in_all_that_is_attached() {
-    if !granted("root_lives_are_counted_in_the_kernel_in_all_that_is_attached") {
+fn root_births_and_ends_of_all_attached_processes_are_counted_in_the_kernel() {
+    if !granted("root_births_and_ends_of_all_attached_processes_are_counted_in_the_kernel") {
         return;
     }
     let mut tool = Tooled::new();

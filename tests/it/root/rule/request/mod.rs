@@ -181,8 +181,8 @@ fn root_processes_that_start_while_a_name_is_attached_join() {
 }
 
 #[test]
-fn root_a_process_joins_by_the_name_of_the_program_that_it_begins() {
-    if !granted("root_a_process_joins_by_the_name_of_the_program_that_it_begins") {
+fn root_a_process_joins_by_the_name_of_the_program_that_it_executes() {
+    if !granted("root_a_process_joins_by_the_name_of_the_program_that_it_executes") {
         return;
     }
     let mut tool = Tooled::alone();

@@ -1,10 +1,10 @@
-//! Library calls of this node's processes: what a record of one tells.
+//! Library calls of this node's processes: the events of their records.
 //!
-//! In: a call that a tap has seen. Out: an occurrence, in the values of the language.
+//! In: a call that a tap has recorded. Out: an event, in the values of the language.
 
 use crate::call::{ARRIVAL, RECEIPT};
 use crate::events::process_event;
-use crate::poller;
+use crate::poller::backend_refusal;
 use crate::status_map::symbol_refusal;
 use crate::tap::decode::CallValue;
 use crate::tap::{CallRecord, TapError};
@@ -13,11 +13,10 @@ use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::tap::{Edge, Tap};
 use monitor_model::id::Identity;
 use monitor_omis::{Text, Value};
-use monitor_symbols::signatures::Signatures;
-use monitor_symbols::signatures::call::ValueType;
-use monitor_symbols::signatures::traced_values::TracedValue;
-use std::collections::BTreeSet;
-use std::path::Path;
+use monitor_symbols::{
+    signatures::Signatures, signatures::call::ValueType, signatures::traced_values::TracedValue,
+};
+use std::{collections::BTreeSet, path::Path};
 
 /// Descriptions that people add.
 const FOLDER: &str = "/etc/monitor/calls";
@@ -26,7 +25,7 @@ const FOLDER: &str = "/etc/monitor/calls";
 pub(super) fn tap_refusal(why: TapError) -> Refusal {
     match why {
         TapError::Symbol(error) => symbol_refusal(&error),
-        TapError::Kernel(error) => poller::backend_refusal(error),
+        TapError::Kernel(error) => backend_refusal(error),
     }
 }
 

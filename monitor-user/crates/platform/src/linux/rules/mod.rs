@@ -1,12 +1,12 @@
-//! What the kernel sees of this node's processes by itself: lives, signals, turns, calls.
+//! What the kernel sees of this node's processes: lifecycle, signals, scheduling, calls.
 //!
 //! ```text
-//!  topics, processes -> looks (lists of the kernel, a set for each sort) and taps (calls)
-//!  records of these  -> happenings, in the order in which they happened
+//!  events, processes -> tracepoints (rule programs with a process set each) and taps (calls)
+//!  records of these  -> platform events, in the order in which they happened
 //! ```
 //!
-//! Opened when a process is first followed, so that who never asks for an event pays nothing.
-//! Where the kernel runs no rules, the backend's readings tell what they can.
+//! Opened when a process is first watched, so that a tool without events costs nothing.
+//! Where the kernel runs no rules, the poller reports what two readings show.
 
 mod call;
 mod runner;
@@ -15,39 +15,35 @@ mod tagged_messages;
 use super::user_workers::PendingStop;
 use crate::call::{ARRIVAL, RECEIPT};
 use crate::events::WatchedProcesses;
-use crate::rules::process_sets::processes;
+use crate::poller::backend_refusal;
+use crate::rules::Installer;
+use crate::rules::process_sets::{self, processes};
 use crate::rules::tracepoints::{self, Tracepoint};
-use crate::rules::{Installer, hold_sets};
 use crate::tap::{CallRecord, TapError, TapEvent, Taps};
-use crate::{PlatformEvent, RuleKey, poller};
+use crate::{PlatformEvent, RuleKey};
 use call::{call_event, call_start};
 use monitor_backend::rule::insn::ProcessSetId;
 use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, StopScope};
 use monitor_backend::rule::{Children, ProgramId};
-use monitor_backends::ebpf::rule::KernelRules;
-use monitor_backends::procfs;
+use monitor_backends::{ebpf::rule::KernelRules, procfs};
 use monitor_control::{CodePos, ProbeLocation};
 use monitor_event::node_event::{EventKind, FollowedActivity};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::Tool;
-use monitor_event::tap::Tap;
+use monitor_event::{outcome::Refusal, right::Tool, tap::Tap};
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::Value;
 use monitor_symbols::SymbolError;
 use monitor_sys::pidfd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::fd::BorrowedFd;
-use std::path::Path;
-use std::sync::Arc;
+use std::{os::fd::BorrowedFd, path::Path, sync::Arc};
 use tagged_messages::TaggedMessages;
 
-/// How soon is looked for records that wake nobody.
+/// The interval of polls for records that do not wake the reader.
 const POLL_INTERVAL: Ns = Ns(5_000_000);
 /// How soon is looked for records that were lost.
 const LOSS_CHECK_INTERVAL: Ns = Ns(100_000_000);
 /// Most records that are taken at once; the rest is taken at once after it.
 const MAX_RECORDS: usize = 4096;
-/// How often in a row: whoever tells without an end must not keep us from all else.
+/// Reads in a row: an endless stream of records must not starve other work.
 const MAX_ROUNDS: usize = 64;
 
 /// The rules of a node, for the events of its tools.
@@ -56,21 +52,21 @@ pub(super) struct RuleEvents {
     sets: BTreeMap<FollowedActivity, ProcessSetId>,
     events: BTreeSet<EventKind>,
     tracepoints: BTreeMap<Tracepoint, ProgramId>,
-    /// What a list is for; some that were removed are still told of.
+    /// The tracepoint of a program; some programs that were removed still have records.
     meaning: HashMap<ProgramId, Tracepoint>,
     watched: WatchedProcesses,
     /// What the kernel runs of stored requests.
     installer: Installer,
-    /// Who was stopped by programs, and by lists that were taken away before that was read.
+    /// Stops made by rules, and processes that programs stopped that were removed meanwhile.
     pending_stops: Vec<PendingStop>,
     strays: Vec<Identity>,
-    /// What was told before lists were taken away, while it was known what they mean.
+    /// Events read before programs were removed, while their meaning was known.
     pending: Vec<PlatformEvent>,
-    /// Who had ended before the kernel knew that he matters.
+    /// Processes that ended before the kernel watched them.
     gone: Vec<Identity>,
     lost: HashMap<ProgramId, u64>,
     n_lost_calls: u64,
-    /// While somebody waits for the receipt of marked messages.
+    /// Present while a rule waits for the receipt of marked messages.
     tagged_messages: Option<TaggedMessages>,
     last_poll: Ns,
     last_loss_check: Ns,
@@ -79,13 +75,13 @@ pub(super) struct RuleEvents {
 impl RuleEvents {
     /// Of this kernel.
     pub(super) fn open() -> Result<Self, Refusal> {
-        let rules = KernelRules::open().map_err(poller::backend_refusal)?;
+        let rules = KernelRules::open().map_err(backend_refusal)?;
         let descriptions = Arc::new(call::signatures()?);
         let taps = Taps::new(Path::new("/proc"), Box::new(rules), descriptions);
-        let mut taps = taps.map_err(poller::backend_refusal)?;
+        let mut taps = taps.map_err(backend_refusal)?;
         let mut sets = BTreeMap::new();
         for sort in [FollowedActivity::Lifecycle, FollowedActivity::Scheduling] {
-            let set = taps.rules().make_set(Children::Included).map_err(poller::backend_refusal)?;
+            let set = taps.rules().make_set(Children::Included).map_err(backend_refusal)?;
             let _before = sets.insert(sort, set);
         }
         Ok(Self {
@@ -108,7 +104,7 @@ impl RuleEvents {
         })
     }
 
-    /// From now on these are looked out for. Which of them are seen.
+    /// Watches exactly these events; returns those that are seen.
     pub(super) fn set_events(&mut self, topics: &BTreeSet<EventKind>) -> BTreeSet<EventKind> {
         self.drain();
         self.taps.set_taps(&call::taps(topics));
@@ -116,12 +112,13 @@ impl RuleEvents {
         self.tagged_messages = waits.then(|| self.tagged_messages.take().unwrap_or_default());
         self.events.clone_from(topics);
         self.update_tracepoints();
-        let strangers = self.watched.all_new;
+        let all_new = self.watched.all_new;
         let is_seen = |topic: &&EventKind| {
-            let looks = Tracepoint::for_event(topic, strangers);
-            let has_all = looks.iter().all(|look| self.tracepoints.contains_key(look));
+            let shown_by = Tracepoint::for_event(topic, all_new);
+            let has_all =
+                shown_by.iter().all(|tracepoint| self.tracepoints.contains_key(tracepoint));
             topic.followed_activity() == Some(FollowedActivity::Calls)
-                || (!looks.is_empty() && has_all)
+                || (!shown_by.is_empty() && has_all)
         };
         topics.iter().filter(is_seen).cloned().collect()
     }
@@ -139,13 +136,13 @@ impl RuleEvents {
         Ok(())
     }
 
-    /// In these, and for those who come to be.
+    /// Watches these processes, and the children that they create.
     pub(super) fn watch_processes(&mut self, followed: &WatchedProcesses) {
-        let nobody = BTreeSet::new();
+        let none = BTreeSet::new();
         let before = std::mem::replace(&mut self.watched, followed.clone());
         for (&sort, &set) in &self.sets {
             let (old, new) = (before.by_activity.get(&sort), followed.by_activity.get(&sort));
-            let (old, new) = (old.unwrap_or(&nobody), new.unwrap_or(&nobody));
+            let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
             for gone in old.difference(new) {
                 self.taps.rules().exclude(set, gone.pid);
             }
@@ -153,47 +150,49 @@ impl RuleEvents {
                 if let Err(error) = self.taps.rules().include(set, came.pid) {
                     tracing::warn!(pid = came.pid.0, %error, "its events are not seen");
                 }
-                self.gone.extend(
-                    (sort == FollowedActivity::Lifecycle && has_ended(*came)).then_some(*came),
-                );
+                if sort == FollowedActivity::Lifecycle && has_ended(*came) {
+                    self.gone.push(*came);
+                }
             }
         }
-        let callers = followed.by_activity.get(&FollowedActivity::Calls).unwrap_or(&nobody);
+        let callers = followed.by_activity.get(&FollowedActivity::Calls).unwrap_or(&none);
         self.taps.watch_processes(&callers.iter().map(|id| id.pid).collect());
         self.update_tracepoints();
     }
 
-    /// Sets the lists that are needed, and takes the others away.
+    /// Adds the tracepoints that are needed, and removes the others.
     fn update_tracepoints(&mut self) {
         let wanted = Tracepoint::for_events(&self.events, self.watched.all_new);
         let known: Vec<Tracepoint> = self.tracepoints.keys().copied().collect();
-        for unwanted in known.iter().filter(|look| !wanted.contains(look)) {
-            if let Some(list) = self.tracepoints.remove(unwanted) {
-                self.taps.rules().remove(list);
-                let _lost = self.lost.remove(&list);
+        for unwanted in known.iter().filter(|tracepoint| !wanted.contains(tracepoint)) {
+            if let Some(program) = self.tracepoints.remove(unwanted) {
+                self.taps.rules().remove(program);
+                let _lost = self.lost.remove(&program);
             }
         }
-        for look in wanted {
-            if self.tracepoints.contains_key(&look) {
+        for tracepoint in wanted {
+            if self.tracepoints.contains_key(&tracepoint) {
                 continue;
             }
-            let set = look.activity().and_then(|sort| self.sets.get(&sort).copied());
+            let set = tracepoint.activity().and_then(|sort| self.sets.get(&sort).copied());
             let rules = self.taps.rules();
-            match rules.add(&look.program(set)) {
-                Ok(list) => {
-                    rules.enable(list);
-                    let _before = self.tracepoints.insert(look, list);
-                    let _before = self.meaning.insert(list, look);
+            match rules.add(&tracepoint.program(set)) {
+                Ok(program) => {
+                    rules.enable(program);
+                    let _before = self.tracepoints.insert(tracepoint, program);
+                    let _before = self.meaning.insert(program, tracepoint);
                 }
-                Err(error) => tracing::warn!(?look, %error, "the kernel does not look out for it"),
+                Err(error) => {
+                    tracing::warn!(?tracepoint, %error, "the kernel does not report this tracepoint")
+                }
             }
         }
     }
 
     /// Where the kernel has put probes for these.
     pub(super) fn probe_locations(&self) -> Vec<ProbeLocation> {
-        let spots = self.taps.probe_locations().into_iter();
-        spots.map(|((_, inode), offset)| ProbeLocation { inode, offset }).collect()
+        let locations = self.taps.probe_locations().into_iter();
+        locations.map(|((_, inode), offset)| ProbeLocation { inode, offset }).collect()
     }
 
     pub(super) fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -201,14 +200,17 @@ impl RuleEvents {
     }
 
     pub(super) fn next_poll(&self) -> Option<Ns> {
-        let after = |at: Ns, pace: Ns| Ns(at.0.saturating_add(pace.0));
+        let after = |at: Ns, interval: Ns| Ns(at.0.saturating_add(interval.0));
         if !self.pending.is_empty() {
             return Some(Ns(0));
         }
-        if !self.gone.is_empty() || self.tracepoints.keys().any(|look| look.is_frequent()) {
+        if !self.gone.is_empty()
+            || self.tracepoints.keys().any(|tracepoint| tracepoint.is_frequent())
+        {
             return Some(after(self.last_poll, POLL_INTERVAL));
         }
-        let is_set = self.taps.has_taps() || !self.tracepoints.is_empty() || !self.installer.is_empty();
+        let is_set =
+            self.taps.has_taps() || !self.tracepoints.is_empty() || !self.installer.is_empty();
         is_set.then(|| after(self.last_loss_check, LOSS_CHECK_INTERVAL))
     }
 
@@ -226,7 +228,7 @@ impl RuleEvents {
         happened
     }
 
-    /// Takes all that was told.
+    /// Handles all records that are pending.
     fn drain(&mut self) {
         for _ in 0..MAX_ROUNDS {
             let events = self.taps.read_events(MAX_RECORDS);
@@ -290,48 +292,50 @@ impl RuleEvents {
         if let Some(it) = self.installer.event_of_record(record) {
             return self.unless_stopped(it, (record.stopped, None)).into_iter().collect();
         }
-        // Its list was taken away meanwhile.
+        // Its program was removed meanwhile.
         self.strays.extend((record.stopped == StopScope::Process).then_some(record.process));
-        let look =
+        let tracepoint =
             self.meaning.get(&record.program).filter(|_| record.reason == RecordReason::Requested);
-        look.map(|look| look.events(record)).unwrap_or_default()
+        tracepoint.map(|tracepoint| tracepoint.events(record)).unwrap_or_default()
     }
 
-    /// An event, unless who met it is held for it: then it is due when he stands.
+    /// The event, unless its thread is held for it: then it is due when the thread is stopped.
     fn unless_stopped(
         &mut self,
-        it: PlatformEvent,
-        (how, spot): (StopScope, Option<CodePos>),
+        event: PlatformEvent,
+        (target, pos): (StopScope, Option<CodePos>),
     ) -> Option<PlatformEvent> {
-        match it {
-            PlatformEvent::RuleRan { rule, serial, event: it } if how != StopScope::None => {
-                self.pending_stops.push(PendingStop { rule, serial, event: it, target: how, pos: spot, is_requested: false });
+        match event {
+            PlatformEvent::RuleRan { rule, serial, event } if target != StopScope::None => {
+                let is_requested = false;
+                let stop = PendingStop { rule, serial, event, target, pos, is_requested };
+                self.pending_stops.push(stop);
                 None
             }
             other => Some(other),
         }
     }
 
-    /// Whom programs have stopped, and whom lists that are gone.
+    /// The stops made by rules, and the processes stopped by programs that were removed.
     pub(super) fn take_stops(&mut self) -> (Vec<PendingStop>, Vec<Identity>) {
         (std::mem::take(&mut self.pending_stops), std::mem::take(&mut self.strays))
     }
 
-    /// The requests that hold who meets their event: by serial, for whom, and whom.
+    /// The rules that hold the threads that hit their events: serial, rule, tool and processes.
     pub(super) fn holding_rules(&self) -> Vec<(u64, RuleKey, Tool, BTreeSet<Identity>)> {
         let programs = self.installer.holding_rules().filter_map(|(rule, program)| {
-            let whom = processes(&program.targets).cloned().unwrap_or_default();
-            Some((program.serial, rule, program.held_for?, whom))
+            let targets = processes(&program.targets).cloned().unwrap_or_default();
+            Some((program.serial, rule, program.held_for?, targets))
         });
         programs.collect()
     }
 
     /// From now on programs hold these processes so.
-    pub(super) fn set_hold_sets(&mut self, manners: &hold_sets::HoldableProcesses) {
-        self.installer.set_hold_sets(manners, self.taps.rules());
+    pub(super) fn set_hold_sets(&mut self, held: &process_sets::HoldableProcesses) {
+        self.installer.holds.update(held, self.taps.rules());
     }
 
-    /// Those of whose end the kernel has not told, because it did not know them yet.
+    /// Reports the ends that the kernel did not report, because it did not watch the process yet.
     fn report_gone(&mut self, now: Ns, happened: &mut Vec<PlatformEvent>) {
         for id in std::mem::take(&mut self.gone) {
             if !happened.contains(&PlatformEvent::ProcessEnded(id)) {
@@ -345,16 +349,16 @@ impl RuleEvents {
         let mut n_lost = calls.saturating_sub(self.n_lost_calls);
         self.n_lost_calls = calls;
         n_lost += self.installer.newly_lost(&mut self.taps);
-        for list in self.tracepoints.values() {
-            let records = self.taps.program_tally(*list).lost_records;
-            let before = self.lost.insert(*list, records).unwrap_or(0);
+        for program in self.tracepoints.values() {
+            let records = self.taps.program_tally(*program).lost_records;
+            let before = self.lost.insert(*program, records).unwrap_or(0);
             n_lost += records.saturating_sub(before);
         }
         n_lost
     }
 }
 
-/// Whether a process has ended; of one that cannot be asked, it is not known.
+/// Whether a process has ended; of one that cannot be opened, `/proc` says so.
 fn has_ended(id: Identity) -> bool {
     match pidfd::PidFd::open(id.pid) {
         Ok(held) => held.has_ended(),

@@ -1,14 +1,14 @@
 //! Messages that a service has marked, from their arrival to their receipt.
 //!
 //! In: two calls inside PVM: a message is put into the queue, a message becomes the one that the
-//! task unpacks. Out: at the second, whose mark it is. The first tells the mark and the number of
-//! the buffer, the second the number alone.
+//! task unpacks. Out: at the second, the mark. The first has the mark and the number of the buffer,
+//! the second the number alone.
 
 use crate::tap::CallRecord;
 use monitor_model::id::Pid;
 use std::collections::HashMap;
 
-/// Most marked messages that wait for their receipt; one more is not told of, and counted.
+/// The marked messages that may wait for their receipt; one more is dropped and counted.
 const MAX_MESSAGES: usize = 65_536;
 /// Members of a message, and the parameter, as the description of PVM calls them.
 const SENDER: &str = "message.m_src";
@@ -58,7 +58,7 @@ impl TaggedMessages {
 }
 
 fn number(it: &CallRecord, name: &str) -> Option<i64> {
-    let place = it.plan.values.iter().position(|told| told.name == name)?;
+    let place = it.plan.values.iter().position(|traced| traced.name == name)?;
     let raw = it.values.get(place)?.raw?;
     // All of them are an `int`.
     Some(i64::from(raw as u32 as i32))

@@ -1,41 +1,55 @@
-//! Acts on processes: orders to a hand, one report of all their answers, and who holds whom.
+//! Actions on processes: requests to a user worker, one report of all replies, and which tools hold
+//! which process.
 //!
-//! In: acts of tools, answers of hands. Out: reports, and that a process was stopped or released.
+//! In: actions of tools, replies of workers. Out: reports, and that a process was stopped or
+//! released.
 
 use super::WorkerDispatch;
 use super::pending::{ActionKind, PendingAction, PendingReply};
 use super::requests::worker_request;
 use crate::events::{PlatformEvent, arrival, process_event};
 use crate::{ActionContext, ProcessAction, status_map};
-use monitor_control as control;
 use monitor_control::process_ref::tick_identity;
-use monitor_control::{ControlError, RequestTag, WorkerEvent, WorkerEventKind, WorkerReply};
-use monitor_event::node_event::EventKind;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::right::{SessionId, Tool};
+use monitor_control::{
+    ControlError, RequestTag, WorkerEvent, WorkerEventKind, WorkerReply, WorkerRequest,
+};
 use monitor_event::thread::{Target, Ticket};
+use monitor_event::{node_event::EventKind, outcome::ProcessResults, right::SessionId};
 use monitor_model::id::{Identity, Ns};
 
-/// Whether it is done to nobody who is there.
+/// Whether the action has no target process.
 const fn has_no_target(act: &ProcessAction) -> bool {
-    matches!(act, ProcessAction::Start(_) | ProcessAction::Checkpoint | ProcessAction::Restore(_) | ProcessAction::Return(_))
+    matches!(
+        act,
+        ProcessAction::Start(_)
+            | ProcessAction::Checkpoint
+            | ProcessAction::Restore(_)
+            | ProcessAction::Return(_)
+    )
 }
 
 impl WorkerDispatch {
-    /// Begins an act on these; the answers come as `Happening::Acted`.
-    pub fn perform(&mut self, by: ActionContext<'_>, act: &ProcessAction, on: &[Identity]) -> Option<ProcessResults> {
+    /// Starts an action on these; the results come as `PlatformEvent::ActionDone`.
+    pub fn perform(
+        &mut self,
+        by: ActionContext<'_>,
+        act: &ProcessAction,
+        on: &[Identity],
+    ) -> Option<ProcessResults> {
         let ActionContext { ticket, tool, held_thread: held } = by;
         if let Err(why) = self.ensure_worker(tool) {
-            let nobody = [Identity::default()];
-            let on = if on.is_empty() { &nobody[..] } else { on };
+            let no_process = [Identity::default()];
+            let on = if on.is_empty() { &no_process[..] } else { on };
             return Some(on.iter().map(|id| (*id, Err(why.clone()))).collect());
         }
         let kind = ActionKind::from_action(act);
-        let nobody = [Identity::default()];
-        let on = if has_no_target(act) { &nobody[..] } else { on };
-        let way = (RequestTag(ticket), self.dump_folder.as_path());
-        let orders: Vec<(Identity, control::WorkerRequest)> =
-            on.iter().map(|id| (*id, worker_request(act, target(held, act, *id), way))).collect();
+        let no_process = [Identity::default()];
+        let on = if has_no_target(act) { &no_process[..] } else { on };
+        let tag_and_folder = (RequestTag(ticket), self.dump_folder.as_path());
+        let orders: Vec<(Identity, WorkerRequest)> = on
+            .iter()
+            .map(|id| (*id, worker_request(act, target(held, act, *id), tag_and_folder)))
+            .collect();
         let pending = PendingAction { tool: *tool, kind, left: orders.len(), each: Vec::new() };
         let _none = self.actions.insert(ticket, pending);
         for (id, order) in orders {
@@ -44,7 +58,7 @@ impl WorkerDispatch {
         None
     }
 
-    /// A hand has answered an order.
+    /// A worker has replied to a request of an action.
     pub(super) fn handle_action_reply(
         &mut self,
         ticket: Ticket,
@@ -66,7 +80,7 @@ impl WorkerDispatch {
         }
         let process = it.target.process;
         let answer = match &it.kind {
-            WorkerEventKind::Failed(trouble) => Err(trouble.clone()),
+            WorkerEventKind::Failed(error) => Err(error.clone()),
             _ => Ok(WorkerReply::Started(process)),
         };
         self.finish(ticket, process, answer);
@@ -80,7 +94,9 @@ impl WorkerDispatch {
             _ => id,
         };
         let (kind, session, is_done) = (pending.kind, pending.tool.session, answer.is_ok());
-        pending.each.push((id, answer.map(status_map::reply_values).map_err(status_map::control_refusal)));
+        pending
+            .each
+            .push((id, answer.map(status_map::reply_values).map_err(status_map::control_refusal)));
         pending.left -= 1;
         let each = (pending.left == 0).then(|| std::mem::take(&mut pending.each));
         if let Some(each) = each {
@@ -111,7 +127,7 @@ impl WorkerDispatch {
         let Some(holders) = self.stopped.get_mut(&tick_identity(id)) else { return };
         let held = holders.remove(&session);
         if held && holders.is_empty() {
-            let _nobody = self.stopped.remove(&tick_identity(id));
+            let _holders = self.stopped.remove(&tick_identity(id));
             self.queue_event(EventKind::Continued, id);
         }
     }

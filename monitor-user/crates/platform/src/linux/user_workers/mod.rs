@@ -1,8 +1,9 @@
-//! The hands of this node: one for each user who acts, and who waits for what from them.
+//! The user workers of this node, one per user that acts, and the requests that are pending at
+//! them.
 //!
-//! In: acts and errands of tools. Out: happenings, as the hands tell them. Nothing here waits but
-//! the start of a hand. A tool is a number to them; whom it may touch was looked at before, and
-//! the kernel looks again at the hand.
+//! In: actions and thread plans of tools. Out: the events that the workers report. Only the start
+//! of a worker blocks. A tool is a number to a worker; whether it may act on a process was checked
+//! before, and the kernel checks again at the worker.
 
 mod action;
 mod pending;
@@ -11,27 +12,24 @@ mod run_control;
 mod stop_matcher;
 mod stop_policy;
 
-use crate::PlatformEvent;
-use crate::status_map;
-pub use pending::{PendingStop, StopMode, StopPolicy};
-use pending::{PendingAction, PendingReply};
+use crate::{PlatformEvent, status_map};
 use monitor_control as control;
 use monitor_control::user_worker::WorkerPool;
-use monitor_control::{ControlError, UserWorker as _, WorkerReply};
-use monitor_event::node_event::EventKind;
-use monitor_event::outcome::Refusal;
+use monitor_control::{ControlError, UserWorker as _, WorkerReply, WorkerRequest};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::{HeldThread, RunControlRequest, Ticket};
+use monitor_event::{node_event::EventKind, outcome::Refusal};
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::Status;
+use pending::{PendingAction, PendingReply};
+pub use pending::{PendingStop, StopMode, StopPolicy};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::{os::fd::BorrowedFd, path::PathBuf};
 
-/// Who gives orders for no tool.
+/// The sender of requests that belong to no tool.
 const NO_TOOL: control::ToolId = control::ToolId(0);
 
-/// All hands.
+/// All user workers.
 pub struct WorkerDispatch {
     workers: WorkerPool,
     tools: BTreeMap<SessionId, control::ToolId>,
@@ -42,14 +40,14 @@ pub struct WorkerDispatch {
     /// Threads that wait until actions are done.
     held_threads: BTreeMap<(SessionId, Identity), Vec<HeldThread>>,
     n_held: u64,
-    /// Programs of the kernel that stop who meets their event, by serial.
+    /// Rules that stop the threads that hit their events, by serial.
     stop_policies: BTreeMap<u64, StopPolicy>,
-    /// Whom they have stopped, as they told it, and whom a hand has seen stand.
+    /// The stops that rules have reported, and the threads that workers report as stopped.
     pending_stops: Vec<PendingStop>,
     stopped_threads: Vec<control::WorkerEvent>,
     /// Whether it has changed how processes are held.
     policies_changed: bool,
-    /// Who holds which process; it stopped for the first and runs after the last.
+    /// The tools that hold each process; it stopped for the first and resumes after the last.
     stopped: BTreeMap<Identity, BTreeSet<SessionId>>,
     events: Vec<PlatformEvent>,
     /// Where processes are dumped to.
@@ -91,7 +89,7 @@ impl WorkerDispatch {
             self.remove_holder(tool.session, id);
         }
         if self.tools.contains_key(&tool.session) {
-            self.send(tool, control::WorkerRequest::ForgetTool, PendingReply::Ignored);
+            self.send(tool, WorkerRequest::ForgetTool, PendingReply::Ignored);
             let _number = self.tools.remove(&tool.session);
         }
     }
@@ -106,7 +104,7 @@ impl WorkerDispatch {
         (!self.events.is_empty()).then_some(Ns(0))
     }
 
-    /// What the hands have told.
+    /// The events that the workers have reported.
     pub fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
         for uid in self.workers.uids() {
             self.receive(uid, now);
@@ -135,24 +133,37 @@ impl WorkerDispatch {
         match self.pending.remove(&(uid, number)) {
             Some(PendingReply::Action(ticket, id)) => self.handle_action_reply(ticket, id, answer),
             Some(PendingReply::RunControl(ticket)) => {
-                if let (Err(trouble), Some(sent)) = (answer, self.plans.get(&ticket)) {
+                if let (Err(error), Some(sent)) = (answer, self.plans.get(&ticket)) {
                     let topic = EventKind::RunControl(sent.clone());
-                    self.events.push(PlatformEvent::EventFailed(topic, status_map::control_refusal(trouble)));
+                    self.events.push(PlatformEvent::EventFailed(
+                        topic,
+                        status_map::control_refusal(error),
+                    ));
                 }
             }
             Some(PendingReply::Watch(serial, id)) => self.handle_watch_reply(serial, id, &answer),
-            Some(PendingReply::HoldForEvent(serial, target)) => self.handle_hold_reply(serial, target, answer),
+            Some(PendingReply::HoldForEvent(serial, target)) => {
+                self.handle_hold_reply(serial, target, answer)
+            }
             // What could not be undone has ended, or was undone already.
             Some(PendingReply::Ignored) | None => {}
         }
     }
 
-    fn send(&mut self, tool: &Tool, act: control::WorkerRequest, what: PendingReply) {
+    fn send(&mut self, tool: &Tool, act: WorkerRequest, what: PendingReply) {
         let next = control::ToolId(self.tools.values().map(|it| it.0).max().unwrap_or(0) + 1);
         let number = *self.tools.entry(tool.session).or_insert(next);
         if let Some(worker) = self.workers.get_mut(tool.uid) {
             let order = worker.send(number, act);
             let _none = self.pending.insert((tool.uid, order), what);
+        }
+    }
+
+    /// Sends a request to every worker; the replies are not used.
+    fn send_to_all(&mut self, tool: control::ToolId, request: &WorkerRequest) {
+        for uid in self.workers.uids() {
+            let worker = self.workers.get_mut(uid);
+            let _number = worker.map(|worker| worker.send(tool, request.clone()));
         }
     }
 
@@ -173,12 +184,12 @@ impl WorkerDispatch {
     }
 
     fn send_probes(&mut self, uid: u32) {
-        let sites = control::WorkerRequest::SetProbes(self.probes.clone());
-        // Nobody waits for the answer: whatever is asked later is done later.
+        let sites = WorkerRequest::SetProbes(self.probes.clone());
+        // The reply is not needed: later requests are executed later.
         let _number = self.workers.get_mut(uid).map(|worker| worker.send(NO_TOOL, sites));
     }
 
-    /// Starts the hand of a user, if there is none.
+    /// Starts the worker of a user, if there is none.
     fn ensure_worker(&mut self, tool: &Tool) -> Result<(), Refusal> {
         let is_there = self.workers.get_mut(tool.uid).is_some();
         self.start_worker(tool)?;
@@ -190,7 +201,7 @@ impl WorkerDispatch {
 
     fn start_worker(&mut self, tool: &Tool) -> Result<(), Refusal> {
         self.workers.ensure(tool.uid, tool.gid).map_err(|why| {
-            let text = format!("no hand of user {} can be started: {why}", tool.uid);
+            let text = format!("no user worker of user {} can be started: {why}", tool.uid);
             Refusal::new(Status::PERMISSION, text)
         })
     }

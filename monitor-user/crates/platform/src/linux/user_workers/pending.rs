@@ -4,28 +4,26 @@
 use crate::{PlatformEvent, ProcessAction, RuleKey};
 use monitor_backend::rule::rule_record::StopScope;
 use monitor_control::CodePos;
-use monitor_event::node_event::NodeEvent;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::right::Tool;
 use monitor_event::thread::{Target, Ticket};
+use monitor_event::{node_event::NodeEvent, outcome::ProcessResults, right::Tool};
 use monitor_model::id::Identity;
 use std::collections::BTreeMap;
 
 /// An order that was given.
 pub enum PendingReply {
-    /// Part of an act, on this process.
+    /// Part of an action, on this process.
     Action(Ticket, Identity),
-    /// An errand of a stored request.
+    /// A thread plan of a stored request.
     RunControl(Ticket),
     /// To be ready for what a program stops in a process.
     Watch(u64, Identity),
-    /// To hold whom a program has stopped.
+    /// To hold what a rule has stopped.
     HoldForEvent(u64, Target),
-    /// Nobody waits for its answer.
+    /// Its reply is not used.
     Ignored,
 }
 
-/// An act on several processes.
+/// An action on several processes.
 pub struct PendingAction {
     pub tool: Tool,
     pub kind: ActionKind,
@@ -39,7 +37,7 @@ pub enum ActionKind {
     /// Stopped from the beginning, which is no event.
     Start,
     Continue,
-    /// Begun when it is answered, done when the hand says so.
+    /// Started with the reply, done when the worker reports it.
     Dump,
     /// The same, of one that comes from elsewhere.
     Restore,
@@ -66,7 +64,7 @@ impl ActionKind {
     }
 }
 
-/// A program has told of an event, and stopped who met it.
+/// A rule has reported an event and stopped the thread or process that hit it.
 #[derive(Clone, Debug)]
 pub struct PendingStop {
     /// Of which request.
@@ -75,29 +73,29 @@ pub struct PendingStop {
     pub serial: u64,
     /// The event.
     pub event: NodeEvent,
-    /// Who was stopped.
+    /// What was stopped.
     pub target: StopScope,
     /// Where, if that is a place in the program.
     pub pos: Option<CodePos>,
-    /// Whether a hand was asked to hold the process.
+    /// Whether a worker was asked to hold the process.
     pub is_requested: bool,
 }
 
 impl PendingStop {
-    /// Due without anybody who waits.
+    /// The event without a held thread.
     pub fn into_event(self) -> PlatformEvent {
         PlatformEvent::RuleRan { rule: self.rule, serial: self.serial, event: self.event }
     }
 }
 
-/// A program that stops who meets its event.
+/// A rule that stops the threads that hit its event.
 #[derive(Clone, Debug)]
 pub struct StopPolicy {
     /// Of which request.
     pub rule: RuleKey,
     /// Whose.
     pub tool: Tool,
-    /// Whom, and how.
+    /// The processes, and how each is stopped.
     pub targets: BTreeMap<Identity, StopMode>,
 }
 
@@ -106,7 +104,7 @@ pub struct StopPolicy {
 pub enum StopMode {
     /// With all its threads, by a signal.
     Signal,
-    /// Thread by thread: a hand traces it.
+    /// Thread by thread: a worker traces it.
     Traced,
     /// Not at all: the tool's user may not.
     Denied,

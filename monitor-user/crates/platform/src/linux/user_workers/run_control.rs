@@ -1,41 +1,36 @@
-//! Errands: threads that are sent out, or waited for, and held until the actions are done.
+//! Run control: threads that run a plan or hit a breakpoint, and are held until the actions are
+//! done.
 //!
-//! In: which errands are wanted, and what the hands tell of them. Out: occurrences. An errand is a
-//! topic of its own, so it goes out when its request is enabled, and comes back when nobody waits.
+//! In: the plans that are wanted, and the events of the workers. Out: events. A plan is an event
+//! kind of its own, so it starts when its request is enabled, and is unset when no request waits
+//! for it.
 
 use super::pending::PendingReply;
 use super::{WorkerDispatch, requests};
-use crate::PlatformEvent;
-use crate::status_map;
-use monitor_control as control;
+use crate::{PlatformEvent, status_map};
 use monitor_control::process_ref::tick_identity;
-use monitor_control::{RequestTag, WorkerEvent, WorkerEventKind};
+use monitor_control::{RequestTag, WorkerEvent, WorkerEventKind, WorkerRequest};
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::right::Tool;
-use monitor_event::thread::Target;
-use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Ticket};
+use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Target, Ticket};
 use monitor_model::id::Ns;
 use monitor_omis::{Status, Value};
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{collections::btree_map::Entry, time::Duration};
 
 impl WorkerDispatch {
-    /// From now on these errands are out, and no others.
+    /// Starts these thread plans, and unsets all others.
     pub fn set_plans(&mut self, topics: &BTreeSet<EventKind>) {
         let wanted = topics.iter().filter_map(|topic| match topic {
             EventKind::RunControl(sent) => Some((sent.ticket, sent)),
             _ => None,
         });
         let wanted: BTreeMap<Ticket, &RunControlRequest> = wanted.collect();
-        let gone: Vec<Ticket> =
-            self.plans.keys().filter(|it| !wanted.contains_key(it)).copied().collect();
-        let gone: Vec<RunControlRequest> =
-            gone.iter().filter_map(|it| self.plans.remove(it)).collect();
-        for sent in gone {
+        let gone = self.plans.extract_if(.., |ticket, _| !wanted.contains_key(ticket));
+        for sent in gone.map(|it| it.1).collect::<Vec<_>>() {
             for id in &sent.processes {
-                let unset = control::WorkerRequest::Unset((*id).into(), RequestTag(sent.ticket));
+                let unset = WorkerRequest::Unset((*id).into(), RequestTag(sent.ticket));
                 self.send(&sent.tool, unset, PendingReply::Ignored);
             }
         }
@@ -47,7 +42,7 @@ impl WorkerDispatch {
         }
     }
 
-    /// The thread that an event held goes on; unless the hand that held it was lost, and with it
+    /// Resumes the thread that an event held; unless the worker that held it was lost, and with it
     /// the hold: another event may hold the process by now.
     pub fn resume_held(&mut self, held: &HeldThread) {
         let place = (held.tool.session, tick_identity(held.target.process));
@@ -55,7 +50,7 @@ impl WorkerDispatch {
         let Some(one) = threads.iter().position(|it| it == held) else { return };
         let _held = threads.remove(one);
         self.held_threads.retain(|_, threads| !threads.is_empty());
-        let release = control::WorkerRequest::ReleaseEvent(held.target, RequestTag(held.ticket));
+        let release = WorkerRequest::ReleaseEvent(held.target, RequestTag(held.ticket));
         self.send(&held.tool, release, PendingReply::Ignored);
     }
 
@@ -66,7 +61,7 @@ impl WorkerDispatch {
         let sent = it.requester.and_then(|(_, mark)| self.plans.get(&mark.0)).cloned();
         let process = it.target.process;
         let value = |value: Value| EventParam::Value(value);
-        let (pc, mut told) = match &it.kind {
+        let (pc, mut params) = match &it.kind {
             WorkerEventKind::Breakpoint(pc) | WorkerEventKind::Stepped(pc) => {
                 (Some(*pc), Vec::new())
             }
@@ -74,7 +69,9 @@ impl WorkerDispatch {
             WorkerEventKind::Called(integer, float) => {
                 (None, vec![value((*integer).into()), value((*float).into())])
             }
-            WorkerEventKind::HoldExpired(_) | WorkerEventKind::Failed(_) if self.handle_hold_failure(it) => {
+            WorkerEventKind::HoldExpired(_) | WorkerEventKind::Failed(_)
+                if self.handle_hold_failure(it) =>
+            {
                 return;
             }
             WorkerEventKind::HoldExpired(_) | WorkerEventKind::Failed(_) => {
@@ -85,23 +82,23 @@ impl WorkerDispatch {
                 return;
             }
             WorkerEventKind::Held => return self.add_stopped_thread(it),
-            // Nobody waits any more for one that has moved.
+            // No action waits for a process that has moved.
             WorkerEventKind::StoppedAgain | WorkerEventKind::Dumped | WorkerEventKind::Restored => {
                 return;
             }
         };
         let Some(sent) = sent else {
-            // The request was taken back meanwhile: nobody else lets the thread go.
+            // The request was removed meanwhile: nothing else releases the thread.
             return self.release_unmatched(it);
         };
-        told.insert(0, EventParam::Process(process));
+        params.insert(0, EventParam::Process(process));
         let held = self.hold_thread((sent.ticket, sent.tool), it.target, false);
         self.events.push(PlatformEvent::Event(NodeEvent {
             process: Some(process),
             thread: it.target.thread.map(|thread| thread.pid),
             pc,
             held: Some(held),
-            ..NodeEvent::new(EventKind::RunControl(sent), now, told.into())
+            ..NodeEvent::new(EventKind::RunControl(sent), now, params.into())
         }));
     }
 
@@ -114,19 +111,24 @@ impl WorkerDispatch {
     ) -> HeldThread {
         self.n_held += 1;
         let held = HeldThread { ticket, tool, target, with_process, number: self.n_held };
-        self.held_threads.entry((tool.session, tick_identity(target.process))).or_default().push(held);
+        self.held_threads
+            .entry((tool.session, tick_identity(target.process)))
+            .or_default()
+            .push(held);
         held
     }
 
     fn report_failure(&mut self, sent: Option<RunControlRequest>, it: &WorkerEvent) {
         let why = match &it.kind {
-            WorkerEventKind::Failed(trouble) => status_map::control_refusal(trouble.clone()),
+            WorkerEventKind::Failed(error) => status_map::control_refusal(error.clone()),
             WorkerEventKind::HoldExpired(most) => hold_expired(*most),
             _ => return,
         };
         match sent {
-            Some(sent) => self.events.push(PlatformEvent::EventFailed(EventKind::RunControl(sent), why)),
-            // The hand was lost, and with it everybody's hold.
+            Some(sent) => {
+                self.events.push(PlatformEvent::EventFailed(EventKind::RunControl(sent), why))
+            }
+            // The worker was lost, and with it the holds of all tools.
             None => {
                 let _holders = self.stopped.remove(&it.target.process);
             }
@@ -135,17 +137,16 @@ impl WorkerDispatch {
 
     pub(super) fn release_unmatched(&mut self, it: &WorkerEvent) {
         let Some((number, mark)) = it.requester else { return };
-        let release = control::WorkerRequest::ReleaseEvent(it.target, mark);
-        // Whichever hand it was: the others know nothing of that mark.
-        for uid in self.workers.uids() {
-            let _number =
-                self.workers.get_mut(uid).map(|worker| worker.send(number, release.clone()));
-        }
+        let release = WorkerRequest::ReleaseEvent(it.target, mark);
+        // All workers get it: those without this tag ignore it.
+        self.send_to_all(number, &release);
     }
 
     fn start_plan(&mut self, sent: &RunControlRequest) {
         if let Err(why) = self.ensure_worker(&sent.tool) {
-            return self.events.push(PlatformEvent::EventFailed(EventKind::RunControl(sent.clone()), why));
+            return self
+                .events
+                .push(PlatformEvent::EventFailed(EventKind::RunControl(sent.clone()), why));
         }
         for id in &sent.processes {
             // A thread that an event holds goes on from there; a breakpoint is for all of them.
@@ -153,13 +154,14 @@ impl WorkerDispatch {
             let held = held.and_then(|threads| threads.last());
             let goes_on = held.filter(|_| !matches!(sent.command, RunControl::Break(_)));
             let target = goes_on.map_or_else(|| Target::from(*id), |it| it.target);
-            let order = requests::run_control_request(&sent.command, target, RequestTag(sent.ticket));
+            let order =
+                requests::run_control_request(&sent.command, target, RequestTag(sent.ticket));
             self.send(&sent.tool, order, PendingReply::RunControl(sent.ticket));
         }
     }
 }
 
-/// That somebody was let go before the actions were done.
+/// The hold ended before the actions were done.
 pub(super) fn hold_expired(most: Duration) -> Refusal {
     let text = format!("the actions took longer than {most:?}: the thread runs on");
     Refusal::new(Status::TIMEOUT, text)

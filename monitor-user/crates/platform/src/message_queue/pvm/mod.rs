@@ -1,15 +1,15 @@
-//! The queue of PVM 3.4: messages that its library has taken in and nobody has received.
+//! The queue of PVM 3.4: messages that its library has taken in and the task has not received.
 //!
 //! In: a process. Out: the list that `pvmrxlist` is the head of. The structures are `struct pmsg`
 //! and `struct frag` of its sources (src/pmsg.h, src/pvmfrag.h) on 64-bit machines.
 
 mod change;
 
-use super::queue::{MAX_CONTENT_BYTES, QueueDetail, QueuedMessage, read_stable, walk_ring};
+use super::queue::{
+    MAX_CONTENT_BYTES, QueueDetail, QueuedMessage, Result, read_stable, unavailable, walk_ring,
+};
 use monitor_model::id::Pid;
-use monitor_symbols::error::SymbolError;
-use monitor_symbols::memory::ProcessMemory;
-use monitor_symbols::resolve::variable;
+use monitor_symbols::{memory::ProcessMemory, resolve::variable};
 use std::path::Path;
 
 pub use change::{insertion, marking, removal};
@@ -39,11 +39,11 @@ mod piece {
     pub const LENGTH: u64 = 36;
 }
 
-/// Who sends what the library and its daemon say to each other.
+/// The sender of messages between the library and its daemon.
 const DAEMON: i32 = i32::MIN;
 
 /// The messages, in order of arrival.
-pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedMessage>, SymbolError> {
+pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedMessage>> {
     let place = variable(proc, pid, LIBRARY, QUEUE)?;
     let memory = ProcessMemory::open(proc, pid)?;
     read_stable(|| {
@@ -64,16 +64,16 @@ pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedM
 }
 
 /// Where the message begins that is being packed, and how long it is.
-pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64), SymbolError> {
+pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64)> {
     let place = variable(proc, pid, LIBRARY, SEND_BUFFER)?;
     let memory = ProcessMemory::open(proc, pid)?;
     read_stable(|| {
         let at = memory.word(place)?;
         if at == 0 {
-            return Err(SymbolError::Unavailable {
-                what: "message to send",
-                why: "the process has begun none, see pvm_initsend",
-            });
+            return Err(unavailable(
+                "message to send",
+                "the process has begun none, see pvm_initsend",
+            ));
         }
         // The length of a message is written when it is sent; until then its pieces know.
         let (mut first, mut total) = (0, 0);
@@ -88,7 +88,7 @@ pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64), SymbolError> {
     })
 }
 
-fn message(memory: &ProcessMemory, at: u64, depth: QueueDetail) -> Result<QueuedMessage, SymbolError> {
+fn message(memory: &ProcessMemory, at: u64, depth: QueueDetail) -> Result<QueuedMessage> {
     let length = memory.int(at + message::LENGTH)?;
     let mut found = QueuedMessage {
         sender: Some(memory.int(at + message::SOURCE)?.into()),
@@ -111,8 +111,8 @@ fn message(memory: &ProcessMemory, at: u64, depth: QueueDetail) -> Result<Queued
 fn pieces(
     memory: &ProcessMemory,
     at: u64,
-    mut visit: impl FnMut(u64, u64) -> Result<(), SymbolError>,
-) -> Result<(), SymbolError> {
+    mut visit: impl FnMut(u64, u64) -> Result<()>,
+) -> Result<()> {
     let head = memory.word(at + message::PIECES)?;
     walk_ring(memory, head, piece::NEXT, |at| {
         let length = memory.int(at + piece::LENGTH)?;

@@ -33,7 +33,7 @@ impl StoppedTargets {
             let _stopped =
                 worker.request(OTHER, WorkerRequest::Stop(threads.thread(place))).unwrap();
         }
-        // One that is held by an event, one in code without a file, one in the midst of a call.
+        // A target held by an event, one with code without a file, one in the middle of a call.
         let broken = vec![
             Target::new("slow", 2),
             Target::new("jit", 1),
@@ -67,8 +67,8 @@ impl StoppedTargets {
         Self { stopped, threads, broken, sums }
     }
 
-    /// All runs, nothing of ours is left. How long that takes is in the bench of rules; here it is
-    /// printed, for a busy machine needs longer.
+    /// Asserts that all targets run and no breakpoint is left. The bench of rules limits how long
+    /// that takes; here it is printed, because a busy machine needs longer.
     fn runs_again(mut self, since: Instant) {
         let all = || self.stopped.iter().chain([&self.threads]).chain(&self.broken);
         let runs = |it: &Target| !it.states().contains(['T', 't']) && !it.is_traced();
@@ -123,9 +123,8 @@ fn root_when_the_worker_is_killed_the_next_undoes_what_it_did() {
     let killed = worker.pid();
     signal(killed, "KILL");
     let events = deadline::until(|| {
-        Some(worker.poll_events()).filter(|it| {
-            it.iter().any(|it| it.kind == WorkerEventKind::Failed(ControlError::WorkerLost))
-        })
+        let lost = WorkerEventKind::Failed(ControlError::WorkerLost);
+        Some(worker.poll_events()).filter(|events| events.iter().any(|event| event.kind == lost))
     });
     assert!(!events.is_empty());
     assert_ne!(worker.pid(), killed);

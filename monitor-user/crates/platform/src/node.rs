@@ -1,0 +1,166 @@
+//! A node as services see it: its processes, facts, files, disks, message queues, static probes and
+//! flight recorder.
+//!
+//! A trait for each, with the data that it returns.
+
+use crate::message_queue::{QueueChange, QueueContent, QueueDetail};
+use monitor_event::outcome::{ProcessResults, Refusal};
+use monitor_event::{right::Tool, thread::Ticket};
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::{diagnosis::DiagOrigin, sample::Process};
+use monitor_symbols::diag_probes::DiagProbe;
+use monitor_sys::extents::Extent;
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+/// Reads processes.
+pub trait Processes {
+    /// These, ascending by pid; those that do not exist are left out.
+    fn read_processes(&mut self, pids: &[Pid]) -> Result<Vec<Process>, Refusal>;
+
+    /// All of them.
+    fn all_processes(&mut self) -> Result<Vec<Process>, Refusal>;
+
+    /// Fills in command lines, cgroups and paths.
+    fn describe(&mut self, processes: &mut [Process]);
+
+    /// Its arguments, the name first; nothing, if it has ended or has none.
+    fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>>;
+}
+
+/// A node; what could not be read is absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeFacts {
+    /// Its architecture, as the system calls it.
+    pub architecture: String,
+    /// Processors on line.
+    pub cpus: Option<u64>,
+    /// Memory that can be had, in bytes.
+    pub avail_memory: Option<u64>,
+    /// Disk space that can be had where temporary files go, in bytes.
+    pub avail_disk: Option<u64>,
+    /// Speed of a processor, in MHz.
+    pub cpu_speed: Option<u64>,
+}
+
+/// Reads facts about the node.
+pub trait NodeInfo {
+    /// What is known of it now.
+    fn node_facts(&mut self) -> Result<NodeFacts, Refusal>;
+}
+
+/// The layout of a file on its disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileLayout {
+    /// The file, as its process sees it.
+    pub path: Vec<u8>,
+    /// The numbers of the device: `8:1`.
+    pub device: String,
+    /// How long it is.
+    pub size: u64,
+    /// Its pieces.
+    pub extents: Vec<Extent>,
+    /// Whether there are more of them.
+    pub is_truncated: bool,
+}
+
+/// The space of a file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileSystemSpace {
+    /// Where it is mounted.
+    pub path: String,
+    /// What it is mounted from.
+    pub source: String,
+    /// Bytes.
+    pub size: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Bytes that users may still have.
+    pub avail: u64,
+    /// Files that there can be.
+    pub files: u64,
+    /// Files that there can still be.
+    pub files_free: u64,
+}
+
+/// Files and disks.
+pub trait Disks {
+    /// The layout of the file behind a descriptor of a process.
+    fn file_layout(&mut self, id: Identity, descriptor: u32) -> Result<FileLayout, Refusal>;
+
+    /// The space of each file system that is mounted from a device.
+    fn file_systems(&mut self) -> Result<Vec<FileSystemSpace>, Refusal>;
+}
+
+/// The message queues of processes.
+pub trait MessageQueues {
+    /// What has arrived and was not received.
+    fn queued_messages(
+        &mut self,
+        id: Identity,
+        depth: QueueDetail,
+    ) -> Result<QueueContent, Refusal>;
+
+    /// Where the message is that is about to be sent, and how long it is so far.
+    fn send_buffer(&mut self, id: Identity) -> Result<(u64, u64), Refusal>;
+
+    /// Puts a message at a position, or at the end.
+    fn insert_message(
+        &mut self,
+        id: Identity,
+        position: Option<usize>,
+        content: &[u8],
+    ) -> Result<QueueChange, Refusal>;
+
+    /// Takes the message at a position out.
+    fn remove_message(&mut self, id: Identity, position: usize) -> Result<QueueChange, Refusal>;
+
+    /// Marks the message that is about to be sent, which is at this address or wherever it is.
+    fn mark_message(
+        &mut self,
+        id: Identity,
+        buffer: u64,
+        mark: i32,
+    ) -> Result<QueueChange, Refusal>;
+}
+
+/// A static probe of a process, and its hits since the last call.
+pub type DiagProbeCount = (Identity, Arc<DiagProbe>, u64);
+
+/// Counts hits of static probes.
+pub trait DiagProbes {
+    /// Which job and rank a process is.
+    fn diag_origin(&mut self, id: Identity) -> DiagOrigin {
+        DiagOrigin::process(id.pid)
+    }
+
+    /// Whether the static probes of a process can be counted here.
+    fn check_diag_probes(&mut self, _: Identity) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// From now on the static probes of these are counted, and of no others.
+    fn count_diag_probes(&mut self, _: &BTreeSet<Identity>) {}
+
+    /// The hits since the last call, also of processes that have ended and are still counted.
+    fn take_diag_counts(&mut self) -> Vec<DiagProbeCount> {
+        Vec::new()
+    }
+
+    /// A time of `CLOCK_BOOTTIME` as one since 1970.
+    fn unix_time(&self, at: Ns) -> Ns {
+        at
+    }
+}
+
+/// The flight recorder.
+pub trait Recorder {
+    /// Begins to write the last so much time into a file, with the rights of the tool's user; all
+    /// that was kept, if nothing is said. What becomes of it is said at once, or later with the
+    /// ticket: the name of the file, since a folder gets a new one each time.
+    fn save_recording(
+        &mut self,
+        ticket: Ticket,
+        tool: &Tool,
+        wanted: (&Path, Option<Ns>),
+    ) -> Result<Option<ProcessResults>, Refusal>;
+}
