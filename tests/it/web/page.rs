@@ -62,7 +62,7 @@ fn search(browser: &mut Browser, condition: &str) {
 
 #[test]
 fn root_the_page_shows_a_started_process_and_the_error_in_a_filter() {
-    const TEST: &str = "root_the_page_shows_a_started_process";
+    const TEST: &str = "root_the_page_shows_a_started_process_and_the_error_in_a_filter";
     if !granted(TEST) {
         return;
     }
@@ -115,7 +115,8 @@ fn details(browser: &mut Browser, busy: Busy) {
 
 #[test]
 fn root_the_page_sorts_updates_and_shows_latencies_probes_and_cost() {
-    const TEST: &str = "root_the_page_sorts_updates_and_shows_latencies";
+    const TEST: &str =
+        "root_the_page_sorts_updates_and_shows_latencies_probes_and_cost";
     if !granted(TEST) {
         return;
     }

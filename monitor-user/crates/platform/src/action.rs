@@ -74,7 +74,7 @@ pub trait ProcessActions {
     fn perform(
         &mut self,
         by: ActionContext<'_>,
-        act: &ProcessAction,
+        action: &ProcessAction,
         on: &[Identity],
     ) -> Option<ProcessResults>;
 

@@ -28,8 +28,8 @@ const PC: u16 = 16;
 
 impl FakeProcesses {
     /// The result of an action inside a process; nothing, if it is done to the process as a whole.
-    pub fn perform(&mut self, act: &ProcessAction, id: Identity) -> Option<WorkerReply> {
-        Some(match act {
+    pub fn perform(&mut self, action: &ProcessAction, id: Identity) -> Option<WorkerReply> {
+        Some(match action {
             ProcessAction::Read(address, bytes) => {
                 let byte = |at: u64| self.memory.get(&(id, at)).copied().unwrap_or(lowest(at));
                 WorkerReply::Bytes((*address..address + bytes).map(byte).collect())

@@ -23,12 +23,12 @@ impl FakePlatform {
             "criu is lost" => refused(Status::INTERRUPTED, "the user worker has ended"),
             _ => return false,
         };
-        for (ticket, act, on) in
+        for (ticket, action, on) in
             self.checkpoints.started.as_mut().map(std::mem::take).unwrap_or_default()
         {
             // The arrival is reported after the result.
             let next = self.pending.len();
-            let done = || self.checkpoint(&act, &on).unwrap_or_default();
+            let done = || self.checkpoint(&action, &on).unwrap_or_default();
             let each = answer.clone().map_or_else(done, |it| vec![(Identity::default(), it)]);
             self.pending.insert(next, PlatformEvent::ActionDone(ticket, each));
         }
@@ -36,26 +36,31 @@ impl FakePlatform {
     }
 
     /// Whether it is begun, and done later.
-    pub(super) fn defer(&mut self, ticket: Ticket, act: &ProcessAction, on: &[Identity]) -> bool {
+    pub(super) fn defer(
+        &mut self,
+        ticket: Ticket,
+        action: &ProcessAction,
+        on: &[Identity],
+    ) -> bool {
         let is_long = matches!(
-            act,
+            action,
             ProcessAction::Dump(_) | ProcessAction::Restore(_) | ProcessAction::Return(_)
         );
         let Some(begun) = self.checkpoints.started.as_mut().filter(|_| is_long) else {
             return false;
         };
-        begun.push((ticket, act.clone(), on.to_vec()));
+        begun.push((ticket, action.clone(), on.to_vec()));
         true
     }
 
     /// The results of a dump, a restore or a check of one; nothing for other actions.
     pub(super) fn checkpoint(
         &mut self,
-        act: &ProcessAction,
+        action: &ProcessAction,
         on: &[Identity],
     ) -> Option<ProcessResults> {
         let no_process = Identity::default();
-        Some(match act {
+        Some(match action {
             ProcessAction::Checkpoint => vec![(no_process, self.checkpoints.check(no_process))],
             ProcessAction::Lossless | ProcessAction::Movable => {
                 on.iter().map(|id| (*id, self.checkpoints.check(*id))).collect()
@@ -63,7 +68,7 @@ impl FakePlatform {
             ProcessAction::Dump(_) => on.iter().map(|id| (*id, self.dump(*id))).collect(),
             ProcessAction::Restore(name) | ProcessAction::Return(name) => {
                 let restored = self.restore(name);
-                if let (ProcessAction::Restore(_), Ok(id)) = (act, &restored) {
+                if let (ProcessAction::Restore(_), Ok(id)) = (action, &restored) {
                     self.pending.push(arrival(*id));
                 }
                 let id = *restored.as_ref().unwrap_or(&no_process);

@@ -93,17 +93,17 @@ impl FakePlatform {
         self.poller.backend.advance_to(to);
     }
 
-    fn perform_on(&mut self, act: &ProcessAction, id: Identity) -> Result<Vec<Value>, Refusal> {
-        if let Some(done) = self.processes.perform(act, id) {
+    fn perform_on(&mut self, action: &ProcessAction, id: Identity) -> Result<Vec<Value>, Refusal> {
+        if let Some(done) = self.processes.perform(action, id) {
             return Ok(status_map::reply_values(done));
         }
         let pid = id.pid.0;
-        match act {
+        match action {
             ProcessAction::Stop => self.processes.set_stopped(id, EventKind::Stopped),
             ProcessAction::Continue => self.processes.set_stopped(id, EventKind::Continued),
             _ => {}
         }
-        let line = match act {
+        let line = match action {
             ProcessAction::Stop => format!("process {pid} state=T"),
             ProcessAction::Continue => format!("process {pid} state=S"),
             ProcessAction::Nice(nice) => format!("process {pid} nice={nice}"),
@@ -195,21 +195,21 @@ impl ProcessActions for FakePlatform {
     fn perform(
         &mut self,
         by: ActionContext<'_>,
-        act: &ProcessAction,
+        action: &ProcessAction,
         on: &[Identity],
     ) -> Option<ProcessResults> {
-        if self.defer(by.ticket, act, on) {
+        if self.defer(by.ticket, action, on) {
             return None;
         }
-        if let ProcessAction::Start(program) = act {
+        if let ProcessAction::Start(program) = action {
             let started = self.start(program);
             let id = *started.as_ref().unwrap_or(&Identity::default());
             return Some(vec![(id, started.map(|_| Vec::new()))]);
         }
-        if let Some(each) = self.checkpoint(act, on) {
+        if let Some(each) = self.checkpoint(action, on) {
             return Some(each);
         }
-        Some(on.iter().map(|id| (*id, self.perform_on(act, *id))).collect())
+        Some(on.iter().map(|id| (*id, self.perform_on(action, *id))).collect())
     }
 
     fn has_stopped(&self, id: Identity) -> bool {

@@ -169,10 +169,10 @@ impl ProcessActions for Linux {
     fn perform(
         &mut self,
         by: ActionContext<'_>,
-        act: &ProcessAction,
+        action: &ProcessAction,
         on: &[Identity],
     ) -> Option<ProcessResults> {
-        self.workers.perform(by, act, on)
+        self.workers.perform(by, action, on)
     }
 
     fn resume_held(&mut self, held: &HeldThread) {
@@ -246,10 +246,8 @@ impl EventSource for Linux {
         let saved = self.saver.as_ref().and_then(RecordingSaver::next_poll);
         let held = self.workers.next_stop_timeout();
         let monitors = self.monitors.next_poll();
-        [read, self.workers.next_poll(), rule_events, saved, held, monitors]
-            .into_iter()
-            .flatten()
-            .min()
+        let workers = self.workers.next_poll();
+        [read, workers, rule_events, saved, held, monitors].into_iter().flatten().min()
     }
 
     fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {

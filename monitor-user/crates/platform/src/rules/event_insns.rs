@@ -20,6 +20,7 @@ use monitor_symbols::{signatures::call::ValueType, signatures::traced_values::Va
 
 /// Where the parameters of a raised event are: how many, then each.
 const PARAMETERS: [u8; 4] = [0, 1, 2, 3];
+
 /// An event of a session, or of all.
 pub type EventKey = (Option<SessionId>, i64);
 
@@ -53,6 +54,7 @@ pub fn alternatives(check: Option<&Predicate>) -> Vec<Option<(Operand, i64)>> {
     }
 }
 
+/// Reads the parameters of a raised event.
 pub fn param_insns() -> Vec<Insn> {
     PARAMETERS.iter().map(|n| Insn::Argument(Slot(*n), *n, Width::U64)).collect()
 }
@@ -135,8 +137,8 @@ pub fn event_of_record(topic: &EventKind, record: &Record) -> Option<NodeEvent> 
         let params = values.map(|it| EventParam::Value(Value::from(it.cast_signed())));
         return Some(NodeEvent::new(topic.clone(), record.at, params.collect()));
     }
-    let [look] = Tracepoint::for_event(topic, false) else { return None };
-    look.events(record).into_iter().find_map(|it| match it {
+    let [tracepoint] = Tracepoint::for_event(topic, false) else { return None };
+    tracepoint.events(record).into_iter().find_map(|it| match it {
         PlatformEvent::Event(it) => Some(it),
         _ => None,
     })

@@ -18,9 +18,9 @@ use monitor_event::{node_event::EventKind, outcome::ProcessResults, right::Sessi
 use monitor_model::id::{Identity, Ns};
 
 /// Whether the action has no target process.
-const fn has_no_target(act: &ProcessAction) -> bool {
+const fn has_no_target(action: &ProcessAction) -> bool {
     matches!(
-        act,
+        action,
         ProcessAction::Start(_)
             | ProcessAction::Checkpoint
             | ProcessAction::Restore(_)
@@ -33,27 +33,23 @@ impl WorkerDispatch {
     pub fn perform(
         &mut self,
         by: ActionContext<'_>,
-        act: &ProcessAction,
+        action: &ProcessAction,
         on: &[Identity],
     ) -> Option<ProcessResults> {
         let ActionContext { ticket, tool, held_thread: held } = by;
+        let no_process = [Identity::default()];
         if let Err(why) = self.ensure_worker(tool) {
-            let no_process = [Identity::default()];
             let on = if on.is_empty() { &no_process[..] } else { on };
             return Some(on.iter().map(|id| (*id, Err(why.clone()))).collect());
         }
-        let kind = ActionKind::from_action(act);
-        let no_process = [Identity::default()];
-        let on = if has_no_target(act) { &no_process[..] } else { on };
-        let tag_and_folder = (RequestTag(ticket), self.dump_folder.as_path());
-        let orders: Vec<(Identity, WorkerRequest)> = on
-            .iter()
-            .map(|id| (*id, worker_request(act, target(held, act, *id), tag_and_folder)))
-            .collect();
-        let pending = PendingAction { tool: *tool, kind, left: orders.len(), each: Vec::new() };
+        let kind = ActionKind::from_action(action);
+        let on = if has_no_target(action) { &no_process[..] } else { on };
+        let pending = PendingAction { tool: *tool, kind, left: on.len(), each: Vec::new() };
         let _none = self.actions.insert(ticket, pending);
-        for (id, order) in orders {
-            self.send(tool, order, PendingReply::Action(ticket, id));
+        for id in on {
+            let tag_and_folder = (RequestTag(ticket), self.dump_folder.as_path());
+            let request = worker_request(action, target(held, action, *id), tag_and_folder);
+            self.send(tool, request, PendingReply::Action(ticket, *id));
         }
         None
     }
@@ -66,7 +62,7 @@ impl WorkerDispatch {
         answer: Result<WorkerReply, ControlError>,
     ) {
         let is_move = self.actions.get(&ticket).is_some_and(|it| it.kind.is_move());
-        // A move that is begun is not done.
+        // A move that was started is not done.
         if !is_move || answer.is_err() {
             self.finish(ticket, id, answer);
         }
@@ -94,12 +90,11 @@ impl WorkerDispatch {
             _ => id,
         };
         let (kind, session, is_done) = (pending.kind, pending.tool.session, answer.is_ok());
-        pending
-            .each
-            .push((id, answer.map(status_map::reply_values).map_err(status_map::control_refusal)));
+        let result = answer.map(status_map::reply_values).map_err(status_map::control_refusal);
+        pending.each.push((id, result));
         pending.left -= 1;
-        let each = (pending.left == 0).then(|| std::mem::take(&mut pending.each));
-        if let Some(each) = each {
+        if pending.left == 0 {
+            let each = std::mem::take(&mut pending.each);
             let _pending = self.actions.remove(&ticket);
             self.events.push(PlatformEvent::ActionDone(ticket, each));
         }
@@ -143,9 +138,9 @@ impl WorkerDispatch {
 }
 
 /// A thread that an event holds is the one that is looked into.
-fn target(held: Option<Target>, act: &ProcessAction, id: Identity) -> Target {
+fn target(held: Option<Target>, action: &ProcessAction, id: Identity) -> Target {
     let of_thread = matches!(
-        act,
+        action,
         ProcessAction::Integers(..)
             | ProcessAction::SetIntegers(..)
             | ProcessAction::Floats(..)

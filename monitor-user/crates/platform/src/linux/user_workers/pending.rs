@@ -47,8 +47,8 @@ pub enum ActionKind {
 }
 
 impl ActionKind {
-    pub const fn from_action(act: &ProcessAction) -> Self {
-        match act {
+    pub const fn from_action(action: &ProcessAction) -> Self {
+        match action {
             ProcessAction::Start(program) if program.stopped => Self::Start,
             ProcessAction::Stop => Self::Stop,
             ProcessAction::Continue => Self::Continue,

@@ -8,12 +8,12 @@ use std::path::Path;
 /// The request for an action on one process; later events carry the tag. Processes are dumped to
 /// this folder.
 pub fn worker_request(
-    act: &ProcessAction,
+    action: &ProcessAction,
     target: Target,
     (mark, folder): (RequestTag, &Path),
 ) -> WorkerRequest {
     let dump = |name: &String| DumpLocation { folder: folder.to_owned(), name: name.clone() };
-    match act {
+    match action {
         ProcessAction::Stop => WorkerRequest::Stop(target),
         ProcessAction::Continue => WorkerRequest::Continue(target),
         ProcessAction::Kill(signal) => WorkerRequest::Signal(target, *signal),
