@@ -10,9 +10,7 @@ use super::requests::worker_request;
 use crate::events::{PlatformEvent, arrival, process_event};
 use crate::{ActionContext, ProcessAction, status_map};
 use monitor_control::process_ref::tick_identity;
-use monitor_control::{
-    ControlError, RequestTag, WorkerEvent, WorkerEventKind, WorkerReply, WorkerRequest,
-};
+use monitor_control::{ControlError, RequestTag, WorkerEvent, WorkerEventKind, WorkerReply};
 use monitor_event::thread::{Target, Ticket};
 use monitor_event::{node_event::EventKind, outcome::ProcessResults, right::SessionId};
 use monitor_model::id::{Identity, Ns};
