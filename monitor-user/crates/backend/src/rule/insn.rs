@@ -1,10 +1,9 @@
 //! Instructions of rule programs: operations on eight registers, cells, histograms, timers and
 //! process sets.
 //!
-//! Each is one instruction of the kernel's interpreter (`abi/rule/opcode`). A program that is too
+//! Each is one instruction of the interpreter in the kernel (`abi/rule/opcode`). A program that is too
 //! long is refused when it is added.
 
-use super::ProgramId;
 use monitor_ebpf::abi::rule;
 use monitor_ebpf::abi::rule::opcode::{self, compare, width};
 
@@ -20,6 +19,10 @@ pub const MISSING: u64 = rule::opcode::MISSING;
 pub const MAX_TRACED: usize = rule::trace::MAX_VALUES;
 /// Maximum texts of a record.
 pub const MAX_TEXTS: usize = rule::record::MAX_TEXTS;
+
+/// Id of an added program, or of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramId(pub u32);
 
 /// A register, 0 to 7; all are zero when a program starts at a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,6 +9,7 @@ pub mod fake;
 pub mod insn;
 pub mod rule_record;
 
+pub use self::insn::ProgramId;
 use super::Error;
 use aggregates::{GaugeIntegral, TraceRecords, ValueHistogram};
 use insn::{
@@ -81,10 +82,6 @@ impl RuleProgram {
         Self { hook, set, limit: None, switch: None, credentials: None, insns }
     }
 }
-
-/// Id of an added program, or of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProgramId(pub u32);
 
 /// Runs rule programs.
 pub trait Rules: Send {

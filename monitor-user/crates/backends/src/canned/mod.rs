@@ -10,6 +10,7 @@ mod value;
 mod world;
 
 pub use self::script::ScriptError;
+pub use self::world::BEGINNING;
 
 use self::script::Script;
 use self::world::World;
@@ -22,10 +23,6 @@ use monitor_model::read_spec::{Capability, Devices, ReadSpec};
 use monitor_model::sample::{BackendKind, Instant, Node, Note, Process, ProcessTexts, Sample};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// When the first reading is: 1,000 s after boot, as 2026 begins (UTC).
-pub const BEGINNING: Instant =
-    Instant { boot: Ns(1_000_000_000_000), unix: Ns(1_767_225_600_000_000_000) };
 
 /// The backend.
 #[derive(Clone, Debug)]

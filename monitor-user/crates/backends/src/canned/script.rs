@@ -101,7 +101,7 @@ impl Script {
             let read = words(line).and_then(|words| script.read_line(&words));
             read.map_err(|what| ScriptError { line: idx + 1, what })?;
         }
-        // Stable: lines of the same time happen in the order in which they stand.
+        // Stable: lines of the same time happen in the order of the text.
         script.lines.sort_by_key(|line| line.at);
         Ok(script)
     }

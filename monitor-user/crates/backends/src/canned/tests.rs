@@ -44,7 +44,7 @@ fn each_reading_is_one_interval_later_on_both_clocks() {
 }
 
 #[test]
-fn growth_becomes_a_rate() {
+fn a_growing_field_has_a_rate() {
     let mut backend = script("process 7 cpu_ns=1s cpu_ns/s=250ms");
     let first = backend.read(&all()).unwrap();
     let got = rates(&first, backend.read(&all()).unwrap());

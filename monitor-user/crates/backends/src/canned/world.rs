@@ -3,16 +3,19 @@
 //! In: acts, and time that passes between them. Out: the processes and the node as they are. It
 //! does not know when it is read, nor what is wanted of it.
 
-use super::BEGINNING;
 use super::script::{Edit, WorldChange};
 use super::value::{FieldChange, Values};
 use monitor_model::event::{SampleEvent, SampleEventKind, Signal};
 use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField, Row};
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::job::{Environ, Origin};
-use monitor_model::sample::{Device, Node, Process, ProcessTexts};
+use monitor_model::sample::{Device, Instant, Node, Process, ProcessTexts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// When the first reading is: 1,000 s after boot, as 2026 begins (UTC).
+pub const BEGINNING: Instant =
+    Instant { boot: Ns(1_000_000_000_000), unix: Ns(1_767_225_600_000_000_000) };
 
 /// Start of a process that was there before the beginning: a second after boot.
 const LONG_AGO: Ns = Ns(1_000_000_000);
@@ -42,7 +45,7 @@ struct Group {
 #[derive(Clone, Debug)]
 struct Task {
     id: Pid,
-    /// Who made it, if that is in the world too; the end of that one does not change it.
+    /// Its parent, if that is in the world too; the end of the parent does not change it.
     parent: Option<Identity>,
     comm: [u8; 16],
     text: ProcessTexts,
@@ -139,7 +142,7 @@ impl World {
         })
     }
 
-    /// Notes who made a process, once.
+    /// Sets the parent of a process, once.
     fn adopt(&mut self, pid: Pid) {
         let ppid = self.group(pid).leader.values.row.get(ProcessField::Ppid);
         let of = |it: &Group| it.leader.process_row().id;

@@ -4,8 +4,8 @@
 //! disks and its histograms. The rows of ended processes are removed as they are reported.
 
 use super::health;
-use super::kernel::Kernel;
-use super::object::{Object, Settings};
+use super::kernel::{Kernel, Settings};
+use super::object::Object;
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
 use monitor_backend::Error;

@@ -1,7 +1,6 @@
 //! Decodes records of the kernel half into rows of the model: fields, units, and sums over threads.
 //! Pure functions.
 
-use super::snapshot::ThreadRows;
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::lifecycle::{ExitRecord, KIND_EXIT, ThreadWaits};
 use monitor_ebpf::abi::task::{self, GROUP_EXIT, Sums, ThreadRecord};
@@ -28,6 +27,15 @@ const IO: [F; 7] = [
     F::WrittenBytes,
     F::CancelledBytes,
 ];
+
+/// Whether rows of threads are returned, or only their sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadRows {
+    /// A row for each.
+    Kept,
+    /// Only sums.
+    Summed,
+}
 
 /// Identity of the owner in a record of the kernel half.
 pub const fn identity(owner: Owner) -> Identity {

@@ -3,8 +3,8 @@
 //! In: nanoseconds by owner and CPU, and the running task of each CPU. Out: `exact_cpu_ns` and its
 //! parts by CPU. Time before the first switch of a CPU after attaching is not included.
 
-use super::kernel::Kernel;
-use super::object::{Object, Record, Settings};
+use super::kernel::{Kernel, Settings};
+use super::object::{Object, Record};
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};

@@ -5,7 +5,6 @@
 //! unused; so all objects share one loader.
 
 use super::btf_offsets::{self, BtfTypes};
-use super::object::Settings;
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader, Endianness};
 use monitor_backend::Error;
 use monitor_ebpf::abi::offset::{ABSENT, MemberPath, Offsets};
@@ -68,6 +67,15 @@ pub struct Machine {
     pub cpus: u32,
     /// Highest process id.
     pub pid_max: u32,
+}
+
+/// Settings of an object besides offsets. A name has the same meaning in every object.
+#[derive(Default)]
+pub struct Settings<'a> {
+    /// Constants by symbol.
+    pub constants: &'a [(&'static str, &'static u32)],
+    /// Sizes of maps by name.
+    pub sizes: &'a [(&'static str, u32)],
 }
 
 /// BTF of the running kernel.

@@ -4,8 +4,8 @@
 //! executed paths of live processes.
 
 use super::decode;
-use super::kernel::Kernel;
-use super::object::{Object, Record, Settings};
+use super::kernel::{Kernel, Settings};
+use super::object::{Object, Record};
 use super::owner;
 use super::probe_reader::ProbeReader;
 use super::snapshot::LEARN;

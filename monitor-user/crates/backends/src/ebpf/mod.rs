@@ -7,6 +7,7 @@ mod block;
 mod btf_offsets;
 mod decode;
 mod exact_cpu;
+mod fdinfo;
 mod health;
 mod iter_reader;
 mod kernel;
@@ -31,7 +32,11 @@ mod unreported_exits;
 use super::procfs::job_origin::SeenProcess;
 use super::procfs::text::TextCache;
 use super::procfs::{Root, node};
+use block::Block;
+use decode::ThreadRows;
+use exact_cpu::ExactCpu;
 use kernel::Kernel;
+use lifecycle::Lifecycle;
 use monitor_backend::{Backend, Error};
 use monitor_model::field::ProcessField as F;
 use monitor_model::hidden::HiddenProcess;
@@ -41,14 +46,54 @@ use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Note, Process, ProgramLoss, Sample};
 use monitor_sys::clock;
 use monitor_sys::namespace::has_host_pids;
-use probe_reader::{PROBES, ProbeConfig, ProbeReader, ProbeSpec};
+use probe_reader::{ProbeConfig, ProbeReader, ProbeSpec};
 use ring_poller::RingPoller;
-use snapshot::{Snapshot, ThreadRows};
+use run_queue::RunQueue;
+use signal::SignalReader;
+use snapshot::Snapshot;
+use socket::Socket;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use tcp::Tcp;
+use tcp_dump::TcpDump;
 
 /// The first process of the node.
 const INIT: Pid = Pid(1);
+
+/// All probes, in the order in which they are merged.
+const PROBES: &[ProbeSpec] = &[
+    ProbeSpec {
+        serves: &[Capability::Lifetimes],
+        load: |kernel, _| Ok(Box::new(Lifecycle::load(kernel)?)),
+    },
+    ProbeSpec {
+        serves: &[Capability::Tcp],
+        load: |kernel, config| match Tcp::load(kernel, config.since) {
+            Ok(tcp) => Ok(Box::new(tcp)),
+            Err(refused) => Ok(Box::new(TcpDump::open(refused, config.since)?)),
+        },
+    },
+    ProbeSpec {
+        serves: &[Capability::Sockets],
+        load: |kernel, config| Ok(Box::new(Socket::load(kernel, config.since)?)),
+    },
+    ProbeSpec {
+        serves: &[Capability::Signals],
+        load: |kernel, _| Ok(Box::new(SignalReader::load(kernel)?)),
+    },
+    ProbeSpec {
+        serves: &[Capability::Block, Capability::WriteBack],
+        load: |kernel, config| Ok(Box::new(Block::load(kernel, config)?)),
+    },
+    ProbeSpec {
+        serves: &[Capability::RunQueue],
+        load: |kernel, config| Ok(Box::new(RunQueue::load(kernel, config)?)),
+    },
+    ProbeSpec {
+        serves: &[Capability::ExactCpu],
+        load: |kernel, config| Ok(Box::new(ExactCpu::load(kernel, config)?)),
+    },
+];
 
 /// The loaded objects.
 pub struct Ebpf {

@@ -3,8 +3,8 @@
 //! In: the embedded object and the running kernel. Out: maps, rings and counts of losses.
 //! A program that cannot be attached disables only its object's capability.
 
-use super::health;
-use super::kernel::Kernel;
+use super::fdinfo;
+use super::kernel::{Kernel, Settings};
 use aya::maps::{Array, HashMap as Table, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfError, Pod};
@@ -48,15 +48,6 @@ pub struct Fallback {
     pub why: String,
     /// Whether its counts are as exact.
     pub exact: bool,
-}
-
-/// Settings of an object besides offsets. A name has the same meaning in every object.
-#[derive(Default)]
-pub struct Settings<'a> {
-    /// Constants by symbol.
-    pub constants: &'a [(&'static str, &'static u32)],
-    /// Sizes of maps by name.
-    pub sizes: &'a [(&'static str, u32)],
 }
 
 impl Object {
@@ -166,7 +157,7 @@ impl Object {
         let error = self.no_map(map);
         let found = self.ebpf.take_map(map).and_then(|it| RingBuf::try_from(it).ok());
         let ring = found.ok_or(error)?;
-        self.ring_bytes += health::memory(ring.as_fd());
+        self.ring_bytes += fdinfo::memory(ring.as_fd());
         Ok(ring)
     }
 

@@ -21,7 +21,7 @@ pub fn host_pid(inside: &NamespaceView, processes: &[Process], tick_ns: u64) -> 
     found.max_by_key(|it| name(&it.comm) == name(&inside.comm)).map(|process| process.id.pid)
 }
 
-/// Identity of a process in the `/proc` of the monitor's namespace. A process in a nested namespace
+/// Identity of a process in the `/proc` of our namespace. A process in a nested namespace
 /// is not found by it.
 pub fn in_proc(process: &Process) -> Identity {
     let inside = process.row.get(ProcessField::NsPid).and_then(|pid| pid.try_into().ok());

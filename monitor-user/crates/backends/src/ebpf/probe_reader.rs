@@ -1,16 +1,8 @@
 //! Probe readers: each loads the object of some capabilities and merges its counts into samples.
 
-use super::block::Block;
-use super::exact_cpu::ExactCpu;
 use super::health;
 use super::kernel::Kernel;
-use super::lifecycle::Lifecycle;
 use super::object::{Fallback, Object};
-use super::run_queue::RunQueue;
-use super::signal::SignalReader;
-use super::socket::Socket;
-use super::tcp::Tcp;
-use super::tcp_dump::TcpDump;
 use monitor_backend::Error;
 use monitor_model::id::Ns;
 use monitor_model::probe::Probe;
@@ -84,38 +76,3 @@ pub struct ProbeConfig<'a> {
     /// Time when counting begins.
     pub since: Ns,
 }
-
-/// All probes, in the order in which they are merged.
-pub const PROBES: &[ProbeSpec] = &[
-    ProbeSpec {
-        serves: &[Capability::Lifetimes],
-        load: |kernel, _| Ok(Box::new(Lifecycle::load(kernel)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::Tcp],
-        load: |kernel, config| match Tcp::load(kernel, config.since) {
-            Ok(tcp) => Ok(Box::new(tcp)),
-            Err(refused) => Ok(Box::new(TcpDump::open(refused, config.since)?)),
-        },
-    },
-    ProbeSpec {
-        serves: &[Capability::Sockets],
-        load: |kernel, config| Ok(Box::new(Socket::load(kernel, config.since)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::Signals],
-        load: |kernel, _| Ok(Box::new(SignalReader::load(kernel)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::Block, Capability::WriteBack],
-        load: |kernel, config| Ok(Box::new(Block::load(kernel, config)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::RunQueue],
-        load: |kernel, config| Ok(Box::new(RunQueue::load(kernel, config)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::ExactCpu],
-        load: |kernel, config| Ok(Box::new(ExactCpu::load(kernel, config)?)),
-    },
-];

@@ -6,8 +6,8 @@
 
 use super::health;
 use super::iter_reader::{IterBuffer, IterProgram};
-use super::kernel::Kernel;
-use super::object::{Object, Settings};
+use super::kernel::{Kernel, Settings};
+use super::object::Object;
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
 use aya::maps::Map;

@@ -3,8 +3,8 @@
 //! In: records of generated and delivered signals. Out: events, in chronological order.
 
 use super::decode;
-use super::kernel::Kernel;
-use super::object::{Object, Settings};
+use super::kernel::{Kernel, Settings};
+use super::object::Object;
 use super::probe_reader::ProbeReader;
 use aya::maps::{MapData, RingBuf};
 use monitor_backend::Error;

@@ -3,10 +3,10 @@
 //! In: the byte stream of `iter/task`. Out: processes with their totals: the sums of ended threads
 //! plus each live thread. A reading costs one iteration; nothing runs in between.
 
-use super::decode;
+use super::decode::{self, ThreadRows};
 use super::iter_reader::{IterBuffer, IterProgram};
-use super::kernel::Kernel;
-use super::object::{Object, Settings};
+use super::kernel::{Kernel, Settings};
+use super::object::Object;
 use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
 use monitor_model::id::Pid;
@@ -76,15 +76,6 @@ impl Snapshot {
         self.iterates_one = processes.as_ref().is_some_and(are_requested);
         processes.filter(|_| self.iterates_one)
     }
-}
-
-/// Whether rows of threads are returned, or only their sums.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ThreadRows {
-    /// A row for each.
-    Kept,
-    /// Only sums.
-    Summed,
 }
 
 /// Turns a stream of records into processes.

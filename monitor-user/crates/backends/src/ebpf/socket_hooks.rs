@@ -4,8 +4,8 @@
 //! In: the running kernel. Out: an object whose programs fill the table of `abi/socket.rs`, or why
 //! this kernel does not accept the variant. `socket.rs` selects one by trying.
 
-use super::kernel::Kernel;
-use super::object::{Object, Settings, refused_program};
+use super::kernel::{Kernel, Settings};
+use super::object::{Object, refused_program};
 use crate::host;
 use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, FExit, KProbe};
 use monitor_backend::Error;

@@ -5,8 +5,8 @@
 
 use super::decode;
 use super::iter_reader::{IterBuffer, IterProgram};
-use super::kernel::Kernel;
-use super::object::{Object, Settings};
+use super::kernel::{Kernel, Settings};
+use super::object::Object;
 use super::owner::MissingOwners;
 use super::probe_reader::ProbeReader;
 use super::shared_sockets::SharedSockets;

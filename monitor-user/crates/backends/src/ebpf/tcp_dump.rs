@@ -1,4 +1,4 @@
-//! TCP by process if its BPF programs are refused: from a dump of the kernel's sockets.
+//! TCP by process if its BPF programs are refused: from a dump of the sockets.
 //!
 //! In: why they were refused, and the processes of a sample. Out: the same fields, less exact, and
 //! a state that reports it.

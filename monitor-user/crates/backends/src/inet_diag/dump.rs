@@ -1,7 +1,7 @@
 //! The dump of TCP sockets: netlink, `SOCK_DIAG_BY_FAMILY` with `INET_DIAG_INFO`.
 //!
 //! Out: every connection and listener of this network namespace, with its counters, or why there
-//! is no list. Connections that nobody has accepted or that are only waited out are left out.
+//! is no list. Connections in `SYN_RECV` and `TIME_WAIT` are left out.
 
 use super::info::TcpInfo;
 use monitor_backend::Error;
@@ -25,13 +25,13 @@ const MESSAGES: usize = 32 << 10;
 /// A connection or a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Socket {
-    /// For ever.
+    /// Identifies the socket; never reused.
     pub cookie: u64,
     /// In `/proc/<pid>/fd`; 0 once it was closed.
     pub inode: u32,
-    /// 4 or 6, by the address that it talks to.
+    /// 4 or 6, by the remote address.
     pub family: u32,
-    /// What it carried.
+    /// Its traffic.
     pub counters: Counters,
     /// Smoothed round-trip time in eighths of a microsecond, 0 for none.
     pub srtt_us8: u32,
@@ -129,7 +129,7 @@ fn connection(response: &InetResponse) -> Socket {
     }
 }
 
-/// The kernel says so when it has no module for it.
+/// The error of a dump; the kernel returns `ENOENT` if it has no module for it.
 fn refused(error: std::io::Error) -> Error {
     if error.kind() != std::io::ErrorKind::NotFound {
         return failed("dump")(error);

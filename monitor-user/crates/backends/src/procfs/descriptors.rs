@@ -5,7 +5,7 @@
 //! process: after its end reading fails with `ESRCH`, even if its pid was reused.
 
 use super::fd_budget::FdSlot;
-use super::path::Path;
+use super::path::{File, Path};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, pread};
 use std::ffi::CStr;
@@ -31,34 +31,6 @@ impl From<Errno> for ReadFailure {
             Errno::SRCH | Errno::NOENT => Self::Gone,
             Errno::ACCESS | Errno::PERM => Self::Denied,
             other => Self::Failed(other),
-        }
-    }
-}
-
-/// The files that are read of a process or a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum File {
-    /// `stat`.
-    Stat,
-    /// `status`.
-    Status,
-    /// `io`.
-    Io,
-    /// `schedstat`.
-    Schedstat,
-}
-
-impl File {
-    /// Number of files.
-    pub const COUNT: usize = 4;
-
-    /// File name in the directory of the process.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stat => "stat",
-            Self::Status => "status",
-            Self::Io => "io",
-            Self::Schedstat => "schedstat",
         }
     }
 }

@@ -28,9 +28,11 @@ mod infiniband;
 pub mod job_origin;
 mod net;
 pub mod node;
+mod root;
 pub mod text;
 
 pub use self::health::missing_capabilities;
+pub use self::root::Root;
 
 use self::descriptors::Buffer;
 use self::fd_budget::FdBudget;
@@ -52,33 +54,10 @@ use monitor_sys::clock;
 use rustix::fs::{Mode, OFlags, open};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Readings after which a process requested by its pid is removed from the cache.
 const CACHED_READINGS: u64 = 16;
-
-/// Roots of the files: `/proc` and `/sys`, or copies.
-#[derive(Clone, Debug)]
-pub struct Root {
-    /// `/proc`.
-    pub proc: PathBuf,
-    /// `/sys`.
-    pub sys: PathBuf,
-}
-
-impl Default for Root {
-    fn default() -> Self {
-        Self { proc: "/proc".into(), sys: "/sys".into() }
-    }
-}
-
-impl Root {
-    /// A tree that contains the directories `proc` and `sys`.
-    pub fn below(tree: &Path) -> Self {
-        Self { proc: tree.join("proc"), sys: tree.join("sys") }
-    }
-}
 
 /// The backend.
 #[derive(Debug)]
@@ -135,7 +114,7 @@ impl Procfs {
         })
     }
 
-    /// Counts TCP too, from the kernel's list of sockets.
+    /// Counts TCP too, from a dump of all sockets.
     pub fn with_tcp(mut self) -> Result<Self, Error> {
         self.tcp = Some(InetDiag::open(self.root.proc.clone())?);
         Ok(self)

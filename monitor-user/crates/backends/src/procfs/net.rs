@@ -4,7 +4,7 @@
 //! the kernel's order. The procfs crate returns them unordered and none if one line is malformed,
 //! so the lines are parsed here.
 
-use super::node::text_of;
+use super::root::text_of;
 use monitor_model::field::NetField as F;
 use monitor_model::field::net::NetRow;
 use monitor_model::sample::{Device, Note};

@@ -3,7 +3,7 @@
 //! In: one call for each file that was refused or malformed. Out: notes. A process that ended is
 //! not an error.
 
-use super::descriptors::File;
+use super::path::File;
 use monitor_model::degradation::NO_IO;
 use monitor_model::sample::Note;
 use monitor_proc::scan::MalformedProc;

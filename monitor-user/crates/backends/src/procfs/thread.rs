@@ -4,10 +4,9 @@
 //! including those that ended since the first reading, and a row for each thread, including the
 //! leader. What an ended thread used after its last reading is not in `/proc`.
 
-use super::descriptors::{File, Files, open};
+use super::descriptors::{Files, open};
 use super::pass::{Gone, ReadPass, Task};
-use super::path::Path;
-use super::process::named;
+use super::path::{File, Path};
 use super::row;
 use super::sums::Sums;
 use monitor_model::field::ProcessField;
@@ -192,7 +191,7 @@ impl ReadPass<'_> {
     fn row(&mut self, tid: u32, task: &mut Task<'_>, sums: &Sums) -> Result<Option<Process>, Gone> {
         let tick_ns = self.kernel.tick_ns;
         let Some(stat) = self.text(task, File::Stat, stat::parse)? else { return Ok(None) };
-        let mut it = named(tid, &stat, tick_ns);
+        let mut it = row::named(tid, &stat, tick_ns);
         it.row.set(ProcessField::Pid, u64::from(task.pid));
         it.row.set(ProcessField::Tid, u64::from(tid));
         row::set_stat(&mut it.row, &stat, tick_ns);

@@ -13,8 +13,8 @@ mod process_sets;
 mod ring;
 pub mod uprobe_selftest;
 
-use super::kernel::Kernel;
-use super::object::{Object, Settings};
+use super::kernel::{Kernel, Settings};
+use super::object::Object;
 use encode::ProgramOptions;
 use hooks::{Hooks, Link};
 use id_pool::IdPool;
