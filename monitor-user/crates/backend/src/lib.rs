@@ -60,6 +60,31 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The host lacks something.
+    pub fn unsupported(
+        what: impl Into<String>,
+        why: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::Unsupported { what: what.into(), why: why.into(), fix: fix.into() }
+    }
+
+    /// A call failed.
+    pub fn kernel(
+        call: &'static str,
+        what: impl Into<String>,
+        source: impl Into<std::io::Error>,
+    ) -> Self {
+        Self::Kernel { call, what: what.into(), source: source.into() }
+    }
+
+    /// A file or record is malformed.
+    pub fn malformed(what: impl Into<String>, want: impl Into<String>) -> Self {
+        Self::Malformed { what: what.into(), want: want.into() }
+    }
+}
+
 /// Reads samples of the node.
 pub trait Backend: Send {
     /// Kind of the backend.

@@ -159,10 +159,6 @@ impl ProbeReader for Block {
         Some(&self.object)
     }
 
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
-    }
-
     /// The hook on dirtied pages belongs to write-back only.
     fn probe(&self, capability: Capability) -> Probe {
         let mut probe = health::probe(capability, &self.object, self.dropped());

@@ -31,10 +31,8 @@ pub struct BtfTypes<'d> {
 impl<'d> BtfTypes<'d> {
     /// The running kernel's types, from [`read`].
     pub fn of_running_kernel(data: &'d [u8]) -> Result<Self, Error> {
-        Self::parse(data).ok_or_else(|| Error::Malformed {
-            what: VMLINUX.into(),
-            want: "BTF of version 1 in native byte order".into(),
-        })
+        Self::parse(data)
+            .ok_or_else(|| Error::malformed(VMLINUX, "BTF of version 1 in native byte order"))
     }
 
     /// Indexes the types of a BTF blob.
@@ -157,13 +155,13 @@ pub fn read() -> Result<MmapFile, Error> {
 
 fn unreadable(source: std::io::Error) -> Error {
     if source.kind() == std::io::ErrorKind::NotFound {
-        return Error::Unsupported {
-            what: "eBPF".into(),
-            why: format!("this kernel has no BTF ({VMLINUX} is missing)"),
-            fix: "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".into(),
-        };
+        return Error::unsupported(
+            "eBPF",
+            format!("this kernel has no BTF ({VMLINUX} is missing)"),
+            "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+        );
     }
-    Error::Kernel { call: "read", what: VMLINUX.into(), source }
+    Error::kernel("read", VMLINUX, source)
 }
 
 #[cfg(test)]

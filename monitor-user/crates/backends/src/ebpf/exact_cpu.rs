@@ -62,10 +62,6 @@ impl ProbeReader for ExactCpu {
         Some(&self.object)
     }
 
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
-    }
-
     fn merge_into(&mut self, sample: &mut Sample) {
         let processes = &mut sample.processes;
         let all = self.counts().map(|counts| counts.all()).unwrap_or_default();

@@ -51,9 +51,8 @@ impl IterBuffer {
         let program = loaded.fd().map_err(|error| refused_program(&iter.hook(), error))?;
         let mut filled = 0;
         for pid in processes {
-            let file = bpf::iterate_process(program.as_fd(), *pid).map_err(|source| {
-                Error::Kernel { call: "BPF_LINK_CREATE", what: iter.hook(), source }
-            })?;
+            let file = bpf::iterate_process(program.as_fd(), *pid)
+                .map_err(|source| Error::kernel("BPF_LINK_CREATE", iter.hook(), source))?;
             filled = self.fill(file, filled).map_err(|source| read_error(iter, source))?;
         }
         Ok(&self.words.as_bytes()[..filled])
@@ -77,7 +76,7 @@ impl IterBuffer {
 }
 
 fn read_error(iter: &IterProgram, source: std::io::Error) -> Error {
-    Error::Kernel { call: "read", what: iter.hook(), source }
+    Error::kernel("read", iter.hook(), source)
 }
 
 /// An iterator program: its name and target.
@@ -121,7 +120,7 @@ fn open(object: &mut Object, program: &IterProgram) -> Result<File, Error> {
     let failed = |error| refused_program(&program.hook(), error);
     let link = iter.attach().and_then(|id| iter.take_link(id)).map_err(failed)?;
     let file = link.into_file().map_err(std::io::Error::other);
-    file.map_err(|source| Error::Kernel { call: "BPF_ITER_CREATE", what: program.hook(), source })
+    file.map_err(|source| Error::kernel("BPF_ITER_CREATE", program.hook(), source))
 }
 
 fn open_map(object: &Object, program: &IterProgram, map: &str) -> Result<File, Error> {
@@ -131,11 +130,8 @@ fn open_map(object: &Object, program: &IterProgram, map: &str) -> Result<File, E
         return Err(object.no_map(map));
     };
     let loaded = iter.fd().map_err(|error| refused_program(&program.hook(), error))?;
-    bpf::iterate_map(loaded.as_fd(), data.fd().as_fd()).map_err(|source| Error::Kernel {
-        call: "BPF_LINK_CREATE",
-        what: program.hook(),
-        source,
-    })
+    bpf::iterate_map(loaded.as_fd(), data.fd().as_fd())
+        .map_err(|source| Error::kernel("BPF_LINK_CREATE", program.hook(), source))
 }
 
 fn is_retryable(kind: ErrorKind) -> bool {

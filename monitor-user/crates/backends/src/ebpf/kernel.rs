@@ -84,10 +84,12 @@ pub fn types() -> Result<Btf, Error> {
 }
 
 fn parsed(data: &[u8]) -> Result<Btf, Error> {
-    Btf::parse(data, Endianness::default()).map_err(|error| Error::Unsupported {
-        what: "eBPF".into(),
-        why: format!("the kernel's BTF cannot be parsed: {error}"),
-        fix: "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".into(),
+    Btf::parse(data, Endianness::default()).map_err(|error| {
+        Error::unsupported(
+            "eBPF",
+            format!("the kernel's BTF cannot be parsed: {error}"),
+            "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+        )
     })
 }
 

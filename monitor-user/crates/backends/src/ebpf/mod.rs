@@ -62,37 +62,24 @@ const INIT: Pid = Pid(1);
 
 /// All probes, in the order in which they are merged.
 const PROBES: &[ProbeSpec] = &[
-    ProbeSpec {
-        serves: &[Capability::Lifetimes],
-        load: |kernel, _| Ok(Box::new(Lifecycle::load(kernel)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::Tcp],
-        load: |kernel, config| match Tcp::load(kernel, config.since) {
-            Ok(tcp) => Ok(Box::new(tcp)),
-            Err(refused) => Ok(Box::new(TcpDump::open(refused, config.since)?)),
-        },
-    },
-    ProbeSpec {
-        serves: &[Capability::Sockets],
-        load: |kernel, config| Ok(Box::new(Socket::load(kernel, config.since)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::Signals],
-        load: |kernel, _| Ok(Box::new(SignalReader::load(kernel)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::Block, Capability::WriteBack],
-        load: |kernel, config| Ok(Box::new(Block::load(kernel, config)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::RunQueue],
-        load: |kernel, config| Ok(Box::new(RunQueue::load(kernel, config)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::ExactCpu],
-        load: |kernel, config| Ok(Box::new(ExactCpu::load(kernel, config)?)),
-    },
+    ProbeSpec::new(&[Capability::Lifetimes], |kernel, _| Ok(Box::new(Lifecycle::load(kernel)?))),
+    ProbeSpec::new(&[Capability::Tcp], |kernel, config| match Tcp::load(kernel, config.since) {
+        Ok(tcp) => Ok(Box::new(tcp)),
+        Err(refused) => Ok(Box::new(TcpDump::open(refused, config.since)?)),
+    }),
+    ProbeSpec::new(&[Capability::Sockets], |kernel, config| {
+        Ok(Box::new(Socket::load(kernel, config.since)?))
+    }),
+    ProbeSpec::new(&[Capability::Signals], |kernel, _| Ok(Box::new(SignalReader::load(kernel)?))),
+    ProbeSpec::new(&[Capability::Block, Capability::WriteBack], |kernel, config| {
+        Ok(Box::new(Block::load(kernel, config)?))
+    }),
+    ProbeSpec::new(&[Capability::RunQueue], |kernel, config| {
+        Ok(Box::new(RunQueue::load(kernel, config)?))
+    }),
+    ProbeSpec::new(&[Capability::ExactCpu], |kernel, config| {
+        Ok(Box::new(ExactCpu::load(kernel, config)?))
+    }),
 ];
 
 /// The loaded objects.
@@ -203,7 +190,7 @@ impl Ebpf {
         sample.processes = self.snapshot.read(threads)?;
         for (_, reader) in &mut self.readers {
             reader.merge_into(sample);
-            if let Some(object) = reader.object_mut() {
+            if let Some(object) = reader.object() {
                 object.flush_diagnostics();
             }
         }
@@ -398,17 +385,16 @@ impl Backend for Ebpf {
                 }
                 continue;
             }
+            let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
+            let cgroup_id = number(process, F::CgroupId);
             if want.wants(F::Cmdline) {
-                let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
                 process.text.cmdline = self.texts.cmdline(in_proc(process), generation);
             }
             if want.wants(F::Cgroup) {
-                let cgroup = number(process, F::CgroupId);
-                process.text.cgroup = self.texts.cgroup(cgroup, in_proc(process));
+                process.text.cgroup = self.texts.cgroup(cgroup_id, in_proc(process));
             }
             if want.wants(F::Job) {
-                let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
-                let cgroup_id = Some(number(process, F::CgroupId));
+                let cgroup_id = Some(cgroup_id);
                 let seen = SeenProcess { id: process.id, generation, cgroup_id };
                 process.text.origin = self.texts.origin(seen);
             }

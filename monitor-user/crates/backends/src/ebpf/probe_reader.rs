@@ -15,9 +15,6 @@ pub trait ProbeReader: Send {
     /// The loaded object, for its state; none if no program is used.
     fn object(&self) -> Option<&Object>;
 
-    /// The loaded object, to flush its diagnostics.
-    fn object_mut(&mut self) -> Option<&mut Object>;
-
     /// Merges its counts into a sample. The processes are and stay in the order of identities;
     /// ended ones are included once the lifecycle has been merged, which is first.
     fn merge_into(&mut self, sample: &mut Sample);
@@ -62,6 +59,11 @@ pub struct ProbeSpec {
 }
 
 impl ProbeSpec {
+    /// A probe that provides these capabilities.
+    pub const fn new(serves: &'static [Capability], load: Load) -> Self {
+        Self { serves, load }
+    }
+
     /// Whether one of these capabilities needs it.
     pub fn needed(&self, capabilities: &[Capability]) -> bool {
         self.serves.iter().any(|serves| capabilities.contains(serves))

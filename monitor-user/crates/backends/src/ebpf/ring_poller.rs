@@ -35,5 +35,5 @@ impl RingPoller {
 }
 
 fn refused(call: &'static str, errno: Errno) -> Error {
-    Error::Kernel { call, what: "ring buffers".into(), source: errno.into() }
+    Error::kernel(call, "ring buffers", errno)
 }

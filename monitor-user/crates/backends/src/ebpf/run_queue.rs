@@ -45,11 +45,11 @@ impl RunQueue {
     /// Loads and attaches the hooks.
     pub fn load(kernel: &Kernel, asked: &ProbeConfig<'_>) -> Result<Self, Error> {
         if let Some(member) = kernel.lacks::<RunQueueOffsets>() {
-            return Err(Error::Unsupported {
-                what: "run-queue latency".into(),
-                why: format!("this kernel has no {member}"),
-                fix: "boot one with CONFIG_SCHED_INFO and CONFIG_FAIR_GROUP_SCHED".into(),
-            });
+            return Err(Error::unsupported(
+                "run-queue latency",
+                format!("this kernel has no {member}"),
+                "boot one with CONFIG_SCHED_INFO and CONFIG_FAIR_GROUP_SCHED",
+            ));
         }
         let sizes = [(run_queue::ENDED, kernel.machine.rows())];
         let settings = Settings { constants: &[], sizes: &sizes };
@@ -119,10 +119,6 @@ fn prepare_first(object: &Object) {
 impl ProbeReader for RunQueue {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
-    }
-
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
     }
 
     /// The programs do not count events: the histograms do.

@@ -42,10 +42,6 @@ impl ProbeReader for SignalReader {
         Some(&self.object)
     }
 
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
-    }
-
     fn merge_into(&mut self, sample: &mut Sample) {
         self.drain();
         // Records of several CPUs are in the order in which they were reserved.

@@ -11,7 +11,7 @@ use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
 use monitor_model::id::Pid;
 use monitor_model::sample::Process;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// Determines the per-CPU offsets of resident page counts; for every object that reads them.
 pub const LEARN: IterProgram = IterProgram { name: "learn", walks: "task", map: None };
@@ -80,14 +80,14 @@ impl Snapshot {
 
 /// Turns a stream of records into processes.
 fn processes(stream: &[u8], keep: ThreadRows) -> Vec<Process> {
-    let threads = threads(stream);
-    let mut all = Vec::with_capacity(stream.len() / size_of::<task::ProcessRecord>());
-    each_process(stream, |record| {
-        let first = |tgid: u32| threads.partition_point(|thread| thread.tgid < tgid);
-        let own = &threads[first(record.leader.tgid)..];
-        let own = &own[..own.iter().take_while(|it| it.tgid == record.leader.tgid).count()];
+    let (records, threads) = records(stream);
+    let mut all = Vec::with_capacity(records.len());
+    for record in records {
+        let tgid = record.leader.tgid;
+        let own = &threads[threads.partition_point(|thread| thread.tgid < tgid)..];
+        let own = &own[..own.iter().take_while(|it| it.tgid == tgid).count()];
         all.push(decode::living(record, own, keep));
-    });
+    }
     // The kernel iterates in ascending order of ids, so this is nearly sorted. An id reused during
     // the iteration, or a process whose pid moved to another thread by exec, can appear twice.
     all.sort_by_key(|process| process.id);
@@ -95,48 +95,31 @@ fn processes(stream: &[u8], keep: ThreadRows) -> Vec<Process> {
     all
 }
 
-/// The threads besides the leaders, grouped by process and in the order of their ids.
-fn threads(stream: &[u8]) -> Vec<&task::ThreadRecord> {
-    let mut threads = Vec::new();
-    each(stream, |kind, at| {
-        if kind == KIND_THREAD
-            && let Ok((record, _)) = task::ThreadRecord::ref_from_prefix(at)
-        {
-            threads.push(record);
-        }
-    });
-    threads.sort_by_key(|thread| thread.tgid);
-    threads
-}
-
-fn each_process(stream: &[u8], mut take: impl FnMut(&task::ProcessRecord)) {
-    each(stream, |kind, at| {
-        if kind == KIND_PROCESS
-            && let Ok((record, _)) = task::ProcessRecord::ref_from_prefix(at)
-        {
-            take(record);
-        }
-    });
-}
-
-/// Every record: its kind, and the stream from there.
-fn each<'a>(mut stream: &'a [u8], mut take: impl FnMut(u32, &'a [u8])) {
-    while let Some((kind, rest)) = next(stream) {
-        take(kind, stream);
+/// The processes, and the threads besides their leaders, grouped by process and in the order of
+/// their ids; those before the first malformed record.
+fn records(mut stream: &[u8]) -> (Vec<&task::ProcessRecord>, Vec<&task::ThreadRecord>) {
+    let (mut processes, mut threads) = (Vec::new(), Vec::new());
+    while let Ok((kind, _)) = u32::read_from_prefix(stream) {
+        let rest = match kind {
+            KIND_PROCESS => take(stream, &mut processes),
+            KIND_THREAD => take(stream, &mut threads),
+            _ => None,
+        };
+        let Some(rest) = rest else { break };
         stream = rest;
     }
+    threads.sort_by_key(|thread: &&task::ThreadRecord| thread.tgid);
+    (processes, threads)
 }
 
-/// The kind of the first record, and the rest after it; `None` at the end, or if the stream is
-/// malformed.
-fn next(stream: &[u8]) -> Option<(u32, &[u8])> {
-    let (kind, _) = u32::read_from_prefix(stream).ok()?;
-    let bytes = match kind {
-        KIND_PROCESS => size_of::<task::ProcessRecord>(),
-        KIND_THREAD => size_of::<task::ThreadRecord>(),
-        _ => return None,
-    };
-    Some((kind, stream.get(bytes..)?))
+/// Moves the first record of a stream to the others; returns the rest.
+fn take<'s, T: FromBytes + KnownLayout + Immutable>(
+    stream: &'s [u8],
+    others: &mut Vec<&'s T>,
+) -> Option<&'s [u8]> {
+    let (record, rest) = T::ref_from_prefix(stream).ok()?;
+    others.push(record);
+    Some(rest)
 }
 
 #[cfg(test)]

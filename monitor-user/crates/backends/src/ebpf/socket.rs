@@ -45,11 +45,11 @@ impl Socket {
                 Err(error) => refused.push(error.to_string()),
             }
         }
-        Err(Error::Unsupported {
-            what: "counting payload by socket".into(),
-            why: refused.join("; "),
-            fix: "kernel 6.3 has tracepoints for it; TCP is counted without them".into(),
-        })
+        Err(Error::unsupported(
+            "counting payload by socket",
+            refused.join("; "),
+            "kernel 6.3 has tracepoints for it; TCP is counted without them",
+        ))
     }
 
     fn set(&self, row: &mut ProcessRow, SocketTotals { sent, received }: &SocketTotals) {
@@ -81,10 +81,6 @@ impl Socket {
 impl ProbeReader for Socket {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
-    }
-
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
     }
 
     fn merge_into(&mut self, sample: &mut Sample) {

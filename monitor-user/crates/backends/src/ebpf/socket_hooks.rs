@@ -114,10 +114,8 @@ fn exits(kernel: &Kernel) -> Result<Object, Error> {
     for function in SENDS.into_iter().chain(RECEIVES) {
         let hook = format!("fexit/{function}");
         let exit: &mut FExit = object.program(function)?;
-        exit.load(function, &kernel.btf)
-            .and_then(|()| exit.attach().map(drop))
-            .map_err(|error| refused_program(&hook, error))?;
-        object.add_hook(hook);
+        let attached = exit.load(function, &kernel.btf).and_then(|()| exit.attach().map(drop));
+        object.add_attached(hook, attached)?;
     }
     Ok(object)
 }
@@ -131,8 +129,7 @@ fn probes(kernel: &Kernel) -> Result<Object, Error> {
             let hook = format!("{kind}/{function}");
             let probe: &mut KProbe = object.program(program)?;
             let attached = probe.attach(function, 0).map(drop);
-            attached.map_err(|error| refused_program(&hook, error))?;
-            object.add_hook(hook);
+            object.add_attached(hook, attached)?;
         }
     }
     Ok(object)
@@ -140,14 +137,16 @@ fn probes(kernel: &Kernel) -> Result<Object, Error> {
 
 /// Attaches to the root of the unified hierarchy, which all packets of the node pass.
 fn packets(kernel: &Kernel) -> Result<Object, Error> {
-    let root = host::cgroup_root().ok_or_else(|| Error::Unsupported {
-        what: "counting packets by cgroup".into(),
-        why: "the unified cgroup hierarchy is not mounted".into(),
-        fix: "mount cgroup v2".into(),
+    let root = host::cgroup_root().ok_or_else(|| {
+        Error::unsupported(
+            "counting packets by cgroup",
+            "the unified cgroup hierarchy is not mounted",
+            "mount cgroup v2",
+        )
     })?;
     let opened = File::open(&root);
     let what = root.display().to_string();
-    let root = opened.map_err(|source| Error::Kernel { call: "open", what, source })?;
+    let root = opened.map_err(|source| Error::kernel("open", what, source))?;
     let mut maps = [(socket::TABLE, 0)];
     let mut object = Object::load("socket_packet", kernel, &sized(kernel, &mut maps))?;
     attach_create(&mut object, &root).map_err(with_net_admin)?;
@@ -158,29 +157,21 @@ fn packets(kernel: &Kernel) -> Result<Object, Error> {
 }
 
 fn attach_create(object: &mut Object, root: &File) -> Result<(), Error> {
-    const HOOK: &str = "cgroup/sock_create";
     let program: &mut CgroupSock = object.program("create")?;
-    program
-        .load()
-        .and_then(|()| program.attach(root, CgroupAttachMode::Single).map(drop))
-        .map_err(|error| refused_program(HOOK, error))?;
-    object.add_hook(HOOK);
-    Ok(())
+    let mode = CgroupAttachMode::Single;
+    let attached = program.load().and_then(|()| program.attach(root, mode).map(drop));
+    object.add_attached("cgroup/sock_create", attached)
 }
 
 fn attach_packets(object: &mut Object, name: &str, root: &File) -> Result<(), Error> {
-    let hook = format!("cgroup_skb/{name}");
     let direction = match name {
         "ingress" => CgroupSkbAttachType::Ingress,
         _ => CgroupSkbAttachType::Egress,
     };
     let program: &mut CgroupSkb = object.program(name)?;
-    program
-        .load()
-        .and_then(|()| program.attach(root, direction, CgroupAttachMode::Single).map(drop))
-        .map_err(|error| refused_program(&hook, error))?;
-    object.add_hook(hook);
-    Ok(())
+    let mode = CgroupAttachMode::Single;
+    let attached = program.load().and_then(|()| program.attach(root, direction, mode).map(drop));
+    object.add_attached(format!("cgroup_skb/{name}"), attached)
 }
 
 /// Cgroup programs also need CAP_NET_ADMIN.

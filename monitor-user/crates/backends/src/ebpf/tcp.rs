@@ -64,10 +64,6 @@ impl ProbeReader for Tcp {
         Some(&self.object)
     }
 
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
-    }
-
     /// Rows first: a socket that closes between the two reads is then in neither, and is in the
     /// next reading. The other order would count it twice. So a live process may be behind for one
     /// reading, never ahead, and its totals never decrease.

@@ -33,10 +33,6 @@ impl ProbeReader for TcpDump {
         None
     }
 
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        None
-    }
-
     fn merge_into(&mut self, sample: &mut Sample) {
         match self.sockets.merge_into(&mut sample.processes, sample.at.boot) {
             Ok(note) => sample.notes.extend(note),

@@ -134,20 +134,17 @@ fn refused(error: std::io::Error) -> Error {
     if error.kind() != std::io::ErrorKind::NotFound {
         return failed("dump")(error);
     }
-    Error::Unsupported {
-        what: "the list of TCP sockets".into(),
-        why: "this kernel has not loaded tcp_diag".into(),
-        fix: "modprobe tcp_diag (CONFIG_INET_TCP_DIAG)".into(),
-    }
+    Error::unsupported(
+        "the list of TCP sockets",
+        "this kernel has not loaded tcp_diag",
+        "modprobe tcp_diag (CONFIG_INET_TCP_DIAG)",
+    )
 }
 
 fn failed(call: &'static str) -> impl Fn(std::io::Error) -> Error {
-    move |source| Error::Kernel { call, what: "the list of TCP sockets (inet_diag)".into(), source }
+    move |source| Error::kernel(call, "the list of TCP sockets (inet_diag)", source)
 }
 
 fn strange(error: impl std::fmt::Display) -> Error {
-    Error::Malformed {
-        what: format!("the list of TCP sockets ({error})"),
-        want: "inet_diag".into(),
-    }
+    Error::malformed(format!("the list of TCP sockets ({error})"), "inet_diag")
 }

@@ -84,18 +84,15 @@ impl Procfs {
     /// Opens `/proc`, and raises the limit of open files.
     pub fn open(root: Root) -> Result<Self, Error> {
         if let Some(why) = hidepid::not_proc(&root.proc) {
-            return Err(Error::Unsupported {
-                what: "reading processes without eBPF".into(),
-                why: why.into(),
-                fix: hidepid::MOUNT_PROC.into(),
-            });
+            return Err(Error::unsupported(
+                "reading processes without eBPF",
+                why,
+                hidepid::MOUNT_PROC,
+            ));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let proc = open(&root.proc, flags, Mode::empty()).map_err(|errno| Error::Kernel {
-            call: "open",
-            what: root.proc.display().to_string(),
-            source: errno.into(),
-        })?;
+        let proc = open(&root.proc, flags, Mode::empty())
+            .map_err(|errno| Error::kernel("open", root.proc.display().to_string(), errno))?;
         Ok(Self {
             proc,
             kernel: Kernel::read(&root.proc),
@@ -168,10 +165,8 @@ impl Procfs {
     }
 
     fn listed(&mut self) -> Result<Vec<u32>, Error> {
-        let listed = self.processes.read(self.proc.as_fd()).map_err(|errno| Error::Kernel {
-            call: "getdents64",
-            what: self.root.proc.display().to_string(),
-            source: errno.into(),
+        let listed = self.processes.read(self.proc.as_fd()).map_err(|errno| {
+            Error::kernel("getdents64", self.root.proc.display().to_string(), errno)
         })?;
         Ok(listed.to_vec())
     }
@@ -246,15 +241,13 @@ impl Backend for Procfs {
     }
 
     fn describe(&mut self, processes: &mut [Process], want: &ReadSpec) {
-        let (cmdline, cgroup) =
-            (want.wants(ProcessField::Cmdline), want.wants(ProcessField::Cgroup));
         for process in processes {
-            if cmdline {
-                let known = self.known.get(&process.id.pid.0);
-                let generation = known.map_or(0, |entry| entry.generation);
+            let known = self.known.get(&process.id.pid.0);
+            let generation = known.map_or(0, |entry| entry.generation);
+            if want.wants(ProcessField::Cmdline) {
                 process.text.cmdline = self.texts.cmdline(process.id, generation);
             }
-            if cgroup {
+            if want.wants(ProcessField::Cgroup) {
                 // It may have moved, and there is no cgroup id to detect that.
                 process.text.cgroup = self.texts.cgroup_now(process.id);
             }
@@ -262,8 +255,6 @@ impl Backend for Procfs {
                 process.text.user = self.texts.user(process);
             }
             if want.wants(ProcessField::Job) {
-                let known = self.known.get(&process.id.pid.0);
-                let generation = known.map_or(0, |entry| entry.generation);
                 let seen = SeenProcess { id: process.id, generation, cgroup_id: None };
                 process.text.origin = self.texts.origin(seen);
             }

@@ -114,11 +114,11 @@ fn check_length(insns: &[Insn]) -> Result<(), Error> {
     if insns.len() <= MAX_INSNS {
         return Ok(());
     }
-    Err(Error::Unsupported {
-        what: "a rule in the kernel".into(),
-        why: format!("it has {} instructions, and the maximum is {MAX_INSNS}", insns.len()),
-        fix: "split it into two programs at the same hook".into(),
-    })
+    Err(Error::unsupported(
+        "a rule in the kernel",
+        format!("it has {} instructions, and the maximum is {MAX_INSNS}", insns.len()),
+        "split it into two programs at the same hook",
+    ))
 }
 
 impl Rules for FakeRules {

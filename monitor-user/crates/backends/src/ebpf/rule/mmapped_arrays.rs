@@ -185,9 +185,6 @@ fn row(id: TraceId, before: u64) -> usize {
 
 fn words(object: &Object, name: &str, n: usize) -> Result<MmappedArray, Error> {
     let Some(Map::Array(data)) = object.ebpf.map(name) else { return Err(object.no_map(name)) };
-    MmappedArray::map(data.fd().as_fd(), n).map_err(|source| Error::Kernel {
-        call: "mmap",
-        what: format!("the map {name} of rules"),
-        source,
-    })
+    MmappedArray::map(data.fd().as_fd(), n)
+        .map_err(|source| Error::kernel("mmap", format!("the map {name} of rules"), source))
 }

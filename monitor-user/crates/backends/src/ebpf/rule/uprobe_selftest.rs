@@ -61,13 +61,11 @@ fn trace_calls() -> Result<Probe, Error> {
 /// Site of the function in the file of this program.
 fn site() -> Result<Site, Error> {
     let address = called as extern "C" fn(u64) -> u64 as usize as u64;
-    let failed = |source| Error::Kernel { call: "read", what: "/proc/self/maps".into(), source };
+    let failed = |source| Error::kernel("read", "/proc/self/maps", source);
     let mapped = maps::mappings(Path::new("/proc"), Pid(std::process::id())).map_err(failed)?;
     let mapping = mapped.iter().find(|it| (it.start..it.end).contains(&address));
-    let mapping = mapping.ok_or_else(|| Error::Malformed {
-        what: "/proc/self/maps".into(),
-        want: "the code of this program".into(),
-    })?;
+    let mapping =
+        mapping.ok_or_else(|| Error::malformed("/proc/self/maps", "the code of this program"))?;
     Ok(Site { path: SELF.into(), offset: address - mapping.start + mapping.offset })
 }
 
