@@ -5,10 +5,9 @@
 
 pub mod rule;
 
-use monitor_model::id::Pid;
-use monitor_model::probe::Probe;
 use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Note, Process, Sample};
+use monitor_model::{id::Pid, probe::Probe};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Why a backend cannot be used, or a reading failed as a whole.

@@ -9,9 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{
     Pid as RawPid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process,
 };
-use std::io;
-use std::num::NonZeroI32;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{io, num::NonZeroI32};
 
 /// `PIDFD_GET_INFO` of include/uapi/linux/pidfd.h, with the 64 bytes of its first form.
 const PIDFD_GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;

@@ -16,9 +16,7 @@ use insn::{
     Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, ProcessSetId, TimerId,
     TimerScope, TraceId, UserEventId, ValueHistogramId,
 };
-use monitor_model::credentials::Credentials;
-use monitor_model::histogram::Histogram;
-use monitor_model::id::Pid;
+use monitor_model::{credentials::Credentials, histogram::Histogram, id::Pid};
 use rule_record::{RuleRecord, RunCounts};
 use std::path::PathBuf;
 

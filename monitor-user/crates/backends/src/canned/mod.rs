@@ -12,8 +12,7 @@ mod world;
 pub use self::script::ScriptError;
 pub use self::world::BEGINNING;
 
-use self::script::Script;
-use self::world::World;
+use self::{script::Script, world::World};
 use super::device;
 use monitor_backend::{Backend, Error};
 use monitor_model::field::ProcessField;
@@ -21,8 +20,7 @@ use monitor_model::id::{Identity, Ns};
 use monitor_model::probe::{Health, Probe};
 use monitor_model::read_spec::{Capability, Devices, ReadSpec};
 use monitor_model::sample::{BackendKind, Instant, Node, Note, Process, ProcessTexts, Sample};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The backend.
 #[derive(Clone, Debug)]

@@ -27,8 +27,7 @@ use monitor_model::field::{
     Category, CpuField, DiskField, NetField, NodeField, ProcessField, ValueKind,
 };
 use monitor_model::id::{Ns, Pid};
-use std::str::FromStr;
-use std::sync::Arc;
+use std::{str::FromStr, sync::Arc};
 
 /// A line of a script that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

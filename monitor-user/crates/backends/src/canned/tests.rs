@@ -1,8 +1,7 @@
 //! The test backend is itself tested: what a script says is what is read.
 
 use super::*;
-use monitor_model::id::Pid;
-use monitor_model::rates::rates;
+use monitor_model::{id::Pid, rates::rates};
 
 fn all() -> ReadSpec {
     let costly = vec![ProcessField::Pss, ProcessField::Cmdline];

@@ -10,8 +10,7 @@ use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, P
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::job::{Environ, Origin};
 use monitor_model::sample::{Device, Instant, Node, Process, ProcessTexts};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// When the first reading is: 1,000 s after boot, as 2026 begins (UTC).
 pub const BEGINNING: Instant =

@@ -3,25 +3,19 @@
 //! In: rows by owner and disk, latencies by owner. Out: the block fields of every process, its
 //! disks and its histograms. The rows of ended processes are removed as they are reported.
 
-use super::health;
 use super::kernel::{Kernel, Settings};
-use super::object::Object;
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
+use super::{health, object::Object};
 use monitor_backend::Error;
 use monitor_ebpf::abi::block::{self, Dirtier, DiskUsage, LatencyKey, OwnerDisk, READ};
 use monitor_ebpf::abi::histogram;
-use monitor_model::field::BlockField as B;
-use monitor_model::field::ProcessField as F;
-use monitor_model::field::block::BlockRow;
+use monitor_model::field::{BlockField as B, ProcessField as F, block::BlockRow};
 use monitor_model::histogram::{Histogram, Percentiles};
-use monitor_model::id::Ns;
-use monitor_model::probe::Probe;
-use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Device, Process, Sample};
+use monitor_model::{id::Ns, probe::Probe, read_spec::Capability};
 use monitor_sys::clock;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// Maximum number of files whose dirtier is stored.
 const FILES_LIMIT: u32 = 1 << 16;

@@ -7,8 +7,7 @@
 use monitor_backend::Error;
 use monitor_ebpf::abi::offset::{ABSENT, MemberPath};
 use monitor_sys::mmap_file::MmapFile;
-use std::collections::HashMap;
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
 /// The kernel's BTF.
 pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";

@@ -11,8 +11,7 @@ use monitor_model::probe::{Cost, Health, Probe};
 use monitor_model::read_spec::Capability;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::Command;
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 /// Cost of one event if it was not measured: a tracepoint program with one map update, on the
 /// machine of the measurements in docs/journal.

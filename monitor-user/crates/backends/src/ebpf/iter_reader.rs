@@ -10,9 +10,8 @@ use aya::programs::{Iter, Program};
 use monitor_backend::Error;
 use monitor_model::id::Pid;
 use monitor_sys::bpf;
-use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::fd::AsFd;
+use std::{fs::File, os::fd::AsFd};
 use zerocopy::IntoBytes;
 
 /// One `read(2)` returns at most this much of an iterator (`seq_file` of `bpf_iter.c`).

@@ -3,20 +3,16 @@
 //! In: fork, exec and exit records. Out: ended processes with their final totals, and parents and
 //! executed paths of live processes.
 
-use super::decode;
 use super::kernel::{Kernel, Settings};
 use super::object::{Object, Record};
-use super::owner;
-use super::probe_reader::ProbeReader;
-use super::snapshot::LEARN;
 use super::unreported_exits::{self, UnreportedExits};
+use super::{decode, owner, probe_reader::ProbeReader, snapshot::LEARN};
 use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_backend::Error;
-use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::lifecycle::{
     self, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_FORK, KIND_FREE, ThreadWaits,
 };
-use monitor_ebpf::abi::task::RSS_CPUS;
+use monitor_ebpf::abi::{Owner, task::RSS_CPUS};
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::{Process, ProcessParent, Sample};

@@ -29,33 +29,21 @@ mod tcp;
 mod tcp_dump;
 mod unreported_exits;
 
-use super::procfs::job_origin::SeenProcess;
-use super::procfs::text::TextCache;
-use super::procfs::{Root, node};
-use block::Block;
-use decode::ThreadRows;
-use exact_cpu::ExactCpu;
-use kernel::Kernel;
-use lifecycle::Lifecycle;
+use self::{
+    block::Block, decode::ThreadRows, exact_cpu::ExactCpu, kernel::Kernel, lifecycle::Lifecycle,
+    ring_poller::RingPoller, run_queue::RunQueue, signal::SignalReader, snapshot::Snapshot,
+    socket::Socket, tcp::Tcp, tcp_dump::TcpDump,
+};
+use super::procfs::{Root, job_origin::SeenProcess, node, text::TextCache};
 use monitor_backend::{Backend, Error};
-use monitor_model::field::ProcessField as F;
-use monitor_model::hidden::HiddenProcess;
 use monitor_model::id::{Ns, Pid};
-use monitor_model::probe::Probe;
 use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Note, Process, ProgramLoss, Sample};
-use monitor_sys::clock;
-use monitor_sys::namespace::has_host_pids;
+use monitor_model::{field::ProcessField as F, hidden::HiddenProcess, probe::Probe};
+use monitor_sys::{clock, namespace::has_host_pids};
 use probe_reader::{ProbeConfig, ProbeReader, ProbeSpec};
-use ring_poller::RingPoller;
-use run_queue::RunQueue;
-use signal::SignalReader;
-use snapshot::Snapshot;
-use socket::Socket;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use tcp::Tcp;
-use tcp_dump::TcpDump;
 
 /// The first process of the node.
 const INIT: Pid = Pid(1);

@@ -12,8 +12,7 @@ use aya_log::EbpfLogger;
 use monitor_backend::Error;
 use monitor_ebpf::abi::loss::{self, Loss};
 use rustix::io::Errno;
-use std::cell::RefCell;
-use std::os::fd::AsFd;
+use std::{cell::RefCell, os::fd::AsFd};
 use zerocopy::{FromBytes, IntoBytes};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));

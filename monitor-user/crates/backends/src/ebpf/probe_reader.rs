@@ -1,13 +1,10 @@
 //! Probe readers: each loads the object of some capabilities and merges its counts into samples.
 
-use super::health;
-use super::kernel::Kernel;
 use super::object::{Fallback, Object};
+use super::{health, kernel::Kernel};
 use monitor_backend::Error;
-use monitor_model::id::Ns;
-use monitor_model::probe::Probe;
-use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Process, Sample};
+use monitor_model::{id::Ns, probe::Probe, read_spec::Capability};
 use std::os::fd::BorrowedFd;
 
 /// Reads the counts of a loaded object and merges them into the processes of a snapshot.

@@ -2,10 +2,8 @@
 //!
 //! In: records of generated and delivered signals. Out: events, in chronological order.
 
-use super::decode;
 use super::kernel::{Kernel, Settings};
-use super::object::Object;
-use super::probe_reader::ProbeReader;
+use super::{decode, object::Object, probe_reader::ProbeReader};
 use aya::maps::{MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::signal::{self, ANY_THREAD, KIND_DELIVERED, KIND_GENERATED};

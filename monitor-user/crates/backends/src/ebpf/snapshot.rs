@@ -9,8 +9,7 @@ use super::kernel::{Kernel, Settings};
 use super::object::Object;
 use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
-use monitor_model::id::Pid;
-use monitor_model::sample::Process;
+use monitor_model::{id::Pid, sample::Process};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// Determines the per-CPU offsets of resident page counts; for every object that reads them.

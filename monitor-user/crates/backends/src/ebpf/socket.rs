@@ -4,15 +4,13 @@
 //! In: rows by owner. Out: the UDP and socket fields of every process; calls only if the hooks see
 //! calls.
 
-use super::kernel::Kernel;
 use super::object::{Fallback, Object};
 use super::owner::{self, MissingOwners};
-use super::probe_reader::ProbeReader;
 use super::socket_hooks::{Sees, VARIANTS};
+use super::{kernel::Kernel, probe_reader::ProbeReader};
 use monitor_backend::Error;
 use monitor_ebpf::abi::socket::{self, SocketTotals};
-use monitor_model::field::ProcessField as F;
-use monitor_model::field::process::ProcessRow;
+use monitor_model::field::{ProcessField as F, process::ProcessRow};
 use monitor_model::id::Ns;
 use monitor_model::sample::{Note, Sample};
 

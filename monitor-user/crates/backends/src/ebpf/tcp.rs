@@ -3,14 +3,12 @@
 //! In: the stream of sockets and the table of `bin/tcp.rs`. Out: bytes, segments, retransmissions
 //! and round-trip times of each process, IPv4 and IPv6 separately.
 
-use super::decode;
 use super::iter_reader::{IterBuffer, IterProgram};
 use super::kernel::{Kernel, Settings};
-use super::object::Object;
-use super::owner::MissingOwners;
-use super::probe_reader::ProbeReader;
-use super::shared_sockets::SharedSockets;
-use super::socket_rescan::SocketRescan;
+use super::{
+    decode, object::Object, owner::MissingOwners, probe_reader::ProbeReader,
+    shared_sockets::SharedSockets, socket_rescan::SocketRescan,
+};
 use crate::tcp::{TcpTraffic, at_least, sum};
 use monitor_backend::Error;
 use monitor_ebpf::abi::tcp::{self, OpenSocket, SharedSocket, TcpTotals};

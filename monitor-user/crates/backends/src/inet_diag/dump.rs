@@ -11,12 +11,10 @@ use netlink_packet_core::{
 };
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
-use netlink_packet_sock_diag::inet::nlas::Nla;
 use netlink_packet_sock_diag::inet::{
-    ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags,
+    ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags, nlas::Nla,
 };
-use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-use netlink_sys::{Socket as Netlink, SocketAddr};
+use netlink_sys::{Socket as Netlink, SocketAddr, protocols::NETLINK_SOCK_DIAG};
 use std::net::IpAddr;
 
 /// The kernel's messages are as long as what is offered, up to 32 KiB.

@@ -16,8 +16,7 @@ use monitor_model::degradation::NO_TCP;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::{Note, Process};
 use socket_owner::{FdAccess, SocketOwners};
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::{collections::HashMap, path::PathBuf};
 
 /// What these counters miss.
 pub const MISSES: &str = "read from the list of all sockets: one that closes between two \

@@ -8,8 +8,7 @@ use super::dump::Socket;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::Process;
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::{io::ErrorKind, path::PathBuf};
 
 /// Maximum interval between two scans of all processes.
 const MAX_INTERVAL: Ns = Ns(10_000_000_000);

@@ -4,8 +4,7 @@
 
 use crate::inet_diag;
 use monitor_model::probe::{Health, Probe};
-use monitor_model::read_spec::Capability;
-use monitor_model::sample::Note;
+use monitor_model::{read_spec::Capability, sample::Note};
 
 /// How `/proc` provides a capability.
 pub fn probe(capability: Capability) -> Probe {

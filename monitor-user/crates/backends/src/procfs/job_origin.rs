@@ -6,8 +6,7 @@
 
 use monitor_model::id::{Identity, Ns};
 use monitor_model::job::{Environ, Origin};
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// Maximum number of cached processes; the origins of others are read each time.
 pub const MAX_ORIGINS: usize = 65_536;

@@ -34,27 +34,23 @@ pub mod text;
 pub use self::health::missing_capabilities;
 pub use self::root::Root;
 
-use self::descriptors::Buffer;
-use self::fd_budget::FdBudget;
-use self::job_origin::SeenProcess;
-use self::listing::Listing;
 use self::pass::{Kernel, ReadPass};
-use self::pid_cache::PidEntry;
-use self::text::TextCache;
+use self::{
+    descriptors::Buffer, fd_budget::FdBudget, job_origin::SeenProcess, listing::Listing,
+    pid_cache::PidEntry, text::TextCache,
+};
 use super::inet_diag::InetDiag;
 use monitor_backend::{Backend, Error};
-use monitor_model::degradation::SHORT_LIVED;
-use monitor_model::field::ProcessField;
-use monitor_model::hidden::HiddenProcess;
 use monitor_model::id::{Ns, Pid};
-use monitor_model::probe::Probe;
 use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Note, Process, Sample};
+use monitor_model::{
+    degradation::SHORT_LIVED, field::ProcessField, hidden::HiddenProcess, probe::Probe,
+};
 use monitor_sys::clock;
 use rustix::fs::{Mode, OFlags, open};
-use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// Readings after which a process requested by its pid is removed from the cache.
 const CACHED_READINGS: u64 = 16;

@@ -6,12 +6,10 @@
 use super::root::{Root, text_of};
 use super::{disk, hidepid, infiniband, net};
 use crate::device;
-use monitor_model::field::NodeField;
-use monitor_model::field::node::NodeRow;
+use monitor_model::field::{NodeField, node::NodeRow};
 use monitor_model::read_spec::{Devices, ReadSpec};
 use monitor_model::sample::{Node, Note};
-use monitor_proc::scan::Scan;
-use monitor_proc::{cpu, memory, pressure};
+use monitor_proc::{cpu, memory, pressure, scan::Scan};
 use monitor_sys::clock;
 
 /// The requested parts of the node; none if none are requested.

@@ -8,16 +8,11 @@ use super::descriptors::{Files, ReadFailure, open, open_dir};
 use super::pass::{Gone, ReadPass, Task};
 use super::path::{File, Path};
 use super::pid_cache::{Idle, PidEntry, ProcTexts};
-use super::row;
-use super::sums::Sums;
-use super::thread::ThreadGroup;
-use monitor_model::field::ProcessField;
-use monitor_model::field::process::ProcessRow;
+use super::{row, sums::Sums, thread::ThreadGroup};
+use monitor_model::field::{ProcessField, process::ProcessRow};
 use monitor_model::sample::Process;
-use monitor_proc::stat;
-use monitor_proc::status;
-use monitor_proc::status::Status;
-use monitor_proc::{io, schedstat, smaps};
+use monitor_proc::status::{self, Status};
+use monitor_proc::{io, schedstat, smaps, stat};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Descriptors of one process: its directory and its files.

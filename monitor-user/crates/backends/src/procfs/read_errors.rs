@@ -4,8 +4,7 @@
 //! not an error.
 
 use super::path::File;
-use monitor_model::degradation::NO_IO;
-use monitor_model::sample::Note;
+use monitor_model::{degradation::NO_IO, sample::Note};
 use monitor_proc::scan::MalformedProc;
 use rustix::io::Errno;
 use std::fmt;

@@ -4,13 +4,10 @@
 //! in the text stays absent. Reads and stores nothing.
 
 use super::sums::Sums;
-use monitor_model::field::ProcessField as F;
-use monitor_model::field::process::ProcessRow;
+use monitor_model::field::{ProcessField as F, process::ProcessRow};
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::sample::Process;
-use monitor_proc::io::Io;
-use monitor_proc::stat::Stat;
-use monitor_proc::status::Status;
+use monitor_proc::{io::Io, stat::Stat, status::Status};
 
 /// A process or thread with its identity and name.
 pub fn named(id: u32, stat: &Stat, tick_ns: u64) -> Process {

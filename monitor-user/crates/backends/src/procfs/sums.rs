@@ -3,8 +3,7 @@
 //! `/proc` has run delay and switches only per thread and discards those of ended threads, so the
 //! last values of each are kept. Pure arithmetic; `thread` reads the files.
 
-use monitor_proc::schedstat::Schedstat;
-use monitor_proc::status::Switches;
+use monitor_proc::{schedstat::Schedstat, status::Switches};
 
 /// Counters that exist for each thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,17 +7,12 @@
 use super::descriptors::{Files, open};
 use super::pass::{Gone, ReadPass, Task};
 use super::path::{File, Path};
-use super::row;
-use super::sums::Sums;
-use monitor_model::field::ProcessField;
-use monitor_model::sample::Process;
+use super::{row, sums::Sums};
+use monitor_model::{field::ProcessField, sample::Process};
 use monitor_proc::io;
-use monitor_proc::schedstat;
-use monitor_proc::schedstat::Schedstat;
-use monitor_proc::stat;
-use monitor_proc::stat::Stat;
-use monitor_proc::status;
-use monitor_proc::status::Memory;
+use monitor_proc::schedstat::{self, Schedstat};
+use monitor_proc::stat::{self, Stat};
+use monitor_proc::status::{self, Memory};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Descriptors of a thread of which only sums are read.

@@ -15,9 +15,8 @@ use super::insn::{
 use super::rule_record::{RuleRecord, RunCounts};
 use super::{Children, HookPoint, ProgramId, RecordReader, RuleProgram, RuleResource, Rules};
 use crate::Error;
-use monitor_model::credentials::Credentials;
-use monitor_model::histogram::Histogram;
 use monitor_model::id::{Ns, Pid};
+use monitor_model::{credentials::Credentials, histogram::Histogram};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -32,8 +32,7 @@ use monitor_ebpf::abi::rule::{
     self as abi, MAX_CELLS, MAX_GAUGES, MAX_LATENCY_HISTOGRAMS, MAX_PROGRAMS, MAX_SETS, MAX_TIMERS,
     MAX_TRACES, MAX_VALUE_HISTOGRAMS, hook, value_histogram,
 };
-use monitor_model::histogram::Histogram;
-use monitor_model::id::Pid;
+use monitor_model::{histogram::Histogram, id::Pid};
 use monitor_sys::membarrier;
 use ring::Ring;
 use std::collections::BTreeMap;

@@ -4,12 +4,10 @@
 //! its pidfd is checked again afterwards. Programs cache memberships; each removal is counted,
 //! which invalidates the cache.
 
-use super::encode::unsupported;
-use super::map;
+use super::{encode::unsupported, map};
 use crate::ebpf::object::{Object, Record};
 use aya::maps::{HashMap as Table, MapData};
-use monitor_backend::Error;
-use monitor_backend::rule::insn::ProcessSetId;
+use monitor_backend::{Error, rule::insn::ProcessSetId};
 use monitor_ebpf::abi::rule::{BY_USER_SPACE, DEPARTURES, MEMBERS, SetMembership};
 use monitor_model::id::Pid;
 use monitor_sys::namespace::has_host_pids;

@@ -9,12 +9,10 @@ use crate::ebpf::health;
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{CellKind, Insn};
 use monitor_backend::rule::{HookPoint, RuleProgram, Rules as _, Site};
-use monitor_model::id::Pid;
 use monitor_model::probe::{Health, Probe};
-use monitor_model::read_spec::Capability;
+use monitor_model::{id::Pid, read_spec::Capability};
 use monitor_proc::maps;
-use std::hint::black_box;
-use std::path::Path;
+use std::{hint::black_box, path::Path};
 
 /// Number of calls.
 const ROUNDS: u64 = 100;
