@@ -42,8 +42,7 @@ pub fn architecture() -> String {
 
 /// Bytes available to users in the file system of this folder.
 pub fn disk_space(folder: &Path) -> Option<u64> {
-    let space = rustix::fs::statvfs(folder).ok()?;
-    Some(space.f_bavail.saturating_mul(space.f_frsize))
+    space(folder).map(|[_, _, available, ..]| available)
 }
 
 /// A file system mounted from a device.

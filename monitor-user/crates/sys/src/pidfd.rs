@@ -82,11 +82,15 @@ impl PidFd {
 
     /// The exit code as a shell reports it: 128 plus the number for a signal.
     pub fn exit_code(&self) -> Option<u64> {
-        let status = u64::from(self.status()?.cast_unsigned());
-        Some(match status & 0x7f {
-            0 => status >> 8 & 0xff,
-            signal => 128 + signal,
-        })
+        self.status().map(|status| exit_code(status.cast_unsigned()))
+    }
+}
+
+/// The exit code of a status as in wait(2), as a shell reports it: 128 plus the number for a signal.
+pub const fn exit_code(status: u32) -> u64 {
+    match status & 0x7f {
+        0 => (status >> 8 & 0xff) as u64,
+        signal => 128 + signal as u64,
     }
 }
 

@@ -18,8 +18,8 @@ use monitor_backend::{Backend, Error};
 use monitor_model::field::ProcessField;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::probe::{Health, Probe};
-use monitor_model::read_spec::{Capability, Devices, ReadSpec};
-use monitor_model::sample::{BackendKind, Instant, Node, Note, Process, ProcessTexts, Sample};
+use monitor_model::read_spec::{Capability, ReadSpec};
+use monitor_model::sample::{BackendKind, Instant, Process, ProcessTexts, Sample};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The backend.
@@ -73,24 +73,6 @@ impl Canned {
         self.world.grow(to);
     }
 
-    fn node(&self, want: &ReadSpec, notes: &mut Vec<Note>) -> Option<Node> {
-        if !want.node && want.disks == Devices::None && want.nets == Devices::None {
-            return None;
-        }
-        let mut all = self.world.node();
-        let mut node = Node::default();
-        if want.node {
-            (node.row, node.cpus) = (all.row, std::mem::take(&mut all.cpus));
-        }
-        if want.disks != Devices::None {
-            node.disks = device::select(all.disks, &want.disks, "disk", |_| true, notes);
-        }
-        if want.nets != Devices::None {
-            node.nets = device::select(all.nets, &want.nets, "interface", |_| true, notes);
-        }
-        Some(node)
-    }
-
     fn processes(&mut self, want: &ReadSpec) -> Vec<Process> {
         let mut processes = self.world.processes();
         self.texts.clear();
@@ -140,7 +122,7 @@ impl Backend for Canned {
         if want.processes {
             sample.processes = processes;
         }
-        sample.node_stats = self.node(want, &mut sample.notes);
+        sample.node_stats = device::select_node(self.world.node(), want, &mut sample.notes);
         Ok(sample)
     }
 

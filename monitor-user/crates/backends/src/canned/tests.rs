@@ -2,6 +2,7 @@
 
 use super::*;
 use monitor_model::{id::Pid, rates::rates};
+use monitor_model::{read_spec::Devices, sample::Note};
 
 fn all() -> ReadSpec {
     let costly = vec![ProcessField::Pss, ProcessField::Cmdline];

@@ -119,18 +119,16 @@ impl Block {
         times: &histogram::Histogram,
     ) {
         let times = Histogram::from(&times.counts);
-        let (p50, p99) = match timed.kind {
-            READ => (F::BlockReadP50, F::BlockReadP99),
-            _ => (F::BlockWriteP50, F::BlockWriteP99),
+        let latencies = &mut process.latencies;
+        let (p50, p99, histogram) = match timed.kind {
+            READ => (F::BlockReadP50, F::BlockReadP99, &mut latencies.block_read),
+            _ => (F::BlockWriteP50, F::BlockWriteP99, &mut latencies.block_write),
         };
         if let Some([half, most]) = self.percentiles.compute(&times, [50.0, 99.0]) {
             process.row.set(p50, half.0);
             process.row.set(p99, most.0);
         }
-        match timed.kind {
-            READ => process.latencies.block_read = Some(times),
-            _ => process.latencies.block_write = Some(times),
-        }
+        *histogram = Some(times);
     }
 
     /// Removes files that were written long ago: the kernel does not report when it writes them.

@@ -16,7 +16,6 @@ mod object;
 mod owner;
 mod pid_ns;
 mod probe_reader;
-mod ring_poller;
 pub mod rule;
 mod run_queue;
 mod shared_sockets;
@@ -31,8 +30,8 @@ mod unreported_exits;
 
 use self::{
     block::Block, decode::ThreadRows, exact_cpu::ExactCpu, kernel::Kernel, lifecycle::Lifecycle,
-    ring_poller::RingPoller, run_queue::RunQueue, signal::SignalReader, snapshot::Snapshot,
-    socket::Socket, tcp::Tcp, tcp_dump::TcpDump,
+    run_queue::RunQueue, signal::SignalReader, snapshot::Snapshot, socket::Socket, tcp::Tcp,
+    tcp_dump::TcpDump,
 };
 use super::procfs::{Root, job_origin::SeenProcess, node, text::TextCache};
 use monitor_backend::{Backend, Error};
@@ -42,7 +41,8 @@ use monitor_model::sample::{BackendKind, Note, Process, ProgramLoss, Sample};
 use monitor_model::{field::ProcessField as F, hidden::HiddenProcess, probe::Probe};
 use monitor_sys::{clock, namespace::has_host_pids};
 use probe_reader::{ProbeConfig, ProbeReader, ProbeSpec};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use rustix::event::epoll;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// The first process of the node.
@@ -78,8 +78,8 @@ pub struct Ebpf {
     snapshot: Snapshot,
     asked: Vec<Capability>,
     readers: Vec<(&'static ProbeSpec, Box<dyn ProbeReader>)>,
-    /// Readable when any probe has pending records.
-    wake: RingPoller,
+    /// An epoll instance, readable when any probe has pending records (epoll(7)).
+    wake: OwnedFd,
     /// Requested probes that were refused.
     refused: Vec<(&'static ProbeSpec, Error)>,
     log_level: u8,
@@ -132,7 +132,8 @@ impl Ebpf {
             snapshot: snapshot?,
             asked: capabilities.to_vec(),
             readers: Vec::new(),
-            wake: RingPoller::new()?,
+            wake: epoll::create(epoll::CreateFlags::CLOEXEC)
+                .map_err(|errno| Error::kernel("epoll_create1", "ring buffers", errno))?,
             refused: Vec::new(),
             log_level,
             lost: Default::default(),
@@ -162,7 +163,9 @@ impl Ebpf {
             match reader {
                 Ok(reader) => {
                     // A ring that cannot be added is drained with the next reading.
-                    let _ = reader.wake_fd().map(|fd| self.wake.add(fd));
+                    let any = epoll::EventData::new_u64(0);
+                    let add = |fd| epoll::add(&self.wake, fd, any, epoll::EventFlags::IN);
+                    let _ = reader.wake_fd().map(add);
                     self.readers.push((spec, reader));
                 }
                 Err(error) => self.refused.push((spec, error)),
@@ -390,7 +393,7 @@ impl Backend for Ebpf {
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.wake.fd())
+        Some(self.wake.as_fd())
     }
 
     fn drain(&mut self) {
