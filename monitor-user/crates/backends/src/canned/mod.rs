@@ -117,8 +117,8 @@ impl Backend for Canned {
             ..Sample::default()
         };
         let processes = self.processes(want);
-        self.world.forget_ended();
-        sample.events = self.world.events();
+        self.world.ended.clear();
+        sample.events = std::mem::take(&mut self.world.events);
         if want.processes {
             sample.processes = processes;
         }

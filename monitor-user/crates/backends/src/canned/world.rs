@@ -24,10 +24,10 @@ const LONG_AGO: Ns = Ns(1_000_000_000);
 pub struct World {
     now: Ns,
     live: BTreeMap<Pid, Group>,
-    /// Since the last reading.
-    ended: Vec<Process>,
-    /// Since the last reading.
-    events: Vec<SampleEvent>,
+    /// Processes that ended since the last reading.
+    pub ended: Vec<Process>,
+    /// Events since the last reading.
+    pub events: Vec<SampleEvent>,
     node: Values<NodeField, { NodeField::COUNT }>,
     cpus: BTreeMap<u32, Values<CpuField, { CpuField::COUNT }>>,
     disks: BTreeMap<Arc<str>, Values<DiskField, { DiskField::COUNT }>>,
@@ -95,20 +95,10 @@ impl World {
         }
     }
 
-    /// The processes, and those that ended since the last `bury`.
+    /// The processes, and those that ended since the last reading.
     pub fn processes(&self) -> Vec<Process> {
         let live = self.live.values().map(Group::process);
         self.ended.iter().cloned().chain(live).collect()
-    }
-
-    /// Forgets those that ended.
-    pub fn forget_ended(&mut self) {
-        self.ended.clear();
-    }
-
-    /// What happened since the last reading.
-    pub fn events(&mut self) -> Vec<SampleEvent> {
-        std::mem::take(&mut self.events)
     }
 
     fn signal(&mut self, pid: Pid, number: u32) {

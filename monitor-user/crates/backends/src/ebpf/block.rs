@@ -3,7 +3,7 @@
 //! In: rows by owner and disk, latencies by owner. Out: the block fields of every process, its
 //! disks and its histograms. The rows of ended processes are removed as they are reported.
 
-use super::kernel::{Kernel, Settings};
+use super::kernel::Kernel;
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
 use super::{health, object::Object};
@@ -63,17 +63,15 @@ impl Block {
     ) -> Result<Self, Error> {
         let write_back = asked.capabilities.contains(&Capability::WriteBack);
         let rows = kernel.machine.rows();
-        let settings = Settings {
-            constants: &[(block::WRITE_BACK, if write_back { &1 } else { &0 })],
-            sizes: &[
-                (block::USED, rows),
-                (block::LATENCY, rows),
-                (block::IN_FLIGHT, rows),
-                (block::QUEUED, rows),
-                (block::DIRTIED, FILES_LIMIT),
-            ],
-        };
-        let mut object = Object::load("block", kernel, &settings)?;
+        let constants = [(block::WRITE_BACK, if write_back { &1 } else { &0 })];
+        let sizes = [
+            (block::USED, rows),
+            (block::LATENCY, rows),
+            (block::IN_FLIGHT, rows),
+            (block::QUEUED, rows),
+            (block::DIRTIED, FILES_LIMIT),
+        ];
+        let mut object = Object::load("block", kernel, &constants, &sizes)?;
         if write_back {
             // 5.18 renamed it.
             object.attach_first(
@@ -267,7 +265,7 @@ mod tests {
         let reader = run_unhidden(&[&from, "of=/dev/null", "bs=1M", "iflag=direct"]);
         for (tgid, bytes) in [(writer, [0, BYTES]), (reader, [BYTES, 0])] {
             let (counted, requests) = counted(block, tgid);
-            assert_eq!(counted, bytes, "{:?}", block.object.hooks());
+            assert_eq!(counted, bytes, "{:?}", block.object.hooks);
             assert_eq!(measured(block, tgid), requests.iter().sum::<u64>());
         }
     }

@@ -3,7 +3,7 @@
 //! In: nanoseconds by owner and CPU, and the running task of each CPU. Out: `exact_cpu_ns` and its
 //! parts by CPU. Time before the first switch of a CPU after attaching is not included.
 
-use super::kernel::{Kernel, Settings};
+use super::kernel::Kernel;
 use super::object::{Object, Record};
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
@@ -34,8 +34,7 @@ impl ExactCpu {
     /// Loads and attaches the hook.
     pub fn load(kernel: &Kernel, asked: &ProbeConfig<'_>) -> Result<Self, Error> {
         let sizes = [(exact_cpu::ON_CPU, kernel.machine.rows())];
-        let settings = Settings { constants: &[], sizes: &sizes };
-        let mut object = Object::load("exact_cpu", kernel, &settings)?;
+        let mut object = Object::load("exact_cpu", kernel, &[], &sizes)?;
         object.attach("switch", "sched_switch", &kernel.btf)?;
         Ok(Self { object, since: asked.since, owners: MissingOwners::default() })
     }

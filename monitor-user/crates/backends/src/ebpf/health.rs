@@ -29,15 +29,15 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
         (runs > 0).then(|| Cost { ns_per_event: run_ns as f64 / runs as f64, estimated: false });
     Probe {
         capability,
-        health: object.fallback().map_or(Health::Active, |Fallback { why, exact }| {
+        health: object.fallback.as_ref().map_or(Health::Active, |Fallback { why, exact }| {
             Health::Fallback { why: why.clone(), exact: *exact }
         }),
         with: None,
-        hooks: object.hooks().to_vec(),
+        hooks: object.hooks.to_vec(),
         events: loss.events,
         cost: Some(measured.unwrap_or(Cost { ns_per_event: CALIBRATED_NS, estimated: true })),
         lost: loss.ring_full + loss.table_full + dropped + missed(object),
-        map_bytes: map_bytes(object) + object.ring_bytes(),
+        map_bytes: map_bytes(object) + object.ring_bytes,
     }
 }
 

@@ -97,7 +97,7 @@ impl IterProgram {
 
     /// Loads it and runs it once, for its side effects; not needed without per-CPU parts.
     pub fn run(&self, object: &mut Object, kernel: &Kernel) -> Result<(), Error> {
-        if *kernel.rss_cpus() > 0 {
+        if kernel.facts.rss_cpus > 0 {
             self.load(object, &kernel.btf)?;
             let _nothing = IterBuffer::new().read(object, self)?;
         }

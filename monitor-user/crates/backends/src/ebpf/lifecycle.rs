@@ -3,7 +3,7 @@
 //! In: fork, exec and exit records. Out: ended processes with their final totals, and parents and
 //! executed paths of live processes.
 
-use super::kernel::{Kernel, Settings};
+use super::kernel::Kernel;
 use super::object::{Object, Record};
 use super::unreported_exits::{self, UnreportedExits};
 use super::{decode, owner, probe_reader::ProbeReader, snapshot::LEARN};
@@ -54,8 +54,8 @@ impl Lifecycle {
         let rows = [lifecycle::THREAD_WAITS, lifecycle::INHERITED_PEAKS]
             .map(|table| (table, machine.rows()));
         let sizes = [(lifecycle::RING, machine.ring_bytes()), rows[0], rows[1]];
-        let settings = Settings { constants: &[(RSS_CPUS, kernel.rss_cpus())], sizes: &sizes };
-        let mut object = Object::load("lifecycle", kernel, &settings)?;
+        let constants = [(RSS_CPUS, &kernel.facts.rss_cpus)];
+        let mut object = Object::load("lifecycle", kernel, &constants, &sizes)?;
         LEARN.run(&mut object, kernel)?;
         for (program, hook) in [
             ("fork", "sched_process_fork"),

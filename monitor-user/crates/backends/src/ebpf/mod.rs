@@ -220,7 +220,7 @@ impl Ebpf {
             let object = reader.object()?;
             let loss = object.loss();
             Some(ProgramLoss {
-                program: reported_name(object.name()).into(),
+                program: reported_name(object.name).into(),
                 ring_full: loss.ring_full + reader.dropped(),
                 table_full: loss.table_full,
             })
@@ -235,7 +235,7 @@ impl Ebpf {
             let text = format!("no {}: {error}", capability.name());
             if capability.opt_in() { Note::missing(text) } else { Note::remark(text) }
         });
-        let rss = (!self.snapshot.exact_rss()).then(|| {
+        let rss = (!self.snapshot.exact_rss).then(|| {
             Note::remark("resident sizes are approximate: this machine has more than 64 processors")
         });
         let inexact = self.readers.iter().filter_map(|(spec, reader)| {
@@ -258,7 +258,7 @@ impl Backend for Ebpf {
     }
 
     fn probes(&mut self) -> Vec<Probe> {
-        let snapshot = health::probe(Capability::Snapshot, self.snapshot.object(), 0);
+        let snapshot = health::probe(Capability::Snapshot, &self.snapshot.object, 0);
         let loaded = self.readers.iter().flat_map(|(spec, reader)| {
             let mut asked = spec.serves.iter().filter(|it| self.asked.contains(it));
             let first = asked.next().map(|it| reader.probe(*it));

@@ -4,7 +4,7 @@
 //! A program that cannot be attached disables only its object's capability.
 
 use super::fdinfo;
-use super::kernel::{Kernel, Settings};
+use super::kernel::{Constant, Kernel, MapSize};
 use aya::maps::{Array, HashMap as Table, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfError, Pod};
@@ -32,12 +32,16 @@ impl<T: Copy + 'static + FromBytes + IntoBytes> Plain for T {}
 
 /// A loaded object.
 pub struct Object {
-    name: &'static str,
+    /// Name of the object.
+    pub name: &'static str,
     /// Its programs and maps, for uses of a single capability.
     pub ebpf: Ebpf,
-    hooks: Vec<String>,
-    fallback: Option<Fallback>,
-    ring_bytes: u64,
+    /// The hooks that its programs are attached to.
+    pub hooks: Vec<String>,
+    /// Why it does not use the best hooks, if so.
+    pub fallback: Option<Fallback>,
+    /// Memory of the rings taken from it.
+    pub ring_bytes: u64,
     diagnostics: RefCell<Option<EbpfLogger<&'static dyn log::Log>>>,
 }
 
@@ -55,7 +59,8 @@ impl Object {
     pub fn load(
         name: &'static str,
         kernel: &Kernel,
-        settings: &Settings<'_>,
+        constants: &[Constant],
+        sizes: &[MapSize],
     ) -> Result<Self, Error> {
         let bytes = OBJECTS.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
         let bytes = bytes.ok_or_else(|| {
@@ -65,7 +70,7 @@ impl Object {
                 "run `cargo xtask build-ebpf` and build again",
             )
         })?;
-        let loaded = kernel.load(bytes, settings);
+        let loaded = kernel.load(bytes, constants, sizes);
         let mut ebpf = loaded.map_err(|error| refused_object(name, error))?;
         // An object without diagnostics has no such ring.
         let diagnostics =
@@ -97,7 +102,7 @@ impl Object {
     ) -> Result<(), Error> {
         let hook = hook.into();
         attached.map_err(|error| refused_program(&hook, error))?;
-        self.add_hook(hook);
+        self.hooks.push(hook);
         Ok(())
     }
 
@@ -177,36 +182,6 @@ impl Object {
         let ring = found.ok_or(error)?;
         self.ring_bytes += fdinfo::memory(ring.as_fd());
         Ok(ring)
-    }
-
-    /// Name of the object.
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Memory of the rings taken from it.
-    pub const fn ring_bytes(&self) -> u64 {
-        self.ring_bytes
-    }
-
-    /// The hooks that its programs are attached to.
-    pub fn hooks(&self) -> &[String] {
-        &self.hooks
-    }
-
-    /// Adds a hook.
-    pub fn add_hook(&mut self, hook: impl Into<String>) {
-        self.hooks.push(hook.into());
-    }
-
-    /// Records that it does not use the best hooks.
-    pub fn set_fallback(&mut self, fallback: Fallback) {
-        self.fallback = Some(fallback);
-    }
-
-    /// Why it does not use the best hooks, if so.
-    pub const fn fallback(&self) -> Option<&Fallback> {
-        self.fallback.as_ref()
     }
 
     /// Losses and events of its programs, on all CPUs.

@@ -29,7 +29,7 @@ pub trait ProbeReader: Send {
 
     /// Why it does not use the best hooks, if so.
     fn fallback(&self) -> Option<&Fallback> {
-        self.object()?.fallback()
+        self.object()?.fallback.as_ref()
     }
 
     /// State of one of its capabilities.

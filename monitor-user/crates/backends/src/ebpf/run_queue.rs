@@ -5,7 +5,7 @@
 //! reported.
 
 use super::iter_reader::{IterBuffer, IterProgram};
-use super::kernel::{Kernel, Settings};
+use super::kernel::Kernel;
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
 use super::{health, object::Object};
@@ -48,8 +48,7 @@ impl RunQueue {
             ));
         }
         let sizes = [(run_queue::ENDED, kernel.machine.rows())];
-        let settings = Settings { constants: &[], sizes: &sizes };
-        let mut object = Object::load("run_queue", kernel, &settings)?;
+        let mut object = Object::load("run_queue", kernel, &[], &sizes)?;
         // New processes get storage before existing ones, and both before the first switch.
         for (program, hook) in [
             ("fork", "sched_process_fork"),
@@ -61,7 +60,7 @@ impl RunQueue {
         for iterator in [&PREPARE, &LIVE] {
             iterator.load(&mut object, &kernel.btf)?;
         }
-        object.add_hook(LIVE.hook());
+        object.hooks.push(LIVE.hook());
         let mut buffer = IterBuffer::new();
         let _nothing = buffer.read(&mut object, &PREPARE)?;
         prepare_first(&object);

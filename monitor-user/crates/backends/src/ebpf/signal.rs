@@ -2,7 +2,7 @@
 //!
 //! In: records of generated and delivered signals. Out: events, in chronological order.
 
-use super::kernel::{Kernel, Settings};
+use super::kernel::Kernel;
 use super::{decode, object::Object, probe_reader::ProbeReader};
 use aya::maps::{MapData, RingBuf};
 use monitor_backend::Error;
@@ -26,8 +26,7 @@ impl SignalReader {
     /// Loads and attaches the hooks.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
         let sizes = [(signal::RING, kernel.machine.ring_bytes())];
-        let settings = Settings { constants: &[], sizes: &sizes };
-        let mut object = Object::load("signal", kernel, &settings)?;
+        let mut object = Object::load("signal", kernel, &[], &sizes)?;
         object.attach("generate", "signal_generate", &kernel.btf)?;
         object.attach("deliver", "signal_deliver", &kernel.btf)?;
         let ring = object.ring(signal::RING)?;

@@ -5,7 +5,7 @@
 
 use super::decode::{self, ThreadRows};
 use super::iter_reader::{IterBuffer, IterProgram};
-use super::kernel::{Kernel, Settings};
+use super::kernel::Kernel;
 use super::object::Object;
 use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
@@ -18,9 +18,11 @@ const SNAPSHOT: IterProgram = IterProgram { name: "snapshot", walks: "task", map
 
 /// The loaded iterator and the buffer it is read into.
 pub struct Snapshot {
-    object: Object,
+    /// The loaded object.
+    pub object: Object,
     buffer: IterBuffer,
-    exact_rss: bool,
+    /// Whether resident sizes include the per-CPU parts.
+    pub exact_rss: bool,
     /// Number of processes in the last full iteration.
     found: usize,
     /// Whether this kernel can iterate over a single process, with the pids that we use.
@@ -34,23 +36,13 @@ const COST_OF_ONE: usize = 16;
 impl Snapshot {
     /// Loads the iterator and prepares what it needs once.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
-        let settings = Settings { constants: &[(RSS_CPUS, kernel.rss_cpus())], sizes: &[] };
-        let mut object = Object::load("snapshot", kernel, &settings)?;
+        let mut object =
+            Object::load("snapshot", kernel, &[(RSS_CPUS, &kernel.facts.rss_cpus)], &[])?;
         LEARN.run(&mut object, kernel)?;
         SNAPSHOT.load(&mut object, &kernel.btf)?;
-        object.add_hook(SNAPSHOT.hook());
-        let exact_rss = !kernel.counts_rss_per_cpu() || *kernel.rss_cpus() > 0;
+        object.hooks.push(SNAPSHOT.hook());
+        let exact_rss = !kernel.facts.counts_rss_per_cpu() || kernel.facts.rss_cpus > 0;
         Ok(Self { object, buffer: IterBuffer::new(), exact_rss, found: 0, iterates_one: true })
-    }
-
-    /// Whether resident sizes include the per-CPU parts.
-    pub const fn exact_rss(&self) -> bool {
-        self.exact_rss
-    }
-
-    /// The loaded object, for its state.
-    pub const fn object(&self) -> &Object {
-        &self.object
     }
 
     /// Reads every process; the list is in the order of identities.

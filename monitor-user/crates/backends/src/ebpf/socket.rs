@@ -31,7 +31,7 @@ impl Socket {
                 Ok(mut object) => {
                     if let Some(misses) = hooks.misses {
                         let why = format!("{misses}; {}", refused.join("; "));
-                        object.set_fallback(Fallback { why, exact: false });
+                        object.fallback = Some(Fallback { why, exact: false });
                     }
                     return Ok(Self {
                         object,

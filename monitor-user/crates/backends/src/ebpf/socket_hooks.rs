@@ -4,7 +4,7 @@
 //! In: the running kernel. Out: an object whose programs fill the table of `abi/socket.rs`, or why
 //! this kernel does not accept the variant. `socket.rs` selects one by trying.
 
-use super::kernel::{Kernel, Settings};
+use super::kernel::Kernel;
 use super::object::{Object, refused_program};
 use crate::host;
 use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, FExit, KProbe};
@@ -91,22 +91,21 @@ const PROBES: [(&str, &str, [&str; 6]); 4] = [
     ("kprobe", "receive_entry", RECEIVES),
 ];
 
-fn sized<'a>(kernel: &Kernel, maps: &'a mut [(&'static str, u32)]) -> Settings<'a> {
-    maps.iter_mut().for_each(|(_, size)| *size = kernel.machine.rows());
-    Settings { constants: &[], sizes: maps }
+/// Loads an object, with a row for each active process in these maps.
+fn load(name: &'static str, kernel: &Kernel, maps: &[&'static str]) -> Result<Object, Error> {
+    let sizes: Vec<_> = maps.iter().map(|map| (*map, kernel.machine.rows())).collect();
+    Object::load(name, kernel, &[], &sizes)
 }
 
 fn tracepoints(kernel: &Kernel) -> Result<Object, Error> {
-    let mut maps = [(socket::TABLE, 0)];
-    let mut object = Object::load("socket", kernel, &sized(kernel, &mut maps))?;
+    let mut object = load("socket", kernel, &[socket::TABLE])?;
     object.attach("send", "sock_send_length", &kernel.btf)?;
     object.attach("receive", "sock_recv_length", &kernel.btf)?;
     Ok(object)
 }
 
 fn functions(kernel: &Kernel) -> Result<Object, Error> {
-    let mut maps = [(socket::TABLE, 0), (socket::CALLS, 0)];
-    Object::load("socket_function", kernel, &sized(kernel, &mut maps))
+    load("socket_function", kernel, &[socket::TABLE, socket::CALLS])
 }
 
 fn exits(kernel: &Kernel) -> Result<Object, Error> {
@@ -147,8 +146,7 @@ fn packets(kernel: &Kernel) -> Result<Object, Error> {
     let opened = File::open(&root);
     let what = root.display().to_string();
     let root = opened.map_err(|source| Error::kernel("open", what, source))?;
-    let mut maps = [(socket::TABLE, 0)];
-    let mut object = Object::load("socket_packet", kernel, &sized(kernel, &mut maps))?;
+    let mut object = load("socket_packet", kernel, &[socket::TABLE])?;
     attach_create(&mut object, &root).map_err(with_net_admin)?;
     for program in ["ingress", "egress"] {
         attach_packets(&mut object, program, &root).map_err(with_net_admin)?;
@@ -266,7 +264,7 @@ mod tests {
         for (name, hooks) in names.into_iter().zip(VARIANTS) {
             match (hooks.attach)(&kernel) {
                 Ok(object) => {
-                    println!("{name}: {}", object.hooks().join(" "));
+                    println!("{name}: {}", object.hooks.join(" "));
                     check(&object, hooks.sees);
                 }
                 Err(error) => println!("{name}: {error}"),

@@ -64,7 +64,7 @@ impl Files {
 
     /// Number of files that may stay open.
     pub fn capacity(&self) -> usize {
-        self.slot.as_ref().map_or(0, FdSlot::files)
+        self.slot.as_ref().map_or(0, |slot| slot.files)
     }
 
     /// The whole text of a file. `path` is below `dir`, which is bound to the process.

@@ -13,7 +13,7 @@ mod process_sets;
 mod ring;
 pub mod uprobe_selftest;
 
-use super::kernel::{Kernel, Settings};
+use super::kernel::Kernel;
 use super::object::Object;
 use encode::ProgramOptions;
 use hooks::{Hooks, Link};
@@ -82,8 +82,7 @@ impl KernelRules {
         let kernel = Kernel::read(0)?;
         let ring_bytes = kernel.machine.ring_bytes() * RING_FACTOR;
         let sizes = [(abi::RING, ring_bytes), (abi::MEMBERS, kernel.machine.rows())];
-        let mut object =
-            Object::load("rule", &kernel, &Settings { constants: &[], sizes: &sizes })?;
+        let mut object = Object::load("rule", &kernel, &[], &sizes)?;
         drop(kernel);
         monitor_sys::memory::trim_heap();
         let reader = Some(Ring(object.ring(abi::RING)?));
