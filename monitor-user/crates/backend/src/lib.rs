@@ -108,10 +108,18 @@ pub trait Backend: Send {
     fn attach(&mut self, _: &[Capability]) {}
 
     /// Reads one sample.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the reading failed as a whole, or a recording has ended.
     fn read(&mut self, want: &ReadSpec) -> Result<Sample, Error>;
 
     /// Translates pids of the reader's pid namespace to those of the host; none for an unknown one,
     /// if a look-up is needed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the processes cannot be read.
     fn host_pids(&mut self, pids: &[Pid]) -> Result<Vec<Option<Pid>>, Error> {
         Ok(pids.iter().copied().map(Some).collect())
     }

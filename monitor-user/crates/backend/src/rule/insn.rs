@@ -4,6 +4,7 @@
 //! Each is one instruction of the interpreter in the kernel (`abi/rule/opcode`). A program that is too
 //! long is refused when it is added.
 
+use crate::Error;
 use monitor_ebpf::abi::rule;
 use monitor_ebpf::abi::rule::opcode::{self, builtin, compare, signal_target, timer_scope, width};
 
@@ -214,6 +215,20 @@ pub enum SignalTarget {
     Process = signal_target::PROCESS,
     /// The current thread.
     Thread = signal_target::THREAD,
+}
+
+/// Checks the length of a program.
+///
+/// # Errors
+///
+/// Fails if it has more than [`MAX_INSNS`] instructions.
+pub fn check_length(insns: &[Insn]) -> Result<(), Error> {
+    if insns.len() <= MAX_INSNS {
+        return Ok(());
+    }
+    let why = format!("it has {} instructions, and the maximum is {MAX_INSNS}", insns.len());
+    let fix = "split it into two programs at the same hook";
+    Err(Error::unsupported("a rule in the kernel", why, fix))
 }
 
 /// One instruction. `dst` is the first register, unless stated otherwise.

@@ -6,7 +6,7 @@
 use super::kernel::Kernel;
 use super::object::{Object, refused_program};
 use aya::maps::Map;
-use aya::programs::{Iter, Program};
+use aya::programs::{Iter, Program, ProgramFd};
 use monitor_backend::Error;
 use monitor_model::id::Pid;
 use monitor_sys::bpf;
@@ -44,10 +44,7 @@ impl IterBuffer {
         iter: &IterProgram,
         processes: &[Pid],
     ) -> Result<&[u8], Error> {
-        let Some(Program::Iter(loaded)) = object.ebpf.program(iter.name) else {
-            return Err(object.no_map(iter.name));
-        };
-        let program = loaded.fd().map_err(|error| refused_program(&iter.hook(), error))?;
+        let program = iter.fd(object)?;
         let mut filled = 0;
         for pid in processes {
             let file = bpf::iterate_process(program.as_fd(), *pid)
@@ -104,6 +101,13 @@ impl IterProgram {
         Ok(())
     }
 
+    fn fd<'o>(&self, object: &'o Object) -> Result<&'o ProgramFd, Error> {
+        let Some(Program::Iter(loaded)) = object.ebpf.program(self.name) else {
+            return Err(object.no_map(self.name));
+        };
+        loaded.fd().map_err(|error| refused_program(&self.hook(), error))
+    }
+
     /// Its hook, as `doctor` prints it.
     pub fn hook(&self) -> String {
         format!("iter/{}", self.walks)
@@ -123,12 +127,8 @@ fn open(object: &mut Object, program: &IterProgram) -> Result<File, Error> {
 }
 
 fn open_map(object: &Object, program: &IterProgram, map: &str) -> Result<File, Error> {
-    let (Some(Program::Iter(iter)), Some(Map::SkStorage(data))) =
-        (object.ebpf.program(program.name), object.ebpf.map(map))
-    else {
-        return Err(object.no_map(map));
-    };
-    let loaded = iter.fd().map_err(|error| refused_program(&program.hook(), error))?;
+    let Some(Map::SkStorage(data)) = object.ebpf.map(map) else { return Err(object.no_map(map)) };
+    let loaded = program.fd(object)?;
     bpf::iterate_map(loaded.as_fd(), data.fd().as_fd())
         .map_err(|source| Error::kernel("BPF_LINK_CREATE", program.hook(), source))
 }

@@ -81,16 +81,11 @@ impl Files {
             Slot::Open(fd) => return Ok(buffer.read(fd)?),
             Slot::Closed => {}
         }
-        let fd = match open(dir, path.file(file).as_c_str()) {
-            Ok(fd) => fd,
-            Err(errno) => {
-                let missing = ReadFailure::from(errno);
-                if missing == ReadFailure::Denied {
-                    *slot = Slot::Denied;
-                }
-                return Err(missing);
-            }
-        };
+        let opened = open(dir, path.file(file).as_c_str()).map_err(ReadFailure::from);
+        if matches!(opened, Err(ReadFailure::Denied)) {
+            *slot = Slot::Denied;
+        }
+        let fd = opened?;
         let text = buffer.read(&fd)?;
         if self.slot.is_some() {
             *slot = Slot::Open(fd);

@@ -9,8 +9,8 @@ mod tests;
 
 use super::aggregates::{GaugeIntegral, TraceRecord, TraceRecords, ValueHistogram};
 use super::insn::{
-    Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, MAX_INSNS, MAX_REGS,
-    ProcessSetId, SignalTarget, TimerId, TimerScope, TraceId, UserEventId, ValueHistogramId,
+    Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, MAX_REGS, ProcessSetId,
+    SignalTarget, TimerId, TimerScope, TraceId, UserEventId, ValueHistogramId, check_length,
 };
 use super::rule_record::{RuleRecord, RunCounts};
 use super::{Children, HookPoint, ProgramId, RecordReader, RuleProgram, RuleResource, Rules};
@@ -107,17 +107,6 @@ impl FakeRules {
         }
         histogram.buckets.sort_unstable();
     }
-}
-
-fn check_length(insns: &[Insn]) -> Result<(), Error> {
-    if insns.len() <= MAX_INSNS {
-        return Ok(());
-    }
-    Err(Error::unsupported(
-        "a rule in the kernel",
-        format!("it has {} instructions, and the maximum is {MAX_INSNS}", insns.len()),
-        "split it into two programs at the same hook",
-    ))
 }
 
 impl Rules for FakeRules {

@@ -5,7 +5,7 @@
 
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{
-    Cell, CellKind, GaugeId, Insn, MAX_INSNS, MAX_REGS, RecordOptions, Reg, TimerId,
+    Cell, CellKind, GaugeId, Insn, MAX_INSNS, MAX_REGS, RecordOptions, Reg, TimerId, check_length,
 };
 use monitor_ebpf::abi::rule::opcode::{self, EncodedInsn, record_flags};
 use monitor_ebpf::abi::rule::{EncodedProgram, NO_CREDENTIALS};
@@ -26,10 +26,7 @@ pub struct ProgramOptions {
 
 /// Encodes a program.
 pub fn encode(insns: &[Insn], options: ProgramOptions) -> Result<EncodedProgram, Error> {
-    if insns.len() > MAX_INSNS {
-        let why = format!("it has {} instructions, and the maximum is {MAX_INSNS}", insns.len());
-        return Err(unsupported(why, "split it into two programs at the same hook"));
-    }
+    check_length(insns)?;
     let mut encoded = [EncodedInsn::default(); MAX_INSNS];
     for (slot, insn) in encoded.iter_mut().zip(insns) {
         *slot = encode_insn(insn);
