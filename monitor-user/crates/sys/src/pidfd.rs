@@ -86,7 +86,8 @@ impl PidFd {
     }
 }
 
-/// The exit code of a status as in wait(2), as a shell reports it: 128 plus the number for a signal.
+/// The exit code of a status as in wait(2), as a shell reports it: 128 plus the number for a
+/// signal.
 pub const fn exit_code(status: u32) -> u64 {
     match status & 0x7f {
         0 => (status >> 8 & 0xff) as u64,

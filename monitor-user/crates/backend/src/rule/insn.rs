@@ -1,8 +1,8 @@
 //! Instructions of rule programs: operations on eight registers, cells, histograms, timers and
 //! process sets.
 //!
-//! Each is one instruction of the interpreter in the kernel (`abi/rule/opcode`). A program that is too
-//! long is refused when it is added.
+//! Each is one instruction of the interpreter in the kernel (`abi/rule/opcode`). A program that is
+//! too long is refused when it is added.
 
 use crate::Error;
 use monitor_ebpf::abi::rule;

@@ -1,6 +1,7 @@
 //! State of loaded objects: runs and run time of their programs, and memory of their maps.
 //!
-//! In: a loaded object. Out: the state of a capability. Run times are available only while the kernel's BPF statistics are enabled.
+//! In: a loaded object. Out: the state of a capability. Run times are available only while the
+//! kernel's BPF statistics are enabled.
 
 use super::fdinfo;
 use super::object::{Fallback, Object};
