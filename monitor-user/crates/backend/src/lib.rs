@@ -5,10 +5,9 @@
 
 pub mod rule;
 
-use monitor_model::id::Pid;
-use monitor_model::probe::Probe;
 use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Note, Process, Sample};
+use monitor_model::{id::Pid, probe::Probe};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Why a backend cannot be used, or a reading failed as a whole.
@@ -60,6 +59,31 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The host lacks something.
+    pub fn unsupported(
+        what: impl Into<String>,
+        why: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::Unsupported { what: what.into(), why: why.into(), fix: fix.into() }
+    }
+
+    /// A call failed.
+    pub fn kernel(
+        call: &'static str,
+        what: impl Into<String>,
+        source: impl Into<std::io::Error>,
+    ) -> Self {
+        Self::Kernel { call, what: what.into(), source: source.into() }
+    }
+
+    /// A file or record is malformed.
+    pub fn malformed(what: impl Into<String>, want: impl Into<String>) -> Self {
+        Self::Malformed { what: what.into(), want: want.into() }
+    }
+}
+
 /// Reads samples of the node.
 pub trait Backend: Send {
     /// Kind of the backend.
@@ -84,10 +108,18 @@ pub trait Backend: Send {
     fn attach(&mut self, _: &[Capability]) {}
 
     /// Reads one sample.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the reading failed as a whole, or a recording has ended.
     fn read(&mut self, want: &ReadSpec) -> Result<Sample, Error>;
 
     /// Translates pids of the reader's pid namespace to those of the host; none for an unknown one,
     /// if a look-up is needed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the processes cannot be read.
     fn host_pids(&mut self, pids: &[Pid]) -> Result<Vec<Option<Pid>>, Error> {
         Ok(pids.iter().copied().map(Some).collect())
     }

@@ -3,8 +3,8 @@
 //! In: all devices and the selection. Out: the selected ones, in the same order, and a note for
 //! each unknown name.
 
-use monitor_model::read_spec::Devices;
-use monitor_model::sample::{Device, Note};
+use monitor_model::read_spec::{Devices, ReadSpec};
+use monitor_model::sample::{Device, Node, Note};
 use std::sync::Arc;
 
 /// The selected devices; adds a note for each unknown name.
@@ -23,6 +23,24 @@ pub fn select<R>(
         notes.push(unknown(what, name, &known));
     }
     devices.into_iter().filter(|it| names.contains(&it.name)).collect()
+}
+
+/// What is requested of a node; none if nothing is.
+pub fn select_node(all: Node, want: &ReadSpec, notes: &mut Vec<Note>) -> Option<Node> {
+    if !want.node && want.disks == Devices::None && want.nets == Devices::None {
+        return None;
+    }
+    let mut node = Node::default();
+    if want.node {
+        (node.row, node.cpus) = (all.row, all.cpus);
+    }
+    if want.disks != Devices::None {
+        node.disks = select(all.disks, &want.disks, "disk", |_| true, notes);
+    }
+    if want.nets != Devices::None {
+        node.nets = select(all.nets, &want.nets, "interface", |_| true, notes);
+    }
+    Some(node)
 }
 
 /// The note on a device that does not exist.

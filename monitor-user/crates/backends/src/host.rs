@@ -5,6 +5,8 @@
 //! that.
 
 use super::procfs::hidepid::Hidepid;
+use monitor_proc::status;
+use monitor_sys::memory::memlock_limits_maps;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
@@ -40,8 +42,7 @@ pub fn architecture() -> String {
 
 /// Bytes available to users in the file system of this folder.
 pub fn disk_space(folder: &Path) -> Option<u64> {
-    let space = rustix::fs::statvfs(folder).ok()?;
-    Some(space.f_bavail.saturating_mul(space.f_frsize))
+    space(folder).map(|[_, _, available, ..]| available)
 }
 
 /// A file system mounted from a device.
@@ -186,22 +187,14 @@ fn hidepid(root: &Path) -> HostFact {
     }
 }
 
-/// Before 5.11 the kernel charged BPF maps to this limit.
 fn memlock() -> HostFact {
     let limit = getrlimit(Resource::Memlock).current;
     HostFact {
         name: "RLIMIT_MEMLOCK",
         value: limit.map_or("unlimited".into(), |bytes| format!("{bytes} bytes")),
-        blocks: (limit.is_some() && older_than_5_11())
+        blocks: (limit.is_some() && memlock_limits_maps())
             .then_some(("BPF maps", "ulimit -l unlimited, or grant CAP_SYS_RESOURCE")),
     }
-}
-
-fn older_than_5_11() -> bool {
-    let uname = rustix::system::uname();
-    let release = uname.release().to_string_lossy();
-    let mut numbers = release.split(['.', '-']).map_while(|word| word.parse::<u32>().ok());
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < (5, 11)
 }
 
 /// Mount points of the unified hierarchy, and the kind of such a host.
@@ -231,9 +224,8 @@ fn present(name: &'static str, is: bool, blocks: &'static str, fix: &'static str
 
 /// `CapEff` of `/proc/self/status`; 0 if it cannot be read.
 fn effective_capabilities(root: &Path) -> u64 {
-    let status = text(root, "proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+    let status = std::fs::read(root.join("proc/self/status")).unwrap_or_default();
+    status::effective_capabilities(&status).unwrap_or(0)
 }
 
 /// A small file without trailing white space; none if it is missing or refused.

@@ -3,16 +3,11 @@
 //! In: a choice and the requested capabilities. Out: the backend, and a note for each better one
 //! that does not work. An explicit choice works or is an error; only `auto` falls back.
 
-use super::canned::Canned;
-use super::ebpf::Ebpf;
 use super::procfs::{self, Procfs, Root};
-use super::unsupported::Unsupported;
+use super::{canned::Canned, ebpf::Ebpf, unsupported::Unsupported};
 use monitor_backend::{Backend, Error};
-use monitor_model::degradation::FROM_PROC;
-use monitor_model::name;
-use monitor_model::name::UnknownName;
-use monitor_model::read_spec::Capability;
-use monitor_model::sample::Note;
+use monitor_model::name::{self, UnknownName};
+use monitor_model::{degradation::FROM_PROC, read_spec::Capability, sample::Note};
 
 /// The requested backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

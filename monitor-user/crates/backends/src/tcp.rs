@@ -4,8 +4,7 @@
 //! not depend on the source of the counters.
 
 use monitor_ebpf::abi::tcp::{Counters, TcpTotals};
-use monitor_model::field::ProcessField as F;
-use monitor_model::sample::Process;
+use monitor_model::{field::ProcessField as F, sample::Process};
 
 /// TCP traffic of a process, and its open connections.
 #[derive(Clone, Copy, Debug, Default)]

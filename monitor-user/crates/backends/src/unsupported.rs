@@ -33,11 +33,7 @@ impl Backend for Unsupported {
     }
 
     fn read(&mut self, _: &ReadSpec) -> Result<Sample, Error> {
-        Err(Error::Unsupported {
-            what: "reading statistics".to_owned(),
-            why: self.why.clone(),
-            fix: self.fix.clone(),
-        })
+        Err(Error::unsupported("reading statistics", self.why.clone(), self.fix.clone()))
     }
 
     fn describe(&mut self, _: &mut [Process], _: &ReadSpec) {}

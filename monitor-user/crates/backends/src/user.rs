@@ -4,8 +4,7 @@
 //! network, so it is done only when names are requested.
 
 use monitor_sys::users;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// Maximum number of cached names; beyond, the cache is cleared.
 const MAX_USERS: usize = 65_536;

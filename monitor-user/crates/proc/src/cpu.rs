@@ -4,8 +4,7 @@
 //! online CPU with its number; an offline CPU has no row. Opens no file.
 
 use super::scan::{Scan, lines, only_number};
-use monitor_model::field::node::CpuRow;
-use monitor_model::field::{CpuField, NodeField};
+use monitor_model::field::{CpuField, NodeField, node::CpuRow};
 use monitor_model::sample::Node;
 
 /// The columns in the order of the line, see proc_stat(5). Guest time is part of user time.

@@ -24,32 +24,26 @@ pub struct Io {
     pub cancelled_bytes: u64,
 }
 
-/// The keys, in the order of the file and of `Io`.
-const KEYS: [&str; 7] =
-    ["rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes", "cancelled_write_bytes"];
-
 /// Parses the file.
 ///
 /// # Errors
 ///
 /// Fails at the first missing or malformed line.
 pub fn parse(text: &[u8]) -> Result<Io, MalformedProc> {
-    let mut values = [0; 7];
-    let mut lines = lines(text);
-    for (want, value) in KEYS.into_iter().zip(&mut values) {
-        let line = lines.next().and_then(key_and_values).filter(|(key, _)| *key == want.as_bytes());
-        *value = line.and_then(|(_, mut text)| text.number()).ok_or(MalformedProc { want })?;
-    }
-    let [read_chars, written_chars, read_calls, write_calls, rest @ ..] = values;
-    let [read_bytes, written_bytes, cancelled_bytes] = rest;
+    let mut lines = lines(text).map(key_and_values);
+    let mut next = |want: &'static str| {
+        let line = lines.next().flatten().filter(|(key, _)| *key == want.as_bytes());
+        line.and_then(|(_, mut values)| values.number()).ok_or(MalformedProc { want })
+    };
+    // In the order of the file.
     Ok(Io {
-        read_chars,
-        written_chars,
-        read_calls,
-        write_calls,
-        read_bytes,
-        written_bytes,
-        cancelled_bytes,
+        read_chars: next("rchar")?,
+        written_chars: next("wchar")?,
+        read_calls: next("syscr")?,
+        write_calls: next("syscw")?,
+        read_bytes: next("read_bytes")?,
+        written_bytes: next("write_bytes")?,
+        cancelled_bytes: next("cancelled_write_bytes")?,
     })
 }
 

@@ -5,10 +5,8 @@
 //! Opens no mapped file.
 
 use monitor_model::id::Pid;
-use std::ffi::OsString;
-use std::io;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
+use std::{ffi::OsString, io, os::unix::ffi::OsStringExt as _};
 
 /// The suffix that the kernel adds to the path of a deleted file.
 const DELETED: &[u8] = b" (deleted)";

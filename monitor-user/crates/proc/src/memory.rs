@@ -4,8 +4,7 @@
 //! a missing line is absent. Opens no file.
 
 use super::scan::{key_and_values, lines};
-use monitor_model::field::NodeField;
-use monitor_model::field::node::NodeRow;
+use monitor_model::field::{NodeField, node::NodeRow};
 
 /// Sets the fields that the text contains.
 pub fn parse(row: &mut NodeRow, text: &[u8]) {

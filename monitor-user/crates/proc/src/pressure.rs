@@ -5,8 +5,7 @@
 //! computes rates from the totals.
 
 use super::scan::{Scan, lines, only_number};
-use monitor_model::field::NodeField;
-use monitor_model::field::node::NodeRow;
+use monitor_model::field::{NodeField, node::NodeRow};
 use monitor_model::sample::Note;
 use std::path::Path;
 

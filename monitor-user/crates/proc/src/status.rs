@@ -118,6 +118,13 @@ pub fn switches(text: &[u8]) -> Result<Switches, MalformedProc> {
     Err(MalformedProc { want: "ctxt_switches" })
 }
 
+/// Parses only the effective capabilities, a bit for each.
+pub fn effective_capabilities(text: &[u8]) -> Option<u64> {
+    let mut found = lines(text).filter_map(key_and_values);
+    let (_, mut values) = found.find(|(key, _)| *key == b"CapEff")?;
+    u64::from_str_radix(std::str::from_utf8(values.word()?).ok()?, 16).ok()
+}
+
 fn size(memory: &mut Memory, key: &[u8], mut values: Scan<'_>) {
     let slot = match key {
         b"VmPeak" => &mut memory.peak_vsize,

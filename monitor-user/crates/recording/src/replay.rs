@@ -9,8 +9,8 @@ use monitor_backends::device;
 use monitor_model::field::ProcessField;
 use monitor_model::id::Identity;
 use monitor_model::probe::Probe;
-use monitor_model::read_spec::{Devices, ReadSpec};
-use monitor_model::sample::{BackendKind, Node, Note, Process, ProcessTexts, Sample};
+use monitor_model::read_spec::ReadSpec;
+use monitor_model::sample::{BackendKind, Process, ProcessTexts, Sample};
 use std::collections::HashMap;
 
 /// Plays a recording.
@@ -41,7 +41,8 @@ impl Replay {
     pub fn select(&mut self, mut sample: Sample, spec: &ReadSpec) -> Sample {
         let all = std::mem::take(&mut sample.processes);
         sample.processes = self.processes(all, spec);
-        sample.node_stats = sample.node_stats.and_then(|all| node(all, spec, &mut sample.notes));
+        let all = sample.node_stats.take();
+        sample.node_stats = all.and_then(|all| device::select_node(all, spec, &mut sample.notes));
         sample
     }
 
@@ -105,22 +106,4 @@ impl Backend for Replay {
             };
         }
     }
-}
-
-/// Reduces the node to what the specification requests.
-fn node(all: Node, spec: &ReadSpec, notes: &mut Vec<Note>) -> Option<Node> {
-    if !spec.node && spec.disks == Devices::None && spec.nets == Devices::None {
-        return None;
-    }
-    let mut node = Node::default();
-    if spec.node {
-        (node.row, node.cpus) = (all.row, all.cpus);
-    }
-    if spec.disks != Devices::None {
-        node.disks = device::select(all.disks, &spec.disks, "disk", |_| true, notes);
-    }
-    if spec.nets != Devices::None {
-        node.nets = device::select(all.nets, &spec.nets, "interface", |_| true, notes);
-    }
-    Some(node)
 }

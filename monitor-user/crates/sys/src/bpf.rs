@@ -4,9 +4,8 @@
 //! In: loaded programs and maps. Out: a file to read the iterator from. Records are opaque here.
 
 use monitor_model::id::Pid;
-use std::fs::File;
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::{fs::File, io};
 
 // `enum bpf_cmd` and `enum bpf_attach_type` of include/uapi/linux/bpf.h.
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;

@@ -2,8 +2,7 @@
 //!
 //! Out: nanoseconds. Tests replace time above this crate, not here.
 
-use monitor_model::id::Ns;
-use monitor_model::sample::Instant;
+use monitor_model::{id::Ns, sample::Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The current time on the boot clock and the wall clock.

@@ -4,9 +4,7 @@
 //! low. Code that starts a program calls `restore_in` first.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
-use std::sync::OnceLock;
+use std::{os::unix::process::CommandExt as _, process::Command, sync::OnceLock};
 
 /// The limit before it was raised.
 static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();

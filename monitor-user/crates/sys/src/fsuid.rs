@@ -20,8 +20,9 @@ pub fn effective_uid() -> u32 {
 
 /// Whether this process can access files as other users.
 pub fn can_change() -> bool {
-    const NOBODY: u32 = 65_534;
-    as_user(NOBODY, NOBODY, || ()).is_ok()
+    /// The overflow uid and gid of the kernel.
+    const UNPRIVILEGED: u32 = 65_534;
+    as_user(UNPRIVILEGED, UNPRIVILEGED, || ()).is_ok()
 }
 
 /// Runs a closure with the file permissions of a user and a group, without supplementary groups.

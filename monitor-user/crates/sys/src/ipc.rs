@@ -3,9 +3,8 @@
 //! In: the id of a queue, or its descriptor. Out: messages, or their number. No call here blocks.
 
 use rustix::fs::statfs;
-use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::Path;
+use std::{io, path::Path};
 
 /// `MQUEUE_MAGIC` (linux/magic.h).
 const QUEUES: i64 = 0x1980_0202;

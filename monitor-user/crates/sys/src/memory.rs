@@ -33,11 +33,15 @@ pub fn peak_bytes() -> Option<u64> {
     Some(kib.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
 }
 
-/// Removes the limit of locked memory, against which kernels before 5.11 account BPF maps. Newer
-/// kernels account them to the cgroup, and nothing is changed.
+/// Whether BPF maps count against the limit of locked memory: before 5.11. Newer kernels account
+/// them to the cgroup.
+pub fn memlock_limits_maps() -> bool {
+    version(&rustix::system::uname().release().to_string_lossy()) < (5, 11)
+}
+
+/// Removes the limit of locked memory if BPF maps count against it.
 pub fn raise_memlock_limit() {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    if version(&release) >= (5, 11) {
+    if !memlock_limits_maps() {
         return;
     }
     let unlimited = Rlimit { current: None, maximum: None };

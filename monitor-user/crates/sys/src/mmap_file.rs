@@ -4,11 +4,8 @@
 //! takes a twentieth of the time and no anonymous memory.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use std::fs::File;
 use std::io::{self, Read as _};
-use std::ops::Deref;
-use std::path::Path;
-use std::ptr::NonNull;
+use std::{fs::File, ops::Deref, path::Path, ptr::NonNull};
 
 /// The bytes of a file, mapped or read.
 #[derive(Debug)]

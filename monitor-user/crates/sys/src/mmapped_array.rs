@@ -4,10 +4,7 @@
 //! system call, concurrently with the BPF programs that use them.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use std::io;
-use std::os::fd::BorrowedFd;
-use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::{io, os::fd::BorrowedFd, ptr::NonNull, sync::atomic::AtomicU64};
 
 /// A mapped array; unmapped on drop.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Whether this process runs in the host's pid namespace or in a container.
 
-use std::os::unix::fs::MetadataExt;
-use std::sync::LazyLock;
+use std::{os::unix::fs::MetadataExt, sync::LazyLock};
 
 /// `PROC_PID_INIT_INO` of include/uapi/linux/nsfs.h: inode of the initial pid namespace.
 const INITIAL: u64 = 0xEFFF_FFFC;

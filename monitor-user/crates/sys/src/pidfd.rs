@@ -9,9 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{
     Pid as RawPid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process,
 };
-use std::io;
-use std::num::NonZeroI32;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{io, num::NonZeroI32};
 
 /// `PIDFD_GET_INFO` of include/uapi/linux/pidfd.h, with the 64 bytes of its first form.
 const PIDFD_GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;
@@ -83,11 +82,16 @@ impl PidFd {
 
     /// The exit code as a shell reports it: 128 plus the number for a signal.
     pub fn exit_code(&self) -> Option<u64> {
-        let status = u64::from(self.status()?.cast_unsigned());
-        Some(match status & 0x7f {
-            0 => status >> 8 & 0xff,
-            signal => 128 + signal,
-        })
+        self.status().map(|status| exit_code(status.cast_unsigned()))
+    }
+}
+
+/// The exit code of a status as in wait(2), as a shell reports it: 128 plus the number for a
+/// signal.
+pub const fn exit_code(status: u32) -> u64 {
+    match status & 0x7f {
+        0 => (status >> 8 & 0xff) as u64,
+        signal => 128 + signal as u64,
     }
 }
 

@@ -15,7 +15,7 @@ const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE
 /// `PTRACE_GETSIGMASK` and its counterpart of include/uapi/linux/ptrace.h; libc has neither.
 const GET_MASK: u32 = 0x420a;
 const SET_MASK: u32 = 0x420b;
-/// Bytes of the kernel's signal mask.
+/// Bytes of a signal mask in the kernel.
 const MASK_BYTES: usize = 8;
 
 /// `NT_PRSTATUS`: the integer registers.

@@ -1,9 +1,7 @@
 //! Waits for a descriptor in the tokio event loop.
 
-use std::io;
-use std::os::fd::OwnedFd;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use std::{io, os::fd::OwnedFd};
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// Registers a descriptor for reading.
 ///

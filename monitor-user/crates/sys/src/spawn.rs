@@ -3,10 +3,8 @@
 //! In: a `Command`. Out: the same, with one more step in the child before exec.
 
 use super::ptrace;
-use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::{io, os::unix::process::CommandExt as _, process::Command};
 
 /// Starts the program with no signal blocked, whatever the calling thread blocks.
 pub fn unblock_signals(command: &mut Command) {

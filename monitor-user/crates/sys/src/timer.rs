@@ -5,9 +5,8 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::{io, time::Duration};
 
 /// A disarmed timer. It becomes readable when it expires.
 pub fn new() -> io::Result<OwnedFd> {

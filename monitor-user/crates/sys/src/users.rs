@@ -23,14 +23,7 @@ pub fn groups(uid: u32, gid: u32) -> Vec<u32> {
 ///
 /// The message says that the user does not exist, or why the lookup failed.
 pub fn uid(name: &str) -> Result<u32, String> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    match User::from_name(name) {
-        Ok(Some(user)) => Ok(user.uid.as_raw()),
-        Ok(None) => Err(format!("no user {name:?} on this host")),
-        Err(error) => Err(format!("cannot look up user {name:?}: {}", error.desc())),
-    }
+    number("user", name, |name| Ok(User::from_name(name)?.map(|user| user.uid.as_raw())))
 }
 
 /// The number of a group, given by name or number.
@@ -39,13 +32,20 @@ pub fn uid(name: &str) -> Result<u32, String> {
 ///
 /// The message says that the group does not exist, or why the lookup failed.
 pub fn gid(name: &str) -> Result<u32, String> {
+    number("group", name, |name| Ok(Group::from_name(name)?.map(|group| group.gid.as_raw())))
+}
+
+fn number(
+    kind: &str,
+    name: &str,
+    look_up: fn(&str) -> nix::Result<Option<u32>>,
+) -> Result<u32, String> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    match Group::from_name(name) {
-        Ok(Some(group)) => Ok(group.gid.as_raw()),
-        Ok(None) => Err(format!("no group {name:?} on this host")),
-        Err(error) => Err(format!("cannot look up group {name:?}: {}", error.desc())),
+    match look_up(name) {
+        Ok(found) => found.ok_or_else(|| format!("no {kind} {name:?} on this host")),
+        Err(error) => Err(format!("cannot look up {kind} {name:?}: {}", error.desc())),
     }
 }
 

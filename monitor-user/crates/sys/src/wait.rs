@@ -1,9 +1,7 @@
 //! Reaps a child and returns its resource usage: wait4(2), which the libraries lack.
 
 use monitor_model::id::{Ns, Pid};
-use std::io;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
 /// Resource usage of a child and of its own reaped children (getrusage(2)).
 #[derive(Clone, Copy, Debug, Default)]

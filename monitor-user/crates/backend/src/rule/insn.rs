@@ -1,12 +1,12 @@
 //! Instructions of rule programs: operations on eight registers, cells, histograms, timers and
 //! process sets.
 //!
-//! Each is one instruction of the kernel's interpreter (`abi/rule/opcode`). A program that is too
-//! long is refused when it is added.
+//! Each is one instruction of the interpreter in the kernel (`abi/rule/opcode`). A program that is
+//! too long is refused when it is added.
 
-use super::ProgramId;
+use crate::Error;
 use monitor_ebpf::abi::rule;
-use monitor_ebpf::abi::rule::opcode::{self, compare, width};
+use monitor_ebpf::abi::rule::opcode::{self, builtin, compare, signal_target, timer_scope, width};
 
 /// Maximum instructions of a program.
 pub const MAX_INSNS: usize = rule::MAX_INSNS;
@@ -20,6 +20,10 @@ pub const MISSING: u64 = rule::opcode::MISSING;
 pub const MAX_TRACED: usize = rule::trace::MAX_VALUES;
 /// Maximum texts of a record.
 pub const MAX_TEXTS: usize = rule::record::MAX_TEXTS;
+
+/// Id of an added program, or of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramId(pub u32);
 
 /// A register, 0 to 7; all are zero when a program starts at a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,14 +101,15 @@ pub struct TimerId {
 }
 
 /// What a timer is separate for: each has its own start times.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimerScope {
     /// Each thread.
-    Thread,
+    Thread = timer_scope::THREAD,
     /// Each process.
-    Process,
+    Process = timer_scope::PROCESS,
     /// One timer for the node.
-    Node,
+    Node = timer_scope::NODE,
 }
 
 /// A set of processes, for which programs run.
@@ -116,37 +121,30 @@ pub struct ProcessSetId(pub u32);
 pub struct UserEventId(pub u32);
 
 /// Width of a value; higher bits are cut off.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Width {
     /// 64 bits.
     #[default]
-    U64,
+    U64 = width::U64,
     /// 8 bits, unsigned.
-    U8,
+    U8 = width::U8,
     /// 16 bits, unsigned.
-    U16,
+    U16 = width::U16,
     /// 32 bits, unsigned.
-    U32,
+    U32 = width::U32,
     /// 8 bits, signed.
-    I8,
+    I8 = width::I8,
     /// 16 bits, signed.
-    I16,
+    I16 = width::I16,
     /// 32 bits, signed.
-    I32,
+    I32 = width::I32,
 }
 
 impl Width {
     /// Code in an encoded instruction.
     pub const fn code(self) -> u8 {
-        match self {
-            Self::U64 => width::U64,
-            Self::U8 => width::U8,
-            Self::U16 => width::U16,
-            Self::U32 => width::U32,
-            Self::I8 => width::I8,
-            Self::I16 => width::I16,
-            Self::I32 => width::I32,
-        }
+        self as u8
     }
 
     /// A value truncated to the width and extended to 64 bits.
@@ -156,58 +154,51 @@ impl Width {
 }
 
 /// Values available at every hook besides its arguments.
+#[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Builtin {
     /// The process of the event.
-    Pid,
+    Pid = builtin::PID,
     /// The thread of the event.
-    Tid,
+    Tid = builtin::TID,
     /// Nanoseconds on `CLOCK_BOOTTIME`.
-    Time,
+    Time = builtin::TIME,
     /// The processor.
-    Cpu,
+    Cpu = builtin::CPU,
     /// Address of the probed instruction.
-    Ip,
+    Ip = builtin::IP,
     /// The stack pointer.
-    Sp,
+    Sp = builtin::SP,
     /// Base of the thread's local variables.
-    ThreadPointer,
+    ThreadPointer = builtin::THREAD_POINTER,
 }
 
 /// How a value is compared with a constant, as signed numbers.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// Equal.
-    Equal,
+    Equal = compare::EQUAL,
     /// Not equal.
-    NotEqual,
+    NotEqual = compare::NOT_EQUAL,
     /// Less.
-    Less,
+    Less = compare::LESS,
     /// Less or equal.
-    AtMost,
+    AtMost = compare::AT_MOST,
     /// Greater.
-    Greater,
+    Greater = compare::GREATER,
     /// Greater or equal.
-    AtLeast,
+    AtLeast = compare::AT_LEAST,
     /// Any of these bits is set.
-    AnyBit,
+    AnyBit = compare::ANY_BIT,
     /// None of these bits is set.
-    NoBit,
+    NoBit = compare::NO_BIT,
 }
 
 impl Compare {
     /// Code in an encoded instruction.
     pub const fn code(self) -> u8 {
-        match self {
-            Self::Equal => compare::EQUAL,
-            Self::NotEqual => compare::NOT_EQUAL,
-            Self::Less => compare::LESS,
-            Self::AtMost => compare::AT_MOST,
-            Self::Greater => compare::GREATER,
-            Self::AtLeast => compare::AT_LEAST,
-            Self::AnyBit => compare::ANY_BIT,
-            Self::NoBit => compare::NO_BIT,
-        }
+        self as u8
     }
 
     /// Whether the comparison holds.
@@ -217,12 +208,27 @@ impl Compare {
 }
 
 /// Target of a signal.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalTarget {
     /// The current process.
-    Process,
+    Process = signal_target::PROCESS,
     /// The current thread.
-    Thread,
+    Thread = signal_target::THREAD,
+}
+
+/// Checks the length of a program.
+///
+/// # Errors
+///
+/// Fails if it has more than [`MAX_INSNS`] instructions.
+pub fn check_length(insns: &[Insn]) -> Result<(), Error> {
+    if insns.len() <= MAX_INSNS {
+        return Ok(());
+    }
+    let why = format!("it has {} instructions, and the maximum is {MAX_INSNS}", insns.len());
+    let fix = "split it into two programs at the same hook";
+    Err(Error::unsupported("a rule in the kernel", why, fix))
 }
 
 /// One instruction. `dst` is the first register, unless stated otherwise.

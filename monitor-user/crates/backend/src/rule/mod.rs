@@ -9,15 +9,14 @@ pub mod fake;
 pub mod insn;
 pub mod rule_record;
 
+pub use self::insn::ProgramId;
 use super::Error;
 use aggregates::{GaugeIntegral, TraceRecords, ValueHistogram};
 use insn::{
     Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, ProcessSetId, TimerId,
     TimerScope, TraceId, UserEventId, ValueHistogramId,
 };
-use monitor_model::credentials::Credentials;
-use monitor_model::histogram::Histogram;
-use monitor_model::id::Pid;
+use monitor_model::{credentials::Credentials, histogram::Histogram, id::Pid};
 use rule_record::{RuleRecord, RunCounts};
 use std::path::PathBuf;
 
@@ -82,42 +81,86 @@ impl RuleProgram {
     }
 }
 
-/// Id of an added program, or of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProgramId(pub u32);
-
 /// Runs rule programs.
 pub trait Rules: Send {
     /// Makes a cell, with its initial value.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all are used, or the kernel refuses.
     fn make_cell(&mut self, kind: CellKind) -> Result<Cell, Error>;
     /// Makes an empty latency histogram.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all are used, or the kernel refuses.
     fn make_latency_histogram(&mut self) -> Result<LatencyHistogramId, Error>;
     /// Makes a gauge with an initial value.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all are used, or the kernel refuses.
     fn make_gauge(&mut self, first: i64) -> Result<GaugeId, Error>;
     /// Makes an empty value histogram.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all are used, or the kernel refuses.
     fn make_value_histogram(&mut self) -> Result<ValueHistogramId, Error>;
     /// Makes an empty trace.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all are used, or the kernel refuses.
     fn make_trace(&mut self) -> Result<TraceId, Error>;
     /// Makes a timer that is not running.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all are used, or the kernel refuses.
     fn make_timer(&mut self, scope: TimerScope) -> Result<TimerId, Error>;
     /// Makes an empty process set.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all are used, or the hooks of sets cannot be attached.
     fn make_set(&mut self, children: Children) -> Result<ProcessSetId, Error>;
     /// Makes a user event without programs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all are used, or the kernel refuses.
     fn make_event(&mut self) -> Result<UserEventId, Error>;
     /// Frees a resource; no program may still use it.
     fn free(&mut self, resource: RuleResource);
 
     /// Adds a process to a set; a process that has ended is skipped without an error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table of processes is full.
     fn include(&mut self, set: ProcessSetId, process: Pid) -> Result<(), Error>;
     /// Removes a process from a set.
     fn exclude(&mut self, set: ProcessSetId, process: Pid);
 
     /// Makes a switch for several programs, off. It is enabled, disabled and removed like a
     /// program.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all ids of programs are used.
     fn make_switch(&mut self) -> Result<ProgramId, Error>;
     /// Adds a program; disabled, unless its shared switch is on.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the program is too long, too many are added, or the kernel refuses the probe.
     fn add(&mut self, program: &RuleProgram) -> Result<ProgramId, Error>;
     /// Replaces the instructions atomically: a run executes the old ones or the new ones.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the program does not exist, or is too long.
     fn replace(&mut self, id: ProgramId, insns: &[Insn]) -> Result<(), Error>;
     /// Enables a program.
     fn enable(&mut self, id: ProgramId);

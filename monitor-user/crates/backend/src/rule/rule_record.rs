@@ -1,7 +1,6 @@
 //! Records that rule programs send to user space, and counts of their runs.
 
-use super::ProgramId;
-use super::insn::MAX_REGS;
+use super::insn::{MAX_REGS, ProgramId};
 /// Counts of a program's runs since it was added. All but the first should be zero.
 pub use monitor_ebpf::abi::rule::RunCounts;
 use monitor_model::credentials::Credentials;

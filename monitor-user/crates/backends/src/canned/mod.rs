@@ -10,22 +10,17 @@ mod value;
 mod world;
 
 pub use self::script::ScriptError;
+pub use self::world::BEGINNING;
 
-use self::script::Script;
-use self::world::World;
+use self::{script::Script, world::World};
 use super::device;
 use monitor_backend::{Backend, Error};
 use monitor_model::field::ProcessField;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::probe::{Health, Probe};
-use monitor_model::read_spec::{Capability, Devices, ReadSpec};
-use monitor_model::sample::{BackendKind, Instant, Node, Note, Process, ProcessTexts, Sample};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-/// When the first reading is: 1,000 s after boot, as 2026 begins (UTC).
-pub const BEGINNING: Instant =
-    Instant { boot: Ns(1_000_000_000_000), unix: Ns(1_767_225_600_000_000_000) };
+use monitor_model::read_spec::{Capability, ReadSpec};
+use monitor_model::sample::{BackendKind, Instant, Process, ProcessTexts, Sample};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The backend.
 #[derive(Clone, Debug)]
@@ -78,24 +73,6 @@ impl Canned {
         self.world.grow(to);
     }
 
-    fn node(&self, want: &ReadSpec, notes: &mut Vec<Note>) -> Option<Node> {
-        if !want.node && want.disks == Devices::None && want.nets == Devices::None {
-            return None;
-        }
-        let mut all = self.world.node();
-        let mut node = Node::default();
-        if want.node {
-            (node.row, node.cpus) = (all.row, std::mem::take(&mut all.cpus));
-        }
-        if want.disks != Devices::None {
-            node.disks = device::select(all.disks, &want.disks, "disk", |_| true, notes);
-        }
-        if want.nets != Devices::None {
-            node.nets = device::select(all.nets, &want.nets, "interface", |_| true, notes);
-        }
-        Some(node)
-    }
-
     fn processes(&mut self, want: &ReadSpec) -> Vec<Process> {
         let mut processes = self.world.processes();
         self.texts.clear();
@@ -140,12 +117,12 @@ impl Backend for Canned {
             ..Sample::default()
         };
         let processes = self.processes(want);
-        self.world.forget_ended();
-        sample.events = self.world.events();
+        self.world.ended.clear();
+        sample.events = std::mem::take(&mut self.world.events);
         if want.processes {
             sample.processes = processes;
         }
-        sample.node_stats = self.node(want, &mut sample.notes);
+        sample.node_stats = device::select_node(self.world.node(), want, &mut sample.notes);
         Ok(sample)
     }
 

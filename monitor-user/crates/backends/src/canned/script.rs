@@ -27,8 +27,7 @@ use monitor_model::field::{
     Category, CpuField, DiskField, NetField, NodeField, ProcessField, ValueKind,
 };
 use monitor_model::id::{Ns, Pid};
-use std::str::FromStr;
-use std::sync::Arc;
+use std::{str::FromStr, sync::Arc};
 
 /// A line of a script that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,7 +100,7 @@ impl Script {
             let read = words(line).and_then(|words| script.read_line(&words));
             read.map_err(|what| ScriptError { line: idx + 1, what })?;
         }
-        // Stable: lines of the same time happen in the order in which they stand.
+        // Stable: lines of the same time happen in the order of the text.
         script.lines.sort_by_key(|line| line.at);
         Ok(script)
     }

@@ -1,8 +1,8 @@
 //! The test backend is itself tested: what a script says is what is read.
 
 use super::*;
-use monitor_model::id::Pid;
-use monitor_model::rates::rates;
+use monitor_model::{id::Pid, rates::rates};
+use monitor_model::{read_spec::Devices, sample::Note};
 
 fn all() -> ReadSpec {
     let costly = vec![ProcessField::Pss, ProcessField::Cmdline];
@@ -44,7 +44,7 @@ fn each_reading_is_one_interval_later_on_both_clocks() {
 }
 
 #[test]
-fn growth_becomes_a_rate() {
+fn a_growing_field_has_a_rate() {
     let mut backend = script("process 7 cpu_ns=1s cpu_ns/s=250ms");
     let first = backend.read(&all()).unwrap();
     let got = rates(&first, backend.read(&all()).unwrap());

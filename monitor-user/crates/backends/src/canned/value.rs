@@ -31,12 +31,12 @@ pub struct FieldChange<F> {
 pub struct Values<F, const N: usize> {
     /// Now.
     pub row: Row<F, N>,
-    growth: Vec<(F, u64)>,
+    per_second: Vec<(F, u64)>,
 }
 
 impl<F: Category, const N: usize> Default for Values<F, N> {
     fn default() -> Self {
-        Self { row: Row::default(), growth: Vec::new() }
+        Self { row: Row::default(), per_second: Vec::new() }
     }
 }
 
@@ -47,16 +47,16 @@ impl<F: Category, const N: usize> Values<F, N> {
             ChangeKind::Set => self.row.set(change.field, change.bits),
             ChangeKind::Add => self.row.add(change.field, change.bits),
             ChangeKind::Grow => {
-                self.growth.retain(|(field, _)| *field != change.field);
-                self.growth.push((change.field, change.bits));
+                self.per_second.retain(|(field, _)| *field != change.field);
+                self.per_second.push((change.field, change.bits));
             }
         }
     }
 
     /// Lets time pass.
     pub fn grow(&mut self, span: Ns) {
-        for &(field, per_second) in &self.growth {
-            let grown = u128::from(per_second) * u128::from(span.0) / 1_000_000_000;
+        for &(field, rate) in &self.per_second {
+            let grown = u128::from(rate) * u128::from(span.0) / 1_000_000_000;
             self.row.add(field, u64::try_from(grown).unwrap_or(u64::MAX));
         }
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_goes_on_and_the_last_one_counts() {
+    fn a_field_grows_at_the_last_rate_set() {
         let mut values = Values::<ProcessField, { ProcessField::COUNT }>::default();
         for word in ["cpu_ns=1s", "cpu_ns+=1s", "cpu_ns/s=9s", "cpu_ns/s=500ms"] {
             values.apply(&change(word).unwrap());

@@ -3,16 +3,18 @@
 //! In: acts, and time that passes between them. Out: the processes and the node as they are. It
 //! does not know when it is read, nor what is wanted of it.
 
-use super::BEGINNING;
 use super::script::{Edit, WorldChange};
 use super::value::{FieldChange, Values};
 use monitor_model::event::{SampleEvent, SampleEventKind, Signal};
 use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField, Row};
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::job::{Environ, Origin};
-use monitor_model::sample::{Device, Node, Process, ProcessTexts};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use monitor_model::sample::{Device, Instant, Node, Process, ProcessTexts};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// When the first reading is: 1,000 s after boot, as 2026 begins (UTC).
+pub const BEGINNING: Instant =
+    Instant { boot: Ns(1_000_000_000_000), unix: Ns(1_767_225_600_000_000_000) };
 
 /// Start of a process that was there before the beginning: a second after boot.
 const LONG_AGO: Ns = Ns(1_000_000_000);
@@ -22,10 +24,10 @@ const LONG_AGO: Ns = Ns(1_000_000_000);
 pub struct World {
     now: Ns,
     live: BTreeMap<Pid, Group>,
-    /// Since the last reading.
-    ended: Vec<Process>,
-    /// Since the last reading.
-    events: Vec<SampleEvent>,
+    /// Processes that ended since the last reading.
+    pub ended: Vec<Process>,
+    /// Events since the last reading.
+    pub events: Vec<SampleEvent>,
     node: Values<NodeField, { NodeField::COUNT }>,
     cpus: BTreeMap<u32, Values<CpuField, { CpuField::COUNT }>>,
     disks: BTreeMap<Arc<str>, Values<DiskField, { DiskField::COUNT }>>,
@@ -42,7 +44,7 @@ struct Group {
 #[derive(Clone, Debug)]
 struct Task {
     id: Pid,
-    /// Who made it, if that is in the world too; the end of that one does not change it.
+    /// Its parent, if that is in the world too; the end of the parent does not change it.
     parent: Option<Identity>,
     comm: [u8; 16],
     text: ProcessTexts,
@@ -93,20 +95,10 @@ impl World {
         }
     }
 
-    /// The processes, and those that ended since the last `bury`.
+    /// The processes, and those that ended since the last reading.
     pub fn processes(&self) -> Vec<Process> {
         let live = self.live.values().map(Group::process);
         self.ended.iter().cloned().chain(live).collect()
-    }
-
-    /// Forgets those that ended.
-    pub fn forget_ended(&mut self) {
-        self.ended.clear();
-    }
-
-    /// What happened since the last reading.
-    pub fn events(&mut self) -> Vec<SampleEvent> {
-        std::mem::take(&mut self.events)
     }
 
     fn signal(&mut self, pid: Pid, number: u32) {
@@ -139,7 +131,7 @@ impl World {
         })
     }
 
-    /// Notes who made a process, once.
+    /// Sets the parent of a process, once.
     fn adopt(&mut self, pid: Pid) {
         let ppid = self.group(pid).leader.values.row.get(ProcessField::Ppid);
         let of = |it: &Group| it.leader.process_row().id;

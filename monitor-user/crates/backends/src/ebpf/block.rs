@@ -3,25 +3,19 @@
 //! In: rows by owner and disk, latencies by owner. Out: the block fields of every process, its
 //! disks and its histograms. The rows of ended processes are removed as they are reported.
 
-use super::health;
 use super::kernel::Kernel;
-use super::object::{Object, Settings};
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
+use super::{health, object::Object};
 use monitor_backend::Error;
 use monitor_ebpf::abi::block::{self, Dirtier, DiskUsage, LatencyKey, OwnerDisk, READ};
 use monitor_ebpf::abi::histogram;
-use monitor_model::field::BlockField as B;
-use monitor_model::field::ProcessField as F;
-use monitor_model::field::block::BlockRow;
+use monitor_model::field::{BlockField as B, ProcessField as F, block::BlockRow};
 use monitor_model::histogram::{Histogram, Percentiles};
-use monitor_model::id::Ns;
-use monitor_model::probe::Probe;
-use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Device, Process, Sample};
+use monitor_model::{id::Ns, probe::Probe, read_spec::Capability};
 use monitor_sys::clock;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// Maximum number of files whose dirtier is stored.
 const FILES_LIMIT: u32 = 1 << 16;
@@ -69,17 +63,15 @@ impl Block {
     ) -> Result<Self, Error> {
         let write_back = asked.capabilities.contains(&Capability::WriteBack);
         let rows = kernel.machine.rows();
-        let settings = Settings {
-            constants: &[(block::WRITE_BACK, if write_back { &1 } else { &0 })],
-            sizes: &[
-                (block::USED, rows),
-                (block::LATENCY, rows),
-                (block::IN_FLIGHT, rows),
-                (block::QUEUED, rows),
-                (block::DIRTIED, FILES_LIMIT),
-            ],
-        };
-        let mut object = Object::load("block", kernel, &settings)?;
+        let constants = [(block::WRITE_BACK, if write_back { &1 } else { &0 })];
+        let sizes = [
+            (block::USED, rows),
+            (block::LATENCY, rows),
+            (block::IN_FLIGHT, rows),
+            (block::QUEUED, rows),
+            (block::DIRTIED, FILES_LIMIT),
+        ];
+        let mut object = Object::load("block", kernel, &constants, &sizes)?;
         if write_back {
             // 5.18 renamed it.
             object.attach_first(
@@ -125,18 +117,16 @@ impl Block {
         times: &histogram::Histogram,
     ) {
         let times = Histogram::from(&times.counts);
-        let (p50, p99) = match timed.kind {
-            READ => (F::BlockReadP50, F::BlockReadP99),
-            _ => (F::BlockWriteP50, F::BlockWriteP99),
+        let latencies = &mut process.latencies;
+        let (p50, p99, histogram) = match timed.kind {
+            READ => (F::BlockReadP50, F::BlockReadP99, &mut latencies.block_read),
+            _ => (F::BlockWriteP50, F::BlockWriteP99, &mut latencies.block_write),
         };
         if let Some([half, most]) = self.percentiles.compute(&times, [50.0, 99.0]) {
             process.row.set(p50, half.0);
             process.row.set(p99, most.0);
         }
-        match timed.kind {
-            READ => process.latencies.block_read = Some(times),
-            _ => process.latencies.block_write = Some(times),
-        }
+        *histogram = Some(times);
     }
 
     /// Removes files that were written long ago: the kernel does not report when it writes them.
@@ -157,10 +147,6 @@ impl Block {
 impl ProbeReader for Block {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
-    }
-
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
     }
 
     /// The hook on dirtied pages belongs to write-back only.
@@ -279,7 +265,7 @@ mod tests {
         let reader = run_unhidden(&[&from, "of=/dev/null", "bs=1M", "iflag=direct"]);
         for (tgid, bytes) in [(writer, [0, BYTES]), (reader, [BYTES, 0])] {
             let (counted, requests) = counted(block, tgid);
-            assert_eq!(counted, bytes, "{:?}", block.object.hooks());
+            assert_eq!(counted, bytes, "{:?}", block.object.hooks);
             assert_eq!(measured(block, tgid), requests.iter().sum::<u64>());
         }
     }

@@ -7,8 +7,7 @@
 use monitor_backend::Error;
 use monitor_ebpf::abi::offset::{ABSENT, MemberPath};
 use monitor_sys::mmap_file::MmapFile;
-use std::collections::HashMap;
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
 /// The kernel's BTF.
 pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
@@ -31,10 +30,8 @@ pub struct BtfTypes<'d> {
 impl<'d> BtfTypes<'d> {
     /// The running kernel's types, from [`read`].
     pub fn of_running_kernel(data: &'d [u8]) -> Result<Self, Error> {
-        Self::parse(data).ok_or_else(|| Error::Malformed {
-            what: VMLINUX.into(),
-            want: "BTF of version 1 in native byte order".into(),
-        })
+        Self::parse(data)
+            .ok_or_else(|| Error::malformed(VMLINUX, "BTF of version 1 in native byte order"))
     }
 
     /// Indexes the types of a BTF blob.
@@ -157,13 +154,13 @@ pub fn read() -> Result<MmapFile, Error> {
 
 fn unreadable(source: std::io::Error) -> Error {
     if source.kind() == std::io::ErrorKind::NotFound {
-        return Error::Unsupported {
-            what: "eBPF".into(),
-            why: format!("this kernel has no BTF ({VMLINUX} is missing)"),
-            fix: "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".into(),
-        };
+        return Error::unsupported(
+            "eBPF",
+            format!("this kernel has no BTF ({VMLINUX} is missing)"),
+            "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+        );
     }
-    Error::Kernel { call: "read", what: VMLINUX.into(), source }
+    Error::kernel("read", VMLINUX, source)
 }
 
 #[cfg(test)]

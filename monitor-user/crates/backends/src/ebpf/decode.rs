@@ -1,14 +1,13 @@
 //! Decodes records of the kernel half into rows of the model: fields, units, and sums over threads.
 //! Pure functions.
 
-use super::snapshot::ThreadRows;
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::lifecycle::{ExitRecord, KIND_EXIT, ThreadWaits};
 use monitor_ebpf::abi::task::{self, GROUP_EXIT, Sums, ThreadRecord};
-use monitor_model::field::ProcessField as F;
-use monitor_model::field::process::ProcessRow;
+use monitor_model::field::{ProcessField as F, process::ProcessRow};
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::sample::Process;
+use monitor_sys::pidfd;
 use std::iter;
 
 /// `PF_KTHREAD` of include/linux/sched.h.
@@ -28,6 +27,15 @@ const IO: [F; 7] = [
     F::WrittenBytes,
     F::CancelledBytes,
 ];
+
+/// Whether rows of threads are returned, or only their sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadRows {
+    /// A row for each.
+    Kept,
+    /// Only sums.
+    Summed,
+}
 
 /// Identity of the owner in a record of the kernel half.
 pub const fn identity(owner: Owner) -> Identity {
@@ -189,11 +197,7 @@ fn page_bytes() -> u64 {
 /// Exit code as reported by `wait(2)`: the group's if the whole group was ended.
 fn exit_code(record: &task::ProcessRecord) -> u64 {
     let grouped = record.group_flags & GROUP_EXIT != 0;
-    let status = if grouped { record.group_exit_code } else { record.leader.exit_code };
-    match status & 0x7f {
-        0 => u64::from(status >> 8 & 0xff),
-        signal => 128 + u64::from(signal),
-    }
+    pidfd::exit_code(if grouped { record.group_exit_code } else { record.leader.exit_code })
 }
 
 /// The letter of `task_state_to_char` (include/linux/sched.h).

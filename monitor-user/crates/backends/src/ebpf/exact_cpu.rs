@@ -4,16 +4,15 @@
 //! parts by CPU. Time before the first switch of a CPU after attaching is not included.
 
 use super::kernel::Kernel;
-use super::object::{Object, Record, Settings};
+use super::object::{Object, Record};
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
 use monitor_backend::Error;
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::exact_cpu::{self, RunningTask};
-use monitor_model::field::ProcessField as F;
-use monitor_model::id::Ns;
 use monitor_model::sample::{Process, Sample};
+use monitor_model::{field::ProcessField as F, id::Ns};
 use monitor_sys::clock;
 use std::collections::HashMap;
 
@@ -35,8 +34,7 @@ impl ExactCpu {
     /// Loads and attaches the hook.
     pub fn load(kernel: &Kernel, asked: &ProbeConfig<'_>) -> Result<Self, Error> {
         let sizes = [(exact_cpu::ON_CPU, kernel.machine.rows())];
-        let settings = Settings { constants: &[], sizes: &sizes };
-        let mut object = Object::load("exact_cpu", kernel, &settings)?;
+        let mut object = Object::load("exact_cpu", kernel, &[], &sizes)?;
         object.attach("switch", "sched_switch", &kernel.btf)?;
         Ok(Self { object, since: asked.since, owners: MissingOwners::default() })
     }
@@ -60,10 +58,6 @@ impl ExactCpu {
 impl ProbeReader for ExactCpu {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
-    }
-
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
     }
 
     fn merge_into(&mut self, sample: &mut Sample) {

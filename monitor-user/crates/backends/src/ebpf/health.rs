@@ -1,8 +1,9 @@
 //! State of loaded objects: runs and run time of their programs, and memory of their maps.
 //!
-//! In: `/proc/self/fdinfo` of programs and maps (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`).
-//! Run times are available only while the kernel's BPF statistics are enabled.
+//! In: a loaded object. Out: the state of a capability. Run times are available only while the
+//! kernel's BPF statistics are enabled.
 
+use super::fdinfo;
 use super::object::{Fallback, Object};
 use aya::maps::Map;
 use aya::sys::{Stats, enable_stats};
@@ -10,9 +11,8 @@ use monitor_backend::Error;
 use monitor_model::probe::{Cost, Health, Probe};
 use monitor_model::read_spec::Capability;
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::process::Command;
-use std::time::Duration;
+use std::os::fd::{AsFd, OwnedFd};
+use std::{process::Command, time::Duration};
 
 /// Cost of one event if it was not measured: a tracepoint program with one map update, on the
 /// machine of the measurements in docs/journal.
@@ -30,15 +30,15 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
         (runs > 0).then(|| Cost { ns_per_event: run_ns as f64 / runs as f64, estimated: false });
     Probe {
         capability,
-        health: object.fallback().map_or(Health::Active, |Fallback { why, exact }| {
+        health: object.fallback.as_ref().map_or(Health::Active, |Fallback { why, exact }| {
             Health::Fallback { why: why.clone(), exact: *exact }
         }),
         with: None,
-        hooks: object.hooks().to_vec(),
+        hooks: object.hooks.to_vec(),
         events: loss.events,
         cost: Some(measured.unwrap_or(Cost { ns_per_event: CALIBRATED_NS, estimated: true })),
         lost: loss.ring_full + loss.table_full + dropped + missed(object),
-        map_bytes: map_bytes(object) + object.ring_bytes(),
+        map_bytes: map_bytes(object) + object.ring_bytes,
     }
 }
 
@@ -84,20 +84,15 @@ pub fn refused(error: &Error) -> Health {
 /// Run time and number of runs of all its programs, as far as the kernel measured them.
 fn run_time(object: &Object) -> (u64, u64) {
     object.ebpf.programs().filter_map(|(_, program)| program.fd().ok()).fold((0, 0), |sum, fd| {
-        let info = fdinfo(fd.as_fd());
-        (sum.0 + number(&info, "run_time_ns"), sum.1 + number(&info, "run_cnt"))
+        let info = fdinfo::read(fd.as_fd());
+        (sum.0 + fdinfo::number(&info, "run_time_ns"), sum.1 + fdinfo::number(&info, "run_cnt"))
     })
 }
 
 /// Runs skipped by the kernel because the same program was already running on that CPU.
 fn missed(object: &Object) -> u64 {
     let programs = object.ebpf.programs().filter_map(|(_, program)| program.fd().ok());
-    programs.map(|fd| number(&fdinfo(fd.as_fd()), "recursion_misses")).sum()
-}
-
-/// Memory of a map.
-pub fn memory(map: BorrowedFd<'_>) -> u64 {
-    number(&fdinfo(map), "memlock")
+    programs.map(|fd| fdinfo::number(&fdinfo::read(fd.as_fd()), "recursion_misses")).sum()
 }
 
 fn map_bytes(object: &Object) -> u64 {
@@ -112,29 +107,5 @@ fn map_bytes(object: &Object) -> u64 {
         .ebpf
         .maps()
         .filter_map(|(_, map)| data(map))
-        .fold(0, |sum, map| sum + memory(map.fd().as_fd()))
-}
-
-fn fdinfo(fd: BorrowedFd<'_>) -> String {
-    std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).unwrap_or_default()
-}
-
-/// The number after a key; 0 if the kernel does not print it.
-fn number(info: &str, key: &str) -> u64 {
-    let value = |line: &str| {
-        line.strip_prefix(key)?.strip_prefix(':').and_then(|text| text.trim().parse().ok())
-    };
-    info.lines().find_map(value).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::number;
-
-    #[test]
-    fn a_key_is_found_and_a_longer_one_is_not() {
-        let info = "run_cnt_x:\t1\nrun_cnt:\t7\n";
-        assert_eq!(number(info, "run_cnt"), 7);
-        assert_eq!(number(info, "run_time_ns"), 0);
-    }
+        .fold(0, |sum, map| sum + fdinfo::memory(map.fd().as_fd()))
 }

@@ -6,13 +6,12 @@
 use super::kernel::Kernel;
 use super::object::{Object, refused_program};
 use aya::maps::Map;
-use aya::programs::{Iter, Program};
+use aya::programs::{Iter, Program, ProgramFd};
 use monitor_backend::Error;
 use monitor_model::id::Pid;
 use monitor_sys::bpf;
-use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::fd::AsFd;
+use std::{fs::File, os::fd::AsFd};
 use zerocopy::IntoBytes;
 
 /// One `read(2)` returns at most this much of an iterator (`seq_file` of `bpf_iter.c`).
@@ -45,15 +44,11 @@ impl IterBuffer {
         iter: &IterProgram,
         processes: &[Pid],
     ) -> Result<&[u8], Error> {
-        let Some(Program::Iter(loaded)) = object.ebpf.program(iter.name) else {
-            return Err(object.no_map(iter.name));
-        };
-        let program = loaded.fd().map_err(|error| refused_program(&iter.hook(), error))?;
+        let program = iter.fd(object)?;
         let mut filled = 0;
         for pid in processes {
-            let file = bpf::iterate_process(program.as_fd(), *pid).map_err(|source| {
-                Error::Kernel { call: "BPF_LINK_CREATE", what: iter.hook(), source }
-            })?;
+            let file = bpf::iterate_process(program.as_fd(), *pid)
+                .map_err(|source| Error::kernel("BPF_LINK_CREATE", iter.hook(), source))?;
             filled = self.fill(file, filled).map_err(|source| read_error(iter, source))?;
         }
         Ok(&self.words.as_bytes()[..filled])
@@ -77,7 +72,7 @@ impl IterBuffer {
 }
 
 fn read_error(iter: &IterProgram, source: std::io::Error) -> Error {
-    Error::Kernel { call: "read", what: iter.hook(), source }
+    Error::kernel("read", iter.hook(), source)
 }
 
 /// An iterator program: its name and target.
@@ -99,11 +94,18 @@ impl IterProgram {
 
     /// Loads it and runs it once, for its side effects; not needed without per-CPU parts.
     pub fn run(&self, object: &mut Object, kernel: &Kernel) -> Result<(), Error> {
-        if *kernel.rss_cpus() > 0 {
+        if kernel.facts.rss_cpus > 0 {
             self.load(object, &kernel.btf)?;
             let _nothing = IterBuffer::new().read(object, self)?;
         }
         Ok(())
+    }
+
+    fn fd<'o>(&self, object: &'o Object) -> Result<&'o ProgramFd, Error> {
+        let Some(Program::Iter(loaded)) = object.ebpf.program(self.name) else {
+            return Err(object.no_map(self.name));
+        };
+        loaded.fd().map_err(|error| refused_program(&self.hook(), error))
     }
 
     /// Its hook, as `doctor` prints it.
@@ -121,21 +123,14 @@ fn open(object: &mut Object, program: &IterProgram) -> Result<File, Error> {
     let failed = |error| refused_program(&program.hook(), error);
     let link = iter.attach().and_then(|id| iter.take_link(id)).map_err(failed)?;
     let file = link.into_file().map_err(std::io::Error::other);
-    file.map_err(|source| Error::Kernel { call: "BPF_ITER_CREATE", what: program.hook(), source })
+    file.map_err(|source| Error::kernel("BPF_ITER_CREATE", program.hook(), source))
 }
 
 fn open_map(object: &Object, program: &IterProgram, map: &str) -> Result<File, Error> {
-    let (Some(Program::Iter(iter)), Some(Map::SkStorage(data))) =
-        (object.ebpf.program(program.name), object.ebpf.map(map))
-    else {
-        return Err(object.no_map(map));
-    };
-    let loaded = iter.fd().map_err(|error| refused_program(&program.hook(), error))?;
-    bpf::iterate_map(loaded.as_fd(), data.fd().as_fd()).map_err(|source| Error::Kernel {
-        call: "BPF_LINK_CREATE",
-        what: program.hook(),
-        source,
-    })
+    let Some(Map::SkStorage(data)) = object.ebpf.map(map) else { return Err(object.no_map(map)) };
+    let loaded = program.fd(object)?;
+    bpf::iterate_map(loaded.as_fd(), data.fd().as_fd())
+        .map_err(|source| Error::kernel("BPF_LINK_CREATE", program.hook(), source))
 }
 
 fn is_retryable(kind: ErrorKind) -> bool {

@@ -5,7 +5,6 @@
 //! unused; so all objects share one loader.
 
 use super::btf_offsets::{self, BtfTypes};
-use super::object::Settings;
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader, Endianness};
 use monitor_backend::Error;
 use monitor_ebpf::abi::offset::{ABSENT, MemberPath, Offsets};
@@ -39,11 +38,12 @@ const DIAGNOSTICS: (&str, u32) = ("AYA_LOGS", 4096);
 const LOG_LEVELS: [u8; 6] = [0, 1, 2, 3, 4, 5];
 
 /// Facts that do not change while the kernel runs.
-struct Facts {
+pub struct Facts {
     /// For each record, its symbol and the offsets in order.
     offsets: Vec<(&'static str, Vec<u32>)>,
-    /// See [`Kernel::rss_cpus`].
-    rss_cpus: u32,
+    /// Number of CPUs whose parts of the resident size programs add; 0 if there are none, or too
+    /// many.
+    pub rss_cpus: u32,
 }
 
 /// Read once from the kernel's BTF.
@@ -53,7 +53,8 @@ static FACTS: OnceLock<Facts> = OnceLock::new();
 pub struct Kernel {
     /// BTF, for the types that programs attach by.
     pub btf: Btf,
-    facts: &'static Facts,
+    /// Facts from the BTF.
+    pub facts: &'static Facts,
     /// Sizes of the machine, which determine those of maps.
     pub machine: Machine,
     /// Level of the programs' diagnostics, as in aya-log; 0 is off.
@@ -70,16 +71,25 @@ pub struct Machine {
     pub pid_max: u32,
 }
 
+/// A constant of an object besides offsets: its symbol, with the same meaning in every object, and
+/// its value.
+pub type Constant = (&'static str, &'static u32);
+
+/// The name of a map, and its number of rows or of bytes.
+pub type MapSize = (&'static str, u32);
+
 /// BTF of the running kernel.
 pub fn types() -> Result<Btf, Error> {
     parsed(&btf_offsets::read()?)
 }
 
 fn parsed(data: &[u8]) -> Result<Btf, Error> {
-    Btf::parse(data, Endianness::default()).map_err(|error| Error::Unsupported {
-        what: "eBPF".into(),
-        why: format!("the kernel's BTF cannot be parsed: {error}"),
-        fix: "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".into(),
+    Btf::parse(data, Endianness::default()).map_err(|error| {
+        Error::unsupported(
+            "eBPF",
+            format!("the kernel's BTF cannot be parsed: {error}"),
+            "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+        )
     })
 }
 
@@ -105,8 +115,8 @@ impl Facts {
         T::read_from_bytes(offsets.as_bytes()).ok()
     }
 
-    /// See [`Kernel::counts_rss_per_cpu`].
-    fn counts_rss_per_cpu(&self) -> bool {
+    /// Whether resident sizes have per-CPU parts: since 6.2.
+    pub fn counts_rss_per_cpu(&self) -> bool {
         self.record::<task::TaskOffsets>().is_none_or(|offsets| offsets.mm_rss_plain == ABSENT)
     }
 }
@@ -126,26 +136,20 @@ impl Kernel {
     }
 
     /// Loads an object: creates its maps and prepares its programs, which are not verified yet.
-    pub fn load(&self, object: &[u8], settings: &Settings<'_>) -> Result<Ebpf, EbpfError> {
+    pub fn load(
+        &self,
+        object: &[u8],
+        constants: &[Constant],
+        sizes: &[MapSize],
+    ) -> Result<Ebpf, EbpfError> {
         let mut loader = self.loader.lock().unwrap_or_else(PoisonError::into_inner);
-        for (symbol, value) in settings.constants {
+        for (symbol, value) in constants {
             loader.override_global(symbol, *value, false);
         }
-        for (map, size) in settings.sizes {
+        for (map, size) in sizes {
             loader.map_max_entries(map, *size);
         }
         loader.load(object)
-    }
-
-    /// Whether resident sizes have per-CPU parts: since 6.2.
-    pub fn counts_rss_per_cpu(&self) -> bool {
-        self.facts.counts_rss_per_cpu()
-    }
-
-    /// Number of CPUs whose parts of the resident size programs add; 0 if there are none, or too
-    /// many.
-    pub fn rss_cpus(&self) -> &'static u32 {
-        &self.facts.rss_cpus
     }
 
     /// The first member of a record of offsets that the running kernel does not have.

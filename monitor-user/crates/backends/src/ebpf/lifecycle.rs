@@ -3,20 +3,16 @@
 //! In: fork, exec and exit records. Out: ended processes with their final totals, and parents and
 //! executed paths of live processes.
 
-use super::decode;
 use super::kernel::Kernel;
-use super::object::{Object, Record, Settings};
-use super::owner;
-use super::probe_reader::ProbeReader;
-use super::snapshot::LEARN;
+use super::object::{Object, Record};
 use super::unreported_exits::{self, UnreportedExits};
+use super::{decode, owner, probe_reader::ProbeReader, snapshot::LEARN};
 use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_backend::Error;
-use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::lifecycle::{
     self, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_FORK, KIND_FREE, ThreadWaits,
 };
-use monitor_ebpf::abi::task::RSS_CPUS;
+use monitor_ebpf::abi::{Owner, task::RSS_CPUS};
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::{Process, ProcessParent, Sample};
@@ -58,8 +54,8 @@ impl Lifecycle {
         let rows = [lifecycle::THREAD_WAITS, lifecycle::INHERITED_PEAKS]
             .map(|table| (table, machine.rows()));
         let sizes = [(lifecycle::RING, machine.ring_bytes()), rows[0], rows[1]];
-        let settings = Settings { constants: &[(RSS_CPUS, kernel.rss_cpus())], sizes: &sizes };
-        let mut object = Object::load("lifecycle", kernel, &settings)?;
+        let constants = [(RSS_CPUS, &kernel.facts.rss_cpus)];
+        let mut object = Object::load("lifecycle", kernel, &constants, &sizes)?;
         LEARN.run(&mut object, kernel)?;
         for (program, hook) in [
             ("fork", "sched_process_fork"),
@@ -82,28 +78,10 @@ impl Lifecycle {
 
     /// Adds the run-queue waits of ended threads of live processes.
     fn add_waits(&self, processes: &mut [Process]) {
-        let Some(map) = self.object.ebpf.map(lifecycle::THREAD_WAITS) else { return };
-        let Ok(table) = Table::<_, Record<Owner>, Record<ThreadWaits>>::try_from(map) else {
-            return;
-        };
-        for (Record(owner), Record(waited)) in table.iter().flatten() {
-            let id = decode::identity(owner);
-            if let Ok(index) = processes.binary_search_by_key(&id, |process| process.id) {
-                processes[index].row.add(F::RunDelay, waited.run_delay_ns);
-                processes[index].row.add(F::RunCount, waited.run_count);
+        for (owner, waited) in self.object.rows::<Owner, ThreadWaits>(lifecycle::THREAD_WAITS) {
+            if let Some(index) = owner::find(processes, owner) {
+                add_wait(&mut processes[index], &waited);
             }
-        }
-    }
-
-    /// The same for one process.
-    fn add_wait(&self, process: &mut Process) {
-        let Some(map) = self.object.ebpf.map(lifecycle::THREAD_WAITS) else { return };
-        let Ok(table) = Table::<_, Record<Owner>, Record<ThreadWaits>>::try_from(map) else {
-            return;
-        };
-        if let Ok(Record(waited)) = table.get(&Record(owner::from_process(process)), 0) {
-            process.row.add(F::RunDelay, waited.run_delay_ns);
-            process.row.add(F::RunCount, waited.run_count);
         }
     }
 
@@ -182,10 +160,6 @@ impl ProbeReader for Lifecycle {
         Some(&self.object)
     }
 
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
-    }
-
     fn merge_into(&mut self, sample: &mut Sample) {
         self.drain();
         let processes = &mut sample.processes;
@@ -203,7 +177,10 @@ impl ProbeReader for Lifecycle {
 
     fn merge_into_few(&mut self, processes: &mut [Process]) {
         for process in processes {
-            self.add_wait(process);
+            let owner = owner::from_process(process);
+            if let Some(waited) = self.object.row(lifecycle::THREAD_WAITS, owner) {
+                add_wait(process, &waited);
+            }
             if let Some(start) = self.started.get(&process.id) {
                 set_start(process, start);
             }
@@ -234,6 +211,11 @@ impl ProbeReader for Lifecycle {
     fn dropped(&self) -> u64 {
         self.ended.dropped
     }
+}
+
+fn add_wait(process: &mut Process, waited: &ThreadWaits) {
+    process.row.add(F::RunDelay, waited.run_delay_ns);
+    process.row.add(F::RunCount, waited.run_count);
 }
 
 fn record_fork(started: &mut HashMap<Identity, ProcessStart>, bytes: &[u8]) {

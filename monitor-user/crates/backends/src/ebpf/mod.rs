@@ -7,6 +7,7 @@ mod block;
 mod btf_offsets;
 mod decode;
 mod exact_cpu;
+mod fdinfo;
 mod health;
 mod iter_reader;
 mod kernel;
@@ -15,7 +16,6 @@ mod object;
 mod owner;
 mod pid_ns;
 mod probe_reader;
-mod ring_poller;
 pub mod rule;
 mod run_queue;
 mod shared_sockets;
@@ -28,27 +28,47 @@ mod tcp;
 mod tcp_dump;
 mod unreported_exits;
 
-use super::procfs::job_origin::SeenProcess;
-use super::procfs::text::TextCache;
-use super::procfs::{Root, node};
-use kernel::Kernel;
+use self::{
+    block::Block, decode::ThreadRows, exact_cpu::ExactCpu, kernel::Kernel, lifecycle::Lifecycle,
+    run_queue::RunQueue, signal::SignalReader, snapshot::Snapshot, socket::Socket, tcp::Tcp,
+    tcp_dump::TcpDump,
+};
+use super::procfs::{Root, job_origin::SeenProcess, node, text::TextCache};
 use monitor_backend::{Backend, Error};
-use monitor_model::field::ProcessField as F;
-use monitor_model::hidden::HiddenProcess;
 use monitor_model::id::{Ns, Pid};
-use monitor_model::probe::Probe;
 use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Note, Process, ProgramLoss, Sample};
-use monitor_sys::clock;
-use monitor_sys::namespace::has_host_pids;
-use probe_reader::{PROBES, ProbeConfig, ProbeReader, ProbeSpec};
-use ring_poller::RingPoller;
-use snapshot::{Snapshot, ThreadRows};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use monitor_model::{field::ProcessField as F, hidden::HiddenProcess, probe::Probe};
+use monitor_sys::{clock, namespace::has_host_pids};
+use probe_reader::{ProbeConfig, ProbeReader, ProbeSpec};
+use rustix::event::epoll;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// The first process of the node.
 const INIT: Pid = Pid(1);
+
+/// All probes, in the order in which they are merged.
+const PROBES: &[ProbeSpec] = &[
+    ProbeSpec::new(&[Capability::Lifetimes], |kernel, _| Ok(Box::new(Lifecycle::load(kernel)?))),
+    ProbeSpec::new(&[Capability::Tcp], |kernel, config| match Tcp::load(kernel, config.since) {
+        Ok(tcp) => Ok(Box::new(tcp)),
+        Err(refused) => Ok(Box::new(TcpDump::open(refused, config.since)?)),
+    }),
+    ProbeSpec::new(&[Capability::Sockets], |kernel, config| {
+        Ok(Box::new(Socket::load(kernel, config.since)?))
+    }),
+    ProbeSpec::new(&[Capability::Signals], |kernel, _| Ok(Box::new(SignalReader::load(kernel)?))),
+    ProbeSpec::new(&[Capability::Block, Capability::WriteBack], |kernel, config| {
+        Ok(Box::new(Block::load(kernel, config)?))
+    }),
+    ProbeSpec::new(&[Capability::RunQueue], |kernel, config| {
+        Ok(Box::new(RunQueue::load(kernel, config)?))
+    }),
+    ProbeSpec::new(&[Capability::ExactCpu], |kernel, config| {
+        Ok(Box::new(ExactCpu::load(kernel, config)?))
+    }),
+];
 
 /// The loaded objects.
 pub struct Ebpf {
@@ -58,8 +78,8 @@ pub struct Ebpf {
     snapshot: Snapshot,
     asked: Vec<Capability>,
     readers: Vec<(&'static ProbeSpec, Box<dyn ProbeReader>)>,
-    /// Readable when any probe has pending records.
-    wake: RingPoller,
+    /// An epoll instance, readable when any probe has pending records (epoll(7)).
+    wake: OwnedFd,
     /// Requested probes that were refused.
     refused: Vec<(&'static ProbeSpec, Error)>,
     log_level: u8,
@@ -112,7 +132,8 @@ impl Ebpf {
             snapshot: snapshot?,
             asked: capabilities.to_vec(),
             readers: Vec::new(),
-            wake: RingPoller::new()?,
+            wake: epoll::create(epoll::CreateFlags::CLOEXEC)
+                .map_err(|errno| Error::kernel("epoll_create1", "ring buffers", errno))?,
             refused: Vec::new(),
             log_level,
             lost: Default::default(),
@@ -142,7 +163,9 @@ impl Ebpf {
             match reader {
                 Ok(reader) => {
                     // A ring that cannot be added is drained with the next reading.
-                    let _ = reader.wake_fd().map(|fd| self.wake.add(fd));
+                    let any = epoll::EventData::new_u64(0);
+                    let add = |fd| epoll::add(&self.wake, fd, any, epoll::EventFlags::IN);
+                    let _ = reader.wake_fd().map(add);
                     self.readers.push((spec, reader));
                 }
                 Err(error) => self.refused.push((spec, error)),
@@ -158,7 +181,7 @@ impl Ebpf {
         sample.processes = self.snapshot.read(threads)?;
         for (_, reader) in &mut self.readers {
             reader.merge_into(sample);
-            if let Some(object) = reader.object_mut() {
+            if let Some(object) = reader.object() {
                 object.flush_diagnostics();
             }
         }
@@ -197,7 +220,7 @@ impl Ebpf {
             let object = reader.object()?;
             let loss = object.loss();
             Some(ProgramLoss {
-                program: reported_name(object.name()).into(),
+                program: reported_name(object.name).into(),
                 ring_full: loss.ring_full + reader.dropped(),
                 table_full: loss.table_full,
             })
@@ -212,7 +235,7 @@ impl Ebpf {
             let text = format!("no {}: {error}", capability.name());
             if capability.opt_in() { Note::missing(text) } else { Note::remark(text) }
         });
-        let rss = (!self.snapshot.exact_rss()).then(|| {
+        let rss = (!self.snapshot.exact_rss).then(|| {
             Note::remark("resident sizes are approximate: this machine has more than 64 processors")
         });
         let inexact = self.readers.iter().filter_map(|(spec, reader)| {
@@ -235,7 +258,7 @@ impl Backend for Ebpf {
     }
 
     fn probes(&mut self) -> Vec<Probe> {
-        let snapshot = health::probe(Capability::Snapshot, self.snapshot.object(), 0);
+        let snapshot = health::probe(Capability::Snapshot, &self.snapshot.object, 0);
         let loaded = self.readers.iter().flat_map(|(spec, reader)| {
             let mut asked = spec.serves.iter().filter(|it| self.asked.contains(it));
             let first = asked.next().map(|it| reader.probe(*it));
@@ -353,17 +376,16 @@ impl Backend for Ebpf {
                 }
                 continue;
             }
+            let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
+            let cgroup_id = number(process, F::CgroupId);
             if want.wants(F::Cmdline) {
-                let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
                 process.text.cmdline = self.texts.cmdline(in_proc(process), generation);
             }
             if want.wants(F::Cgroup) {
-                let cgroup = number(process, F::CgroupId);
-                process.text.cgroup = self.texts.cgroup(cgroup, in_proc(process));
+                process.text.cgroup = self.texts.cgroup(cgroup_id, in_proc(process));
             }
             if want.wants(F::Job) {
-                let generation = u32::try_from(number(process, F::ExecId)).unwrap_or(0);
-                let cgroup_id = Some(number(process, F::CgroupId));
+                let cgroup_id = Some(cgroup_id);
                 let seen = SeenProcess { id: process.id, generation, cgroup_id };
                 process.text.origin = self.texts.origin(seen);
             }
@@ -371,7 +393,7 @@ impl Backend for Ebpf {
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.wake.fd())
+        Some(self.wake.as_fd())
     }
 
     fn drain(&mut self) {

@@ -3,8 +3,8 @@
 //! In: the embedded object and the running kernel. Out: maps, rings and counts of losses.
 //! A program that cannot be attached disables only its object's capability.
 
-use super::health;
-use super::kernel::Kernel;
+use super::fdinfo;
+use super::kernel::{Constant, Kernel, MapSize};
 use aya::maps::{Array, HashMap as Table, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfError, Pod};
@@ -12,7 +12,7 @@ use aya_log::EbpfLogger;
 use monitor_backend::Error;
 use monitor_ebpf::abi::loss::{self, Loss};
 use rustix::io::Errno;
-use std::os::fd::AsFd;
+use std::{cell::RefCell, os::fd::AsFd};
 use zerocopy::{FromBytes, IntoBytes};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
@@ -32,13 +32,17 @@ impl<T: Copy + 'static + FromBytes + IntoBytes> Plain for T {}
 
 /// A loaded object.
 pub struct Object {
-    name: &'static str,
+    /// Name of the object.
+    pub name: &'static str,
     /// Its programs and maps, for uses of a single capability.
     pub ebpf: Ebpf,
-    hooks: Vec<String>,
-    fallback: Option<Fallback>,
-    ring_bytes: u64,
-    diagnostics: Option<EbpfLogger<&'static dyn log::Log>>,
+    /// The hooks that its programs are attached to.
+    pub hooks: Vec<String>,
+    /// Why it does not use the best hooks, if so.
+    pub fallback: Option<Fallback>,
+    /// Memory of the rings taken from it.
+    pub ring_bytes: u64,
+    diagnostics: RefCell<Option<EbpfLogger<&'static dyn log::Log>>>,
 }
 
 /// Why an object does not use the best hooks.
@@ -50,39 +54,33 @@ pub struct Fallback {
     pub exact: bool,
 }
 
-/// Settings of an object besides offsets. A name has the same meaning in every object.
-#[derive(Default)]
-pub struct Settings<'a> {
-    /// Constants by symbol.
-    pub constants: &'a [(&'static str, &'static u32)],
-    /// Sizes of maps by name.
-    pub sizes: &'a [(&'static str, u32)],
-}
-
 impl Object {
     /// Loads an object; nothing is attached yet.
     pub fn load(
         name: &'static str,
         kernel: &Kernel,
-        settings: &Settings<'_>,
+        constants: &[Constant],
+        sizes: &[MapSize],
     ) -> Result<Self, Error> {
         let bytes = OBJECTS.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
-        let bytes = bytes.ok_or_else(|| Error::Unsupported {
-            what: format!("the {name} program"),
-            why: "this build has no such object".into(),
-            fix: "run `cargo xtask build-ebpf` and build again".into(),
+        let bytes = bytes.ok_or_else(|| {
+            Error::unsupported(
+                format!("the {name} program"),
+                "this build has no such object",
+                "run `cargo xtask build-ebpf` and build again",
+            )
         })?;
-        let loaded = kernel.load(bytes, settings);
+        let loaded = kernel.load(bytes, constants, sizes);
         let mut ebpf = loaded.map_err(|error| refused_object(name, error))?;
         // An object without diagnostics has no such ring.
         let diagnostics =
-            (kernel.log_level > 0).then(|| EbpfLogger::init(&mut ebpf).ok()).flatten();
+            (kernel.log_level > 0).then(|| EbpfLogger::init(&mut ebpf).ok()).flatten().into();
         Ok(Self { name, ebpf, hooks: Vec::new(), ring_bytes: 0, fallback: None, diagnostics })
     }
 
     /// Writes the programs' diagnostics to the log.
-    pub fn flush_diagnostics(&mut self) {
-        if let Some(diagnostics) = &mut self.diagnostics {
+    pub fn flush_diagnostics(&self) {
+        if let Some(diagnostics) = &mut *self.diagnostics.borrow_mut() {
             diagnostics.flush();
         }
     }
@@ -90,11 +88,21 @@ impl Object {
     /// Attaches a program to a typed tracepoint.
     pub fn attach(&mut self, program: &str, tracepoint: &str, types: &Btf) -> Result<(), Error> {
         let found: &mut BtfTracePoint = self.program(program)?;
-        found
-            .load(tracepoint, types)
-            .and_then(|()| found.attach().map(drop))
-            .map_err(|error| refused_program(tracepoint, error))?;
+        let attached = found.load(tracepoint, types).and_then(|()| found.attach().map(drop));
+        attached.map_err(|error| refused_program(tracepoint, error))?;
         self.hooks.push(format!("tp_btf/{tracepoint}"));
+        Ok(())
+    }
+
+    /// Adds a hook that was not attached by [`Object::attach`], unless it was refused.
+    pub fn add_attached(
+        &mut self,
+        hook: impl Into<String>,
+        attached: Result<(), ProgramError>,
+    ) -> Result<(), Error> {
+        let hook = hook.into();
+        attached.map_err(|error| refused_program(&hook, error))?;
+        self.hooks.push(hook);
         Ok(())
     }
 
@@ -125,6 +133,12 @@ impl Object {
         table.iter().flatten().map(|(Record(key), Record(value))| (key, value)).collect()
     }
 
+    /// A row of one of its hash tables.
+    pub fn row<K: Plain, V: Plain>(&self, map: &str, key: K) -> Option<V> {
+        let table = Table::<_, Record<K>, Record<V>>::try_from(self.ebpf.map(map)?).ok()?;
+        table.get(&Record(key), 0).ok().map(|Record(value)| value)
+    }
+
     /// Inserts or replaces rows of one of its hash tables; rows that do not fit are skipped.
     pub fn set_rows<'a, K: Plain, V: Plain>(
         &mut self,
@@ -153,10 +167,10 @@ impl Object {
     where
         &'a mut P: TryFrom<&'a mut aya::programs::Program>,
     {
-        let error = Error::Malformed {
-            what: format!("object {}", self.name),
-            want: format!("a program {name} of the right type"),
-        };
+        let error = Error::malformed(
+            format!("object {}", self.name),
+            format!("a program {name} of the right type"),
+        );
         let program = self.ebpf.program_mut(name);
         program.and_then(|it| it.try_into().ok()).ok_or(error)
     }
@@ -166,48 +180,16 @@ impl Object {
         let error = self.no_map(map);
         let found = self.ebpf.take_map(map).and_then(|it| RingBuf::try_from(it).ok());
         let ring = found.ok_or(error)?;
-        self.ring_bytes += health::memory(ring.as_fd());
+        self.ring_bytes += fdinfo::memory(ring.as_fd());
         Ok(ring)
-    }
-
-    /// Name of the object.
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Memory of the rings taken from it.
-    pub const fn ring_bytes(&self) -> u64 {
-        self.ring_bytes
-    }
-
-    /// The hooks that its programs are attached to.
-    pub fn hooks(&self) -> &[String] {
-        &self.hooks
-    }
-
-    /// Adds a hook that was not attached by [`Object::attach`].
-    pub fn add_hook(&mut self, hook: impl Into<String>) {
-        self.hooks.push(hook.into());
-    }
-
-    /// Records that it does not use the best hooks.
-    pub fn set_fallback(&mut self, fallback: Fallback) {
-        self.fallback = Some(fallback);
-    }
-
-    /// Why it does not use the best hooks, if so.
-    pub const fn fallback(&self) -> Option<&Fallback> {
-        self.fallback.as_ref()
     }
 
     /// Losses and events of its programs, on all CPUs.
     pub fn loss(&self) -> Loss {
-        let Some(map) = self.ebpf.map(loss::MAP) else { return Loss::default() };
-        let Ok(array) = PerCpuArray::<_, Record<Loss>>::try_from(map) else {
-            return Loss::default();
-        };
-        let Ok(values) = array.get(&0, 0) else { return Loss::default() };
-        values.iter().fold(Loss::default(), |sum, Record(cpu)| Loss {
+        let array = |map| PerCpuArray::<_, Record<Loss>>::try_from(map).ok();
+        let values = self.ebpf.map(loss::MAP).and_then(array).and_then(|it| it.get(&0, 0).ok());
+        let values = values.iter().flat_map(|values| values.iter());
+        values.fold(Loss::default(), |sum, Record(cpu)| Loss {
             ring_full: sum.ring_full + cpu.ring_full,
             table_full: sum.table_full + cpu.table_full,
             events: sum.events + cpu.events,
@@ -216,10 +198,7 @@ impl Object {
 
     /// The error for a missing map.
     pub fn no_map(&self, map: &str) -> Error {
-        Error::Malformed {
-            what: format!("object {}", self.name),
-            want: format!("a map {map} of the right type"),
-        }
+        Error::malformed(format!("object {}", self.name), format!("a map {map} of the right type"))
     }
 }
 
@@ -238,11 +217,11 @@ fn refused_object(name: &str, error: EbpfError) -> Error {
         EbpfError::MapError(MapError::CreateError { io_error, name: map })
             if Errno::from_io_error(io_error) == Some(Errno::INVAL) =>
         {
-            Error::Unsupported {
-                what: format!("the {name} program"),
-                why: format!("this kernel lacks the map type of {map}"),
-                fix: "use a newer kernel".into(),
-            }
+            Error::unsupported(
+                format!("the {name} program"),
+                format!("this kernel lacks the map type of {map}"),
+                "use a newer kernel",
+            )
         }
         EbpfError::MapError(MapError::CreateError { io_error, .. }) => {
             refused(&format!("the {name} program"), io_error, &error.to_string())
@@ -263,11 +242,7 @@ pub fn refused_program(hook: &str, error: ProgramError) -> Error {
             }
         },
         ProgramError::SyscallError(call) => refused(hook, &call.io_error, call.call),
-        ProgramError::Btf(_) => Error::Unsupported {
-            what: hook.into(),
-            why: ABSENT_HOOK.into(),
-            fix: "use a newer kernel".into(),
-        },
+        ProgramError::Btf(_) => Error::unsupported(hook, ABSENT_HOOK, "use a newer kernel"),
         _ => refused_otherwise(hook, &error.to_string()),
     }
 }
@@ -284,17 +259,17 @@ fn refused(what: &str, io_error: &std::io::Error, detail: &str) -> Error {
 fn refused_otherwise(what: &str, why: &str) -> Error {
     // 5.10 reports later helpers by number, not by name.
     if why.contains("unknown func") || why.contains("invalid func unknown") {
-        return Error::Unsupported {
-            what: what.into(),
-            why: format!("this kernel lacks a helper that it calls: {}", last_line(why)),
-            fix: "use a newer kernel".into(),
-        };
+        return Error::unsupported(
+            what,
+            format!("this kernel lacks a helper that it calls: {}", last_line(why)),
+            "use a newer kernel",
+        );
     }
-    Error::Unsupported {
-        what: what.into(),
-        why: format!("the kernel refused it: {}", last_line(why)),
-        fix: "report it with the kernel's release".into(),
-    }
+    Error::unsupported(
+        what,
+        format!("the kernel refused it: {}", last_line(why)),
+        "report it with the kernel's release",
+    )
 }
 
 /// The last meaningful line of a verifier log.

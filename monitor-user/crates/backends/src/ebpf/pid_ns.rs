@@ -4,9 +4,8 @@
 //! limited by the kernel to those visible in the namespace. Out: the host's pid. Reads no files.
 
 use crate::procfs::text::NamespaceView;
-use monitor_model::field::ProcessField;
 use monitor_model::id::{Identity, Pid};
-use monitor_model::sample::Process;
+use monitor_model::{field::ProcessField, sample::Process};
 
 /// Host pid of a process. Nested namespaces may each have a process with that pid. If two of them
 /// started in the same tick, the name decides; the name alone is not enough, because another file
@@ -21,7 +20,7 @@ pub fn host_pid(inside: &NamespaceView, processes: &[Process], tick_ns: u64) -> 
     found.max_by_key(|it| name(&it.comm) == name(&inside.comm)).map(|process| process.id.pid)
 }
 
-/// Identity of a process in the `/proc` of the monitor's namespace. A process in a nested namespace
+/// Identity of a process in the `/proc` of our namespace. A process in a nested namespace
 /// is not found by it.
 pub fn in_proc(process: &Process) -> Identity {
     let inside = process.row.get(ProcessField::NsPid).and_then(|pid| pid.try_into().ok());

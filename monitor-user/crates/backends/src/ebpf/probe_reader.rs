@@ -1,30 +1,16 @@
 //! Probe readers: each loads the object of some capabilities and merges its counts into samples.
 
-use super::block::Block;
-use super::exact_cpu::ExactCpu;
-use super::health;
-use super::kernel::Kernel;
-use super::lifecycle::Lifecycle;
 use super::object::{Fallback, Object};
-use super::run_queue::RunQueue;
-use super::signal::SignalReader;
-use super::socket::Socket;
-use super::tcp::Tcp;
-use super::tcp_dump::TcpDump;
+use super::{health, kernel::Kernel};
 use monitor_backend::Error;
-use monitor_model::id::Ns;
-use monitor_model::probe::Probe;
-use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Process, Sample};
+use monitor_model::{id::Ns, probe::Probe, read_spec::Capability};
 use std::os::fd::BorrowedFd;
 
 /// Reads the counts of a loaded object and merges them into the processes of a snapshot.
 pub trait ProbeReader: Send {
     /// The loaded object, for its state; none if no program is used.
     fn object(&self) -> Option<&Object>;
-
-    /// The loaded object, to flush its diagnostics.
-    fn object_mut(&mut self) -> Option<&mut Object>;
 
     /// Merges its counts into a sample. The processes are and stay in the order of identities;
     /// ended ones are included once the lifecycle has been merged, which is first.
@@ -43,7 +29,7 @@ pub trait ProbeReader: Send {
 
     /// Why it does not use the best hooks, if so.
     fn fallback(&self) -> Option<&Fallback> {
-        self.object()?.fallback()
+        self.object()?.fallback.as_ref()
     }
 
     /// State of one of its capabilities.
@@ -70,6 +56,11 @@ pub struct ProbeSpec {
 }
 
 impl ProbeSpec {
+    /// A probe that provides these capabilities.
+    pub const fn new(serves: &'static [Capability], load: Load) -> Self {
+        Self { serves, load }
+    }
+
     /// Whether one of these capabilities needs it.
     pub fn needed(&self, capabilities: &[Capability]) -> bool {
         self.serves.iter().any(|serves| capabilities.contains(serves))
@@ -84,38 +75,3 @@ pub struct ProbeConfig<'a> {
     /// Time when counting begins.
     pub since: Ns,
 }
-
-/// All probes, in the order in which they are merged.
-pub const PROBES: &[ProbeSpec] = &[
-    ProbeSpec {
-        serves: &[Capability::Lifetimes],
-        load: |kernel, _| Ok(Box::new(Lifecycle::load(kernel)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::Tcp],
-        load: |kernel, config| match Tcp::load(kernel, config.since) {
-            Ok(tcp) => Ok(Box::new(tcp)),
-            Err(refused) => Ok(Box::new(TcpDump::open(refused, config.since)?)),
-        },
-    },
-    ProbeSpec {
-        serves: &[Capability::Sockets],
-        load: |kernel, config| Ok(Box::new(Socket::load(kernel, config.since)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::Signals],
-        load: |kernel, _| Ok(Box::new(SignalReader::load(kernel)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::Block, Capability::WriteBack],
-        load: |kernel, config| Ok(Box::new(Block::load(kernel, config)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::RunQueue],
-        load: |kernel, config| Ok(Box::new(RunQueue::load(kernel, config)?)),
-    },
-    ProbeSpec {
-        serves: &[Capability::ExactCpu],
-        load: |kernel, config| Ok(Box::new(ExactCpu::load(kernel, config)?)),
-    },
-];

@@ -4,22 +4,18 @@
 //! histogram of every process that waited. The rows of ended processes are removed as they are
 //! reported.
 
-use super::health;
 use super::iter_reader::{IterBuffer, IterProgram};
 use super::kernel::Kernel;
-use super::object::{Object, Settings};
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
+use super::{health, object::Object};
 use aya::maps::Map;
 use monitor_backend::Error;
 use monitor_ebpf::abi::run_queue::{self, RunQueueOffsets, Waits};
 use monitor_ebpf::abi::{Owner, histogram};
-use monitor_model::field::ProcessField as F;
 use monitor_model::histogram::{Histogram, Percentiles};
-use monitor_model::id::Ns;
-use monitor_model::probe::Probe;
-use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Process, Sample};
+use monitor_model::{field::ProcessField as F, id::Ns, probe::Probe, read_spec::Capability};
 use monitor_sys::bpf;
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::AsFd;
@@ -45,15 +41,14 @@ impl RunQueue {
     /// Loads and attaches the hooks.
     pub fn load(kernel: &Kernel, asked: &ProbeConfig<'_>) -> Result<Self, Error> {
         if let Some(member) = kernel.lacks::<RunQueueOffsets>() {
-            return Err(Error::Unsupported {
-                what: "run-queue latency".into(),
-                why: format!("this kernel has no {member}"),
-                fix: "boot one with CONFIG_SCHED_INFO and CONFIG_FAIR_GROUP_SCHED".into(),
-            });
+            return Err(Error::unsupported(
+                "run-queue latency",
+                format!("this kernel has no {member}"),
+                "boot one with CONFIG_SCHED_INFO and CONFIG_FAIR_GROUP_SCHED",
+            ));
         }
         let sizes = [(run_queue::ENDED, kernel.machine.rows())];
-        let settings = Settings { constants: &[], sizes: &sizes };
-        let mut object = Object::load("run_queue", kernel, &settings)?;
+        let mut object = Object::load("run_queue", kernel, &[], &sizes)?;
         // New processes get storage before existing ones, and both before the first switch.
         for (program, hook) in [
             ("fork", "sched_process_fork"),
@@ -65,7 +60,7 @@ impl RunQueue {
         for iterator in [&PREPARE, &LIVE] {
             iterator.load(&mut object, &kernel.btf)?;
         }
-        object.add_hook(LIVE.hook());
+        object.hooks.push(LIVE.hook());
         let mut buffer = IterBuffer::new();
         let _nothing = buffer.read(&mut object, &PREPARE)?;
         prepare_first(&object);
@@ -119,10 +114,6 @@ fn prepare_first(object: &Object) {
 impl ProbeReader for RunQueue {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
-    }
-
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
     }
 
     /// The programs do not count events: the histograms do.

@@ -13,11 +13,11 @@ use std::collections::HashMap;
 #[derive(Default)]
 pub struct SharedSockets {
     /// Entries for the hooks, by cookie.
-    shared: HashMap<u64, SharedSocket>,
+    pub shared: HashMap<u64, SharedSocket>,
     /// Cookies that disappeared at the last reading.
     gone: Vec<u64>,
     /// Traffic that processes keep of sockets they have closed.
-    kept: HashMap<Owner, TcpTotals>,
+    pub kept: HashMap<Owner, TcpTotals>,
 }
 
 impl SharedSockets {
@@ -54,19 +54,9 @@ impl SharedSockets {
         open.counters = open.counters.since(&share.kept);
     }
 
-    /// Traffic that processes keep of sockets they have closed.
-    pub const fn kept(&self) -> &HashMap<Owner, TcpTotals> {
-        &self.kept
-    }
-
     /// Removes the traffic of processes that have ended.
     pub fn forget(&mut self, living: impl Fn(Owner) -> bool) {
         self.kept.retain(|owner, _| living(*owner));
-    }
-
-    /// Entries for the hooks.
-    pub const fn shared(&self) -> &HashMap<u64, SharedSocket> {
-        &self.shared
     }
 
     /// Takes the cookies that the hooks no longer need. A hook removes a socket itself when it
@@ -111,17 +101,17 @@ mod tests {
         check(&mut shares, &[open(PARENT, 1, 5)], &[(PARENT, 5)]);
         check(&mut shares, &[open(CHILD, 0, 7)], &[(CHILD, 2)]);
         check(&mut shares, &[open(CHILD, 0, 9)], &[(CHILD, 4)]);
-        assert_eq!(shares.kept()[&PARENT].v6.sent_bytes, 5);
-        assert_eq!(shares.kept().get(&CHILD), None);
+        assert_eq!(shares.kept[&PARENT].v6.sent_bytes, 5);
+        assert_eq!(shares.kept.get(&CHILD), None);
     }
 
     #[test]
     fn the_hooks_have_a_shared_socket_until_it_is_closed() {
         let mut shares = SharedSockets::default();
         check(&mut shares, &[open(PARENT, 1, 5)], &[(PARENT, 5)]);
-        assert_eq!(shares.shared()[&1].seen.sent_bytes, 5);
+        assert_eq!(shares.shared[&1].seen.sent_bytes, 5);
         check(&mut shares, &[], &[]);
-        assert!(shares.shared().is_empty());
+        assert!(shares.shared.is_empty());
         assert_eq!((shares.gone(), shares.gone()), (vec![1], vec![]));
     }
 }

@@ -2,10 +2,8 @@
 //!
 //! In: records of generated and delivered signals. Out: events, in chronological order.
 
-use super::decode;
 use super::kernel::Kernel;
-use super::object::{Object, Settings};
-use super::probe_reader::ProbeReader;
+use super::{decode, object::Object, probe_reader::ProbeReader};
 use aya::maps::{MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::signal::{self, ANY_THREAD, KIND_DELIVERED, KIND_GENERATED};
@@ -28,8 +26,7 @@ impl SignalReader {
     /// Loads and attaches the hooks.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
         let sizes = [(signal::RING, kernel.machine.ring_bytes())];
-        let settings = Settings { constants: &[], sizes: &sizes };
-        let mut object = Object::load("signal", kernel, &settings)?;
+        let mut object = Object::load("signal", kernel, &[], &sizes)?;
         object.attach("generate", "signal_generate", &kernel.btf)?;
         object.attach("deliver", "signal_deliver", &kernel.btf)?;
         let ring = object.ring(signal::RING)?;
@@ -40,10 +37,6 @@ impl SignalReader {
 impl ProbeReader for SignalReader {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
-    }
-
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
     }
 
     fn merge_into(&mut self, sample: &mut Sample) {

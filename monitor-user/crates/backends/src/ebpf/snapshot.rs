@@ -3,15 +3,14 @@
 //! In: the byte stream of `iter/task`. Out: processes with their totals: the sums of ended threads
 //! plus each live thread. A reading costs one iteration; nothing runs in between.
 
-use super::decode;
+use super::decode::{self, ThreadRows};
 use super::iter_reader::{IterBuffer, IterProgram};
 use super::kernel::Kernel;
-use super::object::{Object, Settings};
+use super::object::Object;
 use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
-use monitor_model::id::Pid;
-use monitor_model::sample::Process;
-use zerocopy::FromBytes;
+use monitor_model::{id::Pid, sample::Process};
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// Determines the per-CPU offsets of resident page counts; for every object that reads them.
 pub const LEARN: IterProgram = IterProgram { name: "learn", walks: "task", map: None };
@@ -19,9 +18,11 @@ const SNAPSHOT: IterProgram = IterProgram { name: "snapshot", walks: "task", map
 
 /// The loaded iterator and the buffer it is read into.
 pub struct Snapshot {
-    object: Object,
+    /// The loaded object.
+    pub object: Object,
     buffer: IterBuffer,
-    exact_rss: bool,
+    /// Whether resident sizes include the per-CPU parts.
+    pub exact_rss: bool,
     /// Number of processes in the last full iteration.
     found: usize,
     /// Whether this kernel can iterate over a single process, with the pids that we use.
@@ -35,23 +36,13 @@ const COST_OF_ONE: usize = 16;
 impl Snapshot {
     /// Loads the iterator and prepares what it needs once.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
-        let settings = Settings { constants: &[(RSS_CPUS, kernel.rss_cpus())], sizes: &[] };
-        let mut object = Object::load("snapshot", kernel, &settings)?;
+        let mut object =
+            Object::load("snapshot", kernel, &[(RSS_CPUS, &kernel.facts.rss_cpus)], &[])?;
         LEARN.run(&mut object, kernel)?;
         SNAPSHOT.load(&mut object, &kernel.btf)?;
-        object.add_hook(SNAPSHOT.hook());
-        let exact_rss = !kernel.counts_rss_per_cpu() || *kernel.rss_cpus() > 0;
+        object.hooks.push(SNAPSHOT.hook());
+        let exact_rss = !kernel.facts.counts_rss_per_cpu() || kernel.facts.rss_cpus > 0;
         Ok(Self { object, buffer: IterBuffer::new(), exact_rss, found: 0, iterates_one: true })
-    }
-
-    /// Whether resident sizes include the per-CPU parts.
-    pub const fn exact_rss(&self) -> bool {
-        self.exact_rss
-    }
-
-    /// The loaded object, for its state.
-    pub const fn object(&self) -> &Object {
-        &self.object
     }
 
     /// Reads every process; the list is in the order of identities.
@@ -78,25 +69,16 @@ impl Snapshot {
     }
 }
 
-/// Whether rows of threads are returned, or only their sums.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ThreadRows {
-    /// A row for each.
-    Kept,
-    /// Only sums.
-    Summed,
-}
-
 /// Turns a stream of records into processes.
 fn processes(stream: &[u8], keep: ThreadRows) -> Vec<Process> {
-    let threads = threads(stream);
-    let mut all = Vec::with_capacity(stream.len() / size_of::<task::ProcessRecord>());
-    each_process(stream, |record| {
-        let first = |tgid: u32| threads.partition_point(|thread| thread.tgid < tgid);
-        let own = &threads[first(record.leader.tgid)..];
-        let own = &own[..own.iter().take_while(|it| it.tgid == record.leader.tgid).count()];
+    let (records, threads) = records(stream);
+    let mut all = Vec::with_capacity(records.len());
+    for record in records {
+        let tgid = record.leader.tgid;
+        let own = &threads[threads.partition_point(|thread| thread.tgid < tgid)..];
+        let own = &own[..own.iter().take_while(|it| it.tgid == tgid).count()];
         all.push(decode::living(record, own, keep));
-    });
+    }
     // The kernel iterates in ascending order of ids, so this is nearly sorted. An id reused during
     // the iteration, or a process whose pid moved to another thread by exec, can appear twice.
     all.sort_by_key(|process| process.id);
@@ -104,48 +86,31 @@ fn processes(stream: &[u8], keep: ThreadRows) -> Vec<Process> {
     all
 }
 
-/// The threads besides the leaders, grouped by process and in the order of their ids.
-fn threads(stream: &[u8]) -> Vec<&task::ThreadRecord> {
-    let mut threads = Vec::new();
-    each(stream, |kind, at| {
-        if kind == KIND_THREAD
-            && let Ok((record, _)) = task::ThreadRecord::ref_from_prefix(at)
-        {
-            threads.push(record);
-        }
-    });
-    threads.sort_by_key(|thread| thread.tgid);
-    threads
-}
-
-fn each_process(stream: &[u8], mut take: impl FnMut(&task::ProcessRecord)) {
-    each(stream, |kind, at| {
-        if kind == KIND_PROCESS
-            && let Ok((record, _)) = task::ProcessRecord::ref_from_prefix(at)
-        {
-            take(record);
-        }
-    });
-}
-
-/// Every record: its kind, and the stream from there.
-fn each<'a>(mut stream: &'a [u8], mut take: impl FnMut(u32, &'a [u8])) {
-    while let Some((kind, rest)) = next(stream) {
-        take(kind, stream);
+/// The processes, and the threads besides their leaders, grouped by process and in the order of
+/// their ids; those before the first malformed record.
+fn records(mut stream: &[u8]) -> (Vec<&task::ProcessRecord>, Vec<&task::ThreadRecord>) {
+    let (mut processes, mut threads) = (Vec::new(), Vec::new());
+    while let Ok((kind, _)) = u32::read_from_prefix(stream) {
+        let rest = match kind {
+            KIND_PROCESS => take(stream, &mut processes),
+            KIND_THREAD => take(stream, &mut threads),
+            _ => None,
+        };
+        let Some(rest) = rest else { break };
         stream = rest;
     }
+    threads.sort_by_key(|thread: &&task::ThreadRecord| thread.tgid);
+    (processes, threads)
 }
 
-/// The kind of the first record, and the rest after it; `None` at the end, or if the stream is
-/// malformed.
-fn next(stream: &[u8]) -> Option<(u32, &[u8])> {
-    let (kind, _) = u32::read_from_prefix(stream).ok()?;
-    let bytes = match kind {
-        KIND_PROCESS => size_of::<task::ProcessRecord>(),
-        KIND_THREAD => size_of::<task::ThreadRecord>(),
-        _ => return None,
-    };
-    Some((kind, stream.get(bytes..)?))
+/// Moves the first record of a stream to the others; returns the rest.
+fn take<'s, T: FromBytes + KnownLayout + Immutable>(
+    stream: &'s [u8],
+    others: &mut Vec<&'s T>,
+) -> Option<&'s [u8]> {
+    let (record, rest) = T::ref_from_prefix(stream).ok()?;
+    others.push(record);
+    Some(rest)
 }
 
 #[cfg(test)]

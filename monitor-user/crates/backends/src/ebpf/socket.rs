@@ -4,15 +4,13 @@
 //! In: rows by owner. Out: the UDP and socket fields of every process; calls only if the hooks see
 //! calls.
 
-use super::kernel::Kernel;
 use super::object::{Fallback, Object};
 use super::owner::{self, MissingOwners};
-use super::probe_reader::ProbeReader;
 use super::socket_hooks::{Sees, VARIANTS};
+use super::{kernel::Kernel, probe_reader::ProbeReader};
 use monitor_backend::Error;
 use monitor_ebpf::abi::socket::{self, SocketTotals};
-use monitor_model::field::ProcessField as F;
-use monitor_model::field::process::ProcessRow;
+use monitor_model::field::{ProcessField as F, process::ProcessRow};
 use monitor_model::id::Ns;
 use monitor_model::sample::{Note, Sample};
 
@@ -33,7 +31,7 @@ impl Socket {
                 Ok(mut object) => {
                     if let Some(misses) = hooks.misses {
                         let why = format!("{misses}; {}", refused.join("; "));
-                        object.set_fallback(Fallback { why, exact: false });
+                        object.fallback = Some(Fallback { why, exact: false });
                     }
                     return Ok(Self {
                         object,
@@ -45,11 +43,11 @@ impl Socket {
                 Err(error) => refused.push(error.to_string()),
             }
         }
-        Err(Error::Unsupported {
-            what: "counting payload by socket".into(),
-            why: refused.join("; "),
-            fix: "kernel 6.3 has tracepoints for it; TCP is counted without them".into(),
-        })
+        Err(Error::unsupported(
+            "counting payload by socket",
+            refused.join("; "),
+            "kernel 6.3 has tracepoints for it; TCP is counted without them",
+        ))
     }
 
     fn set(&self, row: &mut ProcessRow, SocketTotals { sent, received }: &SocketTotals) {
@@ -81,10 +79,6 @@ impl Socket {
 impl ProbeReader for Socket {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
-    }
-
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
     }
 
     fn merge_into(&mut self, sample: &mut Sample) {

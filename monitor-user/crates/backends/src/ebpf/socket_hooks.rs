@@ -5,7 +5,7 @@
 //! this kernel does not accept the variant. `socket.rs` selects one by trying.
 
 use super::kernel::Kernel;
-use super::object::{Object, Settings, refused_program};
+use super::object::{Object, refused_program};
 use crate::host;
 use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, FExit, KProbe};
 use monitor_backend::Error;
@@ -91,22 +91,21 @@ const PROBES: [(&str, &str, [&str; 6]); 4] = [
     ("kprobe", "receive_entry", RECEIVES),
 ];
 
-fn sized<'a>(kernel: &Kernel, maps: &'a mut [(&'static str, u32)]) -> Settings<'a> {
-    maps.iter_mut().for_each(|(_, size)| *size = kernel.machine.rows());
-    Settings { constants: &[], sizes: maps }
+/// Loads an object, with a row for each active process in these maps.
+fn load(name: &'static str, kernel: &Kernel, maps: &[&'static str]) -> Result<Object, Error> {
+    let sizes: Vec<_> = maps.iter().map(|map| (*map, kernel.machine.rows())).collect();
+    Object::load(name, kernel, &[], &sizes)
 }
 
 fn tracepoints(kernel: &Kernel) -> Result<Object, Error> {
-    let mut maps = [(socket::TABLE, 0)];
-    let mut object = Object::load("socket", kernel, &sized(kernel, &mut maps))?;
+    let mut object = load("socket", kernel, &[socket::TABLE])?;
     object.attach("send", "sock_send_length", &kernel.btf)?;
     object.attach("receive", "sock_recv_length", &kernel.btf)?;
     Ok(object)
 }
 
 fn functions(kernel: &Kernel) -> Result<Object, Error> {
-    let mut maps = [(socket::TABLE, 0), (socket::CALLS, 0)];
-    Object::load("socket_function", kernel, &sized(kernel, &mut maps))
+    load("socket_function", kernel, &[socket::TABLE, socket::CALLS])
 }
 
 fn exits(kernel: &Kernel) -> Result<Object, Error> {
@@ -114,10 +113,8 @@ fn exits(kernel: &Kernel) -> Result<Object, Error> {
     for function in SENDS.into_iter().chain(RECEIVES) {
         let hook = format!("fexit/{function}");
         let exit: &mut FExit = object.program(function)?;
-        exit.load(function, &kernel.btf)
-            .and_then(|()| exit.attach().map(drop))
-            .map_err(|error| refused_program(&hook, error))?;
-        object.add_hook(hook);
+        let attached = exit.load(function, &kernel.btf).and_then(|()| exit.attach().map(drop));
+        object.add_attached(hook, attached)?;
     }
     Ok(object)
 }
@@ -131,8 +128,7 @@ fn probes(kernel: &Kernel) -> Result<Object, Error> {
             let hook = format!("{kind}/{function}");
             let probe: &mut KProbe = object.program(program)?;
             let attached = probe.attach(function, 0).map(drop);
-            attached.map_err(|error| refused_program(&hook, error))?;
-            object.add_hook(hook);
+            object.add_attached(hook, attached)?;
         }
     }
     Ok(object)
@@ -140,16 +136,17 @@ fn probes(kernel: &Kernel) -> Result<Object, Error> {
 
 /// Attaches to the root of the unified hierarchy, which all packets of the node pass.
 fn packets(kernel: &Kernel) -> Result<Object, Error> {
-    let root = host::cgroup_root().ok_or_else(|| Error::Unsupported {
-        what: "counting packets by cgroup".into(),
-        why: "the unified cgroup hierarchy is not mounted".into(),
-        fix: "mount cgroup v2".into(),
+    let root = host::cgroup_root().ok_or_else(|| {
+        Error::unsupported(
+            "counting packets by cgroup",
+            "the unified cgroup hierarchy is not mounted",
+            "mount cgroup v2",
+        )
     })?;
     let opened = File::open(&root);
     let what = root.display().to_string();
-    let root = opened.map_err(|source| Error::Kernel { call: "open", what, source })?;
-    let mut maps = [(socket::TABLE, 0)];
-    let mut object = Object::load("socket_packet", kernel, &sized(kernel, &mut maps))?;
+    let root = opened.map_err(|source| Error::kernel("open", what, source))?;
+    let mut object = load("socket_packet", kernel, &[socket::TABLE])?;
     attach_create(&mut object, &root).map_err(with_net_admin)?;
     for program in ["ingress", "egress"] {
         attach_packets(&mut object, program, &root).map_err(with_net_admin)?;
@@ -158,29 +155,21 @@ fn packets(kernel: &Kernel) -> Result<Object, Error> {
 }
 
 fn attach_create(object: &mut Object, root: &File) -> Result<(), Error> {
-    const HOOK: &str = "cgroup/sock_create";
     let program: &mut CgroupSock = object.program("create")?;
-    program
-        .load()
-        .and_then(|()| program.attach(root, CgroupAttachMode::Single).map(drop))
-        .map_err(|error| refused_program(HOOK, error))?;
-    object.add_hook(HOOK);
-    Ok(())
+    let mode = CgroupAttachMode::Single;
+    let attached = program.load().and_then(|()| program.attach(root, mode).map(drop));
+    object.add_attached("cgroup/sock_create", attached)
 }
 
 fn attach_packets(object: &mut Object, name: &str, root: &File) -> Result<(), Error> {
-    let hook = format!("cgroup_skb/{name}");
     let direction = match name {
         "ingress" => CgroupSkbAttachType::Ingress,
         _ => CgroupSkbAttachType::Egress,
     };
     let program: &mut CgroupSkb = object.program(name)?;
-    program
-        .load()
-        .and_then(|()| program.attach(root, direction, CgroupAttachMode::Single).map(drop))
-        .map_err(|error| refused_program(&hook, error))?;
-    object.add_hook(hook);
-    Ok(())
+    let mode = CgroupAttachMode::Single;
+    let attached = program.load().and_then(|()| program.attach(root, direction, mode).map(drop));
+    object.add_attached(format!("cgroup_skb/{name}"), attached)
 }
 
 /// Cgroup programs also need CAP_NET_ADMIN.
@@ -275,7 +264,7 @@ mod tests {
         for (name, hooks) in names.into_iter().zip(VARIANTS) {
             match (hooks.attach)(&kernel) {
                 Ok(object) => {
-                    println!("{name}: {}", object.hooks().join(" "));
+                    println!("{name}: {}", object.hooks.join(" "));
                     check(&object, hooks.sees);
                 }
                 Err(error) => println!("{name}: {error}"),

@@ -7,11 +7,8 @@
 //! [`MAX_INTERVAL`].
 
 use super::owner;
-use monitor_ebpf::abi::Owner;
-use monitor_ebpf::abi::tcp::OpenSocket;
-use monitor_model::field::ProcessField as F;
-use monitor_model::id::Ns;
-use monitor_model::sample::Process;
+use monitor_ebpf::abi::{Owner, tcp::OpenSocket};
+use monitor_model::{field::ProcessField as F, id::Ns, sample::Process};
 use std::collections::HashSet;
 
 /// Maximum interval between scans.

@@ -3,14 +3,12 @@
 //! In: the stream of sockets and the table of `bin/tcp.rs`. Out: bytes, segments, retransmissions
 //! and round-trip times of each process, IPv4 and IPv6 separately.
 
-use super::decode;
 use super::iter_reader::{IterBuffer, IterProgram};
 use super::kernel::Kernel;
-use super::object::{Object, Settings};
-use super::owner::MissingOwners;
-use super::probe_reader::ProbeReader;
-use super::shared_sockets::SharedSockets;
-use super::socket_rescan::SocketRescan;
+use super::{
+    decode, object::Object, owner::MissingOwners, probe_reader::ProbeReader,
+    shared_sockets::SharedSockets, socket_rescan::SocketRescan,
+};
 use crate::tcp::{TcpTraffic, at_least, sum};
 use monitor_backend::Error;
 use monitor_ebpf::abi::tcp::{self, OpenSocket, SharedSocket, TcpTotals};
@@ -40,10 +38,10 @@ impl Tcp {
     pub fn load(kernel: &Kernel, since: Ns) -> Result<Self, Error> {
         let rows = kernel.machine.rows();
         let sizes = [tcp::TABLE, tcp::CLOSING, tcp::SHARED].map(|map| (map, rows));
-        let mut object = Object::load("tcp", kernel, &Settings { constants: &[], sizes: &sizes })?;
+        let mut object = Object::load("tcp", kernel, &[], &sizes)?;
         for iterator in [HOLD, OPEN] {
             iterator.load(&mut object, &kernel.btf)?;
-            object.add_hook(iterator.hook());
+            object.hooks.push(iterator.hook());
         }
         object.attach("state", "inet_sock_set_state", &kernel.btf)?;
         object.attach("destroy", "tcp_destroy_sock", &kernel.btf)?;
@@ -62,10 +60,6 @@ impl Tcp {
 impl ProbeReader for Tcp {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
-    }
-
-    fn object_mut(&mut self) -> Option<&mut Object> {
-        Some(&mut self.object)
     }
 
     /// Rows first: a socket that closes between the two reads is then in neither, and is in the
@@ -92,7 +86,7 @@ impl ProbeReader for Tcp {
 impl Tcp {
     /// Adds what processes keep of sockets they have closed; totals never decrease.
     fn raise_totals(&self, now: &mut HashMap<Identity, TcpTraffic>) {
-        for (owner, kept) in self.shares.kept() {
+        for (owner, kept) in &self.shares.kept {
             let now = now.entry(decode::identity(*owner)).or_default();
             now.totals = sum(&now.totals, kept);
         }
@@ -118,7 +112,7 @@ impl Tcp {
     fn update_hooks(&mut self) {
         let closed = self.shares.gone().into_iter();
         self.object.remove_rows::<u64, SharedSocket>(tcp::SHARED, closed);
-        self.object.set_rows(tcp::SHARED, self.shares.shared().iter());
+        self.object.set_rows(tcp::SHARED, self.shares.shared.iter());
         let before = &self.before;
         self.shares.forget(|owner| before.contains_key(&decode::identity(owner)));
     }

@@ -1,4 +1,4 @@
-//! TCP by process if its BPF programs are refused: from a dump of the kernel's sockets.
+//! TCP by process if its BPF programs are refused: from a dump of the sockets.
 //!
 //! In: why they were refused, and the processes of a sample. Out: the same fields, less exact, and
 //! a state that reports it.
@@ -7,10 +7,9 @@ use super::object::{Fallback, Object};
 use super::probe_reader::ProbeReader;
 use crate::inet_diag::{InetDiag, MISSES, SOURCES};
 use monitor_backend::Error;
-use monitor_model::id::Ns;
 use monitor_model::probe::{Health, Probe};
-use monitor_model::read_spec::Capability;
 use monitor_model::sample::{Note, Sample};
+use monitor_model::{id::Ns, read_spec::Capability};
 
 /// The dump.
 pub struct TcpDump {
@@ -30,10 +29,6 @@ impl TcpDump {
 
 impl ProbeReader for TcpDump {
     fn object(&self) -> Option<&Object> {
-        None
-    }
-
-    fn object_mut(&mut self) -> Option<&mut Object> {
         None
     }
 

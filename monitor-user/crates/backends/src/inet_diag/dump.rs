@@ -1,7 +1,7 @@
 //! The dump of TCP sockets: netlink, `SOCK_DIAG_BY_FAMILY` with `INET_DIAG_INFO`.
 //!
 //! Out: every connection and listener of this network namespace, with its counters, or why there
-//! is no list. Connections that nobody has accepted or that are only waited out are left out.
+//! is no list. Connections in `SYN_RECV` and `TIME_WAIT` are left out.
 
 use super::info::TcpInfo;
 use monitor_backend::Error;
@@ -11,12 +11,10 @@ use netlink_packet_core::{
 };
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
-use netlink_packet_sock_diag::inet::nlas::Nla;
 use netlink_packet_sock_diag::inet::{
-    ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags,
+    ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags, nlas::Nla,
 };
-use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-use netlink_sys::{Socket as Netlink, SocketAddr};
+use netlink_sys::{Socket as Netlink, SocketAddr, protocols::NETLINK_SOCK_DIAG};
 use std::net::IpAddr;
 
 /// The kernel's messages are as long as what is offered, up to 32 KiB.
@@ -25,13 +23,13 @@ const MESSAGES: usize = 32 << 10;
 /// A connection or a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Socket {
-    /// For ever.
+    /// Identifies the socket; never reused.
     pub cookie: u64,
     /// In `/proc/<pid>/fd`; 0 once it was closed.
     pub inode: u32,
-    /// 4 or 6, by the address that it talks to.
+    /// 4 or 6, by the remote address.
     pub family: u32,
-    /// What it carried.
+    /// Its traffic.
     pub counters: Counters,
     /// Smoothed round-trip time in eighths of a microsecond, 0 for none.
     pub srtt_us8: u32,
@@ -129,25 +127,22 @@ fn connection(response: &InetResponse) -> Socket {
     }
 }
 
-/// The kernel says so when it has no module for it.
+/// The error of a dump; the kernel returns `ENOENT` if it has no module for it.
 fn refused(error: std::io::Error) -> Error {
     if error.kind() != std::io::ErrorKind::NotFound {
         return failed("dump")(error);
     }
-    Error::Unsupported {
-        what: "the list of TCP sockets".into(),
-        why: "this kernel has not loaded tcp_diag".into(),
-        fix: "modprobe tcp_diag (CONFIG_INET_TCP_DIAG)".into(),
-    }
+    Error::unsupported(
+        "the list of TCP sockets",
+        "this kernel has not loaded tcp_diag",
+        "modprobe tcp_diag (CONFIG_INET_TCP_DIAG)",
+    )
 }
 
 fn failed(call: &'static str) -> impl Fn(std::io::Error) -> Error {
-    move |source| Error::Kernel { call, what: "the list of TCP sockets (inet_diag)".into(), source }
+    move |source| Error::kernel(call, "the list of TCP sockets (inet_diag)", source)
 }
 
 fn strange(error: impl std::fmt::Display) -> Error {
-    Error::Malformed {
-        what: format!("the list of TCP sockets ({error})"),
-        want: "inet_diag".into(),
-    }
+    Error::malformed(format!("the list of TCP sockets ({error})"), "inet_diag")
 }

@@ -65,7 +65,7 @@ impl TcpInfo {
 
     fn written(&self) -> u64 {
         if self.bytes_sent == 0 {
-            // Before 4.19, or nothing sent; the first byte acknowledged is the SYN of who connects.
+            // Before 4.19, or nothing sent; the first byte acknowledged is the SYN of the client.
             return self.bytes_acked.saturating_sub(1);
         }
         self.bytes_sent.saturating_sub(self.bytes_retrans) + u64::from(self.notsent_bytes)

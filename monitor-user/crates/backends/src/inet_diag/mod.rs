@@ -1,9 +1,8 @@
-//! TCP by process without BPF: a dump of the kernel's sockets (`sock_diag(7)`), and who holds them.
+//! TCP by process without BPF: a dump of the sockets (`sock_diag(7)`), and their owners.
 //!
-//! In: the processes of a sample. Out: their TCP fields, where we may see what they have open. A
-//! socket that closes between two readings keeps what it had at the last one, so its end is
-//! missed, and one that lived in between is missed as a whole. Knows the sockets of its own
-//! network namespace only.
+//! In: the processes of a sample. Out: the TCP fields of those whose descriptors we may read. A
+//! socket that closes between two readings counts as at the last one, and one that existed only in
+//! between is missed. Reads the sockets of its own network namespace only.
 
 mod dump;
 mod info;
@@ -17,80 +16,76 @@ use monitor_model::degradation::NO_TCP;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::{Note, Process};
 use socket_owner::{FdAccess, SocketOwners};
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::{collections::HashMap, path::PathBuf};
 
-/// What such numbers miss, for whoever must say so.
-pub const MISSES: &str = "read from the kernel's list of sockets: one that closes between two \
+/// What these counters miss.
+pub const MISSES: &str = "read from the list of all sockets: one that closes between two \
                           readings loses what it carried since the last, and those of other \
                           network namespaces are not seen";
-/// Where they are from, for whoever lists hooks.
+/// Their sources, listed like hooks.
 pub const SOURCES: [&str; 2] = ["inet_diag", "/proc/<pid>/fd"];
 
-/// The sockets, and what closed ones have left.
+/// The sockets, and the traffic of closed ones.
 #[derive(Debug)]
 pub struct InetDiag {
     dump: Dump,
-    holders: SocketOwners,
-    /// By cookie, the sockets of the last reading that have a holder.
+    owners: SocketOwners,
+    /// By cookie, the sockets of the last reading that have an owner.
     known: HashMap<u64, Known>,
-    /// What processes keep of sockets that they had.
+    /// Traffic that processes keep of sockets they no longer have.
     kept: HashMap<Identity, TcpTotals>,
 }
 
-/// A socket, and whose it is.
+/// A socket and its owner.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    holder: Identity,
+    owner: Identity,
     socket: Socket,
-    /// What it had carried when this holder got it.
+    /// Its counters when this owner got it.
     before: Counters,
 }
 
 impl Known {
-    fn carried(&self) -> Counters {
+    fn traffic(&self) -> Counters {
         self.socket.counters.since(&self.before)
     }
 }
 
 impl InetDiag {
-    /// Opens the dump, and tries it; `proc` is where processes are looked up.
+    /// Opens the dump, and tries it; `proc` is the root of `/proc`.
     pub fn open(proc: PathBuf) -> Result<Self, Error> {
         let mut dump = Dump::open()?;
         let _tried = dump.sockets()?;
         let (known, kept) = (HashMap::new(), HashMap::new());
-        Ok(Self { dump, holders: SocketOwners::new(proc), known, kept })
+        Ok(Self { dump, owners: SocketOwners::new(proc), known, kept })
     }
 
-    /// Sets the TCP fields of processes. The note says whose could not be told.
+    /// Sets the TCP fields of processes. The note reports the number of unreadable ones.
     pub fn merge_into(
         &mut self,
         processes: &mut [Process],
         now: Ns,
     ) -> Result<Option<Note>, Error> {
         let sockets = self.dump.sockets()?;
-        self.holders.learn(processes, &sockets, now);
+        self.owners.update(processes, &sockets, now);
         self.follow(&sockets);
-        let mut carried: HashMap<Identity, TcpTraffic> = self
-            .kept
-            .iter()
-            .map(|(holder, totals)| (*holder, TcpTraffic::closed(*totals)))
-            .collect();
+        let kept = self.kept.iter().map(|(owner, totals)| (*owner, TcpTraffic::closed(*totals)));
+        let mut traffic: HashMap<Identity, TcpTraffic> = kept.collect();
         for known in self.known.values() {
-            let it = carried.entry(known.holder).or_default();
-            it.add_open(known.socket.family, &known.carried(), known.socket.srtt_us8);
+            let it = traffic.entry(known.owner).or_default();
+            it.add_open(known.socket.family, &known.traffic(), known.socket.srtt_us8);
         }
         let mut hidden = 0;
         for process in processes.iter_mut() {
-            match self.holders.access(process.id) {
-                FdAccess::Clear | FdAccess::Over => {
-                    carried.get(&process.id).copied().unwrap_or_default().set_fields(process);
+            match self.owners.access(process.id) {
+                FdAccess::Full | FdAccess::FullUntilExit => {
+                    traffic.get(&process.id).copied().unwrap_or_default().set_fields(process);
                 }
                 FdAccess::Denied => hidden += 1,
-                FdAccess::Late => {}
+                FdAccess::Ended => {}
             }
         }
-        self.kept.retain(|holder, _| self.holders.lives(*holder));
+        self.kept.retain(|owner, _| self.owners.lives(*owner));
         Ok((hidden > 0).then(|| {
             Note::remark(format!(
                 "{NO_TCP}{hidden} processes: what others have open needs CAP_SYS_PTRACE"
@@ -98,37 +93,37 @@ impl InetDiag {
         }))
     }
 
-    /// Brings every known socket up to date. What is gone stays with its holder.
+    /// Updates every known socket. The traffic of a closed one stays with its owner.
     fn follow(&mut self, sockets: &[Socket]) {
         let mut before = std::mem::take(&mut self.known);
         for socket in sockets {
             let old = before.remove(&socket.cookie);
             // One without an inode has been closed, and still sends what was written.
-            let holder = self.holders.owner(socket.inode).or(old.map(|known| known.holder));
-            let Some(holder) = holder else { continue };
-            let known = self.handed(old, holder, *socket);
+            let owner = self.owners.owner(socket.inode).or(old.map(|known| known.owner));
+            let Some(owner) = owner else { continue };
+            let known = self.transfer(old, owner, *socket);
             let _ = self.known.insert(socket.cookie, known);
         }
         before.into_values().for_each(|gone| self.keep(&gone));
     }
 
-    /// A socket, after its earlier holder was given what it carried until now.
-    fn handed(&mut self, old: Option<Known>, holder: Identity, socket: Socket) -> Known {
-        let Some(old) = old else { return Known { holder, socket, before: Counters::default() } };
+    /// A socket with its owner. If the owner has changed, the former one keeps the traffic so far.
+    fn transfer(&mut self, old: Option<Known>, owner: Identity, socket: Socket) -> Known {
+        let Some(old) = old else { return Known { owner, socket, before: Counters::default() } };
         let reset = socket.counters.sent_bytes < old.socket.counters.sent_bytes
             || socket.counters.received_bytes < old.socket.counters.received_bytes;
-        if old.holder == holder && !reset {
+        if old.owner == owner && !reset {
             return Known { socket, ..old };
         }
         self.keep(&old);
         let before = if reset { Counters::default() } else { old.socket.counters };
-        Known { holder, socket, before }
+        Known { owner, socket, before }
     }
 
     fn keep(&mut self, known: &Known) {
         let mut totals = TcpTotals::default();
-        totals.add(known.socket.family, &known.carried());
-        let kept = self.kept.entry(known.holder).or_default();
+        totals.add(known.socket.family, &known.traffic());
+        let kept = self.kept.entry(known.owner).or_default();
         *kept = sum(kept, &totals);
     }
 }

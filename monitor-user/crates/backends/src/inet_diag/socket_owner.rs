@@ -1,134 +1,131 @@
-//! Who holds which socket: the links in `/proc/<pid>/fd`.
+//! Owners of sockets: the links in `/proc/<pid>/fd`.
 //!
-//! In: processes and sockets. Out: the oldest process that holds an inode. Looks into a process
-//! when it is new, and into all when a socket is nobody's yet, or some seconds have passed: one
-//! may have been handed over. What we may not look into is remembered.
+//! In: processes and sockets. Out: the oldest process that has an inode open. The links of a
+//! process are read when it is new, and those of all when a socket has no known owner, or some
+//! seconds have passed: a socket may have been passed on. What is unreadable is recorded.
 
 use super::dump::Socket;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::Process;
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::{io::ErrorKind, path::PathBuf};
 
-/// Longest between two looks into all.
-const AT_LEAST_EVERY: Ns = Ns(10_000_000_000);
+/// Maximum interval between two scans of all processes.
+const MAX_INTERVAL: Ns = Ns(10_000_000_000);
 
-/// What we see of what a process has open.
+/// Which descriptors of a process were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FdAccess {
-    /// All of it.
-    Clear,
-    /// Nothing: it is another user's.
+    /// All.
+    Full,
+    /// None: it belongs to another user.
     Denied,
-    /// Nothing: it ended before we looked.
-    Late,
-    /// All of it, and now it has ended.
-    Over,
+    /// None: it ended before.
+    Ended,
+    /// All, and it has ended since.
+    FullUntilExit,
 }
 
-/// What is known of holders.
+/// The known owners.
 #[derive(Debug)]
 pub struct SocketOwners {
     proc: PathBuf,
-    looked: Option<Ns>,
+    scanned: Option<Ns>,
     by_inode: HashMap<u32, Identity>,
     /// Processes of the last reading.
     seen: HashMap<Identity, FdAccess>,
-    /// Inodes of which a look has shown that nobody has them whom we may see.
-    nobodys: HashSet<u32>,
+    /// Inodes that the last scan found in no readable process.
+    unowned: HashSet<u32>,
 }
 
 impl SocketOwners {
-    /// Nothing is known yet.
+    /// No owner is known yet.
     pub fn new(proc: PathBuf) -> Self {
-        let (by_inode, seen, nobodys) = (HashMap::new(), HashMap::new(), HashSet::new());
-        Self { proc, looked: None, by_inode, seen, nobodys }
+        let (by_inode, seen, unowned) = (HashMap::new(), HashMap::new(), HashSet::new());
+        Self { proc, scanned: None, by_inode, seen, unowned }
     }
 
-    /// Finds the holders of these sockets among these processes.
-    pub fn learn(&mut self, processes: &[Process], sockets: &[Socket], now: Ns) {
-        let living = || processes.iter().filter(|it| !it.ended()).map(|it| it.id);
-        let fresh = self.recognise(processes);
-        self.look(fresh);
+    /// Finds the owners of these sockets among these processes.
+    pub fn update(&mut self, processes: &[Process], sockets: &[Socket], now: Ns) {
+        let new = self.update_seen(processes);
+        self.read_links(new);
         let inodes: HashSet<u32> =
             sockets.iter().map(|it| it.inode).filter(|it| *it != 0).collect();
-        self.nobodys.retain(|inode| inodes.contains(inode));
-        let late = self.looked.is_none_or(|looked| now.since(looked) >= AT_LEAST_EVERY);
-        if late || inodes.iter().any(|inode| !self.is_settled(*inode)) {
-            self.looked = Some(now);
+        self.unowned.retain(|inode| inodes.contains(inode));
+        let is_due = self.scanned.is_none_or(|scanned| now.since(scanned) >= MAX_INTERVAL);
+        if is_due || inodes.iter().any(|inode| !self.is_settled(*inode)) {
+            self.scanned = Some(now);
             self.by_inode.clear();
-            self.look(living().collect());
-            let unheld = inodes.iter().filter(|inode| !self.by_inode.contains_key(inode));
-            self.nobodys = unheld.copied().collect();
+            self.read_links(processes.iter().filter(|it| !it.ended()).map(|it| it.id).collect());
+            let unowned = inodes.into_iter().filter(|inode| !self.by_inode.contains_key(inode));
+            self.unowned = unowned.collect();
         }
     }
 
-    /// Remembers of these processes what is known; those of which nothing is.
-    fn recognise(&mut self, processes: &[Process]) -> Vec<Identity> {
+    /// Keeps what is known of these processes; returns the new ones.
+    fn update_seen(&mut self, processes: &[Process]) -> Vec<Identity> {
         let before = std::mem::take(&mut self.seen);
-        let mut fresh = Vec::new();
+        let mut new = Vec::new();
         for process in processes {
-            let sight = match (before.get(&process.id), process.ended()) {
+            let access = match (before.get(&process.id), process.ended()) {
                 (None, false) => {
-                    fresh.push(process.id);
+                    new.push(process.id);
                     continue;
                 }
-                (None, true) => FdAccess::Late,
-                (Some(FdAccess::Clear), true) => FdAccess::Over,
-                (Some(sight), _) => *sight,
+                (None, true) => FdAccess::Ended,
+                (Some(FdAccess::Full), true) => FdAccess::FullUntilExit,
+                (Some(access), _) => *access,
             };
-            let _ = self.seen.insert(process.id, sight);
+            let _ = self.seen.insert(process.id, access);
         }
-        fresh
+        new
     }
 
-    /// Who holds an inode.
+    /// The owner of an inode.
     pub fn owner(&self, inode: u32) -> Option<Identity> {
         self.by_inode.get(&inode).copied()
     }
 
-    /// What we see of what a process has open.
+    /// Which descriptors of a process were read.
     pub fn access(&self, id: Identity) -> FdAccess {
-        self.seen.get(&id).copied().unwrap_or(FdAccess::Late)
+        self.seen.get(&id).copied().unwrap_or(FdAccess::Ended)
     }
 
-    /// Whether a process that we saw was alive at the last reading.
+    /// Whether a readable process was alive at the last reading.
     pub fn lives(&self, id: Identity) -> bool {
-        self.access(id) == FdAccess::Clear
+        self.access(id) == FdAccess::Full
     }
 
-    /// Whether nothing new can be learned of an inode.
+    /// Whether another scan would find nothing new about an inode.
     fn is_settled(&self, inode: u32) -> bool {
         match self.by_inode.get(&inode) {
-            Some(holder) => self.lives(*holder),
-            None => self.nobodys.contains(&inode),
+            Some(owner) => self.lives(*owner),
+            None => self.unowned.contains(&inode),
         }
     }
 
-    /// Looks into processes, the oldest first.
-    fn look(&mut self, mut processes: Vec<Identity>) {
+    /// Reads the links of processes, the oldest first.
+    fn read_links(&mut self, mut processes: Vec<Identity>) {
         processes.sort_by_key(|id| (id.start, id.pid));
         for id in processes {
-            let sight = self.look_into(id);
-            let _ = self.seen.insert(id, sight);
+            let access = self.read_links_of(id);
+            let _ = self.seen.insert(id, access);
         }
     }
 
-    fn look_into(&mut self, id: Identity) -> FdAccess {
+    fn read_links_of(&mut self, id: Identity) -> FdAccess {
         let links = match std::fs::read_dir(self.proc.join(format!("{}/fd", id.pid.0))) {
             Ok(links) => links,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return FdAccess::Denied,
-            Err(_) => return FdAccess::Late,
+            Err(_) => return FdAccess::Ended,
         };
         for link in links.flatten() {
             let target = std::fs::read_link(link.path()).unwrap_or_default();
-            let inode = target.to_str().and_then(inode);
-            if let Some(inode) = inode {
+            if let Some(inode) = target.to_str().and_then(inode) {
                 let _ = self.by_inode.entry(inode).or_insert(id);
             }
         }
-        FdAccess::Clear
+        FdAccess::Full
     }
 }
 

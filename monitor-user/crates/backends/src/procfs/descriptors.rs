@@ -5,7 +5,7 @@
 //! process: after its end reading fails with `ESRCH`, even if its pid was reused.
 
 use super::fd_budget::FdSlot;
-use super::path::Path;
+use super::path::{File, Path};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, pread};
 use std::ffi::CStr;
@@ -31,34 +31,6 @@ impl From<Errno> for ReadFailure {
             Errno::SRCH | Errno::NOENT => Self::Gone,
             Errno::ACCESS | Errno::PERM => Self::Denied,
             other => Self::Failed(other),
-        }
-    }
-}
-
-/// The files that are read of a process or a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum File {
-    /// `stat`.
-    Stat,
-    /// `status`.
-    Status,
-    /// `io`.
-    Io,
-    /// `schedstat`.
-    Schedstat,
-}
-
-impl File {
-    /// Number of files.
-    pub const COUNT: usize = 4;
-
-    /// File name in the directory of the process.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stat => "stat",
-            Self::Status => "status",
-            Self::Io => "io",
-            Self::Schedstat => "schedstat",
         }
     }
 }
@@ -92,7 +64,7 @@ impl Files {
 
     /// Number of files that may stay open.
     pub fn capacity(&self) -> usize {
-        self.slot.as_ref().map_or(0, FdSlot::files)
+        self.slot.as_ref().map_or(0, |slot| slot.files)
     }
 
     /// The whole text of a file. `path` is below `dir`, which is bound to the process.
@@ -109,16 +81,11 @@ impl Files {
             Slot::Open(fd) => return Ok(buffer.read(fd)?),
             Slot::Closed => {}
         }
-        let fd = match open(dir, path.file(file).as_c_str()) {
-            Ok(fd) => fd,
-            Err(errno) => {
-                let missing = ReadFailure::from(errno);
-                if missing == ReadFailure::Denied {
-                    *slot = Slot::Denied;
-                }
-                return Err(missing);
-            }
-        };
+        let opened = open(dir, path.file(file).as_c_str()).map_err(ReadFailure::from);
+        if matches!(opened, Err(ReadFailure::Denied)) {
+            *slot = Slot::Denied;
+        }
+        let fd = opened?;
         let text = buffer.read(&fd)?;
         if self.slot.is_some() {
             *slot = Slot::Open(fd);

@@ -5,8 +5,7 @@
 
 use procfs::ProcError;
 use procfs::process::{FDTarget, Process};
-use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::{collections::HashSet, net::SocketAddr};
 
 /// Maximum number of connections of a process.
 const MAX_CONNECTIONS: usize = 4096;

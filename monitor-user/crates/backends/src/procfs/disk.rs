@@ -4,9 +4,8 @@
 //! Out: a row for each device. Discards came with Linux 4.18 and flushes with 5.5; before that
 //! they are absent.
 
-use super::node::text_of;
-use monitor_model::field::DiskField as F;
-use monitor_model::field::disk::DiskRow;
+use super::root::text_of;
+use monitor_model::field::{DiskField as F, disk::DiskRow};
 use monitor_model::sample::{Device, Note};
 use monitor_proc::scan::lines;
 use procfs::DiskStat;

@@ -45,15 +45,9 @@ impl FdBudget {
 /// The right to keep some descriptors open.
 #[derive(Debug)]
 pub struct FdSlot {
-    files: usize,
-    free: Arc<AtomicUsize>,
-}
-
-impl FdSlot {
     /// Number of descriptors.
-    pub const fn files(&self) -> usize {
-        self.files
-    }
+    pub files: usize,
+    free: Arc<AtomicUsize>,
 }
 
 impl Drop for FdSlot {

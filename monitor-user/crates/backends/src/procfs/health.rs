@@ -4,8 +4,7 @@
 
 use crate::inet_diag;
 use monitor_model::probe::{Health, Probe};
-use monitor_model::read_spec::Capability;
-use monitor_model::sample::Note;
+use monitor_model::{read_spec::Capability, sample::Note};
 
 /// How `/proc` provides a capability.
 pub fn probe(capability: Capability) -> Probe {
@@ -19,7 +18,11 @@ pub fn probe(capability: Capability) -> Probe {
              devices, no requests, no latencies",
             vec!["/proc/<pid>/io".to_owned()],
         ),
-        _ => return Probe { health: unsupported(), ..Probe::off(capability) },
+        _ => {
+            let why = "not available in /proc".to_owned();
+            let fix = "use the eBPF backend, as root or with CAP_BPF and CAP_PERFMON".to_owned();
+            return Probe { health: Health::Unsupported { why, fix }, ..Probe::off(capability) };
+        }
     };
     fallback(capability, why, hooks)
 }
@@ -39,11 +42,4 @@ pub fn tcp() -> Probe {
 fn fallback(capability: Capability, why: &str, hooks: Vec<String>) -> Probe {
     let health = Health::Fallback { why: why.to_owned(), exact: false };
     Probe { health, hooks, ..Probe::off(capability) }
-}
-
-fn unsupported() -> Health {
-    Health::Unsupported {
-        why: "not available in /proc".to_owned(),
-        fix: "use the eBPF backend, as root or with CAP_BPF and CAP_PERFMON".to_owned(),
-    }
 }

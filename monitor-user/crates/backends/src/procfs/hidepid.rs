@@ -3,9 +3,9 @@
 //! In: `self/mountinfo` and `self/status` of a `/proc`. Out: the option, whether it hides processes
 //! from us, and a note. Only informs; readings handle refused files themselves.
 
-use monitor_model::hidden::HiddenProcess;
-use monitor_model::sample::Note;
-use monitor_proc::scan::{key_and_values, lines};
+use monitor_model::{hidden::HiddenProcess, sample::Note};
+use monitor_proc::status::effective_capabilities;
+use procfs::process::MountInfo;
 use std::path::Path;
 
 /// `CAP_SYS_PTRACE` of capabilities(7): with it, `hidepid` hides nothing.
@@ -37,11 +37,12 @@ impl Hidepid {
     /// Reads the files of `proc`, which is mounted at `at`.
     pub fn read(proc: &Path, at: &Path) -> Self {
         let mounts = std::fs::read(proc.join("self/mountinfo")).unwrap_or_default();
-        let options = options(&mounts, at.as_os_str().as_encoded_bytes());
-        let level = options.and_then(hidepid);
+        let mount = mount(&mounts, at);
+        let level = mount.as_ref().and_then(hidepid).map(str::to_owned);
         // With `ptraceable` the group has no effect.
         let group_applies = !matches!(level.as_deref(), Some("4" | "ptraceable"));
-        let except = options.and_then(|it| number(value(it, b"gid=")?)).filter(|_| group_applies);
+        let group = mount.and_then(|it| option(&it, "gid")?.parse().ok());
+        let except = group.filter(|_| group_applies);
         let status = std::fs::read(proc.join("self/status")).unwrap_or_default();
         let from_us = level.is_some() && !may_trace(&status);
         Self { level, except, from_us }
@@ -66,44 +67,24 @@ pub fn note(hidden: &HiddenProcess) -> Note {
     Note::missing(format!("processes of other users may be missing: {}", hidden.why))
 }
 
-/// The options of the mount. See proc(5) and the format of mountinfo in
-/// `proc_pid_mountinfo(5)`; the last mount on a directory is the visible one.
-fn options<'m>(mounts: &'m [u8], proc: &[u8]) -> Option<&'m [u8]> {
-    lines(mounts).filter_map(|line| proc_options(line, proc)).next_back()
+/// The proc file system mounted at a path; the last mount on a directory is the visible one.
+fn mount(mounts: &[u8], at: &Path) -> Option<MountInfo> {
+    let text = String::from_utf8_lossy(mounts);
+    let mut mounts = text.lines().rev().filter_map(|line| MountInfo::from_line(line).ok());
+    mounts.find(|it| it.fs_type == "proc" && it.mount_point == at)
 }
 
-/// The value of `hidepid`, if it is enabled.
-fn hidepid(options: &[u8]) -> Option<String> {
-    let level = value(options, b"hidepid=")?;
-    let off = level == b"0" || level == b"off";
-    (!off).then(|| String::from_utf8_lossy(level).into_owned())
+/// The value of `hidepid`, if it is enabled (proc(5)).
+fn hidepid(mount: &MountInfo) -> Option<&str> {
+    option(mount, "hidepid").filter(|level| !matches!(*level, "0" | "off"))
 }
 
-fn value<'o>(options: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
-    options.split(|&byte| byte == b',').find_map(|option| option.strip_prefix(key))
-}
-
-fn number(text: &[u8]) -> Option<u32> {
-    std::str::from_utf8(text).ok()?.parse().ok()
-}
-
-/// The options of a line that mounts proc at this path.
-fn proc_options<'a>(line: &'a [u8], proc: &[u8]) -> Option<&'a [u8]> {
-    let mut words = line.split(|&byte| byte == b' ');
-    if words.nth(4)? != proc {
-        return None;
-    }
-    let mut rest = words.skip_while(|word| *word != b"-").skip(1);
-    (rest.next()? == b"proc").then_some(())?;
-    rest.nth(1)
+fn option<'m>(mount: &'m MountInfo, key: &str) -> Option<&'m str> {
+    mount.super_options.get(key)?.as_deref()
 }
 
 fn may_trace(status: &[u8]) -> bool {
-    let line = lines(status).filter_map(key_and_values).find(|(key, _)| *key == b"CapEff");
-    let hex = line.and_then(|(_, mut values)| values.word());
-    let text = hex.and_then(|hex| std::str::from_utf8(hex).ok());
-    let bits = text.and_then(|text| u64::from_str_radix(text, 16).ok());
-    bits.is_some_and(|bits| bits & (1 << CAP_SYS_PTRACE) != 0)
+    effective_capabilities(status).is_some_and(|held| held & (1 << CAP_SYS_PTRACE) != 0)
 }
 
 #[cfg(test)]
@@ -115,8 +96,8 @@ mod tests {
         let text = format!(
             "27 1 254:0 / / rw - ext4 /dev/vda rw\n22 27 0:21 / /proc rw - proc proc {written}\n"
         );
-        let level = options(text.as_bytes(), b"/proc").and_then(hidepid);
-        assert_eq!(level.as_deref(), want);
+        let mount = mount(text.as_bytes(), Path::new("/proc")).unwrap();
+        assert_eq!(hidepid(&mount), want);
     }
 
     #[test]
@@ -132,7 +113,7 @@ mod tests {
     fn the_last_mount_on_a_directory_is_the_visible_one() {
         let text = b"1 1 0:1 / /proc rw - proc proc rw,hidepid=2\n\
             2 1 0:2 / /proc rw shared:5 - proc proc rw\n";
-        assert_eq!(options(text, b"/proc").and_then(hidepid), None);
+        assert_eq!(hidepid(&mount(text, Path::new("/proc")).unwrap()), None);
     }
 
     #[test]

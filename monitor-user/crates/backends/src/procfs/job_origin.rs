@@ -6,8 +6,7 @@
 
 use monitor_model::id::{Identity, Ns};
 use monitor_model::job::{Environ, Origin};
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// Maximum number of cached processes; the origins of others are read each time.
 pub const MAX_ORIGINS: usize = 65_536;
@@ -67,28 +66,18 @@ impl Origins {
             Some(known) => Arc::clone(&known.origin),
             None => Arc::new(origin),
         };
-        self.keep(
-            seen,
-            CachedOrigin {
-                generation: seen.generation,
-                cgroup_id: seen.cgroup_id,
-                at: now,
-                settled,
-                origin: Arc::clone(&origin),
-            },
-        );
+        if self.known.len() < MAX_ORIGINS || self.known.contains_key(&seen.id) {
+            let SeenProcess { id, generation, cgroup_id } = seen;
+            let origin = Arc::clone(&origin);
+            let cached = CachedOrigin { generation, cgroup_id, at: now, settled, origin };
+            self.known.insert(id, cached);
+        }
         Some(origin)
     }
 
     /// Removes processes that have ended.
     pub fn keep_only(&mut self, is_live: impl Fn(&Identity) -> bool) {
         self.known.retain(|id, _| is_live(id));
-    }
-
-    fn keep(&mut self, seen: SeenProcess, known: CachedOrigin) {
-        if self.known.len() < MAX_ORIGINS || self.known.contains_key(&seen.id) {
-            self.known.insert(seen.id, known);
-        }
     }
 }
 

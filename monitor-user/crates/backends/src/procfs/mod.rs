@@ -28,57 +28,32 @@ mod infiniband;
 pub mod job_origin;
 mod net;
 pub mod node;
+mod root;
 pub mod text;
 
 pub use self::health::missing_capabilities;
+pub use self::root::Root;
 
-use self::descriptors::Buffer;
-use self::fd_budget::FdBudget;
-use self::job_origin::SeenProcess;
-use self::listing::Listing;
 use self::pass::{Kernel, ReadPass};
-use self::pid_cache::PidEntry;
-use self::text::TextCache;
+use self::{
+    descriptors::Buffer, fd_budget::FdBudget, job_origin::SeenProcess, listing::Listing,
+    pid_cache::PidEntry, text::TextCache,
+};
 use super::inet_diag::InetDiag;
 use monitor_backend::{Backend, Error};
-use monitor_model::degradation::SHORT_LIVED;
-use monitor_model::field::ProcessField;
-use monitor_model::hidden::HiddenProcess;
 use monitor_model::id::{Ns, Pid};
-use monitor_model::probe::Probe;
 use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Note, Process, Sample};
+use monitor_model::{
+    degradation::SHORT_LIVED, field::ProcessField, hidden::HiddenProcess, probe::Probe,
+};
 use monitor_sys::clock;
 use rustix::fs::{Mode, OFlags, open};
-use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// Readings after which a process requested by its pid is removed from the cache.
 const CACHED_READINGS: u64 = 16;
-
-/// Roots of the files: `/proc` and `/sys`, or copies.
-#[derive(Clone, Debug)]
-pub struct Root {
-    /// `/proc`.
-    pub proc: PathBuf,
-    /// `/sys`.
-    pub sys: PathBuf,
-}
-
-impl Default for Root {
-    fn default() -> Self {
-        Self { proc: "/proc".into(), sys: "/sys".into() }
-    }
-}
-
-impl Root {
-    /// A tree that contains the directories `proc` and `sys`.
-    pub fn below(tree: &Path) -> Self {
-        Self { proc: tree.join("proc"), sys: tree.join("sys") }
-    }
-}
 
 /// The backend.
 #[derive(Debug)]
@@ -105,18 +80,15 @@ impl Procfs {
     /// Opens `/proc`, and raises the limit of open files.
     pub fn open(root: Root) -> Result<Self, Error> {
         if let Some(why) = hidepid::not_proc(&root.proc) {
-            return Err(Error::Unsupported {
-                what: "reading processes without eBPF".into(),
-                why: why.into(),
-                fix: hidepid::MOUNT_PROC.into(),
-            });
+            return Err(Error::unsupported(
+                "reading processes without eBPF",
+                why,
+                hidepid::MOUNT_PROC,
+            ));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let proc = open(&root.proc, flags, Mode::empty()).map_err(|errno| Error::Kernel {
-            call: "open",
-            what: root.proc.display().to_string(),
-            source: errno.into(),
-        })?;
+        let proc = open(&root.proc, flags, Mode::empty())
+            .map_err(|errno| Error::kernel("open", root.proc.display().to_string(), errno))?;
         Ok(Self {
             proc,
             kernel: Kernel::read(&root.proc),
@@ -135,7 +107,7 @@ impl Procfs {
         })
     }
 
-    /// Counts TCP too, from the kernel's list of sockets.
+    /// Counts TCP too, from a dump of all sockets.
     pub fn with_tcp(mut self) -> Result<Self, Error> {
         self.tcp = Some(InetDiag::open(self.root.proc.clone())?);
         Ok(self)
@@ -189,10 +161,8 @@ impl Procfs {
     }
 
     fn listed(&mut self) -> Result<Vec<u32>, Error> {
-        let listed = self.processes.read(self.proc.as_fd()).map_err(|errno| Error::Kernel {
-            call: "getdents64",
-            what: self.root.proc.display().to_string(),
-            source: errno.into(),
+        let listed = self.processes.read(self.proc.as_fd()).map_err(|errno| {
+            Error::kernel("getdents64", self.root.proc.display().to_string(), errno)
         })?;
         Ok(listed.to_vec())
     }
@@ -267,15 +237,13 @@ impl Backend for Procfs {
     }
 
     fn describe(&mut self, processes: &mut [Process], want: &ReadSpec) {
-        let (cmdline, cgroup) =
-            (want.wants(ProcessField::Cmdline), want.wants(ProcessField::Cgroup));
         for process in processes {
-            if cmdline {
-                let known = self.known.get(&process.id.pid.0);
-                let generation = known.map_or(0, |entry| entry.generation);
+            let known = self.known.get(&process.id.pid.0);
+            let generation = known.map_or(0, |entry| entry.generation);
+            if want.wants(ProcessField::Cmdline) {
                 process.text.cmdline = self.texts.cmdline(process.id, generation);
             }
-            if cgroup {
+            if want.wants(ProcessField::Cgroup) {
                 // It may have moved, and there is no cgroup id to detect that.
                 process.text.cgroup = self.texts.cgroup_now(process.id);
             }
@@ -283,8 +251,6 @@ impl Backend for Procfs {
                 process.text.user = self.texts.user(process);
             }
             if want.wants(ProcessField::Job) {
-                let known = self.known.get(&process.id.pid.0);
-                let generation = known.map_or(0, |entry| entry.generation);
                 let seen = SeenProcess { id: process.id, generation, cgroup_id: None };
                 process.text.origin = self.texts.origin(seen);
             }

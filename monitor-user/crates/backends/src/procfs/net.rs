@@ -4,9 +4,8 @@
 //! the kernel's order. The procfs crate returns them unordered and none if one line is malformed,
 //! so the lines are parsed here.
 
-use super::node::text_of;
-use monitor_model::field::NetField as F;
-use monitor_model::field::net::NetRow;
+use super::root::text_of;
+use monitor_model::field::{NetField as F, net::NetRow};
 use monitor_model::sample::{Device, Note};
 use monitor_proc::scan::{Scan, lines};
 use std::path::Path;

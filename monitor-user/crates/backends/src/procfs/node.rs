@@ -3,16 +3,14 @@
 //! In: the roots of `/proc` and `/sys`, and a read specification. Out: a `Node` with what is
 //! requested, and notes on what is missing. Shared by all backends that read a real node.
 
-use super::{Root, disk, hidepid, infiniband, net};
+use super::root::{Root, text_of};
+use super::{disk, hidepid, infiniband, net};
 use crate::device;
-use monitor_model::field::NodeField;
-use monitor_model::field::node::NodeRow;
+use monitor_model::field::{NodeField, node::NodeRow};
 use monitor_model::read_spec::{Devices, ReadSpec};
 use monitor_model::sample::{Node, Note};
-use monitor_proc::scan::Scan;
-use monitor_proc::{cpu, memory, pressure};
+use monitor_proc::{cpu, memory, pressure, scan::Scan};
 use monitor_sys::clock;
-use std::path::Path;
 
 /// The requested parts of the node; none if none are requested.
 pub fn read(root: &Root, want: &ReadSpec, notes: &mut Vec<Note>) -> Option<Node> {
@@ -62,17 +60,6 @@ fn load(row: &mut NodeRow, text: &[u8]) {
         let Some(load) = word.and_then(|word| word.parse::<f64>().ok()) else { return };
         if load.is_finite() {
             row.set_float(field, load);
-        }
-    }
-}
-
-/// The text of a file; adds a note if it cannot be read.
-pub(super) fn text_of(path: &Path, notes: &mut Vec<Note>) -> Option<Vec<u8>> {
-    match std::fs::read(path) {
-        Ok(text) => Some(text),
-        Err(error) => {
-            notes.push(Note::missing(format!("no values of {}: {error}", path.display())));
-            None
         }
     }
 }

@@ -3,14 +3,11 @@
 //! In: a task and a file. Out: the parsed file; a refused, failed or malformed file is counted as
 //! an error and its fields stay absent. Only the end of a process stops its reading.
 
-use super::descriptors::{Buffer, File, Files, ReadFailure};
-use super::fd_budget::FdBudget;
-use super::listing::Listing;
-use super::path::Path;
-use super::read_errors::ReadErrors;
+use super::descriptors::{Buffer, Files, ReadFailure};
+use super::path::{File, Path};
+use super::{fd_budget::FdBudget, listing::Listing, read_errors::ReadErrors};
 use monitor_model::read_spec::ReadSpec;
-use monitor_proc::scan::MalformedProc;
-use monitor_proc::schedstat;
+use monitor_proc::{scan::MalformedProc, schedstat};
 use monitor_sys::clock;
 use std::os::fd::BorrowedFd;
 

@@ -2,11 +2,38 @@
 //!
 //! In: ids and names. Out: a NUL-terminated text. Only numbers and constants are written.
 
-use super::descriptors::File;
 use std::ffi::CStr;
 
 /// Size for `task/4194304/smaps_rollup` and more; longer paths are truncated and then not found.
 const LONGEST: usize = 48;
+
+/// The files that are read of a process or a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    /// `stat`.
+    Stat,
+    /// `status`.
+    Status,
+    /// `io`.
+    Io,
+    /// `schedstat`.
+    Schedstat,
+}
+
+impl File {
+    /// Number of files.
+    pub const COUNT: usize = 4;
+
+    /// File name in the directory of the process.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stat => "stat",
+            Self::Status => "status",
+            Self::Io => "io",
+            Self::Schedstat => "schedstat",
+        }
+    }
+}
 
 /// A short path.
 #[derive(Clone, Copy, Debug)]

@@ -12,13 +12,8 @@
 //! When a thread other than the leader executes a file, it takes the leader's id and keeps its own
 //! counters. What was counted for it before must not be counted again.
 
-use super::descriptors::Files;
-use super::sums::Sums;
-use super::thread::Threads;
-use monitor_proc::io::Io;
-use monitor_proc::schedstat::Schedstat;
-use monitor_proc::stat::Stat;
-use monitor_proc::status::Status;
+use super::{descriptors::Files, sums::Sums, thread::Threads};
+use monitor_proc::{io::Io, schedstat::Schedstat, stat::Stat, status::Status};
 use std::os::fd::OwnedFd;
 
 /// Cached state of a process.

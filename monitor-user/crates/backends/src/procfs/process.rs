@@ -4,22 +4,15 @@
 //! are opened below one descriptor of `/proc/<pid>`, which never refers to a later process with the
 //! same pid; so no row mixes two processes.
 
-use super::descriptors::{File, Files, ReadFailure, open, open_dir};
+use super::descriptors::{Files, ReadFailure, open, open_dir};
 use super::pass::{Gone, ReadPass, Task};
-use super::path::Path;
+use super::path::{File, Path};
 use super::pid_cache::{Idle, PidEntry, ProcTexts};
-use super::row;
-use super::sums::Sums;
-use super::thread::ThreadGroup;
-use monitor_model::field::ProcessField;
-use monitor_model::field::process::ProcessRow;
-use monitor_model::id::{Identity, Ns, Pid};
+use super::{row, sums::Sums, thread::ThreadGroup};
+use monitor_model::field::{ProcessField, process::ProcessRow};
 use monitor_model::sample::Process;
-use monitor_proc::stat;
-use monitor_proc::stat::Stat;
-use monitor_proc::status;
-use monitor_proc::status::Status;
-use monitor_proc::{io, schedstat, smaps};
+use monitor_proc::status::{self, Status};
+use monitor_proc::{io, schedstat, smaps, stat};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Descriptors of one process: its directory and its files.
@@ -82,7 +75,7 @@ impl ReadPass<'_> {
         let mut task = Task { pid, dir, path: &Path::HERE, files, counted: true };
         let texts = self.texts(&mut task, entry.idle)?;
         entry.update_identity(&texts);
-        let mut process = named(pid, &texts.stat, tick_ns);
+        let mut process = row::named(pid, &texts.stat, tick_ns);
         row::set_stat(&mut process.row, &texts.stat, tick_ns);
         process.row.set(ProcessField::Threads, texts.stat.threads);
         if let Some(io) = &texts.io {
@@ -160,13 +153,4 @@ fn set_totals(row: &mut ProcessRow, texts: &ProcTexts, totals: &Sums) {
     if texts.status.is_some() {
         row::set_switches(row, totals);
     }
-}
-
-/// A process or thread with its identity and name.
-pub fn named(id: u32, stat: &Stat, tick_ns: u64) -> Process {
-    let start = Ns(stat.start_ticks.saturating_mul(tick_ns));
-    let mut it =
-        Process { id: Identity { pid: Pid(id), start }, comm: stat.comm, ..Process::default() };
-    it.row.set(ProcessField::Pid, u64::from(id));
-    it
 }

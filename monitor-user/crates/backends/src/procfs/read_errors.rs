@@ -3,9 +3,8 @@
 //! In: one call for each file that was refused or malformed. Out: notes. A process that ended is
 //! not an error.
 
-use super::descriptors::File;
-use monitor_model::degradation::NO_IO;
-use monitor_model::sample::Note;
+use super::path::File;
+use monitor_model::{degradation::NO_IO, sample::Note};
 use monitor_proc::scan::MalformedProc;
 use rustix::io::Errno;
 use std::fmt;

@@ -1,14 +1,22 @@
 //! Sets the fields of a row from parsed texts of `/proc`.
 //!
-//! In: parsed texts. Out: slots set in a `ProcessRow`; what is not in the text stays absent. Reads
-//! and stores nothing.
+//! In: parsed texts. Out: slots set in a `ProcessRow`, or a new row with its identity; what is not
+//! in the text stays absent. Reads and stores nothing.
 
 use super::sums::Sums;
-use monitor_model::field::ProcessField as F;
-use monitor_model::field::process::ProcessRow;
-use monitor_proc::io::Io;
-use monitor_proc::stat::Stat;
-use monitor_proc::status::Status;
+use monitor_model::field::{ProcessField as F, process::ProcessRow};
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::sample::Process;
+use monitor_proc::{io::Io, stat::Stat, status::Status};
+
+/// A process or thread with its identity and name.
+pub fn named(id: u32, stat: &Stat, tick_ns: u64) -> Process {
+    let start = Ns(stat.start_ticks.saturating_mul(tick_ns));
+    let mut it =
+        Process { id: Identity { pid: Pid(id), start }, comm: stat.comm, ..Process::default() };
+    it.row.set(F::Pid, u64::from(id));
+    it
+}
 
 /// Sets what processes and threads have in `stat`; times in ticks of `tick_ns`.
 pub fn set_stat(row: &mut ProcessRow, stat: &Stat, tick_ns: u64) {

@@ -3,8 +3,7 @@
 //! `/proc` has run delay and switches only per thread and discards those of ended threads, so the
 //! last values of each are kept. Pure arithmetic; `thread` reads the files.
 
-use monitor_proc::schedstat::Schedstat;
-use monitor_proc::status::Switches;
+use monitor_proc::{schedstat::Schedstat, status::Switches};
 
 /// Counters that exist for each thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,40 +16,33 @@ pub struct Sums {
 
 impl Sums {
     /// Adds another thread's.
-    pub const fn add(&mut self, other: &Self) {
-        let (mine, theirs) = (&mut self.sched, &other.sched);
-        mine.exec_ns = mine.exec_ns.saturating_add(theirs.exec_ns);
-        mine.delay_ns = mine.delay_ns.saturating_add(theirs.delay_ns);
-        mine.runs = mine.runs.saturating_add(theirs.runs);
-        let (mine, theirs) = (&mut self.switches, &other.switches);
-        mine.voluntary = mine.voluntary.saturating_add(theirs.voluntary);
-        mine.involuntary = mine.involuntary.saturating_add(theirs.involuntary);
+    pub fn add(&mut self, other: &Self) {
+        *self = self.combine(other, u64::saturating_add);
     }
 
     /// Raises each counter to the maximum of both: counters only increase, so the greater value is
     /// the newer one.
     pub fn raise_to(&mut self, other: &Self) {
-        let (mine, theirs) = (&mut self.sched, &other.sched);
-        mine.exec_ns = mine.exec_ns.max(theirs.exec_ns);
-        mine.delay_ns = mine.delay_ns.max(theirs.delay_ns);
-        mine.runs = mine.runs.max(theirs.runs);
-        let (mine, theirs) = (&mut self.switches, &other.switches);
-        mine.voluntary = mine.voluntary.max(theirs.voluntary);
-        mine.involuntary = mine.involuntary.max(theirs.involuntary);
+        *self = self.combine(other, u64::max);
     }
 
     /// The difference to another's, at least zero.
-    pub const fn beyond(&self, other: &Self) -> Self {
-        let (mine, theirs) = (&self.sched, &other.sched);
+    pub fn beyond(&self, other: &Self) -> Self {
+        self.combine(other, u64::saturating_sub)
+    }
+
+    /// The result of an operation on each counter of both.
+    fn combine(&self, other: &Self, operation: impl Fn(u64, u64) -> u64) -> Self {
+        let (ours, theirs) = (&self.sched, &other.sched);
         let sched = Schedstat {
-            exec_ns: mine.exec_ns.saturating_sub(theirs.exec_ns),
-            delay_ns: mine.delay_ns.saturating_sub(theirs.delay_ns),
-            runs: mine.runs.saturating_sub(theirs.runs),
+            exec_ns: operation(ours.exec_ns, theirs.exec_ns),
+            delay_ns: operation(ours.delay_ns, theirs.delay_ns),
+            runs: operation(ours.runs, theirs.runs),
         };
-        let (mine, theirs) = (&self.switches, &other.switches);
+        let (ours, theirs) = (&self.switches, &other.switches);
         let switches = Switches {
-            voluntary: mine.voluntary.saturating_sub(theirs.voluntary),
-            involuntary: mine.involuntary.saturating_sub(theirs.involuntary),
+            voluntary: operation(ours.voluntary, theirs.voluntary),
+            involuntary: operation(ours.involuntary, theirs.involuntary),
         };
         Self { sched, switches }
     }

@@ -6,20 +6,12 @@
 
 use super::job_origin::{Origins, SeenProcess};
 use crate::user::Users;
-use monitor_model::field::ProcessField;
 use monitor_model::id::{Identity, Pid};
-use monitor_model::job::Origin;
-use monitor_model::sample::Process;
-use monitor_proc::scan::lines;
-use monitor_proc::stat;
-use monitor_proc::stat::Stat;
-use monitor_proc::{smaps, status};
+use monitor_model::{field::ProcessField, job::Origin, sample::Process};
+use monitor_proc::stat::{self, Stat};
+use monitor_proc::{scan::lines, smaps, status};
 use monitor_sys::clock;
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{collections::HashMap, fs::File, io::Read, path::PathBuf, sync::Arc};
 
 /// Maximum number of cached command lines; others are read each time.
 pub const MAX_CMDLINES: usize = 65_536;

@@ -4,21 +4,15 @@
 //! including those that ended since the first reading, and a row for each thread, including the
 //! leader. What an ended thread used after its last reading is not in `/proc`.
 
-use super::descriptors::{File, Files, open};
+use super::descriptors::{Files, open};
 use super::pass::{Gone, ReadPass, Task};
-use super::path::Path;
-use super::process::named;
-use super::row;
-use super::sums::Sums;
-use monitor_model::field::ProcessField;
-use monitor_model::sample::Process;
+use super::path::{File, Path};
+use super::{row, sums::Sums};
+use monitor_model::{field::ProcessField, sample::Process};
 use monitor_proc::io;
-use monitor_proc::schedstat;
-use monitor_proc::schedstat::Schedstat;
-use monitor_proc::stat;
-use monitor_proc::stat::Stat;
-use monitor_proc::status;
-use monitor_proc::status::Memory;
+use monitor_proc::schedstat::{self, Schedstat};
+use monitor_proc::stat::{self, Stat};
+use monitor_proc::status::{self, Memory};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Descriptors of a thread of which only sums are read.
@@ -192,7 +186,7 @@ impl ReadPass<'_> {
     fn row(&mut self, tid: u32, task: &mut Task<'_>, sums: &Sums) -> Result<Option<Process>, Gone> {
         let tick_ns = self.kernel.tick_ns;
         let Some(stat) = self.text(task, File::Stat, stat::parse)? else { return Ok(None) };
-        let mut it = named(tid, &stat, tick_ns);
+        let mut it = row::named(tid, &stat, tick_ns);
         it.row.set(ProcessField::Pid, u64::from(task.pid));
         it.row.set(ProcessField::Tid, u64::from(tid));
         row::set_stat(&mut it.row, &stat, tick_ns);

@@ -9,15 +9,14 @@ mod tests;
 
 use super::aggregates::{GaugeIntegral, TraceRecord, TraceRecords, ValueHistogram};
 use super::insn::{
-    Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, MAX_INSNS, MAX_REGS,
-    ProcessSetId, SignalTarget, TimerId, TimerScope, TraceId, UserEventId, ValueHistogramId,
+    Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, MAX_REGS, ProcessSetId,
+    SignalTarget, TimerId, TimerScope, TraceId, UserEventId, ValueHistogramId, check_length,
 };
 use super::rule_record::{RuleRecord, RunCounts};
 use super::{Children, HookPoint, ProgramId, RecordReader, RuleProgram, RuleResource, Rules};
 use crate::Error;
-use monitor_model::credentials::Credentials;
-use monitor_model::histogram::Histogram;
 use monitor_model::id::{Ns, Pid};
+use monitor_model::{credentials::Credentials, histogram::Histogram};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -108,17 +107,6 @@ impl FakeRules {
         }
         histogram.buckets.sort_unstable();
     }
-}
-
-fn check_length(insns: &[Insn]) -> Result<(), Error> {
-    if insns.len() <= MAX_INSNS {
-        return Ok(());
-    }
-    Err(Error::Unsupported {
-        what: "a rule in the kernel".into(),
-        why: format!("it has {} instructions, and the maximum is {MAX_INSNS}", insns.len()),
-        fix: "split it into two programs at the same hook".into(),
-    })
 }
 
 impl Rules for FakeRules {

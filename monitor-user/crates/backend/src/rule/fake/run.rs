@@ -8,8 +8,7 @@ use crate::rule::insn::{
 use crate::rule::rule_record::{RecordReason, RuleRecord, StopScope};
 use crate::rule::{HookPoint, ProgramId, RuleProgram, Rules as _};
 use monitor_model::id::{Identity, Ns, Pid};
-use std::collections::VecDeque;
-use std::sync::PoisonError;
+use std::{collections::VecDeque, sync::PoisonError};
 
 /// Maximum events raised in a chain, as in the kernel.
 const MAX_RAISED: usize = 16;

@@ -5,12 +5,9 @@
 
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{
-    Builtin, Cell, CellKind, GaugeId, Insn, MAX_INSNS, MAX_REGS, RecordOptions, Reg, SignalTarget,
-    TimerId, TimerScope,
+    Cell, CellKind, GaugeId, Insn, MAX_INSNS, MAX_REGS, RecordOptions, Reg, TimerId, check_length,
 };
-use monitor_ebpf::abi::rule::opcode::{
-    self, EncodedInsn, builtin, record_flags, signal_target, timer_scope,
-};
+use monitor_ebpf::abi::rule::opcode::{self, EncodedInsn, record_flags};
 use monitor_ebpf::abi::rule::{EncodedProgram, NO_CREDENTIALS};
 use monitor_model::credentials::Credentials;
 
@@ -29,10 +26,7 @@ pub struct ProgramOptions {
 
 /// Encodes a program.
 pub fn encode(insns: &[Insn], options: ProgramOptions) -> Result<EncodedProgram, Error> {
-    if insns.len() > MAX_INSNS {
-        let why = format!("it has {} instructions, and the maximum is {MAX_INSNS}", insns.len());
-        return Err(unsupported(why, "split it into two programs at the same hook"));
-    }
+    check_length(insns)?;
     let mut encoded = [EncodedInsn::default(); MAX_INSNS];
     for (slot, insn) in encoded.iter_mut().zip(insns) {
         *slot = encode_insn(insn);
@@ -52,7 +46,7 @@ pub fn encode(insns: &[Insn], options: ProgramOptions) -> Result<EncodedProgram,
 
 /// The error for a program that the kernel cannot run.
 pub fn unsupported(why: String, fix: &str) -> Error {
-    Error::Unsupported { what: "a rule in the kernel".into(), why, fix: fix.into() }
+    Error::unsupported("a rule in the kernel", why, fix)
 }
 
 fn encode_insn(insn: &Insn) -> EncodedInsn {
@@ -66,7 +60,7 @@ fn encode_insn(insn: &Insn) -> EncodedInsn {
             EncodedInsn { index: index.into(), mode: width.code(), ..write(opcode::ARGUMENT, dst) }
         }
         Insn::Builtin(dst, which) => {
-            EncodedInsn { index: builtin_index(which), ..write(opcode::BUILTIN, dst) }
+            EncodedInsn { index: which as u32, ..write(opcode::BUILTIN, dst) }
         }
         Insn::Constant(dst, value) => {
             EncodedInsn { imm: bits(value), ..write(opcode::CONSTANT, dst) }
@@ -117,7 +111,7 @@ fn encode_insn(insn: &Insn) -> EncodedInsn {
         Insn::Disable(program) => EncodedInsn { index: program.0, ..new(opcode::DISABLE) },
         Insn::Raise(event, first) => read(opcode::RAISE, event.0, first),
         Insn::Signal(number, target) => {
-            EncodedInsn { imm: number.into(), mode: signal_mode(target), ..new(opcode::SIGNAL) }
+            EncodedInsn { imm: number.into(), mode: target as u8, ..new(opcode::SIGNAL) }
         }
         Insn::IfMember(dst, src, set) => {
             EncodedInsn { src: src.0, index: set.0, ..write(opcode::IF_MEMBER, dst) }
@@ -130,30 +124,11 @@ const fn bits(value: i64) -> u64 {
 }
 
 fn timed(insn: EncodedInsn, timer: TimerId) -> EncodedInsn {
-    let mode = match timer.scope {
-        TimerScope::Thread => timer_scope::THREAD,
-        TimerScope::Process => timer_scope::PROCESS,
-        TimerScope::Node => timer_scope::NODE,
-    };
-    EncodedInsn { index: timer.index, mode, imm: timer.generation.into(), ..insn }
-}
-
-const fn builtin_index(which: Builtin) -> u32 {
-    match which {
-        Builtin::Pid => builtin::PID,
-        Builtin::Tid => builtin::TID,
-        Builtin::Time => builtin::TIME,
-        Builtin::Cpu => builtin::CPU,
-        Builtin::Ip => builtin::IP,
-        Builtin::Sp => builtin::SP,
-        Builtin::ThreadPointer => builtin::THREAD_POINTER,
-    }
-}
-
-const fn signal_mode(target: SignalTarget) -> u8 {
-    match target {
-        SignalTarget::Process => signal_target::PROCESS,
-        SignalTarget::Thread => signal_target::THREAD,
+    EncodedInsn {
+        index: timer.index,
+        mode: timer.scope as u8,
+        imm: timer.generation.into(),
+        ..insn
     }
 }
 

@@ -4,8 +4,7 @@
 //! runs the programs of its row in `HOOKS`. Fork and exit are also attached while there are process
 //! sets.
 
-use super::encode::unsupported;
-use super::map;
+use super::{encode::unsupported, map};
 use crate::ebpf::kernel;
 use crate::ebpf::object::{Object, refused_program};
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLinkId, UProbeScope};

@@ -36,11 +36,8 @@ pub fn set_all<T: Plain>(
     let map = map.and_then(|map| PerCpuArray::<_, Record<T>>::try_from(map).ok());
     let cpus = aya::util::nr_cpus().unwrap_or(1);
     let values = PerCpuValues::try_from(vec![Record(value); cpus]);
-    let values = values.map_err(|source| Error::Kernel {
-        call: "read",
-        what: "the number of processors".into(),
-        source,
-    })?;
+    let values =
+        values.map_err(|source| Error::kernel("read", "the number of processors", source))?;
     map.ok_or(error)?.set(index, values, 0).map_err(|error| refused(name, &error))
 }
 
@@ -51,5 +48,5 @@ fn refused(name: &str, error: &MapError) -> Error {
         }
         other => std::io::Error::other(other.to_string()),
     };
-    Error::Kernel { call: "bpf", what: format!("the map {name} of rules"), source }
+    Error::kernel("bpf", format!("the map {name} of rules"), source)
 }

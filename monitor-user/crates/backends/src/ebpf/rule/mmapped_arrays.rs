@@ -2,8 +2,7 @@
 //!
 //! In: their ids. Out: consistent values, although programs change them concurrently.
 
-use super::map;
-use super::per_cpu;
+use super::{map, per_cpu};
 use crate::ebpf::object::Object;
 use aya::maps::Map;
 use monitor_backend::Error;
@@ -11,10 +10,11 @@ use monitor_backend::rule::aggregates::{GaugeIntegral, TraceRecord, TraceRecords
 use monitor_backend::rule::insn::{
     Cell, CellKind, GaugeChange, GaugeId, TraceId, ValueHistogramId,
 };
-use monitor_ebpf::abi::rule::gauge::GaugeSums;
 use monitor_ebpf::abi::rule::trace::{MAX_VALUES, ROWS, WORDS};
 use monitor_ebpf::abi::rule::value_histogram::{self, BUCKETS};
-use monitor_ebpf::abi::rule::{self as abi, MAX_GAUGES, MAX_TRACES, MAX_VALUE_HISTOGRAMS};
+use monitor_ebpf::abi::rule::{
+    self as abi, MAX_GAUGES, MAX_TRACES, MAX_VALUE_HISTOGRAMS, gauge::GaugeSums,
+};
 use monitor_model::id::Ns;
 use monitor_sys::mmapped_array::MmappedArray;
 use std::os::fd::AsFd as _;
@@ -185,9 +185,6 @@ fn row(id: TraceId, before: u64) -> usize {
 
 fn words(object: &Object, name: &str, n: usize) -> Result<MmappedArray, Error> {
     let Some(Map::Array(data)) = object.ebpf.map(name) else { return Err(object.no_map(name)) };
-    MmappedArray::map(data.fd().as_fd(), n).map_err(|source| Error::Kernel {
-        call: "mmap",
-        what: format!("the map {name} of rules"),
-        source,
-    })
+    MmappedArray::map(data.fd().as_fd(), n)
+        .map_err(|source| Error::kernel("mmap", format!("the map {name} of rules"), source))
 }

@@ -14,7 +14,7 @@ mod ring;
 pub mod uprobe_selftest;
 
 use super::kernel::Kernel;
-use super::object::{Object, Settings};
+use super::object::Object;
 use encode::ProgramOptions;
 use hooks::{Hooks, Link};
 use id_pool::IdPool;
@@ -25,16 +25,14 @@ use monitor_backend::rule::insn::{
     Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, ProcessSetId, TimerId,
     TimerScope, TraceId, UserEventId, ValueHistogramId,
 };
-use monitor_backend::rule::rule_record::RunCounts;
-use monitor_backend::rule::{
-    Children, HookPoint, ProgramId, RecordReader, RuleProgram, RuleResource, Rules,
-};
+use monitor_backend::rule::rule_record::{self, RunCounts};
+use monitor_backend::rule::{Children, ProgramId, RecordReader, RuleProgram, RuleResource, Rules};
+use monitor_ebpf::abi::histogram;
 use monitor_ebpf::abi::rule::{
     self as abi, MAX_CELLS, MAX_GAUGES, MAX_LATENCY_HISTOGRAMS, MAX_PROGRAMS, MAX_SETS, MAX_TIMERS,
     MAX_TRACES, MAX_VALUE_HISTOGRAMS, hook, value_histogram,
 };
-use monitor_model::histogram::Histogram;
-use monitor_model::id::Pid;
+use monitor_model::{histogram::Histogram, id::Pid};
 use monitor_sys::membarrier;
 use ring::Ring;
 use std::collections::BTreeMap;
@@ -84,8 +82,7 @@ impl KernelRules {
         let kernel = Kernel::read(0)?;
         let ring_bytes = kernel.machine.ring_bytes() * RING_FACTOR;
         let sizes = [(abi::RING, ring_bytes), (abi::MEMBERS, kernel.machine.rows())];
-        let mut object =
-            Object::load("rule", &kernel, &Settings { constants: &[], sizes: &sizes })?;
+        let mut object = Object::load("rule", &kernel, &[], &sizes)?;
         drop(kernel);
         monitor_sys::memory::trim_heap();
         let reader = Some(Ring(object.ring(abi::RING)?));
@@ -131,6 +128,22 @@ impl KernelRules {
         self.write(id, 0, program)
     }
 
+    fn install(&mut self, id: ProgramId, link: Link, options: ProgramOptions) -> ProgramId {
+        let installed = InstalledProgram { link, options, version: 0, was_replaced: false };
+        let _ = self.programs.insert(id, installed);
+        id
+    }
+
+    fn free_set(&mut self, set: ProcessSetId) {
+        process_sets::clear(&mut self.object, set);
+        self.inherited &= !process_sets::bit(set);
+        let _ = map::set(&mut self.object, abi::INHERITED_SETS, 0, &self.inherited);
+        self.ids.sets.give_back(set.0 - 1);
+        self.hooks.n_sets -= 1;
+        // Only detaches hooks here, which cannot fail.
+        let _ = self.hooks.attach_needed(&mut self.object);
+    }
+
     fn switch(&mut self, id: ProgramId, enabled: u32) {
         if self.programs.contains_key(&id)
             && let Err(error) = map::set(&mut self.object, abi::ENABLED, id.0, &enabled)
@@ -149,7 +162,7 @@ impl Rules for KernelRules {
 
     fn make_latency_histogram(&mut self) -> Result<LatencyHistogramId, Error> {
         let id = LatencyHistogramId(self.ids.latency_histograms.take()?);
-        per_cpu::reset_latency_histogram(&mut self.object, id)?;
+        map::set_all(&mut self.object, abi::LATENCY_HISTS, id.0, histogram::Histogram::EMPTY)?;
         Ok(id)
     }
 
@@ -225,11 +238,7 @@ impl Rules for KernelRules {
         let options = ProgramOptions { set: 0, limit: 0, switch: id.0, credentials: None };
         let nothing = encode::encode(&[], options)?;
         self.prepare(id, &nothing).inspect_err(|_| self.ids.programs.give_back(id.0))?;
-        let link = Link::None;
-        let _ = self
-            .programs
-            .insert(id, InstalledProgram { link, options, version: 0, was_replaced: false });
-        Ok(id)
+        Ok(self.install(id, Link::None, options))
     }
 
     fn add(&mut self, program: &RuleProgram) -> Result<ProgramId, Error> {
@@ -243,12 +252,10 @@ impl Rules for KernelRules {
         };
         let encoded = encode::encode(&program.insns, options);
         let encoded = encoded.inspect_err(|_| self.ids.programs.give_back(id.0))?;
-        let link = self.prepare(id, &encoded).and_then(|()| self.link(&program.hook, id));
+        let prepared = self.prepare(id, &encoded);
+        let link = prepared.and_then(|()| self.hooks.link(&mut self.object, &program.hook, id));
         let link = link.inspect_err(|_| self.ids.programs.give_back(id.0))?;
-        let _ = self
-            .programs
-            .insert(id, InstalledProgram { link, options, version: 0, was_replaced: false });
-        Ok(id)
+        Ok(self.install(id, link, options))
     }
 
     fn replace(&mut self, id: ProgramId, insns: &[Insn]) -> Result<(), Error> {
@@ -259,11 +266,8 @@ impl Rules for KernelRules {
         let encoded = encode::encode(insns, options)?;
         if was_replaced {
             // A run that started before the last replacement may still read this version.
-            membarrier::global().map_err(|source| Error::Kernel {
-                call: "membarrier",
-                what: "runs of a rule".into(),
-                source,
-            })?;
+            membarrier::global()
+                .map_err(|source| Error::kernel("membarrier", "runs of a rule", source))?;
         }
         self.write(id, 1 - version, &encoded)?;
         if let Some(installed) = self.programs.get_mut(&id) {
@@ -319,26 +323,10 @@ impl Rules for KernelRules {
     }
 
     fn run_counts(&self, id: ProgramId) -> RunCounts {
-        per_cpu::run_counts(&self.object, id)
+        rule_record::sum_counts(map::get_all(&self.object, abi::RUN_COUNTS, id.0))
     }
 
     fn take_reader(&mut self) -> Option<Box<dyn RecordReader>> {
         Some(Box::new(self.reader.take()?))
-    }
-}
-
-impl KernelRules {
-    fn link(&mut self, hook: &HookPoint, id: ProgramId) -> Result<Link, Error> {
-        self.hooks.link(&mut self.object, hook, id)
-    }
-
-    fn free_set(&mut self, set: ProcessSetId) {
-        process_sets::clear(&mut self.object, set);
-        self.inherited &= !process_sets::bit(set);
-        let _ = map::set(&mut self.object, abi::INHERITED_SETS, 0, &self.inherited);
-        self.ids.sets.give_back(set.0 - 1);
-        self.hooks.n_sets -= 1;
-        // Only detaches hooks here, which cannot fail.
-        let _ = self.hooks.attach_needed(&mut self.object);
     }
 }

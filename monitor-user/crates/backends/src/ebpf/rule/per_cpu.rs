@@ -1,12 +1,9 @@
-//! Per-CPU aggregates of rule programs: cells, latency histograms and run counts, merged.
+//! Per-CPU aggregates of rule programs: cells and latency histograms, merged.
 
 use super::map;
 use crate::ebpf::object::Object;
 use monitor_backend::Error;
-use monitor_backend::rule::ProgramId;
 use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId};
-use monitor_backend::rule::rule_record;
-use monitor_backend::rule::rule_record::RunCounts;
 use monitor_ebpf::abi::{histogram, rule as abi};
 use monitor_model::histogram::Histogram;
 
@@ -23,11 +20,6 @@ const fn initial(kind: CellKind) -> i64 {
 pub fn reset_cell(object: &mut Object, cell: Cell) -> Result<(), Error> {
     let Cell { index, kind } = cell;
     map::set_all(object, abi::CELLS, index, initial(kind))
-}
-
-/// Clears a latency histogram.
-pub fn reset_latency_histogram(object: &mut Object, id: LatencyHistogramId) -> Result<(), Error> {
-    map::set_all(object, abi::LATENCY_HISTS, id.0, histogram::Histogram::EMPTY)
 }
 
 /// Value of a cell; none for an extreme without values.
@@ -48,9 +40,4 @@ pub fn latency_histogram(object: &Object, id: LatencyHistogramId) -> Histogram {
         sum.merge(&Histogram::from(&part.counts));
     }
     sum
-}
-
-/// Counts of a program's runs.
-pub fn run_counts(object: &Object, id: ProgramId) -> RunCounts {
-    rule_record::sum_counts(map::get_all(object, abi::RUN_COUNTS, id.0))
 }

@@ -4,18 +4,13 @@
 //! its pidfd is checked again afterwards. Programs cache memberships; each removal is counted,
 //! which invalidates the cache.
 
-use super::encode::unsupported;
-use super::map;
+use super::{encode::unsupported, map};
 use crate::ebpf::object::{Object, Record};
 use aya::maps::{HashMap as Table, MapData};
-use monitor_backend::Error;
-use monitor_backend::rule::insn::ProcessSetId;
+use monitor_backend::{Error, rule::insn::ProcessSetId};
 use monitor_ebpf::abi::rule::{BY_USER_SPACE, DEPARTURES, MEMBERS, SetMembership};
 use monitor_model::id::Pid;
-use monitor_sys::namespace::has_host_pids;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
-use std::os::fd::OwnedFd;
+use monitor_sys::{namespace::has_host_pids, pidfd::PidFd};
 
 type Members<'a> = Table<&'a mut MapData, u32, Record<SetMembership>>;
 
@@ -26,7 +21,7 @@ pub const fn bit(set: ProcessSetId) -> u64 {
 
 /// Adds a process to a set.
 pub fn include(object: &mut Object, set: ProcessSetId, process: Pid) -> Result<(), Error> {
-    let pidfd = open_pidfd(process);
+    let pidfd = PidFd::open(process).ok();
     if pidfd.is_none() && has_host_pids() {
         return Ok(()); // It has ended.
     }
@@ -36,7 +31,7 @@ pub fn include(object: &mut Object, set: ProcessSetId, process: Pid) -> Result<(
         let why = "the table of processes is full".to_owned();
         return Err(unsupported(why, "watch fewer processes"));
     }
-    if pidfd.is_some_and(|pidfd| has_ended(&pidfd)) {
+    if pidfd.is_some_and(|pidfd| pidfd.has_ended()) {
         let _ = members.remove(&process.0);
         count_departure(object);
     }
@@ -81,14 +76,4 @@ fn change(members: &mut Members<'_>, process: u32, keep: u64) {
 fn members(object: &mut Object) -> Result<Members<'_>, Error> {
     let error = object.no_map(MEMBERS);
     object.ebpf.map_mut(MEMBERS).and_then(|map| Table::try_from(map).ok()).ok_or(error)
-}
-
-fn open_pidfd(process: Pid) -> Option<OwnedFd> {
-    let raw = i32::try_from(process.0).ok().and_then(RawPid::from_raw)?;
-    pidfd_open(raw, PidfdFlags::empty()).ok()
-}
-
-fn has_ended(pidfd: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())) == Ok(1)
 }

@@ -9,12 +9,10 @@ use crate::ebpf::health;
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{CellKind, Insn};
 use monitor_backend::rule::{HookPoint, RuleProgram, Rules as _, Site};
-use monitor_model::id::Pid;
 use monitor_model::probe::{Health, Probe};
-use monitor_model::read_spec::Capability;
+use monitor_model::{id::Pid, read_spec::Capability};
 use monitor_proc::maps;
-use std::hint::black_box;
-use std::path::Path;
+use std::{hint::black_box, path::Path};
 
 /// Number of calls.
 const ROUNDS: u64 = 100;
@@ -61,13 +59,11 @@ fn trace_calls() -> Result<Probe, Error> {
 /// Site of the function in the file of this program.
 fn site() -> Result<Site, Error> {
     let address = called as extern "C" fn(u64) -> u64 as usize as u64;
-    let failed = |source| Error::Kernel { call: "read", what: "/proc/self/maps".into(), source };
+    let failed = |source| Error::kernel("read", "/proc/self/maps", source);
     let mapped = maps::mappings(Path::new("/proc"), Pid(std::process::id())).map_err(failed)?;
     let mapping = mapped.iter().find(|it| (it.start..it.end).contains(&address));
-    let mapping = mapping.ok_or_else(|| Error::Malformed {
-        what: "/proc/self/maps".into(),
-        want: "the code of this program".into(),
-    })?;
+    let mapping =
+        mapping.ok_or_else(|| Error::malformed("/proc/self/maps", "the code of this program"))?;
     Ok(Site { path: SELF.into(), offset: address - mapping.start + mapping.offset })
 }
 
