@@ -4,7 +4,8 @@
 //! 34 sleep: queued`. A screen shows the last events in at most a third of its lines, and the
 //! number of earlier ones.
 
-use super::{Frame, grid, human};
+use super::frame::Frame;
+use super::{grid, human};
 use monitor_model::event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::Sample;

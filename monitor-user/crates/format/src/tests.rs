@@ -8,7 +8,8 @@ use monitor_model::field::{
 };
 use monitor_model::group::{Group, GroupBy, Grouped};
 use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::{Device, Node, Note, ProcessTexts, ProgramLoss, Sample};
+use monitor_model::rates::Rates;
+use monitor_model::sample::{Device, Node, Note, Process, ProcessTexts, ProgramLoss, Sample};
 use monitor_model::{rates, sample};
 use std::path::Path;
 

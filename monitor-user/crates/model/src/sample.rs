@@ -11,6 +11,7 @@ use super::hidden::HiddenProcess;
 use super::histogram::Latencies;
 use super::id::{Identity, Ns};
 use super::job::{Origin, Rank};
+use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -165,7 +166,7 @@ pub struct ProcessTexts {
 
 impl Process {
     /// The command name as text; bytes that are not UTF-8 are replaced.
-    pub fn comm(&self) -> std::borrow::Cow<'_, str> {
+    pub fn comm(&self) -> Cow<'_, str> {
         let end = self.comm.iter().position(|&byte| byte == 0).unwrap_or(self.comm.len());
         String::from_utf8_lossy(&self.comm[..end])
     }
@@ -245,10 +246,10 @@ impl Note {
 }
 
 /// What one BPF object dropped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProgramLoss {
     /// The object.
-    pub program: std::borrow::Cow<'static, str>,
+    pub program: Cow<'static, str>,
     /// Records that found the ring buffer full.
     pub ring_full: u64,
     /// New keys that found a table full.

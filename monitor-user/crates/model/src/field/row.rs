@@ -5,10 +5,13 @@
 
 use super::{Category, Role, Unit, ValueKind};
 use crate::id::Ns;
+use serde::Serialize;
+use std::fmt;
 use std::marker::PhantomData;
 
 /// One typed value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum FieldValue<'a> {
     /// Unsigned.
     Number(u64),
@@ -33,6 +36,19 @@ impl FieldValue<'_> {
             Self::Float(x) => Some(x),
             Self::Flag(yes) => Some(f64::from(u8::from(yes))),
             Self::Letter(_) | Self::Text(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for FieldValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(n) => n.fmt(f),
+            Self::Signed(n) => n.fmt(f),
+            Self::Float(x) => x.fmt(f),
+            Self::Flag(yes) => yes.fmt(f),
+            Self::Letter(letter) => letter.fmt(f),
+            Self::Text(text) => text.fmt(f),
         }
     }
 }
