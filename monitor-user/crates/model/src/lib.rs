@@ -1,4 +1,4 @@
-//! L0, the data model: identities, units, field lists, samples, and the rates between two samples.
+//! The data model: identities, units, field lists, samples, and the rates between two samples.
 //!
 //! Pure data and arithmetic. Nothing here reads a file, reads a clock, depends on a backend or
 //! prints.

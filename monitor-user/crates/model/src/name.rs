@@ -62,6 +62,27 @@ pub fn likeness(name: &str, written: &str) -> f64 {
     strsim::jaro_winkler(name, &written.to_lowercase())
 }
 
+/// Whether a name matches a pattern, in which `*` stands for any bytes. Backtracks to the last `*`
+/// only: earlier ones match the shortest text.
+pub fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut of_name, mut back) = (0, 0, None);
+    while of_name < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                back = Some((at + 1, of_name));
+                at += 1;
+            }
+            Some(&letter) if letter == name[of_name] => (at, of_name) = (at + 1, of_name + 1),
+            _ => {
+                let Some((star, from)) = back else { return false };
+                back = Some((star, from + 1));
+                (at, of_name) = (star, from + 1);
+            }
+        }
+    }
+    pattern[at..].iter().all(|&letter| letter == b'*')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

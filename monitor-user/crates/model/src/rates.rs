@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_over_the_interval_is_the_rate() {
+    fn the_increase_over_the_interval_is_the_rate() {
         check(process(1, 5, 100), process(1, 5, 600), Some(50.0));
     }
 

@@ -3,9 +3,9 @@
 //! In: the position and the reason from the parser, and the line. Out: the fault, its one-line
 //! message, and its reply. Suggests no corrections; the caller knows the names of services.
 
+use super::id::RequestId;
 use super::name::Name;
 use super::reply::{Answer, Reply};
-use super::request::RequestId;
 use super::status::Status;
 use super::value::Value;
 use std::borrow::Cow;

@@ -5,8 +5,9 @@
 //! For a strict session, extensions are replaced by their closest OMIS 1.0 form.
 
 use super::dialect::Dialect;
+use super::id::Node;
 use super::reply::{Answer, Reply};
-use super::request::{Basic, Node, NodeRef, Request, Stage};
+use super::request::{Basic, NodeRef, Request, Stage};
 use super::value::{Expr, Value, Var};
 use std::fmt::{Display, Formatter, Result, Write as _};
 

@@ -4,8 +4,8 @@
 //! occurrence of its event; the line has the same form in all three cases. No I/O.
 
 use super::dialect::Dialect;
+use super::id::{Node, RequestId};
 use super::name::Name;
-use super::request::{Node, RequestId};
 use super::status::Status;
 use super::value::Value;
 

@@ -4,9 +4,9 @@
 //! Out: one answer for each distinct result, ordered by its lowest node.
 //! Answers to different requests or to different occurrences are never merged.
 
+use super::id::{Node, RequestId};
 use super::name::Name;
 use super::reply::{Answer, Reply};
-use super::request::{Node, RequestId};
 use super::status::Status;
 use super::value::Value;
 use std::collections::HashMap;

@@ -5,6 +5,7 @@
 
 use monitor_model::field::ProcessField;
 use monitor_model::id::Pid;
+use monitor_model::name::matches_pattern;
 use monitor_model::sample::Process;
 
 /// The conditions; an empty list matches all.
@@ -40,8 +41,8 @@ impl Filter {
         any(&self.pids, |&pid| pid == process.id.pid)
             && any(&self.uids, |&it| uid == Some(u64::from(it)))
             && any(&self.comms, |comm| matches_pattern(comm.as_bytes(), comm_bytes(process)))
-            && any(&self.cgroups, |it| {
-                process.text.cgroup.as_deref().is_some_and(|at| at_or_below(at, it))
+            && any(&self.cgroups, |cgroup| {
+                process.text.cgroup.as_deref().is_some_and(|path| at_or_below(path, cgroup))
             })
     }
 }
@@ -53,27 +54,6 @@ fn any<T>(values: &[T], matches: impl FnMut(&T) -> bool) -> bool {
 
 fn comm_bytes(process: &Process) -> &[u8] {
     process.comm.split(|&byte| byte == 0).next().unwrap_or_default()
-}
-
-/// Whether a name matches a pattern. Backtracks to the last `*` only: earlier ones match the
-/// shortest text.
-pub(super) fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut it, mut back) = (0, 0, None);
-    while it < name.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                back = Some((at + 1, it));
-                at += 1;
-            }
-            Some(&letter) if letter == name[it] => (at, it) = (at + 1, it + 1),
-            _ => {
-                let Some((star, from)) = back else { return false };
-                back = Some((star, from + 1));
-                (at, it) = (star, from + 1);
-            }
-        }
-    }
-    pattern[at..].iter().all(|&letter| letter == b'*')
 }
 
 fn at_or_below(path: &str, cgroup: &str) -> bool {

@@ -40,8 +40,8 @@ impl LatencyDeltas {
         self.last.retain(|id, _| exists(id));
     }
 
-    /// The growth of each process.
-    pub fn growth(&self) -> impl Iterator<Item = &(Identity, Latencies)> {
+    /// The delta of each process.
+    pub fn deltas(&self) -> impl Iterator<Item = &(Identity, Latencies)> {
         self.grown.iter()
     }
 }
@@ -64,7 +64,7 @@ mod tests {
 
     fn counts(deltas: &LatencyDeltas) -> Vec<(u32, u64)> {
         let count = |it: &Latencies| it.block_read.as_ref().map_or(0, Histogram::count);
-        deltas.growth().map(|(id, it)| (id.pid.0, count(it))).collect()
+        deltas.deltas().map(|(id, it)| (id.pid.0, count(it))).collect()
     }
 
     #[test]

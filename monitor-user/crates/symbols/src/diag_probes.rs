@@ -41,7 +41,7 @@ pub enum EventsPerHit {
 /// Probes with their sites, and errors for those without.
 pub type FoundProbes = (Vec<(Arc<DiagProbe>, ProbeSite)>, Vec<SymbolError>);
 
-/// The probes in all files that a process has mapped, and the errors met on the way.
+/// The probes in all files that a process has mapped, and the errors of files that cannot be read.
 pub fn in_process(proc: &Path, pid: Pid) -> Result<FoundProbes, SymbolError> {
     let (files, mut failed) = mapped_files::files(proc, pid)?;
     let mut found = Vec::new();

@@ -5,8 +5,9 @@
 //! budget is charged before anything is copied.
 
 use super::super::fault::Fault;
+use super::super::id::Node;
 use super::super::limit;
-use super::super::request::{Arg, Basic, Node, NodeRef, Request, Stage};
+use super::super::request::{Arg, Basic, NodeRef, Request, Stage};
 use super::super::status::Status;
 use super::super::value::{Expr, Value, Var};
 use super::{Definition, Definitions};

@@ -4,9 +4,10 @@
 //! both forms are accepted. A request may omit the number and the node list, an extension.
 
 use super::super::dialect::Extension;
+use super::super::id::{Node, RequestId};
 use super::super::number::Int;
 use super::super::reply::Answer;
-use super::super::request::{Arg, Basic, Node, NodeRef, RequestId};
+use super::super::request::{Arg, Basic, NodeRef};
 use super::super::status::Status;
 use super::super::value::{Expr, Value};
 use super::input::{Input, Parsed, accept, bracketed, offset, pos, too_many, wrong, wrong_at};

@@ -1,8 +1,8 @@
 //! The input of the parsers: the rest of the line, the parser state, and shared combinators.
 
 use super::super::dialect::{Extension, N_EXTENSIONS};
+use super::super::id::{BytePos, RequestId};
 use super::super::limit::LineLimits;
-use super::super::request::{BytePos, RequestId};
 use super::super::status::Status;
 use winnow::Parser;
 use winnow::combinator::opt;

@@ -14,9 +14,10 @@ mod value;
 
 use super::dialect::{Dialect, Extension};
 use super::fault::Fault;
+use super::id::BytePos;
 use super::limit::{self, LineLimits};
 use super::reply::Reply;
-use super::request::{BytePos, Request, Stage};
+use super::request::{Request, Stage};
 use super::status::Status;
 use input::{Input, ParseState, Parsed, UsedExtensions};
 use winnow::Parser;

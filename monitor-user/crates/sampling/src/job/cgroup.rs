@@ -4,7 +4,7 @@
 //! 2 alone there is one, `0::path`. Out: the membership. Every line is parsed: on a
 //! hybrid host the job is in the lines of version 1 and the unit in that of systemd.
 
-use super::{Container, Membership, Pod, Qos, Slurm, Unit};
+use super::membership::{Container, Membership, Pod, Qos, Slurm, Unit};
 use std::sync::Arc;
 
 /// Appended where the cgroup was removed while a zombie was in it (cgroup-v2.rst, "Processes").

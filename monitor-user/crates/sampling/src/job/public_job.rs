@@ -3,7 +3,7 @@
 //! In: the texts of a process. Out: the texts without what came from its environment, which proc(5)
 //! shows only to the owner of the process. Does not check the owner.
 
-use super::Membership;
+use super::membership::Membership;
 use monitor_model::job::{Environ, Origin};
 use monitor_model::sample::ProcessTexts;
 use std::sync::Arc;

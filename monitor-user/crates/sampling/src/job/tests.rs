@@ -1,5 +1,6 @@
 //! The recorded cases of `tests/fixture/job/cases.txt`, and memberships over several samples.
 
+use super::membership::{Pod, Slurm, Unit};
 use super::*;
 use monitor_model::field::ProcessField;
 use monitor_model::id::{Identity, Ns, Pid};

@@ -187,7 +187,7 @@ impl UsageReport {
         entry.add_sample(at, interval, grown, here);
         entry.ended = count(GroupField::Ended) - entry.ended_before;
         if let Some(plot) = &mut self.plot {
-            plot.add_growth(&key, grown);
+            plot.add_entry(&key, grown);
         }
     }
 
@@ -221,7 +221,7 @@ impl UsageReport {
         entry.job = process.text.job.clone().or(entry.job.take());
         entry.cmdline = process.text.cmdline.clone().or(entry.cmdline.take());
         if let Some(plot) = &mut self.plot {
-            plot.add_growth(&key, grown);
+            plot.add_entry(&key, grown);
         }
     }
 

@@ -1,8 +1,10 @@
 //! Properties of every line: printing and parsing are inverse, and no input panics or allocates
 //! more than its limits.
 
+mod arbitrary;
+
 use super::fault::Fault;
-use super::{Basic, Dialect, Request, Status, arbitrary, caret, limit, parse};
+use super::{Basic, Dialect, Request, Status, caret, limit, parse};
 use proptest::test_runner::{Config, RngSeed};
 use proptest::{prop_assert_eq, proptest};
 

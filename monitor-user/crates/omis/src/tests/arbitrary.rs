@@ -1,7 +1,7 @@
 //! Strategies of proptest that generate arbitrary requests and replies, for tests only.
 
-use super::token::TokenKind;
-use super::{
+use crate::token::TokenKind;
+use crate::{
     Answer, Arg, Basic, Binary, BytePos, Expr, Float, Int, Name, Node, NodeRef, Reply, Request,
     RequestId, Stage, Status, Text, Token, Value, Var,
 };
