@@ -4,11 +4,9 @@
 //! commands print them to standard error. Scope `all` has rows of several kinds and is refused
 //! by the caller.
 
-use super::frame::{Frame, FrameWriter};
-use super::human;
-use super::layout::Layout;
 use super::rows::{self, RowSink, TIME};
-use monitor_model::field::FieldValue;
+use super::{Frame, FrameWriter, Layout, human};
+use monitor_model::FieldValue;
 use std::fmt::Write;
 
 const FITS: &str = "every line has the fields of the header and a vector takes every byte";

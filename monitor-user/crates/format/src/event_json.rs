@@ -5,9 +5,7 @@
 //! and for delivery), `target`, `outcome` (not for delivery).
 
 use super::events;
-use monitor_model::event::{SampleEvent, SampleEventKind};
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::Sample;
+use monitor_model::{Identity, Ns, Pid, Sample, SampleEvent, SampleEventKind};
 use serde::Serialize;
 use std::borrow::Cow;
 

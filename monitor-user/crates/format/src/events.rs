@@ -4,11 +4,8 @@
 //! 34 sleep: queued`. A screen shows the last events in at most a third of its lines, and the
 //! number of earlier ones.
 
-use super::frame::Frame;
-use super::{grid, human};
-use monitor_model::event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::sample::Sample;
+use super::{Frame, grid, human};
+use monitor_model::{Identity, Ns, Sample, SampleEvent, SampleEventKind, Signal, SignalOutcome};
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 

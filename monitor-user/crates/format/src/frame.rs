@@ -1,8 +1,6 @@
 //! What a format writes: one sample with the rows to show, and the space for it.
 
-use monitor_model::event::SampleEvent;
-use monitor_model::rates::Rates;
-use monitor_model::sample::Process;
+use monitor_model::{Process, Rates, SampleEvent};
 
 /// One sample to print.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,7 @@
 //!
 //! Every quantity fits five characters. Other formats print exact values.
 
-use monitor_model::field::{Field, FieldValue, Unit};
-use monitor_model::id::Ns;
+use monitor_model::{Field, FieldValue, Ns, Unit};
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 

@@ -4,16 +4,9 @@
 //! `processes` or `groups`, `node_stats` with `cpus`, `disks` and `nets` inside, `notes`, `lost`.
 //! Integers are exact; absent values have no key. Streams through serde, without a tree.
 
-use super::event_json::EventObject;
-use super::frame::{Frame, FrameWriter};
-use super::human;
-use super::layout::Layout;
 use super::object::{GroupHead, GroupSums, Object};
-use monitor_model::field::{BlockField, Category, GroupField, ProcessField};
-use monitor_model::group::Group;
-use monitor_model::histogram::Latencies;
-use monitor_model::id::Ns;
-use monitor_model::sample::Node;
+use super::{Frame, FrameWriter, Layout, event_json::EventObject, human};
+use monitor_model::{BlockField, Category, Group, GroupField, Latencies, Node, Ns, ProcessField};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::BTreeMap;
 

@@ -3,10 +3,8 @@
 //! In: the notes and losses of a sample. Out: a paragraph per note. On a screen they use at most a
 //! third of the lines: long notes are cut to one line, and the others are counted.
 
-use super::frame::Frame;
-use super::{grid, human, wrap};
-use monitor_model::degradation::NoteFolder;
-use monitor_model::sample::ProgramLoss;
+use super::{Frame, grid, human, wrap};
+use monitor_model::{ProgramLoss, degradation::NoteFolder};
 use std::fmt::Write;
 
 const LABEL: &str = "note: ";

@@ -1,12 +1,10 @@
 //! The view of the formats on processes, groups, processors, disks, interfaces and the node: a
 //! field list, numbers from the row, and texts of the object itself.
 
-use monitor_model::field::block::BlockRow;
-use monitor_model::field::node::CpuRow;
-use monitor_model::field::{Category, CpuField, FieldValue, GroupField, NodeField, ProcessField};
-use monitor_model::field::{Row, ValueKind};
-use monitor_model::group::Group;
-use monitor_model::sample::{Device, Node, Process};
+use monitor_model::{
+    BlockRow, Category, CpuField, CpuRow, Device, FieldValue, Group, GroupField, Node, NodeField,
+    Process, ProcessField, Row, ValueKind,
+};
 use std::borrow::Cow;
 
 /// An object with a field list.

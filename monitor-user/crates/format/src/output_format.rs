@@ -1,15 +1,12 @@
 //! The output formats by name, and the writer of each.
 
-use super::csv::Csv;
-use super::exposition::Prometheus;
-use super::frame::FrameWriter;
-use super::json::Json;
-use super::layout::Layout;
 #[cfg(feature = "parquet")]
 use super::parquet::Parquet;
-use super::pmix::Pmix;
-use super::table::{Paint, Table};
-use monitor_model::name::{self, UnknownName};
+use super::{
+    FrameWriter, Layout, Paint, csv::Csv, exposition::Prometheus, json::Json, pmix::Pmix,
+    table::Table,
+};
+use monitor_model::{UnknownName, name};
 
 /// The output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

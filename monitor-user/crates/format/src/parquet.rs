@@ -3,16 +3,14 @@
 //! In: frames. Out: the bytes of a file, in chunks; `finish` completes it, because a Parquet file
 //! is read from its end. An absent field is null. Scope `all` is refused by the caller, as for CSV.
 
-use super::frame::{Frame, FrameWriter};
-use super::layout::Layout;
 use super::rows::{self, RowSink, TIME};
-use monitor_model::field::{Field, FieldValue, ValueKind};
+use super::{Frame, FrameWriter, Layout};
+use monitor_model::{Field, FieldValue, ValueKind};
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
-use parquet::errors::Result;
-use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
+use parquet::{errors::Result, file::properties::WriterProperties};
 use std::sync::Arc;
 
 /// Maximum rows in memory; they are compressed together.

@@ -4,13 +4,8 @@
 //! and interfaces. A container begins with the identity of the object, requested or not, and ends
 //! with the time of the sample in seconds. A rank is identified by name, other processes by pid.
 
-use super::frame::{Frame, FrameWriter};
-use super::human;
-use super::layout::Layout;
-use super::object::Object;
-use monitor_model::field::{Category, ProcessField};
-use monitor_model::pmix::{PmixEncoding, PmixNamed};
-use monitor_model::sample::{Node, Process, Sample};
+use super::{Frame, FrameWriter, Layout, human, object::Object};
+use monitor_model::{Category, Node, PmixEncoding, PmixNamed, Process, ProcessField, Sample};
 use serde_json::{Map, Value as Json, json};
 
 /// Writes one line per sample.

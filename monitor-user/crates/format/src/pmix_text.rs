@@ -2,8 +2,7 @@
 //!
 //! In: the JSON of a sample, and its notes. Out: text, or `None` if it is no PMIx sample.
 
-use super::frame::Viewport;
-use super::{grid, human, notes};
+use super::{Viewport, grid, human, notes};
 use serde_json::Value;
 use std::fmt::Write;
 

@@ -3,11 +3,9 @@
 //! In: a frame and its layout. Out: for each row its cells: the time of the sample, then the fields.
 //! Scope `all` has rows of several kinds and is refused by the caller.
 
-use super::frame::Frame;
-use super::layout::Layout;
 use super::object::{GroupHead, GroupSums, Object};
-use monitor_model::field::{Category, Field, FieldValue, GroupField};
-use monitor_model::scope::Scope;
+use super::{Frame, Layout};
+use monitor_model::{Category, Field, FieldValue, GroupField, Scope};
 
 /// Name of the first column.
 pub const TIME: &str = "time_unix_ns";

@@ -4,16 +4,14 @@
 //! absent value is `-`. Processes come last, so that a small screen cuts only them; if a line is
 //! too short for the columns, the optional ones are left out.
 
-use super::frame::{Frame, FrameWriter, Viewport};
 use super::grid::{Column, Grid, Side};
-use super::layout::{Layout, OptionalColumn};
 use super::object::{GroupHead, GroupSums, Object};
-use super::{events, human, notes};
+use super::{Frame, FrameWriter, Layout, OptionalColumn, Viewport, events, human, notes};
 use anstyle::Style;
-use monitor_model::degradation::NoteFolder;
-use monitor_model::field::{Category, Field, GroupField, ProcessField, Role, Unit, ValueKind};
-use monitor_model::group::Grouped;
-use monitor_model::sample::Process;
+use monitor_model::{
+    Category, Field, GroupField, Grouped, Process, ProcessField, Role, Unit, ValueKind,
+    degradation::NoteFolder,
+};
 use std::fmt::Write;
 
 const HEADING: Style = Style::new().bold();

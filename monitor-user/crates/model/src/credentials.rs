@@ -3,9 +3,7 @@
 //! In: a process. Out: whether it matches. What a user may see of other users' processes is decided
 //! in `monitor_sampling`.
 
-use super::field::ProcessField;
-use super::id::Pid;
-use super::sample::Process;
+use super::{Pid, Process, ProcessField};
 
 /// User and group id of a viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

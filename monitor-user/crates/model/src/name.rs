@@ -3,6 +3,31 @@
 //! In: the valid names and the input. Out: its index among them, or a one-line error with the input
 //! and a suggestion.
 
+/// Names the values of an enum: `names! { Answer { Yes "yes", No "no" } }`.
+///
+/// Gives it `ALL` values in order, the `name` of a value, and the value `from_name`.
+#[macro_export]
+macro_rules! names {
+    ($kind:ident { $($value:ident $name:literal),+ $(,)? }) => {
+        impl $kind {
+            /// All values, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$value),+];
+
+            /// Its name in text output and JSON.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name,)+
+                }
+            }
+
+            /// The value with this name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.name() == name)
+            }
+        }
+    };
+}
+
 /// Similarity from which a name is suggested.
 const LIKELY_MATCH: f64 = 0.7;
 /// Maximum number of names listed if none is similar.
@@ -21,6 +46,10 @@ pub struct UnknownName {
 }
 
 /// Index of a name in the list of valid ones.
+///
+/// # Errors
+///
+/// If the name is not among them.
 pub fn position<'n>(
     what: &'static str,
     names: impl Iterator<Item = &'n str> + Clone,

@@ -1,20 +1,11 @@
 //! A sample: what one backend read at one instant. Pure data, filled by the backends.
 
-use super::event::SampleEvent;
-use super::field::block::BlockRow;
-use super::field::disk::DiskRow;
-use super::field::net::NetRow;
-use super::field::node::{CpuRow, NodeRow};
-use super::field::process::ProcessRow;
-use super::field::{FieldValue, ProcessField, ValueKind};
-use super::hidden::HiddenProcess;
-use super::histogram::Latencies;
-use super::id::{Identity, Ns};
-use super::job::{Origin, Rank};
+use super::{
+    BlockRow, CpuRow, DiskRow, FieldValue, HiddenProcess, Identity, Latencies, NetRow, NodeRow, Ns,
+    Origin, ProcessField, ProcessRow, Rank, SampleEvent, ValueKind,
+};
 use serde::Serialize;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// The backend that read a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

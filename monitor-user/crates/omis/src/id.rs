@@ -1,6 +1,6 @@
 //! Numbers of nodes and requests, and positions in a line.
 
-use super::number::Int;
+use super::Int;
 
 /// The number of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

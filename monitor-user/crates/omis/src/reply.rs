@@ -3,11 +3,7 @@
 //! One reply answers an unconditional request, the definition of a conditional request, or one
 //! occurrence of its event; the line has the same form in all three cases. No I/O.
 
-use super::dialect::Dialect;
-use super::id::{Node, RequestId};
-use super::name::Name;
-use super::status::Status;
-use super::value::Value;
+use super::{Dialect, Name, Node, RequestId, Status, Value};
 
 /// One line sent by the monitor: at least one answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -3,11 +3,7 @@
 //! Produced by `parse`, printed by `print`. Services, objects and nodes are not checked here: they
 //! may not exist.
 
-use super::fault::Fault;
-use super::id::{BytePos, Node, RequestId};
-use super::name::Name;
-use super::status::Status;
-use super::value::{Expr, Var};
+use super::{BytePos, Expr, Fault, Name, Node, RequestId, Status, Var};
 
 /// One line sent by a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -3,8 +3,8 @@
 //! In: time and cost of a window, as values. Out: at most one change: shed one more requested
 //! capability, or resume the last one. Measures nothing, attaches nothing.
 
-use monitor_model::id::Ns;
-use monitor_model::read_spec::Capability;
+use monitor_model::{Capability, Ns};
+use std::collections::BTreeMap;
 
 /// The order in which capabilities are shed, most expensive hooks first.
 pub const ORDER: [Capability; 7] = [
@@ -92,7 +92,7 @@ pub struct Shed {
 pub struct Budget {
     shed: Vec<Shed>,
     /// Windows that each stays shed the next time.
-    waits: Vec<(Capability, u32)>,
+    waits: BTreeMap<Capability, u32>,
 }
 
 impl Budget {
@@ -128,15 +128,13 @@ impl Budget {
         let Some(capability) = next else { return BudgetChange::Exhausted };
         // Each time it stays shed for twice as long.
         let wait = (self.wait(capability) * 2).min(LONGEST_WAIT);
-        self.waits.retain(|(it, _)| *it != capability);
-        self.waits.push((capability, wait));
+        self.waits.insert(capability, wait);
         self.shed.push(Shed { capability, cost: spent.hook_share(capability), windows: 0 });
         BudgetChange::Shed(capability)
     }
 
     fn wait(&self, capability: Capability) -> u32 {
-        let known = self.waits.iter().find(|(it, _)| *it == capability);
-        known.map_or(1, |(_, wait)| *wait)
+        self.waits.get(&capability).copied().unwrap_or(1)
     }
 }
 

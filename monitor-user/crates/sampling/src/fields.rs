@@ -4,14 +4,10 @@
 //! `plan` and `capability_deps` decide what is read and attached for them.
 
 use monitor_format::Layout;
-use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
-use monitor_model::name;
-use monitor_model::pmix;
-use monitor_model::pmix::PmixNamed;
-use monitor_model::read_spec::Capability;
-use monitor_model::request::MonitorRequest;
-use monitor_model::scope::Scope;
-use monitor_model::status::Refusal;
+use monitor_model::{
+    Capability, Category, CpuField, DiskField, MonitorRequest, NetField, NodeField, PmixNamed,
+    ProcessField, Refusal, Scope, name, pmix,
+};
 
 /// The fields to show. A name is searched in the main category first; a prefix such as `disk.` or
 /// `net.` selects a category. Categories without a named field are left out.

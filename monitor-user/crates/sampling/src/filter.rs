@@ -3,10 +3,7 @@
 //! In: a process. Out: whether it matches every given kind, with any of its values. Only the cgroup
 //! needs a text that is read separately.
 
-use monitor_model::field::ProcessField;
-use monitor_model::id::Pid;
-use monitor_model::name::matches_pattern;
-use monitor_model::sample::Process;
+use monitor_model::{Pid, Process, ProcessField, name::matches_pattern};
 
 /// The conditions; an empty list matches all.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@
 //! without a heartbeat is missed; when more are missed in a row than allowed, an alert follows,
 //! once until the next heartbeat or with each further window.
 
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 
 /// The watch of one process.
 #[derive(Clone, Debug)]

@@ -3,9 +3,7 @@
 //! In: the processes of each sample. Out: the growth of each histogram, every count once; for a new
 //! process all its counts. Keeps the histograms of living processes that have any counts.
 
-use monitor_model::histogram::Latencies;
-use monitor_model::id::Identity;
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Latencies, Process};
 use std::collections::HashMap;
 
 /// The last histograms of all processes.

@@ -5,11 +5,9 @@
 //! detached itself still belongs. Needs no clock and reads nothing.
 
 use super::parents::{ParentIndex, WAITED_FOR};
-use monitor_model::field::process::ProcessRow;
-use monitor_model::field::{Category, ProcessField, Role};
-use monitor_model::histogram::Latencies;
-use monitor_model::id::{Identity, Pid};
-use monitor_model::sample::{Process, ProcessParent};
+use monitor_model::{
+    Category, Identity, Latencies, Pid, Process, ProcessField, ProcessParent, ProcessRow, Role,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Maximum number of members: each is kept until the end, so that its children are known.

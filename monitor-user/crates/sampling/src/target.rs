@@ -4,15 +4,11 @@
 //! process that had it when the monitor started; a later process with the same id is another one.
 //! Each target has one exit record: the kernel's own, or else its last sample.
 
-use super::plan::Targets;
-use super::visibility::Visibility;
-use monitor_model::field::ProcessField;
-use monitor_model::hidden;
-use monitor_model::hidden::HiddenProcess;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::request::RankTarget;
-use monitor_model::sample::{Note, Process, ProcessParent};
-use monitor_model::status::Refusal;
+use super::{plan::Targets, visibility::Visibility};
+use monitor_model::{
+    HiddenProcess, Identity, Note, Ns, Pid, Process, ProcessField, ProcessParent, RankTarget,
+    Refusal, hidden,
+};
 use monitor_sys::pidfd::PidFd;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,13 +3,9 @@
 //! In: the notes of a file (`.note.stapsdt` as defined by SystemTap, and `.note.monitor` for the
 //! message). Out: the probes, each with name, thresholds and site. Attaches nothing.
 
-use super::elf::ElfImage;
-use super::error::SymbolError;
-use super::mapped_files;
-use super::site::{self, ProbeSite};
-use monitor_model::id::Pid;
-use std::path::Path;
-use std::sync::Arc;
+use super::{ProbeSite, SymbolError, elf::ElfImage, mapped_files, site};
+use monitor_model::Pid;
+use std::{path::Path, sync::Arc};
 
 /// The USDT provider of these probes; others are ignored.
 const PROVIDER: &str = "monitor_diag";

@@ -3,8 +3,8 @@
 //! In: an image and an address. Out: a range of code. Decoding goes forward from the start of the
 //! function, because x86 code cannot be decoded backwards.
 
+use super::SymbolError;
 use super::elf::{ElfImage, Symbol, SymbolKind};
-use super::error::SymbolError;
 use super::instruction::{self, Instruction};
 use std::ops::Range;
 

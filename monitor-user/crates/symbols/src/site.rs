@@ -4,12 +4,9 @@
 //! the program. Attaches nothing: backends take the path and the offset.
 
 use super::elf::{ElfImage, Symbol};
-use super::error::SymbolError;
-use super::function::Function;
 use super::instruction::{Effect, Instruction};
-use super::object_file::ObjectFile;
-use std::collections::HashSet;
-use std::sync::Arc;
+use super::{SymbolError, function::Function, object_file::ObjectFile};
+use std::{collections::HashSet, sync::Arc};
 
 /// A place where a probe is harmless.
 #[derive(Clone, Debug)]

@@ -3,12 +3,12 @@
 //! In: processes, groups, the node. Out: families with base units and Prometheus' names, without
 //! rates (the collector computes them) and timestamps.
 
-use crate::layout::Layout;
+use crate::Layout;
 use crate::object::{GroupHead, GroupSums, Object};
-use monitor_model::field::{Category, GroupField, Role, Unit};
-use monitor_model::group::{Group, Grouped};
-use monitor_model::histogram::{Histogram, Latencies};
-use monitor_model::sample::{Device, Node, Process, ProgramLoss, Sample};
+use monitor_model::{
+    Category, Device, Group, GroupField, Grouped, Histogram, Latencies, Node, Process, ProgramLoss,
+    Role, Sample, Unit,
+};
 
 /// Label names and values of a point.
 pub type Labels = Vec<(&'static str, Box<str>)>;

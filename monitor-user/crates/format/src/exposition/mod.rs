@@ -11,11 +11,8 @@ mod text;
 pub use families::{Exposition, Family, FamilyHead, Labels, MetricType};
 pub use text::{Dialect, text};
 
-use super::frame::{Frame, FrameWriter};
-use super::layout::Layout;
-use monitor_model::id::Ns;
-use monitor_model::rates::Rates;
-use monitor_model::sample::Process;
+use super::{Frame, FrameWriter, Layout};
+use monitor_model::{Ns, Process, Rates};
 
 /// The encoding of an exposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

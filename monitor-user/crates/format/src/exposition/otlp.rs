@@ -8,8 +8,7 @@
 
 use super::families::{Exposition, Family, Labels, MetricType};
 use super::protobuf::{SCHEMA, native_buckets};
-use monitor_model::histogram::Histogram;
-use monitor_model::id::Ns;
+use monitor_model::{Histogram, Ns};
 use serde_json::{Value, json};
 
 /// The resource that the metrics describe, and their time.

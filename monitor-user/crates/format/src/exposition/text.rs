@@ -4,7 +4,7 @@
 //! the end marker. Histograms have classic buckets, one per power of two.
 
 use super::families::{Exposition, Family, Labels, MetricType};
-use monitor_model::histogram::Histogram;
+use monitor_model::Histogram;
 use std::fmt::Write;
 
 /// The dialect of the text format.

@@ -20,6 +20,8 @@ pub use node::{CpuField, NodeField};
 pub use process::ProcessField;
 pub use row::{FieldValue, Row};
 
+use crate::names;
+
 /// Unit of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -39,20 +41,10 @@ pub enum Unit {
     BytesPerSecond,
 }
 
-impl Unit {
-    /// Name of the unit in lists of fields.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Count => "count",
-            Self::Nanoseconds => "ns",
-            Self::Bytes => "bytes",
-            Self::Percent => "percent",
-            Self::PerSecond => "1/s",
-            Self::BytesPerSecond => "bytes/s",
-        }
-    }
-}
+names! { Unit {
+    None "", Count "count", Nanoseconds "ns", Bytes "bytes", Percent "percent", PerSecond "1/s",
+    BytesPerSecond "bytes/s",
+} }
 
 /// How the 64 bits of a slot are interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,19 +63,9 @@ pub enum ValueKind {
     Text,
 }
 
-impl ValueKind {
-    /// Name of the kind in the header of a recording.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Number => "number",
-            Self::Signed => "signed",
-            Self::Float => "float",
-            Self::Flag => "flag",
-            Self::Letter => "letter",
-            Self::Text => "text",
-        }
-    }
-}
+names! { ValueKind {
+    Number "number", Signed "signed", Float "float", Flag "flag", Letter "letter", Text "text",
+} }
 
 /// What a value does over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,8 @@
 //! Parses whole lines: an event and stages of actions, or replies.
 
-use super::super::dialect::Extension;
-use super::super::reply::Reply;
-use super::super::request::{Basic, Request, Stage};
-use super::super::status::Status;
 use super::basic::{answer, basic};
 use super::input::{Input, Parsed, accept, offset, space, wrong};
+use crate::{Basic, Extension, Reply, Request, Stage, Status};
 
 /// Parses a request.
 pub fn request(input: &mut Input<'_>) -> Parsed<Request> {

@@ -3,8 +3,7 @@
 
 mod arbitrary;
 
-use super::fault::Fault;
-use super::{Basic, Dialect, Request, Status, caret, limit, parse};
+use super::{Basic, Dialect, Fault, Request, Status, caret, limit, parse};
 use proptest::test_runner::{Config, RngSeed};
 use proptest::{prop_assert_eq, proptest};
 

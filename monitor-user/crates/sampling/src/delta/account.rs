@@ -1,9 +1,7 @@
 //! The counters of one process: their deltas, and what of its I/O is that of its children.
 
 use crate::parents::{WAITED_FOR, parent_pid};
-use monitor_model::field::{Category, ProcessField, Role};
-use monitor_model::id::{Ns, Pid};
-use monitor_model::sample::Process;
+use monitor_model::{Category, Ns, Pid, Process, ProcessField, Role};
 use std::sync::LazyLock;
 
 /// The seven counters that the kernel adds to a parent.

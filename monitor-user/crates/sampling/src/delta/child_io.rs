@@ -13,7 +13,7 @@
 
 use super::account::{Account, Io, State, io};
 use crate::parents::ParentIndex;
-use monitor_model::id::{Identity, Pid};
+use monitor_model::{Identity, Pid};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 

@@ -14,8 +14,7 @@ pub use self::account::{COUNTERS, State};
 use self::account::{Account, Io, io};
 use self::child_io::{ChildIoCredits, Gone};
 use super::parents::{FINAL_RECORD_TIMEOUT, ParentIndex};
-use monitor_model::id::Identity;
-use monitor_model::sample::Sample;
+use monitor_model::{Identity, Sample};
 use std::collections::{HashMap, HashSet};
 
 /// All processes.

@@ -11,10 +11,7 @@ mod token;
 
 pub use parse::parse;
 
-use monitor_model::field::{FieldValue, ProcessField};
-use monitor_model::group::{Group, GroupBy};
-use monitor_model::name::matches_pattern;
-use monitor_model::sample::Process;
+use monitor_model::{FieldValue, Group, GroupBy, Process, ProcessField, name::matches_pattern};
 use std::borrow::Cow;
 
 /// Maximum length of a text, in bytes.

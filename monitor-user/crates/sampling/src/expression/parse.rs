@@ -6,8 +6,7 @@
 
 use super::token::{Token, TokenAt, tokens};
 use super::{Expression, LONGEST, ParseError, Pattern, Relation, SHORT};
-use monitor_model::field::{Category, Field, ProcessField, Unit, ValueKind};
-use monitor_model::name;
+use monitor_model::{Category, Field, ProcessField, Unit, ValueKind, name};
 
 /// Maximum nesting depth of brackets.
 const MAX_DEPTH: usize = 32;

@@ -1,7 +1,7 @@
 //! Conditions as people write them, right and wrong.
 
 use super::*;
-use monitor_model::field::Category;
+use monitor_model::Category;
 use proptest::prelude::*;
 
 fn solver() -> Process {

@@ -5,11 +5,8 @@
 
 use super::ParseError;
 use winnow::combinator::{alt, delimited, dispatch, fail, preceded, repeat};
-use winnow::error::ContextError;
-use winnow::prelude::*;
-use winnow::stream::Location;
 use winnow::token::{any, none_of, one_of, take_while};
-use winnow::{LocatingSlice, Result};
+use winnow::{LocatingSlice, Result, error::ContextError, prelude::*, stream::Location};
 
 type Input<'i> = LocatingSlice<&'i str>;
 

@@ -5,14 +5,8 @@
 //! in its group; one that never had a known text belongs to the group of its parent.
 
 use super::rule::GroupRules;
-use crate::delta::Deltas;
-use crate::filter::Filter;
-use crate::job;
-use crate::parents::ParentIndex;
-use monitor_model::field::ProcessField;
-use monitor_model::group::{GroupBy, NONE};
-use monitor_model::id::Identity;
-use monitor_model::sample::{Process, Sample};
+use crate::{delta::Deltas, filter::Filter, job, parents::ParentIndex};
+use monitor_model::{GroupBy, Identity, Process, ProcessField, Sample, group::NONE};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

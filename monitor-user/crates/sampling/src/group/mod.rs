@@ -11,19 +11,13 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-use self::members::Members;
-use self::rule::GroupRules;
-use self::slot::Slot;
+use self::{members::Members, rule::GroupRules, slot::Slot};
 use super::delta::{Deltas, State};
-use super::filter::Filter;
-use super::latency_deltas::LatencyDeltas;
 use super::order::{self, Order};
-use monitor_model::field::GroupField;
-use monitor_model::group::{Group, GroupBy, Grouped, NONE, OTHER};
-use monitor_model::id::Ns;
-use monitor_model::sample::Sample;
-use std::collections::HashMap;
-use std::sync::Arc;
+use super::{filter::Filter, latency_deltas::LatencyDeltas};
+use monitor_model::group::{NONE, OTHER};
+use monitor_model::{Group, GroupBy, GroupField, Grouped, Ns, Sample};
+use std::{collections::HashMap, sync::Arc};
 
 /// Default maximum number of groups: more than the jobs or users of a node.
 pub const MOST_GROUPS: usize = 4096;

@@ -4,12 +4,9 @@
 //! contain named captures of a pattern: `"py:${script}"`. A process is matched again only if a field
 //! that rules use has changed.
 
-use monitor_model::field::ProcessField;
-use monitor_model::id::Identity;
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Process, ProcessField};
 use regex_lite::Regex;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// Fields that a rule can match.
 pub const RULE_FIELDS: [ProcessField; 5] = [

@@ -3,11 +3,10 @@
 //! In: its processes, and what they used. Out: its values for one sample.
 
 use crate::delta::COUNTERS;
-use monitor_model::field::process::ProcessRow;
-use monitor_model::field::{Category, GroupField, ProcessField};
-use monitor_model::group::{Aggregation, Group, MAX_GAUGE, SUMMED_GAUGES, aggregation};
-use monitor_model::id::Ns;
-use monitor_model::sample::Process;
+use monitor_model::group::{MAX_GAUGE, SUMMED_GAUGES, aggregation};
+use monitor_model::{
+    Aggregation, Category, Group, GroupField, Ns, Process, ProcessField, ProcessRow,
+};
 use std::sync::LazyLock;
 
 /// Fields that are cleared for each sample: gauges of living processes, and rates.

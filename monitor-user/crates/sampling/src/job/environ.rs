@@ -4,7 +4,7 @@
 //! environment is the one of the last `execve`; the process can set it freely.
 
 use super::membership::{Container, Membership, Slurm};
-use monitor_model::job::{Environ, Rank};
+use monitor_model::{Environ, Rank};
 use std::sync::Arc;
 
 /// Sets the parts of the membership that are still unset.

@@ -1,6 +1,6 @@
 //! What a process belongs to: a batch job, an MPI rank, a container, a unit, a session.
 
-use monitor_model::job::Rank;
+use monitor_model::Rank;
 use std::sync::Arc;
 
 /// Everything that one process belongs to; it can be of several kinds at once, such as a Slurm

@@ -19,7 +19,7 @@ pub use monitor_model::job::Rank;
 pub use public_job::forget_environ;
 pub use registry::{RankRegistry, RankSelector, RegistryFull};
 
-use monitor_model::job::Origin;
+use monitor_model::Origin;
 use std::sync::Arc;
 
 /// The container of a path of the unified hierarchy, such as `docker:` and its id.

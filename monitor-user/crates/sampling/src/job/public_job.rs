@@ -4,8 +4,7 @@
 //! shows only to the owner of the process. Does not check the owner.
 
 use super::membership::Membership;
-use monitor_model::job::{Environ, Origin};
-use monitor_model::sample::ProcessTexts;
+use monitor_model::{Environ, Origin, ProcessTexts};
 use std::sync::Arc;
 
 /// Removes what came from the environment; without an origin the whole job, as its source is

@@ -3,13 +3,9 @@
 //! In: memberships from environments, and explicit registrations. Out: the processes of a rank or
 //! of a whole namespace. Holds at most [`MAX_RANKS`] processes; further ones are counted.
 
-use monitor_model::id::Identity;
-use monitor_model::job::Rank;
-use monitor_model::sample::Process;
-use std::collections::btree_map::Entry;
+use monitor_model::{Identity, Process, Rank};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::{collections::btree_map::Entry, ops::RangeInclusive, sync::Arc};
 
 /// Maximum number of processes: sixteen on each of 4,096 processors.
 pub const MAX_RANKS: usize = 65_536;

@@ -3,9 +3,7 @@
 //! In: counters and memory of each sample. Out: the growth of each counter since counting began.
 
 use hdrhistogram::Histogram;
-use monitor_model::field::ProcessField;
-use monitor_model::id::{Identity, Ns};
-use monitor_model::sample::Instant;
+use monitor_model::{Identity, Instant, Ns, ProcessField};
 use std::sync::Arc;
 
 /// The counters in a report.

@@ -12,15 +12,11 @@ pub use plot::{BucketMeans, UsagePlot};
 
 use super::filter::Filter;
 use super::group::{GroupLimits, Groups};
-use monitor_model::field::node::NodeRow;
-use monitor_model::field::{GroupField, NodeField, ProcessField};
-use monitor_model::group::{Group, GroupBy};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::name;
-use monitor_model::name::UnknownName;
-use monitor_model::sample::{Instant, Process, Sample};
-use std::collections::HashMap;
-use std::sync::Arc;
+use monitor_model::{
+    Group, GroupBy, GroupField, Identity, Instant, NodeField, NodeRow, Ns, Process, ProcessField,
+    Sample, UnknownName, name,
+};
+use std::{collections::HashMap, sync::Arc};
 
 /// Maximum number of processes with an entry; further ones are only counted.
 const PROCESSES: usize = 1 << 17;

@@ -5,7 +5,7 @@
 
 use super::ReportKey;
 use super::entry::{Counters, USAGE_COUNTERS};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use std::collections::HashMap;
 
 /// Maximum number of buckets: more than fit on a page.

@@ -11,8 +11,7 @@ pub use note::StaticProbe;
 pub use symbol::{Symbol, SymbolKind};
 pub use unwind::procedure_start;
 
-use super::error::SymbolError;
-use super::object_file::ObjectFile;
+use super::{SymbolError, object_file::ObjectFile};
 use object::LittleEndian as Little;
 use object::elf::{
     EM_X86_64, FileHeader64, NT_GNU_BUILD_ID, PF_X, PT_LOAD, PT_NOTE, ProgramHeader64,

@@ -4,7 +4,7 @@
 //! name may have several symbols with different versions, and an address several names.
 
 use super::{ElfImage, text};
-use crate::error::SymbolError;
+use crate::SymbolError;
 use object::LittleEndian as Little;
 use object::elf::{
     SHN_UNDEF, SHT_DYNSYM, SHT_GNU_VERDEF, SHT_GNU_VERSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC,

@@ -14,11 +14,10 @@ mod shipped;
 pub mod traced_values;
 pub mod value_names;
 
-use super::error::SymbolError;
+use super::SymbolError;
 use call::Signature;
 use resolve::LibrarySignatures;
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// Extension of the files of descriptions.
 const ENDING: &str = "calls";

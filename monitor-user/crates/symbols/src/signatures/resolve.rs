@@ -9,8 +9,7 @@ use super::call::{
 use super::parse::{self, Declaration, Prototype, TypeName};
 use super::value_names::{NameTarget, NamedValue, ValueNames};
 use monitor_model::name::matches_pattern;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// The functions of a library, or of some versions of it.
 #[derive(Debug)]

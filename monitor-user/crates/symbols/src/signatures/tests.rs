@@ -1,8 +1,7 @@
 //! Descriptions: ours are read, wrong ones say where, and values are shown as C would write them.
 
 use super::call::{ArgLocation, DerefPath, ValueType};
-use super::traced_values::ValueSource;
-use super::*;
+use super::{traced_values::ValueSource, *};
 use monitor_model::name::matches_pattern;
 
 fn described(text: &str) -> Result<Signatures, String> {

@@ -2,8 +2,7 @@
 //!
 //! In: rows of name, number and the bits that count. Out: the name of a number, or its names.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
 /// The names of one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

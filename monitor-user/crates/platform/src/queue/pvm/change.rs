@@ -8,10 +8,11 @@ use super::{LIBRARY, QUEUE, SEND_BUFFER, message, settled};
 use monitor_control::{StoppedBatch, StoppedOperand, StoppedStep};
 use monitor_model::id::Pid;
 use monitor_proc::maps::{Mapping, mappings};
+use monitor_symbols::elf::SymbolKind;
 use monitor_symbols::error::SymbolError;
 use monitor_symbols::mapped_files;
 use monitor_symbols::memory::ProcessMemory;
-use monitor_symbols::resolve::{procedures, variable};
+use monitor_symbols::resolve::{addresses, variable};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
@@ -235,7 +236,7 @@ fn calls<'n>(
     let is_it = |path: &Path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(LIBRARY))
     };
-    let found = procedures(proc, pid, &wanted, is_it)?;
+    let found = addresses((proc, pid), SymbolKind::Function, &wanted, is_it)?;
     let address = |name: &&'n str| {
         let missing = || SymbolError::NotFound {
             name: (*name).to_owned(),

@@ -4,9 +4,7 @@ mod world;
 
 use self::world::{Nature, World};
 use super::*;
-use monitor_model::field::ProcessField as F;
-use monitor_model::id::{Identity, Pid};
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Pid, Process, field::ProcessField as F};
 
 /// Groups over samples of a world, and the sums that they must have.
 struct Watch {

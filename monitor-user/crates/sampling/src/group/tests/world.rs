@@ -3,9 +3,7 @@
 //! In: a seed. Out: samples as a backend returns them, and the true usage. Like the real kernel it
 //! adds the I/O of a child to the process that waits for it, and frees a process some time later.
 
-use monitor_model::field::ProcessField as F;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::{Process, ProcessParent, Sample};
+use monitor_model::{Identity, Ns, Pid, Process, ProcessParent, Sample, field::ProcessField as F};
 use std::collections::BTreeMap;
 
 /// The first process, which waits for processes without a parent.
