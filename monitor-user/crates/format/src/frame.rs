@@ -26,6 +26,13 @@ pub struct Viewport {
     pub lines: Option<usize>,
 }
 
+impl Viewport {
+    /// Lines for the notes or the events of a screen: at most a third; `None` for a stream.
+    pub(crate) fn lines_below(self) -> Option<usize> {
+        self.lines.map(|lines| (lines / 3).max(1))
+    }
+}
+
 /// Writes frames in one format.
 pub trait FrameWriter {
     /// Appends a frame as whole lines, so that the output is valid after every frame.

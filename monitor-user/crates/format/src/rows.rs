@@ -1,6 +1,6 @@
 //! The rows of a frame, for the formats whose rows are all of one kind: CSV and Parquet.
 //!
-//! In: a frame and its layout. Out: for each row its cells: the time of the sample, then the fields.
+//! In: a frame and its layout. Out: the cells of each row: the time of the sample, then the fields.
 //! Scope `all` has rows of several kinds and is refused by the caller.
 
 use super::object::{GroupHead, GroupSums, Object};

@@ -4,8 +4,8 @@ use super::{Pid, ProcessField, ProcessFilter};
 use crate::names;
 use std::sync::Arc;
 
-/// A capability of the data plane: each is one BPF object, loaded and attached independently. In the
-/// order in which `doctor` lists them.
+/// A capability of the data plane: each is one BPF object, loaded and attached independently.
+/// `doctor` lists them in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Capability {
     /// Every task, in one pass of the iterator.

@@ -24,6 +24,7 @@ pub const CAPABILITIES: [Capability; 5] = [
 const MAX_CHILDREN: usize = 64;
 
 /// The children of one process.
+#[derive(Default)]
 pub struct ChildUsage {
     caller: Pid,
     visibility: Visibility,
@@ -45,12 +46,7 @@ impl ChildUsage {
             caller,
             visibility,
             read_spec: ReadSpec { processes: true, ..ReadSpec::default() },
-            since: None,
-            children: BTreeMap::new(),
-            cursor: None,
-            source: BackendKind::default(),
-            notes: Vec::new(),
-            missed: 0,
+            ..Self::default()
         }
     }
 

@@ -7,7 +7,7 @@
 use monitor_model::Ns;
 
 /// The watch of one process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HeartbeatWatch {
     every: Ns,
     drops: u64,
@@ -35,17 +35,14 @@ pub struct MissedHeartbeats {
 
 impl HeartbeatWatch {
     /// A watch from now on; `drops` windows in a row may pass without a heartbeat.
-    pub const fn new(now: Ns, every: Ns, drops: u32, repeat: bool) -> Self {
+    pub fn new(now: Ns, every: Ns, drops: u32, repeat: bool) -> Self {
         Self {
             every,
-            drops: drops as u64,
+            drops: drops.into(),
             repeat,
             end: Ns(now.0.saturating_add(every.0)),
-            has_heartbeat: false,
-            missed: 0,
-            is_alerted: false,
             last: now,
-            count: 0,
+            ..Self::default()
         }
     }
 

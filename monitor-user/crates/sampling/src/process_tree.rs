@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const MAX_MEMBERS: usize = 1 << 20;
 
 /// A process tree: the root and all its descendants.
+#[derive(Default)]
 pub struct ProcessTree {
     root: Pid,
     /// All members so far; the root is among them after its first sample.
@@ -70,17 +71,7 @@ fn add_row(sum: &mut ProcessRow, process: &Process, waited_inside: bool) {
 impl ProcessTree {
     /// The tree of the process that has this id now.
     pub fn from_root_pid(root: Pid) -> Self {
-        Self {
-            root,
-            members: HashSet::new(),
-            parents: ParentIndex::default(),
-            living: HashMap::new(),
-            ended: TreeUsage::default(),
-            root_ended: false,
-            awaited: 0,
-            lost: 0,
-            full: false,
-        }
+        Self { root, ..Self::default() }
     }
 
     /// The tree of a known process.

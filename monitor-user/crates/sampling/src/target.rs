@@ -28,6 +28,7 @@ impl Namespaces for NoNamespaces {
 }
 
 /// The watched targets.
+#[derive(Default)]
 pub struct WatchedTargets {
     targets: Option<Targets>,
     /// The living ones, with their last sample.
@@ -57,16 +58,8 @@ pub struct Absence<'a> {
 
 impl WatchedTargets {
     /// The named targets; all processes if `None`.
-    pub const fn new(targets: Option<Targets>) -> Self {
-        Self {
-            targets,
-            living: BTreeMap::new(),
-            reported: BTreeSet::new(),
-            is_resolved: false,
-            absent_ranks: Vec::new(),
-            pidfds: BTreeMap::new(),
-            missing: BTreeMap::new(),
-        }
+    pub fn new(targets: Option<Targets>) -> Self {
+        Self { targets, ..Self::default() }
     }
 
     /// Finds the targets among the living processes.

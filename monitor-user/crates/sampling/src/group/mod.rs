@@ -40,7 +40,7 @@ impl Default for GroupLimits {
 }
 
 /// The groups of a node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Groups {
     by: GroupBy,
     /// What names the group of a process without a matching rule.
@@ -57,16 +57,7 @@ pub struct Groups {
 impl Groups {
     /// Without processes.
     pub fn new(by: GroupBy, limits: GroupLimits) -> Self {
-        Self {
-            by,
-            named_by: by,
-            limits,
-            deltas: Deltas::default(),
-            durations: LatencyDeltas::default(),
-            members: Members::default(),
-            slots: HashMap::new(),
-            before: None,
-        }
+        Self { by, named_by: by, limits, ..Self::default() }
     }
 
     /// The same with rules; they name the groups of the processes that they match.

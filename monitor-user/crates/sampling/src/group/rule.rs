@@ -1,8 +1,8 @@
 //! Rules that name the group of a process: the first matching one does.
 //!
 //! In: configured rules, and processes with the texts that the rules need. Out: names. A name may
-//! contain named captures of a pattern: `"py:${script}"`. A process is matched again only if a field
-//! that rules use has changed.
+//! contain named captures of a pattern: `"py:${script}"`. A process is matched again only if a
+//! field that rules use has changed.
 
 use monitor_model::{Identity, Process, ProcessField};
 use regex_lite::Regex;

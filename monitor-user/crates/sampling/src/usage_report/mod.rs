@@ -22,9 +22,10 @@ use std::{collections::HashMap, sync::Arc};
 const PROCESSES: usize = 1 << 17;
 
 /// What an entry stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReportBy {
     /// Each process.
+    #[default]
     Process,
     /// Processes with the same value of this.
     Group(GroupBy),
@@ -75,6 +76,7 @@ pub struct ShortLived {
 }
 
 /// Accumulates usage over samples.
+#[derive(Default)]
 pub struct UsageReport {
     by: ReportBy,
     filter: Filter,
@@ -103,14 +105,8 @@ impl UsageReport {
             by,
             filter,
             groups: Groups::new(group_by, limits),
-            entries: HashMap::new(),
-            short_lived: HashMap::new(),
             total: UsageEntry::new("all".into(), Instant::default()),
-            unlisted: 0,
-            began: None,
-            before: Instant::default(),
-            samples: 0,
-            plot: None,
+            ..Self::default()
         }
     }
 

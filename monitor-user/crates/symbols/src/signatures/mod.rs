@@ -4,7 +4,7 @@
 //!  *.calls -> parse -> resolve -> Signature -> traced_values: the values of a call and its return
 //! ```
 //!
-//! In: descriptions, shipped ones and those of users. Out: the signature of a function of a library.
+//! In: descriptions, shipped ones and those of users. Out: the signature of a library function.
 //! Reads no memory of a process, and sets no probe.
 
 pub mod call;
@@ -83,11 +83,6 @@ impl Signatures {
         let found =
             named.or_else(|| with().find(|(it, _)| it.mark.as_deref().is_some_and(&mut defines)));
         found.map(|(_, call)| Arc::clone(call))
-    }
-
-    /// Number of functions, all libraries together.
-    pub fn n_calls(&self) -> usize {
-        self.libraries.iter().map(|it| it.calls.len()).sum()
     }
 }
 

@@ -7,9 +7,11 @@ use super::call::Direction;
 use winnow::combinator::{
     alt, cut_err, delimited, eof, opt, preceded, repeat, separated, terminated,
 };
-use winnow::error::{ContextError, StrContext, StrContextValue};
+use winnow::error::{ContextError, ErrMode, StrContext, StrContextValue};
 use winnow::token::{literal, one_of, take_till, take_until, take_while};
 use winnow::{ModalResult, Parser};
+
+type ParseError = ErrMode<ContextError>;
 
 /// Most steps to a member.
 const MOST_STEPS: usize = 3;
@@ -93,9 +95,7 @@ pub fn items(text: &str) -> Result<Vec<Declaration>, String> {
     })
 }
 
-fn eof_or<'i>(
-    expected: &'static str,
-) -> impl Parser<&'i str, (), winnow::error::ErrMode<ContextError>> {
+fn eof_or<'i>(expected: &'static str) -> impl Parser<&'i str, (), ParseError> {
     eof.void().context(wanted(expected))
 }
 
@@ -128,9 +128,7 @@ fn alias(input: &mut &str) -> ModalResult<Declaration> {
     Ok(it)
 }
 
-fn names<'i>(
-    are_flags: bool,
-) -> impl Parser<&'i str, Declaration, winnow::error::ErrMode<ContextError>> {
+fn names<'i>(are_flags: bool) -> impl Parser<&'i str, Declaration, ParseError> {
     move |input: &mut &'i str| {
         let name = name.parse_next(input)?;
         let base = opt(preceded(sign(':'), cut_err(kind))).parse_next(input)?;
@@ -245,9 +243,7 @@ fn closed(input: &mut &str) -> ModalResult<()> {
 }
 
 /// A whole word that is this one.
-fn word<'i>(
-    it: &'static str,
-) -> impl Parser<&'i str, &'i str, winnow::error::ErrMode<ContextError>> {
+fn word<'i>(it: &'static str) -> impl Parser<&'i str, &'i str, ParseError> {
     terminated(identifier.verify(move |found: &str| found == it), space)
         .context(StrContext::Expected(StrContextValue::StringLiteral(it)))
 }
@@ -293,7 +289,7 @@ fn number(input: &mut &str) -> ModalResult<u64> {
         .and_then(|number| space(input).map(|()| number))
 }
 
-fn sign<'i>(it: char) -> impl Parser<&'i str, (), winnow::error::ErrMode<ContextError>> {
+fn sign<'i>(it: char) -> impl Parser<&'i str, (), ParseError> {
     (it, space).void().context(StrContext::Expected(StrContextValue::CharLiteral(it)))
 }
 
