@@ -168,8 +168,8 @@ impl Exposition {
     fn add_latencies(&mut self, groups: &[Group]) {
         type Select = fn(&Latencies) -> &Option<Histogram>;
         const ALL: [(&str, &str, Select); 3] = [
-            ("block_read_latency", "Block reads from submission to completion", |it| {
-                &it.block_read
+            ("block_read_latency", "Block reads from submission to completion", |latencies| {
+                &latencies.block_read
             }),
             ("block_write_latency", "Block writes, the same", |it| &it.block_write),
             ("run_queue_latency", "Waits for a processor", |it| &it.run_queue),

@@ -68,6 +68,11 @@ impl JobTable {
         self.forget(at);
     }
 
+    /// The membership of a process.
+    pub fn membership(&self, id: Identity) -> Option<&Membership> {
+        self.known.get(&id).map(|known| &*known.membership)
+    }
+
     /// The ranks.
     pub const fn registry(&self) -> &RankRegistry {
         &self.registry
