@@ -1,11 +1,28 @@
 //! Measures CPU time, and describes the machine.
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 /// CPU time of this process, in nanoseconds.
 fn cpu_ns() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    clock_ns(ClockId::ProcessCPUTime)
+}
+
+/// CPU time of this thread, in nanoseconds.
+pub fn thread_ns() -> f64 {
+    clock_ns(ClockId::ThreadCPUTime)
+}
+
+fn clock_ns(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// Pins this thread to the last processor.
+pub fn pin() {
+    let mut last = CpuSet::new();
+    last.set(std::thread::available_parallelism().unwrap().get() - 1);
+    sched_setaffinity(None, &last).unwrap();
 }
 
 /// A named operation to measure.

@@ -1,7 +1,7 @@
 //! CPU time of a thread that hits a probe: two functions, one with an empty BPF program and one
 //! with a rule program, called in turn, so that changes of the machine affect both.
 
-use crate::measure::median;
+use crate::measure::{median, pin, thread_ns};
 use crate::rules::target::{self, compared, probed};
 use crate::verdict::{Bar, line};
 use aya::programs::UProbe;
@@ -9,8 +9,6 @@ use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
 use monitor_backend::rule::insn::{CellKind, Compare, Insn, RecordOptions, Reg, TimerScope, Width};
 use monitor_backend::rule::{Children, HookPoint, RuleProgram, Rules as _};
 use monitor_backends::ebpf::rule::KernelRules;
-use rustix::thread::{CpuSet, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Hits per slice.
 const HITS: usize = 20_000;
@@ -21,19 +19,6 @@ const MANY: usize = 1_000_000;
 
 const V0: Reg = Reg(0);
 const V1: Reg = Reg(1);
-
-/// CPU time of this thread.
-pub fn thread_ns() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-/// Pins this thread to the last processor.
-pub fn pin() {
-    let mut last = CpuSet::new();
-    last.set(std::thread::available_parallelism().unwrap().get() - 1);
-    sched_setaffinity(None, &last).unwrap();
-}
 
 /// Prints all ratios; returns the cost of a counter in nanoseconds.
 pub fn run() -> f64 {

@@ -1,7 +1,7 @@
 //! The same event with a debugger: a breakpoint that is hit, removed, stepped over and set again.
 //! Tracer and target share a processor, which is the cheapest case.
 
-use crate::rules::cost::{pin, thread_ns};
+use crate::measure::{pin, thread_ns};
 use crate::rules::target;
 use crate::verdict::{Bar, line};
 use nix::sys::ptrace::{self, Options};

@@ -1,6 +1,7 @@
 //! As many records as one thread can generate: each is delivered or counted as lost.
 
-use crate::rules::cost::{record, thread_ns};
+use crate::measure::thread_ns;
+use crate::rules::cost::record;
 use crate::rules::target::{self, probed};
 use crate::verdict::{Bar, line};
 use monitor_backend::rule::{HookPoint, RecordReader, RuleProgram, Rules as _};

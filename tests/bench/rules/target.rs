@@ -1,7 +1,7 @@
 //! Two almost empty functions as targets of probes. Both should begin with an instruction that the
 //! kernel emulates; the bench checks this.
 
-use crate::rules::cost::thread_ns;
+use crate::measure::thread_ns;
 use monitor_backend::rule::Site;
 use std::hint::black_box;
 use std::io::{BufRead as _, Write as _};

@@ -2,8 +2,7 @@
 //!
 //! In: a diagnosis. Out: a line without line feed.
 
-use monitor_model::diagnosis::{DiagOrigin, DiagReason, Diagnosis};
-use monitor_model::id::Ns;
+use monitor_model::{DiagOrigin, DiagReason, Diagnosis, Ns};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The format of a line.

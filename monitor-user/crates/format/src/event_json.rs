@@ -4,84 +4,63 @@
 //! `code`, `thread` (if sent to one thread), `sender` (absent if the kernel generated it,
 //! and for delivery), `target`, `outcome` (not for delivery).
 
-use super::{Frame, events};
-use monitor_model::event::{SampleEvent, SampleEventKind, Signal};
-use monitor_model::id::Identity;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use super::events;
+use monitor_model::{Identity, Ns, Pid, Sample, SampleEvent, SampleEventKind};
+use serde::Serialize;
+use std::borrow::Cow;
 
-/// The events of a frame.
-pub struct EventList<'a>(pub &'a Frame<'a>);
-
-impl Serialize for EventList<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer
-            .collect_seq(self.0.events.iter().map(|event| EventObject { frame: self.0, event }))
-    }
-}
-
-struct EventObject<'a> {
-    frame: &'a Frame<'a>,
-    event: &'a SampleEvent,
-}
-
-impl Serialize for EventObject<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        let time = events::unix_time(&self.frame.rates.sample, self.event);
-        map.serialize_entry("time_unix_ns", &time.0)?;
-        map.serialize_entry("event", "signal")?;
-        match &self.event.kind {
-            SampleEventKind::SignalGenerated { signal, sender, outcome } => {
-                self.signal(&mut map, "generated", signal)?;
-                if let Some(sender) = sender {
-                    map.serialize_entry("sender", &self.process(*sender))?;
-                }
-                map.serialize_entry("outcome", outcome.name())?;
-            }
-            SampleEventKind::SignalDelivered { signal } => {
-                self.signal(&mut map, "delivered", signal)?
-            }
-        }
-        map.serialize_entry("target", &self.process(self.event.target))?;
-        map.end()
-    }
-}
-
-impl EventObject<'_> {
-    fn signal<M: SerializeMap>(
-        &self,
-        map: &mut M,
-        kind: &str,
-        it: &Signal,
-    ) -> Result<(), M::Error> {
-        map.serialize_entry("kind", kind)?;
-        map.serialize_entry("number", &it.number)?;
-        if let Some(name) = it.name() {
-            map.serialize_entry("name", &name)?;
-        }
-        map.serialize_entry("code", &it.code)?;
-        it.thread.map_or(Ok(()), |thread| map.serialize_entry("thread", &thread.0))
-    }
-
-    fn process(&self, id: Identity) -> ProcessObject<'_> {
-        ProcessObject { frame: self.frame, id }
-    }
+/// An event.
+#[derive(Serialize)]
+pub struct EventObject<'a> {
+    time_unix_ns: Ns,
+    event: &'static str,
+    kind: &'static str,
+    number: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    code: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<Pid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sender: Option<ProcessObject<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+    target: ProcessObject<'a>,
 }
 
 /// A process: identity, and command name if known.
+#[derive(Serialize)]
 struct ProcessObject<'a> {
-    frame: &'a Frame<'a>,
-    id: Identity,
+    pid: Pid,
+    start_time_ns: Ns,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm: Option<Cow<'a, str>>,
 }
 
-impl Serialize for ProcessObject<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("pid", &self.id.pid.0)?;
-        map.serialize_entry("start_time_ns", &self.id.start.0)?;
-        if let Some(name) = self.frame.rates.sample.name_of(self.id) {
-            map.serialize_entry("comm", &name)?;
+impl<'a> EventObject<'a> {
+    /// An event of a sample.
+    pub fn new(sample: &'a Sample, it: &SampleEvent) -> Self {
+        let (kind, signal, outcome) = match &it.kind {
+            SampleEventKind::SignalGenerated { signal, outcome, .. } => {
+                ("generated", signal, Some(outcome.name()))
+            }
+            SampleEventKind::SignalDelivered { signal } => ("delivered", signal, None),
+        };
+        Self {
+            time_unix_ns: events::unix_time(sample, it),
+            event: "signal",
+            kind,
+            number: signal.number,
+            name: signal.name(),
+            code: signal.code,
+            thread: signal.thread,
+            sender: it.sender().map(|sender| process(sample, sender)),
+            outcome,
+            target: process(sample, it.target),
         }
-        map.end()
     }
+}
+
+fn process(sample: &Sample, id: Identity) -> ProcessObject<'_> {
+    ProcessObject { pid: id.pid, start_time_ns: id.start, comm: sample.name_of(id) }
 }

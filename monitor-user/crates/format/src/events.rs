@@ -5,18 +5,13 @@
 //! number of earlier ones.
 
 use super::{Frame, grid, human};
-use monitor_model::event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::sample::Sample;
+use monitor_model::{Identity, Ns, Sample, SampleEvent, SampleEventKind, Signal, SignalOutcome};
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-/// Events use at most one of this many lines of a screen.
-const SCREEN_SHARE: usize = 3;
-
 /// Formats the events. Writing to a `String` cannot fail.
 pub fn text(frame: &Frame<'_>) -> String {
-    let max = frame.viewport.lines.map_or(usize::MAX, |lines| (lines / SCREEN_SHARE).max(1));
+    let max = frame.viewport.lines_below().unwrap_or(usize::MAX);
     let fits = frame.events.len() <= max;
     let shown = if fits { frame.events.len() } else { max - 1 };
     let (earlier, last) = frame.events.split_at(frame.events.len() - shown);

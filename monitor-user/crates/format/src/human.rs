@@ -2,8 +2,7 @@
 //!
 //! Every quantity fits five characters. Other formats print exact values.
 
-use monitor_model::field::{Field, FieldValue, Unit};
-use monitor_model::id::Ns;
+use monitor_model::{Field, FieldValue, Ns, Unit};
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
@@ -18,10 +17,22 @@ pub fn value(field: &Field, value: FieldValue<'_>, out: &mut String) {
         (Unit::Count | Unit::PerSecond, _) => return scaled(number, 1000.0, out),
         (Unit::Nanoseconds, _) => return duration(number, out),
         (Unit::Percent, _) => write!(out, "{number:.1}"),
-        (Unit::None, FieldValue::Number(n)) => write!(out, "{n}"),
-        (Unit::None, FieldValue::Signed(n)) => write!(out, "{n}"),
         (Unit::None, FieldValue::Float(x)) => write!(out, "{x:.2}"),
+        (Unit::None, other) => write!(out, "{other}"),
     };
+}
+
+/// Rounds to three decimals, to keep the text short; `None` for infinity and NaN.
+pub fn rounded(number: f64) -> Option<f64> {
+    number.is_finite().then(|| (number * 1e3).round() / 1e3)
+}
+
+/// A value with [`rounded`] numbers.
+pub fn rounded_value(value: FieldValue<'_>) -> Option<FieldValue<'_>> {
+    match value {
+        FieldValue::Float(number) => rounded(number).map(FieldValue::Float),
+        other => Some(other),
+    }
 }
 
 /// Appends a number with at most three digits and the prefix of its scale.

@@ -4,15 +4,11 @@
 //! `processes` or `groups`, `node_stats` with `cpus`, `disks` and `nets` inside, `notes`, `lost`.
 //! Integers are exact; absent values have no key. Streams through serde, without a tree.
 
-use super::event_json;
 use super::object::{GroupHead, GroupSums, Object};
-use super::{Frame, FrameWriter, Layout, rounded};
-use monitor_model::field::{BlockField, Category, FieldValue, GroupField, ProcessField, ValueKind};
-use monitor_model::group::Group;
-use monitor_model::histogram::Latencies;
-use monitor_model::id::Ns;
-use monitor_model::sample::{Node, Note, ProgramLoss};
+use super::{Frame, FrameWriter, Layout, event_json::EventObject, human};
+use monitor_model::{BlockField, Category, Group, GroupField, Latencies, Node, Ns, ProcessField};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::collections::BTreeMap;
 
 /// Incremented by changes that old readers would misinterpret.
 const SCHEMA_VERSION: u32 = 1;
@@ -47,51 +43,35 @@ impl Serialize for SampleObject<'_> {
         let (layout, sample) = (self.layout, &self.frame.rates.sample);
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema_version", &SCHEMA_VERSION)?;
-        map.serialize_entry("time_unix_ns", &sample.at.unix.0)?;
+        map.serialize_entry("time_unix_ns", &sample.at.unix)?;
         map.serialize_entry("node", &*sample.node)?;
         map.serialize_entry("backend", sample.backend.name())?;
         if let Some(interval) = self.frame.rates.interval {
-            map.serialize_entry("interval_ns", &interval.0)?;
+            map.serialize_entry("interval_ns", &interval)?;
         }
         if let Some(grouped) = &self.frame.rates.groups {
-            let fields = &layout.group_fields();
-            map.serialize_entry("groups", &Groups { groups: &grouped.groups, fields })?;
+            let fields = layout.group_fields();
+            map.serialize_entry("groups", &group_list(&grouped.groups, &fields))?;
             if !grouped.finished.is_empty() {
-                map.serialize_entry(
-                    "finished_groups",
-                    &Groups { groups: &grouped.finished, fields },
-                )?;
+                map.serialize_entry("finished_groups", &group_list(&grouped.finished, &fields))?;
             }
         } else if layout.scope.processes() && !layout.processes.is_empty() {
-            let objects = self.frame.processes;
-            map.serialize_entry("processes", &ObjectList { objects, fields: &layout.processes })?;
+            map.serialize_entry("processes", &list(self.frame.processes, &layout.processes))?;
         }
         if layout.histograms {
-            map.serialize_entry("histograms", &Histograms(&sample.latencies))?;
+            map.serialize_entry("histograms", &histograms(&sample.latencies))?;
         }
         if let Some(node) = &sample.node_stats {
             map.serialize_entry("node_stats", &NodeStats { node, layout })?;
         }
         if layout.signals {
-            map.serialize_entry("events", &event_json::EventList(self.frame))?;
+            let events = self.frame.events.iter().map(|event| EventObject::new(sample, event));
+            map.serialize_entry("events", &events.collect::<Vec<_>>())?;
         }
-        map.serialize_entry("notes", &Notes(&sample.notes))?;
-        map.serialize_entry("lost", &Losses(&sample.lost))?;
+        let notes: Vec<_> = sample.notes.iter().map(|note| &note.text).collect();
+        map.serialize_entry("notes", &notes)?;
+        map.serialize_entry("lost", &sample.lost)?;
         map.end()
-    }
-}
-
-/// Objects of one category.
-struct ObjectList<'a, O: Object> {
-    objects: &'a [O],
-    fields: &'a [O::Field],
-}
-
-impl<O: Object> Serialize for ObjectList<'_, O> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(
-            self.objects.iter().map(|object| OneObject { object, fields: self.fields }),
-        )
     }
 }
 
@@ -101,6 +81,11 @@ struct OneObject<'a, O: Object> {
     fields: &'a [O::Field],
 }
 
+/// Objects of one category.
+fn list<'a, O: Object>(objects: &'a [O], fields: &'a [O::Field]) -> Vec<OneObject<'a, O>> {
+    objects.iter().map(|object| OneObject { object, fields }).collect()
+}
+
 impl<O: Object> Serialize for OneObject<'_, O> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -108,34 +93,25 @@ impl<O: Object> Serialize for OneObject<'_, O> {
             map.serialize_entry(name, &number)?;
         }
         fields(&mut map, self.object, self.fields)?;
-        let objects = self.object.disks();
-        if !objects.is_empty() {
+        if !self.object.disks().is_empty() {
             let all: Vec<_> = BlockField::all().collect();
-            map.serialize_entry("disks", &ObjectList { objects, fields: &all })?;
+            map.serialize_entry("disks", &list(self.object.disks(), &all))?;
         }
-        let (name, objects) = self.object.parts();
-        if !objects.is_empty() {
-            map.serialize_entry(name, &ObjectList { objects, fields: self.fields })?;
+        let (name, parts) = self.object.parts();
+        if !parts.is_empty() {
+            map.serialize_entry(name, &list(parts, self.fields))?;
         }
         map.end()
-    }
-}
-
-struct Groups<'a> {
-    groups: &'a [Group],
-    fields: &'a [ProcessField],
-}
-
-impl Serialize for Groups<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = self.fields;
-        serializer.collect_seq(self.groups.iter().map(|group| OneGroup { group, fields }))
     }
 }
 
 struct OneGroup<'a> {
     group: &'a Group,
     fields: &'a [ProcessField],
+}
+
+fn group_list<'a>(groups: &'a [Group], fields: &'a [ProcessField]) -> Vec<OneGroup<'a>> {
+    groups.iter().map(|group| OneGroup { group, fields }).collect()
 }
 
 impl Serialize for OneGroup<'_> {
@@ -161,16 +137,13 @@ impl Serialize for NodeStats<'_> {
             fields(&mut map, node, &layout.node)?;
         }
         if layout.scope.node() && !layout.cpus.is_empty() {
-            map.serialize_entry("cpus", &ObjectList { objects: &node.cpus, fields: &layout.cpus })?;
+            map.serialize_entry("cpus", &list(&node.cpus, &layout.cpus))?;
         }
         if layout.scope.disks() && !layout.disks.is_empty() {
-            map.serialize_entry(
-                "disks",
-                &ObjectList { objects: &node.disks, fields: &layout.disks },
-            )?;
+            map.serialize_entry("disks", &list(&node.disks, &layout.disks))?;
         }
         if layout.scope.nets() && !layout.nets.is_empty() {
-            map.serialize_entry("nets", &ObjectList { objects: &node.nets, fields: &layout.nets })?;
+            map.serialize_entry("nets", &list(&node.nets, &layout.nets))?;
         }
         map.end()
     }
@@ -182,72 +155,21 @@ fn fields<M: SerializeMap, O: Object>(
     object: &O,
     fields: &[O::Field],
 ) -> Result<(), M::Error> {
-    for &it in fields {
-        let field = it.field();
-        if field.kind == ValueKind::Text {
-            if let Some(text) = object.text(it) {
-                map.serialize_entry(field.name, &*text)?;
-            }
-        } else if let Some(value) = object.number(it) {
-            entry(map, field.name, value)?;
-        }
+    for &field in fields {
+        object.with_value(field, |value| match value.and_then(human::rounded_value) {
+            Some(value) => map.serialize_entry(field.field().name, &value),
+            None => Ok(()),
+        })?;
     }
     Ok(())
 }
 
-fn entry<M: SerializeMap>(map: &mut M, name: &str, value: FieldValue<'_>) -> Result<(), M::Error> {
-    match value {
-        FieldValue::Number(n) => map.serialize_entry(name, &n),
-        FieldValue::Signed(n) => map.serialize_entry(name, &n),
-        FieldValue::Float(x) => {
-            rounded(x).map_or(Ok(()), |rounded| map.serialize_entry(name, &rounded))
-        }
-        FieldValue::Flag(yes) => map.serialize_entry(name, &yes),
-        FieldValue::Letter(letter) => map.serialize_entry(name, &letter),
-        FieldValue::Text(text) => map.serialize_entry(name, text),
-    }
-}
-
 /// For each counted kind, the upper bound and the count of each bucket that is not empty. The last
 /// bucket has only a lower bound.
-struct Histograms<'a>(&'a Latencies);
-
-impl Serialize for Histograms<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let bound_and_count = |(low, high, count): (Ns, Ns, u64)| {
-            (if high.0 == u64::MAX { low.0 } else { high.0 }, count)
-        };
-        let counted = self.0.named().into_iter().filter_map(|(name, it)| Some((name, it?)));
-        serializer.collect_map(
-            counted.map(|(name, it)| (name, it.buckets().map(bound_and_count).collect::<Vec<_>>())),
-        )
-    }
-}
-
-struct Notes<'a>(&'a [Note]);
-
-impl Serialize for Notes<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|note| &note.text))
-    }
-}
-
-struct Losses<'a>(&'a [ProgramLoss]);
-
-impl Serialize for Losses<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(Loss))
-    }
-}
-
-struct Loss<'a>(&'a ProgramLoss);
-
-impl Serialize for Loss<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(3))?;
-        map.serialize_entry("program", &self.0.program)?;
-        map.serialize_entry("ring_full", &self.0.ring_full)?;
-        map.serialize_entry("table_full", &self.0.table_full)?;
-        map.end()
-    }
+fn histograms(latencies: &Latencies) -> BTreeMap<&'static str, Vec<(u64, u64)>> {
+    let bound_and_count = |(low, high, count): (Ns, Ns, u64)| {
+        (if high.0 == u64::MAX { low.0 } else { high.0 }, count)
+    };
+    let counted = latencies.named().into_iter().filter_map(|(name, it)| Some((name, it?)));
+    counted.map(|(name, it)| (name, it.buckets().map(bound_and_count).collect())).collect()
 }

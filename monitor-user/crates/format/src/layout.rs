@@ -3,9 +3,9 @@
 //! The full layout names every field except the costly ones. The default columns for a terminal are
 //! chosen by the commands, not here.
 
-use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
-use monitor_model::group;
-use monitor_model::scope::Scope;
+use monitor_model::{
+    Category, CpuField, DiskField, NetField, NodeField, ProcessField, Scope, group,
+};
 
 /// A column that is left out if the command column would get fewer than `min_command` characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,10 @@
 //! third of the lines: long notes are cut to one line, and the others are counted.
 
 use super::{Frame, grid, human, wrap};
-use monitor_model::degradation::NoteFolder;
-use monitor_model::sample::ProgramLoss;
+use monitor_model::{ProgramLoss, degradation::NoteFolder};
 use std::fmt::Write;
 
 const LABEL: &str = "note: ";
-/// Notes use at most one of this many lines of a screen.
-const SCREEN_SHARE: usize = 3;
 
 /// Formats the notes, those about a missing privilege folded into one, then the losses.
 pub fn text(frame: &Frame<'_>, folder: &mut NoteFolder) -> String {
@@ -19,7 +16,7 @@ pub fn text(frame: &Frame<'_>, folder: &mut NoteFolder) -> String {
     let notes = folder.fold(sample.notes.iter().map(|note| note.text.clone()).collect());
     let notes: Vec<_> = notes.into_iter().chain(lost).map(|note| escaped(&note)).collect();
     let whole = paragraphs(&notes, frame.viewport.columns);
-    match frame.viewport.lines.map(|lines| (lines / SCREEN_SHARE).max(1)) {
+    match frame.viewport.lines_below() {
         Some(max) if whole.lines().count() > max => {
             one_line_each(&notes, frame.viewport.columns, max)
         }

@@ -1,16 +1,10 @@
 //! The view of the formats on processes, groups, processors, disks, interfaces and the node: a
 //! field list, numbers from the row, and texts of the object itself.
 
-use monitor_model::field::block::BlockRow;
-use monitor_model::field::disk::DiskRow;
-use monitor_model::field::net::NetRow;
-use monitor_model::field::node::CpuRow;
-use monitor_model::field::{
-    BlockField, Category, CpuField, DiskField, FieldValue, GroupField, NetField, NodeField,
-    ProcessField,
+use monitor_model::{
+    BlockRow, Category, CpuField, CpuRow, Device, FieldValue, Group, GroupField, Node, NodeField,
+    Process, ProcessField, Row, ValueKind,
 };
-use monitor_model::group::Group;
-use monitor_model::sample::{Device, Node, Process};
 use std::borrow::Cow;
 
 /// An object with a field list.
@@ -24,6 +18,18 @@ pub trait Object: Sized {
     /// The value of a text field.
     fn text(&self, _: Self::Field) -> Option<Cow<'_, str>> {
         None
+    }
+
+    /// Passes the value of a field to `read`.
+    fn with_value<R>(
+        &self,
+        field: Self::Field,
+        read: impl FnOnce(Option<FieldValue<'_>>) -> R,
+    ) -> R {
+        match field.field().kind {
+            ValueKind::Text => read(self.text(field).as_deref().map(FieldValue::Text)),
+            _ => read(self.number(field)),
+        }
     }
 
     /// A key that is not in the field list, such as the number of a processor.
@@ -118,38 +124,15 @@ impl Object for (u32, CpuRow) {
     }
 }
 
-impl Object for Device<BlockRow> {
-    type Field = BlockField;
+impl<F: Category, const N: usize> Object for Device<Row<F, N>> {
+    type Field = F;
 
-    fn number(&self, field: BlockField) -> Option<FieldValue<'static>> {
+    fn number(&self, field: F) -> Option<FieldValue<'static>> {
         self.row.value(field)
     }
 
-    fn text(&self, field: BlockField) -> Option<Cow<'_, str>> {
-        (field == BlockField::Device).then_some(Cow::Borrowed(&self.name))
-    }
-}
-
-impl Object for Device<DiskRow> {
-    type Field = DiskField;
-
-    fn number(&self, field: DiskField) -> Option<FieldValue<'static>> {
-        self.row.value(field)
-    }
-
-    fn text(&self, field: DiskField) -> Option<Cow<'_, str>> {
-        (field == DiskField::Device).then_some(Cow::Borrowed(&self.name))
-    }
-}
-
-impl Object for Device<NetRow> {
-    type Field = NetField;
-
-    fn number(&self, field: NetField) -> Option<FieldValue<'static>> {
-        self.row.value(field)
-    }
-
-    fn text(&self, field: NetField) -> Option<Cow<'_, str>> {
-        (field == NetField::Interface).then_some(Cow::Borrowed(&self.name))
+    /// The only text of a device is its name.
+    fn text(&self, field: F) -> Option<Cow<'_, str>> {
+        (field.field().kind == ValueKind::Text).then_some(Cow::Borrowed(&self.name))
     }
 }

@@ -3,21 +3,18 @@
 //! In: frames. Out: the bytes of a file, in chunks; `finish` completes it, because a Parquet file
 //! is read from its end. An absent field is null. Scope `all` is refused by the caller, as for CSV.
 
-use super::object::{GroupHead, GroupSums, Object};
+use super::rows::{self, RowSink, TIME};
 use super::{Frame, FrameWriter, Layout};
-use monitor_model::field::{Category, Field, FieldValue, GroupField, ProcessField, ValueKind};
-use monitor_model::scope::Scope;
+use monitor_model::{Field, FieldValue, ValueKind};
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
-use parquet::errors::Result;
-use parquet::file::properties::WriterProperties;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
+use parquet::{errors::Result, file::properties::WriterProperties};
 use std::sync::Arc;
 
 /// Maximum rows in memory; they are compressed together.
 const ROWS: usize = 64 << 10;
-const TIME: &str = "time_unix_ns";
 
 /// Writes a file of one category.
 pub struct Parquet {
@@ -29,6 +26,8 @@ pub struct Parquet {
 struct ParquetTable {
     writer: SerializedFileWriter<Vec<u8>>,
     columns: Vec<ColumnBuffer>,
+    /// The column of the next cell.
+    next: usize,
     rows: usize,
 }
 
@@ -51,41 +50,15 @@ impl Parquet {
         Self { layout, table: None }
     }
 
-    fn fields(&self, is_grouped: bool) -> Vec<&'static Field> {
-        fn fields_of<C: Category>(fields: &[C]) -> Vec<&'static Field> {
-            fields.iter().map(|it| it.field()).collect()
-        }
-        match self.layout.scope {
-            _ if is_grouped => {
-                let heads: Vec<_> = GroupField::all().collect();
-                [fields_of(&heads), fields_of(&self.layout.group_fields())].concat()
-            }
-            Scope::Processes | Scope::All => fields_of(&self.layout.processes),
-            Scope::Node => fields_of(&self.layout.node),
-            Scope::Disks => fields_of(&self.layout.disks),
-            Scope::Nets => fields_of(&self.layout.nets),
-        }
+    /// Takes the file in progress, or begins it.
+    fn table(&mut self, is_grouped: bool) -> Result<ParquetTable> {
+        let new = || ParquetTable::new(&rows::fields(&self.layout, is_grouped));
+        self.table.take().map_or_else(new, Ok)
     }
 
     fn append(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let mut table = match self.table.take() {
-            Some(table) => table,
-            None => ParquetTable::new(&self.fields(frame.rates.groups.is_some()))?,
-        };
-        let (layout, sample) = (&self.layout, &frame.rates.sample);
-        let at = sample.at.unix.0;
-        match (layout.scope, &sample.node_stats) {
-            _ if frame.rates.groups.is_some() => table.groups(at, frame, &layout.group_fields()),
-            (Scope::Processes | Scope::All, _) => {
-                table.rows(at, frame.processes, &layout.processes);
-            }
-            (Scope::Node, Some(node)) => {
-                table.rows(at, std::slice::from_ref(node), &layout.node);
-            }
-            (Scope::Disks, Some(node)) => table.rows(at, &node.disks, &layout.disks),
-            (Scope::Nets, Some(node)) => table.rows(at, &node.nets, &layout.nets),
-            (_, None) => {}
-        }
+        let mut table = self.table(frame.rates.groups.is_some())?;
+        rows::write(frame, &self.layout, &mut table);
         if table.rows >= ROWS {
             table.flush()?;
             out.append(table.writer.inner_mut());
@@ -95,10 +68,7 @@ impl Parquet {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        let mut table = match self.table.take() {
-            Some(table) => table,
-            None => ParquetTable::new(&self.fields(false))?,
-        };
+        let mut table = self.table(false)?;
         table.flush()?;
         out.append(&mut table.writer.into_inner()?);
         Ok(())
@@ -118,7 +88,8 @@ impl FrameWriter for Parquet {
 
 impl ParquetTable {
     fn new(fields: &[&'static Field]) -> Result<Self> {
-        let mut schema = vec![time_type()?];
+        let time = LogicalType::timestamp(true, TimeUnit::NANOS);
+        let mut schema = vec![primitive(TIME, Physical::INT64, Some(time))?];
         for field in fields {
             schema.push(field_type(field)?);
         }
@@ -129,44 +100,7 @@ impl ParquetTable {
         let columns = fields.iter().map(|field| ColumnBuffer::for_kind(field.kind));
         let columns =
             std::iter::once(ColumnBuffer::for_kind(ValueKind::Number)).chain(columns).collect();
-        Ok(Self { writer, columns, rows: 0 })
-    }
-
-    fn rows<O: Object>(&mut self, at: u64, objects: &[O], fields: &[O::Field]) {
-        for object in objects {
-            self.row(at, object, fields);
-            object.parts().1.iter().for_each(|part| self.row(at, part, fields));
-        }
-    }
-
-    fn row<O: Object>(&mut self, at: u64, object: &O, fields: &[O::Field]) {
-        self.begin(at);
-        self.cells(1, object, fields);
-    }
-
-    /// Appends the current groups, then those that have finished.
-    fn groups(&mut self, at: u64, frame: &Frame<'_>, fields: &[ProcessField]) {
-        let heads: Vec<_> = GroupField::all().collect();
-        let grouped = frame.rates.groups.iter();
-        for group in grouped.flat_map(|it| it.groups.iter().chain(&it.finished)) {
-            self.begin(at);
-            self.cells(1, &GroupHead(group), &heads);
-            self.cells(1 + heads.len(), &GroupSums(group), fields);
-        }
-    }
-
-    fn begin(&mut self, at: u64) {
-        self.columns[0].push(Some(FieldValue::Number(at)));
-        self.rows += 1;
-    }
-
-    fn cells<O: Object>(&mut self, from: usize, object: &O, fields: &[O::Field]) {
-        for (column, &field) in self.columns[from..].iter_mut().zip(fields) {
-            match field.field().kind {
-                ValueKind::Text => column.push(object.text(field).as_deref().map(FieldValue::Text)),
-                _ => column.push(object.number(field)),
-            }
-        }
+        Ok(Self { writer, columns, next: 0, rows: 0 })
     }
 
     /// Writes the buffered rows as one row group.
@@ -183,6 +117,17 @@ impl ParquetTable {
         let _ = group.close()?;
         self.rows = 0;
         Ok(self.writer.flush()?)
+    }
+}
+
+impl RowSink for ParquetTable {
+    fn cell(&mut self, value: Option<FieldValue<'_>>) {
+        self.columns[self.next].push(value);
+        self.next += 1;
+    }
+
+    fn end_row(&mut self) {
+        (self.next, self.rows) = (0, self.rows + 1);
     }
 }
 
@@ -217,28 +162,26 @@ impl ColumnBuffer {
 
     fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<()> {
         let present = Some(self.present.as_slice());
-        let _rows = match &mut self.cells {
-            Cells::Whole(all) => {
-                to.typed::<Int64Type>().write_batch(&std::mem::take(all), present, None)
-            }
-            Cells::Float(all) => {
-                to.typed::<DoubleType>().write_batch(&std::mem::take(all), present, None)
-            }
-            Cells::Flag(all) => {
-                to.typed::<BoolType>().write_batch(&std::mem::take(all), present, None)
-            }
-            Cells::Text(all) => {
-                to.typed::<ByteArrayType>().write_batch(&std::mem::take(all), present, None)
-            }
+        match &mut self.cells {
+            Cells::Whole(all) => write_batch::<Int64Type>(to, all, present),
+            Cells::Float(all) => write_batch::<DoubleType>(to, all, present),
+            Cells::Flag(all) => write_batch::<BoolType>(to, all, present),
+            Cells::Text(all) => write_batch::<ByteArrayType>(to, all, present),
         }?;
         self.present.clear();
         Ok(())
     }
 }
 
-fn time_type() -> Result<TypePtr> {
-    let it = LogicalType::timestamp(true, TimeUnit::NANOS);
-    primitive(TIME, Physical::INT64, Some(it))
+/// Writes cells and removes them.
+fn write_batch<T: DataType>(
+    to: &mut SerializedColumnWriter<'_>,
+    cells: &mut Vec<T::T>,
+    present: Option<&[i16]>,
+) -> Result<()> {
+    let _rows = to.typed::<T>().write_batch(cells, present, None)?;
+    cells.clear();
+    Ok(())
 }
 
 fn field_type(field: &Field) -> Result<TypePtr> {

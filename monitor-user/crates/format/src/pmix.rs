@@ -4,11 +4,8 @@
 //! and interfaces. A container begins with the identity of the object, requested or not, and ends
 //! with the time of the sample in seconds. A rank is identified by name, other processes by pid.
 
-use super::object::Object;
-use super::{Frame, FrameWriter, Layout, rounded};
-use monitor_model::field::{Category, FieldValue, ProcessField, ValueKind};
-use monitor_model::pmix::{PmixEncoding, PmixNamed};
-use monitor_model::sample::{Node, Process, Sample};
+use super::{Frame, FrameWriter, Layout, human, object::Object};
+use monitor_model::{Category, Node, PmixEncoding, PmixNamed, Process, ProcessField, Sample};
 use serde_json::{Map, Value as Json, json};
 
 /// Writes one line per sample.
@@ -105,17 +102,7 @@ fn pair(key: &str, value: Json) -> Json {
 }
 
 fn value<O: Object>(object: &O, field: O::Field) -> Option<Json> {
-    if field.field().kind == ValueKind::Text {
-        return object.text(field).map(|text| json!(text));
-    }
-    Some(match object.number(field)? {
-        FieldValue::Number(n) => json!(n),
-        FieldValue::Signed(n) => json!(n),
-        FieldValue::Float(x) => json!(rounded(x)?),
-        FieldValue::Flag(yes) => json!(yes),
-        FieldValue::Letter(letter) => json!(letter),
-        FieldValue::Text(text) => json!(text),
-    })
+    object.with_value(field, |value| Some(json!(human::rounded_value(value?)?)))
 }
 
 fn encoded(value: Json, shape: PmixEncoding) -> Json {

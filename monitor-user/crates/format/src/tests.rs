@@ -3,13 +3,11 @@
 //! `MONITOR_BLESS=1 cargo test` rewrites the files; review the diff.
 
 use super::*;
-use monitor_model::field::{
-    Category, CpuField, DiskField, FieldValue, GroupField, NetField, NodeField, ProcessField,
+use monitor_model::{
+    Category, CpuField, Device, DiskField, FieldValue, Group, GroupBy, GroupField, Grouped,
+    Identity, NetField, Node, NodeField, Note, Ns, Pid, Process, ProcessField, ProcessTexts,
+    ProgramLoss, Rates, Sample, rates, sample,
 };
-use monitor_model::group::{Group, GroupBy, Grouped};
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::{Device, Node, Note, ProcessTexts, ProgramLoss, Sample};
-use monitor_model::{rates, sample};
 use std::path::Path;
 
 const ROOM: Viewport = Viewport { columns: 80, lines: None };

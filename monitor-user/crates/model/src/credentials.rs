@@ -3,9 +3,7 @@
 //! In: a process. Out: whether it matches. What a user may see of other users' processes is decided
 //! in `monitor_sampling`.
 
-use super::field::ProcessField;
-use super::id::Pid;
-use super::sample::Process;
+use super::{Pid, Process, ProcessField};
 
 /// User and group id of a viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +37,7 @@ impl ProcessFilter {
     /// Whether a process matches.
     pub fn matches(&self, process: &Process) -> bool {
         self.pids.as_ref().is_none_or(|pids| pids.binary_search(&process.id.pid).is_ok())
-            && self.credentials.is_none_or(|eyes| eyes.may_read(process))
+            && self.credentials.is_none_or(|viewer| viewer.may_read(process))
     }
 
     /// A filter that matches every process that either matches, and possibly more.
@@ -82,9 +80,9 @@ mod tests {
 
     #[test]
     fn a_union_matches_all_that_one_of_the_filters_matches() {
-        let of = |pids: Option<&[u32]>, eyes| {
+        let of = |pids: Option<&[u32]>, viewer| {
             let pids = pids.map(|it| it.iter().copied().map(Pid).collect());
-            ProcessFilter { pids, credentials: eyes }
+            ProcessFilter { pids, credentials: viewer }
         };
         let both = of(Some(&[1]), Some(USER)).union(of(Some(&[2]), Some(USER)));
         assert_eq!(both, of(Some(&[1, 2]), Some(USER)));

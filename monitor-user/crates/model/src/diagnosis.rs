@@ -3,7 +3,7 @@
 //!
 //! Pure data; the service `diag` decides what is reported, `monitor_format::diagnosis` writes it.
 
-use super::id::{Ns, Pid};
+use super::{Ns, Pid};
 use std::sync::Arc;
 
 /// Where an event happened; unknown parts are absent.

@@ -3,7 +3,8 @@
 //! Events are recorded only while their capability is enabled. A sample carries at most
 //! [`EVENTS_LIMIT`] of one capability; the rest is counted as lost.
 
-use super::id::{Identity, Ns, Pid};
+use super::{Identity, Ns, Pid};
+use crate::names;
 
 /// Maximum events of one capability in a sample: at 10,000 per second, a reading every six seconds
 /// loses none.
@@ -62,39 +63,9 @@ pub struct Signal {
 
 /// Names of the signals from 1 on, as every architecture but Alpha, MIPS, PA-RISC and SPARC
 /// numbers them (signal(7)).
-const NAMES: [&str; 31] = [
-    "SIGHUP",
-    "SIGINT",
-    "SIGQUIT",
-    "SIGILL",
-    "SIGTRAP",
-    "SIGABRT",
-    "SIGBUS",
-    "SIGFPE",
-    "SIGKILL",
-    "SIGUSR1",
-    "SIGSEGV",
-    "SIGUSR2",
-    "SIGPIPE",
-    "SIGALRM",
-    "SIGTERM",
-    "SIGSTKFLT",
-    "SIGCHLD",
-    "SIGCONT",
-    "SIGSTOP",
-    "SIGTSTP",
-    "SIGTTIN",
-    "SIGTTOU",
-    "SIGURG",
-    "SIGXCPU",
-    "SIGXFSZ",
-    "SIGVTALRM",
-    "SIGPROF",
-    "SIGWINCH",
-    "SIGIO",
-    "SIGPWR",
-    "SIGSYS",
-];
+const NAMES: &str = "SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGUSR1 \
+     SIGSEGV SIGUSR2 SIGPIPE SIGALRM SIGTERM SIGSTKFLT SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN \
+     SIGTTOU SIGURG SIGXCPU SIGXFSZ SIGVTALRM SIGPROF SIGWINCH SIGIO SIGPWR SIGSYS";
 /// First real-time signal that the C library leaves to programs.
 const RTMIN: u32 = 34;
 /// Last real-time signal.
@@ -107,14 +78,15 @@ impl Signal {
             RTMIN => Some("SIGRTMIN".into()),
             number @ RTMIN..=RTMAX => Some(format!("SIGRTMIN+{}", number - RTMIN)),
             number => {
-                let place = usize::try_from(number).ok()?.checked_sub(1)?;
-                NAMES.get(place).map(|&name| name.to_owned())
+                let index = usize::try_from(number).ok()?.checked_sub(1)?;
+                NAMES.split(' ').nth(index).map(str::to_owned)
             }
         }
     }
 }
 
-/// Result of generating a signal (`TRACE_SIGNAL_*` of include/trace/events/signal.h).
+/// Result of generating a signal (`TRACE_SIGNAL_*` of include/trace/events/signal.h), ordered by the
+/// kernel's numbers, which recordings contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalOutcome {
     /// It is pending and will be delivered.
@@ -129,26 +101,10 @@ pub enum SignalOutcome {
     Stripped,
 }
 
-impl SignalOutcome {
-    const ALL: [Self; 5] =
-        [Self::Queued, Self::Ignored, Self::AlreadyPending, Self::Overflowed, Self::Stripped];
-
-    /// Name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Ignored => "ignored",
-            Self::AlreadyPending => "already_pending",
-            Self::Overflowed => "overflowed",
-            Self::Stripped => "stripped",
-        }
-    }
-
-    /// The result with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
-    }
-}
+names! { SignalOutcome {
+    Queued "queued", Ignored "ignored", AlreadyPending "already_pending", Overflowed "overflowed",
+    Stripped "stripped",
+} }
 
 #[cfg(test)]
 mod tests {

@@ -2,12 +2,7 @@
 //!
 //! Pure data; `monitor_sampling::group` adds processes up.
 
-use super::field::ProcessField;
-use super::field::group::GroupRow;
-use super::field::process::ProcessRow;
-use super::field::{Category, Role};
-use super::histogram::Latencies;
-use super::name::{self, UnknownName};
+use super::{Category, GroupRow, Latencies, ProcessField, ProcessRow, Role, UnknownName, name};
 use std::sync::Arc;
 
 /// The property that the processes of a group have in common.

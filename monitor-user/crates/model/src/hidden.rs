@@ -3,7 +3,7 @@
 //! In: what a backend or a service reports about itself. Out: the end of a sentence, or nothing if
 //! an absent process does not exist.
 
-use super::id::Pid;
+use super::Pid;
 
 /// Hidden processes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! hdrhistogram, whose buckets are finer, so that no precision is lost.
 //! A percentile is the longest duration of its bucket: at most an eighth above the true one.
 
+use super::Ns;
 use super::buckets::{BUCKETS, PER_POWER, bounds, bucket};
-use super::id::Ns;
 
 /// Durations, counted by bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub struct Pid(pub u32);
 
 /// A unique identity of a process or thread: the id is reused, id and start time together are not.
 ///
-/// The order is that of the kernel's task list, so that two samples can be merged.
+/// Ordered as the kernel lists tasks, so that two samples can be merged.
 #[derive(
     Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
 )]

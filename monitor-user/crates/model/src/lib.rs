@@ -1,4 +1,4 @@
-//! L0, the data model: identities, units, field lists, samples, and the rates between two samples.
+//! The data model: identities, units, field lists, samples, and the rates between two samples.
 //!
 //! Pure data and arithmetic. Nothing here reads a file, reads a clock, depends on a backend or
 //! prints.
@@ -24,3 +24,31 @@ pub mod request;
 pub mod sample;
 pub mod scope;
 pub mod status;
+
+pub use credentials::{Credentials, ProcessFilter};
+pub use diagnosis::{DiagOrigin, DiagReason, Diagnosis};
+pub use event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
+pub use field::block::BlockRow;
+pub use field::disk::DiskRow;
+pub use field::group::GroupRow;
+pub use field::net::NetRow;
+pub use field::node::{CpuRow, NodeRow};
+pub use field::process::ProcessRow;
+pub use field::{BlockField, CpuField, DiskField, GroupField, NetField, NodeField, ProcessField};
+pub use field::{Category, Field, FieldValue, Role, Row, Unit, ValueKind};
+pub use group::{Aggregation, Group, GroupBy, Grouped};
+pub use hidden::HiddenProcess;
+pub use histogram::{Histogram, Latencies, Percentiles};
+pub use id::{Identity, Ns, Pid};
+pub use job::{Environ, Origin, Rank};
+pub use name::UnknownName;
+pub use pmix::{PmixEncoding, PmixName, PmixNamed};
+pub use probe::{Cost, Health, Probe};
+pub use quantiles::Quantiles;
+pub use rates::Rates;
+pub use read_spec::{Capability, Devices, ReadSpec};
+pub use request::{MonitorRequest, NodeName, RankTarget, Target};
+pub use sample::{BackendKind, Device, Instant, Node, Note, Process, ProcessParent, ProcessTexts};
+pub use sample::{ProgramLoss, Sample};
+pub use scope::Scope;
+pub use status::{Refusal, Status};

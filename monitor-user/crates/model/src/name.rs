@@ -3,6 +3,31 @@
 //! In: the valid names and the input. Out: its index among them, or a one-line error with the input
 //! and a suggestion.
 
+/// Names the values of an enum: `names! { Answer { Yes "yes", No "no" } }`.
+///
+/// Gives it `ALL` values in order, the `name` of a value, and the value `from_name`.
+#[macro_export]
+macro_rules! names {
+    ($kind:ident { $($value:ident $name:literal),+ $(,)? }) => {
+        impl $kind {
+            /// All values, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$value),+];
+
+            /// Its name in text output and JSON.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name,)+
+                }
+            }
+
+            /// The value with this name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.name() == name)
+            }
+        }
+    };
+}
+
 /// Similarity from which a name is suggested.
 const LIKELY_MATCH: f64 = 0.7;
 /// Maximum number of names listed if none is similar.
@@ -21,6 +46,10 @@ pub struct UnknownName {
 }
 
 /// Index of a name in the list of valid ones.
+///
+/// # Errors
+///
+/// If the name is not among them.
 pub fn position<'n>(
     what: &'static str,
     names: impl Iterator<Item = &'n str> + Clone,
@@ -60,6 +89,27 @@ pub fn nearest<'n>(names: impl Iterator<Item = &'n str>, written: &str) -> Optio
 /// Similarity of two names, from 0 to 1 (equal).
 pub fn likeness(name: &str, written: &str) -> f64 {
     strsim::jaro_winkler(name, &written.to_lowercase())
+}
+
+/// Whether a name matches a pattern, in which `*` stands for any bytes. Backtracks to the last `*`
+/// only: earlier ones match the shortest text.
+pub fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut of_name, mut back) = (0, 0, None);
+    while of_name < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                back = Some((at + 1, of_name));
+                at += 1;
+            }
+            Some(&letter) if letter == name[of_name] => (at, of_name) = (at + 1, of_name + 1),
+            _ => {
+                let Some((star, from)) = back else { return false };
+                back = Some((star, from + 1));
+                (at, of_name) = (star, from + 1);
+            }
+        }
+    }
+    pattern[at..].iter().all(|&letter| letter == b'*')
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! `monitor.`. The identity of an object and the time of the sample are always written: requesting
 //! them is accepted and adds nothing.
 
-use super::field::{Category, DiskField, NetField, NodeField, ProcessField};
+use super::{Category, DiskField, NetField, NodeField, ProcessField};
 
 /// Encoding of a value in PMIx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Health of the data plane as data: for `doctor`, metrics and the terminal UI.
 
-use super::read_spec::Capability;
+use super::Capability;
 
 /// How one capability is provided.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,7 @@
 //! within the interval has used all its totals within it. A process that ended in between is part
 //! of the sample with its final totals.
 
-use super::field::process::ProcessRow;
-use super::field::{Category, ProcessField, Role};
-use super::group::Grouped;
-use super::id::Ns;
-use super::sample::{Device, Process, Sample};
+use super::{Category, Device, Grouped, Ns, Process, ProcessField, ProcessRow, Role, Sample};
 
 /// A sample with its rates set.
 #[derive(Clone, Debug, Default)]
@@ -115,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_over_the_interval_is_the_rate() {
+    fn the_increase_over_the_interval_is_the_rate() {
         check(process(1, 5, 100), process(1, 5, 600), Some(50.0));
     }
 

@@ -1,11 +1,11 @@
 //! What a reading shall contain: only that is read, and only the probes it needs are attached.
 
-use super::credentials::ProcessFilter;
-use super::field::ProcessField;
-use super::id::Pid;
+use super::{Pid, ProcessField, ProcessFilter};
+use crate::names;
 use std::sync::Arc;
 
 /// A capability of the data plane: each is one BPF object, loaded and attached independently.
+/// `doctor` lists them in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Capability {
     /// Every task, in one pass of the iterator.
@@ -30,40 +30,16 @@ pub enum Capability {
     LibraryCalls,
 }
 
-impl Capability {
-    /// All capabilities, in the order in which `doctor` lists them.
-    pub const ALL: &[Self] = &[
-        Self::Snapshot,
-        Self::Lifetimes,
-        Self::Block,
-        Self::WriteBack,
-        Self::Tcp,
-        Self::Sockets,
-        Self::RunQueue,
-        Self::ExactCpu,
-        Self::Signals,
-        Self::LibraryCalls,
-    ];
+names! { Capability {
+    Snapshot "snapshot", Lifetimes "lifetimes", Block "block", WriteBack "write-back", Tcp "tcp",
+    Sockets "sockets", RunQueue "run-queue", ExactCpu "exact-cpu", Signals "signals",
+    LibraryCalls "library-calls",
+} }
 
+impl Capability {
     /// Whether it is enabled only by an explicit request.
     pub const fn opt_in(self) -> bool {
         !matches!(self, Self::Snapshot | Self::Lifetimes | Self::Tcp)
-    }
-
-    /// Name in text output and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Snapshot => "snapshot",
-            Self::Lifetimes => "lifetimes",
-            Self::Block => "block",
-            Self::WriteBack => "write-back",
-            Self::Tcp => "tcp",
-            Self::Sockets => "sockets",
-            Self::RunQueue => "run-queue",
-            Self::ExactCpu => "exact-cpu",
-            Self::Signals => "signals",
-            Self::LibraryCalls => "library-calls",
-        }
     }
 }
 

@@ -3,8 +3,7 @@
 //! Names are still texts here; `monitor_sampling::plan` resolves the fields and refuses what is
 //! invalid. In JSON it is the parameter of `monitor`; unknown keys are refused.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 /// Error message for an empty list.
 pub const EMPTY: &str = "an empty list; leave it out for all";

@@ -1,19 +1,11 @@
 //! A sample: what one backend read at one instant. Pure data, filled by the backends.
 
-use super::event::SampleEvent;
-use super::field::block::BlockRow;
-use super::field::disk::DiskRow;
-use super::field::net::NetRow;
-use super::field::node::{CpuRow, NodeRow};
-use super::field::process::ProcessRow;
-use super::field::{FieldValue, ProcessField, ValueKind};
-use super::hidden::HiddenProcess;
-use super::histogram::Latencies;
-use super::id::{Identity, Ns};
-use super::job::{Origin, Rank};
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use super::{
+    BlockRow, CpuRow, DiskRow, FieldValue, HiddenProcess, Identity, Latencies, NetRow, NodeRow, Ns,
+    Origin, ProcessField, ProcessRow, Rank, SampleEvent, ValueKind,
+};
+use serde::Serialize;
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// The backend that read a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,7 +157,7 @@ pub struct ProcessTexts {
 
 impl Process {
     /// The command name as text; bytes that are not UTF-8 are replaced.
-    pub fn comm(&self) -> std::borrow::Cow<'_, str> {
+    pub fn comm(&self) -> Cow<'_, str> {
         let end = self.comm.iter().position(|&byte| byte == 0).unwrap_or(self.comm.len());
         String::from_utf8_lossy(&self.comm[..end])
     }
@@ -245,10 +237,10 @@ impl Note {
 }
 
 /// What one BPF object dropped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProgramLoss {
     /// The object.
-    pub program: std::borrow::Cow<'static, str>,
+    pub program: Cow<'static, str>,
     /// Records that found the ring buffer full.
     pub ring_full: u64,
     /// New keys that found a table full.

@@ -1,6 +1,6 @@
 //! The part of a node that is requested, and the categories that belong to it.
 
-use super::name::{self, UnknownName};
+use super::{UnknownName, name};
 
 /// A part of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

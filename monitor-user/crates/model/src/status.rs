@@ -2,6 +2,8 @@
 //!
 //! The numbers are those of `pmix_common.h`, so that PMIx clients and ours read the same.
 
+use crate::names;
+
 /// Status of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
@@ -32,23 +34,15 @@ pub enum Status {
     NotAvailable = -64,
 }
 
-impl Status {
-    /// All statuses.
-    pub const ALL: [Self; 12] = [
-        Self::Success,
-        Self::Error,
-        Self::Exists,
-        Self::NoPermissions,
-        Self::Timeout,
-        Self::Unreach,
-        Self::BadParam,
-        Self::OutOfResource,
-        Self::NotFound,
-        Self::NotSupported,
-        Self::PartialSuccess,
-        Self::NotAvailable,
-    ];
+// As PMIx spells them, without the prefix.
+names! { Status {
+    Success "SUCCESS", Error "ERROR", Exists "EXISTS", NoPermissions "NO_PERMISSIONS",
+    Timeout "TIMEOUT", Unreach "UNREACH", BadParam "BAD_PARAM", OutOfResource "OUT_OF_RESOURCE",
+    NotFound "NOT_FOUND", NotSupported "NOT_SUPPORTED", PartialSuccess "PARTIAL_SUCCESS",
+    NotAvailable "NOT_AVAILABLE",
+} }
 
+impl Status {
     /// Number of the status.
     pub const fn number(self) -> i32 {
         self as i32
@@ -56,25 +50,7 @@ impl Status {
 
     /// The status with this number.
     pub fn from_number(number: i32) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.number() == number)
-    }
-
-    /// Name as PMIx spells it, without the prefix.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Success => "SUCCESS",
-            Self::Error => "ERROR",
-            Self::Exists => "EXISTS",
-            Self::NoPermissions => "NO_PERMISSIONS",
-            Self::Timeout => "TIMEOUT",
-            Self::Unreach => "UNREACH",
-            Self::BadParam => "BAD_PARAM",
-            Self::OutOfResource => "OUT_OF_RESOURCE",
-            Self::NotFound => "NOT_FOUND",
-            Self::NotSupported => "NOT_SUPPORTED",
-            Self::PartialSuccess => "PARTIAL_SUCCESS",
-            Self::NotAvailable => "NOT_AVAILABLE",
-        }
+        Self::ALL.iter().copied().find(|it| it.number() == number)
     }
 }
 
@@ -128,7 +104,7 @@ mod tests {
     #[test]
     fn each_number_belongs_to_one_status() {
         for status in Status::ALL {
-            assert_eq!(Status::from_number(status.number()), Some(status));
+            assert_eq!(Status::from_number(status.number()), Some(*status));
         }
         assert_eq!(Status::from_number(7), None);
     }

@@ -7,7 +7,7 @@
 //!
 //! A long line is shortened to the part around the position. Writes nothing.
 
-use super::fault::Fault;
+use super::Fault;
 
 /// Maximum columns of the line that are shown.
 const COLUMNS: usize = 76;

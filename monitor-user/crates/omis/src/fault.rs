@@ -3,13 +3,8 @@
 //! In: the position and the reason from the parser, and the line. Out: the fault, its one-line
 //! message, and its reply. Suggests no corrections; the caller knows the names of services.
 
-use super::name::Name;
-use super::reply::{Answer, Reply};
-use super::request::RequestId;
-use super::status::Status;
-use super::value::Value;
-use std::borrow::Cow;
-use std::fmt;
+use super::{Answer, Name, Reply, RequestId, Status, Value};
+use std::{borrow::Cow, fmt};
 
 /// Maximum bytes of a line that are quoted.
 const QUOTED: usize = 24;

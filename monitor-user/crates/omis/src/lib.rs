@@ -10,6 +10,7 @@
 //! Knows no services, objects, clock or sockets: whether process 7 exists, the engine checks.
 
 // Lexical elements.
+pub mod id;
 pub mod name;
 pub mod number;
 pub mod status;
@@ -34,16 +35,15 @@ pub mod route;
 pub mod unify;
 
 #[cfg(test)]
-mod arbitrary;
-#[cfg(test)]
 mod tests;
 
 pub use dialect::{Dialect, Extension};
 pub use fault::Fault;
+pub use id::{BytePos, Node, RequestId};
 pub use name::Name;
 pub use number::{Float, Int};
 pub use reply::{Answer, Reply};
-pub use request::{Arg, Basic, BytePos, Node, NodeRef, Request, RequestId, Stage};
+pub use request::{Arg, Basic, NodeRef, Request, Stage};
 pub use status::Status;
 pub use text::{Binary, Text};
 pub use token::Token;

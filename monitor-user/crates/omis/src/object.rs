@@ -3,9 +3,7 @@
 //! In: a value. Out: the numbers or tokens in it. Does not check that the objects exist; the
 //! engine does.
 
-use super::number::Int;
-use super::token::Token;
-use super::value::Value;
+use super::{Int, Token, Value};
 
 /// An object that a value names. It may not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,13 +4,7 @@
 //! which of them does not fit. Does not check that an object exists; the engine does.
 //! A variable fits every type until the event binds it; then `fit` checks its value.
 
-use super::fault::Fault;
-use super::number::Float;
-use super::request::{Arg, Basic};
-use super::status::Status;
-use super::text::Binary;
-use super::token::{Token, TokenKind};
-use super::value::{Expr, Value};
+use super::{Arg, Basic, Binary, Expr, Fault, Float, Status, Token, Value, token::TokenKind};
 use std::fmt;
 
 /// The type of a parameter.

@@ -4,10 +4,7 @@
 //! floats that parse to the same number, strings in ASCII.
 //! For a strict session, extensions are replaced by their closest OMIS 1.0 form.
 
-use super::dialect::Dialect;
-use super::reply::{Answer, Reply};
-use super::request::{Basic, Node, NodeRef, Request, Stage};
-use super::value::{Expr, Value, Var};
+use super::{Answer, Basic, Dialect, Expr, Node, NodeRef, Reply, Request, Stage, Value, Var};
 use std::fmt::{Display, Formatter, Result, Write as _};
 
 /// Returns the line of a reply, without a line break.

@@ -3,11 +3,7 @@
 //! One reply answers an unconditional request, the definition of a conditional request, or one
 //! occurrence of its event; the line has the same form in all three cases. No I/O.
 
-use super::dialect::Dialect;
-use super::name::Name;
-use super::request::{Node, RequestId};
-use super::status::Status;
-use super::value::Value;
+use super::{Name, Node, RequestId, Status, Value};
 
 /// One line sent by the monitor: at least one answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,15 +25,6 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Appends the error number of the system and the reason to a failed answer. Both are an
-    /// extension, so a strict session gets neither.
-    pub fn with_reason(mut self, errno: i32, reason: &str, dialect: Dialect) -> Self {
-        if dialect == Dialect::Extended && !self.status.is_success() {
-            self.results.extend([Value::from(errno), Value::from(reason)]);
-        }
-        self
-    }
-
     /// Returns whether the answer is status 0 without results.
     pub fn is_acknowledge(&self) -> bool {
         self.status == Status::OK && self.results.is_empty()
@@ -51,11 +38,6 @@ impl Reply {
     /// specification (5.3.1); an unconditional request is always answered.
     pub fn is_acknowledge(&self) -> bool {
         self.0.iter().all(Answer::is_acknowledge)
-    }
-
-    /// Returns the answers of one node.
-    pub fn from_node(&self, node: Node) -> impl Iterator<Item = &Answer> {
-        self.0.iter().filter(move |answer| answer.nodes.contains(&node))
     }
 
     /// Returns the first status that is a failure, else the highest status.
@@ -86,22 +68,5 @@ mod tests {
     fn the_first_failure_is_the_status_of_a_reply() {
         assert_eq!(reply("1 [0] stop(0); 2 [1] stop(301); 3 [1] stop(900)").status(), Status::GONE);
         assert_eq!(reply("1 [0] stop(2); 2 [1] stop(1)").status(), Status::OK_DEGRADED);
-    }
-
-    #[test]
-    fn answers_are_selected_by_node() {
-        let reply = reply("1 [0,2] stop(0); 1 [1] stop(301); 2 [0] enable(0)");
-        let answers = reply.from_node(Node(0)).map(|answer| answer.service.as_str());
-        assert_eq!(Vec::from_iter(answers), ["stop", "enable"]);
-        assert_eq!(reply.from_node(Node(3)).count(), 0);
-    }
-
-    #[test]
-    fn a_strict_session_gets_no_reason() {
-        let refused = || reply("1 [0] stop(400)").0.remove(0);
-        let extended = refused().with_reason(1, "not yours", Dialect::Extended);
-        assert_eq!(extended.to_string(), r#"1 [0] stop(400,1,"not yours")"#);
-        let strict = refused().with_reason(1, "not yours", Dialect::Strict);
-        assert_eq!(strict.to_string(), "1 [0] stop(400)");
     }
 }

@@ -3,19 +3,7 @@
 //! Produced by `parse`, printed by `print`. Services, objects and nodes are not checked here: they
 //! may not exist.
 
-use super::fault::Fault;
-use super::name::Name;
-use super::number::Int;
-use super::status::Status;
-use super::value::{Expr, Var};
-
-/// The number of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Node(pub u32);
-
-/// The number that a client gives a basic request, to recognize its answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub Int);
+use super::{BytePos, Expr, Fault, Name, Node, RequestId, Status, Var};
 
 /// One line sent by a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,24 +50,6 @@ pub enum NodeRef {
     Number(Node),
     /// A node that the event sets, `[$0]`, and the position of the variable.
     Var(Var, BytePos),
-}
-
-/// A position in a line, in bytes from its beginning.
-///
-/// All positions are equal, so that requests that differ only in spacing are equal.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BytePos(pub usize);
-
-impl PartialEq for BytePos {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for BytePos {}
-
-impl std::hash::Hash for BytePos {
-    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }
 
 impl Request {

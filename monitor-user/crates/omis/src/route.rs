@@ -4,9 +4,7 @@
 //! each node. Sends nothing.
 //! The first parameter names the objects: `migrate_process(p_1_7,n_2)` is sent to node 1.
 
-use super::request::Node;
-use super::token::Token;
-use super::value::Value;
+use super::{Node, Token, Value};
 use std::collections::BTreeMap;
 
 /// The nodes that a request is sent to.

@@ -3,8 +3,7 @@
 //! A string of the language is a sequence of bytes, as in C: a file name or an argument need not be
 //! UTF-8. Escapes are handled by `parse` and `print`.
 
-use std::borrow::Cow;
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// A string: any bytes, printed as text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -4,7 +4,7 @@
 //! A token issued by a node has the number of the node; `p_7` leaves the node open.
 //! A token may name no object, or one that has moved: its node checks that, not this module.
 
-use super::request::Node;
+use super::Node;
 use std::fmt;
 
 /// The type of object that a token names.

@@ -4,11 +4,7 @@
 //! Out: one answer for each distinct result, ordered by its lowest node.
 //! Answers to different requests or to different occurrences are never merged.
 
-use super::name::Name;
-use super::reply::{Answer, Reply};
-use super::request::{Node, RequestId};
-use super::status::Status;
-use super::value::Value;
+use super::{Answer, Name, Node, Reply, RequestId, Status, Value};
 use std::collections::HashMap;
 
 /// The answers to one basic request received so far, grouped by result.

@@ -4,10 +4,7 @@
 //! An expression without variables is always stored as a value, so an engine sees a list of
 //! expressions only where a variable must be filled in.
 
-use super::name::Name;
-use super::number::{Float, Int};
-use super::text::{Binary, Text};
-use super::token::Token;
+use super::{Binary, Float, Int, Name, Text, Token};
 use std::borrow::Cow;
 
 /// A value: a result of a service, or a parameter without variables.

@@ -6,8 +6,7 @@
 use super::error::Malformed;
 use super::frame::{self, FrameKind, SampleRange};
 use super::stream::{Inputs, Streams};
-use monitor_model::id::Ns;
-use monitor_model::sample::Instant;
+use monitor_model::{Instant, Ns};
 use std::io::Read;
 
 /// Maximum bytes of a block before compression.

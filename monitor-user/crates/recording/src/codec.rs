@@ -4,14 +4,12 @@
 //! encoded in full, so that decoding can start there.
 
 use super::delta::{HEAD_STREAMS, MaskTable, decode, encode};
-use super::error::{Error, Malformed};
 use super::schema::{ColumnMap, TableSchema};
 use super::stream::{Inputs, Streams};
 use super::strings::{StringTable, StringWriter};
 use super::table::{CELL_BYTES, ColumnTable};
-use super::tables;
-use super::varint;
-use monitor_model::sample::{Instant, Sample};
+use super::{Error, error::Malformed, tables, varint};
+use monitor_model::{Instant, Sample};
 
 /// Stream with the number of new strings.
 const STRING_COUNT: usize = 0;

@@ -3,10 +3,9 @@
 //! In: two tables. Out: the second as changes of the first, in streams: steps, keys, masks, then
 //! one stream per column. An unchanged row takes no byte. Decoding is bounded by [`CELL_BYTES`].
 
-use super::error::Malformed;
-use super::stream::Inputs;
 use super::table::{CELL_BYTES, ColumnRow, ColumnTable, TableKey};
 use super::varint::{fold, put};
+use super::{error::Malformed, stream::Inputs};
 use std::collections::HashMap;
 
 /// Streams of a table before those of its columns: steps, keys, masks.

@@ -3,17 +3,12 @@
 //! In: samples. Out: on request, a recording of the last of them, in parts. Samples older than the
 //! configured time are dropped, and the oldest ones if they take too much memory.
 
-use super::block::{BlockLimits, OpenBlock};
-use super::codec::Encoder;
-use super::error::Error;
-use super::frame::SampleRange;
-use super::header::Header;
-use super::writer::{Existing, create};
-use monitor_model::id::Ns;
-use monitor_model::sample::Sample;
-use std::collections::VecDeque;
-use std::io::Write;
-use std::path::Path;
+use super::{
+    BlockLimits, Error, Existing, Header, block::OpenBlock, codec::Encoder, create,
+    frame::SampleRange,
+};
+use monitor_model::{Ns, Sample};
+use std::{collections::VecDeque, io::Write, path::Path};
 
 /// Maximum compressed bytes in memory.
 const KEPT_BYTES: usize = 64 << 20;

@@ -12,8 +12,7 @@
 //! 12  crc32c of the payload, 4 bytes
 //! ```
 
-use monitor_model::id::Ns;
-use monitor_model::sample::Instant;
+use monitor_model::{Instant, Ns};
 
 /// The first bytes of every frame; not valid in text.
 pub const MARK: [u8; 4] = [0x89, b'M', b'R', 0x0a];

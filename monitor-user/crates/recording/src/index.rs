@@ -5,8 +5,7 @@
 //! blocks without reading them. If a list does not match the file, the file is scanned instead.
 
 use super::frame::{self, FrameHead, FrameKind, HEAD_BYTES, SampleRange, read_u64};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::{fs::File, os::unix::fs::FileExt};
 
 /// Maximum blocks per list: about an hour, so a year has nine thousand lists.
 const LIST_ENTRIES: usize = 64;

@@ -3,16 +3,12 @@
 //! In: a file. Out: its samples in order, from any position. Damaged samples are skipped, and a
 //! note in the next sample says how many are missing.
 
-use super::block::unpack;
-use super::codec::Decoder;
-use super::error::Error;
 use super::frame::{FrameKind, SampleRange};
-use super::header::{FilePrefix, HEADER_BYTES, Header, PREAMBLE_BYTES, VERSION, parse_prefix};
+use super::header::{FilePrefix, HEADER_BYTES, PREAMBLE_BYTES, parse_prefix};
 use super::index::{self, IndexEntry};
 use super::scan::{self, ScanResult};
-use super::stream::Inputs;
-use monitor_model::id::Ns;
-use monitor_model::sample::{Instant, Note, Sample};
+use super::{Error, Header, VERSION, block::unpack, codec::Decoder, stream::Inputs};
+use monitor_model::{Instant, Note, Ns, Sample};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

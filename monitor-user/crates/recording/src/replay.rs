@@ -3,14 +3,21 @@
 //! In: a read specification. Out: the next sample, reduced to what the specification requests.
 //! It does not wait: the caller controls the speed.
 
-use super::recording::Recording;
+use super::Recording;
 use monitor_backend::{Backend, Error};
 use monitor_backends::device;
+<<<<<<< HEAD
 use monitor_model::field::ProcessField;
 use monitor_model::id::Identity;
 use monitor_model::probe::Probe;
 use monitor_model::read_spec::ReadSpec;
 use monitor_model::sample::{BackendKind, Process, ProcessTexts, Sample};
+=======
+use monitor_model::{
+    BackendKind, Devices, Identity, Node, Note, Probe, Process, ProcessField, ProcessTexts,
+    ReadSpec, Sample,
+};
+>>>>>>> w3
 use std::collections::HashMap;
 
 /// Plays a recording.

@@ -3,11 +3,8 @@
 //! In: samples. Out: `FILE`, and older ones in `FILE.1`, `FILE.2` and so on; the oldest are
 //! deleted. Each file is self-contained. Without rotation, the first limit ends the recording.
 
-use super::error::Error;
-use super::header::Header;
-use super::writer::{Existing, Writer};
-use monitor_model::id::Ns;
-use monitor_model::sample::Sample;
+use super::{Error, Existing, Header, Writer};
+use monitor_model::{Ns, Sample};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

@@ -5,9 +5,7 @@
 
 use super::frame::{self, FrameKind, HEAD_BYTES, MARK};
 use super::index::{self, IndexEntry};
-use std::fs::File;
-use std::io::Result;
-use std::os::unix::fs::FileExt;
+use std::{fs::File, io::Result, os::unix::fs::FileExt};
 
 /// Bytes searched at a time.
 const CHUNK: usize = 64 << 10;

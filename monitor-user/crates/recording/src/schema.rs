@@ -4,7 +4,7 @@
 //! positions of the current columns in it. Unknown columns are skipped; missing ones are absent.
 
 use super::table::COLUMNS;
-use monitor_model::field::{
+use monitor_model::{
     BlockField, Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role,
 };
 use serde::{Deserialize, Serialize};

@@ -4,8 +4,7 @@
 //! concatenates the streams of consecutive samples: similar values side by side compress well.
 //! Every length that is read is checked against the available bytes.
 
-use super::error::Malformed;
-use super::varint;
+use super::{error::Malformed, varint};
 use std::ops::Range;
 
 /// Streams to write.

@@ -3,11 +3,8 @@
 //! In: bytes, which need not be UTF-8. Out: numbers from 1 on, and the bytes of new strings. Each
 //! block has its own table, so that it is self-contained.
 
-use super::error::Malformed;
-use super::stream::Inputs;
-use super::varint::put;
-use std::collections::HashMap;
-use std::sync::Arc;
+use super::{error::Malformed, stream::Inputs, varint::put};
+use std::{collections::HashMap, sync::Arc};
 
 /// Maximum bytes of remembered strings; later ones are written each time.
 const KNOWN_BYTES: usize = 16 << 20;

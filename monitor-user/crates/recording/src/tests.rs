@@ -1,14 +1,10 @@
 //! Tests of crashes, damage, full disks and hostile files.
 
-use super::block::BlockLimits;
 use super::frame::{self, FrameKind, HEAD_BYTES, SampleRange};
-use super::header::{Header, PREAMBLE_BYTES};
-use super::*;
+use super::{BlockLimits, Header, header::PREAMBLE_BYTES, *};
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
-use monitor_model::id::Ns;
-use monitor_model::read_spec::ReadSpec;
-use monitor_model::sample::Sample;
+use monitor_model::{Ns, ReadSpec, Sample};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 

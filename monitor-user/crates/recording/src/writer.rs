@@ -12,13 +12,10 @@
 //! rest is truncated. At any time one of the two forms is complete. The file is flushed between the
 //! steps, so that this holds for a power loss too.
 
-use super::block::{BlockLimits, OpenBlock};
-use super::codec::Encoder;
-use super::error::Error;
 use super::frame::{self, FrameKind, PAYLOAD_BYTES, SampleRange};
-use super::header::Header;
 use super::index::{BlockIndex, IndexEntry};
-use monitor_model::sample::Sample;
+use super::{BlockLimits, Error, Header, block::OpenBlock, codec::Encoder};
+use monitor_model::Sample;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result as Answer};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

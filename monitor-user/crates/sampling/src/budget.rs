@@ -1,12 +1,12 @@
-//! What the monitor may use itself, and what it gives up to keep within that.
+//! The monitor's own budget, and the capabilities that it sheds to keep within it.
 //!
-//! In: time and cost of a window, as values. Out: at most one change: give up one more capability
-//! that was asked for, or take the last one up again. Measures nothing, attaches nothing.
+//! In: time and cost of a window, as values. Out: at most one change: shed one more requested
+//! capability, or resume the last one. Measures nothing, attaches nothing.
 
-use monitor_model::id::Ns;
-use monitor_model::read_spec::Capability;
+use monitor_model::{Capability, Ns};
+use std::collections::BTreeMap;
 
-/// The order in which capabilities are given up, dearest hooks first.
+/// The order in which capabilities are shed, most expensive hooks first.
 pub const ORDER: [Capability; 7] = [
     Capability::ExactCpu,
     Capability::RunQueue,
@@ -17,15 +17,15 @@ pub const ORDER: [Capability; 7] = [
     Capability::LibraryCalls,
 ];
 
-/// A capability comes back when the service would then use at most this part of its budget.
+/// A capability is resumed when the monitor would then use at most this part of its budget.
 const ROOM: f64 = 0.8;
-/// Most windows that a capability stays away after it had to be given up again and again.
+/// Maximum windows that a capability stays shed after it was shed repeatedly.
 const LONGEST_WAIT: u32 = 64;
 
 /// The budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BudgetLimits {
-    /// Most of the machine, all processors together.
+    /// Maximum part of the machine, all processors together.
     pub share: f64,
     /// Time over which that is measured.
     pub window: Ns,
@@ -40,11 +40,11 @@ impl Default for BudgetLimits {
 /// What was used in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetUsage {
-    /// How long it was, times the processors of the machine.
+    /// Its length, times the processors of the machine.
     pub machine: Ns,
-    /// CPU time of our own process.
+    /// CPU time of the monitor itself.
     pub own: Ns,
-    /// Run time of the hooks of each capability, which others' time is spent on.
+    /// Run time of the hooks of each capability, charged to other processes.
     pub hooks: Vec<(Capability, Ns)>,
 }
 
@@ -55,7 +55,7 @@ impl BudgetUsage {
         part(self.own.0 + hooks, self.machine)
     }
 
-    fn of(&self, capability: Capability) -> f64 {
+    fn hook_share(&self, capability: Capability) -> f64 {
         let its = self.hooks.iter().filter(|(it, _)| *it == capability);
         part(its.map(|(_, time)| time.0).sum(), self.machine)
     }
@@ -65,23 +65,23 @@ fn part(ns: u64, machine: Ns) -> f64 {
     if machine.0 == 0 { 0.0 } else { ns as f64 / machine.0 as f64 }
 }
 
-/// What changes.
+/// A change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BudgetChange {
-    /// This capability is given up.
+    /// This capability is shed.
     Shed(Capability),
-    /// This one is taken up again.
+    /// This one is resumed.
     Resume(Capability),
-    /// Over the budget, and there is nothing left to give up.
+    /// Over the budget, and there is nothing left to shed.
     Exhausted,
 }
 
-/// A capability that was given up.
+/// A shed capability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shed {
-    /// Which.
+    /// The capability.
     pub capability: Capability,
-    /// What its hooks cost.
+    /// The share of its hooks when it was shed.
     cost: f64,
     /// Windows since.
     windows: u32,
@@ -91,17 +91,17 @@ pub struct Shed {
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
     shed: Vec<Shed>,
-    /// Windows that each stays away when it is given up next.
-    waits: Vec<(Capability, u32)>,
+    /// Windows that each stays shed the next time.
+    waits: BTreeMap<Capability, u32>,
 }
 
 impl Budget {
-    /// What is given up, in the order in which it was.
+    /// The shed capabilities, oldest first.
     pub fn shed(&self) -> impl Iterator<Item = Capability> {
         self.shed.iter().map(|it| it.capability)
     }
 
-    /// Judges a window in which these capabilities were asked for.
+    /// Judges a window in which these capabilities were requested.
     pub fn judge(
         &mut self,
         limits: &BudgetLimits,
@@ -112,7 +112,7 @@ impl Budget {
         self.shed.iter_mut().for_each(|it| it.windows += 1);
         let share = spent.share();
         if share > limits.share {
-            return Some(self.give_up(spent, asked));
+            return Some(self.shed_next(spent, asked));
         }
         let last = self.shed.last()?;
         let rested = last.windows >= self.wait(last.capability);
@@ -122,21 +122,19 @@ impl Budget {
         self.shed.pop().map(|it| BudgetChange::Resume(it.capability))
     }
 
-    fn give_up(&mut self, spent: &BudgetUsage, asked: &[Capability]) -> BudgetChange {
+    fn shed_next(&mut self, spent: &BudgetUsage, asked: &[Capability]) -> BudgetChange {
         let is_shed = |it: Capability| self.shed.iter().any(|shed| shed.capability == it);
         let next = ORDER.into_iter().find(|it| asked.contains(it) && !is_shed(*it));
         let Some(capability) = next else { return BudgetChange::Exhausted };
-        // The second time it stays away for twice as long, and so on.
+        // Each time it stays shed for twice as long.
         let wait = (self.wait(capability) * 2).min(LONGEST_WAIT);
-        self.waits.retain(|(it, _)| *it != capability);
-        self.waits.push((capability, wait));
-        self.shed.push(Shed { capability, cost: spent.of(capability), windows: 0 });
+        self.waits.insert(capability, wait);
+        self.shed.push(Shed { capability, cost: spent.hook_share(capability), windows: 0 });
         BudgetChange::Shed(capability)
     }
 
     fn wait(&self, capability: Capability) -> u32 {
-        let known = self.waits.iter().find(|(it, _)| *it == capability);
-        known.map_or(1, |(_, wait)| *wait)
+        self.waits.get(&capability).copied().unwrap_or(1)
     }
 }
 
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_any_more_is_forgotten() {
+    fn a_capability_that_is_no_longer_requested_is_forgotten() {
         let mut budget = Budget::default();
         judged(&mut budget, &[(spent(6, &[]), Some(Shed(ExactCpu)))]);
         assert_eq!(budget.judge(&BudgetLimits::default(), &spent(0, &[]), &[Snapshot]), None);

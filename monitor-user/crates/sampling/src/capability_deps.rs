@@ -3,9 +3,7 @@
 //! In: the part to read, the switches, the fields named. Out: capabilities. `doctor` prints the
 //! same table.
 
-use monitor_model::field::{Category, ProcessField};
-use monitor_model::read_spec::Capability;
-use monitor_model::scope::Scope;
+use monitor_model::{Capability, Category, ProcessField, Scope};
 
 /// What makes a capability needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

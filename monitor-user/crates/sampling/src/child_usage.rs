@@ -3,16 +3,12 @@
 //! In: readings, and exit records since the last one. Out: totals of one child. The process itself
 //! is not counted, nor are children from before. Has no clock and no client.
 
-use super::exit_log::Cursor;
-use super::process_tree::ProcessTree;
-use super::totals::totals;
 use super::view::{Output, Reading};
-use super::visibility::Visibility;
-use monitor_model::field::ProcessField;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::read_spec::{Capability, ReadSpec};
-use monitor_model::sample::{BackendKind, Process, ProcessParent};
-use monitor_model::status::Refusal;
+use super::{exit_log::Cursor, process_tree::ProcessTree, totals::totals, visibility::Visibility};
+use monitor_model::{
+    BackendKind, Capability, Identity, Ns, Pid, Process, ProcessField, ProcessParent, ReadSpec,
+    Refusal,
+};
 use monitor_protocol::answer::UsageTotals;
 use std::collections::BTreeMap;
 
@@ -28,6 +24,7 @@ pub const CAPABILITIES: [Capability; 5] = [
 const MAX_CHILDREN: usize = 64;
 
 /// The children of one process.
+#[derive(Default)]
 pub struct ChildUsage {
     caller: Pid,
     visibility: Visibility,
@@ -49,12 +46,7 @@ impl ChildUsage {
             caller,
             visibility,
             read_spec: ReadSpec { processes: true, ..ReadSpec::default() },
-            since: None,
-            children: BTreeMap::new(),
-            cursor: None,
-            source: BackendKind::default(),
-            notes: Vec::new(),
-            missed: 0,
+            ..Self::default()
         }
     }
 

@@ -2,16 +2,10 @@
 //!
 //! In: a reading. Out: the output of the consumer. Each consumer says what must be read for it.
 
-use super::child_usage::ChildUsage;
-use super::flight_consumer::FlightConsumer;
-use super::scrape::MetricsConsumer;
 use super::view::{Output, Reading, View};
+use super::{child_usage::ChildUsage, flight_consumer::FlightConsumer, scrape::MetricsConsumer};
 use monitor_backend::Backend;
-use monitor_model::credentials::ProcessFilter;
-use monitor_model::id::{Identity, Pid};
-use monitor_model::read_spec::ReadSpec;
-use monitor_model::sample::Process;
-use monitor_model::status::Refusal;
+use monitor_model::{Identity, Pid, Process, ProcessFilter, ReadSpec, Refusal};
 use monitor_sys::pidfd::PidFd;
 
 /// A consumer of readings.

@@ -4,8 +4,7 @@
 //! milliseconds and restarts counters, so a client that samples once a second must not cause it
 //! each time.
 
-use monitor_model::id::Ns;
-use monitor_model::read_spec::Capability;
+use monitor_model::{Capability, Ns};
 use std::collections::BTreeMap;
 
 /// How long an unneeded capability stays attached.

@@ -6,8 +6,7 @@
 use super::capability_deps;
 use monitor_backends::host::Host;
 use monitor_format::rounded;
-use monitor_model::probe::{Health, Probe};
-use monitor_model::sample::Note;
+use monitor_model::{Health, Note, Probe};
 use monitor_protocol::doctor::{CapabilityReport, DoctorReport, HostFact};
 
 /// The state of a backend.

@@ -5,12 +5,9 @@
 //! `cursor_log` has the limit for slow consumers.
 
 use super::cursor_log::CursorLog;
-use monitor_model::event::SampleEvent;
-use monitor_model::id::Pid;
-use monitor_model::sample::{Process, Sample};
-use std::cell::RefCell;
-use std::collections::HashMap;
+use monitor_model::{Pid, Process, Sample, SampleEvent};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{cell::RefCell, collections::HashMap};
 
 /// Number of records from which on unneeded ones are looked for.
 const PRUNE_FROM: usize = 256;

@@ -1,21 +1,16 @@
 //! The fields that a request names.
 //!
-//! In: names, as written. Out: what is shown, in their order, or a refusal that names the nearest.
-//! What must be read or attached for them is `plan`'s and `need`'s.
+//! In: names. Out: the fields to show, in the same order, or a refusal with a suggestion.
+//! `plan` and `capability_deps` decide what is read and attached for them.
 
 use monitor_format::Layout;
-use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
-use monitor_model::name;
-use monitor_model::pmix;
-use monitor_model::pmix::PmixNamed;
-use monitor_model::read_spec::Capability;
-use monitor_model::request::MonitorRequest;
-use monitor_model::scope::Scope;
-use monitor_model::status::Refusal;
+use monitor_model::{
+    Capability, Category, CpuField, DiskField, MonitorRequest, NetField, NodeField, PmixNamed,
+    ProcessField, Refusal, Scope, name, pmix,
+};
 
-/// The fields to show. Of categories that go together, each name is looked for in the main one
-/// first; `disk.` or `net.` before it says which is meant. Those without a named field are
-/// left out.
+/// The fields to show. A name is searched in the main category first; a prefix such as `disk.` or
+/// `net.` selects a category. Categories without a named field are left out.
 pub fn layout(request: &MonitorRequest, scope: Scope) -> Result<Layout, Refusal> {
     let signals = request.capabilities.iter().any(|it| it == Capability::Signals.name());
     let histograms = request.histograms;
@@ -42,7 +37,7 @@ pub fn named(names: &[String], scope: Scope) -> Result<Layout, Refusal> {
     layout.disks.clear();
     layout.nets.clear();
     for name in names {
-        place(&mut layout, name.trim())?;
+        add_field(&mut layout, name.trim())?;
     }
     Ok(layout)
 }
@@ -57,7 +52,7 @@ fn known_to_pmix(mut layout: Layout) -> Layout {
     layout
 }
 
-/// What names an object comes first, asked for or not.
+/// The fields that identify an object come first, requested or not.
 fn identify<F: Category>(fields: &mut Vec<F>, by: &[F]) {
     if !fields.is_empty() {
         fields.retain(|it| !by.contains(it));
@@ -65,7 +60,7 @@ fn identify<F: Category>(fields: &mut Vec<F>, by: &[F]) {
     }
 }
 
-fn place(layout: &mut Layout, name: &str) -> Result<(), Refusal> {
+fn add_field(layout: &mut Layout, name: &str) -> Result<(), Refusal> {
     if name.is_empty() {
         return Err(Refusal::bad("a field without a name; see monitor fields"));
     }
@@ -83,11 +78,11 @@ fn place(layout: &mut Layout, name: &str) -> Result<(), Refusal> {
     if taken { Ok(()) } else { Err(unknown(scope, bare)) }
 }
 
-/// What can stand before a field's name.
+/// Prefixes of field names.
 const CATEGORIES: [&str; 5] = ["proc", "node", "cpu", "disk", "net"];
 
-/// What stands for a name of PMIx that adds nothing: what names the object anyway. A node has its
-/// name outside.
+/// The field for a PMIx name of a value that every sample contains. The name of a node is not a
+/// field.
 const PID: Option<ProcessField> = Some(ProcessField::Pid);
 const DISK: Option<DiskField> = Some(DiskField::Device);
 const NET: Option<NetField> = Some(NetField::Interface);
@@ -170,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_are_told_whatever_fields_are_named() {
+    fn signals_are_shown_whatever_fields_are_named() {
         let mut request = request("proc", &["cpu_ns"]);
         assert!(!Plan::from_request(&request).expect("a plan").layout.signals);
         request.capabilities = vec!["signals".into()];
@@ -188,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_anyway_may_be_named_and_adds_nothing() {
+    fn what_every_sample_has_may_be_named_and_adds_nothing() {
         let given = ["PMIX_PROCID", "pmix.hname", "PMIX_PROC_SAMPLE_TIME"];
         let plan = Plan::from_request(&request("proc", &given)).expect("a plan");
         assert_eq!(plan.layout.processes, [ProcessField::Pid, ProcessField::StartTime]);

@@ -5,7 +5,7 @@
 //! in a row alerts. A file that does not exist yet is waited for; one that disappears or becomes
 //! unreadable is a miss, and its return a change. Opens nothing.
 
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 
 /// The metadata of a file, from stat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

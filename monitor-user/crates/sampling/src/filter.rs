@@ -3,9 +3,7 @@
 //! In: a process. Out: whether it matches every given kind, with any of its values. Only the cgroup
 //! needs a text that is read separately.
 
-use monitor_model::field::ProcessField;
-use monitor_model::id::Pid;
-use monitor_model::sample::Process;
+use monitor_model::{Pid, Process, ProcessField, name::matches_pattern};
 
 /// The conditions; an empty list matches all.
 #[derive(Clone, Debug, Default)]
@@ -40,8 +38,8 @@ impl Filter {
         any(&self.pids, |&pid| pid == process.id.pid)
             && any(&self.uids, |&it| uid == Some(u64::from(it)))
             && any(&self.comms, |comm| matches_pattern(comm.as_bytes(), comm_bytes(process)))
-            && any(&self.cgroups, |it| {
-                process.text.cgroup.as_deref().is_some_and(|at| at_or_below(at, it))
+            && any(&self.cgroups, |cgroup| {
+                process.text.cgroup.as_deref().is_some_and(|path| at_or_below(path, cgroup))
             })
     }
 }
@@ -53,27 +51,6 @@ fn any<T>(values: &[T], matches: impl FnMut(&T) -> bool) -> bool {
 
 fn comm_bytes(process: &Process) -> &[u8] {
     process.comm.split(|&byte| byte == 0).next().unwrap_or_default()
-}
-
-/// Whether a name matches a pattern. Backtracks to the last `*` only: earlier ones match the
-/// shortest text.
-pub(super) fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut it, mut back) = (0, 0, None);
-    while it < name.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                back = Some((at + 1, it));
-                at += 1;
-            }
-            Some(&letter) if letter == name[it] => (at, it) = (at + 1, it + 1),
-            _ => {
-                let Some((star, from)) = back else { return false };
-                back = Some((star, from + 1));
-                (at, it) = (star, from + 1);
-            }
-        }
-    }
-    pattern[at..].iter().all(|&letter| letter == b'*')
 }
 
 fn at_or_below(path: &str, cgroup: &str) -> bool {

@@ -6,9 +6,7 @@
 use super::exit_log::Cursor;
 use super::view::{Output, Reading};
 use monitor_backend::Backend;
-use monitor_model::field::ProcessField;
-use monitor_model::read_spec::ReadSpec;
-use monitor_model::sample::{Note, Sample};
+use monitor_model::{Note, ProcessField, ReadSpec, Sample};
 
 /// The consumer for the flight recorder.
 pub struct FlightConsumer {

@@ -2,14 +2,10 @@
 //!
 //! In: the request. Out: by what, and how long a group is kept, or why that makes no sense.
 
-use super::group::GroupLimits;
-use super::order::Order;
-use monitor_model::field::{Category, ProcessField};
-use monitor_model::group::{GroupBy, aggregation};
-use monitor_model::id::Ns;
-use monitor_model::pmix;
-use monitor_model::request::MonitorRequest;
-use monitor_model::status::Refusal;
+use super::{group::GroupLimits, order::Order};
+use monitor_model::{
+    Category, GroupBy, MonitorRequest, Ns, ProcessField, Refusal, group::aggregation, pmix,
+};
 
 /// By what, and within which limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 //! without a heartbeat is missed; when more are missed in a row than allowed, an alert follows,
 //! once until the next heartbeat or with each further window.
 
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 
 /// The watch of one process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HeartbeatWatch {
     every: Ns,
     drops: u64,
@@ -19,7 +19,7 @@ pub struct HeartbeatWatch {
     missed: u64,
     is_alerted: bool,
     last: Ns,
-    beats: u64,
+    count: u64,
 }
 
 /// An alert about missed heartbeats.
@@ -30,22 +30,19 @@ pub struct MissedHeartbeats {
     /// Time since the last heartbeat, or since the start.
     pub late: Ns,
     /// Number of heartbeats so far.
-    pub beats: u64,
+    pub count: u64,
 }
 
 impl HeartbeatWatch {
     /// A watch from now on; `drops` windows in a row may pass without a heartbeat.
-    pub const fn new(now: Ns, every: Ns, drops: u32, repeat: bool) -> Self {
+    pub fn new(now: Ns, every: Ns, drops: u32, repeat: bool) -> Self {
         Self {
             every,
-            drops: drops as u64,
+            drops: drops.into(),
             repeat,
             end: Ns(now.0.saturating_add(every.0)),
-            has_heartbeat: false,
-            missed: 0,
-            is_alerted: false,
             last: now,
-            beats: 0,
+            ..Self::default()
         }
     }
 
@@ -57,7 +54,7 @@ impl HeartbeatWatch {
     /// Records a heartbeat.
     pub const fn record_heartbeat(&mut self, now: Ns) {
         self.has_heartbeat = true;
-        self.beats += 1;
+        self.count += 1;
         self.last = now;
     }
 
@@ -74,7 +71,7 @@ impl HeartbeatWatch {
             self.end = Ns(self.end.0.saturating_add(self.every.0.saturating_mul(step)));
         }
         let late = now.since(self.last);
-        alerts.then_some(MissedHeartbeats { windows: self.missed, late, beats: self.beats })
+        alerts.then_some(MissedHeartbeats { windows: self.missed, late, count: self.count })
     }
 
     /// Ends a window; returns whether an alert is due.

@@ -5,16 +5,11 @@
 //! readings in which a consumer needs jobs.
 
 use super::job::{self, JobTable, RankRegistry, RankSelector};
-use super::target::Namespaces;
-use super::visibility::Visibility;
+use super::{target::Namespaces, visibility::Visibility};
 use monitor_backend::Backend;
-use monitor_model::field::ProcessField;
-use monitor_model::hidden;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::read_spec::ReadSpec;
-use monitor_model::request::RankTarget;
-use monitor_model::sample::Sample;
-use monitor_model::status::Refusal;
+use monitor_model::{
+    Identity, Ns, Pid, ProcessField, RankTarget, ReadSpec, Refusal, Sample, hidden,
+};
 
 /// Jobs and ranks.
 #[derive(Debug, Default)]

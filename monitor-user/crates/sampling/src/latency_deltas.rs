@@ -3,9 +3,7 @@
 //! In: the processes of each sample. Out: the growth of each histogram, every count once; for a new
 //! process all its counts. Keeps the histograms of living processes that have any counts.
 
-use monitor_model::histogram::Latencies;
-use monitor_model::id::Identity;
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Latencies, Process};
 use std::collections::HashMap;
 
 /// The last histograms of all processes.
@@ -40,8 +38,8 @@ impl LatencyDeltas {
         self.last.retain(|id, _| exists(id));
     }
 
-    /// The growth of each process.
-    pub fn growth(&self) -> impl Iterator<Item = &(Identity, Latencies)> {
+    /// The delta of each process.
+    pub fn deltas(&self) -> impl Iterator<Item = &(Identity, Latencies)> {
         self.grown.iter()
     }
 }
@@ -64,7 +62,7 @@ mod tests {
 
     fn counts(deltas: &LatencyDeltas) -> Vec<(u32, u64)> {
         let count = |it: &Latencies| it.block_read.as_ref().map_or(0, Histogram::count);
-        deltas.growth().map(|(id, it)| (id.pid.0, count(it))).collect()
+        deltas.deltas().map(|(id, it)| (id.pid.0, count(it))).collect()
     }
 
     #[test]

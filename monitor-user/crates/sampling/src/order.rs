@@ -3,9 +3,7 @@
 //! In: rows. Out: one key of 16 bytes for each, so that sorting moves only keys. Absent values come
 //! last in both directions; equal ones keep the order of identities.
 
-use monitor_model::field::process::ProcessRow;
-use monitor_model::field::{Category, ProcessField, Role, ValueKind};
-use monitor_model::sample::Process;
+use monitor_model::{Category, Process, ProcessField, ProcessRow, Role, ValueKind};
 
 /// The direction of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,7 @@
 //! In: the identities of processes. Out: the process that a parent's process id means. A process id
 //! is reused, so a parent must be older than its child.
 
-use monitor_model::field::ProcessField;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Ns, Pid, Process, ProcessField};
 use std::collections::BTreeSet;
 
 /// The kernel adds these counters of a child to the process that waits for it (`wait_task_zombie`

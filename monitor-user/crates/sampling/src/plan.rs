@@ -4,20 +4,13 @@
 //! nothing; whether a process or device exists is known when it is read.
 
 use super::capability_deps::{self, CapabilityReason};
-use super::fields;
-use super::filter::Filter;
-use super::grouping::Grouping;
 use super::order::{Direction, Order};
+use super::{fields, filter::Filter, grouping::Grouping};
 use monitor_format::{Layout, OutputFormat};
-use monitor_model::credentials::ProcessFilter;
-use monitor_model::field::{Category as _, ProcessField};
-use monitor_model::id::{Ns, Pid};
-use monitor_model::name;
-use monitor_model::pmix::PmixNamed as _;
-use monitor_model::read_spec::{Capability, Devices, ReadSpec};
-use monitor_model::request::{EMPTY, MonitorRequest, RankTarget, Target};
-use monitor_model::scope::Scope;
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{
+    Capability, Category as _, Devices, MonitorRequest, Ns, Pid, PmixNamed as _, ProcessField,
+    ProcessFilter, RankTarget, ReadSpec, Refusal, Scope, Status, Target, name, request::EMPTY,
+};
 
 /// Fields that are read only if they are shown.
 pub const COSTLY: [ProcessField; 6] = [

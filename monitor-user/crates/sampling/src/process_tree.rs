@@ -5,17 +5,16 @@
 //! detached itself still belongs. Needs no clock and reads nothing.
 
 use super::parents::{ParentIndex, WAITED_FOR};
-use monitor_model::field::process::ProcessRow;
-use monitor_model::field::{Category, ProcessField, Role};
-use monitor_model::histogram::Latencies;
-use monitor_model::id::{Identity, Pid};
-use monitor_model::sample::{Process, ProcessParent};
+use monitor_model::{
+    Category, Identity, Latencies, Pid, Process, ProcessField, ProcessParent, ProcessRow, Role,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Maximum number of members: each is kept until the end, so that its children are known.
 const MAX_MEMBERS: usize = 1 << 20;
 
 /// A process tree: the root and all its descendants.
+#[derive(Default)]
 pub struct ProcessTree {
     root: Pid,
     /// All members so far; the root is among them after its first sample.
@@ -72,17 +71,7 @@ fn add_row(sum: &mut ProcessRow, process: &Process, waited_inside: bool) {
 impl ProcessTree {
     /// The tree of the process that has this id now.
     pub fn from_root_pid(root: Pid) -> Self {
-        Self {
-            root,
-            members: HashSet::new(),
-            parents: ParentIndex::default(),
-            living: HashMap::new(),
-            ended: TreeUsage::default(),
-            root_ended: false,
-            awaited: 0,
-            lost: 0,
-            full: false,
-        }
+        Self { root, ..Self::default() }
     }
 
     /// The tree of a known process.

@@ -4,7 +4,7 @@
 //! tick is taken at once; ticks missed meanwhile are counted and skipped, never repeated in a
 //! burst.
 
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 
 /// Ticks at `start`, `start + every`, `start + 2 * every`, …
 #[derive(Clone, Copy, Debug)]

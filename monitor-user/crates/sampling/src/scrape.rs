@@ -5,18 +5,14 @@
 //! limited, and the limit is exposed.
 
 use super::group::rule::{GroupRules, RuleSpec};
-use super::plan::Plan;
 use super::view::{Output, Reading, View};
-use super::visibility::Visibility;
+use super::{plan::Plan, visibility::Visibility};
 use monitor_backend::Backend;
 use monitor_format::exposition::{Encoding, Exposition, Labels, MetricType};
-use monitor_model::credentials::ProcessFilter;
-use monitor_model::group::{GroupBy, OTHER};
-use monitor_model::rates::Rates;
-use monitor_model::read_spec::{Capability, ReadSpec};
-use monitor_model::request::MonitorRequest;
-use monitor_model::scope::Scope;
-use monitor_model::status::Refusal;
+use monitor_model::{
+    Capability, GroupBy, MonitorRequest, ProcessFilter, Rates, ReadSpec, Refusal, Scope,
+    group::OTHER,
+};
 
 /// The configuration of the exposition.
 #[derive(Clone, Debug, PartialEq, Eq)]

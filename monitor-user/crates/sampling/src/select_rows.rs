@@ -5,9 +5,7 @@
 
 use super::filter::Filter;
 use super::order::{self, Order, SortKey};
-use monitor_model::event::SampleEvent;
-use monitor_model::id::Identity;
-use monitor_model::sample::{Process, Sample};
+use monitor_model::{Identity, Process, Sample, SampleEvent};
 use std::borrow::Cow;
 
 /// Selects rows.

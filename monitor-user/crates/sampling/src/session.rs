@@ -2,10 +2,7 @@
 //!
 //! In: samples, optionally grouped. Out: rates since the previous sample. Reads nothing.
 
-use monitor_model::group::Grouped;
-use monitor_model::rates;
-use monitor_model::rates::Rates;
-use monitor_model::sample::Sample;
+use monitor_model::{Grouped, Rates, Sample, rates};
 
 /// The last sample of a series.
 #[derive(Default)]

@@ -4,18 +4,14 @@
 //! read once for all, the node once for each distinct specification; if all consumers together name
 //! few processes, only those are read. Owns the backend; has no thread and no clock.
 
-use super::consumer::Consumer;
-use super::detach_delay::DetachDelay;
-use super::exit_log::ExitLog;
 use super::job_index::{JobIndex, RankClaim};
 use super::view::{Output, Reading};
+use super::{consumer::Consumer, detach_delay::DetachDelay, exit_log::ExitLog};
 use monitor_backend::{Backend, Error};
-use monitor_model::field::ProcessField;
-use monitor_model::id::{Ns, Pid};
-use monitor_model::read_spec::{Capability, Devices, ReadSpec};
-use monitor_model::request::RankTarget;
-use monitor_model::sample::{Node, Note, Process, Sample};
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{
+    Capability, Devices, Node, Note, Ns, Pid, Process, ProcessField, RankTarget, ReadSpec, Refusal,
+    Sample, Status,
+};
 
 /// Maximum time between two readings of all processes: exit records use memory until then.
 const FULL_READ_INTERVAL: Ns = Ns(10_000_000_000);

@@ -4,15 +4,11 @@
 //! process that had it when the monitor started; a later process with the same id is another one.
 //! Each target has one exit record: the kernel's own, or else its last sample.
 
-use super::plan::Targets;
-use super::visibility::Visibility;
-use monitor_model::field::ProcessField;
-use monitor_model::hidden;
-use monitor_model::hidden::HiddenProcess;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::request::RankTarget;
-use monitor_model::sample::{Note, Process, ProcessParent};
-use monitor_model::status::Refusal;
+use super::{plan::Targets, visibility::Visibility};
+use monitor_model::{
+    HiddenProcess, Identity, Note, Ns, Pid, Process, ProcessField, ProcessParent, RankTarget,
+    Refusal, hidden,
+};
 use monitor_sys::pidfd::PidFd;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +28,7 @@ impl Namespaces for NoNamespaces {
 }
 
 /// The watched targets.
+#[derive(Default)]
 pub struct WatchedTargets {
     targets: Option<Targets>,
     /// The living ones, with their last sample.
@@ -61,16 +58,8 @@ pub struct Absence<'a> {
 
 impl WatchedTargets {
     /// The named targets; all processes if `None`.
-    pub const fn new(targets: Option<Targets>) -> Self {
-        Self {
-            targets,
-            living: BTreeMap::new(),
-            reported: BTreeSet::new(),
-            is_resolved: false,
-            absent_ranks: Vec::new(),
-            pidfds: BTreeMap::new(),
-            missing: BTreeMap::new(),
-        }
+    pub fn new(targets: Option<Targets>) -> Self {
+        Self { targets, ..Self::default() }
     }
 
     /// Finds the targets among the living processes.

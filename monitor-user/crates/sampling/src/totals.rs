@@ -3,9 +3,10 @@
 //! In: a process tree. Out: sums, percentiles and names, independent of any sample.
 
 use super::process_tree::{ProcessTree, TreeUsage};
-use monitor_model::field::{Category, FieldValue, ProcessField as F, Role};
-use monitor_model::histogram::{Histogram, Percentiles};
-use monitor_model::sample::{BackendKind, Process};
+use monitor_model::{
+    BackendKind, Category, FieldValue, Histogram, Percentiles, Process, Role,
+    field::ProcessField as F,
+};
 use monitor_protocol::answer::{CommandTotals, RunningProcess, UsageTotals};
 use std::collections::BTreeMap;
 

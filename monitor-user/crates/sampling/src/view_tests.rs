@@ -63,10 +63,10 @@ fn ranks(rank: Option<u32>, visibility: Visibility) -> View {
 
 /// Name, living, ended and CPU time of each group.
 fn rows(grouped: &Grouped) -> Vec<(&str, u64, u64, u64)> {
-    let groups = grouped.groups.iter().map(|it| {
-        let head = |field| it.head.get(field).expect("a group has these fields");
-        let cpu = it.row.get(ProcessField::CpuTime).expect("it was read");
-        (&*it.name, head(GroupField::Processes), head(GroupField::Ended), cpu)
+    let groups = grouped.groups.iter().map(|group| {
+        let head = |field| group.head.get(field).expect("a group has these fields");
+        let cpu = group.row.get(ProcessField::CpuTime).expect("it was read");
+        (&*group.name, head(GroupField::Processes), head(GroupField::Ended), cpu)
     });
     groups.collect()
 }

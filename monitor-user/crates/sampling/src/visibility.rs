@@ -8,10 +8,7 @@
 
 use super::job;
 pub use monitor_model::credentials::Credentials;
-use monitor_model::field::{Category, ProcessField};
-use monitor_model::hidden::HiddenProcess;
-use monitor_model::sample::Process;
-use monitor_model::status::Status;
+use monitor_model::{Category, HiddenProcess, Process, ProcessField, Status};
 
 /// The processes and fields that a user may see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

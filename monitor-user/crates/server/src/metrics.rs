@@ -161,8 +161,7 @@ mod tests {
         (block.health, block.events) = (Health::Active, 7);
         block.hooks.push("tp_btf/x".into());
         let all = self_metrics(&DaemonStatus::default(), &[block, Probe::off(Capability::Signals)]);
-        let mut out = String::new();
-        text(&all, Dialect::Prometheus, &mut out);
+        let out = text(&all, Dialect::Prometheus);
         let said = |line: &str| assert!(out.lines().any(|it| it == line), "{line} in {out}");
         said(r#"monitor_probe_health{capability="block",health="active"} 1"#);
         said(r#"monitor_probe_health{capability="signals",health="off"} 1"#);

@@ -3,13 +3,9 @@
 //! In: the notes of a file (`.note.stapsdt` as defined by SystemTap, and `.note.monitor` for the
 //! message). Out: the probes, each with name, thresholds and site. Attaches nothing.
 
-use super::elf::ElfImage;
-use super::error::SymbolError;
-use super::mapped_files;
-use super::site::{self, ProbeSite};
-use monitor_model::id::Pid;
-use std::path::Path;
-use std::sync::Arc;
+use super::{ProbeSite, SymbolError, elf::ElfImage, mapped_files, site};
+use monitor_model::Pid;
+use std::{path::Path, sync::Arc};
 
 /// The USDT provider of these probes; others are ignored.
 const PROVIDER: &str = "monitor_diag";
@@ -41,7 +37,7 @@ pub enum EventsPerHit {
 /// Probes with their sites, and errors for those without.
 pub type FoundProbes = (Vec<(Arc<DiagProbe>, ProbeSite)>, Vec<SymbolError>);
 
-/// The probes in all files that a process has mapped, and the errors met on the way.
+/// The probes in all files that a process has mapped, and the errors of files that cannot be read.
 pub fn in_process(proc: &Path, pid: Pid) -> Result<FoundProbes, SymbolError> {
     let (files, mut failed) = mapped_files::files(proc, pid)?;
     let mut found = Vec::new();

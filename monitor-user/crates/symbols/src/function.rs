@@ -3,8 +3,8 @@
 //! In: an image and an address. Out: a range of code. Decoding goes forward from the start of the
 //! function, because x86 code cannot be decoded backwards.
 
+use super::SymbolError;
 use super::elf::{ElfImage, Symbol, SymbolKind};
-use super::error::SymbolError;
 use super::instruction::{self, Instruction};
 use std::ops::Range;
 
@@ -27,8 +27,8 @@ impl Function {
     /// The function around an address; `None` if neither a symbol nor an unwind table covers it.
     pub fn around(image: &ElfImage, address: u64) -> Result<Option<Self>, SymbolError> {
         let mut symbols = image.symbols(|_| true)?;
-        symbols.retain(|it| {
-            matches!(it.kind, SymbolKind::Function | SymbolKind::Ifunc | SymbolKind::Label)
+        symbols.retain(|symbol| {
+            matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc | SymbolKind::Label)
         });
         let holds = |it: &&Symbol| it.size > 0 && extent(it).contains(&address);
         let is_function = |it: &&Symbol| it.kind != SymbolKind::Label;

@@ -3,7 +3,7 @@
 //! In: `[FILE:]FUNCTION[|FUNCTION…][@VERSION][+DISTANCE]` or `[FILE:]0xOFFSET`. Out: its parts.
 //! A file is a path, or the name of a library with or without the part after `.so`.
 
-use super::error::SymbolError;
+use super::SymbolError;
 use std::path::Path;
 
 /// A parsed spec.

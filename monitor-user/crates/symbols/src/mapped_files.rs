@@ -3,14 +3,11 @@
 //! In: a process. Out: the files, open, each with its load bias. The result is a snapshot:
 //! libraries loaded later need another call. Only the ELF headers are read.
 
-use super::elf::ElfImage;
-use super::error::SymbolError;
-use super::object_file::ObjectFile;
-use monitor_model::id::Pid;
+use super::{SymbolError, elf::ElfImage, object_file::ObjectFile};
+use monitor_model::Pid;
 use monitor_proc::maps::{Mapping, mappings};
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 const REPLACED: &str = "the file was replaced since it was mapped; opening the mapped one needs \
                         CAP_CHECKPOINT_RESTORE";

@@ -3,11 +3,10 @@
 //! In: a process and an address. Out: bytes. The open file refers to the address space at the time
 //! of opening: after an exec it is empty, which is reported as `Gone`.
 
-use super::error::SymbolError;
-use monitor_model::id::Pid;
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use super::SymbolError;
+use monitor_model::Pid;
 use std::path::{Path, PathBuf};
+use std::{fs::File, os::unix::fs::FileExt as _};
 
 /// The memory of one process.
 #[derive(Debug)]

@@ -4,12 +4,11 @@
 //! content is read, never mapped: truncating a mapped file kills its readers with `SIGBUS`, and
 //! other users may own it.
 
-use super::error::SymbolError;
+use super::SymbolError;
 use rustix::fs::{Mode, OFlags};
-use std::fs::File;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::{fs::File, os::fd::AsRawFd as _};
 
 /// Most bytes of one read; the largest real tables have some tens of megabytes.
 pub const MAX_READ: u64 = 512 << 20;

@@ -4,16 +4,13 @@
 //! has; or why there is none. Libraries that are loaded later are not found.
 
 use super::elf::{ElfImage, Symbol, SymbolKind};
-use super::error::SymbolError;
-use super::function_spec::{CodePlace, FunctionSpec};
-use super::mapped_files;
-use super::object_file::ObjectFile;
-use super::site::{self, ProbeSite};
-use monitor_model::id::Pid;
-use monitor_model::name::nearest;
+use super::{
+    FunctionSpec, ProbeSite, SymbolError, function_spec::CodePlace, mapped_files,
+    object_file::ObjectFile, site,
+};
+use monitor_model::{Pid, name::nearest};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// The sites in the files that a process has mapped.
 pub fn in_process(
@@ -58,7 +55,8 @@ pub fn in_file(path: &Path, wanted: &FunctionSpec) -> Result<Vec<ProbeSite>, Sym
 pub fn variable(proc: &Path, pid: Pid, library: &str, name: &str) -> Result<u64, SymbolError> {
     let wanted = FunctionSpec::from_text(&format!("{library}:{name}"))?;
     let names = HashSet::from([name]);
-    let found = variables(proc, pid, &names, |path| wanted.matches_file(path))?;
+    let is_library = |path: &Path| wanted.matches_file(path);
+    let found = addresses((proc, pid), SymbolKind::Variable, &names, is_library)?;
     found.get(name).copied().ok_or_else(|| SymbolError::NotFound {
         name: name.to_owned(),
         place: format!("process {}", pid.0),
@@ -66,32 +64,15 @@ pub fn variable(proc: &Path, pid: Pid, library: &str, name: &str) -> Result<u64,
     })
 }
 
-/// Addresses of variables in a process: in its program and in the accepted libraries.
-pub fn variables(
-    proc: &Path,
-    pid: Pid,
+/// Addresses of variables or functions in a process: in its program and in the accepted libraries.
+///
+/// # Errors
+/// If the process has ended, or its mappings cannot be read.
+pub fn addresses(
+    (proc, pid): (&Path, Pid),
+    kind: SymbolKind,
     names: &HashSet<&str>,
     accepts: impl Fn(&Path) -> bool,
-) -> Result<HashMap<String, u64>, SymbolError> {
-    addresses(proc, pid, names, accepts, |kind| kind == SymbolKind::Variable)
-}
-
-/// Addresses of functions in a process: in its program and in the accepted libraries.
-pub fn procedures(
-    proc: &Path,
-    pid: Pid,
-    names: &HashSet<&str>,
-    accepts: impl Fn(&Path) -> bool,
-) -> Result<HashMap<String, u64>, SymbolError> {
-    addresses(proc, pid, names, accepts, |kind| kind == SymbolKind::Function)
-}
-
-fn addresses(
-    proc: &Path,
-    pid: Pid,
-    names: &HashSet<&str>,
-    accepts: impl Fn(&Path) -> bool,
-    is_meant: impl Fn(SymbolKind) -> bool,
 ) -> Result<HashMap<String, u64>, SymbolError> {
     let (files, _) = mapped_files::files(proc, pid)?;
     let mut found = HashMap::new();
@@ -100,7 +81,7 @@ fn addresses(
     let libraries = files.iter().skip(1).filter(|it| accepts(&it.image.file.path));
     for file in files.iter().take(1).chain(libraries) {
         let all = file.image.symbols(|name| names.contains(name)).unwrap_or_default();
-        for symbol in all.into_iter().filter(|it| is_meant(it.kind)) {
+        for symbol in all.into_iter().filter(|it| it.kind == kind) {
             let address = file.bias.wrapping_add(symbol.address);
             _ = found.entry(symbol.name).or_insert(address);
         }

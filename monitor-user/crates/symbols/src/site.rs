@@ -4,12 +4,9 @@
 //! the program. Attaches nothing: backends take the path and the offset.
 
 use super::elf::{ElfImage, Symbol};
-use super::error::SymbolError;
-use super::function::Function;
 use super::instruction::{Effect, Instruction};
-use super::object_file::ObjectFile;
-use std::collections::HashSet;
-use std::sync::Arc;
+use super::{SymbolError, function::Function, object_file::ObjectFile};
+use std::{collections::HashSet, sync::Arc};
 
 /// A place where a probe is harmless.
 #[derive(Clone, Debug)]
@@ -92,7 +89,7 @@ pub fn refuse_return(image: &ElfImage, site: &ProbeSite) -> Result<(), SymbolErr
     } else {
         return Ok(());
     };
-    let place = place(image, site.address);
+    let place = file_and_address(image, site.address);
     Err(SymbolError::Unsafe { place, why: format!("{why}; use start_lib_call alone") })
 }
 
@@ -104,7 +101,7 @@ fn site(
 ) -> Result<ProbeSite, SymbolError> {
     let address = chosen.address;
     if let Some(why) = refusal(function, all, chosen) {
-        return Err(SymbolError::Unsafe { place: place(image, address), why });
+        return Err(SymbolError::Unsafe { place: file_and_address(image, address), why });
     }
     let offset = image.code_offset(address);
     let offset = offset.ok_or_else(|| image.file.malformed(format!("code at {address:#x}")))?;
@@ -147,7 +144,7 @@ fn is_entry(function: &Function, all: &[Instruction], it: &Instruction) -> bool 
         && before.all(|other| other.effect == Effect::LandingPad)
 }
 
-fn place(image: &ElfImage, address: u64) -> String {
+fn file_and_address(image: &ElfImage, address: u64) -> String {
     format!("{}:{address:#x}", image.file.path.display())
 }
 
@@ -155,7 +152,7 @@ fn no_function(image: &ElfImage, address: u64) -> SymbolError {
     let why = "neither a symbol nor an unwind table covers this address, so it may be inside an \
                instruction; give the address of an instruction of a known function"
         .to_owned();
-    SymbolError::Unsafe { place: place(image, address), why }
+    SymbolError::Unsafe { place: file_and_address(image, address), why }
 }
 
 fn middle(image: &ElfImage, address: u64, all: &[Instruction]) -> SymbolError {
@@ -166,5 +163,5 @@ fn middle(image: &ElfImage, address: u64, all: &[Instruction]) -> SymbolError {
         }
         None => "the code before it cannot be decoded; use the start of the function".to_owned(),
     };
-    SymbolError::Unsafe { place: place(image, address), why }
+    SymbolError::Unsafe { place: file_and_address(image, address), why }
 }

@@ -6,10 +6,9 @@
 //! metric. Points have no start time: the processes of a group have different ones.
 //! Encoding: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 
+use super::families::{Exposition, Family, Labels, MetricType};
 use super::protobuf::{SCHEMA, native_buckets};
-use super::{Exposition, Family, Labels, MetricType};
-use monitor_model::histogram::Histogram;
-use monitor_model::id::Ns;
+use monitor_model::{Histogram, Ns};
 use serde_json::{Value, json};
 
 /// The resource that the metrics describe, and their time.
@@ -24,98 +23,54 @@ pub struct Resource<'a> {
 /// A family and its semantic convention: metric, unit, attribute and its value.
 type SemanticName = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
+// Attributes, and a metric.
+const CPU_MODE: &str = "cpu.mode";
+const DISK: &str = "disk.io.direction";
+const NETWORK: &str = "network.io.direction";
+const SWITCHES: &str = "process.context_switches";
+const SWITCH: &str = "process.context_switch.type";
+const FAULT: &str = "system.paging.fault.type";
+const MEMORY: &str = "system.memory.state";
+
+/// Families without their `monitor_`.
 /// https://opentelemetry.io/docs/specs/semconv/system/ as of 2026-08.
 const SEMANTIC_NAMES: &[SemanticName] = &[
-    ("monitor_group_user_seconds", "process.cpu.time", "s", "cpu.mode", "user"),
-    ("monitor_group_system_seconds", "process.cpu.time", "s", "cpu.mode", "system"),
-    ("monitor_group_run_delay_seconds", "process.cpu.time", "s", "cpu.mode", "wait"),
-    ("monitor_group_rss_bytes", "process.memory.usage", "By", "", ""),
-    ("monitor_group_vsize_bytes", "process.memory.virtual", "By", "", ""),
-    ("monitor_group_read_bytes", "process.disk.io", "By", "disk.io.direction", "read"),
-    ("monitor_group_written_bytes", "process.disk.io", "By", "disk.io.direction", "write"),
-    (
-        "monitor_group_tcp_sent_bytes",
-        "process.network.io",
-        "By",
-        "network.io.direction",
-        "transmit",
-    ),
-    (
-        "monitor_group_tcp_received_bytes",
-        "process.network.io",
-        "By",
-        "network.io.direction",
-        "receive",
-    ),
-    ("monitor_group_threads", "process.thread.count", "{thread}", "", ""),
-    (
-        "monitor_group_voluntary_switches",
-        "process.context_switches",
-        "{context_switch}",
-        "process.context_switch.type",
-        "voluntary",
-    ),
-    (
-        "monitor_group_involuntary_switches",
-        "process.context_switches",
-        "{context_switch}",
-        "process.context_switch.type",
-        "involuntary",
-    ),
-    (
-        "monitor_group_minor_faults",
-        "process.paging.faults",
-        "{fault}",
-        "system.paging.fault.type",
-        "minor",
-    ),
-    (
-        "monitor_group_major_faults",
-        "process.paging.faults",
-        "{fault}",
-        "system.paging.fault.type",
-        "major",
-    ),
-    ("monitor_node_uptime_seconds", "system.uptime", "s", "", ""),
-    ("monitor_node_mem_total_bytes", "system.memory.limit", "By", "", ""),
-    ("monitor_node_mem_free_bytes", "system.memory.usage", "By", "system.memory.state", "free"),
-    (
-        "monitor_node_mem_buffers_bytes",
-        "system.memory.usage",
-        "By",
-        "system.memory.state",
-        "buffers",
-    ),
-    ("monitor_node_mem_cached_bytes", "system.memory.usage", "By", "system.memory.state", "cached"),
-    ("monitor_node_processes_created", "system.process.created", "{process}", "", ""),
-    ("monitor_cpu_user_seconds", "system.cpu.time", "s", "cpu.mode", "user"),
-    ("monitor_cpu_nice_seconds", "system.cpu.time", "s", "cpu.mode", "nice"),
-    ("monitor_cpu_system_seconds", "system.cpu.time", "s", "cpu.mode", "system"),
-    ("monitor_cpu_idle_seconds", "system.cpu.time", "s", "cpu.mode", "idle"),
-    ("monitor_cpu_iowait_seconds", "system.cpu.time", "s", "cpu.mode", "iowait"),
-    ("monitor_cpu_irq_seconds", "system.cpu.time", "s", "cpu.mode", "interrupt"),
-    ("monitor_cpu_steal_seconds", "system.cpu.time", "s", "cpu.mode", "steal"),
-    ("monitor_disk_read_bytes", "system.disk.io", "By", "disk.io.direction", "read"),
-    ("monitor_disk_written_bytes", "system.disk.io", "By", "disk.io.direction", "write"),
-    ("monitor_disk_reads", "system.disk.operations", "{operation}", "disk.io.direction", "read"),
-    ("monitor_disk_writes", "system.disk.operations", "{operation}", "disk.io.direction", "write"),
-    ("monitor_disk_io_seconds", "system.disk.io_time", "s", "", ""),
-    ("monitor_net_sent_bytes", "system.network.io", "By", "network.io.direction", "transmit"),
-    ("monitor_net_received_bytes", "system.network.io", "By", "network.io.direction", "receive"),
-    (
-        "monitor_net_sent_packets",
-        "system.network.packet.count",
-        "{packet}",
-        "network.io.direction",
-        "transmit",
-    ),
-    (
-        "monitor_net_received_packets",
-        "system.network.packet.count",
-        "{packet}",
-        "network.io.direction",
-        "receive",
-    ),
+    ("group_user_seconds", "process.cpu.time", "s", CPU_MODE, "user"),
+    ("group_system_seconds", "process.cpu.time", "s", CPU_MODE, "system"),
+    ("group_run_delay_seconds", "process.cpu.time", "s", CPU_MODE, "wait"),
+    ("group_rss_bytes", "process.memory.usage", "By", "", ""),
+    ("group_vsize_bytes", "process.memory.virtual", "By", "", ""),
+    ("group_read_bytes", "process.disk.io", "By", DISK, "read"),
+    ("group_written_bytes", "process.disk.io", "By", DISK, "write"),
+    ("group_tcp_sent_bytes", "process.network.io", "By", NETWORK, "transmit"),
+    ("group_tcp_received_bytes", "process.network.io", "By", NETWORK, "receive"),
+    ("group_threads", "process.thread.count", "{thread}", "", ""),
+    ("group_voluntary_switches", SWITCHES, "{context_switch}", SWITCH, "voluntary"),
+    ("group_involuntary_switches", SWITCHES, "{context_switch}", SWITCH, "involuntary"),
+    ("group_minor_faults", "process.paging.faults", "{fault}", FAULT, "minor"),
+    ("group_major_faults", "process.paging.faults", "{fault}", FAULT, "major"),
+    ("node_uptime_seconds", "system.uptime", "s", "", ""),
+    ("node_mem_total_bytes", "system.memory.limit", "By", "", ""),
+    ("node_mem_free_bytes", "system.memory.usage", "By", MEMORY, "free"),
+    ("node_mem_buffers_bytes", "system.memory.usage", "By", MEMORY, "buffers"),
+    ("node_mem_cached_bytes", "system.memory.usage", "By", MEMORY, "cached"),
+    ("node_processes_created", "system.process.created", "{process}", "", ""),
+    ("cpu_user_seconds", "system.cpu.time", "s", CPU_MODE, "user"),
+    ("cpu_nice_seconds", "system.cpu.time", "s", CPU_MODE, "nice"),
+    ("cpu_system_seconds", "system.cpu.time", "s", CPU_MODE, "system"),
+    ("cpu_idle_seconds", "system.cpu.time", "s", CPU_MODE, "idle"),
+    ("cpu_iowait_seconds", "system.cpu.time", "s", CPU_MODE, "iowait"),
+    ("cpu_irq_seconds", "system.cpu.time", "s", CPU_MODE, "interrupt"),
+    ("cpu_steal_seconds", "system.cpu.time", "s", CPU_MODE, "steal"),
+    ("disk_read_bytes", "system.disk.io", "By", DISK, "read"),
+    ("disk_written_bytes", "system.disk.io", "By", DISK, "write"),
+    ("disk_reads", "system.disk.operations", "{operation}", DISK, "read"),
+    ("disk_writes", "system.disk.operations", "{operation}", DISK, "write"),
+    ("disk_io_seconds", "system.disk.io_time", "s", "", ""),
+    ("net_sent_bytes", "system.network.io", "By", NETWORK, "transmit"),
+    ("net_received_bytes", "system.network.io", "By", NETWORK, "receive"),
+    ("net_sent_packets", "system.network.packet.count", "{packet}", NETWORK, "transmit"),
+    ("net_received_packets", "system.network.packet.count", "{packet}", NETWORK, "receive"),
 ];
 
 /// The attribute names of labels.
@@ -134,11 +89,9 @@ pub fn otlp(all: &Exposition, of: Resource<'_>) -> Vec<u8> {
         let mut points = metric.points(all, of.at);
         match metrics.iter_mut().find(|(name, _)| *name == metric.name) {
             Some((_, existing)) => {
-                let existing = existing.pointer_mut(&format!("/{}/dataPoints", metric.kind()));
-                existing
-                    .and_then(Value::as_array_mut)
-                    .into_iter()
-                    .for_each(|it| it.append(&mut points));
+                if let Value::Array(all) = &mut existing[metric.kind()]["dataPoints"] {
+                    all.append(&mut points);
+                }
             }
             None => metrics.push((metric.name.clone(), metric.json(points))),
         }
@@ -163,7 +116,8 @@ struct Metric<'a> {
 
 impl<'a> Metric<'a> {
     fn from_family(family: &'a Family) -> Self {
-        match SEMANTIC_NAMES.iter().find(|it| it.0 == family.stem) {
+        let stem = family.stem.strip_prefix("monitor_").unwrap_or_default();
+        match SEMANTIC_NAMES.iter().find(|it| it.0 == stem) {
             Some(&(_, name, unit, key, value)) => {
                 let attribute = (!key.is_empty()).then_some((key, value));
                 Self { family, name: name.into(), unit, attribute }
@@ -191,9 +145,7 @@ impl<'a> Metric<'a> {
 
     fn json(&self, points: Vec<Value>) -> Value {
         let mut of_kind = json!({"dataPoints": points});
-        if self.family.metric_type != MetricType::Gauge
-            && self.family.metric_type != MetricType::Info
-        {
+        if self.kind() != "gauge" {
             // Cumulative.
             of_kind["aggregationTemporality"] = json!(2);
         }

@@ -7,10 +7,11 @@
 //! The message is defined in
 //! https://github.com/prometheus/client_model/blob/master/io/prometheus/client/metrics.proto
 
-use super::{Exposition, Family, MetricType};
-use monitor_model::histogram::Histogram;
-use prost::encoding::{WireType, string, uint32};
-use prost::encoding::{double, encode_key, encode_varint, sint32, sint64, uint64};
+use super::families::{Exposition, Family, MetricType};
+use monitor_model::Histogram;
+use prost::encoding::{
+    WireType, double, encode_key, encode_varint, sint32, sint64, string, uint32, uint64,
+};
 
 /// The resolution of native histograms: 2^3 buckets per power of two.
 pub const SCHEMA: i32 = 3;

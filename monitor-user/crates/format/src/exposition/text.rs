@@ -3,8 +3,8 @@
 //! In: families. Out: lines. The two differ in the name of counters in the header, in units and in
 //! the end marker. Histograms have classic buckets, one per power of two.
 
-use super::{Exposition, Family, Labels, MetricType};
-use monitor_model::histogram::Histogram;
+use super::families::{Exposition, Family, Labels, MetricType};
+use monitor_model::Histogram;
 use std::fmt::Write;
 
 /// The dialect of the text format.
@@ -16,21 +16,23 @@ pub enum Dialect {
     OpenMetrics,
 }
 
-/// Writes all families and the end marker. Writing to a `String` cannot fail.
-pub fn text(all: &Exposition, dialect: Dialect, out: &mut String) {
+/// All families and the end marker. Writing to a `String` cannot fail.
+pub fn text(all: &Exposition, dialect: Dialect) -> String {
+    let mut out = String::new();
     let labels: Vec<String> = all.labels.iter().map(braced).collect();
     for family in &all.families {
-        head(family, dialect, out);
+        head(family, dialect, &mut out);
         let name = family.name();
         for &(index, value) in &family.points {
             let _ = writeln!(out, "{name}{} {value}", labels[index]);
         }
         for (index, durations) in &family.durations {
-            buckets(&name, &labels[*index], durations, out);
+            buckets(&name, &labels[*index], durations, &mut out);
         }
     }
     // A comment in the format of Prometheus.
     out.push_str("# EOF\n");
+    out
 }
 
 fn head(family: &Family, dialect: Dialect, out: &mut String) {
@@ -65,14 +67,8 @@ fn buckets(name: &str, labels: &str, durations: &Histogram, out: &mut String) {
     let mut count = 0;
     for (highest, counted) in durations.by_power_of_two() {
         count += counted;
-        match highest {
-            Some(ns) => {
-                let _ = writeln!(out, "{name}_bucket{open}le=\"{}\"}} {count}", ns.seconds());
-            }
-            None => {
-                let _ = writeln!(out, "{name}_bucket{open}le=\"+Inf\"}} {count}");
-            }
-        }
+        let bound = highest.map_or_else(|| "+Inf".to_owned(), |ns| ns.seconds().to_string());
+        let _ = writeln!(out, "{name}_bucket{open}le=\"{bound}\"}} {count}");
     }
     let _ = writeln!(out, "{name}_sum{labels} {}", durations.sum().seconds());
     let _ = writeln!(out, "{name}_count{labels} {count}");
@@ -119,9 +115,7 @@ mod tests {
 
     #[track_caller]
     fn check(dialect: Dialect, want: &str) {
-        let mut got = String::new();
-        text(&all(), dialect, &mut got);
-        assert_eq!(got, want);
+        assert_eq!(text(&all(), dialect), want);
     }
 
     #[test]

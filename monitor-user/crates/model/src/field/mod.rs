@@ -20,6 +20,8 @@ pub use node::{CpuField, NodeField};
 pub use process::ProcessField;
 pub use row::{FieldValue, Row};
 
+use crate::names;
+
 /// Unit of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -39,20 +41,10 @@ pub enum Unit {
     BytesPerSecond,
 }
 
-impl Unit {
-    /// Name of the unit in lists of fields.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Count => "count",
-            Self::Nanoseconds => "ns",
-            Self::Bytes => "bytes",
-            Self::Percent => "percent",
-            Self::PerSecond => "1/s",
-            Self::BytesPerSecond => "bytes/s",
-        }
-    }
-}
+names! { Unit {
+    None "", Count "count", Nanoseconds "ns", Bytes "bytes", Percent "percent", PerSecond "1/s",
+    BytesPerSecond "bytes/s",
+} }
 
 /// How the 64 bits of a slot are interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,19 +63,9 @@ pub enum ValueKind {
     Text,
 }
 
-impl ValueKind {
-    /// Name of the kind in the header of a recording.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Number => "number",
-            Self::Signed => "signed",
-            Self::Float => "float",
-            Self::Flag => "flag",
-            Self::Letter => "letter",
-            Self::Text => "text",
-        }
-    }
-}
+names! { ValueKind {
+    Number "number", Signed "signed", Float "float", Flag "flag", Letter "letter", Text "text",
+} }
 
 /// What a value does over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +101,20 @@ pub struct Field {
     pub procfs: &'static str,
 }
 
+impl Field {
+    /// The rate of this counter, which has an index in its list.
+    const fn rate(&self, index: usize, [name, title, help]: [&'static str; 3]) -> Self {
+        let unit = match self.unit {
+            Unit::Nanoseconds => Unit::Percent,
+            Unit::Bytes => Unit::BytesPerSecond,
+            _ => Unit::PerSecond,
+        };
+        let (kind, role) = (ValueKind::Float, Role::RateOf(index));
+        let procfs = if self.procfs.is_empty() { "" } else { self.name };
+        Self { name, title, unit, kind, role, help, ebpf: self.name, procfs }
+    }
+}
+
 /// A category: the enum that numbers its fields.
 pub trait Category: Copy + Eq + 'static {
     /// The list, in the order of the enum.
@@ -145,45 +141,58 @@ pub trait Category: Copy + Eq + 'static {
 }
 
 /// Declares a category. Each line: the enum's name, the field's name, its heading, unit, kind,
-/// role (`RateOf(Counter)` names another line), meaning, source in eBPF, source in `/proc`.
+/// role, meaning, source in eBPF, source in `/proc` unless it is the same. Rates follow: the enum's
+/// name, the field's name, its heading, the counter, meaning.
 macro_rules! category {
     ($(#[$doc:meta])* $name:ident {
-        $($field:ident: $text:literal, $title:literal, $unit:ident, $kind:ident,
-            $role:ident $(($of:ident))?, $help:literal, $ebpf:literal, $procfs:literal;)+
-    }) => {
+        $($field:ident: $text:literal, $title:literal, $unit:ident, $kind:ident, $role:ident,
+            $help:literal, $ebpf:literal $(, $procfs:literal)?;)+
+    } $(rates {
+        $($rate:ident: $rate_text:literal, $rate_title:literal, $of:ident, $rate_help:literal;)+
+    })?) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(usize)]
         pub enum $name {
             $(#[doc = $help] $field,)+
+            $($(#[doc = $rate_help] $rate,)+)?
         }
 
         impl $name {
+            const ALL: &'static [Self] = &[$(Self::$field,)+ $($(Self::$rate,)+)?];
             /// Number of fields.
-            pub const COUNT: usize = [$($text),+].len();
+            pub const COUNT: usize = Self::ALL.len();
         }
 
         impl $crate::field::Category for $name {
-            const FIELDS: &'static [$crate::field::Field] = &[$(
-                $crate::field::Field {
-                    name: $text,
-                    title: $title,
-                    unit: $crate::field::Unit::$unit,
-                    kind: $crate::field::ValueKind::$kind,
-                    role: $crate::field::Role::$role $(($name::$of as usize))?,
-                    help: $help,
-                    ebpf: $ebpf,
-                    procfs: $procfs,
-                },
-            )+];
+            const FIELDS: &'static [$crate::field::Field] = {
+                const READ: &[$crate::field::Field] = &[$(
+                    $crate::field::Field {
+                        name: $text,
+                        title: $title,
+                        unit: $crate::field::Unit::$unit,
+                        kind: $crate::field::ValueKind::$kind,
+                        role: $crate::field::Role::$role,
+                        help: $help,
+                        ebpf: $ebpf,
+                        procfs: *[$ebpf $(, $procfs)?].last().expect("two sources"),
+                    },
+                )+];
+                &[
+                    $(READ[$name::$field as usize],)+
+                    $($(READ[$name::$of as usize].rate(
+                        $name::$of as usize,
+                        [$rate_text, $rate_title, $rate_help],
+                    ),)+)?
+                ]
+            };
 
             fn index(self) -> usize {
                 self as usize
             }
 
             fn at(index: usize) -> Option<Self> {
-                const ALL: &[$name] = &[$($name::$field),+];
-                ALL.get(index).copied()
+                Self::ALL.get(index).copied()
             }
         }
     };

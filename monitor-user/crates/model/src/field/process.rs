@@ -22,12 +22,12 @@ category! {
         Gid: "gid", "GID", None, Number, Label, "Real group id", "task->cred->gid", "status Gid";
         User: "user", "USER", None, Text, Label,
             "Name of the real user, or the uid if it has no name; read only on request",
-            "getpwuid_r(3)", "getpwuid_r(3)";
+            "getpwuid_r(3)";
         Comm: "comm", "COMMAND", None, Text, Label,
             "Command name, at most 15 bytes", "task->comm", "stat 2";
         Cmdline: "cmdline", "COMMAND LINE", None, Text, Label,
             "Command line, arguments joined by spaces; read when first seen and after each exec",
-            "/proc/<pid>/cmdline", "/proc/<pid>/cmdline";
+            "/proc/<pid>/cmdline";
         Path: "path", "PATH", None, Text, Label,
             "Path of the last executed file as passed to execve, if seen",
             "bprm->filename at sched_process_exec", "";
@@ -36,7 +36,7 @@ category! {
         Job: "job", "JOB", None, Text, Label,
             "Batch job, MPI namespace, pod, container, login session or unit that it belongs to; \
              read only on request",
-            "/proc/<pid>/cgroup and environ", "/proc/<pid>/cgroup and environ";
+            "/proc/<pid>/cgroup and environ";
         CgroupId: "cgroup_id", "CGROUP ID", None, Number, Label,
             "Id of the cgroup in the unified hierarchy", "task->cgroups->dfl_cgrp->kn->id", "";
         ExecId: "exec_id", "EXECS", None, Number, Label,
@@ -48,8 +48,7 @@ category! {
             "Live threads", "signal->nr_threads", "stat 20";
         Priority: "priority", "PRI", None, Signed, Gauge,
             "Kernel priority as proc_pid_stat(5) gives it", "task->prio - 100", "stat 18";
-        Nice: "nice", "NI", None, Signed, Gauge,
-            "Nice value", "task->static_prio - 120", "stat 19";
+        Nice: "nice", "NI", None, Signed, Gauge, "Nice value", "task->static_prio - 120", "stat 19";
         Policy: "policy", "POL", None, Number, Gauge,
             "Scheduling policy, SCHED_* of sched(7)", "task->policy", "stat 41";
         Processor: "processor", "CPU#", None, Number, Gauge,
@@ -84,8 +83,8 @@ category! {
             "Time spent ready to run, waiting for a CPU, all threads",
             "task->sched_info.run_delay", "schedstat 2 of each thread";
         RunCount: "run_count", "RUNS", Count, Number, Counter,
-            "Times a thread was given a CPU", "task->sched_info.pcount",
-            "schedstat 3 of each thread";
+            "Times a thread was given a CPU",
+            "task->sched_info.pcount", "schedstat 3 of each thread";
         VoluntarySwitches: "voluntary_switches", "VCSW", Count, Number, Counter,
             "Context switches because it waited", "nvcsw", "status of each thread";
         InvoluntarySwitches: "involuntary_switches", "ICSW", Count, Number, Counter,
@@ -106,7 +105,7 @@ category! {
             "Anonymous memory in swap", "mm->rss_stat", "status VmSwap";
         Pss: "pss_bytes", "PSS", Bytes, Number, Gauge,
             "Proportional share of resident memory; costly, read only on request",
-            "/proc/<pid>/smaps_rollup", "/proc/<pid>/smaps_rollup";
+            "/proc/<pid>/smaps_rollup";
         Vsize: "vsize_bytes", "VSIZE", Bytes, Number, Gauge,
             "Mapped address space", "mm->total_vm", "status VmSize";
         PeakRss: "peak_rss_bytes", "PEAK RSS", Bytes, Number, Gauge,
@@ -163,13 +162,13 @@ category! {
             "TCP payload that arrived in order at its sockets, v4 and v6, read or not",
             "tcp_sock of open sockets, inet_sock_set_state at close", "inet_diag";
         Tcp6Sent: "tcp6_sent_bytes", "TCP6 OUT", Bytes, Number, Counter,
-            "Part of tcp_sent_bytes sent over IPv6; a v4-mapped address counts as v4", "tcp_sock",
-            "inet_diag";
+            "Part of tcp_sent_bytes sent over IPv6; a v4-mapped address counts as v4",
+            "tcp_sock", "inet_diag";
         Tcp6Received: "tcp6_received_bytes", "TCP6 IN", Bytes, Number, Counter,
             "Part of tcp_received_bytes received over IPv6", "tcp_sock", "inet_diag";
         TcpSegmentsOut: "tcp_sent_segments", "SEG OUT", Count, Number, Counter,
-            "TCP segments sent; the kernel's counter has 32 bits per socket", "tcp_sock.segs_out",
-            "inet_diag";
+            "TCP segments sent; the kernel's counter has 32 bits per socket",
+            "tcp_sock.segs_out", "inet_diag";
         TcpSegmentsIn: "tcp_received_segments", "SEG IN", Count, Number, Counter,
             "TCP segments received", "tcp_sock.segs_in", "inet_diag";
         TcpRetransmits: "tcp_retransmits", "RETR", Count, Number, Counter,
@@ -178,8 +177,8 @@ category! {
             "Open TCP sockets; a shared one counts only for its oldest holder",
             "iter/task_file", "inet_diag";
         TcpRtt: "tcp_rtt_ns", "RTT", Nanoseconds, Number, Gauge,
-            "Smoothed round-trip time, mean of its open connections", "tcp_sock.srtt_us",
-            "inet_diag";
+            "Smoothed round-trip time, mean of its open connections",
+            "tcp_sock.srtt_us", "inet_diag";
         UdpSent: "udp_sent_bytes", "UDP OUT", Bytes, Number, Counter,
             "UDP payload sent, v4 and v6 (--net)", "sock_send_length", "";
         UdpReceived: "udp_received_bytes", "UDP IN", Bytes, Number, Counter,
@@ -201,37 +200,29 @@ category! {
             "Median wait for a CPU since counting began (--runqlat)", "sched_switch", "";
         RunQueueP99: "run_queue_p99_ns", "RQ P99", Nanoseconds, Number, Gauge,
             "99th percentile of the wait for a CPU (--runqlat)", "sched_switch", "";
-        CpuPercent: "cpu_percent", "CPU%", Percent, Float, RateOf(CpuTime),
-            "CPU used over the interval, 100 being one processor", "cpu_ns", "cpu_ns";
-        RunDelayPercent: "run_delay_percent", "DLY%", Percent, Float, RateOf(RunDelay),
-            "Waiting for a CPU over the interval, 100 being one thread always waiting",
-            "run_delay_ns", "run_delay_ns";
-        ReadRate: "read_bytes_per_s", "READ/s", BytesPerSecond, Float, RateOf(ReadBytes),
-            "Growth of read_bytes", "read_bytes", "read_bytes";
-        WrittenRate: "written_bytes_per_s", "WRITE/s", BytesPerSecond, Float,
-            RateOf(WrittenBytes), "Growth of written_bytes", "written_bytes", "written_bytes";
-        BlockReadRate: "block_read_bytes_per_s", "BREAD/s", BytesPerSecond, Float,
-            RateOf(BlockReadBytes), "Growth of block_read_bytes", "block_read_bytes", "";
-        BlockWrittenRate: "block_written_bytes_per_s", "BWRITE/s", BytesPerSecond, Float,
-            RateOf(BlockWrittenBytes), "Growth of block_written_bytes", "block_written_bytes", "";
-        TcpSentRate: "tcp_sent_bytes_per_s", "TCP>/s", BytesPerSecond, Float, RateOf(TcpSent),
-            "Growth of tcp_sent_bytes", "tcp_sent_bytes", "tcp_sent_bytes";
-        TcpReceivedRate: "tcp_received_bytes_per_s", "TCP</s", BytesPerSecond, Float,
-            RateOf(TcpReceived), "Growth of tcp_received_bytes", "tcp_received_bytes",
-            "tcp_received_bytes";
-        UdpSentRate: "udp_sent_bytes_per_s", "UDP>/s", BytesPerSecond, Float, RateOf(UdpSent),
-            "Growth of udp_sent_bytes", "udp_sent_bytes", "";
-        UdpReceivedRate: "udp_received_bytes_per_s", "UDP</s", BytesPerSecond, Float,
-            RateOf(UdpReceived), "Growth of udp_received_bytes", "udp_received_bytes", "";
-        VoluntaryRate: "voluntary_switches_per_s", "VCSW/s", PerSecond, Float,
-            RateOf(VoluntarySwitches), "Growth of voluntary_switches",
-            "voluntary_switches", "voluntary_switches";
-        InvoluntaryRate: "involuntary_switches_per_s", "ICSW/s", PerSecond, Float,
-            RateOf(InvoluntarySwitches), "Growth of involuntary_switches",
-            "involuntary_switches", "involuntary_switches";
-        MinorRate: "minor_faults_per_s", "MINFL/s", PerSecond, Float, RateOf(MinorFaults),
-            "Growth of minor_faults", "minor_faults", "minor_faults";
-        MajorRate: "major_faults_per_s", "MAJFL/s", PerSecond, Float, RateOf(MajorFaults),
-            "Growth of major_faults", "major_faults", "major_faults";
+    }
+    rates {
+        CpuPercent: "cpu_percent", "CPU%", CpuTime,
+            "CPU used over the interval, 100 being one processor";
+        RunDelayPercent: "run_delay_percent", "DLY%", RunDelay,
+            "Waiting for a CPU over the interval, 100 being one thread always waiting";
+        ReadRate: "read_bytes_per_s", "READ/s", ReadBytes, "Growth of read_bytes";
+        WrittenRate: "written_bytes_per_s", "WRITE/s", WrittenBytes, "Growth of written_bytes";
+        BlockReadRate: "block_read_bytes_per_s", "BREAD/s", BlockReadBytes,
+            "Growth of block_read_bytes";
+        BlockWrittenRate: "block_written_bytes_per_s", "BWRITE/s", BlockWrittenBytes,
+            "Growth of block_written_bytes";
+        TcpSentRate: "tcp_sent_bytes_per_s", "TCP>/s", TcpSent, "Growth of tcp_sent_bytes";
+        TcpReceivedRate: "tcp_received_bytes_per_s", "TCP</s", TcpReceived,
+            "Growth of tcp_received_bytes";
+        UdpSentRate: "udp_sent_bytes_per_s", "UDP>/s", UdpSent, "Growth of udp_sent_bytes";
+        UdpReceivedRate: "udp_received_bytes_per_s", "UDP</s", UdpReceived,
+            "Growth of udp_received_bytes";
+        VoluntaryRate: "voluntary_switches_per_s", "VCSW/s", VoluntarySwitches,
+            "Growth of voluntary_switches";
+        InvoluntaryRate: "involuntary_switches_per_s", "ICSW/s", InvoluntarySwitches,
+            "Growth of involuntary_switches";
+        MinorRate: "minor_faults_per_s", "MINFL/s", MinorFaults, "Growth of minor_faults";
+        MajorRate: "major_faults_per_s", "MAJFL/s", MajorFaults, "Growth of major_faults";
     }
 }

@@ -4,11 +4,13 @@
 //! absent; texts are stored in the object.
 
 use super::{Category, Role, Unit, ValueKind};
-use crate::id::Ns;
-use std::marker::PhantomData;
+use crate::Ns;
+use serde::Serialize;
+use std::{fmt, marker::PhantomData};
 
 /// One typed value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum FieldValue<'a> {
     /// Unsigned.
     Number(u64),
@@ -33,6 +35,19 @@ impl FieldValue<'_> {
             Self::Float(x) => Some(x),
             Self::Flag(yes) => Some(f64::from(u8::from(yes))),
             Self::Letter(_) | Self::Text(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for FieldValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(n) => n.fmt(f),
+            Self::Signed(n) => n.fmt(f),
+            Self::Float(x) => x.fmt(f),
+            Self::Flag(yes) => yes.fmt(f),
+            Self::Letter(letter) => letter.fmt(f),
+            Self::Text(text) => text.fmt(f),
         }
     }
 }
@@ -134,32 +149,24 @@ impl<F: Category, const N: usize> Row<F, N> {
         }
     }
 
-    /// A bit for each text field.
-    const TEXTS: u128 = {
-        let (mut bits, mut at) = (0, 0);
+    /// A bit for each text field, and for each rate.
+    const TEXTS_AND_RATES: (u128, u128) = {
+        let (mut texts, mut rates, mut at) = (0, 0, 0);
         while at < N {
-            if matches!(F::FIELDS[at].kind, ValueKind::Text) {
-                bits |= 1 << at;
+            match (F::FIELDS[at].kind, F::FIELDS[at].role) {
+                (ValueKind::Text, _) => texts |= 1 << at,
+                (_, Role::RateOf(_)) => rates |= 1 << at,
+                _ => {}
             }
             at += 1;
         }
-        bits
+        (texts, rates)
     };
+    const TEXTS: u128 = Self::TEXTS_AND_RATES.0;
+    const RATED: u128 = Self::TEXTS_AND_RATES.1;
 
     /// A bit for each field.
     const PLACES: u128 = if N == 128 { u128::MAX } else { (1 << N) - 1 };
-
-    /// A bit for each rate.
-    const RATED: u128 = {
-        let (mut bits, mut at) = (0, 0);
-        while at < N {
-            if let Role::RateOf(_) = F::FIELDS[at].role {
-                bits |= 1 << at;
-            }
-            at += 1;
-        }
-        bits
-    };
 
     /// Sets every rate from the increase since `before`. A counter that decreased (the kernel
     /// rescales user and system time at each reading) gives zero, never a negative rate.

@@ -244,14 +244,14 @@ impl MonitorEngine {
         for (key, alarm) in &mut self.alarms {
             match &mut alarm.watch {
                 AlarmWatch::Heartbeat { pid, heartbeats } => {
-                    if let Some(MissedHeartbeats { windows, late, beats }) = heartbeats.advance(now)
+                    if let Some(MissedHeartbeats { windows, late, count }) = heartbeats.advance(now)
                     {
                         let (pid, late_ns) = (*pid, late.0);
                         let alert = Alert::Heartbeat {
                             pid,
                             missed_windows: windows,
                             late_ns,
-                            heartbeats: beats,
+                            heartbeats: count,
                         };
                         alerts.push(alarm.alert(EventOrigin { node: &self.node, unix }, alert));
                     }

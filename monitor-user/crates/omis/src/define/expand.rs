@@ -4,12 +4,8 @@
 //! The result is bounded like a parsed request: nested calls can double their parameters, so the
 //! budget is charged before anything is copied.
 
-use super::super::fault::Fault;
-use super::super::limit;
-use super::super::request::{Arg, Basic, Node, NodeRef, Request, Stage};
-use super::super::status::Status;
-use super::super::value::{Expr, Value, Var};
 use super::{Definition, Definitions};
+use crate::{Arg, Basic, Expr, Fault, Node, NodeRef, Request, Stage, Status, Value, Var, limit};
 
 /// What the expansion may still add.
 struct ExpansionBudget {

@@ -9,12 +9,7 @@ mod expand;
 #[cfg(test)]
 mod tests;
 
-use super::fault::Fault;
-use super::name::Name;
-use super::parse;
-use super::request::{Basic, Stage};
-use super::status::Status;
-use super::value::{COMMON_VARIABLES, Value, Var};
+use super::{Basic, Fault, Name, Stage, Status, Value, Var, parse, value::COMMON_VARIABLES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of definitions of a session.

@@ -1,11 +1,7 @@
 //! Definitions, and requests that call them.
 
-use super::super::dialect::Dialect;
-use super::super::parse;
-use super::super::request::Request;
-use super::super::status::Status;
-use super::super::value::Value;
 use super::{DefineError, Definition, Definitions, MAX_BYTES, MAX_CHAIN};
+use crate::{Dialect, Request, Status, Value, parse};
 
 fn request(line: &str) -> Request {
     parse::request(line.as_bytes(), Dialect::Extended).unwrap()

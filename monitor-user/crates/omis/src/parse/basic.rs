@@ -3,15 +3,10 @@
 //! The grammar of the specification has commas between the first three, its examples have none;
 //! both forms are accepted. A request may omit the number and the node list, an extension.
 
-use super::super::dialect::Extension;
-use super::super::number::Int;
-use super::super::reply::Answer;
-use super::super::request::{Arg, Basic, Node, NodeRef, RequestId};
-use super::super::status::Status;
-use super::super::value::{Expr, Value};
 use super::input::{Input, Parsed, accept, bracketed, offset, pos, too_many, wrong, wrong_at};
 use super::number::int;
 use super::value::{expr, name, var};
+use crate::{Answer, Arg, Basic, Expr, Extension, Int, Node, NodeRef, RequestId, Status, Value};
 
 const ID: &str = "a request id";
 const NODE: &str = "a node number";

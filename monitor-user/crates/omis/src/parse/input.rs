@@ -1,14 +1,7 @@
 //! The input of the parsers: the rest of the line, the parser state, and shared combinators.
 
-use super::super::dialect::{Extension, N_EXTENSIONS};
-use super::super::limit::LineLimits;
-use super::super::request::{BytePos, RequestId};
-use super::super::status::Status;
-use winnow::Parser;
-use winnow::combinator::opt;
-use winnow::error::ParserError;
-use winnow::stream::Stateful;
-use winnow::token::take_while;
+use crate::{BytePos, Extension, RequestId, Status, dialect::N_EXTENSIONS, limit::LineLimits};
+use winnow::{Parser, combinator::opt, error::ParserError, stream::Stateful, token::take_while};
 
 /// The rest of a line, with the state of the parser.
 pub type Input<'i> = Stateful<&'i [u8], ParseState>;

@@ -1,11 +1,8 @@
 //! Parses whole lines: an event and stages of actions, or replies.
 
-use super::super::dialect::Extension;
-use super::super::reply::Reply;
-use super::super::request::{Request, Stage};
-use super::super::status::Status;
 use super::basic::{answer, basic};
 use super::input::{Input, Parsed, accept, offset, space, wrong};
+use crate::{Basic, Extension, Reply, Request, Stage, Status};
 
 /// Parses a request.
 pub fn request(input: &mut Input<'_>) -> Parsed<Request> {
@@ -39,11 +36,7 @@ pub fn reply(input: &mut Input<'_>) -> Parsed<Reply> {
 }
 
 /// The actions after the first: those after a comma run beside it, those after a semicolon later.
-fn actions(
-    input: &mut Input<'_>,
-    first: super::super::request::Basic,
-    expected: &'static str,
-) -> Parsed<Vec<Stage>> {
+fn actions(input: &mut Input<'_>, first: Basic, expected: &'static str) -> Parsed<Vec<Stage>> {
     let (mut done, mut stage) = (Vec::new(), vec![first]);
     let (mut has_comma, mut has_semicolon) = (false, false);
     loop {

@@ -12,12 +12,8 @@ mod number;
 mod string;
 mod value;
 
-use super::dialect::{Dialect, Extension};
-use super::fault::Fault;
 use super::limit::{self, LineLimits};
-use super::reply::Reply;
-use super::request::{BytePos, Request, Stage};
-use super::status::Status;
+use super::{BytePos, Dialect, Extension, Fault, Reply, Request, Stage, Status};
 use input::{Input, ParseState, Parsed, UsedExtensions};
 use winnow::Parser;
 

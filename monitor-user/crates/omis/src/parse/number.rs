@@ -1,16 +1,11 @@
 //! Parses numbers in the syntax of C: decimal, octal, hexadecimal; floats with a point or an
 //! exponent.
 
-use super::super::dialect::Extension;
-use super::super::number::{Float, Int};
-use super::super::status::Status;
-use super::super::value::Value;
 use super::input::{Input, ParseError, Parsed, offset, space, wrong_at};
+use crate::{Extension, Float, Int, Status, Value};
 use std::num::IntErrorKind;
-use winnow::Parser;
-use winnow::combinator::opt;
-use winnow::stream::Stream as _;
 use winnow::token::{one_of, take_while};
+use winnow::{Parser, combinator::opt, stream::Stream as _};
 
 const INTEGER: &str = "an integer";
 const FLOAT: &str = "a floating point number";

@@ -3,11 +3,9 @@
 //! `"..."` with the escapes of C; it may contain any byte except line breaks and NUL.
 //! `#4:deadbeef` is four bytes: the length, then two hexadecimal digits for each; an extension.
 
-use super::super::dialect::Extension;
-use super::super::status::Status;
-use super::super::text::{Binary, Text};
 use super::input::{Input, Parsed, expect, offset, space, wrong, wrong_at};
 use super::number::decimal;
+use crate::{Binary, Extension, Status, Text};
 use winnow::Parser;
 use winnow::token::{any, take, take_till, take_while};
 

@@ -1,16 +1,10 @@
 //! Parses parameters: numbers, strings, variables, tokens, and lists of them.
 
-use super::super::dialect::Extension;
-use super::super::limit;
-use super::super::name::{self, Name};
-use super::super::status::Status;
-use super::super::token::Token;
-use super::super::value::{Expr, Value, Var};
 use super::input::{Input, Parsed, bracketed, expect, offset, space, too_many, wrong, wrong_at};
 use super::number::{decimal, number};
 use super::string::{binary, string};
-use winnow::Parser;
-use winnow::token::take_while;
+use crate::{Expr, Extension, Name, Status, Token, Value, Var, limit, name};
+use winnow::{Parser, token::take_while};
 
 const VALUE: &str = "a value";
 

@@ -3,16 +3,13 @@
 //! An undefined string number is an absent text, and a row of an unknown process is skipped: the
 //! checksum was valid, so the writer was faulty, and the rest is still useful.
 
-use super::super::schema::{ColumnMap, TableKind};
-use super::super::strings::StringTable;
-use super::super::table::{ColumnRow, ColumnTable};
-use monitor_model::event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
-use monitor_model::field::{BlockField, Category, DiskField, NetField, ProcessField, Row};
-use monitor_model::histogram::Latencies;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::{
-    BackendKind, Device, Instant, Node, Note, Process, ProcessParent, ProcessTexts, ProgramLoss,
-    Sample,
+use crate::schema::{ColumnMap, TableKind};
+use crate::strings::StringTable;
+use crate::table::{ColumnRow, ColumnTable};
+use monitor_model::{
+    BackendKind, BlockField, Category, Device, DiskField, Identity, Instant, Latencies, NetField,
+    Node, Note, Ns, Pid, Process, ProcessField, ProcessParent, ProcessTexts, ProgramLoss, Row,
+    Sample, SampleEvent, SampleEventKind, Signal, SignalOutcome,
 };
 
 /// Decoded tables with their column map and strings.
@@ -200,11 +197,11 @@ impl<'a> TableView<'a> {
         let thread = present(mask, 6, thread).map(|it| identity(it, 0).pid);
         let signal = Signal { number, code, thread };
         let sender = present(mask, 7, sender).map(|it| identity(it, began));
+        let outcome = usize::try_from(outcome).ok().and_then(|it| SignalOutcome::ALL.get(it));
+        let outcome = outcome.copied().unwrap_or(SignalOutcome::Stripped);
         let what = match delivered != 0 {
             true => SampleEventKind::SignalDelivered { signal },
-            false => {
-                SampleEventKind::SignalGenerated { signal, sender, outcome: outcome_of(outcome) }
-            }
+            false => SampleEventKind::SignalGenerated { signal, sender, outcome },
         };
         SampleEvent { at: Ns(at), target: identity(pid, start), kind: what }
     }
@@ -225,14 +222,4 @@ fn add_latency(of: &mut Latencies, what: u64, (from, count): (Ns, u64)) {
         _ => return,
     };
     histogram.get_or_insert_default().record_many(from, count);
-}
-
-fn outcome_of(number: u64) -> SignalOutcome {
-    match number {
-        0 => SignalOutcome::Queued,
-        1 => SignalOutcome::Ignored,
-        2 => SignalOutcome::AlreadyPending,
-        3 => SignalOutcome::Overflowed,
-        _ => SignalOutcome::Stripped,
-    }
 }

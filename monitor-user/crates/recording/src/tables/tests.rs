@@ -1,15 +1,11 @@
 //! Round trips of a sample with one of everything.
 
-use super::super::codec::{Decoder, Encoder};
-use super::super::schema::current_schema;
-use super::super::stream::Inputs;
-use monitor_model::event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
-use monitor_model::field::{BlockField, Category, NodeField, ProcessField};
-use monitor_model::histogram::Histogram;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::{
-    BackendKind, Device, Instant, Node, Note, Process, ProcessParent, ProcessTexts, ProgramLoss,
-    Sample,
+use crate::codec::{Decoder, Encoder};
+use crate::{schema::current_schema, stream::Inputs};
+use monitor_model::{
+    BackendKind, BlockField, Category, Device, Histogram, Identity, Instant, Node, NodeField, Note,
+    Ns, Pid, Process, ProcessField, ProcessParent, ProcessTexts, ProgramLoss, Sample, SampleEvent,
+    SampleEventKind, Signal, SignalOutcome,
 };
 
 fn id(pid: u32) -> Identity {

@@ -2,15 +2,13 @@
 //!
 //! In: a sample. Out: its rows in the tables, without rates; texts go to the string table.
 
-use super::super::schema::TableKind;
-use super::super::strings::StringWriter;
-use super::super::table::{ColumnTable, TableKey};
 use super::ONLY;
-use monitor_model::event::{SampleEvent, SampleEventKind, SignalOutcome};
-use monitor_model::field::{BlockField, Category, DiskField, NetField, ProcessField, Row};
-use monitor_model::histogram::Latencies;
-use monitor_model::id::Identity;
-use monitor_model::sample::{Device, Node, Process, Sample};
+use crate::table::{ColumnTable, TableKey};
+use crate::{schema::TableKind, strings::StringWriter};
+use monitor_model::{
+    BlockField, Category, Device, DiskField, Identity, Latencies, NetField, Node, Process,
+    ProcessField, Row, Sample, SampleEvent, SampleEventKind,
+};
 
 /// Fills the tables with a sample.
 pub fn write(sample: &Sample, strings: &mut StringWriter, tables: &mut [ColumnTable]) {
@@ -145,7 +143,7 @@ fn devices<F: Category, const N: usize>(
 fn event_cells(event: &SampleEvent) -> [Option<u64>; 10] {
     let (delivered, signal, outcome) = match &event.kind {
         SampleEventKind::SignalGenerated { signal, outcome, .. } => {
-            (false, signal, Some(number(*outcome)))
+            (false, signal, Some(*outcome as u64))
         }
         SampleEventKind::SignalDelivered { signal } => (true, signal, None),
     };
@@ -162,15 +160,4 @@ fn event_cells(event: &SampleEvent) -> [Option<u64>; 10] {
         sender.map(|it| it.start.0),
         outcome,
     ]
-}
-
-/// The kernel's number of an outcome.
-fn number(outcome: SignalOutcome) -> u64 {
-    match outcome {
-        SignalOutcome::Queued => 0,
-        SignalOutcome::Ignored => 1,
-        SignalOutcome::AlreadyPending => 2,
-        SignalOutcome::Overflowed => 3,
-        SignalOutcome::Stripped => 4,
-    }
 }

@@ -1,19 +1,19 @@
 //! I/O of children that the kernel adds to the process that waits for them, counted once.
 //!
-//! In: the processes that are gone, with the I/O reported for them so far. Out: reduced growth of
+//! In: the processes that are gone, with the I/O reported for them so far. Out: reduced deltas of
 //! their parents. Two rules:
 //!
 //! 1. I/O reported for a living child is its own. When it ends, the counters of its parent jump by
-//!    at least that amount, which is subtracted from the parent's growth. The jump may come one
+//!    at least that amount, which is subtracted from the parent's delta. The jump may come one
 //!    sample late, as a pass over all processes takes time. Without a jump no process waited.
 //! 2. I/O of a child after its last sample is reported for its parent, whose counters include it
 //!    already, unless the parent's counters are too small for that.
 //!
 //! A parent that ends together with its child passes its credit on to its own parent.
 
-use super::{Account, Io, State};
+use super::account::{Account, Io, State, io};
 use crate::parents::ParentIndex;
-use monitor_model::id::{Identity, Pid};
+use monitor_model::{Identity, Pid};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -98,7 +98,7 @@ fn subtract(credit: &ChildIoCredit, accounts: &mut Accounts, queue: &mut Queue) 
             parent.unexplained[at] = parent.unexplained[at].saturating_sub(*amount);
         }
     } else {
-        parent.owes = sum(&parent.owes, &amount);
+        parent.credit = sum(&parent.credit, &amount);
     }
     // The counters of its own parent have jumped by this, too.
     if parent.state != State::Living && amount != Io::default() {
@@ -113,7 +113,7 @@ fn subtract(credit: &ChildIoCredit, accounts: &mut Accounts, queue: &mut Queue) 
 /// The second rule, for an exit record; returns the amount that it could not absorb.
 fn absorb(child: Identity, parent: Identity, accounts: &mut Accounts) -> Io {
     let ended = accounts.get(&child).filter(|it| it.state == State::Ended);
-    let Some(amount) = ended.map(|it| super::io(&it.grown)) else { return Io::default() };
+    let Some(amount) = ended.map(|it| io(&it.grown)) else { return Io::default() };
     let Some(waiter) = accounts.get_mut(&parent) else { return Io::default() };
     // A parent that is gone has it for sure: the kernel names it as the process that waited.
     let is_gone = matches!(waiter.state, State::Dying | State::Lost);

@@ -1,9 +1,8 @@
-//! A condition on processes as a person types it: `cpu > 10 and comm ~ "mpi"`.
+//! A condition on processes as a user types it: `cpu > 10 and comm ~ "mpi"`.
 //!
-//! In: a text. Out: an [`Expression`] that admits a process or a group or does not, or the
-//! [`Fault`] with the place where the text stops making sense. Looks nothing up: what it needs to
-//! know of a process is told by [`Expression::fields`], and must have been read. A value that is
-//! absent fits no comparison.
+//! In: a text. Out: an [`Expression`], which admits a process or a group or does not, or a
+//! [`ParseError`] with its position. Reads nothing: the fields of [`Expression::fields`] must have
+//! been read. A value that is absent matches no comparison.
 
 mod parse;
 #[cfg(test)]
@@ -12,13 +11,10 @@ mod token;
 
 pub use parse::parse;
 
-use super::filter::matches_pattern;
-use monitor_model::field::{FieldValue, ProcessField};
-use monitor_model::group::{Group, GroupBy};
-use monitor_model::sample::Process;
+use monitor_model::{FieldValue, Group, GroupBy, Process, ProcessField, name::matches_pattern};
 use std::borrow::Cow;
 
-/// Longest text that is read.
+/// Maximum length of a text, in bytes.
 pub const LONGEST: usize = 1024;
 
 /// A condition.
@@ -30,13 +26,13 @@ pub enum Expression {
     Or(Box<Self>, Box<Self>),
     /// It does not hold.
     Not(Box<Self>),
-    /// A number of it is in this relation to that one.
+    /// A field is in this relation to a number.
     Number(ProcessField, Relation, f64),
-    /// A text of it is that one.
+    /// A field is this text.
     Same(ProcessField, String),
-    /// A text of it is like a pattern.
+    /// A field matches a pattern.
     Like(ProcessField, Pattern),
-    /// Its name is like a pattern: a word that stands alone.
+    /// The name matches a pattern: a word without a comparison.
     Named(Pattern),
 }
 
@@ -47,35 +43,35 @@ pub enum Relation {
     Equal,
     /// Less.
     Less,
-    /// Not more.
+    /// Less or equal.
     AtMost,
-    /// More.
+    /// Greater.
     More,
-    /// Not less.
+    /// Greater or equal.
     AtLeast,
 }
 
-/// Letters that a text has in it, in upper or lower case; `*` stands for any letters.
+/// A pattern that a part of a text matches, regardless of case; `*` stands for any letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
 
-/// Where a text stops making sense.
+/// Why a text is not a condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ParseError {
-    /// The byte at which it does.
+    /// The position, in bytes.
     pub at: usize,
-    /// What is wrong there, in one line.
+    /// The message, in one line.
     pub message: String,
 }
 
-/// What a condition can be put to.
+/// An object that a condition can be evaluated for.
 pub trait Subject {
-    /// A number, flag or letter of it.
+    /// The value of a field that is a number, flag or letter.
     fn number(&self, field: ProcessField) -> Option<FieldValue<'static>>;
-    /// A text of it.
+    /// The value of a text field.
     fn text(&self, field: ProcessField) -> Option<Cow<'_, str>>;
-    /// What it is called.
+    /// Its name.
     fn name(&self) -> Cow<'_, str>;
 }
 
@@ -87,7 +83,7 @@ impl Subject for Process {
     fn text(&self, field: ProcessField) -> Option<Cow<'_, str>> {
         match field {
             ProcessField::Comm => Some(self.comm()),
-            // As in groups: one without a name has his number.
+            // As in groups: a user without a name is a number.
             ProcessField::User if self.text.user.is_none() => {
                 Some(Cow::Owned(self.row.get(ProcessField::Uid)?.to_string()))
             }
@@ -120,7 +116,7 @@ impl Subject for Group {
 }
 
 impl Expression {
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub fn admits(&self, of: &impl Subject) -> bool {
         match self {
             Self::And(a, b) => a.admits(of) && b.admits(of),

@@ -1,18 +1,20 @@
-//! From words to a condition.
+//! Parses tokens to a condition.
 //!
 //! `or` binds least, then `and`, then `not`. A comparison is a field, a relation and a value; a
-//! word alone is looked for in the name. Values have the units that the screen shows: `10`, `10%`,
+//! word alone is searched in the name. Values have the units that the screen shows: `10`, `10%`,
 //! `1.5G` (powers of 1,024), `20ms`.
 
-use super::token::{Placed, Token, tokens};
+use super::token::{Token, TokenAt, tokens};
 use super::{Expression, LONGEST, ParseError, Pattern, Relation, SHORT};
-use monitor_model::field::{Category, Field, ProcessField, Unit, ValueKind};
-use monitor_model::name;
+use monitor_model::{Category, Field, ProcessField, Unit, ValueKind, name};
 
-/// Deepest that brackets may stand in each other.
-const DEEPEST: usize = 32;
+/// Maximum nesting depth of brackets.
+const MAX_DEPTH: usize = 32;
 
-/// Reads a condition.
+/// Parses a condition.
+///
+/// # Errors
+/// Returns the first error.
 pub fn parse(text: &str) -> Result<Expression, ParseError> {
     if text.len() > LONGEST {
         let message = format!("a condition has at most {LONGEST} bytes");
@@ -32,10 +34,10 @@ fn fault<T>(at: usize, message: impl Into<String>) -> Result<T, ParseError> {
     Err(ParseError { at, message: message.into() })
 }
 
-/// What is left to be read.
+/// The tokens that are left.
 struct Rest<'t> {
-    tokens: &'t [Placed<'t>],
-    /// Where the text ends.
+    tokens: &'t [TokenAt<'t>],
+    /// Position of the end of the text.
     end: usize,
     depth: usize,
 }
@@ -83,8 +85,8 @@ impl<'t> Rest<'t> {
     fn one(&mut self) -> Result<Expression, ParseError> {
         let at = self.at();
         self.depth += 1;
-        if self.depth > DEEPEST {
-            return fault(at, format!("more than {DEEPEST} brackets in each other"));
+        if self.depth > MAX_DEPTH {
+            return fault(at, format!("more than {MAX_DEPTH} brackets in each other"));
         }
         let it = if self.took("not", "!") {
             self.one().map(|it| Expression::Not(Box::new(it)))

@@ -1,7 +1,7 @@
 //! Conditions as people write them, right and wrong.
 
 use super::*;
-use monitor_model::field::Category;
+use monitor_model::Category;
 use proptest::prelude::*;
 
 fn solver() -> Process {
@@ -50,7 +50,7 @@ fn texts_are_compared_whole_or_by_a_part() {
 }
 
 #[test]
-fn a_user_without_a_name_has_his_number() {
+fn a_user_without_a_name_is_a_number() {
     let mut process = Process::default();
     process.row.set(ProcessField::Uid, 1000);
     assert!(parse("user = 1000").expect("it makes sense").admits(&process));
@@ -78,7 +78,7 @@ fn what_is_absent_fits_no_comparison() {
 }
 
 #[test]
-fn a_mistake_is_told_at_its_place() {
+fn an_error_has_its_position() {
     wrong("cpu > 10 and cpuu > 1", 13, "unknown field \"cpuu\"; did you mean \"cpu\"?");
     wrong("cpu >", 5, "a value is missing after >");
     wrong("(cpu > 1", 8, "the bracket is not closed: `)` is missing");
@@ -94,7 +94,7 @@ fn a_mistake_is_told_at_its_place() {
 }
 
 #[test]
-fn it_tells_what_must_be_read() {
+fn it_lists_the_fields_that_must_be_read() {
     let fields = parse("cpu > 1 or user = x and word").expect("it makes sense").fields();
     let want =
         [ProcessField::CpuPercent, ProcessField::User, ProcessField::Comm, ProcessField::Cmdline];

@@ -1,19 +1,16 @@
-//! The words of a condition, each with its place.
+//! The tokens of a condition, each with its position.
 //!
 //! In: a text. Out: brackets, relations, words and quoted texts, or the quote that is not closed.
-//! Does not know which of them may follow which.
+//! Does not check their order.
 
 use super::ParseError;
 use winnow::combinator::{alt, delimited, dispatch, fail, preceded, repeat};
-use winnow::error::ContextError;
-use winnow::prelude::*;
-use winnow::stream::Location;
 use winnow::token::{any, none_of, one_of, take_while};
-use winnow::{LocatingSlice, Result};
+use winnow::{LocatingSlice, Result, error::ContextError, prelude::*, stream::Location};
 
 type Input<'i> = LocatingSlice<&'i str>;
 
-/// A word or sign.
+/// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token<'t> {
     /// `(`.
@@ -24,15 +21,15 @@ pub enum Token<'t> {
     Relation(&'t str),
     /// Letters without quotes.
     Word(&'t str),
-    /// What stood in quotes.
+    /// A text in quotes.
     Quoted(String),
 }
 
 /// A token and the byte at which it begins.
-pub type Placed<'t> = (usize, Token<'t>);
+pub type TokenAt<'t> = (usize, Token<'t>);
 
-/// Cuts a text into its words.
-pub fn tokens(text: &str) -> std::result::Result<Vec<Placed<'_>>, ParseError> {
+/// Splits a text into tokens.
+pub fn tokens(text: &str) -> std::result::Result<Vec<TokenAt<'_>>, ParseError> {
     let mut input = LocatingSlice::new(text);
     let mut found = Vec::new();
     loop {

@@ -1,49 +1,43 @@
-//! Which group each process is in.
+//! The group of each process.
 //!
-//! In: samples, what the groups are made by, and which processes count. Out: for each process the
-//! name of the group that it belongs to, and the one that it was put in. A process whose text is
-//! not known stays where it was; one that was never known belongs where its parent belongs.
+//! In: samples, the property that groups are formed by, and a filter. Out: for each process the
+//! name of its group, and the group that it was assigned to. A process with an unknown text stays
+//! in its group; one that never had a known text belongs to the group of its parent.
 
 use super::rule::GroupRules;
-use crate::delta::Deltas;
-use crate::filter::Filter;
-use crate::job;
-use crate::parents::ParentIndex;
-use monitor_model::field::ProcessField;
-use monitor_model::group::{GroupBy, NONE};
-use monitor_model::id::Identity;
-use monitor_model::sample::{Process, Sample};
+use crate::{delta::Deltas, filter::Filter, job, parents::ParentIndex};
+use monitor_model::{GroupBy, Identity, Process, ProcessField, Sample, group::NONE};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Where one process belongs.
-#[derive(Debug)]
-struct Place {
-    /// The name of its group; absent where it does not count.
+/// The group of one process.
+#[derive(Debug, Default)]
+struct Member {
+    /// The name of its group; absent if the filter does not admit it.
     named: Option<Arc<str>>,
-    /// The group that it was put in: another one, where there was no room.
-    put: Option<Arc<str>>,
+    /// The group that it was assigned to: another one if the limit was reached.
+    assigned: Option<Arc<str>>,
 }
 
-/// All of them.
+/// The groups of all processes.
 #[derive(Debug, Default)]
 pub struct Members {
-    places: HashMap<Identity, Place>,
-    kin: ParentIndex,
+    members: HashMap<Identity, Member>,
+    parents: ParentIndex,
     rules: GroupRules,
 }
 
 impl Members {
-    /// What a rule names, and by what the others are named.
-    pub fn ruled(rules: GroupRules) -> Self {
+    /// Members whose groups are named by rules first.
+    pub fn with_rules(rules: GroupRules) -> Self {
         Self { rules, ..Self::default() }
     }
 
-    /// Takes in the processes of a sample.
+    /// Adds the processes of a sample.
     pub fn learn(&mut self, by: GroupBy, sample: &Sample, filter: &Filter) {
         let mut unnamed = Vec::new();
         for process in &sample.processes {
-            self.kin.insert(process.id);
+            self.parents.insert(process.id);
             match self.rules.name(process).or_else(|| name(by, process)) {
                 Some(name) => self.name(process.id, filter.admits(process).then_some(name)),
                 None => unnamed.push(process),
@@ -51,74 +45,74 @@ impl Members {
         }
         // Parents are older: they have their names before their children ask.
         unnamed.sort_by_key(|process| process.id.start);
-        for process in unnamed.into_iter() {
-            if self.places.contains_key(&process.id) {
+        for process in unnamed {
+            if self.members.contains_key(&process.id) {
                 continue;
             }
-            let parent = process.parent.or_else(|| self.kin.parent(process));
-            let place = parent.and_then(|parent| self.places.get(&parent));
-            let name = match place {
-                Some(place) => place.named.clone(),
+            let parent = process.parent.or_else(|| self.parents.parent(process));
+            let member = parent.and_then(|parent| self.members.get(&parent));
+            let name = match member {
+                Some(member) => member.named.clone(),
                 None => filter.admits(process).then(|| NONE.into()),
             };
             self.name(process.id, name);
         }
     }
 
-    /// The name of the group of a process that counts.
-    pub fn of(&self, id: Identity) -> Option<Arc<str>> {
-        self.places.get(&id)?.named.clone()
+    /// The name of the group of a process; `None` if the filter does not admit it.
+    pub fn group_name(&self, id: Identity) -> Option<Arc<str>> {
+        self.members.get(&id)?.named.clone()
     }
 
-    /// Whether something may still be told of it.
+    /// Whether it may still have usage to report.
     pub fn knows(&self, id: Identity) -> bool {
-        self.places.contains_key(&id)
+        self.members.contains_key(&id)
     }
 
-    /// The group that a process was put in.
-    pub fn put_in(&self, id: Identity) -> Option<&Arc<str>> {
-        self.places.get(&id)?.put.as_ref()
+    /// The group that a process was assigned to.
+    pub fn assigned(&self, id: Identity) -> Option<&Arc<str>> {
+        self.members.get(&id)?.assigned.as_ref()
     }
 
-    /// Puts a process into a group.
-    pub fn put(&mut self, id: Identity, group: Arc<str>) {
-        if let Some(place) = self.places.get_mut(&id) {
-            place.put = Some(group);
+    /// Assigns a process to a group.
+    pub fn assign(&mut self, id: Identity, group: Arc<str>) {
+        if let Some(member) = self.members.get_mut(&id) {
+            member.assigned = Some(group);
         }
     }
 
-    /// Forgets the processes that nothing more will be told of.
-    pub fn forget(&mut self, growths: &Deltas) {
-        let there: HashSet<_> = growths.accounts().map(|(id, _)| id).collect();
-        let kin = &mut self.kin;
+    /// Removes the processes that have no account.
+    pub fn forget(&mut self, deltas: &Deltas) {
+        let there: HashSet<_> = deltas.accounts().map(|(id, _)| id).collect();
+        let parents = &mut self.parents;
         self.rules.retain(|id| there.contains(id));
-        self.places.retain(|id, _| {
+        self.members.retain(|id, _| {
             let stays = there.contains(id);
             if !stays {
-                kin.remove(*id);
+                parents.remove(*id);
             }
             stays
         });
     }
 
     fn name(&mut self, id: Identity, name: Option<Arc<str>>) {
-        let place = self.places.entry(id).or_insert(Place { named: None, put: None });
+        let member = self.members.entry(id).or_default();
         if name.is_none() {
-            place.put = None;
+            member.assigned = None;
         }
-        place.named = name;
+        member.named = name;
     }
 }
 
-/// What the groups are made by, of one process; absent where it could not be read.
+/// The name of the group of a process; `None` if it could not be read.
 fn name(by: GroupBy, process: &Process) -> Option<Arc<str>> {
     match by {
-        // One whose origin was read and tells of no job is of none, whatever its parent is of.
+        // A process whose origin names no job has none, whatever job its parent has.
         GroupBy::Job => {
             process.text.job.clone().or_else(|| process.text.origin.as_ref().map(|_| NONE.into()))
         }
         GroupBy::Cgroup => process.text.cgroup.clone(),
-        // One whose cgroup was read and is of no container is in none.
+        // A process whose cgroup is known and is not that of a container is in none.
         GroupBy::Container => {
             let cgroup = process.text.cgroup.as_deref()?;
             Some(job::container(cgroup).unwrap_or_else(|| NONE.into()))

@@ -1,18 +1,15 @@
-//! Rules that name the group of a process: the first one that it fits.
+//! Rules that name the group of a process: the first matching one does.
 //!
-//! In: rules as the administrator writes them, and processes whose texts are filled as far as the
-//! rules look at them. Out: names. A name may use what a pattern names: `"py:${script}"`.
-//! A process is asked again only when something of it has changed at which rules look.
+//! In: configured rules, and processes with the texts that the rules need. Out: names. A name may
+//! contain named captures of a pattern: `"py:${script}"`. A process is matched again only if a
+//! field that rules use has changed.
 
-use monitor_model::field::ProcessField;
-use monitor_model::id::Identity;
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Process, ProcessField};
 use regex_lite::Regex;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-/// Fields that a rule can look at.
-pub const LOOKED_AT: [ProcessField; 5] = [
+/// Fields that a rule can match.
+pub const RULE_FIELDS: [ProcessField; 5] = [
     ProcessField::Comm,
     ProcessField::Cmdline,
     ProcessField::Cgroup,
@@ -20,16 +17,16 @@ pub const LOOKED_AT: [ProcessField; 5] = [
     ProcessField::Job,
 ];
 
-/// A rule as it is written.
+/// A rule as configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSpec {
     /// The name of the group.
     pub name: String,
-    /// Fields, and the pattern that each must fit.
+    /// Fields, and the pattern that each must match.
     pub patterns: Vec<(ProcessField, String)>,
 }
 
-/// All of them, in their order.
+/// The rules, in order.
 #[derive(Debug, Default)]
 pub struct GroupRules {
     rules: Vec<Rule>,
@@ -42,7 +39,7 @@ struct Rule {
     patterns: Vec<(ProcessField, Regex)>,
 }
 
-/// What rules look at, as it was.
+/// The texts that rules match, as last seen.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     comm: [u8; 16],
@@ -50,7 +47,10 @@ struct Seen {
 }
 
 impl GroupRules {
-    /// Of what is written, or why a pattern is none.
+    /// Compiles rules.
+    ///
+    /// # Errors
+    /// If a pattern is not a regular expression.
     pub fn from_specs(written: &[RuleSpec]) -> Result<Self, String> {
         let rule = |it: &RuleSpec| {
             let compile = |(field, text): &(ProcessField, String)| {
@@ -64,17 +64,17 @@ impl GroupRules {
         Ok(Self { rules, known: HashMap::new() })
     }
 
-    /// Whether there is none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Fields at which any of them looks.
+    /// The fields that the rules match.
     pub fn fields(&self) -> impl Iterator<Item = ProcessField> {
         self.rules.iter().flat_map(|it| &it.patterns).map(|(field, _)| *field)
     }
 
-    /// The group of a process; absent if no rule fits it.
+    /// The group of a process; `None` if no rule matches.
     pub fn name(&mut self, process: &Process) -> Option<Arc<str>> {
         if self.rules.is_empty() {
             return None;
@@ -90,14 +90,14 @@ impl GroupRules {
         name
     }
 
-    /// Forgets all but these.
+    /// Removes all processes but these.
     pub fn retain(&mut self, there: impl Fn(&Identity) -> bool) {
         self.known.retain(|id, _| there(id));
     }
 }
 
 impl Rule {
-    /// Its name for a process that fits every pattern.
+    /// The name of the group, if the process matches every pattern.
     fn name(&self, process: &Process) -> Option<String> {
         let mut name = self.name.clone();
         for (field, pattern) in &self.patterns {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_told() {
+    fn an_invalid_pattern_is_an_error() {
         let why = rules(&[("x", &[(ProcessField::Comm, "(")])]).expect_err("it is open");
         assert!(why.starts_with("\"(\": "), "{why}");
     }

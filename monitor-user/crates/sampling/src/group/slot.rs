@@ -1,16 +1,15 @@
-//! One group while it grows: its row, its rates, and whether anything of it is left.
+//! The state of one group: its row, its rates, and its number of processes.
 //!
-//! In: processes that are in it, and what they used. Out: its values for one sample.
+//! In: its processes, and what they used. Out: its values for one sample.
 
 use crate::delta::COUNTERS;
-use monitor_model::field::process::ProcessRow;
-use monitor_model::field::{Category, GroupField, ProcessField};
-use monitor_model::group::{Aggregation, Group, MAX_GAUGE, SUMMED_GAUGES, aggregation};
-use monitor_model::id::Ns;
-use monitor_model::sample::Process;
+use monitor_model::group::{MAX_GAUGE, SUMMED_GAUGES, aggregation};
+use monitor_model::{
+    Aggregation, Category, Group, GroupField, Ns, Process, ProcessField, ProcessRow,
+};
 use std::sync::LazyLock;
 
-/// What is told of one sample and not kept: gauges of the living, and rates.
+/// Fields that are cleared for each sample: gauges of living processes, and rates.
 static PASSING: LazyLock<Vec<ProcessField>> = LazyLock::new(|| {
     let passes = |field: &ProcessField| {
         matches!(aggregation(*field), Some(Aggregation::Now | Aggregation::Rate))
@@ -18,12 +17,12 @@ static PASSING: LazyLock<Vec<ProcessField>> = LazyLock::new(|| {
     ProcessField::all().filter(passes).collect()
 });
 
-/// A group, and what its next sample needs.
+/// A group, and its state since the previous sample.
 #[derive(Debug)]
 pub struct Slot {
-    /// What is told of it.
+    /// The group.
     pub group: Group,
-    /// Its row as of the sample before.
+    /// Its row at the previous sample.
     before: ProcessRow,
     living: u64,
     dying: u64,
@@ -38,15 +37,15 @@ impl Slot {
         Self { group, before: ProcessRow::default(), living: 0, dying: 0 }
     }
 
-    /// Before the processes of a sample.
+    /// Begins a sample.
     pub fn begin(&mut self) {
         self.before = self.group.row.clone();
         (self.living, self.dying) = (0, 0);
         PASSING.iter().for_each(|field| self.group.row.clear(*field));
     }
 
-    /// A process of this sample: what it has now.
-    pub fn hold(&mut self, process: &Process, now: Ns) {
+    /// Adds the gauges of a process of this sample.
+    pub fn add_process(&mut self, process: &Process, now: Ns) {
         if self.group.head.get(GroupField::Since).is_none() {
             self.group.head.set(GroupField::Since, now.0);
         }
@@ -61,17 +60,17 @@ impl Slot {
         }
     }
 
-    /// One of its processes lives.
-    pub const fn busy(&mut self) {
+    /// Counts a living process.
+    pub const fn add_living(&mut self) {
         self.living += 1;
     }
 
-    /// One of its processes is gone, and its last numbers are still to come.
-    pub const fn await_final(&mut self) {
+    /// Counts a process that is gone and whose exit record has not arrived.
+    pub const fn add_dying(&mut self) {
         self.dying += 1;
     }
 
-    /// One of its processes has ended; `how` may say that it was lost.
+    /// Counts a process that ended with an exit record (`Ended`) or without one (`Lost`).
     pub fn end(&mut self, how: GroupField) {
         self.group.head.add(GroupField::Ended, 1);
         if how == GroupField::Lost {
@@ -79,7 +78,7 @@ impl Slot {
         }
     }
 
-    /// After the processes of a sample.
+    /// Ends a sample.
     pub fn finish(&mut self, now: Ns, interval: Option<Ns>) {
         let head = &mut self.group.head;
         head.set(GroupField::Processes, self.living);
@@ -99,7 +98,7 @@ impl Slot {
         }
     }
 
-    /// Whether it has been empty for so long.
+    /// Whether it has been empty for the time `keep`.
     pub fn is_over(&self, now: Ns, keep: Ns) -> bool {
         let until = self.group.head.get(GroupField::Until);
         until.is_some_and(|until| now.since(Ns(until)) >= keep)

@@ -4,7 +4,7 @@
 //! 2 alone there is one, `0::path`. Out: the membership. Every line is parsed: on a
 //! hybrid host the job is in the lines of version 1 and the unit in that of systemd.
 
-use super::{Container, Membership, Pod, Qos, Slurm, Unit};
+use super::membership::{Container, Membership, Pod, Qos, Slurm, Unit};
 use std::sync::Arc;
 
 /// Appended where the cgroup was removed while a zombie was in it (cgroup-v2.rst, "Processes").
@@ -20,14 +20,14 @@ pub fn fill(membership: &mut Membership, text: &str) {
         };
         let path = path.strip_suffix(REMOVED).unwrap_or(path);
         let path: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
-        take(&mut membership.slurm, slurm(&path));
-        take(&mut membership.pbs, pbs(&path));
-        take(&mut membership.pod, pod(&path));
-        take(&mut membership.container, container(&path));
+        keep_most_detailed(&mut membership.slurm, slurm(&path));
+        keep_first(&mut membership.pbs, pbs(&path));
+        keep_first(&mut membership.pod, pod(&path));
+        keep_first(&mut membership.container, container(&path));
         // systemd manages the unified hierarchy, or the one of its own name.
         if controllers.is_empty() || controllers == "name=systemd" {
-            take(&mut membership.session, session(&path));
-            take(&mut membership.unit, unit(&path));
+            keep_first(&mut membership.session, session(&path));
+            keep_first(&mut membership.unit, unit(&path));
         }
     }
     // A session and a container are scopes too, and are reported as what they are.
@@ -36,27 +36,16 @@ pub fn fill(membership: &mut Membership, text: &str) {
     }
 }
 
-/// Keeps the most detailed value; of equal ones the first.
-fn take<T: Detail>(slot: &mut Option<T>, found: Option<T>) {
-    if found.as_ref().map_or(0, Detail::detail) > slot.as_ref().map_or(0, Detail::detail) {
+/// Keeps the first value.
+fn keep_first<T>(slot: &mut Option<T>, found: Option<T>) {
+    *slot = slot.take().or(found);
+}
+
+/// Keeps the most detailed job: one line may end at the job, another at the task.
+fn keep_most_detailed(slot: &mut Option<Slurm>, found: Option<Slurm>) {
+    let detail = |it: &Slurm| usize::from(it.step.is_some()) + usize::from(it.task.is_some());
+    if found.as_ref().map(detail) > slot.as_ref().map(detail) {
         *slot = found;
-    }
-}
-
-/// The level of detail: one line may end at the job, another at the task.
-trait Detail {
-    fn detail(&self) -> usize {
-        1
-    }
-}
-
-impl Detail for Arc<str> {}
-impl Detail for Pod {}
-impl Detail for Container {}
-impl Detail for Unit {}
-impl Detail for Slurm {
-    fn detail(&self) -> usize {
-        1 + usize::from(self.step.is_some()) + usize::from(self.task.is_some())
     }
 }
 

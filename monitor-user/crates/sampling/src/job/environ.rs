@@ -3,9 +3,8 @@
 //! In: the variables of `model::job::VARIABLES`. Out: what the paths of its cgroups lack. The
 //! environment is the one of the last `execve`; the process can set it freely.
 
-use super::{Container, Membership, Slurm};
-use monitor_model::job::Environ;
-use monitor_model::job::Rank;
+use super::membership::{Container, Membership, Slurm};
+use monitor_model::{Environ, Rank};
 use std::sync::Arc;
 
 /// Sets the parts of the membership that are still unset.

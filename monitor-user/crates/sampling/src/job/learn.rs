@@ -4,12 +4,10 @@
 //! process and its text `job`. A process without an origin (it ended too soon) has the membership
 //! of its parent.
 
-use super::registry::MAX_RANKS;
-use super::{Membership, RankRegistry};
+use super::membership::Membership;
+use super::registry::{MAX_RANKS, RankRegistry};
 use crate::parents::{FINAL_RECORD_TIMEOUT, ParentIndex};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::job::Origin;
-use monitor_model::sample::{Note, Process, Sample};
+use monitor_model::{Identity, Note, Ns, Origin, Process, Sample};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -3,9 +3,8 @@
 //! In: the texts of a process. Out: the texts without what came from its environment, which proc(5)
 //! shows only to the owner of the process. Does not check the owner.
 
-use super::Membership;
-use monitor_model::job::{Environ, Origin};
-use monitor_model::sample::ProcessTexts;
+use super::membership::Membership;
+use monitor_model::{Environ, Origin, ProcessTexts};
 use std::sync::Arc;
 
 /// Removes what came from the environment; without an origin the whole job, as its source is

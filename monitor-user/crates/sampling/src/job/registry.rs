@@ -3,13 +3,9 @@
 //! In: memberships from environments, and explicit registrations. Out: the processes of a rank or
 //! of a whole namespace. Holds at most [`MAX_RANKS`] processes; further ones are counted.
 
-use monitor_model::id::Identity;
-use monitor_model::job::Rank;
-use monitor_model::sample::Process;
-use std::collections::btree_map::Entry;
+use monitor_model::{Identity, Process, Rank};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::{collections::btree_map::Entry, ops::RangeInclusive, sync::Arc};
 
 /// Maximum number of processes: sixteen on each of 4,096 processors.
 pub const MAX_RANKS: usize = 65_536;
@@ -119,18 +115,6 @@ impl RankRegistry {
         self.entries.get(&id).map(|(rank, _)| rank)
     }
 
-    /// The namespaces, and the number of ranks of each with a process on this node.
-    pub fn namespaces(&self) -> Vec<(Arc<str>, usize)> {
-        let mut all: Vec<(Arc<str>, usize)> = Vec::new();
-        for rank in self.ranks.keys() {
-            match all.last_mut().filter(|(name, _)| *name == rank.namespace) {
-                Some((_, count)) => *count += 1,
-                None => all.push((Arc::clone(&rank.namespace), 1)),
-            }
-        }
-        all
-    }
-
     /// Number of processes that did not fit.
     pub const fn refused(&self) -> u64 {
         self.refused
@@ -187,7 +171,10 @@ mod tests {
         check(&registry, "a", RankSelector::All, &[(0, 2), (1, 1)]);
         check(&registry, "a", RankSelector::Rank(1), &[(1, 1)]);
         check(&registry, "b", RankSelector::All, &[]);
-        assert_eq!(registry.namespaces(), [("a".into(), 2), ("ab".into(), 1)]);
+        assert_eq!(
+            registry.ranks().cloned().collect::<Vec<_>>(),
+            [rank("a", 0), rank("a", 1), rank("ab", 0)]
+        );
     }
 
     #[test]
@@ -206,7 +193,7 @@ mod tests {
         check(&registry, "a", RankSelector::All, &[]);
         check(&registry, "b", RankSelector::All, &[(7, 1)]);
         registry.update(id(1), None);
-        assert_eq!(registry.namespaces(), []);
+        assert_eq!(registry.ranks().count(), 0);
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! The recorded cases of `tests/fixture/job/cases.txt`, and memberships over several samples.
 
+use super::membership::{Pod, Slurm, Unit};
 use super::*;
-use monitor_model::field::ProcessField;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::job::Environ;
-use monitor_model::sample::{Process, Sample};
+use monitor_model::{Environ, Identity, Ns, Pid, Process, ProcessField, Sample};
 
 const CASES: &str = include_str!("../../../../../tests/fixture/job/cases.txt");
 

@@ -3,9 +3,7 @@
 //! In: counters and memory of each sample. Out: the growth of each counter since counting began.
 
 use hdrhistogram::Histogram;
-use monitor_model::field::ProcessField;
-use monitor_model::id::{Identity, Ns};
-use monitor_model::sample::Instant;
+use monitor_model::{Identity, Instant, Ns, ProcessField};
 use std::sync::Arc;
 
 /// The counters in a report.
@@ -69,7 +67,7 @@ fn first(value: u64) -> Histogram<u32> {
 }
 
 /// The usage of a process or a group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct UsageEntry {
     /// Its name.
     pub name: Arc<str>,
@@ -105,23 +103,7 @@ pub struct UsageEntry {
 impl UsageEntry {
     /// An entry without usage.
     pub fn new(name: Arc<str>, first: Instant) -> Self {
-        Self {
-            name,
-            id: None,
-            user: None,
-            job: None,
-            cmdline: None,
-            first,
-            last: first,
-            samples: 0,
-            processes: 0,
-            ended: 0,
-            ended_before: 0,
-            cpu: UsageQuantiles::default(),
-            resident: UsageQuantiles::default(),
-            used: [None; USAGE_COUNTERS.len()],
-            highest: [0; USAGE_COUNTERS.len()],
-        }
+        Self { name, first, last: first, ..Self::default() }
     }
 
     /// The growth of a counter; `None` if unknown.

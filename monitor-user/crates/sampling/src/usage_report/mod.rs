@@ -12,23 +12,20 @@ pub use plot::{BucketMeans, UsagePlot};
 
 use super::filter::Filter;
 use super::group::{GroupLimits, Groups};
-use monitor_model::field::node::NodeRow;
-use monitor_model::field::{GroupField, NodeField, ProcessField};
-use monitor_model::group::{Group, GroupBy};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::name;
-use monitor_model::name::UnknownName;
-use monitor_model::sample::{Instant, Process, Sample};
-use std::collections::HashMap;
-use std::sync::Arc;
+use monitor_model::{
+    Group, GroupBy, GroupField, Identity, Instant, NodeField, NodeRow, Ns, Process, ProcessField,
+    Sample, UnknownName, name,
+};
+use std::{collections::HashMap, sync::Arc};
 
 /// Maximum number of processes with an entry; further ones are only counted.
 const PROCESSES: usize = 1 << 17;
 
 /// What an entry stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReportBy {
     /// Each process.
+    #[default]
     Process,
     /// Processes with the same value of this.
     Group(GroupBy),
@@ -79,6 +76,7 @@ pub struct ShortLived {
 }
 
 /// Accumulates usage over samples.
+#[derive(Default)]
 pub struct UsageReport {
     by: ReportBy,
     filter: Filter,
@@ -107,14 +105,8 @@ impl UsageReport {
             by,
             filter,
             groups: Groups::new(group_by, limits),
-            entries: HashMap::new(),
-            short_lived: HashMap::new(),
             total: UsageEntry::new("all".into(), Instant::default()),
-            unlisted: 0,
-            began: None,
-            before: Instant::default(),
-            samples: 0,
-            plot: None,
+            ..Self::default()
         }
     }
 
@@ -187,7 +179,7 @@ impl UsageReport {
         entry.add_sample(at, interval, grown, here);
         entry.ended = count(GroupField::Ended) - entry.ended_before;
         if let Some(plot) = &mut self.plot {
-            plot.add_growth(&key, grown);
+            plot.add_entry(&key, grown);
         }
     }
 
@@ -221,7 +213,7 @@ impl UsageReport {
         entry.job = process.text.job.clone().or(entry.job.take());
         entry.cmdline = process.text.cmdline.clone().or(entry.cmdline.take());
         if let Some(plot) = &mut self.plot {
-            plot.add_growth(&key, grown);
+            plot.add_entry(&key, grown);
         }
     }
 

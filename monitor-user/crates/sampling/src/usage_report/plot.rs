@@ -5,7 +5,7 @@
 
 use super::ReportKey;
 use super::entry::{Counters, USAGE_COUNTERS};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use std::collections::HashMap;
 
 /// Maximum number of buckets: more than fit on a page.
@@ -93,7 +93,7 @@ impl UsagePlot {
         used.into_iter().for_each(|used| self.memory.add(bucket, used as f64, 1.0));
     }
 
-    pub(super) fn add_growth(&mut self, key: &ReportKey, grown: Counters) {
+    pub(super) fn add_entry(&mut self, key: &ReportKey, grown: Counters) {
         if let Some(index) = self.indices.get(key).copied() {
             for (bucket, share) in &self.within {
                 self.cpu[index][*bucket] += grown[0].unwrap_or(0) as f64 * share;

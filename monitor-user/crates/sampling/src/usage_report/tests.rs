@@ -1,7 +1,7 @@
 //! Usage reports of constructed samples.
 
 use super::*;
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 
 const SECOND: u64 = 1_000_000_000;
 

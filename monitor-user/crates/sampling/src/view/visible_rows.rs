@@ -68,7 +68,7 @@ impl View {
             living.binary_search_by_key(id, |it| it.id).is_ok()
                 || dying.iter().any(|it| it.id == *id)
         });
-        self.latency_deltas.growth().for_each(|(_, grown)| self.latencies.merge(grown));
+        self.latency_deltas.deltas().for_each(|(_, grown)| self.latencies.merge(grown));
         sample.latencies.clone_from(&self.latencies);
     }
 

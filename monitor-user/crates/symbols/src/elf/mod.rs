@@ -11,11 +11,10 @@ pub use note::StaticProbe;
 pub use symbol::{Symbol, SymbolKind};
 pub use unwind::procedure_start;
 
-use super::error::SymbolError;
-use super::object_file::ObjectFile;
+use super::{SymbolError, object_file::ObjectFile};
 use object::LittleEndian as Little;
 use object::elf::{
-    EM_X86_64, FileHeader64, NT_GNU_BUILD_ID, PF_X, PT_DYNAMIC, PT_LOAD, PT_NOTE, ProgramHeader64,
+    EM_X86_64, FileHeader64, NT_GNU_BUILD_ID, PF_X, PT_LOAD, PT_NOTE, ProgramHeader64,
     SectionHeader64,
 };
 use object::pod::{from_bytes, slice_from_all_bytes};
@@ -141,15 +140,14 @@ impl ElfImage {
     fn section_named(&self, name: &str) -> Option<&SectionHeader64<Little>> {
         let names = self.sections.get(self.names_in);
         let names: Vec<u8> = names.and_then(|it| self.content(it).ok()).unwrap_or_default();
-        let is_it = |it: &&SectionHeader64<Little>| {
-            symbol::text(&names, it.sh_name.get(Little)) == Some(name)
-        };
+        let is_it =
+            |it: &&SectionHeader64<Little>| text(&names, it.sh_name.get(Little)) == Some(name);
         self.sections.iter().find(is_it)
     }
 
-    /// Whether it is dynamically linked; otherwise it is loaded at its own addresses.
-    pub fn is_dynamic(&self) -> bool {
-        self.segments.iter().any(|segment| segment.kind == PT_DYNAMIC)
+    /// The content of a section.
+    fn content(&self, section: &SectionHeader64<Little>) -> Result<Vec<u8>, SymbolError> {
+        self.file.read_at(section.sh_offset.get(Little), section.sh_size.get(Little))
     }
 
     fn code_segments(&self) -> impl Iterator<Item = &Segment> {
@@ -161,6 +159,13 @@ impl ElfImage {
         let mut loaded = self.segments.iter().filter(|it| it.kind == PT_LOAD);
         loaded.find_map(|segment| segment.offset_of(address))
     }
+}
+
+/// An entry of a string table; `None` if it is not UTF-8.
+fn text(strings: &[u8], at: u32) -> Option<&str> {
+    let rest = strings.get(usize::try_from(at).ok()?..)?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    std::str::from_utf8(&rest[..end]).ok()
 }
 
 fn unsupported(file: &ObjectFile, why: &'static str) -> SymbolError {

@@ -4,7 +4,7 @@
 //! messages by address. The format is that of SystemTap's `sys/sdt.h`, version 3.
 
 use super::{ElfImage, Little};
-use crate::error::SymbolError;
+use crate::SymbolError;
 use object::elf::{FileHeader64, SectionHeader64};
 
 /// The type of a note in `.note.stapsdt` (`sys/sdt.h`: `_SDT_NOTE_TYPE`).

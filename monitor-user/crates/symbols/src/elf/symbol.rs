@@ -3,8 +3,8 @@
 //! In: the sections of an image. Out: defined symbols of the dynamic and the debug symbol table. A
 //! name may have several symbols with different versions, and an address several names.
 
-use super::ElfImage;
-use crate::error::SymbolError;
+use super::{ElfImage, text};
+use crate::SymbolError;
 use object::LittleEndian as Little;
 use object::elf::{
     SHN_UNDEF, SHT_DYNSYM, SHT_GNU_VERDEF, SHT_GNU_VERSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC,
@@ -88,18 +88,11 @@ impl ElfImage {
             if name.is_empty() || !accept(name) {
                 continue;
             }
-            let (version, is_old) = written.unwrap_or_else(|| versions.of(index));
+            let (version, is_old) = written.unwrap_or_else(|| versions.version(index));
             let (address, size) = (row.st_value.get(Little), row.st_size.get(Little));
             found.push(Symbol { name: name.to_owned(), version, is_old, kind, address, size });
         }
         Ok(())
-    }
-
-    pub(super) fn content(
-        &self,
-        section: &SectionHeader64<Little>,
-    ) -> Result<Vec<u8>, SymbolError> {
-        self.file.read_at(section.sh_offset.get(Little), section.sh_size.get(Little))
     }
 
     /// The string table of a section.
@@ -137,7 +130,7 @@ struct Versions {
 
 impl Versions {
     /// The version of a symbol, and whether it is not the default one.
-    fn of(&self, index: usize) -> (Option<String>, bool) {
+    fn version(&self, index: usize) -> (Option<String>, bool) {
         let Some(row) = self.of_symbol.get(index) else { return (None, false) };
         (self.names.get(&(row & VERSYM_VERSION)).cloned(), row & VERSYM_HIDDEN != 0)
     }
@@ -182,11 +175,4 @@ fn kind(row: &Sym64<Little>) -> Option<SymbolKind> {
         STT_TLS => Some(SymbolKind::ThreadVariable),
         _ => None,
     }
-}
-
-/// An entry of a string table; `None` if it is not UTF-8.
-pub(super) fn text(strings: &[u8], at: u32) -> Option<&str> {
-    let rest = strings.get(usize::try_from(at).ok()?..)?;
-    let end = rest.iter().position(|byte| *byte == 0)?;
-    std::str::from_utf8(&rest[..end]).ok()
 }

@@ -1,7 +1,7 @@
 //! A function as its library declares it, and where the machine has its arguments.
 //!
-//! In: what `resolve` made of a prototype. Out: kinds of values, and seats: the registers and
-//! places on the stack of the calling convention of 64-bit x86 (System V psABI, 3.2.3).
+//! In: what `resolve` made of a prototype. Out: types of values, and their locations: the registers
+//! and stack slots of the calling convention of 64-bit x86 (System V psABI, 3.2.3).
 
 use super::value_names::ValueNames;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 pub struct Signature {
     /// Its name.
     pub name: String,
-    /// What it gives.
+    /// The type of its result.
     pub result: ValueType,
-    /// What it takes.
+    /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// The result that says that `errno` tells why.
+    /// The result after which `errno` has the cause of the failure.
     pub fails: Option<i64>,
 }
 
@@ -24,17 +24,17 @@ pub struct Signature {
 pub struct Parameter {
     /// Its name, or its number.
     pub name: String,
-    /// Who writes what it stands for.
+    /// Whether the caller or the function writes its value.
     pub direction: Direction,
-    /// What it is, or what it points to.
+    /// Its type, or the type that it points to.
     pub kind: ValueType,
     /// Whether the value is reached through a pointer.
     pub is_pointed: bool,
-    /// How many bytes there are, if it is a buffer.
+    /// Length in bytes, if it is a buffer.
     pub length: Option<BufferLength>,
 }
 
-/// Who writes a parameter.
+/// Which side writes a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The caller: it is known as the call begins.
@@ -57,46 +57,46 @@ impl Direction {
     }
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ValueType {
-    /// There is none.
+    /// No value.
     Void,
-    /// A whole number.
+    /// An integer.
     Number(Width),
-    /// A whole number whose values have names.
+    /// An integer whose values have names.
     Named(Arc<ValueNames>, Width),
     /// An address that is only shown.
     Address,
     /// A text that ends with a zero byte, or with its length.
     Text,
-    /// A number with a fraction: its registers are out of reach of the kernel's programs.
+    /// A floating-point number, by size in bytes; BPF programs cannot read its registers.
     Float(u8),
-    /// Several values, one behind the other; only behind a pointer.
+    /// A structure; only behind a pointer.
     Record(Arc<StructType>),
 }
 
-/// How wide a number is.
+/// Width and sign of an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
-    /// 1, 2, 4 or 8.
+    /// Size in bytes: 1, 2, 4 or 8.
     pub bytes: u8,
-    /// Whether it can be below zero.
+    /// Whether it can be negative.
     pub is_signed: bool,
 }
 
 impl Width {
-    /// Cuts off what lies beyond: the upper half of a register means nothing for an `int`.
+    /// Clears the bits beyond the width: the upper half of a register is undefined for an `int`.
     pub fn truncate(self, raw: u64) -> u64 {
         raw & self.bits()
     }
 
-    /// The bits that it has.
+    /// A mask of its bits.
     pub const fn bits(self) -> u64 {
         u64::MAX >> (64 - 8 * self.bytes as u32)
     }
 
-    /// The number that these bits are.
+    /// The number that these bits encode.
     pub fn number(self, raw: u64) -> i128 {
         let cut = i128::from(self.truncate(raw));
         let sign = 1i128 << (8 * u32::from(self.bytes) - 1);
@@ -107,7 +107,7 @@ impl Width {
 /// A structure of C.
 #[derive(Debug, PartialEq)]
 pub struct StructType {
-    /// The members that are of interest.
+    /// The declared members.
     pub members: Vec<Member>,
 }
 
@@ -116,84 +116,83 @@ pub struct StructType {
 pub struct Member {
     /// Its name.
     pub name: String,
-    /// What it is; no structure.
+    /// Its type; no structure.
     pub kind: ValueType,
-    /// Where it is.
+    /// Its location.
     pub path: DerefPath,
-    /// How much less than what stands there is told.
+    /// Subtracted from the value that is read.
     pub subtract: u32,
 }
 
-/// The way from an address to a value: so many bytes behind it; where the way goes on, that is the
-/// next address.
+/// The path from an address to a value: an offset; with further steps, the word there is the next
+/// address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DerefPath {
-    /// The first step.
+    /// Offset of the first step, in bytes.
     pub offset: u32,
-    /// The next ones.
-    pub onward: [Option<u32>; 2],
+    /// Offsets of the next steps.
+    pub next: [Option<u32>; 2],
 }
 
 impl DerefPath {
     /// One step.
     pub const fn at(offset: u32) -> Self {
-        Self { offset, onward: [None; 2] }
+        Self { offset, next: [None; 2] }
     }
 
     /// All steps.
     pub fn steps(self) -> impl Iterator<Item = u32> {
-        [Some(self.offset)].into_iter().chain(self.onward).flatten()
+        [Some(self.offset)].into_iter().chain(self.next).flatten()
     }
 }
 
-/// How long a buffer is.
+/// The length of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BufferLength {
-    /// As the parameter with this number says, times what another one says.
+    /// The parameter with this index, multiplied by another one if given.
     Parameter(usize, Option<usize>),
-    /// As what the parameter with this number points to says.
+    /// What the parameter with this index points to.
     Pointee(usize),
-    /// As the result says.
+    /// The result.
     Result,
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(u64),
 }
 
-/// Where an argument is as the function is entered.
+/// Location of an argument at the entry of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgLocation {
-    /// In one of the six registers for whole numbers.
+    /// One of the six registers for integers.
     Register(u8),
-    /// So many bytes above the stack pointer.
+    /// An offset in bytes above the stack pointer.
     Stack(u32),
-    /// In a register for fractions.
+    /// A register for floating-point numbers, which cannot be read.
     OutOfReach,
 }
 
-/// Registers for whole numbers, and for fractions.
+/// Number of registers for integers, and for floating-point numbers.
 const REGISTERS: (u8, u8) = (6, 8);
-/// What is on top of the stack: the return address.
+/// Offset of the first argument on the stack, above the return address.
 const FIRST_ON_STACK: u32 = 8;
 
 impl Signature {
-    /// Where each argument is.
+    /// The location of each argument.
     pub fn arg_locations(&self) -> Vec<ArgLocation> {
-        let (mut whole, mut fractions, mut stack) = (0, 0, FIRST_ON_STACK);
+        let (mut integers, mut floats, mut stack) = (0, 0, FIRST_ON_STACK);
         let mut next_on_stack = || {
             stack += 8;
             ArgLocation::Stack(stack - 8)
         };
-        let seat = |parameter: &Parameter| {
-            let is_fraction =
-                matches!(parameter.kind, ValueType::Float(_)) && !parameter.is_pointed;
+        let location = |parameter: &Parameter| {
+            let is_float = matches!(parameter.kind, ValueType::Float(_)) && !parameter.is_pointed;
             let (used, most) =
-                if is_fraction { (&mut fractions, REGISTERS.1) } else { (&mut whole, REGISTERS.0) };
+                if is_float { (&mut floats, REGISTERS.1) } else { (&mut integers, REGISTERS.0) };
             if *used == most {
                 return next_on_stack();
             }
             *used += 1;
-            if is_fraction { ArgLocation::OutOfReach } else { ArgLocation::Register(*used - 1) }
+            if is_float { ArgLocation::OutOfReach } else { ArgLocation::Register(*used - 1) }
         };
-        self.parameters.iter().map(seat).collect()
+        self.parameters.iter().map(location).collect()
     }
 }

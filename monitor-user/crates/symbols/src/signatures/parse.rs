@@ -1,25 +1,27 @@
 //! The text of a description to its items.
 //!
-//! In: a text. Out: what stands in it, by names that are not looked up yet, or the line where it
-//! stopped making sense. Written with winnow, as the request language is.
+//! In: a text. Out: its declarations, with unresolved names, or the line of the first error. Uses
+//! winnow, like the request language.
 
 use super::call::Direction;
 use winnow::combinator::{
     alt, cut_err, delimited, eof, opt, preceded, repeat, separated, terminated,
 };
-use winnow::error::{ContextError, StrContext, StrContextValue};
+use winnow::error::{ContextError, ErrMode, StrContext, StrContextValue};
 use winnow::token::{literal, one_of, take_till, take_until, take_while};
 use winnow::{ModalResult, Parser};
+
+type ParseError = ErrMode<ContextError>;
 
 /// Most steps to a member.
 const MOST_STEPS: usize = 3;
 /// Most bytes of a description.
 const LONGEST: usize = 1 << 20;
 
-/// Something that a description says.
+/// One declaration of a description.
 #[derive(Clone, Debug)]
 pub enum Declaration {
-    /// What follows is this library's: names of its files, and a name that only it defines.
+    /// The library of the following functions: names of its files, and a name that only it defines.
     Library(Vec<String>, Option<String>),
     /// Another name of a type.
     Alias(TypeName, String),
@@ -31,7 +33,7 @@ pub enum Declaration {
     Function(Prototype),
 }
 
-/// A member of a structure: the steps to it, and how much less than it is told.
+/// A member of a structure: the steps to it, and the number to subtract from its value.
 #[derive(Clone, Debug)]
 pub struct ParsedMember {
     pub kind: TypeName,
@@ -47,7 +49,7 @@ pub struct TypeName {
     pub name: String,
     /// Pointers to it.
     pub stars: usize,
-    /// Whether it is only read.
+    /// Whether it is `const`.
     pub is_const: bool,
 }
 
@@ -78,7 +80,7 @@ pub struct ParsedParameter {
     pub length: Option<String>,
 }
 
-/// What a text says, in order.
+/// The declarations of a text, in order.
 pub fn items(text: &str) -> Result<Vec<Declaration>, String> {
     if text.len() > LONGEST {
         return Err(format!("at most {LONGEST} bytes are read"));
@@ -93,9 +95,7 @@ pub fn items(text: &str) -> Result<Vec<Declaration>, String> {
     })
 }
 
-fn eof_or<'i>(
-    expected: &'static str,
-) -> impl Parser<&'i str, (), winnow::error::ErrMode<ContextError>> {
+fn eof_or<'i>(expected: &'static str) -> impl Parser<&'i str, (), ParseError> {
     eof.void().context(wanted(expected))
 }
 
@@ -128,13 +128,11 @@ fn alias(input: &mut &str) -> ModalResult<Declaration> {
     Ok(it)
 }
 
-fn names<'i>(
-    are_flags: bool,
-) -> impl Parser<&'i str, Declaration, winnow::error::ErrMode<ContextError>> {
+fn names<'i>(are_flags: bool) -> impl Parser<&'i str, Declaration, ParseError> {
     move |input: &mut &'i str| {
         let name = name.parse_next(input)?;
         let base = opt(preceded(sign(':'), cut_err(kind))).parse_next(input)?;
-        // What goes on otherwise is a function that gives one.
+        // Without a brace it is a function that returns the type.
         sign('{').parse_next(input)?;
         let rows = cut_err(terminated(separated(0.., row, sign(',')), opt(sign(','))))
             .parse_next(input)?;
@@ -174,10 +172,10 @@ fn record(input: &mut &str) -> ModalResult<Declaration> {
 fn function(input: &mut &str) -> ModalResult<Prototype> {
     let (result, name) = (kind, cut_err(name)).parse_next(input)?;
     cut_err(sign('(')).parse_next(input)?;
-    let nobody = (word("void"), sign(')')).map(|_| Vec::new());
+    let none = (word("void"), sign(')')).map(|_| Vec::new());
     let rest = opt(preceded(opt(sign(',')), (literal("..."), space)));
     let some = terminated(separated(0.., parameter, sign(',')), (rest, cut_err(sign(')'))));
-    let parameters = alt((nobody, some)).parse_next(input)?;
+    let parameters = alt((none, some)).parse_next(input)?;
     let fails = opt(preceded(word("fails"), cut_err(number))).parse_next(input)?;
     end(input)?;
     Ok(Prototype { result, name, parameters, fails })
@@ -211,7 +209,7 @@ fn kind(input: &mut &str) -> ModalResult<TypeName> {
         ));
         match opt(base).parse_next(input)? {
             Some(base) => words.push(base.to_owned()),
-            // A name of ours can only come first; what follows is the name of what has the type.
+            // The name of a declared type can only come first; the name of the parameter follows.
             None if words.is_empty() => {
                 words.push(name.context(wanted("a type")).parse_next(input)?)
             }
@@ -245,9 +243,7 @@ fn closed(input: &mut &str) -> ModalResult<()> {
 }
 
 /// A whole word that is this one.
-fn word<'i>(
-    it: &'static str,
-) -> impl Parser<&'i str, &'i str, winnow::error::ErrMode<ContextError>> {
+fn word<'i>(it: &'static str) -> impl Parser<&'i str, &'i str, ParseError> {
     terminated(identifier.verify(move |found: &str| found == it), space)
         .context(StrContext::Expected(StrContextValue::StringLiteral(it)))
 }
@@ -293,7 +289,7 @@ fn number(input: &mut &str) -> ModalResult<u64> {
         .and_then(|number| space(input).map(|()| number))
 }
 
-fn sign<'i>(it: char) -> impl Parser<&'i str, (), winnow::error::ErrMode<ContextError>> {
+fn sign<'i>(it: char) -> impl Parser<&'i str, (), ParseError> {
     (it, space).void().context(StrContext::Expected(StrContextValue::CharLiteral(it)))
 }
 

@@ -1,16 +1,33 @@
-//! The items of a description to functions whose types are known.
+//! Resolves the types in the declarations of a description.
 //!
-//! In: items in order; a type is known from where it stands on. Out: libraries, or which name
-//! nobody has declared.
+//! In: declarations in order; a type is known after its declaration. Out: libraries, or the name
+//! that is not declared.
 
-use super::LibrarySignatures;
 use super::call::{
     BufferLength, DerefPath, Direction, Member, Parameter, Signature, StructType, ValueType, Width,
 };
 use super::parse::{self, Declaration, Prototype, TypeName};
 use super::value_names::{NameTarget, NamedValue, ValueNames};
-use std::collections::HashMap;
-use std::sync::Arc;
+use monitor_model::name::matches_pattern;
+use std::{collections::HashMap, sync::Arc};
+
+/// The functions of a library, or of some versions of it.
+#[derive(Debug)]
+pub struct LibrarySignatures {
+    /// Names of files that are it; `*` stands for any letters.
+    pub files: Vec<String>,
+    /// A name that only it defines, by which it is known inside a static program.
+    pub mark: Option<String>,
+    /// By name.
+    pub calls: HashMap<String, Arc<Signature>>,
+}
+
+impl LibrarySignatures {
+    /// Whether a file of this name is the library.
+    pub fn is_file(&self, file: &str) -> bool {
+        self.files.iter().any(|it| matches_pattern(it.as_bytes(), file.as_bytes()))
+    }
+}
 
 /// The types so far, of one file.
 #[derive(Default)]
@@ -27,8 +44,8 @@ pub fn libraries(items: Vec<Declaration>) -> Result<Vec<LibrarySignatures>, Stri
             }
             Declaration::Function(function) => {
                 let library = libraries.last_mut();
-                let library = library
-                    .ok_or_else(|| format!("no `library` stands before {}", function.name))?;
+                let library =
+                    library.ok_or_else(|| format!("no `library` precedes {}", function.name))?;
                 let call = types.call(&function)?;
                 if library.calls.insert(function.name.clone(), Arc::new(call)).is_some() {
                     return Err(format!("{} is declared twice", function.name));
@@ -68,12 +85,12 @@ impl Types {
         let less = far(it.less.unwrap_or(0))?;
         let mut steps = it.offsets.into_iter().map(far);
         let offset = steps.next().transpose()?.unwrap_or(0);
-        let onward = [steps.next().transpose()?, steps.next().transpose()?];
+        let next = [steps.next().transpose()?, steps.next().transpose()?];
         drop(steps);
-        Ok(Member { name, kind, path: DerefPath { offset, onward }, subtract: less })
+        Ok(Member { name, kind, path: DerefPath { offset, next }, subtract: less })
     }
 
-    /// What a value of a type is.
+    /// The resolved type of a name.
     fn kind(&self, it: &TypeName) -> Result<ValueType, String> {
         let is_text = it.name == "char" && it.stars == 1 && it.is_const;
         match (it.name.as_str(), it.stars) {
@@ -82,22 +99,22 @@ impl Types {
             (_, 1..) => Ok(ValueType::Address),
             (name, _) => {
                 let known = base(name).or_else(|| self.0.get(name).cloned());
-                known.ok_or_else(|| format!("nobody says what a {name} is; declare it before"))
+                known.ok_or_else(|| format!("unknown type {name}: declare it before its use"))
             }
         }
     }
 
     fn call(&self, function: &Prototype) -> Result<Signature, String> {
-        let said = |error| format!("{}: {error}", function.name);
-        let result = self.kind(&function.result).map_err(said)?;
+        let in_function = |error| format!("{}: {error}", function.name);
+        let result = self.kind(&function.result).map_err(in_function)?;
         let parameters = function.parameters.iter().enumerate();
         let parameters = parameters.map(|(at, _)| self.parameter(function, at));
-        let parameters = parameters.collect::<Result<Vec<_>, _>>().map_err(said)?;
+        let parameters = parameters.collect::<Result<Vec<_>, _>>().map_err(in_function)?;
         let is_by_value = |kind: &ValueType| matches!(kind, ValueType::Record(_));
         if is_by_value(&result)
             || parameters.iter().any(|it| is_by_value(&it.kind) && !it.is_pointed)
         {
-            return Err(said("a structure can only be told behind a pointer".into()));
+            return Err(in_function("a structure can only be read behind a pointer".into()));
         }
         let fails = function.fails.map(u64::cast_signed);
         Ok(Signature { name: function.name.clone(), result, parameters, fails })

@@ -1,6 +1,6 @@
 //! The descriptions that are part of the monitor.
 
-/// Names and texts. What comes later is looked at first.
+/// Names and texts. Later ones have precedence.
 pub const FILES: &[(&str, &str)] = &[
     ("libc.calls", include_str!("shipped/libc.calls")),
     ("openssl.calls", include_str!("shipped/openssl.calls")),

@@ -1,4 +1,4 @@
-//! What a call has to tell as it begins, and as it returns; and how that is shown.
+//! The values that are traced at the entry and at the return of a call, and their text form.
 //!
 //! In: a call. Out: its values in the order of C, each with where it comes from: an argument, what
 //! an argument points to, the result. The order is that of OMIS: `$2` of `pvm_send` is its first
@@ -7,46 +7,46 @@
 use super::call::{BufferLength, DerefPath, Direction, Parameter, Signature, ValueType};
 use std::fmt::Write as _;
 
-/// The name of what a function gives.
+/// The name of the result.
 pub const RESULT: &str = "result";
-/// The name of why it failed.
+/// The name of the error number.
 pub const ERRNO: &str = "errno";
 
-/// A value that is told.
+/// A traced value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TracedValue {
     /// The parameter, or a member of what it points to.
     pub name: String,
-    /// What it is.
+    /// Its type.
     pub kind: ValueType,
     /// Where it comes from.
     pub source: ValueSource,
-    /// How many bytes there are, if it is a buffer.
+    /// Length in bytes, if it is a buffer.
     pub length: Option<BufferLength>,
-    /// How much less than what was read is told.
+    /// Subtracted from the value that is read.
     pub subtract: u32,
 }
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueSource {
-    /// What the function gives.
+    /// The result of the function.
     Result,
-    /// Why it failed.
+    /// The error number.
     Errno,
-    /// The argument with this number.
+    /// The argument with this index.
     Argument(usize),
-    /// What is reached from where the argument with this number points to.
+    /// The value at this path from where the argument with this index points to.
     Pointee(usize, DerefPath),
 }
 
 impl Signature {
-    /// What is known as it begins: what the caller wrote.
+    /// The values at the entry: those that the caller writes.
     pub fn inputs(&self) -> Vec<TracedValue> {
         self.traced_values(Direction::is_input)
     }
 
-    /// What is known as it returns: the result, why it failed, what it wrote.
+    /// The values at the return: the result, the error number, and those that the function writes.
     pub fn outputs(&self) -> Vec<TracedValue> {
         let own = |name: &str, kind, from| TracedValue {
             name: name.into(),
@@ -75,7 +75,7 @@ impl Signature {
 
 /// The values of a parameter: several, if it points to a structure.
 fn values(index: usize, it: &Parameter) -> Vec<TracedValue> {
-    let told = |name: String, kind: &ValueType, from| TracedValue {
+    let value = |name: String, kind: &ValueType, from| TracedValue {
         name,
         kind: kind.clone(),
         source: from,
@@ -86,20 +86,20 @@ fn values(index: usize, it: &Parameter) -> Vec<TracedValue> {
         ValueType::Record(record) => {
             let member = |member: &super::call::Member| {
                 let name = format!("{}.{}", it.name, member.name);
-                let told = told(name, &member.kind, ValueSource::Pointee(index, member.path));
-                TracedValue { subtract: member.subtract, ..told }
+                let value = value(name, &member.kind, ValueSource::Pointee(index, member.path));
+                TracedValue { subtract: member.subtract, ..value }
             };
             record.members.iter().map(member).collect()
         }
         kind if it.is_pointed => {
-            vec![told(it.name.clone(), kind, ValueSource::Pointee(index, DerefPath::at(0)))]
+            vec![value(it.name.clone(), kind, ValueSource::Pointee(index, DerefPath::at(0)))]
         }
-        kind => vec![told(it.name.clone(), kind, ValueSource::Argument(index))],
+        kind => vec![value(it.name.clone(), kind, ValueSource::Argument(index))],
     }
 }
 
 impl TracedValue {
-    /// The number that these bits are, of what is one; an address is.
+    /// The number that these bits encode, for integers and addresses.
     pub fn number(&self, raw: u64) -> Option<i128> {
         match &self.kind {
             ValueType::Number(width) | ValueType::Named(_, width) => Some(width.number(raw)),
@@ -108,7 +108,7 @@ impl TracedValue {
         }
     }
 
-    /// The value for people: names for numbers, quotes for texts.
+    /// The value as text: names for numbers, quotes for strings.
     pub fn shown(&self, raw: u64, text: Option<&[u8]>) -> String {
         match &self.kind {
             ValueType::Void => String::new(),

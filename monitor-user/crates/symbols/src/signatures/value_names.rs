@@ -2,8 +2,7 @@
 //!
 //! In: rows of name, number and the bits that count. Out: the name of a number, or its names.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
 /// The names of one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub struct NamedValue {
     pub name: String,
     /// What it stands for.
     pub number: NameTarget,
-    /// The bits that are looked at.
+    /// The bits that are compared.
     pub mask: u64,
 }
 
@@ -35,7 +34,7 @@ pub enum NameTarget {
 }
 
 impl ValueNames {
-    /// The name of a number, in so many bits; its names, where several can hold.
+    /// The name of a number of `bits` bits; its names, if several can hold.
     pub fn name(&self, number: u64, bits: u64) -> Option<String> {
         let fits = |row: &&NamedValue| match row.number {
             NameTarget::Constant(it) => (number ^ it) & row.mask & bits == 0,

@@ -10,6 +10,7 @@ use monitor_event::tap::Edge;
 use monitor_model::event::Signal;
 use monitor_model::id::{Ns, Pid};
 use monitor_platform::tap::CallRecord;
+use monitor_symbols::elf::SymbolKind;
 use monitor_symbols::resolve;
 use monitor_symbols::signatures::call::ValueType;
 use monitor_symbols::signatures::traced_values::RESULT;
@@ -135,8 +136,9 @@ impl EventFormatter {
                 (ValueType::Named(names, width), Some(raw)) => {
                     let addresses = self.addresses.entry(it.pid).or_insert_with(|| {
                         let names: HashSet<&str> = names.variables().collect();
+                        let process = (Path::new("/proc"), it.pid);
                         let found =
-                            resolve::variables(Path::new("/proc"), it.pid, &names, |_| true);
+                            resolve::addresses(process, SymbolKind::Variable, &names, |_| true);
                         // Without symbols the handles are shown as addresses.
                         found.unwrap_or_default()
                     });

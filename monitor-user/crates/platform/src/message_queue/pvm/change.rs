@@ -9,8 +9,16 @@ use super::{LIBRARY, QUEUE, SEND_BUFFER, message};
 use monitor_control::{StoppedBatch, StoppedOperand as Operand, StoppedStep as Step};
 use monitor_model::id::Pid;
 use monitor_proc::maps::{Mapping, mappings};
+<<<<<<< HEAD:monitor-user/crates/platform/src/message_queue/pvm/change.rs
 use monitor_symbols::resolve::{procedures, variable};
 use monitor_symbols::{error::SymbolError, mapped_files, memory::ProcessMemory};
+=======
+use monitor_symbols::elf::SymbolKind;
+use monitor_symbols::error::SymbolError;
+use monitor_symbols::mapped_files;
+use monitor_symbols::memory::ProcessMemory;
+use monitor_symbols::resolve::{addresses, variable};
+>>>>>>> w3:monitor-user/crates/platform/src/queue/pvm/change.rs
 use std::collections::{HashMap, HashSet};
 use std::{ops::Range, path::Path};
 
@@ -221,7 +229,7 @@ fn calls<'n>(proc: &Path, pid: Pid, names: &[&'n str]) -> Result<HashMap<&'n str
     let is_it = |path: &Path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(LIBRARY))
     };
-    let found = procedures(proc, pid, &wanted, is_it)?;
+    let found = addresses((proc, pid), SymbolKind::Function, &wanted, is_it)?;
     let address = |name: &&'n str| {
         let missing = || SymbolError::NotFound {
             name: (*name).to_owned(),

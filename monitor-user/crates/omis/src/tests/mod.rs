@@ -1,8 +1,9 @@
 //! Properties of every line: printing and parsing are inverse, and no input panics or allocates
 //! more than its limits.
 
-use super::fault::Fault;
-use super::{Basic, Dialect, Request, Status, arbitrary, caret, limit, parse};
+mod arbitrary;
+
+use super::{Basic, Dialect, Fault, Request, Status, caret, limit, parse};
 use proptest::test_runner::{Config, RngSeed};
 use proptest::{prop_assert_eq, proptest};
 

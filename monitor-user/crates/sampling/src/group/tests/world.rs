@@ -1,24 +1,22 @@
-//! A small kernel for tests: processes are born, work, move, end and are waited for.
+//! A simulated kernel for tests: processes start, work, move, end and are waited for.
 //!
-//! In: a seed. Out: samples as a backend would give them, and what was really used. Like the real
-//! one it adds the I/O of a child to whoever waits for it, and frees a process some time after.
+//! In: a seed. Out: samples as a backend returns them, and the true usage. Like the real kernel it
+//! adds the I/O of a child to the process that waits for it, and frees a process some time later.
 
-use monitor_model::field::ProcessField as F;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::{Process, ProcessParent, Sample};
+use monitor_model::{Identity, Ns, Pid, Process, ProcessParent, Sample, field::ProcessField as F};
 use std::collections::BTreeMap;
 
-/// The first process, which waits for whoever has no parent.
+/// The first process, which waits for processes without a parent.
 const INIT: u32 = 1;
-/// From one event to the next: a final record that does not come is not awaited for ever.
+/// Time between two events.
 const STEP_NS: u64 = 50_000_000;
 
-/// What may happen beside lives and work.
+/// What may happen besides the usual events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nature {
-    /// Whether ends are told: a final record that comes now or later, or in one case of eight
+    /// Whether ends are reported: an exit record that arrives now or later, or in one case of eight
     /// never.
-    pub tells_ends: bool,
+    pub reports_ends: bool,
     /// Whether parents end before their children, which then get another parent.
     pub orphans: bool,
 }
@@ -152,7 +150,7 @@ impl World {
             orphan.parent = INIT;
         }
         self.task(task.parent).io += task.io;
-        if self.nature.tells_ends {
+        if self.nature.reports_ends {
             let (left, comes) = (self.below(3), self.below(8) > 0);
             self.finals.push(Final { left, task, comes });
         }

@@ -1,14 +1,11 @@
 //! Strategies of proptest that generate arbitrary requests and replies, for tests only.
 
-use super::token::TokenKind;
-use super::{
+use crate::{
     Answer, Arg, Basic, Binary, BytePos, Expr, Float, Int, Name, Node, NodeRef, Reply, Request,
-    RequestId, Stage, Status, Text, Token, Value, Var,
+    RequestId, Stage, Status, Text, Token, Value, Var, token::TokenKind,
 };
-use proptest::collection::vec;
-use proptest::num::f64;
-use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use proptest::{collection::vec, num::f64, option};
 
 /// Generates a request; variables occur only in the actions of an event.
 pub fn request() -> impl Strategy<Value = Request> {

@@ -1,35 +1,35 @@
-//! Conservation in worlds of chance, and one test for each promise.
+//! Conservation of usage in random worlds, and one test for each rule.
 
-use super::world::{Nature, World};
+mod world;
+
+use self::world::{Nature, World};
 use super::*;
-use monitor_model::field::ProcessField as F;
-use monitor_model::id::{Identity, Pid};
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Pid, Process, field::ProcessField as F};
 
-/// Groups over samples of a world, with what they must add up to.
+/// Groups over samples of a world, and the sums that they must have.
 struct Watch {
     groups: Groups,
     /// The most that was seen of the CPU time of each process.
     cpu: HashMap<Identity, u64>,
-    told: HashMap<Arc<str>, Group>,
-    /// CPU and I/O of groups that were told for the last time.
+    last: HashMap<Arc<str>, Group>,
+    /// CPU and I/O of groups that were reported for the last time.
     finished: (u64, u64),
 }
 
 impl Watch {
     fn new(limits: GroupLimits) -> Self {
         let groups = Groups::new(GroupBy::Comm, limits);
-        Self { groups, cpu: HashMap::new(), told: HashMap::new(), finished: (0, 0) }
+        Self { groups, cpu: HashMap::new(), last: HashMap::new(), finished: (0, 0) }
     }
 
-    /// Takes a sample, checks CPU time and that nothing went backwards; gives all I/O told.
-    fn look(&mut self, sample: &Sample) -> u64 {
+    /// Takes a sample, checks CPU time and that nothing went backwards; returns all reported I/O.
+    fn add_sample(&mut self, sample: &Sample) -> u64 {
         for it in &sample.processes {
             let seen = self.cpu.entry(it.id).or_default();
             *seen = (*seen).max(it.row.get(F::CpuTime).unwrap_or(0));
         }
         let got = self.groups.learn(sample, &Filter::default());
-        let before = std::mem::take(&mut self.told);
+        let before = std::mem::take(&mut self.last);
         for group in got.groups.iter().chain(&got.finished) {
             if let Some(before) = before.get(&group.name) {
                 for field in [F::CpuTime, F::ReadBytes] {
@@ -44,7 +44,7 @@ impl Watch {
         let living: u64 = got.groups.iter().map(|it| it.row.get(F::Rss).unwrap_or(0)).sum();
         let there = sample.processes.iter().filter(|it| !it.ended()).count() as u64;
         assert_eq!(living, there, "memory of the living");
-        self.told = got.groups.into_iter().map(|it| (Arc::clone(&it.name), it)).collect();
+        self.last = got.groups.into_iter().map(|it| (Arc::clone(&it.name), it)).collect();
         io + self.finished.1
     }
 }
@@ -54,7 +54,7 @@ fn totals(groups: &[Group]) -> (u64, u64) {
     (total(F::CpuTime), total(F::ReadBytes))
 }
 
-/// Lets worlds of many seeds run; `same` is how the I/O told compares with what was used.
+/// Runs worlds of many seeds; `same` compares the reported I/O with what was used.
 #[track_caller]
 fn check(nature: Nature, limits: GroupLimits, same: impl Fn(&World, u64)) {
     for seed in 0..60 {
@@ -65,40 +65,40 @@ fn check(nature: Nature, limits: GroupLimits, same: impl Fn(&World, u64)) {
                 world.step();
             }
             let sample = world.sample();
-            let io = watch.look(&sample);
+            let io = watch.add_sample(&sample);
             same(&world, io);
         }
     }
 }
 
-fn no_more(world: &World, told: u64) {
-    assert!(told <= world.io, "{told} of {}", world.io);
+fn at_most(world: &World, io: u64) {
+    assert!(io <= world.io, "{io} of {}", world.io);
 }
 
 #[test]
 fn what_groups_used_is_what_processes_used() {
-    let nature = Nature { tells_ends: true, ..Nature::default() };
-    check(nature, GroupLimits::default(), |world, told| {
-        no_more(world, told);
-        assert!(!world.is_quiet() || told == world.io, "{told} of {}", world.io);
+    let nature = Nature { reports_ends: true, ..Nature::default() };
+    check(nature, GroupLimits::default(), |world, io| {
+        at_most(world, io);
+        assert!(!world.is_quiet() || io == world.io, "{io} of {}", world.io);
     });
 }
 
 #[test]
-fn the_same_where_nobody_tells_of_ends() {
-    let exact = |world: &World, told: u64| assert_eq!(told, world.io);
+fn the_same_where_ends_are_not_reported() {
+    let exact = |world: &World, io: u64| assert_eq!(io, world.io);
     check(Nature::default(), GroupLimits::default(), exact);
 }
 
 #[test]
 fn the_same_where_there_is_room_for_two_groups_and_they_are_not_kept() {
-    let nature = Nature { tells_ends: true, ..Nature::default() };
-    check(nature, GroupLimits { groups: 2, keep: Ns(0) }, no_more);
+    let nature = Nature { reports_ends: true, ..Nature::default() };
+    check(nature, GroupLimits { groups: 2, keep: Ns(0) }, at_most);
 }
 
 #[test]
 fn cpu_time_is_whole_where_parents_end_before_their_children() {
-    check(Nature { tells_ends: true, orphans: true }, GroupLimits::default(), |_, _| {});
+    check(Nature { reports_ends: true, orphans: true }, GroupLimits::default(), |_, _| {});
 }
 
 fn process(pid: u32, comm: &str, cpu: u64) -> Process {
@@ -117,13 +117,13 @@ fn learn(groups: &mut Groups, second: u64, processes: Vec<Process>) -> Grouped {
 }
 
 #[track_caller]
-fn told(groups: &[Group], want: &[(&str, u64, u64, u64)]) {
+fn check_groups(groups: &[Group], want: &[(&str, u64, u64, u64)]) {
     let head = |it: &Group, field| it.head.get(field).unwrap_or(0);
-    let of = |it: &Group| {
+    let counts = |it: &Group| {
         let (living, ended) = (head(it, GroupField::Processes), head(it, GroupField::Ended));
         (it.name.to_string(), living, ended, it.row.get(F::CpuTime).unwrap_or(0))
     };
-    let got: Vec<_> = groups.iter().map(of).collect();
+    let got: Vec<_> = groups.iter().map(counts).collect();
     let want: Vec<_> = want.iter().map(|&(name, a, b, c)| (name.to_owned(), a, b, c)).collect();
     assert_eq!(got, want);
 }
@@ -131,11 +131,11 @@ fn told(groups: &[Group], want: &[(&str, u64, u64, u64)]) {
 #[test]
 fn one_that_moves_takes_only_its_future_along() {
     let mut groups = Groups::new(GroupBy::Comm, GroupLimits::default());
-    told(&learn(&mut groups, 1, vec![process(1, "a", 10)]).groups, &[("a", 1, 0, 10)]);
+    check_groups(&learn(&mut groups, 1, vec![process(1, "a", 10)]).groups, &[("a", 1, 0, 10)]);
     let moved = learn(&mut groups, 2, vec![process(1, "b", 15)]);
-    told(&moved.groups, &[("a", 0, 0, 10), ("b", 1, 0, 5)]);
+    check_groups(&moved.groups, &[("a", 0, 0, 10), ("b", 1, 0, 5)]);
     let back = learn(&mut groups, 3, vec![process(1, "a", 16)]);
-    told(&back.groups, &[("a", 1, 0, 11), ("b", 0, 0, 5)]);
+    check_groups(&back.groups, &[("a", 1, 0, 11), ("b", 0, 0, 5)]);
 }
 
 #[test]
@@ -143,26 +143,26 @@ fn one_that_vanished_stays_with_its_last_numbers() {
     let mut groups = Groups::new(GroupBy::Comm, GroupLimits::default());
     learn(&mut groups, 1, vec![process(1, "a", 10), process(2, "a", 5)]);
     let got = learn(&mut groups, 2, vec![process(1, "a", 11)]);
-    told(&got.groups, &[("a", 1, 0, 16)]);
+    check_groups(&got.groups, &[("a", 1, 0, 16)]);
     let got = learn(&mut groups, 5, vec![process(1, "a", 11)]);
-    told(&got.groups, &[("a", 1, 1, 16)]);
+    check_groups(&got.groups, &[("a", 1, 1, 16)]);
     assert_eq!(got.groups[0].head.get(GroupField::Lost), Some(1));
 }
 
 #[test]
-fn a_final_record_that_nobody_promised_is_not_told_twice() {
+fn an_unexpected_exit_record_is_not_counted_twice() {
     let mut groups = Groups::new(GroupBy::Comm, GroupLimits::default());
     learn(&mut groups, 10, vec![process(1, "a", 10)]);
-    told(&learn(&mut groups, 20, vec![]).groups, &[("a", 0, 0, 10)]);
+    check_groups(&learn(&mut groups, 20, vec![]).groups, &[("a", 0, 0, 10)]);
     let mut ended = process(1, "a", 12);
     ended.row.set(F::Ended, 1);
     let got = learn(&mut groups, 30, vec![ended]);
-    told(&got.groups, &[("a", 0, 1, 12)]);
+    check_groups(&got.groups, &[("a", 0, 1, 12)]);
     assert_eq!(got.groups[0].head.get(GroupField::Lost), Some(0));
 }
 
 #[test]
-fn a_finished_group_keeps_its_totals_and_is_told_once_more() {
+fn a_finished_group_keeps_its_totals_and_is_reported_once_more() {
     let mut groups = Groups::new(
         GroupBy::Comm,
         GroupLimits { keep: Ns(5_000_000_000), ..GroupLimits::default() },
@@ -174,12 +174,12 @@ fn a_finished_group_keeps_its_totals_and_is_told_once_more() {
         it
     };
     let got = learn(&mut groups, 2, vec![ended(), process(2, "b", 3)]);
-    told(&got.groups, &[("a", 0, 1, 12), ("b", 1, 0, 3)]);
+    check_groups(&got.groups, &[("a", 0, 1, 12), ("b", 1, 0, 3)]);
     let got = learn(&mut groups, 6, vec![process(2, "b", 3)]);
-    told(&got.groups, &[("a", 0, 1, 12), ("b", 1, 0, 3)]);
+    check_groups(&got.groups, &[("a", 0, 1, 12), ("b", 1, 0, 3)]);
     let got = learn(&mut groups, 7, vec![process(2, "b", 3)]);
-    told(&got.groups, &[("b", 1, 0, 3)]);
-    told(&got.finished, &[("a", 0, 1, 12)]);
+    check_groups(&got.groups, &[("b", 1, 0, 3)]);
+    check_groups(&got.finished, &[("a", 0, 1, 12)]);
     assert_eq!(got.finished[0].head.get(GroupField::Until), Some(2_000_000_000));
     assert!(learn(&mut groups, 8, vec![process(2, "b", 3)]).finished.is_empty());
 }
@@ -189,11 +189,11 @@ fn those_beyond_the_most_groups_are_counted_together() {
     let mut groups =
         Groups::new(GroupBy::Comm, GroupLimits { groups: 1, ..GroupLimits::default() });
     let all = vec![process(1, "a", 1), process(2, "b", 2), process(3, "c", 4)];
-    told(&learn(&mut groups, 1, all).groups, &[("(other)", 2, 0, 6), ("a", 1, 0, 1)]);
+    check_groups(&learn(&mut groups, 1, all).groups, &[("(other)", 2, 0, 6), ("a", 1, 0, 1)]);
 }
 
 #[test]
-fn one_that_cannot_be_told_belongs_with_its_parent() {
+fn a_process_without_a_known_job_belongs_to_that_of_its_parent() {
     let mut groups = Groups::new(GroupBy::Job, GroupLimits::default());
     let mut parent = process(1, "sh", 1);
     parent.text.job = Some("slurm:7".into());
@@ -203,7 +203,7 @@ fn one_that_cannot_be_told_belongs_with_its_parent() {
     moved_out.row.set(F::Ppid, 1);
     moved_out.text.origin = Some(Arc::default());
     let got = learn(&mut groups, 1, vec![parent, child, process(3, "cron", 4), moved_out]);
-    told(&got.groups, &[("(none)", 2, 0, 12), ("slurm:7", 2, 0, 3)]);
+    check_groups(&got.groups, &[("(none)", 2, 0, 12), ("slurm:7", 2, 0, 3)]);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_user_without_a_name_is_a_number() {
     let mut named = process(2, "a", 2);
     named.text.user = Some("root".into());
     let got = learn(&mut groups, 1, vec![process(1, "a", 1), named]);
-    told(&got.groups, &[("7", 1, 0, 1), ("root", 1, 0, 2)]);
+    check_groups(&got.groups, &[("7", 1, 0, 1), ("root", 1, 0, 2)]);
 }
 
 #[test]
@@ -223,10 +223,10 @@ fn only_what_is_asked_for_counts() {
         processes: vec![process(1, "ab", 1), process(2, comm, cpu)],
         ..Sample::default()
     };
-    told(&groups.learn(&sample(2, "b"), &filter).groups, &[("ab", 1, 0, 1)]);
+    check_groups(&groups.learn(&sample(2, "b"), &filter).groups, &[("ab", 1, 0, 1)]);
     // What it used while it did not match counts nowhere.
     let got = groups.learn(&sample(5, "ac"), &filter);
-    told(&got.groups, &[("ab", 1, 0, 1), ("ac", 1, 0, 3)]);
+    check_groups(&got.groups, &[("ab", 1, 0, 1), ("ac", 1, 0, 3)]);
 }
 
 #[test]
@@ -263,5 +263,5 @@ fn groups_are_arranged_by_their_sums() {
     let mut got = learn(&mut groups, 1, all).groups;
     let order = Order { field: F::CpuTime, direction: order::Direction::Descending };
     arrange(&mut got, Some(order), Some(2));
-    told(&got, &[("b", 1, 0, 9), ("c", 1, 0, 4)]);
+    check_groups(&got, &[("b", 1, 0, 9), ("c", 1, 0, 4)]);
 }
