@@ -23,7 +23,7 @@ use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::reply;
 use monitor_sampling::file_watch::{FileStat, StatFailure};
 use monitor_sampling::job_index::RankClaim;
-use monitor_sampling::shared_read::{ReadJob, SharedReader};
+use monitor_sampling::shared_read::SharedReader;
 use monitor_services::monitor::events;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,14 +109,7 @@ impl EmbeddedMonitors {
     fn read(&mut self, mut looks: Vec<ReadRequest>) -> Vec<ReadRequest> {
         let Some(rounds) = &mut self.reader else { return looks };
         rounds.set_needed(self.engine.capabilities().collect(), self.now);
-        let turn = |it| -> ReadJob<'_> {
-            let look: &mut ReadRequest = it;
-            ReadJob { consumer: &mut look.consumer, result: None }
-        };
-        let mut turns: Vec<_> = looks.iter_mut().map(turn).collect();
-        rounds.read_for_all(&mut turns);
-        let seen: Vec<_> = turns.into_iter().map(|turn| turn.result).collect();
-        looks.iter_mut().zip(seen).for_each(|(look, seen)| look.result = seen);
+        ReadRequest::read_all(&mut looks, rounds);
         looks
     }
 

@@ -19,7 +19,7 @@ pub struct HeartbeatWatch {
     missed: u64,
     is_alerted: bool,
     last: Ns,
-    beats: u64,
+    heartbeats: u64,
 }
 
 /// An alert about missed heartbeats.
@@ -30,7 +30,7 @@ pub struct MissedHeartbeats {
     /// Time since the last heartbeat, or since the start.
     pub late: Ns,
     /// Number of heartbeats so far.
-    pub beats: u64,
+    pub heartbeats: u64,
 }
 
 impl HeartbeatWatch {
@@ -45,7 +45,7 @@ impl HeartbeatWatch {
             missed: 0,
             is_alerted: false,
             last: now,
-            beats: 0,
+            heartbeats: 0,
         }
     }
 
@@ -57,7 +57,7 @@ impl HeartbeatWatch {
     /// Records a heartbeat.
     pub const fn record_heartbeat(&mut self, now: Ns) {
         self.has_heartbeat = true;
-        self.beats += 1;
+        self.heartbeats += 1;
         self.last = now;
     }
 
@@ -74,7 +74,7 @@ impl HeartbeatWatch {
             self.end = Ns(self.end.0.saturating_add(self.every.0.saturating_mul(step)));
         }
         let late = now.since(self.last);
-        alerts.then_some(MissedHeartbeats { windows: self.missed, late, beats: self.beats })
+        alerts.then_some(MissedHeartbeats { windows: self.missed, late, heartbeats: self.heartbeats })
     }
 
     /// Ends a window; returns whether an alert is due.

@@ -10,7 +10,7 @@ use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Instant, Process, Sample};
 use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
-use monitor_sampling::shared_read::{ReadJob, SharedReader};
+use monitor_sampling::shared_read::SharedReader;
 use monitor_sampling::visibility::Visibility;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
@@ -249,13 +249,7 @@ impl Fixture {
 
     fn read(&mut self, looks: &mut [ReadRequest]) {
         self.rounds.set_needed(self.engine.capabilities().collect(), Ns(self.now));
-        let mut turns: Vec<_> = looks
-            .iter_mut()
-            .map(|it| ReadJob { consumer: &mut it.consumer, result: None })
-            .collect();
-        self.rounds.read_for_all(&mut turns);
-        let seen: Vec<_> = turns.into_iter().map(|turn| turn.result).collect();
-        looks.iter_mut().zip(seen).for_each(|(look, seen)| look.result = seen);
+        ReadRequest::read_all(looks, &mut self.rounds);
     }
 
     fn take_outputs(&mut self) -> Vec<ClientOutput> {
