@@ -29,7 +29,7 @@ impl DaemonLoop {
             SamplerResult::Claimed(settled) => return Some(MonitorInput::ClaimsSettled(settled)),
             SamplerResult::Ranks(ranks) => self.announce(ranks),
             SamplerResult::Scraped(access, encoding, result) => {
-                self.finish_scrape((access, encoding), &result);
+                self.http.finish_scrape(access, encoding, &result);
             }
             SamplerResult::FlightChunk(to, tag, chunk) => self.clients.reply(to, &tag, chunk),
             SamplerResult::Doctor(report) => {

@@ -303,15 +303,7 @@ impl SamplerThread {
     fn read(&mut self, work: DueReads) {
         self.reader.set_shed(work.shed);
         let mut looks = work.monitors;
-        let mut turns: Vec<_> = looks
-            .iter_mut()
-            .map(|look| ReadJob { consumer: &mut look.consumer, result: None })
-            .collect();
-        self.reader.read_for_all(&mut turns);
-        let seen: Vec<_> = turns.into_iter().map(|turn| turn.result).collect();
-        for (look, seen) in looks.iter_mut().zip(seen) {
-            look.result = seen;
-        }
+        ReadRequest::read_all(&mut looks, &mut self.reader);
         for look in &mut looks {
             let key = look.key;
             look.consumer.open_pidfds(&mut |id| {

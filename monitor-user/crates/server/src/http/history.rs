@@ -5,10 +5,10 @@
 //! recording shows all processes in full, so it is read only with full access. Histories are read
 //! one at a time, on a blocking thread.
 
-use super::live::{number, value};
+use super::listen::AccessLevel;
 use super::loopback::LoopbackClient;
-use super::message::Message;
-use super::{AccessLevel, ListenerState};
+use super::message::{Message, number, value};
+use super::state::ListenerState;
 use monitor_model::field::{Category, NodeField, ProcessField};
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::rates;
@@ -94,7 +94,7 @@ async fn flight_file(shared: &ListenerState) -> Result<File, String> {
     let refused = |why: std::io::Error| format!("cannot write the history to memory: {why}");
     let file = memfd_create("history", MemfdFlags::CLOEXEC).map_err(|why| refused(why.into()))?;
     let mut file = File::from(file);
-    let client = LoopbackClient::connect(shared, AccessLevel::Full).await?;
+    let client = LoopbackClient::connect(&shared.requests, AccessLevel::Full).await?;
     let mut params = json!({ "last_ns": WINDOW.0 });
     loop {
         client.call(0, "flight", &params).await;
