@@ -74,7 +74,11 @@ impl HeartbeatWatch {
             self.end = Ns(self.end.0.saturating_add(self.every.0.saturating_mul(step)));
         }
         let late = now.since(self.last);
-        alerts.then_some(MissedHeartbeats { windows: self.missed, late, heartbeats: self.heartbeats })
+        alerts.then_some(MissedHeartbeats {
+            windows: self.missed,
+            late,
+            heartbeats: self.heartbeats,
+        })
     }
 
     /// Ends a window; returns whether an alert is due.
