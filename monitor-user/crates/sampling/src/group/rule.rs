@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Fields that a rule can look at.
-pub const LOOKED_AT: [ProcessField; 5] = [
+pub const RULE_FIELDS: [ProcessField; 5] = [
     ProcessField::Comm,
     ProcessField::Cmdline,
     ProcessField::Cgroup,

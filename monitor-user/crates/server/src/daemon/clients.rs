@@ -3,30 +3,21 @@
 //! In: streams and lines. Out: inputs for the engines; lines into outboxes. Knows no monitors.
 
 use super::request_thread::Viewer;
-use crate::limits::ConnectionLimits;
 use crate::line::{Arrival, Line, is_request, serve_lines};
-use crate::outbox::Outbox;
 use crate::policy::{Class, Peer, Policy};
+use crate::{limits::ConnectionLimits, outbox::Outbox};
 use monitor_event::right::{ControlGrant, SessionId, Tool};
 use monitor_model::status::{Refusal, Status};
 use monitor_monitors::{Caller, MonitorInput};
-use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Fault, Tag};
-use monitor_protocol::event::Event;
-use monitor_protocol::reply;
+use monitor_protocol::{Conn, event::Event, reply};
 use monitor_sampling::visibility::Visibility;
 use monitor_sys::peer;
 
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
-use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::UnixStream;
-use tokio::sync::mpsc::Sender;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use std::{io::Write, os::fd::AsFd, sync::Arc, time::Duration};
+use tokio::{net::UnixStream, sync::mpsc::Sender, task::JoinSet, time::timeout};
 
 /// How long a client that does not read can delay the end of the daemon.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

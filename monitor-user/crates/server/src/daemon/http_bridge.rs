@@ -1,17 +1,14 @@
 //! The loop's end of the HTTP listener and of pushing: their tasks, their status, and the scrapes
 //! that wait for their metrics. Scrapes that arrive while the same metrics are made share them.
 
-use super::config::Config;
-use super::settings::Endpoint;
+use super::{config::Config, settings::Endpoint};
 use crate::http::push::{self, PushStatus};
 use crate::http::{AccessLevel, DaemonRequest, HttpListener, ListenerState, PlaybackClock};
 use monitor_format::exposition::Encoding;
 use monitor_protocol::status::{HttpStatus, OtlpStatus};
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::{sync::oneshot, task::JoinHandle};
 
 /// Requests that may wait for the loop.
 const REQUESTS: usize = 64;

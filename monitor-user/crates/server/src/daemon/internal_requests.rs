@@ -3,20 +3,17 @@
 //! In: scrapes, and calls on loopback connections. Out: jobs for the sampler thread, inputs for the
 //! monitor engine. A reading is made only for a scrape.
 
-use super::DaemonLoop;
-use super::http_bridge::MetricsReply;
 use super::loopback::{LoopbackRequest, OUTBOX_BYTES};
 use super::sampler::{SamplerJob, ScrapeJob};
+use super::{DaemonLoop, http_bridge::MetricsReply};
 use crate::http::{AccessLevel, DaemonRequest};
-use crate::line::Arrival;
-use crate::outbox::Outbox;
 use crate::policy::{Class, Peer, Policy};
+use crate::{line::Arrival, outbox::Outbox};
 use monitor_event::right::Tool;
 use monitor_format::exposition::Encoding;
 use monitor_model::read_spec::Capability;
 use monitor_monitors::MonitorInput;
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
+use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::visibility::Visibility;
 use monitor_sys::fsuid;
 use std::sync::Arc;

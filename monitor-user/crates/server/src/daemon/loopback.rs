@@ -4,17 +4,13 @@
 //! from them. A session has one loopback connection, with its own user, rights and limits. The
 //! mailbox is bounded; beyond that, samples wait in the outbox, which drops and counts.
 
-use crate::lock::lock;
-use crate::outbox::Outbox;
+use crate::{lock::lock, outbox::Outbox};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
-use monitor_model::id::Ns;
-use monitor_model::status::Status;
-use monitor_platform::Happening;
-use monitor_platform::monitors::Monitors;
-use monitor_protocol::Conn;
-use monitor_protocol::call::Call;
+use monitor_model::{id::Ns, status::Status};
+use monitor_platform::{Happening, monitors::Monitors};
+use monitor_protocol::{Conn, call::Call};
 use monitor_services::monitor::events;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{HashMap, VecDeque};

@@ -1,11 +1,8 @@
 //! What the daemon is started with.
 
-use super::config::LoadedConfig;
-use super::reload::Reload;
-use crate::http::PlaybackClock;
-use crate::policy::Hidden;
-use monitor_cluster::bus::Bus;
-use monitor_cluster::scope::Node;
+use super::{config::LoadedConfig, reload::Reload};
+use crate::{http::PlaybackClock, policy::Hidden};
+use monitor_cluster::{bus::Bus, scope::Node};
 use monitor_control::user_worker::SELF_EXE;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

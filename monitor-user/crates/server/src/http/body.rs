@@ -5,9 +5,8 @@
 
 use hyper::StatusCode;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{convert::Infallible, pin::Pin};
 use tokio::sync::mpsc::Receiver;
 
 /// A response, without its headers.

@@ -5,18 +5,16 @@
 //! changes. A viewer that falls behind gets a new snapshot, which is counted. The monitor starts
 //! with the first viewer and ends a few samples after the last.
 
-use super::admission::Admission;
-use super::filter::FilterRow;
-use super::listen::AccessLevel;
 use super::loopback::{DaemonRequest, LoopbackClient};
 use super::message::{Message, frame, lines};
-use super::playback::PlaybackClock;
 use super::table::{COLUMNS, PageTable};
+use super::{
+    admission::Admission, filter::FilterRow, listen::AccessLevel, playback::PlaybackClock,
+};
 use crate::lock::lock;
 use bytes::Bytes;
 use monitor_sampling::expression::Expression;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use std::sync::{Arc, Mutex};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;

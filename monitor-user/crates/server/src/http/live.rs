@@ -6,8 +6,7 @@
 use super::loopback::LoopbackClient;
 use super::message::{Message, frame, lines, number, value};
 use bytes::Bytes;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::sync::mpsc;
 
 /// The period of the monitors, as that of the table.

@@ -9,8 +9,7 @@ use monitor_model::id::Ns;
 use monitor_recording::Span;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::time::Instant;
+use std::{sync::Mutex, time::Instant};
 
 /// Highest speed, relative to the recording.
 const FASTEST: f64 = 1000.0;

@@ -3,25 +3,20 @@
 //! In: an endpoint and a period. Out: one POST of all metrics each period, and its result. The
 //! counters are cumulative, so a failed push loses only one point in time, and is not repeated.
 
-use super::body::Content;
-use super::listen::AccessLevel;
 use super::loopback::{DaemonRequest, metrics};
+use super::{body::Content, listen::AccessLevel};
 use crate::lock::lock;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request, Uri, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use monitor_format::exposition::Encoding;
 use monitor_protocol::status::OtlpStatus;
 use serde_json::Value;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use std::{future::poll_fn, pin::pin, time::Duration};
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::{net::TcpStream, sync::mpsc};
 
 /// How long one push may take.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,18 +4,16 @@
 //! sites and caching.
 
 use super::body::{Answer, Content, Live};
-use super::listen::AccessLevel;
 use super::loopback::{LoopbackClient, metrics};
-use super::state::ListenerState;
-use super::{filter, guard, history, live, negotiation, page};
+use super::{
+    filter, guard, history, listen::AccessLevel, live, negotiation, page, state::ListenerState,
+};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::Value;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc::Receiver;
-use tokio::time::timeout;
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::mpsc::Receiver, time::timeout};
 
 /// How long a reading may take before a scrape fails.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,14 +1,11 @@
 //! The state that all connections of the listener share.
 
-use super::admission::Admission;
-use super::feed::PageFeed;
-use super::listen::Listen;
-use super::loopback::DaemonRequest;
-use super::playback::PlaybackClock;
-use super::token::AccessToken;
+use super::{
+    admission::Admission, feed::PageFeed, listen::Listen, loopback::DaemonRequest,
+    playback::PlaybackClock, token::AccessToken,
+};
 use monitor_protocol::status::HttpStatus;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 use tokio::sync::{Semaphore, mpsc};
 
 /// State that all connections share.

@@ -4,10 +4,8 @@
 //! what was expected.
 
 use super::value::{expected, text};
-use monitor_model::field::Category;
-use monitor_model::name;
-use monitor_model::read_spec::Capability;
-use monitor_sampling::group::rule::{GroupRules, LOOKED_AT, RuleSpec};
+use monitor_model::{field::Category, name, read_spec::Capability};
+use monitor_sampling::group::rule::{GroupRules, RULE_FIELDS, RuleSpec};
 use toml::de::{DeTable, DeValue};
 
 /// Capabilities that measure durations.
@@ -34,9 +32,9 @@ fn rule(table: &DeTable<'_>) -> Result<RuleSpec, String> {
             rule.name = said;
             continue;
         }
-        let names = LOOKED_AT.iter().map(|it| it.field().name);
+        let names = RULE_FIELDS.iter().map(|it| it.field().name);
         let place = name::position("key", names.chain(["name"]), key.get_ref());
-        let field = LOOKED_AT[place.map_err(|why| why.to_string())?];
+        let field = RULE_FIELDS[place.map_err(|why| why.to_string())?];
         rule.patterns.push((field, said));
     }
     if rule.name.is_empty() || rule.patterns.is_empty() {
