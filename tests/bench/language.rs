@@ -5,7 +5,7 @@ use crate::verdict::{Bar, line};
 use monitor_event::right::{SessionId, Tool};
 use monitor_model::id::Ns;
 use monitor_omis::{Dialect, Node, parse, print};
-use monitor_platform::scripted::Scripted;
+use monitor_platform::fake::FakePlatform;
 use monitor_services::context::ClusterMember;
 use monitor_services::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use std::hint::black_box;
@@ -30,7 +30,7 @@ pub fn run() {
         many(move || drop(parse::request(black_box(text).as_bytes(), Dialect::Extended).unwrap()))
     };
     let mut engine = RequestEngine::new(member(), RequestLimits::default());
-    let mut platform = Scripted::new("node0").unwrap();
+    let mut platform = FakePlatform::new("node0").unwrap();
     let tool = Tool::root(SessionId::default(), 1);
     let _ = engine.input(Ns(0), EngineInput::Opened(tool, Dialect::Extended), &mut platform);
     let mut answer = |text: &'static str| {

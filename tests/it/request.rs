@@ -16,8 +16,8 @@ use monitor_model::read_spec::ReadSpec;
 use monitor_model::sample::{BackendKind, Process, Sample};
 use monitor_monitors::embedded::{EmbeddedMonitors, OpenReader, StatFile};
 use monitor_omis::{Dialect, Node};
-use monitor_platform::Happenings;
-use monitor_platform::scripted::Scripted;
+use monitor_platform::EventSource;
+use monitor_platform::fake::FakePlatform;
 use monitor_sampling::file_watch::{FileStat, StatFailure};
 use monitor_sampling::shared_read::SharedReader;
 use monitor_services::context::ClusterMember;
@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 
 struct CaseNode {
     requests: ClusterRequests,
-    platform: Scripted,
+    platform: FakePlatform,
     backend: CaseBackend,
     port: InMemoryPort,
 }
@@ -126,7 +126,7 @@ impl RequestCase {
         let epoch = BEGINNING.unix.since(BEGINNING.boot);
         let monitors =
             EmbeddedMonitors::new(name.as_str().into(), epoch, world.open(node), world.stat_file());
-        let platform = Scripted::new(&name).unwrap().with(Box::new(monitors));
+        let platform = FakePlatform::new(&name).unwrap().with_monitors(Box::new(monitors));
         let requests = ClusterRequests::single_node(member(node), RequestLimits::default());
         let port = self.switch.join(scope::Node { name, number: node, ..scope::Node::default() });
         self.nodes.insert(node, CaseNode { requests, platform, backend: world, port });
@@ -212,7 +212,7 @@ impl RequestCase {
         let passed = Ns(ms * 1_000_000);
         self.now = Ns(BEGINNING.boot.0 + passed.0);
         for place in self.nodes.values_mut() {
-            place.platform.pass(passed);
+            place.platform.advance_to(passed);
             place.backend.0.lock().unwrap().advance_to(passed);
         }
     }
@@ -229,7 +229,7 @@ impl RequestCase {
         }
         // The backend does not know calls, scheduling and messages: only the platform does.
         let _ = place.backend.0.lock().unwrap().apply(line);
-        let happened = place.platform.happen(line);
+        let happened = place.platform.apply(line);
         happened.unwrap_or_else(|why| panic!("{}:{number}: {why}", self.place));
     }
 
@@ -237,7 +237,7 @@ impl RequestCase {
     fn dispatch_events(&mut self) {
         let nodes: Vec<u32> = self.nodes.keys().copied().collect();
         for node in nodes {
-            let happened = self.nodes.get_mut(&node).unwrap().platform.happened(self.now);
+            let happened = self.nodes.get_mut(&node).unwrap().platform.poll_events(self.now);
             self.input(node, EngineInput::Events(happened));
             self.input(node, EngineInput::Tick);
         }

@@ -139,7 +139,7 @@ fn a_process_that_ended_without_a_daemon_is_unknown_not_zero() {
     let mut series = client.start(&asked).expect("a series");
     assert!(matches!(series.next(), Some(Ok(SeriesItem::Event(_)))));
     service.kill();
-    worker.tell("end");
+    worker.send_line("end");
     worker.0.wait().expect("it ends");
     service.restart();
     let item =

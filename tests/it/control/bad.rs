@@ -1,57 +1,57 @@
-//! Whom nothing can be done to: dead, another, traced by somebody else.
+//! Targets that refuse requests: dead, another with its pid, traced by another thread.
 
 use super::target::{Target, does, refuses, until, worker};
 use crate::deadline;
 use monitor_control::{ControlError, FrameNames, RequestTag, WorkerEventKind, WorkerRequest};
-use monitor_event::thread::{Argument, Target as Whom};
+use monitor_event::thread::{Argument, Target as ThreadTarget};
 use monitor_model::id::Ns;
 
 const MARK: RequestTag = RequestTag(1);
 
-/// Every act that is done to a process.
-fn acts(whom: Whom, address: u64) -> Vec<WorkerRequest> {
+/// Every request to a process.
+fn requests(target: ThreadTarget, address: u64) -> Vec<WorkerRequest> {
     vec![
-        WorkerRequest::Stop(whom),
-        WorkerRequest::Continue(whom),
-        WorkerRequest::Signal(whom, 10),
-        WorkerRequest::SetNice(whom, 5),
-        WorkerRequest::ReadMemory(whom, address, 1),
-        WorkerRequest::WriteMemory(whom, address, vec![1]),
-        WorkerRequest::ReadIntegers(whom, 0, 1),
-        WorkerRequest::WriteIntegers(whom, 0, vec![1]),
-        WorkerRequest::ReadFloats(whom, 17, 1),
-        WorkerRequest::WriteFloats(whom, 17, vec![1.0]),
-        WorkerRequest::Goto(whom, address),
-        WorkerRequest::Backtrace(whom, 1, FrameNames::Without),
-        WorkerRequest::LoadedImages(whom),
-        WorkerRequest::SetBreakpoint(whom, address, MARK),
-        WorkerRequest::Step(whom, MARK),
-        WorkerRequest::Next(whom, MARK),
-        WorkerRequest::Finish(whom, MARK),
-        WorkerRequest::Call(whom, MARK, address, vec![Argument::Integer(1)]),
-        WorkerRequest::WatchRules(whom, MARK),
-        WorkerRequest::Unset(whom, MARK),
-        WorkerRequest::ReleaseEvent(whom, MARK),
+        WorkerRequest::Stop(target),
+        WorkerRequest::Continue(target),
+        WorkerRequest::Signal(target, 10),
+        WorkerRequest::SetNice(target, 5),
+        WorkerRequest::ReadMemory(target, address, 1),
+        WorkerRequest::WriteMemory(target, address, vec![1]),
+        WorkerRequest::ReadIntegers(target, 0, 1),
+        WorkerRequest::WriteIntegers(target, 0, vec![1]),
+        WorkerRequest::ReadFloats(target, 17, 1),
+        WorkerRequest::WriteFloats(target, 17, vec![1.0]),
+        WorkerRequest::Goto(target, address),
+        WorkerRequest::Backtrace(target, 1, FrameNames::Without),
+        WorkerRequest::LoadedImages(target),
+        WorkerRequest::SetBreakpoint(target, address, MARK),
+        WorkerRequest::Step(target, MARK),
+        WorkerRequest::Next(target, MARK),
+        WorkerRequest::Finish(target, MARK),
+        WorkerRequest::Call(target, MARK, address, vec![Argument::Integer(1)]),
+        WorkerRequest::WatchRules(target, MARK),
+        WorkerRequest::Unset(target, MARK),
+        WorkerRequest::ReleaseEvent(target, MARK),
     ]
 }
 
 #[test]
-fn a_dead_process_is_gone_for_every_act() {
+fn a_dead_process_is_gone_for_every_request() {
     let (mut target, mut worker) = (Target::new("spin", 1), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
     let _status = target.end();
-    for act in acts(whole, tick) {
-        assert_eq!(refuses(&mut worker, act.clone()), ControlError::Gone, "{act:?}");
+    for request in requests(whole, tick) {
+        assert_eq!(refuses(&mut worker, request.clone()), ControlError::Gone, "{request:?}");
     }
 }
 
 #[test]
-fn who_has_the_number_of_another_is_let_be() {
+fn a_process_that_reuses_a_pid_is_not_touched() {
     let (target, mut worker) = (Target::new("spin", 1), worker());
     let mut whole = target.whole();
     whole.process.start = Ns(whole.process.start.0 - 10_000_000);
-    for act in acts(whole, target.at("tick")) {
-        assert_eq!(refuses(&mut worker, act.clone()), ControlError::Gone, "{act:?}");
+    for request in requests(whole, target.at("tick")) {
+        assert_eq!(refuses(&mut worker, request.clone()), ControlError::Gone, "{request:?}");
     }
     let mut thread = target.thread(0);
     thread.thread.iter_mut().for_each(|it| it.start = Ns(it.start.0 - 10_000_000));
@@ -60,7 +60,7 @@ fn who_has_the_number_of_another_is_let_be() {
 }
 
 #[test]
-fn one_that_is_traced_by_somebody_else_is_busy() {
+fn a_process_that_another_thread_traces_is_busy() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let whole = target.whole();
     let (send, receive) = std::sync::mpsc::channel();
@@ -73,11 +73,11 @@ fn one_that_is_traced_by_somebody_else_is_busy() {
         let _until: Result<(), _> = receive.recv();
     });
     let tracer = wait.recv().unwrap();
-    for act in [
+    for request in [
         WorkerRequest::ReadIntegers(whole, 0, 1),
         WorkerRequest::SetBreakpoint(whole, target.at("tick"), MARK),
     ] {
-        assert_eq!(refuses(&mut worker, act), ControlError::AlreadyTraced { tracer });
+        assert_eq!(refuses(&mut worker, request), ControlError::AlreadyTraced { tracer });
     }
     // What needs no tracing is done.
     let _read = does(&mut worker, WorkerRequest::ReadMemory(whole, target.at("text"), 1));
@@ -88,7 +88,7 @@ fn one_that_is_traced_by_somebody_else_is_busy() {
 }
 
 #[test]
-fn a_process_that_ends_while_it_is_out_says_so() {
+fn a_process_that_ends_during_a_call_is_reported() {
     let (mut target, mut worker) = (Target::new("spin", 1), worker());
     let call = WorkerRequest::Call(target.whole(), MARK, target.at("forever"), Vec::new());
     let _sent = does(&mut worker, call);

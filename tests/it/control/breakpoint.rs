@@ -1,4 +1,4 @@
-//! Breakpoints: told once each time, exactly, and gone without a trace.
+//! Breakpoints: reported exactly once per hit, and removed without a trace.
 
 use super::target::{ONE, OTHER, Target, does, meanwhile, refuses, until, worker};
 use crate::deadline;
@@ -39,7 +39,7 @@ fn a_thread_is_held_before_the_instruction_each_time() {
 }
 
 #[test]
-fn threads_that_run_at_once_are_each_told_and_none_is_hurt() {
+fn threads_that_run_at_once_are_each_reported_and_none_is_hurt() {
     let (mut target, mut worker) = (Target::new("spin", 3), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
     let sum = target.code_sum();
@@ -95,7 +95,7 @@ fn children_that_are_forked_have_no_bytes_of_ours() {
     let mut count = 0;
     while count < 5 {
         let hit = until(&mut worker, MARK);
-        assert_eq!(hit.target, target.thread(0), "only the one that is traced is told");
+        assert_eq!(hit.target, target.thread(0), "only the traced process is reported");
         count += 1;
         let _released = does(&mut worker, WorkerRequest::ReleaseEvent(hit.target, MARK));
     }
@@ -103,17 +103,17 @@ fn children_that_are_forked_have_no_bytes_of_ours() {
 }
 
 #[test]
-fn two_tools_at_one_place_are_both_told_and_hold_it_each() {
+fn two_tools_at_one_address_are_both_notified_and_each_holds_the_thread() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
     for tool in [ONE, OTHER] {
         let _placed =
             worker.request(tool, WorkerRequest::SetBreakpoint(whole, tick, MARK)).unwrap();
     }
-    let mut told = Vec::new();
+    let mut requesters = Vec::new();
     deadline::until(|| {
-        told.extend(worker.poll_events().into_iter().filter_map(|it| it.requester));
-        (told.len() == 2).then_some(())
+        requesters.extend(worker.poll_events().into_iter().filter_map(|it| it.requester));
+        (requesters.len() == 2).then_some(())
     });
     let before = target.count(0);
     let _released =
@@ -126,7 +126,7 @@ fn two_tools_at_one_place_are_both_told_and_hold_it_each() {
 }
 
 #[test]
-fn who_holds_a_thread_too_long_is_told_and_it_runs_on() {
+fn a_thread_that_is_held_too_long_runs_on_with_a_notice() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let whole = target.whole();
     let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, target.at("tick"), MARK));
@@ -138,7 +138,7 @@ fn who_holds_a_thread_too_long_is_told_and_it_runs_on() {
 }
 
 #[test]
-fn a_signal_at_the_breakpoint_does_not_make_it_told_twice() {
+fn a_signal_at_the_breakpoint_does_not_report_it_twice() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
     let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, MARK));

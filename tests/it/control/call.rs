@@ -3,13 +3,13 @@
 use super::target::{Target, does, refuses, until, worker};
 use crate::deadline;
 use monitor_control::{ControlError, RequestTag, UserWorker, WorkerEventKind, WorkerRequest};
-use monitor_event::thread::{Argument, Target as Whom};
+use monitor_event::thread::{Argument, Target as ThreadTarget};
 
 const MARK: RequestTag = RequestTag(9);
 
 fn call(
     worker: &mut dyn UserWorker,
-    thread: Whom,
+    thread: ThreadTarget,
     procedure: u64,
     arguments: Vec<Argument>,
 ) -> WorkerEventKind {
@@ -30,7 +30,7 @@ fn arguments_in_registers_and_beyond_arrive() {
     let arguments = vec![Argument::Float(2.5), Argument::Bytes(b"four".to_vec())];
     let what = call(&mut worker, target.thread(0), target.at("scale"), arguments);
     assert!(matches!(what, WorkerEventKind::Called(_, value) if value == 10.0), "{what:?}");
-    // The thread knows nothing of it.
+    // The thread is as before.
     target.until_counts(0);
     assert!(!target.is_traced());
 }
@@ -65,9 +65,9 @@ fn a_procedure_that_does_not_return_is_given_up() {
     let what = call(&mut worker, target.thread(0), target.at("forever"), Vec::new());
     assert!(matches!(what, WorkerEventKind::Failed(ControlError::TimedOut(_))), "{what:?}");
     target.until_counts(0);
-    let stands = target.count(40);
+    let counted = target.count(40);
     target.until_counts(0);
-    assert_eq!(target.count(40), stands);
+    assert_eq!(target.count(40), counted);
 }
 
 #[test]

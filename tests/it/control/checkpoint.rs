@@ -1,5 +1,5 @@
-//! Processes that go to another node: two services of this process, joined in memory, on one
-//! machine, whose hands are of the real program.
+//! Processes that migrate to another node: two services in this process, joined in memory, on one
+//! machine, with user workers of the real program.
 //!
 //! Where CRIU fails its own check, what is tested is that this is said (`service.rs`).
 
@@ -27,8 +27,8 @@ pub const COUNTS: &str = "n=0; while :; do n=$((n+1)); echo $n > \"$0\"; done";
 /// Set where CRIU must work.
 const REQUIRED: &str = "MONITOR_REQUIRE_CRIU";
 
-/// Whether processes can be dumped here; says so, if not. On most kernels nobody can change that by
-/// installing anything, so it is a failure only where it is known to work.
+/// Whether processes can be dumped here; prints a skip if not. On most kernels no installation
+/// changes that, so it is a failure only where dumps are known to work.
 pub fn able(test: &str) -> bool {
     let is_able = granted(test) && passes();
     if !is_able {
@@ -86,7 +86,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there was told as it happened.
+            // A panic there was printed when it happened.
             let _ended = thread.join();
         }
     }
@@ -102,7 +102,7 @@ impl Drop for Ends {
 }
 
 /// Two nodes, a tool of the first, and a process that it has started.
-struct Scene {
+struct MigrationFixture {
     tool: SocketSession,
     pid: u32,
     _ends: Ends,
@@ -110,7 +110,7 @@ struct Scene {
     _services: [Service; 2],
 }
 
-impl Scene {
+impl MigrationFixture {
     /// The script is given the file that it may count in. The nodes see these folders.
     fn new(script: &str, dumps: [&str; 2]) -> Self {
         let (switch, folder) = (InMemoryBus::default(), Folder::new());
@@ -173,15 +173,15 @@ fn root_a_process_goes_to_another_node_and_counts_on() {
     if !able("root_a_process_goes_to_another_node_and_counts_on") {
         return;
     }
-    let mut scene = Scene::new(COUNTS, ["images"; 2]);
-    let pid = scene.pid;
-    assert_eq!(scene.tool.request("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
-    scene.stored(10, 0, &format!("ready_to_migrate([{pid}])"), "12 [0] print([$1,$2])");
-    scene.stored(20, 1, &format!("migration_finished([{pid}])"), "22 [1] print($1)");
-    scene.stored(30, 0, "process_terminated([])", "32 [0] print(\"it ended\")");
-    let mut lines = scene.moves();
+    let mut fixture = MigrationFixture::new(COUNTS, ["images"; 2]);
+    let pid = fixture.pid;
+    assert_eq!(fixture.tool.request("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
+    fixture.stored(10, 0, &format!("ready_to_migrate([{pid}])"), "12 [0] print([$1,$2])");
+    fixture.stored(20, 1, &format!("migration_finished([{pid}])"), "22 [1] print($1)");
+    fixture.stored(30, 0, "process_terminated([])", "32 [0] print(\"it ended\")");
+    let mut lines = fixture.moves();
     while lines.len() < 3 {
-        lines.push(scene.tool.line().unwrap());
+        lines.push(fixture.tool.line().unwrap());
     }
     lines.sort();
     let moved = "50 [0] migrate_process(0)".to_owned();
@@ -189,18 +189,18 @@ fn root_a_process_goes_to_another_node_and_counts_on() {
         lines,
         [format!("12 [0] print(0,[{pid},1])"), format!("22 [1] print(0,[{pid}])"), moved]
     );
-    scene.counts_on();
-    scene.has_left_nothing();
-    // It is there, and here no more; that it went was no end.
-    let there = scene.tool.request(&format!("60 [1] process_info([{pid}],4)"));
+    fixture.counts_on();
+    fixture.has_left_nothing();
+    // It is there and no longer here; the migration was not reported as an end.
+    let there = fixture.tool.request(&format!("60 [1] process_info([{pid}],4)"));
     assert!(there.starts_with(&format!("60 [1] process_info(0,1,[{pid},")), "{there}");
-    let here = scene.tool.request(&format!("61 [0] process_info([{pid}],4)"));
+    let here = fixture.tool.request(&format!("61 [0] process_info([{pid}],4)"));
     assert!(here.starts_with("61 [0] process_info(301,"), "{here}");
     // Its parent is process 1 now, so it may go on.
-    let back = scene.tool.request(&format!("62 [1] migrate_process({pid},0)"));
+    let back = fixture.tool.request(&format!("62 [1] migrate_process({pid},0)"));
     assert_eq!(back, "62 [1] migrate_process(0)");
-    scene.counts_on();
-    scene.has_left_nothing();
+    fixture.counts_on();
+    fixture.has_left_nothing();
 }
 
 #[test]
@@ -211,33 +211,33 @@ fn root_a_process_with_a_connection_stays() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let script = format!("exec 3<>/dev/tcp/127.0.0.1/{}; {COUNTS}", address.port());
-    let mut scene = Scene::new(&script, ["images"; 2]);
+    let mut fixture = MigrationFixture::new(&script, ["images"; 2]);
     let why = format!(
         "402,0,\"process {} is connected to {address} (descriptor 3): messages in transit would \
          be lost, because no library lets others drain its connections\")",
-        scene.pid
+        fixture.pid
     );
-    let refused = scene.tool.request("3 [0] prepare_checkpoint()");
+    let refused = fixture.tool.request("3 [0] prepare_checkpoint()");
     assert_eq!(refused, format!("3 [0] prepare_checkpoint({why}"));
-    assert_eq!(scene.moves(), [format!("50 [0] migrate_process({why}")]);
-    scene.counts_on();
+    assert_eq!(fixture.moves(), [format!("50 [0] migrate_process({why}")]);
+    fixture.counts_on();
 }
 
 #[test]
-fn root_who_has_a_child_stays_and_can_be_dumped() {
-    if !able("root_who_has_a_child_stays_and_can_be_dumped") {
+fn root_a_process_with_a_child_stays_and_can_be_dumped() {
+    if !able("root_a_process_with_a_child_stays_and_can_be_dumped") {
         return;
     }
-    let mut scene = Scene::new(&format!("sleep 1000 & {COUNTS}"), ["images"; 2]);
-    let children = format!("/proc/{0}/task/{0}/children", scene.pid);
+    let mut fixture = MigrationFixture::new(&format!("sleep 1000 & {COUNTS}"), ["images"; 2]);
+    let children = format!("/proc/{0}/task/{0}/children", fixture.pid);
     let child: u32 = until(|| std::fs::read_to_string(&children).ok()?.trim().parse().ok());
     let _ends = Ends(child);
-    assert_eq!(scene.tool.request("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
-    let refused = scene.moves().remove(0);
+    assert_eq!(fixture.tool.request("3 [0] prepare_checkpoint()"), "3 [0] prepare_checkpoint(0)");
+    let refused = fixture.moves().remove(0);
     let why =
-        format!("migrate_process(402,0,\"process {} has a child, process {child},", scene.pid);
+        format!("migrate_process(402,0,\"process {} has a child, process {child},", fixture.pid);
     assert!(refused.contains(&why), "{refused}");
-    scene.counts_on();
+    fixture.counts_on();
 }
 
 #[test]
@@ -245,37 +245,37 @@ fn root_what_criu_refuses_runs_on() {
     if !able("root_what_criu_refuses_runs_on") {
         return;
     }
-    // Somebody else may have the lock, too: CRIU must be told to take it.
+    // Another process may have the lock, too: CRIU dumps it only with an option.
     let script = format!("exec 3>\"$0.lock\"; flock 3; {COUNTS}");
-    let mut scene = Scene::new(&script, ["images"; 2]);
-    let refused = scene.moves().remove(0);
+    let mut fixture = MigrationFixture::new(&script, ["images"; 2]);
+    let refused = fixture.moves().remove(0);
     let why = "migrate_process(402,0,\"the process could not be dumped; it runs on as before: \
                CRIU: Error";
     assert!(refused.contains(why) && refused.contains("lock"), "{refused}");
-    scene.counts_on();
-    scene.has_left_nothing();
+    fixture.counts_on();
+    fixture.has_left_nothing();
 }
 
 #[test]
-fn root_who_cannot_be_restored_there_runs_on_here() {
-    if !able("root_who_cannot_be_restored_there_runs_on_here") {
+fn root_a_process_that_cannot_be_restored_there_runs_on_here() {
+    if !able("root_a_process_that_cannot_be_restored_there_runs_on_here") {
         return;
     }
-    let mut scene = Scene::new(COUNTS, ["images", "others"]);
-    let refused = scene.moves().remove(0);
+    let mut fixture = MigrationFixture::new(COUNTS, ["images", "others"]);
+    let refused = fixture.moves().remove(0);
     let why = "50 [0] migrate_process(105,0,\"node 1 could not restore it: no dump";
     assert!(refused.starts_with(why) && refused.contains("it continues here"), "{refused}");
-    scene.counts_on();
-    scene.has_left_nothing();
-    // To the tool it is who it was.
-    let here = scene.tool.request(&format!("60 [0] process_info([{}],4)", scene.pid));
-    assert!(here.starts_with(&format!("60 [0] process_info(0,1,[{},", scene.pid)), "{here}");
+    fixture.counts_on();
+    fixture.has_left_nothing();
+    // To the tool it is the same process.
+    let here = fixture.tool.request(&format!("60 [0] process_info([{}],4)", fixture.pid));
+    assert!(here.starts_with(&format!("60 [0] process_info(0,1,[{},", fixture.pid)), "{here}");
 }
 
 /// What the service of one node says.
 #[test]
-fn root_who_goes_nowhere_is_refused_before_anything_happens() {
-    if !granted("root_who_goes_nowhere_is_refused_before_anything_happens") {
+fn root_a_migration_to_no_other_node_is_refused_before_anything_happens() {
+    if !granted("root_a_migration_to_no_other_node_is_refused_before_anything_happens") {
         return;
     }
     let served = crate::served::Served::started("", monitor(), "procfs");

@@ -1,4 +1,4 @@
-//! Dumps and restores of one hand: what comes in between, and who dies in between.
+//! Dumps and restores of one user worker, with requests and deaths in between.
 
 use super::checkpoint::{COUNTS, Ends, able, counts_on, entries};
 use super::target::{ONE, signal};
@@ -65,8 +65,8 @@ impl Counter {
         WorkerRequest::Restore(MARK, self.dump.clone())
     }
 
-    /// Begins to dump it. The hand stands still then, so that CRIU is not looked after when it is
-    /// at work, and when it is done.
+    /// Begins to dump it, then stops the worker, so that CRIU has no parent that waits for it while
+    /// it dumps and when it has ended.
     fn dumped_by(&self, worker: &mut WorkerProxy) {
         assert_eq!(worker.request(ONE, self.dump()), Ok(WorkerReply::Done));
         signal(worker.pid(), "STOP");
@@ -88,8 +88,8 @@ fn outcome(worker: &mut dyn UserWorker) -> WorkerEvent {
 }
 
 #[test]
-fn root_when_the_daemon_is_killed_who_is_dumped_runs_on() {
-    if !able("root_when_the_daemon_is_killed_who_is_dumped_runs_on") {
+fn root_a_process_that_is_being_dumped_runs_on_when_the_daemon_is_killed() {
+    if !able("root_a_process_that_is_being_dumped_runs_on_when_the_daemon_is_killed") {
         return;
     }
     let mut worker = remote(None);
@@ -106,8 +106,8 @@ fn root_when_the_daemon_is_killed_who_is_dumped_runs_on() {
 }
 
 #[test]
-fn root_when_the_hand_is_killed_who_is_dumped_runs_on() {
-    if !able("root_when_the_hand_is_killed_who_is_dumped_runs_on") {
+fn root_a_process_that_is_being_dumped_runs_on_when_the_worker_is_killed() {
+    if !able("root_a_process_that_is_being_dumped_runs_on_when_the_worker_is_killed") {
         return;
     }
     let mut worker = remote(None);
@@ -117,20 +117,20 @@ fn root_when_the_hand_is_killed_who_is_dumped_runs_on() {
     assert_eq!(outcome(&mut worker).kind, WorkerEventKind::Failed(ControlError::WorkerLost));
     counter.runs();
     until(|| counter.has_left_nothing().then_some(()));
-    // It is nobody's any more, and may go.
+    // No dump owns it any more, so it can be dumped again.
     assert_eq!(worker.request(ONE, counter.dump()), Ok(WorkerReply::Done));
     assert_eq!(outcome(&mut worker).kind, WorkerEventKind::Dumped);
 }
 
 #[test]
-fn root_who_may_go_no_more_when_it_is_dumped_runs_on() {
-    if !able("root_who_may_go_no_more_when_it_is_dumped_runs_on") {
+fn root_a_process_that_was_changed_during_its_dump_runs_on() {
+    if !able("root_a_process_that_was_changed_during_its_dump_runs_on") {
         return;
     }
     let mut worker = remote(None);
     let counter = Counter::new(&mut worker);
     let pid = counter.id.pid.0;
-    // Somebody has let it run, so its files are not what it is.
+    // Another process has resumed it, so its images are out of date.
     assert_eq!(worker.request(ONE, counter.dump()), Ok(WorkerReply::Done));
     let stop = WorkerRequest::Stop(counter.id.into());
     assert!(matches!(worker.request(ONE, stop), Err(ControlError::WrongState(_))), "CRIU has it");
@@ -172,15 +172,15 @@ fn state(pid: u32) -> char {
 }
 
 #[test]
-fn root_who_could_not_be_restored_can_be_and_only_once() {
-    if !able("root_who_could_not_be_restored_can_be_and_only_once") {
+fn root_a_failed_restore_can_be_repeated_and_succeeds_only_once() {
+    if !able("root_a_failed_restore_can_be_repeated_and_succeeds_only_once") {
         return;
     }
     let mut worker = remote(None);
     let counter = Counter::new(&mut worker);
     assert_eq!(worker.request(ONE, counter.dump()), Ok(WorkerReply::Done));
     assert_eq!(outcome(&mut worker).kind, WorkerEventKind::Dumped);
-    // Without its image nobody can.
+    // Without this image the restore fails.
     let image = counter.dump.folder.join(&counter.dump.name).join("pstree.img");
     let aside = counter.dump.folder.join("aside");
     std::fs::rename(&image, &aside).unwrap();

@@ -1,4 +1,4 @@
-//! Whoever is killed, nothing stays stopped, and no byte of ours stays.
+//! Whichever process is killed, nothing stays stopped, and no byte of ours stays.
 
 use super::target::{ONE, OTHER, Target, does, signal, until};
 use super::user::remote;
@@ -11,18 +11,18 @@ use monitor_control::{
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 
-/// Where nobody comes by himself.
+/// Symbols that the target does not reach by itself.
 const PLACES: [&str; 6] = ["sum", "scale", "crash", "forever", "landing", "deep"];
 
 /// Two stopped processes, eight held threads in others, twenty breakpoints.
-struct Scene {
+struct StoppedTargets {
     stopped: [Target; 2],
     threads: Target,
     broken: Vec<Target>,
     sums: Vec<u64>,
 }
 
-impl Scene {
+impl StoppedTargets {
     fn new(worker: &mut WorkerProxy) -> Self {
         let stopped = [Target::new("spin", 2), Target::new("spin", 1)];
         for target in &stopped {
@@ -86,7 +86,7 @@ impl Scene {
             target.until_counts(0);
         }
         for target in &mut self.broken {
-            assert_eq!(target.ended(), None, "nobody died of it");
+            assert_eq!(target.ended(), None, "no target died of it");
         }
     }
 }
@@ -97,17 +97,17 @@ fn root_when_the_daemon_is_killed_everything_runs_on() {
         return;
     }
     let mut worker = remote(None);
-    let scene = Scene::new(&mut worker);
+    let targets = StoppedTargets::new(&mut worker);
     // What the kernel does with the socket of a daemon that was killed.
     let socket = worker.as_fd().try_clone_to_owned().unwrap();
     let since = Instant::now();
     std::os::unix::net::UnixStream::from(socket).shutdown(std::net::Shutdown::Both).unwrap();
-    scene.runs_again(since);
+    targets.runs_again(since);
 }
 
 #[test]
-fn root_when_the_hand_is_killed_another_undoes_what_it_did() {
-    if !granted("root_when_the_hand_is_killed_another_undoes_what_it_did") {
+fn root_when_the_worker_is_killed_the_next_undoes_what_it_did() {
+    if !granted("root_when_the_worker_is_killed_the_next_undoes_what_it_did") {
         return;
     }
     let mut worker = remote(None);
@@ -122,28 +122,28 @@ fn root_when_the_hand_is_killed_another_undoes_what_it_did() {
     assert_ne!(broken.code_sum(), sum);
     let killed = worker.pid();
     signal(killed, "KILL");
-    let told = deadline::until(|| {
+    let events = deadline::until(|| {
         Some(worker.poll_events()).filter(|it| {
             it.iter().any(|it| it.kind == WorkerEventKind::Failed(ControlError::WorkerLost))
         })
     });
-    assert!(!told.is_empty());
+    assert!(!events.is_empty());
     assert_ne!(worker.pid(), killed);
     stopped.until_counts(0);
     deadline::until(|| (broken.code_sum() == sum && !broken.is_traced()).then_some(()));
-    // The next hand does what it is asked.
+    // The next worker executes requests.
     let _stopped = does(&mut worker, WorkerRequest::Stop(stopped.whole()));
-    assert!(stopped.stands());
+    assert!(stopped.is_stopped());
 }
 
 #[test]
-fn root_a_hand_that_is_told_to_end_undoes_everything_first() {
-    if !granted("root_a_hand_that_is_told_to_end_undoes_everything_first") {
+fn root_a_worker_that_gets_sigterm_undoes_everything_first() {
+    if !granted("root_a_worker_that_gets_sigterm_undoes_everything_first") {
         return;
     }
     let mut worker = remote(None);
-    let scene = Scene::new(&mut worker);
+    let targets = StoppedTargets::new(&mut worker);
     let since = Instant::now();
     signal(worker.pid(), "TERM");
-    scene.runs_again(since);
+    targets.runs_again(since);
 }

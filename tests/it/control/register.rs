@@ -19,11 +19,11 @@ fn registers_have_the_numbers_of_the_psabi() {
     deadline::until(|| (target.states() == "S").then_some(()));
     let all = integers(&mut worker, WorkerRequest::ReadIntegers(whole, 0, 17));
     let path = format!("/proc/{}/syscall", target.id().pid.0);
-    let told = || std::fs::read_to_string(&path).unwrap();
-    let status = deadline::until(|| Some(told()).filter(|it| it.split(' ').count() == 9));
+    let syscall = || std::fs::read_to_string(&path).unwrap();
+    let status = deadline::until(|| Some(syscall()).filter(|it| it.split(' ').count() == 9));
     let words: Vec<&str> = status.split_whitespace().collect();
     let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
-    assert_eq!((all[7], all[16]), (hex(words[7]), hex(words[8])), "stack pointer and place");
+    assert_eq!((all[7], all[16]), (hex(words[7]), hex(words[8])), "stack pointer and program counter");
     let segments = integers(&mut worker, WorkerRequest::ReadIntegers(whole, 51, 1));
     assert_eq!(segments, [0x33], "64-bit code");
 }

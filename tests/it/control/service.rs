@@ -17,9 +17,9 @@ fn tool(served: &Served, target: &Target) -> (SocketSession, u32) {
     (talk, pid)
 }
 
-/// The reply to a request, without what is the same in all of them.
+/// The reply to a request, without its number and node.
 #[track_caller]
-fn told(talk: &mut SocketSession, request: &str) -> String {
+fn reply_to(talk: &mut SocketSession, request: &str) -> String {
     let line = talk.request(&format!("2 [0] {request}"));
     line.strip_prefix("2 [0] ").unwrap_or(&line).to_owned()
 }
@@ -39,33 +39,33 @@ fn root_processes_are_stopped_continued_signalled_and_reniced() {
     }
     let (served, mut target) = (Served::start("ebpf"), Target::new("spin", 3));
     let (mut talk, pid) = tool(&served, &target);
-    assert_eq!(told(&mut talk, &format!("stop([{pid}])")), "stop(0)");
-    assert!(target.stands());
-    let info = told(&mut talk, &format!("process_info([{pid}],4)"));
+    assert_eq!(reply_to(&mut talk, &format!("stop([{pid}])")), "stop(0)");
+    assert!(target.is_stopped());
+    let info = reply_to(&mut talk, &format!("process_info([{pid}],4)"));
     assert_eq!(info, format!("process_info(0,1,[{pid},5])"), "stopped by us");
     // Another tool holds it too, and goes away.
     let (mut other, _) = tool(&served, &target);
-    assert_eq!(told(&mut other, &format!("stop({pid})")), "stop(0)");
-    assert_eq!(told(&mut talk, &format!("continue([{pid}])")), "continue(0)");
-    assert!(target.stands());
+    assert_eq!(reply_to(&mut other, &format!("stop({pid})")), "stop(0)");
+    assert_eq!(reply_to(&mut talk, &format!("continue([{pid}])")), "continue(0)");
+    assert!(target.is_stopped());
     drop(other);
     target.until_counts(2);
     // What a shell stops is stopped by others.
     target.signal("STOP");
-    deadline::until(|| target.stands().then_some(()));
-    let info = told(&mut talk, &format!("process_info([{pid}],4)"));
+    deadline::until(|| target.is_stopped().then_some(()));
+    let info = reply_to(&mut talk, &format!("process_info([{pid}],4)"));
     assert_eq!(info, format!("process_info(0,1,[{pid},6])"));
     target.signal("CONT");
-    let refused = told(&mut talk, &format!("continue([{pid}])"));
+    let refused = reply_to(&mut talk, &format!("continue([{pid}])"));
     assert!(refused.starts_with("continue(303,"), "{refused}");
-    assert_eq!(told(&mut talk, &format!("nice([{pid}],7)")), "nice(0)");
-    let info = told(&mut talk, &format!("process_info([{pid}],16)"));
+    assert_eq!(reply_to(&mut talk, &format!("nice([{pid}],7)")), "nice(0)");
+    let info = reply_to(&mut talk, &format!("process_info([{pid}],16)"));
     assert_eq!(info, format!("process_info(0,1,[{pid},7])"));
-    assert_eq!(told(&mut talk, &format!("kill([{pid}],10)")), "kill(0)");
+    assert_eq!(reply_to(&mut talk, &format!("kill([{pid}],10)")), "kill(0)");
     deadline::until(|| (target.number(target.at("handled")) == 10).then_some(()));
-    assert_eq!(told(&mut talk, &format!("kill([{pid}],9)")), "kill(0)");
+    assert_eq!(reply_to(&mut talk, &format!("kill([{pid}],9)")), "kill(0)");
     deadline::until(|| target.ended());
-    let gone = told(&mut talk, &format!("stop([{pid}])"));
+    let gone = reply_to(&mut talk, &format!("stop([{pid}])"));
     assert!(gone.starts_with("stop(301,"), "{gone}");
 }
 
@@ -78,27 +78,27 @@ fn root_memory_and_registers_are_read_and_written() {
     deadline::until(|| (target.states() == "S").then_some(()));
     let (mut talk, pid) = tool(&served, &target);
     let text = target.at("text");
-    let bytes = told(&mut talk, &format!("read_memory({pid},{text},5)"));
+    let bytes = reply_to(&mut talk, &format!("read_memory({pid},{text},5)"));
     assert_eq!(bytes, "read_memory(0,[104,101,108,108,111])");
-    assert_eq!(told(&mut talk, &format!("write_memory({pid},{text},[72])")), "write_memory(0)");
-    let bytes = told(&mut talk, &format!("read_memory({pid},{text},2)"));
+    assert_eq!(reply_to(&mut talk, &format!("write_memory({pid},{text},[72])")), "write_memory(0)");
+    let bytes = reply_to(&mut talk, &format!("read_memory({pid},{text},2)"));
     assert_eq!(bytes, "read_memory(0,[72,101])");
-    let fault = told(&mut talk, &format!("read_memory({pid},16,2)"));
+    let fault = reply_to(&mut talk, &format!("read_memory({pid},16,2)"));
     assert!(fault.starts_with("read_memory(401,[],14,\"address 0x10 is not accessible"), "{fault}");
-    assert_eq!(told(&mut talk, &format!("stop({pid})")), "stop(0)");
+    assert_eq!(reply_to(&mut talk, &format!("stop({pid})")), "stop(0)");
     let written = format!("write_int_registers({pid},12,[5,-1])");
-    assert_eq!(told(&mut talk, &written), "write_int_registers(0)");
-    let read = told(&mut talk, &format!("read_int_registers({pid},12,2)"));
+    assert_eq!(reply_to(&mut talk, &written), "write_int_registers(0)");
+    let read = reply_to(&mut talk, &format!("read_int_registers({pid},12,2)"));
     assert_eq!(numbers(&read), [5, u64::MAX]);
     let written = format!("write_fp_registers({pid},20,[2.5,-1])");
-    assert_eq!(told(&mut talk, &written), "write_fp_registers(0)");
-    let read = told(&mut talk, &format!("read_fp_registers({pid},20,2)"));
+    assert_eq!(reply_to(&mut talk, &written), "write_fp_registers(0)");
+    let read = reply_to(&mut talk, &format!("read_fp_registers({pid},20,2)"));
     assert_eq!(read, "read_fp_registers(0,[2.5,-1.0])");
-    let wrong = told(&mut talk, &format!("read_int_regs({pid},17,1)"));
+    let wrong = reply_to(&mut talk, &format!("read_int_regs({pid},17,1)"));
     assert!(wrong.starts_with("read_int_regs(105,"), "{wrong}");
     let landing = target.at("landing");
-    assert_eq!(told(&mut talk, &format!("goto({pid},{landing})")), "goto(0)");
-    assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
+    assert_eq!(reply_to(&mut talk, &format!("goto({pid},{landing})")), "goto(0)");
+    assert_eq!(reply_to(&mut talk, &format!("continue({pid})")), "continue(0)");
     deadline::until(|| (target.number(target.at("landed")) == 1).then_some(()));
 }
 
@@ -112,32 +112,32 @@ fn root_a_probe_of_ours_is_not_read_with_the_code() {
     let (mut talk, pid) = tool(&served, &target);
     let deep = target.at("deep");
     let read = format!("read_memory({pid},{deep},16)");
-    let (own, there) = (told(&mut talk, &read), target.number(deep));
+    let (own, there) = (reply_to(&mut talk, &read), target.number(deep));
     let event = format!("3 [0] start_lib_call([{pid}],\"deep\"): 4 [0] print($1)");
     assert_eq!(talk.request(&event), "3 [0] start_lib_call(0)");
-    assert_eq!(told(&mut talk, "enable(3)"), "enable(0)");
+    assert_eq!(reply_to(&mut talk, "enable(3)"), "enable(0)");
     assert_ne!(target.number(deep), there, "the probe is there");
-    assert_eq!(told(&mut talk, &read), own);
-    assert_eq!(told(&mut talk, "delete(3)"), "delete(0)");
-    assert_eq!((target.number(deep), told(&mut talk, &read)), (there, own));
+    assert_eq!(reply_to(&mut talk, &read), own);
+    assert_eq!(reply_to(&mut talk, "delete(3)"), "delete(0)");
+    assert_eq!((target.number(deep), reply_to(&mut talk, &read)), (there, own));
 }
 
 #[test]
-fn root_the_stack_and_the_objects_are_told() {
-    if !granted("root_the_stack_and_the_objects_are_told") {
+fn root_the_stack_and_the_loaded_objects_are_returned() {
+    if !granted("root_the_stack_and_the_loaded_objects_are_returned") {
         return;
     }
     let (served, target) = (Served::start("ebpf"), Target::new("dive", 1));
     deadline::until(|| (target.states() == "S").then_some(()));
     let (mut talk, pid) = tool(&served, &target);
-    let named = told(&mut talk, &format!("stack_names({pid})"));
+    let named = reply_to(&mut talk, &format!("stack_names({pid})"));
     assert_eq!(named.matches("\"deep\"").count(), 6, "{named}");
     assert!(named.contains("\"main\""), "{named}");
-    let frames = numbers(&told(&mut talk, &format!("stack_backtrace({pid})")));
+    let frames = numbers(&reply_to(&mut talk, &format!("stack_backtrace({pid})")));
     let deep = target.at("deep");
     let within = frames.chunks(2).filter(|it| (deep..deep + 32).contains(&it[0])).count();
     assert!(frames.len().is_multiple_of(2) && within >= 6, "{frames:x?}");
-    let objects = told(&mut talk, &format!("loader_information({pid})"));
+    let objects = reply_to(&mut talk, &format!("loader_information({pid})"));
     let own = format!("loader_information(0,[\"{}\",\"\",", program().display());
     assert!(objects.starts_with(&own) && objects.contains("libc.so"), "{objects}");
 }
@@ -149,16 +149,16 @@ fn root_a_program_is_started_and_observed() {
     }
     let served = Served::start("ebpf");
     let mut talk = served.connect();
-    let reply = told(&mut talk, "start_stopped(\"/bin/sleep\",[\"60\"])");
+    let reply = reply_to(&mut talk, "start_stopped(\"/bin/sleep\",[\"60\"])");
     let pid = reply.strip_prefix("start_stopped(0,").and_then(|it| it.strip_suffix(')'));
     let pid = pid.unwrap_or_else(|| panic!("{reply}")).to_owned();
-    let info = told(&mut talk, "process_info([],6)");
+    let info = reply_to(&mut talk, "process_info([],6)");
     assert_eq!(info, format!("process_info(0,1,[{pid},[\"/bin/sleep\",\"60\"],5])"));
-    assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
-    assert_eq!(told(&mut talk, &format!("kill({pid},9)")), "kill(0)");
+    assert_eq!(reply_to(&mut talk, &format!("continue({pid})")), "continue(0)");
+    assert_eq!(reply_to(&mut talk, &format!("kill({pid},9)")), "kill(0)");
     let gone = std::path::PathBuf::from(format!("/proc/{pid}"));
     deadline::until(|| (!gone.exists()).then_some(()));
-    let reply = told(&mut talk, "start(\"/no/such\",[])");
+    let reply = reply_to(&mut talk, "start(\"/no/such\",[])");
     assert!(reply.starts_with("start(404,0,\"starting /no/such: No such file"), "{reply}");
 }
 
@@ -183,7 +183,7 @@ fn root_a_breakpoint_holds_the_thread_until_the_actions_are_done() {
         assert_eq!(first, format!("11 [0] read_int_registers(0,[{tick}])"));
         counts.push(numbers(second.strip_prefix("12 [0] ").unwrap())[0]);
     }
-    // Each time it came by once; the last byte of the counter begins anew.
+    // One count per hit; the last byte of the counter wraps around.
     let steps = counts.windows(2).map(|pair| (pair[1] + 256 - pair[0]) % 256);
     assert_eq!(steps.collect::<Vec<_>>(), [1; 22]);
     drop(talk);
@@ -204,9 +204,9 @@ fn root_threads_step_finish_and_call_for_a_request() {
     }
     let (served, target) = (Served::start("ebpf"), Target::new("spin", 2));
     let (mut talk, pid) = tool(&served, &target);
-    assert_eq!(told(&mut talk, &format!("stop({pid})")), "stop(0)");
+    assert_eq!(reply_to(&mut talk, &format!("stop({pid})")), "stop(0)");
     for service in ["step", "next"] {
-        let before = numbers(&told(&mut talk, &format!("read_int_registers({pid},16,1)")))[0];
+        let before = numbers(&reply_to(&mut talk, &format!("read_int_registers({pid},16,1)")))[0];
         let request = format!("10 [0] {service}({pid}): 11 [0] print($pc)");
         assert_eq!(talk.request(&request), format!("10 [0] {service}(0)"));
         assert_eq!(talk.request("12 [0] enable(10)"), "12 [0] enable(0)");
@@ -232,8 +232,8 @@ fn root_threads_step_finish_and_call_for_a_request() {
     assert_eq!(talk.request(&request), "20 [0] call_procedure(0)");
     assert_eq!(talk.request("22 [0] enable(20)"), "22 [0] enable(0)");
     assert_eq!(talk.line().unwrap(), format!("21 [0] print(0,[{pid},10.0])"));
-    deadline::until(|| target.stands().then_some(()));
-    assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
+    deadline::until(|| target.is_stopped().then_some(()));
+    assert_eq!(reply_to(&mut talk, &format!("continue({pid})")), "continue(0)");
     target.until_counts(1);
 }
 
@@ -255,7 +255,7 @@ fn root_a_procedure_that_was_stopped_within_is_finished() {
     assert_eq!(talk.request("32 [0] enable(30)"), "32 [0] enable(0)");
     // What `tick` returns is what it has counted.
     assert_eq!(talk.line().unwrap(), format!("31 [0] print(0,[{pid},{}])", target.count(0)));
-    assert_eq!(told(&mut talk, &format!("continue({pid})")), "continue(0)");
+    assert_eq!(reply_to(&mut talk, &format!("continue({pid})")), "continue(0)");
     target.until_counts(0);
 }
 
@@ -274,10 +274,10 @@ fn root_stops_and_continues_are_events_for_every_tool() {
     }
     let (mut actor, _) = tool(&served, &target);
     for _ in 0..3 {
-        assert_eq!(told(&mut actor, &format!("stop({pid})")), "stop(0)");
-        assert_eq!(told(&mut actor, &format!("stop({pid})")), "stop(0)");
+        assert_eq!(reply_to(&mut actor, &format!("stop({pid})")), "stop(0)");
+        assert_eq!(reply_to(&mut actor, &format!("stop({pid})")), "stop(0)");
         assert_eq!(watcher.line().unwrap(), format!("11 [0] print(0,[{pid}])"));
-        assert_eq!(told(&mut actor, &format!("continue({pid})")), "continue(0)");
+        assert_eq!(reply_to(&mut actor, &format!("continue({pid})")), "continue(0)");
         assert_eq!(watcher.line().unwrap(), format!("21 [0] print(0,[{pid}])"));
     }
 }
@@ -288,13 +288,13 @@ fn root_a_program_is_started_with_the_options_of_its_session() {
         return;
     }
     let folder = crate::served::Folder::new();
-    let (served, output) = (Served::start("ebpf"), folder.join("told"));
+    let (served, output) = (Served::start("ebpf"), folder.join("output"));
     let mut talk = served.connect();
     let wanted =
         format!("start_options(\"/usr\",[\"COLOUR=green\"],[\"\",\"{}\"])", output.display());
-    assert_eq!(told(&mut talk, &wanted), "start_options(0)");
+    assert_eq!(reply_to(&mut talk, &wanted), "start_options(0)");
     let script = "start(\"/bin/sh\",[\"-c\",\"echo $COLOUR $(pwd); env | wc -l; cat\"])";
-    let started = told(&mut talk, script);
+    let started = reply_to(&mut talk, script);
     assert!(started.starts_with("start(0,"), "{started}");
     // The shell adds PWD by itself, and some add more.
     let text = deadline::until(|| {
@@ -304,9 +304,9 @@ fn root_a_program_is_started_with_the_options_of_its_session() {
     let (first, count) = text.split_once('\n').unwrap();
     assert_eq!(first, "green /usr");
     assert!(count.trim().parse::<u32>().unwrap() <= 5, "{text}");
-    // Another session has its own, and this one forgets them when it is told so.
-    assert_eq!(told(&mut talk, "start_options(\"\",[],[])"), "start_options(0)");
-    let refused = told(&mut talk, "start_options(\"/\",[],[\"\",\"\",\"\",\"\"])");
+    // Another session has its own options, and empty options reset those of this session.
+    assert_eq!(reply_to(&mut talk, "start_options(\"\",[],[])"), "start_options(0)");
+    let refused = reply_to(&mut talk, "start_options(\"/\",[],[\"\",\"\",\"\",\"\"])");
     assert!(refused.starts_with("start_options(105,"), "{refused}");
 }
 
@@ -317,9 +317,9 @@ fn root_what_is_missing_to_move_a_process_is_named() {
     }
     let (served, target) = (Served::start("ebpf"), Target::new("spin", 1));
     let (mut talk, _) = tool(&served, &target);
-    let refused = told(&mut talk, "prepare_checkpoint()");
+    let refused = reply_to(&mut talk, "prepare_checkpoint()");
     if super::checkpoint::passes() {
-        // Whom it spoke to has closed the pipe.
+        // Its peer has closed the pipe.
         assert_eq!(refused, "prepare_checkpoint(0)");
     } else {
         let is_named =
@@ -330,8 +330,8 @@ fn root_what_is_missing_to_move_a_process_is_named() {
 }
 
 #[test]
-fn root_who_is_not_granted_to_act_does_not() {
-    if !granted("root_who_is_not_granted_to_act_does_not") {
+fn root_a_user_without_the_right_to_control_is_refused() {
+    if !granted("root_a_user_without_the_right_to_control_is_refused") {
         return;
     }
     let copy = std::env::temp_dir().join(format!("monitor-service-{}", std::process::id()));

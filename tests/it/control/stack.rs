@@ -28,7 +28,7 @@ fn a_stack_without_frame_pointers_is_walked_to_its_end() {
 }
 
 #[test]
-fn no_more_frames_are_told_than_are_wanted() {
+fn only_the_wanted_number_of_frames_is_returned() {
     let target = Target::new("dive", 1);
     let all = frames(&target, FrameNames::Without);
     assert!(all.iter().all(|it| it.name.is_none()));
@@ -41,7 +41,7 @@ fn no_more_frames_are_told_than_are_wanted() {
 }
 
 #[test]
-fn every_object_is_told_with_its_parts() {
+fn every_image_is_returned_with_its_sections() {
     let target = Target::new("slow", 1);
     let WorkerReply::Images(images) =
         does(&mut worker(), WorkerRequest::LoadedImages(target.whole()))

@@ -28,7 +28,7 @@ fn folder() -> PathBuf {
 #[test]
 fn a_program_gets_its_arguments_environment_folder_and_files() {
     let mut worker = worker();
-    let output = folder().join("told");
+    let output = folder().join("output");
     let mut wanted = run("/bin/sh", &["-c", "echo $1 $COLOUR $(pwd) $#; cat", "sh", "one", "two"]);
     wanted.folder = Some("/usr".into());
     wanted.streams = [Some("/dev/null".into()), Some(output.clone()), None];

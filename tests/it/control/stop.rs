@@ -1,4 +1,4 @@
-//! Stopping and continuing: who holds what, and that nobody else lets it go.
+//! Stopping and continuing: each holder's stop, which no other holder releases.
 
 use super::target::{ONE, OTHER, Target, does, meanwhile, refuses, worker};
 use crate::deadline;
@@ -10,7 +10,7 @@ use monitor_control::{
 use std::path::PathBuf;
 
 #[test]
-fn a_stopped_process_stands_in_all_its_threads() {
+fn a_stopped_process_is_stopped_in_all_its_threads() {
     let (target, mut worker) = (Target::new("spin", 8), worker());
     assert_eq!(
         does(&mut worker, WorkerRequest::Stop(target.whole())),
@@ -28,35 +28,35 @@ fn a_stopped_process_stands_in_all_its_threads() {
 }
 
 #[test]
-fn one_tool_does_not_let_go_what_another_holds() {
+fn one_tool_does_not_release_what_another_holds() {
     let (target, mut worker) = (Target::new("spin", 2), worker());
     let (stop, go) = (WorkerRequest::Stop(target.whole()), WorkerRequest::Continue(target.whole()));
     let _stopped = worker.request(ONE, stop.clone()).unwrap();
     assert!(matches!(worker.request(OTHER, go.clone()), Err(ControlError::WrongState(_))));
     let _stopped = worker.request(OTHER, stop).unwrap();
     assert_eq!(worker.request(ONE, go.clone()), Ok(WorkerReply::Done));
-    assert!(target.stands(), "the other holds it");
+    assert!(target.is_stopped(), "the other holds it");
     assert!(matches!(worker.request(ONE, go.clone()), Err(ControlError::WrongState(_))));
     assert_eq!(worker.request(OTHER, go), Ok(WorkerReply::Done));
     target.until_counts(0);
 }
 
 #[test]
-fn who_is_stopped_at_calls_of_two_threads_stands_until_both_are_let_go() {
+fn a_process_that_is_stopped_at_calls_of_two_threads_is_stopped_until_both_are_released() {
     let (target, mut worker) = (Target::new("spin", 2), worker());
-    let (mark, spot) = (RequestTag(5), CodePos { pc: 0, sp: 0 });
-    // As a kernel program does, whose second thread met the call before it stood.
+    let (mark, position) = (RequestTag(5), CodePos { pc: 0, sp: 0 });
+    // As a rule program does: the second thread reached the call before it was stopped.
     target.signal("STOP");
     for thread in [0, 1] {
         let caught =
-            does(&mut worker, WorkerRequest::HoldForEvent(target.thread(thread), mark, spot));
+            does(&mut worker, WorkerRequest::HoldForEvent(target.thread(thread), mark, position));
         assert_eq!(caught, WorkerReply::Stopped(StopMethod::Signal));
     }
     assert_eq!(
         does(&mut worker, WorkerRequest::ReleaseEvent(target.thread(0), mark)),
         WorkerReply::Done
     );
-    assert!(target.stands(), "the second thread's event is not over");
+    assert!(target.is_stopped(), "the second thread's event is not over");
     assert_eq!(
         does(&mut worker, WorkerRequest::ReleaseEvent(target.thread(1), mark)),
         WorkerReply::Done
@@ -66,28 +66,28 @@ fn who_is_stopped_at_calls_of_two_threads_stands_until_both_are_let_go() {
 }
 
 #[test]
-fn what_stood_still_before_stands_still_afterwards() {
+fn a_process_that_was_stopped_before_is_stopped_afterwards() {
     let (target, mut worker) = (Target::new("spin", 2), worker());
     target.signal("STOP");
-    deadline::until(|| target.stands().then_some(()));
+    deadline::until(|| target.is_stopped().then_some(()));
     assert_eq!(
         does(&mut worker, WorkerRequest::Stop(target.whole())),
         WorkerReply::Stopped(StopMethod::AlreadyStopped)
     );
     let _released = does(&mut worker, WorkerRequest::Continue(target.whole()));
-    assert!(target.stands());
+    assert!(target.is_stopped());
     target.signal("CONT");
     target.until_counts(0);
 }
 
 #[test]
-fn who_is_let_run_by_somebody_else_is_stopped_again() {
+fn a_process_that_another_continues_is_stopped_again() {
     let (target, mut worker) = (Target::new("spin", 3), worker());
     let _stopped = does(&mut worker, WorkerRequest::Stop(target.whole()));
     let before = target.count(0);
     target.signal("CONT");
     deadline::until(|| (target.count(0) > before).then_some(()));
-    let _seen = meanwhile(&mut worker, || target.stands());
+    let _seen = meanwhile(&mut worker, || target.is_stopped());
     let _released = does(&mut worker, WorkerRequest::Continue(target.whole()));
     target.until_counts(0);
 }
@@ -114,7 +114,7 @@ fn one_thread_is_stopped_and_the_others_run() {
 }
 
 #[test]
-fn a_tool_that_goes_away_lets_everything_go() {
+fn a_tool_that_goes_away_releases_everything() {
     let (target, mut worker) = (Target::new("spin", 3), worker());
     let _stopped = worker.request(ONE, WorkerRequest::Stop(target.whole())).unwrap();
     let _stopped = worker.request(ONE, WorkerRequest::Stop(target.thread(1))).unwrap();
@@ -129,15 +129,15 @@ fn a_tool_that_goes_away_lets_everything_go() {
 }
 
 #[test]
-fn a_stop_of_one_that_has_ended_is_told() {
+fn the_end_of_a_stopped_process_is_reported() {
     let (mut target, mut worker) = (Target::new("spin", 1), worker());
     let whole = target.whole();
     let _stopped = does(&mut worker, WorkerRequest::Stop(whole));
     let _status = target.end();
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     deadline::until(|| {
-        told.extend(worker.poll_events());
-        told.iter().any(|it| it.kind == WorkerEventKind::Ended && it.target == whole).then_some(())
+        events.extend(worker.poll_events());
+        events.iter().any(|it| it.kind == WorkerEventKind::Ended && it.target == whole).then_some(())
     });
     assert_eq!(refuses(&mut worker, WorkerRequest::Stop(whole)), ControlError::Gone);
 }
@@ -178,14 +178,14 @@ fn root_a_process_in_a_group_of_its_own_is_frozen() {
     assert_eq!(frozen, WorkerReply::Stopped(StopMethod::Freezer(group.0.clone())));
     let before = target.count(0);
     target.signal("CONT");
-    // It is looked into while it is frozen.
+    // Its registers can be read while it is frozen.
     let WorkerReply::Integers(registers) =
         does(&mut worker, WorkerRequest::ReadIntegers(fourth, 16, 1))
     else {
         panic!()
     };
     assert_ne!(registers, [0]);
-    assert_eq!(target.count(0), before, "nobody's signal lets it run");
+    assert_eq!(target.count(0), before, "a signal of another process does not resume it");
     let _released = does(&mut worker, WorkerRequest::Continue(target.whole()));
     target.until_counts(0);
     drop(target);

@@ -1,4 +1,4 @@
-//! The program that tests act on, and a hand to act with.
+//! The target program of the tests, and a worker that executes requests.
 
 use crate::deadline;
 use monitor_control::process_ref::{ProcessRef, raw_pid, thread_identity};
@@ -6,7 +6,7 @@ use monitor_control::{
     ControlError, Executor, RequestTag, ToolId, UserWorker, WorkerEvent, WorkerEventKind,
     WorkerReply, WorkerRequest,
 };
-use monitor_event::thread::Target as Whom;
+use monitor_event::thread::Target as ThreadTarget;
 use monitor_model::id::{Identity, Pid};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-/// Two tools that know nothing of each other.
+/// Two independent tools.
 pub const ONE: ToolId = ToolId(1);
 pub const OTHER: ToolId = ToolId(2);
 
@@ -40,21 +40,21 @@ pub fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
 }
 
-/// One running.
+/// A running target program.
 pub struct Target {
     child: Child,
     places: HashMap<String, u64>,
 }
 
 impl Target {
-    /// Does this in so many threads, all of which are there.
-    pub fn new(way: &str, threads: usize) -> Self {
-        let it = Self::run(Command::new(program()).args([way, &threads.to_string()]));
+    /// Runs the program in this mode with `threads` threads, and waits until all exist.
+    pub fn new(mode: &str, threads: usize) -> Self {
+        let it = Self::run(Command::new(program()).args([mode, &threads.to_string()]));
         deadline::until(|| (it.tids().len() == threads).then_some(()));
         it
     }
 
-    /// One that is started like this.
+    /// Starts this command.
     pub fn run(command: &mut Command) -> Self {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut it = Self { child, places: HashMap::new() };
@@ -62,28 +62,28 @@ impl Target {
         let output = it.child.stdout.take().unwrap();
         let _bytes =
             std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
-        it.places = line.split_whitespace().map(place).collect();
+        it.places = line.split_whitespace().map(symbol).collect();
         it
     }
 
-    /// Which process it is.
+    /// Its identity.
     pub fn id(&self) -> Identity {
         ProcessRef::open_current(Pid(self.child.id())).unwrap().id
     }
 
-    /// As whom acts mean.
-    pub fn whole(&self) -> Whom {
+    /// The whole process as a target of requests.
+    pub fn whole(&self) -> ThreadTarget {
         self.id().into()
     }
 
     /// One of its threads, the first being 0.
-    pub fn thread(&self, place: usize) -> Whom {
-        let tid = self.tids()[place];
+    pub fn thread(&self, index: usize) -> ThreadTarget {
+        let tid = self.tids()[index];
         let thread = thread_identity(raw_pid(Pid(self.child.id())), raw_pid(Pid(tid)));
-        Whom { process: self.id(), thread }
+        ThreadTarget { process: self.id(), thread }
     }
 
-    /// Their numbers.
+    /// The thread ids, sorted.
     pub fn tids(&self) -> Vec<u32> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().flatten();
         let mut tids: Vec<u32> =
@@ -92,12 +92,12 @@ impl Target {
         tids
     }
 
-    /// Where one of its parts is.
+    /// The address of a symbol.
     pub fn at(&self, name: &str) -> u64 {
         self.places[name]
     }
 
-    /// A number of it, as the kernel has it.
+    /// The 64-bit number at an address of its memory.
     pub fn number(&self, address: u64) -> u64 {
         use std::os::unix::fs::FileExt as _;
         let memory = std::fs::File::open(format!("/proc/{}/mem", self.child.id())).unwrap();
@@ -106,7 +106,7 @@ impl Target {
         u64::from_le_bytes(bytes)
     }
 
-    /// What one of its threads has counted.
+    /// The counter of a thread.
     pub fn count(&self, thread: u64) -> u64 {
         self.number(self.at("counters") + 8 * thread)
     }
@@ -127,8 +127,8 @@ impl Target {
         self.tids().iter().map(state).collect()
     }
 
-    /// Whether all threads stand.
-    pub fn stands(&self) -> bool {
+    /// Whether all threads are stopped.
+    pub fn is_stopped(&self) -> bool {
         self.states().chars().all(|state| matches!(state, 'T' | 't'))
     }
 
@@ -170,7 +170,7 @@ impl Target {
         self.child.wait().unwrap()
     }
 
-    /// Ends it, without waiting: who traces it has to see that first.
+    /// Ends it, without waiting: its tracer has to see that first.
     pub fn end_slowly(&mut self) {
         let _ended = self.child.kill();
     }
@@ -188,34 +188,34 @@ impl Drop for Target {
     }
 }
 
-fn place(pair: &str) -> (String, u64) {
+fn symbol(pair: &str) -> (String, u64) {
     let (name, address) = pair.split_once("=0x").unwrap();
     (name.to_owned(), u64::from_str_radix(address, 16).unwrap())
 }
 
-/// A hand with our own rights, on this thread.
+/// An executor with our own rights, on this thread.
 pub fn worker() -> Executor {
     Executor::default()
 }
 
-/// Does something that must go well.
+/// Executes a request that must succeed.
 #[track_caller]
-pub fn does(worker: &mut dyn UserWorker, act: WorkerRequest) -> WorkerReply {
-    worker.request(ONE, act).unwrap()
+pub fn does(worker: &mut dyn UserWorker, request: WorkerRequest) -> WorkerReply {
+    worker.request(ONE, request).unwrap()
 }
 
-/// Does something that must not.
+/// Executes a request that must fail, and returns its error.
 #[track_caller]
-pub fn refuses(worker: &mut dyn UserWorker, act: WorkerRequest) -> ControlError {
-    worker.request(ONE, act).unwrap_err()
+pub fn refuses(worker: &mut dyn UserWorker, request: WorkerRequest) -> ControlError {
+    worker.request(ONE, request).unwrap_err()
 }
 
 thread_local! {
-    /// What happened and no test has asked for yet.
+    /// Events that no test has taken yet.
     static SEEN: RefCell<Vec<WorkerEvent>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Waits until something happens under a name.
+/// Waits for an event with this tag.
 #[track_caller]
 pub fn until(worker: &mut dyn UserWorker, mark: RequestTag) -> WorkerEvent {
     deadline::until(|| {
@@ -227,7 +227,7 @@ pub fn until(worker: &mut dyn UserWorker, mark: RequestTag) -> WorkerEvent {
     })
 }
 
-/// Nothing happens until the condition holds, while the hand does its turns.
+/// Polls the worker until the condition holds, and returns the events of that time.
 #[track_caller]
 pub fn meanwhile(
     worker: &mut dyn UserWorker,

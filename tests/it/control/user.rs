@@ -62,7 +62,7 @@ fn root_a_users_hand_acts_on_his_own_and_on_nobody_elses() {
         does(&mut worker, WorkerRequest::Stop(mine.whole())),
         WorkerReply::Stopped(StopMethod::Signal)
     );
-    assert!(mine.stands());
+    assert!(mine.is_stopped());
     let _released = does(&mut worker, WorkerRequest::Continue(mine.whole()));
     mine.until_counts(0);
     let whole = foreign.whole();

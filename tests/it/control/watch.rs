@@ -1,4 +1,4 @@
-//! Threads that a program in the kernel stops, which here they do themselves in its manner.
+//! Threads that a rule program stops; here they stop themselves in the same way.
 
 use super::target::{Target, does, meanwhile, until, worker};
 use monitor_control::{RequestTag, WorkerEventKind, WorkerRequest};
@@ -14,7 +14,7 @@ fn only_the_thread_that_was_signalled_is_held() {
     let own = u64::from(hit.target == target.thread(1));
     let (before, handled) = (target.count(own), target.number(target.at("handled")));
     let other = if own == 0 { target.thread(1) } else { target.thread(0) };
-    // The other comes to its own signal, and is let go as often as it does.
+    // The other thread stops by its own signal, and is released each time.
     for _ in 0..5 {
         let next = until(&mut worker, MARK);
         assert_eq!(next.target, other);
@@ -44,11 +44,11 @@ fn threads_that_sleep_see_nothing_of_a_watch() {
     crate::deadline::until(|| (target.states() == "SS").then_some(()));
     let _watching = does(&mut worker, WorkerRequest::WatchRules(target.whole(), MARK));
     assert!(target.is_traced());
-    assert_eq!(hand_is_quiet(&mut worker), []);
+    assert_eq!(worker_is_quiet(&mut worker), []);
     assert_eq!(target.number(target.at("interrupted")), 0);
 }
 
-fn hand_is_quiet(worker: &mut monitor_control::Executor) -> Vec<WorkerEventKind> {
+fn worker_is_quiet(worker: &mut monitor_control::Executor) -> Vec<WorkerEventKind> {
     let mut looks = 0;
     meanwhile(worker, || {
         looks += 1;

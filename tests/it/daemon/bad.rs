@@ -1,4 +1,4 @@
-//! Bad input: each kind has its typed error, and nobody else notices.
+//! Bad input: each kind has its typed error, and no other client is affected.
 
 use crate::served::Served;
 use crate::socket_session::SocketSession;
@@ -112,7 +112,7 @@ const OTHERS: &[(&str, &str, i64, &str)] = &[
 fn check(got: &Value, code: i64, names: &str, of: &str) {
     let message = got["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(got["error"]["code"], code, "{of}: {got}");
-    // Of whatever has a status, its name is told too.
+    // An error with a status has its name, too.
     let status = monitor_model::status::Status::from_number(i32::try_from(code).unwrap());
     let name = status.map_or(Value::Null, |it| it.name().into());
     assert_eq!(got["error"]["data"]["status"], name, "{of}: {got}");
@@ -168,16 +168,16 @@ fn a_refusal_is_counted_under_its_status() {
     let service = Served::start("test");
     let mut client = service.connect();
     for params in [r#"{"fields":7}"#, r#"{"fields":[]}"#, r#"{"targets":[{"pid":99}]}"#, "7"] {
-        let _told = client.refusal("monitor", params);
+        let _refusal = client.refusal("monitor", params);
     }
-    let _told = client.refusal("presuse", "{}");
+    let _refusal = client.refusal("presuse", "{}");
     let refused = service.status()["refused"].clone();
     let want = serde_json::json!({ "BAD_PARAM": 3, "NOT_FOUND": 1, "malformed call": 1 });
     assert_eq!(refused, want);
 }
 
 #[test]
-fn a_refusal_is_in_the_log_with_who_and_why_and_a_flood_is_not() {
+fn a_refusal_is_logged_with_client_and_reason_and_a_flood_is_not() {
     let service = Served::start("test");
     let mut client = service.connect();
     let why = [
@@ -188,14 +188,14 @@ fn a_refusal_is_in_the_log_with_who_and_why_and_a_flood_is_not() {
     ]
     .map(|(method, params)| client.refusal(method, params));
     let (uid, pid) = (rustix::process::getuid().as_raw(), std::process::id());
-    let told = |log: &str, why: &String| {
-        let who = [format!("uid={uid}"), format!("pid={pid}")];
-        log.lines().any(|line| line.contains(why) && who.iter().all(|it| line.contains(it)))
+    let is_logged = |log: &str, why: &String| {
+        let client = [format!("uid={uid}"), format!("pid={pid}")];
+        log.lines().any(|line| line.contains(why) && client.iter().all(|it| line.contains(it)))
     };
-    let all = || why.iter().all(|why| told(&service.log(), why)).then_some(());
+    let all = || why.iter().all(|why| is_logged(&service.log(), why)).then_some(());
     crate::deadline::until(all);
     for _ in 0..1000 {
-        let _told = client.refusal("flood", "{}");
+        let _refusal = client.refusal("flood", "{}");
     }
     let lines = service.log().lines().filter(|line| line.contains("\"flood\"")).count();
     assert!((1..100).contains(&lines), "{lines}");
@@ -215,7 +215,7 @@ fn a_line_without_end_is_cut_off_in_bounded_memory() {
 }
 
 #[test]
-fn those_who_say_nothing_or_leave_in_mid_reply_disturb_nobody() {
+fn clients_that_are_silent_or_leave_in_mid_reply_disturb_no_other() {
     let service = Served::start("test");
     let mut client = service.connect();
     let silent: Vec<SocketSession> = (0..200).map(|_| service.connect()).collect();

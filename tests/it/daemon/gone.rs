@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Monitors of the one that is killed: a prime number, over several connections.
 const MONITORS: usize = 53;
 
-/// A requestor that watches everybody as often as it may, and never reads what it is told.
+/// A requestor that monitors all processes as often as it may, and never reads the samples.
 fn requestor(socket: &Path) -> Guarded {
     let program = format!(
         "import socket,json,sys\n\
@@ -95,15 +95,15 @@ fn root_a_killed_service_leaves_nothing_attached_and_is_right_again_at_once() {
     assert!(since(&second) > since(&first));
 }
 
-/// Whether it uses no CPU until it is told something.
+/// Whether it sleeps until it gets input.
 fn sleeps(child: &Guarded) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid().0)).unwrap();
     stat.contains(") S ")
 }
 
-/// A target that ends is told of soon, though its monitor looks once an hour: long after the
+/// The end of a target is reported soon, though its monitor samples once an hour: long after the
 /// deadline of the connection.
-fn told_soon(backend: &str) {
+fn reports_an_end_soon(backend: &str) {
     let service = Served::start(backend);
     let mut worker = Guarded::sh("read x; exit 7");
     let mut client = service.connect();
@@ -114,26 +114,26 @@ fn told_soon(backend: &str) {
     );
     let first = client.call("monitor", &request.replace('\n', ""));
     assert_eq!(first["result"]["status"], "SUCCESS", "{first}");
-    worker.tell("end");
+    worker.send_line("end");
     worker.0.wait().unwrap();
     let start = Instant::now();
     let event = client.event();
-    println!("{backend}: an end was told {:?} after it", start.elapsed());
+    println!("{backend}: an end was reported {:?} after it", start.elapsed());
     let process = &event["sample"]["processes"][0];
     assert_eq!((&event["ended"], &process["ended"]), (&"targets_gone".into(), &true.into()));
-    // Who reads /proc alone knows the status where the kernel tells it.
+    // From /proc alone, the status is known where the kernel shows it.
     let code = &process["exit_code"];
     assert!(*code == 7 || (backend == "procfs" && code.is_null()), "{process}");
 }
 
 #[test]
-fn root_an_end_is_told_soon_with_the_kernels_last_record() {
-    if granted("root_an_end_is_told_soon_with_the_kernels_last_record") {
-        told_soon("ebpf");
+fn root_an_end_is_reported_soon_with_the_kernels_last_record() {
+    if granted("root_an_end_is_reported_soon_with_the_kernels_last_record") {
+        reports_an_end_soon("ebpf");
     }
 }
 
 #[test]
-fn an_end_is_told_soon_from_proc_alone() {
-    told_soon("procfs");
+fn an_end_is_reported_soon_from_proc_alone() {
+    reports_an_end_soon("procfs");
 }

@@ -1,4 +1,4 @@
-//! The service from outside: what goes over its socket, and what becomes of those who end badly.
+//! The service from outside: its socket, and clients and services that are killed or stopped.
 
 mod bad;
 mod gone;

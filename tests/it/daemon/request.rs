@@ -1,10 +1,10 @@
-//! Requests at the door of the service: sessions, events, and who may what.
+//! Requests through the socket of the service: sessions and events.
 
 use crate::served::Served;
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 
-/// A child that ends when it is told to, or with the test.
+/// A child that ends when its input is closed, or with the test.
 struct Cat(Child);
 
 impl Cat {
@@ -37,7 +37,7 @@ fn calls_and_requests_share_a_connection() {
 }
 
 #[test]
-fn a_tool_hears_of_its_own_events_only_and_leaves_nothing() {
+fn a_tool_receives_only_its_own_events_and_leaves_nothing() {
     let service = Served::start("test");
     let (mut one, mut other) = (service.connect(), service.connect());
     for talk in [&mut one, &mut other] {
@@ -47,7 +47,7 @@ fn a_tool_hears_of_its_own_events_only_and_leaves_nothing() {
     }
     assert_eq!(one.request("5 [0] raise_event(5,[7])"), "5 [0] raise_event(0)");
     assert_eq!(one.line().as_deref(), Some("3 [0] print(0,[7])"));
-    // What the other hears next is his own.
+    // The next line of the other tool is the reply to its own request.
     assert_eq!(other.request("6 [0] print(8)"), "6 [0] print(0,[8])");
     drop(one);
     let none = "4 [0] enable(306,0,\"no request 2 is stored on node 0\")";
@@ -55,7 +55,7 @@ fn a_tool_hears_of_its_own_events_only_and_leaves_nothing() {
 }
 
 #[test]
-fn the_end_of_a_process_is_told_with_its_number() {
+fn the_end_of_a_process_is_reported_with_its_pid() {
     let service = Served::start("procfs");
     let mut talk = service.connect();
     let mut cat = Cat::start();
@@ -71,7 +71,7 @@ fn the_end_of_a_process_is_told_with_its_number() {
 }
 
 #[test]
-fn a_child_of_an_attached_process_is_told_and_attached() {
+fn a_child_of_an_attached_process_is_reported_and_attached() {
     let service = Served::start("procfs");
     let mut talk = service.connect();
     let mut shell = Command::new("sh");
@@ -82,33 +82,33 @@ fn a_child_of_an_attached_process_is_told_and_attached() {
     assert_eq!(talk.request("2 [] new_process(): 3 [$0] print($1)"), "2 [0] new_process(0)");
     assert_eq!(talk.request("4 [] enable(2)"), "4 [0] enable(0)");
     shell.0.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
-    let told = talk.line().unwrap();
+    let line = talk.line().unwrap();
     let child: u32 =
-        told.strip_prefix("3 [0] print(0,[").unwrap().trim_end_matches("])").parse().unwrap();
+        line.strip_prefix("3 [0] print(0,[").unwrap().trim_end_matches("])").parse().unwrap();
     let both = talk.request("5 [] process_info([],0)");
     assert_eq!(both, format!("5 [0] process_info(0,2,[{},{}])", pid.min(child), pid.max(child)));
 }
 
 #[test]
-fn who_does_not_read_is_told_how_many_he_missed() {
+fn a_tool_that_does_not_read_gets_the_number_of_missed_events() {
     const LINES: usize = 230;
     const RAISED: usize = 100 * LINES;
     let service = Served::with("[limits]\nqueue_bytes = \"64KiB\"\n");
     let (mut slow, mut quick) = (service.connect(), service.connect());
-    // From 2^30 on, events are everybody's.
+    // From 2^30 on, events are shared by all tools.
     slow.request("1 [0] define_user_event(0x40000000)");
     slow.request("2 [0] user_event(0x40000000): 3 [0] print($1)");
     slow.request("4 [0] enable(2)");
     let raise = format!("9 [0] raise_event(0x40000000,[\"{}\"])", "x".repeat(100));
     let line = vec![raise; 100].join("; ");
     for _ in 0..LINES {
-        let told = quick.request(&line);
-        assert!(told.starts_with("9 [0] raise_event(0); "), "{told}");
+        let reply = quick.request(&line);
+        assert!(reply.starts_with("9 [0] raise_event(0); "), "{reply}");
     }
-    let (mut n_heard, mut n_missed) = (0, 0);
-    while n_heard + n_missed < RAISED {
+    let (mut n_received, mut n_missed) = (0, 0);
+    while n_received + n_missed < RAISED {
         match slow.line().unwrap().split_once('(').unwrap() {
-            ("3 [0] print", _) => n_heard += 1,
+            ("3 [0] print", _) => n_received += 1,
             (_, rest) => {
                 let mut numbers = rest.split(',');
                 assert_eq!(numbers.next(), Some("407"));
@@ -116,6 +116,6 @@ fn who_does_not_read_is_told_how_many_he_missed() {
             }
         }
     }
-    assert_eq!(n_heard + n_missed, RAISED);
+    assert_eq!(n_received + n_missed, RAISED);
     assert!(n_missed > 0, "it took all of them");
 }

@@ -1,4 +1,4 @@
-//! A reading that takes long holds up those who wait for it, and nobody else.
+//! A reading that takes long delays the clients that wait for it, and no others.
 
 use crate::served::Folder;
 use crate::socket_session::SocketSession;
@@ -64,7 +64,7 @@ fn a_reading_that_takes_long_delays_neither_hello_nor_list_nor_cancel() {
     );
     sent.unwrap();
     begins.recv().unwrap();
-    // The thread that reads stands still; all this is answered meanwhile.
+    // The reading thread is blocked; all this is answered meanwhile.
     let mut other = SocketSession::connect(&socket);
     assert_eq!(other.call("hello", "{}")["result"]["service"], "monitor");
     assert_eq!(other.call("list", "{}")["result"][0]["id"], "a");
@@ -72,7 +72,7 @@ fn a_reading_that_takes_long_delays_neither_hello_nor_list_nor_cancel() {
     open.send(()).unwrap();
     let first = waits.next_json().unwrap();
     assert_eq!((&first["id"], &first["result"]["status"]), (&5.into(), &"SUCCESS".into()));
-    // Whoever reads now must not wait for ever.
+    // A later reading must not wait for ever.
     drop(open);
     stop.send(()).unwrap();
     service.join().unwrap();

@@ -1,4 +1,4 @@
-//! A client that stands still while it is told a hundred times a second.
+//! A client that is stopped while a hundred events a second are sent to it.
 
 use crate::root::workload::Guarded;
 use crate::served::Served;
@@ -10,8 +10,8 @@ const MEANWHILE: usize = 300;
 /// What a stopped client may cost: its queue, and what the allocator makes of it.
 const BOUND: u64 = 16 << 20;
 
-/// Subscribes four times at 100 Hz; when it goes on after a stop, checks of each series that what
-/// it got and what it was told is missing is all there was.
+/// Subscribes four times at 100 Hz; when it is continued after a stop, checks of each series that
+/// the received and the dropped events add up to all events.
 fn subscriber(socket: &Path) -> Guarded {
     let program = format!(
         "import socket,json,sys\n\

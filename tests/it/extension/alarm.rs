@@ -1,4 +1,4 @@
-//! `mon_`: beats and changes of files that do not come in time, and ranks that somebody says.
+//! `mon_`: heartbeats and file changes that do not come in time, and registered ranks.
 
 use crate::deadline::until;
 use crate::served::{Folder, Served, monitor, write};
@@ -23,12 +23,12 @@ fn listener(served: &Served) -> SocketSession {
 }
 
 #[track_caller]
-fn told(talk: &mut SocketSession) -> String {
+fn alert_line(talk: &mut SocketSession) -> String {
     talk.line().expect("an alert")
 }
 
 #[test]
-fn who_does_not_beat_is_told_of_and_who_does_is_not() {
+fn a_process_without_heartbeats_raises_an_alert_and_one_with_them_does_not() {
     let served = Served::start("test");
     let mut talk = listener(&served);
     let watched = [
@@ -41,7 +41,7 @@ fn who_does_not_beat_is_told_of_and_who_does_is_not() {
     for (request, want) in watched {
         assert_eq!(talk.request(&format!("7 [0] {request}")), format!("7 [0] {want}"));
     }
-    // Another connection of the same process: it is the process that beats.
+    // Another connection of the same process: heartbeats count per process.
     let (mut other, quiet) = (served.connect(), AtomicBool::new(false));
     let first = thread::scope(|scope| {
         let beating = scope.spawn(|| {
@@ -50,14 +50,14 @@ fn who_does_not_beat_is_told_of_and_who_does_is_not() {
                 quiet.load(Ordering::Relaxed).then_some(())
             });
         });
-        let first = told(&mut talk);
+        let first = alert_line(&mut talk);
         quiet.store(true, Ordering::Relaxed);
         beating.join().unwrap();
         first
     });
     let dead = "2 [0] print(0,[\"dead\",1,7,\"heartbeat\",[\"pid\",1234,\"missed_windows\",";
     assert!(first.starts_with(dead) && first.ends_with(",\"beats\",0]])"), "{first}");
-    let second = told(&mut talk);
+    let second = alert_line(&mut talk);
     let pid = std::process::id();
     let living = format!(
         "2 [0] print(0,[\"living\",1,-109,\"heartbeat\",[\"pid\",{pid},\"missed_windows\","
@@ -66,7 +66,7 @@ fn who_does_not_beat_is_told_of_and_who_does_is_not() {
 }
 
 #[test]
-fn a_file_that_stays_as_it_is_is_told_of_until_it_changes() {
+fn an_unchanged_file_raises_alerts_until_it_changes() {
     let (served, folder) = (Served::start("test"), Folder::new());
     let path = folder.join("log");
     write(&path, "12345");
@@ -78,12 +78,12 @@ fn a_file_that_stays_as_it_is_is_told_of_until_it_changes() {
         let rest = format!("[\"path\",\"{path}\",\"unchanged\",2,\"size\",{size}]");
         format!("2 [0] print(0,[\"log\",{seq},-110,\"file\",{rest}])")
     };
-    assert_eq!(told(&mut talk), alert(1, 5));
+    assert_eq!(alert_line(&mut talk), alert(1, 5));
     OpenOptions::new().append(true).open(path).unwrap().write_all(b"67").unwrap();
-    assert_eq!(told(&mut talk), alert(2, 7));
+    assert_eq!(alert_line(&mut talk), alert(2, 7));
     std::fs::remove_file(path).unwrap();
     let gone = format!("[\"path\",\"{path}\",\"unchanged\",2,\"missing\",1]");
-    assert_eq!(told(&mut talk), format!("2 [0] print(0,[\"log\",3,-110,\"file\",{gone}])"));
+    assert_eq!(alert_line(&mut talk), format!("2 [0] print(0,[\"log\",3,-110,\"file\",{gone}])"));
 }
 
 #[test]
@@ -107,13 +107,13 @@ fn watches_are_listed_cancelled_and_gone_like_monitors() {
         let reply = talk.request(&format!("7 [0] {watch}"));
         assert!(reply.starts_with("7 [0] mon_heartbeat(0,"), "{reply}");
     }
-    assert!(told(&mut talk).starts_with("2 [0] print(0,[\"h\",1,"));
+    assert!(alert_line(&mut talk).starts_with("2 [0] print(0,[\"h\",1,"));
     let listed = other.request("1 [0] mon_list()");
     assert!(
         listed.contains("[\"id\",\"h\",\"uid\",0,") && listed.contains("\"of me\""),
         "{listed}"
     );
-    // By somebody else: its tool is told why, and of nothing after that.
+    // Cancelled by another tool: its own tool gets the reason, and nothing after that.
     assert_eq!(other.request("2 [0] mon_cancel(\"h\")"), "2 [0] mon_cancel(0,[\"h\"])");
     let ended =
         std::iter::from_fn(|| talk.line()).find(|it| !it.starts_with("2 [0] print(0,[\"h\","));
@@ -126,16 +126,16 @@ fn watches_are_listed_cancelled_and_gone_like_monitors() {
 }
 
 #[test]
-fn an_alert_for_everybody_is_heard_by_other_tools_and_clients_of_the_user() {
+fn an_alert_with_the_range_user_reaches_other_tools_and_clients_of_the_user() {
     let served = Served::start("test");
-    let (mut talk, mut hearer) = (served.connect(), listener(&served));
-    assert_eq!(hearer.request("7 [0] mon_list()"), "7 [0] mon_list(0,[])");
+    let (mut talk, mut other) = (served.connect(), listener(&served));
+    assert_eq!(other.request("7 [0] mon_list()"), "7 [0] mon_list(0,[])");
     let mut client = served.connect();
     let _hello = client.result("hello", "{}");
     let promise = "1 [0] mon_heartbeat(\"h\",0.05,\"range\",\"user\")";
     assert_eq!(talk.request(promise), "1 [0] mon_heartbeat(0,\"h\")");
-    let heard = told(&mut hearer);
-    assert!(heard.starts_with("2 [0] print(0,[\"h\",1,-109,\"heartbeat\","), "{heard}");
+    let line = alert_line(&mut other);
+    assert!(line.starts_with("2 [0] print(0,[\"h\",1,-109,\"heartbeat\","), "{line}");
     assert_eq!(client.event()["alert"]["kind"], "heartbeat");
 }
 

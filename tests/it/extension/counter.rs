@@ -38,7 +38,7 @@ fn root_what_a_process_writes_is_counted_summed_timed_and_kept() {
             "7 [0] enable(5)",
         ],
     );
-    program.tell("pipe 23");
+    program.send_line("pipe 23");
     assert_eq!(program.line(), "done");
     let end = "8 [0] cnt_read(0,[\"time\",24,0,0])";
     deadline::until(|| (talk.request("8 [0] cnt_read(\"time\",1540)") == end).then_some(()));
@@ -49,7 +49,7 @@ fn root_what_a_process_writes_is_counted_summed_timed_and_kept() {
              \"sizes\",\"bytes\",24,{BYTES},0,110])"
         )
     );
-    // Nobody is inside any more, once the last has done both actions; one was at a time.
+    // No thread is inside any more, once the last has done both actions; one was at a time.
     let inside = "8 [0] cnt_read(0,[\"inside\",48,0,1,0])";
     deadline::until(|| (talk.request("8 [0] cnt_read(\"inside\",308)") == inside).then_some(()));
     let records = talk.request("8 [0] cnt_records(\"all\",3)");

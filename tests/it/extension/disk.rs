@@ -1,4 +1,5 @@
-//! `pio_`: what a real process has read and written, where its file lies, how much room there is.
+//! `pio_`: what a real process has read and written, where its file is stored, how much space is
+//! free.
 
 use super::{caller, tool};
 use crate::root::privilege::granted;
@@ -7,8 +8,8 @@ use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 
 #[test]
-fn root_the_calls_and_the_files_of_a_process_are_told() {
-    const TEST: &str = "root_the_calls_and_the_files_of_a_process_are_told";
+fn root_the_calls_and_the_files_of_a_process_are_returned() {
+    const TEST: &str = "root_the_calls_and_the_files_of_a_process_are_returned";
     if !granted(TEST) {
         return;
     }
@@ -21,7 +22,7 @@ fn root_the_calls_and_the_files_of_a_process_are_told() {
         list.split(',').map(|it| it.parse().unwrap()).collect()
     };
     let before = counts(&mut talk);
-    program.tell("pipe 23");
+    program.send_line("pipe 23");
     assert_eq!(program.line(), "done");
     let after = counts(&mut talk);
     // 23 writes into the pipe and one to us, of 1265 and 5 bytes.
@@ -32,10 +33,10 @@ fn root_the_calls_and_the_files_of_a_process_are_told() {
     file.sync_all().unwrap();
     let fd = file.as_raw_fd();
     let own = std::process::id();
-    let told = talk.request(&format!("2 [0] pio_layout({own},{fd})"));
+    let layout = talk.request(&format!("2 [0] pio_layout({own},{fd})"));
     let name = path.canonicalize().unwrap();
     let head = format!("2 [0] pio_layout(0,\"{}\",\"", name.display());
-    assert!(told.starts_with(&head) && told.contains(",100000,[0,"), "{told}");
+    assert!(layout.starts_with(&head) && layout.contains(",100000,[0,"), "{layout}");
     let refused = talk.request(&format!("2 [0] pio_layout({pid},0)"));
     assert!(refused.starts_with("2 [0] pio_layout(303,"), "{refused}");
     let space = talk.request("2 [0] pio_space()");

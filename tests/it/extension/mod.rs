@@ -2,10 +2,10 @@
 
 mod alarm;
 mod counter;
+mod diag;
 mod disk;
-mod guest;
+mod external_service;
 mod monitor;
-mod unusual;
 
 use crate::probe::fixture::Build;
 use crate::root::workload::Guarded;

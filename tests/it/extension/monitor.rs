@@ -62,7 +62,7 @@ fn a_tool_that_goes_loses_its_monitors_and_only_its_own() {
     let (mut one, mut other) = (served.connect(), served.connect());
     start(&mut one);
     start(&mut other);
-    // The two tools, a connection from within for each, and who asks for the status.
+    // The two tools, an internal connection for each, and the client that requests the status.
     assert_eq!(
         (&served.status()["monitors"], &served.status()["connections"]),
         (&2.into(), &5.into())

@@ -1,10 +1,10 @@
 //! Every configuration key with its default, and the environment variables that the program reads.
 //!
 //! Variables of the screen (`NO_COLOR`, `TERM`, `COLORFGBG`, `LC_ALL`, `LC_CTYPE`, `LANG`) need a
-//! terminal and are not tested here; `door/unit.rs` tests those of systemd (`NOTIFY_SOCKET`,
+//! terminal and are not tested here; `listener/unit.rs` tests those of systemd (`NOTIFY_SOCKET`,
 //! `WATCHDOG_USEC`).
 
-use super::{check, of_a_stranger, printed_with, program};
+use super::{check, as_other_user, printed_with, program};
 use crate::served::{Folder, write};
 use std::path::Path;
 use std::process::Command;
@@ -73,7 +73,7 @@ fn own_variables_replace_options() {
     assert_eq!(in_environment("MONITOR_LOG", "debug", "log.level"), "\"debug\"");
 }
 
-fn place(folder: &Folder, name: &str, text: &str) {
+fn write_file(folder: &Folder, name: &str, text: &str) {
     let path = folder.join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     write(Path::new(&path), text);
@@ -82,10 +82,10 @@ fn place(folder: &Folder, name: &str, text: &str) {
 #[test]
 fn configuration_and_socket_follow_the_xdg_variables() {
     let folder = Folder::new();
-    place(&folder, "xdg/monitor/monitor.toml", "[limits]\nmonitors = 23\n");
-    place(&folder, "home/.config/monitor/monitor.toml", "[limits]\nmonitors = 42\n");
+    write_file(&folder, "xdg/monitor/monitor.toml", "[limits]\nmonitors = 23\n");
+    write_file(&folder, "home/.config/monitor/monitor.toml", "[limits]\nmonitors = 42\n");
     let show = || {
-        let mut command = of_a_stranger(&folder, &["config", "show"]);
+        let mut command = as_other_user(&folder, &["config", "show"]);
         let _same = command.env("XDG_RUNTIME_DIR", "/run/user/7");
         command
     };

@@ -3,7 +3,7 @@
 //! Other tests cover `run` when the service dies (`client/command.rs`), a closed pipe and a full
 //! disk (`cli.rs`).
 
-use super::{check, of_a_stranger, program};
+use super::{check, as_other_user, program};
 use crate::served::{Folder, Served};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -48,7 +48,7 @@ fn every_outcome_has_its_exit_code() {
         ("a wrong configuration", alone("config check /no/such/file")),
         ("a capability is served by less", alone("doctor --backend procfs")),
         ("a part is missing", alone(&format!("sample --backend procfs --disk --pid {own}"))),
-        ("not permitted", code(of_a_stranger(&folder, &["sample", "--backend", "ebpf"]))),
+        ("not permitted", code(as_other_user(&folder, &["sample", "--backend", "ebpf"]))),
         ("no such process", alone("sample --backend test --pid 3")),
         ("no service answers", alone("list --socket /no/such/socket")),
         ("SIGINT ends a watch", signalled(WATCH, Signal::INT)),

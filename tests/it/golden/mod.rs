@@ -90,7 +90,7 @@ pub fn program(words: &[&str]) -> Command {
 }
 
 /// A copy of the program in `folder`, run by a user without privilege.
-pub fn of_a_stranger(folder: &Folder, words: &[&str]) -> Command {
+pub fn as_other_user(folder: &Folder, words: &[&str]) -> Command {
     const NOBODY: u32 = 65534;
     let copy = folder.join("monitor");
     // Another process copies: a child of another test could inherit our descriptor of the copy, and

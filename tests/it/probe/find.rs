@@ -59,7 +59,7 @@ fn root_a_function_is_found_in_a_library_loaded_later_and_after_its_deletion() {
     let library = folder(TEST).join("libloaded later.so");
     let _length = std::fs::copy(built, &library).unwrap();
     assert!(matches!(found(program.pid(), "padded"), Err(SymbolError::NotFound { .. })));
-    program.tell(&format!("load {}", library.display()));
+    program.send_line(&format!("load {}", library.display()));
     assert_eq!(program.line(), "2");
     let before = found(program.pid(), "padded").unwrap();
     std::fs::remove_file(&library).unwrap();

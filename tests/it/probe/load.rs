@@ -30,7 +30,7 @@ fn check_events_begin(program: &mut Guarded, event: &str, call: impl Fn(u32) -> 
     let stored = talk.request(&format!("10 [0] {event}: 11 [0] print([$1])"));
     assert!(stored.ends_with("(0)"), "{stored}");
     assert_eq!(talk.request("12 [0] enable(10)"), "12 [0] enable(0)");
-    program.tell(&call(0));
+    program.send_line(&call(0));
     let reply = program.line();
     assert!(reply == "done" || reply == "ready", "{reply}");
     let mut n_calls = 0;
@@ -47,14 +47,14 @@ fn check_events_begin(program: &mut Guarded, event: &str, call: impl Fn(u32) -> 
         assert_eq!(line, format!("20 [0] print(0,[{n_prints}])"));
     };
     deadline::until(|| {
-        program.tell(&call(1));
+        program.send_line(&call(1));
         assert_eq!(program.line(), "done");
         n_calls += 1;
         count_reports(&mut n_reported);
         (n_reported > 0).then_some(())
     });
     let missed = n_calls - n_reported;
-    program.tell(&call(23));
+    program.send_line(&call(23));
     assert_eq!(program.line(), "done");
     // Reports of calls before the first reported one may still arrive, and no others.
     deadline::until(|| {

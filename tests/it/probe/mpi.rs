@@ -80,7 +80,7 @@ impl Ranks {
 
     /// Sends the ranks a command, and waits until it is done.
     pub fn run(&mut self, what: &str) {
-        self.starter.tell(what);
+        self.starter.send_line(what);
         assert_eq!(self.starter.line(), "done");
     }
 

@@ -73,7 +73,7 @@ impl Task {
 
     /// Sends the task a command that may take long.
     pub fn begin(&mut self, command: &str) {
-        self.process.tell(command);
+        self.process.send_line(command);
     }
 
     /// Waits for the reply to the command.

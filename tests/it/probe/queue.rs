@@ -6,21 +6,21 @@ use super::pvm::Pvm;
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
 use monitor_model::id::Pid;
-use monitor_platform::queue;
-use monitor_platform::queue::{Change, Depth, Message, Queue};
+use monitor_platform::message_queue;
+use monitor_platform::message_queue::{QueueChange, QueueDetail, QueuedMessage, QueueContent};
 use monitor_symbols::SymbolError;
 use std::path::Path;
 use std::process::Command;
 
-fn messages(pid: Pid, depth: Depth) -> Vec<Message> {
-    match queue::of(Path::new("/proc"), pid, depth).unwrap() {
-        Queue::Messages(messages) => messages,
-        Queue::Length(length) => panic!("only a length, {length}"),
+fn messages(pid: Pid, depth: QueueDetail) -> Vec<QueuedMessage> {
+    match message_queue::read(Path::new("/proc"), pid, depth).unwrap() {
+        QueueContent::Messages(messages) => messages,
+        QueueContent::Length(length) => panic!("only a length, {length}"),
     }
 }
 
 fn heads(pid: Pid) -> Vec<(Option<i64>, i64, u64)> {
-    messages(pid, Depth::Heads).iter().map(|it| (it.sender, it.tag, it.bytes)).collect()
+    messages(pid, QueueDetail::Headers).iter().map(|it| (it.sender, it.tag, it.bytes)).collect()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn root_messages_that_arrived_in_a_pvm_task_are_listed_in_order() {
     let mut want: Vec<_> = (0i64..5).map(|n| (from, 100 + n, 10 * n.cast_unsigned())).collect();
     want.push((from, 999, 1));
     assert_eq!(heads(receiver.pid()), want);
-    let whole = messages(receiver.pid(), Depth::Contents);
+    let whole = messages(receiver.pid(), QueueDetail::Contents);
     assert_eq!(whole[3].content, [b'a' + 103 % 26; 30]);
     let took = receiver.run(&format!("receive {} 102", sender.tid));
     assert!(took.ends_with(&format!(" 20 102 {}", sender.tid)), "{took}");
@@ -56,10 +56,10 @@ fn root_the_send_buffer_of_a_pvm_task_is_found() {
     }
     let Some(pvm) = Pvm::start(TEST) else { return };
     let mut task = pvm.task();
-    let buffer = || queue::send_buffer(Path::new("/proc"), task.pid());
+    let buffer = || message_queue::send_buffer(Path::new("/proc"), task.pid());
     assert!(matches!(buffer(), Err(SymbolError::Unavailable { .. })));
     assert_eq!(task.run("pack 77"), "0");
-    let (address, size) = queue::send_buffer(Path::new("/proc"), task.pid()).unwrap();
+    let (address, size) = message_queue::send_buffer(Path::new("/proc"), task.pid()).unwrap();
     assert_ne!(address, 0);
     assert_eq!(size, 77);
 }
@@ -76,7 +76,7 @@ fn root_unexpected_messages_of_open_mpi_are_listed() {
     let want: Vec<_> =
         (0i64..5).map(|n| (Some(0), 300 + n, 8 * (10 + n.cast_unsigned()))).collect();
     assert_eq!(heads(ranks.pids[1]), want);
-    assert_eq!(messages(ranks.pids[1], Depth::Contents)[4].content, [0; 8 * 14]);
+    assert_eq!(messages(ranks.pids[1], QueueDetail::Contents)[4].content, [0; 8 * 14]);
 }
 
 fn with_queue(test: &str, kind: &str) -> Option<Guarded> {
@@ -96,15 +96,15 @@ fn root_a_system_v_queue_is_read_without_removing_messages() {
     let (proc, pid) = (Path::new("/proc"), program.pid());
     assert_eq!(heads(pid), [(None, 1, 1), (None, 2, 2), (None, 1, 3)]);
     assert_eq!(heads(pid), [(None, 1, 1), (None, 2, 2), (None, 1, 3)]);
-    assert_eq!(messages(pid, Depth::Contents)[1].content, b"ba");
+    assert_eq!(messages(pid, QueueDetail::Contents)[1].content, b"ba");
     // The last process to read from the queue becomes its user; so far that is the program.
-    let error = queue::remove(proc, pid, 2).unwrap_err().to_string();
+    let error = message_queue::remove(proc, pid, 2).unwrap_err().to_string();
     assert!(error.contains("first of each type"), "{error}");
-    let error = queue::insert(proc, pid, Some(1), b"new").unwrap_err().to_string();
+    let error = message_queue::insert(proc, pid, Some(1), b"new").unwrap_err().to_string();
     assert!(error.contains("at the end only"), "{error}");
-    assert_eq!(queue::insert(proc, pid, Some(3), b"new").unwrap(), Change::Done);
+    assert_eq!(message_queue::insert(proc, pid, Some(3), b"new").unwrap(), QueueChange::Done);
     assert_eq!(heads(pid)[3], (None, 1, 3));
-    assert_eq!(queue::remove(proc, pid, 1).unwrap(), Change::Done);
+    assert_eq!(message_queue::remove(proc, pid, 1).unwrap(), QueueChange::Done);
     drop(program.0.stdin.take());
     assert!(program.0.wait().unwrap().success());
 }
@@ -117,17 +117,17 @@ fn root_a_posix_queue_has_a_length_and_is_changed_at_its_ends() {
     }
     let Some(program) = with_queue(TEST, "posix") else { return };
     let (proc, pid) = (Path::new("/proc"), program.pid());
-    let length = || queue::of(proc, pid, Depth::Heads).unwrap();
-    assert_eq!(length(), Queue::Length(3));
-    assert_eq!(queue::insert(proc, pid, None, b"new").unwrap(), Change::Done);
-    assert_eq!(length(), Queue::Length(4));
-    let error = queue::remove(proc, pid, 1).unwrap_err().to_string();
+    let length = || message_queue::read(proc, pid, QueueDetail::Headers).unwrap();
+    assert_eq!(length(), QueueContent::Length(3));
+    assert_eq!(message_queue::insert(proc, pid, None, b"new").unwrap(), QueueChange::Done);
+    assert_eq!(length(), QueueContent::Length(4));
+    let error = message_queue::remove(proc, pid, 1).unwrap_err().to_string();
     assert!(error.contains("the first only"), "{error}");
     for left in (0..4).rev() {
-        assert_eq!(queue::remove(proc, pid, 0).unwrap(), Change::Done);
-        assert_eq!(length(), Queue::Length(left));
+        assert_eq!(message_queue::remove(proc, pid, 0).unwrap(), QueueChange::Done);
+        assert_eq!(length(), QueueContent::Length(left));
     }
-    assert!(queue::remove(proc, pid, 0).is_err());
+    assert!(message_queue::remove(proc, pid, 0).is_err());
 }
 
 #[test]
@@ -137,6 +137,6 @@ fn root_a_process_without_a_queue_is_an_error() {
         return;
     }
     let program = Guarded::sh("read line");
-    let error = queue::of(Path::new("/proc"), program.pid(), Depth::Heads).unwrap_err();
+    let error = message_queue::read(Path::new("/proc"), program.pid(), QueueDetail::Headers).unwrap_err();
     assert!(error.to_string().starts_with("no queue of this process: "), "{error}");
 }

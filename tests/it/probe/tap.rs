@@ -9,7 +9,7 @@ use monitor_backends::ebpf::rule::KernelRules;
 use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
 use monitor_model::id::Pid;
-use monitor_platform::tap::{Called, News, Taps};
+use monitor_platform::tap::{CallRecord, TapEvent, Taps};
 use monitor_symbols::signatures::Signatures;
 use std::path::Path;
 use std::process::Command;
@@ -36,16 +36,16 @@ fn taps(names: &[&str], pids: &[Pid]) -> Taps {
     let mut taps = Taps::new(Path::new("/proc"), rules, Arc::new(all)).unwrap();
     let both =
         |name: &&str| [Edge::Start, Edge::End].map(|edge| Tap { name: (*name).to_owned(), edge });
-    taps.set(&names.iter().flat_map(both).collect());
-    taps.follow(&pids.iter().copied().collect());
+    taps.set_taps(&names.iter().flat_map(both).collect());
+    taps.watch_processes(&pids.iter().copied().collect());
     taps
 }
 
 /// Returns the calls so far, by edge.
-fn calls(taps: &mut Taps) -> [Vec<Called>; 2] {
-    let news = taps.news(usize::MAX);
+fn calls(taps: &mut Taps) -> [Vec<CallRecord>; 2] {
+    let news = taps.read_events(usize::MAX);
     let called = news.into_iter().map(|it| match it {
-        News::Called(it) => it,
+        TapEvent::Call(it) => it,
         other => panic!("{other:?}"),
     });
     assert_eq!(taps.n_lost(), 0);
@@ -54,9 +54,9 @@ fn calls(taps: &mut Taps) -> [Vec<Called>; 2] {
 }
 
 /// Returns the printed values of a call.
-fn shown(called: &Called) -> Vec<String> {
-    let values = called.plan.told.iter().zip(&called.values);
-    values.map(|(told, heard)| heard.shown(told)).collect()
+fn shown(called: &CallRecord) -> Vec<String> {
+    let values = called.plan.values.iter().zip(&called.values);
+    values.map(|(told, heard)| heard.to_text(told)).collect()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn root_23_failed_calls_have_their_errno() {
     }
     let Some(mut program) = program(TEST) else { return };
     let mut taps = taps(&["libc:open"], &[program.pid()]);
-    program.tell("open 23");
+    program.send_line("open 23");
     assert_eq!(program.line(), "done");
     let [start, end] = calls(&mut taps);
     let want = |n| [format!("\"/nonexistent/{n}\""), "O_RDWR|O_CREAT".to_owned()];
@@ -84,16 +84,16 @@ fn root_a_buffer_is_recorded_up_to_its_length() {
     }
     let Some(mut program) = program(TEST) else { return };
     let mut taps = taps(&["libc:write", "libc:read"], &[program.pid()]);
-    program.tell("pipe 23");
+    program.send_line("pipe 23");
     assert_eq!(program.line(), "done");
     let [start, end] = calls(&mut taps);
-    let is = |name: &'static str| move |it: &&Called| it.tap.name == name;
+    let is = |name: &'static str| move |it: &&CallRecord| it.tap.name == name;
     // The replies of the program to the test use the same function, and come last.
     let written: Vec<_> = start.iter().filter(is("libc:write")).take(23).collect();
     // Commands of the test to the program are shorter, or text.
-    let is_told = |it: &&Called| it.values[0].raw >= Some(5) && it.values[2].text.is_some();
+    let is_told = |it: &&CallRecord| it.values[0].raw >= Some(5) && it.values[2].text.is_some();
     let is_data =
-        |it: &&Called| it.values[2].text.as_ref().is_some_and(|it| !it.starts_with(b"pipe"));
+        |it: &&CallRecord| it.values[2].text.as_ref().is_some_and(|it| !it.starts_with(b"pipe"));
     let read = end.iter().filter(is("libc:read")).filter(is_told).filter(is_data);
     let read: Vec<_> = read.collect();
     for (n, it) in (0..).zip(&written) {
@@ -118,7 +118,7 @@ fn root_stack_arguments_and_output_parameters_are_recorded() {
     }
     let Some(mut program) = program(TEST) else { return };
     let mut taps = taps(&["eight"], &[program.pid()]);
-    program.tell("eight 23");
+    program.send_line("eight 23");
     assert_eq!(program.line(), "done");
     let [start, end] = calls(&mut taps);
     assert_eq!((start.len(), end.len()), (23, 23));
@@ -142,15 +142,15 @@ fn root_other_processes_are_not_recorded_and_probes_are_removed() {
     let (Some(mut watched), Some(mut other)) = (program(TEST), program(TEST)) else { return };
     let mut taps = taps(&["libc:open"], &[watched.pid()]);
     for program in [&mut other, &mut watched] {
-        program.tell("open 5");
+        program.send_line("open 5");
         assert_eq!(program.line(), "done");
     }
     let [start, _] = calls(&mut taps);
     assert_eq!(start.iter().map(|it| it.pid).collect::<Vec<_>>(), [watched.pid(); 5]);
-    taps.set(&[].into());
-    watched.tell("open 5");
+    taps.set_taps(&[].into());
+    watched.send_line("open 5");
     assert_eq!(watched.line(), "done");
-    assert!(taps.news(usize::MAX).is_empty());
+    assert!(taps.read_events(usize::MAX).is_empty());
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn root_23_messages_of_pvm_are_23_calls_with_their_values() {
         let _took = receiver.run(&format!("receive {} {}", sender.tid, 100 + n));
     }
     let [start, end] = calls(&mut taps);
-    let of = |all: &[Called], name: &str| -> Vec<Vec<String>> {
+    let of = |all: &[CallRecord], name: &str| -> Vec<Vec<String>> {
         all.iter().filter(|it| it.tap.name == name).map(shown).collect()
     };
     let to = |n: i64| if n < 0 { format!("{n}") } else { n.to_string() };
@@ -209,14 +209,14 @@ fn messages_of_mpi_are_calls(test: &str, library: &Library) {
     let mut taps = taps(&["MPI_Send", "MPI_Recv"], &ranks.pids);
     ranks.run("go 23");
     let [start, end] = calls(&mut taps);
-    let of = |all: &[Called], name: &str, rank: usize, from: usize, to: usize| -> Vec<_> {
+    let of = |all: &[CallRecord], name: &str, rank: usize, from: usize, to: usize| -> Vec<_> {
         let mine = all.iter().filter(|it| it.tap.name == name && it.pid == ranks.pids[rank]);
         mine.map(|it| shown(it)[from..to].to_vec()).collect()
     };
     let text = |it: [i64; 3]| it.map(|it| it.to_string()).to_vec();
     let sends: Vec<_> = (0..23).map(|n| text([10 + n, 1, 100 + n])).collect();
     let sent = start.iter().filter(|it| it.tap.name == "MPI_Send" && it.pid == ranks.pids[0]);
-    let values = |it: &Called| [1, 3, 4].map(|at| shown(it)[at].clone()).to_vec();
+    let values = |it: &CallRecord| [1, 3, 4].map(|at| shown(it)[at].clone()).to_vec();
     assert_eq!(sent.map(values).collect::<Vec<_>>(), sends);
     assert_eq!(of(&end, "MPI_Send", 0, 0, 1), vec![["MPI_SUCCESS"]; 23]);
     // The seventh argument is a pointer on the stack, to a structure that the call writes.

@@ -110,7 +110,7 @@ fn root_signals_are_printed_and_counted_by_name() {
     let Some(path) = program(TEST) else { return };
     let words = ["signal WINCH,USR1", "print,count", "--lines", "23"];
     let (mut target, mut watch) = watched(path, &words);
-    target.tell("raise 23");
+    target.send_line("raise 23");
     assert_eq!(target.line(), "done");
     let lines: Vec<String> = (0..26).map(|_| watch.line()).collect();
     assert!(lines[..23].iter().all(|it| it.ends_with("calls SIGWINCH")), "{lines:?}");
@@ -126,7 +126,7 @@ fn root_a_process_is_stopped_when_it_calls_abort() {
     }
     let Some(path) = program(TEST) else { return };
     let (mut target, mut watch) = watched(path, &["call abort", "print,stop", "--lines", "1"]);
-    target.tell("abort 1");
+    target.send_line("abort 1");
     assert!(watch.line().ends_with("abort()"));
     let status = std::fs::read_to_string(format!("/proc/{}/status", target.pid().0)).unwrap();
     assert!(status.contains("State:\tT"), "{status}");

@@ -142,7 +142,7 @@ impl Direct {
     }
 
     fn piece(&mut self, verb: &str, at: u64) {
-        self.0.tell(&format!("{verb} {at}"));
+        self.0.send_line(&format!("{verb} {at}"));
         assert_eq!(self.0.line(), MIB.to_string());
     }
 

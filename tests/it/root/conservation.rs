@@ -153,7 +153,7 @@ impl Work {
         let before = all_cpu(&node.look());
         let ticks_before = Ticks::read();
         cgroup.take(&child);
-        child.tell("go");
+        child.send_line("go");
         let ready = std::thread::spawn(move || (child.line(), child));
         let told = deadline::until(|| {
             node.backend.drain();
@@ -197,7 +197,7 @@ fn root_one_that_is_older_than_the_hooks_is_told_once_as_it_ends() {
     };
     let head = |group: &Group, field| group.head.get(field).unwrap();
     assert_eq!(head(&look(&mut node), GroupField::Processes), 1);
-    child.tell("leave");
+    child.send_line("leave");
     let pid = child.pid();
     let usage = wait::wait(pid).unwrap().1.cpu.0;
     let group = deadline::until(|| {

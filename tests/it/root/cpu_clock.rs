@@ -67,7 +67,7 @@ impl Bounds {
     }
 
     fn clock(&mut self) -> u64 {
-        self.child.tell("now");
+        self.child.send_line("now");
         self.child.line().parse().unwrap()
     }
 

@@ -26,7 +26,7 @@ fn root_exact_cpu_of_ended_threads_is_what_the_kernel_added_up() {
     let mut backend = ebpf(&[Capability::Lifetimes, Capability::ExactCpu]);
     let it = undisturbed(|first| {
         let mut child = Guarded::python(BURNER);
-        child.tell("now");
+        child.send_line("now");
         let _ = child.line();
         drop(child.0.stdin.take());
         let status = child.0.wait().unwrap();

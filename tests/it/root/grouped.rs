@@ -75,7 +75,7 @@ fn work() -> Option<()> {
     let fields = json!({"fields": ["approximate"], "every_ns": 300_000_000});
     let mut marks = marked(&rows.result("monitor", &fields)["sample"]);
     cgroup.take(&child);
-    child.tell("go");
+    child.send_line("go");
     let path = cgroup.name();
     let other = path.clone();
     let seldom = std::thread::spawn(move || follow(seldom, &other));

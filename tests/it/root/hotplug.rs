@@ -190,7 +190,7 @@ fn root_waits_for_a_cpu_are_counted_on_when_a_cpu_goes() {
     three_times(&mut backend, |backend| {
         counts.push(undisturbed(|_| {
             let before = waits_and_runs(backend, child.pid());
-            child.tell("turn");
+            child.send_line("turn");
             assert_eq!(child.line(), "done");
             let after = waits_and_runs(backend, child.pid());
             Some([0, 1].map(|n| after[n] - before[n]))

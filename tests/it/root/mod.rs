@@ -15,7 +15,7 @@ mod grouped;
 mod hidden;
 mod hotplug;
 mod inet_diag;
-mod life;
+mod lifecycle;
 mod preferred;
 pub mod privilege;
 mod proc_mount;

@@ -79,7 +79,7 @@ impl Forks {
     /// Makes a process and lets it work until it waits. `None` where the kernel cannot give it that
     /// pid.
     fn make(&mut self, pid: u32, amount: u64) -> Option<Pid> {
-        self.0.tell(&format!("{pid} {amount}"));
+        self.0.send_line(&format!("{pid} {amount}"));
         let pid = Pid(self.0.line().parse().ok()?);
         deadline::until(|| stat(pid, "stat").contains(") S ").then_some(()));
         Some(pid)
@@ -87,7 +87,7 @@ impl Forks {
 
     /// Lets the process end, and waits until its pid is free.
     fn end(&mut self) {
-        self.0.tell("end");
+        self.0.send_line("end");
         assert_eq!(self.0.line(), "over");
     }
 }

@@ -93,7 +93,7 @@ fn root_waits_are_as_many_and_as_long_as_the_kernel_counts() {
         });
         let living = alive(&sample, pid).unwrap().clone();
         // And once it has ended, from what was kept of it.
-        parent.tell("end");
+        parent.send_line("end");
         let mut last = None;
         let _ = until(&mut backend, &processes(), |sample| {
             last = sample.processes.iter().find(|it| it.id.pid == pid && it.ended()).cloned();
@@ -155,7 +155,7 @@ fn root_a_thread_that_executes_a_program_keeps_the_waits_of_its_process() {
         assert_eq!(child.line(), "ready");
         let sample = backend.read(&processes()).unwrap();
         let (before, ..) = waits(alive(&sample, child.pid()).unwrap());
-        child.tell("go");
+        child.send_line("go");
         assert_eq!(child.line(), "done");
         // The old leader's storage is given up some time after it was replaced.
         let mut after = 0;

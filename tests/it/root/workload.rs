@@ -113,7 +113,7 @@ impl Guarded {
     }
 
     /// Gives it a line to read.
-    pub fn tell(&mut self, line: &str) {
+    pub fn send_line(&mut self, line: &str) {
         use std::io::Write as _;
         writeln!(self.0.stdin.as_mut().unwrap(), "{line}").unwrap();
     }

@@ -57,7 +57,7 @@ fn watched(terminal: &Terminal, target: &mut Guarded) {
     let ours: BTreeSet<u32> = programs().difference(&before).copied().collect();
     assert!(!ours.is_empty());
     for work in ["open 23", "raise 23"] {
-        target.tell(work);
+        target.send_line(work);
         assert_eq!(target.line(), "done");
     }
     let calls = counts(terminal, "call libc:open", "23");
@@ -66,11 +66,11 @@ fn watched(terminal: &Terminal, target: &mut Guarded) {
     terminal.shows("ago  signal: SIGWINCH");
     terminal.types("Wsignal\r");
     until(|| row(terminal, "signal").is_none().then_some(()));
-    target.tell("open 23");
+    target.send_line("open 23");
     assert_eq!(target.line(), "done");
     counts(terminal, "call libc:open", "46");
     // Far more in a second than a tool may be told of, because it is not told of them.
-    target.tell("open 300000");
+    target.send_line("open 300000");
     assert_eq!(target.line(), "done");
     counts(terminal, "call libc:open", "300K");
     assert!(!terminal.text().contains("disabled"), "{}", terminal.text());

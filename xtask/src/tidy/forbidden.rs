@@ -146,7 +146,7 @@ mod tests {
     fn a_test_may_not_sleep_and_a_program_may() {
         let test = "#[cfg(test)] mod tests { fn f() { thread::sleep(x); } }";
         check_file("monitor-user/src/cli/watch.rs", test, &["a test that sleeps"]);
-        check_file("tests/it/root/life.rs", "fn f() { sleep(x); }", &["a test that sleeps"]);
+        check_file("tests/it/root/lifecycle.rs", "fn f() { sleep(x); }", &["a test that sleeps"]);
         check_file("tests/it/deadline.rs", "fn f() { sleep(x); }", &[]);
         check_file("tests/bench/watch.rs", "fn f() { sleep(x); }", &[]);
         check_file("monitor-user/src/cli/watch.rs", "fn f() { sleep(x); }", &[]);

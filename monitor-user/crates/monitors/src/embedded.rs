@@ -16,8 +16,8 @@ use monitor_model::id::Ns;
 use monitor_model::sample::Instant;
 use monitor_model::status::Refusal as Refused;
 use monitor_omis::Status;
-use monitor_platform::Happening;
-use monitor_platform::monitors::Monitors;
+use monitor_platform::PlatformEvent;
+use monitor_platform::monitors::MonitorCalls;
 use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::reply;
@@ -46,7 +46,7 @@ pub struct EmbeddedMonitors {
     now: Ns,
     sessions: BTreeMap<Conn, SessionId>,
     next: Conn,
-    events: Vec<Happening>,
+    events: Vec<PlatformEvent>,
 }
 
 impl EmbeddedMonitors {
@@ -123,7 +123,7 @@ impl EmbeddedMonitors {
     }
 }
 
-impl Monitors for EmbeddedMonitors {
+impl MonitorCalls for EmbeddedMonitors {
     fn call(
         &mut self,
         (ticket, now): (Ticket, Ns),
@@ -138,15 +138,15 @@ impl Monitors for EmbeddedMonitors {
         let from = self.conn(tool);
         let tag = i64::try_from(ticket).ok().map(Tag::Number);
         self.input(MonitorInput::Called { from, tag, call });
-        let is_it = |it: &Happening| matches!(it, Happening::Acted(of, _) if *of == ticket);
+        let is_it = |it: &PlatformEvent| matches!(it, PlatformEvent::ActionDone(of, _) if *of == ticket);
         let place = self.events.iter().position(is_it);
         Ok(place.and_then(|place| match self.events.remove(place) {
-            Happening::Acted(_, each) => Some(each),
+            PlatformEvent::ActionDone(_, each) => Some(each),
             _ => None,
         }))
     }
 
-    fn leave(&mut self, session: SessionId) {
+    fn session_ended(&mut self, session: SessionId) {
         let left: Vec<Conn> =
             self.sessions.iter().filter(|(_, it)| **it == session).map(|(conn, _)| *conn).collect();
         for conn in left {
@@ -155,13 +155,13 @@ impl Monitors for EmbeddedMonitors {
         }
     }
 
-    fn due(&self) -> Option<Ns> {
+    fn next_poll(&self) -> Option<Ns> {
         let pending = (!self.events.is_empty()).then_some(Ns(0));
         let tend = self.reader.as_ref().and_then(SharedReader::due);
         [pending, self.engine.due(), tend].into_iter().flatten().min()
     }
 
-    fn told(&mut self, now: Ns) -> Vec<Happening> {
+    fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
         self.now = now;
         if self.engine.due().is_some_and(|due| due <= now) {
             self.input(MonitorInput::Tick);
@@ -216,16 +216,16 @@ mod tests {
         assert!(start(&mut it, 1)[0].1.is_ok() && start(&mut it, 2)[0].1.is_ok());
         let again = start(&mut it, 2).remove(0).1.expect_err("the name is taken");
         assert_eq!(again.status, Status::EXISTS);
-        it.leave(tool(1).session);
-        let due = it.due().expect("a timer is due");
+        it.session_ended(tool(1).session);
+        let due = it.next_poll().expect("a timer is due");
         assert!(due >= Ns(1_000_000_000));
-        let events = it.told(due);
+        let events = it.poll_events(due);
         let kinds = events.iter().map(|it| match it {
-            Happening::Occurred(it) => &it.kind,
+            PlatformEvent::Event(it) => &it.kind,
             other => panic!("{other:?}"),
         });
         assert_eq!(kinds.collect::<Vec<_>>(), [&EventKind::Sampled(tool(2).session)]);
-        it.leave(tool(2).session);
+        it.session_ended(tool(2).session);
         assert!(it.engine.is_empty() && it.sessions.is_empty());
     }
 
@@ -237,11 +237,11 @@ mod tests {
         let first = it.call((5, now), &tool(1), claim(0)).expect("accepted");
         assert!(first.expect("complete at once")[0].1.is_ok());
         assert_eq!(it.call((6, now), &tool(1), claim(1)), Ok(None));
-        let due = it.due().expect("a timer is due");
+        let due = it.next_poll().expect("a timer is due");
         assert!(due > now);
-        let events = it.told(due);
+        let events = it.poll_events(due);
         assert!(
-            matches!(&events[..], [Happening::Acted(6, each)] if each[0].1.is_ok()),
+            matches!(&events[..], [PlatformEvent::ActionDone(6, each)] if each[0].1.is_ok()),
             "{events:?}"
         );
     }

@@ -10,8 +10,8 @@ pub const ARRIVAL: &str = "mesg_input";
 pub const RECEIPT: &str = "pvm_setrbuf";
 
 /// Who can see calls.
-pub trait Calls {
+pub trait LibraryCalls {
     /// Whether a call can be seen in a process: the function is there, and has a place for a probe;
     /// or the library that is named may be loaded later.
-    fn has(&mut self, tap: &Tap, id: Identity) -> Result<(), Refusal>;
+    fn check_tap(&mut self, tap: &Tap, id: Identity) -> Result<(), Refusal>;
 }

@@ -6,7 +6,7 @@ use monitor_sys::extents::Extent;
 
 /// How a file lies on its disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct FileLayout {
     /// The file, as its process sees it.
     pub path: Vec<u8>,
     /// The numbers of the device: `8:1`.
@@ -16,12 +16,12 @@ pub struct Layout {
     /// Its pieces.
     pub extents: Vec<Extent>,
     /// Whether there are more of them.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// The space of a file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Space {
+pub struct FileSystemSpace {
     /// Where it is mounted.
     pub path: String,
     /// What it is mounted from.
@@ -41,8 +41,8 @@ pub struct Space {
 /// Who knows files and disks.
 pub trait Disks {
     /// How the file behind a descriptor of a process lies.
-    fn layout(&mut self, id: Identity, descriptor: u32) -> Result<Layout, Refusal>;
+    fn file_layout(&mut self, id: Identity, descriptor: u32) -> Result<FileLayout, Refusal>;
 
     /// The space of each file system that is mounted from a device.
-    fn space(&mut self) -> Result<Vec<Space>, Refusal>;
+    fn file_systems(&mut self) -> Result<Vec<FileSystemSpace>, Refusal>;
 }

@@ -4,65 +4,52 @@
 //! we run on, `scripted` a world that a text describes. Nothing here waits: what cannot be done at
 //! once is begun, and reported later under its ticket.
 
-pub mod act;
-pub mod answer;
+pub mod action;
+pub mod status_map;
 pub mod call;
-pub mod diagnose;
+pub mod diag;
 pub mod disk;
 pub mod events;
-pub mod fact;
-mod fake;
-pub mod list;
-pub mod live;
-pub mod message;
+pub mod node_facts;
+mod fake_processes;
+pub mod rule_runner;
+pub mod linux;
+pub mod message_queues;
 pub mod monitors;
 pub mod process;
-pub mod program;
-pub mod queue;
-mod reading;
+pub mod rules;
+pub mod message_queue;
+mod poller;
 pub mod recorder;
-pub mod scripted;
+pub mod fake;
 pub mod tap;
 
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::EventParam;
-use monitor_model::id::{Identity, Ns};
-
-pub use act::{Act, Acts, By};
-pub use call::Calls;
-pub use diagnose::Diagnoses;
+pub use action::{ProcessAction, ProcessActions, ActionContext};
+pub use call::LibraryCalls;
+pub use diag::DiagProbes;
 pub use disk::Disks;
-pub use events::{Followed, Happening, Happenings};
-pub use fact::{Facts, NodeFacts};
-pub use list::{Lists, Members, Program, Programs, RuleKey};
-pub use message::Messages;
+pub use events::{WatchedProcesses, PlatformEvent, EventSource};
+pub use node_facts::{NodeInfo, NodeFacts};
+pub use rule_runner::{RuleRunner, RuleTargets, CompiledRule, CompiledRules, RuleKey};
+pub use message_queues::MessageQueues;
 pub use monitor_event::thread::{HeldThread, RunControl, RunControlRequest};
-pub use monitors::{Monitored, Monitors};
+pub use monitors::{HasMonitors, MonitorCalls};
 pub use process::Processes;
 pub use recorder::Recorder;
 
-/// That a process has come from another node.
-fn arrival(id: Identity) -> NodeEvent {
-    let told = [EventParam::Process(id), EventParam::Value(id.pid.0.into())];
-    NodeEvent { process: Some(id), ..NodeEvent::new(EventKind::Migrated, Ns(0), told.into()) }
-}
-
 /// A node.
-pub trait Ground:
+pub trait Platform:
     Processes
-    + Facts
-    + Acts
-    + Happenings
-    + Messages
-    + Calls
-    + Lists
-    + Diagnoses
+    + NodeInfo
+    + ProcessActions
+    + EventSource
+    + MessageQueues
+    + LibraryCalls
+    + RuleRunner
+    + DiagProbes
     + Recorder
     + Disks
-    + Monitored
+    + HasMonitors
     + Send
 {
 }
-
-impl Ground for live::Live {}
-impl Ground for scripted::Scripted {}

@@ -4,7 +4,7 @@
 //! There is one engine of monitors on a node, which is above all services. Whoever makes a ground
 //! gives it a way there; what is made here knows only that way.
 
-use super::Happening;
+use super::PlatformEvent;
 use monitor_event::outcome::ProcessResults;
 use monitor_event::outcome::Refusal;
 use monitor_event::right::{SessionId, Tool};
@@ -15,7 +15,7 @@ use monitor_protocol::call::Call;
 use std::os::fd::BorrowedFd;
 
 /// Who has monitors.
-pub trait Monitors: Send {
+pub trait MonitorCalls: Send {
     /// Calls in the name of a tool. What becomes of it is said at once, or later with the ticket.
     fn call(
         &mut self,
@@ -25,32 +25,32 @@ pub trait Monitors: Send {
     ) -> Result<Option<ProcessResults>, Refusal>;
 
     /// A tool has gone, and its monitors with it.
-    fn leave(&mut self, session: SessionId);
+    fn session_ended(&mut self, session: SessionId);
 
     /// Becomes readable when there is something to tell.
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
     /// When there will be something to tell, if nothing wakes before.
-    fn due(&self) -> Option<Ns> {
+    fn next_poll(&self) -> Option<Ns> {
         None
     }
 
     /// What there is to tell.
-    fn told(&mut self, now: Ns) -> Vec<Happening>;
+    fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent>;
 }
 
 /// A node that has monitors.
-pub trait Monitored {
+pub trait HasMonitors {
     /// The way to them.
-    fn monitors(&mut self) -> &mut dyn Monitors;
+    fn monitors(&mut self) -> &mut dyn MonitorCalls;
 }
 
 /// A way that leads nowhere.
 pub struct NoMonitors;
 
-impl Monitors for NoMonitors {
+impl MonitorCalls for NoMonitors {
     fn call(
         &mut self,
         _: (Ticket, Ns),
@@ -60,9 +60,9 @@ impl Monitors for NoMonitors {
         Err(Refusal::new(Status::UNSUPPORTED, "nobody serves monitors here: see monitor serve"))
     }
 
-    fn leave(&mut self, _: SessionId) {}
+    fn session_ended(&mut self, _: SessionId) {}
 
-    fn told(&mut self, _: Ns) -> Vec<Happening> {
+    fn poll_events(&mut self, _: Ns) -> Vec<PlatformEvent> {
         Vec::new()
     }
 }

@@ -7,10 +7,10 @@ use monitor_model::sample::Process;
 /// Who is there.
 pub trait Processes {
     /// These, ascending by pid; who is not there is left out.
-    fn look(&mut self, pids: &[Pid]) -> Result<Vec<Process>, Refusal>;
+    fn read_processes(&mut self, pids: &[Pid]) -> Result<Vec<Process>, Refusal>;
 
     /// All of them.
-    fn everybody(&mut self) -> Result<Vec<Process>, Refusal>;
+    fn all_processes(&mut self) -> Result<Vec<Process>, Refusal>;
 
     /// Fills in command lines, cgroups and paths.
     fn describe(&mut self, processes: &mut [Process]);

@@ -12,7 +12,7 @@ pub trait Recorder {
     /// Begins to write the last so much time into a file, with the rights of the tool's user; all
     /// that was kept, if nothing is said. What becomes of it is said at once, or later with the
     /// ticket: the name of the file, since a folder gets a new one each time.
-    fn save(
+    fn save_recording(
         &mut self,
         ticket: Ticket,
         tool: &Tool,

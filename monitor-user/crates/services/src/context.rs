@@ -16,7 +16,7 @@ use monitor_model::sample::Process;
 use monitor_omis::object::{Object, Objects};
 use monitor_omis::token::TokenKind;
 use monitor_omis::{Node, Status, Token, Value};
-use monitor_platform::{Act, By, Ground};
+use monitor_platform::{ProcessAction, ActionContext, Platform};
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct CallContext<'c> {
     /// The session of the calling tool.
     pub session: &'c mut Session,
     /// The platform: processes, actions and events of this node.
-    pub platform: &'c mut dyn Ground,
+    pub platform: &'c mut dyn Platform,
     /// The engine: stored requests, user events, instruments.
     pub engine: &'c mut dyn EngineApi,
     /// The right that the specification demands.
@@ -67,7 +67,7 @@ impl CallContext<'_> {
         let mut chosen = ResolvedTargets::default();
         let claims = self.resolve(list, &mut chosen);
         let pids: Vec<_> = claims.iter().map(|(_, id)| id.pid).collect();
-        let mut seen = self.platform.look(&pids)?.into_iter().peekable();
+        let mut seen = self.platform.read_processes(&pids)?.into_iter().peekable();
         for (named, id) in claims {
             while seen.next_if(|it| it.id.pid < id.pid).is_some() {}
             let it = seen.next_if(|it| it.id.pid == id.pid);
@@ -100,7 +100,7 @@ impl CallContext<'_> {
     }
 
     /// Does an action to the processes of a list; the outcome is there when all are done.
-    pub fn act_on(&mut self, list: &Value, act: &Act, then: Completion) -> Outcome {
+    pub fn act_on(&mut self, list: &Value, act: &ProcessAction, then: Completion) -> Outcome {
         let chosen = match self.processes(list) {
             Ok(chosen) => chosen,
             Err(refusal) => return CallResult::from(refusal).into(),
@@ -118,9 +118,9 @@ impl CallContext<'_> {
 
     /// Starts an action for the calling tool, on these processes or on none. Returns its results if
     /// it is done at once.
-    pub fn start_action(&mut self, act: &Act, on: &[Identity]) -> Option<ProcessResults> {
-        let by = By { ticket: self.ticket, tool: &self.session.tool, held: self.held };
-        self.platform.act(by, act, on)
+    pub fn start_action(&mut self, act: &ProcessAction, on: &[Identity]) -> Option<ProcessResults> {
+        let by = ActionContext { ticket: self.ticket, tool: &self.session.tool, held_thread: self.held };
+        self.platform.perform(by, act, on)
     }
 
     /// The result for a list of which `n_served` processes were acted on.
@@ -194,7 +194,7 @@ impl CallContext<'_> {
     /// Why a number does not name a process of this session.
     fn why_unknown(&mut self, number: u64, named: &Value) -> Refusal {
         let pid = u32::try_from(number).ok().map(monitor_model::id::Pid);
-        let there = pid.and_then(|pid| self.platform.look(&[pid]).ok()?.into_iter().next());
+        let there = pid.and_then(|pid| self.platform.read_processes(&[pid]).ok()?.into_iter().next());
         match there.filter(|it| self.session.tool.visibility.shows(it)) {
             Some(it) => self.session.not_attached(&it, named),
             None => self.no_such_process(named),

@@ -99,21 +99,21 @@ fn layout(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refus
     let wrong = || Refusal::new(Status::RANGE, "descriptor: expected a file descriptor number");
     let descriptor = args[1].integer().ok_or_else(wrong)?;
     let id = ctx.process(&args[0])?.id;
-    let it = ctx.platform.layout(id, descriptor)?;
+    let it = ctx.platform.file_layout(id, descriptor)?;
     let extents = it
         .extents
         .iter()
         .flat_map(|it| [it.logical, it.physical, it.length, it.flags.into()].map(Value::from));
     let extents = Value::List(extents.collect());
     let path = Value::Text(Text::from(it.path));
-    let status = if it.is_cut { Status::PARTIAL } else { Status::OK };
+    let status = if it.is_truncated { Status::PARTIAL } else { Status::OK };
     let results = vec![path, Value::from(it.device.as_str()), it.size.into(), extents];
     Ok(CallResult { status, results, reason: None })
 }
 
 fn space(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<CallResult, Refusal> {
     let mut all = Vec::new();
-    for it in ctx.platform.space()? {
+    for it in ctx.platform.file_systems()? {
         all.extend([Value::from(it.path.as_str()), Value::from(it.source.as_str())]);
         all.extend([it.size, it.free, it.avail, it.files, it.files_free].map(Value::from));
     }

@@ -101,7 +101,7 @@ fn node_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
 
 fn info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
     let flags = super::spec::flags(args.first(), FLAGS)?;
-    let facts = ctx.platform.node()?;
+    let facts = ctx.platform.node_facts()?;
     let (mut cpus, mut memory) = (BTreeSet::new(), 0);
     if flags & 0b1_0100 != 0 {
         for it in ctx.processes(&Value::List(Vec::new()))?.served {

@@ -162,7 +162,7 @@ fn request_level(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
     // The platform knows how a process can be held.
     let hold = ctx
         .platform
-        .hold((ctx.session.tool.session, RequestId(*id)))
+        .rule_hold((ctx.session.tool.session, RequestId(*id)))
         .unwrap_or(ExecutionPlace::Held);
     let run = |it: ExecutionPlace| if it == ExecutionPlace::Held { hold } else { it };
     let names =

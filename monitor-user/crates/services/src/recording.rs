@@ -61,7 +61,7 @@ fn start_save(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Option<Action
     let seconds =
         seconds.ok_or_else(|| Refusal::new(Status::RANGE, "seconds: expected 0 or more"))?;
     let last = (seconds > 0).then_some(Ns(seconds * SECOND_NS));
-    let each = ctx.platform.save(ctx.ticket, &tool, (file, last))?;
+    let each = ctx.platform.save_recording(ctx.ticket, &tool, (file, last))?;
     Ok(each.map(|each| ActionReport { by_process: each, failed: Vec::new() }))
 }
 

@@ -78,7 +78,7 @@ fn attach_pids(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, 
     let mut pids: Vec<Pid> = named.iter().filter_map(|it| it.integer().map(Pid)).collect();
     pids.sort_unstable();
     pids.dedup();
-    let seen = ctx.platform.look(&pids)?;
+    let seen = ctx.platform.read_processes(&pids)?;
     let mut failed = Vec::new();
     let mut n_served = 0;
     for name in named {
@@ -119,7 +119,7 @@ fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<CallResult
         );
         return Err(Refusal::new(Status::RESOURCE, text));
     }
-    let mut all = ctx.platform.everybody()?;
+    let mut all = ctx.platform.all_processes()?;
     if like.needs_texts() {
         ctx.platform.describe(&mut all);
     }

@@ -9,8 +9,8 @@ use monitor_event::right::{SessionId, Tool};
 use monitor_model::read_spec::Capability;
 use monitor_monitors::embedded::EmbeddedMonitors;
 use monitor_omis::{Dialect, Node};
-use monitor_platform::Happenings;
-use monitor_platform::live::Live;
+use monitor_platform::EventSource;
+use monitor_platform::linux::Linux;
 use monitor_sampling::shared_read::SharedReader;
 use monitor_server::daemon::files;
 use monitor_services::context::ClusterMember;
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// A request engine in this process.
 pub struct LocalTransport {
     machine: RequestEngine,
-    platform: Live,
+    platform: Linux,
     sender: Sender<Incoming>,
 }
 
@@ -39,7 +39,7 @@ impl LocalTransport {
         let monitors = monitors(choice, &name);
         let own = ClusterMember { node: Node(0), name: name.to_string() };
         let machine = RequestEngine::new(own, RequestLimits::default());
-        let mut it = Self { machine, platform: Live::new(choice).with(monitors), sender };
+        let mut it = Self { machine, platform: Linux::new(choice).with_monitors(monitors), sender };
         let tool = Tool::root(SessionId::default(), std::process::id());
         it.input(EngineInput::Opened(tool, Dialect::Extended));
         it
@@ -80,16 +80,16 @@ impl Transport for LocalTransport {
 
     fn poll(&mut self) -> Option<Duration> {
         let now = clock::boot();
-        let is_due = self.platform.due().is_some_and(|due| due <= now);
-        let happened = match is_due || self.platform.wakes().into_iter().any(is_readable) {
-            true => self.platform.happened(now),
+        let is_due = self.platform.next_poll().is_some_and(|due| due <= now);
+        let happened = match is_due || self.platform.wake_fds().into_iter().any(is_readable) {
+            true => self.platform.poll_events(now),
             false => Vec::new(),
         };
         self.input(EngineInput::Events(happened));
-        if !self.platform.wakes().is_empty() {
+        if !self.platform.wake_fds().is_empty() {
             return Some(LOOK);
         }
-        let due = [self.machine.due(), self.platform.due()].into_iter().flatten().min()?;
+        let due = [self.machine.due(), self.platform.next_poll()].into_iter().flatten().min()?;
         Some(Duration::from_nanos(due.since(now).0).min(LOOK))
     }
 }

@@ -44,11 +44,11 @@ impl From<probe::SymbolError> for Failure {
     }
 }
 
-impl From<tap::Refusal> for Failure {
-    fn from(refusal: tap::Refusal) -> Self {
+impl From<tap::TapError> for Failure {
+    fn from(refusal: tap::TapError) -> Self {
         match refusal {
-            tap::Refusal::Place(error) => error.into(),
-            tap::Refusal::Kernel(error) => backend::Error::into(error),
+            tap::TapError::Symbol(error) => error.into(),
+            tap::TapError::Kernel(error) => backend::Error::into(error),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Whoever ends while somebody is held, a tool, the target, a hand or the service: all runs on.
+//! A tool, the target, a user worker or the service ends while a thread is held: all threads run on.
 
-use super::{Debugger, Slow, giver, is_free, tool, waits};
+use super::{Debugger, Slow, give_caller, is_free, tool, waits};
 use crate::control::target::signal;
 use crate::deadline;
 use crate::root::privilege::granted;
@@ -8,11 +8,11 @@ use crate::served::Served;
 use std::time::Instant;
 
 #[test]
-fn root_whoever_goes_leaves_nobody_held() {
-    if !granted("root_whoever_goes_leaves_nobody_held") {
+fn root_a_tool_that_disconnects_leaves_no_thread_held() {
+    if !granted("root_a_tool_that_disconnects_leaves_no_thread_held") {
         return;
     }
-    let (served, target) = (Served::start("ebpf"), giver(1, 40));
+    let (served, target) = (Served::start("ebpf"), give_caller(1, 40));
     let (mut slow, pid) = (Slow::new(&served), target.id().pid.0);
     let event = format!("start_lib_call([{pid}],\"give\")");
     let actions = format!("11 [0] read_memory({pid},{},1); 12 [0] slow_one()", target.at("rooms"));
@@ -23,10 +23,10 @@ fn root_whoever_goes_leaves_nobody_held() {
     target.signal("USR2");
     let (first, _second) = (slow.called(), slow.called());
     slow.answer(&first);
-    // The one whose actions are done lets go of what it held, not of what the other holds.
-    let _told = [&mut one, &mut other].map(|talk| talk.send(b"4 [0] print(1)\n").unwrap());
+    // The request whose actions are done releases its own hold, not that of the other request.
+    let _sent = [&mut one, &mut other].map(|talk| talk.send(b"4 [0] print(1)\n").unwrap());
     assert_eq!(target.count(0), 0);
-    // One held by two, one of whom goes and then the other.
+    // A thread held by two tools, which disconnect one after the other.
     drop(one);
     drop(other);
     deadline::until(|| (target.count(0) == 40).then_some(()));
@@ -34,11 +34,11 @@ fn root_whoever_goes_leaves_nobody_held() {
 }
 
 #[test]
-fn root_one_that_ends_while_it_is_held_is_forgotten() {
-    if !granted("root_one_that_ends_while_it_is_held_is_forgotten") {
+fn root_a_process_that_ends_while_it_is_held_is_forgotten() {
+    if !granted("root_a_process_that_ends_while_it_is_held_is_forgotten") {
         return;
     }
-    let (served, mut target) = (Served::start("ebpf"), giver(1, 1));
+    let (served, mut target) = (Served::start("ebpf"), give_caller(1, 1));
     let mut slow = Slow::new(&served);
     let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
     let event = format!("start_lib_call([{pid}],\"give\")");
@@ -55,11 +55,11 @@ fn root_one_that_ends_while_it_is_held_is_forgotten() {
 }
 
 #[test]
-fn root_when_its_hand_is_killed_a_held_thread_runs_on_and_the_next_is_held_again() {
-    if !granted("root_when_its_hand_is_killed_a_held_thread_runs_on_and_the_next_is_held_again") {
+fn root_a_held_thread_runs_on_when_the_worker_is_killed_and_the_next_is_held_again() {
+    if !granted("root_a_held_thread_runs_on_when_the_worker_is_killed_and_the_next_is_held_again") {
         return;
     }
-    let (served, target) = (Served::start("ebpf"), giver(1, 40));
+    let (served, target) = (Served::start("ebpf"), give_caller(1, 40));
     let (mut slow, pid) = (Slow::new(&served), target.id().pid.0);
     let mut talk = tool(&served, &target);
     let event = format!("start_lib_call([{pid}],\"give\")");
@@ -68,15 +68,15 @@ fn root_when_its_hand_is_killed_a_held_thread_runs_on_and_the_next_is_held_again
     target.signal("USR2");
     let first = slow.called();
     let children = format!("/proc/{0}/task", served.pid());
-    let hands: Vec<u32> = std::fs::read_dir(children)
+    let workers: Vec<u32> = std::fs::read_dir(children)
         .unwrap()
         .flatten()
         .filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok())
         .flat_map(|it| it.split_whitespace().map(|it| it.parse().unwrap()).collect::<Vec<_>>())
         .collect();
-    assert_eq!(hands.len(), 1, "{hands:?}");
-    signal(hands[0], "KILL");
-    // The second call comes, so the first was let go; and it is held, one way or the other.
+    assert_eq!(workers.len(), 1, "{workers:?}");
+    signal(workers[0], "KILL");
+    // The second call comes, so the first was released; and it is held, by whichever worker.
     let second = slow.called();
     assert_eq!(target.count(0), 1);
     [first, second].iter().for_each(|call| slow.answer(call));
@@ -92,11 +92,11 @@ fn root_when_its_hand_is_killed_a_held_thread_runs_on_and_the_next_is_held_again
 }
 
 #[test]
-fn root_a_service_that_ends_lets_go_at_once() {
-    if !granted("root_a_service_that_ends_lets_go_at_once") {
+fn root_a_service_that_ends_releases_all_threads_at_once() {
+    if !granted("root_a_service_that_ends_releases_all_threads_at_once") {
         return;
     }
-    let (mut served, target) = (Served::start("ebpf"), giver(2, 1_000_000_000));
+    let (mut served, target) = (Served::start("ebpf"), give_caller(2, 1_000_000_000));
     let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
     let event = format!("start_lib_call([{pid}],\"give\")");
     waits(&mut talk, (10, &event), &format!("11 [0] stack_backtrace({pid})"), "\"held\"");
@@ -108,15 +108,15 @@ fn root_a_service_that_ends_lets_go_at_once() {
     served.ends();
     deadline::until(|| is_free(&target).then_some(()));
     target.until_counts(1);
-    assert!(is_free(&target), "nobody stops it any more");
+    assert!(is_free(&target), "it is not stopped again");
 }
 
 /// Kills the service while threads are held at calls, again and again; all runs on.
 fn survives_kills(with_debugger: bool) {
     for _ in 0..5 {
-        let (mut served, target) = (Served::start("ebpf"), giver(8, 1_000_000_000));
+        let (mut served, target) = (Served::start("ebpf"), give_caller(8, 1_000_000_000));
         let code = target.code_sum();
-        let debugger = with_debugger.then(|| Debugger::of(&target));
+        let debugger = with_debugger.then(|| Debugger::attached_to(&target));
         let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
         let event = format!("start_lib_call([{pid}],\"give\")");
         let level = if with_debugger { "\"stopped\"" } else { "\"held\"" };
@@ -134,7 +134,7 @@ fn survives_kills(with_debugger: bool) {
         for thread in 0..8 {
             target.until_counts(thread);
         }
-        assert!(is_free(&target), "nobody stops it any more");
+        assert!(is_free(&target), "it is not stopped again");
         deadline::until(|| (target.code_sum() == code).then_some(()));
     }
 }

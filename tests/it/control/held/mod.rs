@@ -1,4 +1,5 @@
-//! Who meets an event of a request is held until its actions are done: they see what was there.
+//! A thread that reaches an event of a request is held until the actions are done: they see the
+//! state at the event.
 
 mod end;
 
@@ -14,16 +15,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// One that calls `give` so often in so many threads, once it was sent `SIGUSR2`.
-fn giver(threads: usize, calls: u32) -> Target {
-    let it = Target::run(&mut giving("give", threads, calls));
+/// A target that calls `give` `calls` times in each of `threads` threads, once it gets `SIGUSR2`.
+fn give_caller(threads: usize, calls: u32) -> Target {
+    let it = Target::run(&mut give_command("give", threads, calls));
     deadline::until(|| (it.tids().len() == threads).then_some(()));
     it
 }
 
-fn giving(way: &str, threads: usize, calls: u32) -> Command {
+fn give_command(mode: &str, threads: usize, calls: u32) -> Command {
     let mut it = Command::new(program());
-    let _ = it.args([way, &threads.to_string(), &calls.to_string()]);
+    let _ = it.args([mode, &threads.to_string(), &calls.to_string()]);
     it
 }
 
@@ -35,7 +36,7 @@ fn tool(served: &Served, target: &Target) -> SocketSession {
     talk
 }
 
-/// Stores and enables a request, and waits until its event holds whom it shall.
+/// Stores and enables a request, and waits until its actions run at these levels.
 #[track_caller]
 fn waits(talk: &mut SocketSession, (id, event): (u32, &str), actions: &str, levels: &str) {
     let name = event.split('(').next().unwrap();
@@ -53,17 +54,18 @@ struct Debugger {
 }
 
 impl Debugger {
-    fn of(target: &Target) -> Self {
+    fn attached_to(target: &Target) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
-        let (whole, place, told) = (target.whole(), target.at("landing"), Arc::clone(&ends));
+        let (whole, address) = (target.whole(), target.at("landing"));
+        let should_end = Arc::clone(&ends);
         let thread = std::thread::spawn(move || {
             let mut worker = Executor::default();
             let _placed = worker
-                .request(ToolId(9), WorkerRequest::SetBreakpoint(whole, place, RequestTag(9)))
+                .request(ToolId(9), WorkerRequest::SetBreakpoint(whole, address, RequestTag(9)))
                 .unwrap();
             deadline::until(|| {
                 let _happened = worker.poll_events();
-                told.load(Ordering::Relaxed).then_some(())
+                should_end.load(Ordering::Relaxed).then_some(())
             });
         });
         deadline::until(|| target.is_traced().then_some(()));
@@ -78,7 +80,7 @@ impl Drop for Debugger {
     }
 }
 
-/// A tool that brings a service which it answers when the test wants.
+/// A tool that provides a service, and replies when the test asks it to.
 struct Slow(SocketSession);
 
 impl Slow {
@@ -104,7 +106,7 @@ impl Slow {
     }
 }
 
-/// Whether it runs, and nobody traces it.
+/// Whether it runs untraced.
 fn is_free(target: &Target) -> bool {
     !target.states().contains(['T', 't']) && !target.is_traced()
 }
@@ -114,7 +116,7 @@ fn root_actions_at_a_call_see_what_it_was_called_with() {
     if !granted("root_actions_at_a_call_see_what_it_was_called_with") {
         return;
     }
-    let (served, target) = (Served::start("ebpf"), giver(1, 300));
+    let (served, target) = (Served::start("ebpf"), give_caller(1, 300));
     let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
     let event = format!("start_lib_call([{pid}],\"give\")");
     let actions = format!(
@@ -139,11 +141,11 @@ fn root_actions_at_a_call_see_what_it_was_called_with() {
 }
 
 #[test]
-fn root_each_of_8_threads_at_one_call_is_looked_into_itself() {
-    if !granted("root_each_of_8_threads_at_one_call_is_looked_into_itself") {
+fn root_each_of_8_threads_at_one_call_is_inspected_by_itself() {
+    if !granted("root_each_of_8_threads_at_one_call_is_inspected_by_itself") {
         return;
     }
-    let (served, target) = (Served::start("ebpf"), giver(8, 23));
+    let (served, target) = (Served::start("ebpf"), give_caller(8, 23));
     let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
     let event = format!("start_lib_call([{pid}],\"give\")");
     let actions = format!("11 [0] read_int_registers({pid},4,2), 12 [0] stack_backtrace({pid})");
@@ -168,7 +170,7 @@ fn root_what_is_written_at_a_return_is_what_returns() {
     if !granted("root_what_is_written_at_a_return_is_what_returns") {
         return;
     }
-    let (served, target) = (Served::start("ebpf"), giver(1, 23));
+    let (served, target) = (Served::start("ebpf"), give_caller(1, 23));
     let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
     let event = format!("end_lib_call([{pid}],\"give\")");
     let actions =
@@ -184,12 +186,12 @@ fn root_what_is_written_at_a_return_is_what_returns() {
 }
 
 #[test]
-fn root_who_is_traced_by_another_is_stopped_with_its_process() {
-    if !granted("root_who_is_traced_by_another_is_stopped_with_its_process") {
+fn root_a_thread_that_another_traces_is_stopped_with_its_process() {
+    if !granted("root_a_thread_that_another_traces_is_stopped_with_its_process") {
         return;
     }
-    let (served, target) = (Served::start("ebpf"), giver(2, 23));
-    let debugger = Debugger::of(&target);
+    let (served, target) = (Served::start("ebpf"), give_caller(2, 23));
+    let debugger = Debugger::attached_to(&target);
     let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
     let event = format!("start_lib_call([{pid}],\"give\")");
     let actions = format!("11 [0] read_memory({pid},{},8)", target.at("rooms"));
@@ -206,11 +208,11 @@ fn root_who_is_traced_by_another_is_stopped_with_its_process() {
 }
 
 #[test]
-fn root_who_waits_too_long_runs_on_and_that_is_told() {
-    if !granted("root_who_waits_too_long_runs_on_and_that_is_told") {
+fn root_a_thread_that_is_held_too_long_runs_on_with_a_notice() {
+    if !granted("root_a_thread_that_is_held_too_long_runs_on_with_a_notice") {
         return;
     }
-    let (served, target) = (Served::start("ebpf"), giver(1, 1));
+    let (served, target) = (Served::start("ebpf"), give_caller(1, 1));
     let mut slow = Slow::new(&served);
     let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
     let event = format!("start_lib_call([{pid}],\"give\")");
@@ -219,9 +221,9 @@ fn root_who_waits_too_long_runs_on_and_that_is_told() {
     target.signal("USR2");
     let call = slow.called();
     assert_eq!(target.count(0), 0, "it is held");
-    let told = talk.line().unwrap();
+    let notice = talk.line().unwrap();
     let want = "10 [0] start_lib_call(202,\"the actions took longer than 2s: the thread runs on\")";
-    assert_eq!(told, want);
+    assert_eq!(notice, want);
     deadline::until(|| (target.count(0) == 1).then_some(()));
     slow.answer(&call);
     assert_eq!(talk.line().unwrap(), "11 [0] slow_one(0); 12 [0] read_memory(0,[120])");
@@ -232,7 +234,7 @@ fn root_a_stop_at_a_call_holds_until_its_tool_continues_it() {
     if !granted("root_a_stop_at_a_call_holds_until_its_tool_continues_it") {
         return;
     }
-    let (served, target) = (Served::start("ebpf"), giver(1, 40));
+    let (served, target) = (Served::start("ebpf"), give_caller(1, 40));
     let (mut talk, mut other) = (tool(&served, &target), tool(&served, &target));
     let pid = target.id().pid.0;
     let event = format!("start_lib_call([{pid}],\"give\")");
@@ -245,7 +247,7 @@ fn root_a_stop_at_a_call_holds_until_its_tool_continues_it() {
         let refused = other.request(&format!("5 [0] continue([{pid}])"));
         assert!(refused.starts_with("5 [0] continue(303,"), "{refused}");
         // From the hold of its event into that of the tool.
-        deadline::until(|| target.stands().then_some(()));
+        deadline::until(|| target.is_stopped().then_some(()));
         assert_eq!(target.count(0), n, "it has not come further");
         assert_eq!(talk.request(&format!("5 [0] continue([{pid}])")), "5 [0] continue(0)");
     }
@@ -274,7 +276,7 @@ fn root_a_thread_that_blocks_every_signal_is_held_too() {
     if !granted("root_a_thread_that_blocks_every_signal_is_held_too") {
         return;
     }
-    let (served, target) = (Served::start("ebpf"), Target::run(&mut giving("deaf", 1, 23)));
+    let (served, target) = (Served::start("ebpf"), Target::run(&mut give_command("deaf", 1, 23)));
     let (mut talk, pid) = (tool(&served, &target), target.id().pid.0);
     let event = format!("start_lib_call([{pid}],\"give\")");
     let actions = format!("11 [0] read_int_registers({pid},4,1)");
@@ -287,8 +289,8 @@ fn root_a_thread_that_blocks_every_signal_is_held_too() {
 }
 
 #[test]
-fn root_a_signal_of_the_kernel_that_holds_nobody_is_delivered() {
-    if !granted("root_a_signal_of_the_kernel_that_holds_nobody_is_delivered") {
+fn root_a_signal_that_holds_no_thread_is_delivered() {
+    if !granted("root_a_signal_that_holds_no_thread_is_delivered") {
         return;
     }
     let (served, target) = (Served::start("ebpf"), Target::new("urge", 1));

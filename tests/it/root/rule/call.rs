@@ -1,6 +1,6 @@
 //! Calls of a library: each one is counted, with its arguments and its result.
 
-use super::{RECORD, Scene};
+use super::{RECORD, RuleFixture};
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::root::undo::{programs, programs_of};
@@ -20,16 +20,16 @@ fn root_23_calls_are_23_events_with_arguments_and_results() {
     if !granted("root_23_calls_are_23_events_with_arguments_and_results") {
         return;
     }
-    let mut scene = Scene::new();
-    let labs = scene.function("labs");
+    let mut fixture = RuleFixture::new();
+    let labs = fixture.function("labs");
     let argument = Insn::Argument(V0, 0, Width::U64);
     let entry = [argument, Insn::Builtin(V1, Builtin::Pid), RECORD];
-    let entry = scene.list(HookPoint::Entry(labs.clone()), &entry);
-    let exit = scene.list(HookPoint::Return(labs), &[argument, RECORD]);
-    let _ = scene.target.run("it = sum(l.labs(-n - 1) for n in range(23))");
-    let told = scene.told();
-    let pid = scene.target.pid();
-    let of = |list| told.iter().filter(move |it| it.program == list);
+    let entry = fixture.list(HookPoint::Entry(labs.clone()), &entry);
+    let exit = fixture.list(HookPoint::Return(labs), &[argument, RECORD]);
+    let _ = fixture.target.run("it = sum(l.labs(-n - 1) for n in range(23))");
+    let records = fixture.take_records();
+    let pid = fixture.target.pid();
+    let of = |list| records.iter().filter(move |it| it.program == list);
     let arguments: Vec<i64> = of(entry).map(|it| it.regs[0].cast_signed()).collect();
     assert_eq!(arguments, (1..=23).map(|n: i64| -n).collect::<Vec<_>>());
     let results: Vec<u64> = of(exit).map(|it| it.regs[0]).collect();
@@ -37,7 +37,7 @@ fn root_23_calls_are_23_events_with_arguments_and_results() {
     assert!(
         of(entry).all(|it| it.process.pid == pid && it.regs[1] == u64::from(pid.0) && it.ip != 0)
     );
-    assert_eq!((scene.runs(entry), scene.runs(exit), told.len()), (23, 23, 46));
+    assert_eq!((fixture.runs(entry), fixture.runs(exit), records.len()), (23, 23, 46));
 }
 
 #[test]
@@ -45,12 +45,12 @@ fn root_counts_sums_and_extremes_of_chosen_calls_are_exact() {
     if !granted("root_counts_sums_and_extremes_of_chosen_calls_are_exact") {
         return;
     }
-    let mut scene = Scene::new();
-    let labs = scene.function("labs");
-    let mut cell = |kind| scene.rules.make_cell(kind).unwrap();
+    let mut fixture = RuleFixture::new();
+    let labs = fixture.function("labs");
+    let mut cell = |kind| fixture.rules.make_cell(kind).unwrap();
     let (calls, sum) = (cell(CellKind::Sum), cell(CellKind::Sum));
     let (least, most) = (cell(CellKind::Min), cell(CellKind::Max));
-    let id = scene.list(
+    let id = fixture.list(
         HookPoint::Entry(labs),
         &[
             Insn::Argument(V0, 0, Width::I32),
@@ -61,11 +61,11 @@ fn root_counts_sums_and_extremes_of_chosen_calls_are_exact() {
             Insn::Extreme(most, V0),
         ],
     );
-    assert_eq!((scene.rules.cell(least), scene.rules.cell(most)), (None, None));
-    let _ = scene.target.run("it = sum(l.labs(n) for n in range(-11, 12))");
-    let held = [calls, sum, least, most].map(|cell| scene.rules.cell(cell));
+    assert_eq!((fixture.rules.cell(least), fixture.rules.cell(most)), (None, None));
+    let _ = fixture.target.run("it = sum(l.labs(n) for n in range(-11, 12))");
+    let held = [calls, sum, least, most].map(|cell| fixture.rules.cell(cell));
     assert_eq!(held, [Some(21), Some((-9..12).sum()), Some(-9), Some(11)]);
-    assert_eq!(scene.runs(id), 23);
+    assert_eq!(fixture.runs(id), 23);
 }
 
 #[test]
@@ -73,15 +73,15 @@ fn root_a_list_that_is_disabled_replaced_or_removed_does_what_it_should() {
     if !granted("root_a_list_that_is_disabled_replaced_or_removed_does_what_it_should") {
         return;
     }
-    let mut scene = Scene::new();
-    let labs = scene.function("labs");
-    let mut cell = || scene.rules.make_cell(CellKind::Sum).unwrap();
+    let mut fixture = RuleFixture::new();
+    let labs = fixture.function("labs");
+    let mut cell = || fixture.rules.make_cell(CellKind::Sum).unwrap();
     let (first, second) = (cell(), cell());
-    let id = scene.list(HookPoint::Entry(labs), &[Insn::Count(first)]);
+    let id = fixture.list(HookPoint::Entry(labs), &[Insn::Count(first)]);
     let mut counts = |change: &mut dyn FnMut(&mut dyn monitor_backend::rule::Rules)| {
-        change(&mut scene.rules);
-        let _ = scene.target.run("it = sum(l.labs(n) for n in range(7))");
-        (scene.rules.cell(first).unwrap(), scene.rules.cell(second).unwrap())
+        change(&mut fixture.rules);
+        let _ = fixture.target.run("it = sum(l.labs(n) for n in range(7))");
+        (fixture.rules.cell(first).unwrap(), fixture.rules.cell(second).unwrap())
     };
     assert_eq!(counts(&mut |_| {}), (7, 0));
     assert_eq!(counts(&mut |rules| rules.disable(id)), (7, 0));
@@ -97,8 +97,8 @@ fn root_texts_memory_and_the_stack_are_those_of_the_call() {
     if !granted("root_texts_memory_and_the_stack_are_those_of_the_call") {
         return;
     }
-    let mut scene = Scene::new();
-    let atoi = scene.function("atoi");
+    let mut fixture = RuleFixture::new();
+    let atoi = fixture.function("atoi");
     let mut acts = vec![
         Insn::Argument(V0, 0, Width::U64),
         Insn::Memory(V1, V0, 1, Width::U8),
@@ -106,15 +106,15 @@ fn root_texts_memory_and_the_stack_are_those_of_the_call() {
     ];
     let texts = 0b1000_0001;
     acts.push(Insn::Record(RecordOptions { texts, stack: true, ..RecordOptions::default() }));
-    let id = scene.list(HookPoint::Entry(atoi), &acts);
-    let _ = scene.target.run("it = l.atoi(b'1234')");
-    let told = scene.told();
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].texts, [Some(b"1234".to_vec()), None], "nothing is at address 0");
-    assert_eq!(told[0].regs[1], u64::from(b'2'));
-    assert_eq!(told[0].regs.len(), MAX_REGS);
-    assert_eq!(told[0].stack.first(), Some(&told[0].ip));
-    assert_eq!(scene.runs(id), 1);
+    let id = fixture.list(HookPoint::Entry(atoi), &acts);
+    let _ = fixture.target.run("it = l.atoi(b'1234')");
+    let records = fixture.take_records();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].texts, [Some(b"1234".to_vec()), None], "nothing is at address 0");
+    assert_eq!(records[0].regs[1], u64::from(b'2'));
+    assert_eq!(records[0].regs.len(), MAX_REGS);
+    assert_eq!(records[0].stack.first(), Some(&records[0].ip));
+    assert_eq!(fixture.runs(id), 1);
 }
 
 #[test]
@@ -122,14 +122,14 @@ fn root_memory_that_cannot_be_read_ends_the_run_and_is_counted() {
     if !granted("root_memory_that_cannot_be_read_ends_the_run_and_is_counted") {
         return;
     }
-    let mut scene = Scene::new();
-    let labs = scene.function("labs");
-    let seen = scene.rules.make_cell(CellKind::Sum).unwrap();
+    let mut fixture = RuleFixture::new();
+    let labs = fixture.function("labs");
+    let seen = fixture.rules.make_cell(CellKind::Sum).unwrap();
     let read = Insn::Memory(V1, V0, 8, Width::U64);
     let acts = [Insn::Argument(V0, 0, Width::U64), read, Insn::Count(seen)];
-    let id = scene.list(HookPoint::Entry(labs), &acts);
-    let _ = scene.target.run("it = sum(l.labs(n) for n in range(5))");
-    assert_eq!((scene.rules.cell(seen), scene.rules.run_counts(id).faults), (Some(0), 5));
+    let id = fixture.list(HookPoint::Entry(labs), &acts);
+    let _ = fixture.target.run("it = sum(l.labs(n) for n in range(5))");
+    assert_eq!((fixture.rules.cell(seen), fixture.rules.run_counts(id).faults), (Some(0), 5));
 }
 
 #[test]
@@ -139,24 +139,24 @@ fn root_what_was_attached_leaves_the_code_as_it_was() {
     }
     let own = || programs_of(std::process::id());
     let before = own();
-    let mut scene = Scene::new();
-    let labs = scene.function("labs");
-    let address = scene.target.run("it = ctypes.cast(l.labs, ctypes.c_void_p).value");
-    let memory = std::fs::File::open(format!("/proc/{}/mem", scene.target.pid().0)).unwrap();
+    let mut fixture = RuleFixture::new();
+    let labs = fixture.function("labs");
+    let address = fixture.target.run("it = ctypes.cast(l.labs, ctypes.c_void_p).value");
+    let memory = std::fs::File::open(format!("/proc/{}/mem", fixture.target.pid().0)).unwrap();
     let code = || {
         let mut code = [0; 16];
         memory.read_exact_at(&mut code, address).unwrap();
         code
     };
     let untouched = code();
-    let _ = scene.list(HookPoint::Entry(labs.clone()), &[RECORD]);
-    let _ = scene.list(HookPoint::Return(labs), &[RECORD]);
-    let _ = scene.list(HookPoint::Fork, &[RECORD]);
+    let _ = fixture.list(HookPoint::Entry(labs.clone()), &[RECORD]);
+    let _ = fixture.list(HookPoint::Return(labs), &[RECORD]);
+    let _ = fixture.list(HookPoint::Fork, &[RECORD]);
     assert_ne!(code(), untouched);
     let ours: BTreeSet<u32> = own().difference(&before).copied().collect();
     assert!(ours.len() >= 4, "{ours:?}");
-    // Of the scene, only the rules go.
-    scene.rules = KernelRules::open().unwrap();
+    // Only the rules are dropped; the target stays.
+    fixture.rules = KernelRules::open().unwrap();
     deadline::until(|| (code() == untouched && programs().is_disjoint(&ours)).then_some(()));
-    let _ = scene.target.run("it = l.labs(-3)");
+    let _ = fixture.target.run("it = l.labs(-3)");
 }

@@ -1,12 +1,12 @@
-//! Rules in the kernel: what a list counts and tells is what happened, exactly.
+//! Rules in the kernel: counts and records match the calls and events exactly.
 //!
-//! The target is a Python process that calls the C library as it is told; nobody else's calls
-//! count, because each list is for the set that the target is in.
+//! The target is a Python process that runs statements of the test and calls the C library. Calls
+//! of other processes do not count: each rule program is limited to the target's process set.
 
-mod asked;
 mod call;
 mod event;
 mod limit;
+mod request;
 mod set;
 mod timer;
 
@@ -24,14 +24,14 @@ const LIBRARY: &str = "import ctypes; l = ctypes.CDLL(None); l.labs.restype = ct
                        l.labs.argtypes = [ctypes.c_long]; it = 0";
 
 /// Rules and the target that they are for.
-struct Scene {
+struct RuleFixture {
     rules: KernelRules,
     reader: Box<dyn RecordReader>,
     target: Actor,
     set: ProcessSetId,
 }
 
-impl Scene {
+impl RuleFixture {
     fn new() -> Self {
         let mut rules = KernelRules::open().unwrap();
         let reader = rules.take_reader().unwrap();
@@ -42,13 +42,13 @@ impl Scene {
         Self { rules, reader, target, set }
     }
 
-    /// Where a function of the C library stands in its file.
+    /// The position of a function of the C library in its file.
     fn function(&mut self, name: &str) -> Site {
         let statement = format!("it = ctypes.cast(l.{name}, ctypes.c_void_p).value");
         site(self.target.pid(), self.target.run(&statement))
     }
 
-    /// An enabled list for the target.
+    /// Adds a rule program for the target and enables it.
     #[track_caller]
     fn list(&mut self, place: HookPoint, acts: &[Insn]) -> ProgramId {
         self.limited(place, acts, None)
@@ -62,19 +62,19 @@ impl Scene {
         id
     }
 
-    /// Everything that was told until now.
-    fn told(&mut self) -> Vec<RuleRecord> {
-        let mut told = Vec::new();
-        let _ = self.reader.read(usize::MAX, &mut |it| told.push(it));
-        told
+    /// All records since the last call.
+    fn take_records(&mut self) -> Vec<RuleRecord> {
+        let mut records = Vec::new();
+        let _ = self.reader.read(usize::MAX, &mut |it| records.push(it));
+        records
     }
 
-    /// That nothing was lost, and how often the list ran.
+    /// How often the program ran; asserts that nothing was lost.
     #[track_caller]
     fn runs(&self, id: ProgramId) -> u64 {
-        let tally = self.rules.run_counts(id);
-        assert_eq!(tally, RunCounts { runs: tally.runs, ..RunCounts::default() });
-        tally.runs
+        let counts = self.rules.run_counts(id);
+        assert_eq!(counts, RunCounts { runs: counts.runs, ..RunCounts::default() });
+        counts.runs
     }
 }
 

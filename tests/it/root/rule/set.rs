@@ -1,86 +1,86 @@
-//! Sets of processes: a rule on a library is for those who are in, and for their children.
+//! Process sets: a rule on a library applies to the members of its set and to their children.
 
-use super::{LIBRARY, Scene};
+use super::{LIBRARY, RuleFixture};
 use crate::deadline;
 use crate::root::actor::Actor;
 use crate::root::privilege::granted;
 use monitor_backend::rule::insn::{CellKind, Insn};
 use monitor_backend::rule::{Children, HookPoint, RuleProgram, RuleResource, Rules as _};
 
-/// Calls `labs` in so many children, and waits for each.
+/// Calls `labs` in `n` children, and waits for each.
 fn in_children(n: u32) -> String {
     let child = "exec('p = os.fork()\\nif p == 0: l.labs(1); os._exit(0)\\nos.waitpid(p, 0)')";
     format!("it = len([{child} for _ in range({n})])")
 }
 
 #[test]
-fn root_calls_of_strangers_are_not_counted_and_those_of_children_are() {
-    if !granted("root_calls_of_strangers_are_not_counted_and_those_of_children_are") {
+fn root_calls_of_children_are_counted_and_those_of_unrelated_processes_are_not() {
+    if !granted("root_calls_of_children_are_counted_and_those_of_unrelated_processes_are_not") {
         return;
     }
-    let mut scene = Scene::new();
-    let labs = scene.function("labs");
-    let alone = scene.rules.make_set(Children::NotIncluded).unwrap();
-    scene.rules.include(alone, scene.target.pid()).unwrap();
+    let mut fixture = RuleFixture::new();
+    let labs = fixture.function("labs");
+    let alone = fixture.rules.make_set(Children::NotIncluded).unwrap();
+    fixture.rules.include(alone, fixture.target.pid()).unwrap();
     let mut count = |set| {
-        let cell = scene.rules.make_cell(CellKind::Sum).unwrap();
+        let cell = fixture.rules.make_cell(CellKind::Sum).unwrap();
         let place = HookPoint::Entry(labs.clone());
         let list = RuleProgram::new(place, set, vec![Insn::Count(cell)]);
-        let id = scene.rules.add(&list).unwrap();
-        scene.rules.enable(id);
+        let id = fixture.rules.add(&list).unwrap();
+        fixture.rules.enable(id);
         cell
     };
-    let (with_children, without, everybody) =
-        (count(Some(scene.set)), count(Some(alone)), count(None));
-    let mut stranger = Actor::new();
-    let _ = stranger.run(LIBRARY);
-    let _ = stranger.run("it = sum(l.labs(n) for n in range(11))");
-    let _ = scene.target.run("it = sum(l.labs(n) for n in range(7))");
-    let _ = scene.target.run(&in_children(23));
-    assert_eq!(scene.rules.cell(with_children), Some(30));
-    assert_eq!(scene.rules.cell(without), Some(7));
-    assert!(scene.rules.cell(everybody) >= Some(41));
-    scene.rules.exclude(scene.set, scene.target.pid());
-    let _ = scene.target.run("it = l.labs(7)");
-    assert_eq!((scene.rules.cell(with_children), scene.rules.cell(without)), (Some(30), Some(8)));
+    let (with_children, without, all) =
+        (count(Some(fixture.set)), count(Some(alone)), count(None));
+    let mut unrelated = Actor::new();
+    let _ = unrelated.run(LIBRARY);
+    let _ = unrelated.run("it = sum(l.labs(n) for n in range(11))");
+    let _ = fixture.target.run("it = sum(l.labs(n) for n in range(7))");
+    let _ = fixture.target.run(&in_children(23));
+    assert_eq!(fixture.rules.cell(with_children), Some(30));
+    assert_eq!(fixture.rules.cell(without), Some(7));
+    assert!(fixture.rules.cell(all) >= Some(41));
+    fixture.rules.exclude(fixture.set, fixture.target.pid());
+    let _ = fixture.target.run("it = l.labs(7)");
+    assert_eq!((fixture.rules.cell(with_children), fixture.rules.cell(without)), (Some(30), Some(8)));
 }
 
 #[test]
-fn root_a_set_that_was_freed_has_nobody_when_it_comes_back() {
-    if !granted("root_a_set_that_was_freed_has_nobody_when_it_comes_back") {
+fn root_a_freed_set_is_empty_when_its_number_is_used_again() {
+    if !granted("root_a_freed_set_is_empty_when_its_number_is_used_again") {
         return;
     }
-    let mut scene = Scene::new();
-    let labs = scene.function("labs");
-    let first = scene.rules.make_set(Children::Included).unwrap();
-    scene.rules.include(first, scene.target.pid()).unwrap();
-    scene.rules.free(RuleResource::Set(first));
-    let again = scene.rules.make_set(Children::Included).unwrap();
+    let mut fixture = RuleFixture::new();
+    let labs = fixture.function("labs");
+    let first = fixture.rules.make_set(Children::Included).unwrap();
+    fixture.rules.include(first, fixture.target.pid()).unwrap();
+    fixture.rules.free(RuleResource::Set(first));
+    let again = fixture.rules.make_set(Children::Included).unwrap();
     assert_eq!(again, first);
-    scene.set = again;
-    let id = scene.list(HookPoint::Entry(labs), &[super::RECORD]);
-    let _ = scene.target.run("it = l.labs(7)");
-    assert_eq!(scene.runs(id), 0);
+    fixture.set = again;
+    let id = fixture.list(HookPoint::Entry(labs), &[super::RECORD]);
+    let _ = fixture.target.run("it = l.labs(7)");
+    assert_eq!(fixture.runs(id), 0);
 }
 
 #[test]
-fn root_who_ends_leaves_its_sets() {
-    if !granted("root_who_ends_leaves_its_sets") {
+fn root_a_process_that_ends_leaves_its_sets() {
+    if !granted("root_a_process_that_ends_leaves_its_sets") {
         return;
     }
-    let mut scene = Scene::new();
-    let exit = scene.list(HookPoint::Exit, &[super::RECORD]);
+    let mut fixture = RuleFixture::new();
+    let exit = fixture.list(HookPoint::Exit, &[super::RECORD]);
     let mut other = Actor::new();
     // Until it answers, `python3` may be a script that starts others to find out what it is.
     let _ = other.run("it = 0");
     let pid = other.pid();
-    scene.rules.include(scene.set, pid).unwrap();
+    fixture.rules.include(fixture.set, pid).unwrap();
     other.leave();
-    deadline::until(|| (scene.runs(exit) != 0).then_some(()));
-    assert_eq!(scene.runs(exit), 1);
-    // It may be put in once more by one who does not know: that is no error, and nobody is in.
-    scene.rules.include(scene.set, pid).unwrap();
-    assert_eq!(scene.told().len(), 1);
+    deadline::until(|| (fixture.runs(exit) != 0).then_some(()));
+    assert_eq!(fixture.runs(exit), 1);
+    // Including a process that has ended is no error, and the set stays empty.
+    fixture.rules.include(fixture.set, pid).unwrap();
+    assert_eq!(fixture.take_records().len(), 1);
 }
 
 /// Calls `labs` in a child; in one with this pid, if it is not 0 (`clone3(2)`, `set_tid`). `it` is
@@ -100,21 +100,21 @@ fn in_child_with(pid: u64) -> String {
 }
 
 #[test]
-fn root_who_gets_the_pid_of_one_that_was_in_a_set_is_not_in_it() {
-    if !granted("root_who_gets_the_pid_of_one_that_was_in_a_set_is_not_in_it") {
+fn root_a_process_with_the_pid_of_an_ended_member_is_not_in_the_set() {
+    if !granted("root_a_process_with_the_pid_of_an_ended_member_is_not_in_the_set") {
         return;
     }
-    let mut scene = Scene::new();
-    let labs = scene.function("labs");
-    let id = scene.list(HookPoint::Entry(labs), &[super::RECORD]);
-    let mut stranger = Actor::new();
-    let _ = stranger.run(LIBRARY);
-    // Again, if somebody else has got the pid first.
+    let mut fixture = RuleFixture::new();
+    let labs = fixture.function("labs");
+    let id = fixture.list(HookPoint::Entry(labs), &[super::RECORD]);
+    let mut unrelated = Actor::new();
+    let _ = unrelated.run(LIBRARY);
+    // Tries again if another process got the pid first.
     let n_children = deadline::until(|| {
-        let before = scene.runs(id);
-        let pid = scene.target.run(&in_child_with(0));
-        assert_eq!(scene.runs(id), before + 1, "the child is in the set");
-        (stranger.run(&in_child_with(pid)) == pid).then_some(before + 1)
+        let before = fixture.runs(id);
+        let pid = fixture.target.run(&in_child_with(0));
+        assert_eq!(fixture.runs(id), before + 1, "the child is in the set");
+        (unrelated.run(&in_child_with(pid)) == pid).then_some(before + 1)
     });
-    assert_eq!(scene.runs(id), n_children);
+    assert_eq!(fixture.runs(id), n_children);
 }

@@ -11,7 +11,7 @@ use super::total_order::{OrderOutput, TotalOrder};
 use monitor_event::right::Tool;
 use monitor_model::id::Ns;
 use monitor_omis::Node;
-use monitor_platform::Ground;
+use monitor_platform::Platform;
 use monitor_protocol::Conn;
 use monitor_protocol::answer;
 use monitor_services::context::ClusterMember;
@@ -51,7 +51,7 @@ impl ClusterRequests {
         &mut self,
         now: Ns,
         input: EngineInput,
-        platform: &mut dyn Ground,
+        platform: &mut dyn Platform,
     ) -> Vec<RequestOutput> {
         let mut acts = Vec::new();
         let mut outs = VecDeque::new();
@@ -73,7 +73,7 @@ impl ClusterRequests {
         &mut self,
         now: Ns,
         (from, message): (Node, RequestMessage),
-        platform: &mut dyn Ground,
+        platform: &mut dyn Platform,
     ) -> Vec<RequestOutput> {
         let mut acts = Vec::new();
         let mut outs = VecDeque::new();
@@ -106,7 +106,7 @@ impl ClusterRequests {
     pub fn rules(
         &self,
         is_shown: impl Fn(&Tool) -> bool,
-        platform: &mut dyn Ground,
+        platform: &mut dyn Platform,
     ) -> Vec<answer::RuleSummary> {
         self.engine.rules(is_shown, platform)
     }
@@ -120,7 +120,7 @@ impl ClusterRequests {
     fn route_order(
         &mut self,
         mut outs: VecDeque<OrderOutput>,
-        (now, platform): (Ns, &mut dyn Ground),
+        (now, platform): (Ns, &mut dyn Platform),
         acts: &mut Vec<RequestOutput>,
     ) {
         while let Some(out) = outs.pop_front() {

@@ -10,16 +10,16 @@
 //! library, are looked at again.
 
 mod errno;
-pub mod heard;
-mod load;
-mod manner;
-pub mod newcomer;
-mod place;
+pub mod decode;
+mod image_watch;
+mod options;
+pub mod exec_hold;
+mod attach;
 pub mod plan;
-pub mod rider;
+pub mod tap_program;
 
-use heard::Heard;
-pub use manner::Manner;
+use decode::CallValue;
+pub use options::TapOptions;
 use monitor_backend as backend;
 use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId, ProcessSetId};
 use monitor_backend::rule::rule_record;
@@ -37,19 +37,19 @@ use monitor_symbols::resolve;
 use monitor_symbols::signatures::Signatures;
 use monitor_symbols::site;
 use monitor_symbols::site::ProbeSite;
-use newcomer::Newcomers;
-use place::{Placed, Spot};
-use plan::Plan;
+use monitor_symbols::object_file::ObjectFile;
+use plan::CallPlan;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tap_program::{AttachedProgram, AttachedSite, FileOffset};
 
 /// Why a tap cannot be set.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum TapError {
     /// There is no such function, or no safe place.
     #[error(transparent)]
-    Place(#[from] SymbolError),
+    Symbol(#[from] SymbolError),
     /// The kernel runs no such list.
     #[error(transparent)]
     Kernel(#[from] backend::Error),
@@ -57,17 +57,17 @@ pub enum Refusal {
 
 /// A call that began or returned.
 #[derive(Clone, Debug)]
-pub struct Called {
+pub struct CallRecord {
     /// By which tap it was seen.
     pub tap: Arc<Tap>,
     /// For which rider, if not for the tap itself.
-    pub rider: Option<u64>,
+    pub program: Option<u64>,
     /// The process.
     pub pid: Pid,
     /// When that began.
     pub start: Ns,
     /// Who may look into that, besides root.
-    pub eyes: Option<Credentials>,
+    pub viewer: Option<Credentials>,
     /// Its thread.
     pub tid: Pid,
     /// When, on `CLOCK_BOOTTIME`.
@@ -77,64 +77,71 @@ pub struct Called {
     /// The stack pointer there.
     pub sp: u64,
     /// Who waits there for user space.
-    pub held: rule_record::StopScope,
+    pub stopped: rule_record::StopScope,
     /// What the values are.
-    pub plan: Arc<Plan>,
+    pub plan: Arc<CallPlan>,
     /// The values.
-    pub values: Vec<Heard>,
+    pub values: Vec<CallValue>,
 }
 
 /// What a record says.
 #[derive(Clone, Debug)]
-pub enum News {
+pub enum TapEvent {
     /// A call.
-    Called(Called),
+    Call(CallRecord),
     /// A function is called too often: its tap was switched off, or this rider.
     Storm(Arc<Tap>, Option<u64>),
     /// What another list told, which somebody has put beside the taps.
     Other(Record),
 }
 
-impl News {
-    fn told((tap, plan, rider): &Meaning, record: &Record) -> Self {
+impl TapEvent {
+    fn from_record((tap, plan, rider): &ProgramMeaning, record: &Record) -> Self {
         if record.reason == RecordReason::Storm {
             return Self::Storm(Arc::clone(tap), *rider);
         }
-        Self::Called(Called {
+        Self::Call(CallRecord {
             tap: Arc::clone(tap),
-            rider: *rider,
+            program: *rider,
             pid: record.process.pid,
             start: record.process.start,
-            eyes: record.credentials,
+            viewer: record.credentials,
             tid: record.tid,
             at: record.at,
             pc: record.ip,
             sp: record.sp,
-            held: record.stopped,
+            stopped: record.stopped,
             plan: Arc::clone(plan),
-            values: heard::values(plan, record),
+            values: decode::values(plan, record),
         })
     }
 }
 
 /// What a list tells of, and whose it is, if not the tap's.
-type Meaning = (Arc<Tap>, Arc<Plan>, Option<u64>);
+type ProgramMeaning = (Arc<Tap>, Arc<CallPlan>, Option<u64>);
+
+/// The lists that hold newcomers.
+struct ExecHold {
+    exec: ProgramId,
+    /// By file and offset; the file is held open.
+    entries: HashMap<FileOffset, (Arc<ObjectFile>, ProgramId)>,
+}
 
 /// All taps, and the processes that matter.
 pub struct Taps {
     proc: PathBuf,
     rules: Box<dyn Rules>,
     reader: Option<Box<dyn RecordReader>>,
-    descriptions: Arc<Signatures>,
+    signatures: Arc<Signatures>,
     set: ProcessSetId,
-    followed: BTreeSet<Pid>,
-    taps: BTreeMap<Arc<Tap>, HashMap<Spot, Placed>>,
-    manners: BTreeMap<Tap, Manner>,
-    lists: HashMap<ProgramId, Meaning>,
-    riders: BTreeMap<u64, rider::Mounted>,
-    newcomers: Option<Newcomers>,
+    watched: BTreeSet<Pid>,
+    taps: BTreeMap<Arc<Tap>, HashMap<FileOffset, AttachedSite>>,
+    options: BTreeMap<Tap, TapOptions>,
+    meanings: HashMap<ProgramId, ProgramMeaning>,
+    programs: BTreeMap<u64, AttachedProgram>,
+    exec_hold: Option<ExecHold>,
     /// Tells that a process has begun a program; while taps are set.
-    begins: Option<ProgramId>,
+    exec_watch: Option<ProgramId>,
 }
 
 impl Taps {
@@ -153,15 +160,15 @@ impl Taps {
             proc,
             rules,
             reader,
-            descriptions,
+            signatures: descriptions,
             set,
-            followed,
+            watched: followed,
             taps,
-            manners,
-            lists,
-            riders,
-            newcomers,
-            begins: None,
+            options: manners,
+            meanings: lists,
+            programs: riders,
+            exec_hold: newcomers,
+            exec_watch: None,
         })
     }
 
@@ -171,53 +178,53 @@ impl Taps {
     }
 
     /// Becomes readable when something was told.
-    pub fn wake(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    pub fn wake_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.reader.as_ref().and_then(|reader| reader.wake_fd())
     }
 
     /// Where probes are: files and offsets in them.
-    pub fn spots(&self) -> BTreeSet<Spot> {
+    pub fn probe_locations(&self) -> BTreeSet<FileOffset> {
         let taps = self.taps.values().flat_map(HashMap::keys);
-        taps.chain(self.riders.values().flat_map(|it| it.places.keys())).copied().collect()
+        taps.chain(self.programs.values().flat_map(|it| it.sites.keys())).copied().collect()
     }
 
     /// Whether any tap is wanted.
-    pub fn is_set(&self) -> bool {
-        !self.taps.is_empty() || !self.riders.is_empty()
+    pub fn has_taps(&self) -> bool {
+        !self.taps.is_empty() || !self.programs.is_empty()
     }
 
     /// From now on these processes matter, and their children, and no others. Taps are set where
     /// those who are new have the functions.
-    pub fn follow(&mut self, processes: &BTreeSet<Pid>) {
-        for gone in self.followed.difference(processes) {
+    pub fn watch_processes(&mut self, processes: &BTreeSet<Pid>) {
+        for gone in self.watched.difference(processes) {
             self.rules.exclude(self.set, *gone);
         }
-        let new: Vec<Pid> = processes.difference(&self.followed).copied().collect();
-        self.followed.clone_from(processes);
+        let new: Vec<Pid> = processes.difference(&self.watched).copied().collect();
+        self.watched.clone_from(processes);
         for pid in new {
             // Who has ended is not put, and has nothing to be found in.
             if let Err(error) = self.rules.include(self.set, pid) {
                 tracing::warn!("calls of process {} are not seen: {error}", pid.0);
             }
-            self.look_again(pid);
+            self.scan_process(pid);
         }
     }
 
     /// Looks for the functions of all taps in a process, which may have loaded something.
-    pub fn look_again(&mut self, pid: Pid) {
+    pub fn scan_process(&mut self, pid: Pid) {
         for tap in Vec::from_iter(self.taps.keys().cloned()) {
-            match self.place(&tap, pid) {
+            match self.attach(&tap, pid) {
                 Ok(_)
-                | Err(Refusal::Place(SymbolError::NotFound { .. } | SymbolError::Gone { .. })) => {}
-                Err(Refusal::Place(SymbolError::NotLoaded { .. })) => {}
+                | Err(TapError::Symbol(SymbolError::NotFound { .. } | SymbolError::Gone { .. })) => {}
+                Err(TapError::Symbol(SymbolError::NotLoaded { .. })) => {}
                 Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
             }
         }
-        self.look_for_riders(pid);
+        self.scan_for_programs(pid);
     }
 
     /// What setting a tap in this process would say, and how slow its places are.
-    pub fn check(&self, tap: &Tap, pid: Pid) -> Result<Vec<ProbeSite>, Refusal> {
+    pub fn resolve_sites(&self, tap: &Tap, pid: Pid) -> Result<Vec<ProbeSite>, TapError> {
         let sites = resolve::in_process(&self.proc, pid, &FunctionSpec::from_text(&tap.name)?)?;
         for site in sites.iter().filter(|_| tap.edge == Edge::End) {
             site::refuse_return(&ElfImage::read(Arc::clone(&site.file))?, site)?;
@@ -226,7 +233,7 @@ impl Taps {
     }
 
     /// Sets exactly these taps, in every process that matters.
-    pub fn set(&mut self, wanted: &BTreeSet<Tap>) {
+    pub fn set_taps(&mut self, wanted: &BTreeSet<Tap>) {
         let known = Vec::from_iter(self.taps.keys().cloned());
         for gone in known.iter().filter(|tap| !wanted.contains(tap)) {
             self.remove(gone);
@@ -234,19 +241,19 @@ impl Taps {
         for tap in wanted {
             _ = self.taps.entry(Arc::new(tap.clone())).or_default();
         }
-        self.heed_loads();
-        for pid in self.followed.clone() {
-            self.look_again(pid);
+        self.watch_images();
+        for pid in self.watched.clone() {
+            self.scan_process(pid);
         }
     }
 
     /// Sets one tap more, that does more than telling.
-    pub fn add_tap(&mut self, tap: Tap, manner: Manner) {
-        _ = self.manners.insert(tap.clone(), manner);
+    pub fn add_tap(&mut self, tap: Tap, manner: TapOptions) {
+        _ = self.options.insert(tap.clone(), manner);
         _ = self.taps.entry(Arc::new(tap)).or_default();
-        self.heed_loads();
-        for pid in self.followed.clone() {
-            self.look_again(pid);
+        self.watch_images();
+        for pid in self.watched.clone() {
+            self.scan_process(pid);
         }
     }
 
@@ -271,7 +278,7 @@ impl Taps {
     }
 
     /// What became of the calls that a tap saw; nothing, as long as it is nowhere.
-    pub fn tally(&self, tap: &Tap) -> Option<RunCounts> {
+    pub fn tap_counts(&self, tap: &Tap) -> Option<RunCounts> {
         let places = self.taps.get(tap)?.values();
         // The last list of a place is that of its edge.
         let lists = places.filter_map(|it| it.lists.last());
@@ -281,12 +288,12 @@ impl Taps {
     }
 
     /// What became of the runs of another list.
-    pub fn runs(&self, list: ProgramId) -> RunCounts {
+    pub fn program_tally(&self, list: ProgramId) -> RunCounts {
         self.rules.run_counts(list)
     }
 
     /// What was told since, at most so much.
-    pub fn news(&mut self, most: usize) -> Vec<News> {
+    pub fn read_events(&mut self, most: usize) -> Vec<TapEvent> {
         let Some(reader) = &mut self.reader else { return Vec::new() };
         let mut records = Vec::new();
         _ = reader.read(most, &mut |record| records.push(record));
@@ -295,18 +302,18 @@ impl Taps {
         for record in records {
             if self.is_load(&record) {
                 _ = changed.insert(record.process.pid);
-            } else if let Some(meaning) = self.lists.get(&record.program) {
-                news.push(News::told(meaning, &record));
-            } else if !self.welcome(&record) {
-                news.push(News::Other(record));
+            } else if let Some(meaning) = self.meanings.get(&record.program) {
+                news.push(TapEvent::from_record(meaning, &record));
+            } else if !self.handle_exec(&record) {
+                news.push(TapEvent::Other(record));
             }
         }
-        changed.into_iter().for_each(|pid| self.look_again(pid));
+        changed.into_iter().for_each(|pid| self.scan_process(pid));
         news
     }
 
     /// Records that were lost since the beginning, because nobody read as fast as they came.
     pub fn n_lost(&self) -> u64 {
-        self.lists.keys().map(|list| self.rules.run_counts(*list).lost_records).sum()
+        self.meanings.keys().map(|list| self.rules.run_counts(*list).lost_records).sum()
     }
 }

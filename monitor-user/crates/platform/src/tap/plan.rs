@@ -26,15 +26,15 @@ const STACK: Reg = Reg(7);
 
 /// What the kernel does, and what its record means.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct CallPlan {
     /// Acts at the entry; none, if there is nothing to do there.
     pub entry: Vec<Insn>,
     /// Acts at the return.
     pub exit: Vec<Insn>,
     /// What is told.
-    pub told: Vec<TracedValue>,
+    pub values: Vec<TracedValue>,
     /// Where each of these is.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<ValueSlot>,
     /// The values whose texts are recorded, as bits.
     pub texts: u8,
     /// The result that says that the error number means something.
@@ -43,9 +43,9 @@ pub struct Plan {
 
 /// Where a value is in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
+pub enum ValueSlot {
     /// It found no place.
-    Nowhere,
+    Absent,
     /// The value with this number.
     Value(u8),
     /// That value is the address of a text, which is there too.
@@ -54,36 +54,36 @@ pub enum Slot {
 
 /// What a return needs that is not in the description.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Means {
+pub struct ReturnInputs {
     /// What keeps values from the entry to the return.
     pub timer: Option<TimerId>,
     /// Where the error number is, from the thread pointer.
     pub errno: Option<i64>,
 }
 
-impl Plan {
+impl CallPlan {
     /// For the beginning of a call.
     pub fn start(call: &Signature) -> Self {
         let mut told = call.inputs();
         told.truncate(insn::MAX_REGS);
         loop {
-            let plan = Self::starting(call, &told);
+            let plan = Self::start_with(call, &told);
             if plan.entry.len() <= MAX_INSNS {
                 // What does not fit keeps its place in the order.
                 let all = call.inputs();
                 let mut slots = plan.slots;
-                slots.resize(all.len(), Slot::Nowhere);
-                return Self { told: all, slots, ..plan };
+                slots.resize(all.len(), ValueSlot::Absent);
+                return Self { values: all, slots, ..plan };
             }
             _ = told.pop();
         }
     }
 
-    fn starting(call: &Signature, told: &[TracedValue]) -> Self {
+    fn start_with(call: &Signature, told: &[TracedValue]) -> Self {
         let seats = call.arg_locations();
         let mut plan = Self::default();
         let is_on_stack =
-            |it: &TracedValue| matches!(seat(it, &seats), Some(ArgLocation::Stack(_)));
+            |it: &TracedValue| matches!(arg_location(it, &seats), Some(ArgLocation::Stack(_)));
         if told.iter().any(is_on_stack) {
             plan.entry.push(Insn::Builtin(STACK, Builtin::Sp));
         }
@@ -98,29 +98,29 @@ impl Plan {
     }
 
     /// Fetches an input into a place.
-    fn fetch(&mut self, it: &TracedValue, at: u8, seats: &[ArgLocation]) -> Slot {
+    fn fetch(&mut self, it: &TracedValue, at: u8, seats: &[ArgLocation]) -> ValueSlot {
         let to = Reg(at);
         let (width, reach) = match it.source {
             ValueSource::Pointee(_, reach) => (insn::Width::U64, Some(reach)),
             _ => (width(&it.kind), None),
         };
-        match seat(it, seats) {
+        match arg_location(it, seats) {
             Some(ArgLocation::Register(n)) => self.entry.push(Insn::Argument(to, n, width)),
             Some(ArgLocation::Stack(above)) => {
                 self.entry.push(Insn::Peek(to, STACK, above.into(), width));
             }
-            Some(ArgLocation::OutOfReach) | None => return Slot::Nowhere,
+            Some(ArgLocation::OutOfReach) | None => return ValueSlot::Absent,
         }
         if let Some(reach) = reach {
             self.entry.extend(peeks(to, to, reach, &it.kind));
         }
-        Slot::Value(at)
+        ValueSlot::Value(at)
     }
 
     /// For its return.
-    pub fn end(call: &Signature, means: Means) -> Self {
-        let told = call.outputs();
-        let kept = means.timer.map(|_| kept(&told)).unwrap_or_default();
+    pub fn end(call: &Signature, means: ReturnInputs) -> Self {
+        let values = call.outputs();
+        let kept = means.timer.map(|_| kept(&values)).unwrap_or_default();
         let mut plan = Self { fails: call.fails, ..Self::default() };
         if let Some(timer) = means.timer {
             plan.keep(call, &kept);
@@ -130,16 +130,16 @@ impl Plan {
         let mut spare: Vec<u8> = SPARE.to_vec();
         spare.extend(means.errno.is_none().then_some(ERRNO));
         let mut recorded = RecordOptions { urgent: true, ..RecordOptions::default() };
-        for (at, it) in told.iter().enumerate() {
-            let is_last = |index| !told[at + 1..].iter().any(|it| parameter(it) == Some(index));
+        for (at, it) in values.iter().enumerate() {
+            let is_last = |index| !values[at + 1..].iter().any(|it| parameter(it) == Some(index));
             let slot = match it.source {
                 ValueSource::Result => plan.result(it),
                 ValueSource::Errno => plan.errno(means.errno),
                 ValueSource::Argument(index) => {
-                    place(&kept, index).map_or(Slot::Nowhere, Slot::Value)
+                    kept_reg(&kept, index).map_or(ValueSlot::Absent, ValueSlot::Value)
                 }
                 ValueSource::Pointee(index, reach) => {
-                    let own = place(&kept, index);
+                    let own = kept_reg(&kept, index);
                     let to = own.filter(|_| is_last(index)).or_else(|| spare.pop());
                     plan.pointee(own, to, reach, &it.kind)
                 }
@@ -147,7 +147,7 @@ impl Plan {
             plan.slots.push(texts(it, slot, &mut recorded));
         }
         plan.exit.push(Insn::Record(recorded));
-        Self { told, texts: recorded.texts, ..plan }
+        Self { values, texts: recorded.texts, ..plan }
     }
 
     /// Whether the return needs something of the entry.
@@ -174,20 +174,20 @@ impl Plan {
         }
     }
 
-    fn result(&mut self, it: &TracedValue) -> Slot {
+    fn result(&mut self, it: &TracedValue) -> ValueSlot {
         if matches!(it.kind, ValueType::Float(_)) {
-            return Slot::Nowhere;
+            return ValueSlot::Absent;
         }
         self.exit.push(Insn::Argument(Reg(RESULT), 0, width(&it.kind)));
-        Slot::Value(RESULT)
+        ValueSlot::Value(RESULT)
     }
 
-    fn errno(&mut self, offset: Option<i64>) -> Slot {
-        let Some(offset) = offset else { return Slot::Nowhere };
+    fn errno(&mut self, offset: Option<i64>) -> ValueSlot {
+        let Some(offset) = offset else { return ValueSlot::Absent };
         let to = Reg(ERRNO);
         self.exit.push(Insn::Builtin(to, Builtin::ThreadPointer));
         self.exit.push(Insn::Peek(to, to, offset, insn::Width::I32));
-        Slot::Value(ERRNO)
+        ValueSlot::Value(ERRNO)
     }
 
     fn pointee(
@@ -196,14 +196,14 @@ impl Plan {
         to: Option<u8>,
         reach: DerefPath,
         kind: &ValueType,
-    ) -> Slot {
-        let (Some(own), Some(to)) = (own, to) else { return Slot::Nowhere };
+    ) -> ValueSlot {
+        let (Some(own), Some(to)) = (own, to) else { return ValueSlot::Absent };
         // One act is left for the record.
         if self.exit.len() + reach.steps().count() >= MAX_INSNS {
-            return Slot::Nowhere;
+            return ValueSlot::Absent;
         }
         self.exit.extend(peeks(Reg(to), Reg(own), reach, kind));
-        Slot::Value(to)
+        ValueSlot::Value(to)
     }
 }
 
@@ -219,7 +219,7 @@ fn peeks(to: Reg, from: Reg, reach: DerefPath, kind: &ValueType) -> Vec<Insn> {
 }
 
 /// Where a kept argument is at the return.
-fn place(kept: &[usize], index: usize) -> Option<u8> {
+fn kept_reg(kept: &[usize], index: usize) -> Option<u8> {
     let at = kept.iter().position(|it| *it == index)?;
     Some(FIRST_KEPT + u8::try_from(at).unwrap_or(0))
 }
@@ -248,17 +248,17 @@ const fn parameter(it: &TracedValue) -> Option<usize> {
     }
 }
 
-fn seat(it: &TracedValue, seats: &[ArgLocation]) -> Option<ArgLocation> {
+fn arg_location(it: &TracedValue, seats: &[ArgLocation]) -> Option<ArgLocation> {
     parameter(it).map(|index| seats[index])
 }
 
 /// The slot of a value; of a text, as long as there is room for one more.
-fn texts(it: &TracedValue, slot: Slot, recorded: &mut RecordOptions) -> Slot {
+fn texts(it: &TracedValue, slot: ValueSlot, recorded: &mut RecordOptions) -> ValueSlot {
     let n_texts = usize::try_from(recorded.texts.count_ones()).unwrap_or(MAX_TEXTS);
     match slot {
-        Slot::Value(value) if it.kind == ValueType::Text && n_texts < MAX_TEXTS => {
+        ValueSlot::Value(value) if it.kind == ValueType::Text && n_texts < MAX_TEXTS => {
             recorded.texts |= 1 << value;
-            Slot::Text(value)
+            ValueSlot::Text(value)
         }
         other => other,
     }

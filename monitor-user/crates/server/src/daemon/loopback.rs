@@ -9,7 +9,8 @@ use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
 use monitor_model::{id::Ns, status::Status};
-use monitor_platform::{Happening, monitors::Monitors};
+use monitor_platform::PlatformEvent;
+use monitor_platform::monitors::MonitorCalls;
 use monitor_protocol::{Conn, call::Call};
 use monitor_services::monitor::events;
 use rustix::event::{EventfdFlags, eventfd};
@@ -104,7 +105,7 @@ impl Mailbox {
     }
 }
 
-impl Monitors for LoopbackMonitors {
+impl MonitorCalls for LoopbackMonitors {
     fn call(
         &mut self,
         (ticket, _): (Ticket, Ns),
@@ -116,15 +117,15 @@ impl Monitors for LoopbackMonitors {
         Ok(None)
     }
 
-    fn leave(&mut self, session: SessionId) {
+    fn session_ended(&mut self, session: SessionId) {
         let _ = self.requests.send(LoopbackRequest::Close(session));
     }
 
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.mailbox.waker.as_fd())
     }
 
-    fn told(&mut self, _: Ns) -> Vec<Happening> {
+    fn poll_events(&mut self, _: Ns) -> Vec<PlatformEvent> {
         let Queue { lines, refused, .. } = self.mailbox.take();
         let refused = refused.into_iter().map(|(ticket, why)| events::completed(ticket, Err(why)));
         let lines = lines.into_iter().flat_map(|(of, lines)| events::platform_events(of, &lines));

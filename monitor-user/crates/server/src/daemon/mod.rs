@@ -36,7 +36,7 @@ use monitor_cluster::bus::{Bus, BusMessage};
 use monitor_cluster::{Cluster, scope::Node};
 use monitor_model::{read_spec::Capability, sample::Note};
 use monitor_monitors::{MonitorEngine, MonitorInput, UserLimits};
-use monitor_platform::live::recorder::Service;
+use monitor_platform::linux::recorder::ServiceConfig;
 use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::scrape::ScrapeConfig;
 use monitor_services::context::ClusterMember;
@@ -158,11 +158,11 @@ impl DaemonLoop {
         let path = settings.endpoint.socket().map(Path::to_owned);
         let dumps = settings.loaded.config.images.clone();
         let worker_program = settings.worker_program.clone();
-        let service = Service {
+        let service = ServiceConfig {
             socket: path,
-            keeps: Arc::clone(&flight_enabled),
-            dumps,
-            hand: worker_program,
+            is_recording: Arc::clone(&flight_enabled),
+            dump_folder: dumps,
+            worker_program,
         };
         let (monitors, loopback) = loopback::pair()?;
         let links = PlatformLinks { service, monitors };

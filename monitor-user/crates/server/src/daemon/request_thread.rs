@@ -12,8 +12,9 @@ use monitor_cluster::request::{ClusterRequests, RequestOutput};
 use monitor_event::right::Tool;
 use monitor_model::id::Ns;
 use monitor_omis::{Dialect, Node};
-use monitor_platform::Happenings;
-use monitor_platform::live::{Live, recorder::Service};
+use monitor_platform::EventSource;
+use monitor_platform::linux::Linux;
+use monitor_platform::linux::recorder::ServiceConfig;
 use monitor_protocol::{Conn, call::Tag, reply};
 use monitor_sampling::visibility::Visibility;
 use monitor_services::requests::{EngineInput, RequestLimits};
@@ -57,14 +58,15 @@ pub struct Viewer {
 /// What the platform needs of the rest of the daemon.
 pub struct PlatformLinks {
     /// The socket and the flight recorder.
-    pub service: Service,
+    pub service: ServiceConfig,
     /// The monitors.
     pub monitors: LoopbackMonitors,
 }
 
 impl PlatformLinks {
-    fn platform(&self, choice: BackendChoice) -> Live {
-        Live::of(choice, self.service.clone()).with(Box::new(self.monitors.clone()))
+    fn platform(&self, choice: BackendChoice) -> Linux {
+        Linux::for_service(choice, self.service.clone())
+            .with_monitors(Box::new(self.monitors.clone()))
     }
 }
 
@@ -196,7 +198,7 @@ struct RequestLoop {
     queue_room: Arc<QueueRoom>,
     requests: ClusterRequests,
     outgoing: UnboundedSender<Outgoing>,
-    platform: Live,
+    platform: Linux,
     choice: BackendChoice,
     links: PlatformLinks,
     outboxes: HashMap<Conn, Arc<Outbox>>,
@@ -265,12 +267,13 @@ impl RequestLoop {
 
     /// Waits for a job, an event of the platform or a deadline.
     fn wait(&mut self) {
-        let due = [self.requests.due(), self.platform.due(), self.drop_notices.due(RETRY_PAUSE)];
+        let due =
+            [self.requests.due(), self.platform.next_poll(), self.drop_notices.due(RETRY_PAUSE)];
         let due = due.into_iter().flatten().min();
         let left = due.map(|due| due.since(clock::boot()));
         let left = left.and_then(|left| Timespec::try_from(Duration::from_nanos(left.0)).ok());
         let mut fds = vec![PollFd::new(&*self.waker, PollFlags::IN)];
-        let wakes = self.platform.wakes().into_iter();
+        let wakes = self.platform.wake_fds().into_iter();
         fds.extend(wakes.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         // If a signal interrupts it, `poll` below finds nothing, and the loop waits again.
         let _ = poll(&mut fds, left.as_ref());
@@ -282,8 +285,8 @@ impl RequestLoop {
 
     fn poll(&mut self, is_woken: bool) {
         let now = clock::boot();
-        if is_woken || self.platform.due().is_some_and(|due| due <= now) {
-            let events = self.platform.happened(now);
+        if is_woken || self.platform.next_poll().is_some_and(|due| due <= now) {
+            let events = self.platform.poll_events(now);
             if !events.is_empty() {
                 self.input(EngineInput::Events(events));
             }

@@ -18,7 +18,7 @@ use monitor_event::action::{
 use monitor_event::trace::Trace;
 use monitor_model::id::Ns;
 use monitor_omis::{Expr, Value, Var};
-use monitor_platform::Ground;
+use monitor_platform::Platform;
 
 /// The kernel counters of a counter.
 const COUNTER: &[KernelCounterKind] = &[
@@ -96,7 +96,7 @@ pub enum InstrumentValue<'i> {
 }
 
 /// The whole value of an instrument: the shares of user space and of the kernel.
-pub fn value<'i>(it: &'i Instrument, platform: &mut dyn Ground, now: Ns) -> InstrumentValue<'i> {
+pub fn value<'i>(it: &'i Instrument, platform: &mut dyn Platform, now: Ns) -> InstrumentValue<'i> {
     let mut all = |own: &Summary, kinds| {
         let mut all = own.clone();
         counters(it.number, kinds)
@@ -118,8 +118,8 @@ pub fn value<'i>(it: &'i Instrument, platform: &mut dyn Ground, now: Ns) -> Inst
 }
 
 /// The gauge of an integrator in the kernel, if the kernel has it.
-pub fn kernel_gauge(number: u64, platform: &mut dyn Ground) -> Option<aggregates::GaugeIntegral> {
-    match platform.metered(KernelCounter { number, kind: KernelCounterKind::Gauge }) {
+pub fn kernel_gauge(number: u64, platform: &mut dyn Platform) -> Option<aggregates::GaugeIntegral> {
+    match platform.read_counter(KernelCounter { number, kind: KernelCounterKind::Gauge }) {
         KernelCounterValue::Gauge(area) => Some(area),
         _ => None,
     }
@@ -129,14 +129,14 @@ pub fn kernel_gauge(number: u64, platform: &mut dyn Ground) -> Option<aggregates
 pub fn take_records(ctx: &mut CallContext<'_>, name: &Value) {
     let Ok(it) = super::named(ctx, name) else { return };
     let (number, InstrumentKind::Trace) = (it.number, it.kind()) else { return };
-    let newer = ctx.platform.take_records(number);
+    let newer = ctx.platform.take_trace(number);
     if let Ok(Instrument { state: InstrumentState::Trace(trace), .. }) = super::named(ctx, name) {
         trace.append(newer);
     }
 }
 
-fn add_kernel_share(all: &mut Summary, meter: KernelCounter, platform: &mut dyn Ground) {
-    match (meter.kind, platform.metered(meter)) {
+fn add_kernel_share(all: &mut Summary, meter: KernelCounter, platform: &mut dyn Platform) {
+    match (meter.kind, platform.read_counter(meter)) {
         (KernelCounterKind::Count, KernelCounterValue::Value(count)) => {
             all.count += count.cast_unsigned()
         }
@@ -153,13 +153,13 @@ fn add_kernel_share(all: &mut Summary, meter: KernelCounter, platform: &mut dyn 
 fn gauge_value(
     own: &GaugeIntegral,
     number: u64,
-    platform: &mut dyn Ground,
+    platform: &mut dyn Platform,
     now: Ns,
 ) -> GaugeIntegral {
     let Some(kernel) = kernel_gauge(number, platform) else { return own.clone() };
     let mut whole = own.with_kernel(&kernel, now);
     for extreme in counters(number, &EXTREMES) {
-        if let KernelCounterValue::Value(level) = platform.metered(extreme) {
+        if let KernelCounterValue::Value(level) = platform.read_counter(extreme) {
             whole.extend(level);
         }
     }

@@ -95,7 +95,7 @@ fn delete(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
     let session = ctx.session.tool.session;
     for_each_named(ctx, args, |ctx, name| {
         let gone = ctx.engine.instruments_mut().delete(session, name)?;
-        ctx.platform.free_meters(gone.number);
+        ctx.platform.free_counters(gone.number);
         Ok(())
     })
 }
@@ -106,7 +106,7 @@ fn reset(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
         let number = named(ctx, name)?.number;
         let level = in_kernel::kernel_gauge(number, ctx.platform).map(|it| it.value);
         named(ctx, name)?.reset(level, now);
-        ctx.platform.forget_meters(number);
+        ctx.platform.reset_counters(number);
         Ok(())
     })
 }

@@ -103,7 +103,7 @@ fn change(ctx: &mut CallContext<'_>, args: &[Value], how: fn(i64) -> GaugeChange
     let how = args[1].integer().ok_or_else(wrong).map(how);
     let done = how.and_then(|how| {
         let number = named(ctx, &args[0])?.number;
-        let before = ctx.platform.move_level(number, how);
+        let before = ctx.platform.change_gauge(number, how);
         named(ctx, &args[0])?.change(how, before, now)
     });
     done.map(|()| CallResult::ok()).into()

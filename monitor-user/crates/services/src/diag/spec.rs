@@ -144,7 +144,7 @@ fn resolve_event_process(ctx: &mut CallContext<'_>, process: &Value) -> Result<I
         return Ok(id);
     }
     let id = ctx.process(process)?.id;
-    let whose = ctx.platform.whose(id);
+    let whose = ctx.platform.diag_origin(id);
     ctx.engine.diag_counters().set_origin(id, whose);
     Ok(id)
 }
@@ -155,7 +155,7 @@ fn count_probes(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult,
     let mut failed = chosen.failed;
     let mut n_served = 0;
     for it in &chosen.served {
-        match ctx.platform.probed(it.id) {
+        match ctx.platform.check_diag_probes(it.id) {
             Ok(()) => n_served += 1,
             Err(why) => failed.push((ctx.number(it.id), why)),
         }

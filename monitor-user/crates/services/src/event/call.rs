@@ -137,7 +137,7 @@ pub(crate) fn call_filter(
     let mut refused = None;
     let mut n_found = 0;
     for it in &chosen.served {
-        match ctx.platform.has(tap, it.id) {
+        match ctx.platform.check_tap(tap, it.id) {
             Ok(()) => n_found += 1,
             // Some of the processes may run other programs.
             Err(why) if why.status == Status::NO_SUCH_OBJECT => refused = Some(why),

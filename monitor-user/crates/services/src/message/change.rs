@@ -9,7 +9,7 @@ use monitor_event::right::Right;
 use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_platform as platform;
-use monitor_platform::queue::Change;
+use monitor_platform::message_queue::QueueChange;
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -71,7 +71,7 @@ fn insert(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
         _ => Some(spec::integer(position, POSITION)?),
     };
     let content = content.bytes().unwrap_or_default();
-    let change = ctx.platform.insert(process.id, position, &content)?;
+    let change = ctx.platform.insert_message(process.id, position, &content)?;
     Ok(change_outcome(ctx, named, change))
 }
 
@@ -79,17 +79,17 @@ fn remove(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
     let [named, position] = args else { unreachable!("the specification has two parameters") };
     let process = ctx.process(named)?;
     let position: usize = spec::integer(position, POSITION)?;
-    let change = ctx.platform.remove(process.id, position)?;
+    let change = ctx.platform.remove_message(process.id, position)?;
     Ok(change_outcome(ctx, named, change))
 }
 
 /// The outcome of a change: done by the system, or to be executed by the process.
-pub(super) fn change_outcome(ctx: &mut CallContext<'_>, named: &Value, change: Change) -> Outcome {
+pub(super) fn change_outcome(ctx: &mut CallContext<'_>, named: &Value, change: QueueChange) -> Outcome {
     match change {
-        Change::Done => CallResult::ok().into(),
-        Change::InProcess(work) => {
+        QueueChange::Done => CallResult::ok().into(),
+        QueueChange::InProcess(work) => {
             let list = Value::List(vec![named.clone()]);
-            ctx.act_on(&list, &platform::Act::Work(work), |ctx, report| ctx.acknowledge(report))
+            ctx.act_on(&list, &platform::ProcessAction::Work(work), |ctx, report| ctx.acknowledge(report))
         }
     }
 }

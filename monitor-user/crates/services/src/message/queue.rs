@@ -8,7 +8,7 @@ use monitor_event::right::Right;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::text::Binary;
 use monitor_omis::{Dialect, Status, Value};
-use monitor_platform::queue::{Depth, Message, Queue};
+use monitor_platform::message_queue::{QueueDetail, QueuedMessage, QueueContent};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -83,13 +83,13 @@ fn queue_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, R
     let [named, flags] = args else { unreachable!("the specification has two parameters") };
     let flags = spec::flags(Some(flags), FLAGS)?;
     let process = ctx.process(named)?;
-    let depth = if flags >> CONTENTS & 1 == 1 { Depth::Contents } else { Depth::Heads };
-    let messages = match ctx.platform.queue(process.id, depth)? {
-        Queue::Messages(messages) => messages,
-        Queue::Length(length) if flags == 0 => {
+    let depth = if flags >> CONTENTS & 1 == 1 { QueueDetail::Contents } else { QueueDetail::Headers };
+    let messages = match ctx.platform.queued_messages(process.id, depth)? {
+        QueueContent::Messages(messages) => messages,
+        QueueContent::Length(length) if flags == 0 => {
             return Ok(CallResult::with(vec![Value::from(length), Value::List(Vec::new())]));
         }
-        Queue::Length(length) => {
+        QueueContent::Length(length) => {
             let text = format!(
                 "its POSIX queue has {length} messages, and reading one would remove it; use flags \
                 0 for the number"
@@ -106,7 +106,7 @@ fn queue_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, R
     Ok(CallResult::with(vec![Value::from(length), Value::List(values.collect())]))
 }
 
-fn selected(it: &Message, bit: u8, dialect: Dialect) -> Vec<Value> {
+fn selected(it: &QueuedMessage, bit: u8, dialect: Dialect) -> Vec<Value> {
     let is_marked = u8::from(it.mark.is_some());
     let value = match bit {
         TAGGED => return vec![is_marked.into(), it.mark.unwrap_or(0).into()],

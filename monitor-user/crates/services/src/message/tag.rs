@@ -78,7 +78,7 @@ fn tag(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     };
     let number: i32 = mark.integer().filter(|mark| *mark != 0).ok_or_else(wrong)?;
     let buffer: u64 = spec::integer(buffer, "address")?;
-    let change = ctx.platform.mark(process.id, buffer, number)?;
+    let change = ctx.platform.mark_message(process.id, buffer, number)?;
     Ok(change_outcome(ctx, named, change))
 }
 

@@ -11,7 +11,7 @@ use monitor_event::thread::Ticket;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::status::Status as Said;
 use monitor_omis::{Status, Value};
-use monitor_platform::Happening;
+use monitor_platform::PlatformEvent;
 use monitor_protocol::event::{Alert, Event};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -32,7 +32,7 @@ struct LineError {
 }
 
 /// The events in the lines for a session.
-pub fn platform_events(session: SessionId, lines: &[u8]) -> Vec<Happening> {
+pub fn platform_events(session: SessionId, lines: &[u8]) -> Vec<PlatformEvent> {
     let lines = lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     lines
         .flat_map(|line| match serde_json::from_slice(line) {
@@ -46,11 +46,11 @@ pub fn platform_events(session: SessionId, lines: &[u8]) -> Vec<Happening> {
 }
 
 /// The result of the call with this ticket.
-pub fn completed(ticket: Ticket, result: Result<Value, Refusal>) -> Happening {
-    Happening::Acted(ticket, vec![(Identity::default(), result.map(|it| vec![it]))])
+pub fn completed(ticket: Ticket, result: Result<Value, Refusal>) -> PlatformEvent {
+    PlatformEvent::ActionDone(ticket, vec![(Identity::default(), result.map(|it| vec![it]))])
 }
 
-fn events_of_line(session: SessionId, line: MonitorLine<'_>) -> Vec<Happening> {
+fn events_of_line(session: SessionId, line: MonitorLine<'_>) -> Vec<PlatformEvent> {
     match (line.id, line.params) {
         (Some(ticket), _) => {
             let result = match (line.result, line.error) {
@@ -72,7 +72,7 @@ fn json_value(json: &RawValue) -> Result<Value, Refusal> {
 }
 
 /// The events of a line: a sample or an alert, and the end of the monitor.
-fn monitor_events(session: SessionId, event: &Event) -> Vec<Happening> {
+fn monitor_events(session: SessionId, event: &Event) -> Vec<PlatformEvent> {
     let sample = event.sample.as_deref().and_then(|it| json_value(it).ok());
     let sampled = sample.map(|it| (EventKind::Sampled(session), sample_params(event, it)));
     let alerted =
@@ -84,7 +84,7 @@ fn monitor_events(session: SessionId, event: &Event) -> Vec<Happening> {
     });
     let occurred = |(kind, values): (EventKind, Vec<Value>)| {
         let params = values.into_iter().map(EventParam::Value).collect();
-        Happening::Occurred(NodeEvent::new(kind, Ns(0), params))
+        PlatformEvent::Event(NodeEvent::new(kind, Ns(0), params))
     };
     [sampled, alerted, ended].into_iter().flatten().map(occurred).collect()
 }
@@ -161,7 +161,7 @@ mod tests {
         let got = platform_events(SESSION, &line);
         let event = |kind, values: Vec<Value>| {
             let params = values.into_iter().map(EventParam::Value).collect();
-            Happening::Occurred(NodeEvent::new(kind, Ns(0), params))
+            PlatformEvent::Event(NodeEvent::new(kind, Ns(0), params))
         };
         let sample = Value::from(vec!["processes".into(), Value::List(Vec::new())]);
         let (name, none) = (Value::from("x"), Value::List(Vec::new()));
@@ -186,7 +186,7 @@ mod tests {
         let values: [Value; 5] = ["f".into(), 2.into(), (-110).into(), "file".into(), rest];
         let params = values.into_iter().map(EventParam::Value).collect();
         let want = NodeEvent::new(EventKind::Alerted(SESSION), Ns(0), params);
-        assert_eq!(platform_events(SESSION, &line), [Happening::Occurred(want)]);
+        assert_eq!(platform_events(SESSION, &line), [PlatformEvent::Event(want)]);
     }
 
     #[test]

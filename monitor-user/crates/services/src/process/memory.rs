@@ -9,7 +9,7 @@ use monitor_control::FrameNames;
 use monitor_event::outcome::Refusal;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
-use monitor_platform::Act;
+use monitor_platform::ProcessAction;
 
 /// Maximum number of bytes in a reply.
 const MAX_BYTES: u64 = 1 << 20;
@@ -28,7 +28,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] read_memory(0,[2,3,4])"],
         handler: spec::Handler::Synchronous(|ctx, args| {
             let act = integer(&args[1], "address")
-                .and_then(|address| Ok(Act::Read(address, count(&args[2])?)));
+                .and_then(|address| Ok(ProcessAction::Read(address, count(&args[2])?)));
             act_on_one(ctx, &args[0], act)
         }),
         ..CONTROLLED
@@ -43,7 +43,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] write_memory(0); 11 [0] read_memory(0,[9,9,2])"],
         handler: spec::Handler::Manipulation(|ctx, args| {
             let bytes = args[2].bytes().unwrap_or_default().into_owned();
-            let act = integer(&args[1], "address").map(|address| Act::Write(address, bytes));
+            let act = integer(&args[1], "address").map(|address| ProcessAction::Write(address, bytes));
             act_on_one(ctx, &args[0], act)
         }),
         ..CONTROLLED
@@ -59,7 +59,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] stack_backtrace(7)\n\
                      < 10 [0] stack_backtrace(0,[4096,8192,4160,8224])"],
         handler: spec::Handler::Synchronous(|ctx, args| {
-            act_on_one(ctx, &args[0], Ok(Act::Backtrace(FrameNames::Without)))
+            act_on_one(ctx, &args[0], Ok(ProcessAction::Backtrace(FrameNames::Without)))
         }),
         ..CONTROLLED
     },
@@ -87,13 +87,13 @@ pub const SERVICES: &[ServiceSpec] = &[
                data and bss. `member` is always empty: no archive is mapped on Linux.",
         examples: &["process 7\nattach 7\n> 10 [0] loader_information(7)\n\
                      < 10 [0] loader_information(0,[\"/bin/a\",\"\",4096,256,8192,64,8256,32])"],
-        handler: spec::Handler::Synchronous(|ctx, args| act_on_one(ctx, &args[0], Ok(Act::Loader))),
+        handler: spec::Handler::Synchronous(|ctx, args| act_on_one(ctx, &args[0], Ok(ProcessAction::Loader))),
         ..CONTROLLED
     },
 ];
 
 fn stack_names(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
-    act_on_one(ctx, &args[0], Ok(Act::Backtrace(FrameNames::With)))
+    act_on_one(ctx, &args[0], Ok(ProcessAction::Backtrace(FrameNames::With)))
 }
 
 fn count(value: &Value) -> Result<u64, Refusal> {

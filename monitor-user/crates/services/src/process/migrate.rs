@@ -15,7 +15,7 @@ use monitor_event::outcome::{ActionReport, CallResult, Refusal};
 use monitor_event::right::Right;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Node, Status, Value};
-use monitor_platform::Act;
+use monitor_platform::ProcessAction;
 
 const ANYWHERE: ServiceSpec = ServiceSpec { level: ExecutionLevel::Anywhere, ..CONTROLLED };
 
@@ -89,9 +89,9 @@ fn prepare(ctx: &mut CallContext<'_>) -> Outcome {
     let all = Value::List(Vec::new());
     match ctx.processes(&all) {
         Ok(chosen) if chosen.served.is_empty() && chosen.failed.is_empty() => {
-            act_on_none(ctx, &Act::Checkpoint, prepared)
+            act_on_none(ctx, &ProcessAction::Checkpoint, prepared)
         }
-        Ok(_) => ctx.act_on(&all, &Act::Lossless, prepared),
+        Ok(_) => ctx.act_on(&all, &ProcessAction::Lossless, prepared),
         Err(why) => CallResult::from(why).into(),
     }
 }
@@ -123,10 +123,10 @@ fn migrate(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal
 fn restore(ctx: &mut CallContext<'_>, name: &Value) -> Result<Outcome, Refusal> {
     check_may_start(ctx)?;
     let name = name.text().map(|it| it.to_str_lossy().into_owned()).unwrap_or_default();
-    Ok(act_on_none(ctx, &Act::Restore(name), attach_started))
+    Ok(act_on_none(ctx, &ProcessAction::Restore(name), attach_started))
 }
 
-fn act_on_none(ctx: &mut CallContext<'_>, act: &Act, then: Completion) -> Outcome {
+fn act_on_none(ctx: &mut CallContext<'_>, act: &ProcessAction, then: Completion) -> Outcome {
     match ctx.start_action(act, &[]) {
         Some(each) => then(ctx, ActionReport { by_process: each, failed: Vec::new() }).into(),
         None => Outcome::Pending(PendingCall { then, failed: Vec::new() }),

@@ -14,7 +14,7 @@ use monitor_event::outcome::{ActionReport, CallResult, Refusal};
 use monitor_event::right::Right;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
-use monitor_platform::Act;
+use monitor_platform::ProcessAction;
 
 /// The base of services that act on processes.
 const CONTROLLED: ServiceSpec =
@@ -23,7 +23,7 @@ const CONTROLLED: ServiceSpec =
 const TID: Param = Param { name: "tid", param_type: ParamType::Process };
 
 /// Does an action to one process, and returns its result.
-fn act_on_one(ctx: &mut CallContext<'_>, tid: &Value, act: Result<Act, Refusal>) -> Outcome {
+fn act_on_one(ctx: &mut CallContext<'_>, tid: &Value, act: Result<ProcessAction, Refusal>) -> Outcome {
     match act {
         Ok(act) => ctx.act_on(&Value::List(vec![tid.clone()]), &act, single_result),
         Err(why) => CallResult::from(why).into(),

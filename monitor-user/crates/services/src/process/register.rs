@@ -10,7 +10,7 @@ use crate::spec::{ExecutionLevel, ResultSpec, ServiceSpec, integer};
 use monitor_event::outcome::Refusal;
 use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
-use monitor_platform::Act;
+use monitor_platform::ProcessAction;
 
 const REG: Param = Param { name: "reg", param_type: ParamType::Integer };
 const NUM: Param = Param { name: "num", param_type: ParamType::Integer };
@@ -30,7 +30,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                and 59 the bases of fs and gs.",
         examples: &["process 7\nattach 7\n> 10 [0] read_int_regs(7,6,2)\n\
                      < 10 [0] read_int_regs(0,[6,7])"],
-        handler: spec::Handler::Synchronous(|ctx, args| read(ctx, args, Act::Integers)),
+        handler: spec::Handler::Synchronous(|ctx, args| read(ctx, args, ProcessAction::Integers)),
         ..THREAD_SERVICE
     },
     ServiceSpec {
@@ -41,7 +41,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                xmm15, 33 to 40 st0 to st7.",
         examples: &["process 7\nattach 7\n> 10 [0] read_fp_registers(7,17,2)\n\
                      < 10 [0] read_fp_registers(0,[17.0,18.0])"],
-        handler: spec::Handler::Synchronous(|ctx, args| read(ctx, args, Act::Floats)),
+        handler: spec::Handler::Synchronous(|ctx, args| read(ctx, args, ProcessAction::Floats)),
         ..THREAD_SERVICE
     },
     ServiceSpec {
@@ -58,7 +58,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      11 [0] read_int_registers(0,[18446744073709551615])"],
         handler: spec::Handler::Manipulation(|ctx, args| {
             let act = integer(&args[1], "register")
-                .and_then(|first| Ok(Act::SetIntegers(first, words(&args[2])?)));
+                .and_then(|first| Ok(ProcessAction::SetIntegers(first, words(&args[2])?)));
             act_on_one(ctx, &args[0], act)
         }),
         ..THREAD_SERVICE
@@ -77,7 +77,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         handler: spec::Handler::Manipulation(|ctx, args| {
             let values = args[2].list().unwrap_or_default().iter().filter_map(Value::float);
             let values = values.collect();
-            let act = integer(&args[1], "register").map(|first| Act::SetFloats(first, values));
+            let act = integer(&args[1], "register").map(|first| ProcessAction::SetFloats(first, values));
             act_on_one(ctx, &args[0], act)
         }),
         ..THREAD_SERVICE
@@ -92,14 +92,14 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] goto(0); 11 [0] read_int_registers(0,[4096])",
         ],
         handler: spec::Handler::Manipulation(|ctx, args| {
-            let act = integer(&args[1], "address").map(Act::Goto);
+            let act = integer(&args[1], "address").map(ProcessAction::Goto);
             act_on_one(ctx, &args[0], act)
         }),
         ..THREAD_SERVICE
     },
 ];
 
-fn read(ctx: &mut CallContext<'_>, args: &[Value], act: fn(u16, u16) -> Act) -> Outcome {
+fn read(ctx: &mut CallContext<'_>, args: &[Value], act: fn(u16, u16) -> ProcessAction) -> Outcome {
     let act = integer(&args[1], "register")
         .and_then(|first| Ok(act(first, integer(&args[2], "number of registers")?)));
     act_on_one(ctx, &args[0], act)

@@ -12,7 +12,7 @@ use monitor_event::right::ControlGrant;
 use monitor_model::id::is_same;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Dialect, Status, Value};
-use monitor_platform::Act;
+use monitor_platform::ProcessAction;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -139,7 +139,7 @@ fn start(ctx: &mut CallContext<'_>, args: &[Value], stopped: bool) -> Outcome {
         streams,
         stopped,
     };
-    match ctx.start_action(&Act::Start(program), &[]) {
+    match ctx.start_action(&ProcessAction::Start(program), &[]) {
         Some(each) => {
             attach_started(ctx, ActionReport { by_process: each, failed: Vec::new() }).into()
         }
@@ -162,7 +162,7 @@ pub(super) fn attach_started(ctx: &mut CallContext<'_>, report: ActionReport) ->
     match report.by_process.into_iter().next() {
         Some((started, Ok(_))) => {
             // The backend may know its start time more precisely.
-            let seen = ctx.platform.look(&[started.pid]).unwrap_or_default().into_iter().next();
+            let seen = ctx.platform.read_processes(&[started.pid]).unwrap_or_default().into_iter().next();
             let seen = seen.map(|it| it.id).filter(|id| is_same(*id, started));
             let id = seen.unwrap_or(started);
             ctx.session.attach(id);

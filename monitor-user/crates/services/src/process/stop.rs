@@ -11,7 +11,7 @@ use monitor_event::outcome::{CallResult, Refusal};
 use monitor_event::right::ControlGrant;
 use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
-use monitor_platform::Act;
+use monitor_platform::ProcessAction;
 
 const LIST: Param = Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) };
 
@@ -26,7 +26,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] stop([7])\n< 10 [0] stop(0)\n\
                      > 11 [0] process_info([7],4)\n< 11 [0] process_info(0,1,[7,5])"],
         handler: spec::Handler::Manipulation(|ctx, args| {
-            ctx.act_on(&args[0], &Act::Stop, |ctx, report| ctx.acknowledge(report))
+            ctx.act_on(&args[0], &ProcessAction::Stop, |ctx, report| ctx.acknowledge(report))
         }),
         ..CONTROLLED
     },
@@ -38,7 +38,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] stop([7]); 11 [0] continue([7])\n\
                      < 10 [0] stop(0); 11 [0] continue(0)"],
         handler: spec::Handler::Manipulation(|ctx, args| {
-            ctx.act_on(&args[0], &Act::Continue, |ctx, report| ctx.acknowledge(report))
+            ctx.act_on(&args[0], &ProcessAction::Continue, |ctx, report| ctx.acknowledge(report))
         }),
         ..CONTROLLED
     },
@@ -48,7 +48,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         help: "Sends a signal, by its number on this node. A stopped process takes it when it \
                runs again, SIGKILL at once.",
         examples: &["process 7\nattach 7\n> 10 [0] kill([7],9)\n< 10 [0] kill(0)"],
-        handler: spec::Handler::Manipulation(|ctx, args| with_number(ctx, args, Act::Kill)),
+        handler: spec::Handler::Manipulation(|ctx, args| with_number(ctx, args, ProcessAction::Kill)),
         lower: Some(kill_in_kernel),
         ..CONTROLLED
     },
@@ -59,12 +59,12 @@ pub const SERVICES: &[ServiceSpec] = &[
                privilege. Real-time and deadline scheduling ignore it.",
         examples: &["process 7\nattach 7\n> 10 [0] nice([7],5); 11 [0] process_info([7],16)\n\
                      < 10 [0] nice(0); 11 [0] process_info(0,1,[7,5])"],
-        handler: spec::Handler::Manipulation(|ctx, args| with_number(ctx, args, Act::Nice)),
+        handler: spec::Handler::Manipulation(|ctx, args| with_number(ctx, args, ProcessAction::Nice)),
         ..CONTROLLED
     },
 ];
 
-fn with_number(ctx: &mut CallContext<'_>, args: &[Value], act: fn(i32) -> Act) -> Outcome {
+fn with_number(ctx: &mut CallContext<'_>, args: &[Value], act: fn(i32) -> ProcessAction) -> Outcome {
     let number = integer::<i32>(&args[1], "32-bit integer");
     match number {
         Ok(number) => ctx.act_on(&args[0], &act(number), |ctx, report| ctx.acknowledge(report)),

@@ -67,13 +67,13 @@ impl RequestEngine {
             wanted.extend(state.into_iter().flat_map(|state| state.session.scope.members()));
         }
         if !wanted.iter().eq(self.diag_counters.counted_processes.keys()) {
-            turn.platform.count(&wanted);
+            turn.platform.count_diag_probes(&wanted);
             self.diag_counters.counted_processes.retain(|id, _| wanted.contains(id));
             for id in wanted {
                 self.diag_counters
                     .counted_processes
                     .entry(id)
-                    .or_insert_with(|| turn.platform.whose(id));
+                    .or_insert_with(|| turn.platform.diag_origin(id));
             }
         }
         self.find_finalizing(turn);
@@ -93,17 +93,17 @@ impl RequestEngine {
         let new: BTreeSet<Identity> =
             known.difference(&self.finalize_checked).map(|(id, _)| *id).collect();
         self.finalizing.retain(|id| known.iter().any(|(other, _)| other == id));
-        self.finalizing.extend(new.into_iter().filter(|id| turn.platform.has(tap, *id).is_ok()));
+        self.finalizing.extend(new.into_iter().filter(|id| turn.platform.check_tap(tap, *id).is_ok()));
         self.finalize_checked = known;
         self.is_stale = true;
     }
 
     /// Adds the counts of static probes, for each session that selects them.
     fn read_probes(&mut self, turn: &mut Turn<'_>) {
-        for (id, what, times) in turn.platform.met() {
+        for (id, what, times) in turn.platform.take_diag_counts() {
             if !self.diag_counters.knows_origin(id) {
                 // It may have executed another program since counting began.
-                let now = turn.platform.whose(id);
+                let now = turn.platform.diag_origin(id);
                 let first =
                     self.diag_counters.counted_processes.get(&id).filter(|_| now.rank.is_none());
                 let whose = first.cloned().unwrap_or(now);
@@ -165,7 +165,7 @@ impl RequestEngine {
     fn with_host(&self, it: Diagnosis, turn: &Turn<'_>) -> Diagnosis {
         let own = self.members.iter().find(|member| member.node == self.node);
         let host = own.map_or_else(|| Arc::from(""), |member| member.name.as_str().into());
-        Diagnosis { at: turn.platform.since_1970(it.at), host, ..it }
+        Diagnosis { at: turn.platform.unix_time(it.at), host, ..it }
     }
 
     fn log(&self, it: &Diagnosis) {

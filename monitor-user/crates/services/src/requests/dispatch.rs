@@ -17,35 +17,35 @@ use monitor_event::right::SessionId;
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::Process;
 use monitor_omis::{Answer, Reply, RequestId, Status, Value};
-use monitor_platform::{Happening, RuleKey};
+use monitor_platform::{PlatformEvent, RuleKey};
 use std::collections::BTreeSet;
 
 impl RequestEngine {
     /// Handles events of the platform.
-    pub(super) fn handle_events(&mut self, events: Vec<Happening>, turn: &mut Turn<'_>) {
+    pub(super) fn handle_events(&mut self, events: Vec<PlatformEvent>, turn: &mut Turn<'_>) {
         for it in events {
             if self.migrations.takes_exit(&it) {
                 continue;
             }
             match it {
-                Happening::Occurred(it) => {
+                PlatformEvent::Event(it) => {
                     self.dispatch(&it, (None, 0), turn);
                     self.handle_finalize(&it, turn);
                 }
-                Happening::Born { child, parent } => self.process_created(child, parent, turn),
-                Happening::Executed(id) => self.process_executed(id, turn),
-                Happening::Ended(id) => {
+                PlatformEvent::ProcessCreated { child, parent } => self.process_created(child, parent, turn),
+                PlatformEvent::ProcessExecuted(id) => self.process_executed(id, turn),
+                PlatformEvent::ProcessEnded(id) => {
                     self.finalize_ended(id, turn);
                     self.process_ended(id);
                 }
-                Happening::Ran { rule, serial, it } => self.run_rest((rule, serial), &it, turn),
-                Happening::Overdue(rule, serial, why) => {
+                PlatformEvent::RuleRan { rule, serial, event: it } => self.run_rest((rule, serial), &it, turn),
+                PlatformEvent::HoldExpired(rule, serial, why) => {
                     self.notify_overdue((rule, serial), &why, turn)
                 }
-                Happening::Stormed(rule, serial) => self.handle_storm(rule, serial, turn),
-                Happening::Failed(kind, why) => self.notify_failed(&kind, &why, turn),
-                Happening::Acted(ticket, each) => self.action_done(ticket, each, turn),
-                Happening::Lost(n_lost) => self.notify_lost(n_lost, turn),
+                PlatformEvent::RuleStormed(rule, serial) => self.handle_storm(rule, serial, turn),
+                PlatformEvent::EventFailed(kind, why) => self.notify_failed(&kind, &why, turn),
+                PlatformEvent::ActionDone(ticket, each) => self.action_done(ticket, each, turn),
+                PlatformEvent::EventsLost(n_lost) => self.notify_lost(n_lost, turn),
             }
         }
     }
@@ -90,7 +90,7 @@ impl RequestEngine {
         }
         // No request waits for it any more, so no execution will release its thread.
         if let (true, Some(held)) = (meant.is_empty(), &it.held) {
-            turn.platform.go_on(held);
+            turn.platform.resume_held(held);
         }
         meant.sort_unstable_by_key(|(serial, ..)| *serial);
         for (_, session, id) in meant {
@@ -101,7 +101,7 @@ impl RequestEngine {
     /// Whether a request is enabled: if the kernel has it, the switch is there.
     fn is_on(key: RuleKey, rule: &StoredRequest, turn: &mut Turn<'_>) -> bool {
         match rule.kernel.is_installed && !rule.kernel.is_switch_pending {
-            true => turn.platform.is_on(key),
+            true => turn.platform.is_rule_on(key),
             false => rule.is_enabled,
         }
     }
@@ -111,7 +111,7 @@ impl RequestEngine {
         let rule = self.rule_mut(key).filter(|rule| rule.serial == serial);
         match rule.map(|rule| rule.kernel.members.clone()) {
             Some(done) => self.run_request(key, (it, 0), (&done, turn)),
-            None => it.held.iter().for_each(|held| turn.platform.go_on(held)),
+            None => it.held.iter().for_each(|held| turn.platform.resume_held(held)),
         }
     }
 
@@ -159,10 +159,10 @@ impl RequestEngine {
         let process = self.process_number(session, it.process);
         let Some(state) = self.sessions.get_mut(&session) else { return };
         let Some(rule) = state.stored.requests.get_mut(&id) else {
-            return it.held.iter().for_each(|held| turn.platform.go_on(held));
+            return it.held.iter().for_each(|held| turn.platform.resume_held(held));
         };
         if rule.count_event(turn.now, most) {
-            it.held.iter().for_each(|held| turn.platform.go_on(held));
+            it.held.iter().for_each(|held| turn.platform.resume_held(held));
             return self.disable_storming((session, id), turn);
         }
         let bindings = EventBindings {
@@ -199,7 +199,7 @@ impl RequestEngine {
     /// Adds processes that were created after a session listed them and before creations were
     /// followed.
     pub(super) fn add_late_processes(&mut self, turn: &mut Turn<'_>) {
-        let mut seen = turn.platform.everybody().unwrap_or_default();
+        let mut seen = turn.platform.all_processes().unwrap_or_default();
         turn.platform.describe(&mut seen);
         for it in seen.iter().filter(|it| !it.ended()) {
             for session in self.add_matching(it.id, it) {
@@ -226,7 +226,7 @@ impl RequestEngine {
         if !self.sessions.values().any(waits) {
             return Vec::new();
         }
-        let mut seen = turn.platform.look(&[id.pid]).unwrap_or_default();
+        let mut seen = turn.platform.read_processes(&[id.pid]).unwrap_or_default();
         turn.platform.describe(&mut seen);
         seen.iter().flat_map(|it| self.add_matching(id, it)).collect()
     }

@@ -236,7 +236,7 @@ impl RequestEngine {
     fn finish(&mut self, key: u64, turn: &mut Turn<'_>) {
         let Some(execution) = self.executions.remove(&key) else { return };
         if let Some(held) = &execution.held {
-            turn.platform.go_on(held);
+            turn.platform.resume_held(held);
         }
         let reply = Reply::unified(execution.gatherings);
         if is_sent(&reply, execution.is_event) && !reply.0.is_empty() {

@@ -8,7 +8,7 @@ use super::stored::StoredRequest;
 use crate::{ExecutionLevel, Registry};
 use monitor_event::right::Tool;
 use monitor_omis::{Request, RequestId, print};
-use monitor_platform::Ground;
+use monitor_platform::Platform;
 use monitor_protocol::answer;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl RequestEngine {
     pub fn rules(
         &self,
         is_shown: impl Fn(&Tool) -> bool,
-        platform: &mut dyn Ground,
+        platform: &mut dyn Platform,
     ) -> Vec<answer::RuleSummary> {
         let sessions = self.sessions.values().filter(|it| is_shown(&it.session.tool));
         let mut all: Vec<(u64, answer::RuleSummary)> = Vec::new();
@@ -27,8 +27,8 @@ impl RequestEngine {
                 if rule.kernel.is_installed {
                     let key = (state.session.tool.session, *id);
                     // The kernel's count includes the events that it reported.
-                    row.occurrences = row.occurrences.max(platform.n_runs(key));
-                    row.enabled = platform.is_on(key);
+                    row.occurrences = row.occurrences.max(platform.rule_runs(key));
+                    row.enabled = platform.is_rule_on(key);
                 }
                 all.push((rule.serial, row));
             }

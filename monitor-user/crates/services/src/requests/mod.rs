@@ -43,7 +43,7 @@ use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::{Dialect, Node, Reply, RequestId, parse, print};
-use monitor_platform::{Followed, Ground, Happening};
+use monitor_platform::{WatchedProcesses, Platform, PlatformEvent};
 use monitor_protocol::Conn;
 use session::SessionState;
 use session_api::{RaisedEvent, SharedEvents};
@@ -59,7 +59,7 @@ pub enum EngineInput {
     /// A tool has sent a line.
     ClientLine(Conn, Vec<u8>),
     /// Events occurred on this node.
-    Events(Vec<Happening>),
+    Events(Vec<PlatformEvent>),
     /// A packet is next in the total order.
     Packet(Packet),
     /// Another node has replied to a packet.
@@ -131,7 +131,7 @@ pub struct RequestEngine {
     /// The kinds of events that the platform watches now.
     watched: BTreeSet<EventKind>,
     /// The processes that the platform follows now.
-    followed: Followed,
+    followed: WatchedProcesses,
     /// Whether the kernel has rule programs.
     has_programs: bool,
     /// Whether these may have to change.
@@ -142,7 +142,7 @@ pub struct RequestEngine {
 /// The state of one call of the engine: time, platform, outputs.
 pub(in crate::requests) struct Turn<'t> {
     now: Ns,
-    platform: &'t mut dyn Ground,
+    platform: &'t mut dyn Platform,
     out: Vec<EngineOutput>,
 }
 
@@ -166,7 +166,7 @@ impl RequestEngine {
             finalizing: BTreeSet::new(),
             raised: VecDeque::new(),
             watched: BTreeSet::new(),
-            followed: Followed::default(),
+            followed: WatchedProcesses::default(),
             has_programs: false,
             is_stale: false,
             next: 0,
@@ -178,7 +178,7 @@ impl RequestEngine {
         &mut self,
         now: Ns,
         input: EngineInput,
-        platform: &mut dyn Ground,
+        platform: &mut dyn Platform,
     ) -> Vec<EngineOutput> {
         let mut turn = Turn { now, platform, out: Vec::new() };
         match input {
@@ -260,9 +260,9 @@ impl RequestEngine {
     /// Removes a session, and undoes what it did.
     fn remove_session(&mut self, id: SessionId, turn: &mut Turn<'_>) {
         let Some(state) = self.sessions.remove(&id) else { return };
-        turn.platform.release(&state.session.tool);
+        turn.platform.session_ended(&state.session.tool);
         for it in self.instruments.remove_session(id) {
-            turn.platform.free_meters(it.number);
+            turn.platform.free_counters(it.number);
         }
         self.log_rest(id, turn);
         self.registry.remove_external(id);
@@ -289,7 +289,7 @@ impl RequestEngine {
             self.install_programs(turn);
             let kinds = self.watched_events();
             if kinds != self.watched {
-                turn.platform.watch(&kinds);
+                turn.platform.set_events(&kinds);
                 self.watched = kinds;
             }
         }
@@ -315,24 +315,24 @@ impl RequestEngine {
     /// Updates the processes that the platform follows: those of each scope, for the session's
     /// events.
     fn follow_processes(&mut self, turn: &mut Turn<'_>) {
-        let mut followed = Followed::default();
+        let mut followed = WatchedProcesses::default();
         for state in self.sessions.values() {
             let scope = &state.session.scope;
-            followed.strangers |= scope.n_patterns() > 0;
+            followed.all_new |= scope.n_patterns() > 0;
             let mut sorts: BTreeSet<FollowedActivity> =
                 state.stored.watched_events().filter_map(|it| it.followed_activity()).collect();
             sorts.extend((!scope.is_empty()).then_some(FollowedActivity::Lifecycle));
             for sort in sorts {
-                followed.of.entry(sort).or_default().extend(scope.members());
+                followed.by_activity.entry(sort).or_default().extend(scope.members());
             }
         }
         let finalizing = self.finalizing.iter().copied();
         if !self.finalizing.is_empty() {
-            followed.of.entry(FollowedActivity::Calls).or_default().extend(finalizing);
+            followed.by_activity.entry(FollowedActivity::Calls).or_default().extend(finalizing);
         }
         if followed != self.followed {
-            turn.platform.follow(&followed);
-            let is_first = followed.strangers && !self.followed.strangers;
+            turn.platform.watch_processes(&followed);
+            let is_first = followed.all_new && !self.followed.all_new;
             self.followed = followed;
             if is_first {
                 self.add_late_processes(turn);

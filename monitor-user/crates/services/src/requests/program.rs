@@ -13,7 +13,7 @@ use monitor_event::action::Step;
 use monitor_event::node_event::{EventKind, ProcessSelector};
 use monitor_event::right::SessionId;
 use monitor_omis::{Basic, NodeRef, Var, param_type};
-use monitor_platform::{Members, Program, Programs, RuleKey};
+use monitor_platform::{RuleTargets, CompiledRule, CompiledRules, RuleKey};
 use std::collections::BTreeMap;
 
 /// Maximum runs per second of a request without notices; it is switched off beyond that.
@@ -30,7 +30,7 @@ impl RequestEngine {
                 return self.record_installed(&compiled, turn);
             }
             self.has_programs = !programs.is_empty();
-            let refused = turn.platform.run(&programs);
+            let refused = turn.platform.set_rules(&programs);
             if refused.is_empty() {
                 return self.record_installed(&compiled, turn);
             }
@@ -50,9 +50,9 @@ impl RequestEngine {
                 let is_asked = std::mem::take(&mut rule.kernel.is_switch_pending);
                 match (rule.kernel.is_installed, is_asked) {
                     (true, true) => {
-                        let _since = turn.platform.switch((*session, *id), rule.is_enabled);
+                        let _since = turn.platform.switch_rule((*session, *id), rule.is_enabled);
                     }
-                    (true, false) => rule.is_enabled = turn.platform.is_on((*session, *id)),
+                    (true, false) => rule.is_enabled = turn.platform.is_rule_on((*session, *id)),
                     (false, _) => {}
                 }
             }
@@ -65,7 +65,7 @@ impl RequestEngine {
             let Some(rule) = self.rule_mut(*key) else { continue };
             rule.kernel.members = if it.is_possible { it.members.clone() } else { [].into() };
             if it.is_needed && !rule.kernel.is_installed {
-                rule.kernel.installed_at = turn.platform.switch(*key, rule.is_enabled);
+                rule.kernel.installed_at = turn.platform.switch_rule(*key, rule.is_enabled);
             }
             (rule.kernel.is_installed, rule.kernel.reports) = (it.is_needed, it.reports);
             rule.kernel.holds = it.holds;
@@ -127,33 +127,33 @@ impl RequestEngine {
         }
     }
 
-    fn programs(&self, compiled: &BTreeMap<RuleKey, Compiled>) -> Programs {
+    fn programs(&self, compiled: &BTreeMap<RuleKey, Compiled>) -> CompiledRules {
         let needed = compiled.iter().filter(|(_, it)| it.is_needed);
         needed.filter_map(|(key, it)| Some((*key, self.rule_program(*key, it)?))).collect()
     }
 
-    fn rule_program(&self, (session, id): RuleKey, it: &Compiled) -> Option<Program> {
+    fn rule_program(&self, (session, id): RuleKey, it: &Compiled) -> Option<CompiledRule> {
         let state = self.sessions.get(&session)?;
         let rule = state.stored.requests.get(&id)?;
         let whose = match (&rule.filter.kind, &rule.filter.processes) {
-            (EventKind::User(_), _) | (_, ProcessSelector::Any) => Members::Anybody,
+            (EventKind::User(_), _) | (_, ProcessSelector::Any) => RuleTargets::Any,
             (_, ProcessSelector::Attached) => {
-                Members::Attached(session, state.session.scope.members().collect())
+                RuleTargets::Attached(session, state.session.scope.members().collect())
             }
-            (_, ProcessSelector::Listed(these)) => Members::These(these.clone()),
+            (_, ProcessSelector::Listed(these)) => RuleTargets::Processes(these.clone()),
         };
         let max_events = u32::try_from(self.limits.events_per_second).unwrap_or(u32::MAX);
         let looks_into = rule.filter.kind.reads_process() || it.holds;
-        Some(Program {
+        Some(CompiledRule {
             serial: rule.serial,
-            eyes: state.session.tool.restricted_to().filter(|_| looks_into),
-            topic: rule.filter.kind.clone(),
-            whose,
-            check: rule.filter.predicate.clone(),
+            viewer: state.session.tool.restricted_to().filter(|_| looks_into),
+            event: rule.filter.kind.clone(),
+            targets: whose,
+            predicate: rule.filter.predicate.clone(),
             steps: it.steps.clone(),
-            tells: it.reports,
-            holds: it.holds.then_some(state.session.tool),
-            most: if it.reports { max_events } else { MAX_SILENT_RUNS },
+            reports: it.reports,
+            held_for: it.holds.then_some(state.session.tool),
+            max_rate: if it.reports { max_events } else { MAX_SILENT_RUNS },
         })
     }
 

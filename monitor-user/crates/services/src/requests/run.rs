@@ -89,7 +89,7 @@ impl RequestEngine {
             (Handler::Event(run), PacketBody::Store(request)) => {
                 let watch = self.call_service(call, turn, |ctx| run(ctx, &args))?;
                 let stored = watch.and_then(|watch| watch).and_then(|watch| {
-                    turn.platform.can(&watch.kind)?;
+                    turn.platform.check_event(&watch.kind)?;
                     self.store(session, request, watch)
                 });
                 Some(stored.map_or_else(CallResult::from, |()| CallResult::ok()))

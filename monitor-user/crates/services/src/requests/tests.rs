@@ -6,12 +6,12 @@ use crate::timeouts;
 use monitor_event::right::{SessionId, Tool};
 use monitor_model::id::Ns;
 use monitor_omis::{Dialect, Node};
-use monitor_platform::scripted::Scripted;
+use monitor_platform::fake::FakePlatform;
 
 /// An engine with one tool, on a fake platform.
 struct Fixture {
     engine: RequestEngine,
-    platform: Scripted,
+    platform: FakePlatform,
     now: Ns,
 }
 
@@ -22,7 +22,7 @@ fn member(node: u32) -> ClusterMember {
 impl Fixture {
     fn new(limits: RequestLimits) -> Self {
         let engine = RequestEngine::new(member(0), limits);
-        let mut it = Self { engine, platform: Scripted::new("node0").unwrap(), now: Ns(0) };
+        let mut it = Self { engine, platform: FakePlatform::new("node0").unwrap(), now: Ns(0) };
         let tool = Tool::root(SessionId::default(), 1);
         assert_eq!(it.input(EngineInput::Opened(tool, Dialect::Extended)), []);
         it

@@ -9,7 +9,7 @@ mod text;
 use monitor_event::tap::Edge;
 use monitor_model::event::Signal;
 use monitor_model::id::{Ns, Pid};
-use monitor_platform::tap::Called;
+use monitor_platform::tap::CallRecord;
 use monitor_symbols::resolve;
 use monitor_symbols::signatures::call::ValueType;
 use monitor_symbols::signatures::traced_values::RESULT;
@@ -129,8 +129,8 @@ impl EventFormatter {
     }
 
     /// A call or its return.
-    pub fn call(&mut self, it: &Called) -> ShownEvent {
-        let values = it.plan.told.iter().zip(&it.values).map(|(spec, traced)| {
+    pub fn call(&mut self, it: &CallRecord) -> ShownEvent {
+        let values = it.plan.values.iter().zip(&it.values).map(|(spec, traced)| {
             let named = match (&spec.kind, traced.raw) {
                 (ValueType::Named(names, width), Some(raw)) => {
                     let addresses = self.addresses.entry(it.pid).or_insert_with(|| {
@@ -146,7 +146,7 @@ impl EventFormatter {
             };
             ShownValue {
                 name: spec.name.clone(),
-                shown: named.unwrap_or_else(|| traced.shown(spec)),
+                shown: named.unwrap_or_else(|| traced.to_text(spec)),
                 number: traced.raw.and_then(|raw| spec.number(raw)),
                 text: traced.text.clone(),
             }

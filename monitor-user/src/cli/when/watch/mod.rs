@@ -22,8 +22,8 @@ use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
 use monitor_model::histogram::Percentiles;
 use monitor_model::id::{Identity, Ns};
-use monitor_platform::program::look::Look;
-use monitor_platform::tap::{News, Taps};
+use monitor_platform::rules::tracepoints::Tracepoint;
+use monitor_platform::tap::{TapEvent, Taps};
 use monitor_symbols::signatures::Signatures;
 use monitor_sys::{clock, readable};
 use std::path::Path;
@@ -69,7 +69,7 @@ struct WhenSession {
 /// A rule program that was installed, with its counter.
 struct InstalledRule {
     id: ProgramId,
-    tracepoint: Look,
+    tracepoint: Tracepoint,
     what: String,
     count: Cell,
 }
@@ -112,7 +112,7 @@ impl WhenSession {
     async fn run(&mut self, args: &WhenArgs) -> Result<WatchEnd, Failure> {
         let failed = |error| Failure::failed(format!("cannot wait for events: {error}"));
         let wake =
-            self.taps.wake().map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
+            self.taps.wake_fd().map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
         let wake = wake.ok_or_else(|| Failure::failed("no ring buffer to wait for"))?;
         let wake = readable::readable(wake).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -154,7 +154,7 @@ impl WhenSession {
     /// Reads and prints the queued records.
     fn print_records(&mut self, args: &WhenArgs) -> Result<OutputState, Failure> {
         loop {
-            let records = self.taps.news(BATCH);
+            let records = self.taps.read_events(BATCH);
             if records.is_empty() {
                 return Ok(OutputState::Open);
             }
@@ -172,14 +172,14 @@ impl WhenSession {
         }
     }
 
-    fn shown(&mut self, records: &News) -> Option<Shown> {
+    fn shown(&mut self, records: &TapEvent) -> Option<Shown> {
         match records {
-            News::Called(it) => Some(self.show.call(it)).filter(|_| self.actions.print),
-            News::Storm(tap, _) => {
+            TapEvent::Call(it) => Some(self.show.call(it)).filter(|_| self.actions.print),
+            TapEvent::Storm(tap, _) => {
                 notice(&format!("{} is called too often: detached", tap.name));
                 None
             }
-            News::Other(record) => self.rule_event(record).filter(|_| self.actions.print),
+            TapEvent::Other(record) => self.rule_event(record).filter(|_| self.actions.print),
         }
     }
 
@@ -188,7 +188,7 @@ impl WhenSession {
         let mut rows = Vec::new();
         let mut n_lost = self.taps.n_lost();
         if let Some(tap) = &self.tap {
-            let runs = self.taps.tally(tap);
+            let runs = self.taps.tap_counts(tap);
             if runs.is_none() {
                 notice(&format!("no watched process maps {}; nothing attached", tap.name));
             }
@@ -199,7 +199,7 @@ impl WhenSession {
             rows.push(SummaryRow { what: format!("{verb} {}", tap.name), count, times });
         }
         for rule in &self.rules {
-            n_lost += self.taps.runs(rule.id).lost_records;
+            n_lost += self.taps.program_tally(rule.id).lost_records;
             let count = self.taps.count(rule.count);
             rows.push(SummaryRow { what: rule.what.clone(), count, times: None });
         }

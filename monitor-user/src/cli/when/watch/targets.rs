@@ -19,8 +19,8 @@ impl WhenSession {
     pub(super) fn choose_targets(&mut self, args: &WhenArgs) -> Result<Exit, Failure> {
         if !args.command.is_empty() {
             let command = HeldCommand::start(&args.command)?;
-            self.taps.hold_newcomers()?;
-            self.taps.adopt(command.pid())?;
+            self.taps.hold_at_exec()?;
+            self.taps.watch_new_process(command.pid())?;
             self.command = Some(command);
             return Ok(Exit::Ok);
         }
@@ -45,8 +45,8 @@ impl WhenSession {
             };
             return Err(Failure { message, exit: Exit::NoTarget });
         }
-        self.taps.hold_newcomers()?;
-        self.taps.follow(&self.processes.iter().map(|id| id.pid).collect());
+        self.taps.hold_at_exec()?;
+        self.taps.watch_processes(&self.processes.iter().map(|id| id.pid).collect());
         if absent.is_empty() {
             return Ok(Exit::Ok);
         }

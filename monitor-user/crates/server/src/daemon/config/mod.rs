@@ -16,7 +16,7 @@ use crate::policy::{Grants, default_grants};
 use monitor_backends::select::BackendChoice;
 use monitor_model::{id::Ns, name};
 use monitor_monitors::UserLimits;
-use monitor_platform::live::recorder::DUMPS;
+use monitor_platform::linux::recorder::DEFAULT_DUMP_FOLDER;
 use monitor_sampling::{budget, scrape::ScrapeConfig};
 use monitor_services::diag::DiagSettings;
 use std::ops::Range;
@@ -90,7 +90,7 @@ impl Default for Config {
             exposed: ScrapeConfig::default(),
             flight: FlightConfig::default(),
             diag: DiagSettings::default(),
-            images: DUMPS.into(),
+            images: DEFAULT_DUMP_FOLDER.into(),
             push: PushConfig::default(),
         }
     }

@@ -6,15 +6,15 @@ use crate::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use monitor_event::right::{SessionId, Tool};
 use monitor_model::id::Ns;
 use monitor_omis::{Dialect, Node};
-use monitor_platform::scripted::Scripted;
+use monitor_platform::fake::FakePlatform;
 
 /// The stored requests after these lines of a tool that has attached process 7.
 fn wanted(lines: &str) -> Vec<CompilerInput> {
     let own = ClusterMember { node: Node(0), name: "node0".into() };
     let (mut machine, mut platform) =
-        (RequestEngine::new(own, RequestLimits::default()), Scripted::new("node0").unwrap());
+        (RequestEngine::new(own, RequestLimits::default()), FakePlatform::new("node0").unwrap());
     for line in ["process 7", "callable 7 f", "callable 7 g"] {
-        platform.happen(line).unwrap();
+        platform.apply(line).unwrap();
     }
     let mut input = |input| machine.input(Ns(0), input, &mut platform);
     let said = |line: &str| EngineInput::ClientLine(0, line.as_bytes().to_vec());

@@ -23,7 +23,7 @@ use monitor_event::thread::Ticket;
 use monitor_model::id::is_same;
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::{Node, Status};
-use monitor_platform::Act;
+use monitor_platform::ProcessAction;
 pub use state::Migrations;
 use state::{Migration, MigrationStep};
 
@@ -46,7 +46,7 @@ impl RequestEngine {
         });
         let _none = self.migrations.running.insert(ticket, migration);
         if !is_going {
-            self.start_action(ticket, &Act::Movable, turn);
+            self.start_action(ticket, &ProcessAction::Movable, turn);
         }
     }
 

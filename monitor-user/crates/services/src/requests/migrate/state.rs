@@ -13,7 +13,7 @@ use monitor_event::thread::Ticket;
 use monitor_model::id::is_same;
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::{Arg, Basic, BytePos, Dialect, Expr, Name, Node, Value};
-use monitor_platform::Happening;
+use monitor_platform::PlatformEvent;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
@@ -42,7 +42,7 @@ pub(super) struct Migration {
     /// The result of this step's action.
     pub result: Option<Result<Identity, Refusal>>,
     /// Exit events held back; they are dispatched if the process has really ended.
-    pub exit_events: Vec<Happening>,
+    pub exit_events: Vec<PlatformEvent>,
     /// The sessions that have it attached.
     pub observers: Vec<SessionId>,
 }
@@ -73,8 +73,8 @@ impl Migrations {
     }
 
     /// Takes the exit event of a process that has left, or is about to: it has not ended.
-    pub fn takes_exit(&mut self, it: &Happening) -> bool {
-        let (Happening::Occurred(event) | Happening::Ran { it: event, .. }) = it else {
+    pub fn takes_exit(&mut self, it: &PlatformEvent) -> bool {
+        let (PlatformEvent::Event(event) | PlatformEvent::RuleRan { event, .. }) = it else {
             return false;
         };
         let Some(id) = event.process.filter(|_| event.kind == EventKind::Ended) else {

@@ -12,14 +12,14 @@ use monitor_model::id::Identity;
 use monitor_model::id::is_same;
 use monitor_model::sample::Process;
 use monitor_omis::Status;
-use monitor_platform::{Act, By};
+use monitor_platform::{ProcessAction, ActionContext};
 
 impl RequestEngine {
-    pub(super) fn start_action(&mut self, ticket: Ticket, act: &Act, turn: &mut Turn<'_>) {
+    pub(super) fn start_action(&mut self, ticket: Ticket, act: &ProcessAction, turn: &mut Turn<'_>) {
         let Some(migration) = self.migrations.running.get(&ticket) else { return };
         let (tool, on) = (migration.tool, [migration.id]);
-        let on = if matches!(act, Act::Return(_)) { &[][..] } else { &on[..] };
-        if let Some(each) = turn.platform.act(By { ticket, tool: &tool, held: None }, act, on) {
+        let on = if matches!(act, ProcessAction::Return(_)) { &[][..] } else { &on[..] };
+        if let Some(each) = turn.platform.perform(ActionContext { ticket, tool: &tool, held_thread: None }, act, on) {
             let _is_there = self.take_action_result(ticket, &each);
         }
     }
@@ -50,7 +50,7 @@ impl RequestEngine {
         let (name, id) = (migration.name.clone(), migration.id);
         let has = self.sessions.iter().filter(|(_, state)| state.session.scope.has(id));
         migration.observers = has.map(|(session, _)| *session).collect();
-        self.start_action(ticket, &Act::Dump(name), turn);
+        self.start_action(ticket, &ProcessAction::Dump(name), turn);
     }
 
     /// The user worker that dumped it is lost, and may have ended the process before.
@@ -81,7 +81,7 @@ impl RequestEngine {
         let Some(migration) = self.migrations.running.get_mut(&ticket) else { return };
         migration.enter(MigrationStep::Returning(why), turn.now);
         let name = migration.name.clone();
-        self.start_action(ticket, &Act::Return(name), turn);
+        self.start_action(ticket, &ProcessAction::Return(name), turn);
     }
 
     /// Why the other node cannot reply, if it is down.
@@ -107,7 +107,7 @@ impl RequestEngine {
         let Some(migration) = self.migrations.running.get(&ticket) else { return };
         let (old, observers) = (migration.id, migration.observers.clone());
         // The backend may know its start time more precisely.
-        let seen = turn.platform.look(&[id.pid]).unwrap_or_default().into_iter().next();
+        let seen = turn.platform.read_processes(&[id.pid]).unwrap_or_default().into_iter().next();
         let id = seen.map(|it| it.id).filter(|seen| is_same(*seen, id)).unwrap_or(id);
         for (_, state) in self.sessions.iter_mut().filter(|(it, _)| observers.contains(it)) {
             state.session.numbers.reassign(old, id);
@@ -144,7 +144,7 @@ impl RequestEngine {
         if !self.sessions.contains_key(&session) {
             turn.out.push(EngineOutput::Packet(migration.leave_packet(self.node)));
             if !self.migrations.has_of(session) {
-                turn.platform.release(&migration.tool);
+                turn.platform.session_ended(&migration.tool);
             }
         }
         if !migration.step.is_only_dump() {
@@ -157,7 +157,7 @@ impl RequestEngine {
 
 /// Whether a process has not ended; true if processes cannot be read.
 fn exists(id: Identity, turn: &mut Turn<'_>) -> bool {
-    let Ok(seen) = turn.platform.look(&[id.pid]) else { return true };
+    let Ok(seen) = turn.platform.read_processes(&[id.pid]) else { return true };
     let has_ended = |it: &Process| {
         let state = it.row.get(ProcessField::State);
         state.is_some_and(|state| [b'Z', b'X'].map(u64::from).contains(&state))

@@ -1,0 +1,63 @@
+//! Library calls of a script: which functions there are, and who calls them.
+//!
+//! `callable PID NAME`: the process has it. `call PID NAME VALUE…` and `return PID NAME VALUE…`: it
+//! was called, and returned, with these values. `received PID SENDER TAG MARK`: it received a
+//! marked message.
+
+use crate::events::{PlatformEvent, process_event};
+use crate::poller::Poller;
+use monitor_backends::canned::Canned;
+use monitor_event::node_event::EventKind;
+use monitor_event::outcome::{EventParam, Refusal};
+use monitor_event::tap::{Edge, Tap};
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_omis::{Status, Value};
+use std::collections::BTreeSet;
+
+/// What the script said of calls.
+#[derive(Default)]
+pub(super) struct FakeCalls {
+    callable: BTreeSet<(Pid, String)>,
+    pending: Vec<PlatformEvent>,
+}
+
+impl FakeCalls {
+    /// Takes a line, if it is about calls.
+    pub(super) fn apply(&mut self, line: &str, reading: &mut Poller<Canned>) -> bool {
+        self.parse(line, reading).is_some()
+    }
+
+    /// What was called since.
+    pub(super) fn take_events(&mut self) -> Vec<PlatformEvent> {
+        std::mem::take(&mut self.pending)
+    }
+
+    fn parse(&mut self, line: &str, reading: &mut Poller<Canned>) -> Option<()> {
+        let mut words = line.split(' ');
+        let (verb, pid) = (words.next()?, Pid(words.next()?.parse().ok()?));
+        let kind = match verb {
+            "callable" => {
+                let _is_new = self.callable.insert((pid, words.next()?.to_owned()));
+                return Some(());
+            }
+            "call" => EventKind::Called(Tap { name: words.next()?.to_owned(), edge: Edge::Start }),
+            "return" => EventKind::Called(Tap { name: words.next()?.to_owned(), edge: Edge::End }),
+            "received" => EventKind::MessageReceived,
+            _ => return None,
+        };
+        let id = reading.read_processes(&[pid]).ok()?.first()?.id;
+        let numbers: Option<Vec<i64>> = words.map(|word| word.parse().ok()).collect();
+        let values = numbers?.into_iter().map(|number| EventParam::Value(Value::from(number)));
+        self.pending.push(PlatformEvent::Event(process_event(kind, Ns(0), id, values)));
+        Some(())
+    }
+
+    /// Whether the script gives the process this function.
+    pub(super) fn check_tap(&self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
+        if self.callable.contains(&(id.pid, tap.name.clone())) {
+            return Ok(());
+        }
+        let text = format!("no function {} in process {}", tap.name, id.pid.0);
+        Err(Refusal::new(Status::NO_SUCH_OBJECT, text))
+    }
+}

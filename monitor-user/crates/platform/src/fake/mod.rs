@@ -1,0 +1,347 @@
+//! A node that a text describes, for cases that are text: nothing happens but what it says.
+//!
+//! In: lines of a script (`backend/canned/script.rs`), one by one. Out: the same processes, facts
+//! and happenings on every machine. Acts change the script's world as the system would change ours,
+//! as far as a state and a nice value go.
+
+mod call;
+mod checkpoint;
+mod migrate;
+mod scheduling;
+
+use crate::disk::{Disks, FileLayout, FileSystemSpace};
+use crate::fake_processes::FakeProcesses;
+use crate::message_queue::{QueueChange, QueueContent, QueueDetail, QueuedMessage};
+use crate::monitors::NoMonitors;
+use crate::poller::Poller;
+use crate::status_map::{self, symbol_refusal};
+use crate::{
+    ActionContext, DiagProbes, EventSource, HasMonitors, LibraryCalls, MessageQueues, MonitorCalls,
+    NodeFacts, NodeInfo, Platform, PlatformEvent, ProcessAction, ProcessActions, Processes,
+    Recorder, RuleRunner, WatchedProcesses,
+};
+use monitor_backends::canned::{Canned, ScriptError};
+use monitor_control::LaunchSpec;
+use monitor_event::node_event::EventKind;
+use monitor_event::outcome::{ProcessResults, Refusal};
+use monitor_event::right::Tool;
+use monitor_event::tap::Tap;
+use monitor_event::thread::Ticket;
+use monitor_model::field::NodeField;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::sample::Process;
+use monitor_omis::{Status, Value};
+use monitor_symbols::SymbolError;
+use monitor_sys::extents::Extent;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+/// Who is started has the numbers behind this one.
+const FIRST_STARTED: u32 = 100;
+
+/// The node.
+pub struct FakePlatform {
+    poller: Poller<Canned>,
+    queues: HashMap<Pid, Vec<QueuedMessage>>,
+    processes: FakeProcesses,
+    /// How many were started.
+    n_started: u32,
+    calls: call::FakeCalls,
+    watched: WatchedProcesses,
+    pending: Vec<PlatformEvent>,
+    checkpoints: checkpoint::FakeCheckpoints,
+    monitors: Box<dyn MonitorCalls>,
+}
+
+impl FakePlatform {
+    /// A node of that name, with nobody on it.
+    pub fn new(name: &str) -> Result<Self, ScriptError> {
+        let backend = Canned::scripted(&format!("host {name}\nevery 0ms"))?;
+        Ok(Self {
+            poller: Poller::new(Box::new(backend)),
+            queues: HashMap::new(),
+            processes: FakeProcesses::default(),
+            n_started: 0,
+            calls: call::FakeCalls::default(),
+            watched: WatchedProcesses::default(),
+            pending: Vec::new(),
+            checkpoints: checkpoint::FakeCheckpoints::default(),
+            monitors: Box::new(NoMonitors),
+        })
+    }
+
+    /// With monitors of the same script.
+    pub fn with_monitors(self, monitors: Box<dyn MonitorCalls>) -> Self {
+        Self { monitors, ..self }
+    }
+
+    /// Lets something happen.
+    pub fn apply(&mut self, line: &str) -> Result<(), ScriptError> {
+        if self.calls.apply(line, &mut self.poller) {
+            return Ok(());
+        }
+        if self.finish_started(line) || self.checkpoints.apply(line) {
+            return Ok(());
+        }
+        if let Some(happening) = self.scheduling_event(line) {
+            self.pending.push(happening);
+            return Ok(());
+        }
+        let Some((pid, message)) = message(line) else { return self.poller.backend.apply(line) };
+        self.queues.entry(pid).or_default().push(message);
+        Ok(())
+    }
+
+    /// Lets time pass.
+    pub fn advance_to(&mut self, to: Ns) {
+        self.poller.backend.advance_to(to);
+    }
+
+    fn perform_on(&mut self, act: &ProcessAction, id: Identity) -> Result<Vec<Value>, Refusal> {
+        if let Some(done) = self.processes.perform(act, id) {
+            return Ok(status_map::reply_values(done));
+        }
+        let pid = id.pid.0;
+        match act {
+            ProcessAction::Stop => self.processes.set_stopped(id, EventKind::Stopped),
+            ProcessAction::Continue => self.processes.set_stopped(id, EventKind::Continued),
+            _ => {}
+        }
+        let line = match act {
+            ProcessAction::Stop => format!("process {pid} state=T"),
+            ProcessAction::Continue => format!("process {pid} state=S"),
+            ProcessAction::Nice(nice) => format!("process {pid} nice={nice}"),
+            ProcessAction::Kill(9 | 15) => format!("end {pid} exit_code={}", exit_code(act)),
+            _ => return Ok(Vec::new()),
+        };
+        self.apply_action(&line).map(|()| Vec::new())
+    }
+
+    /// Applies the line that an action is equal to.
+    fn apply_action(&mut self, line: &str) -> Result<(), Refusal> {
+        self.apply(line).map_err(|why| Refusal::new(Status::INTERNAL, why.to_string()))
+    }
+
+    /// A new process, of the first number that the cases leave free.
+    fn start(&mut self, program: &LaunchSpec) -> Result<Identity, Refusal> {
+        self.n_started += 1;
+        let pid = Pid(FIRST_STARTED + self.n_started);
+        let state = if program.stopped { 'T' } else { 'S' };
+        self.apply_action(&format!("process {} state={state}", pid.0))?;
+        let found = self.read_processes(&[pid])?.into_iter().next();
+        let missing = || Refusal::new(Status::INTERNAL, "the script started no process");
+        let id = found.map(|it| it.id).ok_or_else(missing)?;
+        if program.stopped {
+            self.processes.start_stopped(id);
+        }
+        Ok(id)
+    }
+}
+
+/// A message that waits: `message PID sender=N tag=N content=TEXT mark=N`.
+fn message(line: &str) -> Option<(Pid, QueuedMessage)> {
+    let mut words = line.strip_prefix("message ")?.split(' ');
+    let pid = Pid(words.next()?.parse().ok()?);
+    let mut message = QueuedMessage::default();
+    for word in words {
+        match word.split_once('=')? {
+            ("sender", number) => message.sender = Some(number.parse().ok()?),
+            ("tag", number) => message.tag = number.parse().ok()?,
+            ("content", text) => message.content = text.into(),
+            ("mark", number) => message.mark = number.parse().ok(),
+            _ => return None,
+        }
+    }
+    message.bytes = u64::try_from(message.content.len()).ok()?;
+    Some((pid, message))
+}
+
+fn check_position(position: usize, length: usize) -> Result<(), Refusal> {
+    if position < length {
+        return Ok(());
+    }
+    Err(Refusal::new(Status::UNSUPPORTED, "no message at this position: the queue is shorter"))
+}
+
+fn exit_code(act: &ProcessAction) -> i32 {
+    match act {
+        ProcessAction::Kill(signal) => 128 + signal,
+        _ => 0,
+    }
+}
+
+impl Processes for FakePlatform {
+    fn read_processes(&mut self, pids: &[Pid]) -> Result<Vec<Process>, Refusal> {
+        self.poller.read_processes(pids)
+    }
+
+    fn all_processes(&mut self) -> Result<Vec<Process>, Refusal> {
+        self.poller.all_processes()
+    }
+
+    fn describe(&mut self, processes: &mut [Process]) {
+        self.poller.describe(processes);
+    }
+
+    fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {
+        self.poller.arguments(id)
+    }
+}
+
+impl NodeInfo for FakePlatform {
+    fn node_facts(&mut self) -> Result<NodeFacts, Refusal> {
+        let row = self.poller.node()?.row;
+        Ok(NodeFacts {
+            architecture: "test".to_owned(),
+            cpus: row.get(NodeField::Cpus),
+            avail_memory: row.get(NodeField::MemAvailable),
+            ..NodeFacts::default()
+        })
+    }
+}
+
+impl ProcessActions for FakePlatform {
+    fn perform(&mut self, by: ActionContext<'_>, act: &ProcessAction, on: &[Identity]) -> Option<ProcessResults> {
+        if self.defer(by.ticket, act, on) {
+            return None;
+        }
+        if let ProcessAction::Start(program) = act {
+            let started = self.start(program);
+            let id = *started.as_ref().unwrap_or(&Identity::default());
+            return Some(vec![(id, started.map(|_| Vec::new()))]);
+        }
+        if let Some(each) = self.checkpoint(act, on) {
+            return Some(each);
+        }
+        Some(on.iter().map(|id| (*id, self.perform_on(act, *id))).collect())
+    }
+
+    fn has_stopped(&self, id: Identity) -> bool {
+        self.processes.has_stopped(id)
+    }
+
+    fn session_ended(&mut self, tool: &Tool) {
+        self.monitors.session_ended(tool.session);
+    }
+}
+
+impl Recorder for FakePlatform {
+    fn save_recording(
+        &mut self,
+        _: Ticket,
+        _: &Tool,
+        (file, _): (&Path, Option<Ns>),
+    ) -> Result<Option<ProcessResults>, Refusal> {
+        let name = Value::from(file.display().to_string().as_str());
+        Ok(Some(vec![(Identity::default(), Ok(vec![name]))]))
+    }
+}
+
+impl MessageQueues for FakePlatform {
+    fn queued_messages(&mut self, id: Identity, _: QueueDetail) -> Result<QueueContent, Refusal> {
+        Ok(QueueContent::Messages(self.queues.get(&id.pid).cloned().unwrap_or_default()))
+    }
+
+    fn send_buffer(&mut self, _: Identity) -> Result<(u64, u64), Refusal> {
+        let (what, why) = ("message to send", "the script has none");
+        Err(symbol_refusal(&SymbolError::Unavailable { what, why }))
+    }
+
+    fn insert_message(
+        &mut self,
+        id: Identity,
+        position: Option<usize>,
+        content: &[u8],
+    ) -> Result<QueueChange, Refusal> {
+        let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
+        let queue = self.queues.entry(id.pid).or_default();
+        let position = position.unwrap_or(queue.len());
+        check_position(position, queue.len() + 1)?;
+        let content = content.to_vec();
+        queue.insert(position, QueuedMessage { sender: Some(0), bytes, content, ..QueuedMessage::default() });
+        Ok(QueueChange::Done)
+    }
+
+    fn remove_message(&mut self, id: Identity, position: usize) -> Result<QueueChange, Refusal> {
+        let queue = self.queues.entry(id.pid).or_default();
+        check_position(position, queue.len())?;
+        drop(queue.remove(position));
+        Ok(QueueChange::Done)
+    }
+
+    fn mark_message(&mut self, _: Identity, _: u64, _: i32) -> Result<QueueChange, Refusal> {
+        Ok(QueueChange::Done)
+    }
+}
+
+impl LibraryCalls for FakePlatform {
+    fn check_tap(&mut self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
+        self.calls.check_tap(tap, id)
+    }
+}
+
+impl Disks for FakePlatform {
+    fn file_layout(&mut self, _: Identity, _: u32) -> Result<FileLayout, Refusal> {
+        let (physical, length) = (1 << 20, 8192);
+        let extent = Extent::last(0, physical, length);
+        let (path, device) = (b"/data".to_vec(), "8:1".to_owned());
+        Ok(FileLayout { path, device, size: length, extents: vec![extent], is_truncated: false })
+    }
+
+    fn file_systems(&mut self) -> Result<Vec<FileSystemSpace>, Refusal> {
+        let (path, source) = ("/".to_owned(), "/dev/sda1".to_owned());
+        Ok(vec![FileSystemSpace {
+            path,
+            source,
+            size: 1000,
+            free: 400,
+            avail: 300,
+            files: 64,
+            files_free: 32,
+        }])
+    }
+}
+
+impl Platform for FakePlatform {}
+impl DiagProbes for FakePlatform {}
+impl RuleRunner for FakePlatform {}
+
+impl EventSource for FakePlatform {
+    fn check_event(&mut self, topic: &EventKind) -> Result<(), Refusal> {
+        match topic {
+            EventKind::Stopped | EventKind::Continued | EventKind::RunControl(_) => Ok(()),
+            EventKind::Migrating | EventKind::Migrated => Ok(()),
+            EventKind::Diagnosed(_) => Ok(()),
+            EventKind::Sampled(_) | EventKind::MonitorEnded(_) | EventKind::Alerted(_) => Ok(()),
+            _ => self.poller.check_event(topic),
+        }
+    }
+
+    fn set_events(&mut self, topics: &BTreeSet<EventKind>) {
+        self.processes.set_events(topics);
+        self.poller.set_events(topics);
+    }
+
+    fn watch_processes(&mut self, followed: &WatchedProcesses) {
+        self.watched.clone_from(followed);
+    }
+
+    fn next_poll(&self) -> Option<Ns> {
+        [self.poller.next_poll(), self.monitors.next_poll()].into_iter().flatten().min()
+    }
+
+    fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
+        let mut all = self.processes.poll_events();
+        all.extend(self.calls.take_events());
+        all.append(&mut self.pending);
+        all.extend(self.poller.poll_events(now));
+        all.extend(self.monitors.poll_events(now));
+        all
+    }
+}
+
+impl HasMonitors for FakePlatform {
+    fn monitors(&mut self) -> &mut dyn MonitorCalls {
+        &mut *self.monitors
+    }
+}

@@ -1,0 +1,159 @@
+//! Acts on processes that do not exist: what a script's world answers, on every machine the same.
+//!
+//! Memory at an address holds its lowest byte, a register its own number, until they are written.
+//! An errand is done when time passes next; a breakpoint is reached each time that it does.
+
+use crate::ProcessAction;
+use crate::events::{PlatformEvent, process_event};
+use monitor_control::{FrameNames, LoadedImage, StackFrame, WorkerReply};
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::EventParam;
+use monitor_event::thread::Target;
+use monitor_event::thread::{HeldThread, RunControl, RunControlRequest};
+use monitor_model::id::{Identity, Ns};
+use monitor_omis::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was written, and what is out.
+#[derive(Default)]
+pub struct FakeProcesses {
+    memory: BTreeMap<(Identity, u64), u8>,
+    integers: BTreeMap<(Identity, u16), u64>,
+    floats: BTreeMap<(Identity, u16), f64>,
+    plans: BTreeMap<RunControlRequest, bool>,
+    stopped: BTreeSet<Identity>,
+    pending: Vec<PlatformEvent>,
+}
+
+const PC: u16 = 16;
+
+impl FakeProcesses {
+    /// What an act inside a process gives; nothing, if it is done to the process as a whole.
+    pub fn perform(&mut self, act: &ProcessAction, id: Identity) -> Option<WorkerReply> {
+        Some(match act {
+            ProcessAction::Read(address, bytes) => {
+                let byte = |at: u64| self.memory.get(&(id, at)).copied().unwrap_or(lowest(at));
+                WorkerReply::Bytes((*address..address + bytes).map(byte).collect())
+            }
+            ProcessAction::Write(address, bytes) => {
+                let places = (*address..).zip(bytes).map(|(at, byte)| ((id, at), *byte));
+                self.memory.extend(places);
+                WorkerReply::Done
+            }
+            ProcessAction::Integers(first, count) => WorkerReply::Integers(
+                (*first..first + count).map(|number| self.integer(id, number)).collect(),
+            ),
+            ProcessAction::SetIntegers(first, values) => {
+                self.integers.extend((*first..).zip(values).map(|(it, value)| ((id, it), *value)));
+                WorkerReply::Done
+            }
+            ProcessAction::Floats(first, count) => {
+                let float = |it: u16| self.floats.get(&(id, it)).copied().unwrap_or(f64::from(it));
+                WorkerReply::Floats((*first..first + count).map(float).collect())
+            }
+            ProcessAction::SetFloats(first, values) => {
+                self.floats.extend((*first..).zip(values).map(|(it, value)| ((id, it), *value)));
+                WorkerReply::Done
+            }
+            ProcessAction::Goto(address) => {
+                let _before = self.integers.insert((id, PC), *address);
+                WorkerReply::Done
+            }
+            ProcessAction::Backtrace(names) => WorkerReply::Frames(frames(*names)),
+            ProcessAction::Loader => WorkerReply::Images(vec![image()]),
+            _ => return None,
+        })
+    }
+
+    /// A process was stopped, or let go.
+    pub fn set_stopped(&mut self, id: Identity, topic: EventKind) {
+        let changed = match topic {
+            EventKind::Stopped => self.stopped.insert(id),
+            _ => self.stopped.remove(&id),
+        };
+        if changed {
+            self.pending.push(PlatformEvent::Event(process_event(topic, Ns(0), id, None)));
+        }
+    }
+
+    /// A process was started and has not run.
+    pub fn start_stopped(&mut self, id: Identity) {
+        let _new = self.stopped.insert(id);
+    }
+
+    /// Whether it was stopped and not let go.
+    pub fn has_stopped(&self, id: Identity) -> bool {
+        self.stopped.contains(&id)
+    }
+
+    /// From now on these errands are out.
+    pub fn set_events(&mut self, topics: &BTreeSet<EventKind>) {
+        let sent = topics.iter().filter_map(|topic| match topic {
+            EventKind::RunControl(sent) => Some(sent.clone()),
+            _ => None,
+        });
+        let is_done = |sent: &RunControlRequest| self.plans.get(sent).copied().unwrap_or(false);
+        self.plans = sent.map(|sent| (sent.clone(), is_done(&sent))).collect();
+    }
+
+    /// What has happened since.
+    pub fn poll_events(&mut self) -> Vec<PlatformEvent> {
+        let mut all = std::mem::take(&mut self.pending);
+        let out: Vec<RunControlRequest> =
+            self.plans.iter().filter(|(_, done)| !**done).map(|(it, _)| it.clone()).collect();
+        for sent in out {
+            all.extend(sent.processes.iter().map(|id| PlatformEvent::Event(self.completed(&sent, *id))));
+            if let Some(done) = self.plans.get_mut(&sent) {
+                *done = !matches!(sent.command, RunControl::Break(_));
+            }
+        }
+        all
+    }
+
+    fn completed(&self, sent: &RunControlRequest, id: Identity) -> NodeEvent {
+        let pc = self.integer(id, PC);
+        let (pc, rest) = match &sent.command {
+            RunControl::Break(address) => (*address, Vec::new()),
+            RunControl::Step | RunControl::Next => (pc + 1, Vec::new()),
+            RunControl::Finish => (pc, vec![Value::from(0)]),
+            RunControl::Call(_, arguments) => {
+                let count = u64::try_from(arguments.len()).unwrap_or(0);
+                (pc, vec![Value::from(count), Value::from(0.0)])
+            }
+        };
+        let rest = rest.into_iter().map(EventParam::Value);
+        let (tool, target) = (sent.tool, Target::from(id));
+        let ticket = sent.ticket;
+        let held = HeldThread { ticket, tool, target, with_process: false, number: 0 };
+        NodeEvent {
+            thread: Some(id.pid),
+            pc: Some(pc),
+            held: Some(held),
+            ..process_event(EventKind::RunControl(sent.clone()), Ns(0), id, rest)
+        }
+    }
+
+    fn integer(&self, id: Identity, number: u16) -> u64 {
+        self.integers.get(&(id, number)).copied().unwrap_or(u64::from(number))
+    }
+}
+
+fn lowest(address: u64) -> u8 {
+    address.to_le_bytes()[0]
+}
+
+fn frames(names: FrameNames) -> Vec<StackFrame> {
+    let named = |name: &str| (names == FrameNames::With).then(|| name.to_owned());
+    let frame = |pc, cfa, name| StackFrame { pc, cfa, name: named(name) };
+    vec![frame(0x1000, 0x2000, "work"), frame(0x1040, 0x2020, "main")]
+}
+
+fn image() -> LoadedImage {
+    LoadedImage {
+        path: b"/bin/a".to_vec(),
+        code: (0x1000, 256),
+        data: (0x2000, 64),
+        bss: (0x2040, 32),
+        build_id: Vec::new(),
+    }
+}

@@ -1,0 +1,204 @@
+//! Static probes of this node's processes: counted in the kernel, a cell for each.
+//!
+//! In: whose probes matter. Out: how often each was met. A list of the kernel counts for one
+//! process at one place, so no event is told and no process is switched to. A process that executes
+//! or loads something is looked at again within a second.
+
+use crate::diag::DiagProbeCount;
+use crate::poller;
+use monitor_backend::rule::insn::{Builtin, Cell, CellKind, Compare, Insn, Reg as Slot, Width};
+use monitor_backend::rule::{
+    HookPoint, ProgramId, RuleProgram, RuleResource, Rules as _, Site as Spot,
+};
+use monitor_backends::ebpf::rule::KernelRules;
+use monitor_backends::select::BackendChoice;
+use monitor_event::outcome::Refusal;
+use monitor_model::diagnosis::DiagOrigin;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::job::{Environ, Origin};
+use monitor_omis::Status;
+use monitor_proc::maps::mappings;
+use monitor_sampling::job::Membership;
+use monitor_symbols::diag_probes;
+use monitor_symbols::diag_probes::{DiagProbe, EventsPerHit};
+use monitor_symbols::site::ProbeSite;
+use monitor_sys::clock;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How soon a process is looked at again.
+const SCAN_INTERVAL: Ns = Ns(1_000_000_000);
+const PROC: &str = "/proc";
+
+/// What is counted.
+pub(super) struct DiagProbeCounters {
+    choice: BackendChoice,
+    rules: Option<KernelRules>,
+    processes: BTreeMap<Identity, ProcessProbes>,
+    last_scan: Ns,
+}
+
+/// The probes of a process.
+#[derive(Default)]
+struct ProcessProbes {
+    counted: Vec<ProbeCounter>,
+    /// What it had mapped when it was looked at.
+    mapped: HashSet<u64>,
+}
+
+struct ProbeCounter {
+    probe: Arc<DiagProbe>,
+    /// Held open, so that the file stays what it is.
+    site: ProbeSite,
+    list: ProgramId,
+    cell: Cell,
+    last: u64,
+}
+
+impl DiagProbeCounters {
+    /// Nothing is counted yet.
+    pub(super) fn new(choice: BackendChoice) -> Self {
+        Self { choice, rules: None, processes: BTreeMap::new(), last_scan: Ns(0) }
+    }
+
+    /// The rules that count, opened when first needed; or why there are none.
+    pub(super) fn rules(&mut self) -> Result<&mut KernelRules, Refusal> {
+        if self.rules.is_none() {
+            if !matches!(self.choice, BackendChoice::Auto | BackendChoice::Ebpf) {
+                let text = "static probes are counted by eBPF only: see monitor doctor";
+                return Err(Refusal::new(Status::UNSUPPORTED, text));
+            }
+            self.rules = Some(KernelRules::open().map_err(poller::backend_refusal)?);
+        }
+        Ok(self.rules.as_mut().expect("it was opened above"))
+    }
+
+    /// Counts the probes of exactly these processes.
+    pub(super) fn set_processes(&mut self, processes: &BTreeSet<Identity>) {
+        let gone: Vec<Identity> =
+            self.processes.keys().filter(|id| !processes.contains(id)).copied().collect();
+        for id in gone {
+            for it in self.processes.remove(&id).into_iter().flat_map(|it| it.counted) {
+                self.remove_counter(it.list, it.cell);
+            }
+        }
+        for id in processes {
+            if !self.processes.contains_key(id) {
+                let _none = self.processes.insert(*id, ProcessProbes::default());
+                self.scan(*id);
+            }
+        }
+    }
+
+    /// Looks for probes that are not counted yet, if anything was mapped since.
+    fn scan(&mut self, id: Identity) {
+        let mapped = mapped(id.pid);
+        let Some(probed) = self.processes.get_mut(&id).filter(|it| it.mapped != mapped) else { return };
+        probed.mapped = mapped;
+        // One that has ended has nothing more to be found.
+        let Ok((found, failed)) = diag_probes::in_process(Path::new(PROC), id.pid) else { return };
+        for error in failed {
+            tracing::debug!("static probes of process {}: {error}", id.pid.0);
+        }
+        for (what, site) in found {
+            if let Err(why) = self.add(id, what, site) {
+                tracing::warn!("a static probe of process {} is not counted: {why}", id.pid.0);
+            }
+        }
+    }
+
+    fn add(&mut self, id: Identity, what: Arc<DiagProbe>, site: ProbeSite) -> Result<(), Refusal> {
+        let Some(probed) = self.processes.get(&id) else { return Ok(()) };
+        let is_it = |it: &ProbeCounter| {
+            (it.site.file.identity, it.site.offset) == (site.file.identity, site.offset)
+        };
+        if probed.counted.iter().any(is_it) {
+            return Ok(());
+        }
+        let rules = self.rules()?;
+        let cell = rules.make_cell(CellKind::Sum).map_err(poller::backend_refusal)?;
+        let place = Spot { path: site.file.attach_path(), offset: site.offset };
+        let (slot, pid) = (Slot(0), i64::from(id.pid.0));
+        let mut acts =
+            vec![Insn::Builtin(slot, Builtin::Pid), Insn::Filter(slot, Compare::Equal, pid)];
+        match what.events_per_hit {
+            EventsPerHit::One => acts.push(Insn::Count(cell)),
+            // What is negative would take events away that were told.
+            EventsPerHit::Argument => acts.extend([
+                Insn::Argument(slot, 0, Width::U64),
+                Insn::Filter(slot, Compare::AtLeast, 0),
+                Insn::Add(cell, slot),
+            ]),
+        }
+        let list = RuleProgram::new(HookPoint::Entry(place), None, acts);
+        let list = match rules.add(&list) {
+            Ok(list) => list,
+            Err(error) => {
+                rules.free(RuleResource::Cell(cell));
+                return Err(poller::backend_refusal(error));
+            }
+        };
+        rules.enable(list);
+        let counted = ProbeCounter { probe: what, site, list, cell, last: 0 };
+        if let Some(probed) = self.processes.get_mut(&id) {
+            probed.counted.push(counted);
+        }
+        Ok(())
+    }
+
+    fn remove_counter(&mut self, list: ProgramId, cell: Cell) {
+        if let Some(rules) = &mut self.rules {
+            rules.remove(list);
+            rules.free(RuleResource::Cell(cell));
+        }
+    }
+
+    /// The hits since the last call; processes are scanned again once in a while.
+    pub(super) fn take_counts(&mut self) -> Vec<DiagProbeCount> {
+        let mut met = Vec::new();
+        let Some(rules) = &self.rules else { return met };
+        for (id, probed) in &mut self.processes {
+            for it in &mut probed.counted {
+                let count = rules.cell(it.cell).unwrap_or(0).cast_unsigned();
+                let times = count.saturating_sub(it.last);
+                it.last = count;
+                met.extend((times > 0).then(|| (*id, Arc::clone(&it.probe), times)));
+            }
+        }
+        let now = clock::boot();
+        if now.since(self.last_scan) >= SCAN_INTERVAL {
+            self.last_scan = now;
+            for id in Vec::from_iter(self.processes.keys().copied()) {
+                self.scan(id);
+            }
+        }
+        met
+    }
+}
+
+/// Which files a process runs code of.
+fn mapped(pid: Pid) -> HashSet<u64> {
+    let all = mappings(Path::new(PROC), pid).unwrap_or_default();
+    all.iter().filter(|it| it.is_executable).map(|it| it.inode).collect()
+}
+
+/// The job and rank of a process; the process alone where its environment cannot be read.
+pub(super) fn diag_origin(id: Identity) -> DiagOrigin {
+    let read = |name: &str| std::fs::read(format!("{PROC}/{}/{name}", id.pid.0));
+    let environ = Environ::parse(&read("environ").unwrap_or_default());
+    let cgroups = String::from_utf8_lossy(&read("cgroup").unwrap_or_default()).into();
+    match Membership::from_origin(&Origin { cgroups, environ }).rank {
+        Some(rank) => DiagOrigin::rank(&rank.namespace, rank.rank, id.pid),
+        None => DiagOrigin::process(id.pid),
+    }
+}
+
+/// A time of `CLOCK_BOOTTIME` as time since 1970.
+pub(super) fn unix_time(at: Ns) -> Ns {
+    let ago = clock::boot().since(at);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    Ns(now.saturating_sub(ago.0))
+}

@@ -1,0 +1,91 @@
+//! Library calls of this node's processes: what a record of one tells.
+//!
+//! In: a call that a tap has seen. Out: an occurrence, in the values of the language.
+
+use crate::call::{ARRIVAL, RECEIPT};
+use crate::events::process_event;
+use crate::poller;
+use crate::status_map::symbol_refusal;
+use crate::tap::decode::CallValue;
+use crate::tap::{CallRecord, TapError};
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::{EventParam, Refusal};
+use monitor_event::tap::{Edge, Tap};
+use monitor_model::id::Identity;
+use monitor_omis::{Text, Value};
+use monitor_symbols::signatures::Signatures;
+use monitor_symbols::signatures::call::ValueType;
+use monitor_symbols::signatures::traced_values::TracedValue;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Descriptions that people add.
+const FOLDER: &str = "/etc/monitor/calls";
+
+/// What a tap could not do.
+pub(super) fn tap_refusal(why: TapError) -> Refusal {
+    match why {
+        TapError::Symbol(error) => symbol_refusal(&error),
+        TapError::Kernel(error) => poller::backend_refusal(error),
+    }
+}
+
+/// The taps that topics need.
+pub(super) fn taps(topics: &BTreeSet<EventKind>) -> BTreeSet<Tap> {
+    let mut taps: BTreeSet<Tap> = topics.iter().filter_map(EventKind::tap).cloned().collect();
+    if topics.contains(&EventKind::MessageReceived) {
+        taps.extend([ARRIVAL, RECEIPT].map(call_start));
+    }
+    taps
+}
+
+/// The tap at the start of a function.
+pub(super) fn call_start(name: &str) -> Tap {
+    Tap { name: name.to_owned(), edge: Edge::Start }
+}
+
+/// The descriptions of calls that there are.
+pub(super) fn signatures() -> Result<Signatures, Refusal> {
+    let mut all = Signatures::shipped();
+    let folder = Path::new(FOLDER);
+    if folder.is_dir() {
+        all.add_folder(folder).map_err(|error| symbol_refusal(&error))?;
+    }
+    Ok(all)
+}
+
+/// The values of a call.
+pub(super) fn values(call: &CallRecord) -> impl Iterator<Item = Value> {
+    call.plan.values.iter().zip(&call.values).map(|(traced, decoded)| value(traced, decoded))
+}
+
+/// An event of a call: its parameters are the process and these values.
+pub(super) fn call_event(
+    call: &CallRecord,
+    kind: EventKind,
+    values: impl IntoIterator<Item = Value>,
+) -> NodeEvent {
+    let process = Identity { pid: call.pid, start: call.start };
+    NodeEvent {
+        thread: Some(call.tid),
+        pc: Some(call.pc),
+        credentials: call.viewer,
+        ..process_event(kind, call.at, process, values.into_iter().map(EventParam::Value))
+    }
+}
+
+/// A value as the language has it; an empty list where there is none.
+fn value(traced: &TracedValue, decoded: &CallValue) -> Value {
+    let Some(raw) = decoded.raw else { return Value::List(Vec::new()) };
+    match (&traced.kind, &decoded.text) {
+        (_, Some(text)) => Value::Text(Text::from(text.clone())),
+        (ValueType::Number(width) | ValueType::Named(_, width), None) => {
+            let number = width.number(raw);
+            match i64::try_from(number) {
+                Ok(number) => Value::from(number),
+                Err(_) => Value::from(width.truncate(raw)),
+            }
+        }
+        _ => Value::from(raw),
+    }
+}

@@ -1,0 +1,197 @@
+//! The hands of this node: one for each user who acts, and who waits for what from them.
+//!
+//! In: acts and errands of tools. Out: happenings, as the hands tell them. Nothing here waits but
+//! the start of a hand. A tool is a number to them; whom it may touch was looked at before, and
+//! the kernel looks again at the hand.
+
+mod action;
+mod pending;
+mod requests;
+mod run_control;
+mod stop_matcher;
+mod stop_policy;
+
+use crate::PlatformEvent;
+use crate::status_map;
+pub use pending::{PendingStop, StopMode, StopPolicy};
+use pending::{PendingAction, PendingReply};
+use monitor_control as control;
+use monitor_control::user_worker::WorkerPool;
+use monitor_control::{ControlError, UserWorker as _, WorkerReply};
+use monitor_event::node_event::EventKind;
+use monitor_event::outcome::Refusal;
+use monitor_event::right::{SessionId, Tool};
+use monitor_event::thread::{HeldThread, RunControlRequest, Ticket};
+use monitor_model::id::{Identity, Ns};
+use monitor_omis::Status;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+/// Who gives orders for no tool.
+const NO_TOOL: control::ToolId = control::ToolId(0);
+
+/// All hands.
+pub struct WorkerDispatch {
+    workers: WorkerPool,
+    tools: BTreeMap<SessionId, control::ToolId>,
+    /// Orders without an answer, by user and number.
+    pending: HashMap<(u32, u64), PendingReply>,
+    actions: HashMap<Ticket, PendingAction>,
+    plans: BTreeMap<Ticket, RunControlRequest>,
+    /// Threads that wait until actions are done.
+    held_threads: BTreeMap<(SessionId, Identity), Vec<HeldThread>>,
+    n_held: u64,
+    /// Programs of the kernel that stop who meets their event, by serial.
+    stop_policies: BTreeMap<u64, StopPolicy>,
+    /// Whom they have stopped, as they told it, and whom a hand has seen stand.
+    pending_stops: Vec<PendingStop>,
+    stopped_threads: Vec<control::WorkerEvent>,
+    /// Whether it has changed how processes are held.
+    policies_changed: bool,
+    /// Who holds which process; it stopped for the first and runs after the last.
+    stopped: BTreeMap<Identity, BTreeSet<SessionId>>,
+    events: Vec<PlatformEvent>,
+    /// Where processes are dumped to.
+    dump_folder: PathBuf,
+    /// Where the kernel has put probes: what is read there is what belongs there.
+    probes: Vec<control::ProbeLocation>,
+}
+
+impl WorkerDispatch {
+    /// Of this program, which dump processes to this folder.
+    pub fn new(program: PathBuf, dump_folder: PathBuf) -> Self {
+        Self {
+            workers: WorkerPool::with_program(program),
+            tools: BTreeMap::new(),
+            pending: HashMap::new(),
+            actions: HashMap::new(),
+            plans: BTreeMap::new(),
+            held_threads: BTreeMap::new(),
+            n_held: 0,
+            stop_policies: BTreeMap::new(),
+            pending_stops: Vec::new(),
+            stopped_threads: Vec::new(),
+            policies_changed: false,
+            stopped: BTreeMap::new(),
+            events: Vec::new(),
+            dump_folder,
+            probes: Vec::new(),
+        }
+    }
+
+    /// A tool has gone.
+    pub fn session_ended(&mut self, tool: &Tool) {
+        self.plans.retain(|_, sent| sent.tool.session != tool.session);
+        self.stop_policies.retain(|_, it| it.tool.session != tool.session);
+        self.held_threads.retain(|(session, _), _| *session != tool.session);
+        let of_it: Vec<Identity> =
+            self.stopped.iter().filter(|it| it.1.contains(&tool.session)).map(|it| *it.0).collect();
+        for id in of_it {
+            self.remove_holder(tool.session, id);
+        }
+        if self.tools.contains_key(&tool.session) {
+            self.send(tool, control::WorkerRequest::ForgetTool, PendingReply::Ignored);
+            let _number = self.tools.remove(&tool.session);
+        }
+    }
+
+    /// Readable when there is something.
+    pub fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.workers.wake_fd()
+    }
+
+    /// Now, if something waits already.
+    pub fn next_poll(&self) -> Option<Ns> {
+        (!self.events.is_empty()).then_some(Ns(0))
+    }
+
+    /// What the hands have told.
+    pub fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
+        for uid in self.workers.uids() {
+            self.receive(uid, now);
+        }
+        std::mem::take(&mut self.events)
+    }
+
+    fn receive(&mut self, uid: u32, now: Ns) {
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        let happened = worker.poll_events();
+        self.workers.watch(uid);
+        let numbers: Vec<u64> =
+            self.pending.keys().filter(|(own, _)| *own == uid).map(|(_, number)| *number).collect();
+        for number in numbers {
+            let answer = self.workers.get_mut(uid).and_then(|worker| worker.take_reply(number));
+            if let Some(answer) = answer {
+                self.handle_reply(uid, number, answer);
+            }
+        }
+        for it in happened {
+            self.handle_event(&it, now);
+        }
+    }
+
+    fn handle_reply(&mut self, uid: u32, number: u64, answer: Result<WorkerReply, ControlError>) {
+        match self.pending.remove(&(uid, number)) {
+            Some(PendingReply::Action(ticket, id)) => self.handle_action_reply(ticket, id, answer),
+            Some(PendingReply::RunControl(ticket)) => {
+                if let (Err(trouble), Some(sent)) = (answer, self.plans.get(&ticket)) {
+                    let topic = EventKind::RunControl(sent.clone());
+                    self.events.push(PlatformEvent::EventFailed(topic, status_map::control_refusal(trouble)));
+                }
+            }
+            Some(PendingReply::Watch(serial, id)) => self.handle_watch_reply(serial, id, &answer),
+            Some(PendingReply::HoldForEvent(serial, target)) => self.handle_hold_reply(serial, target, answer),
+            // What could not be undone has ended, or was undone already.
+            Some(PendingReply::Ignored) | None => {}
+        }
+    }
+
+    fn send(&mut self, tool: &Tool, act: control::WorkerRequest, what: PendingReply) {
+        let next = control::ToolId(self.tools.values().map(|it| it.0).max().unwrap_or(0) + 1);
+        let number = *self.tools.entry(tool.session).or_insert(next);
+        if let Some(worker) = self.workers.get_mut(tool.uid) {
+            let order = worker.send(number, act);
+            let _none = self.pending.insert((tool.uid, order), what);
+        }
+    }
+
+    /// Whether a thread waits for actions.
+    pub fn holds_any(&self) -> bool {
+        !self.held_threads.is_empty()
+    }
+
+    /// Probes of the kernel are at these places now.
+    pub fn set_probes(&mut self, sites: Vec<control::ProbeLocation>) {
+        if sites == self.probes {
+            return;
+        }
+        self.probes = sites;
+        for uid in self.workers.uids() {
+            self.send_probes(uid);
+        }
+    }
+
+    fn send_probes(&mut self, uid: u32) {
+        let sites = control::WorkerRequest::SetProbes(self.probes.clone());
+        // Nobody waits for the answer: whatever is asked later is done later.
+        let _number = self.workers.get_mut(uid).map(|worker| worker.send(NO_TOOL, sites));
+    }
+
+    /// Starts the hand of a user, if there is none.
+    fn ensure_worker(&mut self, tool: &Tool) -> Result<(), Refusal> {
+        let is_there = self.workers.get_mut(tool.uid).is_some();
+        self.start_worker(tool)?;
+        if !is_there && !self.probes.is_empty() {
+            self.send_probes(tool.uid);
+        }
+        Ok(())
+    }
+
+    fn start_worker(&mut self, tool: &Tool) -> Result<(), Refusal> {
+        self.workers.ensure(tool.uid, tool.gid).map_err(|why| {
+            let text = format!("no hand of user {} can be started: {why}", tool.uid);
+            Refusal::new(Status::PERMISSION, text)
+        })
+    }
+}

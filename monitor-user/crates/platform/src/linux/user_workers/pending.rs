@@ -1,0 +1,113 @@
+//! What is pending at the user workers: requests without a reply, actions on several processes,
+//! stops that rules made, and how rules stop each process. Data only.
+
+use crate::{PlatformEvent, ProcessAction, RuleKey};
+use monitor_backend::rule::rule_record::StopScope;
+use monitor_control::CodePos;
+use monitor_event::node_event::NodeEvent;
+use monitor_event::outcome::ProcessResults;
+use monitor_event::right::Tool;
+use monitor_event::thread::{Target, Ticket};
+use monitor_model::id::Identity;
+use std::collections::BTreeMap;
+
+/// An order that was given.
+pub enum PendingReply {
+    /// Part of an act, on this process.
+    Action(Ticket, Identity),
+    /// An errand of a stored request.
+    RunControl(Ticket),
+    /// To be ready for what a program stops in a process.
+    Watch(u64, Identity),
+    /// To hold whom a program has stopped.
+    HoldForEvent(u64, Target),
+    /// Nobody waits for its answer.
+    Ignored,
+}
+
+/// An act on several processes.
+pub struct PendingAction {
+    pub tool: Tool,
+    pub kind: ActionKind,
+    pub left: usize,
+    pub each: ProcessResults,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ActionKind {
+    Stop,
+    /// Stopped from the beginning, which is no event.
+    Start,
+    Continue,
+    /// Begun when it is answered, done when the hand says so.
+    Dump,
+    /// The same, of one that comes from elsewhere.
+    Restore,
+    /// The same, of one that was here.
+    Return,
+    Other,
+}
+
+impl ActionKind {
+    pub const fn from_action(act: &ProcessAction) -> Self {
+        match act {
+            ProcessAction::Start(program) if program.stopped => Self::Start,
+            ProcessAction::Stop => Self::Stop,
+            ProcessAction::Continue => Self::Continue,
+            ProcessAction::Dump(_) => Self::Dump,
+            ProcessAction::Restore(_) => Self::Restore,
+            ProcessAction::Return(_) => Self::Return,
+            _ => Self::Other,
+        }
+    }
+
+    pub const fn is_move(self) -> bool {
+        matches!(self, Self::Dump | Self::Restore | Self::Return)
+    }
+}
+
+/// A program has told of an event, and stopped who met it.
+#[derive(Clone, Debug)]
+pub struct PendingStop {
+    /// Of which request.
+    pub rule: RuleKey,
+    /// Which of those that had the number.
+    pub serial: u64,
+    /// The event.
+    pub event: NodeEvent,
+    /// Who was stopped.
+    pub target: StopScope,
+    /// Where, if that is a place in the program.
+    pub pos: Option<CodePos>,
+    /// Whether a hand was asked to hold the process.
+    pub is_requested: bool,
+}
+
+impl PendingStop {
+    /// Due without anybody who waits.
+    pub fn into_event(self) -> PlatformEvent {
+        PlatformEvent::RuleRan { rule: self.rule, serial: self.serial, event: self.event }
+    }
+}
+
+/// A program that stops who meets its event.
+#[derive(Clone, Debug)]
+pub struct StopPolicy {
+    /// Of which request.
+    pub rule: RuleKey,
+    /// Whose.
+    pub tool: Tool,
+    /// Whom, and how.
+    pub targets: BTreeMap<Identity, StopMode>,
+}
+
+/// How a process is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopMode {
+    /// With all its threads, by a signal.
+    Signal,
+    /// Thread by thread: a hand traces it.
+    Traced,
+    /// Not at all: the tool's user may not.
+    Denied,
+}

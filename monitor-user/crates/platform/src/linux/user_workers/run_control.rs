@@ -1,0 +1,166 @@
+//! Errands: threads that are sent out, or waited for, and held until the actions are done.
+//!
+//! In: which errands are wanted, and what the hands tell of them. Out: occurrences. An errand is a
+//! topic of its own, so it goes out when its request is enabled, and comes back when nobody waits.
+
+use super::pending::PendingReply;
+use super::{WorkerDispatch, requests};
+use crate::PlatformEvent;
+use crate::status_map;
+use monitor_control as control;
+use monitor_control::process_ref::tick_identity;
+use monitor_control::{RequestTag, WorkerEvent, WorkerEventKind};
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_event::outcome::{EventParam, Refusal};
+use monitor_event::right::Tool;
+use monitor_event::thread::Target;
+use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Ticket};
+use monitor_model::id::Ns;
+use monitor_omis::{Status, Value};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+impl WorkerDispatch {
+    /// From now on these errands are out, and no others.
+    pub fn set_plans(&mut self, topics: &BTreeSet<EventKind>) {
+        let wanted = topics.iter().filter_map(|topic| match topic {
+            EventKind::RunControl(sent) => Some((sent.ticket, sent)),
+            _ => None,
+        });
+        let wanted: BTreeMap<Ticket, &RunControlRequest> = wanted.collect();
+        let gone: Vec<Ticket> =
+            self.plans.keys().filter(|it| !wanted.contains_key(it)).copied().collect();
+        let gone: Vec<RunControlRequest> =
+            gone.iter().filter_map(|it| self.plans.remove(it)).collect();
+        for sent in gone {
+            for id in &sent.processes {
+                let unset = control::WorkerRequest::Unset((*id).into(), RequestTag(sent.ticket));
+                self.send(&sent.tool, unset, PendingReply::Ignored);
+            }
+        }
+        for (ticket, sent) in wanted {
+            if let Entry::Vacant(place) = self.plans.entry(ticket) {
+                let _own = place.insert(sent.clone());
+                self.start_plan(sent);
+            }
+        }
+    }
+
+    /// The thread that an event held goes on; unless the hand that held it was lost, and with it
+    /// the hold: another event may hold the process by now.
+    pub fn resume_held(&mut self, held: &HeldThread) {
+        let place = (held.tool.session, tick_identity(held.target.process));
+        let Some(threads) = self.held_threads.get_mut(&place) else { return };
+        let Some(one) = threads.iter().position(|it| it == held) else { return };
+        let _held = threads.remove(one);
+        self.held_threads.retain(|_, threads| !threads.is_empty());
+        let release = control::WorkerRequest::ReleaseEvent(held.target, RequestTag(held.ticket));
+        self.send(&held.tool, release, PendingReply::Ignored);
+    }
+
+    pub(super) fn handle_event(&mut self, it: &WorkerEvent, now: Ns) {
+        if self.handle_checkpoint_event(it) {
+            return;
+        }
+        let sent = it.requester.and_then(|(_, mark)| self.plans.get(&mark.0)).cloned();
+        let process = it.target.process;
+        let value = |value: Value| EventParam::Value(value);
+        let (pc, mut told) = match &it.kind {
+            WorkerEventKind::Breakpoint(pc) | WorkerEventKind::Stepped(pc) => {
+                (Some(*pc), Vec::new())
+            }
+            WorkerEventKind::Finished(result) => (None, vec![value((*result).into())]),
+            WorkerEventKind::Called(integer, float) => {
+                (None, vec![value((*integer).into()), value((*float).into())])
+            }
+            WorkerEventKind::HoldExpired(_) | WorkerEventKind::Failed(_) if self.handle_hold_failure(it) => {
+                return;
+            }
+            WorkerEventKind::HoldExpired(_) | WorkerEventKind::Failed(_) => {
+                return self.report_failure(sent, it);
+            }
+            WorkerEventKind::Ended => {
+                let _holders = self.stopped.remove(&process);
+                return;
+            }
+            WorkerEventKind::Held => return self.add_stopped_thread(it),
+            // Nobody waits any more for one that has moved.
+            WorkerEventKind::StoppedAgain | WorkerEventKind::Dumped | WorkerEventKind::Restored => {
+                return;
+            }
+        };
+        let Some(sent) = sent else {
+            // The request was taken back meanwhile: nobody else lets the thread go.
+            return self.release_unmatched(it);
+        };
+        told.insert(0, EventParam::Process(process));
+        let held = self.hold_thread((sent.ticket, sent.tool), it.target, false);
+        self.events.push(PlatformEvent::Event(NodeEvent {
+            process: Some(process),
+            thread: it.target.thread.map(|thread| thread.pid),
+            pc,
+            held: Some(held),
+            ..NodeEvent::new(EventKind::RunControl(sent), now, told.into())
+        }));
+    }
+
+    /// A thread waits until actions are done.
+    pub(super) fn hold_thread(
+        &mut self,
+        (ticket, tool): (Ticket, Tool),
+        target: Target,
+        with_process: bool,
+    ) -> HeldThread {
+        self.n_held += 1;
+        let held = HeldThread { ticket, tool, target, with_process, number: self.n_held };
+        self.held_threads.entry((tool.session, tick_identity(target.process))).or_default().push(held);
+        held
+    }
+
+    fn report_failure(&mut self, sent: Option<RunControlRequest>, it: &WorkerEvent) {
+        let why = match &it.kind {
+            WorkerEventKind::Failed(trouble) => status_map::control_refusal(trouble.clone()),
+            WorkerEventKind::HoldExpired(most) => hold_expired(*most),
+            _ => return,
+        };
+        match sent {
+            Some(sent) => self.events.push(PlatformEvent::EventFailed(EventKind::RunControl(sent), why)),
+            // The hand was lost, and with it everybody's hold.
+            None => {
+                let _holders = self.stopped.remove(&it.target.process);
+            }
+        }
+    }
+
+    pub(super) fn release_unmatched(&mut self, it: &WorkerEvent) {
+        let Some((number, mark)) = it.requester else { return };
+        let release = control::WorkerRequest::ReleaseEvent(it.target, mark);
+        // Whichever hand it was: the others know nothing of that mark.
+        for uid in self.workers.uids() {
+            let _number =
+                self.workers.get_mut(uid).map(|worker| worker.send(number, release.clone()));
+        }
+    }
+
+    fn start_plan(&mut self, sent: &RunControlRequest) {
+        if let Err(why) = self.ensure_worker(&sent.tool) {
+            return self.events.push(PlatformEvent::EventFailed(EventKind::RunControl(sent.clone()), why));
+        }
+        for id in &sent.processes {
+            // A thread that an event holds goes on from there; a breakpoint is for all of them.
+            let held = self.held_threads.get(&(sent.tool.session, tick_identity(*id)));
+            let held = held.and_then(|threads| threads.last());
+            let goes_on = held.filter(|_| !matches!(sent.command, RunControl::Break(_)));
+            let target = goes_on.map_or_else(|| Target::from(*id), |it| it.target);
+            let order = requests::run_control_request(&sent.command, target, RequestTag(sent.ticket));
+            self.send(&sent.tool, order, PendingReply::RunControl(sent.ticket));
+        }
+    }
+}
+
+/// That somebody was let go before the actions were done.
+pub(super) fn hold_expired(most: Duration) -> Refusal {
+    let text = format!("the actions took longer than {most:?}: the thread runs on");
+    Refusal::new(Status::TIMEOUT, text)
+}

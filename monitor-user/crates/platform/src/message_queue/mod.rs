@@ -1,0 +1,131 @@
+//! Messages that have arrived in a process and that it has not asked for yet.
+//!
+//! In: a process. Out: its queue, as its library or the system keeps it, or why it cannot be told.
+//! Reads memory and changes nothing. What is still in a socket, or with a daemon of the library,
+//! is in no queue yet.
+
+mod openmpi;
+mod posix;
+mod pvm;
+mod queue;
+mod sysv;
+
+use monitor_model::id::Pid;
+use monitor_symbols::error::SymbolError;
+pub use queue::{QueueChange, QueueContent, QueueDetail, QueuedMessage};
+use std::path::Path;
+
+/// Whose queue it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum QueueOwner {
+    Pvm,
+    OpenMpi,
+    SystemV,
+    Posix,
+}
+
+/// The queue of a process: that of the message library that it has loaded, else that of the system
+/// which it reads.
+pub fn read(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<QueueContent, SymbolError> {
+    match queue_owner(proc, pid)? {
+        QueueOwner::Pvm => pvm::messages(proc, pid, depth).map(QueueContent::Messages),
+        QueueOwner::OpenMpi => openmpi::messages(proc, pid, depth).map(QueueContent::Messages),
+        QueueOwner::SystemV => sysv::messages(proc, pid, depth).map(QueueContent::Messages),
+        QueueOwner::Posix => posix::length(proc, pid).map(QueueContent::Length),
+    }
+}
+
+/// Where the message is that a process of PVM is about to send, and how long it is so far.
+pub fn send_buffer(proc: &Path, pid: Pid) -> Result<(u64, u64), SymbolError> {
+    match queue_owner(proc, pid)? {
+        QueueOwner::Pvm => pvm::send_buffer(proc, pid),
+        _ => Err(SymbolError::Unavailable {
+            what: "buffer of a process without PVM",
+            why: "other libraries have none: what is sent is an argument of the call, see \
+                  start_lib_call",
+        }),
+    }
+}
+
+/// Puts a message into the queue, at a position of those that are told, or at its end.
+pub fn insert(
+    proc: &Path,
+    pid: Pid,
+    position: Option<usize>,
+    content: &[u8],
+) -> Result<QueueChange, SymbolError> {
+    match queue_owner(proc, pid)? {
+        QueueOwner::Pvm => pvm::insertion(proc, pid, position, content).map(QueueChange::InProcess),
+        QueueOwner::OpenMpi => Err(OPEN_MPI_UNSUPPORTED),
+        QueueOwner::SystemV => {
+            let length = sysv::messages(proc, pid, QueueDetail::Headers)?.len();
+            check_at_end(position, length)?;
+            sysv::put(proc, pid, content).map(|()| QueueChange::Done)
+        }
+        QueueOwner::Posix => {
+            let length = posix::length(proc, pid)?;
+            check_at_end(position, usize::try_from(length).unwrap_or(usize::MAX))?;
+            posix::put(proc, pid, content).map(|()| QueueChange::Done)
+        }
+    }
+}
+
+/// Takes the message at a position out, and drops it.
+pub fn remove(proc: &Path, pid: Pid, position: usize) -> Result<QueueChange, SymbolError> {
+    match queue_owner(proc, pid)? {
+        QueueOwner::Pvm => pvm::removal(proc, pid, position).map(QueueChange::InProcess),
+        QueueOwner::OpenMpi => Err(OPEN_MPI_UNSUPPORTED),
+        QueueOwner::SystemV => sysv::take(proc, pid, position).map(|()| QueueChange::Done),
+        QueueOwner::Posix => posix::take(proc, pid, position).map(|()| QueueChange::Done),
+    }
+}
+
+/// Marks the message that a process is about to send: see `pvm::marking`.
+pub fn mark(proc: &Path, pid: Pid, buffer: u64, mark: i32) -> Result<QueueChange, SymbolError> {
+    match queue_owner(proc, pid)? {
+        QueueOwner::Pvm => pvm::marking(proc, pid, buffer, mark).map(QueueChange::InProcess),
+        _ => Err(SymbolError::Unavailable {
+            what: "place for a mark in a message of this library",
+            why: "only PVM has one that nobody else uses; wait for its own tag with end_lib_call",
+        }),
+    }
+}
+
+/// MPI.
+const OPEN_MPI_UNSUPPORTED: SymbolError = SymbolError::Unavailable {
+    what: "way to change the queue of Open MPI",
+    why: "it numbers the messages of each sender, and one more or less ends the program",
+};
+
+/// The kernel takes messages at the end only.
+fn check_at_end(position: Option<usize>, length: usize) -> Result<(), SymbolError> {
+    match position {
+        Some(position) if position != length => Err(SymbolError::Unavailable {
+            what: "way to put a message between others of the system's",
+            why: "the kernel takes them at the end only, and to take all out and put them back \
+                  could lose them",
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn queue_owner(proc: &Path, pid: Pid) -> Result<QueueOwner, SymbolError> {
+    use monitor_symbols::resolve::variable;
+    if variable(proc, pid, "libpvm3", pvm::QUEUE).is_ok() {
+        return Ok(QueueOwner::Pvm);
+    }
+    if variable(proc, pid, "libmpi", openmpi::COMMUNICATORS).is_ok() {
+        return Ok(QueueOwner::OpenMpi);
+    }
+    if !sysv::last_read_queues(proc, pid)?.is_empty() {
+        return Ok(QueueOwner::SystemV);
+    }
+    if !posix::open_queues(proc, pid)?.is_empty() {
+        return Ok(QueueOwner::Posix);
+    }
+    Err(SymbolError::Unavailable {
+        what: "queue of this process",
+        why: "it has neither PVM nor Open MPI with its names, has taken nothing from a queue of \
+              System V, and holds none of POSIX",
+    })
+}

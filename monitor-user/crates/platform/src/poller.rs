@@ -1,0 +1,243 @@
+//! The processes of a node by way of a backend, and who came and went between two readings.
+//!
+//! In: a backend. Out: processes as they are, births and ends as they are found. One reader of the
+//! backend, so that what a reading tells of ended processes is not lost to a look in between.
+
+use crate::events::{PlatformEvent, process_event};
+use monitor_backend as backend;
+use monitor_backend::Backend;
+use monitor_event::node_event::EventKind;
+use monitor_event::outcome::{EventParam, Refusal};
+use monitor_model::event::{SampleEvent, SampleEventKind};
+use monitor_model::field::ProcessField;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::read_spec::{Capability, ReadSpec};
+use monitor_model::sample::{BackendKind, Node, Process, Sample};
+use monitor_omis::{Status, Value};
+use std::collections::{BTreeSet, HashMap};
+
+/// From one reading of all processes to the next, while somebody wants to know who comes and goes.
+const SAMPLE_INTERVAL: Ns = Ns(50_000_000);
+/// From one look at records that need no reading to the next.
+const RECORD_INTERVAL: Ns = Ns(5_000_000);
+
+/// A backend, and who was there when it was read last.
+pub struct Poller<B: ?Sized> {
+    /// Who reads.
+    pub backend: Box<B>,
+    /// Who was there; nothing, while nobody wants to know who comes and goes.
+    known: Option<BTreeSet<Identity>>,
+    topics: BTreeSet<EventKind>,
+    /// When it was asked last what happened.
+    last_poll: Ns,
+    pending: Vec<PlatformEvent>,
+}
+
+impl<B: Backend + ?Sized> Poller<B> {
+    /// Nothing was read yet.
+    pub fn new(backend: Box<B>) -> Self {
+        let (topics, pending) = (BTreeSet::new(), Vec::new());
+        Self { backend, known: None, topics, last_poll: Ns(0), pending }
+    }
+
+    /// These, ascending; who is not there is left out.
+    pub fn read_processes(&mut self, pids: &[Pid]) -> Result<Vec<Process>, Refusal> {
+        if pids.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(glance) = self.backend.read_few(pids) {
+            return Ok(glance.map_err(backend_refusal)?.processes);
+        }
+        let want = ReadSpec { processes: true, pids: Some(pids.to_vec()), ..ReadSpec::default() };
+        let mut processes = self.read(&want)?;
+        processes.retain(|it| !it.ended());
+        Ok(processes)
+    }
+
+    /// Everybody.
+    pub fn all_processes(&mut self) -> Result<Vec<Process>, Refusal> {
+        let mut processes = self.read(&ReadSpec { processes: true, ..ReadSpec::default() })?;
+        processes.retain(|it| !it.ended());
+        Ok(processes)
+    }
+
+    /// The words of a command line. Only where an argument cannot hold a space.
+    pub fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {
+        let mut it = self.read_processes(&[id.pid]).ok()?;
+        self.describe(&mut it);
+        let line = it.first()?.text.cmdline.clone()?;
+        Some(line.split(' ').map(|word| word.as_bytes().to_vec()).collect())
+    }
+
+    /// The node's own numbers.
+    pub fn node(&mut self) -> Result<Node, Refusal> {
+        let sample =
+            self.backend.read(&ReadSpec { node: true, ..ReadSpec::default() }).map_err(backend_refusal)?;
+        Ok(sample.node_stats.unwrap_or_default())
+    }
+
+    /// Fills in texts.
+    pub fn describe(&mut self, processes: &mut [Process]) {
+        let costly = vec![ProcessField::Cmdline, ProcessField::Cgroup, ProcessField::Path];
+        self.backend
+            .describe(processes, &ReadSpec { processes: true, costly, ..ReadSpec::default() });
+    }
+
+    /// Whether these can be looked out for.
+    pub fn check_event(&self, topic: &EventKind) -> Result<(), Refusal> {
+        match topic {
+            EventKind::Signalled if !reports_signals(self.backend.kind()) => {
+                let text = format!(
+                    "the backend {} does not see signals: eBPF does, see monitor doctor",
+                    self.backend.kind().name()
+                );
+                Err(Refusal::new(Status::UNSUPPORTED, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// From now on these are looked out for. Who is there already is no news.
+    pub fn set_events(&mut self, topics: &BTreeSet<EventKind>) {
+        self.topics.clone_from(topics);
+        let wants = topics.contains(&EventKind::Created) || topics.contains(&EventKind::Ended);
+        if !wants {
+            self.known = None;
+        }
+        self.backend.attach(&capabilities(topics));
+        if wants && self.known.is_none() {
+            let there = self.all_processes().unwrap_or_default();
+            self.known = Some(there.iter().map(|it| it.id).collect());
+        }
+    }
+
+    /// When it must be asked again.
+    pub fn next_poll(&self) -> Option<Ns> {
+        let pace = match self.known.is_some() {
+            true => SAMPLE_INTERVAL,
+            false if self.topics.contains(&EventKind::Signalled) => RECORD_INTERVAL,
+            false => return None,
+        };
+        Some(Ns(self.last_poll.0.saturating_add(pace.0)))
+    }
+
+    /// What happened since; reads, if anything is wanted that a reading tells.
+    pub fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
+        self.last_poll = now;
+        let want = ReadSpec { processes: self.known.is_some(), ..ReadSpec::default() };
+        if (want.processes || self.topics.contains(&EventKind::Signalled))
+            && let Err(refusal) = self.read(&want)
+        {
+            tracing::warn!("who comes and goes is not seen: {refusal}");
+        }
+        std::mem::take(&mut self.pending)
+    }
+
+    fn read(&mut self, want: &ReadSpec) -> Result<Vec<Process>, Refusal> {
+        let sample = self.backend.read(want).map_err(backend_refusal)?;
+        for it in &sample.events {
+            self.report_event(it);
+        }
+        if want.pids.is_none() && want.processes && self.known.is_some() {
+            self.compare(&sample);
+        } else {
+            let ended = sample.processes.iter().filter(|it| it.ended());
+            self.report_ended(&ended.map(|it| (it.id, it.row.get(ProcessField::ExitCode))).collect());
+        }
+        Ok(sample.processes)
+    }
+
+    /// Who is new, and who is gone.
+    fn compare(&mut self, sample: &Sample) {
+        let known = self.known.take().unwrap_or_default();
+        let mut codes = HashMap::new();
+        let mut now = BTreeSet::new();
+        for it in &sample.processes {
+            if !known.contains(&it.id) {
+                let parent = it.parent.or_else(|| parent(it, sample));
+                self.report_created(it.id, parent, sample.at.boot);
+            }
+            if it.ended() {
+                codes.insert(it.id, it.row.get(ProcessField::ExitCode));
+            } else {
+                now.insert(it.id);
+            }
+        }
+        for gone in known.difference(&now) {
+            codes.entry(*gone).or_insert(None);
+        }
+        self.known = Some(now);
+        self.report_ended(&codes);
+    }
+
+    fn report_event(&mut self, event: &SampleEvent) {
+        let SampleEventKind::SignalDelivered { signal } = event.kind else { return };
+        let number = EventParam::Value(Value::from(signal.number));
+        self.queue_event(EventKind::Signalled, event.target, event.at, Some(number));
+    }
+
+    fn report_created(&mut self, child: Identity, parent: Option<Identity>, at: Ns) {
+        self.pending.push(PlatformEvent::ProcessCreated { child, parent });
+        self.queue_event(EventKind::Created, child, at, None);
+    }
+
+    fn report_ended(&mut self, codes: &HashMap<Identity, Option<u64>>) {
+        if self.known.is_none() {
+            return;
+        }
+        let mut ended: Vec<_> = codes.iter().collect();
+        ended.sort_unstable();
+        for (&id, code) in ended {
+            // The code is an extension: `$2`, and -1 where nobody knows it.
+            let code = code.and_then(|code| i64::try_from(code).ok()).unwrap_or(-1);
+            let code = EventParam::Value(Value::from(code));
+            self.queue_event(EventKind::Ended, id, Ns(0), Some(code));
+            self.pending.push(PlatformEvent::ProcessEnded(id));
+        }
+    }
+
+    fn queue_event(&mut self, kind: EventKind, id: Identity, at: Ns, value: Option<EventParam>) {
+        if self.topics.contains(&kind) {
+            self.pending.push(PlatformEvent::Event(process_event(kind, at, id, value)));
+        }
+    }
+}
+
+/// Who made it, where that was not seen: whom it names now, unless he began later.
+fn parent(child: &Process, sample: &Sample) -> Option<Identity> {
+    let ppid = child.row.get(ProcessField::Ppid).and_then(|pid| u32::try_from(pid).ok())?;
+    let parent = sample.processes.iter().find(|it| it.id.pid == Pid(ppid) && !it.ended())?;
+    (parent.id.start <= child.id.start).then_some(parent.id)
+}
+
+/// What must be attached for these.
+fn capabilities(topics: &BTreeSet<EventKind>) -> Vec<Capability> {
+    let mut needed = vec![Capability::Snapshot];
+    if topics.contains(&EventKind::Created) || topics.contains(&EventKind::Ended) {
+        needed.push(Capability::Lifetimes);
+    }
+    if topics.contains(&EventKind::Signalled) {
+        needed.push(Capability::Signals);
+    }
+    needed
+}
+
+const fn reports_signals(source: BackendKind) -> bool {
+    matches!(source, BackendKind::Ebpf | BackendKind::Test)
+}
+
+/// A backend's error as a refusal.
+pub fn backend_refusal(error: backend::Error) -> Refusal {
+    let status = match &error {
+        backend::Error::Denied { .. } => Status::PERMISSION,
+        backend::Error::Unsupported { .. } => Status::UNSUPPORTED,
+        backend::Error::Kernel { .. }
+        | backend::Error::Malformed { .. }
+        | backend::Error::EndOfRecording { .. } => Status::IO,
+    };
+    let errno = match &error {
+        backend::Error::Kernel { source, .. } => source.raw_os_error().unwrap_or(0),
+        _ => 0,
+    };
+    Refusal::new(status, error.to_string()).with_errno(errno)
+}

@@ -1,0 +1,263 @@
+//! What the kernel is told to look out for besides calls, and what its records mean.
+//!
+//! In: a record of a list that [`Look::list`] made. Out: what happened. Pure: no list is set here.
+
+use crate::PlatformEvent;
+use monitor_backend::rule::insn::{
+    Builtin, Compare, Insn, ProcessSetId, RecordOptions, Reg as Slot, Width,
+};
+use monitor_backend::rule::rule_record::RuleRecord as Record;
+use monitor_backend::rule::{HookPoint, RuleProgram};
+use monitor_event::node_event::{EventKind, FollowedActivity, NodeEvent};
+use monitor_event::outcome::EventParam;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_omis::Value;
+use std::collections::BTreeSet;
+
+/// `TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE` of include/linux/sched.h: it waits.
+const TASK_WAITING: i64 = 3;
+/// What stands for a process that is not followed.
+const NOT_WATCHED: u64 = u64::MAX;
+
+/// Where the number of a signal is, and how a process has ended, as wait(2) tells it.
+pub const NUMBER: Slot = Slot(0);
+
+/// Something to look out for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tracepoint {
+    /// Processes that those who are followed make.
+    Fork,
+    /// Processes that anybody makes.
+    ForkOfAll,
+    /// Programs that anybody begins.
+    Exec,
+    /// Processes that end.
+    Exit,
+    /// Signals that are taken.
+    Signal,
+    /// Threads that begin to wait.
+    Block,
+    /// Threads that are woken.
+    Wakeup,
+    /// Processors that go from one thread to another.
+    Switch,
+}
+
+impl Tracepoint {
+    /// What has to be looked out for so that these topics are seen.
+    pub fn for_events(topics: &BTreeSet<EventKind>, strangers: bool) -> BTreeSet<Self> {
+        topics.iter().flat_map(|topic| Self::for_event(topic, strangers)).copied().collect()
+    }
+
+    /// The same for one topic; nothing, if none of these would show it.
+    pub const fn for_event(topic: &EventKind, strangers: bool) -> &'static [Self] {
+        match topic {
+            EventKind::Created if strangers => &[Self::ForkOfAll, Self::Exec],
+            EventKind::Created => &[Self::Fork],
+            EventKind::Ended => &[Self::Exit],
+            EventKind::Signalled => &[Self::Signal],
+            EventKind::Blocked => &[Self::Block],
+            EventKind::Unblocked => &[Self::Wakeup],
+            EventKind::Scheduled => &[Self::Switch],
+            _ => &[],
+        }
+    }
+
+    /// Whether its records are too many to wake somebody for each.
+    pub const fn is_frequent(self) -> bool {
+        matches!(self, Self::Block | Self::Wakeup | Self::Switch)
+    }
+
+    /// Whose set it is for; nobody's in particular, if absent.
+    pub const fn activity(self) -> Option<FollowedActivity> {
+        match self {
+            Self::ForkOfAll | Self::Exec => None,
+            Self::Fork | Self::Exit | Self::Signal => Some(FollowedActivity::Lifecycle),
+            Self::Block | Self::Wakeup | Self::Switch => Some(FollowedActivity::Scheduling),
+        }
+    }
+
+    /// The list that the kernel runs.
+    pub fn program(self, set: Option<ProcessSetId>) -> RuleProgram {
+        let mut acts = self.insns(set);
+        let urgent = !self.is_frequent();
+        acts.push(Insn::Record(RecordOptions { urgent, ..RecordOptions::default() }));
+        RuleProgram::new(self.hook_point(), set, acts)
+    }
+
+    /// Where it runs.
+    pub const fn hook_point(self) -> HookPoint {
+        match self {
+            Self::Fork | Self::ForkOfAll => HookPoint::Fork,
+            Self::Exec => HookPoint::Exec,
+            Self::Exit => HookPoint::Exit,
+            Self::Signal => HookPoint::SignalDeliver,
+            Self::Block | Self::Switch => HookPoint::Switch,
+            Self::Wakeup => HookPoint::Wakeup,
+        }
+    }
+
+    /// What it does before it tells.
+    pub fn insns(self, set: Option<ProcessSetId>) -> Vec<Insn> {
+        let argument = |to, from| Insn::Argument(Slot(to), from, Width::U64);
+        match (self, set) {
+            (Self::Fork | Self::ForkOfAll, _) => vec![argument(0, 0), argument(1, 3)],
+            (Self::Exit | Self::Signal, _) => vec![argument(NUMBER.0, 1)],
+            (Self::Block, Some(set)) => block_insns(set),
+            (Self::Switch, Some(set)) => switch_insns(set),
+            (Self::Exec | Self::Wakeup | Self::Block | Self::Switch, _) => Vec::new(),
+        }
+    }
+
+    /// What a record of it says.
+    pub fn events(self, it: &Record) -> Vec<PlatformEvent> {
+        let [first, second, third, cpu, ..] = it.regs;
+        let number = |number: u64| EventParam::Value(Value::from(number));
+        let occurred = |topic, who, told| vec![event(topic, (who, it.at, Some(it.tid)), told)];
+        let own = |topic, rest: Vec<EventParam>| {
+            let told = [EventParam::Process(it.process)].into_iter().chain(rest).collect();
+            occurred(topic, it.process, told)
+        };
+        match self {
+            Self::Fork | Self::ForkOfAll => {
+                let parent = process(first, second);
+                let mut born = vec![PlatformEvent::ProcessCreated { child: it.process, parent }];
+                born.extend(own(EventKind::Created, Vec::new()));
+                born
+            }
+            Self::Exec => vec![PlatformEvent::ProcessExecuted(it.process)],
+            Self::Exit => end_events(it.process, it.at, Some(first)),
+            Self::Signal => own(EventKind::Signalled, vec![number(first)]),
+            Self::Block => own(EventKind::Blocked, Vec::new()),
+            Self::Wakeup => own(EventKind::Unblocked, Vec::new()),
+            Self::Switch => {
+                let old = (first != NOT_WATCHED).then_some(it.process);
+                let new = process(second, third);
+                let told = [old, new]
+                    .map(|id| id.map_or(EventParam::Value((-1).into()), EventParam::Process));
+                let told = told.into_iter().chain([number(cpu)]).collect();
+                let who = old.or(new);
+                who.map(|who| occurred(EventKind::Scheduled, who, told)).unwrap_or_default()
+            }
+        }
+    }
+}
+
+/// A thread of ours leaves its processor to wait, not because it must.
+fn block_insns(set: ProcessSetId) -> Vec<Insn> {
+    let (old, state) = (Slot(0), Slot(1));
+    vec![
+        Insn::Argument(old, 0, Width::U32),
+        Insn::IfMember(old, old, set),
+        Insn::Filter(old, Compare::NotEqual, -1),
+        Insn::Argument(state, 4, Width::U64),
+        Insn::Filter(state, Compare::Equal, 0),
+        Insn::Argument(state, 5, Width::U32),
+        Insn::Filter(state, Compare::AnyBit, TASK_WAITING),
+    ]
+}
+
+/// Both processes, each if it is one of ours, when the second began, and the processor.
+fn switch_insns(set: ProcessSetId) -> Vec<Insn> {
+    let (old, new) = (Slot(0), Slot(1));
+    vec![
+        Insn::Argument(old, 0, Width::U32),
+        Insn::IfMember(old, old, set),
+        Insn::Argument(new, 1, Width::U32),
+        Insn::IfMember(new, new, set),
+        Insn::Argument(Slot(2), 6, Width::U64),
+        Insn::Builtin(Slot(3), Builtin::Cpu),
+    ]
+}
+
+fn process(pid: u64, start: u64) -> Option<Identity> {
+    let pid = u32::try_from(pid).ok()?;
+    Some(Identity { pid: Pid(pid), start: Ns(start) })
+}
+
+/// A process that has ended: the event first, as long as it is one of its session's.
+pub fn end_events(process: Identity, at: Ns, status: Option<u64>) -> Vec<PlatformEvent> {
+    let code = status.map_or(-1, exit_code);
+    let (topic, told) =
+        (EventKind::Ended, vec![EventParam::Process(process), EventParam::Value(code.into())]);
+    vec![event(topic, (process, at, None), told), PlatformEvent::ProcessEnded(process)]
+}
+
+/// What wait(2) tells, as a shell does: 128 and its number for a signal.
+fn exit_code(status: u64) -> i64 {
+    let status = (status & 0xffff).cast_signed();
+    match status & 0x7f {
+        0 => status >> 8,
+        signal => 128 + signal,
+    }
+}
+
+fn event(
+    topic: EventKind,
+    (process, at, thread): (Identity, Ns, Option<Pid>),
+    told: Vec<EventParam>,
+) -> PlatformEvent {
+    let it = NodeEvent::new(topic, at, told.into());
+    PlatformEvent::Event(NodeEvent { process: Some(process), thread, ..it })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_backend::rule::fake::{FakeRules, HookHit};
+    use monitor_backend::rule::{Children, Rules};
+
+    /// What a look tells of something that happens while process 7 is followed.
+    fn told(look: Tracepoint, pid: u32, arguments: [u64; 6]) -> Vec<PlatformEvent> {
+        let mut rules = FakeRules::default();
+        let set = rules.make_set(Children::Included).unwrap();
+        rules.include(set, Pid(7)).unwrap();
+        let list = rules.add(&look.program(look.activity().map(|_| set))).unwrap();
+        rules.enable(list);
+        let (place, pid) = (look.hook_point(), Pid(pid));
+        rules.hit(HookHit { hook: place, pid, tid: pid, credentials: None, arguments });
+        let (mut reader, mut all) = (rules.take_reader().unwrap(), Vec::new());
+        let _n_read = reader.read(usize::MAX, &mut |it| all.extend(look.events(&it)));
+        all
+    }
+
+    fn values(happenings: &[PlatformEvent]) -> Vec<EventParam> {
+        let occurred = happenings.iter().find_map(|it| match it {
+            PlatformEvent::Event(it) => Some(it.params.to_vec()),
+            _ => None,
+        });
+        occurred.unwrap_or_default()
+    }
+
+    fn id(pid: u32) -> EventParam {
+        EventParam::Process(Identity { pid: Pid(pid), start: Ns(0) })
+    }
+
+    #[test]
+    fn a_child_has_its_parent_and_an_end_its_code() {
+        let born = told(Tracepoint::Fork, 8, [7, 8, 8, 55, 0, 0]);
+        let parent = Some(Identity { pid: Pid(7), start: Ns(55) });
+        assert!(matches!(born[0], PlatformEvent::ProcessCreated { parent: it, .. } if it == parent), "{born:?}");
+        assert_eq!(values(&born), [id(8)]);
+        let code = |status| values(&told(Tracepoint::Exit, 7, [7, status, 0, 0, 0, 0]))[1].clone();
+        assert_eq!(code(3 << 8), EventParam::Value(3.into()));
+        assert_eq!(code(9), EventParam::Value(137.into()));
+        assert_eq!(code(0x80 | 11), EventParam::Value(139.into()));
+    }
+
+    #[test]
+    fn who_must_leave_its_processor_does_not_wait() {
+        let waits = [7, 8, 7, 8, 0, 1];
+        assert_eq!(values(&told(Tracepoint::Block, 7, waits)), [id(7)]);
+        assert_eq!(told(Tracepoint::Block, 7, [7, 8, 7, 8, 1, 1]), []);
+        assert_eq!(told(Tracepoint::Block, 7, [7, 8, 7, 8, 0, 0]), []);
+    }
+
+    #[test]
+    fn who_is_not_followed_is_nobody() {
+        let nobody = EventParam::Value((-1).into());
+        let cpu = EventParam::Value(0.into());
+        let both = values(&told(Tracepoint::Switch, 7, [7, 8, 7, 8, 0, 1]));
+        assert_eq!(both, [id(7), nobody, cpu]);
+    }
+}

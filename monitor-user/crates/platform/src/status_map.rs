@@ -1,0 +1,101 @@
+//! What a hand answers, in the words of the request language.
+//!
+//! In: what was done, or why not. Out: values, or a refusal with its status. The one place where
+//! the errors of `control` get statuses.
+
+use monitor_control::{ControlError, LoadedImage, StackFrame, WorkerReply};
+use monitor_event::outcome::Refusal;
+use monitor_omis::{Status, Text, Value};
+use monitor_symbols::error::SymbolError;
+
+/// Error numbers of the system that clients know (errno(3)).
+const EPERM: i32 = 1;
+const ESRCH: i32 = 3;
+const EFAULT: i32 = 14;
+
+/// The results of an act.
+pub fn reply_values(done: WorkerReply) -> Vec<Value> {
+    match done {
+        WorkerReply::Done
+        | WorkerReply::Stopped(_)
+        | WorkerReply::Started(_)
+        | WorkerReply::BreakpointSet(_) => Vec::new(),
+        WorkerReply::CriuVersion(version) => vec![Value::from(version.as_str())],
+        WorkerReply::Bytes(bytes) => vec![list(bytes)],
+        WorkerReply::Integers(values) => vec![list(values)],
+        WorkerReply::Floats(values) => vec![list(values)],
+        WorkerReply::Frames(frames) => {
+            vec![Value::List(frames.into_iter().flat_map(frame).collect())]
+        }
+        WorkerReply::Images(images) => {
+            vec![Value::List(images.into_iter().flat_map(image).collect())]
+        }
+    }
+}
+
+/// Why it was not done.
+pub fn control_refusal(error: ControlError) -> Refusal {
+    let text = error.to_string();
+    let (status, errno) = match &error {
+        ControlError::Gone => (Status::GONE, ESRCH),
+        ControlError::Denied { .. } => (Status::PERMISSION, EPERM),
+        ControlError::AlreadyTraced { .. } => (Status::BUSY, EPERM),
+        ControlError::Locked => (Status::LOCKED, 0),
+        ControlError::Fault { .. } => (Status::FAULT, EFAULT),
+        ControlError::WrongState(_) => (Status::WRONG_STATE, 0),
+        ControlError::TimedOut(_) => (Status::TIMEOUT, 0),
+        ControlError::Unsupported(_) => (Status::UNSUPPORTED, 0),
+        ControlError::Unsafe(_) => (Status::UNSAFE_SITE, 0),
+        ControlError::InvalidArgument(_) => (Status::RANGE, 0),
+        ControlError::Exhausted(_) => (Status::RESOURCE, 0),
+        ControlError::Failed { .. } => (Status::IO, 0),
+        ControlError::WorkerLost => (Status::INTERRUPTED, 0),
+    };
+    let results = match error {
+        ControlError::Fault { done, .. } => vec![list(done)],
+        _ => Vec::new(),
+    };
+    Refusal { results, ..Refusal::new(status, text).with_errno(errno) }
+}
+
+/// The refusal for an error of the search for code, symbols or message queues.
+pub fn symbol_refusal(error: &SymbolError) -> Refusal {
+    let status = match error {
+        SymbolError::Gone { .. } => Status::GONE,
+        SymbolError::BadSpec { .. } => Status::RANGE,
+        SymbolError::File { source, .. } => match source.kind() {
+            std::io::ErrorKind::PermissionDenied => Status::PERMISSION,
+            std::io::ErrorKind::NotFound => Status::NO_SUCH_OBJECT,
+            _ => Status::IO,
+        },
+        SymbolError::Malformed { .. } => Status::IO,
+        SymbolError::Unsupported { .. } | SymbolError::Unavailable { .. } => Status::UNSUPPORTED,
+        SymbolError::NotFound { .. } | SymbolError::NotLoaded { .. } => Status::NO_SUCH_OBJECT,
+        SymbolError::Unsafe { .. } => Status::UNSAFE_SITE,
+        SymbolError::Changing => Status::INTERRUPTED,
+    };
+    let errno = match error {
+        SymbolError::File { source, .. } => source.raw_os_error().unwrap_or(0),
+        _ => 0,
+    };
+    Refusal::new(status, error.to_string()).with_errno(errno)
+}
+
+fn list<T: Into<Value>>(items: Vec<T>) -> Value {
+    Value::List(items.into_iter().map(Into::into).collect())
+}
+
+/// Two values, three if names were asked for.
+fn frame(it: StackFrame) -> Vec<Value> {
+    let name = it.name.map(|name| Value::from(name.as_str()));
+    [Some(Value::from(it.pc)), Some(Value::from(it.cfa)), name].into_iter().flatten().collect()
+}
+
+/// The eight members of the specification; a member of an archive is a thing of other systems.
+fn image(it: LoadedImage) -> Vec<Value> {
+    let mut values = vec![Value::Text(Text::from(it.path)), Value::from("")];
+    for (start, length) in [it.code, it.data, it.bss] {
+        values.extend([Value::from(start), Value::from(length)]);
+    }
+    values
+}

@@ -1,0 +1,100 @@
+//! Processes that begin another program: held until the taps are in it.
+//!
+//! In: what the kernel tells of an exec. Out: the process goes on. It is stopped twice, each time
+//! before its next instruction: as the program is executed, when its libraries are not there yet,
+//! and at the program's entry, when they are. Then its functions can be found, and nothing of it
+//! was missed. Each time it is let go as soon as the record of it is read.
+
+use super::{ExecHold, TapError, Taps};
+use monitor_backend as backend;
+use monitor_backend::rule;
+use monitor_backend::rule::insn::{Insn, RecordOptions, SignalTarget};
+use monitor_backend::rule::rule_record::RuleRecord as Record;
+use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram};
+use monitor_model::id::Pid;
+use monitor_symbols::elf::ElfImage;
+use monitor_symbols::error::SymbolError;
+use monitor_symbols::object_file::ObjectFile;
+use rustix::process::{Signal, kill_process};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Number of SIGSTOP, which no process can ignore.
+const STOP: u32 = 19;
+/// What is done to a process that begins a program.
+const HOLD: [Insn; 2] = [
+    Insn::Signal(STOP, SignalTarget::Process),
+    Insn::Record(RecordOptions { texts: 0, stack: false, urgent: true, stop: None }),
+];
+
+impl Taps {
+    /// From now on the processes that matter are held when they begin another program.
+    pub fn hold_at_exec(&mut self) -> Result<(), backend::Error> {
+        let exec = self.add_program(HookPoint::Exec, HOLD.to_vec())?;
+        self.exec_hold = Some(ExecHold { exec, entries: HashMap::new() });
+        Ok(())
+    }
+
+    /// A process that matters, in which nothing is to be found yet.
+    pub fn watch_new_process(&mut self, pid: Pid) -> Result<(), backend::Error> {
+        _ = self.watched.insert(pid);
+        self.rules.include(self.set, pid)
+    }
+
+    /// Whether a record is about a newcomer, who then goes on.
+    pub(super) fn handle_exec(&mut self, record: &Record) -> bool {
+        let Some(newcomers) = &self.exec_hold else { return false };
+        let at_entry = newcomers.entries.values().any(|(_, list)| *list == record.program);
+        if record.program == newcomers.exec {
+            if let Err(error) = self.stop_at_entry(record.process.pid) {
+                tracing::warn!(
+                    "what process {} begins is not seen whole: {error}",
+                    record.process.pid.0
+                );
+            }
+        } else if at_entry {
+            self.scan_process(record.process.pid);
+        } else {
+            return false;
+        }
+        resume(record.process.pid);
+        true
+    }
+
+    /// Has a process stop at the entry of the program that it has just begun.
+    fn stop_at_entry(&mut self, pid: Pid) -> Result<(), TapError> {
+        let path = self.proc.join(pid.0.to_string()).join("exe");
+        let name = std::fs::read_link(&path).unwrap_or_else(|_| path.clone());
+        let file = Arc::new(ObjectFile::open(&path, &name)?);
+        let image = ElfImage::read(Arc::clone(&file))?;
+        let missing = || SymbolError::Unsupported { path: name, why: "its entry is no code" };
+        let offset = image.code_offset(image.entry).ok_or_else(missing)?;
+        let spot = (file.identity, offset);
+        if self.exec_hold.as_ref().is_some_and(|it| it.entries.contains_key(&spot)) {
+            return Ok(());
+        }
+        let site = rule::Site { path: file.attach_path(), offset };
+        let list = self.add_program(HookPoint::Entry(site), HOLD.to_vec())?;
+        if let Some(newcomers) = &mut self.exec_hold {
+            _ = newcomers.entries.insert(spot, (file, list));
+        }
+        Ok(())
+    }
+
+    /// A list for the processes that matter, which runs from now on.
+    pub fn add_program(
+        &mut self,
+        place: HookPoint,
+        acts: Vec<Insn>,
+    ) -> Result<ProgramId, backend::Error> {
+        let id = self.rules.add(&RuleProgram::new(place, Some(self.set), acts))?;
+        self.rules.enable(id);
+        Ok(id)
+    }
+}
+
+/// Lets a process go on; who has ended cannot.
+fn resume(pid: Pid) {
+    let pid = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw);
+    _ = pid.map(|pid| kill_process(pid, Signal::CONT));
+}

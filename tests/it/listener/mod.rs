@@ -1,0 +1,9 @@
+//! The listener of the service: access, visibility, limits and invalid input.
+
+mod budget;
+mod config;
+mod hostile;
+mod limit;
+mod systemd;
+mod unit;
+mod visibility;
