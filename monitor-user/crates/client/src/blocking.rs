@@ -7,9 +7,7 @@ use super::{
     Accounting, Cancel, DaemonStatus, DoctorReport, Error, FileWatch, Flight, FlightPart,
     Heartbeat, Hello, Lease, MonitorRequest, MonitorSummary, SampleReply, SeriesItem, UsageTotals,
 };
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::runtime::{Builder, Runtime};
 
 /// A connection to the daemon; copies share it.

@@ -4,20 +4,15 @@
 //! and routes replies and events. They end when the connection is dropped or closed: then
 //! every pending call and every series gets an error.
 
-use super::error::Error;
-use super::lock::lock;
-use super::queue::EventQueue;
+use super::{error::Error, lock::lock, queue::EventQueue};
 use bytes::{Bytes, BytesMut};
 use monitor_model::status::{Refusal, Status};
 use monitor_protocol::call::{Call, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Tag};
-use monitor_protocol::event::Event;
-use monitor_protocol::params::Cancel;
+use monitor_protocol::{event::Event, params::Cancel};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::collections::HashMap;
-use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::{collections::HashMap, io, path::Path};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};

@@ -3,18 +3,13 @@
 //! In: the paths of its socket. Out: a connection to a daemon of this protocol version, and the
 //! parser of samples.
 
-use super::connection::Connection;
-use super::error::Error;
+use super::{connection::Connection, error::Error};
 use monitor_model::status::Status;
 use monitor_protocol::answer::{Hello, PROTOCOL};
-use monitor_protocol::call::Call;
-use monitor_protocol::event::Event;
+use monitor_protocol::{call::Call, event::Event};
 use serde::Deserialize;
-use std::io;
-use std::path::PathBuf;
-use std::time::Duration;
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use std::{io, path::PathBuf, time::Duration};
+use tokio::{sync::Mutex, time::timeout};
 
 /// Timeout of `hello`.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(2);

@@ -34,13 +34,11 @@ pub use monitor_protocol::status::DaemonStatus;
 pub use series::{Series, SeriesItem};
 
 use daemon::{Daemon, sample_reply};
-use monitor_protocol::answer::Cancelled;
-use monitor_protocol::call::Call;
 use monitor_protocol::params::{MonitorName, Sum};
+use monitor_protocol::{answer::Cancelled, call::Call};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Default time to wait for a daemon that has gone away.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);

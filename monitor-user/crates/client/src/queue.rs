@@ -6,8 +6,7 @@
 
 use super::lock::lock;
 use monitor_protocol::event::Event;
-use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::{collections::VecDeque, sync::Mutex};
 use tokio::sync::Notify;
 
 /// Maximum number of queued bytes.

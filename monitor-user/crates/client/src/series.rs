@@ -7,14 +7,10 @@ use super::connection::{OnDrop, Subscription};
 use super::daemon::{Daemon, sample_reply};
 use super::error::Error;
 use backon::{ExponentialBuilder, Retryable};
-use monitor_model::request::MonitorRequest;
-use monitor_model::status::Status;
-use monitor_protocol::answer::Lease;
-use monitor_protocol::call::Call;
+use monitor_model::{request::MonitorRequest, status::Status};
 use monitor_protocol::event::{EndReason, Event};
-use monitor_protocol::params::MonitorName;
-use std::sync::Arc;
-use std::time::Duration;
+use monitor_protocol::{answer::Lease, call::Call, params::MonitorName};
+use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
 /// First and maximum delay between attempts to reconnect.

@@ -9,18 +9,14 @@
 #![doc = include_str!("../../../../docs/examples/tool.rs")]
 //! ```
 
-use super::error::Error;
-use super::lock::lock;
 use super::reply_router::{ReplyHandler, ReplyRouter};
+use super::{error::Error, lock::lock};
 use crate::socket_path;
 use monitor_omis::{Dialect, RequestId, parse};
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError, mpsc::sync_channel};
+use std::{net::Shutdown, os::unix::net::UnixStream, thread::JoinHandle};
 
 /// A session with the monitor of this node.
 pub struct Tool {

@@ -7,11 +7,8 @@
 use super::answer::Answer;
 use super::message::{MonitorKey, MonitorOutput};
 use monitor_model::id::{Ns, Pid};
-use monitor_model::read_spec::Capability;
-use monitor_model::status::Refusal;
-use monitor_protocol::Conn;
-use monitor_protocol::answer::Accounting;
-use monitor_protocol::call::Tag;
+use monitor_model::{read_spec::Capability, status::Refusal};
+use monitor_protocol::{Conn, answer::Accounting, call::Tag};
 use monitor_sampling::child_usage::{self, ChildUsage};
 use monitor_sampling::consumer::Consumer;
 use std::collections::BTreeMap;

@@ -4,19 +4,15 @@
 //! alerts; the reply to `file` follows the first check. Opens no file and never waits.
 
 use super::alarm::{Alarm, AlarmSpec, AlarmWatch, AlertRange, PendingAlert};
-use super::answer::Answer;
 use super::caller::{Caller, TaggedCaller};
-use super::engine::MonitorEngine;
 use super::message::{FileToStat, MonitorKey, MonitorOutput};
-use super::monitor::EventOrigin;
-use super::pending::ClaimPurpose;
+use super::{answer::Answer, engine::MonitorEngine, monitor::EventOrigin, pending::ClaimPurpose};
 use monitor_model::id::{Ns, Pid};
 use monitor_model::status::{Refusal, Status};
 use monitor_protocol::event::{Alert, EndReason};
 use monitor_protocol::params::{FileWatch, Heartbeat};
 use monitor_sampling::file_watch::{FileChangeWatch, FileChanges, FileStat, StatFailure};
-use monitor_sampling::heartbeat::HeartbeatWatch;
-use monitor_sampling::plan;
+use monitor_sampling::{heartbeat::HeartbeatWatch, plan};
 
 /// `PMIX_MONITOR_HEARTBEAT_ALERT` of pmix_common.h.
 const HEARTBEAT_ALERT: i32 = -109;

@@ -3,8 +3,7 @@
 use super::caller::Caller;
 use monitor_model::status::{Refusal, Status};
 use monitor_protocol::answer::{Accounting, Hello, Lease, MonitorSummary, PROTOCOL, UsageTotals};
-use monitor_protocol::event::Event;
-use monitor_protocol::params::Register;
+use monitor_protocol::{event::Event, params::Register};
 use serde::Serialize;
 use std::sync::Arc;
 

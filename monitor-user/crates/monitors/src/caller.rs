@@ -1,8 +1,7 @@
 //! The client of a connection, and the limits per user.
 
 use monitor_model::status::Refusal;
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
+use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::visibility::Visibility;
 
 /// The client of a connection, from `SO_PEERCRED` of unix(7).

@@ -3,15 +3,12 @@
 //! A monitor whose view is at a reading ends when the view is back; the reply to `cancel` waits for
 //! that, so that no event follows it.
 
-use super::caller::TaggedCaller;
-use super::monitor::EventOrigin;
-use super::pending::PendingCancel;
-use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
-use monitor_model::id::Ns;
-use monitor_model::status::Refusal;
-use monitor_protocol::Conn;
-use monitor_protocol::event::EndReason;
-use monitor_protocol::params::Cancel;
+use super::{
+    Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput, caller::TaggedCaller,
+    monitor::EventOrigin, pending::PendingCancel,
+};
+use monitor_model::{id::Ns, status::Refusal};
+use monitor_protocol::{Conn, event::EndReason, params::Cancel};
 
 /// A monitor or an alarm that can be cancelled, and its owner.
 struct Cancellable<'a> {

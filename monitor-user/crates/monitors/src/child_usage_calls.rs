@@ -8,8 +8,7 @@ use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
 use monitor_model::id::{Ns, Pid};
 use monitor_model::status::{Refusal, Status};
 use monitor_protocol::call::Tag;
-use monitor_sampling::child_usage::ChildUsage;
-use monitor_sampling::view::Output;
+use monitor_sampling::{child_usage::ChildUsage, view::Output};
 
 /// Maximum number of pending sums of a connection.
 const SUMS: usize = 64;

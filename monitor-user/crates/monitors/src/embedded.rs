@@ -8,25 +8,18 @@ use super::{
     Caller, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput, ReadRequest, UserLimits,
 };
 use monitor_backend::Error;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::Refusal;
+use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
-use monitor_model::id::Ns;
-use monitor_model::sample::Instant;
-use monitor_model::status::Refusal as Refused;
+use monitor_model::{id::Ns, sample::Instant, status::Refusal as Refused};
 use monitor_omis::Status;
-use monitor_platform::PlatformEvent;
-use monitor_platform::monitors::MonitorCalls;
-use monitor_protocol::Conn;
+use monitor_platform::{PlatformEvent, monitors::MonitorCalls};
 use monitor_protocol::call::{Call, Tag};
-use monitor_protocol::reply;
+use monitor_protocol::{Conn, reply};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
-use monitor_sampling::job_index::RankClaim;
-use monitor_sampling::shared_read::SharedReader;
+use monitor_sampling::{job_index::RankClaim, shared_read::SharedReader};
 use monitor_services::monitor::events;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Opens the reader.
 pub type OpenReader = Box<dyn Fn() -> Result<SharedReader, Error> + Send>;
@@ -138,7 +131,8 @@ impl MonitorCalls for EmbeddedMonitors {
         let from = self.conn(tool);
         let tag = i64::try_from(ticket).ok().map(Tag::Number);
         self.input(MonitorInput::Called { from, tag, call });
-        let is_it = |it: &PlatformEvent| matches!(it, PlatformEvent::ActionDone(of, _) if *of == ticket);
+        let is_it =
+            |it: &PlatformEvent| matches!(it, PlatformEvent::ActionDone(of, _) if *of == ticket);
         let place = self.events.iter().position(is_it);
         Ok(place.and_then(|place| match self.events.remove(place) {
             PlatformEvent::ActionDone(_, each) => Some(each),

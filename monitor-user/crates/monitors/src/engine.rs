@@ -4,21 +4,16 @@
 //! outputs and come back as inputs. So a test owns the clock, the reader and all connections. Opens
 //! and writes nothing; a listener has authenticated the callers.
 
-use super::accounting::Accountings;
-use super::alarm::Alarm;
-use super::answer::Answer;
 use super::caller::{Caller, UserLimits};
 use super::message::{MonitorInput, MonitorKey, MonitorOutput, ServiceQuery};
-use super::monitor::Monitor;
 use super::pending::{PendingCancel, PendingClaims};
-use super::timer_queue::TimerQueue;
-use monitor_model::id::Ns;
-use monitor_model::read_spec::Capability;
-use monitor_model::sample::Instant;
-use monitor_model::status::Refusal;
-use monitor_protocol::Conn;
-use monitor_protocol::answer::MonitorSummary;
+use super::{
+    accounting::Accountings, alarm::Alarm, answer::Answer, monitor::Monitor,
+    timer_queue::TimerQueue,
+};
+use monitor_model::{id::Ns, read_spec::Capability, sample::Instant, status::Refusal};
 use monitor_protocol::call::{Call, Tag};
+use monitor_protocol::{Conn, answer::MonitorSummary};
 use monitor_sampling::visibility::Visibility;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,17 +1,12 @@
 //! The inputs and outputs of the engine.
 
-use super::answer::Answer;
-use super::caller::Caller;
+use super::{answer::Answer, caller::Caller};
 use monitor_model::status::Refusal;
-use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
-use monitor_protocol::event::Event;
-use monitor_protocol::params::Flight;
-use monitor_sampling::consumer::Consumer;
+use monitor_protocol::{Conn, event::Event, params::Flight};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
-use monitor_sampling::job_index::RankClaim;
 use monitor_sampling::shared_read::{ReadJob, SharedReader};
-use monitor_sampling::view::Output;
+use monitor_sampling::{consumer::Consumer, job_index::RankClaim, view::Output};
 
 /// Everything that can wake the engine.
 pub enum MonitorInput {

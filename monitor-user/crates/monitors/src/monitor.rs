@@ -1,19 +1,14 @@
 //! One monitor: its schedule, its events, its end.
 
-use super::answer::Answer;
-use super::message::MonitorOutput;
-use monitor_model::id::Ns;
-use monitor_model::read_spec::Capability;
+use super::{answer::Answer, message::MonitorOutput};
 use monitor_model::status::{Refusal, Status};
-use monitor_protocol::Conn;
-use monitor_protocol::answer::MonitorSummary;
-use monitor_protocol::call::Tag;
+use monitor_model::{id::Ns, read_spec::Capability};
 use monitor_protocol::event::{EndReason, Event};
+use monitor_protocol::{Conn, answer::MonitorSummary, call::Tag};
 use monitor_sampling::schedule::Schedule;
 use monitor_sampling::view::{Output, View};
 use serde_json::value::RawValue;
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 /// The fraction of its period that a tick may wait to share a reading with others …
 const SLACK_FRACTION: u64 = 20;

@@ -3,9 +3,8 @@
 use super::answer::Answer;
 use super::message::{MonitorKey, MonitorOutput};
 use monitor_model::id::Ns;
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
 use monitor_protocol::params::{Heartbeat, Register};
+use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::job_index::RankClaim;
 use std::collections::{BTreeSet, HashMap};
 

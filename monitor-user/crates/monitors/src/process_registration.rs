@@ -8,12 +8,9 @@ use super::caller::{Caller, TaggedCaller};
 use super::pending::{ClaimPurpose, PendingRegistration};
 use super::{Answer, MonitorEngine, MonitorKey, MonitorOutput};
 use monitor_model::id::{Ns, Pid};
-use monitor_model::job::Rank;
-use monitor_model::status::Refusal;
-use monitor_protocol::call::Tag;
-use monitor_protocol::params::Register;
-use monitor_sampling::job_index::RankClaim;
-use monitor_sampling::plan;
+use monitor_model::{job::Rank, status::Refusal};
+use monitor_protocol::{call::Tag, params::Register};
+use monitor_sampling::{job_index::RankClaim, plan};
 
 /// Minimum interval between two checks.
 const CHECK_INTERVAL: Ns = Ns(50_000_000);

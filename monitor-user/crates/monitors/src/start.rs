@@ -2,15 +2,11 @@
 
 use super::monitor::{KeptEvents, Monitor};
 use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
-use monitor_model::field::ProcessField;
-use monitor_model::id::Ns;
-use monitor_model::request::MonitorRequest;
 use monitor_model::status::{Refusal, Status};
-use monitor_protocol::call::Tag;
-use monitor_protocol::event::EndReason;
+use monitor_model::{field::ProcessField, id::Ns, request::MonitorRequest};
+use monitor_protocol::{call::Tag, event::EndReason};
 use monitor_sampling::plan::{self, Plan};
-use monitor_sampling::schedule::Schedule;
-use monitor_sampling::view::View;
+use monitor_sampling::{schedule::Schedule, view::View};
 
 impl MonitorEngine {
     /// Starts a monitor; its first sample is the reply, after a reading.

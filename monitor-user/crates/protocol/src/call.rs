@@ -3,6 +3,7 @@
 //! In: one line. Out: a call and its tag, or a fault with its JSON-RPC 2.0 error code. The listener
 //! limits the length of a line, the JSON parser its nesting.
 
+use super::line::to_line;
 use super::params::{Cancel, FileWatch, Flight, Heartbeat, MonitorName, Register, Sum};
 use monitor_model::request::MonitorRequest;
 use monitor_model::status::{Refusal, Status};
@@ -187,10 +188,7 @@ impl Call {
 
     /// The line of this call.
     pub fn to_line(&self, id: Option<&Tag>) -> Vec<u8> {
-        let mut line = serde_json::to_vec(&CallLine { jsonrpc: "2.0", id, call: self })
-            .expect("all keys are strings, and writing to a vector cannot fail");
-        line.push(b'\n');
-        line
+        to_line(&CallLine { jsonrpc: "2.0", id, call: self })
     }
 }
 

@@ -1,7 +1,9 @@
 //! Tests of alarms: receivers and times of alerts.
 
-use crate::MonitorOutput as Output;
-use crate::{Answer, Caller, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput, UserLimits};
+use crate::{
+    Answer, Caller, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput as Output,
+    MonitorOutput, UserLimits,
+};
 use monitor_model::credentials::Credentials;
 use monitor_model::id::{Ns, Pid};
 use monitor_model::status::{Refusal, Status};

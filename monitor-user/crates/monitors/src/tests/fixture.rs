@@ -3,15 +3,13 @@
 use crate::{Caller, MonitorEngine, MonitorInput, MonitorOutput, ReadRequest, UserLimits};
 use monitor_backend::{Backend, Error};
 use monitor_backends::canned::Canned;
-use monitor_model::credentials::Credentials;
 use monitor_model::id::{Ns, Pid};
-use monitor_model::probe::Probe;
 use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Instant, Process, Sample};
+use monitor_model::{credentials::Credentials, probe::Probe};
 use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
-use monitor_sampling::shared_read::SharedReader;
-use monitor_sampling::visibility::Visibility;
+use monitor_sampling::{shared_read::SharedReader, visibility::Visibility};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 
